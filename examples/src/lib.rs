@@ -1,0 +1,9 @@
+//! Example programs: see the `examples` folder beside this one.
+//!
+//! | program | shows |
+//! |---|---|
+//! | `server` | an HTTP/1.1 server with hyper: routes, timers, blocking work, metrics, a graceful end |
+//! | `echo` | the smallest useful network program |
+//! | `embed` | a runtime inside a program that has threads of its own |
+//!
+//! `cargo run --release --example server` runs the first.

@@ -1,0 +1,1 @@
+//! Models: see `tests/models`. Empty unless built with `--cfg loom`.
