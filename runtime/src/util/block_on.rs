@@ -1,0 +1,196 @@
+//! Waiting for a future on a plain thread, which sleeps while the future has nothing to do.
+//!
+//! The thread sleeps on a token of its own, not on the one of `std::thread::park`: code called by the future
+//! may park too and would eat it. A call nested in a poll of another takes a second token, since it would
+//! otherwise eat the wake that was meant for the outer future.
+//!
+//! # Steps and ordering
+//! ```text
+//! waker                                     sleeper
+//! K1 is_woken: false → true (Release)       S1 is_woken: true → false (Acquire); if it was true: poll
+//! K2 if it was false: unpark                S2 else: park, then S1 again
+//! ```
+//! S1 pairs with K1: what happened before the wake is seen by the poll it causes. A wake between S1 and S2
+//! leaves the token of `thread::park` behind, so that S2 returns at once; a token that somebody else left only
+//! costs another S1. K2 may be skipped when the flag was set: whoever set it unparks, or has done so.
+
+use std::cell::Cell;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+
+use crate::coop;
+use crate::loom::sync::atomic::{AtomicBool, Ordering};
+use crate::loom::{thread, thread_cell};
+
+/// One thread's place to sleep.
+struct Parker {
+    /// A wake that no poll has answered yet. Set by wakers, cleared by the thread alone.
+    is_woken: AtomicBool,
+    thread: thread::Thread,
+}
+
+impl Parker {
+    fn of_this_thread() -> Arc<Parker> {
+        Arc::new(Parker { is_woken: AtomicBool::new(false), thread: thread::current() })
+    }
+
+    fn park(&self) {
+        while !self.is_woken.swap(false, Ordering::Acquire) {
+            thread::park();
+        }
+    }
+}
+
+impl Wake for Parker {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if !self.is_woken.swap(true, Ordering::Release) {
+            self.thread.unpark();
+        }
+    }
+}
+
+/// A parker and the waker that leads to it.
+struct Place {
+    parker: Arc<Parker>,
+    waker: Waker,
+}
+
+thread_cell! {
+    /// The thread's place while no `block_on` uses it.
+    static PLACE: Cell<Option<Place>> = Cell::new(None);
+}
+
+/// Takes the thread's place, to be put back when dropped; a nested call, or one in the destructor of a
+/// thread-local, gets a place of its own.
+struct Lease(Option<Place>);
+
+impl Lease {
+    fn take() -> Lease {
+        let kept = PLACE.try_with(Cell::take).ok().flatten();
+        Lease(Some(kept.unwrap_or_else(|| {
+            let parker = Parker::of_this_thread();
+            Place { waker: Waker::from(parker.clone()), parker }
+        })))
+    }
+
+    fn place(&self) -> &Place {
+        self.0.as_ref().expect("a lease holds its place until dropped")
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        let place = self.0.take();
+        // A late wake of an earlier future may still arrive here; it costs the next one a poll.
+        let _ = PLACE.try_with(|kept| kept.set(place));
+    }
+}
+
+/// Runs `future` to its end on the calling thread, which sleeps while it waits.
+///
+/// May be nested. Each poll has a budget of its own, and is no poll of a task.
+pub fn block_on<F: Future>(future: F) -> F::Output {
+    coop::suspended(|| {
+        // Declared before the future, so dropped after it: a destructor may block in turn.
+        let lease = Lease::take();
+        let Place { parker, waker } = lease.place();
+        let mut future = pin!(future);
+        let mut cx = Context::from_waker(waker);
+        loop {
+            if let Poll::Ready(output) = coop::with_budget(|| future.as_mut().poll(&mut cx)) {
+                return output;
+            }
+            parker.park();
+        }
+    })
+}
+
+/// Panics, at the caller's line, if the calling thread is inside a poll of a task, where blocking would hold a
+/// worker.
+///
+/// `what` was called; `instead` is what an async function would do.
+#[track_caller]
+pub fn assert_may_block(what: &str, instead: &str) {
+    assert!(
+        !coop::is_polling_task(),
+        "`{what}` would hold the worker that polls this task: use `{instead}`, or call it in `spawn_blocking`"
+    );
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicUsize;
+    use std::task::ready;
+
+    /// Ready at the second poll; the first hands its waker to `wake`.
+    async fn woken_by(wake: impl FnOnce(Waker)) {
+        let mut wake = Some(wake);
+        std::future::poll_fn(|cx| match wake.take() {
+            None => Poll::Ready(()),
+            Some(wake) => {
+                wake(cx.waker().clone());
+                Poll::Pending
+            }
+        })
+        .await;
+    }
+
+    #[test]
+    fn a_thread_sleeps_until_another_wakes_it() {
+        block_on(woken_by(|waker| {
+            std::thread::spawn(move || waker.wake());
+        }));
+    }
+
+    #[test]
+    fn a_wake_that_comes_during_the_poll_is_kept_even_if_the_future_parks() {
+        block_on(woken_by(|waker| {
+            waker.wake();
+            std::thread::park();
+        }));
+    }
+
+    #[test]
+    fn a_nested_call_does_not_take_the_wake_of_the_outer_one() {
+        // The thread has a place from now on.
+        block_on(async {});
+        block_on(woken_by(|outer| {
+            outer.wake();
+            block_on(woken_by(|inner| inner.wake()));
+        }));
+    }
+
+    #[test]
+    fn a_future_is_polled_only_when_woken() {
+        let polls = AtomicUsize::new(0);
+        block_on(async {
+            let mut inner = pin!(woken_by(|waker| {
+                std::thread::spawn(move || {
+                    std::thread::sleep(std::time::Duration::from_millis(20));
+                    waker.wake();
+                });
+            }));
+            std::future::poll_fn(|cx| {
+                polls.fetch_add(1, Ordering::Relaxed);
+                ready!(inner.as_mut().poll(cx));
+                Poll::Ready(())
+            })
+            .await;
+        });
+        assert_eq!(polls.load(Ordering::Relaxed), 2);
+    }
+
+    #[test]
+    fn the_place_survives_a_panic_of_the_future() {
+        let result = crate::util::unwind::catch(|| block_on(async { panic!("boom") }));
+        assert!(result.is_err());
+        block_on(woken_by(|waker| waker.wake()));
+    }
+}

@@ -1,0 +1,209 @@
+//! An intrusive doubly linked list: the links live in the nodes, so that linking allocates nothing and a node can
+//! leave from the middle.
+//!
+//! The list owns no node. Whoever links a node keeps it alive and in place until it has been unlinked, and guards
+//! list and links by one lock (or one thread).
+
+use std::fmt;
+use std::marker::{PhantomData, PhantomPinned};
+use std::ptr::NonNull;
+
+use crate::loom::cell::UnsafeCell;
+
+/// Says where in a node its links are.
+///
+/// # Safety
+/// 1. `links` returns a pointer into `node`, always the same one. 2. It is valid for as long as `node` is.
+pub unsafe trait Link {
+    /// What is linked.
+    type Node;
+
+    /// # Safety
+    /// 1. `node` points to a live node. Only the address is computed; no reference is made.
+    unsafe fn links(node: NonNull<Self::Node>) -> NonNull<Links<Self::Node>>;
+}
+
+/// A node's place in a list. Read and written only under the lock of that list.
+///
+/// Not `Unpin`: the neighbours point to it.
+pub struct Links<T> {
+    inner: UnsafeCell<Inner<T>>,
+    _pinned: PhantomPinned,
+}
+
+struct Inner<T> {
+    prev: Option<NonNull<T>>,
+    next: Option<NonNull<T>>,
+}
+
+impl<T> Links<T> {
+    pub fn new() -> Self {
+        Self { inner: UnsafeCell::new(Inner { prev: None, next: None }), _pinned: PhantomPinned }
+    }
+}
+
+impl<T> fmt::Debug for Links<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Links").finish_non_exhaustive()
+    }
+}
+
+/// The list's two ends.
+pub struct List<L: Link> {
+    head: Option<NonNull<L::Node>>,
+    tail: Option<NonNull<L::Node>>,
+    len: usize,
+    marker: PhantomData<fn() -> L>,
+}
+
+// SAFETY: the list is two pointers and a number; what they point to is touched only in unsafe methods, whose callers
+// answer for it.
+unsafe impl<L: Link> Send for List<L> {}
+// SAFETY: as above; the `&self` methods do not follow a pointer.
+unsafe impl<L: Link> Sync for List<L> {}
+
+impl<L: Link> List<L> {
+    pub const fn new() -> Self {
+        Self { head: None, tail: None, len: 0, marker: PhantomData }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.head.is_none()
+    }
+
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The node that [`pop_front`](Self::pop_front) would return.
+    pub fn front(&self) -> Option<NonNull<L::Node>> {
+        self.head
+    }
+
+    /// The last node.
+    pub fn back(&self) -> Option<NonNull<L::Node>> {
+        self.tail
+    }
+
+    /// Links `node` as the last.
+    ///
+    /// # Safety
+    /// 1. `node` is live and stays so, at its place, until unlinked. 2. It is in no list. 3. Nobody else touches the
+    ///    list's nodes' links meanwhile.
+    #[inline]
+    pub unsafe fn push_back(&mut self, node: NonNull<L::Node>) {
+        // SAFETY: by (1), `node` is live; by (2) and (3), its links and those of the neighbours are ours.
+        unsafe {
+            *inner::<L>(node) = Inner { prev: self.tail, next: None };
+            match self.tail {
+                Some(tail) => (*inner::<L>(tail)).next = Some(node),
+                None => self.head = Some(node),
+            }
+        }
+        self.tail = Some(node);
+        self.len += 1;
+    }
+
+    /// Unlinks and returns the first node.
+    ///
+    /// # Safety
+    /// 1. Nobody else touches the list's nodes' links meanwhile.
+    pub unsafe fn pop_front(&mut self) -> Option<NonNull<L::Node>> {
+        let node = self.head?;
+        // SAFETY: `node` is in this list; the rest is (1).
+        unsafe { self.remove(node) };
+        Some(node)
+    }
+
+    /// Unlinks `node` if it is linked, and says whether it was.
+    ///
+    /// # Safety
+    /// 1. `node` is live. 2. It is in this list or in none. 3. Nobody else touches the list's nodes' links meanwhile.
+    #[inline]
+    pub unsafe fn remove(&mut self, node: NonNull<L::Node>) -> bool {
+        // SAFETY: by (1) and (3) the links may be read and written; by (2) the neighbours are in this list, so live.
+        unsafe {
+            let Inner { prev, next } =
+                std::mem::replace(&mut *inner::<L>(node), Inner { prev: None, next: None });
+            match prev {
+                Some(prev) => (*inner::<L>(prev)).next = next,
+                // No predecessor and not the head: in no list.
+                None if self.head != Some(node) => return false,
+                None => self.head = next,
+            }
+            match next {
+                Some(next) => (*inner::<L>(next)).prev = prev,
+                None => self.tail = prev,
+            }
+        }
+        self.len -= 1;
+        true
+    }
+}
+
+impl<L: Link> fmt::Debug for List<L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("List").field("len", &self.len).finish_non_exhaustive()
+    }
+}
+
+/// # Safety
+/// 1. `node` is live.
+#[inline]
+unsafe fn inner<L: Link>(node: NonNull<L::Node>) -> *mut Inner<L::Node> {
+    // SAFETY: (1) is the caller's, and all that `links` asks for; its result is then valid to read a field's address.
+    unsafe { (*L::links(node).as_ptr()).inner.with_mut(|inner| inner) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Node {
+        value: u32,
+        links: Links<Node>,
+    }
+
+    // SAFETY: the links are a field of the node.
+    unsafe impl Link for Node {
+        type Node = Node;
+
+        unsafe fn links(node: NonNull<Node>) -> NonNull<Links<Node>> {
+            // SAFETY: `node` is live, by the caller's word.
+            unsafe { NonNull::new_unchecked(&raw mut (*node.as_ptr()).links) }
+        }
+    }
+
+    /// Drives list and model side by side with a fixed random sequence of operations.
+    #[test]
+    fn behaves_as_a_deque_from_which_nodes_can_leave_anywhere() {
+        let mut nodes: Vec<_> = (0..16).map(|value| Node { value, links: Links::new() }).collect();
+        let base = nodes.as_mut_ptr();
+        // SAFETY: `i` is below the length, and `nodes` is not touched otherwise until the end.
+        let at = |i: u32| unsafe { NonNull::new_unchecked(base.add(i as usize)) };
+        let mut list = List::<Node>::new();
+        let mut model = std::collections::VecDeque::new();
+        let mut rand = crate::util::rand::FastRand::from_seed(7);
+        for _ in 0..10_000 {
+            let i = rand.below(16);
+            let linked = model.contains(&i);
+            // SAFETY: nodes are live and only in this list; one thread.
+            unsafe {
+                match rand.below(4) {
+                    0 | 1 if !linked => {
+                        list.push_back(at(i));
+                        model.push_back(i);
+                    }
+                    2 => assert_eq!(list.pop_front().map(|node| node.as_ref().value), model.pop_front()),
+                    3 => {
+                        assert_eq!(list.remove(at(i)), linked);
+                        model.retain(|&j| j != i);
+                    }
+                    _ => {}
+                }
+            }
+            assert_eq!(list.len(), model.len());
+            assert_eq!(list.is_empty(), model.is_empty());
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! Running code that is not ours: what panics there must not take a worker along.
+
+use std::any::Any;
+use std::io::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// What a panic carries.
+pub type Payload = Box<dyn Any + Send + 'static>;
+
+/// Calls `f`; a panic comes back as its payload.
+#[inline]
+pub fn catch<R>(f: impl FnOnce() -> R) -> Result<R, Payload> {
+    catch_unwind(AssertUnwindSafe(f))
+}
+
+/// Drops `value`, and the payload of a panic in its destructor, and so on.
+///
+/// A destructor may panic with a payload whose destructor panics. Each round runs foreign code; after a few the
+/// rest is leaked rather than looped over for ever.
+#[inline]
+pub fn drop_quietly<T>(value: T) {
+    let mut payload = match catch(|| drop(value)) {
+        Ok(()) => return,
+        Err(payload) => payload,
+    };
+    for _ in 0..4 {
+        match catch(|| drop(payload)) {
+            Ok(()) => return,
+            Err(next) => payload = next,
+        }
+    }
+    std::mem::forget(payload);
+}
+
+/// Aborts the process with a text, for breaches of our own invariants that would otherwise corrupt memory.
+#[cold]
+pub fn abort(text: &str) -> ! {
+    // Not `eprintln!`, which panics if stderr is closed.
+    _ = writeln!(std::io::stderr(), "runtime: {text}");
+    std::process::abort()
+}

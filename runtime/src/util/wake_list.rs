@@ -1,0 +1,83 @@
+//! Wakers collected under a lock, to be woken after it is released.
+
+use std::mem::MaybeUninit;
+use std::task::Waker;
+
+use super::unwind::{self, Payload};
+
+const CAPACITY: usize = 32;
+
+/// Up to 32 wakers, on the stack.
+///
+/// The loop that uses it: lock, push until [`is_full`](Self::is_full), unlock, [`wake_all`](Self::wake_all), and
+/// again while there may be more.
+pub struct WakeList {
+    wakers: [MaybeUninit<Waker>; CAPACITY],
+    /// The slots in `next..len` are initialised; `next` is not zero only while wakers are taken out.
+    next: usize,
+    len: usize,
+}
+
+impl WakeList {
+    pub fn new() -> Self {
+        Self { wakers: [const { MaybeUninit::uninit() }; CAPACITY], next: 0, len: 0 }
+    }
+
+    pub fn is_full(&self) -> bool {
+        self.len == CAPACITY
+    }
+
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Adds a waker. Panics if the list is full.
+    pub fn push(&mut self, waker: Waker) {
+        self.wakers[self.len].write(waker);
+        self.len += 1;
+    }
+
+    /// Wakes all, in the order they were added, and empties the list. A waker that panics does not keep the others asleep: the first panic is
+    /// resumed after all have been woken.
+    pub fn wake_all(&mut self) {
+        let mut panic: Option<Payload> = None;
+        while let Some(waker) = self.pop() {
+            if let Err(payload) = unwind::catch(|| waker.wake()) {
+                match panic {
+                    None => panic = Some(payload),
+                    Some(_) => unwind::drop_quietly(payload),
+                }
+            }
+        }
+        if let Some(payload) = panic {
+            std::panic::resume_unwind(payload);
+        }
+    }
+
+    /// As [`wake_all`](Self::wake_all), for threads that nobody above would want unwound.
+    pub fn wake_all_quietly(&mut self) {
+        while let Some(waker) = self.pop() {
+            unwind::drop_quietly(unwind::catch(|| waker.wake()));
+        }
+    }
+
+    /// Takes out the one that was added first.
+    fn pop(&mut self) -> Option<Waker> {
+        if self.next == self.len {
+            (self.next, self.len) = (0, 0);
+            return None;
+        }
+        let slot = &self.wakers[self.next];
+        self.next += 1;
+        // SAFETY: slots in `next..len` are initialised; this one is now below `next`, so it is not read again.
+        Some(unsafe { slot.assume_init_read() })
+    }
+}
+
+impl Drop for WakeList {
+    fn drop(&mut self) {
+        while let Some(waker) = self.pop() {
+            unwind::drop_quietly(waker);
+        }
+    }
+}
