@@ -1,0 +1,217 @@
+//! An unbounded FIFO into which any thread pushes and from which any worker pops; its length is readable without
+//! its lock. It takes what comes from outside, and what overflows a worker's ring.
+//!
+//! # States
+//! ```text
+//!   chunks    under the lock: the items, oldest first, in chains of about half a ring
+//!   len       written under the lock, before it is released: always their number as of some unlock, or of the one about
+//!             to happen
+//! ```
+//! A worker takes a chunk as a whole and walks its links after the unlock: they lie in memory that the pushing thread
+//! wrote last, so each step is a cache miss, for which nobody should wait at the lock.
+//!
+//! A wake may be in flight when the runtime shuts down, so a push must work at any time; the last to leave drains the
+//! injector, as often as it takes. What it cannot know of is a newborn item: so these are refused once it has *closed* the
+//! queue, under the lock, before it drains it for the last time.
+//!
+//! # Steps
+//! ```text
+//!   push      I1 lock, link       I2 store len     I3 unlock
+//!   strict    I4 SeqCst fence     I5 read who sleeps; wake one if nobody searches   (the scheduler's)
+//!   sleeper   S1 announce         S2 SeqCst fence  S3 read len                      (the scheduler's, S3 ours)
+//!   pop       R1 read len, leave if it is zero     R2 lock, unlink  R3 store len    R4 unlock
+//!   batch     R1 to R4 for a chunk, then into the ring; what does not fit: lock, put in front, store len, unlock
+//! ```
+//!
+//! # The race
+//! A thread outside pushes while the last worker lies down. The worker looked at `len` before the push, and the
+//! thread looked for sleepers before the worker announced itself. Nobody comes for the item.
+//!
+//! # Ordering
+//! `len` is Relaxed on both sides: the fences carry the handshake, the lock carries the items.
+//! - *Nothing is stranded.* SeqCst fences have one total order. With S2 before I4, I5 sees S1 and somebody is woken.
+//!   With I4 before S2, S3 reads the value of I2 or one later in `len`'s own order. A later one that is zero was
+//!   stored by a worker that has taken the item, and is awake.
+//! - *What a reader may conclude.* Not zero: lock and look, for whoever stored it is about to unlock; the chain can be
+//!   empty again by then. Zero: there was a moment at which the queue was empty, or its last chunk
+//!   in the hands of a worker who is awake and shows what it does not run at once, and it came after every push that
+//!   happens before the read or is ordered before it by fences as above. Nothing more: a push that is ordered by
+//!   neither may be missed, so a bare [`is_empty`](Injector::is_empty) is no reason to sleep.
+//! - *`len` does not drift.* Stored after the unlock, the store of a popper that left an empty chain could fall on top
+//!   of the store of the next pusher, and hide that item from everyone until another is pushed.
+//! - *A pusher touches no item after I3.* By then it may have been popped, run and freed.
+//!
+//! # Rejected
+//! - A lock-free queue. Pushes come one a foreign wake, which costs a microsecond anyway, and pops come in batches; a
+//!   queue of linked nodes without a lock needs a stub node and a rule for when a node may be freed.
+//! - Shards. Each is one more line that every worker reads before it sleeps.
+//! - `len` on a line of its own. Every push and pop that writes it has the lock's line already.
+//! - A bound. What would a wake do at the bound? An item is in one queue once, so there are never more than live tasks.
+//!
+//! # Sources
+//! The handshake is Dekker's. Go's `sched.runq` and Tokio's `inject` are this queue with other neighbours.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::iter;
+use std::ptr::NonNull;
+
+use super::chain::{Chain, Linked};
+use super::local::Local;
+use crate::loom::RING_CAPACITY;
+use crate::loom::sync::Mutex;
+use crate::loom::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use crate::util::pad::CachePadded;
+
+/// Items in a chunk: what a worker takes at once. Leaves room in its ring for what these push in turn.
+const CHUNK: usize = RING_CAPACITY / 2;
+
+/// The queue that all workers share. See the module's documentation.
+pub struct Injector<T: Linked> {
+    inner: CachePadded<Inner<T>>,
+}
+
+struct Inner<T: Linked> {
+    chunks: Mutex<Chunks<T>>,
+    /// Number of items. Written only by the holder of the lock; read by anyone.
+    len: AtomicUsize,
+}
+
+struct Chunks<T: Linked> {
+    /// None is empty.
+    queue: VecDeque<Chain<T>>,
+    len: usize,
+    /// Newborn items are refused.
+    is_closed: bool,
+}
+
+impl<T: Linked> Injector<T> {
+    /// An empty injector.
+    pub fn new() -> Self {
+        let chunks = Chunks { queue: VecDeque::new(), len: 0, is_closed: false };
+        let inner = Inner { chunks: Mutex::new(chunks), len: AtomicUsize::new(0) };
+        Self { inner: CachePadded::new(inner) }
+    }
+
+    /// How many items wait: what a reader may conclude is in the module's documentation.
+    pub fn len(&self) -> usize {
+        // Relaxed: S3 and R1; the fences or the lock do the rest.
+        self.inner.len.load(Relaxed)
+    }
+
+    /// Whether no item waits; with the same care as [`len`](Self::len).
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Adds `item` as the youngest. Whoever may be needed to run it is still to be notified, by the strict rule.
+    ///
+    /// # Safety
+    /// 1. `item` is live, and stays so at its place until it has been popped. 2. It is in no queue.
+    pub unsafe fn push(&self, item: NonNull<T>) {
+        let mut batch = Chain::new();
+        // SAFETY: (1) and (2) are the caller's, and the chain's items stay in a queue until popped from this one.
+        unsafe { batch.push_back(item) };
+        self.push_batch(batch);
+    }
+
+    /// Adds all of `batch`, in its order, behind the youngest. One lock, and one wake-up to decide on.
+    pub fn push_batch(&self, batch: Chain<T>) {
+        if batch.is_empty() {
+            return;
+        }
+        self.change(|chunks| chunks.push(batch));
+    }
+
+    /// Adds `item` as the youngest, unless the queue is closed; says whether it did.
+    ///
+    /// # Safety
+    /// As [`push`](Self::push); the promises end if it is refused.
+    pub unsafe fn push_unless_closed(&self, item: NonNull<T>) -> bool {
+        self.change(|chunks| {
+            if !chunks.is_closed {
+                let mut batch = Chain::new();
+                // SAFETY: as in `push`.
+                unsafe { batch.push_back(item) };
+                chunks.push(batch);
+            }
+            !chunks.is_closed
+        })
+    }
+
+    /// Refuses newborn items from now on.
+    pub fn close(&self) {
+        self.change(|chunks| chunks.is_closed = true);
+    }
+
+    /// Takes the oldest item.
+    pub fn pop(&self) -> Option<NonNull<T>> {
+        if self.is_empty() {
+            return None;
+        }
+        self.change(|chunks| {
+            let first = chunks.queue.front_mut()?;
+            let item = first.pop_front();
+            if first.is_empty() {
+                chunks.queue.pop_front();
+            }
+            chunks.len -= 1;
+            item
+        })
+    }
+
+    /// Takes the oldest chunk: returns its oldest item, to be run at once, and how many were taken in all; the others go to
+    /// the back of `local`, as far as they fit.
+    ///
+    /// Others can steal from there; whether they are to be told is the caller's decision.
+    ///
+    /// # Safety
+    /// 1. The caller is the owner of `local`.
+    pub unsafe fn pop_batch_into(&self, local: &Local<T>) -> Option<(NonNull<T>, usize)> {
+        if self.is_empty() {
+            return None;
+        }
+        let mut chunk = self.change(|chunks| {
+            let chunk = chunks.queue.pop_front()?;
+            chunks.len -= chunk.len();
+            Some(chunk)
+        })?;
+        let first = chunk.pop_front()?;
+        // SAFETY: (1) is the ring's (1); its (2) was asked of whoever pushed here, and the items have just left.
+        let added = unsafe { local.push_batch(iter::from_fn(|| chunk.pop_front())) };
+        if !chunk.is_empty() {
+            self.change(|chunks| {
+                chunks.len += chunk.len();
+                chunks.queue.push_front(chunk);
+            });
+        }
+        Some((first, 1 + added))
+    }
+
+    /// Runs `f` under the lock, and stores the length before the unlock.
+    fn change<R>(&self, f: impl FnOnce(&mut Chunks<T>) -> R) -> R {
+        let mut chunks = self.inner.chunks.lock();
+        let result = f(&mut chunks);
+        self.inner.len.store(chunks.len, Relaxed);
+        result
+    }
+}
+
+impl<T: Linked> Chunks<T> {
+    fn push(&mut self, batch: Chain<T>) {
+        self.len += batch.len();
+        match self.queue.back_mut() {
+            Some(last) if last.len() + batch.len() <= CHUNK => last.append(batch),
+            _ => self.queue.push_back(batch),
+        }
+    }
+}
+
+impl<T: Linked> fmt::Debug for Injector<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Injector").field("len", &self.len()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,377 @@
+//! A worker's run queue: a bounded FIFO ring. Its owner pushes and pops; other workers steal half of it at a time.
+//!
+//! # States
+//! Indices count items from the ring's first day on; the slot of an index is the index modulo the capacity.
+//! ```text
+//!        free  │  being copied  │    waiting     │  free
+//!     ─────────┼────────────────┼────────────────┼───────────────┼──▶ index
+//!            steal ── claimed ─ real            tail      steal + CAPACITY
+//!
+//!   head   one word: `real`, the oldest item nobody has taken, and `claimed`, how far `steal` is behind it.
+//!          Every change of `real` is a read-modify-write of this word, and that is how an item gets its one taker.
+//!   tail   where the owner pushes next. Only the owner writes it.
+//! ```
+//! `claimed` is zero unless a thief is inside: it has taken items and is still copying them out of their slots.
+//! Meanwhile the owner pops at `real` as ever, leaving `steal` where it is, and does not push beyond
+//! `steal + CAPACITY`; a second thief goes away.
+//!
+//! # Steps
+//! ```text
+//!   push       O1 load head (is there room?)   O2 write the slot          O3 store tail
+//!   pop        O4 swing head: real + 1         O5 read the slot
+//!   overflow   O6 swing head: real + CAPACITY  O7 store tail + CAPACITY/2  O8 read the second half, hand it over
+//!   thief      T1 load head                    T2 load tail               T3 swing head: real + n, claimed = n
+//!              T4 copy n slots                 T5 claimed = 0
+//! ```
+//! *Overflow*: the ring is full and no thief inside. The owner takes everything, puts the older half back by moving
+//! `tail` (one lap on, an index has the slot it had before), and gives the younger half, with the item that did not
+//! fit, to the injector. The younger half, because a batch from the injector lands in the older one: no item goes
+//! back and forth. Between O6 and O7 the ring looks empty to thieves, and until O8 ends the younger half is in
+//! no queue; so whoever overflows notifies afterwards, as after any push into the injector.
+//!
+//! # The race
+//! A thief has claimed the older half and is preempted while copying. The owner goes on, pops what is left and pushes
+//! until `tail` has come round to the slot the thief reads next. Were the room measured from `real`, the owner would
+//! write it: one item lost, another taken twice.
+//!
+//! # Ordering
+//! - *One taker an item.* `real` only grows, by read-modify-writes of one word, each from the value it was computed
+//!   from. `(real, claimed)` does not recur: `real` has 55 bits, which 5 ns a pop use up in five years, and of the
+//!   states with one `real` the one with nothing claimed comes last. So T3 succeeds only if the head has not moved
+//!   since T1, however long the thief slept in between.
+//! - *Indices may wrap.* `tail` has 32 bits and is compared with as many of `real`. At a T3 that succeeds, the two
+//!   are at most a lap apart. So they are for the owner, even if the head it loads is an old one: it never pushed
+//!   more than a lap beyond any head it had seen, and it sees no older one after a newer.
+//! - *T1 sees no tail older than its head.* O4 and O6 are Release and T1 is Acquire: with `real` a thief gets the
+//!   `tail` its writer knew, so at T3 `tail - real` is between zero and the capacity. T3 itself may be Relaxed: while
+//!   its claim stands other thieves go away, and T5, which ends it, is Release.
+//! - *A taker sees the item.* T2 (Acquire) pairs with O3 (Release). O5 and O8 read what the owner wrote.
+//! - *No slot is written while it is read.* The owner writes index i (O2) only after `steal` has passed i - CAPACITY.
+//!   Either it took that item itself, or O1 (Acquire) reads from T5 (Release) or from a later swing of its own, which
+//!   continues T5's release sequence. T4 comes before T5. The slots are thus plain memory.
+//! - *Nobody waits for a thief.* If one falls asleep inside, the owner pops; pushes go to the injector once the
+//!   ring is full (that item alone); other thieves look elsewhere.
+//!
+//! # Rejected
+//! - Copy first, then swing the head (Go): with tasks of 10 ns the owner moves the head faster than a thief can copy
+//!   128 pointers, so its swing keeps failing; and slots read before they are claimed must be atomic.
+//! - Two 32-bit indices `(steal, real)` in the head (Tokio): there a thief that sleeps for exactly 2^32 pops takes
+//!   what it has not seen, and T5 is a loop.
+//! - Popping several items at once into a private buffer: there, a long poll would hide them from thieves.
+//!
+//! # Sources
+//! Tokio's `queue.rs` (the two heads, its overflow into the younger half), after Go's `runqput`, `runqgrab`.
+
+use std::array;
+use std::fmt;
+use std::mem::MaybeUninit;
+use std::ptr::{self, NonNull};
+
+use super::chain::{Chain, Linked};
+use super::injector::Injector;
+use crate::loom::RING_CAPACITY;
+use crate::loom::cell::UnsafeCell;
+use crate::loom::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use crate::loom::sync::atomic::{AtomicU32, AtomicU64};
+
+const CAPACITY: u32 = RING_CAPACITY as u32;
+
+const _: () = assert!(CAPACITY.is_power_of_two() && (CAPACITY as u64) < Head::ONE);
+
+/// The ring. See the module's documentation.
+///
+/// What thieves look at comes first, so that the processor can lay it on one line with the rest of what they look at.
+#[repr(C)]
+pub struct Local<T: Linked> {
+    /// A [`Head`]: owner and thieves.
+    head: AtomicU64,
+    /// Written by the owner; read by all.
+    tail: AtomicU32,
+    /// Slots from `steal` to `tail` are initialised. The owner writes those outside; those inside are read once, by
+    /// who took them.
+    slots: [UnsafeCell<MaybeUninit<NonNull<T>>>; RING_CAPACITY],
+}
+
+// SAFETY: a ring is pointers that it does not follow. To do so with what it returns is unsafe, and answered for there.
+unsafe impl<T: Linked> Send for Local<T> {}
+// SAFETY: the slots are the only part without synchronisation of its own; the protocol above orders their accesses.
+unsafe impl<T: Linked> Sync for Local<T> {}
+
+impl<T: Linked> Local<T> {
+    /// An empty ring.
+    pub fn new() -> Self {
+        Self::starting_at(0)
+    }
+
+    /// An empty ring through which `index` items seem to have gone already, for tests of what happens when indices
+    /// wrap.
+    pub fn starting_at(index: u64) -> Self {
+        Self {
+            head: AtomicU64::new(Head::at(index).0),
+            tail: AtomicU32::new(index as u32),
+            slots: array::from_fn(|_| UnsafeCell::new(MaybeUninit::uninit())),
+        }
+    }
+
+    /// How many items wait: exact for the owner while no thief comes, a hint for everyone else.
+    pub fn len(&self) -> usize {
+        // Relaxed: a hint. The two loads may be of different times, hence the clamp.
+        let head = Head(self.head.load(Relaxed));
+        let waiting = self.tail.load(Relaxed).wrapping_sub(head.real()) as i32;
+        waiting.clamp(0, CAPACITY as i32) as usize
+    }
+
+    /// Whether no item waits, with the same care as [`len`](Self::len).
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Adds `item` as the youngest; returns how many items went to the injector instead, normally none.
+    ///
+    /// A full ring sends its younger half there, followed by `item`; if a thief is inside, `item` alone. The caller
+    /// then notifies as after a push into the injector.
+    ///
+    /// # Safety
+    /// 1. The caller is the owner. 2. `item` is live, and stays so at its place until popped. 3. It is in no queue.
+    pub unsafe fn push_back(&self, item: NonNull<T>, injector: &Injector<T>) -> usize {
+        // Relaxed: only the owner writes it.
+        let tail = self.tail.load(Relaxed);
+        // O1, pairs with T5.
+        let head = Head(self.head.load(Acquire));
+        if tail.wrapping_sub(head.steal()) < CAPACITY {
+            // SAFETY: by (1) and the check, `tail` is the owner's to write.
+            unsafe { self.write(tail, item) };
+            // O3, pairs with T2.
+            self.tail.store(tail.wrapping_add(1), Release);
+            return 0;
+        }
+        // SAFETY: (1) to (3); the check.
+        unsafe { self.overflow(head, tail, item, injector) }
+    }
+
+    /// What [`push_back`](Self::push_back) does with a full ring. Apart, so that the common case keeps its registers.
+    ///
+    /// # Safety
+    /// 1. to 3. As `push_back`. 4. At `head` and `tail` no slot is free.
+    #[cold]
+    unsafe fn overflow(&self, head: Head, tail: u32, item: NonNull<T>, injector: &Injector<T>) -> usize {
+        if head.thief_is_inside() {
+            // SAFETY: (2) and (3).
+            unsafe { injector.push(item) };
+            return 1;
+        }
+        // O6, pairs with T1. Relaxed on failure: O1 comes again.
+        if self.head.compare_exchange(head.0, head.moved_by(CAPACITY).0, Release, Relaxed).is_err() {
+            // A thief came, so it is inside or there is room: this happens once.
+            // SAFETY: (1) to (3).
+            return unsafe { self.push_back(item, injector) };
+        }
+        // O7. Release as every store of `tail`. Relaxed would do: who sees this `tail` and takes anything has read O6,
+        // and the slots shown again were written before that.
+        self.tail.store(tail.wrapping_add(CAPACITY / 2), Release);
+        let mut batch = Chain::new();
+        for index in CAPACITY / 2..CAPACITY {
+            // O8.
+            // SAFETY: O6 took all; O7 gave back those below. Pushed under the same promises as (2) and (3), and now out
+            // of the ring.
+            unsafe { batch.push_back(self.read(head.real().wrapping_add(index))) };
+        }
+        // SAFETY: (2) and (3).
+        unsafe { batch.push_back(item) };
+        let count = batch.len();
+        injector.push_batch(batch);
+        count
+    }
+
+    /// Adds items from `items`, in their order, until the ring is full or they end; returns how many. Takes no item
+    /// that it does not add.
+    ///
+    /// # Safety
+    /// 1. The caller is the owner. 2. The items are live, and stay so at their place until popped. 3. They are in no
+    ///    queue.
+    pub unsafe fn push_batch(&self, items: impl Iterator<Item = NonNull<T>>) -> usize {
+        // Relaxed: only the owner writes it.
+        let tail = self.tail.load(Relaxed);
+        // SAFETY: (1).
+        let free = unsafe { self.free_slots() };
+        let mut end = tail;
+        for item in items.take(free) {
+            // SAFETY: by (1) and `take`, the owner's to write.
+            unsafe { self.write(end, item) };
+            end = end.wrapping_add(1);
+        }
+        // O3, pairs with T2.
+        self.tail.store(end, Release);
+        end.wrapping_sub(tail) as usize
+    }
+
+    /// How many items fit; only the owner's own pushes can make it less.
+    ///
+    /// # Safety
+    /// 1. The caller is the owner.
+    pub unsafe fn free_slots(&self) -> usize {
+        // O1, pairs with T5.
+        let head = Head(self.head.load(Acquire));
+        // Relaxed: only the owner writes it.
+        let tail = self.tail.load(Relaxed);
+        (CAPACITY - tail.wrapping_sub(head.steal())) as usize
+    }
+
+    /// Takes the oldest item.
+    ///
+    /// # Safety
+    /// 1. The caller is the owner.
+    pub unsafe fn pop(&self) -> Option<NonNull<T>> {
+        // Relaxed: only the owner writes it.
+        let tail = self.tail.load(Relaxed);
+        // Relaxed: if it is not the newest, O4 fails; and an old head shows no emptiness that is not.
+        let mut head = Head(self.head.load(Relaxed));
+        loop {
+            if head.real() == tail {
+                return None;
+            }
+            // O4, pairs with T1.
+            match self.head.compare_exchange_weak(head.0, head.popped().0, Release, Relaxed) {
+                // SAFETY: O4 took it, and by (1) it is a slot that this thread wrote.
+                Ok(_) => return Some(unsafe { self.read(head.real()) }),
+                Err(newer) => head = Head(newer),
+            }
+        }
+    }
+
+    /// Takes half of what waits here, rounded up: returns the oldest item, to be run at once, and how many were taken
+    /// in all; the others go to the back of `into`, as far as they fit.
+    ///
+    /// `None` if there is nothing, or another thief is inside.
+    ///
+    /// # Safety
+    /// 1. The caller is the owner of `into`. 2. `into` is another ring.
+    pub unsafe fn steal_into(&self, into: &Self) -> Option<(NonNull<T>, usize)> {
+        debug_assert!(!ptr::eq(self, into), "a worker does not steal from itself");
+        // SAFETY: (1).
+        let room = unsafe { into.free_slots() } as u32 + 1;
+        // T1, pairs with O4 and O6.
+        let mut head = Head(self.head.load(Acquire));
+        let count = loop {
+            // T2, pairs with O3.
+            let waiting = self.tail.load(Acquire).wrapping_sub(head.real());
+            if head.thief_is_inside() || waiting == 0 {
+                return None;
+            }
+            let count = waiting.div_ceil(2).min(room);
+            // T3. Relaxed, as the proof says; on failure, T1 once more.
+            match self.head.compare_exchange_weak(head.0, head.claimed_by_thief(count).0, Relaxed, Acquire) {
+                Ok(_) => break count,
+                Err(newer) => head = Head(newer),
+            }
+        };
+        // T4.
+        // SAFETY: T3 took `count` items from `real` on, T2 made them visible, and until T5 the owner keeps out.
+        let item = |offset| unsafe { self.read(head.real().wrapping_add(offset)) };
+        let first = item(0);
+        // SAFETY: (1); the items' promises were made to this ring, which they have left.
+        let added = unsafe { into.push_batch((1..count).map(item)) };
+        debug_assert_eq!(added, count as usize - 1, "what was taken fits");
+        // T5, pairs with O1.
+        self.head.fetch_and(!Head::CLAIMED, Release);
+        Some((first, count as usize))
+    }
+
+    /// Panics if the ring's words contradict each other.
+    ///
+    /// # Safety
+    /// 1. The caller is the owner.
+    #[allow(dead_code, reason = "called by tests and models")]
+    pub unsafe fn validate(&self) {
+        // Relaxed: no slot is touched, and an old head fits `tail` too.
+        let head = Head(self.head.load(Relaxed));
+        let tail = self.tail.load(Relaxed);
+        let waiting = tail.wrapping_sub(head.real());
+        assert!(waiting <= CAPACITY, "{waiting} items wait: {head:?}, tail {tail}");
+        let used = tail.wrapping_sub(head.steal());
+        assert!(used <= CAPACITY, "{used} slots are in use: {head:?}, tail {tail}");
+    }
+
+    /// # Safety
+    /// 1. The caller is the owner. 2. `index` is at least `tail`, and less than a lap from `steal`.
+    #[inline]
+    unsafe fn write(&self, index: u32, item: NonNull<T>) {
+        let slot = &self.slots[(index % CAPACITY) as usize];
+        // SAFETY: by (2) nobody reads the slot, by (1) nobody else writes it.
+        slot.with_mut(|slot| unsafe { (*slot).write(item) });
+    }
+
+    /// # Safety
+    /// 1. The caller has taken the item at `index`, and has seen the `tail` behind it. 2. It has not said so (T5) yet,
+    ///    or is the owner and has not pushed since.
+    #[inline]
+    unsafe fn read(&self, index: u32) -> NonNull<T> {
+        let slot = &self.slots[(index % CAPACITY) as usize];
+        // SAFETY: by (1) the slot is initialised, by (2) it is not written meanwhile.
+        slot.with(|slot| unsafe { (*slot).assume_init() })
+    }
+}
+
+impl<T: Linked> fmt::Debug for Local<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let head = Head(self.head.load(Relaxed));
+        f.debug_struct("Local")
+            .field("head", &head)
+            .field("tail", &self.tail.load(Relaxed))
+            .finish_non_exhaustive()
+    }
+}
+
+/// The head: `real` in the upper 55 bits, `claimed` in the lower 9. An overflow of `real` leaves the word at the top.
+#[derive(Clone, Copy)]
+struct Head(u64);
+
+impl Head {
+    const BITS: u32 = 9;
+    const ONE: u64 = 1 << Self::BITS;
+    const CLAIMED: u64 = Self::ONE - 1;
+
+    fn at(index: u64) -> Self {
+        Self(index << Self::BITS)
+    }
+
+    /// The lower 32 bits of the index of the oldest item that nobody has taken; see `tail` in the proof.
+    fn real(self) -> u32 {
+        (self.0 >> Self::BITS) as u32
+    }
+
+    /// The oldest index whose slot must not be written.
+    fn steal(self) -> u32 {
+        self.real().wrapping_sub((self.0 & Self::CLAIMED) as u32)
+    }
+
+    fn thief_is_inside(self) -> bool {
+        self.0 & Self::CLAIMED != 0
+    }
+
+    /// O4: one more taken. With a thief inside, `steal` stays, so `claimed` grows along; at most to the capacity, since
+    /// `tail` stays within a lap of `steal`.
+    fn popped(self) -> Self {
+        Self(self.0.wrapping_add(Self::ONE + u64::from(self.thief_is_inside())))
+    }
+
+    /// O6: `count` taken by the owner, with no thief inside.
+    fn moved_by(self, count: u32) -> Self {
+        Self(self.0.wrapping_add(u64::from(count) * Self::ONE))
+    }
+
+    /// T3: `count` taken by a thief who is now inside.
+    fn claimed_by_thief(self, count: u32) -> Self {
+        Self(self.moved_by(count).0 + u64::from(count))
+    }
+}
+
+impl fmt::Debug for Head {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let claimed = self.0 & Self::CLAIMED;
+        f.debug_struct("Head").field("real", &(self.0 >> Self::BITS)).field("claimed", &claimed).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests;

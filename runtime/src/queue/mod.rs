@@ -1,0 +1,28 @@
+//! Where work waits.
+//!
+//! ```text
+//!            worker, in a task                      any thread
+//!                   │ push_back                         │ push, push_batch
+//!                   ▼           overflow of half        ▼
+//!            Local: one a worker ──────────────▶ Injector: one a runtime
+//!           │ pop       │ steal_into                    │ pop, pop_batch_into
+//!           ▼           ▼                               ▼
+//!         owner    another worker                   any worker
+//! ```
+//! The queues carry pointers and know nothing of what these point to, except where in it the one link is that the
+//! injector needs ([`Linked`]). An item is in one queue at a time, and a queue neither owns nor frees it: who pushes
+//! vouches that it lives until it has been popped, who pops may do with it what the pusher could.
+//!
+//! A worker looks in its own ring first, for that costs no shared line; every so many ticks in the injector first, so
+//! that a busy ring cannot starve it; and in the rings of others when both are empty, which is also the way out for
+//! the items of a ring whose owner is stuck.
+//!
+//! Read [`chain`] (a batch), [`injector`], [`local`], in this order.
+
+pub mod chain;
+pub mod injector;
+pub mod local;
+
+pub use chain::{Chain, Linked, Next};
+pub use injector::Injector;
+pub use local::Local;
