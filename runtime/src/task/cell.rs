@@ -1,0 +1,127 @@
+//! The one allocation of a task: what the scheduler touches at every step comes first, in one cache line's worth.
+
+use std::alloc::Layout;
+use std::cell::Cell;
+use std::fmt;
+use std::future::Future;
+use std::panic::Location;
+use std::ptr::NonNull;
+use std::task::Waker;
+
+use super::join::Failure;
+use super::raw::{Schedule, Vtable};
+use super::state::State;
+use crate::loom::cell::UnsafeCell;
+use crate::queue::{Linked, Next};
+
+/// The task is not in `owned.rs`.
+const NO_TABLE: u32 = u32::MAX;
+
+/// What every task has, whatever its future. Everything that holds a task holds a pointer to this.
+#[repr(C)]
+pub struct Header {
+    /// Who may do what; see [`State`].
+    pub(super) state: State,
+    /// Link of the injector, of an overflow batch, of the blocking queue. Whoever owns `SCHEDULED` may write it.
+    next: Next<Header>,
+    /// What depends on the future's type. Never changes.
+    pub(super) vtable: &'static Vtable,
+    /// The scheduler, an `S` of the [`Schedule`] that `vtable` was made for; kept alive by every cell. Never changes.
+    pub(super) scheduler: NonNull<()>,
+    /// The task's public name. Never changes.
+    pub(super) id: u64,
+    /// Which table of `owned.rs` it is in, or `NO_TABLE`, and its place there. Written once, by the owner of `SCHEDULED`,
+    /// before the task first waits.
+    pub(super) table: Cell<u32>,
+    pub(super) slot: Cell<u32>,
+    /// Woken by the completer. The handle's while `JOIN_WAKER` is unset, the completer's once `DONE` is set.
+    pub(super) join_waker: UnsafeCell<Option<Waker>>,
+}
+
+/// The part of a cell that has the same layout for every future. `repr(C)`: begins with the header.
+#[repr(C)]
+struct Common {
+    header: Header,
+    /// Where it was spawned. Never changes.
+    spawned_at: &'static Location<'static>,
+}
+
+/// A task as it lies in memory. `repr(C)`: a pointer to the header is a pointer to the cell.
+#[repr(C)]
+pub struct TaskCell<F: Future> {
+    common: Common,
+    /// The owner of `SCHEDULED` may touch it until `DONE`, then whoever `JOIN` names.
+    pub(super) stage: UnsafeCell<Stage<F>>,
+}
+
+/// The future, then its output, then nothing.
+pub enum Stage<F: Future> {
+    Running(F),
+    Finished(Result<F::Output, Failure>),
+    Consumed,
+}
+
+#[cfg(not(loom))]
+const _: () = assert!(size_of::<Header>() == 64);
+
+impl<F: Future> TaskCell<F> {
+    /// Makes a task that is about to be queued by its spawner, who gets the handle: two references.
+    ///
+    /// # Safety
+    /// 1. `scheduler` is valid. 2. `vtable` is that of `F` and `S`.
+    pub unsafe fn allocate<S: Schedule>(
+        future: F,
+        scheduler: NonNull<S>,
+        id: u64,
+        spawned_at: &'static Location<'static>,
+        vtable: &'static Vtable,
+    ) -> NonNull<Header> {
+        // SAFETY: (1).
+        let cell = unsafe { S::allocate(scheduler, Layout::new::<Self>()) }.cast::<Self>();
+        let header = Header {
+            state: State::new(),
+            next: Next::new(),
+            vtable,
+            scheduler: scheduler.cast(),
+            id,
+            table: Cell::new(NO_TABLE),
+            slot: Cell::new(0),
+            join_waker: UnsafeCell::new(None),
+        };
+        let common = Common { header, spawned_at };
+        // SAFETY: memory for a `Self`, ours alone.
+        unsafe { cell.write(Self { common, stage: UnsafeCell::new(Stage::Running(future)) }) };
+        cell.cast()
+    }
+}
+
+impl Header {
+    /// Whether the task was entered in `owned.rs`: by then it has waited, or is about to.
+    #[inline]
+    pub fn is_owned(&self) -> bool {
+        self.table.get() != NO_TABLE
+    }
+
+    /// Where the task was spawned.
+    ///
+    /// # Safety
+    /// 1. `header` is the header of a live cell.
+    pub unsafe fn spawned_at(header: NonNull<Header>) -> &'static Location<'static> {
+        // SAFETY: by (1) `header` begins a `TaskCell`, whose first part is laid out as `Common`; the field never changes.
+        unsafe { (*header.cast::<Common>().as_ptr()).spawned_at }
+    }
+}
+
+// SAFETY: the link is a field of the header, at the same place for as long as the cell lives.
+unsafe impl Linked for Header {
+    unsafe fn next(item: NonNull<Self>) -> NonNull<Next<Self>> {
+        // SAFETY: `item` is live, by the caller's word; only an address is computed.
+        unsafe { NonNull::new_unchecked(&raw mut (*item.as_ptr()).next) }
+    }
+}
+
+impl fmt::Debug for Header {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Header").field("id", &self.id).field("state", &self.state).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,213 @@
+//! Poll, complete, cancel: the only code that touches a task's future.
+//!
+//! Foreign code runs here (the future, its destructor, the output's destructor, the join waker), each under its own
+//! `catch`: a panic ends the task, never the worker.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::ptr::NonNull;
+use std::task::{Context, Poll};
+
+use super::cell::{Header, Stage, TaskCell};
+use super::join::{Failure, JoinError};
+use super::raw::{Runnable, Schedule, drop_reference};
+use super::state::{AfterPoll, Start};
+use super::waker;
+use crate::coop;
+use crate::util::unwind::{catch, drop_quietly};
+
+/// Polls the task once, or cancels it, and sees to what follows.
+///
+/// # Safety
+/// 1. The caller owns `SCHEDULED`, and gives it up. 2. The cell is a `TaskCell<F>` of a scheduler `S`.
+pub(super) unsafe fn run<F: Future + 'static, S: Schedule>(header: NonNull<Header>) {
+    // SAFETY: (1): the cell is live while we own `SCHEDULED`, and the future is ours to touch; (2) is the caller's.
+    unsafe {
+        if header.as_ref().state.start_poll() == Start::Cancel {
+            return fail::<F, S>(header, Failure::Cancelled);
+        }
+        match poll_future::<F>(header) {
+            Polled::Pending { is_yielding } => after_pending::<F, S>(header, is_yielding),
+            Polled::Ready(output) => finish::<F, S>(header, Ok(output)),
+            Polled::Panicked(failure) => fail::<F, S>(header, failure),
+        }
+    }
+}
+
+/// Drops the future and ends the task without an output.
+///
+/// # Safety
+/// As [`run`].
+#[cold]
+pub(super) unsafe fn fail<F: Future + 'static, S: Schedule>(header: NonNull<Header>, failure: Failure) {
+    let waker = waker::borrowed(&header);
+    // As part of a poll, so that the destructor cannot block the worker and knows its task.
+    let (dropped, _) = coop::poll_task(&waker, || {
+        // SAFETY: we own `SCHEDULED`: the stage is ours. Were the assignment to unwind, the stage would have the new value.
+        catch(|| unsafe { *stage::<F>(header) = Stage::Consumed })
+    });
+    // A panic in the future's destructor is the task's, unless it has panicked before.
+    let failure = match (dropped, failure) {
+        (Err(payload), Failure::Panic(first)) => {
+            drop_quietly(payload);
+            Failure::Panic(first)
+        }
+        (Err(payload), _) => Failure::Panic(payload),
+        (Ok(()), failure) => failure,
+    };
+    // SAFETY: passed on; the stage is `Consumed`.
+    unsafe { finish::<F, S>(header, Err(failure)) }
+}
+
+/// What came of a poll.
+enum Polled<T> {
+    Pending {
+        is_yielding: bool,
+    },
+    /// The future is gone.
+    Ready(T),
+    /// In the poll, or in the destructor after it: then the future is gone.
+    Panicked(Failure),
+}
+
+/// Polls the future, and drops it if it is ready.
+///
+/// # Safety
+/// As [`run`], but ownership stays.
+unsafe fn poll_future<F: Future>(header: NonNull<Header>) -> Polled<F::Output> {
+    let waker = waker::borrowed(&header);
+    // Outside of `catch`, so that an unwinding destructor of the future does not meet one of the output.
+    let mut output = None;
+    let (result, is_yielding) = coop::poll_task(&waker, || {
+        catch(|| {
+            // SAFETY: we own `SCHEDULED`, so nobody else touches the stage, and the cell is a `TaskCell<F>`.
+            let stage = unsafe { stage::<F>(header) };
+            let Stage::Running(future) = stage else {
+                unreachable!("a task that is not done has its future");
+            };
+            // SAFETY: the future was put into the cell before its first poll and stays there until it is dropped in place.
+            let future = unsafe { Pin::new_unchecked(future) };
+            if let Poll::Ready(ready) = future.poll(&mut Context::from_waker(&waker)) {
+                output = Some(ready);
+                *stage = Stage::Consumed;
+            }
+        })
+    });
+    match (result, output) {
+        (Ok(()), Some(output)) => Polled::Ready(output),
+        (Ok(()), None) => Polled::Pending { is_yielding },
+        (Err(payload), output) => {
+            drop_quietly(output);
+            Polled::Panicked(Failure::Panic(payload))
+        }
+    }
+}
+
+/// # Safety
+/// As [`run`].
+unsafe fn after_pending<F: Future + 'static, S: Schedule>(header: NonNull<Header>, is_yielding: bool) {
+    // SAFETY: we own `SCHEDULED`, so the cell is live, until `finish_pending` says `Idle` or ownership is passed on.
+    unsafe {
+        let state = &header.as_ref().state;
+        let scheduler = header.as_ref().scheduler.cast();
+        let next = match is_yielding {
+            // A task that gives way stays `SCHEDULED`: it is queued without a transition.
+            true if state.load().is_cancelled() => AfterPoll::Cancel,
+            true => AfterPoll::Requeue,
+            false if !header.as_ref().is_owned() && !S::adopt(scheduler, header) => AfterPoll::Cancel,
+            false => state.finish_pending(),
+        };
+        match next {
+            AfterPoll::Idle => {}
+            AfterPoll::Requeue => {
+                S::reschedule(scheduler, Runnable::from_raw(header));
+            }
+            AfterPoll::Cancel => fail::<F, S>(header, Failure::Cancelled),
+        }
+    }
+}
+
+/// Ends a task whose future is gone: stores `result` for the handle if there is one, sets `DONE`, wakes the handle, drops
+/// the life's reference.
+///
+/// # Safety
+/// As [`run`]; 3. the stage is `Consumed`.
+unsafe fn finish<F: Future + 'static, S: Schedule>(
+    header: NonNull<Header>,
+    result: Result<F::Output, Failure>,
+) {
+    // SAFETY: we own `SCHEDULED` until `try_complete` succeeds: the cell is live and the stage ours.
+    unsafe {
+        let state = &header.as_ref().state;
+        S::release(header.as_ref().scheduler.cast(), header);
+        let mut now = state.load();
+        if now.has_join() {
+            // By (3) there is nothing to drop.
+            (&raw mut *stage::<F>(header)).write(Stage::Finished(result));
+        } else {
+            discard(header, result);
+        }
+        let was_last = loop {
+            match state.try_complete(now) {
+                Ok(was_last) => break was_last,
+                Err(actual) => {
+                    if now.has_join() && !actual.has_join() {
+                        // The handle went: the output goes before `DONE`, after which the cell may be gone.
+                        drop_output::<F>(header);
+                    }
+                    now = actual;
+                }
+            }
+        };
+        if now.has_join_waker() {
+            // With `DONE` the waker became ours; the life's reference, kept, holds the cell.
+            let waker = header.as_ref().join_waker.with_mut(|waker| (*waker).take());
+            drop_quietly(catch(|| waker.expect("JOIN_WAKER says that the waker is set").wake()));
+            drop_reference(header);
+        } else if was_last {
+            (header.as_ref().vtable.free)(header);
+        }
+    }
+}
+
+/// Drops what nobody will ask for, as a part of the poll.
+///
+/// # Safety
+/// 1. The caller owns `SCHEDULED`.
+unsafe fn discard<T>(header: NonNull<Header>, result: Result<T, Failure>) {
+    if std::mem::needs_drop::<T>() || result.is_err() {
+        coop::poll_task(&waker::borrowed(&header), || drop_quietly(result));
+    }
+}
+
+/// Moves the output to `*out`, an `Option<Result<F::Output, JoinError>>`.
+///
+/// # Safety
+/// 1. The caller is the handle, and saw `DONE` with an acquire. 2. The cell is a `TaskCell<F>`. 3. `out` is valid for writes
+///    of that type.
+pub(super) unsafe fn take_output<F: Future>(header: NonNull<Header>, out: *mut ()) {
+    // SAFETY: (1): while `JOIN` is set, the stage of a `DONE` task is the handle's; (2) and (3) are the caller's.
+    unsafe {
+        let Stage::Finished(result) = std::mem::replace(stage::<F>(header), Stage::Consumed) else {
+            panic!("a `JoinHandle` was polled after it had given its result");
+        };
+        let error = |failure| JoinError::new(header.as_ref().id, Header::spawned_at(header), failure);
+        *out.cast::<Option<Result<F::Output, JoinError>>>() = Some(result.map_err(error));
+    }
+}
+
+/// Drops the output if the handle has not taken it.
+///
+/// # Safety
+/// 1. and 2. of [`take_output`].
+pub(super) unsafe fn drop_output<F: Future>(header: NonNull<Header>) {
+    // SAFETY: as in `take_output`.
+    drop_quietly(unsafe { std::mem::replace(stage::<F>(header), Stage::Consumed) });
+}
+
+/// # Safety
+/// 1. The cell is a live `TaskCell<F>`. 2. Nobody else touches the stage while the result is used.
+unsafe fn stage<'a, F: Future>(header: NonNull<Header>) -> &'a mut Stage<F> {
+    // SAFETY: (1) and (2).
+    unsafe { &mut *(*header.cast::<TaskCell<F>>().as_ptr()).stage.with_mut(|stage| stage) }
+}

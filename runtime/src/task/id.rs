@@ -1,0 +1,78 @@
+//! Names of tasks.
+
+use std::cell::Cell;
+use std::fmt;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::cell::Header;
+use crate::coop;
+use crate::loom::thread_cell;
+
+/// The name of a task, unique among all tasks of the process, also those that have ended.
+///
+/// Prior art: `tokio::task::Id`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Id(pub(super) u64);
+
+impl fmt::Display for Id {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Debug for Id {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Id({})", self.0)
+    }
+}
+
+/// Returns the name of the task that is being polled by this thread.
+///
+/// # Panics
+/// Outside of a task; see [`try_id`].
+///
+/// # Examples
+/// ```
+/// # runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let handle = runtime::spawn(async { runtime::task::id() });
+/// let id = handle.id();
+/// assert_eq!(handle.await.unwrap(), id);
+/// # });
+/// ```
+#[track_caller]
+pub fn id() -> Id {
+    try_id().expect("`task::id` needs a task: call it in a spawned future, or use `task::try_id`")
+}
+
+/// Returns the name of the task that is being polled by this thread, or `None` outside of a task.
+pub fn try_id() -> Option<Id> {
+    let header = coop::current_task_data().cast::<Header>();
+    // SAFETY: the pointer is null, or the task that this thread is polling: its cell is live, and the id never changes.
+    unsafe { header.as_ref() }.map(|header| Id(header.id))
+}
+
+/// How many names a thread takes at a time, so that spawning writes no line that other threads write.
+const BLOCK: u64 = 1 << 16;
+
+static NEXT_BLOCK: AtomicU64 = AtomicU64::new(1);
+
+thread_cell! {
+    /// This thread's next name, and the end of its block.
+    static NAMES: Cell<(u64, u64)> = Cell::new((0, 0));
+}
+
+/// A new name.
+#[inline]
+pub fn next() -> u64 {
+    NAMES.with(|names| {
+        let (mut next, mut end) = names.get();
+        if next == end {
+            // Relaxed: only uniqueness matters.
+            next = NEXT_BLOCK.fetch_add(BLOCK, Relaxed);
+            end = next + BLOCK;
+        }
+        names.set((next + 1, end));
+        next
+    })
+}

@@ -1,0 +1,347 @@
+//! What a spawner keeps of a task: the handle that waits for its output, the handle that only cancels, the error.
+
+use std::any::Any;
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::marker::PhantomData;
+use std::panic::{Location, RefUnwindSafe, UnwindSafe};
+use std::pin::Pin;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use super::cell::Header;
+use super::id::Id;
+use super::raw::drop_reference;
+use super::state::AfterDetach;
+use crate::coop;
+use crate::util::unwind::{Payload, drop_quietly};
+
+/// Waits for a task's output: a future that yields it.
+///
+/// Dropping the handle detaches the task: it runs on, and its output is dropped when it ends.
+///
+/// # Cancel safety
+/// Safe: a handle that is awaited by `&mut` and dropped from a `select!` can be awaited again.
+///
+/// # Panics
+/// If it is polled after it has given its result.
+///
+/// # Examples
+/// ```
+/// # runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let handle = runtime::spawn(async { 6 * 7 });
+/// assert_eq!(handle.await.unwrap(), 42);
+/// # });
+/// ```
+pub struct JoinHandle<T> {
+    /// A reference, and the right that the `JOIN` bit stands for.
+    header: NonNull<Header>,
+    output: PhantomData<T>,
+}
+
+// SAFETY: the handle moves the output to the thread that takes or drops it, and otherwise touches only the header.
+unsafe impl<T: Send> Send for JoinHandle<T> {}
+// SAFETY: through `&JoinHandle` only the header's atomics are reached.
+unsafe impl<T: Send> Sync for JoinHandle<T> {}
+impl<T> Unpin for JoinHandle<T> {}
+impl<T> UnwindSafe for JoinHandle<T> {}
+impl<T> RefUnwindSafe for JoinHandle<T> {}
+
+impl<T> JoinHandle<T> {
+    /// # Safety
+    /// 1. `header` is a cell whose output is a `T`. 2. The caller gives up the handle's reference.
+    pub(super) unsafe fn from_raw(header: NonNull<Header>) -> Self {
+        Self { header, output: PhantomData }
+    }
+
+    fn header(&self) -> &Header {
+        // SAFETY: the handle's reference keeps the cell live.
+        unsafe { self.header.as_ref() }
+    }
+
+    /// Asks the runtime to cancel the task: its future is dropped at its next yield, or at once if it waits.
+    ///
+    /// The handle then yields an error whose [`is_cancelled`](JoinError::is_cancelled) is true, unless the task completed
+    /// first. A closure of `spawn_blocking` is cancelled only if it has not begun.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let handle = runtime::spawn(std::future::pending::<()>());
+    /// handle.abort();
+    /// assert!(handle.await.unwrap_err().is_cancelled());
+    /// # });
+    /// ```
+    pub fn abort(&self) {
+        // SAFETY: the handle's reference keeps the cell live for the call.
+        unsafe { abort(self.header) }
+    }
+
+    /// Returns a handle that can cancel the task and does not keep its output.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let handle = runtime::spawn(std::future::pending::<()>());
+    /// let abort = handle.abort_handle();
+    /// abort.abort();
+    /// assert!(handle.await.unwrap_err().is_cancelled());
+    /// # });
+    /// ```
+    pub fn abort_handle(&self) -> AbortHandle {
+        self.header().state.add_reference();
+        AbortHandle { header: self.header }
+    }
+
+    /// Says whether the task has ended: completed, panicked or been cancelled.
+    ///
+    /// A task that was aborted is not finished until its future has been dropped.
+    pub fn is_finished(&self) -> bool {
+        self.header().state.load().is_done()
+    }
+
+    /// Returns the name of the task.
+    pub fn id(&self) -> Id {
+        Id(self.header().id)
+    }
+
+    /// Says whether the task is done; if not, its completer will wake `cx`.
+    fn poll_done(&self, cx: &mut Context<'_>) -> bool {
+        let header = self.header();
+        let now = header.state.load();
+        if now.is_done() {
+            return true;
+        }
+        // The waker may be touched while JOIN_WAKER is unset and DONE was not seen: `try_complete` leaves it alone then.
+        if now.has_join_waker() && !header.state.unset_join_waker() {
+            return true;
+        }
+        let replaced = header.join_waker.with_mut(|slot| {
+            // SAFETY: JOIN_WAKER is unset, so the slot is the handle's, and there is one handle.
+            let slot = unsafe { &mut *slot };
+            match slot {
+                Some(waker) if waker.will_wake(cx.waker()) => None,
+                _ => slot.replace(cx.waker().clone()),
+            }
+        });
+        let is_done = !header.state.set_join_waker();
+        // Foreign code, so last.
+        drop(replaced);
+        is_done
+    }
+}
+
+impl<T> Future for JoinHandle<T> {
+    type Output = Result<T, JoinError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let coop = ready!(coop::poll_proceed(cx));
+        if !self.poll_done(cx) {
+            return Poll::Pending;
+        }
+        coop.made_progress();
+        let mut output: Option<Self::Output> = None;
+        // SAFETY: `DONE` was seen with an acquire and we are the handle; `output` has the type that `take_output` writes.
+        unsafe { (self.header().vtable.take_output)(self.header, (&raw mut output).cast()) };
+        Poll::Ready(output.expect("`take_output` writes an output"))
+    }
+}
+
+impl<T> Drop for JoinHandle<T> {
+    fn drop(&mut self) {
+        let header = self.header();
+        match header.state.detach() {
+            AfterDetach::Nothing => return,
+            AfterDetach::DropWaker => {
+                // SAFETY: `JOIN` and `JOIN_WAKER` are unset: nobody else touches the slot. We still have a reference.
+                drop_quietly(header.join_waker.with_mut(|slot| unsafe { (*slot).take() }));
+            }
+            // SAFETY: `DONE` was seen with an acquire and we are the handle.
+            AfterDetach::DropOutput => unsafe { (header.vtable.drop_output)(self.header) },
+        }
+        // SAFETY: except for `Nothing`, the handle's reference is still ours.
+        unsafe { drop_reference(self.header) }
+    }
+}
+
+impl<T> fmt::Debug for JoinHandle<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JoinHandle").field("id", &self.id()).finish()
+    }
+}
+
+/// Cancels a task, without the right to its output. Made by [`JoinHandle::abort_handle`].
+pub struct AbortHandle {
+    /// A reference.
+    header: NonNull<Header>,
+}
+
+// SAFETY: only the header's atomics are reached through the handle; the last reference may be dropped anywhere, since
+// by then the future is gone and the output, if any, was `Send` or dropped.
+unsafe impl Send for AbortHandle {}
+// SAFETY: as above.
+unsafe impl Sync for AbortHandle {}
+impl UnwindSafe for AbortHandle {}
+impl RefUnwindSafe for AbortHandle {}
+
+impl AbortHandle {
+    fn header(&self) -> &Header {
+        // SAFETY: our reference keeps the cell live.
+        unsafe { self.header.as_ref() }
+    }
+
+    /// As [`JoinHandle::abort`].
+    pub fn abort(&self) {
+        // SAFETY: our reference keeps the cell live for the call.
+        unsafe { abort(self.header) }
+    }
+
+    /// As [`JoinHandle::is_finished`].
+    pub fn is_finished(&self) -> bool {
+        self.header().state.load().is_done()
+    }
+
+    /// Returns the name of the task.
+    pub fn id(&self) -> Id {
+        Id(self.header().id)
+    }
+}
+
+impl Clone for AbortHandle {
+    fn clone(&self) -> Self {
+        self.header().state.add_reference();
+        Self { header: self.header }
+    }
+}
+
+impl Drop for AbortHandle {
+    fn drop(&mut self) {
+        // SAFETY: our reference is ours to drop.
+        unsafe { drop_reference(self.header) }
+    }
+}
+
+impl fmt::Debug for AbortHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AbortHandle").field("id", &self.id()).finish()
+    }
+}
+
+/// # Safety
+/// 1. The caller has a reference until this returns.
+unsafe fn abort(header: NonNull<Header>) {
+    // SAFETY: (1) keeps the cell live, and with it the scheduler. If `cancel` says so, we own `SCHEDULED`.
+    unsafe {
+        if header.as_ref().state.cancel() {
+            (header.as_ref().vtable.schedule)(header);
+        }
+    }
+}
+
+/// Why a task has no output, as the cell keeps it: without the id, which the header has.
+pub enum Failure {
+    Cancelled,
+    /// There is no thread to run a blocking closure, and this is why.
+    Refused(Arc<io::Error>),
+    Panic(Payload),
+}
+
+/// Why a task has no output: it was cancelled, or it panicked. The text names the line that spawned it.
+///
+/// # Examples
+/// ```
+/// # runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let error = runtime::spawn(async { panic!("boom") }).await.unwrap_err();
+/// assert!(error.is_panic());
+/// # });
+/// ```
+pub struct JoinError {
+    id: u64,
+    spawned_at: &'static Location<'static>,
+    failure: Failure,
+}
+
+// SAFETY: a `&JoinError` gives no way to the payload but to its text, which is a plain string.
+unsafe impl Sync for JoinError {}
+
+impl JoinError {
+    pub(super) fn new(id: u64, spawned_at: &'static Location<'static>, failure: Failure) -> Self {
+        Self { id, spawned_at, failure }
+    }
+
+    /// Says whether the task was cancelled: by `abort`, by the shutdown of its runtime, because that was shut down
+    /// already when it was spawned, or, a blocking closure, because the system refused a thread for it.
+    pub fn is_cancelled(&self) -> bool {
+        !self.is_panic()
+    }
+
+    /// Says whether the task panicked, in its future or in its future's destructor.
+    pub fn is_panic(&self) -> bool {
+        matches!(self.failure, Failure::Panic(_))
+    }
+
+    /// Returns what the panic carried, for `std::panic::resume_unwind`.
+    ///
+    /// # Panics
+    /// If the task did not panic; see [`try_into_panic`](Self::try_into_panic).
+    #[track_caller]
+    pub fn into_panic(self) -> Box<dyn Any + Send + 'static> {
+        match self.try_into_panic() {
+            Ok(payload) => payload,
+            Err(error) => panic!("`into_panic` needs a task that panicked; {error}: ask `is_panic` first"),
+        }
+    }
+
+    /// Returns what the panic carried.
+    ///
+    /// # Errors
+    /// The error itself, if the task did not panic.
+    pub fn try_into_panic(self) -> Result<Box<dyn Any + Send + 'static>, Self> {
+        match self.failure {
+            Failure::Panic(payload) => Ok(payload),
+            _ => Err(self),
+        }
+    }
+
+    /// Returns the name of the task.
+    pub fn id(&self) -> Id {
+        Id(self.id)
+    }
+}
+
+impl fmt::Display for JoinError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "task {}, spawned at {}, ", self.id, self.spawned_at)?;
+        match &self.failure {
+            Failure::Cancelled => f.write_str("was cancelled"),
+            Failure::Refused(error) => {
+                write!(f, "was not started: no thread for blocking closures: {error}")
+            }
+            Failure::Panic(payload) => match text_of(payload) {
+                Some(text) => write!(f, "panicked with message {text:?}"),
+                None => f.write_str("panicked"),
+            },
+        }
+    }
+}
+
+impl fmt::Debug for JoinError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "JoinError({self})")
+    }
+}
+
+impl std::error::Error for JoinError {}
+
+impl From<JoinError> for io::Error {
+    fn from(error: JoinError) -> Self {
+        Self::other(error)
+    }
+}
+
+/// The text of a panic, if it carries one.
+fn text_of(payload: &Payload) -> Option<&str> {
+    payload.downcast_ref::<String>().map(String::as_str).or_else(|| payload.downcast_ref::<&str>().copied())
+}

@@ -1,0 +1,73 @@
+//! Tasks: spawned futures, and what one does with them.
+//!
+//! - [`spawn`] starts a future as a task; its [`JoinHandle`] waits for the output, its [`AbortHandle`] cancels it.
+//! - [`spawn_blocking`] runs a closure that may block on a thread of its own; [`block_in_place`] runs one where the
+//!   task is, while other threads take over the worker's other tasks.
+//! - [`yield_now`] and [`coop`] let other tasks run; [`task_local!`](crate::task_local) declares what a task carries along.
+//
+// How a task works, for readers of the code; begin with `state.rs`.
+//
+// - `cell.rs`: one allocation: header (64 bytes: state, queue link, vtable, scheduler, join waker), cold rest, future or
+//   output.
+// - `state.rs`: the state word. `SCHEDULED` is the right to poll. Queues hold that right and no reference.
+// - `raw.rs`: type erasure; `harness.rs`: poll, complete, cancel; `waker.rs`, `join.rs`: what others hold.
+// - `owned.rs`: all tasks that wait, for shutdown.
+//
+// Kinds of reference: the life's (until `DONE`), the handle's, one for each waker and abort handle. Who may touch what:
+//
+// | field        | while not `DONE`                                   | once `DONE`                    |
+// | stage        | the owner of `SCHEDULED`                           | the handle, if there is one    |
+// | join waker   | the handle while `JOIN_WAKER` is unset, else nobody | the completer if it was set   |
+// | queue link   | the owner of `SCHEDULED`                           | nobody                         |
+// | owned place  | the owner of `SCHEDULED`                           | left before                    |
+
+pub(crate) mod cell;
+mod harness;
+mod id;
+mod join;
+mod local;
+pub(crate) mod owned;
+pub(crate) mod raw;
+pub(crate) mod state;
+mod waker;
+mod yield_now;
+
+use std::future::Future;
+use std::panic::Location;
+use std::ptr::NonNull;
+
+pub use self::id::{Id, id, try_id};
+pub use self::join::{AbortHandle, JoinError, JoinHandle};
+pub use self::local::{AccessError, LocalKey, TaskLocalFuture};
+pub use self::yield_now::yield_now;
+pub use crate::spawn::{block_in_place, spawn, spawn_blocking};
+
+pub(crate) use self::cell::Header;
+pub(crate) use self::join::Failure;
+pub(crate) use self::owned::Owned;
+pub(crate) use self::raw::{Runnable, Schedule};
+
+/// Cooperative scheduling: the budget that keeps a task that is always ready from starving its neighbours.
+pub mod coop {
+    pub use crate::coop::{
+        Coop, RestoreOnPending, Unconstrained, consume_budget, cooperative, has_budget_remaining,
+        poll_proceed, unconstrained,
+    };
+}
+
+/// Makes a task of `future`, to be queued by the caller. The scheduler has to count the cell.
+///
+/// # Safety
+/// 1. `future` and its output may be used by the threads that run and join the task. 2. `scheduler` stays valid until
+///    `S::free`.
+pub(crate) unsafe fn new<F: Future + 'static, S: Schedule>(
+    future: F,
+    scheduler: NonNull<S>,
+    spawned_at: &'static Location<'static>,
+) -> (Runnable, JoinHandle<F::Output>) {
+    let vtable = raw::Vtable::of::<F, S>();
+    // SAFETY: (2); the vtable is that of `F` and `S`.
+    let header = unsafe { cell::TaskCell::allocate(future, scheduler, id::next(), spawned_at, vtable) };
+    // SAFETY: a new cell is `SCHEDULED`, owned by us; one of its two references is the handle's.
+    unsafe { (Runnable::from_raw(header), JoinHandle::from_raw(header)) }
+}

@@ -1,0 +1,246 @@
+//! Every task of a runtime that waits for a wake, so that shutdown finds them all. The others are in a queue, or being polled.
+//!
+//! A task is entered when it is about to wait for the first time, in the table of the worker that has polled it, and leaves
+//! when it is about to be `DONE`. So a task that never waits costs nothing here. Tables rather than linked lists: links would
+//! write to the neighbours' cells, which are on another core or cold.
+//!
+//! **A seat's table is its worker's alone**: entering and leaving on the worker that spawned the task is plain code, without
+//! a lock. A task that ends on another thread leaves its number in `returned`, under a lock; the owner clears these slots
+//! before it enters the next task. Until then such a slot has a pointer to a cell that may be gone, which nobody follows
+//! before it has cleared those slots. A worker that sleeps, blocks, or has left its loop, *lends* its table under the same
+//! lock, and does not touch it until it has taken it back: then whoever has the lock may change it and look in, since a task
+//! that is in ends only after its completer has passed through that lock. Threads without a seat, and workers that block, share a few tables,
+//! each under a lock.
+//!
+//! **Nothing slips through.** Once the shutdown has begun, a task that would wait is refused and cancelled instead. Closing a
+//! shared table splits its users under its lock: those that entered their task before, which
+//! [`cancel_idle`](Owned::cancel_idle) sees, and those that are refused. A worker that has not seen `is_closed` may still enter
+//! tasks; it does so before it lends its table, and the last to leave looks after that.
+
+use std::ptr::NonNull;
+
+use super::cell::Header;
+use super::raw::Runnable;
+use crate::loom::cell::UnsafeCell;
+use crate::loom::sync::Mutex;
+use crate::loom::sync::atomic::AtomicBool;
+use crate::loom::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use crate::util::pad::CachePadded;
+use crate::util::rand::thread_below;
+use crate::util::slots::Slots;
+
+/// Tables for workers that have no seat, or have lent it.
+const SHARED: u32 = 4;
+/// Most numbers that a seat's `returned` keeps room for.
+const MOST_KEPT: usize = 1024;
+
+/// The tables.
+#[derive(Debug)]
+pub struct Owned {
+    seats: Box<[CachePadded<Seat>]>,
+    shared: Box<[CachePadded<Mutex<Table>>]>,
+    is_closed: AtomicBool,
+}
+
+/// The table of one worker.
+#[derive(Debug)]
+struct Seat {
+    /// The worker's alone; while it is lent, of whoever has the lock of `side`.
+    tasks: UnsafeCell<Slots<Header>>,
+    side: Mutex<Side>,
+    /// `returned` is not empty: a hint for the owner. Written under the lock.
+    has_returned: AtomicBool,
+}
+
+/// What other threads may touch.
+#[derive(Debug)]
+struct Side {
+    /// Numbers of tasks that ended on other threads while the table was not lent.
+    returned: Vec<u32>,
+    is_lent: bool,
+}
+
+// SAFETY: `tasks` is touched by one thread at a time: the owner while it is not lent (duty 1 of `enter` and `leave`), under
+// the lock while it is.
+unsafe impl Sync for Seat {}
+
+#[derive(Debug)]
+struct Table {
+    tasks: Slots<Header>,
+    is_closed: bool,
+}
+
+impl Owned {
+    pub fn new(seats: usize) -> Self {
+        let seat = || Seat {
+            tasks: UnsafeCell::new(Slots::new()),
+            side: Mutex::new(Side { returned: Vec::new(), is_lent: false }),
+            has_returned: AtomicBool::new(false),
+        };
+        let table = || Table { tasks: Slots::new(), is_closed: false };
+        Self {
+            seats: (0..seats).map(|_| CachePadded::new(seat())).collect(),
+            shared: (0..SHARED).map(|_| CachePadded::new(Mutex::new(table()))).collect(),
+            is_closed: AtomicBool::new(false),
+        }
+    }
+
+    /// Enters a task that is about to wait, in the table of `seat`, that of the calling thread if it has one and has not lent
+    /// it; false if the tables are closed.
+    ///
+    /// # Safety
+    /// 1. The caller is the worker of `seat`, and has not lent it. 2. The caller owns the task's `SCHEDULED`. 3. The task was
+    ///    not entered before.
+    #[inline]
+    pub unsafe fn enter(&self, task: NonNull<Header>, seat: Option<usize>) -> bool {
+        let Some(index) = seat else {
+            // SAFETY: (2) and (3).
+            return unsafe { self.enter_shared(task) };
+        };
+        // Acquire: whoever is refused may rely on what came before the shutdown.
+        if self.is_closed.load(Acquire) {
+            return false;
+        }
+        let seat = &self.seats[index];
+        // Relaxed: seen the next time if not now; the lock orders the rest.
+        if seat.has_returned.load(Relaxed) {
+            // SAFETY: (1).
+            unsafe { seat.clear_returned(&mut seat.side.lock()) };
+        }
+        // SAFETY: (2) keeps the cell live.
+        let header = unsafe { task.as_ref() };
+        header.table.set(index as u32);
+        // SAFETY: (1): the table is ours.
+        header.slot.set(seat.tasks.with_mut(|tasks| unsafe { (*tasks).insert(task) }));
+        true
+    }
+
+    /// # Safety
+    /// 2. and 3. of [`enter`](Self::enter).
+    #[cold]
+    unsafe fn enter_shared(&self, task: NonNull<Header>) -> bool {
+        let number = thread_below(SHARED);
+        let mut table = self.shared[number as usize].lock();
+        if !table.is_closed {
+            // SAFETY: (2) keeps the cell live.
+            let header = unsafe { task.as_ref() };
+            header.table.set(self.seats.len() as u32 + number);
+            header.slot.set(table.tasks.insert(task));
+        }
+        !table.is_closed
+    }
+
+    /// Forgets a task that is about to be `DONE`. `seat` is that of the calling thread, if it has one and has not lent it.
+    ///
+    /// # Safety
+    /// 1. The caller is the worker of `seat`, and has not lent it. 2. It owns the task's `SCHEDULED`. 3. The task was entered.
+    #[inline]
+    pub unsafe fn leave(&self, task: NonNull<Header>, seat: Option<usize>) {
+        // SAFETY: (2) keeps the cell live; nobody changes the slot any more.
+        let header = unsafe { task.as_ref() };
+        let (table, slot) = (header.table.get() as usize, header.slot.get());
+        match self.seats.get(table) {
+            // SAFETY: (1): the table is ours.
+            Some(own) if seat == Some(table) => own.tasks.with_mut(|tasks| unsafe { (*tasks).remove(slot) }),
+            Some(other) => {
+                let mut side = other.side.lock();
+                if side.is_lent {
+                    // SAFETY: lent, and under the lock.
+                    other.tasks.with_mut(|tasks| unsafe { (*tasks).remove(slot) });
+                } else {
+                    side.returned.push(slot);
+                    // Relaxed: a hint.
+                    other.has_returned.store(true, Relaxed);
+                }
+            }
+            None => self.shared[table - self.seats.len()].lock().tasks.remove(slot),
+        }
+    }
+
+    /// Refuses tasks from now on.
+    pub fn close(&self) {
+        self.is_closed.store(true, Release);
+        for table in &self.shared {
+            table.lock().is_closed = true;
+        }
+    }
+
+    /// Lends the table of `seat` to whoever looks for tasks; the worker does not touch it until [`take_back`](Self::take_back).
+    ///
+    /// # Safety
+    /// 1. The caller is the worker of `seat`, and has not lent it.
+    pub unsafe fn lend(&self, seat: usize) {
+        let seat = &self.seats[seat];
+        let mut side = seat.side.lock();
+        // SAFETY: (1): the table is ours.
+        unsafe { seat.clear_returned(&mut side) };
+        side.is_lent = true;
+    }
+
+    /// Ends [`lend`](Self::lend).
+    pub fn take_back(&self, seat: usize) {
+        self.seats[seat].side.lock().is_lent = false;
+    }
+
+    /// Cancels every task that waits for a wake, and marks the others so that whoever owns their `SCHEDULED` cancels them: in
+    /// the shared tables, those that are lent, and `own`. Says how many are left there.
+    ///
+    /// # Safety
+    /// 1. The caller is the worker of `own`.
+    pub unsafe fn cancel_idle(&self, own: Option<usize>) -> usize {
+        let mut left = 0;
+        for (i, seat) in self.seats.iter().enumerate() {
+            let mut side = seat.side.lock();
+            if !side.is_lent && own != Some(i) {
+                continue;
+            }
+            // SAFETY: (1), or lent and under the lock. With the slots of ended tasks cleared, what is in is live, because a
+            // completer waits for the lock.
+            let claimed = unsafe {
+                seat.clear_returned(&mut side);
+                seat.tasks.with(|tasks| claim_idle(&*tasks, &mut left))
+            };
+            drop(side);
+            claimed.into_iter().for_each(Runnable::cancel);
+        }
+        for table in &self.shared {
+            // SAFETY: tasks that are in are live while we have the lock.
+            let claimed = unsafe { claim_idle(&table.lock().tasks, &mut left) };
+            claimed.into_iter().for_each(Runnable::cancel);
+        }
+        left
+    }
+}
+
+impl Seat {
+    /// Clears the slots of tasks that ended on other threads.
+    ///
+    /// # Safety
+    /// 1. The table is the caller's: it is the owner and has not lent it, or it is lent. `side` is this seat's.
+    #[cold]
+    unsafe fn clear_returned(&self, side: &mut Side) {
+        if side.returned.is_empty() {
+            return;
+        }
+        // SAFETY: (1).
+        self.tasks
+            .with_mut(|tasks| side.returned.drain(..).for_each(|slot| unsafe { (*tasks).remove(slot) }));
+        if side.returned.capacity() > MOST_KEPT {
+            side.returned = Vec::new();
+        }
+        self.has_returned.store(false, Relaxed);
+    }
+}
+
+/// Claims the tasks that wait for a wake, marks the others, and adds the number of these to `left`.
+///
+/// # Safety
+/// 1. The tasks are live.
+unsafe fn claim_idle(tasks: &Slots<Header>, left: &mut usize) -> Vec<Runnable> {
+    // SAFETY: (1); one that is claimed is ours to cancel.
+    let claim =
+        |task: NonNull<Header>| unsafe { task.as_ref().state.cancel().then(|| Runnable::from_raw(task)) };
+    let claimed: Vec<_> = tasks.iter().filter_map(claim).collect();
+    *left += tasks.len() - claimed.len();
+    claimed
+}

@@ -1,0 +1,174 @@
+//! Type erasure: what a task needs from its scheduler, and what depends on the type of its future.
+
+use std::alloc::Layout;
+use std::future::Future;
+use std::mem::ManuallyDrop;
+use std::ptr::NonNull;
+
+use super::cell::{Header, TaskCell};
+use super::harness;
+use super::join::Failure;
+
+/// What a task needs from its scheduler. Implemented by the shared part of a runtime, and by models.
+///
+/// # Safety
+/// 1. `schedule` and `reschedule` see to it that the task is run or cancelled exactly once, now or later, on whatever
+///    thread may do that. 2. The scheduler stays valid while a cell that it [allocated](Schedule::allocate) is
+///    not [freed](Schedule::free).
+pub unsafe trait Schedule: Sized + 'static {
+    /// Queues a task that was woken. Any thread.
+    ///
+    /// # Safety
+    /// 1. `this` is valid for the whole call. 2. The caller owned the task's `SCHEDULED`, and gives it up.
+    unsafe fn schedule(this: NonNull<Self>, task: Runnable);
+
+    /// Queues a task that gave way or was woken while it was polled: behind those that wait already. Called by the
+    /// thread that polled it.
+    ///
+    /// # Safety
+    /// As [`schedule`](Self::schedule).
+    unsafe fn reschedule(this: NonNull<Self>, task: Runnable);
+
+    /// Whether the calling thread is one of the scheduler's own, which keep it alive without the task's help.
+    fn is_own_thread(this: NonNull<Self>) -> bool;
+
+    /// Remembers a task that is about to wait for the first time, so that shutdown finds it; false if the shutdown has begun.
+    ///
+    /// # Safety
+    /// 1. `this` is valid for the whole call. 2. The caller owns the task's `SCHEDULED`.
+    unsafe fn adopt(this: NonNull<Self>, task: NonNull<Header>) -> bool;
+
+    /// Forgets a task that is about to be `DONE`. Called once, by the owner of `SCHEDULED`.
+    ///
+    /// # Safety
+    /// 1. `this` is valid for the whole call. 2. `task` is live.
+    unsafe fn release(this: NonNull<Self>, task: NonNull<Header>);
+
+    /// Memory for a cell, uninitialised.
+    ///
+    /// # Safety
+    /// 1. `this` is valid.
+    unsafe fn allocate(this: NonNull<Self>, layout: Layout) -> NonNull<u8>;
+
+    /// Takes the memory of a cell back, and with it the cell's hold on the scheduler, which may end.
+    ///
+    /// # Safety
+    /// 1. `this` was valid until now; the caller does not use it afterwards. 2. `memory` comes from `allocate`, with the same
+    ///    layout, and is not used any more.
+    unsafe fn free(this: NonNull<Self>, memory: NonNull<u8>, layout: Layout);
+}
+
+/// The functions of one future type on one scheduler type.
+pub struct Vtable {
+    /// Polls or cancels. The caller owns `SCHEDULED` and gives it up.
+    pub(super) run: unsafe fn(NonNull<Header>),
+    /// Drops the future; the failure is the result. The caller owns `SCHEDULED` and gives it up.
+    pub(super) fail: unsafe fn(NonNull<Header>, Failure),
+    /// [`Schedule::schedule`].
+    pub(super) schedule: unsafe fn(NonNull<Header>),
+    /// [`Schedule::is_own_thread`].
+    pub(super) is_own_thread: unsafe fn(NonNull<Header>) -> bool,
+    /// Moves the output to where the pointer leads, an `Option<Result<F::Output, JoinError>>`.
+    pub(super) take_output: unsafe fn(NonNull<Header>, *mut ()),
+    /// Drops the output, if it is still there.
+    pub(super) drop_output: unsafe fn(NonNull<Header>),
+    /// Frees the cell.
+    pub(super) free: unsafe fn(NonNull<Header>),
+}
+
+impl Vtable {
+    pub(super) const fn of<F: Future + 'static, S: Schedule>() -> &'static Self {
+        &Self {
+            run: harness::run::<F, S>,
+            fail: harness::fail::<F, S>,
+            schedule: schedule::<S>,
+            is_own_thread: is_own_thread::<S>,
+            take_output: harness::take_output::<F>,
+            drop_output: harness::drop_output::<F>,
+            free: free::<F, S>,
+        }
+    }
+}
+
+/// The right to run a task, and the duty: its `SCHEDULED`. Whoever has it polls, cancels or queues the task.
+#[derive(Debug)]
+#[must_use = "a task whose `SCHEDULED` is forgotten never runs again"]
+pub struct Runnable(NonNull<Header>);
+
+// SAFETY: the future in the cell is `Send` or stays with the thread that made it, by the duty of `spawn`.
+unsafe impl Send for Runnable {}
+
+impl Runnable {
+    /// # Safety
+    /// 1. The caller owns the task's `SCHEDULED`, and gives it to the result.
+    #[inline]
+    pub unsafe fn from_raw(header: NonNull<Header>) -> Self {
+        Self(header)
+    }
+
+    /// The pointer, with the ownership of `SCHEDULED`, for a queue.
+    #[inline]
+    pub fn into_raw(self) -> NonNull<Header> {
+        ManuallyDrop::new(self).0
+    }
+
+    /// Polls the task, or cancels it if that was asked for.
+    ///
+    /// Does not panic: panics of the future go to its handle.
+    #[inline]
+    pub fn run(self) {
+        let header = self.into_raw();
+        // SAFETY: we own `SCHEDULED`, so the cell is live; ownership passes on.
+        unsafe { (header.as_ref().vtable.run)(header) }
+    }
+
+    /// Drops the task's future; its handle gets a cancellation.
+    pub fn cancel(self) {
+        self.fail(Failure::Cancelled);
+    }
+
+    /// Drops the task's future; its handle gets `failure`.
+    pub fn fail(self, failure: Failure) {
+        let header = self.into_raw();
+        // SAFETY: as in `run`.
+        unsafe { (header.as_ref().vtable.fail)(header, failure) }
+    }
+}
+
+/// Drops a reference, and the cell with the last.
+///
+/// # Safety
+/// 1. The caller has a reference, and gives it up.
+#[inline]
+pub(super) unsafe fn drop_reference(header: NonNull<Header>) {
+    // SAFETY: (1) keeps the cell live until the count is down; if it was the last, the cell is ours alone.
+    unsafe {
+        if header.as_ref().state.drop_reference() {
+            (header.as_ref().vtable.free)(header);
+        }
+    }
+}
+
+unsafe fn schedule<S: Schedule>(header: NonNull<Header>) {
+    // SAFETY: the caller of the vtable owns `SCHEDULED`: the cell is live, and keeps the scheduler valid until the task
+    // is taken from its queue. A caller on a foreign thread has a reference until this returns (see `waker.rs`).
+    unsafe { S::schedule(header.as_ref().scheduler.cast(), Runnable::from_raw(header)) }
+}
+
+unsafe fn is_own_thread<S: Schedule>(header: NonNull<Header>) -> bool {
+    // SAFETY: the caller of the vtable has a reference, so the cell is live.
+    S::is_own_thread(unsafe { header.as_ref() }.scheduler.cast())
+}
+
+unsafe fn free<F: Future, S: Schedule>(header: NonNull<Header>) {
+    // SAFETY: the caller of the vtable dropped the last reference, so the cell is ours; it was made by
+    // `TaskCell::<F>::allocate`. The output was taken or dropped before the handle's reference, and without a handle before
+    // `DONE`; what may be left is a waker that the handle set too late. The scheduler is valid until `S::free`.
+    unsafe {
+        let scheduler = header.as_ref().scheduler.cast::<S>();
+        if let Some(waker) = header.as_ref().join_waker.with_mut(|waker| (*waker).take()) {
+            crate::util::unwind::drop_quietly(waker);
+        }
+        S::free(scheduler, header.cast(), Layout::new::<TaskCell<F>>());
+    }
+}

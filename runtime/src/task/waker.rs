@@ -1,0 +1,91 @@
+//! A task reference as a `Waker`.
+//!
+//! A wake from one of the runtime's own threads drops its reference in the same step as the state changes: such a thread
+//! keeps the runtime's shared state alive by itself. A foreign thread keeps its reference until the task has been queued
+//! and a worker has been notified: without it, the task could be run, complete and drop the last reference while the
+//! foreign thread is still inside the queue of a shared state that has just been freed.
+
+use std::mem::ManuallyDrop;
+use std::ops::Deref;
+use std::ptr::NonNull;
+use std::task::{RawWaker, RawWakerVTable, Waker};
+
+use super::cell::Header;
+use super::raw::drop_reference;
+use super::state::AfterWake;
+
+static VTABLE: RawWakerVTable = RawWakerVTable::new(clone, wake, wake_by_ref, drop);
+
+/// A waker that borrows the reference of whoever polls.
+pub(super) struct Borrowed(ManuallyDrop<Waker>);
+
+impl Deref for Borrowed {
+    type Target = Waker;
+
+    fn deref(&self) -> &Waker {
+        &self.0
+    }
+}
+
+/// A waker of the task, without a reference of its own: valid while the caller owns `SCHEDULED`.
+#[inline]
+pub(super) fn borrowed(header: &NonNull<Header>) -> Borrowed {
+    // SAFETY: the vtable treats its pointer as a header with a reference; `ManuallyDrop` keeps from dropping one that was
+    // not taken, and the life's reference stands in for it while the task is not `DONE`.
+    Borrowed(ManuallyDrop::new(unsafe { Waker::from_raw(raw(*header)) }))
+}
+
+#[inline]
+fn raw(header: NonNull<Header>) -> RawWaker {
+    RawWaker::new(header.as_ptr().cast_const().cast(), &VTABLE)
+}
+
+/// # Safety
+/// 1. `data` comes from [`raw`].
+unsafe fn header(data: *const ()) -> NonNull<Header> {
+    // SAFETY: (1): it was a `NonNull`.
+    unsafe { NonNull::new_unchecked(data.cast_mut().cast()) }
+}
+
+unsafe fn clone(data: *const ()) -> RawWaker {
+    // SAFETY: the waker that is cloned has (or borrows) a reference: the cell is live.
+    unsafe {
+        let header = header(data);
+        header.as_ref().state.add_reference();
+        raw(header)
+    }
+}
+
+unsafe fn wake(data: *const ()) {
+    // SAFETY: the waker's reference, which is ours to drop, keeps the cell live until it is dropped: by `wake_by_value`,
+    // after which only ownership of `SCHEDULED` or of the last reference lets us touch the cell, or at the end.
+    unsafe {
+        let header = header(data);
+        let vtable = header.as_ref().vtable;
+        if (vtable.is_own_thread)(header) {
+            match header.as_ref().state.wake_by_value() {
+                AfterWake::Nothing => {}
+                AfterWake::Schedule => (vtable.schedule)(header),
+                AfterWake::Free => (vtable.free)(header),
+            }
+        } else {
+            wake_by_ref(data);
+            drop_reference(header);
+        }
+    }
+}
+
+unsafe fn wake_by_ref(data: *const ()) {
+    // SAFETY: the waker's reference keeps the cell live for the whole call, also after the task was queued.
+    unsafe {
+        let header = header(data);
+        if header.as_ref().state.wake_by_ref() {
+            (header.as_ref().vtable.schedule)(header);
+        }
+    }
+}
+
+unsafe fn drop(data: *const ()) {
+    // SAFETY: the reference of the waker that is dropped is ours to drop.
+    unsafe { drop_reference(header(data)) }
+}

@@ -1,0 +1,44 @@
+//! Giving way.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use crate::coop;
+
+/// Lets the other tasks that wait for this worker run first.
+///
+/// The task is queued behind those that are runnable already; which of them run before it is polled again is not
+/// promised. Inside a task this costs no wake-up: the worker queues the task when its poll returns.
+///
+/// # Cancel safety
+/// Safe: nothing is lost when it is dropped.
+///
+/// # Examples
+/// ```
+/// # runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let other = runtime::spawn(async { 1 });
+/// runtime::task::yield_now().await;
+/// assert!(other.is_finished());
+/// # });
+/// ```
+pub async fn yield_now() {
+    YieldNow { has_yielded: false }.await;
+}
+
+struct YieldNow {
+    has_yielded: bool,
+}
+
+impl Future for YieldNow {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        if self.has_yielded {
+            return Poll::Ready(());
+        }
+        self.has_yielded = true;
+        coop::yield_to_others(cx.waker());
+        Poll::Pending
+    }
+}
