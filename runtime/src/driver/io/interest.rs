@@ -1,0 +1,262 @@
+//! What one can wait for on a source ([`Interest`]) and what the system said of it ([`Ready`]).
+
+use std::fmt;
+use std::ops::{BitAnd, BitOr, BitOrAssign, Sub};
+
+/// What a descriptor is ready for: a set of flags.
+///
+/// A flag is a hint. The operation itself may still answer [`WouldBlock`](std::io::ErrorKind::WouldBlock), for
+/// instance because another task was faster.
+///
+/// # Examples
+/// ```
+/// use runtime::io::Ready;
+///
+/// let ready = Ready::READABLE | Ready::READ_CLOSED;
+/// assert!(ready.is_readable() && ready.is_read_closed() && !ready.is_writable());
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Ready(u8);
+
+impl Ready {
+    /// No flag.
+    pub const EMPTY: Ready = Ready(0);
+    /// Something can be read or accepted.
+    pub const READABLE: Ready = Ready(1);
+    /// Something can be written.
+    pub const WRITABLE: Ready = Ready(1 << 1);
+    /// The peer will send nothing more.
+    pub const READ_CLOSED: Ready = Ready(1 << 2);
+    /// Nothing more can be sent.
+    pub const WRITE_CLOSED: Ready = Ready(1 << 3);
+    /// Urgent data has come.
+    pub const PRIORITY: Ready = Ready(1 << 4);
+    /// An error is waiting to be taken.
+    pub const ERROR: Ready = Ready(1 << 5);
+    /// Every flag.
+    pub const ALL: Ready = Ready((1 << 6) - 1);
+
+    /// The flags that no operation takes back: a closed direction stays closed.
+    pub(crate) const FINAL: Ready = Ready(Self::READ_CLOSED.0 | Self::WRITE_CLOSED.0);
+
+    /// Says whether no flag is set.
+    pub fn is_empty(self) -> bool {
+        self == Ready::EMPTY
+    }
+
+    /// Says whether a read would not block, which a closed reading side does not either.
+    pub fn is_readable(self) -> bool {
+        !(self & (Ready::READABLE | Ready::READ_CLOSED)).is_empty()
+    }
+
+    /// Says whether a write would not block, which a closed writing side does not either.
+    pub fn is_writable(self) -> bool {
+        !(self & (Ready::WRITABLE | Ready::WRITE_CLOSED)).is_empty()
+    }
+
+    /// Says whether the peer will send nothing more.
+    pub fn is_read_closed(self) -> bool {
+        !(self & Ready::READ_CLOSED).is_empty()
+    }
+
+    /// Says whether nothing more can be sent.
+    pub fn is_write_closed(self) -> bool {
+        !(self & Ready::WRITE_CLOSED).is_empty()
+    }
+
+    /// Says whether urgent data has come.
+    pub fn is_priority(self) -> bool {
+        !(self & Ready::PRIORITY).is_empty()
+    }
+
+    /// Says whether an error is waiting to be taken.
+    pub fn is_error(self) -> bool {
+        !(self & Ready::ERROR).is_empty()
+    }
+
+    pub(crate) fn bits(self) -> u64 {
+        u64::from(self.0)
+    }
+
+    pub(crate) fn from_bits(bits: u64) -> Ready {
+        Ready(bits as u8 & Ready::ALL.0)
+    }
+
+    pub(crate) fn from_event(event: &mio::event::Event) -> Ready {
+        let flags = [
+            (event.is_readable(), Ready::READABLE),
+            (event.is_writable(), Ready::WRITABLE),
+            (event.is_read_closed(), Ready::READ_CLOSED),
+            (event.is_write_closed(), Ready::WRITE_CLOSED),
+            (event.is_priority(), Ready::PRIORITY),
+            (event.is_error(), Ready::ERROR),
+        ];
+        flags.into_iter().filter(|(is_set, _)| *is_set).fold(Ready::EMPTY, |ready, (_, flag)| ready | flag)
+    }
+}
+
+impl BitOr for Ready {
+    type Output = Ready;
+
+    fn bitor(self, other: Ready) -> Ready {
+        Ready(self.0 | other.0)
+    }
+}
+
+impl BitOrAssign for Ready {
+    fn bitor_assign(&mut self, other: Ready) {
+        self.0 |= other.0;
+    }
+}
+
+impl BitAnd for Ready {
+    type Output = Ready;
+
+    fn bitand(self, other: Ready) -> Ready {
+        Ready(self.0 & other.0)
+    }
+}
+
+impl Sub for Ready {
+    type Output = Ready;
+
+    fn sub(self, other: Ready) -> Ready {
+        Ready(self.0 & !other.0)
+    }
+}
+
+impl fmt::Debug for Ready {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ready")
+            .field("is_readable", &self.is_readable())
+            .field("is_writable", &self.is_writable())
+            .field("is_read_closed", &self.is_read_closed())
+            .field("is_write_closed", &self.is_write_closed())
+            .field("is_priority", &self.is_priority())
+            .field("is_error", &self.is_error())
+            .finish()
+    }
+}
+
+/// What to wait for on a descriptor: at least one of reading, writing, urgent data, errors.
+///
+/// # Examples
+/// ```
+/// use runtime::io::Interest;
+///
+/// let both = Interest::READABLE | Interest::WRITABLE;
+/// assert_eq!(both.remove(Interest::WRITABLE), Some(Interest::READABLE));
+/// assert_eq!(Interest::READABLE.remove(Interest::READABLE), None);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Interest(u8);
+
+impl Interest {
+    /// Something to read, or the end of what the peer sends.
+    pub const READABLE: Interest = Interest(1);
+    /// Room to write, or the end of that.
+    pub const WRITABLE: Interest = Interest(1 << 1);
+    /// Urgent data.
+    pub const PRIORITY: Interest = Interest(1 << 2);
+    /// An error.
+    pub const ERROR: Interest = Interest(1 << 3);
+
+    /// Says whether reading is among them.
+    pub const fn is_readable(self) -> bool {
+        self.0 & Self::READABLE.0 != 0
+    }
+
+    /// Says whether writing is among them.
+    pub const fn is_writable(self) -> bool {
+        self.0 & Self::WRITABLE.0 != 0
+    }
+
+    /// Says whether urgent data is among them.
+    pub const fn is_priority(self) -> bool {
+        self.0 & Self::PRIORITY.0 != 0
+    }
+
+    /// Says whether errors are among them.
+    pub const fn is_error(self) -> bool {
+        self.0 & Self::ERROR.0 != 0
+    }
+
+    /// Waits for either.
+    #[must_use]
+    pub const fn add(self, other: Interest) -> Interest {
+        Interest(self.0 | other.0)
+    }
+
+    /// Takes `other` out; `None` if nothing is left.
+    #[must_use]
+    pub fn remove(self, other: Interest) -> Option<Interest> {
+        match self.0 & !other.0 {
+            0 => None,
+            left => Some(Interest(left)),
+        }
+    }
+
+    /// The flags that end such a wait.
+    pub(crate) fn mask(self) -> Ready {
+        let mut mask = Ready::EMPTY;
+        if self.is_readable() {
+            mask |= Ready::READABLE | Ready::READ_CLOSED;
+        }
+        if self.is_writable() {
+            mask |= Ready::WRITABLE | Ready::WRITE_CLOSED;
+        }
+        if self.is_priority() {
+            mask |= Ready::PRIORITY | Ready::READ_CLOSED;
+        }
+        if self.is_error() {
+            mask |= Ready::ERROR;
+        }
+        mask
+    }
+
+    /// What to ask the system for. It reports errors unasked; but it must be asked for something.
+    pub(crate) fn to_mio(self) -> mio::Interest {
+        let wanted = [
+            (self.is_readable(), mio::Interest::READABLE),
+            (self.is_writable(), mio::Interest::WRITABLE),
+            (self.is_priority(), mio::Interest::PRIORITY),
+        ];
+        wanted
+            .into_iter()
+            .filter(|(is_wanted, _)| *is_wanted)
+            .map(|(_, interest)| interest)
+            .reduce(mio::Interest::add)
+            .unwrap_or(mio::Interest::READABLE)
+    }
+}
+
+impl BitOr for Interest {
+    type Output = Interest;
+
+    fn bitor(self, other: Interest) -> Interest {
+        self.add(other)
+    }
+}
+
+impl BitOrAssign for Interest {
+    fn bitor_assign(&mut self, other: Interest) {
+        *self = self.add(other);
+    }
+}
+
+impl fmt::Debug for Interest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = [
+            (self.is_readable(), "READABLE"),
+            (self.is_writable(), "WRITABLE"),
+            (self.is_priority(), "PRIORITY"),
+            (self.is_error(), "ERROR"),
+        ];
+        let mut separator = "";
+        for (_, name) in names.into_iter().filter(|(is_set, _)| *is_set) {
+            write!(f, "{separator}{name}")?;
+            separator = " | ";
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,304 @@
+//! Descriptors in, wakers out: mio's `Poll`, and who may free a source when.
+//!
+//! Read `readiness.rs` (the word), `source.rs` (who waits), then this file (who polls). `interest.rs` holds the two
+//! public sets of flags. Whatever holds a descriptor and a [`Source`] is built on top, in `io/registered.rs`.
+//!
+//! # Turns
+//! One thread at a time is the poller: the one that has the lock around mio's `Poll`. It sleeps in `epoll_wait`
+//! holding that lock, which is fine since everybody else only tries to take it. [`Driver::unpark`] ends the sleep of
+//! a poller, or keeps the next one from sleeping: its eventfd is an edge-triggered source, written whether or not
+//! somebody sleeps, so a write between a poller's last look at its queues and its `epoll_wait` is reported there.
+//!
+//! # Lifetime of a source
+//! A token is the address of a [`Source`], so the poller finds it without a table. The price: a source must outlive
+//! every event that carries its address, and events sit in the poller's buffer from `epoll_wait` to dispatch.
+//! ```text
+//!   any thread:  D1 epoll_ctl(DEL)   D2 push onto `released` (lock)
+//!   poller:      T1 take `released` (lock), drop them   T2 epoll_wait   T3 dispatch    T1 …
+//! ```
+//! After D1 the kernel puts the address into no buffer. A source found at T1 was pushed, so D1 came before T1; events
+//! harvested before D1 were harvested at an earlier T2, whose T3 is over, because turns exclude each other. So no event
+//! that could name it is left, and none will come. A source pushed after T1 waits for the next turn: at most
+//! [`RELEASE_BATCH`] of them, whoever pushed the last unparks the poller. If D1 fails (somebody closed the descriptor behind our back) the kernel may report it
+//! yet: then the source stays until the driver goes.
+//!
+//! Rejected: a table of slots with generations (a lock or a second indirection for each event); waiting in the
+//! dropping thread until the turn is over (a drop that blocks).
+
+mod interest;
+mod readiness;
+mod selector;
+mod source;
+
+use std::fmt;
+use std::io;
+use std::time::Duration;
+
+use mio::{Events, Registry, Token};
+
+use crate::loom::sync::atomic::Ordering::Relaxed;
+use crate::loom::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use crate::loom::sync::{Arc, Mutex, MutexGuard};
+use crate::util::unwind;
+
+use selector::{Poll, Waker};
+
+pub use interest::{Interest, Ready};
+pub use readiness::{Direction, ReadyEvent};
+#[cfg(loom)]
+pub use readiness::{Hold, Readiness};
+pub use source::Source;
+
+/// The token of the eventfd behind [`Driver::unpark`]; no source has this address.
+const UNPARK: Token = Token(0);
+
+/// Released sources that may pile up while the poller sleeps.
+const RELEASE_BATCH: usize = 32;
+
+/// What watches descriptors: one epoll instance and every source registered with it.
+pub struct Driver {
+    /// Who has it is the poller.
+    poller: Mutex<Inner>,
+    registry: Registry,
+    waker: Waker,
+    sources: Mutex<Sources>,
+    /// Length of `Sources::live`, a hint for those who have no time for the lock.
+    live: AtomicUsize,
+    /// `Sources::is_shutdown`, likewise.
+    is_shutdown: AtomicBool,
+    /// Turns and events so far. Written by the poller alone; its lock orders one poller's writes before the next's.
+    turns: AtomicU64,
+    events: AtomicU64,
+}
+
+struct Inner {
+    poll: Poll,
+    events: Events,
+    /// Empty; swapped with `Sources::released` so that neither side allocates again and again.
+    spare: Vec<Arc<Source>>,
+}
+
+struct Sources {
+    /// Every source that may get an event. `Source::index` is the place in here.
+    live: Vec<Arc<Source>>,
+    /// Sources that get no new event, but may be named by one in the poller's buffer.
+    released: Vec<Arc<Source>>,
+    is_shutdown: bool,
+}
+
+impl Driver {
+    /// A driver whose poller takes up to `events` events a turn.
+    ///
+    /// # Errors
+    /// What the system says when it has no descriptors left; none stays open then.
+    pub fn new(events: usize) -> io::Result<Driver> {
+        let (poll, registry, waker) = selector::open(UNPARK)?;
+        let inner = Inner { poll, events: Events::with_capacity(events), spare: Vec::new() };
+        let sources = Sources { live: Vec::new(), released: Vec::new(), is_shutdown: false };
+        Ok(Driver {
+            poller: Mutex::new(inner),
+            registry,
+            waker,
+            sources: Mutex::new(sources),
+            live: AtomicUsize::new(0),
+            is_shutdown: AtomicBool::new(false),
+            turns: AtomicU64::new(0),
+            events: AtomicU64::new(0),
+        })
+    }
+
+    /// Makes the calling thread the poller, unless there is one.
+    pub fn try_poller(&self) -> Option<Poller<'_>> {
+        Some(Poller { inner: self.poller.try_lock()?, driver: self })
+    }
+
+    /// Ends the sleep of the poller, or the next one if nobody sleeps.
+    pub fn unpark(&self) {
+        // A full counter is mio's business. Anything else means that the descriptor is not ours any more, and a
+        // wake-up that is lost here is a hang that nobody can explain.
+        if let Err(error) = self.waker.wake() {
+            unwind::abort(&format!("cannot wake the I/O driver: {error}"));
+        }
+    }
+
+    /// Ends every wait, and refuses new sources from now on. Descriptors may still be deregistered.
+    pub fn shutdown(&self) {
+        let live = {
+            let mut sources = self.sources.lock();
+            sources.is_shutdown = true;
+            self.is_shutdown.store(true, Relaxed);
+            sources.live.clone()
+        };
+        for source in live {
+            source.shut_down();
+        }
+    }
+
+    /// Whether [`shutdown`](Self::shutdown) was called; a hint.
+    pub fn is_shutdown(&self) -> bool {
+        self.is_shutdown.load(Relaxed)
+    }
+
+    /// Whether a turn could find an event; a hint. While there is none, a worker need not look.
+    pub fn has_sources(&self) -> bool {
+        self.live.load(Relaxed) > 0
+    }
+
+    /// Turns so far.
+    pub fn turns(&self) -> u64 {
+        self.turns.load(Relaxed)
+    }
+
+    /// Events dispatched so far.
+    pub fn events(&self) -> u64 {
+        self.events.load(Relaxed)
+    }
+
+    /// Starts to watch `io`. `assumed` is what its first operations may try without waiting for an event.
+    ///
+    /// # Errors
+    /// [`shut_down_error`] after shutdown, or what the system says.
+    pub fn register(
+        &self,
+        io: &mut impl mio::event::Source,
+        interest: Interest,
+        assumed: Ready,
+    ) -> io::Result<Arc<Source>> {
+        let source = Arc::new(Source::new(0, assumed));
+        // The list comes first: from `epoll_ctl` on, the poller may follow the address.
+        self.insert(&source)?;
+        let address = (&raw const *source).expose_provenance();
+        if let Err(error) = self.registry.register(io, Token(address), interest.to_mio()) {
+            self.sources.lock().remove(&source, &self.live);
+            return Err(error);
+        }
+        Ok(source)
+    }
+
+    /// Ends the watch over `io`, and drops the wakers of `source`.
+    ///
+    /// # Errors
+    /// What the system says; then `source` stays until the driver goes.
+    pub fn deregister(&self, source: &Arc<Source>, io: &mut impl mio::event::Source) -> io::Result<()> {
+        debug_assert_eq!(source.driver(), 0, "there is one driver");
+        let result = self.registry.deregister(io);
+        source.detach();
+        result?;
+        let is_batch_full = {
+            let mut sources = self.sources.lock();
+            let removed = sources.remove(source, &self.live);
+            sources.released.push(removed);
+            sources.released.len() % RELEASE_BATCH == 0
+        };
+        if is_batch_full {
+            // Not freed here: whoever holds the poller's lock, however shortly, must be ready to poll, or a worker that
+            // finds it taken would go to sleep elsewhere.
+            self.unpark();
+        }
+        Ok(())
+    }
+
+    fn insert(&self, source: &Arc<Source>) -> io::Result<()> {
+        let mut sources = self.sources.lock();
+        if sources.is_shutdown {
+            return Err(shut_down_error());
+        }
+        source.index.store(sources.live.len(), Relaxed);
+        sources.live.push(source.clone());
+        self.live.store(sources.live.len(), Relaxed);
+        Ok(())
+    }
+}
+
+impl Sources {
+    /// Takes `source` from the live ones; `live` is told how many are left.
+    fn remove(&mut self, source: &Arc<Source>, live: &AtomicUsize) -> Arc<Source> {
+        let index = source.index.load(Relaxed);
+        let removed = self.live.swap_remove(index);
+        debug_assert!(Arc::ptr_eq(source, &removed), "a source is where its index says");
+        if let Some(moved) = self.live.get(index) {
+            moved.index.store(index, Relaxed);
+        }
+        live.store(self.live.len(), Relaxed);
+        removed
+    }
+}
+
+impl fmt::Debug for Driver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Driver")
+            .field("sources", &self.live.load(Relaxed))
+            .field("is_shutdown", &self.is_shutdown())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The right to poll, for as long as it lives.
+pub struct Poller<'a> {
+    inner: MutexGuard<'a, Inner>,
+    driver: &'a Driver,
+}
+
+impl Poller<'_> {
+    /// One turn: waits at most `timeout` (`None`: until unparked or an event comes), dispatches readiness, wakes.
+    /// Says how many events there were; zero also if a signal interrupted the wait.
+    ///
+    /// Rounds `timeout` up to whole milliseconds, as epoll counts. Aborts the process if epoll is broken: a runtime
+    /// that cannot wait can do nothing but burn its processor or hang.
+    pub fn turn(&mut self, timeout: Option<Duration>) -> usize {
+        self.free_released();
+        let Inner { poll, events, .. } = &mut *self.inner;
+        match poll.poll(events, timeout) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => events.clear(),
+            Err(error) => unwind::abort(&format!("cannot wait for I/O events: {error}")),
+        }
+
+        let mut dispatched = 0;
+        for event in events.iter().filter(|event| event.token() != UNPARK) {
+            let source = std::ptr::with_exposed_provenance::<Source>(event.token().0);
+            // SAFETY: the address was exposed when the source was registered, and the source is alive: either it is
+            // among the live ones, or it was released after this turn freed what had been released before.
+            unsafe { &*source }.dispatch(Ready::from_event(event));
+            dispatched += 1;
+        }
+        add(&self.driver.turns, 1);
+        add(&self.driver.events, dispatched as u64);
+        dispatched
+    }
+
+    /// Drops what was released before: no event that names it is in the buffer.
+    fn free_released(&mut self) {
+        let spare = std::mem::take(&mut self.inner.spare);
+        let mut released = {
+            let mut sources = self.driver.sources.lock();
+            if sources.released.is_empty() {
+                drop(sources);
+                self.inner.spare = spare;
+                return;
+            }
+            std::mem::replace(&mut sources.released, spare)
+        };
+        released.clear();
+        self.inner.spare = released;
+    }
+}
+
+impl fmt::Debug for Poller<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Poller").finish_non_exhaustive()
+    }
+}
+
+/// Adds to a counter that only the caller writes.
+fn add(counter: &AtomicU64, n: u64) {
+    counter.store(counter.load(Relaxed) + n, Relaxed);
+}
+
+/// What an operation on a source fails with once the driver has been shut down.
+pub fn shut_down_error() -> io::Error {
+    io::Error::other("the runtime that watched this descriptor was shut down")
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -1,0 +1,308 @@
+//! The readiness word of a source: what the system reported, and which of the two cached wakers is in whose hands.
+//!
+//! ```text
+//!  bit  0..6      6 / 7      8 / 9       10 / 11    12           13        14        32..64
+//!       ready     ARMED_R/W  WAKING_R/W  HELD_R/W   HAS_WAITERS  SHUTDOWN  DETACHED  tick
+//! ```
+//!
+//! # The slots
+//! A source caches one waker for reading and one for writing, for the `poll_*` functions (any number of tasks can
+//! wait in the list of `source.rs`). Per direction:
+//! ```text
+//!                    hold                    arm (not ready)
+//!   idle, or armed ────────▶ held by a task ────────────────▶ armed      hold: one task compares or replaces the waker
+//!        ▲  ▲                     │                             │        arm:  it sleeps; an event must wake it
+//!        │  └─────────────────────┘ ready meanwhile             │ event
+//!        └───────────────────────────────────────────────── waking       finish: the event has woken by reference
+//! ```
+//! - HELD excludes ARMED: `hold` takes both steps at once, so an event that comes meanwhile finds nobody to wake; it
+//!   only adds its bits, and `arm` fails when it sees them. Nothing is lost, since all of this is one word.
+//! - Only who set HELD while WAKING was clear may write the slot. Who set it while an event is WAKING may compare, and
+//!   arm again if the stored waker is its own: the usual case of a fast peer, so that neither waits for the other.
+//!   With a waker of its own it wakes itself instead and comes back.
+//! - ARMED beside WAKING means "wake again": a second event leaves it to the first, whose `finish` sees bit and ready.
+//! - A task that finds HELD has a rival in the same direction, which the `poll_*` contract allows to win.
+//!
+//! # Why a late clear loses no event
+//! An operation that answered `WouldBlock` (or came short) clears the bits it had relied on. An event may have come
+//! since; clearing its bits would lose it, for an edge is reported once. So each event advances the tick, the
+//! operation carries the tick it began with, and a clear with an old tick does nothing:
+//! ```text
+//!   task:    load (readable, tick 4)   read: WouldBlock                          clear(4): tick is 5, nothing happens
+//!   poller:                                            event: readable, tick 5
+//! ```
+//! The other order needs no help: what makes the descriptor ready after the read is a new edge, whose event follows
+//! the clear. The tick has 32 bits; a task would have to be stopped for exactly 2^32 events to be deceived.
+//! Bits of [`Ready::FINAL`] stay: after a short read the end of the stream is news that no edge repeats.
+//!
+//! # Ordering
+//! `hold` acquires and `arm`, `finish_wake`, `release` release, so each write of a slot happens before the next access.
+//! An event acquires what `arm` released and so sees the waker. Readiness itself publishes nothing but hints about
+//! the kernel's state.
+//!
+//! Prior art: Tokio's tick (`ScheduledIo`), futures' `AtomicWaker`. A mutex around the two wakers, as Tokio has, is
+//! simpler and costs twice the read-modify-writes and a waker clone per wait.
+
+use crate::loom::sync::atomic::AtomicU64;
+use crate::loom::sync::atomic::Ordering::{AcqRel, Acquire};
+
+use super::interest::Ready;
+
+const ARMED: u64 = 1 << 6;
+const WAKING: u64 = 1 << 8;
+const HELD: u64 = 1 << 10;
+const HAS_WAITERS: u64 = 1 << 12;
+const SHUTDOWN: u64 = 1 << 13;
+const DETACHED: u64 = 1 << 14;
+const TICK_SHIFT: u32 = 32;
+
+/// One of the two slots of a source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    Read,
+    Write,
+}
+
+impl Direction {
+    pub const BOTH: [Direction; 2] = [Direction::Read, Direction::Write];
+
+    /// The flags that end a wait in this direction.
+    pub fn mask(self) -> Ready {
+        match self {
+            Direction::Read => Ready::READABLE | Ready::READ_CLOSED,
+            Direction::Write => Ready::WRITABLE | Ready::WRITE_CLOSED,
+        }
+    }
+
+    /// This direction's bit of a pair that begins at `bit`.
+    fn of(self, bit: u64) -> u64 {
+        bit << self as u64
+    }
+}
+
+/// What a wait ended with; shown again to [`Readiness::clear`].
+#[derive(Debug, Clone, Copy)]
+pub struct ReadyEvent {
+    pub ready: Ready,
+    pub is_shutdown: bool,
+    tick: u32,
+}
+
+/// The word, as it was.
+#[derive(Debug, Clone, Copy)]
+struct Snapshot(u64);
+
+impl Snapshot {
+    /// What ends a wait for `mask`, if anything does.
+    fn event(self, mask: Ready) -> Option<ReadyEvent> {
+        let ready = Ready::from_bits(self.0) & mask;
+        let is_shutdown = self.has(SHUTDOWN);
+        (is_shutdown || !ready.is_empty()).then_some(ReadyEvent { ready, is_shutdown, tick: self.tick() })
+    }
+
+    fn tick(self) -> u32 {
+        (self.0 >> TICK_SHIFT) as u32
+    }
+
+    fn has(self, bit: u64) -> bool {
+        self.0 & bit != 0
+    }
+
+    fn with(self, bits: u64) -> Self {
+        Self(self.0 | bits)
+    }
+
+    fn without(self, bits: u64) -> Self {
+        Self(self.0 & !bits)
+    }
+
+    fn with_next_tick(self) -> Self {
+        // The tick is in the highest bits: its carry leaves the word.
+        Self(self.0.wrapping_add(1 << TICK_SHIFT))
+    }
+}
+
+/// Outcome of [`Readiness::hold`].
+#[derive(Debug)]
+pub enum Hold {
+    /// The caller has the slot until [`Readiness::arm`] or [`Readiness::release`]. While an event `is_waking`, it may
+    /// be read but not written.
+    Held { is_waking: bool },
+    /// No need to wait.
+    Ready(ReadyEvent),
+    /// Another task has the slot.
+    Busy,
+}
+
+/// Whom an event has to wake.
+#[derive(Debug, Default)]
+pub struct Wakes {
+    /// The caller is now WAKING in these directions, and calls [`Readiness::finish_wake`] for each.
+    pub slots: [bool; 2],
+    /// There are tasks in the list.
+    pub waiters: bool,
+}
+
+/// Outcome of [`Readiness::finish_wake`].
+#[derive(Debug, PartialEq, Eq)]
+pub enum Finish {
+    /// The slot has been given back.
+    Done,
+    /// The slot was armed again and is ready again: wake once more.
+    Again,
+    /// The source is gone: the slot is the caller's for ever, to be emptied.
+    Detached,
+}
+
+/// The word. It changes only here.
+#[derive(Debug)]
+pub struct Readiness {
+    word: AtomicU64,
+}
+
+impl Readiness {
+    /// `assumed` is what the first operation may try without an event.
+    pub fn new(assumed: Ready) -> Self {
+        Self { word: AtomicU64::new(assumed.bits()) }
+    }
+
+    /// What ends a wait for `mask` now.
+    #[inline]
+    pub fn event(&self, mask: Ready) -> Option<ReadyEvent> {
+        self.load().event(mask)
+    }
+
+    /// Takes the slot, and disarms it, unless there is no need to wait.
+    pub fn hold(&self, direction: Direction) -> Hold {
+        let (armed, held) = (direction.of(ARMED), direction.of(HELD));
+        let mut seen = self.load();
+        loop {
+            if let Some(event) = seen.event(direction.mask()) {
+                return Hold::Ready(event);
+            }
+            if seen.has(held) {
+                return Hold::Busy;
+            }
+            match self.replace(seen, seen.without(armed).with(held)) {
+                Ok(()) => return Hold::Held { is_waking: seen.has(direction.of(WAKING)) },
+                Err(current) => seen = current,
+            }
+        }
+    }
+
+    /// Gives the slot back: armed, so that the next event wakes; or idle, if there is no need to wait any more.
+    pub fn arm(&self, direction: Direction) -> Option<ReadyEvent> {
+        let (armed, held) = (direction.of(ARMED), direction.of(HELD));
+        let mut seen = self.load();
+        loop {
+            debug_assert!(seen.has(held) && !seen.has(armed), "armed by its holder: {seen:x?}");
+            let event = seen.event(direction.mask());
+            let next = match event {
+                Some(_) => seen.without(held),
+                None => seen.without(held).with(armed),
+            };
+            match self.replace(seen, next) {
+                Ok(()) => return event,
+                Err(current) => seen = current,
+            }
+        }
+    }
+
+    /// Gives the slot back, idle.
+    pub fn release(&self, direction: Direction) {
+        self.word.fetch_and(!direction.of(HELD), AcqRel);
+    }
+
+    /// Adds what an event says, and takes the armed slots that it ends the wait of.
+    pub fn add(&self, ready: Ready) -> Wakes {
+        self.dispatch(|seen| seen.with(ready.bits()).with_next_tick())
+    }
+
+    /// Ends every wait from now on.
+    pub fn shut_down(&self) -> Wakes {
+        self.dispatch(|seen| seen.with(SHUTDOWN))
+    }
+
+    fn dispatch(&self, change: impl Fn(Snapshot) -> Snapshot) -> Wakes {
+        let mut seen = self.load();
+        loop {
+            if seen.has(DETACHED) {
+                return Wakes::default();
+            }
+            let mut next = change(seen);
+            let mut wakes = Wakes { slots: [false; 2], waiters: seen.has(HAS_WAITERS) };
+            for direction in Direction::BOTH {
+                let (armed, waking) = (direction.of(ARMED), direction.of(WAKING));
+                // Beside WAKING, ARMED stays: who is waking sees it when it finishes.
+                if seen.has(armed) && !seen.has(waking) && next.event(direction.mask()).is_some() {
+                    next = next.without(armed).with(waking);
+                    wakes.slots[direction as usize] = true;
+                }
+            }
+            match self.replace(seen, next) {
+                Ok(()) => return wakes,
+                Err(current) => seen = current,
+            }
+        }
+    }
+
+    /// Ends the caller's WAKING, unless there is someone to wake again.
+    pub fn finish_wake(&self, direction: Direction) -> Finish {
+        let (armed, waking) = (direction.of(ARMED), direction.of(WAKING));
+        let mut seen = self.load();
+        loop {
+            debug_assert!(seen.has(waking), "finished by who woke: {seen:x?}");
+            if seen.has(DETACHED) {
+                return Finish::Detached;
+            }
+            let (next, finish) = match seen.has(armed) && seen.event(direction.mask()).is_some() {
+                true => (seen.without(armed), Finish::Again),
+                false => (seen.without(waking), Finish::Done),
+            };
+            match self.replace(seen, next) {
+                Ok(()) => return finish,
+                Err(current) => seen = current,
+            }
+        }
+    }
+
+    /// Takes back what `event` had promised, unless another event has come since.
+    pub fn clear(&self, event: ReadyEvent) {
+        let stale = (event.ready - Ready::FINAL).bits();
+        let mut seen = self.load();
+        while seen.tick() == event.tick && seen.has(stale) {
+            match self.replace(seen, seen.without(stale)) {
+                Ok(()) => return,
+                Err(current) => seen = current,
+            }
+        }
+    }
+
+    /// Says that there are tasks in the list (whose lock the caller holds), or what ends a wait for `mask` now.
+    pub fn announce_waiter(&self, mask: Ready) -> Option<ReadyEvent> {
+        Snapshot(self.word.fetch_or(HAS_WAITERS, AcqRel)).event(mask)
+    }
+
+    /// Says that the list, whose lock the caller holds, is empty.
+    pub fn retract_waiters(&self) {
+        self.word.fetch_and(!HAS_WAITERS, AcqRel);
+    }
+
+    /// Says that the source is gone: nothing is woken from now on. The slots that come back as true are the caller's
+    /// to empty; the others belong to events that are still waking.
+    pub fn detach(&self) -> [bool; 2] {
+        let seen = Snapshot(self.word.fetch_or(DETACHED, AcqRel));
+        Direction::BOTH.map(|direction| !seen.has(direction.of(WAKING)))
+    }
+
+    fn load(&self) -> Snapshot {
+        Snapshot(self.word.load(Acquire))
+    }
+
+    fn replace(&self, seen: Snapshot, next: Snapshot) -> Result<(), Snapshot> {
+        match self.word.compare_exchange(seen.0, next.0, AcqRel, Acquire) {
+            Ok(_) => Ok(()),
+            Err(current) => Err(Snapshot(current)),
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! What can wake a sleeping thread: descriptors, timers, and an unpark from anywhere.
+//!
+//! One thread at a time sits in the driver ([`try_sit`](Driver::try_sit)): it sleeps until an event comes, a timer is due
+//! or somebody unparks it, dispatches the events and goes. Timers are fired by any thread that comes along
+//! ([`fire_timers`](Driver::fire_timers)), since each wheel has its own lock.
+//!
+//! The driver wakes tasks through `std::task::Waker`; it knows no scheduler.
+
+pub mod io;
+pub mod time;
+
+use std::time::Duration;
+
+use crate::loom::sync::atomic::Ordering::{Relaxed, SeqCst};
+use crate::loom::sync::atomic::{AtomicU64, AtomicUsize, fence};
+
+/// Nobody sits in the driver.
+const NOBODY: usize = usize::MAX;
+/// Nobody sleeps in the driver, or only for a moment: it will look at every wheel before it sleeps.
+const AWAKE: u64 = 0;
+
+/// The descriptors' and the timers' driver of one runtime.
+#[derive(Debug)]
+pub struct Driver {
+    /// There is one unless the runtime has neither I/O nor time.
+    io: Option<io::Driver>,
+    time: Option<time::Driver>,
+    /// The worker that sits in the driver: a hint for whoever picks a sleeper.
+    sitter: AtomicUsize,
+    /// Until when the sitter sleeps, as a deadline of `time`; see `park.rs`.
+    until: AtomicU64,
+}
+
+impl Driver {
+    pub fn new(io: Option<io::Driver>, time: Option<time::Driver>) -> Self {
+        Self { io, time, sitter: AtomicUsize::new(NOBODY), until: AtomicU64::new(AWAKE) }
+    }
+
+    pub fn io(&self) -> Option<&io::Driver> {
+        self.io.as_ref()
+    }
+
+    pub fn time(&self) -> Option<&time::Driver> {
+        self.time.as_ref()
+    }
+
+    /// Takes the seat in the driver for worker `index`, unless it is taken or there is nothing to poll.
+    pub fn try_sit(&self, index: usize) -> Option<Sitting<'_>> {
+        let poller = self.io.as_ref()?.try_poller()?;
+        // Relaxed: a hint.
+        self.sitter.store(index, Relaxed);
+        Some(Sitting { driver: self, poller })
+    }
+
+    /// Which worker sits in the driver, if one does: a hint.
+    pub fn sitter(&self) -> Option<usize> {
+        Some(self.sitter.load(Relaxed)).filter(|&index| index != NOBODY)
+    }
+
+    /// Makes whoever sits in the driver, or the next to do so, return at once.
+    pub fn unpark(&self) {
+        if let Some(io) = &self.io {
+            io.unpark();
+        }
+    }
+
+    /// Fires the timers that are due; says how many.
+    pub fn fire_timers(&self) -> usize {
+        self.time.as_ref().map_or(0, time::Driver::fire_due)
+    }
+
+    /// T2, T3: how long worker `index` may sleep outside of the driver because of its own timers.
+    pub fn own_timeout(&self, index: usize) -> Option<Duration> {
+        let time = self.time.as_ref()?;
+        let own = time.deadline_of(index);
+        if own == time::Deadline::MAX {
+            return None;
+        }
+        fence(SeqCst);
+        // Relaxed: ordered by the fences.
+        let until = self.until.load(Relaxed);
+        let is_covered = until != AWAKE && until <= own;
+        if is_covered { None } else { time.until(own) }
+    }
+
+    /// T2, T3 of a thread that is no worker and registered a timer that is the earliest of its wheel: makes the sitter look
+    /// at the wheels again if it would sleep too long.
+    pub fn timer_registered(&self, deadline: time::Deadline) {
+        fence(SeqCst);
+        // Relaxed: ordered by the fences. Nobody sleeping is fine: who comes next will see the timer at D1 or D4.
+        let until = self.until.load(Relaxed);
+        if until != AWAKE && until > deadline {
+            self.unpark();
+        }
+    }
+
+    /// Moves a paused clock to the earliest timer; false if there is none or something forbids it.
+    pub fn auto_advance(&self) -> bool {
+        self.time.as_ref().is_some_and(time::Driver::auto_advance)
+    }
+
+    /// Wakes everyone who waits for a descriptor or a timer, with an error; refuses from now on.
+    pub fn shutdown(&self) {
+        if let Some(io) = &self.io {
+            io.shutdown();
+        }
+        if let Some(time) = &self.time {
+            time.shutdown();
+        }
+    }
+}
+
+/// The seat in the driver.
+#[derive(Debug)]
+pub struct Sitting<'a> {
+    driver: &'a Driver,
+    poller: io::Poller<'a>,
+}
+
+impl Sitting<'_> {
+    /// Dispatches what has come, without waiting. Says how many events there were.
+    pub fn poll(&mut self) -> usize {
+        self.poller.turn(Some(Duration::ZERO))
+    }
+
+    /// Waits for events or an unpark, whatever the timers say. Says how many events there were.
+    pub fn wait(&mut self) -> usize {
+        self.poller.turn(None)
+    }
+
+    /// D1 to D5: waits for events, until the earliest timer or an unpark, or for `limit`. Says how many events there were.
+    pub fn sleep(&mut self, limit: Option<Duration>) -> usize {
+        let Some(time) = &self.driver.time else {
+            return self.poller.turn(limit);
+        };
+        let published = time.earliest();
+        self.driver.until.store(published, Relaxed);
+        fence(SeqCst);
+        let deadline = time.earliest().min(published);
+        let timeout = time.until(deadline).into_iter().chain(limit).min();
+        let events = self.poller.turn(timeout);
+        self.driver.until.store(AWAKE, Relaxed);
+        events
+    }
+}
+
+impl Drop for Sitting<'_> {
+    fn drop(&mut self) {
+        self.driver.sitter.store(NOBODY, Relaxed);
+    }
+}
