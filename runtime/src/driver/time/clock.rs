@@ -1,0 +1,184 @@
+//! What time it is: the system's monotonic clock, until a test pauses it.
+
+use std::fmt;
+use std::sync::atomic::AtomicBool as StaticAtomicBool;
+use std::time::{Duration, Instant};
+
+use crate::loom::sync::Mutex;
+use crate::loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use super::{Deadline, NANOS_PER_TICK};
+
+/// Whether any clock of this process was ever paused. While not, `time::Instant::now` need not look for a runtime.
+///
+/// A static, which loom's atomics cannot be. Relaxed suffices: the thread that pauses reads its own store, and whoever
+/// learns from it that time stands still learns of the store too.
+static WAS_EVER_PAUSED: StaticAtomicBool = StaticAtomicBool::new(false);
+
+/// Says whether any clock of this process was ever paused.
+#[inline]
+pub fn was_ever_paused() -> bool {
+    WAS_EVER_PAUSED.load(Ordering::Relaxed)
+}
+
+/// Why a clock refused to be paused, resumed or advanced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClockError {
+    /// The runtime has several threads.
+    CannotPause,
+    AlreadyPaused,
+    NotPaused,
+}
+
+impl fmt::Display for ClockError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::CannotPause => {
+                "time cannot be paused on a multi-thread runtime, where other threads run meanwhile: \
+                 build it with `Builder::new_current_thread`"
+            }
+            Self::AlreadyPaused => "time is already paused: call `time::resume` first",
+            Self::NotPaused => {
+                "time is not paused: call `time::pause` first, or build the runtime with `start_paused(true)`"
+            }
+        })
+    }
+}
+
+/// The clock of one driver.
+#[derive(Debug)]
+pub struct Clock {
+    /// What deadlines count from.
+    start: Instant,
+    can_pause: bool,
+    /// Once it has been paused, `state` says what time it is; before, the system's clock does.
+    was_paused: AtomicBool,
+    state: Mutex<State>,
+    /// How many ask that a paused clock does not advance by itself.
+    inhibitors: AtomicUsize,
+}
+
+#[derive(Debug)]
+struct State {
+    /// The reading when the clock was last paused, resumed or advanced.
+    base: Deadline,
+    /// Since when it has been running from `base`; `None` while paused.
+    resumed: Option<Instant>,
+}
+
+impl Clock {
+    /// A clock that stands at zero and may be resumed, or one that runs and cannot be paused.
+    pub fn new(start_paused: bool) -> Self {
+        let start = Instant::now();
+        if start_paused {
+            WAS_EVER_PAUSED.store(true, Ordering::Relaxed);
+        }
+        Self {
+            start,
+            can_pause: start_paused,
+            was_paused: AtomicBool::new(start_paused),
+            state: Mutex::new(State { base: 0, resumed: (!start_paused).then_some(start) }),
+            inhibitors: AtomicUsize::new(0),
+        }
+    }
+
+    /// Lets `pause` stop it.
+    pub fn allow_pausing(&mut self) {
+        self.can_pause = true;
+    }
+
+    /// Nanoseconds since the driver began.
+    #[inline]
+    pub fn now(&self) -> Deadline {
+        // Relaxed, for the reason given at `WAS_EVER_PAUSED`.
+        if !self.was_paused.load(Ordering::Relaxed) {
+            return nanos(self.start.elapsed());
+        }
+        self.state.lock().now()
+    }
+
+    /// `deadline` as an instant.
+    pub fn instant_at(&self, deadline: Deadline) -> Instant {
+        // Not reached by 584 years.
+        self.start.checked_add(Duration::from_nanos(deadline)).unwrap_or(self.start)
+    }
+
+    /// `instant` in nanoseconds since the driver began: zero if before, `Deadline::MAX` if that is too many.
+    pub fn deadline_at(&self, instant: Instant) -> Deadline {
+        nanos(instant.saturating_duration_since(self.start))
+    }
+
+    /// Stops the clock, at a whole tick, so that timers, which are rounded up to one, take exactly as long as asked.
+    pub fn pause(&self) -> Result<(), ClockError> {
+        if !self.can_pause {
+            return Err(ClockError::CannotPause);
+        }
+        let mut state = self.state.lock();
+        if state.resumed.is_none() {
+            return Err(ClockError::AlreadyPaused);
+        }
+        state.base = state.now().next_multiple_of(NANOS_PER_TICK);
+        state.resumed = None;
+        self.was_paused.store(true, Ordering::Relaxed);
+        WAS_EVER_PAUSED.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Lets the clock run on from where it stands.
+    pub fn resume(&self) -> Result<(), ClockError> {
+        let mut state = self.state.lock();
+        if state.resumed.is_some() {
+            return Err(ClockError::NotPaused);
+        }
+        state.resumed = Some(Instant::now());
+        Ok(())
+    }
+
+    pub fn advance(&self, duration: Duration) -> Result<(), ClockError> {
+        let mut state = self.state.lock();
+        if state.resumed.is_some() {
+            return Err(ClockError::NotPaused);
+        }
+        state.base = state.base.saturating_add(nanos(duration));
+        Ok(())
+    }
+
+    /// Moves a paused clock to `deadline`, unless it is there already.
+    pub fn advance_to(&self, deadline: Deadline) {
+        let mut state = self.state.lock();
+        if state.resumed.is_none() {
+            state.base = state.base.max(deadline);
+        }
+    }
+
+    pub fn is_paused(&self) -> bool {
+        self.was_paused.load(Ordering::Relaxed) && self.state.lock().resumed.is_none()
+    }
+
+    pub fn inhibit_auto_advance(&self) {
+        // Relaxed: a counter. Whoever drives the clock counts the work it hands to other threads itself, before.
+        self.inhibitors.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub fn allow_auto_advance(&self) {
+        // Release: pairs with the Acquire below, so that what the other thread woke is seen before time moves.
+        let before = self.inhibitors.fetch_sub(1, Ordering::Release);
+        debug_assert!(before > 0, "allowed once for each time inhibited");
+    }
+
+    pub fn can_auto_advance(&self) -> bool {
+        self.inhibitors.load(Ordering::Acquire) == 0 && self.is_paused()
+    }
+}
+
+impl State {
+    fn now(&self) -> Deadline {
+        let ran = self.resumed.map_or(Duration::ZERO, |resumed| resumed.elapsed());
+        self.base.saturating_add(nanos(ran))
+    }
+}
+
+/// Nanoseconds, at most `u64::MAX`, which is 584 years.
+fn nanos(duration: Duration) -> u64 {
+    duration.as_nanos().try_into().unwrap_or(u64::MAX)
+}

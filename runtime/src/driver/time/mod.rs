@@ -1,0 +1,226 @@
+//! Deadlines in, wakers out.
+//!
+//! Read `wheel.rs` (order), `entry.rs` (who may touch a timer when), `shard.rs` (the wheel's lock), `clock.rs`.
+//!
+//! There is a wheel for each worker and one, the last, for all other threads. A timer goes into the wheel of the thread
+//! that first polls it and stays there, though its task may migrate: it is taken out, from anywhere, under that wheel's
+//! lock. So workers share no lock unless one helps another.
+//!
+//! # Who sleeps until when
+//! Whoever parks in the driver sleeps until the earliest deadline of all wheels, then [fires](Driver::fire_due) what is
+//! due in any. A worker's own timers wake nobody: it reads its wheel before it parks (`park.rs` says what it does about a
+//! sleeper in the driver), and one that is about to block, or ends up blocked, registers like a thread that is no worker.
+//! That one may have to cut a sleep short, for a timer earlier than the sleeper knew:
+//! ```text
+//!   Register (no worker)                      Park
+//!     R1 insert, store next_deadline            S1 publish until when the sleep will last
+//!     R2 SeqCst fence                           S2 SeqCst fence
+//!     R3 is the sleep longer? end it            S3 read every next_deadline again; sleep no longer than that
+//! ```
+//! A deadline is missed only if R3 misses S1 and S3 misses R1. SeqCst fences have one total order: with R2 first, S3
+//! sees R1; with S2 first, R3 sees S1. A deadline read too early, left behind by a
+//! cancelled timer, costs one wake for nothing; one read too late cannot be, by the rule in `shard.rs`.
+//!
+//! # Time
+//! Deadlines are nanoseconds since the driver began. A wheel's tick is a millisecond: a timer is rounded up to the next
+//! tick, so it fires never early and, for the wheel's part, less than a millisecond late.
+//!
+//! Prior art: one wheel for the whole runtime behind one lock (Tokio), where a timer that becomes the earliest writes to
+//! the eventfd even though its own worker, which is running, will look before it sleeps; heaps per processor (Go).
+
+pub mod clock;
+pub mod entry;
+pub mod shard;
+pub mod wheel;
+
+use std::task::Waker;
+use std::time::{Duration, Instant};
+
+use crate::util::pad::CachePadded;
+
+use clock::{Clock, ClockError};
+use entry::Entry;
+use shard::{Shard, ShutDown};
+
+/// Nanoseconds since the driver began; `u64::MAX`: never.
+pub type Deadline = u64;
+
+/// A wheel's tick.
+pub const NANOS_PER_TICK: u64 = 1_000_000;
+
+/// The clock and the wheels of one runtime.
+#[derive(Debug)]
+pub struct Driver {
+    clock: Clock,
+    /// One for each worker, the last for all other threads.
+    shards: Box<[CachePadded<Shard>]>,
+}
+
+impl Driver {
+    /// `wheels`: one for each processor, the last for threads that are no worker. `start_paused`: see `Builder`.
+    pub fn new(wheels: usize, start_paused: bool) -> Driver {
+        Driver {
+            clock: Clock::new(start_paused),
+            shards: (0..wheels).map(|_| CachePadded::new(Shard::new())).collect(),
+        }
+    }
+
+    /// Lets `time::pause` stop the clock: for runtimes with one thread.
+    pub fn allow_pausing(&mut self) {
+        self.clock.allow_pausing();
+    }
+
+    /// A deadline that no timer on wheel `i` comes before; the earliest timer's own, if none was cancelled lately.
+    ///
+    /// Reads one word, without a lock. See the module's docs for what a reader must do so that it misses nothing.
+    pub fn deadline_of(&self, wheel: usize) -> Deadline {
+        self.shards[wheel].next_deadline()
+    }
+
+    /// Earliest [deadline](Self::deadline_of) of all wheels.
+    pub fn earliest(&self) -> Deadline {
+        self.shards.iter().map(|shard| shard.next_deadline()).min().unwrap_or(Deadline::MAX)
+    }
+
+    /// Time from now until `deadline`; zero if past, `None` if never.
+    ///
+    /// While the clock is paused this is its own time, which does not pass: use [`auto_advance`](Self::auto_advance).
+    pub fn until(&self, deadline: Deadline) -> Option<Duration> {
+        (deadline != Deadline::MAX).then(|| Duration::from_nanos(deadline.saturating_sub(self.now())))
+    }
+
+    /// Fires what is due on all wheels, waking outside of their locks. Says how many fired.
+    ///
+    /// Reads the clock once, and not at all if there is no timer.
+    pub fn fire_due(&self) -> usize {
+        let earliest = self.earliest();
+        if earliest == Deadline::MAX {
+            return 0;
+        }
+        let now = self.now();
+        if earliest > now {
+            return 0;
+        }
+        let is_due = |shard: &&CachePadded<Shard>| shard.next_deadline() <= now;
+        self.shards.iter().filter(is_due).map(|shard| shard.fire(now)).sum()
+    }
+
+    /// Wakes all waiters; from now on registering panics with a text that says the runtime was shut down.
+    pub fn shutdown(&self) {
+        for shard in &self.shards {
+            shard.shut_down();
+        }
+    }
+}
+
+/// What a timer's future calls.
+impl Driver {
+    /// Nanoseconds since the driver began.
+    #[inline]
+    pub fn now(&self) -> Deadline {
+        self.clock.now()
+    }
+
+    /// What `time::Instant::now` says in this runtime.
+    pub fn now_instant(&self) -> Instant {
+        self.clock.instant_at(self.clock.now())
+    }
+
+    /// `instant` as a deadline; past all others if too far to count.
+    pub fn deadline_at(&self, instant: Instant) -> Deadline {
+        self.clock.deadline_at(instant)
+    }
+
+    /// Registers `entry` in `wheel`, the calling thread's. Says whether whoever sleeps in the driver must be unparked,
+    /// as the module's docs tell: then R1 is done, R2 and R3 are the caller's.
+    ///
+    /// # Safety
+    /// 1. The caller is the owner of `entry`, which is not registered. 2. The entry stays live and at its place until its
+    ///    state is no longer `Registered`.
+    pub unsafe fn register(
+        &self,
+        entry: &Entry,
+        wheel: usize,
+        deadline: Deadline,
+        waker: Waker,
+    ) -> Result<bool, ShutDown> {
+        // SAFETY: both are the caller's.
+        let is_earliest = unsafe { self.shards[wheel].register(entry, deadline, waker) }?;
+        Ok(is_earliest && wheel == self.shards.len() - 1)
+    }
+
+    /// Has `waker` woken instead of the one given before; false if the timer is not registered any more.
+    ///
+    /// # Safety
+    /// 1. The caller is the owner of `entry`, which was registered in `wheel`.
+    pub unsafe fn update(&self, entry: &Entry, wheel: usize, waker: &Waker) -> bool {
+        // SAFETY: the caller's.
+        unsafe { self.shards[wheel].update(entry, waker) }
+    }
+
+    /// Takes `entry` out and returns its waker, or `None` if it is not registered any more.
+    ///
+    /// # Safety
+    /// 1. The caller is the owner of `entry`, which was registered in `wheel`.
+    pub unsafe fn cancel(&self, entry: &Entry, wheel: usize) -> Option<Waker> {
+        // SAFETY: the caller's.
+        unsafe { self.shards[wheel].cancel(entry) }
+    }
+}
+
+/// The paused clock.
+impl Driver {
+    /// Whether the clock is paused (`time::pause`).
+    pub fn is_paused(&self) -> bool {
+        self.clock.is_paused()
+    }
+
+    /// Stops the clock.
+    pub fn pause(&self) -> Result<(), ClockError> {
+        self.clock.pause()
+    }
+
+    /// Lets it run on from where it stands.
+    pub fn resume(&self) -> Result<(), ClockError> {
+        self.clock.resume()
+    }
+
+    /// Moves a paused clock on, and fires what is due then.
+    pub fn advance(&self, duration: Duration) -> Result<(), ClockError> {
+        self.clock.advance(duration)?;
+        self.fire_due();
+        Ok(())
+    }
+
+    /// If the clock is paused, a park must not sleep for timers: it calls this instead, once nothing else is
+    /// runnable. Moves the clock to the earliest deadline if there is one and nothing inhibits it; says whether it did.
+    ///
+    /// Then something is due: the caller fires it.
+    pub fn auto_advance(&self) -> bool {
+        if !self.clock.can_auto_advance() {
+            return false;
+        }
+        // Exact, or time would move for a timer that was cancelled.
+        let earliest = self.shards.iter().map(|shard| shard.exact_deadline()).min().unwrap_or(Deadline::MAX);
+        if earliest == Deadline::MAX {
+            return false;
+        }
+        self.clock.advance_to(earliest);
+        true
+    }
+
+    /// Keeps a paused clock from advancing by itself while another thread works for the runtime; ended by
+    /// [`allow_auto_advance`](Self::allow_auto_advance). Calls are counted.
+    pub fn inhibit_auto_advance(&self) {
+        self.clock.inhibit_auto_advance();
+    }
+
+    /// Ends one [`inhibit_auto_advance`](Self::inhibit_auto_advance). The caller then unparks the driver, which may
+    /// have gone to sleep without a limit.
+    pub fn allow_auto_advance(&self) {
+        self.clock.allow_auto_advance();
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -1,0 +1,228 @@
+//! One wheel behind its lock, and the deadline that can be read without it.
+//!
+//! The steps R, C and F are those of `entry.rs`. A waker is foreign code: it is cloned before the lock is taken, and
+//! woken or dropped after it is released.
+//!
+//! `next_deadline` is written under the lock and read without it. It is never later than the earliest timer of the wheel
+//! (R lowers it; only F, having looked at the whole wheel, raises it). It may be earlier: a cancelled timer leaves its
+//! deadline behind, and whoever sleeps until then wakes once for nothing and corrects it.
+
+use std::fmt;
+use std::ptr::NonNull;
+use std::task::Waker;
+
+use crate::loom::sync::Mutex;
+use crate::loom::sync::atomic::{AtomicU64, Ordering};
+use crate::util::pad::CachePadded;
+use crate::util::wake_list::WakeList;
+
+use super::entry::{Entry, State};
+use super::wheel::{NEVER, Step, Tick, Wheel};
+use super::{Deadline, NANOS_PER_TICK};
+
+/// Timers moved or fired before the lock is released for others.
+const STEPS_PER_LOCK: usize = 64;
+/// Timers looked at to tell the next deadline exactly.
+const LOOK_LIMIT: usize = 8;
+
+/// The driver has ended; the waker comes back.
+#[derive(Debug)]
+pub struct ShutDown(pub Waker);
+
+/// A wheel that any thread may use.
+pub struct Shard {
+    /// Never later than the earliest timer. Apart from the lock, because everyone about to sleep reads it.
+    next_deadline: CachePadded<AtomicU64>,
+    inner: Mutex<Inner>,
+}
+
+struct Inner {
+    wheel: Wheel,
+    is_shut_down: bool,
+}
+
+impl Shard {
+    pub fn new() -> Self {
+        Self {
+            next_deadline: CachePadded::new(AtomicU64::new(Deadline::MAX)),
+            inner: Mutex::new(Inner { wheel: Wheel::new(), is_shut_down: false }),
+        }
+    }
+
+    /// When the wheel wants to be driven; `Deadline::MAX`: not.
+    pub fn next_deadline(&self) -> Deadline {
+        // Relaxed: only the number matters; entries are reached through the lock. That a later timer is not missed is
+        // the business of the fences in the driver's docs.
+        self.next_deadline.load(Ordering::Relaxed)
+    }
+
+    /// R: registers `entry`, and says whether it became the earliest of this wheel.
+    ///
+    /// # Safety
+    /// 1. The caller is the owner of `entry`, which is not registered. 2. The entry stays live and at its place until its
+    ///    state is no longer `Registered`.
+    pub unsafe fn register(&self, entry: &Entry, deadline: Deadline, waker: Waker) -> Result<bool, ShutDown> {
+        let tick = tick_not_before(deadline);
+        let mut inner = self.inner.lock();
+        if inner.is_shut_down {
+            drop(inner);
+            return Err(ShutDown(waker));
+        }
+        // SAFETY: (1) is the caller's, and this is the lock of the wheel that the entry goes into; (2) is what the wheel
+        // asks for, and it is in no wheel; all entries of the wheel belong to the lock.
+        unsafe {
+            entry.begin(tick, waker);
+            inner.wheel.insert(NonNull::from(entry));
+        }
+        let is_earliest = deadline_of(tick) < self.next_deadline();
+        if is_earliest {
+            self.next_deadline.store(deadline_of(tick), Ordering::Relaxed);
+        }
+        Ok(is_earliest)
+    }
+
+    /// Has `waker` woken instead of the one given before. False if the timer has fired, or the driver has ended; then
+    /// nobody will be woken any more.
+    ///
+    /// # Safety
+    /// 1. The caller is the owner of `entry`, which was registered here.
+    pub unsafe fn update(&self, entry: &Entry, waker: &Waker) -> bool {
+        let is_current = {
+            let _inner = self.inner.lock();
+            if entry.state() != State::Registered {
+                return false;
+            }
+            // SAFETY: registered, and in this wheel by (1), whose lock is held. `will_wake` only compares.
+            unsafe { entry.with_waker(|old| old.as_ref().is_some_and(|old| old.will_wake(waker))) }
+        };
+        if is_current {
+            return true;
+        }
+        let mut new = Some(waker.clone());
+        let inner = self.inner.lock();
+        let is_registered = entry.state() == State::Registered;
+        if is_registered {
+            // SAFETY: as above.
+            unsafe { entry.with_waker(|old| std::mem::swap(old, &mut new)) };
+        }
+        // Whichever waker is left over is dropped after the lock is released.
+        drop(inner);
+        drop(new);
+        is_registered
+    }
+
+    /// C: takes `entry` out. Returns its waker, or `None` if it was not registered any more.
+    ///
+    /// # Safety
+    /// 1. The caller is the owner of `entry`, which was registered here.
+    pub unsafe fn cancel(&self, entry: &Entry) -> Option<Waker> {
+        let mut inner = self.inner.lock();
+        if entry.state() != State::Registered {
+            return None;
+        }
+        let entry = NonNull::from(entry);
+        // SAFETY: registered, so by (1) in this wheel and live; the lock is held; the caller is the owner.
+        unsafe {
+            inner.wheel.remove(entry);
+            Entry::release(entry, State::Idle)
+        }
+    }
+
+    /// F for all that is due at `now`; their wakers are woken outside of the lock. Says how many fired.
+    pub fn fire(&self, now: Deadline) -> usize {
+        let mut fired = 0;
+        let mut wakers = WakeList::new();
+        let mut is_done = false;
+        while !is_done {
+            let mut inner = self.inner.lock();
+            is_done = inner.fire_some(now / NANOS_PER_TICK, &mut wakers);
+            if is_done {
+                self.correct(&mut inner.wheel, LOOK_LIMIT);
+            }
+            drop(inner);
+            fired += wakers.len();
+            wakers.wake_all_quietly();
+        }
+        fired
+    }
+
+    /// The deadline of the earliest timer, exactly. Looks at many timers if it must.
+    pub fn exact_deadline(&self) -> Deadline {
+        self.correct(&mut self.inner.lock().wheel, usize::MAX)
+    }
+
+    /// Takes all timers out and wakes them; nothing can be registered from now on.
+    pub fn shut_down(&self) {
+        let mut wakers = WakeList::new();
+        let mut is_done = false;
+        while !is_done {
+            let mut inner = self.inner.lock();
+            inner.is_shut_down = true;
+            is_done = inner.end_some(&mut wakers);
+            if is_done {
+                self.next_deadline.store(Deadline::MAX, Ordering::Relaxed);
+            }
+            drop(inner);
+            wakers.wake_all_quietly();
+        }
+    }
+
+    /// Writes what the wheel says to `next_deadline`. The caller holds the lock.
+    fn correct(&self, wheel: &mut Wheel, limit: usize) -> Deadline {
+        // SAFETY: `&mut Wheel` comes only from the lock, which all its entries belong to.
+        let next = deadline_of(unsafe { wheel.next_tick(limit) });
+        self.next_deadline.store(next, Ordering::Relaxed);
+        next
+    }
+}
+
+impl Inner {
+    /// Fires until nothing is due, and says so, or until others should have the lock.
+    fn fire_some(&mut self, now: Tick, wakers: &mut WakeList) -> bool {
+        for _ in 0..STEPS_PER_LOCK {
+            if wakers.is_full() {
+                return false;
+            }
+            // SAFETY: `&mut Inner` comes only from the lock, which all entries of the wheel belong to.
+            match unsafe { self.wheel.step(now) } {
+                // SAFETY: it was in this wheel, so live and registered; the lock is held; it is not used again.
+                Step::Due(entry) => add(wakers, unsafe { Entry::release(entry, State::Fired) }),
+                Step::Moved => {}
+                Step::Done => return true,
+            }
+        }
+        false
+    }
+
+    /// Ends timers until there are none, and says so, or until the list is full.
+    fn end_some(&mut self, wakers: &mut WakeList) -> bool {
+        while !wakers.is_full() {
+            // SAFETY: as in `fire_some`.
+            let Some(entry) = (unsafe { self.wheel.pop_any() }) else { return true };
+            // SAFETY: as in `fire_some`.
+            add(wakers, unsafe { Entry::release(entry, State::ShutDown) });
+        }
+        false
+    }
+}
+
+impl fmt::Debug for Shard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shard").field("next_deadline", &self.next_deadline()).finish_non_exhaustive()
+    }
+}
+
+/// Adds the waker of a timer that has left the wheel.
+fn add(wakers: &mut WakeList, waker: Option<Waker>) {
+    wakers.push(waker.expect("a registered timer has a waker"));
+}
+
+/// The first tick at which `deadline` has passed: rounded up, so that no timer fires early.
+fn tick_not_before(deadline: Deadline) -> Tick {
+    if deadline == Deadline::MAX { NEVER } else { deadline.div_ceil(NANOS_PER_TICK) }
+}
+
+/// When `tick` begins.
+fn deadline_of(tick: Tick) -> Deadline {
+    tick.saturating_mul(NANOS_PER_TICK)
+}

@@ -1,0 +1,305 @@
+//! The driver without a runtime: a paused clock, wheels used from several threads.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+use parking_lot::Mutex;
+use std::task::Wake;
+
+use super::entry::State;
+use super::*;
+
+const MS: u64 = NANOS_PER_TICK;
+
+/// Counts its wakes, and notes them in a journal that several share.
+struct Probe {
+    id: usize,
+    wakes: AtomicUsize,
+    journal: Arc<Mutex<Vec<usize>>>,
+}
+
+impl Wake for Probe {
+    fn wake(self: Arc<Self>) {
+        self.wakes.fetch_add(1, SeqCst);
+        self.journal.lock().push(self.id);
+    }
+}
+
+fn probes(count: usize) -> (Vec<Arc<Probe>>, Arc<Mutex<Vec<usize>>>) {
+    let journal = Arc::new(Mutex::new(Vec::new()));
+    let probe = |id| Arc::new(Probe { id, wakes: AtomicUsize::new(0), journal: journal.clone() });
+    ((0..count).map(probe).collect(), journal)
+}
+
+/// A registered timer, cancelled when dropped.
+struct Timer<'a> {
+    driver: &'a Driver,
+    wheel: usize,
+    entry: Box<Entry>,
+    must_unpark: bool,
+}
+
+impl<'a> Timer<'a> {
+    fn new(driver: &'a Driver, wheel: usize, deadline: Deadline, waker: Waker) -> Self {
+        let entry = Box::new(Entry::new());
+        // SAFETY: new, ours, boxed, and cancelled before it is freed.
+        let must_unpark = unsafe { driver.register(&entry, wheel, deadline, waker) }.unwrap();
+        Self { driver, wheel, entry, must_unpark }
+    }
+
+    fn update(&self, waker: &Waker) -> bool {
+        // SAFETY: ours, registered in `wheel`.
+        unsafe { self.driver.update(&self.entry, self.wheel, waker) }
+    }
+}
+
+impl Drop for Timer<'_> {
+    fn drop(&mut self) {
+        if self.entry.state() == State::Registered {
+            // SAFETY: ours, registered in `wheel`.
+            unsafe { self.driver.cancel(&self.entry, self.wheel) };
+        }
+    }
+}
+
+fn advance(driver: &Driver, nanos: u64) {
+    driver.advance(Duration::from_nanos(nanos)).unwrap();
+}
+
+#[test]
+fn a_timer_fires_at_its_deadline_rounded_up_and_not_before() {
+    let driver = Driver::new(2, true);
+    let (probes, _) = probes(1);
+    let timer = Timer::new(&driver, 0, 5 * MS + 1, probes[0].clone().into());
+    assert_eq!(driver.earliest(), 6 * MS);
+    assert_eq!(driver.until(driver.earliest()), Some(Duration::from_millis(6)));
+    advance(&driver, 6 * MS - 1);
+    assert_eq!((probes[0].wakes.load(SeqCst), timer.entry.state()), (0, State::Registered));
+    advance(&driver, 1);
+    assert_eq!((probes[0].wakes.load(SeqCst), timer.entry.state()), (1, State::Fired));
+    assert_eq!((driver.earliest(), driver.until(driver.earliest())), (Deadline::MAX, None));
+}
+
+#[test]
+fn only_an_earlier_timer_of_a_foreign_thread_unparks() {
+    let driver = Driver::new(3, true);
+    let (probes, _) = probes(1);
+    let new = |wheel, deadline| Timer::new(&driver, wheel, deadline, probes[0].clone().into());
+    let own = [new(0, 9 * MS), new(1, 5 * MS), new(0, MS)];
+    assert!(own.iter().all(|timer| !timer.must_unpark));
+    let foreign = [new(2, 9 * MS), new(2, 9 * MS), new(2, 10 * MS), new(2, 8 * MS)];
+    assert_eq!(foreign.each_ref().map(|timer| timer.must_unpark), [true, false, false, true]);
+    assert_eq!([0, 1, 2].map(|wheel| driver.deadline_of(wheel)), [MS, 5 * MS, 8 * MS]);
+    assert_eq!(driver.earliest(), MS);
+}
+
+#[test]
+fn a_cancelled_timer_leaves_an_early_deadline_which_firing_corrects() {
+    let driver = Driver::new(2, true);
+    let (probes, _) = probes(2);
+    let kept = Timer::new(&driver, 0, 7 * MS, probes[0].clone().into());
+    drop(Timer::new(&driver, 0, 3 * MS, probes[1].clone().into()));
+    assert_eq!(Arc::strong_count(&probes[1]), 1, "its waker was dropped");
+    assert_eq!(driver.earliest(), 3 * MS);
+    advance(&driver, 3 * MS);
+    assert_eq!(driver.earliest(), 7 * MS);
+    assert_eq!(kept.entry.state(), State::Registered);
+}
+
+#[test]
+fn time_does_not_advance_for_a_cancelled_timer() {
+    let driver = Driver::new(2, true);
+    let (probes, _) = probes(2);
+    let kept = Timer::new(&driver, 1, 7 * MS, probes[0].clone().into());
+    drop(Timer::new(&driver, 0, 3 * MS, probes[1].clone().into()));
+    assert!(driver.auto_advance());
+    assert_eq!((driver.now(), driver.fire_due()), (7 * MS, 1));
+    drop(kept);
+    assert!(!driver.auto_advance(), "there is no timer left");
+    let never = Timer::new(&driver, 1, Deadline::MAX, probes[0].clone().into());
+    assert!(!driver.auto_advance(), "a timer that never fires is no reason to advance");
+    assert_eq!(driver.now(), 7 * MS);
+    drop(never);
+}
+
+#[test]
+fn blocking_work_inhibits_auto_advance_until_all_has_ended() {
+    let driver = Driver::new(2, true);
+    let (probes, _) = probes(1);
+    let _timer = Timer::new(&driver, 0, 7 * MS, probes[0].clone().into());
+    driver.inhibit_auto_advance();
+    driver.inhibit_auto_advance();
+    driver.allow_auto_advance();
+    assert!(!driver.auto_advance());
+    driver.allow_auto_advance();
+    assert!(driver.auto_advance());
+}
+
+#[test]
+fn the_latest_waker_is_woken_and_the_old_one_dropped() {
+    let driver = Driver::new(2, true);
+    let (probes, journal) = probes(2);
+    let timer = Timer::new(&driver, 0, MS, probes[0].clone().into());
+    assert!(timer.update(&probes[0].clone().into()));
+    assert!(timer.update(&probes[1].clone().into()));
+    assert_eq!(Arc::strong_count(&probes[0]), 1);
+    advance(&driver, MS);
+    assert_eq!(*journal.lock(), [1]);
+    assert!(!timer.update(&probes[0].clone().into()), "it has fired");
+    assert_eq!((Arc::strong_count(&probes[0]), Arc::strong_count(&probes[1])), (1, 1));
+}
+
+#[test]
+fn a_hundred_thousand_timers_fire_once_each_in_order() {
+    const COUNT: usize = 100_000;
+    let driver = Driver::new(2, true);
+    let (probes, journal) = probes(COUNT);
+    let mut rand = crate::util::rand::FastRand::from_seed(3);
+    let deadlines: Vec<_> = (0..COUNT).map(|_| u64::from(rand.below(5_000_000)) * MS / 100).collect();
+    let timers: Vec<_> = deadlines
+        .iter()
+        .zip(&probes)
+        .map(|(&deadline, probe)| Timer::new(&driver, 0, deadline, probe.clone().into()))
+        .collect();
+    let mut steps = 0;
+    while driver.auto_advance() {
+        driver.fire_due();
+        steps += 1;
+    }
+    assert!(steps <= 50_001, "{steps} steps: time stops only where there is a timer");
+    let journal = journal.lock();
+    assert_eq!(journal.len(), COUNT);
+    assert!(probes.iter().all(|probe| probe.wakes.load(SeqCst) == 1));
+    let tick = |id: &usize| deadlines[*id].div_ceil(MS);
+    assert!(journal.is_sorted_by_key(tick));
+    assert!(timers.iter().all(|timer| timer.entry.state() == State::Fired));
+}
+
+#[test]
+fn a_panicking_waker_keeps_no_other_asleep() {
+    struct Bomb;
+    impl Wake for Bomb {
+        fn wake(self: Arc<Self>) {
+            panic!("boom");
+        }
+    }
+    let driver = Driver::new(2, true);
+    let (probes, _) = probes(100);
+    let timers: Vec<_> = (0..100)
+        .map(|i| {
+            let waker = if i % 3 == 0 { Arc::new(Bomb).into() } else { probes[i].clone().into() };
+            Timer::new(&driver, 0, MS, waker)
+        })
+        .collect();
+    advance(&driver, MS);
+    for (i, (probe, timer)) in probes.iter().zip(&timers).enumerate() {
+        assert_eq!(probe.wakes.load(SeqCst), usize::from(i % 3 != 0));
+        assert_eq!(timer.entry.state(), State::Fired);
+    }
+}
+
+#[test]
+fn a_waker_may_call_the_driver() {
+    struct Reentrant(Arc<Driver>);
+    impl Wake for Reentrant {
+        fn wake(self: Arc<Self>) {
+            drop(Timer::new(&self.0, 0, 9 * MS, Waker::noop().clone()));
+            self.0.fire_due();
+        }
+    }
+    let driver = Arc::new(Driver::new(2, true));
+    let _timer = Timer::new(&driver, 0, MS, Arc::new(Reentrant(driver.clone())).into());
+    driver.clock.advance(Duration::from_millis(1)).unwrap();
+    assert_eq!(driver.fire_due(), 1);
+}
+
+#[test]
+fn shutdown_wakes_all_and_refuses_more() {
+    let driver = Driver::new(3, true);
+    let (probes, _) = probes(100);
+    let timers: Vec<_> = probes
+        .iter()
+        .map(|probe| {
+            let deadline = if probe.id % 7 == 0 { Deadline::MAX } else { 1 << (probe.id % 60) };
+            Timer::new(&driver, probe.id % 3, deadline, probe.clone().into())
+        })
+        .collect();
+    driver.shutdown();
+    driver.shutdown();
+    assert!(probes.iter().all(|probe| probe.wakes.load(SeqCst) == 1));
+    assert!(timers.iter().all(|timer| timer.entry.state() == State::ShutDown));
+    assert!(!timers[0].update(Waker::noop()));
+    assert_eq!(driver.earliest(), Deadline::MAX);
+    let entry = Entry::new();
+    // SAFETY: new and ours; it outlives the call, which does not register it.
+    assert!(unsafe { driver.register(&entry, 0, MS, Waker::noop().clone()) }.is_err());
+}
+
+#[test]
+fn threads_register_cancel_and_fire_at_the_same_time() {
+    const THREADS: usize = 4;
+    const EACH: usize = if cfg!(miri) { 50 } else { 5_000 };
+    let driver = Driver::new(THREADS + 1, true);
+    let fired = AtomicUsize::new(0);
+    let kept = AtomicUsize::new(0);
+    let (probes, _) = probes(THREADS);
+    std::thread::scope(|scope| {
+        for (thread, probe) in probes.iter().enumerate() {
+            let (driver, fired, kept) = (&driver, &fired, &kept);
+            scope.spawn(move || {
+                let mut rand = crate::util::rand::FastRand::from_seed(thread as u64 + 11);
+                for _ in 0..EACH {
+                    let wheel = rand.below(THREADS as u32 + 1) as usize;
+                    let deadline = driver.now() + u64::from(rand.below(3)) * MS;
+                    let timer = Timer::new(driver, wheel, deadline, probe.clone().into());
+                    match rand.below(3) {
+                        0 => drop(timer),
+                        1 => advance(driver, MS / 2),
+                        _ => {
+                            while timer.entry.state() == State::Registered {
+                                driver.clock.advance(Duration::from_millis(1)).unwrap();
+                                driver.fire_due();
+                            }
+                            kept.fetch_add(1, SeqCst);
+                        }
+                    }
+                    fired.fetch_add(driver.fire_due(), SeqCst);
+                }
+            });
+        }
+    });
+    // What was counted here is a part: other threads fire too. Each that was waited for has woken its waker.
+    let wakes: usize = probes.iter().map(|probe| probe.wakes.load(SeqCst)).sum();
+    assert!(wakes >= kept.load(SeqCst) && wakes >= fired.load(SeqCst));
+    assert!(probes.iter().all(|probe| Arc::strong_count(probe) == 1), "every waker was woken or dropped");
+}
+
+#[test]
+fn a_running_clock_cannot_be_moved_and_a_multi_thread_one_not_paused() {
+    let mut driver = Driver::new(2, false);
+    assert_eq!(driver.pause(), Err(ClockError::CannotPause));
+    assert_eq!(driver.resume(), Err(ClockError::NotPaused));
+    assert_eq!(driver.advance(Duration::from_secs(1)), Err(ClockError::NotPaused));
+    assert!(!driver.is_paused() && !driver.auto_advance());
+    driver.allow_pausing();
+    assert_eq!(driver.pause(), Ok(()));
+    assert_eq!(driver.pause(), Err(ClockError::AlreadyPaused));
+    let stopped = driver.now();
+    assert_eq!(stopped % MS, 0);
+    advance(&driver, 5);
+    assert_eq!(driver.now(), stopped + 5);
+    driver.advance(Duration::MAX).unwrap();
+    assert_eq!(driver.now(), Deadline::MAX);
+}
+
+#[test]
+fn instants_and_deadlines_agree_and_do_not_overflow() {
+    let driver = Driver::new(2, true);
+    let start = driver.now_instant();
+    assert_eq!(driver.deadline_at(start), 0);
+    assert_eq!(driver.deadline_at(start - Duration::from_secs(1)), 0);
+    assert_eq!(driver.deadline_at(start + Duration::from_secs(1)), 1_000 * MS);
+    assert_eq!(driver.deadline_at(start + Duration::from_secs(600 * 366 * 86_400)), Deadline::MAX);
+    advance(&driver, 30 * 86_400 * 1_000 * MS);
+    assert_eq!(driver.now_instant() - start, Duration::from_secs(30 * 86_400));
+}

@@ -1,0 +1,272 @@
+//! The timing wheel: plain data, no atomics; whoever has it exclusively drives it.
+//!
+//! Six levels of 64 slots. A slot of level 0 holds the timers of one tick (a millisecond), a slot of level 1 those of
+//! 64 ticks, of level `n` those of 64ⁿ. Read in base 64, the level of a timer is the highest digit in which its tick
+//! differs from the wheel's position, and the slot is that digit:
+//! ```text
+//!   position  0 0 3 7   (base 64)
+//!   timer A   0 0 3 9   differs in digit 0: level 0, slot 9
+//!   timer B   0 0 5 1   differs in digit 1: level 1, slot 5; at 0 0 5 0 it moves down to level 0
+//! ```
+//! So all slots of a level lie ahead in the same block of the level above, none wraps, and the first set bit of a
+//! level's bitmap is its earliest slot. What differs above digit 5 (more than two years) waits in a list of its own,
+//! sorted in at the next turn of the whole wheel.
+//!
+//! The work is done in [steps](Wheel::step) of one timer each, so that a holder of the lock can stop after a few. A slot
+//! above level 0 that is half moved down is the earliest slot, since it begins at or before the position; so it is
+//! finished before anything later fires.
+//!
+//! Prior art: Varghese and Lauck, "Hashed and hierarchical timing wheels" (1987); the digit rule is that of the Linux
+//! kernel before 4.8 and of Tokio.
+
+use std::ptr::NonNull;
+
+use crate::util::list::List;
+
+use super::entry::Entry;
+
+/// Milliseconds since the driver began. [`NEVER`] is later than all.
+pub type Tick = u64;
+
+/// A timer that waits only for the driver's end.
+pub const NEVER: Tick = u64::MAX;
+
+const LEVELS: usize = 6;
+/// log2 of the slots of a level.
+const DIGIT_BITS: u32 = 6;
+const SLOTS: usize = 1 << DIGIT_BITS;
+/// log2 of the ticks in a turn of the whole wheel.
+const TURN_BITS: u32 = DIGIT_BITS * LEVELS as u32;
+
+/// Where an entry is, so that it can be unlinked: level and slot, or the list of far ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SlotId(u16);
+
+impl SlotId {
+    pub const NONE: SlotId = SlotId(u16::MAX);
+    const FAR: SlotId = SlotId((LEVELS * SLOTS) as u16);
+
+    fn new(level: usize, slot: usize) -> Self {
+        Self((level * SLOTS + slot) as u16)
+    }
+
+    fn level(self) -> usize {
+        usize::from(self.0) / SLOTS
+    }
+
+    fn slot(self) -> usize {
+        usize::from(self.0) % SLOTS
+    }
+}
+
+/// What a [step](Wheel::step) did.
+#[derive(Debug)]
+pub enum Step {
+    /// Unlinked a timer that is due.
+    Due(NonNull<Entry>),
+    /// Moved timers closer; there may be more to do.
+    Moved,
+    /// Nothing is due.
+    Done,
+}
+
+/// Timers ordered by tick.
+#[derive(Debug)]
+pub struct Wheel {
+    /// The position: ticks before it have been dealt with. Never goes back.
+    position: Tick,
+    levels: [Level; LEVELS],
+    /// Timers in a later turn of the whole wheel.
+    far: List<Entry>,
+}
+
+#[derive(Debug)]
+struct Level {
+    /// Bit `i`: slot `i` holds a timer.
+    occupied: u64,
+    slots: [List<Entry>; SLOTS],
+}
+
+/// The earliest slot that holds a timer.
+struct First {
+    id: SlotId,
+    /// Its first tick. Not after the ticks of its timers, except for timers that were late when inserted.
+    begins: Tick,
+}
+
+impl Wheel {
+    pub fn new() -> Self {
+        Self {
+            position: 0,
+            levels: [const { Level { occupied: 0, slots: [const { List::new() }; SLOTS] } }; LEVELS],
+            far: List::new(),
+        }
+    }
+
+    /// Links `entry` under its tick. One that lies behind the position is due at the next step.
+    ///
+    /// # Safety
+    /// 1. `entry` is live and stays so, at its place, until it has left the wheel. 2. It is in no wheel. 3. The caller
+    ///    may touch `entry` and all entries of this wheel.
+    pub unsafe fn insert(&mut self, entry: NonNull<Entry>) {
+        // SAFETY: (1) and (3) are the caller's.
+        let tick = unsafe { Entry::tick(entry) }.max(self.position);
+        let differs = tick ^ self.position;
+        let (id, list) = if differs >> TURN_BITS != 0 {
+            (SlotId::FAR, &mut self.far)
+        } else {
+            // The 1 makes a tick that does not differ belong to level 0.
+            let level = ((differs | 1).ilog2() / DIGIT_BITS) as usize;
+            let slot = (tick >> (level as u32 * DIGIT_BITS)) as usize % SLOTS;
+            self.levels[level].occupied |= 1 << slot;
+            (SlotId::new(level, slot), &mut self.levels[level].slots[slot])
+        };
+        // SAFETY: all three are the caller's.
+        unsafe {
+            Entry::set_slot(entry, id);
+            list.push_back(entry);
+        }
+    }
+
+    /// Unlinks `entry`.
+    ///
+    /// # Safety
+    /// 1. `entry` is in this wheel. 2. The caller may touch all entries of this wheel.
+    pub unsafe fn remove(&mut self, entry: NonNull<Entry>) {
+        // SAFETY: by (1) `entry` is live; (2) is the caller's.
+        let id = unsafe { Entry::slot(entry) };
+        // SAFETY: by (1) it is in the list that its slot names.
+        let was_linked = unsafe { self.list(id).remove(entry) };
+        debug_assert!(was_linked, "a registered entry is in the slot it names, {id:?}");
+        self.note_if_empty(id);
+    }
+
+    /// Does a piece of the work that is due at `now`: hands out one timer, or moves some closer.
+    ///
+    /// Timers come out in the order of their ticks.
+    ///
+    /// # Safety
+    /// 1. The caller may touch all entries of this wheel.
+    pub unsafe fn step(&mut self, now: Tick) -> Step {
+        // Another thread may have driven the wheel with a later reading of the clock.
+        let now = now.max(self.position);
+        if let Some(first) = self.first().filter(|first| first.begins <= now) {
+            self.position = self.position.max(first.begins);
+            // SAFETY: (1) is the caller's.
+            let entry = unsafe { self.list(first.id).pop_front() }.expect("an occupied slot holds a timer");
+            self.note_if_empty(first.id);
+            if first.id.level() == 0 {
+                return Step::Due(entry);
+            }
+            // SAFETY: it was in this wheel, so it is live and stays so; it is now in no list.
+            unsafe { self.insert(entry) };
+            return Step::Moved;
+        }
+        if !self.far.is_empty() && self.next_turn() <= now {
+            self.position = self.next_turn();
+            // SAFETY: (1) is the caller's.
+            unsafe { self.sort_far() };
+            return Step::Moved;
+        }
+        self.position = now;
+        Step::Done
+    }
+
+    /// Unlinks any timer, due or not.
+    ///
+    /// # Safety
+    /// 1. The caller may touch all entries of this wheel.
+    pub unsafe fn pop_any(&mut self) -> Option<NonNull<Entry>> {
+        let id = self.first().map_or(SlotId::FAR, |first| first.id);
+        // SAFETY: (1) is the caller's.
+        let entry = unsafe { self.list(id).pop_front() };
+        self.note_if_empty(id);
+        entry
+    }
+
+    /// A tick that no timer comes before, or [`NEVER`].
+    ///
+    /// It is the tick of a timer if at most `limit` must be looked at to tell; otherwise the slot's beginning has to do,
+    /// and whoever sleeps until then wakes once for nothing.
+    ///
+    /// # Safety
+    /// 1. The caller may touch all entries of this wheel.
+    pub unsafe fn next_tick(&mut self, limit: usize) -> Tick {
+        let (id, begins) = match self.first() {
+            Some(First { id, begins }) if id.level() == 0 => return begins,
+            Some(First { id, begins }) => (id, begins),
+            None if self.far.is_empty() => return NEVER,
+            None => (SlotId::FAR, self.next_turn()),
+        };
+        let position = self.position;
+        let list = self.list(id);
+        if list.len() > limit {
+            return begins;
+        }
+        let mut earliest = NEVER;
+        // Each goes from the front to the back: in the end the order is what it was.
+        for _ in 0..list.len() {
+            // SAFETY: (1) is the caller's; an entry that was just unlinked is in no list.
+            unsafe {
+                let entry = list.pop_front().expect("as many as the list is long");
+                earliest = earliest.min(Entry::tick(entry));
+                list.push_back(entry);
+            }
+        }
+        earliest.max(position)
+    }
+
+    fn first(&self) -> Option<First> {
+        let mut first: Option<First> = None;
+        for (level, Level { occupied, .. }) in self.levels.iter().enumerate() {
+            if *occupied == 0 {
+                continue;
+            }
+            let slot = occupied.trailing_zeros() as usize;
+            let shift = level as u32 * DIGIT_BITS;
+            let block = self.position >> (shift + DIGIT_BITS) << (shift + DIGIT_BITS);
+            let begins = block | (slot as u64) << shift;
+            if first.as_ref().is_none_or(|first| begins < first.begins) {
+                first = Some(First { id: SlotId::new(level, slot), begins });
+            }
+        }
+        first
+    }
+
+    /// Where the next turn of the whole wheel begins.
+    fn next_turn(&self) -> Tick {
+        ((self.position >> TURN_BITS) + 1) << TURN_BITS
+    }
+
+    /// Inserts the far timers again; those still far stay.
+    ///
+    /// All at once: it happens every two years.
+    ///
+    /// # Safety
+    /// 1. The caller may touch all entries of this wheel.
+    unsafe fn sort_far(&mut self) {
+        for _ in 0..self.far.len() {
+            // SAFETY: (1) is the caller's; as in `step`.
+            unsafe {
+                let entry = self.far.pop_front().expect("as many as the list is long");
+                self.insert(entry);
+            }
+        }
+    }
+
+    fn list(&mut self, id: SlotId) -> &mut List<Entry> {
+        match id {
+            SlotId::FAR => &mut self.far,
+            id => &mut self.levels[id.level()].slots[id.slot()],
+        }
+    }
+
+    fn note_if_empty(&mut self, id: SlotId) {
+        if id != SlotId::FAR && self.list(id).is_empty() {
+            self.levels[id.level()].occupied &= !(1 << id.slot());
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -1,0 +1,222 @@
+//! The wheel against an ordered map, with fixed random sequences.
+
+use std::collections::BTreeMap;
+use std::task::Waker;
+
+use super::*;
+use crate::driver::time::entry::State;
+use crate::util::rand::FastRand;
+
+/// A wheel, its entries, and the map that says what the wheel should do.
+struct Bench {
+    wheel: Wheel,
+    // Boxed one by one, so that a failed test can leak what is still linked.
+    #[expect(clippy::vec_box)]
+    entries: Vec<Box<Entry>>,
+    /// What is in the wheel: by due tick (at least the position when inserted), then order of insertion.
+    model: BTreeMap<(Tick, usize), Tick>,
+    /// Where an entry is in the model.
+    keys: Vec<Option<(Tick, usize)>>,
+    inserted: usize,
+}
+
+impl Bench {
+    fn new(entries: usize) -> Self {
+        Self {
+            wheel: Wheel::new(),
+            entries: (0..entries).map(|_| Box::new(Entry::new())).collect(),
+            model: BTreeMap::new(),
+            keys: vec![None; entries],
+            inserted: 0,
+        }
+    }
+
+    fn index_of(&self, entry: NonNull<Entry>) -> usize {
+        self.entries.iter().position(|e| NonNull::from(&**e) == entry).expect("one of ours")
+    }
+
+    fn insert(&mut self, i: usize, tick: Tick) {
+        assert!(self.keys[i].is_none());
+        let key = (tick.max(self.wheel.position), self.inserted);
+        self.inserted += 1;
+        // SAFETY: boxed and kept until the end; in no wheel; one thread.
+        unsafe {
+            self.entries[i].begin(tick, Waker::noop().clone());
+            self.wheel.insert(NonNull::from(&*self.entries[i]));
+        }
+        self.model.insert(key, tick);
+        self.keys[i] = Some(key);
+    }
+
+    fn remove(&mut self, i: usize) {
+        let key = self.keys[i].take().expect("inserted before");
+        let entry = NonNull::from(&*self.entries[i]);
+        // SAFETY: the model says that it is in the wheel; one thread.
+        unsafe {
+            self.wheel.remove(entry);
+            Entry::release(entry, State::Idle);
+        }
+        self.model.remove(&key);
+    }
+
+    /// Does at most `limit` steps towards `now`, checks each timer that comes out, and says whether all is done.
+    fn drive(&mut self, now: Tick, limit: usize) -> bool {
+        for _ in 0..limit {
+            // SAFETY: one thread.
+            match unsafe { self.wheel.step(now) } {
+                Step::Moved => {}
+                Step::Done => {
+                    let first = self.model.first_key_value().map(|((due, _), _)| *due);
+                    let reached = now.max(self.wheel.position);
+                    assert!(first.is_none_or(|due| due > reached), "{first:?} was due at {reached}");
+                    self.check_next_tick();
+                    return true;
+                }
+                Step::Due(entry) => {
+                    let i = self.index_of(entry);
+                    // SAFETY: it left the wheel just now; one thread.
+                    unsafe { Entry::release(entry, State::Fired) };
+                    let key = self.keys[i].take().expect("fired only what was inserted, and once");
+                    let (&(earliest, _), _) = self.model.first_key_value().expect("the wheel holds no more");
+                    assert_eq!(key.0, earliest, "in the order of their ticks");
+                    assert!(key.0 <= now.max(self.wheel.position), "{key:?} fired at {now}");
+                    self.model.remove(&key);
+                }
+            }
+        }
+        false
+    }
+
+    fn check_next_tick(&mut self) {
+        let first = self.model.first_key_value().map_or(NEVER, |((due, _), _)| *due);
+        // SAFETY: one thread.
+        let (exact, bound) = unsafe { (self.wheel.next_tick(usize::MAX), self.wheel.next_tick(2)) };
+        assert_eq!(exact, first);
+        assert!(bound <= first, "{bound} is after {first}");
+        if first != NEVER {
+            assert!(bound > self.wheel.position, "whoever sleeps until {bound} would spin");
+        }
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        for i in 0..self.entries.len() {
+            if self.keys[i].is_some() && !std::thread::panicking() {
+                self.remove(i);
+            } else if std::thread::panicking() {
+                // A failed test: the entries are leaked rather than freed while linked.
+                std::mem::forget(std::mem::replace(&mut self.entries[i], Box::new(Entry::new())));
+            }
+        }
+    }
+}
+
+/// A distance that reaches every level, also exactly its edges, and the far list.
+fn distance(rand: &mut FastRand) -> Tick {
+    let level = rand.below(8);
+    let width = 1_u64 << (DIGIT_BITS * level).min(45);
+    match rand.below(4) {
+        0 => width,
+        1 => width - 1,
+        2 => width + 1,
+        _ => rand.next_u64() % width,
+    }
+}
+
+#[test]
+fn behaves_as_an_ordered_map() {
+    const ENTRIES: u32 = 64;
+    for seed in 1..=40 {
+        let mut rand = FastRand::from_seed(seed * 7919);
+        let mut bench = Bench::new(ENTRIES as usize);
+        let mut now = 0;
+        for _ in 0..3_000 {
+            let i = rand.below(ENTRIES) as usize;
+            match (rand.below(8), bench.keys[i]) {
+                (0..=3, None) => bench.insert(i, now + distance(&mut rand)),
+                (4, None) => bench.insert(i, now.saturating_sub(distance(&mut rand))),
+                (0, Some(_)) => bench.remove(i),
+                (5, None) => bench.insert(i, NEVER),
+                // A bounded piece of work: insertions and removals also meet a wheel that is behind.
+                (6, _) => {
+                    bench.drive(now, 3);
+                }
+                (7, _) => {
+                    now += distance(&mut rand).min(1 << 38);
+                    while !bench.drive(now, 100) {}
+                }
+                _ => now += u64::from(rand.below(100)),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_jump_of_centuries_fires_everything_in_order_but_never() {
+    let mut bench = Bench::new(50);
+    for i in 0..49 {
+        bench.insert(i, 1 << i.min(43));
+    }
+    bench.insert(49, NEVER);
+    while !bench.drive(1 << 44, 10) {}
+    assert_eq!(bench.model.len(), 1);
+    // SAFETY: one thread.
+    assert_eq!(unsafe { bench.wheel.next_tick(usize::MAX) }, NEVER);
+}
+
+#[test]
+fn a_lone_timer_tells_its_own_tick_on_every_level() {
+    for level in 0..7 {
+        let mut bench = Bench::new(1);
+        let tick = (1 << (DIGIT_BITS * level)) + 5;
+        bench.insert(0, tick);
+        // SAFETY: one thread.
+        assert_eq!(unsafe { bench.wheel.next_tick(8) }, tick);
+        assert!(bench.drive(tick - 1, 10));
+        assert!(bench.drive(tick, 10));
+        assert!(bench.model.is_empty());
+    }
+}
+
+#[test]
+fn a_timer_moves_at_most_once_a_level() {
+    let mut bench = Bench::new(1);
+    bench.insert(0, (1 << TURN_BITS) - 1);
+    let mut moves = 0;
+    // SAFETY: one thread.
+    while let Step::Moved = unsafe { bench.wheel.step(1 << TURN_BITS) } {
+        moves += 1;
+    }
+    assert_eq!(moves, LEVELS - 1);
+    // It came out; the bench does not know.
+    // SAFETY: it left the wheel; one thread.
+    unsafe { Entry::release(NonNull::from(&*bench.entries[0]), State::Fired) };
+    bench.keys[0] = None;
+}
+
+#[test]
+fn pop_any_empties_the_wheel() {
+    let mut bench = Bench::new(40);
+    for i in 0..40 {
+        bench.insert(i, if i == 7 { NEVER } else { 1 << i });
+    }
+    // SAFETY: one thread.
+    while let Some(entry) = unsafe { bench.wheel.pop_any() } {
+        let i = bench.index_of(entry);
+        // SAFETY: it left the wheel; one thread.
+        unsafe { Entry::release(entry, State::ShutDown) };
+        assert!(bench.keys[i].take().is_some());
+    }
+    assert!(bench.keys.iter().all(Option::is_none));
+    assert!(bench.wheel.levels.iter().all(|level| level.occupied == 0));
+}
+
+#[test]
+fn after_an_idle_time_a_near_timer_needs_no_move() {
+    let mut bench = Bench::new(1);
+    assert!(bench.drive(1_000_003, 1));
+    bench.insert(0, 1_000_004);
+    // SAFETY: one thread.
+    assert_eq!(unsafe { Entry::slot(NonNull::from(&*bench.entries[0])) }.level(), 0);
+}
