@@ -1,0 +1,167 @@
+//! The thread-local: which runtime is current, and which worker this thread is.
+//!
+//! Runtimes are entered in a chain of [`Entry`]s, newest first; each lives in the guard or the stack frame that made it,
+//! and unlinks itself from wherever it is in the chain, so guards may be dropped in any order. Nothing here has a
+//! destructor: the chain holds pointers, their owners hold the runtime.
+
+use std::cell::Cell;
+use std::ptr::{NonNull, null};
+
+use crate::loom::thread_cell;
+use crate::scheduler::{Shared, Worker};
+
+thread_cell! {
+    static CONTEXT: Context = Context { newest: Cell::new(null()), worker: Cell::new(null()), is_blocking: Cell::new(false), block_ons: Cell::new(0) };
+}
+
+#[derive(Debug)]
+struct Context {
+    /// The newest entry.
+    newest: Cell<*const Entry>,
+    /// The worker that this thread is.
+    worker: Cell<*const Worker>,
+    /// This thread runs blocking closures.
+    is_blocking: Cell<bool>,
+    /// How many `block_on` this thread is in.
+    block_ons: Cell<usize>,
+}
+
+/// A runtime that was entered and not left.
+#[derive(Debug)]
+pub struct Entry {
+    /// Kept valid by whoever owns the entry.
+    shared: NonNull<Shared>,
+    older: Cell<*const Entry>,
+}
+
+impl Entry {
+    pub fn new(shared: NonNull<Shared>) -> Self {
+        Self { shared, older: Cell::new(null()) }
+    }
+
+    /// Makes the entry's runtime the current one.
+    ///
+    /// # Safety
+    /// 1. The entry stays where it is, and its runtime valid, until [`leave`](Self::leave), on the same thread. 2. It is not
+    ///    linked.
+    pub unsafe fn enter(&self) {
+        CONTEXT.with(|context| {
+            self.older.set(context.newest.get());
+            context.newest.set(self);
+        });
+    }
+
+    /// Takes the entry out of the chain.
+    pub fn leave(&self) {
+        CONTEXT.with(|context| {
+            let mut link = &context.newest;
+            while !link.get().is_null() {
+                if std::ptr::eq(link.get(), self) {
+                    link.set(self.older.get());
+                    return;
+                }
+                // SAFETY: linked entries are live (duty 1 of `enter`).
+                link = unsafe { &(*link.get()).older };
+            }
+        });
+    }
+}
+
+/// Runs `f` with `shared` as the current runtime.
+///
+/// # Safety
+/// 1. `shared` is valid until this returns.
+pub unsafe fn enter_runtime<R>(shared: NonNull<Shared>, f: impl FnOnce() -> R) -> R {
+    struct Leave<'a>(&'a Entry);
+    impl Drop for Leave<'_> {
+        fn drop(&mut self) {
+            self.0.leave();
+        }
+    }
+    let entry = Entry::new(shared);
+    // SAFETY: the entry stays in this frame until `Leave` is dropped; (1).
+    unsafe { entry.enter() };
+    let _leave = Leave(&entry);
+    f()
+}
+
+/// The runtime that was entered last and not left.
+#[inline]
+pub fn current() -> Option<NonNull<Shared>> {
+    CONTEXT.with(|context| {
+        // SAFETY: linked entries are live (duty 1 of `Entry::enter`).
+        unsafe { context.newest.get().as_ref() }.map(|entry| entry.shared)
+    })
+}
+
+/// Calls `f` with the worker that this thread is, if it is one.
+#[inline]
+pub fn with_worker<R>(f: impl FnOnce(Option<&Worker>) -> R) -> R {
+    // SAFETY: `enter_worker`'s duty: the worker outlives its time in the context, which cannot end inside of `f`, because
+    // it ends in the frame that began it.
+    f(unsafe { CONTEXT.with(|context| context.worker.get()).as_ref() })
+}
+
+/// Calls `f` with the worker that this thread is, if it is one of the runtime `shared`.
+#[inline]
+pub fn with_worker_of<R>(shared: NonNull<Shared>, f: impl FnOnce(Option<&Worker>) -> R) -> R {
+    with_worker(|newest| {
+        let worker = match newest {
+            Some(worker) if worker.shared_ptr() != shared => outer_worker_of(worker, shared),
+            _ => newest,
+        };
+        f(worker)
+    })
+}
+
+/// A thread may be a worker of several runtimes at once, by one `block_on` inside another.
+#[cold]
+fn outer_worker_of(mut worker: &Worker, shared: NonNull<Shared>) -> Option<&Worker> {
+    loop {
+        // SAFETY: an outer worker outlives those inside of it: `enter_worker`.
+        worker = unsafe { worker.outer().as_ref() }?;
+        if worker.shared_ptr() == shared {
+            return Some(worker);
+        }
+    }
+}
+
+/// Makes this thread the worker `worker` while `f` runs.
+pub fn enter_worker<R>(worker: &Worker, f: impl FnOnce() -> R) -> R {
+    struct Restore(*const Worker);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            CONTEXT.with(|context| context.worker.set(self.0));
+        }
+    }
+    let outer = CONTEXT.with(|context| context.worker.replace(worker));
+    worker.set_outer(outer);
+    let _restore = Restore(outer);
+    f()
+}
+
+/// Runs `f`, the body of a `block_on` or the end of a runtime: inside of it, this thread does not wait for runtimes.
+pub fn enter_block_on<R>(f: impl FnOnce() -> R) -> R {
+    struct Restore;
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            CONTEXT.with(|context| context.block_ons.set(context.block_ons.get() - 1));
+        }
+    }
+    CONTEXT.with(|context| context.block_ons.set(context.block_ons.get() + 1));
+    let _restore = Restore;
+    f()
+}
+
+/// Marks this thread for good as one that runs blocking closures.
+pub fn become_blocking() {
+    CONTEXT.with(|context| context.is_blocking.set(true));
+}
+
+/// Whether a runtime owns this thread's time at the moment: it is a worker, runs blocking closures, or is in a `block_on`.
+/// Such a thread does not wait for a runtime to end.
+pub fn is_inside_runtime() -> bool {
+    CONTEXT.with(|context| {
+        !context.worker.get().is_null() || context.is_blocking.get() || context.block_ons.get() > 0
+    })
+}

@@ -1,0 +1,327 @@
+//! The same tasks and driver on one thread: the one that is in `block_on`.
+//!
+//! A `current_thread` runtime has one processor and no thread of its own. Whoever calls `block_on` takes the *core*, the
+//! right to be its worker, and drives tasks, timers and descriptors while it waits for its future. Further callers wait
+//! beside it for their own futures, and one of them takes the core over when it is put down. A `block_on` inside of a
+//! `block_on` (not inside of a task) uses the core that its thread has already.
+//!
+//! **No future is forgotten.** A wake of a root future sets `is_woken` (R1), then unparks whoever its thread sleeps as: the
+//! worker, if `is_driving` (R2), else the thread. The waiter sets `is_driving` (R3), then clears `is_woken` (R4) before it
+//! sleeps. R1 and R4 are read-modify-writes of one word: either R4 finds what R1 set, or R1 acquires R4's release, and R2 sees
+//! R3. **No core is left lying**: it is put down and a waiter unparked under one lock, and a waiter looks for the core under
+//! that lock before it sleeps.
+//!
+//! A token of `thread::park` is only a hint: a future may park its thread in its poll (std's channels do), and use up one that
+//! was meant for us. So after a poll, whoever is about to park looks once more whether it was woken or called for the core.
+
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+
+use super::shared::Shared;
+use super::worker::Worker;
+use crate::context;
+use crate::coop;
+use crate::handle::Handle;
+use crate::loom::sync::Mutex;
+use crate::loom::sync::atomic::AtomicBool;
+use crate::loom::sync::atomic::Ordering::SeqCst;
+use crate::loom::thread::{self, Thread};
+
+/// The right to be the worker of a `current_thread` runtime.
+#[derive(Debug)]
+pub struct Core {
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    is_taken: bool,
+    /// The runtime has been shut down and finished.
+    is_finished: bool,
+    /// Calls of `block_on` without the core, by number, and their threads.
+    waiters: Vec<(u64, Thread)>,
+    /// The next waiter's number.
+    next_waiter: u64,
+}
+
+impl Core {
+    pub fn new() -> Self {
+        Self {
+            state: Mutex::new(State {
+                is_taken: false,
+                is_finished: false,
+                waiters: Vec::new(),
+                next_waiter: 0,
+            }),
+        }
+    }
+
+    /// Takes the core; if that cannot be, the caller becomes a waiter and is unparked when it may try again.
+    fn take_or_wait(&self) -> Result<(), Waiting<'_>> {
+        let mut state = self.state.lock();
+        if state.is_taken || state.is_finished {
+            let number = state.next_waiter;
+            state.next_waiter += 1;
+            state.waiters.push((number, thread::current()));
+            return Err(Waiting { core: self, number });
+        }
+        state.is_taken = true;
+        Ok(())
+    }
+}
+
+/// A place among the waiters; given up when dropped.
+struct Waiting<'a> {
+    core: &'a Core,
+    number: u64,
+}
+
+impl Waiting<'_> {
+    /// Whether nobody has called this waiter to the core.
+    fn is_uncalled(&self) -> bool {
+        self.core.state.lock().waiters.iter().any(|waiter| waiter.0 == self.number)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        let mut state = self.core.state.lock();
+        match state.waiters.iter().position(|waiter| waiter.0 == self.number) {
+            Some(place) => _ = state.waiters.swap_remove(place),
+            // Called to the core: whether or not this one takes it, none is left lying while another waits.
+            None if !state.is_taken && !state.is_finished => state.unpark_a_waiter(),
+            None => {}
+        }
+    }
+}
+
+impl State {
+    fn unpark_a_waiter(&mut self) {
+        if let Some((_, thread)) = self.waiters.pop() {
+            thread.unpark();
+        }
+    }
+}
+
+/// Runs `future` to its end on the calling thread, and the runtime's tasks meanwhile.
+pub fn block_on<F: Future>(handle: &Handle, future: F) -> F::Output {
+    let future = pin!(future);
+    let root = Arc::new(Root {
+        is_woken: AtomicBool::new(true),
+        is_driving: AtomicBool::new(false),
+        thread: thread::current(),
+        handle: handle.clone(),
+    });
+    let mut root = RootFuture { waker: Waker::from(root.clone()), root, future };
+    // The record of a poll around this call is put back afterwards.
+    coop::suspended(|| root.run(handle.shared_ptr()))
+}
+
+/// Ends the runtime: at once if nobody drives it, else when the one who does sees it.
+pub fn shutdown(handle: &Handle) {
+    let shared = handle.shared();
+    shared.begin_shutdown();
+    {
+        let mut state = shared.core.state.lock();
+        if state.is_taken || state.is_finished {
+            return;
+        }
+        state.is_taken = true;
+    }
+    // SAFETY: we have just taken the core; the handle keeps the state.
+    drop(unsafe { Taken::new(handle.shared_ptr()) });
+}
+
+/// The core, taken by this thread; put down when dropped.
+struct Taken {
+    worker: Worker,
+}
+
+impl Taken {
+    /// # Safety
+    /// 1. The caller took the core. 2. The state stays valid for as long as the result lives, by the caller's handle.
+    unsafe fn new(shared: NonNull<Shared>) -> Self {
+        // SAFETY: (2); by (1) nobody else is the owner of the processor.
+        let worker = unsafe { Worker::new(shared, 0) };
+        worker.processor().parker.adopt_current_thread();
+        Self { worker }
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        let shared = self.worker.shared();
+        shared.add_references(self.worker.take_references());
+        let mut state = shared.core.state.lock();
+        // Under the lock: whoever begins the shutdown looks there afterwards whether the core is taken.
+        if shared.shutdown.has_begun() && !state.is_finished {
+            drop(state);
+            let drain = || context::enter_worker(&self.worker, || self.worker.drain());
+            // SAFETY: the caller's handle keeps the state.
+            unsafe { context::enter_runtime(self.worker.shared_ptr(), drain) };
+            // SAFETY: `running` counts the builder for this; once, since the core is not put down before `is_finished` is
+            // set, and nobody takes it afterwards. The state stays valid by the caller's handle.
+            unsafe { Shared::leave(self.worker.shared_ptr(), self.worker.take_references()) };
+            state = shared.core.state.lock();
+            state.is_finished = true;
+        }
+        state.is_taken = false;
+        // Nobody takes the core of a finished runtime, but a waiter that was called may wait for a call to pass it on.
+        state.unpark_a_waiter();
+    }
+}
+
+/// What the waker of a `block_on` future reaches.
+struct Root {
+    is_woken: AtomicBool,
+    /// Its thread has the core.
+    is_driving: AtomicBool,
+    thread: Thread,
+    /// Keeps the worker's parker.
+    handle: Handle,
+}
+
+impl Wake for Root {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        // R1. A wake that was not seen yet stands for this one, too.
+        if self.is_woken.swap(true, SeqCst) {
+            return;
+        }
+        // R2.
+        if self.is_driving.load(SeqCst) {
+            let shared = self.handle.shared();
+            shared.processor(0).parker.unpark(&shared.driver);
+        } else {
+            self.thread.unpark();
+        }
+    }
+}
+
+/// A `block_on` future and its waker.
+struct RootFuture<'a, F> {
+    root: Arc<Root>,
+    waker: Waker,
+    future: Pin<&'a mut F>,
+}
+
+impl<F: Future> RootFuture<'_, F> {
+    fn run(&mut self, shared: NonNull<Shared>) -> F::Output {
+        context::with_worker_of(shared, |worker| match worker {
+            // This thread has the core already.
+            Some(worker) => self.drive(worker, true).expect("a nested call drives to its future's end"),
+            None => self.wait(shared),
+        })
+    }
+
+    /// R4, and a poll if it was woken.
+    fn poll(&mut self) -> Poll<F::Output> {
+        if !self.root.is_woken.swap(false, SeqCst) {
+            return Poll::Pending;
+        }
+        coop::with_budget(|| self.future.as_mut().poll(&mut Context::from_waker(&self.waker)))
+    }
+
+    /// Waits for the future, and drives the runtime whenever nobody else does.
+    fn wait(&mut self, shared: NonNull<Shared>) -> F::Output {
+        // SAFETY: the root holds a handle.
+        let core = &unsafe { shared.as_ref() }.core;
+        loop {
+            let waiting = match core.take_or_wait() {
+                Err(waiting) => waiting,
+                Ok(()) => {
+                    // SAFETY: we have just taken the core; the root holds a handle.
+                    let taken = unsafe { Taken::new(shared) };
+                    match context::enter_worker(&taken.worker, || self.drive(&taken.worker, false)) {
+                        Some(output) => return output,
+                        None => continue,
+                    }
+                }
+            };
+            if let Poll::Ready(output) = self.poll() {
+                return output;
+            }
+            // What the poll called may have parked and taken the token of a wake or of a call to the core.
+            if !self.root.is_woken.load(SeqCst) && waiting.is_uncalled() {
+                thread::park();
+            }
+        }
+    }
+
+    /// Drives the runtime until the future is ready, or until the runtime is shut down.
+    ///
+    /// A nested call goes on after that: the runtime cannot finish before the calls around it return. So that they do, all
+    /// tasks are cancelled, now or when they are next run.
+    fn drive(&mut self, worker: &Worker, is_nested: bool) -> Option<F::Output> {
+        /// Puts the mark back, also if the future panics.
+        struct Driving(Arc<Root>);
+        impl Drop for Driving {
+            fn drop(&mut self) {
+                self.0.is_driving.store(false, SeqCst);
+            }
+        }
+        // R3.
+        self.root.is_driving.store(true, SeqCst);
+        let _driving = Driving(self.root.clone());
+        let mut is_over = false;
+        loop {
+            if let Poll::Ready(output) = self.poll() {
+                return Some(output);
+            }
+            if !is_over && worker.shared().shutdown.has_begun() {
+                if !is_nested {
+                    return None;
+                }
+                is_over = true;
+                // SAFETY: this thread is the worker of its seat.
+                unsafe { worker.shared().owned.cancel_idle(worker.seat()) };
+            }
+            self.run_tasks(worker, is_over);
+        }
+    }
+
+    /// Runs a number of tasks, or sleeps if there are none. `is_over`: the shutdown has been seen to.
+    fn run_tasks(&self, worker: &Worker, is_over: bool) {
+        for _ in 0..worker.shared().config.event_interval {
+            worker.maintain_at_times();
+            match worker.next_task() {
+                Some(task) if is_over => worker.cancel_task(task),
+                Some(task) => worker.run_task(task),
+                None if self.root.is_woken.load(SeqCst) => return,
+                None => return self.sleep(worker, is_over),
+            }
+        }
+    }
+
+    /// W1 to W5 of `idle.rs`, for the only worker there is.
+    fn sleep(&self, worker: &Worker, is_over: bool) {
+        let shared = worker.shared();
+        if !worker.run_park_hook() {
+            return;
+        }
+        shared.idle.announce_sleep(worker.index(), false);
+        let is_needed = || {
+            shared.has_visible_work()
+                || self.root.is_woken.load(SeqCst)
+                || !is_over && shared.shutdown.has_begun()
+        };
+        if !is_needed() {
+            if shared.driver.time().is_some_and(|time| time.is_paused()) {
+                worker.sleep_with_paused_clock(is_needed);
+            } else {
+                worker.sleep();
+            }
+        }
+        if !shared.idle.end_sleep(worker.index()) {
+            // Notified, so counted as a searcher; there is nobody to steal from.
+            shared.idle.stop_searching();
+        }
+        shared.config.hooks.on_unpark();
+    }
+}

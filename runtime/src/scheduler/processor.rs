@@ -1,0 +1,154 @@
+//! What a worker owns and others may steal from: run queue, LIFO slot, tick.
+//!
+//! **The LIFO slot** holds the task woken last, to be run next: a message's receiver runs while the message is warm. Only
+//! the owner puts a task in; the owner and thieves take one out, each by one read-modify-write. The owner remembers in a
+//! plain flag whether it has put one in, so that a push into an empty slot is a store and looking into an empty one costs
+//! nothing.
+//! ```text
+//! owner: push, flag unset: store(task, Release)         L1    push, flag set: swap(task)  L2    pop, flag set: swap(null)  L3
+//! thief: load, later compare_exchange(task → null)  L4
+//! ```
+//! A slot that the flag calls empty is null: only the owner makes it otherwise. Each task put in is taken out by exactly one
+//! of L2, L3, L4, since they are read-modify-writes of one word. L1's and L2's release pairs with L4's acquire; L2 and L3 need
+//! none, since what they take out the owner has put in itself.
+//! If L4 meets another task at the same address, it takes that one: a task is a task.
+//!
+//! **When it may be stolen.** A task in the slot is mostly run at once, and stealing it moves a hot pair of tasks apart. So a
+//! thief takes it only after everything else came up empty, and if it saw the same task there twice, at least 20 µs apart,
+//! while the owner's tick did not move: that owner is stuck in a poll. And a push into the slot notifies nobody. (Tokio
+//! 1.51 made the slot stealable with a notification for each push, lost up to 30 % of its throughput, and took it back.)
+
+use std::cell::Cell;
+use std::ptr::{NonNull, null_mut};
+use std::time::{Duration, Instant};
+
+use super::metrics::WorkerMetrics;
+use super::park::Parker;
+use crate::loom::sync::atomic::AtomicPtr;
+use crate::loom::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use crate::queue::Local;
+use crate::task::{Header, Runnable};
+
+/// How long a thief must have seen a task in a LIFO slot before it takes it.
+const STALE: Duration = Duration::from_micros(20);
+
+/// See the module's docs. Alone on its cache lines: what thieves look at first comes first.
+#[derive(Debug)]
+#[repr(align(128))]
+pub struct Processor {
+    pub lifo: LifoSlot,
+    pub ring: Local<Header>,
+    pub parker: Parker,
+    pub metrics: WorkerMetrics,
+}
+
+impl Processor {
+    pub fn new() -> Self {
+        Self {
+            lifo: LifoSlot::new(),
+            ring: Local::new(),
+            parker: Parker::new(),
+            metrics: WorkerMetrics::default(),
+        }
+    }
+
+    /// The owner's tick: the number of its polls. Says to others whether it moves.
+    pub fn tick(&self) -> u64 {
+        self.metrics.polls.get()
+    }
+
+    /// What a thief sees in the LIFO slot: a task, and how far its owner is.
+    pub fn sight(&self) -> Option<Sighting> {
+        // Relaxed: the task is not followed, and a tick from before its push only delays the theft.
+        let task = NonNull::new(self.lifo.slot.load(Relaxed))?;
+        Some(Sighting { task, tick: self.tick(), at: Instant::now() })
+    }
+
+    /// Takes the task of the LIFO slot, if it is what was seen long enough ago and the owner has not moved since.
+    pub fn steal_lifo(&self, seen: &Sighting) -> Option<Runnable> {
+        if self.tick() != seen.tick || seen.at.elapsed() < STALE {
+            return None;
+        }
+        self.lifo.steal(seen.task)
+    }
+}
+
+/// A task seen in a LIFO slot by a thief.
+#[derive(Debug, Clone, Copy)]
+pub struct Sighting {
+    /// Only compared, never followed.
+    task: NonNull<Header>,
+    tick: u64,
+    at: Instant,
+}
+
+impl Sighting {
+    /// Whether both are of one task, with an owner that did not move in between.
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.task == other.task && self.tick == other.tick
+    }
+}
+
+/// One task that its owner runs next; see the module's docs.
+#[derive(Debug)]
+pub struct LifoSlot {
+    slot: AtomicPtr<Header>,
+    /// The owner put a task in and has not taken one out since. The owner's alone.
+    is_set: Cell<bool>,
+}
+
+// SAFETY: `is_set` is touched only by the methods whose callers promise to be the owner.
+unsafe impl Sync for LifoSlot {}
+
+impl LifoSlot {
+    pub fn new() -> Self {
+        Self { slot: AtomicPtr::new(null_mut()), is_set: Cell::new(false) }
+    }
+
+    /// L1, L2: puts a task in; returns the one that was there.
+    ///
+    /// # Safety
+    /// 1. The caller is the owner.
+    #[inline]
+    pub unsafe fn push(&self, task: Runnable) -> Option<Runnable> {
+        let task = task.into_raw().as_ptr();
+        if !self.is_set.replace(true) {
+            self.slot.store(task, Release);
+            return None;
+        }
+        // Release: publishes the new task; the old one is our own.
+        from_slot(self.slot.swap(task, Release))
+    }
+
+    /// L3: takes the task out.
+    ///
+    /// # Safety
+    /// 1. The caller is the owner.
+    #[inline]
+    pub unsafe fn pop(&self) -> Option<Runnable> {
+        if !self.is_set.replace(false) {
+            return None;
+        }
+        // Relaxed: a thief never writes a task, so it is our own.
+        from_slot(self.slot.swap(null_mut(), Relaxed))
+    }
+
+    /// L4: takes `task` out, if it is there.
+    pub fn steal(&self, task: NonNull<Header>) -> Option<Runnable> {
+        // Acquire: the task's contents, from L1 or L2.
+        let taken = self.slot.compare_exchange(task.as_ptr(), null_mut(), Acquire, Relaxed).ok()?;
+        from_slot(taken)
+    }
+
+    /// Whether a task is there: a hint.
+    pub fn is_occupied(&self) -> bool {
+        !self.slot.load(Relaxed).is_null()
+    }
+}
+
+/// A pointer that a read-modify-write has taken out of the slot.
+#[inline]
+fn from_slot(task: *mut Header) -> Option<Runnable> {
+    // SAFETY: what is put into the slot is a `Runnable`, and the caller's read-modify-write was the only one to take it out.
+    NonNull::new(task).map(|task| unsafe { Runnable::from_raw(task) })
+}

@@ -1,0 +1,386 @@
+//! What every worker of a runtime sees, and how long it lives.
+//!
+//! # The life of the shared state
+//! It is freed when nothing can reach it any more: no handle, no cell of a task, no registered timer or descriptor (those
+//! hold handles), no thread. Counting each with one atomic number would have every spawn write a line that the whole
+//! runtime shares. So a worker counts in a plain cell of its own, up and down, and everybody else in `references`:
+//! ```text
+//! true count = references - BIAS (until the last worker has left) + the sum of the workers' own counts
+//! ```
+//! - A worker adds its own count to `references` when it leaves; the last one to leave also subtracts BIAS.
+//! - While BIAS is in, `references` cannot reach zero: a runtime would have to free 2^62 cells on foreign threads first.
+//! - Once it is out, `references` is the true count, and whoever brings it to zero frees.
+//!
+//! Every subtraction is AcqRel, so all uses happen before the free. A thread that subtracts does not touch the shared state
+//! afterwards unless it holds another reference; a worker, until it has left, needs none.
+
+use std::alloc::Layout;
+use std::ptr::NonNull;
+use std::sync::OnceLock;
+
+use super::current_thread::Core;
+use super::idle::Idle;
+use super::magazine::{self, Depot};
+use super::processor::Processor;
+use super::relief::Relief;
+use super::shutdown::Shutdown;
+use super::worker::Worker;
+use crate::blocking::Pool;
+use crate::builder::{Config, Flavor};
+use crate::context;
+use crate::driver::Driver;
+use crate::loom::sync::atomic::Ordering::{AcqRel, Relaxed};
+use crate::loom::sync::atomic::{AtomicI64, AtomicU64};
+use crate::queue::Injector;
+use crate::task::{Header, Owned, Runnable, Schedule};
+use crate::util::unwind;
+
+/// See the module's docs.
+const BIAS: i64 = 1 << 62;
+
+/// The shared state of one runtime.
+#[derive(Debug)]
+pub struct Shared {
+    pub config: Config,
+    pub injector: Injector<Header>,
+    pub idle: Idle,
+    pub processors: Processors,
+    pub owned: Owned,
+    pub driver: Driver,
+    pub blocking: Pool,
+    pub relief: Relief,
+    pub depot: Depot,
+    pub shutdown: Shutdown,
+    /// Who drives a `current_thread` runtime.
+    pub core: Core,
+    /// Tasks spawned, and ended, on threads that are no workers.
+    pub spawned_elsewhere: AtomicU64,
+    pub ended_elsewhere: AtomicU64,
+    /// See the module's docs.
+    references: AtomicI64,
+}
+
+impl Shared {
+    /// Makes the shared state, with one reference, the caller's, and BIAS.
+    pub fn new(config: Config, driver: Driver) -> NonNull<Self> {
+        let workers = config.workers;
+        let reliefs = config.max_relief_threads();
+        let shared = Self {
+            injector: Injector::new(),
+            idle: Idle::new(workers, workers + reliefs),
+            processors: Processors::new(workers, reliefs),
+            owned: Owned::new(workers),
+            driver,
+            blocking: Pool::new(),
+            relief: Relief::new(workers, reliefs),
+            depot: Depot::new(),
+            shutdown: Shutdown::new(),
+            core: Core::new(),
+            spawned_elsewhere: AtomicU64::new(0),
+            ended_elsewhere: AtomicU64::new(0),
+            references: AtomicI64::new(BIAS + 1),
+            config,
+        };
+        NonNull::from(Box::leak(Box::new(shared)))
+    }
+
+    /// Takes a reference; the caller has one, or is a worker.
+    pub fn retain(this: NonNull<Self>) {
+        context::with_worker_of(this, |worker| match worker {
+            Some(worker) => worker.count_references(1),
+            // SAFETY: valid by the caller's reference.
+            None => unsafe { this.as_ref() }.add_references(1),
+        });
+    }
+
+    /// Drops a reference.
+    ///
+    /// # Safety
+    /// 1. The caller has a reference, gives it up, and does not touch `this` afterwards unless it has another.
+    #[inline]
+    pub unsafe fn release(this: NonNull<Self>) {
+        context::with_worker_of(this, |worker| match worker {
+            Some(worker) => worker.count_references(-1),
+            // SAFETY: (1).
+            None => unsafe { Self::subtract(this, 1) },
+        });
+    }
+
+    /// Adds references that the caller took elsewhere, or takes some; the caller has one, or BIAS is in for it.
+    pub fn add_references(&self, count: i64) {
+        // AcqRel: a worker's own count may be negative, and stand for uses by it.
+        self.references.fetch_add(count, AcqRel);
+    }
+
+    /// The last worker has left.
+    ///
+    /// # Safety
+    /// 1. Called once, by the last worker, as its last use of `this`.
+    pub unsafe fn give_up_bias(this: NonNull<Self>) {
+        // SAFETY: BIAS stands for the reference that is given up.
+        unsafe { Self::subtract(this, BIAS) }
+    }
+
+    /// # Safety
+    /// 1. As [`release`](Self::release), of `count` references.
+    #[inline]
+    unsafe fn subtract(this: NonNull<Self>, count: i64) {
+        // SAFETY: the reference that is given up keeps the state until the subtraction. Whoever gets to zero is the last.
+        unsafe {
+            if this.as_ref().references.fetch_sub(count, AcqRel) == count {
+                unwind::drop_quietly(Box::from_raw(this.as_ptr()));
+            }
+        }
+    }
+
+    /// Whether the runtime has one worker, the thread that is in `block_on`.
+    pub fn is_current_thread(&self) -> bool {
+        self.config.flavor == Flavor::CurrentThread
+    }
+
+    /// The wheel that worker `index` registers timers on; relief threads share one with those that are no workers.
+    pub fn wheel(&self, index: usize) -> usize {
+        index.min(self.config.workers)
+    }
+
+    pub fn processor(&self, index: usize) -> &Processor {
+        self.processors.get(index)
+    }
+
+    /// Queues a task for whichever worker comes first.
+    pub fn inject(&self, task: Runnable) {
+        // SAFETY: the runnable owns its task, so nobody else uses its link.
+        unsafe { self.injector.push(task.into_raw()) };
+        self.notify_strictly();
+    }
+
+    /// Queues a newborn task as [`inject`](Self::inject); gives it back once the last worker has left.
+    pub fn inject_newborn(&self, task: Runnable) -> Result<(), Runnable> {
+        let raw = task.into_raw();
+        // SAFETY: the runnable owns its task, so nobody else uses its link; if it is refused, it is ours again.
+        unsafe {
+            if !self.injector.push_unless_closed(raw) {
+                return Err(Runnable::from_raw(raw));
+            }
+        }
+        self.notify_strictly();
+        Ok(())
+    }
+
+    /// P2 to P6 of `idle.rs`, after a push into a queue that the caller does not drain itself.
+    pub fn notify_strictly(&self) {
+        self.idle.fence_push();
+        self.notify();
+    }
+
+    /// P3 to P6 of `idle.rs`: wakes a worker if one is needed. Says whether it did.
+    pub fn notify(&self) -> bool {
+        let Some(index) = self.idle.pick_sleeper(self.driver.sitter()) else {
+            return false;
+        };
+        self.processor(index).parker.unpark(&self.driver);
+        true
+    }
+
+    /// Whether there is a task in the injector or in any ring: F2 and W4 of `idle.rs`.
+    pub fn has_visible_work(&self) -> bool {
+        !self.injector.is_empty() || self.processors.iter().any(|processor| !processor.ring.is_empty())
+    }
+}
+
+// SAFETY: (1) a task goes to a ring, a LIFO slot or the injector, which the workers drain, and which are drained at
+// shutdown; (2) cells are counted as references.
+unsafe impl Schedule for Shared {
+    #[inline]
+    unsafe fn schedule(this: NonNull<Self>, task: Runnable) {
+        context::with_worker_of(this, |worker| match worker {
+            Some(worker) if !worker.is_blocked() => worker.push(task),
+            // SAFETY: valid for the call, by the caller's word.
+            _ => unsafe { this.as_ref() }.inject(task),
+        });
+    }
+
+    #[inline]
+    unsafe fn reschedule(this: NonNull<Self>, task: Runnable) {
+        context::with_worker_of(this, |worker| match worker {
+            Some(worker) => worker.push_back(task),
+            // SAFETY: valid for the call, by the caller's word.
+            None => unsafe { this.as_ref() }.inject(task),
+        });
+    }
+
+    #[inline]
+    fn is_own_thread(this: NonNull<Self>) -> bool {
+        context::with_worker_of(this, |worker| worker.is_some())
+    }
+
+    #[inline]
+    unsafe fn adopt(this: NonNull<Self>, task: NonNull<Header>) -> bool {
+        context::with_worker_of(this, |worker| {
+            // SAFETY: valid, by the caller's word, who owns the task's `SCHEDULED`; the worker is the calling thread, and its
+            // seat is not lent. A task is adopted once.
+            unsafe { this.as_ref().owned.enter(task, worker.and_then(Worker::seat)) }
+        })
+    }
+
+    #[inline]
+    unsafe fn release(this: NonNull<Self>, task: NonNull<Header>) {
+        // SAFETY: both are live, by the caller's word, who owns the task's `SCHEDULED`.
+        let (state, header) = unsafe { (this.as_ref(), task.as_ref()) };
+        context::with_worker_of(this, |worker| {
+            match worker {
+                Some(worker) => worker.processor().metrics.ended.add(1),
+                // Relaxed: a number by itself.
+                None => _ = state.ended_elsewhere.fetch_add(1, Relaxed),
+            }
+            if header.is_owned() {
+                // SAFETY: the worker is the calling thread, and its seat is not lent; the task was entered.
+                unsafe { state.owned.leave(task, worker.and_then(Worker::seat)) };
+            }
+        });
+    }
+
+    #[inline]
+    unsafe fn allocate(this: NonNull<Self>, layout: Layout) -> NonNull<u8> {
+        context::with_worker_of(this, |worker| match worker {
+            Some(worker) => worker.magazine().allocate(layout, &worker.shared().depot),
+            // SAFETY: (1).
+            None => unsafe { this.as_ref() }.depot.allocate(layout),
+        })
+    }
+
+    #[inline]
+    unsafe fn free(this: NonNull<Self>, memory: NonNull<u8>, layout: Layout) {
+        context::with_worker_of(this, |worker| match worker {
+            Some(worker) => {
+                // SAFETY: (2).
+                unsafe { worker.magazine().free(memory, layout, &worker.shared().depot) };
+                worker.count_references(-1);
+            }
+            // SAFETY: (2), and (1): the cell's reference is given up.
+            None => unsafe {
+                magazine::free(memory, layout);
+                Self::subtract(this, 1);
+            },
+        });
+    }
+}
+
+/// All processors: those of the seats, made at once, and those of relief threads, made when first needed.
+#[derive(Debug)]
+pub struct Processors {
+    seats: Box<[Processor]>,
+    reliefs: Box<[OnceLock<Box<Processor>>]>,
+}
+
+impl Processors {
+    fn new(seats: usize, reliefs: usize) -> Self {
+        Self {
+            seats: (0..seats).map(|_| Processor::new()).collect(),
+            reliefs: (0..reliefs).map(|_| OnceLock::new()).collect(),
+        }
+    }
+
+    /// The processor `index`, made if it is not there yet.
+    pub fn get(&self, index: usize) -> &Processor {
+        match self.seats.get(index) {
+            Some(seat) => seat,
+            None => self.reliefs[index - self.seats.len()].get_or_init(|| Box::new(Processor::new())),
+        }
+    }
+
+    /// How many there are at least: indices below are worth a thief's look.
+    pub fn len(&self) -> usize {
+        self.seats.len() + self.reliefs.iter().take_while(|relief| relief.get().is_some()).count()
+    }
+
+    /// Those that have been made.
+    pub fn iter(&self) -> impl Iterator<Item = &Processor> {
+        let reliefs = self.reliefs.iter().map_while(|relief| relief.get().map(|relief| &**relief));
+        self.seats.iter().chain(reliefs)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use crate::{Builder, Runtime};
+
+    /// Waits until `runtime` counts `sleeping` sleepers, as many set bits, and nobody who searches.
+    #[track_caller]
+    fn assert_rests(runtime: &Runtime, sleeping: usize) {
+        let begin = Instant::now();
+        while runtime.handle().shared().idle.counts() != (0, sleeping) {
+            let counts = runtime.handle().shared().idle.counts();
+            assert!(begin.elapsed() < Duration::from_secs(20), "searching and sleeping: {counts:?}");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        // And it stays so: what is asleep is not counted twice.
+        std::thread::sleep(Duration::from_millis(2));
+        assert_eq!(runtime.handle().shared().idle.counts(), (0, sleeping));
+    }
+
+    #[test]
+    fn the_counts_of_searching_and_sleeping_workers_are_exact_at_rest() {
+        let runtime = Builder::new_multi_thread().worker_threads(4).enable_all().build().unwrap();
+        for round in 0..200_u64 {
+            let tasks: Vec<_> = (0..round % 17)
+                .map(|i| {
+                    runtime.spawn(async move {
+                        if i % 5 == 0 {
+                            crate::time::sleep(Duration::from_micros(10 * i)).await;
+                        }
+                        crate::task::yield_now().await;
+                    })
+                })
+                .collect();
+            for task in tasks {
+                runtime.block_on(task).unwrap();
+            }
+            if round % 10 == 0 {
+                assert_rests(&runtime, 4);
+            }
+        }
+        assert_rests(&runtime, 4);
+    }
+
+    #[test]
+    fn the_counts_are_exact_after_workers_were_blocked() {
+        let runtime = Builder::new_multi_thread().worker_threads(2).build().unwrap();
+        for _ in 0..20 {
+            let tasks: Vec<_> = (0..6)
+                .map(|_| {
+                    runtime.spawn(async {
+                        crate::task::block_in_place(|| std::thread::sleep(Duration::from_micros(100)));
+                    })
+                })
+                .collect();
+            for task in tasks {
+                runtime.block_on(task).unwrap();
+            }
+        }
+        // Relief threads sleep as workers do, until they are the first to find that they are not needed.
+        let begin = Instant::now();
+        loop {
+            let (searching, sleeping) = runtime.handle().shared().idle.counts();
+            let relief = runtime.handle().shared().relief.active();
+            if (searching, sleeping) == (0, 2 + relief) {
+                break;
+            }
+            assert!(begin.elapsed() < Duration::from_secs(20), "{searching} {sleeping} {relief}");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    #[test]
+    fn a_current_thread_runtime_counts_nobody_outside_of_block_on() {
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        for _ in 0..10 {
+            runtime.block_on(async {
+                crate::spawn(async { crate::time::sleep(Duration::from_millis(1)).await }).await.unwrap();
+            });
+            assert_eq!(runtime.handle().shared().idle.counts(), (0, 0));
+        }
+    }
+}
