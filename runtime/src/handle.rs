@@ -1,0 +1,293 @@
+//! A shared way into a runtime.
+
+use std::error::Error;
+use std::fmt;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::panic::{Location, RefUnwindSafe, UnwindSafe};
+use std::ptr::NonNull;
+
+use crate::builder::Flavor;
+use crate::context::{self, Entry};
+use crate::coop;
+use crate::driver;
+use crate::metrics::RuntimeMetrics;
+use crate::scheduler::{Shared, current_thread};
+use crate::spawn;
+use crate::task::JoinHandle;
+use crate::util::block_on;
+
+/// A way into a runtime that can be cloned and sent around.
+///
+/// It keeps the runtime's memory, not its threads: once the [`Runtime`](crate::Runtime) has been shut down, what is spawned
+/// through a handle is cancelled.
+///
+/// # Examples
+/// ```
+/// let runtime = runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+/// let handle = runtime.handle().clone();
+/// std::thread::spawn(move || handle.block_on(async { runtime::spawn(async { 1 }).await.unwrap() })).join().unwrap();
+/// ```
+pub struct Handle {
+    /// A reference; see `scheduler/shared.rs`.
+    shared: NonNull<Shared>,
+}
+
+// SAFETY: the shared state is made to be used from all threads, and counted.
+unsafe impl Send for Handle {}
+// SAFETY: as above.
+unsafe impl Sync for Handle {}
+impl UnwindSafe for Handle {}
+impl RefUnwindSafe for Handle {}
+
+impl Handle {
+    /// # Safety
+    /// 1. `shared` is valid now.
+    pub(crate) unsafe fn from_shared(shared: NonNull<Shared>) -> Self {
+        Shared::retain(shared);
+        Self { shared }
+    }
+
+    /// The handle that stands for the reference which [`Shared::new`] returns.
+    ///
+    /// # Safety
+    /// 1. The caller has a reference, and gives it to the handle.
+    pub(crate) unsafe fn adopt(shared: NonNull<Shared>) -> Self {
+        Self { shared }
+    }
+
+    pub(crate) fn shared(&self) -> &Shared {
+        // SAFETY: our reference keeps it.
+        unsafe { self.shared.as_ref() }
+    }
+
+    pub(crate) fn shared_ptr(&self) -> NonNull<Shared> {
+        self.shared
+    }
+
+    /// Returns a handle to the current runtime.
+    ///
+    /// # Panics
+    /// Outside of a runtime; see [`try_current`](Self::try_current).
+    #[track_caller]
+    pub fn current() -> Self {
+        Self::current_for("Handle::current")
+    }
+
+    /// The current runtime's handle.
+    ///
+    /// # Panics
+    /// At the caller's line outside of a runtime; `what` needs one.
+    #[track_caller]
+    pub(crate) fn current_for(what: &str) -> Self {
+        match Self::try_current() {
+            Ok(handle) => handle,
+            Err(_) => panic!("{}", no_runtime(what)),
+        }
+    }
+
+    /// Returns a handle to the current runtime: the one that runs this task, `block_on` or blocking closure, or that was
+    /// [entered](Self::enter) last.
+    ///
+    /// # Errors
+    /// [`TryCurrentError`] outside of a runtime.
+    pub fn try_current() -> Result<Self, TryCurrentError> {
+        // SAFETY: the current runtime's shared state is valid.
+        context::current().map(|shared| unsafe { Self::from_shared(shared) }).ok_or(TryCurrentError(()))
+    }
+
+    /// Makes this runtime the current one of the calling thread until the guard is dropped.
+    ///
+    /// Guards may be dropped in any order. (Tokio panics unless it is the reverse one.)
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime = runtime::Runtime::new().unwrap();
+    /// let _guard = runtime.handle().enter();
+    /// let task = runtime::spawn(async { 1 });
+    /// # runtime.block_on(task).unwrap();
+    /// ```
+    pub fn enter(&self) -> EnterGuard<'_> {
+        let entry = NonNull::from(Box::leak(Box::new(Entry::new(self.shared))));
+        // SAFETY: the entry is freed only by the guard, which leaves first; a guard that is forgotten leaks both the entry
+        // and its handle.
+        unsafe { entry.as_ref().enter() };
+        EnterGuard { entry, _handle: self.clone(), lifetime: PhantomData }
+    }
+
+    /// Starts a future as a task; as [`spawn`](crate::spawn), from any thread.
+    #[track_caller]
+    pub fn spawn<F>(&self, future: F) -> JoinHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        // SAFETY: our reference keeps the state; future and output are `Send`.
+        unsafe { spawn::spawn_on(self.shared, future, Location::caller()) }
+    }
+
+    /// Runs a closure that may block; as [`spawn_blocking`](crate::task::spawn_blocking), from any thread.
+    #[track_caller]
+    pub fn spawn_blocking<F, R>(&self, f: F) -> JoinHandle<R>
+    where
+        F: FnOnce() -> R + Send + 'static,
+        R: Send + 'static,
+    {
+        spawn::spawn_blocking_on(self, f, Location::caller())
+    }
+
+    /// Runs a future on the calling thread until it is ready, with this runtime as the current one.
+    ///
+    /// On a `current_thread` runtime this also drives tasks, timers and sockets, unless another thread does. (Tokio's
+    /// `Handle::block_on` never does.) It may be called in blocking closures, inside
+    /// [`block_in_place`](crate::task::block_in_place), and by several threads at once.
+    ///
+    /// # Panics
+    /// Directly inside a task: it would hold the worker. And if `future` panics.
+    #[track_caller]
+    pub fn block_on<F: Future>(&self, future: F) -> F::Output {
+        assert!(
+            !coop::is_polling_task(),
+            "`block_on` would hold the worker that polls this task: `.await` the future instead, or call `block_on` inside of \
+             `spawn_blocking` or `block_in_place`"
+        );
+        let wait = || match self.runtime_flavor() {
+            Flavor::CurrentThread => current_thread::block_on(self, future),
+            Flavor::MultiThread => block_on::block_on(future),
+        };
+        // SAFETY: our reference keeps the state.
+        unsafe { context::enter_runtime(self.shared, || context::enter_block_on(wait)) }
+    }
+
+    /// Returns a view of the runtime's metrics.
+    pub fn metrics(&self) -> RuntimeMetrics {
+        RuntimeMetrics::new(self.clone())
+    }
+
+    /// Says what kind of scheduler the runtime has.
+    pub fn runtime_flavor(&self) -> Flavor {
+        self.shared().config.flavor
+    }
+
+    /// The I/O driver.
+    ///
+    /// # Panics
+    /// At the caller's line if the runtime has none; `what` needs it.
+    #[track_caller]
+    pub(crate) fn io_driver(&self, what: &str) -> &driver::io::Driver {
+        let driver = self.shared().driver.io().filter(|_| self.shared().config.has_io);
+        match driver {
+            Some(driver) => driver,
+            None => panic!("`{what}` needs I/O: build the runtime with `enable_io` or `enable_all`"),
+        }
+    }
+
+    /// The time driver.
+    ///
+    /// # Panics
+    /// At the caller's line if the runtime has none; `what` needs it.
+    #[track_caller]
+    pub(crate) fn time_driver(&self, what: &str) -> &driver::time::Driver {
+        match self.shared().driver.time() {
+            Some(driver) => driver,
+            None => panic!("`{what}` needs timers: build the runtime with `enable_time` or `enable_all`"),
+        }
+    }
+
+    /// The time driver, if the runtime has one.
+    pub(crate) fn try_time_driver(&self) -> Option<&driver::time::Driver> {
+        self.shared().driver.time()
+    }
+
+    /// The wheel on which the calling thread registers timers.
+    pub(crate) fn wheel_of_this_thread(&self) -> usize {
+        let shared = self.shared();
+        context::with_worker_of(self.shared, |worker| {
+            // One that blocks does not look at its wheel before it sleeps.
+            let own = worker.filter(|worker| !worker.is_blocked());
+            shared.wheel(own.map_or(shared.config.workers, |worker| worker.index()))
+        })
+    }
+
+    /// A thread that is no worker registered a timer that is the earliest of its wheel.
+    pub(crate) fn timer_registered(&self, deadline: driver::time::Deadline) {
+        self.shared().driver.timer_registered(deadline);
+    }
+}
+
+impl Clone for Handle {
+    fn clone(&self) -> Self {
+        Shared::retain(self.shared);
+        Self { shared: self.shared }
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        // SAFETY: our reference is given up with the handle.
+        unsafe { Shared::release(self.shared) }
+    }
+}
+
+impl fmt::Debug for Handle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handle").field("flavor", &self.runtime_flavor()).finish_non_exhaustive()
+    }
+}
+
+/// Keeps a runtime current; made by [`Handle::enter`].
+///
+/// It belongs to its thread, so it is not `Send`.
+#[must_use = "the runtime is left when the guard is dropped"]
+pub struct EnterGuard<'a> {
+    entry: NonNull<Entry>,
+    _handle: Handle,
+    lifetime: PhantomData<(&'a Handle, *mut ())>,
+}
+
+impl Drop for EnterGuard<'_> {
+    fn drop(&mut self) {
+        // SAFETY: made by `enter` from a box, and freed only here, after it was unlinked.
+        unsafe {
+            self.entry.as_ref().leave();
+            drop(Box::from_raw(self.entry.as_ptr()));
+        }
+    }
+}
+
+impl fmt::Debug for EnterGuard<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EnterGuard").finish_non_exhaustive()
+    }
+}
+
+/// The error of [`Handle::try_current`]: no runtime is current.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TryCurrentError(());
+
+impl TryCurrentError {
+    /// Always true; for programs written for Tokio, whose error has a second cause.
+    pub fn is_missing_context(&self) -> bool {
+        true
+    }
+
+    /// Always false; see [`is_missing_context`](Self::is_missing_context).
+    pub fn is_thread_local_destroyed(&self) -> bool {
+        false
+    }
+}
+
+impl fmt::Display for TryCurrentError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&no_runtime("Handle::try_current"))
+    }
+}
+
+impl Error for TryCurrentError {}
+
+/// The text for calls that need a runtime where there is none.
+pub(crate) fn no_runtime(what: &str) -> String {
+    format!(
+        "`{what}` needs a runtime: call it in a task, inside of `block_on`, or while a guard of `Handle::enter` is alive"
+    )
+}

@@ -1,0 +1,141 @@
+//! Runtimes: [`Builder`] makes one, [`Runtime`] owns it, [`Handle`] gives a way in.
+
+use std::fmt;
+use std::future::Future;
+use std::time::Duration;
+
+pub use crate::builder::{Builder, Flavor as RuntimeFlavor};
+use crate::context;
+pub use crate::handle::{EnterGuard, Handle, TryCurrentError};
+use crate::loom::thread;
+pub use crate::metrics::RuntimeMetrics;
+use crate::scheduler::current_thread;
+use crate::task::JoinHandle;
+
+/// A scheduler for tasks with its worker threads, its driver for sockets and timers, and its blocking threads.
+///
+/// # Shutdown
+/// Dropping a runtime ends it: tasks are dropped at their next yield, closures of `spawn_blocking` that have not begun are
+/// dropped, and the drop waits for those that have, and for the workers. Inside of any runtime (in a task, a `block_on`, a
+/// blocking closure) it does not wait; everything is then ended in the background, and nothing panics. (Tokio panics.)
+///
+/// # Examples
+/// ```
+/// let runtime = runtime::Runtime::new()?;
+/// let answer = runtime.block_on(async { runtime::spawn(async { 42 }).await.unwrap() });
+/// assert_eq!(answer, 42);
+/// # std::io::Result::Ok(())
+/// ```
+///
+/// Prior art: `tokio::runtime::Runtime`.
+pub struct Runtime {
+    handle: Handle,
+    /// The worker threads of a multi-thread runtime, until it has ended.
+    workers: Vec<thread::JoinHandle<()>>,
+    /// It has been shut down, so dropping it waits for nothing.
+    has_ended: bool,
+}
+
+impl Runtime {
+    /// Builds a multi-thread runtime with default settings and everything enabled.
+    ///
+    /// # Errors
+    /// As [`Builder::build`].
+    pub fn new() -> std::io::Result<Self> {
+        Builder::new_multi_thread().enable_all().build()
+    }
+
+    pub(crate) fn new_current_thread(handle: Handle) -> Self {
+        Self { handle, workers: Vec::new(), has_ended: false }
+    }
+
+    pub(crate) fn new_multi_thread(handle: Handle, workers: Vec<thread::JoinHandle<()>>) -> Self {
+        Self { handle, workers, has_ended: false }
+    }
+
+    /// Returns the runtime's handle; clone it to keep it.
+    pub fn handle(&self) -> &Handle {
+        &self.handle
+    }
+
+    /// Runs a future on the calling thread until it is ready; as [`Handle::block_on`].
+    ///
+    /// # Panics
+    /// Directly inside a task, and if `future` panics.
+    #[track_caller]
+    pub fn block_on<F: Future>(&self, future: F) -> F::Output {
+        self.handle.block_on(future)
+    }
+
+    /// Starts a future as a task; as [`spawn`](crate::spawn).
+    #[track_caller]
+    pub fn spawn<F>(&self, future: F) -> JoinHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        self.handle.spawn(future)
+    }
+
+    /// Runs a closure that may block; as [`spawn_blocking`](crate::task::spawn_blocking).
+    #[track_caller]
+    pub fn spawn_blocking<F, R>(&self, f: F) -> JoinHandle<R>
+    where
+        F: FnOnce() -> R + Send + 'static,
+        R: Send + 'static,
+    {
+        self.handle.spawn_blocking(f)
+    }
+
+    /// Makes this runtime the current one of the calling thread; as [`Handle::enter`].
+    pub fn enter(&self) -> EnterGuard<'_> {
+        self.handle.enter()
+    }
+
+    /// Returns a view of the runtime's metrics.
+    pub fn metrics(&self) -> RuntimeMetrics {
+        self.handle.metrics()
+    }
+
+    /// Ends the runtime and waits for its threads, but no longer than `limit`.
+    ///
+    /// What has not ended by then (a task that does not yield, a blocking closure) goes on and is ended by its own thread when
+    /// it returns.
+    pub fn shutdown_timeout(mut self, limit: Duration) {
+        self.shutdown(Some(limit));
+    }
+
+    /// Ends the runtime and waits for nothing; as [`shutdown_timeout`](Self::shutdown_timeout) with zero.
+    pub fn shutdown_background(self) {
+        self.shutdown_timeout(Duration::ZERO);
+    }
+
+    fn shutdown(&mut self, limit: Option<Duration>) {
+        if std::mem::replace(&mut self.has_ended, true) {
+            return;
+        }
+        let shared = self.handle.shared();
+        let exit = shared.shutdown.exit();
+        match self.handle.runtime_flavor() {
+            RuntimeFlavor::CurrentThread => current_thread::shutdown(&self.handle),
+            RuntimeFlavor::MultiThread => shared.begin_shutdown(),
+        }
+        let workers = std::mem::take(&mut self.workers);
+        if exit.wait(limit) {
+            // They have done their last, so this is short.
+            workers.into_iter().for_each(|worker| _ = worker.join());
+        }
+    }
+}
+
+impl Drop for Runtime {
+    fn drop(&mut self) {
+        self.shutdown(context::is_inside_runtime().then_some(Duration::ZERO));
+    }
+}
+
+impl fmt::Debug for Runtime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Runtime").field("flavor", &self.handle.runtime_flavor()).finish_non_exhaustive()
+    }
+}

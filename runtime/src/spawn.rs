@@ -1,0 +1,186 @@
+//! Starting tasks and closures on the current runtime.
+
+use std::future::Future;
+use std::panic::Location;
+use std::ptr::NonNull;
+
+use crate::blocking::{BlockingTask, Closures, Pool};
+use crate::context;
+use crate::handle::Handle;
+use crate::loom::sync::atomic::Ordering::Relaxed;
+use crate::scheduler::{Shared, relief};
+use crate::task::{self, JoinHandle};
+
+/// Starts a future as a task of the current runtime, and returns a handle that waits for its output.
+///
+/// The task begins at once, whether or not the handle is awaited; dropping the handle detaches it. If the runtime has been
+/// shut down, the future is dropped and the handle says that the task was cancelled.
+///
+/// # Panics
+/// Outside of a runtime: call it in a task, in `block_on`, or while a guard of [`Handle::enter`] is alive.
+///
+/// # Examples
+/// ```
+/// # runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let handle = runtime::spawn(async { 6 * 7 });
+/// assert_eq!(handle.await.unwrap(), 42);
+/// # });
+/// ```
+///
+/// Prior art: `tokio::spawn`.
+#[track_caller]
+pub fn spawn<F>(future: F) -> JoinHandle<F::Output>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    let site = Location::caller();
+    let shared = current("spawn");
+    // SAFETY: the current runtime's shared state is valid; future and output are `Send`.
+    unsafe { spawn_on(shared, future, site) }
+}
+
+/// Runs a closure that may block on a thread for that purpose, and returns a handle that waits for its result.
+///
+/// Up to [`max_blocking_threads`](crate::Builder::max_blocking_threads) closures run at once; more wait in order. A closure
+/// that has begun cannot be cancelled, and dropping a [`Runtime`](crate::Runtime) waits for it; one that has not begun is
+/// dropped by `abort` and at shutdown. If the system refuses a thread and the pool has none, the handle yields an error that
+/// says so.
+///
+/// # Panics
+/// Outside of a runtime: call it in a task, in `block_on`, or while a guard of [`Handle::enter`] is alive.
+///
+/// # Examples
+/// ```
+/// # runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let lines = runtime::task::spawn_blocking(|| std::fs::read_to_string("/proc/self/status"));
+/// assert!(lines.await.unwrap().is_ok());
+/// # });
+/// ```
+///
+/// Prior art: `tokio::task::spawn_blocking`.
+#[track_caller]
+pub fn spawn_blocking<F, R>(f: F) -> JoinHandle<R>
+where
+    F: FnOnce() -> R + Send + 'static,
+    R: Send + 'static,
+{
+    let site = Location::caller();
+    // SAFETY: the current runtime's shared state is valid.
+    let handle = unsafe { Handle::from_shared(current("spawn_blocking")) };
+    spawn_blocking_on(&handle, f, site)
+}
+
+/// Runs a closure that may block, here and now, while other threads take over this worker's tasks.
+///
+/// The other tasks of the worker go on; other futures inside the same task (in `join!`, `select!`) wait. On a
+/// `current_thread` runtime, on a blocking thread and outside of a runtime this just calls `f`. A runtime has as many spare
+/// threads for this as [`max_blocking_threads`](crate::Builder::max_blocking_threads), 512 at most; when all are blocked, or
+/// the system refuses a thread, tasks wait.
+///
+/// Inside of `f`, [`Handle::block_on`] is allowed.
+///
+/// # Examples
+/// ```
+/// # runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap().block_on(async {
+/// # runtime::spawn(async {
+/// let text = runtime::task::block_in_place(|| std::fs::read_to_string("/proc/self/status"));
+/// assert!(text.is_ok());
+/// # }).await.unwrap();
+/// # });
+/// ```
+///
+/// Prior art: `tokio::task::block_in_place`, which panics on a `current_thread` runtime.
+pub fn block_in_place<R>(f: impl FnOnce() -> R) -> R {
+    context::with_worker(|worker| match worker {
+        Some(worker) => relief::block_in_place(worker, f),
+        None => f(),
+    })
+}
+
+#[track_caller]
+#[inline]
+fn current(what: &str) -> NonNull<Shared> {
+    match context::current() {
+        Some(shared) => shared,
+        None => panic!("{}", crate::handle::no_runtime(what)),
+    }
+}
+
+/// Bytes of a future beyond which it is boxed before it is made a task: each move on the way into the cell may be a copy on
+/// the stack, and without optimisation each is.
+const LARGE: usize = if cfg!(debug_assertions) { 2 << 10 } else { 16 << 10 };
+
+/// # Safety
+/// 1. `shared` is valid for the call. 2. `future` and its output may be used by other threads.
+#[inline]
+pub(crate) unsafe fn spawn_on<F: Future + 'static>(
+    shared: NonNull<Shared>,
+    future: F,
+    site: &'static Location<'static>,
+) -> JoinHandle<F::Output> {
+    // SAFETY: both are the caller's.
+    unsafe {
+        match size_of::<F>() > LARGE {
+            true => spawn_small(shared, Box::pin(future), site),
+            false => spawn_small(shared, future, site),
+        }
+    }
+}
+
+/// # Safety
+/// As [`spawn_on`].
+unsafe fn spawn_small<F: Future + 'static>(
+    shared: NonNull<Shared>,
+    future: F,
+    site: &'static Location<'static>,
+) -> JoinHandle<F::Output> {
+    context::with_worker_of(shared, |worker| {
+        // SAFETY: (1).
+        let state = unsafe { shared.as_ref() };
+        match worker {
+            Some(worker) => {
+                worker.count_references(1);
+                worker.processor().metrics.spawned.add(1);
+            }
+            None => {
+                state.add_references(1);
+                // Relaxed: a number by itself.
+                state.spawned_elsewhere.fetch_add(1, Relaxed);
+            }
+        }
+        // SAFETY: (2); the cell's reference was just taken.
+        let (task, handle) = unsafe { task::new(future, shared, site) };
+        let refused = match worker {
+            _ if state.shutdown.has_begun() => Err(task),
+            // Its queues are drained before it leaves.
+            Some(worker) if !worker.is_blocked() => {
+                worker.push(task);
+                Ok(())
+            }
+            _ => state.inject_newborn(task),
+        };
+        if let Err(task) = refused {
+            task.cancel();
+        }
+        handle
+    })
+}
+
+pub(crate) fn spawn_blocking_on<F, R>(
+    handle: &Handle,
+    f: F,
+    site: &'static Location<'static>,
+) -> JoinHandle<R>
+where
+    F: FnOnce() -> R + Send + 'static,
+    R: Send + 'static,
+{
+    let shared = handle.shared_ptr();
+    Shared::retain(shared);
+    let future = BlockingTask::new(f);
+    // SAFETY: closure and result are `Send`; the cell's reference was just taken.
+    let (task, join) = unsafe { task::new(future, Closures::of(shared), site) };
+    Pool::push(handle, task);
+    join
+}
