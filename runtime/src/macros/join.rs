@@ -1,0 +1,147 @@
+//! `join!` and `try_join!`: wait for all branches.
+//!
+//! A branch keeps its output in a [`MaybeDone`](super::maybe_done::MaybeDone). A poll goes through the
+//! branches in a circle, from a branch that moves on by one each time: the first ones may use up the task's
+//! budget, and then the others only answer `Pending`; so each branch must be first once in a while.
+
+/// Waits for several futures at once, in one task, until all of them are ready.
+///
+/// Takes expressions of type [`IntoFuture`](std::future::IntoFuture) and gives the tuple of their outputs. It
+/// must be used where `.await` can be. All futures run in the calling task: concurrently, but not in
+/// parallel. For that, [`spawn`](crate::spawn) each and join the handles.
+///
+/// Every poll of the task polls all futures that are not ready yet. The one that is polled first changes each
+/// time, so that all of them get their share of the task's [budget](crate::task::coop). `biased;` in front
+/// polls them in the given order instead: a little cheaper, and for futures that depend on being polled in
+/// order. An early one that is always ready may then keep the later ones from making progress.
+///
+/// # Cancel safety
+/// Dropping it drops all futures, and the outputs of those that were ready.
+///
+/// # Examples
+/// ```
+/// # runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// async fn double(n: u32) -> u32 {
+///     runtime::task::yield_now().await;
+///     2 * n
+/// }
+///
+/// let (a, b) = runtime::join!(double(1), double(2));
+/// assert_eq!((a, b), (2, 4));
+/// # });
+/// ```
+/// In the given order:
+/// ```
+/// # runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// use std::cell::Cell;
+///
+/// let counter = Cell::new(0);
+/// let next = async || counter.replace(counter.get() + 1);
+/// assert_eq!(runtime::join!(biased; next(), next(), next()), (0, 1, 2));
+/// # });
+/// ```
+#[macro_export]
+macro_rules! join {
+    ($(biased;)?) => { async {}.await };
+    (biased; $($future:expr),+ $(,)?) => { $crate::__join!(@read join 0 {} $($future,)+) };
+    ($($future:expr),+ $(,)?) => { $crate::__join!(@read join 1 {} $($future,)+) };
+}
+
+/// Waits for several futures at once, in one task, until all of them succeed or the first one fails.
+///
+/// Takes expressions of type [`IntoFuture`](std::future::IntoFuture) whose outputs are `Result`s with one
+/// error type. Gives `Ok` with the tuple of their values or, as soon as one fails, `Err` with its error; the
+/// other futures, and the values that were ready, are then dropped.
+///
+/// Everything else is as with [`join!`](crate::join), also `biased;`. When several futures fail in the same
+/// poll, the one polled first decides, which without `biased;` may be any of them.
+///
+/// A task that was spawned goes on when its handle is dropped. Abort it if it is to end, too.
+///
+/// # Cancel safety
+/// Dropping it drops all futures, and the outputs of those that were ready.
+///
+/// # Examples
+/// ```
+/// # runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// async fn parse(text: &str) -> Result<u32, std::num::ParseIntError> {
+///     text.parse()
+/// }
+///
+/// assert_eq!(runtime::try_join!(parse("1"), parse("2")), Ok((1, 2)));
+/// assert!(runtime::try_join!(parse("1"), parse("two")).is_err());
+/// # });
+/// ```
+/// The first error ends the wait, even if another future never would:
+/// ```
+/// # runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let result = runtime::try_join!(
+///     std::future::pending::<Result<(), &str>>(),
+///     async { Err::<(), _>("connection refused") },
+/// );
+/// assert_eq!(result, Err("connection refused"));
+/// # });
+/// ```
+#[macro_export]
+macro_rules! try_join {
+    ($(biased;)?) => { async { ::core::result::Result::Ok(()) }.await };
+    (biased; $($future:expr),+ $(,)?) => { $crate::__join!(@read try_join 0 {} $($future,)+) };
+    ($($future:expr),+ $(,)?) => { $crate::__join!(@read try_join 1 {} $($future,)+) };
+}
+
+/// Reads the branches of `join!` or `try_join!`, giving each a name, and emits the code.
+///
+/// The number before the braces is how far the circle turns between two polls.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __join {
+    (@read $kind:ident $step:literal {$($done:tt)*} $init:expr, $($rest:tt)*) => {
+        $crate::__join!(@read $kind $step {$($done)* future = $init,} $($rest)*)
+    };
+    (@read $kind:ident $step:literal {$($future:ident = $init:expr,)+}) => {{
+        // In `let`s of their own, so that `&mut temporary()` lives as long as in any other `let`.
+        $( let $future = $init; )+
+        $( let mut $future = ::core::pin::pin!($crate::__private::maybe_done($future)); )+
+        let mut first = 0_u32;
+        ::core::future::poll_fn(move |cx| {
+            let mut is_pending = false;
+            let mut branch = 0_u32;
+            // The branches from `first` on, then those before it.
+            for is_second_pass in [false, true] {
+                branch = 0;
+                $(
+                    if (branch < first) == is_second_pass {
+                        $crate::__join!(@poll $kind $future cx is_pending);
+                    }
+                    branch += 1;
+                )+
+            }
+            first = (first + $step) % branch;
+            if is_pending {
+                return ::core::task::Poll::Pending;
+            }
+            // With an output type without values, this is never reached.
+            #[allow(unreachable_code)]
+            ::core::task::Poll::Ready($crate::__join!(@outputs $kind $($future)+))
+        })
+        .await
+    }};
+
+    (@poll join $future:ident $cx:ident $is_pending:ident) => {
+        $is_pending |= $future.as_mut().poll_done($cx).is_pending()
+    };
+    (@poll try_join $future:ident $cx:ident $is_pending:ident) => {
+        match $future.as_mut().poll_ok($cx) {
+            ::core::task::Poll::Ready(::core::result::Result::Ok(())) => {}
+            ::core::task::Poll::Ready(::core::result::Result::Err(error)) => {
+                return ::core::task::Poll::Ready(::core::result::Result::Err(error));
+            }
+            ::core::task::Poll::Pending => $is_pending = true,
+        }
+    };
+
+    (@outputs join $($future:ident)+) => { ($($future.as_mut().take(),)+) };
+    (@outputs try_join $($future:ident)+) => {
+        ::core::result::Result::Ok(($($future.as_mut().take_ok(),)+))
+    };
+}
