@@ -1,0 +1,356 @@
+//! What bounded and unbounded channels share: the queue, the count of senders, closing, and receiving.
+//!
+//! # When is it over?
+//! The receiver gets `None` when the queue is empty and
+//! - no sender is left: ENDED in the queue's tail, read together with its position; or
+//! - the channel was closed, and nothing can come any more. Unbounded: `close` sealed the queue. Bounded:
+//!   `close` refuses new permits, but those that are out may still be used, so all of them must be back. A
+//!   value keeps its permit until it is received.
+//!
+//! In the last case the receiver may have to wait for a permit to be dropped. That wakes it through
+//! `last_permits`: the receiver L1 leaves its waker there (under the lock), L2 counts the permits; who drops
+//! one D1 gives it back, D2 sees the channel closed, D3 takes the waker (under the lock). If D3 comes before
+//! L1, D1 came before L2, and the receiver sees that permit; else D3 finds the waker. If D2 does not see the
+//! channel closed, then D1 precedes the closing in the order of the permits' word, and L2 comes after that.
+
+use std::task::{Context, Poll, Waker, ready};
+
+use super::error::{SendError, TryRecvError};
+use super::queue::{Backoff, Pop, Queue};
+use crate::coop;
+use crate::loom::sync::atomic::{AtomicUsize, Ordering};
+use crate::loom::sync::{Arc, Mutex};
+use crate::sync::notify::Notify;
+use crate::sync::permits::Permits;
+use crate::util::unwind;
+
+/// One channel, shared by its handles.
+pub(super) struct Channel<T> {
+    queue: Queue<T>,
+    /// How much it may hold; `None` if there is no bound.
+    room: Option<Room>,
+    /// Senders; at zero the queue has ended.
+    strong: AtomicUsize,
+    /// Weak senders, for the count only.
+    weak: AtomicUsize,
+    /// Notified when the channel is closed.
+    closed: Notify,
+    /// The receiver's waker, while the channel is closed and permits are out.
+    last_permits: Mutex<Option<Waker>>,
+}
+
+/// The capacity of a bounded channel.
+pub(super) struct Room {
+    /// One for each value that may be sent. Closed when the channel is.
+    pub(super) permits: Permits,
+    pub(super) max: usize,
+}
+
+impl<T> Channel<T> {
+    pub(super) fn open(max: Option<usize>) -> (Tx<T>, Rx<T>) {
+        let channel = Arc::new(Channel {
+            queue: Queue::new(),
+            room: max.map(|max| Room { permits: Permits::new(max), max }),
+            strong: AtomicUsize::new(1),
+            weak: AtomicUsize::new(0),
+            closed: Notify::new(),
+            last_permits: Mutex::new(None),
+        });
+        (Tx { channel: channel.clone() }, Rx { channel })
+    }
+
+    pub(super) fn room(&self) -> &Room {
+        self.room.as_ref().expect("a bounded channel has a capacity")
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        match &self.room {
+            Some(room) => room.permits.is_closed(),
+            None => self.queue.is_sealed(),
+        }
+    }
+
+    /// Waits until the channel is closed.
+    pub(super) async fn closed(&self) {
+        while !self.is_closed() {
+            let notified = self.closed.notified();
+            if self.is_closed() {
+                break;
+            }
+            notified.await;
+        }
+    }
+
+    /// Sends with a permit that the caller holds (bounded), or without (unbounded).
+    pub(super) fn push(&self, value: T) -> Result<(), SendError<T>> {
+        self.queue.push(value).map_err(SendError)
+    }
+
+    /// Gives back `n` permits that were not used.
+    pub(super) fn drop_permits(&self, n: usize) {
+        let room = self.room();
+        // D1.
+        room.permits.give(n);
+        // D2.
+        if room.permits.is_closed() {
+            // D3.
+            let waker = self.last_permits.lock().take();
+            if let Some(waker) = waker {
+                waker.wake();
+            }
+        }
+    }
+
+    /// Gives back the permits of `n` values that were received.
+    fn received(&self, n: usize) {
+        if let Some(room) = &self.room {
+            room.permits.give(n);
+        }
+    }
+
+    /// On an empty queue: whether nothing can come any more although senders are left.
+    fn is_drained(&self) -> bool {
+        match &self.room {
+            Some(room) => room.permits.is_closed() && room.permits.free() == room.max,
+            None => self.queue.is_sealed(),
+        }
+    }
+
+    fn close(&self) {
+        if self.room.is_none() {
+            self.queue.seal();
+        }
+        // A waker that panics must not keep the others asleep.
+        let senders = unwind::catch(|| self.room.as_ref().map(|room| room.permits.close()));
+        self.closed.notify_waiters();
+        if let Err(payload) = senders {
+            std::panic::resume_unwind(payload);
+        }
+    }
+}
+
+// A panic leaves the queue as its methods do, so it may be looked at afterwards.
+impl<T> std::panic::UnwindSafe for Channel<T> {}
+impl<T> std::panic::RefUnwindSafe for Channel<T> {}
+
+/// A strong sender's share of a channel.
+pub(super) struct Tx<T> {
+    pub(super) channel: Arc<Channel<T>>,
+}
+
+impl<T> Tx<T> {
+    pub(super) fn strong_count(&self) -> usize {
+        self.channel.strong.load(Ordering::Acquire)
+    }
+
+    pub(super) fn weak_count(&self) -> usize {
+        self.channel.weak.load(Ordering::Acquire)
+    }
+
+    pub(super) fn same_channel(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.channel, &other.channel)
+    }
+
+    pub(super) fn downgrade(&self) -> WeakTx<T> {
+        WeakTx::of(&self.channel)
+    }
+}
+
+impl<T> Clone for Tx<T> {
+    fn clone(&self) -> Self {
+        // The `Arc` first: it aborts before any count can overflow.
+        let channel = self.channel.clone();
+        // Relaxed: we are one of those counted, so it is not zero meanwhile.
+        channel.strong.fetch_add(1, Ordering::Relaxed);
+        Self { channel }
+    }
+}
+
+impl<T> Drop for Tx<T> {
+    fn drop(&mut self) {
+        // AcqRel: what every sender did comes before the end.
+        if self.channel.strong.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.channel.queue.end();
+        }
+    }
+}
+
+/// A weak sender's share of a channel.
+pub(super) struct WeakTx<T> {
+    channel: Arc<Channel<T>>,
+}
+
+impl<T> WeakTx<T> {
+    fn of(channel: &Arc<Channel<T>>) -> Self {
+        let channel = channel.clone();
+        // Relaxed: a count, nothing depends on it.
+        channel.weak.fetch_add(1, Ordering::Relaxed);
+        Self { channel }
+    }
+
+    /// A sender, if one is left.
+    pub(super) fn upgrade(&self) -> Option<Tx<T>> {
+        let strong = &self.channel.strong;
+        let mut count = strong.load(Ordering::Relaxed);
+        while count != 0 {
+            // Acquire: pairs with the AcqRel of those who left, as a clone of theirs would.
+            match strong.compare_exchange_weak(count, count + 1, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(_) => return Some(Tx { channel: self.channel.clone() }),
+                Err(actual) => count = actual,
+            }
+        }
+        None
+    }
+
+    pub(super) fn strong_count(&self) -> usize {
+        self.channel.strong.load(Ordering::Acquire)
+    }
+
+    pub(super) fn weak_count(&self) -> usize {
+        self.channel.weak.load(Ordering::Acquire)
+    }
+}
+
+impl<T> Clone for WeakTx<T> {
+    fn clone(&self) -> Self {
+        Self::of(&self.channel)
+    }
+}
+
+impl<T> Drop for WeakTx<T> {
+    fn drop(&mut self) {
+        self.channel.weak.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// The receiver's share of a channel: the one consumer of the queue. Popping needs `&mut self`.
+pub(super) struct Rx<T> {
+    pub(super) channel: Arc<Channel<T>>,
+}
+
+impl<T> Rx<T> {
+    pub(super) fn close(&mut self) {
+        self.channel.close();
+    }
+
+    pub(super) fn len(&self) -> usize {
+        // SAFETY: (1) popping needs `&mut self`.
+        unsafe { self.channel.queue.len() }
+    }
+
+    pub(super) fn strong_count(&self) -> usize {
+        self.channel.strong.load(Ordering::Acquire)
+    }
+
+    pub(super) fn weak_count(&self) -> usize {
+        self.channel.weak.load(Ordering::Acquire)
+    }
+
+    pub(super) fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Option<T>> {
+        let coop = ready!(coop::poll_proceed(cx));
+        let value = ready!(self.poll_pop(cx));
+        coop.made_progress();
+        if value.is_some() {
+            self.channel.received(1);
+        }
+        Poll::Ready(value)
+    }
+
+    pub(super) fn poll_recv_many(
+        &mut self,
+        cx: &mut Context<'_>,
+        buffer: &mut Vec<T>,
+        limit: usize,
+    ) -> Poll<usize> {
+        if limit == 0 {
+            return Poll::Ready(0);
+        }
+        let coop = ready!(coop::poll_proceed(cx));
+        let Some(first) = ready!(self.poll_pop(cx)) else { return Poll::Ready(0) };
+        coop.made_progress();
+        buffer.push(first);
+        let mut count = 1;
+        while count < limit {
+            let Pop::Value(value) = self.pop() else { break };
+            buffer.push(value);
+            count += 1;
+        }
+        self.channel.received(count);
+        Poll::Ready(count)
+    }
+
+    pub(super) fn try_recv(&mut self) -> Result<T, TryRecvError> {
+        let mut backoff = Backoff::new();
+        loop {
+            match self.pop() {
+                Pop::Value(value) => {
+                    self.channel.received(1);
+                    return Ok(value);
+                }
+                Pop::Busy => backoff.snooze(),
+                Pop::Empty if !self.channel.is_drained() => return Err(TryRecvError::Empty),
+                Pop::Empty | Pop::Ended => return Err(TryRecvError::Disconnected),
+            }
+        }
+    }
+
+    fn pop(&mut self) -> Pop<T> {
+        // SAFETY: (1) there is one `Rx`, borrowed mutably.
+        unsafe { self.channel.queue.pop() }
+    }
+
+    /// The next value, whose permit the caller gives back, or `None` if it is over, or `Pending` and `cx` is
+    /// woken.
+    fn poll_pop(&mut self, cx: &mut Context<'_>) -> Poll<Option<T>> {
+        let mut backoff = Backoff::new();
+        loop {
+            match self.pop() {
+                Pop::Value(value) => return Poll::Ready(Some(value)),
+                Pop::Ended => return Poll::Ready(None),
+                Pop::Busy if backoff.is_spent() => {
+                    // The producer has lost its CPU. Let other tasks run.
+                    coop::yield_to_others(cx.waker());
+                    return Poll::Pending;
+                }
+                Pop::Busy => {
+                    backoff.snooze();
+                    continue;
+                }
+                Pop::Empty => {}
+            }
+            if self.channel.is_closed() {
+                // L1, for the case that permits are out.
+                let fresh = Some(cx.waker().clone());
+                let _replaced = std::mem::replace(&mut *self.channel.last_permits.lock(), fresh);
+                // L2.
+                if self.channel.is_drained() {
+                    return Poll::Ready(None);
+                }
+            }
+            // SAFETY: (1) there is one `Rx`, borrowed mutably, and it found nothing.
+            if unsafe { self.channel.queue.park(cx.waker()) } {
+                return Poll::Pending;
+            }
+        }
+    }
+}
+
+impl<T> Drop for Rx<T> {
+    fn drop(&mut self) {
+        // Values that permits bring later go back to their senders.
+        self.channel.queue.seal();
+        let closed = unwind::catch(|| self.channel.close());
+        // SAFETY: (1) there is one `Rx`, borrowed mutably.
+        unwind::drop_quietly(unwind::catch(|| unsafe { self.channel.queue.unpark() }));
+        let _waker = self.channel.last_permits.lock().take();
+        // What is being written at this moment is dropped with the channel. A destructor that panics leaves the
+        // rest to that, too.
+        while let Pop::Value(value) = self.pop() {
+            self.channel.received(1);
+            drop(value);
+        }
+        if let Err(payload) = closed {
+            std::panic::resume_unwind(payload);
+        }
+    }
+}

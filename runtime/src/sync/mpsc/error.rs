@@ -1,0 +1,136 @@
+//! What can go wrong on an mpsc channel.
+
+use std::error::Error;
+use std::fmt;
+
+/// The receiver was closed or dropped; the value comes back.
+#[derive(PartialEq, Eq, Clone, Copy)]
+pub struct SendError<T>(pub T);
+
+/// Why a value could not be sent at once; it comes back.
+#[derive(PartialEq, Eq, Clone, Copy)]
+pub enum TrySendError<T> {
+    /// The channel has no capacity left, or others stand in line for it.
+    Full(T),
+    /// The receiver was closed or dropped.
+    Closed(T),
+}
+
+/// Why a value could not be sent in time; it comes back.
+#[derive(PartialEq, Eq, Clone, Copy)]
+pub enum SendTimeoutError<T> {
+    /// The channel was full all the time.
+    Timeout(T),
+    /// The receiver was closed or dropped.
+    Closed(T),
+}
+
+/// Why there is no value.
+#[derive(PartialEq, Eq, Clone, Copy, Debug)]
+pub enum TryRecvError {
+    /// None was sent yet.
+    Empty,
+    /// The channel is closed and empty.
+    Disconnected,
+}
+
+impl<T> TrySendError<T> {
+    /// The value that was not sent.
+    ///
+    /// # Examples
+    /// ```
+    /// let (tx, _rx) = runtime::sync::mpsc::channel(1);
+    /// tx.try_send(1).unwrap();
+    /// assert_eq!(tx.try_send(2).unwrap_err().into_inner(), 2);
+    /// ```
+    pub fn into_inner(self) -> T {
+        match self {
+            Self::Full(value) | Self::Closed(value) => value,
+        }
+    }
+}
+
+impl<T> SendTimeoutError<T> {
+    /// The value that was not sent.
+    ///
+    /// # Examples
+    /// ```
+    /// use runtime::sync::mpsc::error::SendTimeoutError;
+    ///
+    /// assert_eq!(SendTimeoutError::Timeout(2).into_inner(), 2);
+    /// ```
+    pub fn into_inner(self) -> T {
+        match self {
+            Self::Timeout(value) | Self::Closed(value) => value,
+        }
+    }
+}
+
+impl<T> From<SendError<T>> for TrySendError<T> {
+    fn from(error: SendError<T>) -> Self {
+        Self::Closed(error.0)
+    }
+}
+
+// The values need not be printable.
+impl<T> fmt::Debug for SendError<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SendError").finish_non_exhaustive()
+    }
+}
+
+impl<T> fmt::Debug for TrySendError<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Full(_) => "Full(..)",
+            Self::Closed(_) => "Closed(..)",
+        })
+    }
+}
+
+impl<T> fmt::Debug for SendTimeoutError<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Timeout(_) => "Timeout(..)",
+            Self::Closed(_) => "Closed(..)",
+        })
+    }
+}
+
+impl<T> fmt::Display for SendError<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("channel closed")
+    }
+}
+
+impl<T> fmt::Display for TrySendError<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Full(_) => "no available capacity",
+            Self::Closed(_) => "channel closed",
+        })
+    }
+}
+
+impl<T> fmt::Display for SendTimeoutError<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Timeout(_) => "timed out waiting on send operation",
+            Self::Closed(_) => "channel closed",
+        })
+    }
+}
+
+impl fmt::Display for TryRecvError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Empty => "receiving on an empty channel",
+            Self::Disconnected => "receiving on a closed channel",
+        })
+    }
+}
+
+impl<T> Error for SendError<T> {}
+impl<T> Error for TrySendError<T> {}
+impl<T> Error for SendTimeoutError<T> {}
+impl Error for TryRecvError {}

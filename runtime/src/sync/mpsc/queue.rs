@@ -1,0 +1,516 @@
+//! The queue of a channel: a linked list of blocks, many producers, one consumer, no lock.
+//!
+//! # The tail word
+//! ```text
+//!  bit 63 … 3     2          1          0
+//!  position       SEALED     ENDED      PARKED
+//! ```
+//! The position is that of the next value. Of each MPSC_LAP positions, the last stands for no value: while the
+//! tail is there, a producer is putting the next block in place. PARKED: the consumer found the queue empty and
+//! sleeps. ENDED: no producer is left. SEALED: the consumer takes no further values.
+//!
+//! # Steps
+//! ```text
+//! push                                             pop
+//! P1 read the tail; SEALED? fail                   C1 the head's slot is full: take the value and go on;
+//!    at a lap's last position? spin                   after a block's last slot move to the next block
+//! P2 read the tail block                              and recycle this one
+//! P3 claim: tail + 1, PARKED cleared (CAS)         C2 else read the tail; not the head's position: Busy,
+//! P4 that was the block's last slot: install          a producer is between P3 and P6
+//!    the next block, tail + 1                      C3 the head's position: Ended if ENDED, else Empty
+//! P5 PARKED was set: move the waker out            park, after Empty
+//! P6 write the value, slot := full                 K1 write the waker
+//! P7 wake                                          K2 the head's position, not ENDED: set PARKED (CAS);
+//!                                                     else take the waker back and C1 again
+//! ```
+//! A push that finds the consumer awake costs one read-modify-write; a pop costs none.
+//!
+//! # The races
+//! *Lost wake.* The consumer finds nothing; a producer pushes and sees no PARKED; the consumer parks. P3 and K2
+//! change the same word: if P3 is first, K2 fails, for the position has moved; if K2 is first, P3 sees PARKED.
+//!
+//! *The waker slot* is the consumer's while PARKED is clear and the head is the tail. Who clears PARKED moves
+//! the waker out: a producer (P5) does it before it fills its slot (P6), and the consumer cannot pass that
+//! slot; the last producer sets ENDED with it, after which the consumer never parks; the consumer itself
+//! (`unpark`).
+//!
+//! *A block freed under a producer.* A producer touches a block only between its claim of a slot there (P3) and
+//! filling it (P6). The consumer recycles a block when all its slots were filled. P2 may read a block that is
+//! recycled before P3, but then the tail has moved and P3 fails: positions are never used twice.
+//!
+//! *The next block.* P4 links it before P6 fills the last slot, so the consumer, having found that slot full,
+//! finds the link. Others meanwhile spin at P1: for a block already allocated, so for a few instructions, once
+//! in a lap.
+//!
+//! # Ordering
+//! P6 is Release, C1 Acquire: the value, and the link of P4. P4's second step is Release, P1 Acquire: P2 reads
+//! the block of that lap or a later one. P2 is Acquire, so that a later block makes P3 fail. P3 and K2 are
+//! AcqRel, ENDED and SEALED too: P5 pairs with K1. Recycling passes a block through `spare`: Release in,
+//! Acquire out.
+//!
+//! # Memory
+//! One block is kept for reuse, so that a steady stream allocates nothing; all others are freed as they are
+//! emptied.
+//!
+//! Prior art: the block list with its spare last position is that of Crossbeam's unbounded channel; the parked
+//! bit in the tail is ours, and saves the fence or the second read-modify-write that a separate "is it asleep?"
+//! costs.
+
+use std::mem::MaybeUninit;
+use std::ptr::{self, NonNull};
+use std::task::Waker;
+
+use crate::loom::cell::UnsafeCell;
+use crate::loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
+use crate::loom::{MPSC_LAP as LAP, hint, thread};
+use crate::util::pad::CachePadded;
+
+const PARKED: usize = 1;
+const ENDED: usize = 1 << 1;
+const SEALED: usize = 1 << 2;
+const SHIFT: u32 = 3;
+const ONE: usize = 1 << SHIFT;
+
+/// Values a block holds.
+const VALUES: usize = LAP - 1;
+
+/// What [`Queue::pop`] found.
+#[derive(Debug, PartialEq)]
+pub enum Pop<T> {
+    Value(T),
+    /// The next value is being written at this moment.
+    Busy,
+    Empty,
+    /// Empty, and no producer is left.
+    Ended,
+}
+
+struct Slot<T> {
+    /// Set by the producer once the value is there; cleared by the consumer when it recycles the block.
+    is_full: AtomicBool,
+    /// The claiming producer's until `is_full`, then the consumer's.
+    value: UnsafeCell<MaybeUninit<T>>,
+}
+
+struct Block<T> {
+    slots: [Slot<T>; VALUES],
+    /// Written by the producer that claimed the last slot, before it fills it.
+    next: AtomicPtr<Block<T>>,
+}
+
+/// Where the consumer is.
+struct Head<T> {
+    position: usize,
+    block: NonNull<Block<T>>,
+}
+
+/// The queue. Values are pushed by anyone, popped by one consumer.
+pub struct Queue<T> {
+    tail: CachePadded<Tail<T>>,
+    /// The consumer's.
+    head: CachePadded<UnsafeCell<Head<T>>>,
+    /// Holds a waker while PARKED is set. Whose it is, see "the waker slot".
+    waker: UnsafeCell<MaybeUninit<Waker>>,
+    /// An empty block for reuse, or null.
+    spare: AtomicPtr<Block<T>>,
+}
+
+/// What producers share.
+struct Tail<T> {
+    word: AtomicUsize,
+    /// The block of the tail's position; stale while that is a lap's last.
+    block: AtomicPtr<Block<T>>,
+}
+
+// SAFETY: values and wakers pass between threads as the module docs say; nothing gives out a `&T`.
+unsafe impl<T: Send> Send for Queue<T> {}
+// SAFETY: as above.
+unsafe impl<T: Send> Sync for Queue<T> {}
+
+impl<T> Block<T> {
+    /// Made in place: a block of large values does not fit on every stack.
+    fn new() -> Box<Self> {
+        let mut block = Box::<Self>::new_uninit();
+        let at = block.as_mut_ptr();
+        for i in 0..VALUES {
+            let slot =
+                Slot { is_full: AtomicBool::new(false), value: UnsafeCell::new(MaybeUninit::uninit()) };
+            // SAFETY: `i` is below the length of the array; nothing is there to drop.
+            unsafe { (&raw mut (*at).slots[i]).write(slot) };
+        }
+        // SAFETY: as above.
+        unsafe { (&raw mut (*at).next).write(AtomicPtr::new(ptr::null_mut())) };
+        // SAFETY: both fields were written.
+        unsafe { block.assume_init() }
+    }
+}
+
+impl<T> Queue<T> {
+    pub fn new() -> Self {
+        let block = NonNull::from(Box::leak(Block::new()));
+        Self {
+            tail: CachePadded::new(Tail { word: AtomicUsize::new(0), block: AtomicPtr::new(block.as_ptr()) }),
+            head: CachePadded::new(UnsafeCell::new(Head { position: 0, block })),
+            waker: UnsafeCell::new(MaybeUninit::uninit()),
+            spare: AtomicPtr::new(ptr::null_mut()),
+        }
+    }
+
+    /// Appends `value`, and wakes the consumer if it sleeps. The value comes back if the queue is sealed.
+    pub fn push(&self, value: T) -> Result<(), T> {
+        let mut backoff = Backoff::new();
+        let mut next = None;
+        // P1.
+        let mut word = self.tail.word.load(Ordering::Acquire);
+        let (block, offset) = loop {
+            if word & SEALED != 0 {
+                return Err(value);
+            }
+            let offset = (word >> SHIFT) % LAP;
+            if offset == VALUES {
+                backoff.snooze();
+                word = self.tail.word.load(Ordering::Acquire);
+                continue;
+            }
+            // P2.
+            let block = self.tail.block.load(Ordering::Acquire);
+            if offset + 1 == VALUES && next.is_none() {
+                // Before the claim, so that nobody waits for the allocator.
+                next = Some(self.fresh_block());
+            }
+            // P3.
+            let claimed = word.wrapping_add(ONE) & !PARKED;
+            match self.tail.word.compare_exchange_weak(word, claimed, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => break (block, offset),
+                Err(actual) => word = actual,
+            }
+        };
+        // SAFETY: we own a slot of it that is not full, so the consumer has not recycled it.
+        let block = unsafe { &*block };
+        if offset + 1 == VALUES {
+            // P4.
+            let next = Box::into_raw(next.take().expect("allocated before the claim"));
+            self.tail.block.store(next, Ordering::Release);
+            block.next.store(next, Ordering::Release);
+            self.tail.word.fetch_add(ONE, Ordering::Release);
+        }
+        // P5. SAFETY: (1) P3 cleared the bit.
+        let waker = (word & PARKED != 0).then(|| unsafe { self.take_waker() });
+        // P6. SAFETY: our slot, by P3, and empty.
+        block.slots[offset].value.with_mut(|slot| unsafe { (*slot).write(value) });
+        block.slots[offset].is_full.store(true, Ordering::Release);
+        // A block that another claim made superfluous is kept for later.
+        if let Some(unused) = next {
+            self.keep(unused);
+        }
+        // P7.
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+        Ok(())
+    }
+
+    /// Takes the oldest value.
+    ///
+    /// # Safety
+    /// 1. The caller is the consumer.
+    pub unsafe fn pop(&self) -> Pop<T> {
+        // SAFETY: by (1), nobody else uses the head.
+        self.head.with_mut(|head| unsafe { self.pop_at(&mut *head) })
+    }
+
+    fn pop_at(&self, head: &mut Head<T>) -> Pop<T> {
+        let offset = head.position % LAP;
+        // SAFETY: the head's block is recycled only below, when the head leaves it.
+        let block = unsafe { head.block.as_ref() };
+        let slot = &block.slots[offset];
+        // C1.
+        if !slot.is_full.load(Ordering::Acquire) {
+            let word = self.tail.word.load(Ordering::Acquire);
+            return if word >> SHIFT != head.position {
+                // C2. It may have been filled since, but then the caller will come again.
+                Pop::Busy
+            } else if word & ENDED != 0 {
+                Pop::Ended
+            } else {
+                Pop::Empty
+            };
+        }
+        // SAFETY: full, so the value is there, and ours; the head moves on, so it is read once.
+        let value = slot.value.with(|value| unsafe { (*value).assume_init_read() });
+        head.position += 1;
+        if offset + 1 == VALUES {
+            head.position += 1;
+            let next = block.next.load(Ordering::Acquire);
+            let emptied = std::mem::replace(
+                &mut head.block,
+                NonNull::new(next).expect("the next block is linked before the last slot is filled"),
+            );
+            // SAFETY: made by `Box`; all its slots were filled and emptied, so no producer uses it, and we have
+            // left it.
+            self.recycle(unsafe { Box::from_raw(emptied.as_ptr()) });
+        }
+        Pop::Value(value)
+    }
+
+    /// Puts the consumer to sleep: `true` if `waker` will be woken by the next push or the end, `false` if
+    /// there is something to pop.
+    ///
+    /// # Safety
+    /// 1. The caller is the consumer, and its last call of `pop` found nothing.
+    pub unsafe fn park(&self, waker: &Waker) -> bool {
+        let mut word = self.tail.word.load(Ordering::Acquire);
+        if word & PARKED != 0 {
+            // SAFETY: only read, as a producer that moves it out does.
+            let is_current = self.waker.with(|slot| unsafe { (*slot).assume_init_ref() }.will_wake(waker));
+            if is_current {
+                return true;
+            }
+            // SAFETY: (1) is the caller's.
+            unsafe { self.unpark() };
+            word = self.tail.word.load(Ordering::Acquire);
+        }
+        let fresh = waker.clone();
+        // SAFETY: by (1) nobody else uses the head.
+        let position = self.head.with(|head| unsafe { (*head).position });
+        if word >> SHIFT != position || word & ENDED != 0 {
+            return false;
+        }
+        // K1. SAFETY: not PARKED and the head is the tail: the slot is ours, and empty.
+        self.waker.with_mut(|slot| unsafe { (*slot).write(fresh) });
+        // K2.
+        while word >> SHIFT == position && word & ENDED == 0 {
+            match self.tail.word.compare_exchange_weak(
+                word,
+                word | PARKED,
+                Ordering::AcqRel,
+                Ordering::Acquire,
+            ) {
+                Ok(_) => return true,
+                Err(actual) => word = actual,
+            }
+        }
+        // SAFETY: (1) PARKED was never set for this one.
+        drop(unsafe { self.take_waker() });
+        false
+    }
+
+    /// Takes back what [`park`](Self::park) left, if it is still there.
+    ///
+    /// # Safety
+    /// 1. The caller is the consumer.
+    pub unsafe fn unpark(&self) {
+        let word = self.tail.word.fetch_and(!PARKED, Ordering::AcqRel);
+        if word & PARKED != 0 {
+            // SAFETY: (1) we cleared the bit.
+            drop(unsafe { self.take_waker() });
+        }
+    }
+
+    /// The last producer has left: wakes the consumer if it sleeps.
+    pub fn end(&self) {
+        self.set_and_wake(ENDED);
+    }
+
+    /// No further value is taken: pushes fail from now on.
+    pub fn seal(&self) {
+        self.tail.word.fetch_or(SEALED, Ordering::AcqRel);
+    }
+
+    pub fn is_sealed(&self) -> bool {
+        self.tail.word.load(Ordering::Acquire) & SEALED != 0
+    }
+
+    /// Values pushed and not popped, those being written included.
+    ///
+    /// # Safety
+    /// 1. The consumer does not pop meanwhile.
+    pub unsafe fn len(&self) -> usize {
+        let tail = self.tail.word.load(Ordering::Acquire) >> SHIFT;
+        // SAFETY: by (1), nobody writes the head.
+        let head = self.head.with(|head| unsafe { (*head).position });
+        // The values before a position: all positions but the last of each lap.
+        let values = |position: usize| position / LAP * VALUES + position % LAP;
+        values(tail) - values(head)
+    }
+
+    fn set_and_wake(&self, flag: usize) {
+        let mut word = self.tail.word.load(Ordering::Relaxed);
+        loop {
+            let next = (word | flag) & !PARKED;
+            match self.tail.word.compare_exchange_weak(word, next, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => break,
+                Err(actual) => word = actual,
+            }
+        }
+        if word & PARKED != 0 {
+            // SAFETY: (1) we cleared the bit.
+            unsafe { self.take_waker() }.wake();
+        }
+    }
+
+    /// # Safety
+    /// 1. The slot holds a waker, and the caller is the one who cleared PARKED, or is the consumer and it was
+    ///    never set.
+    unsafe fn take_waker(&self) -> Waker {
+        // SAFETY: by (1), nobody else moves it out, and nobody writes before we have.
+        self.waker.with(|slot| unsafe { (*slot).assume_init_read() })
+    }
+
+    /// An empty block: the spare one, or a new one.
+    fn fresh_block(&self) -> Box<Block<T>> {
+        match NonNull::new(self.spare.swap(ptr::null_mut(), Ordering::Acquire)) {
+            // SAFETY: made by `Box`, and whoever takes it out of `spare` owns it.
+            Some(block) => unsafe { Box::from_raw(block.as_ptr()) },
+            None => Block::new(),
+        }
+    }
+
+    /// Empties the block's marks, for its next use.
+    fn recycle(&self, mut block: Box<Block<T>>) {
+        let Block { slots, next } = &mut *block;
+        for slot in slots {
+            // Nothing is done here, but a model checks that the slot's producer is done with it.
+            slot.value.with_mut(|_| ());
+            // Nobody else sees it; `keep` publishes.
+            slot.is_full.store(false, Ordering::Relaxed);
+        }
+        next.store(ptr::null_mut(), Ordering::Relaxed);
+        self.keep(block);
+    }
+
+    /// Makes an empty block the spare one, if there is none.
+    fn keep(&self, block: Box<Block<T>>) {
+        if !self.spare.load(Ordering::Relaxed).is_null() {
+            return;
+        }
+        let block = Box::into_raw(block);
+        if self.spare.compare_exchange(ptr::null_mut(), block, Ordering::Release, Ordering::Relaxed).is_err()
+        {
+            // SAFETY: made by `Box` above, and not published.
+            drop(unsafe { Box::from_raw(block) });
+        }
+    }
+}
+
+impl<T> Drop for Queue<T> {
+    fn drop(&mut self) {
+        /// Frees the blocks also when a value's destructor panics; what is left of the values is then leaked.
+        struct Blocks<'a, T>(&'a Queue<T>);
+        impl<T> Drop for Blocks<'_, T> {
+            fn drop(&mut self) {
+                let head = self.0.head.with(|head| {
+                    // SAFETY: we are alone.
+                    unsafe { (*head).block.as_ptr() }
+                });
+                let mut block = head;
+                while let Some(this) = NonNull::new(block) {
+                    // SAFETY: made by `Box`; each block is linked once, and we are alone.
+                    block = unsafe { Box::from_raw(this.as_ptr()) }.next.load(Ordering::Relaxed);
+                }
+                if let Some(spare) = NonNull::new(self.0.spare.load(Ordering::Relaxed)) {
+                    // SAFETY: made by `Box`, and in no list.
+                    drop(unsafe { Box::from_raw(spare.as_ptr()) });
+                }
+            }
+        }
+        let blocks = Blocks(self);
+        // SAFETY: (1) we are alone, so the consumer.
+        unsafe { blocks.0.unpark() };
+        // SAFETY: as above. No producer is left, so this ends with the last value.
+        while let Pop::Value(value) = unsafe { blocks.0.pop() } {
+            drop(value);
+        }
+    }
+}
+
+/// Waits for another thread's few instructions: spins, then lets others have the CPU, should that thread have
+/// lost its.
+pub struct Backoff {
+    rounds: u32,
+}
+
+impl Backoff {
+    const SPINS: u32 = 6;
+
+    pub fn new() -> Self {
+        Self { rounds: 0 }
+    }
+
+    pub fn snooze(&mut self) {
+        if self.rounds < Self::SPINS {
+            for _ in 0..1 << self.rounds {
+                hint::spin_loop();
+            }
+            self.rounds += 1;
+        } else {
+            thread::yield_now();
+        }
+    }
+
+    /// Whether it has come to yielding the CPU.
+    pub fn is_spent(&self) -> bool {
+        self.rounds == Self::SPINS
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn pop<T>(queue: &Queue<T>) -> Pop<T> {
+        // SAFETY: (1) each test pops on one thread.
+        unsafe { queue.pop() }
+    }
+
+    #[test]
+    fn values_come_out_in_order_over_many_blocks() {
+        let queue = Queue::new();
+        for n in 0..1000 {
+            queue.push(n).unwrap();
+            // SAFETY: (1) one thread.
+            assert_eq!(unsafe { queue.len() }, n + 1);
+        }
+        for n in 0..1000 {
+            assert_eq!(pop(&queue), Pop::Value(n));
+        }
+        assert_eq!(pop(&queue), Pop::Empty);
+        queue.end();
+        assert_eq!(pop(&queue), Pop::Ended);
+    }
+
+    #[test]
+    fn a_steady_stream_uses_the_same_blocks_for_ever() {
+        let queue = Queue::new();
+        let tail_block = || queue.tail.block.load(Ordering::Relaxed);
+        for n in 0..100 * VALUES {
+            let (block, spare) = (tail_block(), queue.spare.load(Ordering::Relaxed));
+            queue.push(n).unwrap();
+            // The first block has none before it that could have been recycled.
+            if tail_block() != block && n > VALUES {
+                assert_eq!(tail_block(), spare);
+            }
+            assert_eq!(pop(&queue), Pop::Value(n));
+        }
+    }
+
+    #[test]
+    fn a_block_may_be_larger_than_the_stack() {
+        const LARGE: usize = 128 << 10;
+        let thread = std::thread::Builder::new().stack_size(2 << 20).spawn(|| {
+            let queue = Queue::new();
+            queue.push([7_u8; LARGE]).ok().unwrap();
+            assert!(matches!(pop(&queue), Pop::Value(value) if value[LARGE - 1] == 7));
+        });
+        thread.unwrap().join().unwrap();
+    }
+
+    #[test]
+    fn a_sealed_queue_gives_the_value_back_and_keeps_what_it_has() {
+        let queue = Queue::new();
+        queue.push(1).unwrap();
+        queue.seal();
+        assert_eq!(queue.push(2), Err(2));
+        assert_eq!(pop(&queue), Pop::Value(1));
+    }
+}

@@ -1,0 +1,202 @@
+//! Guards of a [`Mutex`] that keep it alive, for tasks and structs that cannot borrow it.
+
+use std::fmt;
+use std::mem::ManuallyDrop;
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+
+use super::mutex::{Mutex, print_as_data};
+
+/// Access to the data of a [`Mutex`], which it keeps alive; dropping it unlocks.
+#[must_use = "the mutex is unlocked when its guard is dropped"]
+#[clippy::has_significant_drop]
+pub struct OwnedMutexGuard<T: ?Sized> {
+    /// Its permit is held until this guard is dropped.
+    mutex: Arc<Mutex<T>>,
+}
+
+/// Access to a part of a [`Mutex`]'s data; keeps the mutex alive; dropping it unlocks.
+#[must_use = "the mutex is unlocked when its guard is dropped"]
+#[clippy::has_significant_drop]
+pub struct OwnedMappedMutexGuard<T: ?Sized, U: ?Sized = T> {
+    /// Its permit is held until this guard is dropped.
+    mutex: Arc<Mutex<T>>,
+    /// Inside of the mutex's data, where the permit lets nobody else in.
+    part: *mut U,
+}
+
+// SAFETY: a shared guard gives out `&T`; that replaces the automatic bound, which would be content with `T: Send`.
+unsafe impl<T: ?Sized + Send + Sync> Sync for OwnedMutexGuard<T> {}
+
+// SAFETY: the pointer stands for a `&mut U`; the mutex may end up being dropped where the guard is.
+unsafe impl<T: ?Sized + Send, U: ?Sized + Send> Send for OwnedMappedMutexGuard<T, U> {}
+// SAFETY: a shared guard gives out `&U` and nothing else.
+unsafe impl<T: ?Sized + Send, U: ?Sized + Send + Sync> Sync for OwnedMappedMutexGuard<T, U> {}
+
+impl<T: ?Sized> OwnedMutexGuard<T> {
+    /// For the holder of the permit.
+    pub(super) fn of_holder(mutex: Arc<Mutex<T>>) -> Self {
+        Self { mutex }
+    }
+
+    /// Narrows the guard to a part of the data. To be called as `OwnedMutexGuard::map(guard, …)`.
+    ///
+    /// # Examples
+    /// ```
+    /// use runtime::sync::{Mutex, OwnedMutexGuard};
+    ///
+    /// let mutex = std::sync::Arc::new(Mutex::new((1, "one")));
+    /// let guard = mutex.try_lock_owned().unwrap();
+    /// assert_eq!(*OwnedMutexGuard::map(guard, |pair| &mut pair.1), "one");
+    /// ```
+    pub fn map<U: ?Sized>(mut this: Self, f: impl FnOnce(&mut T) -> &mut U) -> OwnedMappedMutexGuard<T, U> {
+        // If `f` panics, `this` is dropped, and that unlocks.
+        let part: *mut U = f(&mut *this);
+        OwnedMappedMutexGuard { mutex: this.into_mutex(), part }
+    }
+
+    /// As [`map`](Self::map), if `f` finds the part; else the guard comes back.
+    ///
+    /// # Errors
+    /// The guard itself, if `f` answers `None`.
+    ///
+    /// # Examples
+    /// ```
+    /// use runtime::sync::{Mutex, OwnedMutexGuard};
+    ///
+    /// let mutex = std::sync::Arc::new(Mutex::new(vec![1, 2]));
+    /// let guard = mutex.try_lock_owned().unwrap();
+    /// assert!(OwnedMutexGuard::try_map(guard, |list| list.get_mut(2)).is_err());
+    /// ```
+    pub fn try_map<U: ?Sized>(
+        mut this: Self,
+        f: impl FnOnce(&mut T) -> Option<&mut U>,
+    ) -> Result<OwnedMappedMutexGuard<T, U>, Self> {
+        let Some(part) = f(&mut *this).map(|part| part as *mut U) else { return Err(this) };
+        Ok(OwnedMappedMutexGuard { mutex: this.into_mutex(), part })
+    }
+
+    /// The mutex that `this` locks.
+    ///
+    /// # Examples
+    /// ```
+    /// use runtime::sync::{Mutex, OwnedMutexGuard};
+    ///
+    /// let guard = std::sync::Arc::new(Mutex::new(1)).try_lock_owned().unwrap();
+    /// assert!(OwnedMutexGuard::mutex(&guard).try_lock().is_err());
+    /// ```
+    pub fn mutex(this: &Self) -> &Arc<Mutex<T>> {
+        &this.mutex
+    }
+
+    /// The mutex, still locked.
+    fn into_mutex(self) -> Arc<Mutex<T>> {
+        let this = ManuallyDrop::new(self);
+        // SAFETY: `this` is neither used again nor dropped.
+        unsafe { std::ptr::read(&this.mutex) }
+    }
+}
+
+impl<T: ?Sized> Drop for OwnedMutexGuard<T> {
+    fn drop(&mut self) {
+        self.mutex.unlock();
+    }
+}
+
+impl<T: ?Sized> Deref for OwnedMutexGuard<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        // SAFETY: the guard holds the permit; its own borrow says who else reads or writes.
+        unsafe { &*self.mutex.data() }
+    }
+}
+
+impl<T: ?Sized> DerefMut for OwnedMutexGuard<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: as in `deref`.
+        unsafe { &mut *self.mutex.data() }
+    }
+}
+
+impl<T: ?Sized, U: ?Sized> OwnedMappedMutexGuard<T, U> {
+    /// Narrows the guard further. To be called as `OwnedMappedMutexGuard::map(guard, …)`.
+    ///
+    /// # Examples
+    /// ```
+    /// use runtime::sync::{Mutex, OwnedMappedMutexGuard, OwnedMutexGuard};
+    ///
+    /// let guard = std::sync::Arc::new(Mutex::new(((1, 2), 3))).try_lock_owned().unwrap();
+    /// let pair = OwnedMutexGuard::map(guard, |data| &mut data.0);
+    /// assert_eq!(*OwnedMappedMutexGuard::map(pair, |pair| &mut pair.1), 2);
+    /// ```
+    pub fn map<V: ?Sized>(mut this: Self, f: impl FnOnce(&mut U) -> &mut V) -> OwnedMappedMutexGuard<T, V> {
+        let part: *mut V = f(&mut *this);
+        OwnedMappedMutexGuard { mutex: this.into_mutex(), part }
+    }
+
+    /// As [`map`](Self::map), if `f` finds the part; else the guard comes back.
+    ///
+    /// # Errors
+    /// The guard itself, if `f` answers `None`.
+    ///
+    /// # Examples
+    /// ```
+    /// use runtime::sync::{Mutex, OwnedMappedMutexGuard, OwnedMutexGuard};
+    ///
+    /// let guard = std::sync::Arc::new(Mutex::new((vec![1], 2))).try_lock_owned().unwrap();
+    /// let list = OwnedMutexGuard::map(guard, |data| &mut data.0);
+    /// assert!(OwnedMappedMutexGuard::try_map(list, |list| list.get_mut(1)).is_err());
+    /// ```
+    pub fn try_map<V: ?Sized>(
+        mut this: Self,
+        f: impl FnOnce(&mut U) -> Option<&mut V>,
+    ) -> Result<OwnedMappedMutexGuard<T, V>, Self> {
+        let Some(part) = f(&mut *this).map(|part| part as *mut V) else { return Err(this) };
+        Ok(OwnedMappedMutexGuard { mutex: this.into_mutex(), part })
+    }
+
+    /// The mutex, still locked.
+    fn into_mutex(self) -> Arc<Mutex<T>> {
+        let this = ManuallyDrop::new(self);
+        // SAFETY: `this` is neither used again nor dropped.
+        unsafe { std::ptr::read(&this.mutex) }
+    }
+}
+
+impl<T: ?Sized, U: ?Sized> Drop for OwnedMappedMutexGuard<T, U> {
+    fn drop(&mut self) {
+        self.mutex.unlock();
+    }
+}
+
+impl<T: ?Sized, U: ?Sized> Deref for OwnedMappedMutexGuard<T, U> {
+    type Target = U;
+
+    fn deref(&self) -> &U {
+        // SAFETY: the guard holds the permit, so the part is in place and ours; its own borrow says who else
+        // reads.
+        unsafe { &*self.part }
+    }
+}
+
+impl<T: ?Sized, U: ?Sized> DerefMut for OwnedMappedMutexGuard<T, U> {
+    fn deref_mut(&mut self) -> &mut U {
+        // SAFETY: as in `deref`.
+        unsafe { &mut *self.part }
+    }
+}
+
+print_as_data!(OwnedMutexGuard<T>, T);
+
+impl<T: ?Sized, U: ?Sized + fmt::Debug> fmt::Debug for OwnedMappedMutexGuard<T, U> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+impl<T: ?Sized, U: ?Sized + fmt::Display> fmt::Display for OwnedMappedMutexGuard<T, U> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}

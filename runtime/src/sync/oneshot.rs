@@ -1,0 +1,612 @@
+//! A channel for one value: one allocation, one state word, no lock.
+//!
+//! # The word
+//! ```text
+//!  TX_DONE   the sender has sent, or was dropped: value and verdict are final
+//!  VALUE     … and it has sent: the slot holds the value
+//!  TX_GONE   the sender does not touch the cell any more
+//!  RX_DONE   the receiver has closed, or was dropped: nothing can be sent any more
+//!  RX_GONE   the receiver does not touch the cell any more
+//!  RX_WAKER  the receiver waits; its waker is in its slot
+//!  TX_WAKER  the sender waits in `closed`; its waker is in its slot
+//! ```
+//! TX_DONE, VALUE, TX_GONE, RX_DONE and RX_GONE are never cleared.
+//!
+//! # Who may touch what
+//! - The value's slot: the sender until TX_DONE; then, if VALUE, the receiver.
+//! - A side's waker slot: that side, while its WAKER bit is clear; while it is set, that side may read it, and
+//!   must clear the bit to change it. The side that sets DONE first clears its own bit in the same step, and if
+//!   the *other's* is set, moves that waker out. After that neither WAKER bit is set any more.
+//! - The cell: a side until it sets its GONE. Who then finds the other's GONE frees it.
+//!
+//! # Steps
+//! ```text
+//! send                                             poll of the receiver
+//! S1 write the value                               R1 TX_DONE? take the value, leave
+//! S2 RX_DONE? take it back: Err                    R2 write the waker
+//! S3 set TX_DONE, VALUE; nobody waits?             R3 TX_DONE? take the waker back, R1
+//!    also TX_GONE: over (CAS)                         else set RX_WAKER (CAS)
+//! S4 else move the waker out                       leave
+//! S5 set TX_GONE, clear RX_WAKER; free or wake     L1 TX_GONE? free
+//!                                                  L2 else set RX_GONE; free if TX_GONE is there
+//! ```
+//! A value that is sent before it is awaited costs one read-modify-write, one that is awaited first three, and
+//! the receiver that finds it frees the cell without any. `close` and `closed` are the same steps with the
+//! sides exchanged.
+//!
+//! # The race
+//! The receiver looks, finds nothing, and goes to sleep; between the two the sender sends and sees nobody to wake.
+//!
+//! # Ordering
+//! S3 and R3 change the same word, so one is first. If S3 is, R3 fails and finds the value. If R3 is, S3 sees
+//! RX_WAKER and wakes. Every read-modify-write is AcqRel and every load whose answer is acted on Acquire, so
+//! the slots need nothing of their own: R1 pairs with S3 (the value), S3 with R3 (the waker), L1 and L2 with S5
+//! (all the sender's accesses). S5 is the sender's last access: after it the receiver may free the cell, which
+//! is why the waker has been moved out before.
+//!
+//! # Rejected
+//! A reference count beside the word, as `Arc` would be: two more read-modify-writes. A waker slot that both
+//! may read and validate by a version: saves S5's, for a protocol twice as long.
+//!
+//! Prior art: Tokio's `oneshot`, whose interface this is.
+
+use std::fmt;
+use std::future::Future;
+use std::mem::{ManuallyDrop, MaybeUninit};
+use std::pin::Pin;
+use std::ptr::NonNull;
+use std::task::{Context, Poll, Waker, ready};
+
+use self::error::{RecvError, TryRecvError};
+use crate::coop;
+use crate::loom::cell::UnsafeCell;
+use crate::loom::sync::atomic::{AtomicUsize, Ordering};
+use crate::util::block_on::{assert_may_block, block_on};
+
+const TX_DONE: usize = 1;
+const VALUE: usize = 1 << 1;
+const TX_GONE: usize = 1 << 2;
+const TX_WAKER: usize = 1 << 3;
+const RX_DONE: usize = 1 << 4;
+const RX_GONE: usize = 1 << 5;
+const RX_WAKER: usize = 1 << 6;
+
+/// Creates a channel for one value.
+///
+/// # Examples
+/// ```
+/// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// let (tx, rx) = runtime::sync::oneshot::channel();
+/// runtime::spawn(async move { tx.send(3).unwrap() });
+/// assert_eq!(rx.await, Ok(3));
+/// # });
+/// ```
+pub fn channel<T>() -> (Sender<T>, Receiver<T>) {
+    let cell = NonNull::from(Box::leak(Box::new(Cell {
+        word: AtomicUsize::new(0),
+        rx_waker: UnsafeCell::new(MaybeUninit::uninit()),
+        tx_waker: UnsafeCell::new(MaybeUninit::uninit()),
+        value: UnsafeCell::new(MaybeUninit::uninit()),
+    })));
+    (Sender { cell }, Receiver { cell: Some(cell) })
+}
+
+/// What the two sides share.
+struct Cell<T> {
+    word: AtomicUsize,
+    /// Holds a waker while RX_WAKER is set.
+    rx_waker: UnsafeCell<MaybeUninit<Waker>>,
+    /// Holds a waker while TX_WAKER is set.
+    tx_waker: UnsafeCell<MaybeUninit<Waker>>,
+    /// Holds a value while VALUE is set and the receiver has not taken it.
+    value: UnsafeCell<MaybeUninit<T>>,
+}
+
+/// One side, as the other sees it.
+#[derive(Clone, Copy)]
+struct Side {
+    done: usize,
+    gone: usize,
+    waker: usize,
+}
+
+const TX: Side = Side { done: TX_DONE, gone: TX_GONE, waker: TX_WAKER };
+const RX: Side = Side { done: RX_DONE, gone: RX_GONE, waker: RX_WAKER };
+
+impl<T> Cell<T> {
+    fn waker_slot(&self, side: Side) -> &UnsafeCell<MaybeUninit<Waker>> {
+        if side.waker == RX_WAKER { &self.rx_waker } else { &self.tx_waker }
+    }
+
+    /// Moves the waker of `side` out.
+    ///
+    /// # Safety
+    /// 1. The slot holds a waker, and the caller is the one who may move it out. 2. It does so once.
+    unsafe fn take_waker(&self, side: Side) -> Waker {
+        // SAFETY: by (1) it is initialised and not written meanwhile; by (2) there is one owner.
+        self.waker_slot(side).with(|slot| unsafe { (*slot).assume_init_read() })
+    }
+
+    /// R2 and R3, for either side: answers the word if `other` is done, else sees to it that `cx` is woken then.
+    ///
+    /// # Safety
+    /// 1. The caller is `side`, and not done itself.
+    unsafe fn poll_done(&self, side: Side, other: Side, cx: &mut Context<'_>) -> Poll<usize> {
+        let mut word = self.word.load(Ordering::Acquire);
+        if word & other.done == 0 && word & side.waker != 0 {
+            // SAFETY: our bit is set, so there is a waker; the other side may move it out meanwhile, which is a
+            // read, as this is.
+            let is_current =
+                self.waker_slot(side).with(|slot| unsafe { (*slot).assume_init_ref() }.will_wake(cx.waker()));
+            if is_current {
+                return Poll::Pending;
+            }
+            word = self.withdraw_waker(side, other);
+        }
+        if word & other.done != 0 {
+            return Poll::Ready(word);
+        }
+        let waker = cx.waker().clone();
+        // SAFETY: our bit is clear, so the slot is ours, by (1), and empty.
+        self.waker_slot(side).with_mut(|slot| unsafe { (*slot).write(waker) });
+        while word & other.done == 0 {
+            match self.word.compare_exchange_weak(
+                word,
+                word | side.waker,
+                Ordering::AcqRel,
+                Ordering::Acquire,
+            ) {
+                Ok(_) => return Poll::Pending,
+                Err(actual) => word = actual,
+            }
+        }
+        // SAFETY: (1) written above, and our bit was never set: it is ours. (2) The slot counts as empty from
+        // here on.
+        drop(unsafe { self.take_waker(side) });
+        Poll::Ready(word)
+    }
+
+    /// Clears the WAKER bit of `side`, which calls this and has it set, and drops the waker, unless `other` is
+    /// done and so has taken it. Answers the word.
+    fn withdraw_waker(&self, side: Side, other: Side) -> usize {
+        let mut word = self.word.load(Ordering::Acquire);
+        while word & other.done == 0 {
+            let next = word & !side.waker;
+            match self.word.compare_exchange_weak(word, next, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => {
+                    // SAFETY: (1) the bit was set and is clear again: the slot is ours. (2) The slot counts as
+                    // empty.
+                    drop(unsafe { self.take_waker(side) });
+                    return next;
+                }
+                Err(actual) => word = actual,
+            }
+        }
+        word
+    }
+
+    /// S1's counterpart: moves the value out.
+    ///
+    /// # Safety
+    /// 1. The slot holds a value, and is the caller's. 2. It does so once.
+    unsafe fn take_value(&self) -> T {
+        // SAFETY: as (1) and (2) say.
+        self.value.with(|slot| unsafe { (*slot).assume_init_read() })
+    }
+}
+
+/// Sets the GONE bit of `side` and flips `also`; frees the cell if the other side has gone. The last access of
+/// `side` to the cell.
+///
+/// # Safety
+/// 1. The caller is `side`, has not gone, and does not use the cell again. 2. Both slots it may touch are empty.
+unsafe fn leave<T>(cell: NonNull<Cell<T>>, side: Side, other: Side, also: usize) {
+    // SAFETY: live, since `side` has not gone.
+    let word = unsafe { cell.as_ref() }.word.fetch_xor(side.gone | also, Ordering::AcqRel);
+    if word & other.gone != 0 {
+        // SAFETY: both have gone: nobody else uses the cell, and each left its slots empty.
+        unsafe { free(cell) };
+    }
+}
+
+/// # Safety
+/// 1. Nobody else uses the cell, now or later. 2. Its slots are empty.
+unsafe fn free<T>(shared: NonNull<Cell<T>>) {
+    // SAFETY: made by `Box` in `channel`; freed once, by (1).
+    let cell = unsafe { Box::from_raw(shared.as_ptr()) };
+    // Nothing is done here, but a model checks that every access of the other side came before.
+    cell.rx_waker.with_mut(|_| ());
+    cell.tx_waker.with_mut(|_| ());
+    cell.value.with_mut(|_| ());
+}
+
+/// The side that sends the value. Dropping it without sending ends the channel.
+pub struct Sender<T> {
+    /// Live until this side sets TX_GONE.
+    cell: NonNull<Cell<T>>,
+}
+
+/// The side that receives the value: a future that waits for it.
+///
+/// # Cancel safety
+/// `&mut receiver` can be awaited again: nothing is lost when that is dropped. Dropping the receiver itself drops
+/// a value that was sent.
+#[must_use = "futures do nothing unless awaited"]
+pub struct Receiver<T> {
+    /// Live until this side sets RX_GONE; `None` from then on.
+    cell: Option<NonNull<Cell<T>>>,
+}
+
+// SAFETY: the sides pass a `T` and wakers between threads, and share nothing else.
+unsafe impl<T: Send> Send for Sender<T> {}
+// SAFETY: as above; `&Sender` reads the word only.
+unsafe impl<T: Send> Sync for Sender<T> {}
+// SAFETY: as above.
+unsafe impl<T: Send> Send for Receiver<T> {}
+// SAFETY: as above; `&Receiver` reads the word only.
+unsafe impl<T: Send> Sync for Receiver<T> {}
+impl<T> Unpin for Receiver<T> {}
+
+impl<T> Sender<T> {
+    /// Sends `value` and wakes the receiver. Never waits.
+    ///
+    /// `Ok` does not mean that the value was received: the receiver may still be dropped with the value unseen.
+    ///
+    /// # Errors
+    /// The value itself, if the receiver was closed or dropped.
+    ///
+    /// # Examples
+    /// ```
+    /// let (tx, rx) = runtime::sync::oneshot::channel();
+    /// drop(rx);
+    /// assert_eq!(tx.send(3), Err(3));
+    /// ```
+    pub fn send(self, value: T) -> Result<(), T> {
+        let this = ManuallyDrop::new(self);
+        // SAFETY: live until we have gone.
+        let cell = unsafe { this.cell.as_ref() };
+        // S1. SAFETY: TX_DONE is not set, so the slot is ours, and empty.
+        cell.value.with_mut(|slot| unsafe { (*slot).write(value) });
+        // SAFETY: (1) `this` is not used again, nor dropped. (2) The value is there.
+        if unsafe { finish(this.cell, VALUE) } {
+            return Ok(());
+        }
+        // SAFETY: (1) nothing was published, so the slot is still ours. (2) The slot counts as empty.
+        let value = unsafe { cell.take_value() };
+        drop(ManuallyDrop::into_inner(this));
+        Err(value)
+    }
+
+    /// Waits until the receiver is closed or dropped.
+    ///
+    /// # Cancel safety
+    /// Safe.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// let (mut tx, rx) = runtime::sync::oneshot::channel::<()>();
+    /// runtime::spawn(async move { drop(rx) });
+    /// tx.closed().await;
+    /// # });
+    /// ```
+    pub async fn closed(&mut self) {
+        std::future::poll_fn(|cx| self.poll_closed(cx)).await;
+    }
+
+    /// Says whether the receiver was closed or dropped.
+    ///
+    /// # Examples
+    /// ```
+    /// let (tx, rx) = runtime::sync::oneshot::channel::<()>();
+    /// assert!(!tx.is_closed());
+    /// drop(rx);
+    /// assert!(tx.is_closed());
+    /// ```
+    pub fn is_closed(&self) -> bool {
+        self.cell().word.load(Ordering::Acquire) & RX_DONE != 0
+    }
+
+    /// As [`closed`](Self::closed), for hand-written futures. Only the waker of the last call is woken.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// let (mut tx, rx) = runtime::sync::oneshot::channel::<()>();
+    /// drop(rx);
+    /// std::future::poll_fn(|cx| tx.poll_closed(cx)).await;
+    /// # });
+    /// ```
+    pub fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let coop = ready!(coop::poll_proceed(cx));
+        // SAFETY: (1) we are the sender; what makes it done consumes it.
+        ready!(unsafe { self.cell().poll_done(TX, RX, cx) });
+        coop.made_progress();
+        Poll::Ready(())
+    }
+
+    fn cell(&self) -> &Cell<T> {
+        // SAFETY: live until we have gone, which consumes `self`.
+        unsafe { self.cell.as_ref() }
+    }
+}
+
+impl<T> Drop for Sender<T> {
+    fn drop(&mut self) {
+        // SAFETY: (1) this is the end of `self`. (2) Does not claim a value.
+        unsafe { finish(self.cell, 0) };
+    }
+}
+
+/// S2 to S5: publishes the sender's verdict, VALUE or none, and leaves. `false` if there is a value that nobody
+/// wants: then the sender has not left.
+///
+/// # Safety
+/// 1. The caller is the sender, is not done, and if this answers `true` does not use the cell again. 2. With
+///    VALUE the slot holds one, else not.
+unsafe fn finish<T>(shared: NonNull<Cell<T>>, verdict: usize) -> bool {
+    // SAFETY: live until we have gone.
+    let cell = unsafe { shared.as_ref() };
+    let mut word = cell.word.load(Ordering::Acquire);
+    loop {
+        if word & RX_DONE != 0 {
+            // S2. The receiver has taken our waker, or is about to: TX_WAKER is its to clear.
+            if verdict != 0 {
+                return false;
+            }
+            // SAFETY: (1) the caller's. (2) No value was sent; the waker is the receiver's.
+            unsafe { leave(shared, TX, RX, TX_DONE) };
+            return true;
+        }
+        // S3, in one step if there is no waker to move. Our own bit goes with it: the slot stays ours.
+        let gone = if word & (RX_WAKER | TX_WAKER) == 0 { TX_GONE } else { 0 };
+        let next = (word | TX_DONE | verdict | gone) & !TX_WAKER;
+        match cell.word.compare_exchange_weak(word, next, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) if gone != 0 => return true,
+            Ok(_) => break,
+            Err(actual) => word = actual,
+        }
+    }
+    // S4. SAFETY: (1) the bit was set when we became done: it is ours to move. (2) Once, here.
+    let rx_waker = (word & RX_WAKER != 0).then(|| unsafe { cell.take_waker(RX) });
+    // SAFETY: (1) the bit is clear, and the receiver did not see it set when it became done: ours. (2) Once, here.
+    let _tx_waker = (word & TX_WAKER != 0).then(|| unsafe { cell.take_waker(TX) });
+    // S5. SAFETY: (1) the caller's. (2) Both wakers are out, and the value is the receiver's.
+    unsafe { leave(shared, TX, RX, word & RX_WAKER) };
+    if let Some(waker) = rx_waker {
+        waker.wake();
+    }
+    true
+}
+
+impl<T> Receiver<T> {
+    /// Refuses a value that was not sent yet. One that was can still be received.
+    ///
+    /// # Examples
+    /// ```
+    /// let (tx, mut rx) = runtime::sync::oneshot::channel();
+    /// rx.close();
+    /// assert_eq!(tx.send(3), Err(3));
+    /// ```
+    pub fn close(&mut self) {
+        if let (Some(waker), _ours) = self.refuse() {
+            waker.wake();
+        }
+    }
+
+    /// Sets RX_DONE, unless a side is done already. Answers the sender's waker, to be woken, and our own, to be
+    /// dropped.
+    fn refuse(&mut self) -> (Option<Waker>, Option<Waker>) {
+        let Some(shared) = self.cell else { return (None, None) };
+        // SAFETY: live until we have gone; then `self.cell` is `None`.
+        let cell = unsafe { shared.as_ref() };
+        let mut word = cell.word.load(Ordering::Acquire);
+        loop {
+            if word & (TX_DONE | RX_DONE) != 0 {
+                return (None, None);
+            }
+            // As in S3, our own bit goes with it, and the slot stays ours.
+            let next = (word | RX_DONE) & !RX_WAKER;
+            match cell.word.compare_exchange_weak(word, next, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => break,
+                Err(actual) => word = actual,
+            }
+        }
+        // SAFETY: (1) the bit is clear, and the sender did not see it set when it became done: ours. (2) Once,
+        // here.
+        let ours = (word & RX_WAKER != 0).then(|| unsafe { cell.take_waker(RX) });
+        let theirs = (word & TX_WAKER != 0).then(|| {
+            // SAFETY: (1) the bit was set when we became done: ours to move. (2) Once, here.
+            let waker = unsafe { cell.take_waker(TX) };
+            cell.word.fetch_and(!TX_WAKER, Ordering::AcqRel);
+            waker
+        });
+        (theirs, ours)
+    }
+
+    /// Takes the value if it is there.
+    ///
+    /// # Errors
+    /// [`TryRecvError::Empty`] if it may still come, [`TryRecvError::Closed`] if it will not, or was taken before.
+    ///
+    /// # Examples
+    /// ```
+    /// let (tx, mut rx) = runtime::sync::oneshot::channel();
+    /// assert!(rx.try_recv().is_err());
+    /// tx.send(3).unwrap();
+    /// assert_eq!(rx.try_recv(), Ok(3));
+    /// ```
+    pub fn try_recv(&mut self) -> Result<T, TryRecvError> {
+        let word = self.word().ok_or(TryRecvError::Closed)?;
+        if word & (TX_DONE | RX_DONE) == 0 {
+            return Err(TryRecvError::Empty);
+        }
+        self.take(word).map_err(|_| TryRecvError::Closed)
+    }
+
+    /// Blocks the thread until the value is there.
+    ///
+    /// # Errors
+    /// [`RecvError`] if the sender was dropped without sending.
+    ///
+    /// # Panics
+    /// Directly inside a task: there, await the receiver.
+    ///
+    /// # Examples
+    /// ```
+    /// let (tx, rx) = runtime::sync::oneshot::channel();
+    /// std::thread::spawn(move || tx.send(3));
+    /// assert_eq!(rx.blocking_recv(), Ok(3));
+    /// ```
+    #[track_caller]
+    pub fn blocking_recv(self) -> Result<T, RecvError> {
+        assert_may_block("blocking_recv", "receiver.await");
+        block_on(self)
+    }
+
+    /// Says whether the receiver has given its answer, a value or an error. Awaiting it again would panic.
+    ///
+    /// # Examples
+    /// ```
+    /// let (tx, mut rx) = runtime::sync::oneshot::channel();
+    /// tx.send(3).unwrap();
+    /// assert!(!rx.is_terminated());
+    /// rx.try_recv().unwrap();
+    /// assert!(rx.is_terminated());
+    /// ```
+    pub fn is_terminated(&self) -> bool {
+        self.cell.is_none()
+    }
+
+    /// Says whether there is no value to take: not sent yet, never to come, or taken.
+    ///
+    /// # Examples
+    /// ```
+    /// let (tx, rx) = runtime::sync::oneshot::channel();
+    /// assert!(rx.is_empty());
+    /// tx.send(3).unwrap();
+    /// assert!(!rx.is_empty());
+    /// ```
+    pub fn is_empty(&self) -> bool {
+        self.word().is_none_or(|word| word & VALUE == 0)
+    }
+
+    /// The word, while this side has not left.
+    fn word(&self) -> Option<usize> {
+        // SAFETY: live until we have gone; then it is `None`.
+        self.cell.map(|cell| unsafe { cell.as_ref() }.word.load(Ordering::Acquire))
+    }
+
+    /// Leaves with what `word`, in which one side is done, has decided.
+    fn take(&mut self, word: usize) -> Result<T, RecvError> {
+        let shared = self.cell.take().expect("the word was read from the cell");
+        // SAFETY: live until we have gone.
+        let cell = unsafe { shared.as_ref() };
+        // SAFETY: (1) VALUE is set, so the slot is ours and holds one. (2) `self.cell` is `None` from here on.
+        let value = (word & VALUE != 0).then(|| unsafe { cell.take_value() });
+        // SAFETY: (1) as above. (2) The value is out.
+        unsafe { depart(shared, word) };
+        value.ok_or(RecvError(()))
+    }
+}
+
+/// L1 and L2.
+///
+/// # Safety
+/// 1. The caller is the receiver and does not use the cell again. 2. A value that `word` tells of has been taken.
+/// 3. In `word`, one side is done: so no value can come, and who became done first has moved the receiver's
+///    waker out.
+unsafe fn depart<T>(shared: NonNull<Cell<T>>, word: usize) {
+    if word & TX_GONE != 0 {
+        // SAFETY: (1) the sender has gone, and so have we. (2) By the caller's (2) and (3), and the sender
+        // empties its own slot before it goes.
+        return unsafe { free(shared) };
+    }
+    // SAFETY: (1) the caller's. (2) By the caller's (2) and (3).
+    unsafe { leave(shared, RX, TX, 0) };
+}
+
+impl<T> Future for Receiver<T> {
+    type Output = Result<T, RecvError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let coop = ready!(coop::poll_proceed(cx));
+        let shared = self.cell.expect(
+            "a oneshot receiver gives its answer once: ask `is_terminated` before it is polled again",
+        );
+        // SAFETY: live until we have gone; then `self.cell` is `None`.
+        let cell = unsafe { shared.as_ref() };
+        let mut word = cell.word.load(Ordering::Acquire);
+        // Once closed there is no waiting: what is not there will not come.
+        if word & (TX_DONE | RX_DONE) == 0 {
+            // SAFETY: (1) we are the receiver, and RX_DONE is not set.
+            word = ready!(unsafe { cell.poll_done(RX, TX, cx) });
+        }
+        coop.made_progress();
+        Poll::Ready(self.take(word))
+    }
+}
+
+impl<T> Drop for Receiver<T> {
+    fn drop(&mut self) {
+        // Foreign code comes last, when the cell has been left: waking the sender, then the destructors of the
+        // value, if one was sent, and of our waker.
+        let (theirs, _ours) = self.refuse();
+        let _value = self.word().map(|word| self.take(word));
+        if let Some(waker) = theirs {
+            waker.wake();
+        }
+    }
+}
+
+impl<T> fmt::Debug for Sender<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sender").field("is_closed", &self.is_closed()).finish()
+    }
+}
+
+impl<T> fmt::Debug for Receiver<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Receiver")
+            .field("is_empty", &self.is_empty())
+            .field("is_terminated", &self.is_terminated())
+            .finish()
+    }
+}
+
+/// What can go wrong on a oneshot channel.
+pub mod error {
+    use std::fmt;
+
+    /// The sender was dropped without sending, or the receiver had been closed before.
+    #[derive(Debug, PartialEq, Eq, Clone)]
+    pub struct RecvError(pub(super) ());
+
+    /// Why there is no value.
+    #[derive(Debug, PartialEq, Eq, Clone)]
+    pub enum TryRecvError {
+        /// It was not sent yet.
+        Empty,
+        /// It will not come, or was taken.
+        Closed,
+    }
+
+    impl fmt::Display for RecvError {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("channel closed")
+        }
+    }
+
+    impl std::error::Error for RecvError {}
+
+    impl fmt::Display for TryRecvError {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str(match self {
+                Self::Empty => "channel empty",
+                Self::Closed => "channel closed",
+            })
+        }
+    }
+
+    impl std::error::Error for TryRecvError {}
+}

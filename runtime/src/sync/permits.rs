@@ -1,0 +1,312 @@
+//! A fair count of permits: what a semaphore, a mutex and a bounded channel share.
+//!
+//! # The word
+//! ```text
+//!  bit 63 … 2         1          0
+//!  free permits    QUEUED     CLOSED
+//! ```
+//! QUEUED: somebody may stand in line. While it is set, *only the holder of the line's lock changes the word*, and
+//! nobody takes a permit but through the line, so the first in line is served first, however many it needs.
+//!
+//! # Steps
+//! ```text
+//! take(n)                                        give(n)
+//! T1 not QUEUED, free ≥ n: free -= n (CAS)       G1 not QUEUED: free += n (CAS), done
+//! T2 else lock; T1 again; set QUEUED (CAS)       G2 else lock; free += n
+//! T3 join the line; unlock                       G3 release waiters from the front while free ≥ their need
+//! T4 wait for the outcome                        G4 line empty: clear QUEUED; unlock; wake
+//! ```
+//! Only G4 and the end of `close` clear QUEUED, under the lock. A future dropped in line leaves it and runs G3:
+//! those behind it may need less. One dropped after it was granted, before it knew, gives the permits on.
+//!
+//! # The race
+//! A taker finds too few permits; before it stands in line, a permit comes back, and nobody wakes the taker.
+//!
+//! # Ordering
+//! T2's CAS sets QUEUED only on a word with too few permits. A give before it in the word's order is seen by
+//! it. A give after it sees QUEUED and takes the lock, which the taker holds from before T2 until after T3, so G3
+//! finds it in line. The word needs no more than that for itself.
+//!
+//! What was done under a permit is seen by the next who takes it: T1 is Acquire and pairs with G1 and G4, which
+//! are Release. G2 reads the word with Acquire and G4 and the outcomes pass on what it saw. G4 is a plain
+//! store: no other thread writes meanwhile.
+//!
+//! # Rejected
+//! Handing single permits to the first in line as they come: `available_permits` then hides them, and a waiter
+//! that gives up has to return them. Always locking in `give`: two read-modify-writes more for each message of
+//! a bounded channel.
+//!
+//! Prior art: Tokio's `batch_semaphore`, where the idea of one FIFO line for requests of any size is from.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker, ready};
+
+use super::wait_list::{Line, Outcome, Waiter, release_in_batches};
+use crate::coop;
+use crate::loom::const_fn;
+use crate::loom::sync::Mutex;
+use crate::loom::sync::atomic::{AtomicUsize, Ordering};
+
+const CLOSED: usize = 1;
+const QUEUED: usize = 2;
+const SHIFT: u32 = 2;
+
+/// Outcome of a waiter that got what it needs.
+const GRANTED: Outcome = 1;
+/// Outcome of a waiter that will not get it any more.
+const REFUSED: Outcome = 2;
+
+/// Why nothing was taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum TakeError {
+    Closed,
+    TooFew,
+}
+
+/// Nothing will be granted any more.
+#[derive(Debug)]
+pub(super) struct Closed;
+
+/// The permits that are free and the line of those who wait for some.
+pub(super) struct Permits {
+    word: AtomicUsize,
+    line: Mutex<Line>,
+}
+
+impl Permits {
+    /// One bit is left unused, so that adding two valid numbers cannot overflow.
+    pub(super) const MAX: usize = usize::MAX >> (SHIFT + 1);
+
+    const_fn! {
+        /// `free` must not be above [`MAX`](Self::MAX).
+        pub(super) const fn new(free: usize) -> Self {
+            Self { word: AtomicUsize::new(free << SHIFT), line: Mutex::new(Line::new()) }
+        }
+    }
+
+    /// How many are free. A hint as soon as it is read.
+    pub(super) fn free(&self) -> usize {
+        self.word.load(Ordering::Acquire) >> SHIFT
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.word.load(Ordering::Acquire) & CLOSED != 0
+    }
+
+    /// Takes `n` if they are free and nobody stands in line (T1).
+    #[inline]
+    pub(super) fn try_take(&self, n: usize) -> Result<(), TakeError> {
+        let mut word = self.word.load(Ordering::Relaxed);
+        loop {
+            if word & CLOSED != 0 {
+                return Err(TakeError::Closed);
+            }
+            if word & QUEUED != 0 || word >> SHIFT < n {
+                return Err(TakeError::TooFew);
+            }
+            // Acquire: pairs with the Release of those who gave these permits.
+            match self.word.compare_exchange_weak(
+                word,
+                word - (n << SHIFT),
+                Ordering::Acquire,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return Ok(()),
+                Err(actual) => word = actual,
+            }
+        }
+    }
+
+    /// Waits until `n` are free and everybody before has been served, and takes them.
+    pub(super) fn take(&self, n: usize) -> Take<'_> {
+        Take { permits: self, waiter: Waiter::new(n), state: State::Apart }
+    }
+
+    /// Returns or adds `n`. Panics if there would be more than [`MAX`](Self::MAX); nothing is changed then.
+    #[inline]
+    pub(super) fn give(&self, n: usize) {
+        let mut word = self.word.load(Ordering::Relaxed);
+        while word & QUEUED == 0 {
+            // G1. Release: pairs with T1.
+            match self.word.compare_exchange_weak(word, plus(word, n), Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(actual) => word = actual,
+            }
+        }
+        self.give_and_serve(n);
+    }
+
+    /// G2 to G4; with zero, only serves.
+    #[inline(never)]
+    fn give_and_serve(&self, mut n: usize) {
+        release_in_batches(&self.line, |line, wakers| {
+            let word = self.word.load(Ordering::Acquire);
+            if word & QUEUED == 0 {
+                // The line went away before we had the lock; T1 and G1 may run beside us, so this is a step
+                // like theirs.
+                self.word.fetch_update(Ordering::Release, Ordering::Relaxed, |word| Some(plus(word, n))).ok();
+                return false;
+            }
+            let word = plus(word, std::mem::take(&mut n));
+            let mut free = word >> SHIFT;
+            // Once closed, the line belongs to `close`.
+            while word & CLOSED == 0 && !wakers.is_full() {
+                match line.front_key() {
+                    Some(need) if need <= free => free -= need,
+                    _ => break,
+                }
+                line.release_front(GRANTED, wakers);
+            }
+            let queued = if line.is_empty() { 0 } else { QUEUED };
+            // G4.
+            self.word.store(free << SHIFT | queued | (word & CLOSED), Ordering::Release);
+            wakers.is_full()
+        });
+    }
+
+    /// Takes up to `n` out of circulation, and says how many.
+    pub(super) fn forget(&self, n: usize) -> usize {
+        // With QUEUED set, the lock makes us the only writer; without, the CAS does.
+        let _line = self.line.lock();
+        let mut word = self.word.load(Ordering::Relaxed);
+        loop {
+            let taken = n.min(word >> SHIFT);
+            let less = word - (taken << SHIFT);
+            match self.word.compare_exchange_weak(word, less, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(_) => return taken,
+                Err(actual) => word = actual,
+            }
+        }
+    }
+
+    /// Refuses those who wait and all who come. Permits may still be given back.
+    pub(super) fn close(&self) {
+        release_in_batches(&self.line, |line, wakers| {
+            self.word.fetch_or(CLOSED, Ordering::Release);
+            while !wakers.is_full() && line.release_front(REFUSED, wakers) {}
+            if line.is_empty() {
+                self.word.fetch_and(!QUEUED, Ordering::Release);
+            }
+            wakers.is_full()
+        });
+    }
+
+    /// T2 and T3. `Pending` if `waiter` is now in line.
+    ///
+    /// # Safety
+    /// 1. `waiter` has not joined a line. 2. Once `Pending` was answered, it leaves `self.line` before it is
+    ///    freed, unless it has seen its outcome.
+    unsafe fn join(&self, waiter: Pin<&Waiter>, waker: Waker) -> Poll<Result<(), Closed>> {
+        // `waker` is a parameter: dropped after the lock if it is not needed.
+        let mut line = self.line.lock();
+        let mut word = self.word.load(Ordering::Relaxed);
+        while word & QUEUED == 0 {
+            if word & CLOSED != 0 {
+                return Poll::Ready(Err(Closed));
+            }
+            let is_free = word >> SHIFT >= waiter.key();
+            let next = if is_free { word - (waiter.key() << SHIFT) } else { word | QUEUED };
+            match self.word.compare_exchange_weak(word, next, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(_) if is_free => return Poll::Ready(Ok(())),
+                Ok(_) => break,
+                Err(actual) => word = actual,
+            }
+        }
+        if word & CLOSED != 0 {
+            // Closed, and `close` has still to empty the line: do not stand in its way.
+            return Poll::Ready(Err(Closed));
+        }
+        // SAFETY: (1) and (2) are the caller's.
+        unsafe { line.join(waiter, Some(waker)) };
+        Poll::Pending
+    }
+}
+
+// A panic leaves the word and the line as their methods do, so they may be looked at afterwards.
+impl std::panic::UnwindSafe for Permits {}
+impl std::panic::RefUnwindSafe for Permits {}
+
+/// `word` with `n` more free permits.
+fn plus(word: usize, n: usize) -> usize {
+    let free = (word >> SHIFT).saturating_add(n);
+    assert!(free <= Permits::MAX, "a semaphore holds at most {} permits, not {free}", Permits::MAX);
+    (free << SHIFT) | (word & (QUEUED | CLOSED))
+}
+
+impl fmt::Debug for Permits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Permits").field("free", &self.free()).field("is_closed", &self.is_closed()).finish()
+    }
+}
+
+/// Where a [`Take`] is.
+#[derive(Debug)]
+enum State {
+    Apart,
+    /// In the line, or released from it without having looked.
+    Queued,
+    /// Took its permits, or learned that it never will.
+    Done,
+}
+
+/// Future of [`Permits::take`].
+///
+/// Dropped while in line, it loses its place; permits that it was granted and did not see go back.
+#[derive(Debug)]
+pub(super) struct Take<'a> {
+    permits: &'a Permits,
+    waiter: Waiter,
+    state: State,
+}
+
+impl Future for Take<'_> {
+    type Output = Result<(), Closed>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let coop = ready!(coop::poll_proceed(cx));
+        // SAFETY: the waiter is not moved out of; the other fields are not pinned.
+        let this = unsafe { self.get_unchecked_mut() };
+        // SAFETY: a field of a pinned struct, never moved.
+        let waiter = unsafe { Pin::new_unchecked(&this.waiter) };
+        let result = match this.state {
+            State::Apart => match this.permits.try_take(waiter.key()) {
+                Ok(()) => Ok(()),
+                Err(TakeError::Closed) => Err(Closed),
+                // SAFETY: (1) the state says so; (2) `drop` does.
+                Err(TakeError::TooFew) => match unsafe { this.permits.join(waiter, cx.waker().clone()) } {
+                    Poll::Ready(result) => result,
+                    Poll::Pending => {
+                        this.state = State::Queued;
+                        return Poll::Pending;
+                    }
+                },
+            },
+            // SAFETY: (1) the state says so.
+            State::Queued => match ready!(unsafe { waiter.poll_outcome(&this.permits.line, cx) }) {
+                GRANTED => Ok(()),
+                _ => Err(Closed),
+            },
+            State::Done => panic!("a future was polled after it had completed"),
+        };
+        this.state = State::Done;
+        coop.made_progress();
+        Poll::Ready(result)
+    }
+}
+
+impl Drop for Take<'_> {
+    fn drop(&mut self) {
+        let State::Queued = self.state else { return };
+        // SAFETY: a pinned future is dropped where it is.
+        let waiter = unsafe { Pin::new_unchecked(&self.waiter) };
+        // SAFETY: (1) the state says so. The waker is dropped last, since that may panic.
+        let (outcome, _waker) = unsafe { self.permits.line.lock().leave(waiter) };
+        match outcome {
+            Some(GRANTED) => self.permits.give(waiter.key()),
+            Some(_) => {}
+            None => self.permits.give_and_serve(0),
+        }
+    }
+}

@@ -1,0 +1,598 @@
+//! A counting semaphore for async code: the public face of [`permits`](super::permits), which holds the protocol.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::permits::{Closed, Permits, TakeError};
+use crate::loom::const_fn;
+use crate::util::block_on::{assert_may_block, block_on};
+
+/// Limits how many may do something at the same time.
+///
+/// A semaphore holds permits. [`acquire`](Self::acquire) waits for one and hands it out as a guard; dropping
+/// the guard gives it back. The line is fair: who came first is served first, and a request for many permits is
+/// not overtaken by later ones for few, even if those could be served at once. What is free is never reserved
+/// piece by piece: [`available_permits`](Self::available_permits) counts it until the first in line can have
+/// all it needs (Tokio's counts it as taken).
+///
+/// # Examples
+/// ```
+/// use std::sync::Arc;
+/// use runtime::sync::Semaphore;
+///
+/// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// let at_most_two = Arc::new(Semaphore::new(2));
+/// let mut handles = Vec::new();
+/// for n in 0..8 {
+///     let permit = at_most_two.clone().acquire_owned().await.unwrap();
+///     handles.push(runtime::spawn(async move {
+///         let _permit = permit;
+///         n * n
+///     }));
+/// }
+/// for handle in handles {
+///     handle.await.unwrap();
+/// }
+/// # });
+/// ```
+#[derive(Debug)]
+pub struct Semaphore {
+    permits: Permits,
+}
+
+/// One or more permits of a [`Semaphore`], given back when dropped.
+#[must_use]
+#[clippy::has_significant_drop]
+#[derive(Debug)]
+pub struct SemaphorePermit<'a> {
+    semaphore: &'a Semaphore,
+    permits: usize,
+}
+
+/// As [`SemaphorePermit`], but keeps the semaphore alive instead of borrowing it.
+#[must_use]
+#[clippy::has_significant_drop]
+#[derive(Debug)]
+pub struct OwnedSemaphorePermit {
+    semaphore: Arc<Semaphore>,
+    permits: usize,
+}
+
+/// The semaphore was closed.
+#[derive(Debug)]
+pub struct AcquireError(pub(super) ());
+
+/// Why a permit could not be had at once.
+#[derive(Debug, PartialEq, Eq)]
+pub enum TryAcquireError {
+    /// The semaphore was closed.
+    Closed,
+    /// Too few permits are free, or others stand in line for them.
+    NoPermits,
+}
+
+impl Semaphore {
+    /// The most permits a semaphore can hold: 2⁶¹ - 1.
+    pub const MAX_PERMITS: usize = Permits::MAX;
+
+    /// Creates a semaphore with `permits` free permits.
+    ///
+    /// # Panics
+    /// If `permits` is above [`MAX_PERMITS`](Self::MAX_PERMITS).
+    ///
+    /// # Examples
+    /// ```
+    /// let semaphore = runtime::sync::Semaphore::new(3);
+    /// assert_eq!(semaphore.available_permits(), 3);
+    /// ```
+    #[track_caller]
+    pub fn new(permits: usize) -> Self {
+        assert!(
+            permits <= Self::MAX_PERMITS,
+            "a semaphore holds at most {} permits, not {permits}",
+            Self::MAX_PERMITS
+        );
+        Self { permits: Permits::new(permits) }
+    }
+
+    const_fn! {
+        /// Creates a semaphore in a constant, for instance in a `static`.
+        ///
+        /// # Panics
+        /// If `permits` is above [`MAX_PERMITS`](Self::MAX_PERMITS); in a constant that is a compile error.
+        ///
+        /// # Examples
+        /// ```
+        /// static CONNECTIONS: runtime::sync::Semaphore = runtime::sync::Semaphore::const_new(100);
+        /// ```
+        #[track_caller]
+        pub const fn const_new(permits: usize) -> Self {
+            assert!(permits <= Self::MAX_PERMITS, "a semaphore cannot hold more than `MAX_PERMITS`");
+            Self { permits: Permits::new(permits) }
+        }
+    }
+
+    /// Counts the permits that are free now.
+    ///
+    /// # Examples
+    /// ```
+    /// let semaphore = runtime::sync::Semaphore::new(3);
+    /// let _permit = semaphore.try_acquire_many(2).unwrap();
+    /// assert_eq!(semaphore.available_permits(), 1);
+    /// ```
+    pub fn available_permits(&self) -> usize {
+        self.permits.free()
+    }
+
+    /// Adds `n` permits.
+    ///
+    /// # Panics
+    /// If there would be more than [`MAX_PERMITS`](Self::MAX_PERMITS); then nothing is added.
+    ///
+    /// # Examples
+    /// ```
+    /// let semaphore = runtime::sync::Semaphore::new(0);
+    /// semaphore.add_permits(2);
+    /// assert_eq!(semaphore.available_permits(), 2);
+    /// ```
+    pub fn add_permits(&self, n: usize) {
+        self.permits.give(n);
+    }
+
+    /// Takes up to `n` free permits away for good, and says how many.
+    ///
+    /// # Examples
+    /// ```
+    /// let semaphore = runtime::sync::Semaphore::new(3);
+    /// assert_eq!(semaphore.forget_permits(5), 3);
+    /// ```
+    pub fn forget_permits(&self, n: usize) -> usize {
+        self.permits.forget(n)
+    }
+
+    /// Waits for a permit.
+    ///
+    /// # Errors
+    /// [`AcquireError`] if the semaphore is closed, also while waiting.
+    ///
+    /// # Cancel safety
+    /// Loses its place in line. A permit granted meanwhile goes to the next.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// let semaphore = runtime::sync::Semaphore::new(1);
+    /// let permit = semaphore.acquire().await.unwrap();
+    /// assert_eq!(semaphore.available_permits(), 0);
+    /// drop(permit);
+    /// assert_eq!(semaphore.available_permits(), 1);
+    /// # });
+    /// ```
+    pub async fn acquire(&self) -> Result<SemaphorePermit<'_>, AcquireError> {
+        self.acquire_many(1).await
+    }
+
+    /// Waits until `n` permits are free, and takes them at once.
+    ///
+    /// # Errors
+    /// [`AcquireError`] if the semaphore is closed, also while waiting.
+    ///
+    /// # Cancel safety
+    /// As [`acquire`](Self::acquire).
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// let semaphore = runtime::sync::Semaphore::new(5);
+    /// let permit = semaphore.acquire_many(3).await.unwrap();
+    /// assert_eq!(permit.num_permits(), 3);
+    /// # });
+    /// ```
+    pub async fn acquire_many(&self, n: u32) -> Result<SemaphorePermit<'_>, AcquireError> {
+        self.permits.take(n as usize).await?;
+        Ok(SemaphorePermit { semaphore: self, permits: n as usize })
+    }
+
+    /// Takes a permit if one is free and nobody stands in line.
+    ///
+    /// # Errors
+    /// [`TryAcquireError::Closed`] or [`TryAcquireError::NoPermits`].
+    ///
+    /// # Examples
+    /// ```
+    /// use runtime::sync::{Semaphore, TryAcquireError};
+    ///
+    /// let semaphore = Semaphore::new(1);
+    /// let permit = semaphore.try_acquire().unwrap();
+    /// assert_eq!(semaphore.try_acquire().unwrap_err(), TryAcquireError::NoPermits);
+    /// # drop(permit);
+    /// ```
+    pub fn try_acquire(&self) -> Result<SemaphorePermit<'_>, TryAcquireError> {
+        self.try_acquire_many(1)
+    }
+
+    /// Takes `n` permits if so many are free and nobody stands in line.
+    ///
+    /// # Errors
+    /// As [`try_acquire`](Self::try_acquire).
+    ///
+    /// # Examples
+    /// ```
+    /// let semaphore = runtime::sync::Semaphore::new(4);
+    /// assert!(semaphore.try_acquire_many(5).is_err());
+    /// ```
+    pub fn try_acquire_many(&self, n: u32) -> Result<SemaphorePermit<'_>, TryAcquireError> {
+        self.permits.try_take(n as usize)?;
+        Ok(SemaphorePermit { semaphore: self, permits: n as usize })
+    }
+
+    /// Blocks the thread until there is a permit.
+    ///
+    /// # Errors
+    /// As [`acquire`](Self::acquire).
+    ///
+    /// # Panics
+    /// Directly inside a task: there, use [`acquire`](Self::acquire).
+    ///
+    /// # Examples
+    /// ```
+    /// let semaphore = runtime::sync::Semaphore::new(1);
+    /// let permit = semaphore.blocking_acquire().unwrap();
+    /// # drop(permit);
+    /// ```
+    #[track_caller]
+    pub fn blocking_acquire(&self) -> Result<SemaphorePermit<'_>, AcquireError> {
+        assert_may_block("blocking_acquire", "acquire().await");
+        block_on(self.acquire())
+    }
+
+    /// Blocks the thread until there are `n` permits.
+    ///
+    /// # Errors
+    /// As [`acquire`](Self::acquire).
+    ///
+    /// # Panics
+    /// Directly inside a task: there, use [`acquire_many`](Self::acquire_many).
+    ///
+    /// # Examples
+    /// ```
+    /// let semaphore = runtime::sync::Semaphore::new(2);
+    /// let permit = semaphore.blocking_acquire_many(2).unwrap();
+    /// # drop(permit);
+    /// ```
+    #[track_caller]
+    pub fn blocking_acquire_many(&self, n: u32) -> Result<SemaphorePermit<'_>, AcquireError> {
+        assert_may_block("blocking_acquire_many", "acquire_many().await");
+        block_on(self.acquire_many(n))
+    }
+
+    /// Waits for a permit that keeps the semaphore alive.
+    ///
+    /// # Errors
+    /// As [`acquire`](Self::acquire).
+    ///
+    /// # Cancel safety
+    /// As [`acquire`](Self::acquire).
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// let semaphore = std::sync::Arc::new(runtime::sync::Semaphore::new(1));
+    /// let permit = semaphore.clone().acquire_owned().await.unwrap();
+    /// runtime::spawn(async move { drop(permit) }).await.unwrap();
+    /// assert_eq!(semaphore.available_permits(), 1);
+    /// # });
+    /// ```
+    pub async fn acquire_owned(self: Arc<Self>) -> Result<OwnedSemaphorePermit, AcquireError> {
+        self.acquire_many_owned(1).await
+    }
+
+    /// Waits for `n` permits that keep the semaphore alive.
+    ///
+    /// # Errors
+    /// As [`acquire`](Self::acquire).
+    ///
+    /// # Cancel safety
+    /// As [`acquire`](Self::acquire).
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// let semaphore = std::sync::Arc::new(runtime::sync::Semaphore::new(3));
+    /// let permit = semaphore.acquire_many_owned(2).await.unwrap();
+    /// assert_eq!(permit.num_permits(), 2);
+    /// # });
+    /// ```
+    pub async fn acquire_many_owned(self: Arc<Self>, n: u32) -> Result<OwnedSemaphorePermit, AcquireError> {
+        self.permits.take(n as usize).await?;
+        Ok(OwnedSemaphorePermit { semaphore: self, permits: n as usize })
+    }
+
+    /// As [`try_acquire`](Self::try_acquire), with a permit that keeps the semaphore alive.
+    ///
+    /// # Errors
+    /// As [`try_acquire`](Self::try_acquire).
+    ///
+    /// # Examples
+    /// ```
+    /// let semaphore = std::sync::Arc::new(runtime::sync::Semaphore::new(1));
+    /// let permit = semaphore.try_acquire_owned().unwrap();
+    /// # drop(permit);
+    /// ```
+    pub fn try_acquire_owned(self: Arc<Self>) -> Result<OwnedSemaphorePermit, TryAcquireError> {
+        self.try_acquire_many_owned(1)
+    }
+
+    /// As [`try_acquire_many`](Self::try_acquire_many), with permits that keep the semaphore alive.
+    ///
+    /// # Errors
+    /// As [`try_acquire`](Self::try_acquire).
+    ///
+    /// # Examples
+    /// ```
+    /// let semaphore = std::sync::Arc::new(runtime::sync::Semaphore::new(2));
+    /// let permit = semaphore.try_acquire_many_owned(2).unwrap();
+    /// # drop(permit);
+    /// ```
+    pub fn try_acquire_many_owned(self: Arc<Self>, n: u32) -> Result<OwnedSemaphorePermit, TryAcquireError> {
+        self.permits.try_take(n as usize)?;
+        Ok(OwnedSemaphorePermit { semaphore: self, permits: n as usize })
+    }
+
+    /// As [`blocking_acquire`](Self::blocking_acquire), with a permit that keeps the semaphore alive.
+    ///
+    /// # Errors
+    /// As [`acquire`](Self::acquire).
+    ///
+    /// # Panics
+    /// Directly inside a task: there, use [`acquire_owned`](Self::acquire_owned).
+    ///
+    /// # Examples
+    /// ```
+    /// let semaphore = std::sync::Arc::new(runtime::sync::Semaphore::new(1));
+    /// let permit = semaphore.blocking_acquire_owned().unwrap();
+    /// # drop(permit);
+    /// ```
+    #[track_caller]
+    pub fn blocking_acquire_owned(self: Arc<Self>) -> Result<OwnedSemaphorePermit, AcquireError> {
+        assert_may_block("blocking_acquire_owned", "acquire_owned().await");
+        block_on(self.acquire_owned())
+    }
+
+    /// As [`blocking_acquire_many`](Self::blocking_acquire_many), with permits that keep the semaphore alive.
+    ///
+    /// # Errors
+    /// As [`acquire`](Self::acquire).
+    ///
+    /// # Panics
+    /// Directly inside a task: there, use [`acquire_many_owned`](Self::acquire_many_owned).
+    ///
+    /// # Examples
+    /// ```
+    /// let semaphore = std::sync::Arc::new(runtime::sync::Semaphore::new(2));
+    /// let permit = semaphore.blocking_acquire_many_owned(2).unwrap();
+    /// # drop(permit);
+    /// ```
+    #[track_caller]
+    pub fn blocking_acquire_many_owned(
+        self: Arc<Self>,
+        n: u32,
+    ) -> Result<OwnedSemaphorePermit, AcquireError> {
+        assert_may_block("blocking_acquire_many_owned", "acquire_many_owned().await");
+        block_on(self.acquire_many_owned(n))
+    }
+
+    /// Closes the semaphore: those who wait and all who come get an error. Permits that are out stay valid.
+    ///
+    /// # Examples
+    /// ```
+    /// let semaphore = runtime::sync::Semaphore::new(1);
+    /// semaphore.close();
+    /// assert!(semaphore.try_acquire().is_err());
+    /// ```
+    pub fn close(&self) {
+        self.permits.close();
+    }
+
+    /// Says whether [`close`](Self::close) was called.
+    ///
+    /// # Examples
+    /// ```
+    /// let semaphore = runtime::sync::Semaphore::new(1);
+    /// assert!(!semaphore.is_closed());
+    /// ```
+    pub fn is_closed(&self) -> bool {
+        self.permits.is_closed()
+    }
+}
+
+impl<'a> SemaphorePermit<'a> {
+    /// Drops the guard without giving its permits back: the semaphore has fewer from now on.
+    ///
+    /// # Examples
+    /// ```
+    /// let semaphore = runtime::sync::Semaphore::new(2);
+    /// semaphore.try_acquire().unwrap().forget();
+    /// assert_eq!(semaphore.available_permits(), 1);
+    /// ```
+    pub fn forget(mut self) {
+        self.permits = 0;
+    }
+
+    /// Takes over the permits of `other`.
+    ///
+    /// # Panics
+    /// If `other` is of another semaphore.
+    ///
+    /// # Examples
+    /// ```
+    /// let semaphore = runtime::sync::Semaphore::new(2);
+    /// let mut permit = semaphore.try_acquire().unwrap();
+    /// permit.merge(semaphore.try_acquire().unwrap());
+    /// assert_eq!(permit.num_permits(), 2);
+    /// ```
+    #[track_caller]
+    pub fn merge(&mut self, mut other: Self) {
+        assert!(
+            std::ptr::eq(self.semaphore, other.semaphore),
+            "permits of two semaphores cannot be merged: keep them apart"
+        );
+        self.permits += std::mem::take(&mut other.permits);
+    }
+
+    /// Splits `n` permits off, or answers `None` if there are not so many.
+    ///
+    /// # Examples
+    /// ```
+    /// let semaphore = runtime::sync::Semaphore::new(3);
+    /// let mut permit = semaphore.try_acquire_many(3).unwrap();
+    /// let one = permit.split(1).unwrap();
+    /// assert_eq!((one.num_permits(), permit.num_permits()), (1, 2));
+    /// ```
+    pub fn split(&mut self, n: usize) -> Option<Self> {
+        self.permits = self.permits.checked_sub(n)?;
+        Some(Self { semaphore: self.semaphore, permits: n })
+    }
+
+    /// The semaphore whose permits these are.
+    ///
+    /// # Examples
+    /// ```
+    /// let semaphore = runtime::sync::Semaphore::new(1);
+    /// assert!(!semaphore.try_acquire().unwrap().semaphore().is_closed());
+    /// ```
+    pub fn semaphore(&self) -> &'a Semaphore {
+        self.semaphore
+    }
+
+    /// How many permits this guard holds.
+    ///
+    /// # Examples
+    /// ```
+    /// let semaphore = runtime::sync::Semaphore::new(3);
+    /// assert_eq!(semaphore.try_acquire_many(2).unwrap().num_permits(), 2);
+    /// ```
+    pub fn num_permits(&self) -> usize {
+        self.permits
+    }
+}
+
+impl OwnedSemaphorePermit {
+    /// Drops the guard without giving its permits back: the semaphore has fewer from now on.
+    ///
+    /// # Examples
+    /// ```
+    /// let semaphore = std::sync::Arc::new(runtime::sync::Semaphore::new(2));
+    /// semaphore.clone().try_acquire_owned().unwrap().forget();
+    /// assert_eq!(semaphore.available_permits(), 1);
+    /// ```
+    pub fn forget(mut self) {
+        self.permits = 0;
+    }
+
+    /// Takes over the permits of `other`.
+    ///
+    /// # Panics
+    /// If `other` is of another semaphore.
+    ///
+    /// # Examples
+    /// ```
+    /// let semaphore = std::sync::Arc::new(runtime::sync::Semaphore::new(2));
+    /// let mut permit = semaphore.clone().try_acquire_owned().unwrap();
+    /// permit.merge(semaphore.try_acquire_owned().unwrap());
+    /// assert_eq!(permit.num_permits(), 2);
+    /// ```
+    #[track_caller]
+    pub fn merge(&mut self, mut other: Self) {
+        assert!(
+            Arc::ptr_eq(&self.semaphore, &other.semaphore),
+            "permits of two semaphores cannot be merged: keep them apart"
+        );
+        self.permits += std::mem::take(&mut other.permits);
+    }
+
+    /// Splits `n` permits off, or answers `None` if there are not so many.
+    ///
+    /// # Examples
+    /// ```
+    /// let semaphore = std::sync::Arc::new(runtime::sync::Semaphore::new(3));
+    /// let mut permit = semaphore.try_acquire_many_owned(3).unwrap();
+    /// assert!(permit.split(4).is_none());
+    /// ```
+    pub fn split(&mut self, n: usize) -> Option<Self> {
+        self.permits = self.permits.checked_sub(n)?;
+        Some(Self { semaphore: self.semaphore.clone(), permits: n })
+    }
+
+    /// The semaphore whose permits these are.
+    ///
+    /// # Examples
+    /// ```
+    /// let semaphore = std::sync::Arc::new(runtime::sync::Semaphore::new(1));
+    /// assert!(!semaphore.try_acquire_owned().unwrap().semaphore().is_closed());
+    /// ```
+    pub fn semaphore(&self) -> &Arc<Semaphore> {
+        &self.semaphore
+    }
+
+    /// How many permits this guard holds.
+    ///
+    /// # Examples
+    /// ```
+    /// let semaphore = std::sync::Arc::new(runtime::sync::Semaphore::new(3));
+    /// assert_eq!(semaphore.try_acquire_many_owned(2).unwrap().num_permits(), 2);
+    /// ```
+    pub fn num_permits(&self) -> usize {
+        self.permits
+    }
+}
+
+impl Drop for SemaphorePermit<'_> {
+    fn drop(&mut self) {
+        if self.permits > 0 {
+            self.semaphore.permits.give(self.permits);
+        }
+    }
+}
+
+impl Drop for OwnedSemaphorePermit {
+    fn drop(&mut self) {
+        if self.permits > 0 {
+            self.semaphore.permits.give(self.permits);
+        }
+    }
+}
+
+impl From<Closed> for AcquireError {
+    fn from(_: Closed) -> Self {
+        Self(())
+    }
+}
+
+impl From<TakeError> for TryAcquireError {
+    fn from(error: TakeError) -> Self {
+        match error {
+            TakeError::Closed => Self::Closed,
+            TakeError::TooFew => Self::NoPermits,
+        }
+    }
+}
+
+impl fmt::Display for AcquireError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("semaphore closed")
+    }
+}
+
+impl std::error::Error for AcquireError {}
+
+impl fmt::Display for TryAcquireError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Closed => "semaphore closed",
+            Self::NoPermits => "no permits available",
+        })
+    }
+}
+
+impl std::error::Error for TryAcquireError {}

@@ -1,0 +1,235 @@
+//! Who waits, in the order they came: the line that the primitives of this module put their futures into.
+//!
+//! A waiter is a node inside the future that waits, so waiting allocates nothing. The line sits in a mutex of its
+//! primitive.
+//!
+//! # States of a waiter
+//! ```text
+//!            join             release_front / release_back
+//!  apart ──────────▶ in line ──────────────────────────────▶ released (outcome is set)
+//!    ▲                  │
+//!    └──────────────────┘ leave (the future is dropped)
+//! ```
+//! # Who may touch what
+//! Links and waker: whoever holds the lock, while the waiter is in line; otherwise its future alone. The
+//! outcome is written once, under the lock, by the thread that releases the waiter, *as its last access to it*;
+//! the future reads it without the lock.
+//!
+//! # Ordering
+//! R1 unlink, R2 take the waker, R3 outcome := o (Release); F1 outcome? (Acquire). If F1 sees R3, the releaser
+//! is done with the node, and all that it did before happened before what the future does next: the future may
+//! be freed without the lock. If F1 does not see R3, the future takes the lock and looks again: either the
+//! releaser has left the lock, then R3 is seen, or it has not come yet, and finds whatever the future does now.
+//!
+//! Wakers are foreign code: they are cloned before the lock is taken, woken and dropped after it is released.
+
+use std::fmt;
+use std::marker::PhantomPinned;
+use std::pin::Pin;
+use std::ptr::NonNull;
+use std::task::{Context, Poll, Waker};
+
+use crate::loom::cell::UnsafeCell;
+use crate::loom::sync::Mutex;
+use crate::loom::sync::atomic::{AtomicU8, Ordering};
+use crate::util::list::{Link, Links, List};
+use crate::util::unwind::{self, Payload};
+use crate::util::wake_list::WakeList;
+
+/// What a waiter was released with: a number of the primitive's, not zero.
+pub(super) type Outcome = u8;
+
+/// Not released yet.
+const NONE: Outcome = 0;
+
+/// A future's place in a line.
+pub(super) struct Waiter {
+    links: Links<Waiter>,
+    waker: UnsafeCell<Option<Waker>>,
+    outcome: AtomicU8,
+    /// What the primitive wants to know of its waiter. Never changes.
+    key: usize,
+    _pinned: PhantomPinned,
+}
+
+// SAFETY: links and waker, which are what keeps this from being `Send` and `Sync`, are guarded as the module
+// docs say; both may be used by any thread.
+unsafe impl Send for Waiter {}
+// SAFETY: as above.
+unsafe impl Sync for Waiter {}
+
+// SAFETY: (1) a field's address; (2) the field lives as long as the node.
+unsafe impl Link for Waiter {
+    type Node = Waiter;
+
+    unsafe fn links(node: NonNull<Waiter>) -> NonNull<Links<Waiter>> {
+        // SAFETY: `node` is live by the caller's word, so the address of its field is in bounds and not null.
+        unsafe { NonNull::new_unchecked(&raw mut (*node.as_ptr()).links) }
+    }
+}
+
+impl Waiter {
+    pub(super) fn new(key: usize) -> Self {
+        Self {
+            links: Links::new(),
+            waker: UnsafeCell::new(None),
+            outcome: AtomicU8::new(NONE),
+            key,
+            _pinned: PhantomPinned,
+        }
+    }
+
+    pub(super) fn key(&self) -> usize {
+        self.key
+    }
+
+    /// What this was released with, if it was.
+    pub(super) fn outcome(&self) -> Option<Outcome> {
+        // F1: pairs with R3.
+        match self.outcome.load(Ordering::Acquire) {
+            NONE => None,
+            outcome => Some(outcome),
+        }
+    }
+
+    /// Answers the outcome, or sees to it that `cx` is woken when there is one.
+    ///
+    /// # Safety
+    /// 1. This waiter has joined the line in `line`, and has not left.
+    pub(super) unsafe fn poll_outcome(&self, line: &Mutex<Line>, cx: &mut Context<'_>) -> Poll<Outcome> {
+        let mut fresh = None;
+        loop {
+            if let Some(outcome) = self.outcome() {
+                return Poll::Ready(outcome);
+            }
+            // Dropped after the lock, whichever waker it then holds.
+            let _replaced;
+            let _line = line.lock();
+            if self.outcome().is_some() {
+                continue;
+            }
+            // Not released, so by (1) in line: the lock makes the slot ours.
+            let is_current = self.waker.with(|slot| {
+                // SAFETY: as said, nobody else reads or writes the slot.
+                unsafe { (*slot).as_ref() }.is_some_and(|waker| waker.will_wake(cx.waker()))
+            });
+            if is_current {
+                return Poll::Pending;
+            }
+            if fresh.is_some() {
+                // SAFETY: as above.
+                _replaced = self.waker.with_mut(|slot| unsafe { std::mem::replace(&mut *slot, fresh) });
+                return Poll::Pending;
+            }
+            drop(_line);
+            fresh = Some(cx.waker().clone());
+        }
+    }
+}
+
+impl fmt::Debug for Waiter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Waiter")
+            .field("key", &self.key)
+            .field("outcome", &self.outcome())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The waiters of one primitive, first come first.
+#[derive(Debug)]
+pub(super) struct Line {
+    /// Every node in it is live: its future leaves before it is freed, by the contract of [`join`](Self::join).
+    list: List<Waiter>,
+}
+
+impl Line {
+    pub(super) const fn new() -> Self {
+        Self { list: List::new() }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// The key of the first waiter.
+    pub(super) fn front_key(&self) -> Option<usize> {
+        // SAFETY: nodes in the list are live.
+        self.list.front().map(|node| unsafe { node.as_ref() }.key)
+    }
+
+    /// Puts `waiter` at the end of the line, to be woken through `waker` (if any) when it is released.
+    ///
+    /// # Safety
+    /// 1. `waiter` has never joined a line. 2. It calls [`leave`](Self::leave) on this line before it is freed,
+    ///    unless it has seen its outcome.
+    pub(super) unsafe fn join(&mut self, waiter: Pin<&Waiter>, waker: Option<Waker>) {
+        // SAFETY: by (1) the waiter is apart: only its future, which calls this, touches its slot.
+        waiter.waker.with_mut(|slot| unsafe { *slot = waker });
+        // SAFETY: (1) pinned, and live until it has left, by (2); (2) our (1); (3) `self` is borrowed mutably.
+        unsafe { self.list.push_back(NonNull::from(waiter.get_ref())) };
+    }
+
+    /// Takes `waiter` out of the line, unless it was released before: then answers its outcome. The waker, if
+    /// still there, is for the caller to drop after the lock.
+    ///
+    /// # Safety
+    /// 1. `waiter` has joined this line.
+    pub(super) unsafe fn leave(&mut self, waiter: Pin<&Waiter>) -> (Option<Outcome>, Option<Waker>) {
+        if let Some(outcome) = waiter.outcome() {
+            return (Some(outcome), None);
+        }
+        // SAFETY: (1) borrowed; (2) by our (1); (3) `self` is borrowed mutably.
+        unsafe { self.list.remove(NonNull::from(waiter.get_ref())) };
+        // SAFETY: the waiter is apart again: the slot is its future's, which calls this.
+        (None, waiter.waker.with_mut(|slot| unsafe { (*slot).take() }))
+    }
+
+    /// Releases the first waiter with `outcome`, adds its waker to `wakers`, and says whether there was one.
+    pub(super) fn release_front(&mut self, outcome: Outcome, wakers: &mut WakeList) -> bool {
+        self.list.front().map(|node| self.release(node, outcome, wakers)).is_some()
+    }
+
+    /// Releases the last waiter; else as [`release_front`](Self::release_front).
+    pub(super) fn release_back(&mut self, outcome: Outcome, wakers: &mut WakeList) -> bool {
+        self.list.back().map(|node| self.release(node, outcome, wakers)).is_some()
+    }
+
+    /// `node` must be in the list.
+    fn release(&mut self, node: NonNull<Waiter>, outcome: Outcome, wakers: &mut WakeList) {
+        // R1. SAFETY: (1) nodes in the list are live; (2) it is in this one; (3) `self` is borrowed mutably.
+        unsafe { self.list.remove(node) };
+        // SAFETY: it stays live until it sees its outcome, or takes the lock, which is held.
+        let waiter = unsafe { node.as_ref() };
+        // R2. SAFETY: under the lock, and the outcome is not set: the slot is ours.
+        if let Some(waker) = waiter.waker.with_mut(|slot| unsafe { (*slot).take() }) {
+            wakers.push(waker);
+        }
+        // R3, pairs with F1: the last access.
+        waiter.outcome.store(outcome, Ordering::Release);
+    }
+}
+
+/// Runs `step` under the lock as long as it asks for more, and wakes what it collects with the lock released.
+///
+/// `step` must ask for more when the list of wakers is full and there may be another waiter to release. A waker
+/// that panics keeps nobody asleep: the first panic is resumed at the end.
+pub(super) fn release_in_batches(line: &Mutex<Line>, mut step: impl FnMut(&mut Line, &mut WakeList) -> bool) {
+    let mut wakers = WakeList::new();
+    let mut panic: Option<Payload> = None;
+    loop {
+        let is_more = step(&mut line.lock(), &mut wakers);
+        if let Err(payload) = unwind::catch(|| wakers.wake_all()) {
+            match panic {
+                None => panic = Some(payload),
+                Some(_) => unwind::drop_quietly(payload),
+            }
+        }
+        if !is_more {
+            break;
+        }
+    }
+    if let Some(payload) = panic {
+        std::panic::resume_unwind(payload);
+    }
+}
