@@ -1,0 +1,38 @@
+//! Waiting: until an instant, for a while, no longer than a while, and again and again.
+//!
+//! - [`sleep`] and [`sleep_until`] wait once; the [`Sleep`] they return can be [reset](Sleep::reset).
+//! - [`timeout`] and [`timeout_at`] give up waiting for another future.
+//! - [`interval`] and [`interval_at`] tick.
+//! - [`pause`], [`advance`] and [`resume`] let a test decide what time it is; [`Instant`] follows.
+//!
+//! Timers count milliseconds. They never fire early; they fire up to a millisecond late by rounding, and later if the
+//! task's worker is busy. Making and dropping one takes no allocation and no lock that another worker uses.
+//!
+//! All need a runtime with time enabled, and panic without.
+//!
+//! # Examples
+//! ```
+//! use runtime::time::{Duration, sleep, timeout};
+//! # runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap().block_on(async {
+//! let slow = async {
+//!     sleep(Duration::from_secs(60)).await;
+//!     "done"
+//! };
+//! assert!(timeout(Duration::from_secs(1), slow).await.is_err());
+//! # });
+//! ```
+
+mod clock;
+pub mod error;
+mod instant;
+mod interval;
+mod sleep;
+mod timeout;
+
+pub use std::time::Duration;
+
+pub use clock::{advance, pause, resume};
+pub use instant::Instant;
+pub use interval::{Interval, MissedTickBehavior, interval, interval_at};
+pub use sleep::{Sleep, sleep, sleep_until};
+pub use timeout::{Timeout, timeout, timeout_at};
