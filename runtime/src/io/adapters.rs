@@ -1,0 +1,126 @@
+//! Readers made of readers: [`Take`] and [`Chain`].
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use pin_project_lite::pin_project;
+
+use super::{AsyncRead, ReadBuf};
+
+pin_project! {
+    /// A reader that ends after so many bytes, made by [`AsyncReadExt::take`](super::AsyncReadExt::take).
+    #[must_use = "readers do nothing unless read"]
+    #[derive(Debug)]
+    pub struct Take<R> {
+        #[pin]
+        inner: R,
+        limit: u64,
+    }
+}
+
+impl<R> Take<R> {
+    pub(super) fn new(inner: R, limit: u64) -> Self {
+        Self { inner, limit }
+    }
+
+    /// Returns how many bytes may still be read.
+    pub fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// Sets how many bytes may be read from now on.
+    pub fn set_limit(&mut self, limit: u64) {
+        self.limit = limit;
+    }
+
+    /// Returns the reader inside.
+    pub fn get_ref(&self) -> &R {
+        &self.inner
+    }
+
+    /// Returns the reader inside; what is read from it directly does not count.
+    pub fn get_mut(&mut self) -> &mut R {
+        &mut self.inner
+    }
+
+    /// Returns the reader inside, pinned; what is read from it directly does not count.
+    pub fn get_pin_mut(self: Pin<&mut Self>) -> Pin<&mut R> {
+        self.project().inner
+    }
+
+    /// Gives the reader back.
+    pub fn into_inner(self) -> R {
+        self.inner
+    }
+}
+
+impl<R: AsyncRead> AsyncRead for Take<R> {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        if self.limit == 0 {
+            return Poll::Ready(Ok(()));
+        }
+        let this = self.project();
+        let mut part = buf.take(usize::try_from(*this.limit).unwrap_or(usize::MAX));
+        let start = part.filled().as_ptr();
+        ready!(this.inner.poll_read(cx, &mut part))?;
+        // A reader may put another buffer in its place, which would make the count a lie.
+        assert_eq!(part.filled().as_ptr(), start, "`poll_read` must read into the buffer it was given");
+        let n = part.filled().len();
+        // SAFETY: the first `n` bytes of the part, which are the next `n` of `buf`, are filled and so initialised.
+        unsafe { buf.assume_init(n) };
+        buf.advance(n);
+        *this.limit -= n as u64;
+        Poll::Ready(Ok(()))
+    }
+}
+
+pin_project! {
+    /// A reader that goes on with another one, made by [`AsyncReadExt::chain`](super::AsyncReadExt::chain).
+    #[must_use = "readers do nothing unless read"]
+    #[derive(Debug)]
+    pub struct Chain<A, B> {
+        #[pin]
+        first: A,
+        #[pin]
+        second: B,
+        has_first_ended: bool,
+    }
+}
+
+impl<A, B> Chain<A, B> {
+    pub(super) fn new(first: A, second: B) -> Self {
+        Self { first, second, has_first_ended: false }
+    }
+
+    /// Returns the readers inside.
+    pub fn get_ref(&self) -> (&A, &B) {
+        (&self.first, &self.second)
+    }
+
+    /// Returns the readers inside.
+    pub fn get_mut(&mut self) -> (&mut A, &mut B) {
+        (&mut self.first, &mut self.second)
+    }
+
+    /// Gives the readers back.
+    pub fn into_inner(self) -> (A, B) {
+        (self.first, self.second)
+    }
+}
+
+impl<A: AsyncRead, B: AsyncRead> AsyncRead for Chain<A, B> {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let this = self.project();
+        if !*this.has_first_ended {
+            let before = buf.remaining();
+            ready!(this.first.poll_read(cx, buf))?;
+            // Nothing read into no room says nothing about the end.
+            if buf.remaining() < before || before == 0 {
+                return Poll::Ready(Ok(()));
+            }
+            *this.has_first_ended = true;
+        }
+        this.second.poll_read(cx, buf)
+    }
+}

@@ -1,0 +1,118 @@
+//! Streams that need no memory: [`empty`], [`sink`], [`repeat`].
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use super::{AsyncRead, AsyncWrite, ReadBuf};
+use crate::coop;
+
+/// A stream that is at its end when read, and takes everything written; made by [`empty`].
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Empty(());
+
+/// Returns a stream that is at its end when read, and takes everything written.
+///
+/// # Examples
+/// ```
+/// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// use runtime::io::AsyncReadExt;
+///
+/// let mut buf = Vec::new();
+/// assert_eq!(runtime::io::empty().read_to_end(&mut buf).await.unwrap(), 0);
+/// # });
+/// ```
+pub fn empty() -> Empty {
+    Empty(())
+}
+
+/// A stream that takes everything; made by [`sink`].
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Sink(());
+
+/// Returns a stream that takes everything.
+///
+/// # Examples
+/// ```
+/// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// let n = runtime::io::copy(&mut &b"hello"[..], &mut runtime::io::sink()).await.unwrap();
+/// assert_eq!(n, 5);
+/// # });
+/// ```
+pub fn sink() -> Sink {
+    Sink(())
+}
+
+/// A stream of one byte, again and again; made by [`repeat`].
+#[derive(Debug, Clone, Copy)]
+pub struct Repeat(u8);
+
+/// Returns a stream of `byte`, again and again, that never ends.
+///
+/// # Examples
+/// ```
+/// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// use runtime::io::AsyncReadExt;
+///
+/// let mut buf = [0; 3];
+/// runtime::io::repeat(b'x').read_exact(&mut buf).await.unwrap();
+/// assert_eq!(&buf, b"xxx");
+/// # });
+/// ```
+pub fn repeat(byte: u8) -> Repeat {
+    Repeat(byte)
+}
+
+impl AsyncRead for Empty {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, _: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        ready!(coop::poll_proceed(cx)).made_progress();
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncRead for Repeat {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        ready!(coop::poll_proceed(cx)).made_progress();
+        let n = buf.remaining();
+        // SAFETY: only initialised bytes are written.
+        unsafe { buf.unfilled_mut() }.fill(std::mem::MaybeUninit::new(self.0));
+        // SAFETY: all of the unfilled part has just been written.
+        unsafe { buf.assume_init(n) };
+        buf.advance(n);
+        Poll::Ready(Ok(()))
+    }
+}
+
+macro_rules! takes_everything {
+    ($($ty:ty)*) => {$(
+        impl AsyncWrite for $ty {
+            fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+                ready!(coop::poll_proceed(cx)).made_progress();
+                Poll::Ready(Ok(buf.len()))
+            }
+
+            fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+                Poll::Ready(Ok(()))
+            }
+
+            fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+                Poll::Ready(Ok(()))
+            }
+
+            fn poll_write_vectored(
+                self: Pin<&mut Self>,
+                cx: &mut Context<'_>,
+                bufs: &[IoSlice<'_>],
+            ) -> Poll<io::Result<usize>> {
+                ready!(coop::poll_proceed(cx)).made_progress();
+                Poll::Ready(Ok(bufs.iter().map(|buf| buf.len()).sum()))
+            }
+
+            fn is_write_vectored(&self) -> bool {
+                true
+            }
+        }
+    )*};
+}
+
+takes_everything!(Empty Sink);
