@@ -1,0 +1,176 @@
+//! Names to addresses.
+//!
+//! The system resolves names by a call that blocks, so it runs on a thread that may. Whatever is an address already,
+//! or spells one in digits, goes without.
+
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use super::addr_error::with_addr;
+use crate::Handle;
+use crate::task::JoinHandle;
+
+/// What can be turned into addresses: an address, several, or a name with a port.
+///
+/// Implemented for the address types, for pairs of an IP address and a port, for slices of addresses, and for names:
+/// `"example.com:80"` as `&str` or `String`, `("example.com", 80)` with either. It cannot be implemented elsewhere.
+/// The same as Tokio's.
+pub trait ToSocketAddrs: sealed::Resolve {}
+
+mod sealed {
+    pub trait Resolve {
+        fn resolve(&self) -> super::Resolving;
+    }
+}
+
+/// Resolves a name, or a pair of name and port.
+///
+/// Names are resolved by the system's `getaddrinfo`, on a blocking thread of the current runtime.
+///
+/// # Errors
+/// Those of the system, with the name in the text.
+///
+/// # Panics
+/// Outside of a runtime, if a name has to be resolved.
+///
+/// # Cancel safety
+/// Safe: a call under way ends unheard.
+///
+/// # Examples
+/// ```
+/// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// let mut addrs = runtime::net::lookup_host("localhost:80").await.unwrap();
+/// assert!(addrs.next().unwrap().ip().is_loopback());
+/// # });
+/// ```
+pub async fn lookup_host<T: ToSocketAddrs>(host: T) -> io::Result<impl Iterator<Item = SocketAddr>> {
+    resolve(host).await
+}
+
+pub(super) async fn resolve(host: impl ToSocketAddrs) -> io::Result<std::vec::IntoIter<SocketAddr>> {
+    let resolving = host.resolve();
+    // Not kept while waiting, so that the future's size does not depend on it.
+    drop(host);
+    resolving.await.map(Vec::into_iter)
+}
+
+/// What an address was given as, if nothing came of it.
+pub(super) fn no_address() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, "no address given, or the name has none")
+}
+
+/// Addresses, at once or from a blocking thread.
+pub enum Resolving {
+    Known(Vec<SocketAddr>),
+    Lookup { name: String, call: JoinHandle<io::Result<Vec<SocketAddr>>> },
+}
+
+impl Resolving {
+    fn known(addr: impl Into<SocketAddr>) -> Self {
+        Self::Known(vec![addr.into()])
+    }
+
+    /// Resolves `host`, which is called `name` in errors.
+    #[track_caller]
+    fn lookup(name: String, host: impl std::net::ToSocketAddrs + Send + 'static) -> Self {
+        let call = Handle::current_for("lookup_host")
+            .spawn_blocking(move || host.to_socket_addrs().map(Iterator::collect));
+        Self::Lookup { name, call }
+    }
+}
+
+impl Future for Resolving {
+    type Output = io::Result<Vec<SocketAddr>>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        match &mut *self {
+            Self::Known(addrs) => Poll::Ready(Ok(std::mem::take(addrs))),
+            Self::Lookup { name, call } => Poll::Ready(match ready!(Pin::new(call).poll(cx)) {
+                Ok(result) => result.map_err(|error| with_addr("lookup", name, error)),
+                Err(_) => Err(with_addr("lookup", name, io::Error::other("the runtime was shut down"))),
+            }),
+        }
+    }
+}
+
+impl fmt::Debug for Resolving {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Known(addrs) => f.debug_tuple("Known").field(addrs).finish(),
+            Self::Lookup { name, .. } => f.debug_struct("Lookup").field("name", name).finish_non_exhaustive(),
+        }
+    }
+}
+
+macro_rules! known {
+    ($($ty:ty),* $(,)?) => {$(
+        impl ToSocketAddrs for $ty {}
+
+        impl sealed::Resolve for $ty {
+            fn resolve(&self) -> Resolving {
+                Resolving::known(*self)
+            }
+        }
+    )*};
+}
+
+known!(SocketAddr, SocketAddrV4, SocketAddrV6, (IpAddr, u16), (Ipv4Addr, u16), (Ipv6Addr, u16));
+
+impl<T: ToSocketAddrs + ?Sized> ToSocketAddrs for &T {}
+
+impl<T: ToSocketAddrs + ?Sized> sealed::Resolve for &T {
+    fn resolve(&self) -> Resolving {
+        (**self).resolve()
+    }
+}
+
+impl ToSocketAddrs for [SocketAddr] {}
+
+impl sealed::Resolve for [SocketAddr] {
+    fn resolve(&self) -> Resolving {
+        Resolving::Known(self.to_vec())
+    }
+}
+
+impl ToSocketAddrs for str {}
+
+impl sealed::Resolve for str {
+    fn resolve(&self) -> Resolving {
+        match self.parse::<SocketAddr>() {
+            Ok(addr) => Resolving::known(addr),
+            Err(_) => Resolving::lookup(self.to_owned(), self.to_owned()),
+        }
+    }
+}
+
+impl ToSocketAddrs for (&str, u16) {}
+
+impl sealed::Resolve for (&str, u16) {
+    fn resolve(&self) -> Resolving {
+        let (host, port) = *self;
+        match host.parse::<IpAddr>() {
+            Ok(ip) => Resolving::known((ip, port)),
+            Err(_) => Resolving::lookup(format!("{host}:{port}"), (host.to_owned(), port)),
+        }
+    }
+}
+
+impl ToSocketAddrs for String {}
+
+impl sealed::Resolve for String {
+    fn resolve(&self) -> Resolving {
+        self.as_str().resolve()
+    }
+}
+
+impl ToSocketAddrs for (String, u16) {}
+
+impl sealed::Resolve for (String, u16) {
+    fn resolve(&self) -> Resolving {
+        (self.0.as_str(), self.1).resolve()
+    }
+}

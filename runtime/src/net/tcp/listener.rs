@@ -1,0 +1,262 @@
+//! A socket that accepts connections.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use super::stream::TcpStream;
+use crate::driver::io::{Direction, Interest, Ready};
+use crate::io::registered::Registered;
+use crate::net::addr::{self, ToSocketAddrs};
+use crate::net::addr_error::with_addr;
+
+/// A TCP socket that accepts connections.
+///
+/// Any number of tasks may [`accept`](Self::accept) from it at once.
+///
+/// # Out of descriptors
+/// When the process has no descriptor left, accepting fails, and the connection stays in the system's queue. The
+/// listener lives on: the next call tries again at once, without waiting for an event (which would not come, since
+/// nothing new has happened to the socket). So a loop that only logs the error runs as fast as it can; other tasks
+/// get their turns, but it is better to wait a little:
+/// ```no_run
+/// # async fn f() -> std::io::Result<()> {
+/// # let listener = runtime::net::TcpListener::bind("127.0.0.1:0").await?;
+/// loop {
+///     match listener.accept().await {
+///         Ok((stream, _)) => { runtime::spawn(async move { drop(stream) }); }
+///         Err(error) => {
+///             eprintln!("{error}");
+///             # /*
+///             runtime::time::sleep(Duration::from_millis(50)).await;
+///             # */
+///         }
+///     }
+/// }
+/// # }
+/// ```
+///
+/// # Examples
+/// ```
+/// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// use runtime::io::{AsyncReadExt, AsyncWriteExt};
+/// use runtime::net::{TcpListener, TcpStream};
+///
+/// let listener = TcpListener::bind("127.0.0.1:0").await?;
+/// let mut client = TcpStream::connect(listener.local_addr()?).await?;
+/// let (mut server, peer) = listener.accept().await?;
+/// assert_eq!(peer, client.local_addr()?);
+///
+/// server.write_all(b"hello").await?;
+/// let mut buf = [0; 5];
+/// client.read_exact(&mut buf).await?;
+/// assert_eq!(&buf, b"hello");
+/// # std::io::Result::Ok(())
+/// # }).unwrap();
+/// ```
+pub struct TcpListener {
+    io: Registered<mio::net::TcpListener>,
+}
+
+impl TcpListener {
+    /// Binds to the first of the addresses for which it works, and listens.
+    ///
+    /// Port 0 has the system choose one; [`local_addr`](Self::local_addr) tells. `SO_REUSEADDR` is set, so that a
+    /// server can be restarted at once; at most 1024 connections wait to be accepted.
+    ///
+    /// # Errors
+    /// Those of the last address, which the text names: `bind 127.0.0.1:80: Permission denied`.
+    ///
+    /// # Panics
+    /// Outside of a runtime, or if its I/O is not enabled: build it with `enable_io` or `enable_all`.
+    ///
+    /// # Cancel safety
+    /// Safe.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// let listener = runtime::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    /// assert_ne!(listener.local_addr().unwrap().port(), 0);
+    /// # });
+    /// ```
+    pub async fn bind<A: ToSocketAddrs>(addr: A) -> io::Result<TcpListener> {
+        let mut last_error = None;
+        for addr in addr::resolve(addr).await? {
+            match mio::net::TcpListener::bind(addr) {
+                Ok(listener) => return Self::register(listener),
+                Err(error) => last_error = Some(with_addr("bind", addr, error)),
+            }
+        }
+        Err(last_error.unwrap_or_else(addr::no_address))
+    }
+
+    /// Takes over a listener of the standard library.
+    ///
+    /// It is set to non-blocking mode here. (Tokio leaves that to the caller, and blocks a worker if it was forgotten.)
+    ///
+    /// # Errors
+    /// Those of the system; the listener is closed then.
+    ///
+    /// # Panics
+    /// Outside of a runtime, or if its I/O is not enabled: call it inside `block_on`, a task, or the scope of
+    /// `Handle::enter`, and build the runtime with `enable_io` or `enable_all`.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    /// let listener = runtime::net::TcpListener::from_std(listener).unwrap();
+    /// # });
+    /// ```
+    #[track_caller]
+    pub fn from_std(listener: std::net::TcpListener) -> io::Result<TcpListener> {
+        listener.set_nonblocking(true)?;
+        Self::register(mio::net::TcpListener::from_std(listener))
+    }
+
+    /// Gives the socket back as a listener of the standard library, still in non-blocking mode.
+    ///
+    /// # Errors
+    /// Those of the system; the listener is closed then.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// let listener = runtime::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    /// listener.into_std().unwrap().set_nonblocking(false).unwrap();
+    /// # });
+    /// ```
+    pub fn into_std(self) -> io::Result<std::net::TcpListener> {
+        self.io.into_inner().map(Into::into)
+    }
+
+    /// Registers a listening socket in non-blocking mode with the current runtime.
+    #[track_caller]
+    pub(super) fn register(listener: mio::net::TcpListener) -> io::Result<TcpListener> {
+        let io = Registered::new(listener, Interest::READABLE, Ready::EMPTY, "TcpListener")?;
+        Ok(TcpListener { io })
+    }
+
+    /// Accepts a connection, and says who is at its other end.
+    ///
+    /// The stream belongs to the runtime of the listener, whoever accepts it.
+    ///
+    /// # Errors
+    /// Those of the system, unchanged. The listener can be used on: see [above](Self#out-of-descriptors).
+    ///
+    /// # Cancel safety
+    /// Safe: a connection that has not been returned waits for the next call.
+    pub async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
+        let accepted = self.io.async_io(Interest::READABLE, || self.io.accept()).await?;
+        self.welcome(accepted)
+    }
+
+    /// Polls for a connection to accept; of several tasks, only the last one that called is woken.
+    ///
+    /// # Errors
+    /// As for [`accept`](Self::accept).
+    pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(TcpStream, SocketAddr)>> {
+        let accepted = ready!(self.io.poll_io(cx, Direction::Read, || self.io.accept()))?;
+        Poll::Ready(self.welcome(accepted))
+    }
+
+    fn welcome(
+        &self,
+        (stream, peer): (mio::net::TcpStream, SocketAddr),
+    ) -> io::Result<(TcpStream, SocketAddr)> {
+        Ok((TcpStream::register_accepted(stream, self.io.handle())?, peer))
+    }
+
+    /// Returns the connections as a stream that does not end.
+    ///
+    /// An error does not end it either: see [above](Self#out-of-descriptors).
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// use std::{future::poll_fn, pin::Pin};
+    /// use futures_core::Stream;
+    /// use runtime::net::{TcpListener, TcpStream};
+    ///
+    /// let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    /// let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+    /// let mut incoming = listener.incoming();
+    /// let stream = poll_fn(|cx| Pin::new(&mut incoming).poll_next(cx)).await.unwrap().unwrap();
+    /// assert_eq!(stream.peer_addr().unwrap(), client.local_addr().unwrap());
+    /// # });
+    /// ```
+    pub fn incoming(&self) -> Incoming<'_> {
+        Incoming { listener: self }
+    }
+
+    /// Returns the address it listens on.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.io.local_addr()
+    }
+
+    /// Returns the time to live of the packets it sends (`IP_TTL`), in hops.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn ttl(&self) -> io::Result<u32> {
+        self.io.ttl()
+    }
+
+    /// Sets the time to live of the packets it sends (`IP_TTL`), in hops.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
+        self.io.set_ttl(ttl)
+    }
+}
+
+impl TryFrom<std::net::TcpListener> for TcpListener {
+    type Error = io::Error;
+
+    /// The same as [`TcpListener::from_std`].
+    #[track_caller]
+    fn try_from(listener: std::net::TcpListener) -> io::Result<Self> {
+        Self::from_std(listener)
+    }
+}
+
+impl fmt::Debug for TcpListener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.io.fmt(f)
+    }
+}
+
+impl AsRawFd for TcpListener {
+    fn as_raw_fd(&self) -> RawFd {
+        self.io.as_raw_fd()
+    }
+}
+
+impl AsFd for TcpListener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.io.as_fd()
+    }
+}
+
+/// The stream of connections returned by [`TcpListener::incoming`].
+#[must_use = "streams do nothing unless polled"]
+#[derive(Debug)]
+pub struct Incoming<'a> {
+    listener: &'a TcpListener,
+}
+
+impl futures_core::Stream for Incoming<'_> {
+    type Item = io::Result<TcpStream>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.listener.poll_accept(cx).map(|accepted| Some(accepted.map(|(stream, _)| stream)))
+    }
+}

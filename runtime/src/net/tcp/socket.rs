@@ -1,0 +1,245 @@
+//! A TCP socket before it listens or connects, for options that must be set by then.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::time::Duration;
+
+use socket2::{Domain, Protocol, Socket, Type};
+
+use super::listener::TcpListener;
+use super::stream::TcpStream;
+use crate::net::addr_error::with_addr;
+
+/// A TCP socket that neither listens nor is connected yet.
+///
+/// [`TcpListener::bind`] and [`TcpStream::connect`] choose the options most programs want; this is for the others.
+///
+/// # Examples
+/// ```
+/// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// use runtime::net::TcpSocket;
+///
+/// let socket = TcpSocket::new_v4()?;
+/// socket.set_reuseaddr(true)?;
+/// socket.set_reuseport(true)?;
+/// socket.bind("127.0.0.1:0".parse().unwrap())?;
+/// let listener = socket.listen(4096)?;
+/// # std::io::Result::Ok(())
+/// # }).unwrap();
+/// ```
+pub struct TcpSocket {
+    inner: Socket,
+}
+
+/// Pairs of `name` and `set_name`, as socket2 has them.
+macro_rules! options {
+    ($($(#[$doc:meta])* $get:ident, $set:ident: $ty:ty => $inner_get:ident, $inner_set:ident;)*) => {$(
+        #[doc = concat!("Returns what [`", stringify!($set), "`](Self::", stringify!($set), ") sets.")]
+        ///
+        /// # Errors
+        /// Those of the system.
+        pub fn $get(&self) -> io::Result<$ty> {
+            self.inner.$inner_get()
+        }
+
+        $(#[$doc])*
+        ///
+        /// # Errors
+        /// Those of the system.
+        pub fn $set(&self, $get: $ty) -> io::Result<()> {
+            self.inner.$inner_set($get)
+        }
+    )*};
+}
+
+/// Sizes of buffers, in bytes: the system counts them in more bits.
+macro_rules! sizes {
+    ($($what:literal, $get:ident, $set:ident => $inner_get:ident, $inner_set:ident;)*) => {$(
+        #[doc = concat!("Returns the size of the ", $what, " buffer, in bytes: about twice what was set.")]
+        ///
+        /// # Errors
+        /// Those of the system.
+        pub fn $get(&self) -> io::Result<u32> {
+            self.inner.$inner_get().map(|size| u32::try_from(size).unwrap_or(u32::MAX))
+        }
+
+        #[doc = concat!("Sets the size of the ", $what, " buffer, in bytes; the system has a limit and doubles it.")]
+        ///
+        /// # Errors
+        /// Those of the system.
+        pub fn $set(&self, size: u32) -> io::Result<()> {
+            self.inner.$inner_set(size as usize)
+        }
+    )*};
+}
+
+impl TcpSocket {
+    /// Creates a socket for IPv4.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn new_v4() -> io::Result<TcpSocket> {
+        Self::new(Domain::IPV4)
+    }
+
+    /// Creates a socket for IPv6.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn new_v6() -> io::Result<TcpSocket> {
+        Self::new(Domain::IPV6)
+    }
+
+    fn new(domain: Domain) -> io::Result<TcpSocket> {
+        let inner = Socket::new(domain, Type::STREAM.nonblocking().cloexec(), Some(Protocol::TCP))?;
+        Ok(TcpSocket { inner })
+    }
+
+    /// Takes over a socket of the standard library that is not connected, as foreign code may make them.
+    pub fn from_std_stream(stream: std::net::TcpStream) -> TcpSocket {
+        TcpSocket { inner: stream.into() }
+    }
+
+    options! {
+        /// Has the system probe a silent peer from time to time (`SO_KEEPALIVE`).
+        keepalive, set_keepalive: bool => keepalive, set_keepalive;
+        /// Allows to bind an address whose old connections are still dying (`SO_REUSEADDR`).
+        reuseaddr, set_reuseaddr: bool => reuse_address, set_reuse_address;
+        /// Allows several sockets to bind one address and share its connections (`SO_REUSEPORT`).
+        reuseport, set_reuseport: bool => reuse_port, set_reuse_port;
+        /// Has small writes sent at once instead of gathered (`TCP_NODELAY`).
+        nodelay, set_nodelay: bool => tcp_nodelay, set_tcp_nodelay;
+        /// Sets for how long closing waits for unsent bytes (`SO_LINGER`), in whole seconds: see
+        /// [`TcpStream::set_linger`].
+        linger, set_linger: Option<Duration> => linger, set_linger;
+        /// Sets the type of service of its IPv4 packets (`IP_TOS`).
+        tos_v4, set_tos_v4: u32 => tos_v4, set_tos_v4;
+        /// Sets the traffic class of its IPv6 packets (`IPV6_TCLASS`).
+        tclass_v6, set_tclass_v6: u32 => tclass_v6, set_tclass_v6;
+    }
+
+    sizes! {
+        "send", send_buffer_size, set_send_buffer_size => send_buffer_size, set_send_buffer_size;
+        "receive", recv_buffer_size, set_recv_buffer_size => recv_buffer_size, set_recv_buffer_size;
+    }
+
+    /// Has closing reset the connection instead of sending what is left.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn set_zero_linger(&self) -> io::Result<()> {
+        self.set_linger(Some(Duration::ZERO))
+    }
+
+    /// Returns the name of the interface it is bound to (`SO_BINDTODEVICE`), if it is.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn device(&self) -> io::Result<Option<Vec<u8>>> {
+        self.inner.device()
+    }
+
+    /// Binds to an interface by its name (`SO_BINDTODEVICE`), or to none.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn bind_device(&self, interface: Option<&[u8]>) -> io::Result<()> {
+        self.inner.bind_device(interface)
+    }
+
+    /// Returns the address it is bound to.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        let addr = self.inner.local_addr()?;
+        addr.as_socket().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "not an IP socket"))
+    }
+
+    /// Takes the error that waits on the socket (`SO_ERROR`), if there is one.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn take_error(&self) -> io::Result<Option<io::Error>> {
+        self.inner.take_error()
+    }
+
+    /// Binds to an address; with port 0, the system chooses the port.
+    ///
+    /// # Errors
+    /// Those of the system, with the address in the text.
+    pub fn bind(&self, addr: SocketAddr) -> io::Result<()> {
+        self.inner.bind(&addr.into()).map_err(|error| with_addr("bind", addr, error))
+    }
+
+    /// Listens; at most `backlog` connections wait to be accepted.
+    ///
+    /// # Errors
+    /// Those of the system; the socket is closed then.
+    ///
+    /// # Panics
+    /// Outside of a runtime, or if its I/O is not enabled: as [`TcpListener::from_std`].
+    #[track_caller]
+    pub fn listen(self, backlog: u32) -> io::Result<TcpListener> {
+        self.inner.listen(i32::try_from(backlog).unwrap_or(i32::MAX))?;
+        TcpListener::from_std(self.inner.into())
+    }
+
+    /// Connects to `addr`.
+    ///
+    /// # Errors
+    /// Those of the system, with the address in the text; the socket is closed then.
+    ///
+    /// # Panics
+    /// Outside of a runtime, or if its I/O is not enabled: as [`TcpStream::connect`].
+    ///
+    /// # Cancel safety
+    /// Safe: the socket is closed.
+    pub async fn connect(self, addr: SocketAddr) -> io::Result<TcpStream> {
+        self.connect_to(addr).await.map_err(|error| with_addr("connect", addr, error))
+    }
+
+    async fn connect_to(self, addr: SocketAddr) -> io::Result<TcpStream> {
+        // It may come from outside, and blocking.
+        self.inner.set_nonblocking(true)?;
+        match self.inner.connect(&addr.into()) {
+            Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => return Err(error),
+            _ => {}
+        }
+        TcpStream::finish_connect(mio::net::TcpStream::from_std(self.inner.into())).await
+    }
+}
+
+impl fmt::Debug for TcpSocket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.fmt(f)
+    }
+}
+
+impl AsRawFd for TcpSocket {
+    fn as_raw_fd(&self) -> RawFd {
+        self.inner.as_raw_fd()
+    }
+}
+
+impl AsFd for TcpSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.inner.as_fd()
+    }
+}
+
+impl IntoRawFd for TcpSocket {
+    fn into_raw_fd(self) -> RawFd {
+        self.inner.into_raw_fd()
+    }
+}
+
+impl FromRawFd for TcpSocket {
+    unsafe fn from_raw_fd(fd: RawFd) -> Self {
+        // SAFETY: the caller owns `fd`, as this function demands too.
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        Self { inner: fd.into() }
+    }
+}
