@@ -1,0 +1,239 @@
+//! hyper 1.x on this runtime: its `Read` and `Write` for our streams, an [`Executor`], a [`Timer`]. With the feature
+//! `hyper`.
+//!
+//! [`TcpStream`], its owned halves and [`DuplexStream`] can be given
+//! to hyper as they are, everything else that is [`AsyncRead`] and [`AsyncWrite`] inside an [`Io`].
+//!
+//! # Examples
+//! ```no_run
+//! # async fn f() -> std::io::Result<()> {
+//! # /*
+//! let (stream, _) = listener.accept().await?;
+//! let service = service_fn(|request| async { Ok::<_, Infallible>(Response::new(Full::from("Hello, World!"))) });
+//! let connection = http1::Builder::new().timer(runtime::hyper::Timer::new()).serve_connection(stream, service);
+//! runtime::spawn(connection);
+//! # */
+//! # Ok(())
+//! # }
+//! ```
+
+use std::future::Future;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+use ::hyper::rt::{Read, ReadBufCursor, Write};
+use pin_project_lite::pin_project;
+
+use crate::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
+use crate::net::TcpStream;
+use crate::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+
+/// hyper's `Read` for what is [`AsyncRead`].
+fn poll_read<R: AsyncRead>(
+    reader: Pin<&mut R>,
+    cx: &mut Context<'_>,
+    mut cursor: ReadBufCursor<'_>,
+) -> Poll<io::Result<()>> {
+    // SAFETY: a `ReadBuf` does not let anybody write uninitialised bytes.
+    let room = unsafe { cursor.as_mut() };
+    let start = room.as_ptr().cast::<u8>();
+    let mut buf = ReadBuf::uninit(room);
+    ready!(reader.poll_read(cx, &mut buf))?;
+    // A reader may put another buffer in its place, which would make the count a lie.
+    assert_eq!(buf.filled().as_ptr(), start, "`poll_read` must read into the buffer it was given");
+    let n = buf.filled().len();
+    // SAFETY: the first `n` bytes are filled, and so initialised.
+    unsafe { cursor.advance(n) };
+    Poll::Ready(Ok(()))
+}
+
+/// `$target` is where to find what reads, or writes, in a `Pin<&mut Self>`.
+macro_rules! read {
+    ($self:ident => $target:expr) => {
+        fn poll_read(
+            $self: Pin<&mut Self>,
+            cx: &mut Context<'_>,
+            buf: ReadBufCursor<'_>,
+        ) -> Poll<io::Result<()>> {
+            poll_read($target, cx, buf)
+        }
+    };
+}
+
+macro_rules! write {
+    ($self:ident => $target:expr, $is_vectored:expr) => {
+        fn poll_write($self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+            AsyncWrite::poll_write($target, cx, buf)
+        }
+
+        fn poll_flush($self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+            AsyncWrite::poll_flush($target, cx)
+        }
+
+        fn poll_shutdown($self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+            AsyncWrite::poll_shutdown($target, cx)
+        }
+
+        fn poll_write_vectored(
+            $self: Pin<&mut Self>,
+            cx: &mut Context<'_>,
+            bufs: &[IoSlice<'_>],
+        ) -> Poll<io::Result<usize>> {
+            AsyncWrite::poll_write_vectored($target, cx, bufs)
+        }
+
+        fn is_write_vectored(&$self) -> bool {
+            AsyncWrite::is_write_vectored($is_vectored)
+        }
+    };
+}
+
+impl Read for TcpStream {
+    read!(self => self);
+}
+
+impl Write for TcpStream {
+    write!(self => self, self);
+}
+
+impl Read for OwnedReadHalf {
+    read!(self => self);
+}
+
+impl Write for OwnedWriteHalf {
+    write!(self => self, self);
+}
+
+impl Read for DuplexStream {
+    read!(self => self);
+}
+
+impl Write for DuplexStream {
+    write!(self => self, self);
+}
+
+pin_project! {
+    /// Any [`AsyncRead`] and [`AsyncWrite`] as hyper's `Read` and `Write`.
+    ///
+    /// # Examples
+    /// ```
+    /// fn serve(stream: impl hyper::rt::Read + hyper::rt::Write) {}
+    ///
+    /// let (reader, writer) = runtime::io::split(runtime::io::duplex(64).0);
+    /// serve(runtime::hyper::Io::new(reader.unsplit(writer)));
+    /// ```
+    #[derive(Debug)]
+    pub struct Io<T> {
+        #[pin]
+        inner: T,
+    }
+}
+
+impl<T> Io<T> {
+    /// Wraps `inner`.
+    pub fn new(inner: T) -> Self {
+        Self { inner }
+    }
+
+    /// Returns what is inside.
+    pub fn inner(&self) -> &T {
+        &self.inner
+    }
+
+    /// Gives back what is inside.
+    pub fn into_inner(self) -> T {
+        self.inner
+    }
+}
+
+impl<T: AsyncRead> Read for Io<T> {
+    read!(self => self.project().inner);
+}
+
+impl<T: AsyncWrite> Write for Io<T> {
+    write!(self => self.project().inner, &self.inner);
+}
+
+/// Spawns what hyper wants to have spawned on the runtime that is current then.
+///
+/// # Examples
+/// ```
+/// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// use hyper::rt::Executor as _;
+///
+/// runtime::hyper::Executor::new().execute(async {});
+/// # });
+/// ```
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Executor(());
+
+impl Executor {
+    /// Creates one; it holds nothing.
+    pub fn new() -> Self {
+        Self::default()
+    }
+}
+
+impl<F> ::hyper::rt::Executor<F> for Executor
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    fn execute(&self, future: F) {
+        drop(crate::spawn(future));
+    }
+}
+
+/// hyper's timeouts on the timers of the runtime that is current when they begin.
+///
+/// While the clock is [paused](crate::time::pause), so is hyper's.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Timer(());
+
+impl Timer {
+    /// Creates one; it holds nothing.
+    pub fn new() -> Self {
+        Self::default()
+    }
+}
+
+impl ::hyper::rt::Timer for Timer {
+    fn sleep(&self, duration: Duration) -> Pin<Box<dyn ::hyper::rt::Sleep>> {
+        Box::pin(Sleep { inner: crate::time::sleep(duration) })
+    }
+
+    fn sleep_until(&self, deadline: Instant) -> Pin<Box<dyn ::hyper::rt::Sleep>> {
+        Box::pin(Sleep { inner: crate::time::sleep_until(crate::time::Instant::from_std(deadline)) })
+    }
+
+    fn now(&self) -> Instant {
+        crate::time::Instant::now().into_std()
+    }
+
+    fn reset(&self, sleep: &mut Pin<Box<dyn ::hyper::rt::Sleep>>, deadline: Instant) {
+        match sleep.as_mut().downcast_mut_pin::<Sleep>() {
+            Some(ours) => ours.project().inner.reset(crate::time::Instant::from_std(deadline)),
+            None => *sleep = self.sleep_until(deadline),
+        }
+    }
+}
+
+pin_project! {
+    /// Our sleep as hyper's.
+    struct Sleep {
+        #[pin]
+        inner: crate::time::Sleep,
+    }
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        self.project().inner.poll(cx)
+    }
+}
+
+impl ::hyper::rt::Sleep for Sleep {}
