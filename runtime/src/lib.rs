@@ -1,0 +1,141 @@
+//! Async I/O and parallel computation on one set of worker threads.
+//!
+//! This release is the first half: a work-stealing async runtime for Linux, under the names that Tokio gave these things.
+//! What differs from Tokio on purpose is listed in the book, in `docs/src/tokio.md`.
+//!
+//! # A first program
+//! ```no_run
+//! #[runtime::main]
+//! async fn main() -> std::io::Result<()> {
+//!     let listener = runtime::net::TcpListener::bind("127.0.0.1:6142").await?;
+//!     loop {
+//!         let (mut socket, _) = listener.accept().await?;
+//!         runtime::spawn(async move {
+//!             let (mut reader, mut writer) = socket.split();
+//!             runtime::io::copy(&mut reader, &mut writer).await
+//!         });
+//!     }
+//! }
+//! ```
+//!
+//! # What is where
+//! - [`Runtime`], [`Builder`], [`Handle`]: making a runtime, keeping a way in, ending it. [`#[runtime::main]`](main) and
+//!   [`#[runtime::test]`](test) do it for you.
+//! - [`spawn`] starts a task; [`task`] has what one does with tasks, blocking closures included.
+//! - [`net`], [`io`]: TCP, and reading and writing. [`signal`]: Ctrl-C and Unix signals.
+//! - [`time`]: sleeping, time-outs, intervals; a clock that tests can pause.
+//! - [`sync`]: channels, locks, notifications, which work with any runtime.
+//! - [`select!`], [`join!`], [`try_join!`], [`pin!`], [`task_local!`].
+//! - [`Handle::metrics`]: what the runtime knows of itself.
+//!
+//! # Features
+//! Everything is on. Tokio's feature names exist, so that a program which asks for them compiles, and switch nothing.
+//! `hyper` adds hyper 1.x's traits on this crate's types.
+//!
+//! # How it works
+//! Each file begins with what it is for; files that hold a protocol say why it is right. Begin with `scheduler/mod.rs`, or with
+//! `docs/src/architecture.md`.
+#![warn(missing_docs)]
+// In a model's build the parts are public, and some are not used.
+#![cfg_attr(loom, allow(missing_docs, missing_debug_implementations, dead_code))]
+#![cfg_attr(loom, allow(clippy::new_without_default, clippy::len_without_is_empty))]
+
+#[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
+compile_error!("`runtime` supports 64-bit Linux; no other system is tested yet");
+
+mod blocking;
+mod builder;
+mod context;
+mod coop;
+mod driver;
+mod handle;
+mod loom;
+mod macros;
+mod metrics;
+mod queue;
+mod scheduler;
+mod spawn;
+mod util;
+
+#[cfg(feature = "hyper")]
+pub mod hyper;
+pub mod io;
+pub mod net;
+pub mod runtime;
+pub mod signal;
+pub mod sync;
+pub mod task;
+pub mod time;
+
+pub use crate::runtime::{Builder, Handle, Runtime};
+pub use crate::task::spawn;
+pub use runtime_macros::{main, test};
+
+// What the exported macros use.
+#[doc(hidden)]
+pub mod __private {
+    pub use crate::macros::maybe_done::maybe_done;
+    pub use crate::macros::{always_first, poll_budget};
+    pub use crate::util::rand::thread_below;
+}
+
+// What `loom-tests` drives.
+#[cfg(loom)]
+#[doc(hidden)]
+#[allow(missing_docs)]
+pub mod internals {
+    pub use crate::loom::RING_CAPACITY;
+
+    pub mod queue {
+        pub use crate::queue::{Chain, Injector, Linked, Local, Next};
+    }
+
+    pub mod io {
+        pub use crate::driver::io::{Direction, Hold, Readiness, Ready, ReadyEvent, Source};
+    }
+
+    pub mod time {
+        pub use crate::driver::time::entry::{Entry, State};
+        pub use crate::driver::time::shard::{Shard, ShutDown};
+        pub use crate::driver::time::{Deadline, Driver, NANOS_PER_TICK};
+    }
+
+    pub mod task {
+        pub use crate::task::cell::Header;
+        pub use crate::task::owned::Owned;
+        pub use crate::task::raw::{Runnable, Schedule};
+        pub use crate::task::state::{AfterDetach, AfterPoll, AfterWake, Snapshot, Start, State};
+
+        use crate::task::JoinHandle;
+        use std::future::Future;
+        use std::panic::Location;
+        use std::ptr::NonNull;
+
+        /// # Safety
+        /// As `crate::task::new`.
+        #[track_caller]
+        pub unsafe fn new<F: Future + 'static, S: Schedule>(
+            future: F,
+            scheduler: NonNull<S>,
+        ) -> (Runnable, JoinHandle<F::Output>) {
+            // SAFETY: the caller's.
+            unsafe { crate::task::new(future, scheduler, Location::caller()) }
+        }
+    }
+
+    pub mod scheduler {
+        pub use crate::scheduler::idle::Idle;
+        pub use crate::scheduler::park::Parker;
+        pub use crate::scheduler::processor::LifoSlot;
+    }
+
+    pub mod driver {
+        pub use crate::driver::Driver;
+        pub use crate::driver::io::Driver as Io;
+        pub use crate::driver::time::Driver as Time;
+        pub use crate::driver::time::entry::Entry;
+    }
+
+    pub use crate::loom::thread;
+    pub use crate::util::block_on::block_on;
+}
