@@ -1,0 +1,244 @@
+//! A task that is always ready does not starve the others, wherever they wait.
+
+mod support;
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::task::{Poll, ready};
+use std::time::Duration;
+
+use runtime::Runtime;
+use runtime::sync::Notify;
+use runtime::task::coop;
+use support::{build, watchdog};
+
+/// Runtimes with one thread for tasks: what starves there, starves.
+fn single(test: impl Fn(&Runtime)) {
+    for workers in [0, 1] {
+        test(&build(workers));
+    }
+}
+
+/// Tasks that are always ready: `yields` that give way, `pairs` that wake each other by turns.
+fn keep_busy(runtime: &Runtime, yields: usize, pairs: usize) -> Arc<AtomicBool> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for _ in 0..yields {
+        let stop = stop.clone();
+        runtime.spawn(async move {
+            while !stop.load(SeqCst) {
+                runtime::task::yield_now().await;
+            }
+        });
+    }
+    for _ in 0..pairs {
+        let (ping, pong) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+        for (own, other, begins) in [(ping.clone(), pong.clone(), true), (pong, ping, false)] {
+            let stop = stop.clone();
+            runtime.spawn(async move {
+                if begins {
+                    other.notify_one();
+                }
+                while !stop.load(SeqCst) {
+                    own.notified().await;
+                    other.notify_one();
+                }
+                other.notify_one();
+            });
+        }
+    }
+    stop
+}
+
+#[test]
+fn a_task_in_the_ring_runs_beside_a_pair_in_the_lifo_slot() {
+    let _watchdog = watchdog();
+    single(|runtime| {
+        let stop = keep_busy(runtime, 0, 1);
+        let third = runtime.spawn(async {
+            // Comes from within, so into the ring.
+            let inner = runtime::spawn(async {
+                runtime::task::yield_now().await;
+                runtime::task::yield_now().await;
+                5
+            });
+            inner.await.unwrap()
+        });
+        assert_eq!(runtime.block_on(third).unwrap(), 5);
+        stop.store(true, SeqCst);
+    });
+}
+
+#[test]
+fn a_task_from_outside_runs_beside_a_busy_queue() {
+    let _watchdog = watchdog();
+    single(|runtime| {
+        let stop = keep_busy(runtime, 100, 1);
+        let handle = runtime.handle().clone();
+        let (send, receive) = runtime::sync::oneshot::channel();
+        let outside = std::thread::spawn(move || drop(handle.spawn(async move { send.send(5).unwrap() })));
+        assert_eq!(runtime.block_on(receive).unwrap(), 5);
+        outside.join().unwrap();
+        stop.store(true, SeqCst);
+    });
+}
+
+#[test]
+fn timers_fire_beside_a_busy_queue() {
+    let _watchdog = watchdog();
+    single(|runtime| {
+        let stop = keep_busy(runtime, 3, 1);
+        let timer = runtime.spawn(async { runtime::time::sleep(Duration::from_millis(2)).await });
+        runtime.block_on(timer).unwrap();
+        stop.store(true, SeqCst);
+    });
+}
+
+#[test]
+fn sockets_are_served_beside_a_busy_queue() {
+    use runtime::io::{AsyncReadExt, AsyncWriteExt};
+    use runtime::net::{TcpListener, TcpStream};
+    let _watchdog = watchdog();
+    single(|runtime| {
+        let stop = keep_busy(runtime, 3, 1);
+        let echo = runtime.spawn(async {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+            let (mut server, _) = listener.accept().await.unwrap();
+            let mut buffer = [0; 4];
+            for _ in 0..10 {
+                client.write_all(b"ping").await.unwrap();
+                server.read_exact(&mut buffer).await.unwrap();
+            }
+            buffer
+        });
+        assert_eq!(&runtime.block_on(echo).unwrap(), b"ping");
+        stop.store(true, SeqCst);
+    });
+}
+
+#[test]
+fn a_task_that_yields_does_not_starve_the_others() {
+    let _watchdog = watchdog();
+    single(|runtime| {
+        let counts: Vec<_> = (0..4).map(|_| Arc::new(AtomicU64::new(0))).collect();
+        let stop = Arc::new(AtomicBool::new(false));
+        for count in &counts {
+            let (count, stop) = (count.clone(), stop.clone());
+            runtime.spawn(async move {
+                while !stop.load(SeqCst) {
+                    count.fetch_add(1, SeqCst);
+                    runtime::task::yield_now().await;
+                }
+            });
+        }
+        runtime.block_on(async {
+            while counts.iter().any(|count| count.load(SeqCst) < 1000) {
+                runtime::task::yield_now().await;
+                if runtime.metrics().num_workers() == 1 {
+                    std::thread::yield_now();
+                }
+            }
+        });
+        stop.store(true, SeqCst);
+    });
+}
+
+#[test]
+fn the_future_of_block_on_and_the_tasks_share_the_thread() {
+    let _watchdog = watchdog();
+    let runtime = build(0);
+    let stop = keep_busy(&runtime, 10, 1);
+    let task = runtime.spawn(async { runtime::time::sleep(Duration::from_millis(1)).await });
+    runtime.block_on(async {
+        // The root is always ready, too.
+        while !task.is_finished() {
+            runtime::task::yield_now().await;
+        }
+    });
+    stop.store(true, SeqCst);
+}
+
+/// A leaf that is always ready, as a full channel is, and takes part in the budget.
+async fn always_ready(polls: &AtomicU64) {
+    poll_fn(|cx| {
+        let coop = ready!(coop::poll_proceed(cx));
+        polls.fetch_add(1, SeqCst);
+        coop.made_progress();
+        Poll::Ready(())
+    })
+    .await;
+}
+
+#[test]
+fn a_leaf_that_is_always_ready_yields_when_the_budget_is_spent() {
+    let _watchdog = watchdog();
+    single(|runtime| {
+        let polls = Arc::new(AtomicU64::new(0));
+        let stop = Arc::new(AtomicBool::new(false));
+        let (count, stopped) = (polls.clone(), stop.clone());
+        let greedy = runtime.spawn(async move {
+            while !stopped.load(SeqCst) {
+                always_ready(&count).await;
+            }
+        });
+        let other = runtime.spawn(async move { runtime::task::yield_now().await });
+        runtime.block_on(other).unwrap();
+        stop.store(true, SeqCst);
+        runtime.block_on(greedy).unwrap();
+        // The budget is that of each poll.
+        let begun = polls.load(SeqCst);
+        let count = polls.clone();
+        let mut task = Box::pin(async move {
+            for _ in 0..1000 {
+                always_ready(&count).await;
+            }
+        });
+        let task = runtime.spawn(async move {
+            let mut pendings = 0;
+            poll_fn(move |cx| {
+                let polled = task.as_mut().poll(cx);
+                pendings += polled.is_pending() as u32;
+                polled.map(|()| pendings)
+            })
+            .await
+        });
+        let pendings = runtime.block_on(task).unwrap();
+        assert_eq!(pendings, 1000 / 128);
+        assert_eq!(polls.load(SeqCst) - begun, 1000);
+    });
+}
+
+#[test]
+fn channels_and_timers_that_are_always_ready_yield() {
+    let _watchdog = watchdog();
+    single(|runtime| {
+        let (send, mut receive) = runtime::sync::mpsc::unbounded_channel();
+        (0..10_000).for_each(|i| send.send(i).unwrap());
+        let ran = Arc::new(AtomicBool::new(false));
+        let seen = ran.clone();
+        let task = runtime.spawn(async move {
+            let told = ran.clone();
+            runtime::spawn(async move { told.store(true, SeqCst) });
+            for i in 0..10_000 {
+                assert_eq!(receive.recv().await, Some(i));
+            }
+            ran.load(SeqCst)
+        });
+        assert!(runtime.block_on(task).unwrap(), "the other task ran in between");
+        assert!(seen.load(SeqCst));
+    });
+}
+
+#[test]
+fn an_unconstrained_future_has_no_budget() {
+    let runtime = build(0);
+    let polls = AtomicU64::new(0);
+    runtime.block_on(coop::unconstrained(async {
+        for _ in 0..1000 {
+            let mut leaf = std::pin::pin!(always_ready(&polls));
+            let ready = poll_fn(|cx| Poll::Ready(leaf.as_mut().poll(cx).is_ready())).await;
+            assert!(ready && coop::has_budget_remaining());
+        }
+    }));
+}

@@ -1,0 +1,152 @@
+//! Descriptors: none is inherited or leaked, and running out of them is survived. One test at a time, since the limit
+//! and the numbers belong to the whole process.
+
+use std::collections::BTreeSet;
+use std::io::ErrorKind;
+use std::sync::{Mutex, MutexGuard};
+
+use runtime::net::{TcpListener, TcpStream};
+
+static PROCESS: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    PROCESS.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+fn block_on<F: Future>(future: F) -> F::Output {
+    runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+}
+
+fn open_descriptors() -> BTreeSet<i32> {
+    let numbers = std::fs::read_dir("/proc/self/fd").unwrap();
+    let numbers: Vec<i32> =
+        numbers.map(|entry| entry.unwrap().file_name().to_str().unwrap().parse().unwrap()).collect();
+    // The directory itself was open while it was read.
+    // SAFETY: asks about a number, whatever it is.
+    numbers.into_iter().filter(|&number| unsafe { libc::fcntl(number, libc::F_GETFD) } >= 0).collect()
+}
+
+/// The limit under which no descriptor can be opened: the lowest free number.
+fn next_free() -> u64 {
+    let open = open_descriptors();
+    (0..).find(|number| !open.contains(number)).expect("fewer are open than there are numbers") as u64
+}
+
+/// Sets the soft limit, and sets it back when dropped.
+struct Limit(libc::rlimit);
+
+impl Limit {
+    fn set(soft: u64) -> Self {
+        let mut before = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: reads into, and writes from, a value of ours.
+        unsafe {
+            assert_eq!(libc::getrlimit(libc::RLIMIT_NOFILE, &mut before), 0);
+            let limit = libc::rlimit { rlim_cur: soft, ..before };
+            assert_eq!(libc::setrlimit(libc::RLIMIT_NOFILE, &limit), 0);
+        }
+        Self(before)
+    }
+}
+
+impl Drop for Limit {
+    fn drop(&mut self) {
+        // SAFETY: writes from a value of ours.
+        assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &self.0) }, 0);
+    }
+}
+
+#[test]
+fn no_descriptor_survives_an_exec() {
+    let _alone = alone();
+    let before = open_descriptors();
+    block_on(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let _near = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let _far = listener.accept().await.unwrap();
+        let _signals =
+            runtime::signal::unix::signal(runtime::signal::unix::SignalKind::user_defined1()).unwrap();
+        let ours: Vec<_> = open_descriptors().difference(&before).copied().collect();
+        assert!(ours.len() >= 7, "epoll, eventfd, three sockets, a pair: {ours:?}");
+        for number in ours {
+            // SAFETY: asks about a number.
+            let flags = unsafe { libc::fcntl(number, libc::F_GETFD) };
+            assert!(
+                flags & libc::FD_CLOEXEC != 0,
+                "{:?}",
+                std::fs::read_link(format!("/proc/self/fd/{number}"))
+            );
+        }
+    });
+    assert_eq!(open_descriptors(), before);
+}
+
+#[test]
+fn a_thousand_runtimes_leave_no_descriptor() {
+    let _alone = alone();
+    let before = open_descriptors();
+    for _ in 0..1000 {
+        block_on(async {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let _near = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        });
+    }
+    assert_eq!(open_descriptors(), before);
+}
+
+#[test]
+fn a_driver_without_descriptors_is_an_error_and_leaves_none_open() {
+    let _alone = alone();
+    let before = open_descriptors();
+    // A free number below the limit for none, one, or two of the driver's three descriptors.
+    for free in 0..3 {
+        let limit = Limit::set(next_free() + free);
+        let error = runtime::Builder::new_current_thread().enable_all().build().err().unwrap();
+        drop(limit);
+        assert!(error.to_string().contains(&format!("os error {}", libc::EMFILE)), "{error}");
+        assert_eq!(open_descriptors(), before);
+    }
+}
+
+#[test]
+fn a_listener_recovers_when_descriptors_return() {
+    let _alone = alone();
+    block_on(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let addr = listener.local_addr().unwrap();
+        let clients = [TcpStream::connect(addr).await.unwrap(), TcpStream::connect(addr).await.unwrap()];
+        {
+            let _limit = Limit::set(next_free());
+            for _ in 0..300 {
+                // Each call fails by itself: no event is needed to try again, and none has been lost. More calls
+                // than the budget has, so that the task yields on the way.
+                let error = listener.accept().await.unwrap_err();
+                assert!(error.to_string().contains(&format!("os error {}", libc::EMFILE)), "{error}");
+            }
+        }
+        for client in &clients {
+            let (_, peer) = listener.accept().await.unwrap();
+            assert_eq!(peer, client.local_addr().unwrap());
+        }
+        let _late = TcpStream::connect(addr).await.unwrap();
+        listener.accept().await.unwrap();
+    });
+}
+
+#[test]
+fn a_connection_without_a_descriptor_names_the_address() {
+    let _alone = alone();
+    block_on(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let addr = listener.local_addr().unwrap();
+        let limit = Limit::set(next_free());
+        let connect = TcpStream::connect(addr).await.unwrap_err();
+        let bind = TcpListener::bind("127.0.0.1:0").await.unwrap_err();
+        let signal =
+            runtime::signal::unix::signal(runtime::signal::unix::SignalKind::user_defined2()).unwrap_err();
+        drop(limit);
+        assert!(connect.to_string().starts_with(&format!("connect {addr}: ")), "{connect}");
+        assert!(bind.to_string().starts_with("bind 127.0.0.1:0: "), "{bind}");
+        assert_ne!(signal.kind(), ErrorKind::WouldBlock);
+        TcpStream::connect(addr).await.unwrap();
+    });
+}

@@ -1,0 +1,125 @@
+//! Thread names and hooks.
+
+mod support;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use support::{Gate, KINDS, builder, until, watchdog};
+
+fn thread_name() -> String {
+    std::thread::current().name().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn threads_bear_the_name_that_was_set() {
+    let runtime = builder(1).build().unwrap();
+    assert_eq!(runtime.block_on(runtime.spawn(async { thread_name() })).unwrap(), "runtime-worker");
+    let runtime = builder(1).thread_name("mine").build().unwrap();
+    assert_eq!(runtime.block_on(runtime.spawn(async { thread_name() })).unwrap(), "mine");
+    assert_eq!(runtime.block_on(runtime.spawn_blocking(thread_name)).unwrap(), "mine");
+}
+
+#[test]
+fn a_naming_function_is_asked_once_a_thread() {
+    let _watchdog = watchdog();
+    let count = Arc::new(AtomicUsize::new(0));
+    let next = count.clone();
+    let names = Arc::new(Mutex::new(HashSet::new()));
+    let seen = names.clone();
+    let runtime = builder(3)
+        .thread_name_fn(move || format!("mine-{}", next.fetch_add(1, SeqCst)))
+        .on_thread_start(move || assert!(seen.lock().insert(thread_name())))
+        .build()
+        .unwrap();
+    runtime.block_on(runtime.spawn_blocking(|| {})).unwrap();
+    drop(runtime);
+    assert_eq!(count.load(SeqCst), 4);
+    assert_eq!(*names.lock(), (0..4).map(|i| format!("mine-{i}")).collect());
+}
+
+#[test]
+fn start_and_stop_are_called_on_each_thread() {
+    let _watchdog = watchdog();
+    for workers in KINDS {
+        let alive = Arc::new(Mutex::new(HashSet::new()));
+        let (start, stop) = (alive.clone(), alive.clone());
+        let calls = Arc::new(AtomicUsize::new(0));
+        let (started, stopped) = (calls.clone(), calls.clone());
+        let runtime = builder(workers)
+            .on_thread_start(move || {
+                started.fetch_add(1, SeqCst);
+                assert!(start.lock().insert(std::thread::current().id()));
+            })
+            .on_thread_stop(move || {
+                stopped.fetch_add(1, SeqCst);
+                assert!(stop.lock().remove(&std::thread::current().id()));
+            })
+            .build()
+            .unwrap();
+        runtime.block_on(runtime.spawn_blocking(|| {})).unwrap();
+        until("all have started", || alive.lock().len() == workers + 1);
+        drop(runtime);
+        assert!(alive.lock().is_empty());
+        assert_eq!(calls.load(SeqCst), 2 * (workers + 1));
+    }
+}
+
+#[test]
+fn park_and_unpark_are_called_around_each_sleep() {
+    let _watchdog = watchdog();
+    for workers in KINDS {
+        let (parks, unparks) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let (park, unpark) = (parks.clone(), unparks.clone());
+        let runtime = builder(workers)
+            .on_thread_park(move || _ = park.fetch_add(1, SeqCst))
+            .on_thread_unpark(move || _ = unpark.fetch_add(1, SeqCst))
+            .build()
+            .unwrap();
+        let sleeper = runtime.spawn(async { runtime::time::sleep(Duration::from_millis(5)).await });
+        runtime.block_on(sleeper).unwrap();
+        drop(runtime);
+        assert!(parks.load(SeqCst) >= 1);
+        assert_eq!(parks.load(SeqCst), unparks.load(SeqCst));
+    }
+}
+
+#[test]
+fn a_task_spawned_or_woken_by_a_hook_runs() {
+    let _watchdog = watchdog();
+    // Each hook in turn spawns one task, once the runtime is told to.
+    for workers in [1, 3] {
+        for which in 0..4 {
+            let (ran, armed) = (Gate::default(), Arc::new(AtomicUsize::new(0)));
+            let hook = |i: usize| {
+                let (ran, armed) = (ran.clone(), armed.clone());
+                move || {
+                    if i == which && armed.fetch_add(1, SeqCst) == 0 {
+                        let ran = ran.clone();
+                        drop(runtime::spawn(async move { ran.open() }));
+                    }
+                }
+            };
+            let runtime = builder(workers)
+                .on_thread_start(hook(0))
+                .on_thread_park(hook(1))
+                .on_thread_unpark(hook(2))
+                .on_thread_stop(hook(3))
+                .build()
+                .unwrap();
+            match which {
+                // A worker that has not slept yet is not unparked.
+                2 => until("it ran", || {
+                    runtime.block_on(runtime.spawn(async {})).unwrap();
+                    ran.is_open()
+                }),
+                3 => {}
+                _ => ran.wait(),
+            }
+            drop(runtime);
+        }
+    }
+}

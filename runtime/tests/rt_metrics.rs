@@ -1,0 +1,108 @@
+//! The numbers a runtime keeps: plausible, and never falling.
+
+mod support;
+
+use std::time::Duration;
+
+use runtime::runtime::{RuntimeFlavor, RuntimeMetrics};
+use support::{KINDS, build, until, watchdog};
+
+/// Everything that only counts up.
+fn counters(metrics: &RuntimeMetrics) -> Vec<u64> {
+    let mut all =
+        vec![metrics.spawned_tasks_count(), metrics.driver_turn_count(), metrics.driver_event_count()];
+    for worker in 0..metrics.num_workers() {
+        all.extend([
+            metrics.worker_poll_count(worker),
+            metrics.worker_lifo_poll_count(worker),
+            metrics.worker_steal_count(worker),
+            metrics.worker_steal_operations(worker),
+            metrics.worker_search_count(worker),
+            metrics.worker_notify_count(worker),
+            metrics.worker_noop_count(worker),
+            metrics.worker_park_count(worker),
+            metrics.worker_overflow_count(worker),
+            metrics.worker_total_busy_duration(worker).as_nanos() as u64,
+        ]);
+    }
+    all
+}
+
+#[test]
+fn counters_never_fall_and_add_up() {
+    let _watchdog = watchdog();
+    for workers in KINDS {
+        let runtime = build(workers);
+        let metrics = runtime.metrics();
+        let mut before = counters(&metrics);
+        for _ in 0..20 {
+            runtime.block_on(async {
+                let tasks: Vec<_> =
+                    (0..100).map(|_| runtime::spawn(async { runtime::task::yield_now().await })).collect();
+                for task in tasks {
+                    task.await.unwrap();
+                }
+                runtime::time::sleep(Duration::from_micros(200)).await;
+            });
+            let now = counters(&metrics);
+            assert!(before.iter().zip(&now).all(|(before, now)| before <= now), "{before:?} {now:?}");
+            before = now;
+        }
+        assert_eq!(metrics.spawned_tasks_count(), 2000);
+        assert_eq!(metrics.num_alive_tasks(), 0);
+        let polls = |count: fn(&RuntimeMetrics, usize) -> u64| {
+            (0..metrics.num_workers()).map(|worker| count(&metrics, worker)).sum::<u64>()
+        };
+        assert_eq!(polls(RuntimeMetrics::worker_poll_count), 4000);
+        assert!(polls(RuntimeMetrics::worker_lifo_poll_count) <= 4000);
+        let (stolen, steals) =
+            (polls(RuntimeMetrics::worker_steal_count), polls(RuntimeMetrics::worker_steal_operations));
+        assert!(stolen >= steals);
+        assert!(polls(RuntimeMetrics::worker_park_count) > 0);
+        assert!(metrics.driver_turn_count() > 0);
+    }
+}
+
+#[test]
+fn queues_and_live_tasks_are_seen() {
+    let runtime = build(0);
+    let metrics = runtime.metrics();
+    assert_eq!(runtime.handle().runtime_flavor(), RuntimeFlavor::CurrentThread);
+    assert_eq!((metrics.num_workers(), metrics.global_queue_depth()), (1, 0));
+    let tasks: Vec<_> = (0..10).map(|_| runtime.spawn(std::future::pending::<()>())).collect();
+    assert_eq!((metrics.num_alive_tasks(), metrics.global_queue_depth()), (10, 10));
+    runtime.block_on(runtime::task::yield_now());
+    runtime.block_on(async {
+        while metrics.global_queue_depth() > 0 || metrics.worker_local_queue_depth(0) > 0 {
+            runtime::task::yield_now().await;
+        }
+    });
+    assert_eq!(metrics.num_alive_tasks(), 10);
+    tasks.iter().for_each(|task| task.abort());
+    runtime.block_on(async {
+        for task in tasks {
+            assert!(task.await.unwrap_err().is_cancelled());
+        }
+    });
+    assert_eq!(metrics.num_alive_tasks(), 0);
+    let text = support::panic_of(|| metrics.worker_poll_count(1));
+    assert!(text.contains("1 workers") && text.contains("number 1"), "{text}");
+    drop(runtime);
+    assert_eq!(metrics.num_alive_tasks(), 0, "a view may outlive its runtime");
+}
+
+#[test]
+fn an_idle_runtime_stops_counting() {
+    let _watchdog = watchdog();
+    for workers in [1, 3] {
+        let runtime = build(workers);
+        let metrics = runtime.metrics();
+        runtime.block_on(runtime.spawn(async {})).unwrap();
+        // At rest: the same numbers twice, some time apart.
+        until("the runtime rests", || {
+            let before = counters(&metrics);
+            std::thread::sleep(Duration::from_millis(20));
+            before == counters(&metrics)
+        });
+    }
+}

@@ -1,0 +1,117 @@
+//! Signals, sent by this process to itself. Each test has a signal of its own: the process has one set for all.
+
+use std::time::{Duration, Instant};
+
+use runtime::signal::unix::{SignalKind, signal};
+
+fn block_on<F: Future>(future: F) -> F::Output {
+    runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+}
+
+/// Runs the handler in this thread, before it returns; `kill` might choose another thread and another time.
+fn raise(kind: SignalKind) {
+    // SAFETY: every signal raised here has a handler.
+    assert_eq!(unsafe { libc::raise(kind.as_raw_value()) }, 0);
+}
+
+/// Whether `signal` has nothing to tell now, for as long as it took others to be told.
+async fn is_silent(signal: &mut runtime::signal::unix::Signal) -> bool {
+    let start = Instant::now();
+    std::future::poll_fn(|cx| match signal.poll_recv(cx) {
+        std::task::Poll::Ready(_) => std::task::Poll::Ready(false),
+        std::task::Poll::Pending if start.elapsed() > Duration::from_millis(20) => {
+            std::task::Poll::Ready(true)
+        }
+        std::task::Poll::Pending => {
+            cx.waker().wake_by_ref();
+            std::task::Poll::Pending
+        }
+    })
+    .await
+}
+
+#[test]
+fn a_signal_reaches_every_listener_of_its_kind_and_no_other() {
+    block_on(async {
+        let mut first = signal(SignalKind::user_defined1()).unwrap();
+        let mut second = signal(SignalKind::user_defined1()).unwrap();
+        let mut other = signal(SignalKind::user_defined2()).unwrap();
+        raise(SignalKind::user_defined1());
+        assert_eq!(first.recv().await, Some(()));
+        assert_eq!(second.recv().await, Some(()));
+        assert!(is_silent(&mut other).await);
+        drop(first);
+        raise(SignalKind::user_defined1());
+        assert_eq!(second.recv().await, Some(()));
+    });
+}
+
+#[test]
+fn signals_that_nobody_looked_at_merge_and_are_not_lost() {
+    block_on(async {
+        let mut alarms = signal(SignalKind::alarm()).unwrap();
+        for _ in 0..2000 {
+            raise(SignalKind::alarm());
+        }
+        assert_eq!(alarms.recv().await, Some(()));
+        assert!(is_silent(&mut alarms).await, "one event for all");
+        raise(SignalKind::alarm());
+        assert_eq!(alarms.recv().await, Some(()), "and the next one is seen");
+    });
+}
+
+#[test]
+fn listeners_of_two_runtimes_both_hear() {
+    let threads: Vec<_> = (0..2)
+        .map(|_| {
+            let (ready, is_ready) = std::sync::mpsc::channel();
+            let thread = std::thread::spawn(move || {
+                block_on(async {
+                    let mut hangups = signal(SignalKind::hangup()).unwrap();
+                    ready.send(()).unwrap();
+                    hangups.recv().await
+                })
+            });
+            is_ready.recv().unwrap();
+            thread
+        })
+        .collect();
+    raise(SignalKind::hangup());
+    for thread in threads {
+        assert_eq!(thread.join().unwrap(), Some(()));
+    }
+}
+
+#[test]
+fn ctrl_c_waits_for_an_interrupt() {
+    block_on(async {
+        // Listening from here on, so that the signal cannot come too early.
+        let _listener = signal(SignalKind::interrupt()).unwrap();
+        let mut ctrl_c = std::pin::pin!(runtime::signal::ctrl_c());
+        std::future::poll_fn(|cx| {
+            assert!(ctrl_c.as_mut().poll(cx).is_pending());
+            std::task::Poll::Ready(())
+        })
+        .await;
+        raise(SignalKind::interrupt());
+        ctrl_c.await.unwrap();
+    });
+}
+
+#[test]
+fn a_signal_that_cannot_be_caught_is_refused_with_its_number() {
+    block_on(async {
+        for number in [-1, 0, libc::SIGKILL, libc::SIGSTOP, libc::SIGSEGV, 32, 4711] {
+            let error = signal(SignalKind::from_raw(number)).unwrap_err();
+            assert!(error.to_string().starts_with(&format!("signal {number}")), "{error}");
+        }
+    });
+}
+
+#[test]
+fn after_shutdown_there_is_nothing_to_hear() {
+    let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let mut signals = runtime.block_on(async { signal(SignalKind::window_change()).unwrap() });
+    drop(runtime);
+    assert_eq!(block_on(signals.recv()), None);
+}

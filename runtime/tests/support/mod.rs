@@ -1,0 +1,224 @@
+//! What the tests of the front door share: runtimes of every kind, waiting for conditions, a guard against hangs, and
+//! child processes for what would harm the test process. Locks are parking_lot's: those of std look like races to
+//! ThreadSanitizer, which cannot see into what std ships compiled.
+#![allow(dead_code, reason = "each test binary uses its part")]
+
+use std::io::{Read, Write};
+use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use runtime::{Builder, Runtime};
+
+/// Longer than any test takes on a loaded machine.
+pub const LIMIT: Duration = Duration::from_secs(60);
+
+/// The kinds of runtime, as number of workers; 0 stands for `current_thread`.
+pub const KINDS: [usize; 3] = [0, 1, 3];
+
+pub fn builder(workers: usize) -> Builder {
+    let mut builder = match workers {
+        0 => Builder::new_current_thread(),
+        _ => Builder::new_multi_thread(),
+    };
+    builder.enable_all();
+    if workers > 0 {
+        builder.worker_threads(workers);
+    }
+    builder
+}
+
+pub fn build(workers: usize) -> Runtime {
+    builder(workers).build().unwrap()
+}
+
+/// Calls `test` with a runtime of each kind.
+pub fn each_kind(test: impl Fn(Runtime)) {
+    for workers in KINDS {
+        test(build(workers));
+    }
+}
+
+/// Waits until `condition` holds.
+#[track_caller]
+pub fn until(what: &str, condition: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < LIMIT, "still not true: {what}");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Aborts the process, with the name of the test, if it is not dropped in time: a hang then has a name.
+pub struct Watchdog {
+    _end: mpsc::Sender<()>,
+}
+
+pub fn watchdog() -> Watchdog {
+    let (end, ended) = mpsc::channel();
+    let name = thread::current().name().unwrap_or("unnamed").to_owned();
+    thread::spawn(move || {
+        if let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(2 * LIMIT) {
+            // Not `eprintln!`, which the harness would keep to itself.
+            _ = writeln!(std::io::stderr(), "the test {name} hangs");
+            std::process::abort();
+        }
+    });
+    Watchdog { _end: end }
+}
+
+const CHILD: &str = "RUNTIME_TEST_CHILD";
+
+/// Runs the test `name` again in a process of its own, with `variables` set. True in that process; false in the parent, after
+/// the child has succeeded.
+#[track_caller]
+pub fn in_child(name: &str, variables: &[(&str, &str)]) -> bool {
+    if std::env::var_os(CHILD).is_some_and(|child| child == name) {
+        return true;
+    }
+    let output = run_child(name, variables);
+    assert!(
+        output.status.success(),
+        "the child failed: {}\n{}\n{}",
+        output.status,
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    false
+}
+
+/// Runs the test `name` in a process of its own until it ends by itself, or is killed because it hangs.
+pub fn run_child(name: &str, variables: &[(&str, &str)]) -> Output {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", name, "--nocapture", "--test-threads=1"])
+        .env(CHILD, name)
+        .envs(variables.iter().copied())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let stdout = drain(child.stdout.take().unwrap());
+    let stderr = drain(child.stderr.take().unwrap());
+    let start = Instant::now();
+    let status = loop {
+        match child.try_wait().unwrap() {
+            Some(status) => break status,
+            None if start.elapsed() > LIMIT => {
+                child.kill().unwrap();
+                break child.wait().unwrap();
+            }
+            None => thread::sleep(Duration::from_millis(2)),
+        }
+    };
+    Output { status, stdout: stdout.join().unwrap(), stderr: stderr.join().unwrap() }
+}
+
+fn drain(mut pipe: impl Read + Send + 'static) -> thread::JoinHandle<Vec<u8>> {
+    thread::spawn(move || {
+        let mut text = Vec::new();
+        _ = pipe.read_to_end(&mut text);
+        text
+    })
+}
+
+/// The text of a panic in `f`, which must panic, and the line where it says it happened.
+#[track_caller]
+pub fn panic_of<R>(f: impl FnOnce() -> R) -> String {
+    match std::panic::catch_unwind(std::panic::AssertUnwindSafe(f)) {
+        Ok(_) => panic!("did not panic"),
+        Err(payload) => text_of(&*payload),
+    }
+}
+
+pub fn text_of(payload: &(dyn std::any::Any + Send)) -> String {
+    let text = payload.downcast_ref::<&str>().map(|text| text.to_string());
+    text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_default()
+}
+
+/// The file and line of the panic in `f`. One at a time: the panic hook is the process's.
+pub fn place_of_panic<R>(f: impl FnOnce() -> R) -> (String, u32) {
+    static ONE: Mutex<()> = Mutex::new(());
+    let _one = ONE.lock();
+    let place = Arc::new(Mutex::new(None));
+    let before = std::panic::take_hook();
+    let (thread, seen) = (thread::current().id(), place.clone());
+    std::panic::set_hook(Box::new(move |info| {
+        if thread::current().id() == thread {
+            *seen.lock() = info.location().map(|place| (place.file().to_owned(), place.line()));
+        }
+    }));
+    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(f));
+    std::panic::set_hook(before);
+    assert!(result.is_err(), "did not panic");
+    let place = place.lock().take();
+    place.expect("a panic has a place")
+}
+
+/// Counts how often its tokens are dropped.
+#[derive(Clone, Default)]
+pub struct Drops(Arc<AtomicUsize>);
+
+impl Drops {
+    pub fn token(&self) -> DropToken {
+        DropToken(self.0.clone())
+    }
+
+    pub fn count(&self) -> usize {
+        self.0.load(SeqCst)
+    }
+}
+
+pub struct DropToken(Arc<AtomicUsize>);
+
+impl Drop for DropToken {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, SeqCst);
+    }
+}
+
+/// Threads of this process.
+pub fn threads() -> usize {
+    std::fs::read_dir("/proc/self/task").unwrap().count()
+}
+
+/// Bytes of address space that this process uses.
+pub fn address_space() -> u64 {
+    let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
+    pages.split(' ').next().unwrap().parse::<u64>().unwrap() * 4096
+}
+
+/// Whether a sanitizer's shadow takes so much address space that a limit on it says nothing.
+pub fn has_shadow_memory() -> bool {
+    address_space() > 1 << 40
+}
+
+/// Open descriptors of this process, with the one that counts.
+pub fn descriptors() -> usize {
+    std::fs::read_dir("/proc/self/fd").unwrap().count()
+}
+
+/// A blocking door: closed until it is opened, once for all.
+#[derive(Clone, Default)]
+pub struct Gate(Arc<(Mutex<bool>, parking_lot::Condvar)>);
+
+impl Gate {
+    pub fn open(&self) {
+        *self.0.0.lock() = true;
+        self.0.1.notify_all();
+    }
+
+    pub fn wait(&self) {
+        let mut open = self.0.0.lock();
+        while !*open {
+            self.0.1.wait(&mut open);
+        }
+    }
+
+    pub fn is_open(&self) -> bool {
+        *self.0.0.lock()
+    }
+}

@@ -1,0 +1,293 @@
+//! `sync::mpsc` from outside.
+
+mod sync_support;
+
+use std::pin::{Pin, pin};
+use std::task::Poll;
+
+use runtime::sync::mpsc::{self, error::TryRecvError, error::TrySendError};
+use sync_support::*;
+
+#[test]
+fn values_come_in_order_over_many_blocks() {
+    let (tx, mut rx) = mpsc::unbounded_channel();
+    (0..1000).for_each(|n| tx.send(n).unwrap());
+    assert_eq!(rx.len(), 1000);
+    (0..1000).for_each(|n| assert_eq!(rx.try_recv(), Ok(n)));
+    assert_eq!(rx.try_recv(), Err(TryRecvError::Empty));
+    drop(tx);
+    assert_eq!(rx.try_recv(), Err(TryRecvError::Disconnected));
+}
+
+#[test]
+fn a_full_channel_makes_senders_wait_in_line() {
+    let (tx, mut rx) = mpsc::channel(1);
+    tx.try_send(0).unwrap();
+    let (mut first, mut second) = (Box::pin(tx.send(1)), Box::pin(tx.send(2)));
+    assert!(poll_once(first.as_mut()).is_pending());
+    assert!(poll_once(second.as_mut()).is_pending());
+    assert_eq!(rx.try_recv(), Ok(0));
+    assert_eq!(tx.try_send(9), Err(TrySendError::Full(9)), "the room is the first one's");
+    assert!(poll_once(second.as_mut()).is_pending());
+    assert!(poll_once(first.as_mut()).is_ready());
+    assert_eq!(rx.try_recv(), Ok(1));
+    assert!(poll_once(second.as_mut()).is_ready());
+    assert_eq!(rx.try_recv(), Ok(2));
+    assert_eq!(tx.capacity(), 1);
+}
+
+#[test]
+fn a_send_that_is_dropped_sends_nothing_and_returns_its_room() {
+    let (tx, mut rx) = mpsc::channel(1);
+    tx.try_send(0).unwrap();
+    let mut send = Box::pin(tx.send(1));
+    assert!(poll_once(send.as_mut()).is_pending());
+    assert_eq!(rx.try_recv(), Ok(0));
+    drop(send);
+    assert_eq!(rx.try_recv(), Err(TryRecvError::Empty));
+    assert_eq!(tx.capacity(), 1);
+}
+
+#[test]
+fn a_recv_that_is_dropped_loses_nothing() {
+    let (tx, mut rx) = mpsc::unbounded_channel();
+    let (first, second) = (Counter::new(), Counter::new());
+    assert!(poll(pin!(rx.recv()), &first).is_pending());
+    tx.send(1).unwrap();
+    assert_eq!(first.wakes(), 1);
+    // Woken, but polled by somebody else.
+    assert_eq!(poll(pin!(rx.recv()), &second), Poll::Ready(Some(1)));
+    assert!(poll(pin!(rx.recv()), &first).is_pending());
+    assert!(poll(pin!(rx.recv()), &second).is_pending());
+    tx.send(2).unwrap();
+    assert_eq!((first.wakes(), second.wakes()), (1, 1));
+    assert_eq!(rx.try_recv(), Ok(2));
+}
+
+#[test]
+fn many_are_received_at_once_up_to_the_limit() {
+    let (tx, mut rx) = mpsc::channel(100);
+    (0..70).for_each(|n| tx.try_send(n).unwrap());
+    let mut buffer = Vec::new();
+    assert_eq!(poll_once(pin!(rx.recv_many(&mut buffer, 0))), Poll::Ready(0));
+    assert_eq!(poll_once(pin!(rx.recv_many(&mut buffer, 40))), Poll::Ready(40));
+    assert_eq!(tx.capacity(), 70);
+    assert_eq!(poll_once(pin!(rx.recv_many(&mut buffer, 40))), Poll::Ready(30));
+    assert!(poll_once(pin!(rx.recv_many(&mut buffer, 40))).is_pending());
+    assert_eq!(buffer, (0..70).collect::<Vec<_>>());
+    drop(tx);
+    assert_eq!(poll_once(pin!(rx.recv_many(&mut buffer, 40))), Poll::Ready(0));
+}
+
+#[test]
+fn a_closed_channel_gives_what_it_has_and_what_permits_bring() {
+    let (tx, mut rx) = mpsc::channel(3);
+    tx.try_send(1).unwrap();
+    let (used, dropped) = (tx.try_reserve().unwrap(), tx.try_reserve().unwrap());
+    rx.close();
+    assert!(tx.is_closed() && rx.is_closed());
+    assert_eq!(tx.try_send(9), Err(TrySendError::Closed(9)));
+    assert_eq!(rx.try_recv(), Ok(1));
+    let counter = Counter::new();
+    assert!(poll(pin!(rx.recv()), &counter).is_pending(), "permits are out");
+    used.send(2);
+    assert_eq!(counter.wakes(), 1);
+    assert_eq!(poll(pin!(rx.recv()), &counter), Poll::Ready(Some(2)));
+    assert!(poll(pin!(rx.recv()), &counter).is_pending(), "one is still out");
+    drop(dropped);
+    assert_eq!(counter.wakes(), 2);
+    assert_eq!(poll(pin!(rx.recv()), &counter), Poll::Ready(None));
+}
+
+#[test]
+fn a_close_wakes_senders_and_those_who_wait_for_it() {
+    let (tx, mut rx) = mpsc::channel(1);
+    tx.try_send(0).unwrap();
+    let (sends, closed) = (Counter::new(), Counter::new());
+    let mut send = Box::pin(tx.send(1));
+    let mut end = Box::pin(tx.closed());
+    assert!(poll(send.as_mut(), &sends).is_pending());
+    assert!(poll(end.as_mut(), &closed).is_pending());
+    rx.close();
+    assert_eq!((sends.wakes(), closed.wakes()), (1, 1));
+    assert!(matches!(poll(send.as_mut(), &sends), Poll::Ready(Err(error)) if error.0 == 1));
+    assert!(poll(end.as_mut(), &closed).is_ready());
+
+    let (tx, mut rx) = mpsc::unbounded_channel();
+    tx.send(1).unwrap();
+    rx.close();
+    assert_eq!(tx.send(2).unwrap_err().0, 2);
+    assert_eq!(rx.try_recv(), Ok(1));
+    assert_eq!(rx.try_recv(), Err(TryRecvError::Disconnected));
+}
+
+#[test]
+fn values_are_dropped_once_whoever_leaves_first() {
+    for count in [0, 1, 31, 32, 100] {
+        for rx_first in [false, true] {
+            let drops = Drops::default();
+            let (tx, rx) = mpsc::unbounded_channel();
+            (0..count).for_each(|_| tx.send(drops.item()).unwrap());
+            if rx_first {
+                drop(rx);
+                assert_eq!(drops.count(), count, "dropped with the receiver");
+                assert!(tx.send(drops.item()).is_err());
+                assert_eq!(drops.count(), count + 1);
+                drop(tx);
+            } else {
+                drop(tx);
+                assert_eq!(drops.count(), 0);
+                drop(rx);
+            }
+            assert_eq!(drops.count(), count + usize::from(rx_first));
+        }
+    }
+    let drops = Drops::default();
+    let (tx, rx) = mpsc::channel(1);
+    let permit = tx.clone().try_reserve_owned().unwrap();
+    drop(rx);
+    drop(permit.send(drops.item()));
+    assert_eq!(drops.count(), 1, "a permit used after the receiver left");
+}
+
+#[test]
+fn a_value_whose_drop_panics_does_not_keep_the_others() {
+    struct Bomb(Option<Item>);
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            if self.0.is_none() {
+                panic!("a bomb");
+            }
+        }
+    }
+    let drops = Drops::default();
+    let (tx, rx) = mpsc::unbounded_channel();
+    tx.send(Bomb(None)).unwrap();
+    (0..40).for_each(|_| drop(tx.send(Bomb(Some(drops.item())))));
+    assert_eq!(panic_text(|| drop(rx)), "a bomb");
+    drop(tx);
+    assert_eq!(drops.count(), 40);
+}
+
+#[test]
+fn weak_senders_do_not_keep_a_channel_open() {
+    let (tx, mut rx) = mpsc::channel::<i32>(1);
+    let weak = tx.downgrade();
+    let counter = Counter::new();
+    assert!(poll(pin!(rx.recv()), &counter).is_pending());
+    let second = weak.upgrade().unwrap();
+    assert_eq!((weak.strong_count(), weak.weak_count()), (2, 1));
+    drop((tx, second));
+    assert_eq!(counter.wakes(), 1);
+    assert!(weak.upgrade().is_none());
+    assert_eq!(poll(pin!(rx.recv()), &counter), Poll::Ready(None));
+    drop(weak);
+    assert_eq!(rx.sender_weak_count(), 0);
+}
+
+#[test]
+fn reserved_room_is_exact() {
+    let (tx, mut rx) = mpsc::channel(4);
+    let mut permits = block_on(tx.reserve_many(3)).unwrap();
+    assert_eq!((permits.len(), tx.capacity()), (3, 1));
+    permits.next().unwrap().send(1);
+    drop(permits);
+    assert_eq!(tx.capacity(), 3);
+    assert_eq!(rx.try_recv(), Ok(1));
+    assert!(block_on(tx.reserve_many(5)).is_err());
+    let text = panic_text(|| mpsc::channel::<i32>(0));
+    assert!(text.contains("not 0"), "{text}");
+}
+
+#[test]
+fn receivers_are_streams() {
+    fn next<S: futures_core::Stream + Unpin>(stream: &mut S) -> Poll<Option<S::Item>> {
+        Pin::new(stream).poll_next(&mut std::task::Context::from_waker(std::task::Waker::noop()))
+    }
+    let (tx, mut rx) = mpsc::channel(1);
+    tx.try_send(1).unwrap();
+    drop(tx);
+    assert_eq!(next(&mut rx), Poll::Ready(Some(1)));
+    assert_eq!(next(&mut rx), Poll::Ready(None));
+}
+
+#[test]
+fn a_receiver_that_is_always_ready_lets_others_run() {
+    block_on(async {
+        let (tx, mut rx) = mpsc::unbounded_channel();
+        (0..1000).for_each(|n| tx.send(n).unwrap());
+        let mut recv = pin!(async { while rx.recv().await != Some(999) {} });
+        let polls = std::sync::atomic::AtomicUsize::new(0);
+        std::future::poll_fn(|cx| {
+            polls.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            recv.as_mut().poll(cx)
+        })
+        .await;
+        assert!(polls.into_inner() >= 1000 / 128);
+    });
+}
+
+#[test]
+fn a_blocking_call_inside_a_task_says_what_to_do() {
+    block_on(async {
+        let (tx, mut rx) = mpsc::channel::<i32>(1);
+        let texts =
+            runtime::spawn(
+                async move { [panic_text(|| rx.blocking_recv()), panic_text(|| tx.blocking_send(1))] },
+            )
+            .await
+            .unwrap();
+        assert!(texts[0].contains("recv().await"), "{}", texts[0]);
+        assert!(texts[1].contains("send().await"), "{}", texts[1]);
+    });
+}
+
+#[test]
+fn a_waker_that_panics_leaves_the_channel_usable() {
+    let (tx, mut rx) = mpsc::unbounded_channel();
+    assert!(poll(pin!(rx.recv()), &Counter::panicking()).is_pending());
+    assert_eq!(panic_text(|| tx.send(1)), "this waker panics");
+    tx.send(2).unwrap();
+    assert_eq!((rx.try_recv(), rx.try_recv()), (Ok(1), Ok(2)));
+}
+
+/// The sum of what `threads` senders send, received while they do; each sender's values in order.
+fn exchange(threads: usize, each: usize, bound: Option<usize>) {
+    let mut last = vec![0; threads];
+    let mut receive = |(thread, n): (usize, usize)| {
+        assert_eq!(n, last[thread] + 1, "in order");
+        last[thread] = n;
+    };
+    std::thread::scope(|scope| match bound {
+        Some(bound) => {
+            let (tx, mut rx) = mpsc::channel(bound);
+            for thread in 0..threads {
+                let tx = tx.clone();
+                scope.spawn(move || (1..=each).for_each(|n| tx.blocking_send((thread, n)).unwrap()));
+            }
+            drop(tx);
+            std::iter::from_fn(|| rx.blocking_recv()).for_each(&mut receive);
+        }
+        None => {
+            let (tx, mut rx) = mpsc::unbounded_channel();
+            for thread in 0..threads {
+                let tx = tx.clone();
+                scope.spawn(move || (1..=each).for_each(|n| tx.send((thread, n)).unwrap()));
+            }
+            drop(tx);
+            std::iter::from_fn(|| rx.blocking_recv()).for_each(&mut receive);
+        }
+    });
+    assert_eq!(last, vec![each; threads]);
+}
+
+#[test]
+fn threads_exchange_many_values_without_a_bound() {
+    exchange(4, 20_000, None);
+}
+
+#[test]
+fn threads_exchange_many_values_with_a_bound() {
+    exchange(4, 2000, Some(1));
+    exchange(4, 5000, Some(40));
+}

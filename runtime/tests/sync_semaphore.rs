@@ -1,0 +1,208 @@
+//! `sync::Semaphore` and `sync::Mutex` from outside.
+
+mod sync_support;
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use runtime::sync::{Mutex, MutexGuard, OwnedMutexGuard, Semaphore, TryAcquireError};
+use sync_support::*;
+
+#[test]
+fn the_first_in_line_is_not_overtaken() {
+    let semaphore = Semaphore::new(1);
+    let mut many = Box::pin(semaphore.acquire_many(3));
+    let mut one = Box::pin(semaphore.acquire());
+    assert!(poll_once(many.as_mut()).is_pending());
+    assert!(poll_once(one.as_mut()).is_pending(), "one is free, but not for who comes later");
+    assert_eq!(semaphore.try_acquire().unwrap_err(), TryAcquireError::NoPermits);
+    semaphore.add_permits(2);
+    assert!(poll_once(one.as_mut()).is_pending());
+    assert!(poll_once(many.as_mut()).is_ready());
+    assert!(poll_once(one.as_mut()).is_ready(), "the permits of `many` came back with its output");
+}
+
+#[test]
+fn permits_are_granted_in_order_and_wakes_come_in_order() {
+    let order = Arc::new(parking_lot::Mutex::new(Vec::new()));
+    let semaphore = Arc::new(Semaphore::new(0));
+    block_on(async {
+        let handles: Vec<_> = (0..50)
+            .map(|n| {
+                let (semaphore, order) = (semaphore.clone(), order.clone());
+                runtime::spawn(async move {
+                    semaphore.acquire().await.unwrap().forget();
+                    order.lock().push(n);
+                })
+            })
+            .collect();
+        runtime::task::yield_now().await;
+        semaphore.add_permits(50);
+        for handle in handles {
+            handle.await.unwrap();
+        }
+    });
+    assert_eq!(*order.lock(), (0..50).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_waiter_that_leaves_gives_its_grant_to_the_next() {
+    let semaphore = Semaphore::new(0);
+    let (mut leaving, mut staying) = (Box::pin(semaphore.acquire()), Box::pin(semaphore.acquire()));
+    let counter = Counter::new();
+    assert!(poll_once(leaving.as_mut()).is_pending());
+    assert!(poll(staying.as_mut(), &counter).is_pending());
+    semaphore.add_permits(1);
+    assert_eq!(counter.wakes(), 0);
+    drop(leaving);
+    assert_eq!(counter.wakes(), 1);
+    assert!(poll(staying.as_mut(), &counter).is_ready());
+    assert_eq!(semaphore.available_permits(), 1);
+}
+
+#[test]
+fn a_waiter_for_many_that_leaves_lets_those_behind_pass() {
+    let semaphore = Semaphore::new(2);
+    let (mut many, mut one) = (Box::pin(semaphore.acquire_many(3)), Box::pin(semaphore.acquire()));
+    let counter = Counter::new();
+    assert!(poll_once(many.as_mut()).is_pending());
+    assert!(poll(one.as_mut(), &counter).is_pending());
+    drop(many);
+    assert_eq!(counter.wakes(), 1);
+    drop(one);
+    assert!(semaphore.try_acquire_many(2).is_ok(), "the line is empty again");
+}
+
+#[test]
+fn a_close_refuses_all_and_permits_may_still_come_back() {
+    let semaphore = Semaphore::new(1);
+    let permit = semaphore.try_acquire().unwrap();
+    let mut waiting: Vec<_> = (0..40).map(|_| Box::pin(semaphore.acquire())).collect();
+    waiting.iter_mut().for_each(|future| assert!(poll_once(future.as_mut()).is_pending()));
+    semaphore.close();
+    drop(permit);
+    assert!(
+        waiting.iter_mut().all(|future| matches!(poll_once(future.as_mut()), std::task::Poll::Ready(Err(_))))
+    );
+    assert_eq!(semaphore.available_permits(), 1);
+    assert_eq!(semaphore.try_acquire().unwrap_err(), TryAcquireError::Closed);
+}
+
+#[test]
+fn numbers_at_the_limit_are_refused_with_the_value() {
+    let text = panic_text(|| Semaphore::new(Semaphore::MAX_PERMITS + 1));
+    assert!(text.contains(&(Semaphore::MAX_PERMITS + 1).to_string()), "{text}");
+    let semaphore = Semaphore::new(Semaphore::MAX_PERMITS);
+    panic_text(|| semaphore.add_permits(usize::MAX));
+    assert_eq!(semaphore.available_permits(), Semaphore::MAX_PERMITS);
+    assert_eq!(semaphore.forget_permits(usize::MAX), Semaphore::MAX_PERMITS);
+    assert!(semaphore.try_acquire_many(0).is_ok());
+}
+
+#[test]
+fn guards_can_be_merged_and_split_but_not_across_semaphores() {
+    let (one, two) = (Semaphore::new(3), Semaphore::new(1));
+    let mut permit = one.try_acquire_many(2).unwrap();
+    permit.merge(one.try_acquire().unwrap());
+    let half = permit.split(2).unwrap();
+    assert!(permit.split(2).is_none());
+    drop(half);
+    assert_eq!(one.available_permits(), 2);
+    assert!(panic_text(|| permit.merge(two.try_acquire().unwrap())).contains("two semaphores"));
+    assert_eq!((one.available_permits(), two.available_permits()), (2, 1));
+}
+
+#[test]
+fn a_waker_that_panics_keeps_nobody_asleep() {
+    let semaphore = Semaphore::new(0);
+    let mut futures: Vec<_> = (0..100).map(|_| Box::pin(semaphore.acquire())).collect();
+    let counters: Vec<_> =
+        (0..100).map(|n| if n % 30 == 0 { Counter::panicking() } else { Counter::new() }).collect();
+    for (future, counter) in futures.iter_mut().zip(&counters) {
+        assert!(poll(future.as_mut(), counter).is_pending());
+    }
+    assert_eq!(panic_text(|| semaphore.add_permits(100)), "this waker panics");
+    assert!(counters.iter().all(|counter| counter.wakes() == 1));
+    assert!(futures.iter_mut().all(|future| poll_once(future.as_mut()).is_ready()));
+    assert_eq!(semaphore.available_permits(), 100);
+}
+
+#[test]
+fn a_repeated_poll_wakes_only_the_last_waker() {
+    let semaphore = Semaphore::new(0);
+    let (first, second) = (Counter::new(), Counter::new());
+    let mut future = pin!(semaphore.acquire());
+    assert!(poll(future.as_mut(), &first).is_pending());
+    assert!(poll(future.as_mut(), &second).is_pending());
+    semaphore.add_permits(1);
+    assert_eq!((first.wakes(), second.wakes()), (0, 1));
+}
+
+#[test]
+fn threads_never_exceed_the_permits_and_lose_none() {
+    let semaphore = Semaphore::new(3);
+    let inside = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let (semaphore, inside) = (&semaphore, &inside);
+            scope.spawn(move || {
+                for round in 0..500 {
+                    let n = 1 + (thread + round) % 3;
+                    if round % 7 == 0 {
+                        // Give up, perhaps with a grant that nobody saw.
+                        let mut future = Box::pin(semaphore.acquire_many(n));
+                        let _ = poll_once(future.as_mut());
+                        continue;
+                    }
+                    let permit = semaphore.blocking_acquire_many(n).unwrap();
+                    assert!(inside.fetch_add(n as usize, Ordering::SeqCst) + n as usize <= 3);
+                    inside.fetch_sub(n as usize, Ordering::SeqCst);
+                    drop(permit);
+                }
+            });
+        }
+    });
+    assert_eq!(semaphore.available_permits(), 3);
+    assert!(semaphore.try_acquire_many(3).is_ok());
+}
+
+#[test]
+fn a_mutex_lets_one_in_at_a_time_in_order() {
+    let mutex = Mutex::new(0);
+    let guard = mutex.try_lock().unwrap();
+    let (mut first, mut second) = (Box::pin(mutex.lock()), Box::pin(mutex.lock()));
+    assert!(poll_once(first.as_mut()).is_pending());
+    assert!(poll_once(second.as_mut()).is_pending());
+    drop(guard);
+    assert!(mutex.try_lock().is_err());
+    assert!(poll_once(second.as_mut()).is_pending());
+    assert!(poll_once(first.as_mut()).is_ready());
+    assert!(poll_once(second.as_mut()).is_ready());
+}
+
+#[test]
+fn a_guard_mapped_or_thrown_unlocks_once() {
+    let mutex = Arc::new(Mutex::new((1, vec![2])));
+    panic_text(|| MutexGuard::map(mutex.try_lock().unwrap(), |_| -> &mut i32 { panic!("in map") }));
+    let back = MutexGuard::try_map(mutex.try_lock().unwrap(), |data| data.1.get_mut(9)).unwrap_err();
+    drop(MutexGuard::map(back, |data| &mut data.0));
+    let owned = mutex.clone().try_lock_owned().unwrap();
+    let mut part = OwnedMutexGuard::map(owned, |data| &mut data.1);
+    part.push(3);
+    assert!(mutex.try_lock().is_err());
+    drop(part);
+    assert_eq!(mutex.try_lock().unwrap().1, [2, 3]);
+    assert_eq!(Arc::strong_count(&mutex), 1);
+    assert_eq!(format!("{mutex:?}"), "Mutex { data: (1, [2, 3]) }");
+}
+
+#[test]
+fn threads_count_under_a_mutex() {
+    let mutex = Mutex::new(0);
+    std::thread::scope(|scope| {
+        let threads = [(); 4].map(|()| scope.spawn(|| (0..1000).for_each(|_| *mutex.blocking_lock() += 1)));
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+    });
+    assert_eq!(mutex.into_inner(), 4000);
+}
