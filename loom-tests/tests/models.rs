@@ -1,0 +1,35 @@
+//! Every model, run by `cargo loom`; without `--cfg loom` there is nothing here.
+//!
+//! A model states a property of one protocol and explores all schedules within its bounds, and all values that the
+//! memory model lets a load return. Beside it stand twins: small copies of the protocol with one bug put back, which
+//! the same model must refuse. A twin without a bug must pass, or the others prove nothing.
+//!
+//! `LOOM_MAX_PREEMPTIONS` is 2 by default (`.cargo/config.toml`).
+#![cfg(loom)]
+
+mod models {
+    mod block_on;
+    mod current_thread;
+    mod flag;
+    mod idle;
+    mod injector;
+    mod item;
+    mod lifo;
+    mod mpsc;
+    mod notify;
+    mod oneshot;
+    mod owned;
+    mod park;
+    mod poison;
+    mod readiness;
+    mod relief;
+    mod ring;
+    mod semaphore;
+    mod shutdown;
+    mod task;
+    mod task_state;
+    mod timer;
+
+    #[global_allocator]
+    static ALLOCATOR: poison::Poison = poison::Poison::new();
+}

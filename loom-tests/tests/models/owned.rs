@@ -1,0 +1,156 @@
+//! The tables of tasks that wait: a seat's table is used by one thread at a time, whoever ends its tasks; whoever looks for
+//! tasks follows no cell that was freed; and each task ends once, by its completer or by the one who looks.
+//!
+//! An access to a table from two threads is found by loom's cell, one to a freed cell by its poison.
+//!
+//! Bounds: one seat, up to three tasks, two threads beside the owner.
+
+mod twin;
+
+use std::sync::Arc;
+
+use loom::thread;
+use runtime::internals::block_on;
+
+use super::task::board::{Board, Life, Tables};
+use twin::{Fault, Twin};
+
+/// A thread that takes a task of the owner's, which becomes ready, and ends it.
+fn end_elsewhere(board: &Arc<Board>, life: &Arc<Life>) -> thread::JoinHandle<()> {
+    let (board, life, waker) = (board.clone(), life.clone(), life.waker());
+    life.drop_waker();
+    thread::spawn(move || {
+        life.make_ready_then(|| waker.wake());
+        board.run_queued();
+    })
+}
+
+fn start(board: &Arc<Board>) -> Arc<Life> {
+    let (join, life) = board.start();
+    drop(join);
+    life
+}
+
+/// Cancels whatever is left, and looks whether it has all ended well.
+fn assert_all_end(board: &Board, lives: &[Arc<Life>]) {
+    board.run_queued();
+    board.cancel_idle();
+    lives.iter().for_each(|life| {
+        life.drop_waker();
+        life.assert_ended();
+    });
+    assert_eq!(board.cancel_idle(), 0, "a slot is lost");
+    board.assert_freed();
+}
+
+/// The owner enters tasks, and looks for those that wait, while another thread ends one of its tasks.
+fn a_task_ends_elsewhere<T: Tables + 'static>(make: impl Fn() -> T + Send + Sync + 'static) {
+    loom::model(move || {
+        let board = Board::with_tables(Box::new(make()));
+        board.sit(0);
+        let first = start(&board);
+        let other = end_elsewhere(&board, &first);
+        let second = start(&board);
+        board.cancel_idle();
+        let third = start(&board);
+        other.join().unwrap();
+        let fourth = start(&board);
+        first.assert_ended();
+        second.assert_ended();
+        assert_all_end(&board, &[first, second, third, fourth]);
+    });
+}
+
+/// The owner lends its table and takes it back, while another thread looks for tasks, and a third ends one.
+fn a_table_is_lent<T: Tables + 'static>(make: impl Fn() -> T + Send + Sync + 'static) {
+    loom::model(move || {
+        let board = Board::with_tables(Box::new(make()));
+        board.sit(0);
+        let first = start(&board);
+        let second = start(&board);
+        let other = end_elsewhere(&board, &first);
+        let looks = thread::spawn({
+            let board = board.clone();
+            move || _ = board.cancel_idle()
+        });
+        let seat = board.lend();
+        // Asleep.
+        thread::yield_now();
+        board.take_back(seat);
+        let third = start(&board);
+        other.join().unwrap();
+        looks.join().unwrap();
+        assert_all_end(&board, &[first, second, third]);
+    });
+}
+
+/// A task that would wait for the first time after the tables were closed is cancelled, once, also if that was asked for.
+#[test]
+fn a_task_that_is_refused_is_cancelled_once() {
+    loom::model(|| {
+        let board = Board::with_seats(1);
+        let (task, join, life) = board.newborn_with_handle();
+        let abort = join.abort_handle();
+        let worker = thread::spawn({
+            let board = board.clone();
+            move || {
+                board.sit(0);
+                task.run();
+                board.lend();
+            }
+        });
+        let aborting = thread::spawn({
+            let board = board.clone();
+            move || {
+                abort.abort();
+                board.run_queued();
+            }
+        });
+        board.owned().close();
+        board.cancel_idle();
+        worker.join().unwrap();
+        aborting.join().unwrap();
+        board.cancel_idle();
+        life.drop_waker();
+        life.assert_ended();
+        assert!(block_on(join).is_err_and(|error| error.is_cancelled()));
+        board.assert_freed();
+    });
+}
+
+#[test]
+fn an_owner_enters_and_looks_while_a_task_ends_elsewhere() {
+    a_task_ends_elsewhere(|| runtime::internals::task::Owned::new(1));
+}
+
+#[test]
+fn a_lent_table_is_for_whoever_has_the_lock() {
+    a_table_is_lent(|| runtime::internals::task::Owned::new(1));
+}
+
+#[test]
+fn a_twin_without_a_fault_passes() {
+    a_task_ends_elsewhere(|| Twin::new(Fault::None));
+    a_table_is_lent(|| Twin::new(Fault::None));
+}
+
+/// A twin for each fault.
+macro_rules! refused {
+    ($($name:ident: $model:ident($fault:expr);)*) => {$(
+        #[test]
+        #[should_panic]
+        fn $name() {
+            $model(|| Twin::new($fault));
+        }
+    )*};
+}
+
+refused! {
+    a_task_that_leaves_as_if_it_were_with_the_owner: a_task_ends_elsewhere(Fault::LeavesAsTheOwner);
+    a_task_that_leaves_without_a_word: a_task_ends_elsewhere(Fault::LeavesNoWord);
+    an_owner_that_clears_twice: a_task_ends_elsewhere(Fault::ClearsTwice);
+    an_owner_that_looks_without_clearing: a_task_ends_elsewhere(Fault::LooksWithoutClearing);
+    a_task_that_leaves_a_lent_table_without_the_lock: a_table_is_lent(Fault::LeavesAsTheOwner);
+    an_owner_that_goes_on_with_a_lent_table: a_table_is_lent(Fault::TakesBackWithoutLock);
+    a_look_into_a_table_that_is_not_lent: a_table_is_lent(Fault::LooksUnlent);
+}

@@ -1,0 +1,176 @@
+//! A small copy of the tables of `owned.rs`, one seat without shared tables, with at most one bug in it.
+
+use std::collections::HashMap;
+use std::ptr::NonNull;
+use std::sync::Mutex as Plain;
+
+use loom::cell::UnsafeCell;
+use loom::sync::Mutex;
+use loom::sync::atomic::AtomicBool;
+use loom::sync::atomic::Ordering::Relaxed;
+use runtime::internals::task::{Header, Runnable, State};
+
+use crate::models::task::board::Tables;
+
+/// The bug that was put back.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Fault {
+    None,
+    /// A task that ends on another thread clears its slot there and then.
+    LeavesAsTheOwner,
+    /// A task that ends on another thread leaves no word of it.
+    LeavesNoWord,
+    /// Numbers stay in `returned` when their slots have been cleared.
+    ClearsTwice,
+    /// Who looks through the owner's table takes what is in for live.
+    LooksWithoutClearing,
+    /// The owner lends its table, but goes on.
+    TakesBackWithoutLock,
+    /// Who looks for tasks does not ask whether the table is lent.
+    LooksUnlent,
+}
+
+pub struct Twin {
+    tasks: UnsafeCell<Slots>,
+    side: Mutex<Side>,
+    has_returned: AtomicBool,
+    /// The slot of each task that was entered, as it would stand in its cell.
+    places: Plain<HashMap<NonNull<Header>, usize>>,
+    fault: Fault,
+}
+
+struct Side {
+    returned: Vec<usize>,
+    is_lent: bool,
+}
+
+// SAFETY: the one cell is what the models watch; pointers to tasks are followed as the protocol says.
+unsafe impl Send for Twin {}
+// SAFETY: as above.
+unsafe impl Sync for Twin {}
+
+impl Twin {
+    pub fn new(fault: Fault) -> Self {
+        Self {
+            tasks: UnsafeCell::new(Slots::default()),
+            side: Mutex::new(Side { returned: Vec::new(), is_lent: false }),
+            has_returned: AtomicBool::new(false),
+            places: Plain::default(),
+            fault,
+        }
+    }
+
+    /// The table, for a caller who takes it for its own.
+    fn with_tasks<R>(&self, f: impl FnOnce(&mut Slots) -> R) -> R {
+        // SAFETY: whether we are alone is what the cell checks.
+        self.tasks.with_mut(|tasks| f(unsafe { &mut *tasks }))
+    }
+
+    fn clear_returned(&self, side: &mut Side) {
+        if side.returned.is_empty() {
+            return;
+        }
+        self.with_tasks(|tasks| side.returned.iter().for_each(|&slot| tasks.remove(slot)));
+        if self.fault != Fault::ClearsTwice {
+            side.returned.clear();
+            self.has_returned.store(false, Relaxed);
+        }
+    }
+}
+
+impl Tables for Twin {
+    unsafe fn enter(&self, task: NonNull<Header>, seat: Option<usize>) -> bool {
+        if self.places.lock().unwrap().contains_key(&task) {
+            // The cell does not say, as it does for the real tables.
+            return true;
+        }
+        assert_eq!(seat, Some(0), "the twin has no shared tables");
+        if self.has_returned.load(Relaxed) {
+            self.clear_returned(&mut self.side.lock().unwrap());
+        }
+        let slot = self.with_tasks(|tasks| tasks.insert(task));
+        self.places.lock().unwrap().insert(task, slot);
+        true
+    }
+
+    unsafe fn leave(&self, task: NonNull<Header>, seat: Option<usize>) {
+        let Some(slot) = self.places.lock().unwrap().remove(&task) else { return };
+        if seat.is_some() || self.fault == Fault::LeavesAsTheOwner {
+            return self.with_tasks(|tasks| tasks.remove(slot));
+        }
+        if self.fault == Fault::LeavesNoWord {
+            return;
+        }
+        let mut side = self.side.lock().unwrap();
+        if side.is_lent {
+            self.with_tasks(|tasks| tasks.remove(slot));
+        } else {
+            side.returned.push(slot);
+            self.has_returned.store(true, Relaxed);
+        }
+    }
+
+    unsafe fn lend(&self, _: usize) {
+        let mut side = self.side.lock().unwrap();
+        self.clear_returned(&mut side);
+        side.is_lent = true;
+    }
+
+    fn take_back(&self, _: usize) {
+        if self.fault != Fault::TakesBackWithoutLock {
+            self.side.lock().unwrap().is_lent = false;
+        }
+    }
+
+    fn close(&self) {
+        unreachable!("no model of the twin closes")
+    }
+
+    unsafe fn cancel_idle(&self, own: Option<usize>) -> usize {
+        let mut side = self.side.lock().unwrap();
+        if !side.is_lent && own.is_none() && self.fault != Fault::LooksUnlent {
+            return 0;
+        }
+        if self.fault != Fault::LooksWithoutClearing {
+            self.clear_returned(&mut side);
+        }
+        // SAFETY: whether nobody writes is what the cell checks.
+        let tasks = self.tasks.with(|tasks| unsafe { (*tasks).all() });
+        let claim = |task: &NonNull<Header>| {
+            // SAFETY: whether the task is live is what the model is about; its state comes first in its cell.
+            unsafe { task.cast::<State>().as_ref().cancel().then(|| Runnable::from_raw(*task)) }
+        };
+        let claimed: Vec<_> = tasks.iter().filter_map(claim).collect();
+        drop(side);
+        let left = tasks.len() - claimed.len();
+        claimed.into_iter().for_each(Runnable::cancel);
+        left
+    }
+}
+
+/// A table that looks whether its slots are used rightly.
+#[derive(Default)]
+struct Slots {
+    slots: Vec<Option<NonNull<Header>>>,
+    free: Vec<usize>,
+}
+
+impl Slots {
+    fn insert(&mut self, task: NonNull<Header>) -> usize {
+        let slot = self.free.pop().unwrap_or(self.slots.len());
+        if slot == self.slots.len() {
+            self.slots.push(None);
+        }
+        self.slots[slot] = Some(task);
+        slot
+    }
+
+    fn remove(&mut self, slot: usize) {
+        assert!(self.slots[slot].take().is_some(), "a slot is cleared twice");
+        self.free.push(slot);
+    }
+
+    fn all(&self) -> Vec<NonNull<Header>> {
+        self.slots.iter().copied().flatten().collect()
+    }
+}

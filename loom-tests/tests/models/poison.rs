@@ -1,0 +1,50 @@
+//! An allocator that overwrites what is freed and keeps it for a while: an access to it then finds no atomic of loom's,
+//! or a wild pointer, instead of yesterday's values.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::Mutex;
+
+/// Blocks that are kept.
+const KEPT: usize = 1 << 10;
+/// Larger blocks are none of the models'.
+const LARGEST: usize = 1 << 12;
+
+pub struct Poison(Mutex<Ring>);
+
+struct Ring {
+    blocks: [Option<(usize, Layout)>; KEPT],
+    next: usize,
+}
+
+impl Poison {
+    pub const fn new() -> Self {
+        Self(Mutex::new(Ring { blocks: [None; KEPT], next: 0 }))
+    }
+}
+
+// SAFETY: the system's allocator, later.
+unsafe impl GlobalAlloc for Poison {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        if layout.size() > LARGEST {
+            // SAFETY: the caller's.
+            return unsafe { System.dealloc(block, layout) };
+        }
+        // SAFETY: the block was allocated with this layout, and is not used any more.
+        unsafe { block.write_bytes(0xdd, layout.size()) };
+        let oldest = {
+            let mut ring = self.0.lock().unwrap();
+            let next = ring.next;
+            ring.next = (next + 1) % KEPT;
+            ring.blocks[next].replace((block.expose_provenance(), layout))
+        };
+        if let Some((block, layout)) = oldest {
+            // SAFETY: freed by its owner, and by nobody else since.
+            unsafe { System.dealloc(std::ptr::with_exposed_provenance_mut(block), layout) };
+        }
+    }
+}

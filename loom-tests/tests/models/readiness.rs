@@ -1,0 +1,324 @@
+//! The readiness word of a source: events, tasks that wait in a slot or in the list, shutdown, the end of a source.
+//!
+//! A lost wake-up would be a deadlock, which loom reports by aborting. So nothing blocks here: at the end, when all
+//! threads have been joined, a task that is asleep must have nothing to do, or must have been woken since it fell
+//! asleep.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc as StdArc;
+use std::sync::atomic::AtomicUsize as StdAtomicUsize;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::task::{Context, Poll, Wake, Waker};
+
+use loom::cell::UnsafeCell;
+use loom::sync::Arc;
+use loom::sync::atomic::AtomicBool;
+use loom::thread;
+use runtime::internals::io::{Direction, Hold, Readiness, Ready, ReadyEvent, Source};
+
+/// Counts wakes, unseen by loom: it is read only when all threads have been joined, or by the thread that is woken.
+#[derive(Default)]
+struct Counter(StdAtomicUsize);
+
+impl Wake for Counter {
+    fn wake(self: StdArc<Self>) {
+        self.0.fetch_add(1, Relaxed);
+    }
+}
+
+/// A task that reads, with as many polls as it takes to find nothing, but `polls` at most.
+struct Reader {
+    counter: StdArc<Counter>,
+    /// Wakes before the poll that answered `Pending`.
+    asleep_since: Option<usize>,
+}
+
+impl Reader {
+    fn new() -> Self {
+        Self { counter: StdArc::default(), asleep_since: None }
+    }
+
+    fn waker(&self) -> Waker {
+        Waker::from(self.counter.clone())
+    }
+
+    fn run(
+        &mut self,
+        polls: usize,
+        source: &Source,
+        bytes: &AtomicBool,
+        clear: impl Fn(&Source, ReadyEvent),
+    ) {
+        let waker = self.waker();
+        self.asleep_since = None;
+        for _ in 0..polls {
+            let wakes = self.counter.0.load(Relaxed);
+            match source.poll_ready(&mut Context::from_waker(&waker), Direction::Read) {
+                Poll::Ready(event) => {
+                    // Acquire-release, as the kernel's lock would be.
+                    if !bytes.swap(false, SeqCst) {
+                        clear(source, event);
+                    }
+                }
+                Poll::Pending => {
+                    self.asleep_since = Some(wakes);
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Whether it sleeps and nobody has woken it.
+    fn is_asleep(&self) -> bool {
+        self.asleep_since.is_some_and(|since| self.counter.0.load(Relaxed) == since)
+    }
+}
+
+fn source() -> Arc<Source> {
+    Arc::new(Source::new(0, Ready::EMPTY))
+}
+
+/// With three preemptions at least: with two, no schedule shows what the twin that clears without a tick loses.
+fn model(f: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(builder.preemption_bound.map_or(3, |bound| bound.max(3)));
+    builder.check(f);
+}
+
+/// Two events against a task that reads, clears and waits again.
+fn no_event_is_lost(clear: impl Fn(&Source, ReadyEvent) + Copy + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    // With two preemptions loom does not get to the twin's schedule.
+    builder.preemption_bound = builder.preemption_bound.map(|bound| bound.max(3));
+    builder.check(move || {
+        // As a stream that was accepted: tried first.
+        let source = Arc::new(Source::new(0, Ready::READABLE));
+        let bytes = Arc::new(AtomicBool::new(false));
+        let poller = {
+            let (source, bytes) = (source.clone(), bytes.clone());
+            thread::spawn(move || {
+                for _ in 0..2 {
+                    bytes.store(true, SeqCst);
+                    source.dispatch(Ready::READABLE);
+                }
+            })
+        };
+        let mut reader = Reader::new();
+        reader.run(6, &source, &bytes, clear);
+        poller.join().unwrap();
+        assert!(!(reader.is_asleep() && bytes.load(SeqCst)), "asleep, with bytes to read");
+    });
+}
+
+#[test]
+fn a_task_in_a_slot_misses_no_event() {
+    no_event_is_lost(|source, event| source.clear(event));
+}
+
+/// The twin: clears what is there now, not what the operation had relied on.
+#[test]
+#[should_panic = "asleep, with bytes to read"]
+fn twin_a_clear_without_its_tick_loses_an_event() {
+    no_event_is_lost(|source, _| {
+        if let Some(now) = source.event(Ready::READABLE) {
+            source.clear(now);
+        }
+    });
+}
+
+/// Two tasks in one slot, and an event: the wakers are accessed by one writer at a time (loom watches the cells), and
+/// not both tasks sleep on.
+#[test]
+fn two_tasks_in_one_slot_do_not_both_sleep_on() {
+    model(|| {
+        let (source, bytes) = (source(), Arc::new(AtomicBool::new(false)));
+        let mut first = Reader::new();
+        let threads = [
+            {
+                let (source, bytes) = (source.clone(), bytes.clone());
+                thread::spawn(move || {
+                    let mut second = Reader::new();
+                    second.run(1, &source, &bytes, Source::clear);
+                    second
+                })
+            },
+            {
+                let (source, bytes) = (source.clone(), bytes.clone());
+                thread::spawn(move || {
+                    bytes.store(true, SeqCst);
+                    source.dispatch(Ready::READABLE);
+                    Reader::new()
+                })
+            },
+        ];
+        first.run(1, &source, &bytes, Source::clear);
+        let [second, _] = threads.map(|thread| thread.join().unwrap());
+        if bytes.load(SeqCst) {
+            assert!(!(first.is_asleep() && second.is_asleep()), "both asleep, with bytes to read");
+        }
+        let wakers = [first.counter, second.counter];
+        source.detach();
+        assert!(wakers.iter().all(|counter| StdArc::strong_count(counter) == 1), "a waker is left");
+    });
+}
+
+/// A task sleeps in the slot; another one comes while an event is waking the first. It must not overwrite the waker in
+/// use (loom watches the cells), and it does not sleep on unheard.
+#[test]
+fn a_stranger_does_not_overwrite_a_waker_in_use() {
+    model(|| {
+        let (source, bytes) = (source(), Arc::new(AtomicBool::new(false)));
+        let (mut first, mut stranger) = (Reader::new(), Reader::new());
+        first.run(1, &source, &bytes, Source::clear);
+        let poller = {
+            let (source, bytes) = (source.clone(), bytes.clone());
+            thread::spawn(move || {
+                source.dispatch(Ready::READABLE);
+                bytes.store(true, SeqCst);
+                source.dispatch(Ready::READABLE);
+            })
+        };
+        stranger.run(3, &source, &bytes, Source::clear);
+        poller.join().unwrap();
+        assert!(!(stranger.is_asleep() && bytes.load(SeqCst)), "asleep, with bytes to read");
+        source.detach();
+        assert_eq!(StdArc::strong_count(&first.counter), 1);
+        assert_eq!(StdArc::strong_count(&stranger.counter), 1);
+    });
+}
+
+/// An event and the shutdown against a task that comes back while it is being woken. Whoever wakes first wakes for
+/// the other, too.
+#[test]
+fn shutdown_is_seen_by_a_task_that_is_being_woken() {
+    model(|| {
+        let (source, bytes) = (source(), Arc::new(AtomicBool::new(false)));
+        let mut reader = Reader::new();
+        reader.run(1, &source, &bytes, Source::clear);
+        assert!(reader.is_asleep());
+        let threads = [
+            {
+                let source = source.clone();
+                thread::spawn(move || source.dispatch(Ready::READABLE))
+            },
+            {
+                let source = source.clone();
+                thread::spawn(move || source.shut_down())
+            },
+        ];
+        reader.run(3, &source, &bytes, Source::clear);
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        assert!(!reader.is_asleep(), "asleep in a runtime that was shut down");
+        source.detach();
+        assert_eq!(StdArc::strong_count(&reader.counter), 1);
+    });
+}
+
+/// The end of a source against an event and the shutdown, which are waking, and a task that had come back meanwhile:
+/// the waker is dropped once, by one of them, and by nobody while another one reads it.
+#[test]
+fn the_end_of_a_source_drops_its_wakers() {
+    model(|| {
+        let (source, bytes) = (source(), Arc::new(AtomicBool::new(false)));
+        let mut reader = Reader::new();
+        reader.run(1, &source, &bytes, Source::clear);
+        let threads = [
+            {
+                let source = source.clone();
+                thread::spawn(move || source.dispatch(Ready::READABLE))
+            },
+            {
+                let source = source.clone();
+                thread::spawn(move || source.shut_down())
+            },
+        ];
+        reader.run(2, &source, &bytes, Source::clear);
+        source.detach();
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        assert_eq!(StdArc::strong_count(&reader.counter), 1, "the waker is gone with the source");
+    });
+}
+
+/// A task in the list and one in the slot against an event; then the one in the list goes away.
+#[test]
+fn a_task_in_the_list_misses_no_event() {
+    model(|| {
+        let source = source();
+        let poller = {
+            let source = source.clone();
+            thread::spawn(move || source.dispatch(Ready::READABLE))
+        };
+        let other = {
+            let source = source.clone();
+            thread::spawn(move || {
+                let reader = Reader::new();
+                let mut wait = pin!(source.ready(Ready::WRITABLE));
+                assert!(wait.as_mut().poll(&mut Context::from_waker(&reader.waker())).is_pending());
+            })
+        };
+        let reader = Reader::new();
+        {
+            let mut wait = pin!(source.ready(Ready::READABLE));
+            let is_pending = wait.as_mut().poll(&mut Context::from_waker(&reader.waker())).is_pending();
+            poller.join().unwrap();
+            let is_woken = reader.counter.0.load(Relaxed) == 1;
+            assert!(!is_pending || is_woken, "asleep, with bytes to read");
+        }
+        other.join().unwrap();
+        assert_eq!(StdArc::strong_count(&reader.counter), 1);
+    });
+}
+
+/// A slot of our own, written by who holds it and read by who wakes. `minds_waking` is the rule that the twin breaks.
+fn a_slot_has_one_writer(minds_waking: bool) {
+    model(move || {
+        let readiness = Arc::new(Readiness::new(Ready::EMPTY));
+        let slot = Arc::new(UnsafeCell::new(0));
+        let write = move |readiness: &Readiness, slot: &UnsafeCell<i32>| {
+            let Hold::Held { is_waking } = readiness.hold(Direction::Read) else { return };
+            if is_waking && minds_waking {
+                return readiness.release(Direction::Read);
+            }
+            // SAFETY: what the model is about.
+            slot.with_mut(|slot| unsafe { *slot += 1 });
+            readiness.arm(Direction::Read);
+        };
+        write(&readiness, &slot);
+        let poller = {
+            let (readiness, slot) = (readiness.clone(), slot.clone());
+            thread::spawn(move || {
+                if readiness.add(Ready::READABLE).slots[Direction::Read as usize] {
+                    // SAFETY: what the model is about.
+                    slot.with(|slot| assert_ne!(unsafe { *slot }, 0));
+                    readiness.finish_wake(Direction::Read);
+                }
+            })
+        };
+        let event = loop {
+            match readiness.event(Direction::Read.mask()) {
+                Some(event) => break event,
+                None => thread::yield_now(),
+            }
+        };
+        readiness.clear(event);
+        write(&readiness, &slot);
+        poller.join().unwrap();
+    });
+}
+
+#[test]
+fn a_slot_is_written_by_nobody_while_it_is_read() {
+    a_slot_has_one_writer(true);
+}
+
+/// The twin: a task with another waker writes the slot although an event is waking from it.
+#[test]
+#[should_panic = "Causality violation"]
+fn twin_a_slot_written_while_an_event_is_waking() {
+    a_slot_has_one_writer(false);
+}

@@ -1,0 +1,333 @@
+//! The end of a runtime, steps 1 to 3 of `shutdown.rs`: every task ends exactly once, and none is left in a queue, whoever
+//! polls, wakes and spawns meanwhile.
+//!
+//! Tasks, their tables, the injector and the workers' rings are real; the two workers and their steps are copies, with at
+//! most one bug. What is forgotten is a future that is not dropped, a cell that leaks, or a task in a queue.
+//!
+//! Bounds: two workers with a ring, two threads outside: one wakes a task, one spawns one. One task waits, one is newborn in
+//! the second worker's ring.
+
+use std::alloc::{Layout, alloc, dealloc};
+use std::cell::Cell;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize as Count;
+
+use loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
+use loom::sync::atomic::{AtomicBool, AtomicUsize};
+use loom::thread;
+use runtime::internals::queue::{Injector, Local};
+use runtime::internals::task::{self, Header, Owned, Runnable, Schedule};
+
+use super::task::board::{Life, Probe};
+
+/// The bug that was put back.
+#[derive(Clone, Copy, PartialEq)]
+enum Fault {
+    None,
+    /// The injector takes newborn tasks after the last look at it.
+    FinishesWithoutClosing,
+    /// A task whose wake is in flight is left.
+    WalksOnce,
+    /// A worker leaves with its table.
+    LeavesWithoutLending,
+    /// A worker leaves tasks in its ring.
+    LeavesItsRing,
+}
+
+loom::thread_local! {
+    /// The worker that the calling thread is, and whether its table is its own.
+    static WORKER: Cell<Option<usize>> = Cell::new(None);
+    static IS_SEATED: Cell<bool> = Cell::new(false);
+}
+
+struct Runtime {
+    injector: Injector<Header>,
+    rings: [Local<Header>; 2],
+    owned: Owned,
+    has_begun: AtomicBool,
+    running: AtomicUsize,
+    /// Cells.
+    made: Count,
+    freed: Count,
+    fault: Fault,
+}
+
+impl Runtime {
+    fn new(fault: Fault) -> Arc<Self> {
+        Arc::new(Self {
+            injector: Injector::new(),
+            rings: [Local::new(), Local::new()],
+            owned: Owned::new(2),
+            has_begun: AtomicBool::new(false),
+            running: AtomicUsize::new(2),
+            made: Count::new(0),
+            freed: Count::new(0),
+            fault,
+        })
+    }
+
+    fn task(&self) -> (Runnable, Arc<Life>) {
+        let (probe, life) = Probe::new();
+        // SAFETY: the models keep the runtime until all threads are joined.
+        let (task, join) = unsafe { task::new(probe, NonNull::from(self)) };
+        drop(join);
+        (task, life)
+    }
+
+    /// Makes the calling thread a worker.
+    fn sit(&self, index: usize) {
+        WORKER.with(|worker| worker.set(Some(index)));
+        IS_SEATED.with(|is_seated| is_seated.set(true));
+    }
+
+    fn seat() -> Option<usize> {
+        WORKER.with(Cell::get).filter(|_| IS_SEATED.with(Cell::get))
+    }
+
+    /// Any thread.
+    fn spawn(&self) -> Arc<Life> {
+        let (task, life) = self.task();
+        let refused = match WORKER.with(Cell::get) {
+            _ if self.has_begun.load(Acquire) => Err(task),
+            Some(index) => {
+                self.push(index, task);
+                Ok(())
+            }
+            None => {
+                let task = task.into_raw();
+                // SAFETY: a newborn task is its spawner's, also if it is refused.
+                unsafe {
+                    let is_queued = match self.fault {
+                        Fault::FinishesWithoutClosing => {
+                            self.injector.push(task);
+                            true
+                        }
+                        _ => self.injector.push_unless_closed(task),
+                    };
+                    if is_queued { Ok(()) } else { Err(Runnable::from_raw(task)) }
+                }
+            }
+        };
+        if let Err(task) = refused {
+            task.cancel();
+        }
+        life
+    }
+
+    fn push(&self, index: usize, task: Runnable) {
+        // SAFETY: the calling thread is the worker, and owns the task.
+        unsafe { self.rings[index].push_back(task.into_raw(), &self.injector) };
+    }
+
+    fn pop(&self, index: usize) -> Option<Runnable> {
+        // SAFETY: the calling thread is the worker; what is in the ring is `Runnable`s.
+        unsafe { self.rings[index].pop().map(|task| Runnable::from_raw(task)) }
+    }
+
+    fn inject(&self, task: Runnable) {
+        // SAFETY: the caller owns the task.
+        unsafe { self.injector.push(task.into_raw()) };
+    }
+
+    fn take_injected(&self) -> Option<Runnable> {
+        // SAFETY: what is in the injector is `Runnable`s.
+        self.injector.pop().map(|task| unsafe { Runnable::from_raw(task) })
+    }
+
+    fn cancel_idle(&self) -> usize {
+        // SAFETY: this thread is the worker of its seat.
+        unsafe { self.owned.cancel_idle(Self::seat()) }
+    }
+
+    /// Step 1.
+    fn begin(&self) {
+        self.owned.close();
+        self.has_begun.swap(true, SeqCst);
+    }
+
+    /// Step 2, after the poll that the worker is in; the last goes on with step 3.
+    fn leave(&self, index: usize) {
+        let mut has_looked = false;
+        loop {
+            match self.pop(index) {
+                Some(task) if self.fault == Fault::LeavesItsRing => {
+                    self.push(index, task);
+                    break;
+                }
+                Some(task) => task.cancel(),
+                None if has_looked => break,
+                None => {
+                    has_looked = true;
+                    self.cancel_idle();
+                }
+            }
+        }
+        if self.fault != Fault::LeavesWithoutLending {
+            // SAFETY: this thread is the worker of its seat, and has not lent it.
+            unsafe { self.owned.lend(index) };
+        }
+        IS_SEATED.with(|is_seated| is_seated.set(false));
+        WORKER.with(|worker| worker.set(None));
+        if self.running.fetch_sub(1, AcqRel) == 1 {
+            self.finish();
+        }
+    }
+
+    /// Step 3.
+    fn finish(&self) {
+        self.injector.close();
+        loop {
+            while let Some(task) = self.take_injected() {
+                task.cancel();
+            }
+            if self.cancel_idle() == 0 && self.injector.is_empty() || self.fault == Fault::WalksOnce {
+                break;
+            }
+            thread::yield_now();
+        }
+    }
+}
+
+// SAFETY: (1) is what the models are about; (2) they keep the runtime.
+unsafe impl Schedule for Runtime {
+    unsafe fn schedule(this: NonNull<Self>, task: Runnable) {
+        // SAFETY: valid by the caller's word.
+        let this = unsafe { this.as_ref() };
+        match WORKER.with(Cell::get) {
+            Some(index) => this.push(index, task),
+            None => this.inject(task),
+        }
+    }
+
+    unsafe fn reschedule(this: NonNull<Self>, task: Runnable) {
+        // SAFETY: passed on.
+        unsafe { Self::schedule(this, task) }
+    }
+
+    fn is_own_thread(_: NonNull<Self>) -> bool {
+        WORKER.with(Cell::get).is_some()
+    }
+
+    unsafe fn adopt(this: NonNull<Self>, task: NonNull<Header>) -> bool {
+        // SAFETY: valid, by the caller's word, who owns the task's `SCHEDULED`; this thread is the worker of its seat.
+        unsafe { this.as_ref().owned.enter(task, Self::seat()) }
+    }
+
+    unsafe fn release(this: NonNull<Self>, task: NonNull<Header>) {
+        // SAFETY: as in `adopt`; the task was entered.
+        unsafe {
+            if task.as_ref().is_owned() {
+                this.as_ref().owned.leave(task, Self::seat());
+            }
+        }
+    }
+
+    unsafe fn allocate(this: NonNull<Self>, layout: Layout) -> NonNull<u8> {
+        // SAFETY: valid, by the caller's word; a cell is no empty type.
+        unsafe {
+            this.as_ref().made.fetch_add(1, Relaxed);
+            NonNull::new(alloc(layout)).expect("models are small")
+        }
+    }
+
+    unsafe fn free(this: NonNull<Self>, memory: NonNull<u8>, layout: Layout) {
+        // SAFETY: the memory comes from `allocate`.
+        unsafe {
+            dealloc(memory.as_ptr(), layout);
+            this.as_ref().freed.fetch_add(1, Relaxed);
+        }
+    }
+}
+
+/// What the threads outside do.
+#[derive(Clone, Copy)]
+enum Outside {
+    Wakes,
+    Spawns,
+    SpawnsAndWakes,
+}
+
+/// The first worker's thread begins the shutdown; the second polls one task more if it does not see it yet.
+fn a_shutdown(fault: Fault, outside: Outside) {
+    loom::model(move || {
+        let runtime = Runtime::new(fault);
+        runtime.sit(0);
+        // One task waits, in the first worker's table.
+        let (task, waiting) = runtime.task();
+        task.run();
+        let waker = waiting.waker();
+        waiting.drop_waker();
+        let mut lives = vec![waiting.clone()];
+        let second = thread::spawn({
+            let runtime = runtime.clone();
+            move || {
+                runtime.sit(1);
+                let life = runtime.spawn();
+                let next = || runtime.pop(1).or_else(|| runtime.take_injected());
+                let task = if runtime.has_begun.load(Acquire) { None } else { next() };
+                task.into_iter().for_each(Runnable::run);
+                runtime.leave(1);
+                life
+            }
+        });
+        let mut spawner = None;
+        let mut waking = None;
+        if matches!(outside, Outside::Spawns | Outside::SpawnsAndWakes) {
+            let runtime = runtime.clone();
+            spawner = Some(thread::spawn(move || runtime.spawn()));
+        }
+        if matches!(outside, Outside::Wakes | Outside::SpawnsAndWakes) {
+            let waiting = waiting.clone();
+            waking = Some(thread::spawn(move || waiting.make_ready_then(|| waker.wake())));
+        } else {
+            drop(waker);
+        }
+        runtime.begin();
+        runtime.leave(0);
+        lives.push(second.join().unwrap());
+        lives.extend(spawner.map(|spawner| spawner.join().unwrap()));
+        if let Some(waking) = waking {
+            waking.join().unwrap();
+        }
+        for life in lives {
+            life.drop_waker();
+            life.assert_ended();
+        }
+        assert!(runtime.injector.is_empty() && runtime.rings.iter().all(Local::is_empty), "left in a queue");
+        assert_eq!(runtime.freed.load(Relaxed), runtime.made.load(Relaxed), "a cell leaks");
+    });
+}
+
+#[test]
+fn a_shutdown_against_a_wake_from_outside() {
+    a_shutdown(Fault::None, Outside::Wakes);
+}
+
+#[test]
+fn a_shutdown_against_a_spawn_from_outside() {
+    a_shutdown(Fault::None, Outside::Spawns);
+}
+
+#[test]
+fn a_shutdown_against_a_spawn_and_a_wake_from_outside() {
+    a_shutdown(Fault::None, Outside::SpawnsAndWakes);
+}
+
+/// A twin for each fault.
+macro_rules! refused {
+    ($($name:ident: $fault:expr, $outside:expr;)*) => {$(
+        #[test]
+        #[should_panic]
+        fn $name() {
+            a_shutdown($fault, $outside);
+        }
+    )*};
+}
+
+refused! {
+    a_finish_without_closing: Fault::FinishesWithoutClosing, Outside::Spawns;
+    a_finish_that_walks_once: Fault::WalksOnce, Outside::Wakes;
+    a_worker_that_leaves_without_lending: Fault::LeavesWithoutLending, Outside::Wakes;
+    a_worker_that_leaves_its_ring: Fault::LeavesItsRing, Outside::Wakes;
+}

@@ -1,0 +1,347 @@
+//! The state word alone, under a task that has everything but types: each transition's reason is a twin that lacks it.
+//!
+//! Bounds: as for whole tasks.
+
+#[path = "task/twin.rs"]
+mod twin;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize as Count;
+
+use loom::cell::UnsafeCell;
+use loom::sync::Mutex;
+use loom::sync::atomic::AtomicBool;
+use loom::sync::atomic::Ordering::Relaxed;
+use loom::thread;
+use runtime::internals::task::{AfterDetach, AfterPoll, Start, State};
+
+use twin::{Fault, Twin, Word};
+
+/// A task: its fields are touched by the rules of `task/mod.rs`.
+struct Task<W> {
+    word: W,
+    /// Times it is in the queue.
+    queue: Mutex<usize>,
+    /// Relaxed: made visible by the wake.
+    is_ready: AtomicBool,
+    future: UnsafeCell<u32>,
+    output: UnsafeCell<Option<u32>>,
+    join_waker: UnsafeCell<bool>,
+    /// Read by everyone who has a reference, written by who frees.
+    is_alive: UnsafeCell<bool>,
+    rung: Count,
+    finished: Count,
+    freed: Count,
+}
+
+// SAFETY: the cells are what the models watch.
+unsafe impl<W: Word> Send for Task<W> {}
+// SAFETY: as above.
+unsafe impl<W: Word> Sync for Task<W> {}
+
+impl<W: Word> Task<W> {
+    /// A task that was polled once and waits, with its handle and `wakers` wakers.
+    fn new(word: W, wakers: usize) -> Arc<Self> {
+        let task = Arc::new(Self {
+            word,
+            queue: Mutex::new(0),
+            is_ready: AtomicBool::new(false),
+            future: UnsafeCell::new(0),
+            output: UnsafeCell::new(None),
+            join_waker: UnsafeCell::new(false),
+            is_alive: UnsafeCell::new(true),
+            rung: Count::new(0),
+            finished: Count::new(0),
+            freed: Count::new(0),
+        });
+        task.run();
+        (0..wakers).for_each(|_| task.word.add_reference());
+        task
+    }
+
+    fn push(&self) {
+        *self.queue.lock().unwrap() += 1;
+    }
+
+    fn run_queued(&self) {
+        let mut is_queued = true;
+        while is_queued {
+            let mut queue = self.queue.lock().unwrap();
+            is_queued = *queue > 0;
+            *queue = queue.saturating_sub(1);
+            drop(queue);
+            if is_queued {
+                self.run();
+            }
+        }
+    }
+
+    fn run(&self) {
+        self.touch();
+        if self.word.start_poll() == Start::Cancel {
+            return self.complete(None);
+        }
+        // SAFETY: whether we are alone is what the cell checks, over the load.
+        let is_ready = self.future.with_mut(|polls| unsafe {
+            *polls += 1;
+            self.is_ready.load(Relaxed)
+        });
+        if is_ready {
+            self.finished.fetch_add(1, Relaxed);
+            return self.complete(Some(7));
+        }
+        match self.word.finish_pending() {
+            AfterPoll::Idle => {}
+            AfterPoll::Requeue => self.push(),
+            AfterPoll::Cancel => self.complete(None),
+        }
+    }
+
+    fn complete(&self, value: Option<u32>) {
+        // SAFETY: whether we are alone is what the cells check, here and below.
+        self.future.with_mut(|polls| unsafe { *polls = 0 });
+        let completed = self.word.complete(|has_join| {
+            // SAFETY: as above.
+            self.output.with_mut(|output| unsafe { *output = value.filter(|_| has_join) });
+        });
+        if completed.has_join_waker {
+            // SAFETY: as above.
+            let was_set = self.join_waker.with_mut(|waker| unsafe { std::mem::take(&mut *waker) });
+            assert!(was_set, "JOIN_WAKER says that the waker is set");
+            self.rung.fetch_add(1, Relaxed);
+            self.drop_reference();
+        } else if completed.was_last {
+            self.free();
+        }
+    }
+
+    /// A waker is woken, then dropped.
+    fn wake(&self) {
+        self.touch();
+        if self.word.wake() {
+            self.push();
+        }
+        self.drop_reference();
+    }
+
+    fn abort(&self) {
+        self.touch();
+        if self.word.cancel() {
+            self.push();
+        }
+        self.drop_reference();
+    }
+
+    /// The handle is polled: false if the task is done.
+    fn register(&self) -> bool {
+        // SAFETY: as above.
+        self.join_waker.with_mut(|waker| unsafe { *waker = true });
+        self.word.set_join_waker()
+    }
+
+    fn take_output(&self) -> Option<u32> {
+        // SAFETY: as above.
+        self.output.with_mut(|output| unsafe { (*output).take() })
+    }
+
+    fn drop_handle(&self) {
+        self.touch();
+        match self.word.detach() {
+            AfterDetach::Nothing => return,
+            // SAFETY: as above.
+            AfterDetach::DropWaker => self.join_waker.with_mut(|waker| unsafe { *waker = false }),
+            AfterDetach::DropOutput => _ = self.take_output(),
+        }
+        self.drop_reference();
+    }
+
+    fn touch(&self) {
+        // SAFETY: whether somebody writes is what the cell checks.
+        assert!(self.is_alive.with(|is_alive| unsafe { *is_alive }), "used after it was freed");
+    }
+
+    fn drop_reference(&self) {
+        if self.word.drop_reference() {
+            self.free();
+        }
+    }
+
+    fn free(&self) {
+        // SAFETY: whether we are alone is what the cell checks.
+        self.is_alive.with_mut(|is_alive| unsafe { *is_alive = false });
+        self.freed.fetch_add(1, Relaxed);
+    }
+
+    fn assert_freed(&self) {
+        assert_eq!(self.freed.load(Relaxed), 1, "freed not at all, or twice");
+        // SAFETY: all threads have been joined.
+        assert!(self.output.with(|output| unsafe { (*output).is_none() }), "the output is not dropped");
+    }
+}
+
+/// Three wakes, of which one has something to say, while two threads run what is queued. The first has the task queued, the
+/// second sets NOTIFIED, the third finds it set.
+fn wakes<W: Word>(word: impl Fn() -> W + Send + Sync + 'static) {
+    loom::model(move || {
+        let task = Task::new(word(), 3);
+        task.drop_handle();
+        let threads = [true, false].map(|is_telling| {
+            let task = task.clone();
+            thread::spawn(move || {
+                if is_telling {
+                    task.is_ready.store(true, Relaxed);
+                }
+                task.wake();
+                if !is_telling {
+                    task.wake();
+                    task.run_queued();
+                }
+            })
+        });
+        task.run_queued();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        task.run_queued();
+        assert_eq!(task.finished.load(Relaxed), 1, "a wake was lost");
+        task.assert_freed();
+    });
+}
+
+/// An abort against a wake that causes a poll.
+fn an_abort<W: Word>(word: impl Fn() -> W + Send + Sync + 'static) {
+    loom::model(move || {
+        let task = Task::new(word(), 2);
+        task.drop_handle();
+        let threads = [true, false].map(|is_wake| {
+            let task = task.clone();
+            thread::spawn(move || {
+                if is_wake {
+                    task.wake()
+                } else {
+                    task.abort()
+                }
+                task.run_queued();
+            })
+        });
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        task.run_queued();
+        task.assert_freed();
+    });
+}
+
+/// The handle waits for the output, or has set its waker and is dropped, while the task completes.
+fn a_handle<W: Word>(word: impl Fn() -> W + Send + Sync + 'static, is_dropped: bool) {
+    loom::model(move || {
+        let task = Task::new(word(), 1);
+        let is_registered_before = is_dropped && task.register();
+        let worker = thread::spawn({
+            let task = task.clone();
+            move || {
+                task.is_ready.store(true, Relaxed);
+                task.wake();
+                task.run_queued();
+            }
+        });
+        if is_dropped {
+            assert!(is_registered_before);
+            task.drop_handle();
+        } else if !task.register() {
+            assert_eq!(task.take_output(), Some(7));
+            // SAFETY: DONE was seen, and JOIN_WAKER not set: the waker is the handle's.
+            task.join_waker.with_mut(|waker| unsafe { *waker = false });
+            task.drop_handle();
+            worker.join().unwrap();
+            return task.assert_freed();
+        }
+        worker.join().unwrap();
+        if !is_dropped {
+            assert_eq!(task.rung.load(Relaxed), 1, "who waits for the output is not woken");
+            assert_eq!(task.take_output(), Some(7));
+            task.drop_handle();
+        }
+        task.assert_freed();
+    });
+}
+
+/// The handle comes when the task may be done already; a model of its own, since it costs a preemption above.
+fn a_late_handle<W: Word>(word: impl Fn() -> W + Send + Sync + 'static) {
+    loom::model(move || {
+        let task = Task::new(word(), 1);
+        let worker = thread::spawn({
+            let task = task.clone();
+            move || {
+                task.is_ready.store(true, Relaxed);
+                task.wake();
+                task.run_queued();
+            }
+        });
+        thread::yield_now();
+        if task.register() {
+            task.drop_handle();
+        } else {
+            assert_eq!(task.take_output(), Some(7));
+            // SAFETY: DONE was seen, and JOIN_WAKER not set: the waker is the handle's.
+            task.join_waker.with_mut(|waker| unsafe { *waker = false });
+            task.drop_handle();
+        }
+        worker.join().unwrap();
+    });
+}
+
+#[test]
+fn an_output_that_is_there_is_seen() {
+    a_late_handle(State::new);
+}
+
+#[test]
+fn wakes_are_seen() {
+    wakes(State::new);
+}
+
+#[test]
+fn an_abort_makes_no_second_owner() {
+    an_abort(State::new);
+}
+
+#[test]
+fn an_output_reaches_its_handle() {
+    a_handle(State::new, false);
+}
+
+#[test]
+fn a_handle_goes_while_the_task_completes() {
+    a_handle(State::new, true);
+}
+
+#[test]
+fn a_twin_without_a_fault_passes() {
+    wakes(|| Twin::new(Fault::None));
+    an_abort(|| Twin::new(Fault::None));
+    a_handle(|| Twin::new(Fault::None), false);
+    a_handle(|| Twin::new(Fault::None), true);
+    a_late_handle(|| Twin::new(Fault::None));
+}
+
+/// A twin for each fault, and the model that must refuse it.
+macro_rules! refused {
+    ($($name:ident: $model:ident($fault:ident $(, $argument:expr)?);)*) => {$(
+        #[test]
+        #[should_panic]
+        fn $name() {
+            $model(|| Twin::new(Fault::$fault) $(, $argument)?);
+        }
+    )*};
+}
+
+refused! {
+    a_wake_that_forgets_a_task_being_polled: wakes(WakeForgetsScheduled);
+    a_wake_that_only_looks_if_there_was_one: wakes(WakeOnlyLooks);
+    a_wake_without_release: wakes(WakeIsRelaxed);
+    a_poll_that_begins_without_acquire: wakes(StartIsRelaxed);
+    a_poll_that_ends_by_a_store: wakes(PendingStores);
+    a_poll_that_ends_without_release: wakes(PendingIsRelaxed);
+    a_reference_dropped_without_release: wakes(DropIsRelaxed);
+    an_abort_of_a_task_being_polled: an_abort(CancelTakesScheduled);
+    a_completion_that_misses_the_join_waker: a_handle(CompletesBlindly, false);
+    a_completion_without_release: a_handle(CompletesRelaxed, false);
+    a_handle_dropped_without_a_look_at_done: a_handle(DetachesBlindly, true);
+}

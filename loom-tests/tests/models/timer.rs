@@ -1,0 +1,488 @@
+//! A timer's entry between its future and the wheel: fire against drop, another waker, reset, shutdown, another fire;
+//! and the handshake of a foreign thread that registers with the one about to sleep.
+//!
+//! Bounds: one wheel, one or two timers, two threads, one operation each.
+//!
+//! loom reorders an access only with the last one to the same atomic, so a thread that loads the state and then stores
+//! it hides an earlier load by another, and some schedules are not tried. Therefore both threads pass a [`Gate`] first,
+//! which makes either go first, and each model notes its [outcomes](Outcomes), so that none is missing unnoticed.
+
+use std::collections::BTreeSet;
+use std::fmt::Debug;
+use std::sync::Mutex as StdMutex;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::task::{Wake, Waker};
+
+use loom::sync::Arc;
+use loom::sync::atomic::AtomicUsize;
+use loom::thread;
+use runtime::internals::time::{Deadline, Driver, Entry, NANOS_PER_TICK as MS, Shard, State};
+
+/// Counts its wakes.
+struct Probe(AtomicUsize);
+
+impl Wake for Probe {
+    fn wake(self: std::sync::Arc<Self>) {
+        self.0.fetch_add(1, SeqCst);
+    }
+}
+
+fn probe() -> (std::sync::Arc<Probe>, Waker) {
+    let probe = std::sync::Arc::new(Probe(AtomicUsize::new(0)));
+    (probe.clone(), probe.into())
+}
+
+impl Probe {
+    fn wakes(&self) -> usize {
+        self.0.load(SeqCst)
+    }
+}
+
+/// Passed by both threads of a model before anything else; orders nothing.
+#[derive(Clone)]
+struct Gate(Arc<AtomicUsize>);
+
+impl Gate {
+    fn new() -> Gate {
+        Gate(Arc::new(AtomicUsize::new(0)))
+    }
+
+    fn pass(&self) {
+        self.0.fetch_add(1, Relaxed);
+    }
+
+    /// Runs `f` on another thread, behind the gate.
+    fn spawn<R: 'static>(&self, f: impl FnOnce() -> R + 'static) -> thread::JoinHandle<R> {
+        let gate = self.clone();
+        thread::spawn(move || {
+            gate.pass();
+            f()
+        })
+    }
+}
+
+/// What came out in the schedules that were tried.
+struct Outcomes<T>(StdMutex<BTreeSet<T>>);
+
+impl<T: Ord + Debug> Outcomes<T> {
+    fn new() -> std::sync::Arc<Self> {
+        std::sync::Arc::new(Self(StdMutex::new(BTreeSet::new())))
+    }
+
+    fn note(&self, outcome: T) {
+        self.0.lock().unwrap().insert(outcome);
+    }
+
+    fn assert_all(&self, expected: impl IntoIterator<Item = T>) {
+        assert_eq!(*self.0.lock().unwrap(), expected.into_iter().collect());
+    }
+}
+
+/// What a future does with its entry. Freed like one: at once, as soon as the state allows.
+struct Timer {
+    shard: Arc<Shard>,
+    entry: Box<Entry>,
+}
+
+impl Timer {
+    fn new(shard: &Arc<Shard>, deadline: Deadline, waker: &Waker) -> Timer {
+        let timer = Timer { shard: shard.clone(), entry: Box::new(Entry::new()) };
+        assert!(timer.register(deadline, waker.clone()));
+        timer
+    }
+
+    fn register(&self, deadline: Deadline, waker: Waker) -> bool {
+        // SAFETY: ours, boxed, not registered, and cancelled before it is freed.
+        unsafe { self.shard.register(&self.entry, deadline, waker) }.is_ok()
+    }
+
+    fn update(&self, waker: &Waker) -> bool {
+        // SAFETY: ours, registered in this shard.
+        unsafe { self.shard.update(&self.entry, waker) }
+    }
+
+    /// The waker, if it was still registered.
+    fn cancel(&self) -> Option<Waker> {
+        if self.entry.state() != State::Registered {
+            return None;
+        }
+        // SAFETY: ours, registered in this shard.
+        unsafe { self.shard.cancel(&self.entry) }
+    }
+}
+
+/// Dropped while it fires: woken or cancelled, never both, and the memory may be reused at once.
+#[test]
+fn a_timer_is_not_touched_after_it_let_its_future_go() {
+    let outcomes = Outcomes::new();
+    let noted = outcomes.clone();
+    loom::model(move || {
+        let shard = Arc::new(Shard::new());
+        let (probe, waker) = probe();
+        let timer = Timer::new(&shard, MS, &waker);
+        let gate = Gate::new();
+        let driver = gate.spawn(move || shard.fire(MS));
+        gate.pass();
+        let had_fired = timer.entry.state() == State::Fired;
+        let cancelled = timer.cancel();
+        assert_eq!(timer.entry.state(), if cancelled.is_some() { State::Idle } else { State::Fired });
+        // Dropping the entry writes to it: the model refuses if the driver may be at it still.
+        drop(timer);
+        let fired = driver.join().unwrap();
+        assert_eq!(fired, usize::from(cancelled.is_none()));
+        assert_eq!(probe.wakes(), fired);
+        noted.note((had_fired, fired));
+    });
+    outcomes.assert_all([(false, 0), (false, 1), (true, 1)]);
+}
+
+/// Polled again with another waker while it fires: the waker of the last poll that said `Pending` is woken.
+#[test]
+fn the_waker_given_last_is_woken() {
+    let outcomes = Outcomes::new();
+    let noted = outcomes.clone();
+    loom::model(move || {
+        let shard = Arc::new(Shard::new());
+        let ((old, old_waker), (new, new_waker)) = (probe(), probe());
+        let timer = Timer::new(&shard, MS, &old_waker);
+        let gate = Gate::new();
+        let driver = gate.spawn(move || shard.fire(MS));
+        gate.pass();
+        let is_pending = timer.update(&new_waker);
+        if !is_pending {
+            assert_eq!(timer.entry.state(), State::Fired);
+        }
+        assert_eq!(driver.join().unwrap(), 1);
+        assert_eq!((old.wakes(), new.wakes()), if is_pending { (0, 1) } else { (1, 0) });
+        noted.note(is_pending);
+    });
+    outcomes.assert_all([false, true]);
+}
+
+/// Reset to later while it fires: it fires at the old time, and the task polls again; or only at the new one.
+#[test]
+fn a_reset_loses_no_wake() {
+    let outcomes = Outcomes::new();
+    let noted = outcomes.clone();
+    loom::model(move || {
+        let shard = Arc::new(Shard::new());
+        let (probe, waker) = probe();
+        let timer = Timer::new(&shard, MS, &waker);
+        let gate = Gate::new();
+        let driver = gate.spawn({
+            let shard = shard.clone();
+            move || shard.fire(MS)
+        });
+        gate.pass();
+        let waiting = timer.cancel();
+        let was_waiting = waiting.is_some();
+        assert!(timer.register(2 * MS, waiting.unwrap_or(waker)));
+        assert_eq!(driver.join().unwrap(), usize::from(!was_waiting));
+        assert_eq!(probe.wakes(), usize::from(!was_waiting));
+        // A cancelled timer may have left its own deadline behind.
+        assert!(shard.next_deadline() <= 2 * MS);
+        assert_eq!(shard.fire(2 * MS), 1);
+        assert_eq!(timer.entry.state(), State::Fired);
+        noted.note(was_waiting);
+    });
+    outcomes.assert_all([false, true]);
+}
+
+/// Two threads fire the same wheel: each timer once.
+#[test]
+fn two_drivers_fire_each_timer_once() {
+    let outcomes = Outcomes::new();
+    let noted = outcomes.clone();
+    loom::model(move || {
+        let shard = Arc::new(Shard::new());
+        let ((first, first_waker), (second, second_waker)) = (probe(), probe());
+        let timers = [Timer::new(&shard, MS, &first_waker), Timer::new(&shard, 70 * MS, &second_waker)];
+        let gate = Gate::new();
+        let driver = gate.spawn({
+            let shard = shard.clone();
+            move || shard.fire(70 * MS)
+        });
+        gate.pass();
+        let here = shard.fire(MS);
+        let there = driver.join().unwrap();
+        assert_eq!((here + there, first.wakes(), second.wakes()), (2, 1, 1));
+        assert!(timers.iter().all(|timer| timer.entry.state() == State::Fired));
+        assert_eq!(shard.next_deadline(), Deadline::MAX);
+        noted.note((here, there));
+    });
+    outcomes.assert_all([(0, 2), (1, 1)]);
+}
+
+/// Registered while another timer fires: the deadline that sleepers read is not after it.
+#[test]
+fn a_timer_registered_while_others_fire_is_seen() {
+    loom::model(|| {
+        let shard = Arc::new(Shard::new());
+        let (_, waker) = probe();
+        let _due = Timer::new(&shard, MS, &waker);
+        let gate = Gate::new();
+        let driver = gate.spawn({
+            let shard = shard.clone();
+            move || shard.fire(MS)
+        });
+        gate.pass();
+        let later = Timer::new(&shard, 5 * MS, &waker);
+        assert!(shard.next_deadline() <= 5 * MS);
+        driver.join().unwrap();
+        assert_eq!(shard.next_deadline(), 5 * MS);
+        drop(later.cancel());
+    });
+}
+
+/// Registered while the driver ends: refused, or woken.
+#[test]
+fn shutdown_leaves_nobody_asleep() {
+    let outcomes = Outcomes::new();
+    let noted = outcomes.clone();
+    loom::model(move || {
+        let shard = Arc::new(Shard::new());
+        let (probe, waker) = probe();
+        let gate = Gate::new();
+        let driver = gate.spawn({
+            let shard = shard.clone();
+            move || shard.shut_down()
+        });
+        let timer = Timer { shard, entry: Box::new(Entry::new()) };
+        gate.pass();
+        let is_registered = timer.register(MS, waker);
+        driver.join().unwrap();
+        assert_eq!(probe.wakes(), usize::from(is_registered));
+        assert_eq!(timer.entry.state(), if is_registered { State::ShutDown } else { State::Idle });
+        noted.note(is_registered);
+    });
+    outcomes.assert_all([false, true]);
+}
+
+/// A foreign thread registers while another is about to sleep: the sleeper sees the timer, or is unparked.
+#[test]
+fn a_sleeper_learns_of_a_foreign_timer() {
+    let outcomes = Outcomes::new();
+    let noted = outcomes.clone();
+    loom::model(move || {
+        let driver = Arc::new(Driver::new(2, true));
+        let sleeps_until = Arc::new(AtomicUsize::new(AWAKE));
+        let gate = Gate::new();
+        let sleeper = gate.spawn({
+            let (driver, sleeps_until) = (driver.clone(), sleeps_until.clone());
+            move || {
+                sleeps_until.store(FOR_EVER, Relaxed);
+                loom::sync::atomic::fence(SeqCst);
+                driver.earliest() == Deadline::MAX
+            }
+        });
+        let entry = Box::new(Entry::new());
+        gate.pass();
+        // SAFETY: ours, boxed, new, and cancelled before it is freed.
+        let must_unpark = unsafe { driver.register(&entry, 1, 5 * MS, Waker::noop().clone()) }.unwrap();
+        assert!(must_unpark);
+        // R2, the caller's.
+        loom::sync::atomic::fence(SeqCst);
+        let unparks = sleeps_until.load(Relaxed) == FOR_EVER;
+        let sleeps = sleeper.join().unwrap();
+        assert!(!sleeps || unparks, "sleeps past a timer that it did not see");
+        // SAFETY: as above; registered in wheel 1.
+        drop(unsafe { driver.cancel(&entry, 1) });
+        noted.note((sleeps, unparks));
+    });
+    outcomes.assert_all([(false, false), (false, true), (true, true)]);
+}
+
+const AWAKE: usize = 0;
+const FOR_EVER: usize = usize::MAX;
+
+/// The protocol in small, with a bug to put back.
+mod twin {
+    use std::sync::atomic::Ordering::{Acquire, Release};
+
+    use loom::cell::UnsafeCell;
+    use loom::sync::Mutex;
+    use loom::sync::atomic::{AtomicU8, fence};
+
+    use super::*;
+
+    const REGISTERED: u8 = 1;
+    const FIRED: u8 = 2;
+
+    #[derive(Clone, Copy, PartialEq)]
+    enum Bug {
+        None,
+        /// F takes the waker when the state is stored and the lock released.
+        TouchAfterStore,
+        /// F stores the state without Release.
+        RelaxedStore,
+        /// The owner looks at the state without Acquire.
+        RelaxedLook,
+        /// C and the update believe the state seen before the lock.
+        NoSecondLook,
+    }
+
+    /// One entry that was registered, and the lock of its wheel.
+    struct Mini {
+        lock: Mutex<()>,
+        state: AtomicU8,
+        waker: UnsafeCell<Option<Waker>>,
+        bug: Bug,
+    }
+
+    // SAFETY: the cell is what the model checks.
+    unsafe impl Send for Mini {}
+    // SAFETY: as above.
+    unsafe impl Sync for Mini {}
+
+    impl Mini {
+        fn new(bug: Bug, waker: Waker) -> Arc<Self> {
+            let (lock, state) = (Mutex::new(()), AtomicU8::new(REGISTERED));
+            Arc::new(Self { lock, state, waker: UnsafeCell::new(Some(waker)), bug })
+        }
+
+        fn replace(&self, waker: Option<Waker>) -> Option<Waker> {
+            // SAFETY: what the model checks.
+            self.waker.with_mut(|slot| unsafe { std::mem::replace(&mut *slot, waker) })
+        }
+
+        fn look(&self) -> u8 {
+            self.state.load(if self.bug == Bug::RelaxedLook { Relaxed } else { Acquire })
+        }
+
+        fn fire(&self) {
+            let guard = self.lock.lock().unwrap();
+            if self.state.load(Relaxed) != REGISTERED {
+                return;
+            }
+            let waker = match self.bug {
+                Bug::TouchAfterStore => {
+                    self.state.store(FIRED, Release);
+                    drop(guard);
+                    return self.replace(None).into_iter().for_each(Waker::wake);
+                }
+                bug => {
+                    let waker = self.replace(None);
+                    self.state.store(FIRED, if bug == Bug::RelaxedStore { Relaxed } else { Release });
+                    waker
+                }
+            };
+            drop(guard);
+            waker.into_iter().for_each(Waker::wake);
+        }
+
+        /// Registers another waker; false if fired.
+        fn update(&self, waker: Waker) -> bool {
+            if self.look() != REGISTERED {
+                return false;
+            }
+            let guard = self.lock.lock().unwrap();
+            if self.bug != Bug::NoSecondLook && self.look() != REGISTERED {
+                return false;
+            }
+            let old = self.replace(Some(waker));
+            drop(guard);
+            drop(old);
+            true
+        }
+
+        /// What dropping the future does: cancels, then uses the memory.
+        fn drop_by_owner(&self) {
+            if self.look() == REGISTERED {
+                let _guard = self.lock.lock().unwrap();
+                self.state.store(0, Relaxed);
+            }
+            self.replace(None);
+        }
+    }
+
+    fn fire_against_drop(bug: Bug) {
+        loom::model(move || {
+            let mini = Mini::new(bug, probe().1);
+            let gate = Gate::new();
+            let driver = gate.spawn({
+                let mini = mini.clone();
+                move || mini.fire()
+            });
+            gate.pass();
+            mini.drop_by_owner();
+            driver.join().unwrap();
+        });
+    }
+
+    fn fire_against_update(bug: Bug) {
+        loom::model(move || {
+            let ((old, old_waker), (new, new_waker)) = (probe(), probe());
+            let mini = Mini::new(bug, old_waker);
+            let gate = Gate::new();
+            let driver = gate.spawn({
+                let mini = mini.clone();
+                move || mini.fire()
+            });
+            gate.pass();
+            let is_pending = mini.update(new_waker);
+            driver.join().unwrap();
+            assert_eq!((old.wakes(), new.wakes()), if is_pending { (0, 1) } else { (1, 0) });
+        });
+    }
+
+    fn register_against_sleep(has_fences: bool) {
+        loom::model(move || {
+            let fence = move || {
+                if has_fences {
+                    fence(SeqCst);
+                }
+            };
+            let next_deadline = Arc::new(AtomicUsize::new(FOR_EVER));
+            let sleeps_until = Arc::new(AtomicUsize::new(AWAKE));
+            let sleeper = thread::spawn({
+                let (next_deadline, sleeps_until) = (next_deadline.clone(), sleeps_until.clone());
+                move || {
+                    sleeps_until.store(FOR_EVER, Relaxed);
+                    fence();
+                    next_deadline.load(Relaxed) == FOR_EVER
+                }
+            });
+            next_deadline.store(5, Relaxed);
+            fence();
+            let unparks = sleeps_until.load(Relaxed) == FOR_EVER;
+            assert!(!sleeper.join().unwrap() || unparks, "sleeps past a timer that it did not see");
+        });
+    }
+
+    #[test]
+    fn without_a_bug_the_twins_pass() {
+        fire_against_drop(Bug::None);
+        fire_against_update(Bug::None);
+        register_against_sleep(true);
+    }
+
+    #[test]
+    #[should_panic = "Causality violation"]
+    fn touching_an_entry_after_the_store_is_caught() {
+        fire_against_drop(Bug::TouchAfterStore);
+    }
+
+    #[test]
+    #[should_panic = "Causality violation"]
+    fn a_relaxed_store_is_caught() {
+        fire_against_drop(Bug::RelaxedStore);
+    }
+
+    #[test]
+    #[should_panic = "Causality violation"]
+    fn a_relaxed_look_is_caught() {
+        fire_against_drop(Bug::RelaxedLook);
+    }
+
+    #[test]
+    #[should_panic = "left == right"]
+    fn a_waker_given_to_a_fired_timer_is_caught() {
+        fire_against_update(Bug::NoSecondLook);
+    }
+
+    #[test]
+    #[should_panic = "sleeps past a timer"]
+    fn a_handshake_without_fences_is_caught() {
+        register_against_sleep(false);
+    }
+}
