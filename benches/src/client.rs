@@ -1,0 +1,201 @@
+//! A client in a process of its own: the benchmark's program, started again by [`measure`].
+//!
+//! It is a closed loop. Each connection sends one request, waits for the whole response, and sends the next; one
+//! thread looks after all of them. So the server is never flooded, and the latency is what a patient client sees.
+
+use std::io::{self, Read, Write};
+use std::net::SocketAddr;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use mio::net::TcpStream;
+use mio::{Events, Interest, Poll, Token};
+
+/// Set in the client's process; holds what it is to do.
+const VARIABLE: &str = "BENCH_CLIENT";
+
+/// How long the connections run before anything counts.
+const WARM_UP: Duration = Duration::from_millis(300);
+
+/// What to send and what to expect.
+#[derive(Clone, Copy, Debug)]
+pub enum Protocol {
+    /// 64 bytes, which come back.
+    Echo,
+    /// `GET /`, and a response that ends with [`HELLO`](crate::peer::HELLO).
+    Http,
+}
+
+impl Protocol {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Echo => "echo",
+            Self::Http => "http",
+        }
+    }
+
+    fn request(self) -> &'static [u8] {
+        match self {
+            Self::Echo => &[b'x'; 64],
+            Self::Http => b"GET / HTTP/1.1\r\nHost: benchmark\r\n\r\n",
+        }
+    }
+
+    /// Whether `response` is whole.
+    fn is_complete(self, response: &[u8]) -> bool {
+        match self {
+            Self::Echo => response.len() == self.request().len(),
+            Self::Http => response.ends_with(crate::peer::HELLO.as_bytes()),
+        }
+    }
+}
+
+/// What one run gave.
+#[derive(Clone, Copy, Debug)]
+pub struct Outcome {
+    /// Requests answered in a second.
+    pub rate: f64,
+    /// Requests answered altogether, with those of the warm-up.
+    pub requests: u64,
+    /// Latencies in microseconds; NaN where the client did not tell.
+    pub p50: f64,
+    /// 99 of 100 were faster.
+    pub p99: f64,
+    /// 999 of 1000 were faster.
+    pub p999: f64,
+}
+
+/// Lets a new process load the server at `addr` over so many `connections` for `time`.
+pub fn measure(addr: SocketAddr, protocol: Protocol, connections: usize, time: Duration) -> Outcome {
+    let program = std::env::current_exe().expect("a program knows where it is");
+    let order = format!("{addr} {} {connections} {}", protocol.name(), time.as_millis());
+    let output = Command::new(program)
+        .env(VARIABLE, order)
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output()
+        .expect("the client starts");
+    assert!(output.status.success(), "the client failed: {}", output.status);
+    let text = String::from_utf8(output.stdout).expect("the client prints numbers");
+    let numbers: Vec<f64> = text.split_whitespace().map(|word| word.parse().expect("a number")).collect();
+    let [rate, requests, p50, p99, p999] = numbers[..] else {
+        panic!("five numbers expected, got {text:?}");
+    };
+    Outcome { rate, requests: requests as u64, p50, p99, p999 }
+}
+
+/// Runs the client if this process was started by [`measure`], and never returns then. The first line of every
+/// `main` that uses `measure`.
+pub fn run_if_asked() {
+    let Ok(order) = std::env::var(VARIABLE) else {
+        return;
+    };
+    let words: Vec<_> = order.split(' ').collect();
+    let [addr, protocol, connections, milliseconds] = words[..] else {
+        panic!("{VARIABLE} must be four words, got {order:?}");
+    };
+    let protocol = if protocol == "http" { Protocol::Http } else { Protocol::Echo };
+    let outcome = run(
+        addr.parse().expect("an address"),
+        protocol,
+        connections.parse().expect("a number of connections"),
+        Duration::from_millis(milliseconds.parse().expect("a number of milliseconds")),
+    )
+    .expect("the server stays");
+    println!("{} {} {} {} {}", outcome.rate, outcome.requests, outcome.p50, outcome.p99, outcome.p999);
+    std::process::exit(0);
+}
+
+struct Connection {
+    stream: TcpStream,
+    sent_at: Instant,
+    received: Vec<u8>,
+}
+
+fn run(addr: SocketAddr, protocol: Protocol, connections: usize, time: Duration) -> io::Result<Outcome> {
+    let mut poll = Poll::new()?;
+    let mut connections: Vec<_> = (0..connections)
+        .map(|index| {
+            let stream = std::net::TcpStream::connect(addr)?;
+            stream.set_nodelay(true)?;
+            stream.set_nonblocking(true)?;
+            let mut stream = TcpStream::from_std(stream);
+            poll.registry().register(&mut stream, Token(index), Interest::READABLE)?;
+            let mut connection = Connection { stream, sent_at: Instant::now(), received: Vec::new() };
+            connection.send(protocol)?;
+            Ok(connection)
+        })
+        .collect::<io::Result<_>>()?;
+
+    let begin = Instant::now() + WARM_UP;
+    let end = begin + time;
+    let mut events = Events::with_capacity(connections.len());
+    let mut requests = 0;
+    let mut latencies = Vec::with_capacity(1 << 20);
+    loop {
+        poll.poll(&mut events, Some(Duration::from_secs(10)))?;
+        if events.is_empty() {
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "the server has not answered for 10 s"));
+        }
+        for event in &events {
+            let connection = &mut connections[event.token().0];
+            if !connection.receive(protocol)? {
+                continue;
+            }
+            let now = Instant::now();
+            requests += 1;
+            if now >= end {
+                return Ok(Outcome::new(requests, &mut latencies, time));
+            }
+            if now >= begin {
+                latencies.push((now - connection.sent_at).as_nanos() as f64 / 1000.0);
+            }
+            connection.send(protocol)?;
+        }
+    }
+}
+
+impl Connection {
+    fn send(&mut self, protocol: Protocol) -> io::Result<()> {
+        self.sent_at = Instant::now();
+        self.received.clear();
+        // A request fits into an empty send buffer, and it is empty since the last request has been answered.
+        let sent = self.stream.write(protocol.request())?;
+        assert_eq!(sent, protocol.request().len());
+        Ok(())
+    }
+
+    /// Reads what is there. True if that completes the response; mio tells of the rest if not.
+    fn receive(&mut self, protocol: Protocol) -> io::Result<bool> {
+        let mut buffer = [0; 4096];
+        loop {
+            match self.stream.read(&mut buffer) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(length) => self.received.extend_from_slice(&buffer[..length]),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(error) => return Err(error),
+            }
+            // Nothing can follow a response before the next request, so there is no need to read until EAGAIN.
+            if protocol.is_complete(&self.received) {
+                return Ok(true);
+            }
+        }
+    }
+}
+
+impl Outcome {
+    fn new(requests: u64, latencies: &mut [f64], time: Duration) -> Self {
+        latencies.sort_by(f64::total_cmp);
+        let quantile = |part: f64| {
+            let last = latencies.len().saturating_sub(1);
+            latencies.get((last as f64 * part) as usize).copied().unwrap_or(f64::NAN)
+        };
+        Self {
+            rate: latencies.len() as f64 / time.as_secs_f64(),
+            requests,
+            p50: quantile(0.5),
+            p99: quantile(0.99),
+            p999: quantile(0.999),
+        }
+    }
+}

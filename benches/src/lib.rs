@@ -1,0 +1,46 @@
+//! Benchmarks of `runtime` beside Tokio: one process, one allocator, one worker count, turn by turn.
+//!
+//! - [`peer`]: what a load needs from a runtime, so that each load is written once;
+//! - [`loads`]: the scheduler loads, by name;
+//! - [`duel`]: runs a load on both in turns, through criterion, and prints the ratio;
+//! - [`network`]: the same for servers, whose client runs in a process of its own ([`client`]).
+//!
+//! The benchmarks are in `benches/benches`, one file each. Three programs in `src/bin` measure what a clock does not
+//! show: `instructions`, `memory`, `idle`.
+//!
+//! # How to read a result
+//!
+//! Ratios travel, nanoseconds do not: both sides of a ratio were measured within milliseconds of each other. The
+//! minimum says what the code costs, the median what this machine made of it meanwhile.
+
+pub mod client;
+pub mod duel;
+pub mod loads;
+pub mod network;
+pub mod peer;
+pub mod table;
+pub mod usage;
+
+/// Worker threads of each runtime: `BENCH_WORKERS`, by default 2.
+///
+/// # Panics
+///
+/// If the variable is not a number of at least 1.
+pub fn workers() -> usize {
+    from_env("BENCH_WORKERS", 2)
+}
+
+/// The number in the environment variable `name`, or `default` if it is not set.
+///
+/// # Panics
+///
+/// If the variable is set to anything but a number of at least 1.
+pub fn from_env(name: &str, default: usize) -> usize {
+    let Some(text) = std::env::var_os(name) else {
+        return default;
+    };
+    match text.to_str().and_then(|text| text.parse().ok()) {
+        Some(number @ 1..) => number,
+        _ => panic!("{name} must be a number of at least 1, got {text:?}"),
+    }
+}
