@@ -29,7 +29,7 @@ use twin::{Fault, Twin};
 trait Protocol: Send + Sync + 'static {
     fn start_searching(&self) -> bool;
     fn stop_searching(&self) -> bool;
-    fn announce_sleep(&self, index: usize, is_searching: bool) -> bool;
+    fn announce_sleep(&self, index: usize, is_searching: bool);
     fn cancel_sleep(&self, index: usize);
     fn end_sleep(&self, index: usize) -> bool;
     fn fence_push(&self);
@@ -53,7 +53,7 @@ impl Protocol for Idle {
     forward! {
         start_searching() -> bool;
         stop_searching() -> bool;
-        announce_sleep(index: usize, is_searching: bool) -> bool;
+        announce_sleep(index: usize, is_searching: bool) -> ();
         cancel_sleep(index: usize) -> ();
         end_sleep(index: usize) -> bool;
         fence_push() -> ();
@@ -71,6 +71,8 @@ struct World<P> {
     items: Items,
     /// Who sits in the driver.
     sitter: Option<usize>,
+    /// W4 looks in the rings too, not in the injector alone.
+    looks_in_rings: bool,
 }
 
 /// How a worker ended.
@@ -82,6 +84,10 @@ enum End {
 
 impl<P: Protocol> World<P> {
     fn new(idle: P, workers: usize, items: usize, sitter: Option<usize>) -> Arc<Self> {
+        Self::with(idle, workers, items, sitter, true)
+    }
+
+    fn with(idle: P, workers: usize, items: usize, sitter: Option<usize>, looks_in_rings: bool) -> Arc<Self> {
         Arc::new(Self {
             idle,
             injector: Injector::new(),
@@ -89,6 +95,7 @@ impl<P: Protocol> World<P> {
             tokens: (0..workers).map(|_| AtomicBool::new(false)).collect(),
             items: Items::new(items),
             sitter,
+            looks_in_rings,
         })
     }
 
@@ -140,8 +147,8 @@ impl<P: Protocol> World<P> {
                 }
             }
             if !std::mem::take(&mut is_announced) {
-                let was_last = self.idle.announce_sleep(own, std::mem::take(&mut is_searching));
-                if self.has_visible_work(was_last) {
+                self.idle.announce_sleep(own, std::mem::take(&mut is_searching));
+                if self.has_visible_work(self.looks_in_rings) {
                     self.idle.cancel_sleep(own);
                     is_searching = true;
                     continue;
@@ -228,7 +235,7 @@ fn pushes_from_outside<P: Protocol, const N: usize>(
             match begin {
                 Begin::Running(_) | Begin::LyingDown => {}
                 Begin::Searching(_) => assert!(world.idle.start_searching()),
-                Begin::Asleep => _ = world.idle.announce_sleep(index, false),
+                Begin::Asleep => world.idle.announce_sleep(index, false),
             }
         }
         for value in 0..before {
@@ -327,11 +334,15 @@ fn a_worker_shares<P: Protocol>(protocol: impl Fn() -> P + Send + Sync + 'static
     });
 }
 
-/// A worker makes a task visible and blocks, so that it is as one outside: in the injector nobody overlooks it; in its
-/// ring, a worker that was not let search does, since only the last searcher looks at rings before it sleeps.
-fn a_worker_blocks<P: Protocol>(protocol: impl Fn() -> P + Send + Sync + 'static, is_in_ring: bool) {
+/// A worker makes a task visible and blocks, or is long at another task, so that it is as one outside: nobody overlooks it,
+/// neither in the injector nor in the worker's ring; unless those who lie down without having searched leave out the rings.
+fn a_worker_blocks<P: Protocol>(
+    protocol: impl Fn() -> P + Send + Sync + 'static,
+    is_in_ring: bool,
+    looks_in_rings: bool,
+) {
     loom::model(move || {
-        let world = World::new(protocol(), 3, 2, None);
+        let world = World::with(protocol(), 3, 2, None, looks_in_rings);
         assert!(world.idle.start_searching());
         // SAFETY: as in `inject`.
         unsafe { world.injector.push(world.items.make(0)) };
@@ -387,13 +398,18 @@ fn two_workers_share_and_rest() {
 
 #[test]
 fn what_a_blocked_worker_leaves_in_the_injector_is_found() {
-    a_worker_blocks(|| Idle::new(2, 3), false);
+    a_worker_blocks(|| Idle::new(2, 3), false, true);
+}
+
+#[test]
+fn what_a_blocked_worker_leaves_in_its_ring_is_found() {
+    a_worker_blocks(|| Idle::new(2, 3), true, true);
 }
 
 #[test]
 #[should_panic(expected = "an item was lost")]
-fn what_a_blocked_worker_leaves_in_its_ring() {
-    a_worker_blocks(|| Idle::new(2, 3), true);
+fn a_sleeper_that_looks_in_the_injector_alone() {
+    a_worker_blocks(|| Idle::new(2, 3), true, false);
 }
 
 #[test]

@@ -115,14 +115,12 @@ impl Idle {
         searching(before) == 1
     }
 
-    /// W1 to W3: worker `index` is about to sleep and has to look in the queues once more (W4). Says whether it was the
-    /// last searcher.
-    pub fn announce_sleep(&self, index: usize, is_searching: bool) -> bool {
+    /// W1 to W3: worker `index` is about to sleep and has to look in the queues once more (W4).
+    pub fn announce_sleep(&self, index: usize, is_searching: bool) {
         let change = if is_searching { SLEEPING - SEARCHING } else { SLEEPING };
-        let before = self.counts.fetch_add(change, SeqCst);
+        self.counts.fetch_add(change, SeqCst);
         self.word(index).fetch_or(bit(index), AcqRel);
         fence(SeqCst);
-        is_searching && searching(before) == 1
     }
 
     /// W4 found work: worker `index` does not sleep, it searches. Others may have relied on it as a searcher before W1, so

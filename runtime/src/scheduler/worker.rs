@@ -361,8 +361,7 @@ impl Worker {
 
     /// Before this thread blocks: has others see to its tasks, its timers, and the driver.
     ///
-    /// The tasks go to the injector, where nobody overlooks them. In its ring a worker that was not let search would: before it
-    /// sleeps, only the last searcher looks at rings.
+    /// The tasks go to the injector, from where others take them in batches.
     pub fn expose(&self) {
         let shared = self.shared();
         let processor = self.processor();

@@ -77,16 +77,15 @@ impl Protocol for Twin {
         searching(self.counts.fetch_sub(SEARCHING, SeqCst)) == 1
     }
 
-    fn announce_sleep(&self, index: usize, is_searching: bool) -> bool {
+    fn announce_sleep(&self, index: usize, is_searching: bool) {
         if self.fault == Fault::LeavesCountLate {
             // The caller looks in the queues next, and the numbers follow when the worker is asleep; here: never.
-            return false;
+            return;
         }
         let change = if is_searching { SLEEPING - SEARCHING } else { SLEEPING };
-        let before = self.counts.fetch_add(change, SeqCst);
+        self.counts.fetch_add(change, SeqCst);
         self.sleepers.fetch_or(1 << index, AcqRel);
         self.fence_unless(Fault::SleepsWithoutFence);
-        is_searching && searching(before) == 1
     }
 
     fn cancel_sleep(&self, index: usize) {
