@@ -143,7 +143,7 @@ impl Handle {
     /// [`block_in_place`](crate::task::block_in_place), and by several threads at once.
     ///
     /// # Panics
-    /// Directly inside a task: it would hold the worker. And if `future` panics.
+    /// Directly inside a task, the destructors of its future included: it would hold the worker. And if `future` panics.
     #[track_caller]
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         assert!(

@@ -6,6 +6,7 @@ use std::ptr::NonNull;
 
 use crate::blocking::{BlockingTask, Closures, Pool};
 use crate::context;
+use crate::coop;
 use crate::handle::Handle;
 use crate::loom::sync::atomic::Ordering::Relaxed;
 use crate::scheduler::{Shared, relief};
@@ -94,7 +95,8 @@ where
 pub fn block_in_place<R>(f: impl FnOnce() -> R) -> R {
     context::with_worker(|worker| match worker {
         Some(worker) => relief::block_in_place(worker, f),
-        None => f(),
+        // Outside, or in the destructor of a task that a thread which is no worker cancels.
+        None => coop::suspended(f),
     })
 }
 

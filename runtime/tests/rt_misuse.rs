@@ -279,3 +279,22 @@ fn zero_and_endless_durations_do_not_overflow() {
         runtime.shutdown_timeout(Duration::MAX);
     }
 }
+
+/// The refused task is dropped inside of the poll of the one that spawned it, which must not take that one's record along.
+#[test]
+fn a_refused_spawn_leaves_the_task_that_spawns_as_it_was() {
+    let over = build(1);
+    let handle = over.handle().clone();
+    drop(over);
+    each_kind(|runtime| {
+        let (handle, own) = (handle.clone(), runtime.handle().clone());
+        let task = runtime.spawn(async move {
+            let id = runtime::task::id();
+            drop(handle.spawn(async {}));
+            assert_eq!(runtime::task::try_id(), Some(id));
+            panic_of(|| own.block_on(async {}))
+        });
+        let text = runtime.block_on(task).unwrap();
+        assert!(text.contains("`block_on` would hold the worker"), "{text}");
+    });
+}

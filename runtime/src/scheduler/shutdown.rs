@@ -1,16 +1,16 @@
 //! How a runtime ends, at any moment, without a panic and with nothing left over.
 //!
 //! 1. *Begin* ([`Shared::begin_shutdown`]): a spawn gets a handle that says cancelled, and a task that would wait for the
-//!    first time is cancelled instead. The blocking pool drops the closures that have not begun. Every worker is unparked. Wakes go on as before.
+//!    first time is cancelled instead. The blocking pool drops the closures that have not begun. Every worker is unparked.
+//!    Wakes go on as before.
 //! 2. Each worker sees that it has begun, leaves its loop after the poll it is in, cancels the tasks in its queues and those
-//!    in its table that wait for a wake, and leaves. One that is stuck in a poll or in a `block_in_place` does so when that returns. What it waits for there may be
-//!    tasks, so somebody stays until no worker is blocked, as a rule the relief threads: they cancel the tasks that wait for a wake, and from then on
-//!    every task that they find in a queue.
+//!    in its table that wait for a wake, and leaves. One that is stuck in a poll or in a `block_in_place` does so when that
+//!    returns. What it waits for there may be tasks, so somebody stays until no worker is blocked, as a rule the relief
+//!    threads: they cancel the tasks that wait for a wake, and from then on every task that they find in a queue.
 //! 3. The last to leave *finishes*: it has the injector refuse newborn tasks, whose spawners then cancel them, and cancels
-//!    what it holds and every owned task that waits for a wake. A task that
-//!    is still scheduled now is so by a foreign thread that has just woken it and will push it into the injector in a moment
-//!    (all workers have left, so nobody polls it): it waits for that. So when the last task has been dropped no wake is in
-//!    flight, and later ones find their task `DONE`.
+//!    what it holds and every owned task that waits for a wake. A task that is still scheduled now is so by a foreign thread
+//!    that has just woken it and will push it into the injector in a moment (all workers have left, so nobody polls it): it
+//!    waits for that. So when the last task has been dropped no wake is in flight, and later ones find their task `DONE`.
 //! 4. It shuts down the driver, which wakes those who wait for descriptors and timers outside of tasks, and gives up BIAS:
 //!    handles, cells that are still referred to, and such futures now keep the shared state, and the last of them frees it.
 //!

@@ -41,11 +41,13 @@ pub(super) unsafe fn run<F: Future + 'static, S: Schedule>(header: NonNull<Heade
 #[cold]
 pub(super) unsafe fn fail<F: Future + 'static, S: Schedule>(header: NonNull<Header>, failure: Failure) {
     let waker = waker::borrowed(&header);
-    // As part of a poll, so that the destructor cannot block the worker and knows its task.
-    let (dropped, _) = coop::poll_task(&waker, || {
+    let drop_future = || {
         // SAFETY: we own `SCHEDULED`: the stage is ours. Were the assignment to unwind, the stage would have the new value.
         catch(|| unsafe { *stage::<F>(header) = Stage::Consumed })
-    });
+    };
+    // As part of a poll, so that the destructor cannot block the worker and knows its task. There may be a poll of another
+    // task around, which had this one refused.
+    let (dropped, _) = coop::suspended(|| coop::poll_task(&waker, drop_future));
     // A panic in the future's destructor is the task's, unless it has panicked before.
     let failure = match (dropped, failure) {
         (Err(payload), Failure::Panic(first)) => {
@@ -176,7 +178,7 @@ unsafe fn finish<F: Future + 'static, S: Schedule>(
 /// 1. The caller owns `SCHEDULED`.
 unsafe fn discard<T>(header: NonNull<Header>, result: Result<T, Failure>) {
     if std::mem::needs_drop::<T>() || result.is_err() {
-        coop::poll_task(&waker::borrowed(&header), || drop_quietly(result));
+        coop::suspended(|| coop::poll_task(&waker::borrowed(&header), || drop_quietly(result)));
     }
 }
 
