@@ -65,6 +65,8 @@ use crate::util::pad::CachePadded;
 
 /// Items in a chunk: what a worker takes at once. Leaves room in its ring for what these push in turn.
 const CHUNK: usize = RING_CAPACITY / 2;
+/// Most chunks that an empty queue keeps room for.
+const MOST_KEPT: usize = 1024;
 
 /// The queue that all workers share. See the module's documentation.
 pub struct Injector<T: Linked> {
@@ -153,7 +155,7 @@ impl<T: Linked> Injector<T> {
             let first = chunks.queue.front_mut()?;
             let item = first.pop_front();
             if first.is_empty() {
-                chunks.queue.pop_front();
+                chunks.pop_front();
             }
             chunks.len -= 1;
             item
@@ -172,7 +174,7 @@ impl<T: Linked> Injector<T> {
             return None;
         }
         let mut chunk = self.change(|chunks| {
-            let chunk = chunks.queue.pop_front()?;
+            let chunk = chunks.pop_front()?;
             chunks.len -= chunk.len();
             Some(chunk)
         })?;
@@ -204,6 +206,14 @@ impl<T: Linked> Chunks<T> {
             Some(last) if last.len() + batch.len() <= CHUNK => last.append(batch),
             _ => self.queue.push_back(batch),
         }
+    }
+
+    fn pop_front(&mut self) -> Option<Chain<T>> {
+        let first = self.queue.pop_front();
+        if self.queue.is_empty() && self.queue.capacity() > MOST_KEPT {
+            self.queue = VecDeque::new();
+        }
+        first
     }
 }
 
