@@ -10,12 +10,36 @@ pub const RING_CAPACITY: usize = 256;
 #[cfg(loom)]
 pub const RING_CAPACITY: usize = 4;
 
+/// Slots of a worker's deque of jobs.
+#[cfg(not(loom))]
+pub const DEQUE_CAPACITY: usize = 12 << 10;
+/// Slots of a worker's deque of jobs: small enough for a model to fill.
+#[cfg(loom)]
+pub const DEQUE_CAPACITY: usize = 4;
+
+/// How often a thread that is no worker looks at its latch before it sleeps: a few microseconds.
+#[cfg(not(loom))]
+pub const LATCH_SPINS: u32 = 100;
+/// How often a thread that is no worker looks at its latch before it sleeps: in a model it is to sleep.
+#[cfg(loom)]
+pub const LATCH_SPINS: u32 = 1;
+
 /// Positions a block of an mpsc channel stands for; it holds one value less.
 #[cfg(not(loom))]
 pub const MPSC_LAP: usize = 32;
 /// Positions a block of an mpsc channel stands for: few enough for a model to change blocks.
 #[cfg(loom)]
 pub const MPSC_LAP: usize = 3;
+
+/// The longest time for which a computation gives way to tasks at once, in microseconds.
+#[cfg(not(loom))]
+pub const GIVING_WAY_MICROS: u64 = 500;
+/// The longest time for which a computation gives way to tasks at once: in a model for ever, unless it is told to go on.
+#[cfg(loom)]
+pub const GIVING_WAY_MICROS: u64 = 1 << 40;
+
+/// Whether a runtime has a monitor. Not in models, whose threads know no time.
+pub const HAS_MONITOR: bool = cfg!(not(loom));
 
 /// Whether memory of ended tasks is kept for the next ones. Not under AddressSanitizer (`--cfg asan`), which would take a late
 /// use of a task's memory for one of the next task.
@@ -66,6 +90,19 @@ mod real {
 
     pub mod thread {
         pub use std::thread::{Builder, JoinHandle, Thread, current, park, park_timeout, yield_now};
+    }
+
+    /// `n` null pointers, on pages that are not touched before they are used, if the allocator can do that.
+    pub fn null_pointers<T>(n: usize) -> Box<[std::sync::atomic::AtomicPtr<T>]> {
+        let layout = std::alloc::Layout::array::<std::sync::atomic::AtomicPtr<T>>(n).expect("small");
+        assert!(n > 0);
+        // SAFETY: the size is not zero.
+        let memory = unsafe { std::alloc::alloc_zeroed(layout) };
+        if memory.is_null() {
+            std::alloc::handle_alloc_error(layout);
+        }
+        // SAFETY: zeros are null pointers; the memory is of a boxed slice's layout, and ours.
+        unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(memory.cast(), n)) }
     }
 
     /// A number that differs between calls: `RandomState` is std's only source of randomness.
@@ -279,6 +316,10 @@ mod model {
         pub fn park_timeout(limit: Duration) {
             current().0.wait(Some(limit));
         }
+    }
+
+    pub fn null_pointers<T>(n: usize) -> Box<[sync::atomic::AtomicPtr<T>]> {
+        (0..n).map(|_| sync::atomic::AtomicPtr::new(std::ptr::null_mut())).collect()
     }
 
     /// A model must do the same in each run.

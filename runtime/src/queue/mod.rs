@@ -20,9 +20,13 @@
 //! Read [`chain`] (a batch), [`injector`], [`local`], in this order.
 
 pub mod chain;
+pub mod deque;
 pub mod injector;
 pub mod local;
+pub mod shelf;
 
 pub use chain::{Chain, Linked, Next};
+pub use deque::{Deque, Taken};
 pub use injector::Injector;
 pub use local::Local;
+pub use shelf::Shelf;

@@ -1,0 +1,428 @@
+//! A worker's deque of jobs: bounded, and private until somebody could use what is in it.
+//!
+//! The owner pushes and pops at the young end; thieves take the oldest. A fork pushes one half and mostly takes it back
+//! itself a moment later, millions of times a second; so what lies in the deque is the owner's private matter, at the price
+//! of a load and a few stores, until the owner *publishes* the oldest of it.
+//!
+//! # States
+//! ```text
+//!     stolen    │  public  │  private  │  free
+//!   ────────────┼──────────┼───────────┼──────────▶ index
+//!              tail       split       head       CAPACITY
+//!
+//!   public   one word: version (36 bits), split (14), tail (14). Every item that is public is claimed by exactly one
+//!            read-modify-write of this word, the thief's or the owner's.
+//!   head     the owner's alone, and so is a copy of `split`, which only the owner moves.
+//! ```
+//! Indices do not go round: the deque is a stack, of which thieves gnaw the lower end.
+//!
+//! # Steps
+//! ```text
+//!   push       O1 write slot[head]            O2 head += 1
+//!   publish    O3 split += n (RMW, Release)
+//!   pop        i = head - 1, private (i >= split):  O4 read the slot, head = i
+//!              public, nobody was there (tail <= i): O5 swing (version + 1, split = i), read the slot, head = i
+//!              stolen (tail > i):                    O6 rewind: store (version + 1, split = tail = floor), head = floor
+//!   thief      T1 load public (tail < split?)  T2 read slot[tail]  T3 swing tail + 1
+//! ```
+//! A thief may take several loose items at once: T2 reads so many slots, T3 moves `tail` by as many.
+//!
+//! *Floor*: an item may be *anchored*: its pusher comes back for just this index, and takes tail > index for "stolen". So
+//! the deque is rewound no lower than above the youngest anchored item. Everything else is loose.
+//!
+//! # The race
+//! A thief loads the word, reads a slot, and falls asleep. The owner takes that item back, runs it, pushes another in the same
+//! place, and publishes it: tail and split are what they were. The thief wakes, finds the word as it was, claims an item
+//! that was never stolen, and runs what it read: a job whose frame is gone. Reading the slot after the claim is no way out:
+//! the owner, seeing its item stolen, reuses the slot before the thief has read it.
+//!
+//! # Ordering
+//! - *One claimer an item.* Public items leave by O5 and T3, read-modify-writes of one word, each from the value it was
+//!   computed from. The owner changes the version whenever it moves `split` down (O5, O6), so a value of the word does not
+//!   recur (2^36 of these, six minutes at 5 ns, inside one thief's window would be needed).
+//! - *A thief has read what it claims.* T1 (Acquire) reads from O3 (Release) or from a read-modify-write behind it, so T2
+//!   sees O1 of that item or a later write of the slot. A later one comes after an O5 or O6 of the owner, and then T3 fails:
+//!   it and that O5 cannot both follow the same value of the word, and O6 makes it another.
+//!   T1 also makes visible what the owner wrote before it published: the job.
+//! - *No slot is reused before it was read by who claimed it.* The owner writes slot i again after O5, or after it has
+//!   learned from the word (Acquire) that tail > i; T3 is Release, so T2 came before. Slots are atomics all the same, for
+//!   the thieves that read and then fail.
+//! - *O6 may be a store*: it is done with tail = split, when nothing is public and T3 cannot succeed.
+//!
+//! # Rejected
+//! - Chase and Lev's deque: its owner needs a full fence for every pop, and every item is public.
+//! - One public slot, refilled by the owner (Spice, chili): it starves all thieves but one while the owner is in a long leaf.
+//! - Indices that go round: "tail > i" is no answer once the indices may have lapped. Loose items that do not fit go elsewhere.
+//!
+//! # Sources
+//! Split deques: Lace, after Wool; private deques with explicit sharing.
+
+use std::cell::Cell;
+use std::fmt;
+
+use crate::loom::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use crate::loom::sync::atomic::{AtomicPtr, AtomicU64};
+use crate::loom::{DEQUE_CAPACITY, null_pointers};
+use crate::util::pad::CachePadded;
+
+const CAPACITY: u32 = DEQUE_CAPACITY as u32;
+const FIELD: u32 = 0x3fff;
+const SPLIT: u64 = 1 << 14;
+const VERSION: u64 = 1 << 28;
+const _: () = assert!(CAPACITY <= FIELD);
+
+/// Most items that a thief takes at once.
+const MOST: usize = 32;
+
+/// Set in the address of an anchored item; items are at least two bytes aligned.
+const ANCHORED: usize = 1;
+
+/// See the module's docs.
+pub struct Deque<T> {
+    /// Alone on its lines: thieves look at it while the owner works on the others.
+    public: CachePadded<AtomicU64>,
+    /// The next free index. The owner's alone, like `split`.
+    head: Cell<u32>,
+    /// The `split` of `public`.
+    split: Cell<u32>,
+    slots: Box<[AtomicPtr<T>]>,
+}
+
+// SAFETY: the cells are touched only by the methods whose callers promise to be the owner; items are pointers that the
+// deque does not follow.
+unsafe impl<T> Send for Deque<T> {}
+// SAFETY: as above.
+unsafe impl<T> Sync for Deque<T> {}
+
+/// What became of an item that its pusher wants back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Taken<T> {
+    /// It is back, and the deque does not have it any more.
+    Back(*mut T),
+    /// A thief has it.
+    Stolen,
+}
+
+impl<T> Deque<T> {
+    pub fn new() -> Self {
+        Self {
+            public: CachePadded::new(AtomicU64::new(0)),
+            head: Cell::new(0),
+            split: Cell::new(0),
+            slots: null_pointers(DEQUE_CAPACITY),
+        }
+    }
+
+    /// The index that the next push gets.
+    ///
+    /// # Safety
+    /// 1. The caller is the owner.
+    #[inline(always)]
+    pub unsafe fn head(&self) -> u32 {
+        self.head.get()
+    }
+
+    /// O1, O2: pushes an item whose pusher will come back for it, by [`take_back`](Self::take_back) of the same index. False
+    /// if the deque is full.
+    ///
+    /// # Safety
+    /// 1. The caller is the owner. 2. The item stays valid until it has been taken back, or claimed and used.
+    #[inline(always)]
+    pub unsafe fn push_anchored(&self, item: *mut T) -> bool {
+        let head = self.head.get();
+        if head == CAPACITY {
+            return false;
+        }
+        // SAFETY: (1), and there is room.
+        unsafe { self.put(head, item.map_addr(|address| address | ANCHORED)) };
+        true
+    }
+
+    /// O1, O2: pushes an item that nobody comes back for; false if the deque is full.
+    ///
+    /// # Safety
+    /// 1. The caller is the owner. 2. The item stays valid until it has been taken and used.
+    #[inline]
+    pub unsafe fn push(&self, item: *mut T) -> bool {
+        // SAFETY: (1).
+        if self.head.get() == CAPACITY && !unsafe { self.make_room() } {
+            return false;
+        }
+        // SAFETY: (1), and there is room.
+        unsafe { self.put(self.head.get(), item) };
+        true
+    }
+
+    /// # Safety
+    /// 1. The caller is the owner. 2. `head` is its index, below the capacity.
+    #[inline(always)]
+    unsafe fn put(&self, head: u32, item: *mut T) {
+        debug_assert!(head < CAPACITY);
+        // SAFETY: (2).
+        // Relaxed: O3 publishes it.
+        unsafe { self.slots.get_unchecked(head as usize) }.store(item, Relaxed);
+        self.head.set(head + 1);
+    }
+
+    /// Whether thieves find nothing here. For the owner exact but for thefts, for others a hint.
+    #[inline(always)]
+    pub fn is_nothing_public(&self) -> bool {
+        // Relaxed: the items are not followed.
+        let word = self.public.load(Relaxed);
+        split(word) == tail(word)
+    }
+
+    /// Whether the item at `index` is or was public.
+    ///
+    /// # Safety
+    /// 1. The caller is the owner.
+    #[inline(always)]
+    pub unsafe fn is_public(&self, index: u32) -> bool {
+        index < self.split.get()
+    }
+
+    /// The index of the oldest private item, or of the next one.
+    ///
+    /// # Safety
+    /// 1. The caller is the owner.
+    pub unsafe fn first_private(&self) -> u32 {
+        self.split.get()
+    }
+
+    /// Whether thieves have left anything.
+    ///
+    /// # Safety
+    /// 1. The caller is the owner.
+    pub unsafe fn has_items(&self) -> bool {
+        // Relaxed: the items are not followed.
+        tail(self.public.load(Relaxed)) < self.head.get()
+    }
+
+    /// O3: lets thieves have the oldest `n` private items, or all if there are fewer. Says how many.
+    ///
+    /// # Safety
+    /// 1. The caller is the owner.
+    pub unsafe fn publish(&self, n: u32) -> u32 {
+        let n = n.min(self.head.get() - self.split.get());
+        if n > 0 {
+            // Release: pairs with T1.
+            self.public.fetch_add(u64::from(n) * SPLIT, Release);
+            self.split.set(self.split.get() + n);
+        }
+        n
+    }
+
+    /// O4, O5, O6: takes the item at `index` back, the youngest, or learns that it was stolen.
+    ///
+    /// # Safety
+    /// 1. The caller is the owner. 2. It pushed an anchored item there, has not taken it back, and has taken out all that was
+    ///    pushed afterwards.
+    #[inline(always)]
+    pub unsafe fn take_back(&self, index: u32) -> Taken<T> {
+        debug_assert!(self.head.get() == index + 1);
+        if index >= self.split.get() {
+            self.head.set(index);
+            // O4.
+            return Taken::Back(self.item(index));
+        }
+        // SAFETY: (1); by (2) nothing anchored is at `index` or above but this item.
+        match unsafe { self.reclaim(index, index) } {
+            Some(item) => Taken::Back(item),
+            None => Taken::Stolen,
+        }
+    }
+
+    /// Takes the youngest item that is at `floor` or above, if thieves have left one.
+    ///
+    /// # Safety
+    /// 1. The caller is the owner. 2. Nothing anchored is at `floor` or above.
+    pub unsafe fn pop(&self, floor: u32) -> Option<*mut T> {
+        let index = self.head.get().checked_sub(1).filter(|&index| index >= floor)?;
+        if index >= self.split.get() {
+            self.head.set(index);
+            return Some(self.item(index));
+        }
+        // SAFETY: (1) and (2).
+        unsafe { self.reclaim(index, floor) }
+    }
+
+    /// Takes the youngest item, if it is loose and thieves have left it.
+    ///
+    /// # Safety
+    /// 1. The caller is the owner.
+    pub unsafe fn pop_if_loose(&self) -> Option<*mut T> {
+        let youngest = self.head.get().checked_sub(1)?;
+        let is_loose = self.slot(youngest).addr() & ANCHORED == 0;
+        // SAFETY: (1); the item is loose, and the youngest.
+        if is_loose { unsafe { self.pop(youngest) } } else { None }
+    }
+
+    /// O5, or O6 if the youngest item, at `index`, was stolen.
+    ///
+    /// # Safety
+    /// 1. The caller is the owner; `index` is the youngest item, and public. 2. Nothing anchored is at `floor` or above, except
+    ///    what the caller has come back for.
+    #[cold]
+    unsafe fn reclaim(&self, index: u32, floor: u32) -> Option<*mut T> {
+        debug_assert!(self.split.get() == index + 1);
+        // Acquire: pairs with T3, for the reuse of slots.
+        let mut word = self.public.load(Acquire);
+        while tail(word) <= index {
+            let reclaimed = pack(version(word).wrapping_add(VERSION), index, tail(word));
+            // Relaxed: the item is our own. Acquire if it fails: as above.
+            match self.public.compare_exchange_weak(word, reclaimed, Relaxed, Acquire) {
+                Ok(_) => {
+                    self.split.set(index);
+                    self.head.set(index);
+                    return Some(self.item(index));
+                }
+                Err(actual) => word = actual,
+            }
+        }
+        // SAFETY: (1): nothing is public, since tail = split = head; (2).
+        unsafe { self.rewind(word, floor) };
+        None
+    }
+
+    /// O6: an empty deque begins again at `floor`.
+    ///
+    /// # Safety
+    /// 1. The caller is the owner. 2. Nothing is private or public; `word` is the word. 3. Nothing anchored is at `floor` or
+    ///    above that somebody will come back for.
+    unsafe fn rewind(&self, word: u64, floor: u32) {
+        debug_assert!(split(word) == tail(word) && floor <= tail(word));
+        // Relaxed: nothing is public, so nobody acquires by it; and no thief's swing can come between, see the module's docs.
+        self.public.store(pack(version(word).wrapping_add(VERSION), floor, floor), Relaxed);
+        self.split.set(floor);
+        self.head.set(floor);
+    }
+
+    /// Makes room in a full deque if all loose items on top were stolen.
+    ///
+    /// # Safety
+    /// 1. The caller is the owner.
+    #[cold]
+    unsafe fn make_room(&self) -> bool {
+        // Acquire: pairs with T3, for the reuse of slots.
+        let word = self.public.load(Acquire);
+        if tail(word) != self.head.get() {
+            return false;
+        }
+        let anchored = (0..self.head.get()).rev().find(|&index| self.slot(index).addr() & ANCHORED != 0);
+        let floor = anchored.map_or(0, |index| index + 1);
+        if floor == CAPACITY {
+            return false;
+        }
+        // SAFETY: (1); everything was stolen; `floor` is above all that is anchored.
+        unsafe { self.rewind(word, floor) };
+        true
+    }
+
+    /// T1 to T3: takes the oldest public item, if there is one that `is_wanted`. Any thread, the owner too.
+    ///
+    /// `is_wanted` gets the item as a number to look at: it may be gone already, so it must not be followed.
+    pub fn steal(&self, is_wanted: impl Fn(*mut T) -> bool) -> Option<*mut T> {
+        self.steal_several(1, is_wanted, |_| unreachable!("one was asked for"))
+    }
+
+    /// As [`steal`](Self::steal), and takes loose items behind it as well: at most `most` in all, and no more than half of what
+    /// is public. They are given to `put`, the youngest first.
+    pub fn steal_several(
+        &self,
+        most: u32,
+        is_wanted: impl Fn(*mut T) -> bool,
+        mut put: impl FnMut(*mut T),
+    ) -> Option<*mut T> {
+        let mut items = [std::ptr::null_mut(); MOST];
+        // Acquire: pairs with O3.
+        let mut word = self.public.load(Acquire);
+        loop {
+            let (tail, public) = (tail(word), split(word) - tail(word));
+            if public == 0 {
+                return None;
+            }
+            let most = public.div_ceil(2).min(most).min(MOST as u32);
+            let mut n = 0;
+            for (place, index) in items.iter_mut().zip(tail..tail + most) {
+                let item = self.slot(index);
+                let is_anchored = item.addr() & ANCHORED != 0;
+                *place = item.map_addr(|address| address & !ANCHORED);
+                if !is_wanted(*place) || is_anchored && n > 0 {
+                    break;
+                }
+                n += 1;
+                if is_anchored {
+                    break;
+                }
+            }
+            if n == 0 {
+                // Of this value of the word or of another: the caller comes again.
+                return None;
+            }
+            // Release: the slots were read before they are reused. Acquire if it fails: T1 of the next round.
+            match self.public.compare_exchange_weak(word, word + n as u64, Release, Acquire) {
+                Ok(_) => {
+                    items[1..n].iter().rev().for_each(|&item| put(item));
+                    return Some(items[0]);
+                }
+                Err(actual) => word = actual,
+            }
+        }
+    }
+
+    /// The item at `index`, without the mark.
+    #[inline(always)]
+    fn item(&self, index: u32) -> *mut T {
+        self.slot(index).map_addr(|address| address & !ANCHORED)
+    }
+
+    #[inline(always)]
+    fn slot(&self, index: u32) -> *mut T {
+        // Relaxed: ordered by the word.
+        self.slots[index as usize].load(Relaxed)
+    }
+
+    /// Checks what must hold between two calls of the owner.
+    ///
+    /// # Safety
+    /// 1. The caller is the owner.
+    #[allow(dead_code, reason = "called by tests and models")]
+    pub unsafe fn validate(&self) {
+        // Relaxed: the items are not followed.
+        let word = self.public.load(Relaxed);
+        let (tail, split, head) = (tail(word), split(word), self.head.get());
+        assert!(tail <= split && split <= head && head <= CAPACITY, "{tail} {split} {head}");
+        assert_eq!(split, self.split.get());
+    }
+}
+
+impl<T> fmt::Debug for Deque<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let word = self.public.load(Relaxed);
+        f.debug_struct("Deque")
+            .field("tail", &tail(word))
+            .field("split", &split(word))
+            .finish_non_exhaustive()
+    }
+}
+
+fn tail(word: u64) -> u32 {
+    word as u32 & FIELD
+}
+
+fn split(word: u64) -> u32 {
+    (word / SPLIT) as u32 & FIELD
+}
+
+/// The version, in its place.
+fn version(word: u64) -> u64 {
+    word & !(VERSION - 1)
+}
+
+/// `version` may have grown beyond the word's end: it begins again.
+fn pack(version: u64, split: u32, tail: u32) -> u64 {
+    version | (u64::from(split) * SPLIT) | u64::from(tail)
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;

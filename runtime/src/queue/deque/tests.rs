@@ -1,0 +1,361 @@
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::AcqRel;
+use std::thread;
+
+use super::*;
+use crate::queue::chain::tests::{Item, Items};
+
+/// Versions to start at: the first, and a few changes before the field's end.
+const VERSIONS: [u64; 2] = [0, u64::MAX / VERSION - 2];
+
+fn starting_at(version: u64) -> Deque<Item> {
+    let deque = Deque::new();
+    deque.public.store(version * VERSION, Relaxed);
+    deque
+}
+
+/// A deque whose owner is this thread, and its items.
+struct World {
+    deque: Deque<Item>,
+    items: Items,
+}
+
+impl World {
+    fn new(version: u64, items: usize) -> Self {
+        Self { deque: starting_at(version), items: Items::new(items) }
+    }
+
+    fn push_anchored(&self, value: usize) -> bool {
+        // SAFETY: each test has its world's owner call this; the items outlive the deque.
+        unsafe { self.deque.push_anchored(self.items.at(value).as_ptr()) }
+    }
+
+    fn push(&self, value: usize) -> bool {
+        // SAFETY: as above.
+        unsafe { self.deque.push(self.items.at(value).as_ptr()) }
+    }
+
+    fn publish(&self, n: u32) -> u32 {
+        // SAFETY: as above.
+        unsafe { self.deque.publish(n) }
+    }
+
+    fn take_back(&self, index: u32) -> Option<usize> {
+        // SAFETY: as above; the tests take back what they pushed, in order.
+        match unsafe { self.deque.take_back(index) } {
+            Taken::Back(item) => Some(self.take(item)),
+            Taken::Stolen => None,
+        }
+    }
+
+    fn pop(&self, floor: u32) -> Option<usize> {
+        // SAFETY: as above; the tests know what is anchored.
+        unsafe { self.deque.pop(floor) }.map(|item| self.take(item))
+    }
+
+    fn steal(&self) -> Option<usize> {
+        self.deque.steal(|_| true).map(|item| self.take(item))
+    }
+
+    fn head(&self) -> u32 {
+        // SAFETY: as above.
+        unsafe { self.deque.head() }
+    }
+
+    fn take(&self, item: *mut Item) -> usize {
+        self.items.take(std::ptr::NonNull::new(item).expect("a slot was written"))
+    }
+}
+
+/// Numbers that look random, the same ones for the same seed.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % n
+    }
+}
+
+/// What the deque is in principle: a stack of entries.
+#[derive(Default)]
+struct Model(Vec<Entry>);
+
+struct Entry {
+    value: usize,
+    is_anchored: bool,
+    state: State,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum State {
+    Private,
+    Public,
+    Stolen,
+}
+
+impl Model {
+    fn top(&self) -> Option<State> {
+        self.0.last().map(|entry| entry.state)
+    }
+
+    /// The lowest index that is above all anchored entries.
+    fn floor(&self) -> usize {
+        self.0.iter().rposition(|entry| entry.is_anchored).map_or(0, |index| index + 1)
+    }
+
+    fn push(&mut self, value: usize, is_anchored: bool) -> bool {
+        if self.0.len() == CAPACITY as usize && !is_anchored && self.top() == Some(State::Stolen) {
+            self.0.truncate(self.floor());
+        }
+        let has_room = self.0.len() < CAPACITY as usize;
+        if has_room {
+            self.0.push(Entry { value, is_anchored, state: State::Private });
+        }
+        has_room
+    }
+
+    /// Takes the youngest; if it was stolen, all down to `floor` goes, for everything is stolen then.
+    fn pop(&mut self, floor: usize) -> Option<usize> {
+        if self.top() == Some(State::Stolen) {
+            self.0.truncate(floor);
+            return None;
+        }
+        self.0.pop().map(|entry| entry.value)
+    }
+
+    fn publish(&mut self, n: usize) -> usize {
+        let private = self.0.iter_mut().filter(|entry| entry.state == State::Private);
+        private.take(n).map(|entry| entry.state = State::Public).count()
+    }
+
+    fn steal(&mut self) -> Option<usize> {
+        let oldest = self.0.iter_mut().find(|entry| entry.state == State::Public)?;
+        oldest.state = State::Stolen;
+        Some(oldest.value)
+    }
+
+    fn assert_is(&self, deque: &Deque<Item>) {
+        let has = |state| self.0.iter().any(|entry| entry.state == state);
+        // SAFETY: this thread is the owner.
+        unsafe {
+            deque.validate();
+            assert_eq!(deque.head() as usize, self.0.len());
+            assert_eq!(deque.has_items(), has(State::Private) || has(State::Public));
+            assert_eq!(deque.is_nothing_public(), !has(State::Public));
+            for (index, entry) in self.0.iter().enumerate() {
+                assert_eq!(deque.is_public(index as u32), entry.state != State::Private, "{index}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_deque_is_a_stack_of_which_thieves_take_the_oldest() {
+    const STEPS: usize = 2_000;
+    for seed in 0..60 {
+        let world = World::new(VERSIONS[seed as usize % 2], STEPS);
+        let (mut model, mut numbers, mut next) = (Model::default(), Numbers(seed), 0);
+        // Some runs are deep, some often empty.
+        let pushes = 3 + seed % 4;
+        for step in 0..STEPS {
+            let context = format!("seed {seed}, step {step}");
+            match numbers.below(12) {
+                choice if choice < pushes => {
+                    let is_anchored = numbers.below(3) == 0;
+                    let pushed = if is_anchored { world.push_anchored(next) } else { world.push(next) };
+                    assert_eq!(pushed, model.push(next, is_anchored), "{context}");
+                    next += usize::from(pushed);
+                }
+                choice if choice < pushes + 2 => {
+                    let n = numbers.below(4) as usize * numbers.below(4) as usize;
+                    assert_eq!(world.publish(n as u32) as usize, model.publish(n), "{context}");
+                }
+                choice if choice < pushes + 4 => assert_eq!(world.steal(), model.steal(), "{context}"),
+                _ if model.0.is_empty() => assert_eq!(world.pop(0), None, "{context}"),
+                _ if model.floor() == model.0.len() => {
+                    let index = model.0.len() - 1;
+                    assert_eq!(world.take_back(index as u32), model.pop(index), "{context}");
+                }
+                _ => {
+                    // At its floor or somewhere above, where others begin.
+                    let room = (model.0.len() - model.floor()) as u64;
+                    let floor = model.floor() + numbers.below(room) as usize;
+                    assert_eq!(world.pop(floor as u32), model.pop(floor), "{context}");
+                }
+            }
+            model.assert_is(&world.deque);
+        }
+    }
+}
+
+#[test]
+fn nothing_is_popped_below_the_floor() {
+    let world = World::new(0, 2);
+    assert!(world.push(0) && world.push(1));
+    assert_eq!((world.pop(1), world.pop(1), world.pop(0)), (Some(1), None, Some(0)));
+}
+
+/// Plays a thief that fell asleep between its look and its claim.
+#[test]
+fn a_thief_asleep_does_not_get_what_came_into_the_place() {
+    for version in VERSIONS {
+        let world = World::new(version, 8);
+        // The version's field begins again on the way.
+        for round in 0..4 {
+            assert!(world.push_anchored(2 * round));
+            world.publish(1);
+            let seen = world.deque.public.load(Acquire);
+            assert_eq!(world.take_back(0), Some(2 * round));
+            assert!(world.push_anchored(2 * round + 1));
+            world.publish(1);
+            let now = world.deque.public.load(Acquire);
+            assert_eq!(
+                (tail(seen), split(seen)),
+                (tail(now), split(now)),
+                "it looks the same but for the version"
+            );
+            assert!(world.deque.public.compare_exchange(seen, seen + 1, AcqRel, Acquire).is_err());
+            assert_eq!(world.take_back(0), Some(2 * round + 1));
+        }
+        world.items.assert_all_taken();
+    }
+}
+
+/// The same after an item that was stolen: its place is given to another by a rewind.
+#[test]
+fn a_thief_asleep_does_not_get_what_came_after_a_rewind() {
+    for version in VERSIONS {
+        let world = World::new(version, 8);
+        for round in 0..4 {
+            assert!(world.push_anchored(2 * round));
+            world.publish(1);
+            let seen = world.deque.public.load(Acquire);
+            assert_eq!((world.steal(), world.take_back(0)), (Some(2 * round), None));
+            assert!(world.push_anchored(2 * round + 1));
+            world.publish(1);
+            assert!(world.deque.public.compare_exchange(seen, seen + 1, AcqRel, Acquire).is_err());
+            assert_eq!(world.take_back(0), Some(2 * round + 1));
+        }
+        world.items.assert_all_taken();
+    }
+}
+
+#[test]
+fn a_full_deque_takes_nothing_until_all_of_it_was_stolen() {
+    let world = World::new(0, CAPACITY as usize + 2);
+    let last = CAPACITY as usize;
+    assert!(world.push_anchored(0) && (1..last).all(|value| world.push(value)));
+    assert!(!world.push(last) && !world.push_anchored(last));
+    world.publish(u32::MAX);
+    for value in 0..last {
+        assert!(!world.push(last), "{value} is still there");
+        assert_eq!(world.steal(), Some(value));
+    }
+    assert!(
+        !world.push_anchored(last),
+        "a fork does not look for room: it is so deep that thieves have plenty"
+    );
+    assert!(world.push(last));
+    assert_eq!(world.head(), 2, "the first place is the fork's");
+    assert!(world.push(last + 1));
+    assert_eq!((world.pop(1), world.pop(1), world.pop(1)), (Some(last + 1), Some(last), None));
+    assert_eq!(world.take_back(0), None);
+    world.items.assert_all_taken();
+}
+
+#[test]
+fn a_deque_full_of_forks_makes_no_room() {
+    let world = World::new(0, CAPACITY as usize + 1);
+    let last = CAPACITY as usize;
+    assert!((0..last).all(|value| world.push_anchored(value)));
+    world.publish(u32::MAX);
+    assert!((0..last).all(|value| world.steal() == Some(value)));
+    assert!(!world.push(last));
+    assert!((0..CAPACITY).rev().all(|index| world.take_back(index).is_none()));
+    assert!(world.push(last), "they have come back for their places");
+}
+
+#[test]
+fn a_thief_leaves_what_is_not_for_it() {
+    let world = World::new(0, 2);
+    assert!(world.push_anchored(0) && world.push(1));
+    world.publish(u32::MAX);
+    let second = world.items.at(1).as_ptr();
+    let is_second = |item| item == second;
+    assert!(
+        world.deque.steal(is_second).is_none(),
+        "the mark of an anchored item is not shown, and the oldest is another"
+    );
+    assert_eq!(world.steal(), Some(0));
+    assert!(world.deque.steal(is_second).is_some_and(is_second));
+}
+
+/// Tells the thieves of a stress test to go home, also when its owner panics.
+struct Done<'a>(&'a AtomicBool);
+
+impl Drop for Done<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
+/// A recursion of forks, with loose items left in some of them, from `next` on; returns how many items it used.
+fn fork(world: &World, numbers: &mut Numbers, next: usize, depth: u32) -> usize {
+    let index = world.head();
+    if !world.push_anchored(next) {
+        world.take(world.items.at(next).as_ptr());
+        return 1;
+    }
+    world.publish(numbers.below(2) as u32);
+    let mut used = 1;
+    for _ in 0..numbers.below(3) {
+        if !world.push(next + used) {
+            world.take(world.items.at(next + used).as_ptr());
+        }
+        used += 1;
+        world.publish(numbers.below(3) as u32);
+    }
+    while depth > 0 && numbers.below(3) > 0 {
+        used += fork(world, numbers, next + used, depth - 1);
+    }
+    while world.pop(index + 1).is_some() {}
+    let back = world.take_back(index);
+    assert!(back.is_none_or(|back| back == next), "{back:?} came back for {next}");
+    // SAFETY: the thread that owns the world calls this.
+    unsafe { world.deque.validate() };
+    used
+}
+
+#[test]
+fn each_item_is_taken_once_under_stress() {
+    const ITEMS: usize = 60_000;
+    /// More than one recursion of depth 5 uses, as a rule; one that would use more ends the test.
+    const RESERVE: usize = 20_000;
+    let world = World::new(u64::MAX / VERSION - 1_000, ITEMS + RESERVE);
+    let done = AtomicBool::new(false);
+    let used = thread::scope(|scope| {
+        let thieves = [(); 3].map(|()| {
+            scope.spawn(|| {
+                while !done.load(Relaxed) {
+                    if world.steal().is_none() {
+                        thread::yield_now();
+                    }
+                }
+            })
+        });
+        let done = Done(&done);
+        let (mut used, mut numbers) = (0, Numbers(11));
+        while used < ITEMS {
+            used += fork(&world, &mut numbers, used, 5);
+        }
+        drop(done);
+        thieves.into_iter().for_each(|thief| thief.join().unwrap());
+        used
+    });
+    assert!(world.steal().is_none() && world.pop(0).is_none());
+    for value in used..ITEMS + RESERVE {
+        world.take(world.items.at(value).as_ptr());
+    }
+    world.items.assert_all_taken();
+}

@@ -1,0 +1,157 @@
+//! A double-ended queue behind a lock, whose length is readable without it: for what is too rare to need more.
+//!
+//! Unbounded, since each entry stands for something that its maker has allocated already or waits for.
+
+use std::collections::VecDeque;
+
+use crate::loom::sync::Mutex;
+use crate::loom::sync::atomic::AtomicUsize;
+use crate::loom::sync::atomic::Ordering::{Relaxed, Release};
+
+/// See the module's docs.
+#[derive(Debug)]
+pub struct Shelf<T> {
+    /// Length of `items`; changed under the lock.
+    len: AtomicUsize,
+    items: Mutex<VecDeque<T>>,
+}
+
+impl<T> Shelf<T> {
+    pub fn new() -> Self {
+        Self { len: AtomicUsize::new(0), items: Mutex::new(VecDeque::new()) }
+    }
+
+    /// Whether there was nothing a moment ago.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        // Relaxed: whoever must not miss a push has a fence between.
+        self.len.load(Relaxed) == 0
+    }
+
+    pub fn push_back(&self, item: T) {
+        let mut items = self.items.lock();
+        items.push_back(item);
+        self.len.store(items.len(), Release);
+    }
+
+    /// The oldest item.
+    pub fn pop_front(&self) -> Option<T> {
+        self.take(VecDeque::pop_front)
+    }
+
+    /// The youngest item.
+    pub fn pop_back(&self) -> Option<T> {
+        self.take(VecDeque::pop_back)
+    }
+
+    /// The oldest item that `is_wanted`.
+    pub fn take_first(&self, is_wanted: impl FnMut(&T) -> bool) -> Option<T> {
+        self.take(|items| {
+            let place = items.iter().position(is_wanted)?;
+            items.remove(place)
+        })
+    }
+
+    /// Whether there is an item that `is_wanted`.
+    pub fn has(&self, is_wanted: impl FnMut(&T) -> bool) -> bool {
+        !self.is_empty() && self.items.lock().iter().any(is_wanted)
+    }
+
+    /// The youngest item that `is_wanted`.
+    pub fn take_last(&self, is_wanted: impl FnMut(&T) -> bool) -> Option<T> {
+        self.take(|items| {
+            let place = items.iter().rposition(is_wanted)?;
+            items.remove(place)
+        })
+    }
+
+    fn take(&self, f: impl FnOnce(&mut VecDeque<T>) -> Option<T>) -> Option<T> {
+        if self.is_empty() {
+            return None;
+        }
+        let mut items = self.items.lock();
+        let item = f(&mut items)?;
+        self.len.store(items.len(), Release);
+        if items.is_empty() && items.capacity() > KEPT {
+            // The room for a peak goes back.
+            *items = VecDeque::new();
+        }
+        Some(item)
+    }
+}
+
+/// Entries that an empty shelf keeps room for.
+const KEPT: usize = 1024;
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+    use std::sync::atomic::Ordering::Acquire;
+    use std::thread;
+
+    use super::*;
+    use crate::queue::chain::tests::Items;
+
+    #[test]
+    fn a_shelf_gives_the_oldest_or_the_youngest() {
+        let shelf = Shelf::new();
+        assert!(shelf.is_empty() && shelf.pop_front().is_none() && shelf.pop_back().is_none());
+        (0..4).for_each(|value| shelf.push_back(value));
+        assert_eq!((shelf.pop_front(), shelf.pop_back()), (Some(0), Some(3)));
+        assert!(!shelf.is_empty());
+        assert_eq!((shelf.pop_front(), shelf.pop_front(), shelf.pop_front()), (Some(1), Some(2), None));
+        assert!(shelf.is_empty());
+    }
+
+    #[test]
+    fn what_is_not_wanted_hides_nothing() {
+        let shelf = Shelf::new();
+        [1, 2, 4, 5, 6, 7].into_iter().for_each(|value| shelf.push_back(value));
+        let is_even = |value: &i32| value % 2 == 0;
+        assert!(shelf.has(is_even));
+        assert_eq!((shelf.take_first(is_even), shelf.take_last(is_even)), (Some(2), Some(6)));
+        assert_eq!((shelf.take_last(is_even), shelf.take_last(is_even)), (Some(4), None));
+        assert!(!shelf.has(is_even) && shelf.take_first(is_even).is_none());
+        assert_eq!(shelf.len.load(Relaxed), 3);
+        assert_eq!((shelf.pop_front(), shelf.pop_back(), shelf.pop_front()), (Some(1), Some(7), Some(5)));
+    }
+
+    #[test]
+    fn the_room_for_a_peak_goes_back() {
+        let shelf = Shelf::new();
+        (0..2 * KEPT).for_each(|value| shelf.push_back(value));
+        while shelf.pop_front().is_some() {}
+        assert_eq!(shelf.items.lock().capacity(), 0);
+        (0..KEPT / 2).for_each(|value| shelf.push_back(value));
+        while shelf.pop_front().is_some() {}
+        assert!(shelf.items.lock().capacity() >= KEPT / 2, "a usual amount is kept");
+    }
+
+    #[test]
+    fn each_item_is_taken_once_from_both_ends_under_stress() {
+        const ITEMS: usize = 30_000;
+        let (items, shelf, done) = (Items::new(ITEMS), Shelf::new(), AtomicBool::new(false));
+        thread::scope(|scope| {
+            let takers = [false, false, true].map(|is_young| {
+                let (items, shelf, done) = (&items, &shelf, &done);
+                scope.spawn(move || {
+                    // The flag first: what was pushed before it is seen to be there.
+                    loop {
+                        let is_over = done.load(Acquire);
+                        let value = if is_young { shelf.pop_back() } else { shelf.pop_front() };
+                        match value {
+                            Some(value) => _ = items.take(items.at(value)),
+                            None if is_over => break,
+                            None => thread::yield_now(),
+                        }
+                    }
+                })
+            });
+            (0..ITEMS).for_each(|value| shelf.push_back(value));
+            done.store(true, Release);
+            takers.into_iter().for_each(|taker| taker.join().unwrap());
+        });
+        assert!(shelf.is_empty());
+        items.assert_all_taken();
+    }
+}
