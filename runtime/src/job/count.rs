@@ -1,0 +1,111 @@
+//! Counting the jobs of a scope, without a read-modify-write for those that its owner spawns and runs itself.
+//!
+//! # States
+//! ```text
+//! own      the owner's plain cell: jobs spawned by it less jobs that it ran
+//! others   everybody else's word: BIAS + jobs spawned by others less jobs that others ran (so mostly BIAS and below)
+//! jobs that have not ended = own + others - BIAS
+//!
+//! N1 a job is spawned: own += 1, or others += 1            N2 it has ended: own -= 1, or others -= 1
+//! N3 the owner looks: own + others == BIAS?                N4 the owner folds: others += own - BIAS; from now on it is as
+//!                                                             the others. Zero: done, else it waits for the latch
+//! N5 whoever brings `others` to zero sets the latch, its last access
+//! ```
+//! Before N4 `others` is near BIAS, which nobody can take it down to zero from; so N5 happens behind N4 only, and once, since
+//! N1 needs a job that has not ended (or the owner's body, which ends before N4).
+//!
+//! # Ordering
+//! - *N3 and N5 are right.* A value of `others` at one point of its order counts some spawns and ends. Who ends a job has
+//!   seen its spawn, so an end that is counted has its spawn counted: at `others` itself, or at `own`, which the owner reads whole. If
+//!   then the sum is zero, each counted spawn has ended. An uncounted spawn would be one by a job of the scope, which precedes
+//!   that job's own end in `others`: so that one is not counted either, and so on up to a job that the owner spawned, which is.
+//!   Hence N1 by others needs no ordering (Relaxed) but its place before their N2.
+//! - *What the jobs did is seen.* N2 by others is AcqRel, a chain of read-modify-writes; N3 acquires it, N5 continues it by the latch.
+//! - *The frame.* N2 that does not reach zero is its thread's last access; one that does still has the frame, for the owner
+//!   waits for the latch, and the latch's `set` sees to itself. At N3 with zero nobody is left who would touch anything.
+//!
+//! Rejected: one counter for all, as in Rayon: two contended read-modify-writes a job.
+
+use std::cell::Cell;
+
+use super::latch::Latch;
+use crate::loom::sync::atomic::AtomicI64;
+use crate::loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use crate::util::pad::CachePadded;
+
+/// See the module's docs.
+const BIAS: i64 = 1 << 62;
+
+/// See the module's docs.
+#[derive(Debug)]
+pub struct CountLatch<L> {
+    /// The owner's alone: the count, and whether it has folded.
+    own: CachePadded<(Cell<i64>, Cell<bool>)>,
+    /// Alone on its lines, as are the owner's: both are written for each job.
+    others: CachePadded<AtomicI64>,
+    latch: L,
+}
+
+// SAFETY: the cells are touched only by calls whose callers say that they are the owner.
+unsafe impl<L: Sync> Sync for CountLatch<L> {}
+
+impl<L: Latch> CountLatch<L> {
+    pub fn new(latch: L) -> Self {
+        Self {
+            own: CachePadded::new((Cell::new(0), Cell::new(false))),
+            others: CachePadded::new(AtomicI64::new(BIAS)),
+            latch,
+        }
+    }
+
+    /// What the owner waits for, once it has folded.
+    pub fn latch(&self) -> &L {
+        &self.latch
+    }
+
+    /// N1.
+    ///
+    /// # Safety
+    /// 1. `is_owner`: the calling thread is the owner. 2. It runs the owner's body, or a job of this scope.
+    #[inline]
+    pub unsafe fn increment(&self, is_owner: bool) {
+        let (own, is_folded) = &*self.own;
+        if is_owner && !is_folded.get() {
+            own.set(own.get() + 1);
+        } else {
+            // Relaxed: see the module's docs.
+            self.others.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// N2, and N5.
+    ///
+    /// # Safety
+    /// 1. `this` is live: the job is counted; afterwards it may be gone. 2. `is_owner`: the calling thread is the owner.
+    #[inline]
+    pub unsafe fn decrement(this: *const Self, is_owner: bool) {
+        // SAFETY: (1) until the decrement; and until the latch is set, if that brought the count to zero.
+        unsafe {
+            let (own, is_folded) = &*(*this).own;
+            if is_owner && !is_folded.get() {
+                own.set(own.get() - 1);
+            } else if (*this).others.fetch_sub(1, AcqRel) == 1 {
+                L::set(&raw const (*this).latch);
+            }
+        }
+    }
+
+    /// N3: whether all jobs have ended. For the owner, before it folds.
+    #[inline]
+    pub fn is_done(&self) -> bool {
+        self.own.0.get() + self.others.load(Acquire) == BIAS
+    }
+
+    /// N4. True if jobs are left: the latch will be set. For the owner, once.
+    pub fn fold(&self) -> bool {
+        let (own, is_folded) = &*self.own;
+        is_folded.set(true);
+        let own = own.take() - BIAS;
+        self.others.fetch_add(own, AcqRel) + own != 0
+    }
+}

@@ -1,0 +1,198 @@
+//! Latches: signals that are set once, and one thread that waits for each.
+//!
+//! # States
+//! ```text
+//!             owner falls asleep               set
+//!   UNSET ───────────────────────▶ SLEEPING ──────▶ SET
+//!     │ ▲        owner wakes          │
+//!     │ └─────────────────────────────┘
+//!     └──────────────────────────────────── set ──▶ SET
+//! ```
+//! # Steps
+//! ```text
+//! Owner                                        Setter
+//! O1 UNSET → SLEEPING; if SET: done            S1 read from the latch whom to wake
+//! O2 (a worker) announce it, look for jobs     S2 swap SET (Release)
+//! O3 park on the thread's token                S3 it was SLEEPING: unpark the owner
+//! O4 SLEEPING → UNSET, unless SET
+//! ```
+//! **No lost wake.** O1 and S2 are read-modify-writes of one word. O1 first: S2 finds SLEEPING, and S3 leaves a token that ends
+//! O3, begun or not. S2 first: O1 finds SET. An owner that was woken for something else does O4 and may sleep again.
+//!
+//! **Nothing of the latch is touched after S2.** The owner may see SET at once, return, and its frame, with the latch, be
+//! gone. So `set` takes a raw pointer, for a reference would promise that the latch outlives the call, and S1 comes before.
+//! What S3 uses (the owner's parker, or its thread handle) must live on by other means: a worker that sets a latch of its own
+//! pool is itself what keeps the pool; setting one of another pool's worker takes a reference to that pool at S1.
+//!
+//! **What the job did is seen.** S2 releases, and the owner acquires SET by its load or by O1.
+//!
+//! Rayon's latch has a fourth state, SLEEPY, between UNSET and SLEEPING: there the owner decides to sleep under a lock, and
+//! SLEEPY says that it is on its way. With a token nothing lies between O1 and O3 that a setter would have to wait for.
+//!
+//! Sources: Rayon's RFC 5, appendix A.
+
+use std::ptr::NonNull;
+
+use crate::loom::sync::atomic::AtomicU32;
+use crate::loom::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use crate::loom::thread::{self, Thread};
+use crate::loom::{LATCH_SPINS, hint};
+
+const UNSET: u32 = 0;
+const SLEEPING: u32 = 1;
+const SET: u32 = 2;
+
+/// A signal that a job's end is reported to.
+pub trait Latch {
+    /// Sets the latch; its owner may go on, and free it, before this returns.
+    ///
+    /// # Safety
+    /// 1. `this` is live until its owner sees that it is set. 2. What the latch refers to is valid until this returns: see the
+    ///    implementation. 3. It is called as often as the latch expects, mostly once.
+    unsafe fn set(this: *const Self);
+}
+
+/// The state word; see the module's docs.
+#[derive(Debug)]
+pub struct CoreLatch(AtomicU32);
+
+impl CoreLatch {
+    #[inline(always)]
+    pub fn new() -> Self {
+        Self(AtomicU32::new(UNSET))
+    }
+
+    #[inline(always)]
+    pub fn is_set(&self) -> bool {
+        self.0.load(Acquire) == SET
+    }
+
+    /// O1. False if the latch is set.
+    pub fn fall_asleep(&self) -> bool {
+        // Acquire if it fails: what came before S2. Relaxed: whoever is to wake us learns it at S1, and by the parker.
+        self.0.compare_exchange(UNSET, SLEEPING, Relaxed, Acquire).is_ok()
+    }
+
+    /// O4.
+    pub fn wake_up(&self) {
+        // Relaxed: SET is acquired by who looks for it.
+        _ = self.0.compare_exchange(SLEEPING, UNSET, Relaxed, Relaxed);
+    }
+
+    /// S2. True if the owner is asleep, and the caller has to unpark it.
+    ///
+    /// # Safety
+    /// 1. As [`Latch::set`].
+    #[inline]
+    pub unsafe fn set(this: *const Self) -> bool {
+        // SAFETY: (1): live until the swap.
+        // Release: whoever sees SET sees what came before.
+        unsafe { (*this).0.swap(SET, Release) == SLEEPING }
+    }
+}
+
+/// Who sleeps on a [`SpinLatch`].
+///
+/// # Safety
+/// 1. `unpark` works from any thread for as long as the owner's pool is kept. 2. The result of `hold` keeps it.
+pub unsafe trait Owner {
+    /// Keeps the owner's pool.
+    type Hold;
+
+    /// # Safety
+    /// 1. The owner's pool is kept until this returns.
+    unsafe fn hold(owner: NonNull<Self>) -> Self::Hold;
+
+    /// Ends one sleep of the owner.
+    ///
+    /// # Safety
+    /// 1. The owner's pool is kept until this returns.
+    unsafe fn unpark(owner: NonNull<Self>);
+}
+
+/// The latch of a worker, which runs other jobs while it waits.
+#[derive(Debug)]
+pub struct SpinLatch<O> {
+    core: CoreLatch,
+    owner: NonNull<O>,
+    /// May be set by a thread that does not keep the owner's pool.
+    is_cross: bool,
+}
+
+impl<O: Owner> SpinLatch<O> {
+    /// For jobs that run in the owner's pool.
+    #[inline(always)]
+    pub fn new(owner: &O) -> Self {
+        Self { core: CoreLatch::new(), owner: NonNull::from(owner), is_cross: false }
+    }
+
+    /// For jobs that run in another pool.
+    pub fn cross(owner: &O) -> Self {
+        Self { is_cross: true, ..Self::new(owner) }
+    }
+
+    #[inline(always)]
+    pub fn core(&self) -> &CoreLatch {
+        &self.core
+    }
+
+    /// Whether it was made by [`cross`](Self::cross).
+    pub fn is_cross(&self) -> bool {
+        self.is_cross
+    }
+}
+
+impl<O: Owner> Latch for SpinLatch<O> {
+    #[inline]
+    unsafe fn set(this: *const Self) {
+        // SAFETY: the latch is live until the swap, and until then its owner waits in its pool. Afterwards the pool is kept by
+        // the hold, or by the caller, who is a worker of it.
+        unsafe {
+            let owner = (*this).owner;
+            let _hold = (*this).is_cross.then(|| O::hold(owner));
+            if CoreLatch::set(&raw const (*this).core) {
+                O::unpark(owner);
+            }
+        }
+    }
+}
+
+/// The latch of a thread that is no worker: it sleeps until it is set.
+#[derive(Debug)]
+pub struct ThreadLatch {
+    core: CoreLatch,
+    thread: Thread,
+}
+
+impl ThreadLatch {
+    pub fn new() -> Self {
+        Self { core: CoreLatch::new(), thread: thread::current() }
+    }
+
+    /// Waits until the latch is set.
+    pub fn wait(&self) {
+        for _ in 0..LATCH_SPINS {
+            if self.core.is_set() {
+                return;
+            }
+            hint::spin_loop();
+        }
+        while self.core.fall_asleep() {
+            // May end early: the token is anybody's.
+            thread::park();
+            self.core.wake_up();
+        }
+    }
+}
+
+impl Latch for ThreadLatch {
+    unsafe fn set(this: *const Self) {
+        // SAFETY: the latch is live until the swap; the handle is our own.
+        unsafe {
+            let thread = (*this).thread.clone();
+            if CoreLatch::set(&raw const (*this).core) {
+                thread.unpark();
+            }
+        }
+    }
+}

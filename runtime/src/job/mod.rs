@@ -1,0 +1,100 @@
+//! Jobs: fork-join closures, from push to latch.
+//!
+//! A job is run exactly once, by whoever claims it. Its owner waits for a [`latch`], for several jobs behind a [`count`]: a job in its caller's frame ([`stack`])
+//! or on the heap, for scopes and detached spawns ([`heap`]). Every job belongs to the [`region`] in which it was made, if
+//! that can be cancelled or is isolated, and inherits it wherever it runs.
+//!
+//! [`JobRef`] is one word, so that deques carry it in an atomic: the address of the job's header, and in the upper bits the
+//! tag of its region, which a thief may look at before it has claimed the job and may follow the address.
+
+pub mod count;
+pub mod heap;
+pub mod latch;
+pub mod region;
+pub mod stack;
+
+use std::ptr::NonNull;
+
+pub use count::CountLatch;
+pub use heap::{Fifo, HeapJob, Memory};
+pub use latch::{CoreLatch, Latch, Owner, SpinLatch, ThreadLatch};
+pub use region::{Region, Tag};
+pub use stack::StackJob;
+
+/// Where the tag begins: addresses of user space on Linux have 47 bits (x86-64) or 48 (aarch64), unless one asks for more.
+const TAG_SHIFT: u32 = 48;
+
+/// What every job begins with.
+#[derive(Debug)]
+#[repr(C)]
+pub struct JobHeader {
+    /// Runs the job. # Safety: 1. The job is live, and claimed by the caller: this is called once.
+    execute: unsafe fn(NonNull<JobHeader>),
+    /// The region in which the job was made, valid until the job has run; or null.
+    region: *const Region,
+}
+
+impl JobHeader {
+    #[inline(always)]
+    pub fn new(execute: unsafe fn(NonNull<JobHeader>), region: *const Region) -> Self {
+        Self { execute, region }
+    }
+}
+
+/// A job that waits to be run, once.
+#[derive(Debug, Clone, Copy)]
+pub struct JobRef(*mut JobHeader);
+
+// SAFETY: a job's closure and result are `Send`, by the duty of whoever makes one.
+unsafe impl Send for JobRef {}
+
+impl JobRef {
+    /// # Safety
+    /// 1. `header` begins a job, which is live until it has run. 2. It is run once.
+    #[inline(always)]
+    pub unsafe fn new(header: NonNull<JobHeader>, tag: Tag) -> Self {
+        Self(header.as_ptr().map_addr(|address| {
+            debug_assert!(address >> TAG_SHIFT == 0, "{address:#x} is no address of user space");
+            address | tag.shifted()
+        }))
+    }
+
+    /// From a word that a queue carried.
+    #[inline(always)]
+    pub fn from_raw(raw: *mut JobHeader) -> Self {
+        Self(raw)
+    }
+
+    #[inline(always)]
+    pub fn into_raw(self) -> *mut JobHeader {
+        self.0
+    }
+
+    /// The tag of the region; does not follow the address.
+    #[inline]
+    pub fn tag(self) -> Tag {
+        Tag::from_shifted(self.0.addr())
+    }
+
+    fn header(self) -> NonNull<JobHeader> {
+        // SAFETY: a header's address is not null.
+        unsafe { NonNull::new_unchecked(self.0.map_addr(|address| address & ((1 << TAG_SHIFT) - 1))) }
+    }
+
+    /// # Safety
+    /// 1. The caller has claimed the job.
+    #[inline]
+    pub unsafe fn region(self) -> *const Region {
+        // SAFETY: (1): the job is live until it has run.
+        unsafe { self.header().as_ref() }.region
+    }
+
+    /// # Safety
+    /// 1. The caller has claimed the job: it runs it once.
+    #[inline]
+    pub unsafe fn run(self) {
+        let header = self.header();
+        // SAFETY: (1).
+        unsafe { (header.as_ref().execute)(header) }
+    }
+}

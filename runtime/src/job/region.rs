@@ -1,0 +1,133 @@
+//! A part of a computation that can be cancelled, or that keeps other work off its stacks.
+//!
+//! A region lives in the frame that began it, and that frame waits for every job that was made inside. So a job may point at
+//! its region for as long as it has not run. Regions form a chain outwards.
+//!
+//! The *tag* of a region is what a thief compares before it may look at a job. Regions that are not isolated have the tag of
+//! the isolated one around them, or none.
+
+use std::fmt;
+
+use super::TAG_SHIFT;
+use crate::loom::sync::Mutex;
+use crate::util::unwind::Payload;
+
+/// Says whether waiting threads of an isolated region may run a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tag(usize);
+
+impl Tag {
+    /// Outside of every isolated region.
+    pub const NONE: Self = Self(0);
+
+    /// Of regions that share nothing: no job has it.
+    pub const SOLITARY: Self = Self((u16::MAX as usize) << TAG_SHIFT);
+
+    pub fn new(tag: u16) -> Self {
+        Self((tag as usize) << TAG_SHIFT)
+    }
+
+    #[inline(always)]
+    pub(super) fn shifted(self) -> usize {
+        self.0
+    }
+
+    #[inline(always)]
+    pub(super) fn from_shifted(address: usize) -> Self {
+        Self(address >> TAG_SHIFT << TAG_SHIFT)
+    }
+
+    /// The number that [`new`](Self::new) was called with.
+    pub fn number(self) -> u16 {
+        (self.0 >> TAG_SHIFT) as u16
+    }
+}
+
+/// Asks whether a computation has been cancelled.
+pub trait Cancel {
+    fn is_cancelled(&self) -> bool;
+}
+
+/// See the module's docs.
+pub struct Region {
+    /// The region around this one, which outlives it; or null.
+    parent: *const Region,
+    cancel: Option<*const dyn Cancel>,
+    is_isolated: bool,
+    pub tag: Tag,
+    /// A panic that met a cancellation on its way out: it is what the computation ends with.
+    panic: Mutex<Option<Payload>>,
+}
+
+impl Region {
+    /// A computation that `cancel` can end.
+    ///
+    /// # Safety
+    /// 1. `cancel` stays valid for as long as the region is used.
+    pub unsafe fn cancellable(cancel: *const dyn Cancel) -> Self {
+        Self {
+            parent: std::ptr::null(),
+            cancel: Some(cancel),
+            is_isolated: false,
+            tag: Tag::NONE,
+            panic: Mutex::new(None),
+        }
+    }
+
+    /// A part of the computation in `parent` (null: of none) that runs nothing but its own.
+    ///
+    /// # Safety
+    /// 1. `parent` is null, or outlives the region.
+    pub unsafe fn isolated(parent: *const Region, tag: Tag) -> Self {
+        Self { parent, cancel: None, is_isolated: true, tag, panic: Mutex::new(None) }
+    }
+
+    /// This region and those around it.
+    fn chain(&self) -> impl Iterator<Item = &Self> {
+        // SAFETY: a parent outlives its regions.
+        std::iter::successors(Some(self), |region| unsafe { region.parent.as_ref() })
+    }
+
+    /// Whether the computation, or one around it, has been cancelled.
+    pub fn is_cancelled(&self) -> bool {
+        // SAFETY: duty 1 of `cancellable`.
+        self.chain().filter_map(|region| region.cancel).any(|cancel| unsafe { (*cancel).is_cancelled() })
+    }
+
+    /// Whether it is inside of an isolated one.
+    pub fn is_isolated(&self) -> bool {
+        self.chain().any(|region| region.is_isolated)
+    }
+
+    /// Keeps a panic that cannot go on because the thread unwinds already, for the end of the computation; the first wins.
+    pub fn keep_panic(&self, payload: Payload) -> Option<Payload> {
+        let Some(root) = self.chain().find(|region| region.cancel.is_some()) else {
+            return Some(payload);
+        };
+        let mut panic = root.panic.lock();
+        match *panic {
+            None => {
+                *panic = Some(payload);
+                None
+            }
+            Some(_) => Some(payload),
+        }
+    }
+
+    pub fn take_panic(&self) -> Option<Payload> {
+        self.panic.lock().take()
+    }
+}
+
+impl fmt::Debug for Region {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Region")
+            .field("tag", &self.tag)
+            .field("is_isolated", &self.is_isolated)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a cancelled computation unwinds with.
+#[derive(Debug)]
+pub struct Cancelled;
