@@ -92,6 +92,29 @@ impl Drop for Lease {
     }
 }
 
+/// Calls its argument, which blocks, once, while others take over what the calling thread has to do.
+pub type Blocker = fn(&mut dyn FnMut());
+
+thread_cell! {
+    /// Set by the scheduler on its threads, which have something to do.
+    static BLOCKER: Cell<Option<Blocker>> = Cell::new(None);
+}
+
+/// Sets what [`blocking`] uses on this thread; returns what it used before.
+pub fn replace_blocker(blocker: Option<Blocker>) -> Option<Blocker> {
+    BLOCKER.with(|current| current.replace(blocker))
+}
+
+/// Calls `f`, which blocks, and first lets the scheduler know, if this is one of its threads.
+pub fn blocking<R>(f: impl FnOnce() -> R) -> R {
+    let Some(blocker) = BLOCKER.with(Cell::get) else {
+        return f();
+    };
+    let (mut f, mut result) = (Some(f), None);
+    blocker(&mut || result = f.take().map(|f| f()));
+    result.expect("a blocker calls its argument")
+}
+
 /// Runs `future` to its end on the calling thread, which sleeps while it waits.
 ///
 /// May be nested. Each poll has a budget of its own, and is no poll of a task.
@@ -101,13 +124,18 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
         let lease = Lease::take();
         let Place { parker, waker } = lease.place();
         let mut future = pin!(future);
-        let mut cx = Context::from_waker(waker);
-        loop {
-            if let Poll::Ready(output) = coop::with_budget(|| future.as_mut().poll(&mut cx)) {
-                return output;
-            }
-            parker.park();
+        let mut poll = || coop::with_budget(|| future.as_mut().poll(&mut Context::from_waker(waker)));
+        if let Poll::Ready(output) = poll() {
+            return output;
         }
+        blocking(|| {
+            loop {
+                parker.park();
+                if let Poll::Ready(output) = poll() {
+                    return output;
+                }
+            }
+        })
     })
 }
 

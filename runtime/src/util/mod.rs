@@ -1,9 +1,11 @@
 //! Small parts without a protocol of their own.
 
+pub mod affinity;
 pub mod block_on;
 pub mod list;
 pub mod pad;
 pub mod rand;
 pub mod slots;
+pub mod thread_probe;
 pub mod unwind;
 pub mod wake_list;

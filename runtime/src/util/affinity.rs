@@ -1,0 +1,327 @@
+//! Keeping threads on CPUs: the kernel's set of CPUs, and which of a runtime's workers is on which.
+//!
+//! A new thread inherits the CPUs of the one that starts it, so a pinned worker would pin whatever it starts. What is started
+//! by this crate is therefore wrapped in [`unpinned`]: it begins on all CPUs, those that the runtime was built on or, for a
+//! pool or another runtime, those that the pinned thread at hand had before; a worker then pins itself. Threads that user code
+//! starts are its own business.
+//!
+//! Nothing here looks again: if CPUs are taken away later, the kernel moves the threads.
+
+use std::cell::OnceCell;
+use std::io;
+use std::sync::Arc;
+
+use libc::{c_int, c_ulong};
+
+use crate::loom::sync::{Condvar, Mutex};
+
+/// CPUs that a word of a set stands for.
+const WORD: usize = c_ulong::BITS as usize;
+/// A set's first size in words: that of `cpu_set_t`, 1024 CPUs.
+const FIRST_WORDS: usize = size_of::<libc::cpu_set_t>() / size_of::<c_ulong>();
+/// No kernel counts as many CPUs: it refuses for another reason.
+const MAX_WORDS: usize = (1 << 20) / WORD;
+
+thread_local! {
+    /// What this thread was allowed before it was pinned.
+    static BEFORE: OnceCell<Arc<CpuSet>> = const { OnceCell::new() };
+}
+
+/// CPUs, as the kernel takes and gives them: CPU `i` is bit `i % WORD` of word `i / WORD`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CpuSet {
+    words: Vec<c_ulong>,
+}
+
+impl CpuSet {
+    /// Those that the calling thread may use; if it is pinned, those that it was allowed before.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn of_this_thread() -> io::Result<Arc<Self>> {
+        if let Some(before) = before() {
+            return Ok(before);
+        }
+        let set = Self::ask(|words| {
+            // SAFETY: writes no more bytes than the second argument says. To the kernel a set is any number of words.
+            check(unsafe { libc::sched_getaffinity(0, size_of_val(words), words.as_mut_ptr().cast()) })
+        });
+        set.map(Arc::new)
+    }
+
+    /// The set that `ask` writes, which refuses with EINVAL one that is too small for all CPUs the kernel may have.
+    fn ask(ask: impl Fn(&mut [c_ulong]) -> io::Result<()>) -> io::Result<Self> {
+        let mut len = FIRST_WORDS;
+        loop {
+            let mut words = vec![0; len];
+            match ask(&mut words) {
+                Err(error) if error.raw_os_error() == Some(libc::EINVAL) && len < MAX_WORDS => len *= 2,
+                result => return result.map(|()| Self { words }),
+            }
+        }
+    }
+
+    fn only(cpu: usize) -> Self {
+        let mut words = vec![0; cpu / WORD + 1];
+        words[cpu / WORD] = 1 << (cpu % WORD);
+        Self { words }
+    }
+
+    /// Their numbers, in ascending order.
+    fn cpus(&self) -> Box<[usize]> {
+        let has = |cpu: &usize| self.words[cpu / WORD] >> (cpu % WORD) & 1 == 1;
+        (0..self.words.len() * WORD).filter(has).collect()
+    }
+
+    /// Has the calling thread run on these.
+    ///
+    /// # Errors
+    /// What the system says, for instance if it has none of them.
+    fn apply(&self) -> io::Result<()> {
+        let words = &self.words[..];
+        // SAFETY: reads no more bytes than the second argument says. The kernel takes missing words for zero.
+        check(unsafe { libc::sched_setaffinity(0, size_of_val(words), words.as_ptr().cast()) })
+    }
+}
+
+fn check(result: c_int) -> io::Result<()> {
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// What the calling thread was allowed before it was pinned, if it is.
+fn before() -> Option<Arc<CpuSet>> {
+    // While the thread ends, nobody knows any more.
+    BEFORE.try_with(|before| before.get().cloned()).ok().flatten()
+}
+
+/// What a thread is to run that the calling one starts: `main`, on the CPUs of `pins`, or else on those that the calling thread
+/// had before it was pinned, if it is.
+pub fn unpinned<R, F: FnOnce() -> R>(pins: Option<&Pins>, main: F) -> impl FnOnce() -> R + use<R, F> {
+    let whole = pins.and_then(|pins| pins.whole.clone()).or_else(before);
+    move || {
+        // Refused, it stays where it is. Where this was so from the start, nobody was pinned.
+        whole.map(|whole| whole.apply().ok());
+        main()
+    }
+}
+
+/// Which CPU each worker of a runtime is kept on.
+#[derive(Debug)]
+pub struct Pins {
+    /// What the runtime's other threads may use; none if the system did not say.
+    whole: Option<Arc<CpuSet>>,
+    /// The same as numbers.
+    cpus: Box<[usize]>,
+    workers: usize,
+    state: Mutex<State>,
+    /// No worker is pending.
+    settled: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    /// Workers, without relief threads, that have not tried yet.
+    pending: usize,
+    /// The CPU of each worker that is pinned.
+    pinned: Box<[Option<usize>]>,
+    /// The first refusal, as errno.
+    refused: Option<c_int>,
+}
+
+impl Pins {
+    /// Spreads `workers` over the CPUs that the calling thread may use.
+    pub fn new(workers: usize) -> Self {
+        Self::on(CpuSet::of_this_thread(), workers)
+    }
+
+    fn on(whole: io::Result<Arc<CpuSet>>, workers: usize) -> Self {
+        let refused = whole.as_ref().err().map(errno);
+        let whole = whole.ok();
+        let cpus = whole.as_ref().map(|whole| whole.cpus()).unwrap_or_default();
+        let pending = if cpus.is_empty() { 0 } else { workers };
+        let state = State { pending, pinned: vec![None; workers].into(), refused };
+        Self { whole, cpus, workers, state: Mutex::new(state), settled: Condvar::new() }
+    }
+
+    /// Keeps the calling thread on the CPU of worker `index`, or of the one that relief thread `index` serves. If the system
+    /// refuses, the thread stays on all CPUs.
+    pub fn pin(&self, index: usize) {
+        let Some(whole) = self.whole.as_ref().filter(|_| !self.cpus.is_empty()) else {
+            return;
+        };
+        let cpu = self.cpus[index % self.workers % self.cpus.len()];
+        let result = CpuSet::only(cpu).apply();
+        if result.is_ok() {
+            BEFORE.with(|before| _ = before.set(whole.clone()));
+        }
+        let mut state = self.state.lock();
+        if let Err(error) = &result {
+            state.refused.get_or_insert(errno(error));
+        }
+        if index < self.workers {
+            state.pinned[index] = result.is_ok().then_some(cpu);
+            state.pending -= 1;
+            if state.pending == 0 {
+                self.settled.notify_all();
+            }
+        }
+    }
+
+    /// Waits until all workers, whose threads run, are pinned or were refused.
+    pub fn wait(&self) {
+        let mut state = self.state.lock();
+        while state.pending > 0 {
+            self.settled.wait(&mut state);
+        }
+    }
+
+    /// The CPU that `worker` was pinned to.
+    pub fn cpu(&self, worker: usize) -> Option<usize> {
+        self.state.lock().pinned[worker]
+    }
+
+    /// Why a thread could not be pinned; the first reason.
+    pub fn refused(&self) -> Option<io::Error> {
+        self.state.lock().refused.map(io::Error::from_raw_os_error)
+    }
+}
+
+fn errno(error: &io::Error) -> c_int {
+    error.raw_os_error().expect("the system's errors have a number")
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    /// As a kernel for `cpus` CPUs, all of which the thread may use: it refuses a set that is too small for them.
+    fn kernel_of(cpus: usize) -> impl Fn(&mut [c_ulong]) -> io::Result<()> {
+        move |words| {
+            if words.len() * WORD < cpus {
+                return Err(io::Error::from_raw_os_error(libc::EINVAL));
+            }
+            (0..cpus).for_each(|cpu| words[cpu / WORD] |= 1 << (cpu % WORD));
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_set_names_its_cpus() {
+        for cpu in [0, 1, 63, 64, 1023, 1024, 70_000] {
+            assert_eq!(*CpuSet::only(cpu).cpus(), [cpu]);
+        }
+        let both = CpuSet { words: vec![1 << 5, 1 << 63] };
+        assert_eq!(*both.cpus(), [5, 127]);
+        assert!(CpuSet { words: vec![0; 4] }.cpus().is_empty());
+    }
+
+    #[test]
+    fn a_kernel_with_more_cpus_than_a_set_of_fixed_size_holds_is_asked_with_a_larger_one() {
+        for cpus in [1, 64, 1024, 1025, 5000, 8192] {
+            let set = CpuSet::ask(kernel_of(cpus)).unwrap();
+            assert_eq!(*set.cpus(), *(0..cpus).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn a_kernel_that_refuses_a_set_of_any_size_is_not_asked_for_ever() {
+        let error = CpuSet::ask(kernel_of(usize::MAX)).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::EINVAL));
+    }
+
+    #[test]
+    fn another_refusal_is_handed_on_at_once() {
+        let asked = std::cell::Cell::new(0);
+        let result = CpuSet::ask(|_| {
+            asked.set(asked.get() + 1);
+            Err(io::Error::from_raw_os_error(libc::EPERM))
+        });
+        assert_eq!((asked.get(), result.unwrap_err().raw_os_error()), (1, Some(libc::EPERM)));
+    }
+
+    #[test]
+    fn the_real_kernel_takes_what_it_gave_and_longer_sets() {
+        thread::spawn(|| {
+            let mut set = CpuSet::clone(&CpuSet::of_this_thread().unwrap());
+            let cpus = set.cpus();
+            assert!(!cpus.is_empty());
+            set.words.resize(MAX_WORDS, 0);
+            set.apply().unwrap();
+            assert_eq!(CpuSet::of_this_thread().unwrap().cpus(), cpus);
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn workers_go_round_the_cpus_and_relief_threads_are_beside_their_worker() {
+        let whole = CpuSet::of_this_thread().unwrap();
+        let cpus = whole.cpus();
+        for workers in [1, 2, 3, 5] {
+            let pins = Pins::on(Ok(whole.clone()), workers);
+            thread::scope(|scope| {
+                let pins = &pins;
+                for index in 0..3 * workers {
+                    let cpu = cpus[index % workers % cpus.len()];
+                    let thread = scope.spawn(move || {
+                        pins.pin(index);
+                        let inside = CpuSet::ask(|words| {
+                            // SAFETY: as in `of_this_thread`.
+                            check(unsafe {
+                                libc::sched_getaffinity(0, size_of_val(words), words.as_mut_ptr().cast())
+                            })
+                        });
+                        assert_eq!(*inside.unwrap().cpus(), [cpu]);
+                        // What it starts is not where it is.
+                        assert_eq!(CpuSet::of_this_thread().unwrap().cpus(), pins.cpus);
+                        let child =
+                            thread::spawn(unpinned(None, || CpuSet::of_this_thread().unwrap().cpus()));
+                        assert_eq!(child.join().unwrap(), pins.cpus);
+                    });
+                    thread.join().unwrap();
+                }
+            });
+            pins.wait();
+            (0..workers).for_each(|worker| assert_eq!(pins.cpu(worker), Some(cpus[worker % cpus.len()])));
+            assert!(pins.refused().is_none());
+        }
+    }
+
+    #[test]
+    fn a_worker_that_is_refused_stays_and_says_why() {
+        // No machine has them, so the kernel refuses.
+        let nowhere = CpuSet::only(1 << 19);
+        let pins = Pins::on(Ok(Arc::new(nowhere)), 2);
+        thread::scope(|scope| {
+            for index in 0..2 {
+                let before = CpuSet::of_this_thread().unwrap();
+                let pins = &pins;
+                let thread = scope.spawn(unpinned(Some(pins), move || {
+                    pins.pin(index);
+                    assert_eq!(CpuSet::of_this_thread().unwrap(), before);
+                }));
+                thread.join().unwrap();
+            }
+        });
+        pins.wait();
+        assert_eq!((pins.cpu(0), pins.cpu(1)), (None, None));
+        assert_eq!(pins.refused().unwrap().raw_os_error(), Some(libc::EINVAL));
+    }
+
+    #[test]
+    fn nobody_waits_and_nothing_is_touched_if_the_cpus_are_not_known() {
+        for whole in
+            [Err(io::Error::from_raw_os_error(libc::ENOSYS)), Ok(Arc::new(CpuSet { words: vec![0] }))]
+        {
+            let is_refused = whole.is_err();
+            let pins = Pins::on(whole, 2);
+            pins.wait();
+            pins.pin(0);
+            pins.pin(3);
+            assert_eq!((pins.cpu(0), pins.cpu(1)), (None, None));
+            assert_eq!(pins.refused().is_some(), is_refused);
+        }
+    }
+}
