@@ -96,6 +96,11 @@ impl<F: Future> TaskCell<F> {
 }
 
 impl Header {
+    /// Whether the task was asked to end.
+    pub fn is_cancelled(&self) -> bool {
+        self.state.load().is_cancelled()
+    }
+
     /// Whether the task was entered in `owned.rs`: by then it has waited, or is about to.
     #[inline]
     pub fn is_owned(&self) -> bool {

@@ -100,7 +100,7 @@ unsafe fn poll_future<F: Future>(header: NonNull<Header>) -> Polled<F::Output> {
         (Ok(()), None) => Polled::Pending { is_yielding },
         (Err(payload), output) => {
             drop_quietly(output);
-            Polled::Panicked(Failure::Panic(payload))
+            Polled::Panicked(Failure::of_unwinding(payload))
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::loom::thread_cell;
 ///
 /// Prior art: `tokio::task::Id`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Id(pub(super) u64);
+pub struct Id(pub(crate) u64);
 
 impl fmt::Display for Id {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -16,6 +16,7 @@ use super::id::Id;
 use super::raw::drop_reference;
 use super::state::AfterDetach;
 use crate::coop;
+use crate::job::region::Cancelled;
 use crate::util::unwind::{Payload, drop_quietly};
 
 /// Waits for a task's output: a future that yields it.
@@ -246,6 +247,16 @@ pub enum Failure {
     /// There is no thread to run a blocking closure, and this is why.
     Refused(Arc<io::Error>),
     Panic(Payload),
+}
+
+impl Failure {
+    /// Why a future unwound: by a panic, or, a computation, because it was cancelled.
+    pub(super) fn of_unwinding(payload: Payload) -> Self {
+        match payload.is::<Cancelled>() {
+            true => Self::Cancelled,
+            false => Self::Panic(payload),
+        }
+    }
 }
 
 /// Why a task has no output: it was cancelled, or it panicked. The text names the line that spawned it.

@@ -46,6 +46,7 @@ pub(crate) use self::cell::Header;
 pub(crate) use self::join::Failure;
 pub(crate) use self::owned::Owned;
 pub(crate) use self::raw::{Runnable, Schedule};
+pub(crate) use self::waker::introduce as introduce_wakers;
 
 /// Cooperative scheduling: the budget that keeps a task that is always ready from starving its neighbours.
 pub mod coop {

@@ -3,6 +3,7 @@
 use std::alloc::Layout;
 use std::future::Future;
 use std::mem::ManuallyDrop;
+use std::panic::Location;
 use std::ptr::NonNull;
 
 use super::cell::{Header, TaskCell};
@@ -110,6 +111,20 @@ impl Runnable {
     #[inline]
     pub fn into_raw(self) -> NonNull<Header> {
         ManuallyDrop::new(self).0
+    }
+
+    /// The task's name.
+    #[inline]
+    pub fn id(&self) -> u64 {
+        // SAFETY: we own `SCHEDULED`, so the cell is live.
+        unsafe { self.0.as_ref() }.id
+    }
+
+    /// Where the task was spawned.
+    #[inline]
+    pub fn spawned_at(&self) -> &'static Location<'static> {
+        // SAFETY: as in `id`; every header begins a cell.
+        unsafe { Header::spawned_at(self.0) }
     }
 
     /// Polls the task, or cancels it if that was asked for.

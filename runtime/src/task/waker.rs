@@ -13,8 +13,14 @@ use std::task::{RawWaker, RawWakerVTable, Waker};
 use super::cell::Header;
 use super::raw::drop_reference;
 use super::state::AfterWake;
+use crate::coop;
 
 static VTABLE: RawWakerVTable = RawWakerVTable::new(clone, wake, wake_by_ref, drop);
+
+/// Tells `coop` what the waker of a task looks like. Called before there are tasks.
+pub(crate) fn introduce() {
+    coop::set_task_vtable(&VTABLE);
+}
 
 /// A waker that borrows the reference of whoever polls.
 pub(super) struct Borrowed(ManuallyDrop<Waker>);
