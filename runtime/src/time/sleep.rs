@@ -246,7 +246,9 @@ impl Sleep {
         }
         let driver = me.handle.time_driver("sleep");
         // SAFETY: `Pin<&mut Self>`, here and in `drop`, makes us the owner; registered in `wheel`.
-        unsafe { driver.cancel(&me.entry, *me.wheel as usize) }
+        let waker = unsafe { driver.cancel(&me.entry, *me.wheel as usize) };
+        me.handle.shared().report_deadlock();
+        waker
     }
 }
 

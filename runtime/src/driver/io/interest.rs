@@ -83,14 +83,35 @@ impl Ready {
     }
 
     pub(crate) fn from_event(event: &mio::event::Event) -> Ready {
-        let flags = [
+        Ready::of_flags([
             (event.is_readable(), Ready::READABLE),
             (event.is_writable(), Ready::WRITABLE),
             (event.is_read_closed(), Ready::READ_CLOSED),
             (event.is_write_closed(), Ready::WRITE_CLOSED),
             (event.is_priority(), Ready::PRIORITY),
             (event.is_error(), Ready::ERROR),
-        ];
+        ])
+    }
+
+    /// From what `epoll_wait` says, as mio reads it.
+    #[cfg(not(loom))]
+    pub(crate) fn from_epoll(events: u32) -> Ready {
+        let has = |flag: libc::c_int| events & flag as u32 != 0;
+        let is_hung_up = has(libc::EPOLLHUP);
+        Ready::of_flags([
+            (has(libc::EPOLLIN) || has(libc::EPOLLPRI), Ready::READABLE),
+            (has(libc::EPOLLOUT), Ready::WRITABLE),
+            (is_hung_up || has(libc::EPOLLIN) && has(libc::EPOLLRDHUP), Ready::READ_CLOSED),
+            (
+                is_hung_up || has(libc::EPOLLOUT) && has(libc::EPOLLERR) || events == libc::EPOLLERR as u32,
+                Ready::WRITE_CLOSED,
+            ),
+            (has(libc::EPOLLPRI), Ready::PRIORITY),
+            (has(libc::EPOLLERR), Ready::ERROR),
+        ])
+    }
+
+    fn of_flags(flags: [(bool, Ready); 6]) -> Ready {
         flags.into_iter().filter(|(is_set, _)| *is_set).fold(Ready::EMPTY, |ready, (_, flag)| ready | flag)
     }
 }

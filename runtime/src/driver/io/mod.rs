@@ -9,15 +9,21 @@
 //! a poller, or keeps the next one from sleeping: its eventfd is an edge-triggered source, written whether or not
 //! somebody sleeps, so a write between a poller's last look at its queues and its `epoll_wait` is reported there.
 //!
+//! **A glance beside the poller.** The poller may sleep in `epoll_wait`, be woken there, and get no CPU, because computations have
+//! them all. Whoever has one may then take the events itself ([`Driver::glance`]): the system gives each to one of the two. If it
+//! takes the eventfd's, which was meant to end the poller's sleep, it writes it again. Two threads may then dispatch to one source at
+//! once, as a shutdown may beside the poller: `readiness.rs` is made for it.
+//!
 //! # Lifetime of a source
 //! A token is the address of a [`Source`], so the poller finds it without a table. The price: a source must outlive
 //! every event that carries its address, and events sit in the poller's buffer from `epoll_wait` to dispatch.
 //! ```text
 //!   any thread:  D1 epoll_ctl(DEL)   D2 push onto `released` (lock)
 //!   poller:      T1 take `released` (lock), drop them   T2 epoll_wait   T3 dispatch    T1 …
+//!   glance:      with a lock that T1 needs, too, or leaves it for the next turn:   T2   T3
 //! ```
 //! After D1 the kernel puts the address into no buffer. A source found at T1 was pushed, so D1 came before T1; events
-//! harvested before D1 were harvested at an earlier T2, whose T3 is over, because turns exclude each other. So no event
+//! harvested before D1 were harvested at an earlier T2, whose T3 is over, because T1 excludes turns and glances. So no event
 //! that could name it is left, and none will come. A source pushed after T1 waits for the next turn: at most
 //! [`RELEASE_BATCH`] of them, whoever pushed the last unparks the poller. If D1 fails (somebody closed the descriptor behind our back) the kernel may report it
 //! yet: then the source stays until the driver goes.
@@ -36,12 +42,12 @@ use std::time::Duration;
 
 use mio::{Events, Registry, Token};
 
-use crate::loom::sync::atomic::Ordering::Relaxed;
+use crate::loom::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::loom::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use crate::loom::sync::{Arc, Mutex, MutexGuard};
 use crate::util::unwind;
 
-use selector::{Poll, Waker};
+use selector::{Glance, Poll, Waker};
 
 pub use interest::{Interest, Ready};
 pub use readiness::{Direction, ReadyEvent};
@@ -59,6 +65,8 @@ const RELEASE_BATCH: usize = 32;
 pub struct Driver {
     /// Who has it is the poller.
     poller: Mutex<Inner>,
+    /// Of who looks beside the poller.
+    glance: Mutex<Glance>,
     registry: Registry,
     waker: Waker,
     sources: Mutex<Sources>,
@@ -66,6 +74,10 @@ pub struct Driver {
     live: AtomicUsize,
     /// `Sources::is_shutdown`, likewise.
     is_shutdown: AtomicBool,
+    /// The poller hands out events. Written by the poller alone.
+    is_dispatching: AtomicBool,
+    /// Who glances does. Written with the lock of `glance`.
+    is_glancing: AtomicBool,
     /// Turns and events so far. Written by the poller alone; its lock orders one poller's writes before the next's.
     turns: AtomicU64,
     events: AtomicU64,
@@ -97,11 +109,14 @@ impl Driver {
         let sources = Sources { live: Vec::new(), released: Vec::new(), is_shutdown: false };
         Ok(Driver {
             poller: Mutex::new(inner),
+            glance: Mutex::new(Glance::new()),
             registry,
             waker,
             sources: Mutex::new(sources),
             live: AtomicUsize::new(0),
             is_shutdown: AtomicBool::new(false),
+            is_dispatching: AtomicBool::new(false),
+            is_glancing: AtomicBool::new(false),
             turns: AtomicU64::new(0),
             events: AtomicU64::new(0),
         })
@@ -110,6 +125,28 @@ impl Driver {
     /// Makes the calling thread the poller, unless there is one.
     pub fn try_poller(&self) -> Option<Poller<'_>> {
         Some(Poller { inner: self.poller.try_lock()?, driver: self })
+    }
+
+    /// Dispatches what is ready, without waiting, though another thread is the poller; see the module's docs. Does nothing while a
+    /// third one does the same.
+    pub fn glance(&self) {
+        let Some(mut glance) = self.glance.try_lock() else {
+            return;
+        };
+        // As in `turn`.
+        self.is_glancing.store(true, Relaxed);
+        // The unpark first: wakers are foreign code, and may take their time.
+        glance.take(&self.registry, UNPARK, |token, ready| {
+            if token == UNPARK {
+                return self.unpark();
+            }
+            self.see_sources();
+            let source = std::ptr::with_exposed_provenance::<Source>(token.0);
+            // SAFETY: the address was exposed when the source was registered, and the source is alive: it is among the live ones, or
+            // was released, but nobody frees those while we have the lock.
+            unsafe { &*source }.dispatch(ready);
+        });
+        self.is_glancing.store(false, Release);
     }
 
     /// Ends the sleep of the poller, or the next one if nobody sleeps.
@@ -142,6 +179,15 @@ impl Driver {
     /// Whether a turn could find an event; a hint. While there is none, a worker need not look.
     pub fn has_sources(&self) -> bool {
         self.live.load(Relaxed) > 0
+    }
+
+    /// Whether no descriptor is registered, and no event of one that was wakes anybody any more. Not a hint: what the poller
+    /// woke before, and what was done before the last descriptor was deregistered, is seen by the caller.
+    pub fn is_quiet(&self) -> bool {
+        // A dispatch that took wakers out did so before the source was detached, which orders its flag before the lock. One that
+        // comes after the detachment finds none.
+        let is_dispatching = || self.is_dispatching.load(Acquire) || self.is_glancing.load(Acquire);
+        self.sources.lock().live.is_empty() && !is_dispatching()
     }
 
     /// Turns so far.
@@ -198,6 +244,12 @@ impl Driver {
         Ok(())
     }
 
+    /// What was done before a source was inserted comes before the events that name it. The system sees to that, since `epoll_ctl`
+    /// comes before them; this says so to the memory model, which does not know.
+    fn see_sources(&self) {
+        self.live.load(Acquire);
+    }
+
     fn insert(&self, source: &Arc<Source>) -> io::Result<()> {
         let mut sources = self.sources.lock();
         if sources.is_shutdown {
@@ -205,7 +257,8 @@ impl Driver {
         }
         source.index.store(sources.live.len(), Relaxed);
         sources.live.push(source.clone());
-        self.live.store(sources.live.len(), Relaxed);
+        // Release: pairs with `see_sources`.
+        self.live.store(sources.live.len(), Release);
         Ok(())
     }
 }
@@ -219,7 +272,7 @@ impl Sources {
         if let Some(moved) = self.live.get(index) {
             moved.index.store(index, Relaxed);
         }
-        live.store(self.live.len(), Relaxed);
+        live.store(self.live.len(), Release);
         removed
     }
 }
@@ -254,6 +307,13 @@ impl Poller<'_> {
             Err(error) => unwind::abort(&format!("cannot wait for I/O events: {error}")),
         }
 
+        if events.is_empty() {
+            add(&self.driver.turns, 1);
+            return 0;
+        }
+        // Relaxed: published by what the dispatch does. Release: pairs with `is_quiet`.
+        self.driver.is_dispatching.store(true, Relaxed);
+        self.driver.see_sources();
         let mut dispatched = 0;
         for event in events.iter().filter(|event| event.token() != UNPARK) {
             let source = std::ptr::with_exposed_provenance::<Source>(event.token().0);
@@ -262,6 +322,7 @@ impl Poller<'_> {
             unsafe { &*source }.dispatch(Ready::from_event(event));
             dispatched += 1;
         }
+        self.driver.is_dispatching.store(false, Release);
         add(&self.driver.turns, 1);
         add(&self.driver.events, dispatched as u64);
         dispatched
@@ -269,6 +330,10 @@ impl Poller<'_> {
 
     /// Drops what was released before: no event that names it is in the buffer.
     fn free_released(&mut self) {
+        // Who glances may have events that name them.
+        let Some(_no_glance) = self.driver.glance.try_lock() else {
+            return;
+        };
         let spare = std::mem::take(&mut self.inner.spare);
         let mut released = {
             let mut sources = self.driver.sources.lock();

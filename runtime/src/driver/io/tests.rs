@@ -495,3 +495,67 @@ fn wait(source: &Source, in_list: bool) -> ReadyEvent {
         }
     }
 }
+
+#[test]
+fn a_glance_takes_events_while_another_thread_is_the_poller() {
+    let driver = driver();
+    let (_near, source, mut far) = pair(&driver);
+    let (counter, waker) = Counter::new();
+    assert!(poll_read(&source, &waker).is_pending());
+    let mut poller = driver.try_poller().unwrap();
+    far.write_all(b"x").unwrap();
+    driver.glance();
+    assert_eq!(counter.count(), 1);
+    let Poll::Ready(event) = poll_read(&source, &waker) else { panic!("not ready") };
+    assert!(event.ready.is_readable() && !event.ready.is_read_closed());
+    assert_eq!(poller.turn(Some(Duration::ZERO)), 0, "the event is taken once");
+    drop(far);
+    driver.glance();
+    let Poll::Ready(event) = poll_read(&source, &waker) else { panic!("not ready") };
+    assert!(event.ready.is_read_closed());
+}
+
+#[test]
+fn a_glance_does_not_swallow_the_unpark_of_the_poller() {
+    let driver = driver();
+    let mut poller = driver.try_poller().unwrap();
+    driver.unpark();
+    driver.glance();
+    // For ever, if it did.
+    poller.turn(None);
+}
+
+#[test]
+fn a_source_that_is_released_beside_a_glance_is_freed_later() {
+    let driver = driver();
+    let (mut near, source, _far) = pair(&driver);
+    let watched = Arc::downgrade(&source);
+    driver.deregister(&source, &mut near).unwrap();
+    drop(source);
+    let glance = driver.glance.lock();
+    turn(&driver);
+    assert!(watched.upgrade().is_some(), "who glances may have an event that names it");
+    drop(glance);
+    turn(&driver);
+    assert!(watched.upgrade().is_none());
+}
+
+#[test]
+fn glances_and_turns_at_once_lose_no_event() {
+    let driver = driver();
+    let polling = PollingThread::start(&driver);
+    let (mut near, source, mut far) = pair(&driver);
+    let (counter, waker) = Counter::new();
+    for round in 1..=2000 {
+        while let Poll::Ready(event) = poll_read(&source, &waker) {
+            let mut byte = [0];
+            if near.read(&mut byte).is_err() {
+                source.clear(event);
+            }
+        }
+        far.write_all(b"x").unwrap();
+        driver.glance();
+        eventually("woken", || counter.count() >= round);
+    }
+    polling.stop();
+}

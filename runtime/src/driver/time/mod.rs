@@ -168,6 +168,13 @@ impl Driver {
     }
 }
 
+impl Driver {
+    /// Whether a timer is registered. Exact, so it may look at many.
+    pub fn has_timers(&self) -> bool {
+        self.shards.iter().any(|shard| shard.exact_deadline() != Deadline::MAX)
+    }
+}
+
 /// The paused clock.
 impl Driver {
     /// Whether the clock is paused (`time::pause`).
