@@ -1,22 +1,33 @@
-//! The one sleep protocol: who is awake, who searches, who sleeps, and whom a push wakes.
+//! The one sleep protocol: who is awake, who searches, who sleeps or waits for a latch, and whom a push wakes.
 //!
 //! A worker without work searches the others' queues; few search at a time, since searchers get in each other's way. One
 //! that finds nothing sleeps. Whoever makes work wakes a sleeper, unless somebody searches: that one will find it.
 //!
 //! ```text
+//! outside of computations: in the numbers
 //!            no local work             found nothing
 //!   running ───────────────▶ searching ─────────────▶ sleeping
 //!     ▲  ▲     found work    │       ▲    notified      │  │
 //!     │  └───────────────────┘       └──────────────────┘  │
 //!     └────────────────────────────────────────────────────┘
 //!                 woke by itself: an event, a timer
+//!
+//! inside a computation: in neither number
+//!              needs a stolen job            found nothing
+//!   computing ────────────────────▶ looking ─────────────▶ waiting
+//!     ▲  ▲      found a job          │  │ ▲    woken         │
+//!     │  └───────────────────────────┘  │ └──────────────────┘
+//!     └─────────────────────────────────┘
+//!                 its latch is set
 //! ```
-//! One word packs the number of searching and of sleeping workers; a bitmap says which sleep. Only threads that may run
-//! any work count; a worker that waits inside a computation will be in neither number and have bits of its own, and so
-//! will an events counter for jobs have the upper half of the word.
+//! One word packs the number of searching workers, of sleeping workers, and the **jobs event counter**: even, if no job was
+//! posted since the last worker got sleepy, else odd. It lies on top, so that its overflow falls off. Two bitmaps say which
+//! workers sleep and which wait. The numbers count threads that may run anything; a worker that waits for a latch runs jobs
+//! and no tasks, so that who pushes a task must not rely on it.
 //!
 //! **Whoever clears a sleeper's bit takes it out of the number**: the notifier, or the worker itself when it wakes
 //! without having been notified. So the number is exact whenever nobody is between the two steps, and never too low.
+//! Waiters are in no number: whoever clears a waiter's bit unparks it, unless it is the waiter.
 //!
 //! # Steps
 //! ```text
@@ -24,7 +35,7 @@
 //! P1 push the task                          W1 sleeping += 1, and searching -= 1 if it was
 //! P2 SeqCst fence                           W2 set bit i
 //! P3 searching > 0 or sleeping == 0: done   W3 SeqCst fence
-//! P4 searching += 1 (CAS from 0)            W4 look in the injector and the rings again;
+//! P4 searching += 1 (CAS from 0)            W4 look in the injectors, rings and deques again;
 //!                                              work: clear bit i, stay awake as a searcher
 //! P5 clear a bit; none: searching -= 1,     W5 park
 //!    SeqCst fence, and again from P3
@@ -32,14 +43,55 @@
 //! P6 sleeping -= 1, unpark                  Find (a searcher finds work)
 //!                                           F1 searching -= 1
 //!                                           F2 it was the last: SeqCst fence, look in the queues;
-//!                                              work: notify (from P3)
-//! ```
-//! # The race
-//! Worker 1 has looked in every queue and found nothing. A thread outside pushes a task, sees nobody asleep, and leaves.
-//! Worker 1 goes to sleep. The task waits for ever. Or: the thread sees worker 1 searching and relies on it, but worker 1
-//! has just found another task in the last queue it had to look at, and is busy for a second.
+//!                                              tasks: notify (from P3); jobs: notify (from J4)
 //!
-//! # Why no task from outside is stranded
+//! Post a job                                Wait for a latch (worker i)
+//! J1 publish it                             S1 the counter is odd: make it even (CAS); remember it
+//! J2 from outside: P2                       S2 look for jobs again; the latch: UNSET to SLEEPING
+//! J3 the counter is even: make it odd (CAS) L1 set bit i among the waiters
+//! J4 P3 to P6                               L2 SeqCst fence
+//! J5 P3 or P5 saw nobody: clear a waiter's  L3 read the counter by a read-modify-write; it has
+//!    bit, unpark                               changed: clear bit i, look again
+//!                                           L4 look in the job injector and at the latch;
+//! Fall asleep where there are jobs             tasks wait: as if one was pushed (P3)
+//! S1 and S2 as beside, then W1 by a CAS     L5 park
+//!    that refuses if the counter has        L6 clear bit i; another has: notified
+//!    changed; W2 to W5                      N  notified, but it takes another job, or its latch is
+//!                                              set: look in the job injector; jobs: from J4
+//! ```
+//! Roots that no waiter may run (`compute`, detached spawns) leave out J5. **A region too short to share** wakes nobody: its
+//! pusher, who knows, does J1 and J3 alone; who is about to sleep looks once more for it, and who sleeps sleeps on. Setting a
+//! latch is no business of this file: it unparks the owner (`job/latch.rs`).
+//!
+//! # The races
+//! *The glance.* Worker 1 has looked in every queue and found nothing. A thread outside pushes a task, sees nobody asleep, and
+//! leaves. Worker 1 goes to sleep. The task waits for ever. P2 and W3 are against this; among workers, which push without a
+//! fence, J3 and S1: the counter is not what worker 1 remembers.
+//!
+//! *The distracted searcher.* The thread sees worker 1 searching and relies on it, but worker 1 has just found another task in
+//! the last queue it had to look at, and is busy for a second. Hence F2.
+//!
+//! *The stolen half.* Worker A shares one half of its work and does the other. Worker B steals that half and shares a part of
+//! it. A is done with its own and, while it waits for B, steals that part. B runs out of work and lies down until A is done with
+//! it. A, done, sets the latch at that very moment, takes B for awake, and lies down itself until B is done. Neither ever
+//! wakes, however many others there are. So a latch's owner says *in the latch's word* that it is about to sleep, and who sets
+//! it sees that in the same read-modify-write: one of the two comes first.
+//!
+//! *The waiter that nobody minds.* The only thread that is not busy waits for a latch when a task comes. Counted as a sleeper,
+//! it would be woken for it, look for jobs, and sleep again, and the task's pusher would be content. It is in no number, so the
+//! pusher finds nobody and asks for relief; and if the task came a moment before, L4 does.
+//!
+//! *The errand forgotten.* A root's pusher picks a waiter. Its latch is set as well; it wakes, and goes back to its own
+//! computation. Another waiter sleeps on beside the root. Hence N.
+//!
+//! *The stand-in.* A worker woke by itself, has cleared its bit, and still stands in the number. Who pushes a root sees it
+//! there, counts as a searcher (P4) and finds no bit (P5). Between the two, others have pushed a task and a job and relied on
+//! that searcher. Before it was enough to look at the bits again. Now relief threads may sleep that the task's pusher would
+//! have asked, and waiters for the job, so who gives back asks both for them, whatever its own work was ([`Pick`]).
+//!
+//! *The full turn.* Between S1 and L3, while the worker is preempted, the counter moves by 2^32: it looks unchanged.
+//!
+//! # Why no work from outside is stranded
 //! Take a push P1 into the injector by a thread that will not run the task itself. SeqCst fences have one total order.
 //! - *P3 saw nobody asleep, or P5 found no bit.* For every worker i, compare P2 with i's last W3. If W3 came first, W1 and
 //!   W2 are visible at P3 and P5, so sleeper i would have been seen, unless another thread cleared its bit since: that
@@ -51,25 +103,73 @@
 //!   its W4 sees P1. By F1: if it was not the last, the argument passes to the others, the last of which looks at F2,
 //!   behind a fence that is likewise after P2, sees P1 and notifies. By P5's giving back: its fence is after P2, because P3 read
 //!   a value older than what it gave back. A worker whose W3 came before P2 thus shows its bit there, and P5 goes on with it;
-//!   one whose W3 comes later sees P1 at W4.
+//!   one whose W3 comes later sees P1 at W4. Waiters and relief threads are asked after that fence, so what follows holds as
+//!   if P1's own thread had asked them.
 //! - A notified worker counts as searching until it has looked, so the duty is handed on, never dropped.
 //!
+//! **Job injector against sleeper**: the same, word for word; J3 only writes to the word in between. **Job injector against
+//! waiter**: if P3 relies on nobody, J5 reads the bits. For every waiter i, compare P2 with i's last L2. P2 first: L4 sees J1.
+//! L2 first: J5 sees L1, or that the bit was cleared since. Then i was up after L2, and will do L1 and L2 again, after P2, before
+//! it sleeps. So if J5 finds no bit, nobody sleeps who did not look after P2. If it clears one, that waiter sees J1 (its bit
+//! and its token order the two), and runs the job or does N. **Latch against sleeper**: `job/latch.rs`; L4's look at the latch
+//! only saves a sleep.
+//!
+//! # What pushes from inside may overlook
 //! Pushes into a worker's own ring leave out P2: the load of P3 may be stale and a chance for parallelism be missed, but
 //! not the task, because the pusher comes back to its own queue. It looks again every few dozen tasks.
 //!
+//! Jobs in a deque leave out J2. *A post that writes (J3 finds the counter even) is not overlooked*, since all changes of the
+//! word are read-modify-writes, each of which sees what came before it in the word's order, and all that came before that:
+//! - a sleeper's W1 after J3 is refused, or, if it got sleepy after J3, has looked after J1. W1 before J3: P3 sees it. (If W2 is
+//!   still to come, P5 gives back; by the two fences either P5 then sees W2, or W4 sees J1. So W4 looks in the deques, too.)
+//! - a waiter's L3 after J3 sees a new count, or S2 came after J1. L3 before J3: J5 sees L1. A mere load at L3 would not do.
+//! - a searcher's F1 after J3 comes with F2, which sees J1; searchers that are there before J3 leave after it.
+//!
+//! A post that finds the counter odd only reads, and what it reads may be stale: a worker may have got sleepy meanwhile. Such a
+//! job can be overlooked by all, and a core idles until the next post. It is still run: its pusher takes it back before it
+//! waits for anything, and at the latest when its own half is done. So **who blocks, or will be long, with jobs that others
+//! could take does J2 to J5** first. The order of the older Rayon, a SeqCst operation at every push, made recursive joins
+//! up to 40 % slower, a swap instead of the load more than three times as slow.
+//!
+//! **The full turn** hides a post from L3. One from outside is found by L4 all the same, for the fences do not ask the counter. A
+//! sleeper finds every job at W4. A waiter may overlook a job of a deque, which its pusher comes back to. The word's other fields
+//! do not notice.
+//!
+//! # Two instances
+//! A runtime has one instance for its seats and one for relief threads, which poll tasks and run no jobs. A push of a task goes
+//! ```text
+//! P1, P2 ──▶ P3 on the seats' word ──nobody──▶ P3 on the relief threads' word ──nobody──▶ somebody waits or computes:
+//!                 │ searcher: rely on it            │ searcher: rely on it                 call one that rests, under the
+//!                 │ sleeper: unpark                 │ sleeper: unpark                      relief threads' lock
+//! ```
+//! One P2 is before all of it, so the argument above holds for each word by itself: who sleeps in either instance looks at the same
+//! queues at W4. *Nobody* on both says that whoever may poll tasks is awake and busy, or has yet to pass W4. Then only those who
+//! rest are left: [`has_waiters`](Idle::has_waiters), read after P2, sees every waiter whose L2 came before; a later one sees P1 at
+//! L4. A duty that is handed on by either word (F2, P5, N) starts anew from the seats' word. A relief thread that retires does F1
+//! and F2 on its own word *after* it is listed as resting, and looks in the queues also if it was not the last: who took the lock
+//! before, found nobody resting, and left, has pushed before that look; who takes it later finds it. One that is called may be
+//! counted as a searcher by its caller ([`add_searcher`](Idle::add_searcher)), so that later pushes rely on it instead of calling
+//! more. A push of a job asks the seats' instance only, unless [`Pick`] says otherwise.
+//!
 //! # Rejected
 //! A mutex around a stack of sleepers (Tokio): the word has to be atomic all the same, and the lock is one more thing to
-//! wait for while a waker is preempted. Counting first and picking a bit in one word: 64 workers at most.
+//! wait for while a waker is preempted. Counting first and picking a bit in one word: 64 workers at most. Waiters in the number of
+//! sleepers, as in Rayon, which has no tasks: see *the waiter that nobody minds*. One sleepy worker at a time, whose index is
+//! in the word (older Rayon): no counter that can roll over, but workers fall asleep one after the other, and every event wakes all.
 //!
 //! # Sources
-//! Searching and its throttle: the 2019 Tokio scheduler, after Go's. Packed counters and the two-fence argument: Rayon's
-//! sleep module.
+//! Searching and its throttle: the 2019 Tokio scheduler, after Go's. Packed counters, events counter, and the two-fence argument:
+//! Rayon's sleep module and RFC 5; the stolen half and the glance: its older sleep module.
+
+use std::iter;
 
 use crate::loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
 use crate::loom::sync::atomic::{AtomicU64, fence};
+use crate::util::pad::CachePadded;
 
 const SEARCHING: u64 = 1;
 const SLEEPING: u64 = 1 << 16;
+const EVENT: u64 = 1 << 32;
 const FIELD: u64 = 0xffff;
 
 /// Most threads that the word can count.
@@ -78,21 +178,81 @@ pub const MAX_THREADS: usize = FIELD as usize;
 /// See the module's docs.
 #[derive(Debug)]
 pub struct Idle {
-    /// Searching in bits 0..16, sleeping in 16..32; the rest is for the events counter of jobs.
-    counts: AtomicU64,
-    /// Bit `i % 64` of word `i / 64`: worker `i` sleeps and has not been notified.
-    sleepers: Box<[AtomicU64]>,
+    /// The word, and the bits of the first 64 workers beside it.
+    hot: CachePadded<Hot>,
+    /// The bits of the workers from 64 on.
+    more: Box<[Bits]>,
     /// Workers that are there to search and sleep.
     workers: usize,
+}
+
+#[derive(Debug)]
+struct Hot {
+    /// The word: searching in bits 0..16, sleeping in 16..32, the jobs event counter in 32..64, so that its overflow falls off.
+    counts: AtomicU64,
+    first: Bits,
+}
+
+/// The bits of 64 workers: bit `i % 64` is worker `i`'s.
+#[derive(Debug)]
+struct Bits {
+    /// The worker sleeps and has not been notified.
+    sleepers: AtomicU64,
+    /// The worker waits for a latch, asleep or about to be, and has not been notified.
+    waiters: AtomicU64,
+}
+
+/// The jobs event counter as a sleepy worker saw it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct JobEvents(u32);
+
+/// What a push has made, which says who may run it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Work {
+    /// A task: for seats outside of computations, and for relief threads.
+    Task,
+    /// A job, or a root that waiters run too: for any seat, one that waits for a latch included.
+    Job,
+    /// A root that no waiter runs (`compute`, a detached spawn): for seats outside of computations.
+    DetachedRoot,
+}
+
+/// Whom a push has to wake.
+#[must_use = "who was picked has to be unparked"]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pick {
+    /// To be unparked: a sleeper, which counts as searching now, or a latch waiter.
+    pub unparks: Option<usize>,
+    /// There may be a task that is left to nobody here: ask the relief threads, first those that are awake or sleep, by their
+    /// instance, then those that rest.
+    pub asks_relief: bool,
+}
+
+/// What P3 to P6 came to.
+enum Found {
+    /// P6.
+    Sleeper(usize),
+    /// P3: somebody searches.
+    Searcher,
+    /// P3: nobody searches or sleeps.
+    Nobody,
+    /// P5 found no bit: as `Nobody`, but meanwhile others may have relied on us as a searcher, with work of any kind.
+    GaveBack,
 }
 
 impl Idle {
     /// `workers` throttles searching; `threads` is how many indices there are.
     pub fn new(workers: usize, threads: usize) -> Self {
+        Self::with_events(workers, threads, 0)
+    }
+
+    /// As [`new`](Self::new), with the jobs event counter at `events`: for models of its roll-over.
+    pub fn with_events(workers: usize, threads: usize, events: u32) -> Self {
         assert!(threads <= MAX_THREADS);
+        let counts = AtomicU64::new(u64::from(events) * EVENT);
         Self {
-            counts: AtomicU64::new(0),
-            sleepers: (0..threads.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
+            hot: CachePadded::new(Hot { counts, first: Bits::new() }),
+            more: (1..threads.div_ceil(64)).map(|_| Bits::new()).collect(),
             workers,
         }
     }
@@ -100,47 +260,48 @@ impl Idle {
     /// Joins the searchers, unless half of the workers search already.
     pub fn start_searching(&self) -> bool {
         // Relaxed: a throttle, not a promise.
-        if 2 * searching(self.counts.load(Relaxed)) >= self.workers {
+        if 2 * searching(self.word().load(Relaxed)) >= self.workers {
             return false;
         }
-        // SeqCst, as every change of the word: see the module's docs.
-        self.counts.fetch_add(SEARCHING, SeqCst);
+        self.add_searcher();
         true
+    }
+
+    /// Counts a searcher whatever their number is: a thread that rests and is about to be unparked by the caller, which
+    /// others may rely on from now on.
+    pub fn add_searcher(&self) {
+        // SeqCst, as every change of the word: see the module's docs.
+        self.word().fetch_add(SEARCHING, SeqCst);
     }
 
     /// F1: a searcher found work. Says whether it was the last, who has to do F2.
     pub fn stop_searching(&self) -> bool {
-        let before = self.counts.fetch_sub(SEARCHING, SeqCst);
+        let before = self.word().fetch_sub(SEARCHING, SeqCst);
         debug_assert!(searching(before) > 0);
         searching(before) == 1
     }
 
     /// W1 to W3: worker `index` is about to sleep and has to look in the queues once more (W4).
     pub fn announce_sleep(&self, index: usize, is_searching: bool) {
-        let change = if is_searching { SLEEPING - SEARCHING } else { SLEEPING };
-        self.counts.fetch_add(change, SeqCst);
-        self.word(index).fetch_or(bit(index), AcqRel);
-        fence(SeqCst);
+        self.word().fetch_add(lies_down(is_searching), SeqCst);
+        self.show_sleeper(index);
     }
 
     /// W4 found work: worker `index` does not sleep, it searches. Others may have relied on it as a searcher before W1, so
     /// it has to leave the searchers by F1 like any other.
     pub fn cancel_sleep(&self, index: usize) {
-        if self.word(index).fetch_and(!bit(index), AcqRel) & bit(index) != 0 {
-            self.counts.fetch_sub(SLEEPING - SEARCHING, SeqCst);
+        if clear(&self.bits(index).sleepers, index) {
+            self.word().fetch_sub(SLEEPING - SEARCHING, SeqCst);
         }
     }
 
     /// Worker `index` woke. True if it did so by itself; false if it was notified: then it counts as searching.
     pub fn end_sleep(&self, index: usize) -> bool {
-        // A load first: a notified worker need not write.
-        if self.word(index).load(Acquire) & bit(index) == 0
-            || self.word(index).fetch_and(!bit(index), AcqRel) & bit(index) == 0
-        {
-            return false;
+        let is_by_itself = clear(&self.bits(index).sleepers, index);
+        if is_by_itself {
+            self.word().fetch_sub(SLEEPING, SeqCst);
         }
-        self.counts.fetch_sub(SLEEPING, SeqCst);
-        true
+        is_by_itself
     }
 
     /// P2: orders a push before what follows. For pushes into queues that the pusher does not drain itself.
@@ -148,64 +309,193 @@ impl Idle {
         fence(SeqCst);
     }
 
-    /// P3 to P6: picks a sleeper to be unparked by the caller, if one is needed. It then counts as searching.
-    ///
-    /// `avoided` (who sits in the driver) is picked only if no other sleeps.
-    pub fn pick_sleeper(&self, avoided: Option<usize>) -> Option<usize> {
-        let mut counts = self.counts.load(Relaxed);
-        loop {
-            if searching(counts) > 0 || sleeping(counts) == 0 {
-                return None;
-            }
-            if let Err(actual) = self.counts.compare_exchange(counts, counts + SEARCHING, SeqCst, Relaxed) {
-                counts = actual;
-                continue;
-            }
-            if let Some(index) = self.clear_a_bit(avoided) {
-                self.counts.fetch_sub(SLEEPING, SeqCst);
-                return Some(index);
-            }
-            // The sleeper is between W1 and W2, or between clearing its own bit and leaving the number. Meanwhile others
-            // may have relied on us as a searcher, so look again, with their pushes in view.
-            self.counts.fetch_sub(SEARCHING, SeqCst);
-            fence(SeqCst);
-            crate::loom::hint::spin_loop();
-            counts = self.counts.load(Relaxed);
-            if self.sleepers.iter().all(|word| word.load(Relaxed) == 0) {
-                return None;
-            }
-        }
-    }
-
     /// Whether nobody searches and somebody sleeps: a hint for a worker that has more than it can do.
     pub fn is_worth_notifying(&self) -> bool {
-        let counts = self.counts.load(Relaxed);
+        let counts = self.word().load(Relaxed);
         searching(counts) == 0 && sleeping(counts) > 0
     }
 
     /// Numbers of searching and sleeping workers: exact at rest.
     #[allow(dead_code, reason = "called by tests and models")]
     pub fn counts(&self) -> (usize, usize) {
-        let counts = self.counts.load(SeqCst);
+        let counts = self.word().load(SeqCst);
         (searching(counts), sleeping(counts))
     }
 
-    fn clear_a_bit(&self, avoided: Option<usize>) -> Option<usize> {
+    /// W2, W3.
+    fn show_sleeper(&self, index: usize) {
+        self.bits(index).sleepers.fetch_or(bit(index), AcqRel);
+        fence(SeqCst);
+    }
+
+    /// P3 to P6.
+    fn find_sleeper(&self, avoided: Option<usize>) -> Found {
+        let mut nobody = Found::Nobody;
+        let mut counts = self.word().load(Relaxed);
+        loop {
+            if searching(counts) > 0 {
+                return Found::Searcher;
+            }
+            if sleeping(counts) == 0 {
+                return nobody;
+            }
+            if let Err(actual) = self.word().compare_exchange(counts, counts + SEARCHING, SeqCst, Relaxed) {
+                counts = actual;
+                continue;
+            }
+            if let Some(index) = self.take_bit(|bits| &bits.sleepers, avoided) {
+                self.word().fetch_sub(SLEEPING, SeqCst);
+                return Found::Sleeper(index);
+            }
+            // The sleeper is between W1 and W2, or between clearing its own bit and leaving the number. Meanwhile others
+            // may have relied on us as a searcher, so look again, with their pushes in view.
+            self.word().fetch_sub(SEARCHING, SeqCst);
+            nobody = Found::GaveBack;
+            fence(SeqCst);
+            crate::loom::hint::spin_loop();
+            counts = self.word().load(Relaxed);
+            if self.all_bits().all(|bits| bits.sleepers.load(Relaxed) == 0) {
+                return if searching(counts) > 0 { Found::Searcher } else { nobody };
+            }
+        }
+    }
+
+    /// Clears a bit of the bitmap `which`; that of `avoided` only if there is no other.
+    fn take_bit(&self, which: fn(&Bits) -> &AtomicU64, avoided: Option<usize>) -> Option<usize> {
         // Low indices first: the same few workers stay busy, warm, and the others asleep.
-        let others = self.sleepers.iter().enumerate().find_map(|(i, word)| {
+        let others = self.all_bits().enumerate().find_map(|(i, bits)| {
             let avoided = avoided.filter(|avoided| avoided / 64 == i).map_or(0, bit);
-            take_lowest(word, !avoided).map(|bit| 64 * i + bit)
+            take_lowest(which(bits), !avoided).map(|bit| 64 * i + bit)
         });
         others.or_else(|| {
-            let avoided = avoided?;
-            let word = self.sleepers.get(avoided / 64)?;
-            take_lowest(word, bit(avoided)).map(|_| avoided)
+            let avoided = avoided.filter(|avoided| avoided / 64 <= self.more.len())?;
+            take_lowest(which(self.bits(avoided)), bit(avoided)).map(|_| avoided)
         })
     }
 
-    fn word(&self, index: usize) -> &AtomicU64 {
-        &self.sleepers[index / 64]
+    fn word(&self) -> &AtomicU64 {
+        &self.hot.counts
     }
+
+    fn bits(&self, index: usize) -> &Bits {
+        match index / 64 {
+            0 => &self.hot.first,
+            block => &self.more[block - 1],
+        }
+    }
+
+    fn all_bits(&self) -> impl Iterator<Item = &Bits> {
+        iter::once(&self.hot.first).chain(&self.more)
+    }
+}
+
+/// For jobs and those that wait for latches.
+impl Idle {
+    /// S1: makes the jobs event counter even, if it is not, and remembers it. The caller looks in the queues once more (S2).
+    pub fn get_sleepy(&self) -> JobEvents {
+        // Acquire, also on failure: pairs with J3, so that S2 sees the jobs of all events that we remember.
+        let mut counts = self.word().load(Acquire);
+        while is_posted(counts) {
+            match self.word().compare_exchange(counts, counts.wrapping_add(EVENT), SeqCst, Acquire) {
+                Ok(_) => return events(counts.wrapping_add(EVENT)),
+                Err(actual) => counts = actual,
+            }
+        }
+        events(counts)
+    }
+
+    /// As [`announce_sleep`](Self::announce_sleep), unless a job was posted since `seen`: then says false and changes nothing.
+    pub fn announce_sleep_unless(&self, index: usize, is_searching: bool, seen: JobEvents) -> bool {
+        let mut counts = self.word().load(Acquire);
+        while events(counts) == seen {
+            match self.word().compare_exchange(counts, counts + lies_down(is_searching), SeqCst, Acquire) {
+                Ok(_) => {
+                    self.show_sleeper(index);
+                    return true;
+                }
+                Err(actual) => counts = actual,
+            }
+        }
+        false
+    }
+
+    /// J3: a job is in a queue; whoever got sleepy before looks once more. It wakes nobody: J4 is [`pick_for`](Self::pick_for).
+    #[inline]
+    pub fn post_job(&self) {
+        // Relaxed: if this is stale and odd, the job is overlooked, which its pusher is told about in the module's docs.
+        let mut counts = self.word().load(Relaxed);
+        while !is_posted(counts) {
+            match self.word().compare_exchange(counts, counts.wrapping_add(EVENT), SeqCst, Relaxed) {
+                Ok(_) => return,
+                Err(actual) => counts = actual,
+            }
+        }
+    }
+
+    /// L1 to L3: worker `index` is about to sleep until a latch is set; false if a job was posted since `seen`: then it does
+    /// not. After true it looks in the job injector and at its latch once more (L4).
+    pub fn announce_wait(&self, index: usize, seen: JobEvents) -> bool {
+        self.bits(index).waiters.fetch_or(bit(index), AcqRel);
+        fence(SeqCst);
+        // A write, though of nothing new: pairs with J3. If J3 comes later, it sees L1.
+        let now = events(self.word().fetch_add(0, SeqCst));
+        // If a notifier has taken the bit, the sleep ends at once, and `end_wait` says why.
+        now == seen || !self.end_wait(index)
+    }
+
+    /// L6: worker `index` waits no more, or is up to look. True if it is so by itself; false if it was notified: a job is left
+    /// to it (see the module's docs).
+    pub fn end_wait(&self, index: usize) -> bool {
+        clear(&self.bits(index).waiters, index)
+    }
+
+    /// J5: picks a latch waiter to be unparked by the caller, `avoided` (who sits in the driver) only if there is no other.
+    pub fn pick_waiter(&self, avoided: Option<usize>) -> Option<usize> {
+        self.take_bit(|bits| &bits.waiters, avoided)
+    }
+
+    /// P4 to P6 whoever searches already: for the monitor, when those do not come. If no bit is set, the caller does what who gives
+    /// back has to do: see *the stand-in*.
+    pub fn pick_anyway(&self, avoided: Option<usize>) -> Option<usize> {
+        self.add_searcher();
+        let picked = self.take_bit(|bits| &bits.sleepers, avoided);
+        self.word().fetch_sub(if picked.is_some() { SLEEPING } else { SEARCHING }, SeqCst);
+        picked
+    }
+
+    /// Whether a worker waits for a latch, asleep or about to be.
+    #[inline]
+    pub fn has_waiters(&self) -> bool {
+        // Relaxed: a task push has done P2 before.
+        self.all_bits().any(|bits| bits.waiters.load(Relaxed) != 0)
+    }
+
+    /// P3 to P6, or J4 and J5: whom a push of `work` has to wake.
+    ///
+    /// `avoided` (who sits in the driver) is picked only if there is no other.
+    pub fn pick_for(&self, work: Work, avoided: Option<usize>) -> Pick {
+        match self.find_sleeper(avoided) {
+            Found::Sleeper(index) => Pick { unparks: Some(index), asks_relief: false },
+            Found::Searcher => Pick { unparks: None, asks_relief: false },
+            Found::Nobody => Pick {
+                unparks: if work == Work::Job { self.pick_waiter(avoided) } else { None },
+                asks_relief: work == Work::Task,
+            },
+            Found::GaveBack => Pick { unparks: self.pick_waiter(avoided), asks_relief: true },
+        }
+    }
+}
+
+impl Bits {
+    fn new() -> Self {
+        Self { sleepers: AtomicU64::new(0), waiters: AtomicU64::new(0) }
+    }
+}
+
+/// Clears the bit of worker `index`. Says whether it was set.
+fn clear(word: &AtomicU64, index: usize) -> bool {
+    // A load first: who was notified need not write.
+    word.load(Acquire) & bit(index) != 0 && word.fetch_and(!bit(index), AcqRel) & bit(index) != 0
 }
 
 /// Clears the lowest set bit within `mask`.
@@ -213,7 +503,7 @@ fn take_lowest(word: &AtomicU64, mask: u64) -> Option<usize> {
     let mut now = word.load(Acquire);
     while now & mask != 0 {
         let lowest = (now & mask).trailing_zeros();
-        // AcqRel: pairs with W2, and orders the unpark behind it.
+        // AcqRel: pairs with W2 and L1, and orders the unpark behind it.
         let before = word.fetch_and(!(1 << lowest), AcqRel);
         if before & (1 << lowest) != 0 {
             return Some(lowest as usize);
@@ -221,6 +511,11 @@ fn take_lowest(word: &AtomicU64, mask: u64) -> Option<usize> {
         now = before;
     }
     None
+}
+
+/// W1.
+fn lies_down(is_searching: bool) -> u64 {
+    if is_searching { SLEEPING - SEARCHING } else { SLEEPING }
 }
 
 fn bit(index: usize) -> u64 {
@@ -234,3 +529,71 @@ fn searching(counts: u64) -> usize {
 fn sleeping(counts: u64) -> usize {
     ((counts / SLEEPING) & FIELD) as usize
 }
+
+fn events(counts: u64) -> JobEvents {
+    JobEvents((counts / EVENT) as u32)
+}
+
+/// The counter is odd: a job was posted since the last worker got sleepy.
+fn is_posted(counts: u64) -> bool {
+    counts & EVENT != 0
+}
+
+/// What a worker asks before it shares pieces.
+impl Idle {
+    /// Whether J3 to J5 would change anything, as far as can be seen at a glance.
+    #[inline(always)]
+    pub fn is_job_news(&self) -> bool {
+        let counts = self.word().load(Relaxed);
+        let is_anybody_asleep =
+            || sleeping(counts) > 0 || self.hot.first.waiters.load(Relaxed) != 0 || !self.more.is_empty();
+        !is_posted(counts) || searching(counts) == 0 && is_anybody_asleep()
+    }
+
+    /// Whether somebody sleeps: a hint.
+    #[inline(always)]
+    pub fn has_sleepers(&self) -> bool {
+        self.word().load(Relaxed) & (FIELD * SLEEPING) != 0
+    }
+
+    /// Whether somebody searches: a hint.
+    pub fn is_anybody_searching(&self) -> bool {
+        searching(self.word().load(Relaxed)) > 0
+    }
+
+    /// Whether somebody searches, sleeps or waits for a latch in its sleep: a hint.
+    pub fn is_anybody_idle(&self) -> bool {
+        let counts = self.word().load(Relaxed);
+        searching(counts) + sleeping(counts) > 0 || self.has_waiters()
+    }
+
+    /// Whether all workers sleep, and nobody has been notified: a hint, but as [`sleepers`](Self::sleepers).
+    pub fn are_all_asleep(&self) -> bool {
+        self.sleepers() == self.workers
+    }
+
+    /// How many show that they sleep: a hint, but not behind a fence. Whoever goes on has seen that its bit is gone, while its
+    /// notifier may not have done P6, so that the number in the word would be too high.
+    pub fn sleepers(&self) -> usize {
+        self.all_bits().map(|bits| bits.sleepers.load(Relaxed).count_ones() as usize).sum()
+    }
+
+    /// Whether worker `index` waits for a latch in its sleep, and has not been notified.
+    pub fn is_waiter(&self, index: usize) -> bool {
+        // Acquire: as the other ways to look at the bits; the caller knows from elsewhere that the worker sleeps.
+        self.bits(index).waiters.load(Acquire) & bit(index) != 0
+    }
+
+    /// How many workers wait for a latch in their sleep: a hint.
+    pub fn waiters(&self) -> usize {
+        self.all_bits().map(|bits| bits.waiters.load(Relaxed).count_ones() as usize).sum()
+    }
+
+    /// Whether a job was posted since somebody last got sleepy.
+    pub fn is_job_posted(&self) -> bool {
+        is_posted(self.word().load(Relaxed))
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;

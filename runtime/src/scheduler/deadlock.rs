@@ -1,0 +1,510 @@
+//! Marks of threads that block, and noticing when nothing is left that could unblock one.
+//!
+//! A runtime cannot see what a thread waits for outside of it. But if the thread says that it is blocked, if everybody else
+//! who works for the runtime is asleep or says the same, and if nothing is under way that would wake one of them, then only a
+//! thread that the runtime does not know can end it. That is reported, once.
+//!
+//! # Who counts
+//! ```text
+//! worker, with a seat or relief   asleep: its parker says so, `park.rs`          marked          else awake
+//! thread in a `block_on`          (its future may be woken by anybody)           marked          else awake
+//! closure of `spawn_blocking`     (what it waits for is not known)               marked          else awake
+//! ```
+//! Also awake: whoever is inside of [`blocking`](crate::parallel::blocking), and a worker that waits for another pool.
+//! A relief thread that has ended, or not begun, is nobody. A thread that is none of these, and only holds a `Handle` or a waker,
+//! may push or wake at any time, and nothing tells whether it will: if it has a part in what the marked ones wait for, it
+//! belongs into a `block_on`, a blocking closure, or `blocking`.
+//!
+//! # Steps
+//! ```text
+//! Announce                                             Look (any thread)
+//! A1 asleep: K1 of `park.rs`                           D1 take the lock; nobody reported yet, a mark is there
+//!    marked: the thread has exposed its queues;        D2 each worker is asleep or marked; remember which sleep it is
+//!       under the lock, the mark is in the list        D3 nothing to come: no task in any queue, no job that a sleeper
+//!    a `block_on`, a closure, `blocking`, a timer, a      could run, no timer, no descriptor, no closure
+//!       descriptor has ended, under its lock           D4 D2 again: each is in the same sleep as then
+//! A2 read the number of marks: if there are any, Look  D5 note that it is reported; give the lock back; call the handler
+//! ```
+//! **Nobody leaves unseen.** Every way to become awake again leaves the state first: an unpark swaps the parker's word before it
+//! touches the thread (U1), a sleeper that wakes by itself does so before it fires a timer (K3), and hands out events with
+//! a flag up (`driver/io`); a mark is taken out of the list before the call that takes it back returns.
+//!
+//! # Why none is reported falsely
+//! D2 and D4 read the parkers' words by read-modify-writes, so each is true of its moment, and with the number of its sleeps the
+//! same, the worker slept from D2 to D4. In between no thread of ours ran. What each did before its sleep is seen by
+//! D3, which comes after D2 acquired it. So if D3 finds nothing, there was nothing: only a thread outside can have pushed later.
+//! A latch that was set, but whose owner has not woken yet, is no exception: its owner was unparked by the thread that set it,
+//! before that one lay down or was marked. If a thread of another pool set it, its owner counted as awake.
+//!
+//! # Why none is missed
+//! Take the last A1 of a deadlock, in the order of the steps that make it true. Its thread looks afterwards, unless A2 reads no
+//! mark: but marks are announced as well. Of A1 on a parker and a mark's A1, either D2 of the mark's look sees the sleeper, or it
+//! read the word before K1, which then acquires the number of marks from it. The others meet in locks. The look finds everybody
+//! else announced. It may fail because a sleeper has just woken for nothing; that one lies down again, and then it is the last.
+//! What is not noticed: a thread blocked without a mark; and what is runnable but will not be run, such as tasks when all relief
+//! threads are blocked. Nor is anything noticed once a worker has left at shutdown.
+//!
+//! **Once for each deadlock**: after a report, nobody looks until a mark has come or gone. The same threads blocked by the same
+//! marks are the same deadlock, whatever else has run meanwhile.
+//!
+//! While nothing is marked, and always without a handler, all this costs a relaxed load on the way to sleep.
+//!
+//! Rejected: counters of active and blocked threads, kept up to date at each sleep and wake (Rayon's older sleep module): every
+//! sleep pays for them, and a wake would have to count the thread that it wakes as active on its behalf. Calling the handler
+//! under the lock, as there: it could not take back a mark.
+
+use std::fmt;
+use std::panic::Location;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::relief;
+use super::shared::Shared;
+use super::worker::Worker;
+use crate::blocking::crew::Counts;
+use crate::context;
+use crate::coop;
+use crate::handle::Handle;
+use crate::loom::sync::Mutex;
+use crate::loom::sync::atomic::AtomicUsize;
+use crate::loom::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use crate::util::unwind;
+
+/// What is called with a deadlock.
+pub type DeadlockHandler = Arc<dyn Fn(&Deadlock) + Send + Sync>;
+
+/// The marks of one runtime or pool; see the module's docs.
+#[derive(Debug)]
+pub struct Marks {
+    /// How many marks stand; 0 without a handler.
+    standing: AtomicUsize,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    marks: Vec<Entry>,
+    /// Marks made so far.
+    made: u64,
+    /// Threads in a `block_on`, once for each; only with a handler.
+    block_ons: Vec<ThreadToken>,
+    /// Calls that say that something outside goes on.
+    expecting: usize,
+    /// Nothing was marked or unmarked since the last report.
+    is_reported: bool,
+}
+
+#[derive(Debug)]
+struct Entry {
+    number: u64,
+    who: Who,
+    thread: ThreadToken,
+    /// The thread has exposed its queues, so that it counts as blocked.
+    stands: bool,
+    /// The worker is counted as blocked in `relief.rs` for its marks of this kind together.
+    is_relieved: bool,
+    blocked: Blocked,
+}
+
+/// As what a thread is marked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Who {
+    Worker(usize),
+    BlockOn,
+    Closure,
+}
+
+/// A live thread.
+type ThreadToken = usize;
+
+impl Marks {
+    pub fn new() -> Self {
+        let state =
+            State { marks: Vec::new(), made: 0, block_ons: Vec::new(), expecting: 0, is_reported: false };
+        Self { standing: AtomicUsize::new(0), state: Mutex::new(state) }
+    }
+}
+
+/// A mark that stands, and keeps the state of its runtime.
+#[derive(Debug)]
+pub struct Standing {
+    handle: Handle,
+    number: u64,
+}
+
+/// Marks the calling thread as blocked, if a runtime knows it.
+pub fn mark(location: &'static Location<'static>) -> Option<Standing> {
+    context::with_worker(|newest| {
+        if let Some(current) = context::current() {
+            if let Some(mark) =
+                context::with_worker_of(current, |worker| worker.map(|worker| mark_worker(worker, location)))
+            {
+                return Some(mark);
+            }
+            // SAFETY: an entered runtime is valid.
+            let handle = unsafe { Handle::from_shared(current) };
+            if let Some(who) = handle.shared().as_what_it_blocks() {
+                let number = handle.shared().begin_mark(who, false, location).0;
+                handle.shared().let_stand(number);
+                return Some(Standing { handle, number });
+            }
+        }
+        newest.map(|worker| mark_worker(worker, location))
+    })
+}
+
+fn mark_worker(worker: &Worker, location: &'static Location<'static>) -> Standing {
+    let shared = worker.shared();
+    let is_relieved = !shared.is_current_thread() && !worker.is_blocked();
+    let (number, is_first) = shared.begin_mark(Who::Worker(worker.index()), is_relieved, location);
+    if is_relieved {
+        worker.begin_marked();
+        relief::relieve(worker, is_first);
+    }
+    shared.let_stand(number);
+    // SAFETY: valid, for this thread is its worker.
+    Standing { handle: unsafe { Handle::from_shared(worker.shared_ptr()) }, number }
+}
+
+impl Drop for Standing {
+    /// Any thread. The mark may be void by now.
+    fn drop(&mut self) {
+        self.handle.shared().end_marks(|entry| entry.number == self.number);
+    }
+}
+
+impl Shared {
+    /// As what the calling thread, which is no worker, works for this runtime, if there is a handler.
+    fn as_what_it_blocks(&self) -> Option<Who> {
+        self.config.deadlock_handler.as_ref()?;
+        if self.marks.state.lock().block_ons.contains(&context::thread_token()) {
+            return Some(Who::BlockOn);
+        }
+        context::is_blocking_thread_of(NonNull::from(self)).then_some(Who::Closure)
+    }
+
+    /// Enters a mark that does not stand yet. Says its number, and whether it is the worker's first that is relieved.
+    fn begin_mark(&self, who: Who, is_relieved: bool, location: &'static Location<'static>) -> (u64, bool) {
+        let blocked = Blocked {
+            thread_name: std::thread::current().name().map(str::to_owned),
+            seat: match who {
+                Who::Worker(index) => Some(index).filter(|&index| index < self.seats.len()),
+                Who::BlockOn | Who::Closure => None,
+            },
+            location,
+            since: Instant::now(),
+        };
+        let mut state = self.marks.state.lock();
+        let is_first = is_relieved && !state.marks.iter().any(|entry| entry.who == who && entry.is_relieved);
+        let number = state.made;
+        state.made += 1;
+        let thread = context::thread_token();
+        state.marks.push(Entry { number, who, thread, stands: false, is_relieved, blocked });
+        if let Who::Worker(index) = who {
+            let marks = &self.processor(index).marks;
+            marks.store(marks.load(Relaxed) + 1, Relaxed);
+        }
+        (number, is_first)
+    }
+
+    /// A1 of a mark, and A2.
+    fn let_stand(&self, number: u64) {
+        let mut state = self.marks.state.lock();
+        let entry = state.marks.iter_mut().find(|entry| entry.number == number);
+        entry.expect("nobody else knows it").stands = true;
+        self.marks_changed(&mut state);
+        drop(state);
+        self.report_deadlock();
+    }
+
+    /// Takes the marks out that `is_meant` names: their threads are awake.
+    fn end_marks(&self, is_meant: impl Fn(&Entry) -> bool) {
+        let mut returned = Vec::new();
+        {
+            let mut state = self.marks.state.lock();
+            while let Some(place) = state.marks.iter().position(&is_meant) {
+                let entry = state.marks.swap_remove(place);
+                self.marks_changed(&mut state);
+                let Who::Worker(index) = entry.who else {
+                    continue;
+                };
+                let is_same = |other: &Entry| other.who == entry.who && other.is_relieved;
+                if entry.is_relieved && !state.marks.iter().any(is_same) {
+                    returned.push(index);
+                }
+                let marks = &self.processor(index).marks;
+                // Release: pairs with `Worker::is_unmarked`.
+                marks.store(marks.load(Relaxed) - 1, Release);
+            }
+        }
+        for index in returned {
+            self.worker_returned(index < self.config.workers);
+        }
+    }
+
+    fn marks_changed(&self, state: &mut State) {
+        state.is_reported = false;
+        if self.config.deadlock_handler.is_some() {
+            let standing = state.marks.iter().filter(|entry| entry.stands).count();
+            // Relaxed: read behind a K1 that acquires, or behind a lock.
+            self.marks.standing.store(standing, Relaxed);
+        }
+    }
+
+    /// A worker is back in its loop, so it is not blocked, whatever its marks say.
+    pub fn void_marks_of(&self, index: usize) {
+        if self.processor(index).marks.load(Acquire) > 0 {
+            self.end_marks(|entry| entry.who == Who::Worker(index));
+        }
+    }
+
+    /// A blocking closure has ended on this thread.
+    pub fn closure_ended(&self) {
+        // Relaxed: the thread's own marks.
+        if self.marks.standing.load(Relaxed) > 0 {
+            let thread = context::thread_token();
+            self.end_marks(|entry| entry.who == Who::Closure && entry.thread == thread);
+        }
+    }
+
+    /// Looks, and reports what it finds on this thread. Costs a relaxed load if nothing is marked.
+    #[inline]
+    pub fn report_deadlock(&self) {
+        if let Some(report) = self.find_deadlock() {
+            report.deliver();
+        }
+    }
+
+    /// D1 to D5: what to report, if there is a deadlock that has not been reported.
+    #[inline]
+    pub fn find_deadlock(&self) -> Option<Report> {
+        // Relaxed: see the module's docs, A2.
+        if self.marks.standing.load(Relaxed) == 0 { None } else { self.look_for_deadlock() }
+    }
+
+    #[cold]
+    fn look_for_deadlock(&self) -> Option<Report> {
+        let handler = self.config.deadlock_handler.clone()?;
+        let mut state = self.marks.state.lock();
+        if state.is_reported || state.expecting > 0 || !state.marks.iter().any(|entry| entry.stands) {
+            return None;
+        }
+        let is_marked = |thread| state.marks.iter().any(|entry| entry.stands && entry.thread == thread);
+        if !state.block_ons.iter().all(|&thread| is_marked(thread)) {
+            return None;
+        }
+        let sleeps = self.sleeps(&state)?;
+        if self.has_anything_to_come(&state) || self.sleeps(&state)? != sleeps {
+            return None;
+        }
+        state.is_reported = true;
+        let mut blocked: Vec<_> = state.marks.iter().filter(|entry| entry.stands).collect();
+        blocked.sort_by_key(|entry| entry.number);
+        let blocked = blocked.into_iter().map(|entry| entry.blocked.clone()).collect();
+        Some(Report { handler, deadlock: Deadlock { blocked } })
+    }
+
+    /// D2: which sleep each worker is in; none if one is awake.
+    fn sleeps(&self, state: &State) -> Option<Vec<(usize, u64)>> {
+        let mut sleeps = Vec::new();
+        if self.is_current_thread() {
+            // Whoever is its worker is in a `block_on`.
+            return Some(sleeps);
+        }
+        let absent = self.relief.absent();
+        for (index, processor) in self.processors.iter().enumerate() {
+            if absent.contains(&index) || state.is_worker_marked(index) {
+                continue;
+            }
+            if !processor.parker.is_asleep() {
+                return None;
+            }
+            sleeps.push((index, processor.metrics.parks.get()));
+        }
+        Some(sleeps)
+    }
+
+    /// D3: whether something is there that a sleeper will be woken for.
+    fn has_anything_to_come(&self, state: &State) -> bool {
+        let Counts { threads, idle, queued, .. } = self.blocking.counts();
+        let closures = state.marked_threads(Who::Closure);
+        self.has_visible_tasks()
+            || self.processors.iter().any(|processor| processor.lifo.is_occupied())
+            || self.has_job_for_a_sleeper(state)
+            || queued > 0
+            || threads - idle > closures
+            || self.driver.time().is_some_and(|time| time.has_timers())
+            || self.driver.io().is_some_and(|io| !io.is_quiet())
+    }
+
+    /// Whether a job is there that a seat which is not marked could run.
+    fn has_job_for_a_sleeper(&self, state: &State) -> bool {
+        let sleepers = || self.seats.iter().filter(|seat| !state.is_worker_marked(seat.index()));
+        let has_pieces = self.jobs.has_installs() || self.seats.iter().any(|seat| seat.has_public_pieces());
+        // No waiter runs these.
+        let has_detached = self.jobs.has_roots() || self.seats.iter().any(|seat| !seat.detached.is_empty());
+        has_pieces && sleepers().next().is_some()
+            || has_detached && sleepers().any(|seat| !self.idle.is_waiter(seat.index()))
+            || sleepers().any(|seat| !seat.broadcasts.is_empty())
+    }
+
+    /// The calling thread is in a `block_on` of this runtime until the result is dropped.
+    pub fn enter_block_on(&self) -> InBlockOn<'_> {
+        let is_counted = self.config.deadlock_handler.is_some()
+            && (self.is_current_thread()
+                || context::with_worker_of(NonNull::from(self), |worker| worker.is_none()));
+        if is_counted {
+            self.marks.state.lock().block_ons.push(context::thread_token());
+        }
+        InBlockOn { shared: self, is_counted }
+    }
+
+    /// Until the result is dropped, something outside goes on that will wake somebody here.
+    pub fn expect(&self) -> Expecting<'_> {
+        let is_counted = self.config.deadlock_handler.is_some();
+        if is_counted {
+            self.marks.state.lock().expecting += 1;
+        }
+        Expecting { shared: self, is_counted }
+    }
+}
+
+impl State {
+    fn is_worker_marked(&self, index: usize) -> bool {
+        self.marks.iter().any(|entry| entry.stands && entry.who == Who::Worker(index))
+    }
+
+    /// How many threads are marked as `who`.
+    fn marked_threads(&self, who: Who) -> usize {
+        let is_meant = |entry: &&Entry| entry.stands && entry.who == who;
+        let mut threads: Vec<_> = self.marks.iter().filter(is_meant).map(|entry| entry.thread).collect();
+        threads.sort_unstable();
+        threads.dedup();
+        threads.len()
+    }
+}
+
+/// See [`Shared::enter_block_on`].
+#[derive(Debug)]
+pub struct InBlockOn<'a> {
+    shared: &'a Shared,
+    is_counted: bool,
+}
+
+impl Drop for InBlockOn<'_> {
+    fn drop(&mut self) {
+        if !self.is_counted {
+            return;
+        }
+        let thread = context::thread_token();
+        let is_over = {
+            let block_ons = &mut self.shared.marks.state.lock().block_ons;
+            if let Some(place) = block_ons.iter().rposition(|&other| other == thread) {
+                block_ons.remove(place);
+            }
+            !block_ons.contains(&thread)
+        };
+        if is_over {
+            // On a `current_thread` runtime it was the worker.
+            let is_any = self.shared.is_current_thread();
+            self.shared.end_marks(|entry| entry.thread == thread && (is_any || entry.who == Who::BlockOn));
+        }
+        self.shared.report_deadlock();
+    }
+}
+
+/// See [`Shared::expect`].
+#[derive(Debug)]
+pub struct Expecting<'a> {
+    shared: &'a Shared,
+    is_counted: bool,
+}
+
+impl Drop for Expecting<'_> {
+    fn drop(&mut self) {
+        if self.is_counted {
+            self.shared.marks.state.lock().expecting -= 1;
+            self.shared.report_deadlock();
+        }
+    }
+}
+
+/// A deadlock on its way to the handler.
+#[must_use = "it counts as reported"]
+pub struct Report {
+    handler: DeadlockHandler,
+    deadlock: Deadlock,
+}
+
+impl Report {
+    /// Calls the handler, on this thread, which holds no lock.
+    pub fn deliver(self) {
+        let Self { handler, deadlock } = self;
+        // As a hook: the panic hook has reported a panic.
+        unwind::drop_quietly(unwind::catch(|| coop::suspended(|| handler(&deadlock))));
+    }
+}
+
+/// A deadlock, as a [`deadlock_handler`](crate::Builder::deadlock_handler) is told.
+///
+/// Its `Display` is a line for each blocked thread.
+#[derive(Debug, Clone)]
+pub struct Deadlock {
+    blocked: Vec<Blocked>,
+}
+
+impl Deadlock {
+    /// Returns the marks that stand, the oldest first. There is at least one.
+    pub fn blocked(&self) -> &[Blocked] {
+        &self.blocked
+    }
+}
+
+impl fmt::Display for Deadlock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "every thread of the runtime is asleep or blocked, and nothing is left to wake one")?;
+        self.blocked.iter().try_for_each(|blocked| write!(f, "\n{blocked}"))
+    }
+}
+
+/// A thread that [`mark_blocked`](crate::parallel::mark_blocked) has marked and that was not unmarked.
+#[derive(Debug, Clone)]
+pub struct Blocked {
+    thread_name: Option<String>,
+    seat: Option<usize>,
+    location: &'static Location<'static>,
+    since: Instant,
+}
+
+impl Blocked {
+    /// Returns the name of the thread, if it has one.
+    pub fn thread_name(&self) -> Option<&str> {
+        self.thread_name.as_deref()
+    }
+
+    /// Returns the index of the worker's seat; none for a thread that took over while others were blocked, and for one that is
+    /// no worker but in a `block_on` or a blocking closure.
+    pub fn seat(&self) -> Option<usize> {
+        self.seat
+    }
+
+    /// Returns where `mark_blocked` was called.
+    pub fn location(&self) -> &'static Location<'static> {
+        self.location
+    }
+
+    /// Returns when `mark_blocked` was called.
+    pub fn since(&self) -> Instant {
+        self.since
+    }
+}
+
+impl fmt::Display for Blocked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { seat, location, since, .. } = self;
+        write!(f, "thread {}", self.thread_name().unwrap_or("without a name"))?;
+        seat.iter().try_for_each(|seat| write!(f, " on seat {seat}"))?;
+        write!(f, ", blocked at {location} for {:.1?}", since.elapsed())
+    }
+}

@@ -1,0 +1,98 @@
+//! What one thread can see of the word and the bits; the protocol itself is checked by `loom-tests`.
+
+use super::{Idle, Pick, Work};
+
+const NOBODY: Pick = Pick { unparks: None, asks_relief: false };
+
+fn unparks(index: usize) -> Pick {
+    Pick { unparks: Some(index), ..NOBODY }
+}
+
+#[test]
+fn a_post_after_getting_sleepy_refuses_sleep_and_changes_nothing() {
+    let idle = Idle::new(4, 4);
+    assert!(idle.start_searching());
+    let seen = idle.get_sleepy();
+    idle.post_job();
+    assert!(!idle.announce_sleep_unless(0, true, seen));
+    assert_eq!(idle.counts(), (1, 0));
+    assert!(!idle.announce_wait(1, seen));
+    assert!(!idle.has_waiters());
+    let seen = idle.get_sleepy();
+    assert!(idle.announce_sleep_unless(0, true, seen));
+    assert_eq!(idle.counts(), (0, 1));
+    assert!(idle.announce_wait(1, seen));
+    assert!(idle.has_waiters());
+}
+
+#[test]
+fn only_the_first_post_after_somebody_got_sleepy_moves_the_counter() {
+    let idle = Idle::new(1, 1);
+    let first = idle.get_sleepy();
+    assert_eq!(idle.get_sleepy(), first);
+    idle.post_job();
+    idle.post_job();
+    let second = idle.get_sleepy();
+    assert_eq!((first.0, second.0), (0, 2));
+}
+
+#[test]
+fn the_counter_rolls_over_and_the_numbers_do_not_notice() {
+    let idle = Idle::with_events(4, 4, u32::MAX - 1);
+    assert!(idle.start_searching());
+    idle.announce_sleep(2, false);
+    idle.post_job();
+    assert_eq!(idle.counts(), (1, 1));
+    assert_eq!(idle.get_sleepy().0, 0);
+    assert_eq!(idle.counts(), (1, 1));
+    idle.post_job();
+    assert_eq!(idle.get_sleepy().0, 2);
+    assert!(idle.end_sleep(2));
+    assert!(idle.stop_searching());
+    assert_eq!(idle.counts(), (0, 0));
+}
+
+#[test]
+fn a_job_wakes_a_sleeper_before_a_waiter_and_nobody_beside_a_searcher() {
+    let idle = Idle::new(4, 4);
+    assert!(idle.announce_wait(0, idle.get_sleepy()));
+    idle.announce_sleep(3, false);
+    assert_eq!(idle.pick_for(Work::Job, None), unparks(3));
+    assert!(!idle.end_sleep(3));
+    assert_eq!(idle.pick_for(Work::Job, None), NOBODY);
+    assert!(idle.stop_searching());
+    assert_eq!(idle.pick_for(Work::Job, None), unparks(0));
+    assert!(!idle.end_wait(0), "it was notified");
+    assert_eq!(idle.pick_for(Work::Job, None), NOBODY);
+}
+
+#[test]
+fn a_waiter_is_not_woken_for_a_task_nor_for_a_detached_root() {
+    let idle = Idle::new(4, 4);
+    assert!(idle.announce_wait(0, idle.get_sleepy()));
+    assert_eq!(idle.pick_for(Work::Task, None), Pick { unparks: None, asks_relief: true });
+    assert_eq!(idle.pick_for(Work::DetachedRoot, None), NOBODY);
+    assert!(idle.end_wait(0), "nobody has notified it");
+    assert!(!idle.has_waiters());
+}
+
+#[test]
+fn the_waiter_in_the_driver_is_woken_last_also_beyond_64_workers() {
+    let idle = Idle::new(200, 200);
+    for index in [63, 64, 5, 199, 130] {
+        assert!(idle.announce_wait(index, idle.get_sleepy()));
+    }
+    assert_eq!(idle.waiters(), 5);
+    let order: Vec<_> = std::iter::from_fn(|| idle.pick_waiter(Some(64))).collect();
+    assert_eq!(order, [5, 63, 130, 199, 64]);
+    assert!(!idle.has_waiters());
+}
+
+#[test]
+fn the_word_and_the_first_bits_share_a_pair_of_cache_lines() {
+    let idle = Idle::new(1, 1);
+    let line = |address: usize| address / 128;
+    let word = std::ptr::from_ref(idle.word()).addr();
+    assert_eq!(line(word), line(std::ptr::from_ref(&idle.bits(0).sleepers).addr()));
+    assert_eq!(line(word), line(std::ptr::from_ref(&idle.bits(63).waiters).addr()));
+}

@@ -1,0 +1,382 @@
+//! Jobs that come from outside of the seats, and how long the seats stay for them.
+//!
+//! A *root* begins a computation: `install` (a thread waits for it), `compute` (a task waits for it, or nobody), `spawn` from a
+//! thread without a seat (nobody waits). Whoever waits for a piece may run the first kind but not the others, so they
+//! have queues of their own.
+//!
+//! # Closing
+//! A job may need every seat (`broadcast`), and a job spawned during the shutdown still runs. So the workers leave together:
+//! ```text
+//! live   one word: the number of roots and detached jobs that have not ended; CLOSING, once the shutdown has begun; CLOSED
+//! R1 a root is pushed: live += 1, unless CLOSED      C0 the shutdown begins: CLOSING, then all are unparked
+//! R2 it has ended: live -= 1; the last one, if       C1 a worker would leave: 0 → CLOSED (CAS); no worker
+//!    CLOSING, unparks all                               leaves before somebody has succeeded
+//! ```
+//! R1 and C1 are read-modify-writes of one word: either the root is counted and C1 fails, so everybody stays until R2; or R1
+//! finds CLOSED, and the caller runs the root itself, in place. So are R2 and C0: with C0 first, R2 unparks all; with R2 first,
+//! whoever is unparked behind C0 finds nothing counted. (A flag of its own for C0 could be missed by R2, when a worker behind
+//! C0 has missed R2.)
+
+use super::idle::Work;
+use super::seat::{Seat, may_run};
+use super::shared::Shared;
+use super::worker::Worker;
+use crate::builder::{IndexedHook, PanicHandler};
+use crate::coop;
+use crate::job::{JobRef, Tag};
+use crate::loom::sync::atomic::AtomicUsize;
+use crate::loom::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use crate::queue::Shelf;
+use crate::task::Runnable;
+use crate::util::unwind::{self, Payload};
+
+/// No root is taken any more.
+const CLOSED: usize = 1 << (usize::BITS - 1);
+
+/// The shutdown has begun.
+const CLOSING: usize = CLOSED >> 1;
+
+/// A job that nobody on a seat waits for.
+#[derive(Debug)]
+pub enum Root {
+    /// `spawn`.
+    Job(JobRef),
+    /// `compute`.
+    Task(Runnable),
+}
+
+/// See the module's docs.
+#[derive(Debug)]
+pub struct Jobs {
+    live: AtomicUsize,
+    installs: Shelf<JobRef>,
+    roots: Shelf<Root>,
+}
+
+impl Jobs {
+    pub fn new() -> Self {
+        Self { live: AtomicUsize::new(0), installs: Shelf::new(), roots: Shelf::new() }
+    }
+
+    /// R1. False once the seats are leaving.
+    pub fn try_begin(&self) -> bool {
+        // Relaxed: one word says it all; the root is handed over by the lock of its shelf.
+        let before = self.live.fetch_add(1, Relaxed);
+        if before & CLOSED != 0 {
+            self.live.fetch_sub(1, Relaxed);
+            return false;
+        }
+        true
+    }
+
+    /// R2. True if the caller has to unpark all workers.
+    pub fn end(&self) -> bool {
+        // Release: pairs with C1, so that who leaves sees what the roots did.
+        self.live.fetch_sub(1, Release) == CLOSING | 1
+    }
+
+    /// C0. The caller unparks all workers.
+    pub fn begin_closing(&self) {
+        // Relaxed: one word; the unparks come after it.
+        self.live.fetch_or(CLOSING, Relaxed);
+    }
+
+    /// C1. Whether the seats may leave. Once the shutdown has begun.
+    pub fn try_close(&self) -> bool {
+        // Acquire: pairs with R2.
+        match self.live.compare_exchange(CLOSING, CLOSING | CLOSED, Acquire, Acquire) {
+            Ok(_) => true,
+            Err(actual) => actual & CLOSED != 0,
+        }
+    }
+
+    /// The last worker has left, perhaps one that never ran: nothing is taken any more.
+    pub fn close(&self) {
+        // Relaxed: as R1.
+        self.live.fetch_or(CLOSED, Relaxed);
+    }
+
+    /// Whether a root or a detached job waits or runs: a hint.
+    pub fn is_any_live(&self) -> bool {
+        // Acquire: whoever reads 0 behind a fence was before the push of the root.
+        self.live.load(Acquire) & !CLOSED != 0
+    }
+
+    /// A root that a waiter of the isolated region `tag` may run.
+    pub fn take_install(&self, tag: Tag) -> Option<JobRef> {
+        self.installs.take_first(|job| may_run(tag, job.tag()))
+    }
+
+    /// Whether [`take_install`](Self::take_install) would find something.
+    pub fn has_install(&self, tag: Tag) -> bool {
+        self.installs.has(|job| may_run(tag, job.tag()))
+    }
+
+    pub fn has_installs(&self) -> bool {
+        !self.installs.is_empty()
+    }
+
+    pub fn has_roots(&self) -> bool {
+        !self.roots.is_empty()
+    }
+
+    fn take_root(&self) -> Option<Root> {
+        self.roots.pop_front()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.installs.is_empty() && self.roots.is_empty()
+    }
+}
+
+impl Shared {
+    /// Queues a job that a thread outside waits for. False if the seats are leaving: the caller runs it in place.
+    ///
+    /// # Safety
+    /// 1. The job lives until it has run.
+    pub unsafe fn push_install(&self, job: JobRef) -> bool {
+        if !self.jobs.try_begin() {
+            return false;
+        }
+        self.queue_install(job);
+        true
+    }
+
+    /// The second half of [`push_install`](Self::push_install): of what was counted, or is kept running by a root that was.
+    pub fn queue_install(&self, job: JobRef) {
+        self.jobs.installs.push_back(job);
+        self.idle.fence_push();
+        self.post_piece();
+    }
+
+    /// Queues a root that nobody on a seat waits for; gives it back if the seats are leaving.
+    pub fn push_root(&self, root: Root) -> Result<(), Root> {
+        if !self.jobs.try_begin() {
+            return Err(root);
+        }
+        self.queue_root(root);
+        Ok(())
+    }
+
+    /// The second half of [`push_root`](Self::push_root): of what was counted.
+    pub fn queue_root(&self, root: Root) {
+        self.jobs.roots.push_back(root);
+        self.post_detached();
+    }
+
+    /// Queues a detached job, which was counted, where it was spawned. For the owner of `seat`.
+    pub fn queue_detached(&self, seat: &Seat, job: JobRef) {
+        seat.detached.push_back(job);
+        self.post_detached();
+    }
+
+    /// With the fence, also for a thread that has a seat: it may not come back to its queues, see `use_current_thread`.
+    fn post_detached(&self) {
+        self.idle.fence_push();
+        self.idle.post_job();
+        self.notify_for(Work::DetachedRoot);
+    }
+
+    /// Counts `count` jobs, or none of them once the seats are leaving.
+    pub fn try_begin_many(&self, count: usize) -> bool {
+        // Once the first is counted, the seats stay.
+        (0..count).all(|_| self.jobs.try_begin())
+    }
+
+    /// Queues one job a seat, by index, for that seat alone; they were counted.
+    pub fn queue_broadcast(&self, jobs: impl Iterator<Item = JobRef>) {
+        for (seat, job) in self.seats.iter().zip(jobs) {
+            seat.broadcasts.push_back(job);
+        }
+        // SeqCst: between the pushes and whatever the unparks read; a token that is left is seen by the next sleep.
+        self.idle.fence_push();
+        self.unpark_all();
+    }
+
+    /// A root or a detached job has ended: R2.
+    pub fn root_ended(&self) {
+        if self.jobs.end() {
+            self.unpark_all();
+        }
+    }
+
+    /// Calls a pool's handler on the thread of seat `index`; its panics are treated as those of detached jobs.
+    pub fn call_handler(&self, handler: &Option<IndexedHook>, index: usize) {
+        if let Some(handler) = handler {
+            if let Err(payload) = unwind::catch(|| handler(index)) {
+                self.detached_panicked(payload);
+            }
+        }
+    }
+
+    /// A detached job has panicked. (The panic hook has printed it.)
+    pub fn detached_panicked(&self, payload: Payload) {
+        detached_panicked(self.config.panic_handler.as_ref(), payload);
+    }
+
+    /// There is a piece that others could run.
+    #[inline]
+    pub fn post_piece(&self) {
+        // Mostly everybody is busy, and knows.
+        if self.idle.is_job_news() {
+            self.idle.post_job();
+            self.notify_for(Work::Job);
+        }
+    }
+
+    /// Whether somebody is there, awake or not, who has no work.
+    pub fn is_hungry(&self) -> bool {
+        self.idle.is_anybody_idle()
+    }
+
+    /// Whether there is a job that a worker without any work could run.
+    pub fn has_visible_jobs(&self, index: usize) -> bool {
+        !self.jobs.is_empty()
+            || self.seats.iter().any(|seat| seat.has_public_pieces() || !seat.detached.is_empty())
+            || self.seats.get(index).is_some_and(|seat| !seat.broadcasts.is_empty())
+    }
+}
+
+impl Worker {
+    /// Runs a job that needs no theft: what jobs of this worker have left behind, what was spawned here, what is for this seat
+    /// alone (a broadcast comes after what was spawned before it), and roots.
+    pub fn run_next_job(&self) -> bool {
+        let Some(seat) = self.job_seat() else {
+            return false;
+        };
+        // SAFETY: this thread is the seat's owner; its stack has no frame of a job, so nothing is anchored.
+        let own = unsafe { seat.pop(0) }.or_else(|| seat.take_detached());
+        match own {
+            Some(job) => self.run_job(job),
+            None => return self.run_job_from_others(),
+        }
+        true
+    }
+
+    /// Runs a job that came from other threads, so that detached jobs that always spawn another cannot starve it.
+    pub fn run_job_from_others(&self) -> bool {
+        let Some(seat) = self.job_seat() else {
+            return false;
+        };
+        let shared = self.shared();
+        if let Some(job) = seat.broadcasts.pop_front() {
+            self.run_job(job);
+        } else if let Some(job) = shared.jobs.take_install(Tag::NONE) {
+            self.run_job(job);
+        } else if let Some(root) = shared.jobs.take_root() {
+            self.run_root(root);
+        } else {
+            return false;
+        }
+        true
+    }
+
+    fn run_root(&self, root: Root) {
+        match root {
+            Root::Job(job) => self.run_job(job),
+            Root::Task(task) => {
+                self.begin_job();
+                let _outer = self.processor().polling.begin_computation(&task);
+                let is_over = self.shared().shutdown.has_begun();
+                self.computing(|| if is_over { task.cancel() } else { task.run() });
+                self.shared().root_ended();
+            }
+        }
+    }
+
+    /// Runs a job on a fresh stack.
+    pub fn run_job(&self, job: JobRef) {
+        let seat = self.job_seat().expect("only a worker with a seat runs jobs");
+        self.begin_job();
+        let _outer = self.processor().polling.begin_job();
+        // SAFETY: this thread is the seat's owner; the job was taken from a queue.
+        self.computing(|| unsafe { seat.run(job) });
+    }
+
+    /// Runs the detached jobs that lie here, unless this is inside an isolated region. For the owner of `seat`.
+    pub fn run_detached(&self, seat: &Seat) {
+        while seat.tag() == Tag::NONE {
+            let Some(job) = seat.take_detached() else { break };
+            coop::suspended(|| self.run_job(job));
+        }
+    }
+
+    /// A piece of another seat.
+    pub fn steal_piece(&self, tag: Tag) -> Option<JobRef> {
+        self.steal_by(|victim| victim.steal(tag))
+    }
+
+    /// What `steal` gets from another seat; those that have nothing are asked for something.
+    fn steal_by(&self, steal: impl Fn(&Seat) -> Option<JobRef>) -> Option<JobRef> {
+        let seats = &self.shared().seats;
+        let start = self.random_below(seats.len());
+        let mut others = (0..seats.len()).map(|i| (start + i) % seats.len()).filter(|&i| i != self.index());
+        others.find_map(|victim| {
+            let job = steal(&seats[victim]);
+            if job.is_none() {
+                seats[victim].ask();
+            }
+            job
+        })
+    }
+
+    /// A job of another seat, for a worker without any work; perhaps others with it, which go to its own.
+    pub fn steal_job(&self) -> Option<JobRef> {
+        let own = self.job_seat()?;
+        let most = own.end_batch();
+        // SAFETY: this thread is the seat's owner.
+        self.steal_by(|victim| unsafe { own.steal_several(victim, most) })
+            .or_else(|| self.steal_detached(own))
+    }
+
+    fn steal_detached(&self, own: &Seat) -> Option<JobRef> {
+        let seats = self.shared().seats.iter().filter(|seat| seat.index() != own.index());
+        // The oldest: the owner takes the youngest, if it is last in, first out.
+        seats.filter_map(|seat| seat.detached.pop_front()).next()
+    }
+
+    /// Runs a job in the middle of another, or of a task's poll, because that asked for it; `is_local`: one of this seat. For
+    /// the owner of `seat`. In an isolated region only pieces of that.
+    pub fn yield_to_job(&self, seat: &Seat, is_local: bool) -> bool {
+        let tag = seat.tag();
+        let is_free = tag == Tag::NONE;
+        // SAFETY: this thread is the seat's owner.
+        let local = unsafe { seat.pop_anywhere() }
+            .or_else(|| if is_free { seat.take_detached() } else { None })
+            .or_else(|| seat.take_broadcast(tag));
+        let jobs = &self.shared().jobs;
+        let job = local.or_else(|| match is_local {
+            true => None,
+            false => self
+                .steal_piece(tag)
+                .or_else(|| if is_free { self.steal_detached(seat) } else { None })
+                .or_else(|| jobs.take_install(tag)),
+        });
+        if let Some(job) = job {
+            coop::suspended(|| self.run_job(job));
+            return true;
+        }
+        let root = if is_local || !is_free { None } else { jobs.take_root() };
+        let has_root = root.is_some();
+        if let Some(root) = root {
+            coop::suspended(|| self.run_root(root));
+        }
+        has_root
+    }
+}
+
+/// A detached job of a pool with this panic handler, or of none, has panicked.
+pub fn detached_panicked(handler: Option<&PanicHandler>, payload: Payload) {
+    match handler {
+        // A panic in the handler has nowhere to go; Rayon aborts.
+        Some(handler) => {
+            if unwind::catch(|| handler(payload)).is_err() {
+                unwind::abort("the panic handler of a thread pool panicked");
+            }
+        }
+        None if cfg!(feature = "abort-on-detached-panic") => {
+            unwind::abort("a detached job panicked, and there is no panic handler")
+        }
+        None => unwind::drop_quietly(payload),
+    }
+}
