@@ -7,11 +7,13 @@
 use std::cell::Cell;
 use std::ptr::{NonNull, null};
 
+use crate::job::{Region, Tag};
 use crate::loom::thread_cell;
-use crate::scheduler::{Shared, Worker};
+use crate::scheduler::{Seat, Shared, Worker, relief};
+use crate::util::block_on::{Blocker, replace_blocker};
 
 thread_cell! {
-    static CONTEXT: Context = Context { newest: Cell::new(null()), worker: Cell::new(null()), is_blocking: Cell::new(false), block_ons: Cell::new(0) };
+    static CONTEXT: Context = Context { newest: Cell::new(null()), worker: Cell::new(null()), seat: Cell::new(null()), region: Cell::new((null(), Tag::NONE)), blocking: Cell::new(null()), block_ons: Cell::new(0) };
 }
 
 #[derive(Debug)]
@@ -20,8 +22,12 @@ struct Context {
     newest: Cell<*const Entry>,
     /// The worker that this thread is.
     worker: Cell<*const Worker>,
-    /// This thread runs blocking closures.
-    is_blocking: Cell<bool>,
+    /// The seat whose owner this thread is.
+    seat: Cell<*const Seat>,
+    /// The region in which this thread works, and its tag, while it has no seat.
+    region: Cell<(*const Region, Tag)>,
+    /// The runtime whose blocking closures this thread runs.
+    blocking: Cell<*const Shared>,
     /// How many `block_on` this thread is in.
     block_ons: Cell<usize>,
 }
@@ -128,16 +134,75 @@ fn outer_worker_of(mut worker: &Worker, shared: NonNull<Shared>) -> Option<&Work
 
 /// Makes this thread the worker `worker` while `f` runs.
 pub fn enter_worker<R>(worker: &Worker, f: impl FnOnce() -> R) -> R {
-    struct Restore(*const Worker);
+    struct Restore(*const Worker, *const Seat, Option<Blocker>);
     impl Drop for Restore {
         fn drop(&mut self) {
-            CONTEXT.with(|context| context.worker.set(self.0));
+            replace_blocker(self.2);
+            CONTEXT.with(|context| {
+                context.worker.set(self.0);
+                context.seat.set(self.1);
+            });
         }
     }
-    let outer = CONTEXT.with(|context| context.worker.replace(worker));
-    worker.set_outer(outer);
-    let _restore = Restore(outer);
+    let _restore = CONTEXT.with(|context| {
+        let outer = context.worker.replace(worker);
+        worker.set_outer(outer);
+        let seat = context.seat.get();
+        if let Some(own) = worker.job_seat() {
+            context.seat.set(own);
+        }
+        Restore(outer, seat, replace_blocker(Some(announce_blocking)))
+    });
     f()
+}
+
+/// What `block_on` does on a worker's thread before it sleeps: others get its tasks, and the pieces that it has kept to itself.
+fn announce_blocking(f: &mut dyn FnMut()) {
+    // SAFETY: used in this call only.
+    if let Some(seat) = unsafe { seat() } {
+        // SAFETY: this thread is the seat's owner.
+        if unsafe { seat.publish_all() } {
+            seat.shared().post_piece();
+        }
+    }
+    with_worker(|worker| match worker {
+        Some(worker) => relief::sleep_in_place(worker, f),
+        None => f(),
+    });
+}
+
+/// Makes this thread the worker `worker` for good. It was none.
+pub fn become_worker(worker: &'static Worker) {
+    CONTEXT.with(|context| {
+        debug_assert!(context.worker.get().is_null());
+        context.worker.set(worker);
+        context.seat.set(worker.job_seat().map_or(null(), |seat| seat));
+    });
+}
+
+/// The seat whose owner the calling thread is, if it is one.
+///
+/// # Safety
+/// 1. The result is not used beyond the frame that made this thread the seat's owner, and on this thread only.
+#[inline(always)]
+pub unsafe fn seat<'a>() -> Option<&'a Seat> {
+    // SAFETY: a seat lives as long as its shared state, which its worker keeps.
+    unsafe { CONTEXT.with(|context| context.seat.get()).as_ref() }
+}
+
+/// Makes `seat`, the calling thread's own or null, what [`seat`] finds; returns what that was.
+pub fn replace_seat(seat: *const Seat) -> *const Seat {
+    CONTEXT.with(|context| context.seat.replace(seat))
+}
+
+/// The region in which the calling thread works, and its tag, as long as it has no seat.
+pub fn region() -> (*const Region, Tag) {
+    CONTEXT.with(|context| context.region.get())
+}
+
+/// Sets what [`region`] returns; returns what was.
+pub fn replace_region(region: *const Region, tag: Tag) -> (*const Region, Tag) {
+    CONTEXT.with(|context| context.region.replace((region, tag)))
 }
 
 /// Runs `f`, the body of a `block_on` or the end of a runtime: inside of it, this thread does not wait for runtimes.
@@ -153,15 +218,27 @@ pub fn enter_block_on<R>(f: impl FnOnce() -> R) -> R {
     f()
 }
 
-/// Marks this thread for good as one that runs blocking closures.
-pub fn become_blocking() {
-    CONTEXT.with(|context| context.is_blocking.set(true));
+/// Marks this thread for good as one that runs blocking closures of `shared`.
+pub fn become_blocking(shared: NonNull<Shared>) {
+    CONTEXT.with(|context| context.blocking.set(shared.as_ptr()));
+}
+
+/// Whether this thread runs blocking closures of `shared`.
+pub fn is_blocking_thread_of(shared: NonNull<Shared>) -> bool {
+    CONTEXT.with(|context| std::ptr::eq(context.blocking.get(), shared.as_ptr()))
+}
+
+/// A number that no other live thread has.
+pub fn thread_token() -> usize {
+    CONTEXT.with(|context| std::ptr::from_ref(context).addr())
 }
 
 /// Whether a runtime owns this thread's time at the moment: it is a worker, runs blocking closures, or is in a `block_on`.
 /// Such a thread does not wait for a runtime to end.
 pub fn is_inside_runtime() -> bool {
     CONTEXT.with(|context| {
-        !context.worker.get().is_null() || context.is_blocking.get() || context.block_ons.get() > 0
+        with_worker(|worker| worker.is_some_and(Worker::is_engaged))
+            || !context.blocking.get().is_null()
+            || context.block_ons.get() > 0
     })
 }

@@ -14,11 +14,18 @@ use std::cell::Cell;
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
+use std::ptr::{self, null_mut};
+use std::sync::atomic::AtomicPtr;
+use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, RawWakerVTable, Waker, ready};
 
 use pin_project_lite::pin_project;
 
 use crate::loom::thread_cell;
+
+/// The second word of the wakers of all tasks: told by `task`, which this module does not know, before the first poll, so
+/// that a poll need not store it.
+static TASK_VTABLE: AtomicPtr<RawWakerVTable> = AtomicPtr::new(null_mut());
 
 /// Operations of leaf futures that one poll of a task may complete.
 const BUDGET: u8 = 128;
@@ -28,37 +35,25 @@ const BUDGET: u8 = 128;
 pub struct PollState {
     /// Operations left; `None` when nothing limits them.
     budget: Cell<Option<u8>>,
-    /// The waker of the task being polled, as its two words; null outside of a poll.
+    /// The first word of the waker of the task being polled; null outside of a poll. The second is [`TASK_VTABLE`].
     data: Cell<*const ()>,
-    vtable: Cell<*const RawWakerVTable>,
     /// The task asked to be queued again as soon as its poll returns `Pending`.
     is_yielding: Cell<bool>,
 }
 
 impl PollState {
     const fn new() -> Self {
-        Self {
-            budget: Cell::new(None),
-            data: Cell::new(std::ptr::null()),
-            vtable: Cell::new(std::ptr::null()),
-            is_yielding: Cell::new(false),
-        }
+        Self { budget: Cell::new(None), data: Cell::new(std::ptr::null()), is_yielding: Cell::new(false) }
     }
 
     fn restore(&self, saved: &Saved) {
         self.budget.set(saved.budget);
         self.data.set(saved.data);
-        self.vtable.set(saved.vtable);
         self.is_yielding.set(saved.is_yielding);
     }
 
     fn save(&self) -> Saved {
-        Saved {
-            budget: self.budget.get(),
-            data: self.data.get(),
-            vtable: self.vtable.get(),
-            is_yielding: self.is_yielding.get(),
-        }
+        Saved { budget: self.budget.get(), data: self.data.get(), is_yielding: self.is_yielding.get() }
     }
 }
 
@@ -66,7 +61,6 @@ impl PollState {
 struct Saved {
     budget: Option<u8>,
     data: *const (),
-    vtable: *const RawWakerVTable,
     is_yielding: bool,
 }
 
@@ -80,6 +74,11 @@ thread_cell! {
     static STATE: PollState = PollState::new();
 }
 
+/// Tells which vtable the wakers have that are given to [`poll_task`].
+pub(crate) fn set_task_vtable(vtable: &'static RawWakerVTable) {
+    TASK_VTABLE.store((&raw const *vtable).cast_mut(), Relaxed);
+}
+
 /// Runs `f` as the poll of the task behind `waker`, with a fresh budget, and says whether the task asked to be queued
 /// again.
 ///
@@ -89,7 +88,6 @@ pub(crate) fn poll_task<R>(waker: &Waker, f: impl FnOnce() -> R) -> (R, bool) {
     STATE.with(|state| {
         state.budget.set(Some(BUDGET));
         state.data.set(waker.data());
-        state.vtable.set(waker.vtable());
         state.is_yielding.set(false);
         let result = f();
         state.budget.set(None);
@@ -134,9 +132,12 @@ pub(crate) fn current_task_data() -> *const () {
 ///
 /// If it is the task being polled, that costs a flag: its worker queues it when the poll returns. Any other waker
 /// (of `block_on`, or wrapped by a combinator) is woken.
+#[inline]
 pub(crate) fn yield_to_others(waker: &Waker) {
     let is_current = STATE.with(|state| {
-        let is_current = state.data.get() == waker.data() && std::ptr::eq(state.vtable.get(), waker.vtable());
+        // Relaxed: whoever polls a task got it from a runtime that was built after the store. Without it the waker is woken.
+        let is_of_task = ptr::eq(waker.vtable(), TASK_VTABLE.load(Relaxed));
+        let is_current = is_of_task && state.data.get() == waker.data();
         if is_current {
             state.is_yielding.set(true);
         }

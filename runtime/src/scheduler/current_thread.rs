@@ -20,6 +20,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
+use super::seat::outside_of_computations;
 use super::shared::Shared;
 use super::worker::Worker;
 use crate::context;
@@ -159,7 +160,8 @@ impl Drop for Taken {
         // Under the lock: whoever begins the shutdown looks there afterwards whether the core is taken.
         if shared.shutdown.has_begun() && !state.is_finished {
             drop(state);
-            let drain = || context::enter_worker(&self.worker, || self.worker.drain());
+            let drain =
+                || outside_of_computations(|| context::enter_worker(&self.worker, || self.worker.drain()));
             // SAFETY: the caller's handle keeps the state.
             unsafe { context::enter_runtime(self.worker.shared_ptr(), drain) };
             // SAFETY: `running` counts the builder for this; once, since the core is not put down before `is_finished` is
@@ -282,7 +284,7 @@ impl<F: Future> RootFuture<'_, F> {
                 // SAFETY: this thread is the worker of its seat.
                 unsafe { worker.shared().owned.cancel_idle(worker.seat()) };
             }
-            self.run_tasks(worker, is_over);
+            outside_of_computations(|| self.run_tasks(worker, is_over));
         }
     }
 
@@ -307,7 +309,7 @@ impl<F: Future> RootFuture<'_, F> {
         }
         shared.idle.announce_sleep(worker.index(), false);
         let is_needed = || {
-            shared.has_visible_work()
+            shared.has_visible_tasks()
                 || self.root.is_woken.load(SeqCst)
                 || !is_over && shared.shutdown.has_begun()
         };

@@ -1,4 +1,4 @@
-//! Memory of ended tasks, kept for the next ones.
+//! Memory of ended tasks and jobs, kept for the next ones.
 //!
 //! A list of free blocks is several times cheaper than any general allocator, all the more if memory is freed by another
 //! thread than took it. Each worker has a [`Magazine`]: for each size two batches of free blocks, one in use and one full or
@@ -16,6 +16,8 @@ use std::cell::Cell;
 use std::fmt;
 use std::ptr::NonNull;
 
+use crate::context;
+use crate::job::Memory;
 use crate::loom::KEEPS_MEMORY;
 use crate::loom::sync::Mutex;
 
@@ -157,6 +159,34 @@ impl Drop for Magazine {
 impl fmt::Debug for Magazine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Magazine").finish_non_exhaustive()
+    }
+}
+
+/// Memory for jobs: from the calling worker's magazine, and back into the one of whoever runs the job.
+#[derive(Debug)]
+pub struct JobMemory;
+
+// SAFETY: (1) is `allocate`'s; (2) all magazines and depots have their blocks from one allocator.
+unsafe impl Memory for JobMemory {
+    #[inline]
+    fn allocate(layout: Layout) -> NonNull<u8> {
+        context::with_worker(|worker| match worker {
+            Some(worker) => worker.magazine().allocate(layout, &worker.shared().depot),
+            None => allocate(layout),
+        })
+    }
+
+    #[inline]
+    unsafe fn free(memory: NonNull<u8>, layout: Layout) {
+        context::with_worker(|worker| {
+            // SAFETY: (1).
+            unsafe {
+                match worker {
+                    Some(worker) => worker.magazine().free(memory, layout, &worker.shared().depot),
+                    None => free(memory, layout),
+                }
+            }
+        });
     }
 }
 

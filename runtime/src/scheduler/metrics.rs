@@ -44,6 +44,12 @@ pub struct WorkerMetrics {
     pub noops: Counter,
     /// Times it went to sleep.
     pub parks: Counter,
+    /// Sleeps begun and ended: odd while it is asleep, or was woken and does not run yet.
+    pub naps: Counter,
+    /// Split points at which it looked at the clock.
+    pub looks: Counter,
+    /// Times it gave way to tasks at a split point.
+    pub give_ways: Counter,
     /// Times its ring overflowed into the injector.
     pub overflows: Counter,
     /// Nanoseconds from the end of a sleep to the beginning of the next.

@@ -1,36 +1,124 @@
 //! Who runs what on which thread, and who sleeps.
 //!
 //! Read in this order: `processor.rs` (what a worker owns), `worker.rs` (the loop), `idle.rs` (who is woken), `park.rs` (how
-//! a thread sleeps), `shared.rs` (what all see, and how long it lives), `shutdown.rs`.
+//! a thread sleeps), `shared.rs` (what all see, and how long it lives), `shutdown.rs`; then `relief.rs`, `monitor.rs` and `split.rs`
+//! (what happens while workers are blocked, stuck, or compute).
 //!
 //! **A task's way.** Spawned or woken by a task: into the LIFO slot of the worker at hand, the task that was there into the
 //! ring, from where others steal; too many: half of the ring into the injector. Woken by another thread: into the injector.
 //! It is polled by the worker that takes it out. A task that waits is in no queue.
 //!
 //! **A worker's life.** Local work, the injector, search, sleep; see `worker.rs`. A processor belongs to one thread for
-//! good; what it holds can be stolen, also while its thread is blocked. Relief threads (`relief.rs`) are workers that come
-//! when others block and go when those return.
+//! good; what it holds can be stolen, also while its thread is blocked or stuck. Relief threads (`relief.rs`) are workers that come
+//! when others block or are stuck, as the monitor finds (`monitor.rs`), and go when those return.
 
 pub mod current_thread;
+pub mod deadlock;
 pub mod idle;
+pub mod jobs;
 pub mod magazine;
 pub mod metrics;
+pub mod monitor;
 pub mod park;
+pub mod polling;
 pub mod processor;
 pub mod relief;
+pub mod seat;
 pub mod shared;
 pub mod shutdown;
+pub mod sites;
+pub mod split;
+pub mod unfinished;
+pub mod wait;
 pub mod worker;
 
+pub use seat::{Hold, Seat};
 pub use shared::Shared;
 pub use worker::Worker;
 
 use std::io;
 use std::ptr::NonNull;
+use std::sync::Arc;
 
+use self::shutdown::Exit;
 use crate::context::{self, Entry};
+use crate::loom::sync::atomic::Ordering::Relaxed;
 use crate::loom::thread;
+use crate::util::thread_probe::ThreadProbe;
 use crate::util::unwind;
+
+/// A worker that has been counted, and will run on whichever thread calls [`run`](Self::run). Dropped instead, it leaves as
+/// one that has run.
+#[derive(Debug)]
+pub struct WorkerStart {
+    /// Valid: this worker has not left.
+    shared: NonNull<Shared>,
+    index: usize,
+    /// Outlives the shared state.
+    exit: Arc<Exit>,
+    has_run: bool,
+}
+
+// SAFETY: the shared state is `Sync`, and valid until the worker has left.
+unsafe impl Send for WorkerStart {}
+
+impl WorkerStart {
+    /// Counts a worker with the processor `index`.
+    ///
+    /// # Safety
+    /// 1. The caller counts as a worker until this returns, so that `shared` is valid. 2. Processor `index` has no owner until
+    ///    this one has left.
+    pub unsafe fn new(shared: NonNull<Shared>, index: usize) -> Self {
+        // SAFETY: (1).
+        let shutdown = unsafe { &shared.as_ref().shutdown };
+        shutdown.worker_starts();
+        Self { shared, index, exit: shutdown.exit(), has_run: false }
+    }
+
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
+    /// The pool that waits for this worker.
+    pub fn shared(&self) -> &Shared {
+        // SAFETY: see the field.
+        unsafe { self.shared.as_ref() }
+    }
+
+    /// The monitor's whole life, on the calling thread; the index means nothing.
+    pub fn watch(mut self) {
+        self.has_run = true;
+        // SAFETY: counted by `new`.
+        let watch = || unsafe { monitor::watch(self.shared) };
+        // Hooks and handlers of the user's find the runtime as on a worker's thread; and if they drop one, it must not wait for this
+        // thread.
+        // SAFETY: counted by `new`, so it is valid until `leave`.
+        let life = || unsafe { context::enter_runtime(self.shared, || context::enter_block_on(watch)) };
+        if let Err(payload) = unwind::catch(life) {
+            std::mem::forget(payload);
+            unwind::abort("the monitor panicked");
+        }
+        // SAFETY: counted by `new`; the last use.
+        unsafe { Shared::leave(self.shared, 0) };
+    }
+
+    /// The worker's whole life, on the calling thread.
+    pub fn run(mut self) {
+        self.has_run = true;
+        // SAFETY: counted by `new`, and run once; duty 2 of `new`.
+        unsafe { run_worker(self.shared, self.index) };
+    }
+}
+
+impl Drop for WorkerStart {
+    fn drop(&mut self) {
+        if !self.has_run {
+            // SAFETY: counted by `new`; the last use. Were this thread a worker of the same state, others would be left.
+            unsafe { Shared::leave(self.shared, 0) };
+        }
+        self.exit.leave();
+    }
+}
 
 /// Starts the thread of worker `index`, a seat or a relief thread.
 ///
@@ -40,25 +128,24 @@ use crate::util::unwind;
 /// # Safety
 /// 1. The caller counts as a worker until this returns, so that `shared` is valid. 2. Processor `index` has no owner.
 pub unsafe fn start_worker(shared: NonNull<Shared>, index: usize) -> io::Result<thread::JoinHandle<()>> {
-    struct Pointer(NonNull<Shared>);
-    // SAFETY: the shared state is `Sync`, and valid until the new worker has left.
-    unsafe impl Send for Pointer {}
-    let pointer = Pointer(shared);
-    // SAFETY: (1).
-    let state = unsafe { shared.as_ref() };
-    state.shutdown.worker_starts();
-    let exit = state.shutdown.exit();
-    let result = state.config.start_thread(move || {
-        let pointer = pointer;
-        let exit = exit;
-        // SAFETY: `worker_starts` keeps the state until `run_worker` has left; (2) is the caller's.
-        unsafe { run_worker(pointer.0, index) };
-        exit.leave();
-    });
-    if result.is_err() {
-        state.shutdown.worker_not_started();
-    }
-    result
+    // SAFETY: (1), (2).
+    let start = unsafe { WorkerStart::new(shared, index) };
+    // SAFETY: (1). If the thread is refused, `start` is dropped there.
+    unsafe { shared.as_ref() }.config.start_thread(move || start.run())
+}
+
+/// Starts the monitor's thread.
+///
+/// # Errors
+/// What the system says if it refuses a thread.
+///
+/// # Safety
+/// 1. The caller counts as a worker until this returns, so that `shared` is valid.
+pub unsafe fn start_monitor(shared: NonNull<Shared>) -> io::Result<thread::JoinHandle<()>> {
+    // SAFETY: (1); it has no processor.
+    let start = unsafe { WorkerStart::new(shared, usize::MAX) };
+    // SAFETY: (1). If the thread is refused, `start` is dropped there.
+    unsafe { shared.as_ref() }.config.start_monitor(move || start.watch())
 }
 
 /// The whole life of a worker thread.
@@ -66,22 +153,55 @@ pub unsafe fn start_worker(shared: NonNull<Shared>, index: usize) -> io::Result<
 /// # Safety
 /// 1. This worker was counted by `worker_starts`. 2. Processor `index` has no other owner.
 unsafe fn run_worker(shared: NonNull<Shared>, index: usize) {
-    // SAFETY: by (1) the state is valid until `leave`; (2).
+    // Before anything is allocated, so that it lies close to the CPU.
+    // SAFETY: by (1) the state is valid until `leave`.
+    unsafe { shared.as_ref() }.config.pins.iter().for_each(|pins| pins.pin(index));
+    // SAFETY: as above; (2).
     let worker = unsafe { Worker::new(shared, index) };
     worker.processor().parker.adopt_current_thread();
-    let entry = Entry::new(shared);
+    worker.processor().way.adopt_current_thread();
+    // Relaxed: a number, for the monitor.
+    worker.processor().thread.store(ThreadProbe::current().to_raw(), Relaxed);
+    // Odd so far: the thread was not there.
+    worker.processor().metrics.naps.add(1);
+    let state = worker.shared();
+    // A pool of jobs is nobody's current runtime: it has no tasks, and no handle.
+    let entry = (!state.config.is_pool).then(|| Entry::new(shared));
     // SAFETY: the entry stays in this frame until `leave`, and the state valid.
-    unsafe { entry.enter() };
+    entry.iter().for_each(|entry| unsafe { entry.enter() });
     // The hooks run outside of the worker's context: what they spawn goes to the injector, whose drains they cannot miss.
-    let hooks = &worker.shared().config.hooks;
-    hooks.on_thread_start();
+    // A pool's handlers run inside of it: jobs that they begin are on the seat.
+    // A runtime that one of them drops must not wait for this thread.
+    let hooks = &state.config.hooks;
+    context::enter_block_on(|| hooks.on_thread_start());
+    let life = || {
+        state.call_handler(&state.config.start_handler, index);
+        worker.run();
+        state.call_handler(&state.config.exit_handler, index);
+    };
     // A panic here is our own bug: what is foreign has its own `catch`. The queues would be left in disorder.
-    if let Err(payload) = unwind::catch(|| context::enter_worker(&worker, || worker.run())) {
+    if let Err(payload) = unwind::catch(|| context::enter_worker(&worker, life)) {
         std::mem::forget(payload);
         unwind::abort("a worker panicked outside of a task");
     }
-    hooks.on_thread_stop();
-    entry.leave();
+    context::enter_block_on(|| hooks.on_thread_stop());
+    worker.processor().metrics.naps.add(1);
+    entry.iter().for_each(Entry::leave);
     // SAFETY: (1), and this is the last use.
     unsafe { Shared::leave(shared, worker.take_references()) };
+}
+
+/// Makes the calling thread the owner of a pool's seat 0 for good. It never runs the loop, only what it begins itself and, while
+/// it waits for that or gives way, other jobs; what lies in its queues meanwhile is there for others to steal.
+///
+/// # Safety
+/// 1. `shared` is valid for ever: the caller counts as a worker and does not leave. 2. Processor 0 has no owner. 3. The thread
+///    is no worker.
+pub unsafe fn take_seat_for_good(shared: NonNull<Shared>) {
+    // SAFETY: (1), (2).
+    let worker = unsafe { Worker::new_permanent(shared, 0) };
+    // Whoever is the owner of the seat may find it as long as the thread runs, in destructors of its thread-locals, too.
+    let worker: &'static Worker = Box::leak(Box::new(worker));
+    worker.processor().parker.adopt_current_thread();
+    context::become_worker(worker);
 }

@@ -34,8 +34,8 @@
 //! later sleeper's: if its D3 is after T2, its D4 sees T1; if before, T3 would have read its `until` or a later one.
 //!
 //! Who leaves the driver for a task still answers for the timers that others left to it: it fires what is due on any wheel
-//! every few dozen tasks, and before it sleeps. If it is in one poll for long, they are late, and so are events; only a thread
-//! that watches the others could help. One that leaves the driver for good, because it blocks or retires, has another worker
+//! every few dozen tasks, and before it sleeps. If it is in one poll for long, they are late, and so are events, until the
+//! monitor sees to them (`monitor.rs`). One that leaves the driver for good, because it blocks or retires, has another worker
 //! look for work, who finds the seat free before it sleeps.
 //!
 //! Sources: the token parker is the one of `std::thread::park`; the pair of places to sleep is the 2019 Tokio scheduler's.
@@ -45,7 +45,7 @@ use std::time::Duration;
 use crate::driver::Driver;
 use crate::loom::sync::Mutex;
 use crate::loom::sync::atomic::AtomicU32;
-use crate::loom::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
+use crate::loom::sync::atomic::Ordering::{AcqRel, Relaxed};
 use crate::loom::thread::{self, Thread};
 
 const EMPTY: u32 = 0;
@@ -73,14 +73,29 @@ impl Parker {
 
     /// Sleeps until unparked, on the thread's token, at most for `timeout`. May end early.
     pub fn park(&self, timeout: Option<Duration>) {
+        self.park_if(timeout, || true);
+    }
+
+    /// As [`park`](Self::park), unless `may_sleep` says no. It is asked when others already see this thread asleep.
+    pub fn park_if(&self, timeout: Option<Duration>, may_sleep: impl FnOnce() -> bool) {
         if !self.begin(PARKED) {
             return;
         }
-        match timeout {
-            None => thread::park(),
-            Some(timeout) => thread::park_timeout(timeout),
+        if may_sleep() {
+            match timeout {
+                None => thread::park(),
+                Some(timeout) => thread::park_timeout(timeout),
+            }
         }
         self.end();
+    }
+
+    /// Whether the owner sleeps, and nobody has ended its sleep: it is between K1 and both U1 and K3.
+    ///
+    /// A read-modify-write, so it is true of the moment at which it is made, and the owner's next K1 acquires what came before
+    /// it. Sees all that the owner did before it lay down.
+    pub fn is_asleep(&self) -> bool {
+        matches!(self.state.fetch_add(0, AcqRel), PARKED | IN_DRIVER)
     }
 
     /// Sleeps until unparked or until `sleep`, which waits in the driver, returns.
@@ -107,8 +122,9 @@ impl Parker {
 
     /// K1. False if an unpark came first, which is then used up.
     fn begin(&self, place: u32) -> bool {
-        // Release: the unparker that finds `place` sees our thread. Relaxed if it fails: K3 acquires.
-        match self.state.compare_exchange(EMPTY, place, Release, Relaxed) {
+        // Release: the unparker that finds `place` sees our thread. Acquire: what came before an `is_asleep` that did not see
+        // this is seen by what follows. Relaxed if it fails: K3 acquires.
+        match self.state.compare_exchange(EMPTY, place, AcqRel, Relaxed) {
             Ok(_) => true,
             Err(_) => {
                 // Only NOTIFIED can be here: one thread sleeps.

@@ -15,7 +15,8 @@
 //!
 //! **When it may be stolen.** A task in the slot is mostly run at once, and stealing it moves a hot pair of tasks apart. So a
 //! thief takes it only after everything else came up empty, and if it saw the same task there twice, at least 20 µs apart,
-//! while the owner's tick did not move: that owner is stuck in a poll. And a push into the slot notifies nobody. (Tokio
+//! while the owner's tick did not move: that owner is stuck in a poll. If nobody is awake to see that, the monitor does the same,
+//! with looks further apart (`monitor.rs`). And a push into the slot notifies nobody. (Tokio
 //! 1.51 made the slot stealable with a notification for each push, lost up to 30 % of its throughput, and took it back.)
 
 use std::cell::Cell;
@@ -24,8 +25,11 @@ use std::time::{Duration, Instant};
 
 use super::metrics::WorkerMetrics;
 use super::park::Parker;
-use crate::loom::sync::atomic::AtomicPtr;
+use super::polling::{Polling, Record};
+use super::relief::FREE;
+use super::sites::Sites;
 use crate::loom::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use crate::loom::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32};
 use crate::queue::Local;
 use crate::task::{Header, Runnable};
 
@@ -39,22 +43,51 @@ pub struct Processor {
     pub lifo: LifoSlot,
     pub ring: Local<Header>,
     pub parker: Parker,
+    /// Where the owner sleeps while it gives way to tasks; see `split.rs`.
+    pub way: Parker,
+    /// How the owner stands to the others; see `relief.rs`.
+    pub standing: AtomicU32,
     pub metrics: WorkerMetrics,
+    pub polling: Polling,
+    /// Where the owner has marked blocking calls.
+    pub sites: Sites,
+    /// The owner's thread, as a [`ThreadProbe`](crate::util::thread_probe::ThreadProbe); 0 before there is one.
+    pub thread: AtomicI32,
+    /// Marks of the owner that stand. Written under the lock of `deadlock.rs`.
+    pub marks: AtomicU32,
 }
 
 impl Processor {
     pub fn new() -> Self {
+        let metrics = WorkerMetrics::default();
+        // Odd: there is no thread yet.
+        metrics.naps.add(1);
         Self {
             lifo: LifoSlot::new(),
             ring: Local::new(),
             parker: Parker::new(),
-            metrics: WorkerMetrics::default(),
+            way: Parker::new(),
+            standing: AtomicU32::new(FREE),
+            metrics,
+            polling: Polling::new(),
+            sites: Sites::default(),
+            thread: AtomicI32::new(0),
+            marks: AtomicU32::new(0),
         }
     }
 
     /// The owner's tick: the number of its polls. Says to others whether it moves.
     pub fn tick(&self) -> u64 {
         self.metrics.polls.get()
+    }
+
+    /// R2 to R4 of `polling.rs`: what the owner is at, if its tick is still what it was some milliseconds ago.
+    pub fn at_since(&self, tick: u64) -> Option<Record> {
+        if self.tick() != tick {
+            return None;
+        }
+        let record = self.polling.read();
+        record.filter(|_| self.tick() == tick)
     }
 
     /// What a thief sees in the LIFO slot: a task, and how far its owner is.

@@ -19,11 +19,16 @@ use std::ptr::NonNull;
 use std::sync::OnceLock;
 
 use super::current_thread::Core;
-use super::idle::Idle;
+use super::deadlock::Marks;
+use super::idle::{Idle, Pick, Work};
+use super::jobs::Jobs;
 use super::magazine::{self, Depot};
+use super::monitor::Monitor;
 use super::processor::Processor;
 use super::relief::Relief;
+use super::seat::Seat;
 use super::shutdown::Shutdown;
+use super::split::Splits;
 use super::worker::Worker;
 use crate::blocking::Pool;
 use crate::builder::{Config, Flavor};
@@ -32,7 +37,7 @@ use crate::driver::Driver;
 use crate::loom::sync::atomic::Ordering::{AcqRel, Relaxed};
 use crate::loom::sync::atomic::{AtomicI64, AtomicU64};
 use crate::queue::Injector;
-use crate::task::{Header, Owned, Runnable, Schedule};
+use crate::task::{self, Header, Owned, Runnable, Schedule};
 use crate::util::unwind;
 
 /// See the module's docs.
@@ -43,12 +48,21 @@ const BIAS: i64 = 1 << 62;
 pub struct Shared {
     pub config: Config,
     pub injector: Injector<Header>,
+    /// Of the seats.
     pub idle: Idle,
+    /// Of relief threads, which run tasks only.
+    pub relief_idle: Idle,
+    /// None on `current_thread` runtimes, which have no jobs of their own.
+    pub seats: Box<[Seat]>,
+    pub jobs: Jobs,
     pub processors: Processors,
     pub owned: Owned,
     pub driver: Driver,
     pub blocking: Pool,
     pub relief: Relief,
+    pub monitor: Monitor,
+    pub splits: Splits,
+    pub marks: Marks,
     pub depot: Depot,
     pub shutdown: Shutdown,
     /// Who drives a `current_thread` runtime.
@@ -63,16 +77,24 @@ pub struct Shared {
 impl Shared {
     /// Makes the shared state, with one reference, the caller's, and BIAS.
     pub fn new(config: Config, driver: Driver) -> NonNull<Self> {
+        task::introduce_wakers();
         let workers = config.workers;
         let reliefs = config.max_relief_threads();
+        let seats = if config.flavor == Flavor::CurrentThread { 0 } else { workers };
         let shared = Self {
             injector: Injector::new(),
-            idle: Idle::new(workers, workers + reliefs),
+            idle: Idle::new(workers, workers),
+            relief_idle: Idle::new(workers, workers + reliefs),
+            seats: (0..seats).map(Seat::new).collect(),
+            jobs: Jobs::new(),
             processors: Processors::new(workers, reliefs),
             owned: Owned::new(workers),
             driver,
-            blocking: Pool::new(),
+            blocking: Pool::new(config.max_blocking_threads),
             relief: Relief::new(workers, reliefs),
+            monitor: Monitor::new(),
+            splits: Splits::new(),
+            marks: Marks::new(),
             depot: Depot::new(),
             shutdown: Shutdown::new(),
             core: Core::new(),
@@ -81,7 +103,15 @@ impl Shared {
             references: AtomicI64::new(BIAS + 1),
             config,
         };
-        NonNull::from(Box::leak(Box::new(shared)))
+        if shared.config.is_pool {
+            // No worker of a pool claims its table: tasks do not wait there.
+            // SAFETY: nobody has claimed them.
+            (0..workers).for_each(|seat| unsafe { shared.owned.lend(seat) });
+        }
+        let shared = NonNull::from(Box::leak(Box::new(shared)));
+        // SAFETY: just made, so nobody else knows the seats, which the state has.
+        unsafe { shared.as_ref().seats.iter().for_each(|seat| seat.bind(shared)) };
+        shared
     }
 
     /// Takes a reference; the caller has one, or is a worker.
@@ -174,16 +204,69 @@ impl Shared {
     }
 
     /// P3 to P6 of `idle.rs`: wakes a worker if one is needed. Says whether it did.
+    #[inline]
     pub fn notify(&self) -> bool {
-        let Some(index) = self.idle.pick_sleeper(self.driver.sitter()) else {
-            return false;
-        };
-        self.processor(index).parker.unpark(&self.driver);
-        true
+        // P3 at a glance: mostly nobody is asleep, and no computation keeps the seats.
+        let is_anybody_away = self.idle.has_sleepers()
+            || self.relief_idle.has_sleepers()
+            || self.jobs.is_any_live()
+            || self.idle.has_waiters();
+        is_anybody_away && self.notify_somebody()
+    }
+
+    /// The rest of [`notify`](Self::notify): seats first, then relief threads that are awake or sleep, then those that rest.
+    fn notify_somebody(&self) -> bool {
+        let sitter = self.driver.sitter();
+        let mut pick = self.idle.pick_for(Work::Task, sitter);
+        self.unpark_picked(pick.unparks);
+        if pick.asks_relief {
+            pick = self.relief_idle.pick_for(Work::Task, sitter);
+            self.unpark_picked(pick.unparks);
+            if pick.asks_relief && (self.idle.has_waiters() || self.is_computing()) {
+                self.admit_relief();
+            }
+        }
+        pick.unparks.is_some()
+    }
+
+    /// As [`notify_strictly`](Self::notify_strictly), but relies on nobody who searches.
+    pub fn notify_anyway(&self) {
+        self.idle.fence_push();
+        let sitter = self.driver.sitter();
+        let picked = self.idle.pick_anyway(sitter).or_else(|| self.relief_idle.pick_anyway(sitter));
+        self.unpark_picked(picked);
+        if picked.is_none() {
+            // Meanwhile others may have relied on us.
+            self.notify_strictly();
+            self.notify_for(Work::Job);
+        }
+    }
+
+    /// Whether nobody searches who would find a task, and somebody sleeps: a hint.
+    pub fn is_worth_notifying(&self) -> bool {
+        self.idle.is_worth_notifying()
+            || !self.idle.is_anybody_searching() && self.relief_idle.is_worth_notifying()
+    }
+
+    /// Wakes a worker for a job, or for a root.
+    pub fn notify_for(&self, work: Work) {
+        let Pick { unparks, asks_relief } = self.idle.pick_for(work, self.driver.sitter());
+        self.unpark_picked(unparks);
+        if asks_relief {
+            // Somebody relied on us with a task meanwhile.
+            self.notify();
+        }
+    }
+
+    #[inline]
+    pub fn unpark_picked(&self, picked: Option<usize>) {
+        if let Some(index) = picked {
+            self.processor(index).parker.unpark(&self.driver);
+        }
     }
 
     /// Whether there is a task in the injector or in any ring: F2 and W4 of `idle.rs`.
-    pub fn has_visible_work(&self) -> bool {
+    pub fn has_visible_tasks(&self) -> bool {
         !self.injector.is_empty() || self.processors.iter().any(|processor| !processor.ring.is_empty())
     }
 }
@@ -194,7 +277,7 @@ unsafe impl Schedule for Shared {
     #[inline]
     unsafe fn schedule(this: NonNull<Self>, task: Runnable) {
         context::with_worker_of(this, |worker| match worker {
-            Some(worker) if !worker.is_blocked() => worker.push(task),
+            Some(worker) if worker.takes_tasks() => worker.push(task),
             // SAFETY: valid for the call, by the caller's word.
             _ => unsafe { this.as_ref() }.inject(task),
         });
@@ -203,9 +286,9 @@ unsafe impl Schedule for Shared {
     #[inline]
     unsafe fn reschedule(this: NonNull<Self>, task: Runnable) {
         context::with_worker_of(this, |worker| match worker {
-            Some(worker) => worker.push_back(task),
+            Some(worker) if worker.takes_tasks() => worker.push_back(task),
             // SAFETY: valid for the call, by the caller's word.
-            None => unsafe { this.as_ref() }.inject(task),
+            _ => unsafe { this.as_ref() }.inject(task),
         });
     }
 
@@ -360,15 +443,16 @@ mod tests {
                 runtime.block_on(task).unwrap();
             }
         }
-        // Relief threads sleep as workers do, until they are the first to find that they are not needed.
+        assert_rests(&runtime, 2);
+        // Relief threads sleep in an instance of their own, until they find that they are not needed.
+        let shared = runtime.handle().shared();
         let begin = Instant::now();
-        loop {
-            let (searching, sleeping) = runtime.handle().shared().idle.counts();
-            let relief = runtime.handle().shared().relief.active();
-            if (searching, sleeping) == (0, 2 + relief) {
-                break;
-            }
-            assert!(begin.elapsed() < Duration::from_secs(20), "{searching} {sleeping} {relief}");
+        while shared.relief_idle.counts() != (0, shared.relief.counts().active) {
+            let (counts, active) = (shared.relief_idle.counts(), shared.relief.counts().active);
+            assert!(
+                begin.elapsed() < Duration::from_secs(20),
+                "searching and sleeping: {counts:?} of {active}"
+            );
             std::thread::sleep(Duration::from_millis(1));
         }
     }

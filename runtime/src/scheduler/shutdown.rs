@@ -14,7 +14,8 @@
 //! 4. It shuts down the driver, which wakes those who wait for descriptors and timers outside of tasks, and gives up BIAS:
 //!    handles, cells that are still referred to, and such futures now keep the shared state, and the last of them frees it.
 //!
-//! Whoever ended the runtime waits for the threads, if it may wait: [`Exit`].
+//! Whoever ended the runtime waits for the threads, if it may wait: [`Exit`]. If some have not gone in time, `unfinished.rs`
+//! tells what keeps them.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -63,12 +64,6 @@ impl Shutdown {
         self.running.fetch_add(1, Relaxed);
         self.exit.enter();
     }
-
-    /// The system refused the thread.
-    pub fn worker_not_started(&self) {
-        self.running.fetch_sub(1, AcqRel);
-        self.exit.leave();
-    }
 }
 
 impl Shared {
@@ -76,6 +71,7 @@ impl Shared {
     pub fn begin_shutdown(&self) {
         // First: whoever sees that the shutdown has begun may rely on it that no task is added.
         self.owned.close();
+        self.jobs.begin_closing();
         // SeqCst: before the unparks, which are read-modify-writes; a worker that finds itself unparked sees it.
         if self.shutdown.has_begun.swap(true, SeqCst) {
             return;
@@ -83,8 +79,12 @@ impl Shared {
         // Before looking which processors have been made: a relief thread that is being started looks at `has_begun` after a
         // fence of its own.
         fence(SeqCst);
-        // SAFETY: the caller's reference keeps the state.
-        unsafe { context::enter_runtime(NonNull::from(self), || self.blocking.close()) };
+        self.register_all_blocked();
+        self.monitor.leave(&self.driver);
+        if !self.config.is_pool {
+            // SAFETY: the caller's reference keeps the state.
+            unsafe { context::enter_runtime(NonNull::from(self), || self.blocking.close(self)) };
+        }
         self.unpark_all();
     }
 
@@ -99,14 +99,16 @@ impl Shared {
     /// one waits for may be tasks, which somebody has to cancel; see `relief.rs`.
     #[inline]
     pub fn must_leave(&self, index: usize) -> bool {
-        self.shutdown.has_begun() && self.relief.may_leave(index < self.config.workers)
+        self.shutdown.has_begun()
+            && self.relief.may_leave(index < self.config.workers)
+            && self.jobs.try_close()
     }
 
     /// Steps 2 to 4: a worker leaves, with its own count of references; see `shared.rs`.
     ///
     /// # Safety
     /// 1. Called once for each worker that was counted, as its last use of `this`. 2. The caller is not in the context of a
-    ///    worker of `this` any more.
+    ///    worker of `this` any more, or is not the last.
     pub unsafe fn leave(this: NonNull<Self>, references: i64) {
         // SAFETY: BIAS keeps the state until the last worker gives it up; others do not touch it after `fetch_sub`.
         unsafe {
@@ -114,7 +116,10 @@ impl Shared {
             // AcqRel: the last sees the counts and queues of all others.
             if this.as_ref().shutdown.running.fetch_sub(1, AcqRel) == 1 {
                 // What is dropped now finds the runtime as it did while it ran, and may drop other runtimes.
-                context::enter_runtime(this, || context::enter_block_on(|| this.as_ref().finish()));
+                context::enter_block_on(|| match this.as_ref().config.is_pool {
+                    true => this.as_ref().finish(),
+                    false => context::enter_runtime(this, || this.as_ref().finish()),
+                });
                 Self::give_up_bias(this);
             }
         }
@@ -122,6 +127,7 @@ impl Shared {
 
     /// Steps 3 and 4.
     fn finish(&self) {
+        self.jobs.close();
         self.injector.close();
         loop {
             while let Some(task) = self.injector.pop() {
@@ -159,6 +165,11 @@ impl Exit {
         if *threads == 0 {
             self.all_gone.notify_all();
         }
+    }
+
+    /// Threads that have not done their last.
+    pub fn threads(&self) -> usize {
+        *self.threads.lock()
     }
 
     /// Waits until all threads have gone, or for `limit`. Says whether they have.

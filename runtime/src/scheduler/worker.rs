@@ -4,19 +4,24 @@
 //! stands in its context, so that spawns and wakes from tasks find the way to its queues.
 //!
 //! Order of work: every 61st time the injector first; then the LIFO slot (a limited number of times in a row), the ring, a
-//! batch of the injector, other workers' rings, and a LIFO slot whose owner is stuck. Every 61 polls a look at the driver
-//! and the timers.
+//! batch of the injector; then jobs that need no theft; then other workers' rings, and a LIFO slot whose owner is stuck; and at
+//! last other seats' jobs. Every 61 polls a look at the driver, the timers, and the jobs.
 
 use std::cell::{Cell, RefCell};
 use std::iter;
-use std::ptr::NonNull;
-use std::time::{Duration, Instant};
+use std::ptr::{NonNull, null};
+use std::time::Instant;
 
+use super::idle::{Idle, Work};
 use super::magazine::Magazine;
 use super::processor::{Processor, Sighting};
 use super::relief;
+use super::seat::{Seat, outside_of_computations};
 use super::shared::Shared;
-use crate::loom::sync::atomic::Ordering::SeqCst;
+use super::wait;
+use crate::coop;
+use crate::driver::time::Deadline;
+use crate::loom::sync::atomic::Ordering::{AcqRel, Acquire, SeqCst};
 use crate::loom::sync::atomic::fence;
 use crate::queue::Chain;
 use crate::task::Runnable;
@@ -25,8 +30,12 @@ use crate::util::rand::FastRand;
 /// How many tasks in a row may come from the LIFO slot before the ring has its turn.
 const LIFO_STREAK: u32 = 16;
 
-/// After what time an idle worker looks again at a task that it saw in another's LIFO slot.
-const SECOND_LOOK: Duration = Duration::from_millis(1);
+/// A thread that is in a `block_in_place`.
+const BLOCKED: u8 = 1;
+/// A thread that runs jobs.
+const COMPUTING: u8 = 2;
+/// A thread that was marked as blocked, and that may have been unmarked by another one since.
+const MARKED: u8 = 4;
 
 /// What only the worker's own thread touches.
 #[derive(Debug)]
@@ -45,10 +54,17 @@ pub struct Worker {
     is_searching: Cell<bool>,
     /// Unparked for work that it has not found yet.
     is_notified: Cell<bool>,
-    /// Inside a `block_in_place`: others see to the queues, so what this thread wakes goes to the injector.
-    is_blocked: Cell<bool>,
-    /// `index`, unless this is a relief thread or the table is lent.
+    /// Why this thread does not come back to its queues soon, so that what it wakes goes to the injector: [`BLOCKED`],
+    /// [`COMPUTING`], [`MARKED`], several of them, or 0.
+    away: Cell<u8>,
+    /// How many more times it looks for work before it sleeps: it may be needed in a computation that it took part in.
+    rounds_left: Cell<u32>,
+    /// The seat, unless this is a relief thread or the runtime has no jobs of its own.
+    job_seat: *const Seat,
+    /// `index`, unless this is a relief thread, or one of a pool of jobs, or the table is lent.
     seat: Cell<Option<usize>>,
+    /// The thread has the seat for good, and never runs the loop.
+    is_permanent: bool,
     /// What is woken is queued in order, without a notification: always on `current_thread` runtimes, as in Tokio, and else
     /// while events and timers are dispatched, with one notification at the end.
     is_fifo: Cell<bool>,
@@ -56,8 +72,6 @@ pub struct Worker {
     references: Cell<i64>,
     /// A task seen in another worker's LIFO slot.
     sighting: Cell<Option<(usize, Sighting)>>,
-    /// The next sleep is to be this short, for a second look at it.
-    second_look: Cell<Option<Duration>>,
     rand: RefCell<FastRand>,
     magazine: Magazine,
     /// The worker of another runtime that this thread is, too; see `context.rs`.
@@ -81,17 +95,36 @@ impl Worker {
             lifo_streak: Cell::new(0),
             is_searching: Cell::new(false),
             is_notified: Cell::new(false),
-            is_blocked: Cell::new(false),
-            seat: Cell::new(Some(index).filter(|&index| index < state.config.workers)),
+            away: Cell::new(0),
+            rounds_left: Cell::new(0),
+            job_seat: state.seats.get(index).map_or(null(), |seat| seat),
+            seat: Cell::new(
+                Some(index).filter(|&index| index < state.config.workers && !state.config.is_pool),
+            ),
+            is_permanent: false,
             is_fifo: Cell::new(state.is_current_thread()),
             references: Cell::new(0),
             sighting: Cell::new(None),
-            second_look: Cell::new(None),
             rand: RefCell::new(FastRand::new()),
             magazine: Magazine::new(),
-            outer: Cell::new(std::ptr::null()),
+            outer: Cell::new(null()),
             awake_since: Cell::new(Instant::now()),
         }
+    }
+
+    /// The worker of a thread that keeps its seat for good.
+    ///
+    /// # Safety
+    /// As [`new`](Self::new).
+    pub unsafe fn new_permanent(shared: NonNull<Shared>, index: usize) -> Self {
+        // SAFETY: (1), (2).
+        Self { is_permanent: true, ..unsafe { Self::new(shared, index) } }
+    }
+
+    /// Whether the thread is busy with work of the pool or runtime that it is a worker of, as far as is known. One that has its
+    /// seat for good is so while it runs others' jobs.
+    pub fn is_engaged(&self) -> bool {
+        !self.is_permanent || self.away.get() != 0
     }
 
     #[inline]
@@ -140,21 +173,128 @@ impl Worker {
         &self.magazine
     }
 
+    /// The seat whose owner this is, if it is one that runs jobs.
     #[inline]
-    pub fn is_blocked(&self) -> bool {
-        self.is_blocked.get()
+    pub fn job_seat(&self) -> Option<&Seat> {
+        // SAFETY: the shared state has its seats: duty 1 of `new`.
+        unsafe { self.job_seat.as_ref() }
     }
 
-    /// This thread is about to block: others see to what it has.
-    pub fn begin_blocking(&self) {
-        self.is_blocked.set(true);
+    /// The sleep protocol's instance that counts this worker.
+    fn idle(&self) -> &Idle {
+        match self.has_seat() {
+            true => &self.shared().idle,
+            false => &self.shared().relief_idle,
+        }
+    }
+
+    pub fn random_below(&self, n: usize) -> usize {
+        self.rand.borrow_mut().below(n as u32) as usize
+    }
+
+    /// Whether this thread comes back to its queues soon.
+    #[inline]
+    pub fn takes_tasks(&self) -> bool {
+        self.away.get() == 0 || self.is_unmarked()
+    }
+
+    /// Whether this thread was away only because of marks, and those have been taken back by whoever unblocked it.
+    #[cold]
+    fn is_unmarked(&self) -> bool {
+        // Acquire: pairs with the release of who took the last one back.
+        if self.away.get() != MARKED || self.processor().marks.load(Acquire) > 0 {
+            return false;
+        }
+        self.away.set(0);
+        self.take_table_back();
+        true
+    }
+
+    /// Whether this thread is marked as blocked, and nobody has unmarked it: its table stays lent.
+    fn is_marked(&self) -> bool {
+        // Acquire: as in `is_unmarked`.
+        self.away.get() & MARKED != 0 && self.processor().marks.load(Acquire) > 0
+    }
+
+    #[inline]
+    pub fn is_blocked(&self) -> bool {
+        self.away.get() & BLOCKED != 0
+    }
+
+    /// B1: this thread is about to block. Says whether its table is still its own, though nobody's to use meanwhile.
+    pub fn begin_blocking(&self) -> bool {
+        self.away.set(self.away.get() | BLOCKED);
+        let has_table = self.seat.take().is_some();
+        // SeqCst: pairs with C0 of the shutdown. Release: who counts this worker may use its table.
+        self.processor().standing.swap(relief::BLOCKED, SeqCst);
+        fence(SeqCst);
+        has_table
+    }
+
+    /// B4: it blocks no more. `had_table` is what [`begin_blocking`](Self::begin_blocking) said. Says whether it was counted.
+    pub fn end_blocking(&self, had_table: bool) -> bool {
+        // Whoever has counted this worker is ordered by the lock that `worker_returned` takes.
+        let is_counted = self.processor().standing.swap(relief::FREE, AcqRel) != relief::BLOCKED;
+        if is_counted {
+            self.shared().worker_returned(self.has_seat());
+        }
+        if had_table && !is_counted {
+            self.seat.set(Some(self.index));
+        } else if !self.is_marked() {
+            self.take_table_back();
+        }
+        self.away.set(self.away.get() & !BLOCKED);
+        is_counted
+    }
+
+    /// Whether something waits that this thread should not keep while it blocks.
+    pub fn holds_work(&self) -> bool {
+        let processor = self.processor();
+        !processor.ring.is_empty()
+            || processor.lifo.is_occupied()
+            || !self.shared().injector.is_empty()
+            || self.job_seat().is_some_and(Seat::has_pieces)
+    }
+
+    /// As [`begin_blocking`](Self::begin_blocking), until this thread finds that it was unmarked.
+    pub fn begin_marked(&self) {
+        self.away.set(self.away.get() | MARKED);
         self.lend_table();
     }
 
-    /// It blocks no more.
-    pub fn end_blocking(&self) {
-        self.take_table_back();
-        self.is_blocked.set(false);
+    /// Runs `f`, which runs jobs and does not unwind.
+    pub fn computing<R>(&self, f: impl FnOnce() -> R) -> R {
+        let before = self.away.replace(self.away.get() | COMPUTING);
+        let result = f();
+        self.away.set(before);
+        result
+    }
+
+    /// This worker begins a job, and will not come back to its tasks and to the driver soon.
+    pub fn begin_job(&self) {
+        if self.is_searching.get() {
+            self.stop_searching();
+        }
+        self.rounds_left.set(wait::ROUNDS);
+        let processor = self.processor();
+        let driver = &self.shared().driver;
+        let has_tasks =
+            !processor.ring.is_empty() || processor.lifo.is_occupied() || !self.shared().injector.is_empty();
+        if has_tasks || driver.io().is_some() && driver.sitter().is_none() {
+            self.expose();
+        } else {
+            self.leave_timers();
+        }
+    }
+
+    /// Has whoever sits in the driver answer for this worker's timers, which it may have left to this worker.
+    fn leave_timers(&self) {
+        let driver = &self.shared().driver;
+        let Some(time) = driver.time() else { return };
+        let deadline = time.deadline_of(self.shared().wheel(self.index));
+        if deadline != Deadline::MAX {
+            driver.timer_registered(deadline);
+        }
     }
 
     /// While this thread sleeps or blocks, and after it has left: others see to its table of `owned.rs`.
@@ -166,7 +306,7 @@ impl Worker {
     }
 
     fn take_table_back(&self) {
-        if self.has_seat() {
+        if self.has_seat() && !self.shared().config.is_pool {
             self.shared().owned.take_back(self.index);
             self.seat.set(Some(self.index));
         }
@@ -183,27 +323,40 @@ impl Worker {
 
     /// The loop of a worker thread, until the runtime is shut down.
     pub fn run(&self) {
-        let mut has_cancelled = false;
+        // How many tables had been lent when this worker cancelled what was in them.
+        let mut cancelled: Option<usize> = None;
         loop {
             if self.shared().must_leave(self.index) {
+                // Nobody is counted who runs jobs, but for a thread that keeps its seat for good. What its jobs have left with this
+                // worker nobody else might be woken for.
+                while self.run_next_job() {}
                 self.drain();
+                // A forgotten one would keep the relief threads, which stay while a worker is blocked.
+                self.shared().void_marks_of(self.index);
                 if self.shared().relief.try_leave(self.has_seat(), self.index) {
                     return;
                 }
                 // Somebody has blocked meanwhile.
                 self.take_table_back();
-                has_cancelled = false;
+                cancelled = None;
             }
-            if !has_cancelled && self.shared().shutdown.has_begun() {
+            if self.shared().shutdown.has_begun() && cancelled != Some(self.shared().relief.lent()) {
                 // This one stays: see `shutdown.rs`.
-                has_cancelled = true;
+                cancelled = Some(self.shared().relief.lent());
+                self.processor().polling.clear();
                 // SAFETY: this thread is the worker of its seat.
                 unsafe { self.shared().owned.cancel_idle(self.seat()) };
             }
             self.maintain_at_times();
-            match self.next_task().or_else(|| self.search()) {
-                Some(task) if has_cancelled => self.cancel_task(task),
+            let next = self.next_task();
+            if next.is_none() && self.run_next_job() {
+                continue;
+            }
+            match next.or_else(|| self.search()) {
+                Some(task) if cancelled.is_some() => self.cancel_task(task),
                 Some(task) => self.run_task(task),
+                None if self.run_stolen_job() || self.looks_again() => {}
+                None if self.serves_givers() => {}
                 None if !self.retires() => self.park(),
                 None if relief::rest(self) => {}
                 // The processor has been given back, with empty queues.
@@ -217,7 +370,9 @@ impl Worker {
         if self.is_searching.get() {
             self.stop_searching();
         }
-        self.processor().metrics.polls.add(1);
+        let processor = self.processor();
+        processor.metrics.polls.add(1);
+        processor.polling.begin(&task);
         task.run();
     }
 
@@ -226,10 +381,12 @@ impl Worker {
         if self.is_searching.get() {
             self.stop_searching();
         }
+        let _outer = self.processor().polling.begin_cancel(&task);
         task.cancel();
     }
 
     /// The next task that needs no search.
+    #[inline(always)]
     pub fn next_task(&self) -> Option<Runnable> {
         let left = self.tasks_to_injector.get() - 1;
         self.tasks_to_injector.set(left);
@@ -242,6 +399,7 @@ impl Worker {
         injected.or_else(|| self.next_local_task())
     }
 
+    #[inline(always)]
     fn next_local_task(&self) -> Option<Runnable> {
         let processor = self.processor();
         // SAFETY: this thread is the owner (duty 2 of `new`).
@@ -282,7 +440,7 @@ impl Worker {
             return None;
         }
         if !self.is_searching.get() {
-            if !shared.idle.start_searching() {
+            if !self.idle().start_searching() {
                 return None;
             }
             self.is_searching.set(true);
@@ -324,10 +482,7 @@ impl Worker {
                 Some(task)
             }
             _ => {
-                if self.sighting.replace(Some((victim, now))).is_none() {
-                    // Once for each time of idleness: a slot that is in use looks like this, too.
-                    self.second_look.set(Some(SECOND_LOOK));
-                }
+                self.sighting.set(Some((victim, now)));
                 None
             }
         }
@@ -338,12 +493,39 @@ impl Worker {
         self.is_searching.set(false);
         self.is_notified.set(false);
         let shared = self.shared();
-        if shared.idle.stop_searching() {
+        if self.idle().stop_searching() {
             fence(SeqCst);
-            if shared.has_visible_work() {
+            if shared.has_visible_tasks() {
                 self.notify();
             }
+            // Also if there are tasks: a waiter may be needed, which nobody wakes for those.
+            if self.has_seat() && shared.has_visible_jobs(self.index) {
+                shared.notify_for(Work::Job);
+            }
         }
+    }
+
+    /// Runs a job of another seat, if this worker may search.
+    fn run_stolen_job(&self) -> bool {
+        if !self.is_searching.get() {
+            return false;
+        }
+        let Some(job) = self.steal_job() else {
+            return false;
+        };
+        self.run_job(job);
+        true
+    }
+
+    /// Whether a worker that found nothing tries again, after it has given way to other threads.
+    fn looks_again(&self) -> bool {
+        let left = self.rounds_left.get();
+        if left == 0 {
+            return false;
+        }
+        self.rounds_left.set(left - 1);
+        crate::loom::thread::yield_now();
+        true
     }
 
     /// Queues a task that was woken or spawned by this thread, to run next.
@@ -364,19 +546,33 @@ impl Worker {
     /// The tasks go to the injector, from where others take them in batches.
     pub fn expose(&self) {
         let shared = self.shared();
+        self.move_tasks_to_injector();
+        self.leave_timers();
+        if let Some(seat) = self.job_seat() {
+            // SAFETY: this thread is the seat's owner.
+            unsafe { seat.publish_all() };
+            // Also for pieces that were public before: whoever overlooked them relied on this thread to come back to them.
+            shared.idle.fence_push();
+            if seat.has_public_pieces() {
+                shared.post_piece();
+            }
+        }
+        // Also with an empty ring: if this thread last sat in the driver, another has to.
+        shared.notify_strictly();
+    }
+
+    fn move_tasks_to_injector(&self) {
         let processor = self.processor();
+        if processor.ring.is_empty() && !processor.lifo.is_occupied() {
+            return;
+        }
         let mut batch = Chain::new();
         // SAFETY: this thread is the owner, and the tasks it takes out are in no queue then.
         unsafe {
             let next = || processor.lifo.pop().map(Runnable::into_raw).or_else(|| processor.ring.pop());
             iter::from_fn(next).for_each(|task| batch.push_back(task));
         }
-        shared.injector.push_batch(batch);
-        if let Some(time) = shared.driver.time() {
-            shared.driver.timer_registered(time.deadline_of(shared.wheel(self.index)));
-        }
-        // Also with an empty ring: if this thread last sat in the driver, another has to.
-        shared.notify_strictly();
+        self.shared().injector.push_batch(batch);
     }
 
     /// Queues a task that gave way, behind the others.
@@ -399,7 +595,9 @@ impl Worker {
     }
 
     fn notify_if_worth(&self) {
-        if self.shared().idle.is_worth_notifying() {
+        let shared = self.shared();
+        // Mostly nobody sleeps: two loads and a branch.
+        if shared.idle.has_sleepers() | shared.relief_idle.has_sleepers() && shared.is_worth_notifying() {
             self.notify();
         }
     }
@@ -411,6 +609,7 @@ impl Worker {
     }
 
     /// Every so many rounds, looks at the driver and the timers.
+    #[inline(always)]
     pub fn maintain_at_times(&self) {
         let left = self.rounds_to_events.get() - 1;
         self.rounds_to_events.set(left);
@@ -421,6 +620,7 @@ impl Worker {
     }
 
     /// Dispatches what has come in, without waiting.
+    #[inline(never)]
     pub fn maintain(&self) {
         let driver = &self.shared().driver;
         self.dispatch(|| {
@@ -432,6 +632,34 @@ impl Worker {
             driver.fire_timers();
         });
         self.share_ring();
+        if self.takes_tasks() {
+            self.run_job_from_others();
+        }
+    }
+
+    /// For a worker in the middle of a computation: looks at the driver, and puts what wakes there, and the tasks that waited in this
+    /// worker's queues, where any thread finds them. Notifies nobody.
+    pub fn collect_tasks(&self) {
+        let driver = &self.shared().driver;
+        let collect = || {
+            self.dispatch(|| {
+                if let Some(io) = driver.io().filter(|io| io.has_sources()) {
+                    match driver.try_sit(self.index) {
+                        Some(mut sitting) => _ = sitting.poll(),
+                        // Who sits there may have been woken, and get no CPU.
+                        None => io.glance(),
+                    }
+                }
+                driver.fire_timers();
+            });
+        };
+        // As if outside of the computation, so that they are collected first; and wakers are foreign code. But one that blocks
+        // inside of a blocking call is inside of that.
+        let computing = self.away.get() & COMPUTING;
+        self.away.set(self.away.get() & !COMPUTING);
+        coop::suspended(|| outside_of_computations(collect));
+        self.away.set(self.away.get() | computing);
+        self.move_tasks_to_injector();
     }
 
     /// Runs `f`, which wakes tasks in bulk: they are queued in order, without a notification each.
@@ -458,18 +686,32 @@ impl Worker {
         if !self.run_park_hook() {
             return;
         }
-        shared.idle.announce_sleep(self.index, self.is_searching.replace(false));
-        if shared.has_visible_work() || shared.must_leave(self.index) {
-            shared.idle.cancel_sleep(self.index);
+        let idle = self.idle();
+        if idle.is_job_posted() {
+            // Sleepy: it looks once more.
+            idle.get_sleepy();
+            return;
+        }
+        if !idle.announce_sleep_unless(self.index, self.is_searching.get(), idle.get_sleepy()) {
+            return;
+        }
+        self.is_searching.set(false);
+        let has_work = shared.has_visible_tasks()
+            || self.has_seat() && shared.has_visible_jobs(self.index)
+            || !self.has_seat() && shared.relief.has_givers();
+        if has_work || shared.must_leave(self.index) {
+            idle.cancel_sleep(self.index);
             self.is_searching.set(true);
         } else {
             self.sleep();
-            if !shared.idle.end_sleep(self.index) {
+            if !idle.end_sleep(self.index) {
                 self.is_searching.set(true);
                 self.is_notified.set(true);
             }
             self.share_ring();
         }
+        // Behind the end of the sleep, or of what would have been one.
+        shared.monitor.somebody_woke(&shared.driver);
         shared.config.hooks.on_unpark();
     }
 
@@ -485,18 +727,26 @@ impl Worker {
         is_idle
     }
 
-    /// Sleeps in the driver if it is free, else on the token; then dispatches.
+    /// Sleeps in the driver if it is free, else on the token; then dispatches. The last to fall asleep looks for a deadlock.
     pub fn sleep(&self) {
         let shared = self.shared();
         let parker = &self.processor().parker;
-        let second_look = self.second_look.take();
+        let limit = relief::longest_sleep(self);
+        let mut report = None;
+        let mut may_sleep = || {
+            report = shared.find_deadlock();
+            report.is_none()
+        };
         self.sleeping(|| match shared.driver.try_sit(self.index) {
-            Some(mut sitting) => _ = parker.park_in_driver(|| sitting.sleep(second_look)),
+            Some(mut sitting) => _ = parker.park_in_driver(|| may_sleep() && sitting.sleep(limit) > 0),
             None => {
                 let own = shared.driver.own_timeout(shared.wheel(self.index));
-                parker.park(own.into_iter().chain(second_look).min());
+                parker.park_if(own.into_iter().chain(limit).min(), may_sleep);
             }
         });
+        if let Some(report) = report {
+            report.deliver();
+        }
     }
 
     /// Sleeps while the clock stands still: when nothing else is left to do, the clock moves to the next timer.
@@ -524,38 +774,66 @@ impl Worker {
         metrics.busy_ns.add(busy.as_nanos() as u64);
         self.lend_table();
         self.dispatch(|| {
+            metrics.naps.add(1);
             sleep();
+            metrics.naps.add(1);
             self.awake_since.set(Instant::now());
             self.shared().driver.fire_timers();
         });
-        self.take_table_back();
+        if !self.is_blocked() && !self.is_marked() {
+            self.take_table_back();
+        }
     }
 
     /// Whether this is a relief thread that is not needed any more; then it is no worker until it is called.
     fn retires(&self) -> bool {
         let shared = self.shared();
-        if self.has_seat() || !shared.relief.try_retire(self.index) {
+        self.processor().polling.clear();
+        shared.void_marks_of(self.index);
+        if self.has_seat() || !shared.relief.try_retire(self.index, shared.away()) {
             return false;
         }
         if self.is_searching.get() {
             self.stop_searching();
+        }
+        if shared.has_visible_tasks() && shared.relief.call_back(self.index) {
+            return false;
         }
         // If this thread last sat in the driver, another has to: one that sleeps gave way to it.
         shared.notify_strictly();
         true
     }
 
+    /// D of `split.rs`: if seats gave way to this relief thread, which found no more tasks, it looks at the driver, and calls them back
+    /// if that has brought none either. Says whether it has.
+    fn serves_givers(&self) -> bool {
+        if self.has_seat() || !self.shared().relief.has_givers() {
+            return false;
+        }
+        self.maintain();
+        let processor = self.processor();
+        let has_tasks = !processor.ring.is_empty() || processor.lifo.is_occupied();
+        if !has_tasks {
+            self.shared().end_all_giving_way();
+        }
+        has_tasks
+    }
+
     /// Step 2 of the shutdown: cancels every task in this worker's queues and tables, and those that this wakes.
     pub fn drain(&self) {
         let processor = self.processor();
         let mut has_looked = false;
+        processor.polling.clear();
         loop {
             // SAFETY: this thread is the owner; what is in the ring is `Runnable`s.
             let task = unsafe {
                 processor.lifo.pop().or_else(|| processor.ring.pop().map(|task| Runnable::from_raw(task)))
             };
             match task {
-                Some(task) => task.cancel(),
+                Some(task) => {
+                    let _outer = processor.polling.begin_cancel(&task);
+                    task.cancel();
+                }
                 None if has_looked => break,
                 None => {
                     // Whoever blocks until one of these has ended must not wait for the last worker to leave.
@@ -567,7 +845,7 @@ impl Worker {
         }
         self.lend_table();
         if self.is_searching.replace(false) {
-            self.shared().idle.stop_searching();
+            self.idle().stop_searching();
         }
     }
 }

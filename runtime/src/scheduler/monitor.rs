@@ -1,0 +1,469 @@
+//! Finds the stuck: one thread that looks now and then whether work waits behind a worker that does not move.
+//!
+//! A task that computes for long, waits for a lock or calls what blocks keeps its worker, and with it the worker's queue, its LIFO
+//! slot, its timers, and the driver if it came from there. Nothing in a poll tells so. But everything that a worker holds can
+//! be taken by others, so somebody only has to notice, and to see to it that others are there.
+//!
+//! # What it sees
+//! Each worker counts its polls, the beginnings and ends of its sleeps, and the looks at its computation's split points. A worker
+//! whose sum did not change between two looks of the monitor is *still*; one that is still for [`STUCK`], or for two looks in a call
+//! that it has announced as blocking, is *stuck*. A worker that sleeps, or was woken and has no CPU yet, is neither: the number of
+//! its naps is odd. Nor is one that could run and has had next to no CPU time meanwhile: the machine is busy with something else.
+//!
+//! # What it does
+//! ```text
+//! M1 observe every worker
+//! M2 timers that are overdue, on any wheel: fire them
+//! M3 nobody sits in the driver, and nobody has looked in since the last time: look in, and have somebody sit who sleeps
+//! M4 a stuck worker's LIFO slot and ring: into the injector
+//! M5 tasks wait, and somebody is stuck: wake a seat or a relief thread that sleeps, the second time also if somebody searches,
+//!    who may be stuck in a hook; if none sleeps, relief (`relief.rs`): one thread for each stuck worker, as many as tasks wait
+//!    at most
+//! M6 jobs that anybody could run, and somebody sleeps: wake it
+//! M7 fewer are stuck than before: a relief thread that sleeps is woken, to retire
+//! ```
+//! What M2 and M3 wake goes to the injector with the strict rule, as from any thread outside. M4 steals like other thieves: the
+//! ring by its protocol, the slot by L4 of `processor.rs`. So whatever a worker does meanwhile, also if it was not stuck after all,
+//! each task is taken once: **the monitor may be wrong about everything and only costs a wake**.
+//!
+//! **How soon.** It looks every [`WATCH`] while work is about; every [`PRESS`] while something waits behind a still worker;
+//! every [`URGENT`] for a while after it had to act. A stuck worker is thus found after at most `2 WATCH + PRESS`.
+//!
+//! # It sleeps for good while the runtime is idle
+//! ```text
+//! Monitor                                        A worker whose sleep ends
+//! Q1 is_resting = true                           A1 clear its sleeper's bit (or see that its notifier did)
+//! Q2 SeqCst fence                                A2 SeqCst fence
+//! Q3 all bits set? else is_resting = false, on   A3 is_resting: swap it to false, unpark the monitor
+//! Q4 sleep until unparked
+//! ```
+//! SeqCst fences have one total order: with A2 first, Q3 sees A1 and the monitor goes on; with Q2 first, A3 sees Q1. So while
+//! anybody is awake, the monitor is. It costs a worker a fence and a load for each sleep, and one unpark for each time of idleness that
+//! is longer than a few looks.
+//!
+//! **Why a thread**, and not the workers themselves: if all are stuck there is nobody. Why no signal that interrupts
+//! the stuck one: what it runs is foreign code, in which nothing can be done from a signal handler.
+//!
+//! Prior art: Go's `sysmon`, which hands the processor of a thread in a system call to another, and preempts long runs. Here a
+//! processor stays with its thread, and what it holds can be stolen; so the owner need not agree, nor be told.
+
+use std::ptr::NonNull;
+use std::time::{Duration, Instant};
+
+use super::idle::Work;
+use super::metrics::Counter;
+use super::park::Parker;
+use super::processor::{Processor, Sighting};
+use super::relief;
+use super::shared::Shared;
+use crate::driver::{Driver, time};
+use crate::loom::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
+use crate::loom::sync::atomic::{AtomicBool, fence};
+use crate::queue::{Chain, Local};
+use crate::stall::Stall;
+use crate::task::Header;
+use crate::util::thread_probe::ThreadProbe;
+
+/// Between two looks while work is about.
+const WATCH: Duration = Duration::from_millis(5);
+/// While something waits behind a worker that is still.
+const PRESS: Duration = Duration::from_micros(2500);
+/// For a while after it had to act: one who blocks mostly blocks again.
+const URGENT: Duration = Duration::from_millis(1);
+/// That while.
+const ALERT: Duration = Duration::from_millis(100);
+/// How many looks at which all were asleep come before it sleeps for good.
+const DROWSY_LOOKS: u32 = 10;
+/// How long a worker must have been still, without having said that it may block.
+const STUCK: Duration = Duration::from_micros(2500);
+/// No threads are kept in reserve that end sooner: they would be started again and again.
+const RESERVE_KEEP_ALIVE: Duration = Duration::from_secs(1);
+/// How late a timer may be, in nanoseconds, before the monitor fires it: those who should have time to.
+const OVERDUE: u64 = time::NANOS_PER_TICK;
+
+/// What others see of the monitor.
+#[derive(Debug)]
+pub struct Monitor {
+    pub parker: Parker,
+    /// It sleeps for good, until somebody wakes.
+    is_resting: AtomicBool,
+    /// Workers found stuck with work behind them.
+    pub stalls: Counter,
+    /// Tasks taken from the LIFO slots of stuck workers.
+    pub rescued_tasks: Counter,
+    /// Times that it looked into the driver for a stuck worker, and something was there.
+    pub rescued_events: Counter,
+}
+
+impl Monitor {
+    pub fn new() -> Self {
+        Self {
+            parker: Parker::new(),
+            is_resting: AtomicBool::new(false),
+            stalls: Counter::default(),
+            rescued_tasks: Counter::default(),
+            rescued_events: Counter::default(),
+        }
+    }
+
+    /// A2, A3: a worker's sleep has ended.
+    #[inline]
+    pub fn somebody_woke(&self, driver: &Driver) {
+        fence(SeqCst);
+        // Relaxed: ordered by the fences.
+        if self.is_resting.load(Relaxed) && self.is_resting.swap(false, Relaxed) {
+            self.parker.unpark(driver);
+        }
+    }
+
+    /// The shutdown has begun.
+    pub fn leave(&self, driver: &Driver) {
+        self.parker.unpark(driver);
+    }
+}
+
+/// The monitor's life, on its own thread.
+///
+/// # Safety
+/// 1. The caller counts as a worker of `shared` until this returns.
+pub unsafe fn watch(shared: NonNull<Shared>) {
+    // SAFETY: (1).
+    let state = unsafe { shared.as_ref() };
+    let monitor = &state.monitor;
+    monitor.parker.adopt_current_thread();
+    let mut round = Round {
+        shared,
+        state,
+        watches: Vec::new(),
+        turns: 0,
+        stuck: 0,
+        alert_until: Instant::now(),
+        has_called: false,
+        hands: Local::new(),
+    };
+    let mut drowsy = 0;
+    while !state.shutdown.has_begun() {
+        drowsy = if all_asleep(state) { drowsy + 1 } else { 0 };
+        if drowsy > DROWSY_LOOKS {
+            drowsy = 0;
+            rest(state);
+        } else {
+            let next = round.look(Instant::now());
+            monitor.parker.park(Some(next));
+        }
+    }
+}
+
+/// Q1 to Q4.
+pub fn rest(state: &Shared) {
+    let monitor = &state.monitor;
+    monitor.is_resting.store(true, Relaxed);
+    fence(SeqCst);
+    if all_asleep(state) && !state.shutdown.has_begun() {
+        monitor.parker.park(None);
+    }
+    monitor.is_resting.store(false, Relaxed);
+}
+
+/// Whether no worker is awake, and none that was woken is about to be.
+fn all_asleep(state: &Shared) -> bool {
+    state.idle.are_all_asleep() && state.relief.counts().active == state.relief_idle.sleepers()
+}
+
+/// What the monitor remembers from look to look.
+struct Round<'a> {
+    shared: NonNull<Shared>,
+    state: &'a Shared,
+    /// By the index of the worker.
+    watches: Vec<Watch>,
+    /// Turns of the driver at the last look.
+    turns: u64,
+    /// How many workers were stuck, as `relief.rs` was told.
+    stuck: usize,
+    alert_until: Instant,
+    /// At the last look somebody who sleeps was called, unless somebody searched.
+    has_called: bool,
+    /// Through which stolen tasks pass.
+    hands: Local<Header>,
+}
+
+/// What is remembered of one worker.
+struct Watch {
+    /// Its polls, naps and looks.
+    moves: u64,
+    /// When it was first seen there.
+    since: Instant,
+    /// How many looks it has been there, while awake.
+    still: u32,
+    lifo: Option<Sighting>,
+    /// Its tick and CPU time when it was first seen still.
+    tick: u64,
+    cpu_time: Option<Duration>,
+    /// It was stuck at this look.
+    is_stuck: bool,
+    /// The stall has been told of.
+    is_told: bool,
+}
+
+impl Watch {
+    fn new(moves: u64, now: Instant) -> Self {
+        Self {
+            moves,
+            since: now,
+            still: 0,
+            lifo: None,
+            tick: 0,
+            cpu_time: None,
+            is_stuck: false,
+            is_told: false,
+        }
+    }
+
+    /// M1.
+    fn observe(&mut self, processor: &Processor, now: Instant) {
+        let metrics = &processor.metrics;
+        let naps = metrics.naps.get();
+        let moves = metrics.polls.get().wrapping_add(naps).wrapping_add(metrics.looks.get());
+        if naps % 2 == 1 || moves != self.moves {
+            *self = Self::new(moves, now);
+            return;
+        }
+        self.still += 1;
+        if self.still == 1 {
+            self.tick = processor.tick();
+            self.cpu_time = probe(processor).cpu_time();
+        }
+        let may_block = processor.standing.load(Relaxed) != relief::FREE;
+        let is_long = self.still >= 2 && now.duration_since(self.since) >= STUCK;
+        self.is_stuck = self.is_stuck || may_block || is_long && !self.is_starved(processor, now);
+    }
+
+    /// Whether the worker is still only because it got no CPU: others would not get one either.
+    fn is_starved(&self, processor: &Processor, now: Instant) -> bool {
+        let thread = probe(processor);
+        let (Some(before), Some(after)) = (self.cpu_time, thread.cpu_time()) else {
+            return false;
+        };
+        after.saturating_sub(before) < now.duration_since(self.since) / 8 && thread.is_runnable()
+    }
+}
+
+fn probe(processor: &Processor) -> ThreadProbe {
+    // Relaxed: a number. Whoever has moved has stored it.
+    ThreadProbe::from_raw(processor.thread.load(Relaxed))
+}
+
+impl Round<'_> {
+    /// M1 to M7. Says when to look next.
+    fn look(&mut self, now: Instant) -> Duration {
+        let state = self.state;
+        // What this thread has in its hands is in no queue.
+        let _expecting = state.expect();
+        self.observe(now);
+        let is_any_still = self.watches.iter().any(|watch| watch.still > 0);
+        if is_any_still {
+            self.fire_overdue();
+        }
+        let is_deserted = self.look_into_driver();
+        let held = self.empty_queues(now);
+        let waiting = self.waiting();
+        let has_acted = self.relieve(now, waiting);
+        self.keep_reserve(waiting);
+        if is_any_still && state.idle.has_sleepers() && state.has_visible_jobs(usize::MAX) {
+            state.notify_for(Work::Job);
+        }
+        state.dismiss_relief();
+        if has_acted {
+            self.alert_until = now + ALERT;
+        }
+        match is_any_still && (held || waiting > 0 || is_deserted) {
+            _ if is_any_still && now < self.alert_until => URGENT,
+            true => PRESS,
+            false => WATCH,
+        }
+    }
+
+    /// M1.
+    fn observe(&mut self, now: Instant) {
+        for index in 0..self.state.processors.len() {
+            let processor = self.state.processor(index);
+            match self.watches.get_mut(index) {
+                Some(watch) => watch.observe(processor, now),
+                None => self.watches.push(Watch::new(0, now)),
+            }
+        }
+    }
+
+    /// M2.
+    fn fire_overdue(&self) {
+        let Some(time) = self.state.driver.time() else { return };
+        let earliest = time.earliest();
+        if earliest != time::Deadline::MAX && earliest.saturating_add(OVERDUE) <= time.now() {
+            time.fire_due();
+        }
+    }
+
+    /// M3. Says whether nobody else sees to the driver.
+    fn look_into_driver(&mut self) -> bool {
+        let driver = &self.state.driver;
+        let Some(io) = driver.io().filter(|io| io.has_sources()) else {
+            return false;
+        };
+        let turns = io.turns();
+        let is_deserted = turns == self.turns && driver.sitter().is_none();
+        if is_deserted {
+            self.poll_driver();
+        }
+        self.turns = io.turns();
+        is_deserted
+    }
+
+    fn poll_driver(&self) {
+        let state = self.state;
+        if let Some(mut sitting) = state.driver.try_sit(usize::MAX) {
+            if sitting.poll() > 0 {
+                state.monitor.rescued_events.add(1);
+            }
+        }
+        // Whoever sleeps outside of the driver may have found the seat taken by us: behind the fence its bit is seen.
+        state.idle.fence_push();
+        if state.driver.sitter().is_none() && (state.idle.has_sleepers() || state.relief_idle.has_sleepers())
+        {
+            state.notify();
+        }
+    }
+
+    /// M4. Says whether anything was there behind a worker that is still.
+    fn empty_queues(&mut self, now: Instant) -> bool {
+        let mut is_any_held = false;
+        for index in 0..self.watches.len() {
+            if self.watches[index].still == 0 {
+                continue;
+            }
+            let processor = self.state.processor(index);
+            is_any_held |= processor.lifo.is_occupied() || !processor.ring.is_empty();
+            if self.watches[index].is_stuck && self.empty_ring(processor) | self.empty_lifo(index) {
+                self.tell_stall(index, now);
+            }
+            self.watches[index].lifo = processor.sight();
+        }
+        is_any_held
+    }
+
+    /// Takes the task of the LIFO slot of a stuck worker, if it was there at the look before.
+    fn empty_lifo(&self, index: usize) -> bool {
+        let taken = self.watches[index].lifo.and_then(|seen| self.state.processor(index).steal_lifo(&seen));
+        let is_taken = taken.is_some();
+        if let Some(task) = taken {
+            self.state.monitor.rescued_tasks.add(1);
+            self.state.inject(task);
+        }
+        is_taken
+    }
+
+    fn empty_ring(&self, processor: &Processor) -> bool {
+        let mut batch = Chain::new();
+        // SAFETY: `hands` is this thread's own, and no worker's; what is stolen is in no queue when it is pushed.
+        unsafe {
+            while let Some((task, _)) = processor.ring.steal_into(&self.hands) {
+                batch.push_back(task);
+                while let Some(task) = self.hands.pop() {
+                    batch.push_back(task);
+                }
+            }
+        }
+        let is_any = !batch.is_empty();
+        if is_any {
+            self.state.injector.push_batch(batch);
+            self.state.notify_strictly();
+        }
+        is_any
+    }
+
+    /// How many tasks wait in queues that any worker may take from.
+    fn waiting(&self) -> usize {
+        let in_rings: usize = self.state.processors.iter().map(|processor| processor.ring.len()).sum();
+        in_rings + self.state.injector.len()
+    }
+
+    /// M5. Says whether it did something.
+    fn relieve(&mut self, now: Instant, waiting: usize) -> bool {
+        let state = self.state;
+        let (mut stuck, mut is_anybody_held) = (0, false);
+        for index in 0..self.watches.len() {
+            let processor = state.processor(index);
+            if !self.watches[index].is_stuck {
+                continue;
+            }
+            is_anybody_held = true;
+            // Acquire: pairs with the marks' changes. Those who are marked, and those who were found blocked, are counted as such.
+            let is_counted =
+                processor.marks.load(Acquire) > 0 || processor.standing.load(Relaxed) != relief::FREE;
+            stuck += usize::from(!is_counted);
+        }
+        let is_pressing = is_anybody_held && waiting > 0;
+        let has_helper = state.idle.has_sleepers() || state.relief_idle.has_sleepers();
+        if is_pressing {
+            for index in 0..self.watches.len() {
+                if self.watches[index].is_stuck {
+                    self.tell_stall(index, now);
+                }
+            }
+            if has_helper && self.has_called {
+                state.notify_anyway();
+            } else if has_helper {
+                state.notify_strictly();
+            } else {
+                self.count_blocked();
+            }
+        }
+        self.has_called = is_pressing && has_helper;
+        let wanted = if is_pressing && !has_helper { waiting } else { 0 };
+        if stuck != self.stuck || wanted > 0 {
+            self.stuck = stuck;
+            // SAFETY: duty 1 of `watch`.
+            unsafe { Shared::relieve_stuck(self.shared, stuck, wanted) };
+        }
+        is_pressing
+    }
+
+    /// Those who are in a call that blocks, as they announced, and were not counted, are from now on.
+    fn count_blocked(&self) {
+        for (index, watch) in self.watches.iter().enumerate() {
+            let processor = self.state.processor(index);
+            if processor.standing.load(Relaxed) == relief::BLOCKED && watch.is_stuck {
+                // SAFETY: duty 1 of `watch`.
+                unsafe { Shared::register_blocked(self.shared, index) };
+            }
+        }
+    }
+
+    /// Counts a stall, and tells the user's hook, once for each: unless the worker has said that it may block, or computes.
+    fn tell_stall(&mut self, index: usize, now: Instant) {
+        let state = self.state;
+        let processor = state.processor(index);
+        let watch = &mut self.watches[index];
+        if std::mem::replace(&mut watch.is_told, true) || processor.standing.load(Relaxed) != relief::FREE {
+            return;
+        }
+        let Some(record) = processor.at_since(watch.tick).filter(|record| !record.is_computation) else {
+            return;
+        };
+        state.monitor.stalls.add(1);
+        let is_relief = index >= state.config.workers;
+        let held_for = now.duration_since(watch.since);
+        state.config.hooks.on_stall(&Stall::new(index, is_relief, record.id, record.spawned_at, held_for));
+    }
+
+    /// Computations give way to relief threads that are there; see `split.rs`.
+    fn keep_reserve(&self, waiting: usize) {
+        let state = self.state;
+        let has_io = || state.driver.io().is_some_and(|io| io.has_sources());
+        let is_computing = state.jobs.is_any_live() || state.splits.are_passed();
+        let lasts = state.config.thread_keep_alive >= RESERVE_KEEP_ALIVE;
+        if lasts && is_computing && state.has_relief() && (waiting > 0 || has_io()) {
+            // SAFETY: duty 1 of `watch`.
+            unsafe { Shared::keep_in_reserve(self.shared, state.config.workers) };
+        }
+    }
+}

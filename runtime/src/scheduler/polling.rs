@@ -1,0 +1,206 @@
+//! Which task a worker is polling: a record that its owner writes before each poll, for others to read when it is long.
+//!
+//! A record is a task's name and the place where it was spawned, both of which outlive the task, so that reading it touches
+//! no task. It costs two plain stores a poll and is not taken back when the poll has returned. What makes it readable is the
+//! tick, the number of polls that `Processor` counts:
+//! ```text
+//! owner:  O1 tick += 1        O2 the record (Release)         O3 the poll
+//! reader: R1 tick (some milliseconds ago)     R2 tick     R3 the record (Acquire)     R4 tick
+//! ```
+//! **With the same tick at R1, R2 and R4, the record is of that poll**, or of what the owner began instead. Not of a later poll:
+//! if R3 saw its O2, then R4 would see its O1. Not of an earlier one: O2 follows O1 by two instructions, and by R2 the
+//! milliseconds since R1 have passed. (But if the system stopped the owner's thread for all that time just between O1 and O2,
+//! the task polled before is named. That costs a wrong name in a report, and closing the gap would cost each poll another
+//! store.)
+//!
+//! **Everything but polls** is rarer, and changes the record between two steps of `changes`, which is odd meanwhile:
+//! computations, which write their own and put the former one back, since a poll that waits for a latch runs others; jobs,
+//! which are nobody's in particular, and going idle or away, which write none. So whoever reads a record knows that the
+//! owner was inside of that poll or computation, or had just returned and was about to look for work.
+//!
+//! The counters are not those of `loom.rs`, as in `metrics.rs`: nothing but reports depends on them.
+
+use std::panic::Location;
+use std::ptr::{NonNull, null_mut};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicPtr, AtomicU64, fence};
+
+use crate::task::{Id, Runnable};
+
+/// In a name: it is that of a computation. (Names are handed out one by one from 1, and do not get so far.)
+const COMPUTATION: u64 = 1 << 63;
+
+/// The record of one thread; see the module's docs.
+#[derive(Debug)]
+pub struct Polling {
+    /// The task's name, with [`COMPUTATION`], or 0. Written by the owner, as all fields.
+    id: AtomicU64,
+    /// Where it was spawned: a `&'static Location`, or null.
+    spawned_at: AtomicPtr<Location<'static>>,
+    /// How often the record was changed by something other than a poll, twice.
+    changes: AtomicU64,
+}
+
+/// What a thread is at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Record {
+    pub id: Id,
+    pub spawned_at: &'static Location<'static>,
+    /// Of `compute`, not a task that is polled.
+    pub is_computation: bool,
+}
+
+impl Polling {
+    pub fn new() -> Self {
+        Self { id: AtomicU64::new(0), spawned_at: AtomicPtr::new(null_mut()), changes: AtomicU64::new(0) }
+    }
+
+    /// O2: a poll begins. For the owner, as all that writes.
+    #[inline]
+    pub fn begin(&self, task: &Runnable) {
+        self.id.store(task.id(), Release);
+        self.spawned_at.store(pointer(task.spawned_at()), Release);
+    }
+
+    /// A task is about to be dropped unfinished, perhaps inside of a poll.
+    pub fn begin_cancel(&self, task: &Runnable) -> Outer<'_> {
+        self.replace(task.id(), pointer(task.spawned_at()))
+    }
+
+    /// A computation begins, perhaps inside of a poll.
+    pub fn begin_computation(&self, task: &Runnable) -> Outer<'_> {
+        self.replace(task.id() | COMPUTATION, pointer(task.spawned_at()))
+    }
+
+    /// A job begins, perhaps inside of a poll.
+    pub fn begin_job(&self) -> Outer<'_> {
+        self.replace(0, null_mut())
+    }
+
+    /// What was begun has ended, and the owner may be long at something else.
+    pub fn clear(&self) {
+        self.write(0, null_mut());
+    }
+
+    /// R3: what the owner is at. None if that is no task's or computation's, or just changing.
+    pub fn read(&self) -> Option<Record> {
+        // Acquire, and the fence: pair with the release of `write`. A record that was changed in between has changed the number.
+        let changes = self.changes.load(Acquire);
+        let id = self.id.load(Acquire);
+        let spawned_at = NonNull::new(self.spawned_at.load(Acquire))?;
+        fence(Acquire);
+        if id == 0 || changes % 2 == 1 || self.changes.load(Relaxed) != changes {
+            return None;
+        }
+        Some(Record {
+            id: Id(id & !COMPUTATION),
+            // SAFETY: what is not null is a `&'static Location`.
+            spawned_at: unsafe { spawned_at.as_ref() },
+            is_computation: id & COMPUTATION != 0,
+        })
+    }
+
+    fn replace(&self, id: u64, spawned_at: *mut Location<'static>) -> Outer<'_> {
+        // Relaxed: written by this thread.
+        let outer =
+            Outer { polling: self, id: self.id.load(Relaxed), spawned_at: self.spawned_at.load(Relaxed) };
+        self.write(id, spawned_at);
+        outer
+    }
+
+    fn write(&self, id: u64, spawned_at: *mut Location<'static>) {
+        // Relaxed: written by this thread.
+        let changes = self.changes.load(Relaxed);
+        self.changes.store(changes.wrapping_add(1), Relaxed);
+        // Release: whoever sees what is written below sees that it is changing.
+        fence(Release);
+        self.id.store(id, Relaxed);
+        self.spawned_at.store(spawned_at, Relaxed);
+        self.changes.store(changes.wrapping_add(2), Release);
+    }
+}
+
+fn pointer(spawned_at: &'static Location<'static>) -> *mut Location<'static> {
+    (&raw const *spawned_at).cast_mut()
+}
+
+/// What a thread was at before; put back when dropped.
+#[derive(Debug)]
+#[must_use = "what the thread was at before is put back when this is dropped"]
+pub struct Outer<'a> {
+    polling: &'a Polling,
+    id: u64,
+    spawned_at: *mut Location<'static>,
+}
+
+impl Drop for Outer<'_> {
+    fn drop(&mut self) {
+        self.polling.write(self.id, self.spawned_at);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+
+    #[test]
+    fn what_was_begun_inside_of_something_else_puts_it_back() {
+        let here = Location::caller();
+        let polling = Polling::new();
+        assert_eq!(polling.read(), None);
+        polling.id.store(7, Relaxed);
+        polling.spawned_at.store(pointer(here), Relaxed);
+        let record = polling.read().unwrap();
+        assert_eq!((record.id, record.spawned_at), (Id(7), here));
+        let outer = polling.begin_job();
+        assert_eq!(polling.read(), None);
+        {
+            let there = Location::caller();
+            let _outer = polling.replace(9 | COMPUTATION, pointer(there));
+            let record = polling.read().unwrap();
+            assert_eq!((record.id, record.spawned_at), (Id(9), there));
+            assert!(record.is_computation);
+        }
+        assert_eq!(polling.read(), None);
+        drop(outer);
+        assert_eq!(polling.read(), Some(record));
+        polling.clear();
+        assert_eq!(polling.read(), None);
+    }
+
+    #[test]
+    fn a_name_is_never_read_with_the_place_of_another() {
+        let places = [Location::caller(), Location::caller()];
+        let polling = Polling::new();
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let writer = scope.spawn(|| {
+                while !is_over.load(Relaxed) {
+                    (1..).zip(places).for_each(|(id, place)| polling.write(id, pointer(place)));
+                }
+            });
+            let mut seen = [0; 2];
+            let mut mixed = None;
+            while mixed.is_none() && seen.iter().any(|&times| times < 100_000) {
+                let Some(record) = polling.read() else { continue };
+                let number = record.id.0 as usize - 1;
+                seen[number] += 1;
+                mixed = (record.spawned_at != places[number]).then_some(record);
+            }
+            is_over.store(true, Relaxed);
+            writer.join().unwrap();
+            assert_eq!(mixed, None);
+        });
+    }
+
+    #[test]
+    fn a_record_that_is_changing_is_not_read() {
+        let polling = Polling::new();
+        polling.write(7, pointer(Location::caller()));
+        assert!(polling.read().is_some());
+        polling.changes.store(5, Relaxed);
+        assert_eq!(polling.read(), None);
+    }
+}

@@ -1,0 +1,280 @@
+//! Split points as safe points: how a computation stays polite to sockets, timers and tasks.
+//!
+//! A worker that computes does not come back to its loop for long. But it calls `join` or `scope` all the time, or takes the
+//! next job. There it is safe to see to the rest, for the computation holds nothing that it does not hold across any call.
+//! (In an isolated region it does, so nothing of this happens there.)
+//!
+//! **The look.** Reading the clock at every split would cost more than the split. So a seat counts down a *stride* of splits,
+//! which it adapts so that one takes about [`STRIDE_NANOS`]; a single slow one brings it down to 1. At its end it reads the clock;
+//! whoever is the first to do so [`INTERVAL_NANOS`] after the last look of any seat looks:
+//! 1. in the driver, without waiting, unless somebody sits there: that one is woken by the system, and may only need a CPU;
+//! 2. tasks wait, and a seat or a relief thread is idle: it is woken. All seats compute, or whoever was woken at the last look has not
+//!    taken them, since something else has its CPU: this one *gives way*.
+//! 3. In all other cases it gives way to other threads of the system (`sched_yield`): without that, the kernel lets a thread that
+//!    computes run on until the next tick, up to 4 ms, whoever has been woken on its CPU. Each seat does so every now and then ([`YIELD_NANOS`]),
+//!    also while others look: it is about its own CPU.
+//!
+//! **Giving way.** Tasks are never polled on the stack of a computation: they could need a lock that it holds, and wait for ever;
+//! and their stack would grow on top of it. So the worker calls a relief thread that rests, and sleeps until
+//! that one has run out of tasks, or for [`LIMIT`].
+//! ```text
+//! Seat                                             Relief thread
+//!                                                  D0 its search found nothing: look at the driver
+//! G1 lock; enter among the givers                  D1 nothing there either: lock; take out all givers
+//! G2 call the relief thread of this CPU, or        D2 unpark each on its own token (`way`)
+//!    another that rests; none: rely on one that    D3 retire: active > needed, which counts givers
+//!    is active, and notify (P2 to P6 of `idle.rs`)
+//! G3 sleep on `way`, at most LIMIT
+//! G4 lock; leave the givers if still there
+//! ```
+//! *No computation hangs*: G3 is limited, and a task that needs a lock which the computation holds is thus delayed and not in a
+//! deadlock. *No relief thread is created here*: that is the monitor's, so that a look never costs a thread. If none rests and
+//! none is awake, the seats do not count as moving any more, so that the monitor takes them for stuck. *No unpark is lost*: G1 and D1 are under one lock; with G1 first, D1 finds the giver and D2 leaves
+//! a token that G3 finds, whenever; with D1 first, the relief thread has retired under the same lock, and G2 calls it back, or it
+//! is active for other reasons: then by G2's fence and W3 either G2 finds it asleep and wakes it, or its W4 sees the giver (or a
+//! task), and it gets to D1 again. *No wake meant for something else is used up*: `way` is a place
+//! of its own, and a poll of the driver does not drain it.
+//!
+//! **Its fair share.** After a sleep or a yield a seat does not do either again until it has computed for as long. So under a load of
+//! tasks that never ends it gets half of its CPU at least, and beside another process that computes, too, where each yield
+//! would cost it a whole time slice. Hand-overs that are short, as most are, delay the next one by nothing.
+//! Relief threads never begin a computation and never give way, so two cannot wait for each other.
+//!
+//! Whether split points *are passed* says to `relief.rs` and to the monitor that this works: while it does, no relief thread sits in
+//! the driver. A computation without splits is the monitor's case.
+//!
+//! Measured by a prototype against kernel time slices, priorities, and flags: only acting at split points brought the tail of
+//! echo requests below a millisecond beside a parallel sort.
+
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+use super::seat::Seat;
+use super::shared::Shared;
+use super::worker::Worker;
+use crate::job::Tag;
+use crate::loom::GIVING_WAY_MICROS;
+use crate::loom::sync::atomic::Ordering::Relaxed;
+use crate::loom::sync::atomic::{AtomicBool, AtomicU64};
+use crate::loom::thread;
+
+/// Between two looks, over all seats of a runtime.
+const INTERVAL_NANOS: u64 = 100_000;
+
+/// Between two times at which a seat lets others have its CPU, also while other seats look.
+const YIELD_NANOS: u64 = 4 * INTERVAL_NANOS;
+
+/// How long a stride should take.
+const STRIDE_NANOS: u64 = 25_000;
+
+/// No stride has more splits: it is what a computation does before it finds that they have become slow.
+const LONGEST_STRIDE: u32 = 1024;
+
+/// The longest time for which a seat gives way at once.
+const LIMIT: Duration = Duration::from_micros(GIVING_WAY_MICROS);
+
+/// A seat that was away for longer does not compute for as long: the process was stopped, or the machine overloaded.
+const LONGEST_STAY_NANOS: u64 = 100_000_000;
+
+/// Split points were passed a moment ago if a look is no older: a seat that gives way may be away for [`LIMIT`], and then stay for as long.
+const RECENT_NANOS: u64 = 2_000_000;
+
+/// What the seats of a runtime know of each other's looks.
+#[derive(Debug)]
+pub struct Splits {
+    base: Instant,
+    /// When somebody last looked, in nanoseconds since `base`.
+    last: AtomicU64,
+    /// At the last look tasks waited, and there was no relief thread to give way to: a hint. The seats then count as stuck.
+    is_pressed: AtomicBool,
+    /// At the last look tasks waited, and a thread that is idle was asked to take them: a hint.
+    has_asked: AtomicBool,
+}
+
+impl Splits {
+    pub fn new() -> Self {
+        Self {
+            base: Instant::now(),
+            last: AtomicU64::new(0),
+            is_pressed: AtomicBool::new(false),
+            has_asked: AtomicBool::new(false),
+        }
+    }
+
+    fn now(&self) -> u64 {
+        self.base.elapsed().as_nanos() as u64
+    }
+
+    /// Whether somebody looked a moment ago: a hint.
+    pub fn are_passed(&self) -> bool {
+        // Relaxed: a hint.
+        let last = self.last.load(Relaxed);
+        last != 0 && self.now().saturating_sub(last) < RECENT_NANOS
+    }
+
+    /// Whether the caller is the first since the last interval has gone by.
+    fn claim(&self, now: u64) -> bool {
+        let last = self.last.load(Relaxed);
+        // Relaxed: nothing is handed over.
+        now.saturating_sub(last) >= INTERVAL_NANOS
+            && self.last.compare_exchange(last, now, Relaxed, Relaxed).is_ok()
+    }
+}
+
+/// A seat's countdown to its next look at the clock. The owner's alone.
+#[derive(Debug)]
+pub struct Stride {
+    left: Cell<u32>,
+    length: Cell<u32>,
+    began: Cell<u64>,
+    /// When others last had the CPU.
+    yielded: Cell<u64>,
+    /// Until when the seat does not give way.
+    stays_until: Cell<u64>,
+}
+
+impl Stride {
+    pub fn new() -> Self {
+        Self {
+            left: Cell::new(1),
+            length: Cell::new(1),
+            began: Cell::new(0),
+            yielded: Cell::new(0),
+            stays_until: Cell::new(0),
+        }
+    }
+
+    /// Passes a split point. True at the end of a stride.
+    #[inline(always)]
+    pub fn pass(&self) -> bool {
+        let left = self.left.get() - 1;
+        self.left.set(left);
+        left == 0
+    }
+
+    /// Begins the next one at `now`.
+    fn adapt(&self, now: u64) {
+        let taken = now.saturating_sub(self.began.replace(now));
+        let length = self.length.get();
+        let next = if taken < STRIDE_NANOS / 2 {
+            (2 * length).min(LONGEST_STRIDE)
+        } else if taken > 2 * STRIDE_NANOS {
+            (u64::from(length) * STRIDE_NANOS / taken).max(1) as u32
+        } else {
+            length
+        };
+        self.length.set(next);
+        self.left.set(next);
+    }
+
+    /// There will be nothing to look for.
+    fn end(&self) {
+        self.length.set(u32::MAX);
+        self.left.set(u32::MAX);
+    }
+}
+
+impl Seat {
+    /// The end of a stride of splits. For the owner.
+    #[cold]
+    #[inline(never)]
+    pub fn look(&self) {
+        let shared = self.shared();
+        if shared.config.is_pool {
+            return self.stride.end();
+        }
+        let now = shared.splits.now();
+        self.stride.adapt(now);
+        self.with_worker(|worker| {
+            let may_look = self.tag() == Tag::NONE && !std::thread::panicking() && shared.has_relief();
+            if !may_look {
+                return;
+            }
+            if !shared.splits.is_pressed.load(Relaxed) {
+                // Tells the monitor that this worker is not stuck.
+                worker.processor().metrics.looks.add(1);
+            }
+            if now < self.stride.stays_until.get() {
+                return;
+            }
+            if shared.splits.claim(now) {
+                worker.see_to_tasks(self);
+            } else if now.saturating_sub(self.stride.yielded.get()) >= YIELD_NANOS {
+                self.absent(thread::yield_now);
+            }
+        });
+    }
+
+    /// Calls `f`, in which others have the CPU, and has the seat stay for as long afterwards.
+    fn absent(&self, f: impl FnOnce()) {
+        let splits = &self.shared().splits;
+        let began = splits.now();
+        f();
+        let ended = splits.now();
+        self.stride.began.set(ended);
+        self.stride.yielded.set(ended);
+        self.stride.stays_until.set(ended + ended.saturating_sub(began).min(LONGEST_STAY_NANOS));
+    }
+}
+
+impl Worker {
+    /// 1 to 3 of the module's docs.
+    pub fn see_to_tasks(&self, seat: &Seat) {
+        let shared = self.shared();
+        self.collect_tasks();
+        // Pieces that seemed too short to share, though others have nothing to do.
+        // SAFETY: this thread is the seat's owner.
+        if shared.is_hungry() && unsafe { seat.publish_all() } {
+            shared.post_piece();
+        }
+        // Relaxed, as all of them: hints.
+        let (has_asked, is_pressed) = (&shared.splits.has_asked, &shared.splits.is_pressed);
+        if !shared.has_visible_tasks() {
+            has_asked.store(false, Relaxed);
+            is_pressed.store(false, Relaxed);
+        } else if shared.is_hungry() && !has_asked.swap(true, Relaxed) {
+            // A sleeper, or a relief thread beside a seat that sleeps on a latch: a CPU should be free.
+            shared.notify_strictly();
+        } else if shared.begin_giving_way(self.index()) {
+            return self.give_way(seat);
+        } else {
+            is_pressed.store(true, Relaxed);
+        }
+        seat.absent(thread::yield_now);
+    }
+
+    /// G3, G4.
+    fn give_way(&self, seat: &Seat) {
+        self.shared().splits.has_asked.store(false, Relaxed);
+        self.shared().splits.is_pressed.store(false, Relaxed);
+        self.processor().metrics.give_ways.add(1);
+        seat.absent(|| self.processor().way.park(Some(LIMIT)));
+        self.shared().end_giving_way(self.index());
+    }
+}
+
+impl Shared {
+    /// Whether computations may give way, and stuck workers be relieved.
+    pub fn has_relief(&self) -> bool {
+        self.config.max_relief_threads() > 0
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::{Builder, context};
+
+    #[test]
+    fn a_seat_that_was_stopped_for_long_does_not_stay_for_as_long() {
+        let runtime = Builder::new_multi_thread().worker_threads(1).build().unwrap();
+        let times = runtime.handle().compute(|| {
+            // SAFETY: used in this call only.
+            let seat = unsafe { context::seat() }.unwrap();
+            seat.absent(|| std::thread::sleep(Duration::from_nanos(2 * LONGEST_STAY_NANOS)));
+            (seat.stride.yielded.get(), seat.stride.stays_until.get())
+        });
+        let (ended, stays_until) = runtime.block_on(times).unwrap();
+        assert_eq!(stays_until, ended + LONGEST_STAY_NANOS);
+    }
+}

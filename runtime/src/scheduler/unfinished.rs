@@ -1,0 +1,288 @@
+//! What has not ended when a shutdown has waited long enough, by name.
+//!
+//! The threads that have not gone are counted by [`Exit`](super::shutdown::Exit). What each is at stands in its record, see
+//! `polling.rs`. Once the shutdown has begun a worker begins no poll, and takes its record back when it has returned from the
+//! one it was in. So its record, read at any time after, is that of what keeps it, or nothing. A thread with no record is only
+//! counted: it is in a hook, say, or in the destructor of a task that waited, or stays for one that blocks.
+
+use std::fmt;
+use std::panic::Location;
+use std::sync::Arc;
+
+use super::polling::{Polling, Record};
+use super::relief::FREE;
+use super::shared::Shared;
+use crate::loom::sync::Mutex;
+use crate::loom::sync::atomic::Ordering::Relaxed;
+use crate::task::Id;
+
+/// What had not ended when [`Runtime::shutdown_timeout`](crate::Runtime::shutdown_timeout) returned.
+///
+/// Its `Display` is a line for each task, without a line feed at the end.
+#[derive(Debug, Clone)]
+pub struct Unfinished {
+    threads: usize,
+    tasks: Vec<UnfinishedTask>,
+}
+
+impl Unfinished {
+    /// Says whether everything has ended.
+    pub fn is_empty(&self) -> bool {
+        self.threads == 0
+    }
+
+    /// Returns the number of the runtime's threads that had not ended.
+    ///
+    /// May be more than there are [`tasks`](Self::tasks): while a worker is [blocked](UnfinishedTask::is_blocked) another stays
+    /// for what it may wait for; a hook of the user or the destructor of a task that waited may have kept a thread; and if the
+    /// time was short, some were just about to end.
+    pub fn threads(&self) -> usize {
+        self.threads
+    }
+
+    /// Returns what those threads had not returned from, the workers' by their index, then blocking closures.
+    pub fn tasks(&self) -> &[UnfinishedTask] {
+        &self.tasks
+    }
+}
+
+impl fmt::Display for Unfinished {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_empty() {
+            return write!(f, "everything has ended");
+        }
+        for (i, task) in self.tasks.iter().enumerate() {
+            write!(f, "{}{task}", if i == 0 { "" } else { "\n" })?;
+        }
+        match (self.threads.saturating_sub(self.tasks.len()), self.tasks.len()) {
+            (0, _) => Ok(()),
+            (others, 0) => write!(f, "{others} threads have not ended"),
+            (others, _) => write!(f, "\n{others} other threads have not ended"),
+        }
+    }
+}
+
+/// What a task is, in a report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum UnfinishedKind {
+    /// A future, of [`spawn`](crate::spawn) and the like, that is being polled or dropped.
+    Task,
+    /// A computation, of [`compute`](crate::compute()).
+    Computation,
+    /// A closure of [`spawn_blocking`](crate::task::spawn_blocking).
+    BlockingClosure,
+}
+
+/// Something that a thread has not returned from.
+///
+/// Its `Display` is one line with all that is known.
+#[derive(Clone, PartialEq, Eq)]
+pub struct UnfinishedTask {
+    worker: Option<usize>,
+    is_relief: bool,
+    id: Id,
+    spawned_at: &'static Location<'static>,
+    kind: UnfinishedKind,
+    is_blocked: bool,
+}
+
+impl UnfinishedTask {
+    /// Returns its name.
+    pub fn id(&self) -> Id {
+        self.id
+    }
+
+    /// Returns where it was spawned.
+    pub fn spawned_at(&self) -> &'static Location<'static> {
+        self.spawned_at
+    }
+
+    /// Returns what it is.
+    pub fn kind(&self) -> UnfinishedKind {
+        self.kind
+    }
+
+    /// Returns the index of the worker that runs it, which is at least the number of workers if that is a relief thread; `None`
+    /// for a blocking closure.
+    pub fn worker(&self) -> Option<usize> {
+        self.worker
+    }
+
+    /// Says whether it is in [`block_in_place`](crate::task::block_in_place), or in what was marked by
+    /// [`mark_blocked`](crate::parallel::mark_blocked).
+    pub fn is_blocked(&self) -> bool {
+        self.is_blocked
+    }
+}
+
+impl fmt::Debug for UnfinishedTask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UnfinishedTask")
+            .field("id", &self.id)
+            .field("spawned_at", &format_args!("{}", self.spawned_at))
+            .field("kind", &self.kind)
+            .field("worker", &self.worker)
+            .field("is_blocked", &self.is_blocked)
+            .finish()
+    }
+}
+
+impl fmt::Display for UnfinishedTask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.worker {
+            Some(worker) if self.is_relief => write!(f, "relief worker {worker}: ")?,
+            Some(worker) => write!(f, "worker {worker}: ")?,
+            None => write!(f, "blocking thread: ")?,
+        }
+        let kind = match self.kind {
+            UnfinishedKind::Task => "task",
+            UnfinishedKind::Computation => "computation",
+            UnfinishedKind::BlockingClosure => "closure",
+        };
+        write!(f, "{kind} {}, spawned at {}", self.id, self.spawned_at)?;
+        if self.is_blocked { write!(f, ", blocked") } else { Ok(()) }
+    }
+}
+
+impl Shared {
+    /// What has not ended. Once the shutdown has begun, for a caller with a reference of its own: the last worker may be about to
+    /// give up its.
+    pub fn unfinished(&self) -> Unfinished {
+        let workers = self.processors.iter().enumerate().filter_map(|(index, processor)| {
+            let record = processor.polling.read()?;
+            let kind = match record.is_computation {
+                true => UnfinishedKind::Computation,
+                false => UnfinishedKind::Task,
+            };
+            // Relaxed: nothing follows from it.
+            let is_blocked = processor.standing.load(Relaxed) != FREE || processor.marks.load(Relaxed) > 0;
+            let is_relief = index >= self.config.workers;
+            Some(UnfinishedTask { is_relief, is_blocked, ..task(record, kind, Some(index)) })
+        });
+        let closures = self.blocking.records().read_all().into_iter();
+        let closures = closures.map(|record| task(record, UnfinishedKind::BlockingClosure, None));
+        // On a `current_thread` runtime tasks run on threads that nobody waits for.
+        let tasks: Vec<_> = workers.filter(|_| !self.is_current_thread()).chain(closures).collect();
+        // Afterwards: what has ended meanwhile is not told of if everything has.
+        match self.shutdown.exit().threads() {
+            0 => Unfinished { threads: 0, tasks: Vec::new() },
+            threads => Unfinished { threads, tasks },
+        }
+    }
+}
+
+fn task(record: Record, kind: UnfinishedKind, worker: Option<usize>) -> UnfinishedTask {
+    let Record { id, spawned_at, .. } = record;
+    UnfinishedTask { worker, is_relief: false, id, spawned_at, kind, is_blocked: false }
+}
+
+/// The records of threads that come and go.
+#[derive(Debug)]
+pub struct Records(Mutex<Vec<Arc<Polling>>>);
+
+impl Records {
+    pub fn new() -> Self {
+        Self(Mutex::new(Vec::new()))
+    }
+
+    /// A record for a thread that has just begun.
+    pub fn enter(&self) -> Arc<Polling> {
+        let record = Arc::new(Polling::new());
+        self.0.lock().push(record.clone());
+        record
+    }
+
+    /// The thread of this record is about to end.
+    pub fn leave(&self, record: &Arc<Polling>) {
+        self.0.lock().retain(|other| !Arc::ptr_eq(record, other));
+    }
+
+    fn read_all(&self) -> Vec<Record> {
+        self.0.lock().iter().filter_map(|record| record.read()).collect()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::sync::{Arc, mpsc};
+    use std::thread;
+    use std::time::{Duration, Instant};
+
+    use parking_lot::Mutex;
+
+    use crate::{Builder, Runtime};
+
+    /// Closed while it is locked.
+    type Gate = Arc<Mutex<()>>;
+
+    #[track_caller]
+    fn until(what: &str, condition: impl Fn() -> bool) {
+        let start = Instant::now();
+        while !condition() {
+            assert!(start.elapsed() < Duration::from_secs(20), "still not true: {what}");
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    fn listed(runtime: &Runtime) -> usize {
+        runtime.handle().shared().unfinished().tasks().len()
+    }
+
+    #[test]
+    fn whoever_has_returned_from_all_it_began_is_listed_with_nothing() {
+        let mut builder = Builder::new_multi_thread();
+        let runtime = builder.worker_threads(1).thread_keep_alive(Duration::MAX).build().unwrap();
+        runtime.block_on(runtime.spawn(async {})).unwrap();
+        until("the worker sleeps", || listed(&runtime) == 0);
+        runtime.block_on(runtime.spawn_blocking(|| ())).unwrap();
+        until("the blocking thread rests", || listed(&runtime) == 0);
+        runtime.block_on(runtime.compute(|| ())).unwrap();
+        until("the worker sleeps again", || listed(&runtime) == 0);
+    }
+
+    #[test]
+    fn a_worker_that_has_left_its_poll_for_good_is_only_counted() {
+        let (gate, hook_gate) = (Gate::default(), Gate::default());
+        let (stuck, hook_stuck) = (gate.clone(), hook_gate.clone());
+        let mut builder = Builder::new_multi_thread();
+        builder.worker_threads(1).on_thread_stop(move || drop(hook_stuck.lock()));
+        let runtime = builder.build().unwrap();
+        let (closed, hook_closed) = (gate.lock(), hook_gate.lock());
+        let task = runtime.spawn(async move { drop(stuck.lock()) });
+        until("the task is stuck", || listed(&runtime) == 1);
+        runtime.handle().shared().begin_shutdown();
+        drop(closed);
+        until("the worker is in its hook", || task.is_finished() && listed(&runtime) == 0);
+        assert!(runtime.handle().shared().unfinished().threads() > 0);
+        drop(hook_closed);
+    }
+
+    #[test]
+    fn a_task_whose_destructor_is_stuck_is_listed() {
+        struct Stuck(Gate);
+        impl Drop for Stuck {
+            fn drop(&mut self) {
+                drop(self.0.lock());
+            }
+        }
+        let (gate, other_gate) = (Gate::default(), Gate::default());
+        let runtime = Builder::new_multi_thread().worker_threads(1).build().unwrap();
+        let (closed, other_closed) = (gate.lock(), other_gate.lock());
+        let (spin, stuck) = (gate.clone(), Stuck(other_gate.clone()));
+        let (send, receive) = mpsc::channel();
+        runtime.spawn(async move {
+            // It lies in the worker's own queue.
+            send.send(crate::spawn(async move { drop(stuck) }).id()).unwrap();
+            drop(spin.lock());
+        });
+        let second = receive.recv().unwrap();
+        runtime.handle().shared().begin_shutdown();
+        drop(closed);
+        until("the destructor of the second is stuck", || {
+            let unfinished = runtime.handle().shared().unfinished();
+            unfinished.tasks().iter().any(|task| task.id() == second)
+        });
+        drop(other_closed);
+    }
+}
