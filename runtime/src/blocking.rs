@@ -1,14 +1,15 @@
 //! Threads that may block: for closures that wait for what no driver can watch.
 //!
-//! One queue in order of arrival, one lock. A thread is started when a closure arrives and none is idle, up to the bound;
-//! beyond it closures wait. An idle thread leaves after the keep-alive time. Each thread holds a handle, so the pool's
-//! memory outlives its threads.
+//! Closures begin in order of arrival, on as many threads as they need, up to the bound. A thread comes when a closure waits and
+//! leaves when it has been idle for the keep-alive time; [`crew`] tells who fetches it, and why no closure is forgotten. Each
+//! thread holds a handle, so the pool's memory outlives its threads.
 //!
 //! Closures are tasks that never wait: the same cell, the same handle. They are in no owned list: shutdown drops those in
 //! the queue, and those that have begun run to their end.
 
+pub mod crew;
+
 use std::alloc::Layout;
-use std::collections::VecDeque;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
@@ -21,119 +22,109 @@ use crate::context::{self, Entry};
 use crate::coop;
 use crate::driver::time;
 use crate::handle::Handle;
-use crate::loom::sync::{Condvar, Mutex};
+use crate::queue::Chain;
 use crate::scheduler::Shared;
+use crate::scheduler::polling::Polling;
+use crate::scheduler::unfinished::Records;
 use crate::task::{Failure, Header, Runnable, Schedule};
+use crew::{Counts, Crew, Errand, Member, Next};
 
 /// The blocking threads of one runtime.
 #[derive(Debug)]
 pub struct Pool {
-    state: Mutex<State>,
-    /// A closure came, or the pool was closed.
-    changed: Condvar,
-}
-
-#[derive(Debug)]
-struct State {
-    queue: VecDeque<Closure>,
-    threads: usize,
-    /// Threads that wait and have not been notified.
-    idle: usize,
-    /// Notifications that no thread has taken yet.
-    notified: usize,
-    is_closed: bool,
+    /// What it is given came out of a [`Runnable`], and whoever takes it makes it one again.
+    crew: Crew<Header>,
+    /// What each thread is at.
+    records: Records,
 }
 
 impl Pool {
-    pub fn new() -> Self {
-        let state = State { queue: VecDeque::new(), threads: 0, idle: 0, notified: 0, is_closed: false };
-        Self { state: Mutex::new(state), changed: Condvar::new() }
+    /// A pool of at most `most` threads, with none to begin with.
+    pub fn new(most: usize) -> Self {
+        Self { crew: Crew::new(most), records: Records::new() }
     }
 
-    /// Threads, idle threads, closures that wait.
-    pub fn counts(&self) -> (usize, usize, usize) {
-        let state = self.state.lock();
-        (state.threads, state.idle, state.queue.len())
+    pub fn records(&self) -> &Records {
+        &self.records
+    }
+
+    /// Its numbers at this moment.
+    pub fn counts(&self) -> Counts {
+        self.crew.counts()
     }
 
     /// Step 1 of the shutdown: drops the closures that have not begun and has idle threads leave.
-    pub fn close(&self) {
-        let mut state = self.state.lock();
-        state.is_closed = true;
-        let queue = std::mem::take(&mut state.queue);
-        self.changed.notify_all();
-        drop(state);
-        queue.into_iter().for_each(|closure| closure.end(Runnable::cancel));
+    pub fn close(&self, shared: &Shared) {
+        end_all(shared, self.crew.close(), Runnable::cancel);
     }
 
     /// Queues a closure for a thread of the pool of `handle`; a pool that was closed cancels it.
     pub fn push(handle: &Handle, task: Runnable) {
         let shared = handle.shared();
-        let pool = &shared.blocking;
-        let mut state = pool.state.lock();
-        if state.is_closed {
-            drop(state);
-            return task.cancel();
+        hold_clock(shared);
+        let task = task.into_raw();
+        // SAFETY: the task lives while its `SCHEDULED` is ours, which goes into the queue with it: so it is in no other.
+        match unsafe { shared.blocking.crew.submit(task) } {
+            Some(errand) => Self::perform(handle, errand),
+            // SAFETY: it was refused, so `SCHEDULED` is still ours.
+            None => end(shared, || unsafe { Runnable::from_raw(task) }.cancel()),
         }
-        state.queue.push_back(Closure { task, _clock: ClockHold::new(handle) });
-        if state.idle > 0 {
-            state.idle -= 1;
-            state.notified += 1;
-            pool.changed.notify_one();
-        } else if state.threads < shared.config.max_blocking_threads {
-            state.threads += 1;
-            drop(state);
-            if let Err(error) = start_thread(handle) {
-                pool.thread_refused(error);
+    }
+
+    fn perform(handle: &Handle, errand: Errand) {
+        match errand {
+            Errand::Nothing => {}
+            Errand::Wake(member) => member.wake(),
+            Errand::Start => {
+                if let Err(error) = start_thread(handle) {
+                    Self::thread_refused(handle, error);
+                }
             }
         }
     }
 
     /// With no thread left to run them, the closures in the queue fail; else they wait for one.
-    fn thread_refused(&self, error: io::Error) {
-        let mut state = self.state.lock();
-        state.threads -= 1;
-        if state.threads > 0 {
-            return;
-        }
-        let queue = std::mem::take(&mut state.queue);
-        drop(state);
+    #[cold]
+    fn thread_refused(handle: &Handle, error: io::Error) {
+        let (errand, closures) = handle.shared().blocking.crew.refused();
+        // No second refusal: it starts no thread.
+        Self::perform(handle, errand);
         let error = Arc::new(error);
-        queue.into_iter().for_each(|closure| closure.end(|task| task.fail(Failure::Refused(error.clone()))));
+        end_all(handle.shared(), closures, |task| task.fail(Failure::Refused(error.clone())));
     }
 
     /// The life of a thread: runs closures until none has come for the keep-alive time.
-    fn run(&self, handle: &Handle) {
-        let keep_alive = handle.shared().config.thread_keep_alive;
-        let mut state = self.state.lock();
+    fn run(handle: &Handle) {
+        let shared = handle.shared();
+        let crew = &shared.blocking.crew;
+        let hooks = &shared.config.hooks;
+        let record = shared.blocking.records.enter();
+        // A hook may take its time, so the next thread is fetched before.
+        let first = crew.arrive().map(|(task, errand)| {
+            Self::perform(handle, errand);
+            task
+        });
+        hooks.on_thread_start();
+        first.into_iter().for_each(|task| run_closure(shared, &record, task));
+        let member = Member::new();
+        let mut is_overdue = false;
         loop {
-            while let Some(closure) = state.queue.pop_front() {
-                drop(state);
-                closure.end(Runnable::run);
-                state = self.state.lock();
-            }
-            if state.is_closed {
-                break;
-            }
-            state.idle += 1;
-            let give_up = Instant::now().checked_add(keep_alive);
-            while state.notified == 0 && !state.is_closed {
-                match give_up {
-                    None => self.changed.wait(&mut state),
-                    Some(give_up) if self.changed.wait_until(&mut state, give_up).timed_out() => break,
-                    Some(_) => {}
+            match crew.next(&member, is_overdue) {
+                Next::Run(task, errand) => {
+                    Self::perform(handle, errand);
+                    run_closure(shared, &record, task);
+                    is_overdue = false;
                 }
-            }
-            if state.notified > 0 {
-                state.notified -= 1;
-                continue;
-            }
-            state.idle -= 1;
-            if !state.is_closed {
-                break;
+                Next::Sleep => {
+                    // The last to fall asleep looks; see `deadlock.rs`.
+                    shared.report_deadlock();
+                    is_overdue = member.sleep(Instant::now().checked_add(shared.config.thread_keep_alive));
+                }
+                Next::Leave => break,
             }
         }
-        state.threads -= 1;
+        hooks.on_thread_stop();
+        shared.blocking.records.leave(&record);
     }
 }
 
@@ -157,29 +148,46 @@ fn start_thread(handle: &Handle) -> io::Result<()> {
 }
 
 fn run_thread(handle: Handle) {
-    context::become_blocking();
+    context::become_blocking(handle.shared_ptr());
     let entry = Entry::new(handle.shared_ptr());
     // SAFETY: the entry stays in this frame until `leave`, and the handle keeps the state.
     unsafe { entry.enter() };
-    let hooks = &handle.shared().config.hooks;
-    hooks.on_thread_start();
-    handle.shared().blocking.run(&handle);
-    hooks.on_thread_stop();
+    Pool::run(&handle);
     entry.leave();
 }
 
-/// A closure in the queue.
-#[derive(Debug)]
-struct Closure {
-    task: Runnable,
-    /// A paused clock does not move by itself until whoever waits for the closure has been woken.
-    _clock: ClockHold,
+fn run_closure(shared: &Shared, record: &Polling, task: NonNull<Header>) {
+    // SAFETY: the crew gives out each closure once, and with it the `SCHEDULED` that was pushed.
+    let task = unsafe { Runnable::from_raw(task) };
+    record.begin(&task);
+    end(shared, || task.run());
+    record.clear();
+    shared.closure_ended();
 }
 
-impl Closure {
-    fn end(self, how: impl FnOnce(Runnable)) {
-        how(self.task);
+fn end_all(shared: &Shared, mut closures: Chain<Header>, how: impl Fn(Runnable)) {
+    while let Some(task) = closures.pop_front() {
+        // SAFETY: as in `run_closure`.
+        end(shared, || how(unsafe { Runnable::from_raw(task) }));
     }
+}
+
+/// Ends a closure for which the clock was held.
+fn end(shared: &Shared, how: impl FnOnce()) {
+    how();
+    if let Some(time) = clock(shared) {
+        time.allow_auto_advance();
+        shared.driver.unpark();
+    }
+}
+
+/// A paused clock does not move by itself until whoever waits for the closure has been woken.
+fn hold_clock(shared: &Shared) {
+    clock(shared).into_iter().for_each(time::Driver::inhibit_auto_advance);
+}
+
+fn clock(shared: &Shared) -> Option<&time::Driver> {
+    shared.driver.time().filter(|_| shared.is_current_thread())
 }
 
 /// The shared state as what closures have for a scheduler: they never wait, so they are never scheduled nor counted as tasks.
@@ -242,26 +250,5 @@ impl<T, F: FnOnce() -> T> Future for BlockingTask<F> {
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<T> {
         let f = self.0.take().expect("a blocking closure is run once");
         Poll::Ready(coop::suspended(f))
-    }
-}
-
-/// Keeps a paused clock from moving by itself.
-#[derive(Debug)]
-struct ClockHold(Option<Handle>);
-
-impl ClockHold {
-    fn new(handle: &Handle) -> Self {
-        let time = handle.shared().driver.time().filter(|_| handle.shared().is_current_thread());
-        time.map(time::Driver::inhibit_auto_advance);
-        Self(time.map(|_| handle.clone()))
-    }
-}
-
-impl Drop for ClockHold {
-    fn drop(&mut self) {
-        if let Some(handle) = self.0.take() {
-            handle.shared().driver.time().map(time::Driver::allow_auto_advance);
-            handle.shared().driver.unpark();
-        }
     }
 }

@@ -1,0 +1,454 @@
+//! Who waits for whom in the blocking pool: the closures for a thread, the threads for a closure; and who fetches the next
+//! thread.
+//!
+//! A closure may block for as long as it likes, and on another one, so none may wait while a thread sleeps or could be
+//! started. But to wake a thread costs more than most closures, and to start one ten times that. So threads are fetched one at
+//! a time: while one is *coming*, chosen and not there yet, nobody else is fetched; and whoever takes a closure and leaves
+//! others behind fetches the next thread before running its own. For closures that come fast and end fast, that is a wake for
+//! each time that a thread needs to come.
+//!
+//! # States
+//! ```text
+//!              Start                  a closure                     no closure
+//!   nobody ────────────▶ coming ────────────────────▶ working ─────────────────────▶ idle
+//!     ▲                   │  ▲                         ▲   ▲                         │ │ │
+//!     │                   │  │                         │   └─ keep-alive over, but ──┘ │ │
+//!     │                   │  │                         │      a closure is there       │ │
+//!     │                   │  └──────────── chosen: Wake, or to leave ──────────────────┘ │
+//!     │                   └── no closure: as a working one that finds none               │
+//!     └───────────────────────── keep-alive over; or the pool is closed ─────────────────┘
+//! ```
+//! All of it is under one lock: the closures, oldest first; the number of threads, coming ones included; the idle ones, the last
+//! to lie down on top; whether a thread is coming; whether the pool is closed. No step under the lock is longer than a few
+//! memory accesses, but for a thread that looks for itself among the idle ones when its keep-alive time is over.
+//!
+//! # Steps
+//! ```text
+//! Submit (any thread)                        Work (a thread of the pool)
+//! S1 lock; append the closure; Choose        T1 lock; if it was coming, nobody is; if it is among the idle, leave them
+//! S2 unlock; do the errand                   T2 a closure is there: take the oldest; Choose
+//!                                            T3 unlock; do the errand; run the closure; T1
+//! Choose (under the lock)                    T4 else, if the keep-alive time was over: leave, one thread less
+//! C1 a thread is coming, or no closure       T5 else lie down on top of the idle; unlock
+//!    waits: no errand                        T6 sleep until chosen or the keep-alive time is over; T1
+//! C2 one is idle: the top one comes;
+//!    the errand is to wake it                Refused (whoever could not start a thread)
+//! C3 below the bound: a new one comes, one   R1 lock; nobody is coming; one thread less
+//!    thread more; the errand is to start it  R2 no thread is left: take all closures, unlock; they fail
+//! C4 else: no errand                         R3 one is idle and closures wait: as C2
+//! ```
+//! # Nothing is stranded
+//! Whenever the lock is free: **if a closure waits, a thread is coming, or none is idle and there are as many as may be**, or
+//! none is idle and the system has refused one since. Every step keeps that.
+//! - S1 and T2 end with C, which makes it true: C4 is left only for a full house, all of it working.
+//! - T1 takes the mark of the thread that was coming away. If a closure is there, C follows. If none is, there is nothing to show.
+//! - T4 and T5 make a thread less, or an idle one more, and happen only while no closure waits.
+//! - R1 takes the mark away as well. An idle thread is sent in its place (R3): it may have lain down, with no closure there,
+//!   while the other was coming; then came a closure, and the submitter relied on that one. Without an idle one, all threads
+//!   work, and each comes to T2 when its closure ends.
+//!
+//! So a closure that waits is taken: somebody who is coming has only locks and, for a new thread, the system before it, and takes
+//! the oldest; what is left behind has the next one coming (C), before the first runs. By induction N closures that all wait for
+//! each other run at once, if N threads may be. In a full house, a closure waits for another to end, which is what the bound means.
+//!
+//! **The race of a wake with the end of the keep-alive time.** A thread's sleep is over just as it is chosen. Chosen is who was
+//! taken off the idle, under the lock; so T1 tells which came first. If the choice did, the thread comes, and counts as coming
+//! until T1, whatever ended its sleep. If the end did, it is not among the idle any more, and cannot be chosen. The unpark that is on
+//! its way to a thread which is up already makes a later sleep end for nothing: T6 looks whether it was chosen, and goes on sleeping.
+//!
+//! **A refused thread.** If all threads work, nobody tries again by himself: the next submitter does, and the next thread that
+//! takes a closure and leaves others behind (C3). Until then the closures wait for the threads there are. That is the one case
+//! in which closures that wait for each other may hang below the bound: the system lets them have no thread, and nothing ends.
+//!
+//! # Ordering
+//! The lock carries everything. A thread reads without it only whether it was chosen: Relaxed, for `unpark` comes after the choice
+//! and orders it before the end of the sleep; to see it sooner does no harm, to see it only in T1 neither.
+//!
+//! # Rejected
+//! - *A condition variable.* It wakes the thread that has slept longest: under a light load all threads take turns, none is idle
+//!   for its keep-alive time, and each finds its caches cold.
+//! - *Several closures for one lock.* The second would wait behind the first, which may block.
+//! - *A wake for each closure while threads are idle*, as before and in Tokio: the submitter pays for it, more than for all else.
+//! - *The new thread fetches the next one*, so that a chain of starts costs no worker time: it would have to take the mark along, and
+//!   the closures wait one start longer for each thread.
+//! - *Two queues, one to submit to and one to take from*, so that submitters and threads do not meet: the invariant above is one of
+//!   both, so C would need both locks or fences.
+
+use std::fmt;
+use std::mem;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::loom::sync::Mutex;
+use crate::loom::sync::atomic::AtomicU8;
+use crate::loom::sync::atomic::Ordering::Relaxed;
+use crate::loom::thread::{self, Thread};
+use crate::queue::{Chain, Linked};
+use crate::util::pad::CachePadded;
+
+/// Chosen or being started: on its way to the lock.
+const COMING: u8 = 0;
+const WORKING: u8 = 1;
+const IDLE: u8 = 2;
+
+/// The closures that wait and the threads of a pool. See the module's documentation.
+pub struct Crew<T: Linked> {
+    state: CachePadded<Mutex<State<T>>>,
+    /// The bound: how many threads there may be.
+    most: usize,
+}
+
+struct State<T: Linked> {
+    /// Oldest first.
+    closures: Chain<T>,
+    /// Those that live and the one that is being started.
+    threads: usize,
+    /// Who waits to be chosen: [`IDLE`], the last to lie down at the end.
+    idle: Vec<Arc<Member>>,
+    /// A thread was chosen, or is being started, and has not come to T1.
+    is_coming: bool,
+    is_closed: bool,
+    /// How often a thread was chosen, and how often one was to be started.
+    wakes: u64,
+    starts: u64,
+}
+
+/// A thread of a crew.
+#[derive(Debug)]
+pub struct Member {
+    /// Written under the crew's lock; read without it by the thread itself.
+    state: AtomicU8,
+    thread: Thread,
+}
+
+/// What has to be done for the crew, without its lock and before anything that may block.
+#[derive(Debug)]
+#[must_use = "nobody else is fetched until this one comes"]
+pub enum Errand {
+    Nothing,
+    Wake(Arc<Member>),
+    /// To start a thread, whose first step is [`Crew::arrive`], or else to say [`Crew::refused`].
+    Start,
+}
+
+/// What a thread of a crew does next.
+#[derive(Debug)]
+pub enum Next<T> {
+    /// It does the errand and runs the closure.
+    Run(NonNull<T>, Errand),
+    /// It sleeps: [`Member::sleep`].
+    Sleep,
+    /// It ends, and is counted no more.
+    Leave,
+}
+
+/// A crew's numbers at one moment.
+#[derive(Debug, Clone, Copy)]
+pub struct Counts {
+    /// Threads that live or are being started.
+    pub threads: usize,
+    /// Threads that sleep and have not been chosen.
+    pub idle: usize,
+    /// Closures that wait.
+    pub queued: usize,
+    /// How often a thread has been woken for a closure.
+    pub wakes: u64,
+    /// How often one has been started, or refused.
+    pub starts: u64,
+}
+
+impl<T: Linked> Crew<T> {
+    /// A crew of at most `most` threads, with none to begin with.
+    pub fn new(most: usize) -> Self {
+        let state = State {
+            closures: Chain::new(),
+            threads: 0,
+            idle: Vec::new(),
+            is_coming: false,
+            is_closed: false,
+            wakes: 0,
+            starts: 0,
+        };
+        Self { state: CachePadded::new(Mutex::new(state)), most }
+    }
+
+    pub fn counts(&self) -> Counts {
+        let state = self.state.lock();
+        Counts {
+            threads: state.threads,
+            idle: state.idle.len(),
+            queued: state.closures.len(),
+            wakes: state.wakes,
+            starts: state.starts,
+        }
+    }
+
+    /// S1: appends `closure`, unless the crew is closed; then there is nothing to do for it.
+    ///
+    /// # Safety
+    /// 1. `closure` is live, and stays so at its place until it has been given out. 2. It is in no queue. Both end if it is refused.
+    pub unsafe fn submit(&self, closure: NonNull<T>) -> Option<Errand> {
+        let mut state = self.state.lock();
+        if state.is_closed {
+            return None;
+        }
+        // SAFETY: both are the caller's; the closures that are given out were popped.
+        unsafe { state.closures.push_back(closure) };
+        Some(state.choose(self.most))
+    }
+
+    /// T1 and T2 of a thread that has just been started, before it does anything that may take long. From then on it works: it
+    /// makes itself a [`Member`].
+    pub fn arrive(&self) -> Option<(NonNull<T>, Errand)> {
+        let mut state = self.state.lock();
+        state.is_coming = false;
+        state.take(self.most)
+    }
+
+    /// T1 to T5 for the thread of `member`; `is_overdue` says that it has been idle for the keep-alive time.
+    pub fn next(&self, member: &Arc<Member>, is_overdue: bool) -> Next<T> {
+        let mut state = self.state.lock();
+        let before = member.state.load(Relaxed);
+        match before {
+            COMING => state.is_coming = false,
+            IDLE => state.idle.retain(|other| !Arc::ptr_eq(other, member)),
+            _ => {}
+        }
+        member.state.store(WORKING, Relaxed);
+        if let Some((closure, errand)) = state.take(self.most) {
+            return Next::Run(closure, errand);
+        }
+        if state.is_closed || is_overdue && before == IDLE {
+            state.threads -= 1;
+            return Next::Leave;
+        }
+        member.state.store(IDLE, Relaxed);
+        state.idle.push(member.clone());
+        Next::Sleep
+    }
+
+    /// R1 to R3: the thread that was to be started will not come. Gives the closures that nobody will run.
+    pub fn refused(&self) -> (Errand, Chain<T>) {
+        let mut state = self.state.lock();
+        state.is_coming = false;
+        state.threads -= 1;
+        if state.threads == 0 {
+            return (Errand::Nothing, mem::replace(&mut state.closures, Chain::new()));
+        }
+        // As if the house were full: to start another would be refused as well.
+        (state.choose(0), Chain::new())
+    }
+
+    /// Takes no closure from now on, gives those that wait, and has every thread leave that has nothing to run.
+    pub fn close(&self) -> Chain<T> {
+        let mut state = self.state.lock();
+        state.is_closed = true;
+        let closures = mem::replace(&mut state.closures, Chain::new());
+        let idle = mem::take(&mut state.idle);
+        for member in &idle {
+            member.state.store(COMING, Relaxed);
+        }
+        drop(state);
+        idle.iter().for_each(|member| member.thread.unpark());
+        closures
+    }
+}
+
+impl<T: Linked> State<T> {
+    /// T2.
+    fn take(&mut self, most: usize) -> Option<(NonNull<T>, Errand)> {
+        let closure = self.closures.pop_front()?;
+        Some((closure, self.choose(most)))
+    }
+
+    /// C1 to C4.
+    fn choose(&mut self, most: usize) -> Errand {
+        if self.is_coming || self.closures.is_empty() {
+            return Errand::Nothing;
+        }
+        if let Some(member) = self.idle.pop() {
+            member.state.store(COMING, Relaxed);
+            self.is_coming = true;
+            self.wakes += 1;
+            return Errand::Wake(member);
+        }
+        if self.threads < most {
+            self.threads += 1;
+            self.is_coming = true;
+            self.starts += 1;
+            return Errand::Start;
+        }
+        Errand::Nothing
+    }
+}
+
+impl<T: Linked> fmt::Debug for Crew<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Crew").field("most", &self.most).field("counts", &self.counts()).finish()
+    }
+}
+
+impl Member {
+    /// The calling thread, which has arrived.
+    pub fn new() -> Arc<Self> {
+        Arc::new(Self { state: AtomicU8::new(WORKING), thread: thread::current() })
+    }
+
+    /// Ends its sleep; it was chosen.
+    pub fn wake(&self) {
+        self.thread.unpark();
+    }
+
+    /// T6, on the thread itself. Says whether `give_up` has passed.
+    pub fn sleep(&self, give_up: Option<Instant>) -> bool {
+        // Relaxed: see the module's documentation.
+        while self.state.load(Relaxed) == IDLE {
+            let Some(give_up) = give_up else {
+                thread::park();
+                continue;
+            };
+            let left = give_up.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return true;
+            }
+            thread::park_timeout(left);
+        }
+        false
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::queue::chain::tests::{Item, Items};
+
+    struct World {
+        crew: Crew<Item>,
+        items: Items,
+    }
+
+    impl World {
+        fn new(most: usize) -> Self {
+            Self { crew: Crew::new(most), items: Items::new(8) }
+        }
+
+        fn submit(&self, closure: usize) -> Errand {
+            // SAFETY: each is submitted once, and `items` outlives the crew's use of them.
+            unsafe { self.crew.submit(self.items.at(closure)) }.expect("it is not closed")
+        }
+
+        /// A new thread that takes `closure`.
+        fn arrive(&self, closure: usize) -> (Arc<Member>, Errand) {
+            let (item, errand) = self.crew.arrive().expect("a closure waits");
+            assert_eq!(self.items.take(item), closure);
+            (Member::new(), errand)
+        }
+
+        /// `member` takes `closure`.
+        fn takes(&self, member: &Arc<Member>, closure: usize) -> Errand {
+            match self.crew.next(member, false) {
+                Next::Run(item, errand) => {
+                    assert_eq!(self.items.take(item), closure);
+                    errand
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+
+        fn lies_down(&self, member: &Arc<Member>) {
+            assert!(matches!(self.crew.next(member, false), Next::Sleep));
+        }
+    }
+
+    fn is_wake_of(errand: Errand, member: &Arc<Member>) -> bool {
+        matches!(errand, Errand::Wake(other) if Arc::ptr_eq(&other, member))
+    }
+
+    #[test]
+    fn one_thread_comes_at_a_time_and_each_fetches_the_next() {
+        let world = World::new(3);
+        assert!(matches!(world.submit(0), Errand::Start));
+        assert!((1..5).all(|closure| matches!(world.submit(closure), Errand::Nothing)));
+        let (first, errand) = world.arrive(0);
+        assert!(matches!(errand, Errand::Start));
+        // One is coming.
+        assert!(matches!(world.takes(&first, 1), Errand::Nothing));
+        let (second, errand) = world.arrive(2);
+        assert!(matches!(errand, Errand::Start));
+        let (third, errand) = world.arrive(3);
+        assert!(matches!(errand, Errand::Nothing), "the house is full");
+        assert!(matches!(world.takes(&second, 4), Errand::Nothing));
+        [&first, &third].iter().for_each(|member| world.lies_down(member));
+        // The last to lie down is the first to get up.
+        assert!(is_wake_of(world.submit(5), &third));
+        assert!(matches!(world.submit(6), Errand::Nothing));
+        assert!(is_wake_of(world.takes(&third, 5), &first));
+        let Counts { threads, idle, queued, wakes, starts } = world.crew.counts();
+        assert_eq!((threads, idle, queued, wakes, starts), (3, 0, 1, 2, 3));
+        let mut left = world.crew.close();
+        assert_eq!(left.pop_front(), Some(world.items.at(6)));
+    }
+
+    #[test]
+    fn a_thread_that_lay_down_meanwhile_comes_in_place_of_a_refused_one() {
+        let world = World::new(2);
+        assert!(matches!(world.submit(0), Errand::Start));
+        let (member, _) = world.arrive(0);
+        assert!(matches!(world.submit(1), Errand::Start));
+        assert!(matches!(world.takes(&member, 1), Errand::Nothing));
+        world.lies_down(&member);
+        assert!(matches!(world.submit(2), Errand::Nothing), "one is being started");
+        let (errand, failed) = world.crew.refused();
+        assert!(failed.is_empty() && is_wake_of(errand, &member));
+        assert!(matches!(world.takes(&member, 2), Errand::Nothing));
+        // The next submitter asks the system again.
+        assert!(matches!(world.submit(3), Errand::Start));
+        let (errand, failed) = world.crew.refused();
+        assert!(failed.is_empty() && matches!(errand, Errand::Nothing), "somebody works");
+        assert!(matches!(world.submit(4), Errand::Start));
+        // So does a thread that leaves others behind.
+        assert!(matches!(world.crew.refused(), (Errand::Nothing, _)));
+        assert!(matches!(world.takes(&member, 3), Errand::Start));
+        assert!(matches!(world.crew.refused(), (Errand::Nothing, _)));
+        assert!(matches!(world.takes(&member, 4), Errand::Nothing));
+        // Without a thread, the closures fail.
+        world.lies_down(&member);
+        assert!(matches!(world.crew.next(&member, true), Next::Leave));
+        assert!(matches!(world.submit(5), Errand::Start));
+        let (_, mut failed) = world.crew.refused();
+        assert_eq!(failed.pop_front(), Some(world.items.at(5)));
+        assert_eq!(world.crew.counts().threads, 0);
+    }
+
+    #[test]
+    fn the_end_of_the_keep_alive_time_and_a_choice_meet() {
+        let world = World::new(2);
+        assert!(matches!(world.submit(0), Errand::Start));
+        let (member, _) = world.arrive(0);
+        world.lies_down(&member);
+        // Chosen before: it comes.
+        assert!(is_wake_of(world.submit(1), &member));
+        assert!(matches!(world.crew.next(&member, true), Next::Run(..)));
+        world.lies_down(&member);
+        // Chosen for a closure that another took: it stays for another keep-alive time.
+        assert!(is_wake_of(world.submit(2), &member));
+        assert!(matches!(world.crew.arrive(), Some((_, Errand::Nothing))));
+        assert!(matches!(world.crew.next(&member, true), Next::Sleep));
+        assert!(matches!(world.crew.next(&member, true), Next::Leave));
+    }
+
+    #[test]
+    fn a_closed_crew_refuses_and_everybody_leaves() {
+        let world = World::new(2);
+        assert!(matches!(world.submit(0), Errand::Start));
+        let (member, _) = world.arrive(0);
+        world.lies_down(&member);
+        assert!(world.crew.close().is_empty());
+        assert!(!member.sleep(None), "it was chosen, to leave");
+        assert!(matches!(world.crew.next(&member, false), Next::Leave));
+        // SAFETY: it is refused.
+        assert!(unsafe { world.crew.submit(world.items.at(1)) }.is_none());
+        assert_eq!(world.crew.counts().threads, 0);
+    }
+}
