@@ -1,0 +1,248 @@
+//! Broadcasts: a closure that runs once on each seat.
+//!
+//! Each seat has a queue of jobs that it alone may run, in their order: after what was pushed at the seat before, and before it
+//! steals. So they run at once also on all threads, and may wait for each other.
+
+use std::cell::UnsafeCell;
+use std::fmt;
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use super::cancel;
+use super::enter::{self, OwnerLatch, Place, RootEnd};
+use super::{scope, spawn};
+use crate::context;
+use crate::job::{CountLatch, JobHeader, JobRef};
+use crate::scheduler::{Seat, Shared};
+use crate::util::unwind::{self, Payload};
+
+/// Tells a closure of a [`broadcast`](broadcast()) on which thread it runs.
+///
+/// It stays on that thread:
+/// ```compile_fail,E0277
+/// runtime::parallel::broadcast(|thread| {
+///     std::thread::scope(|threads| _ = threads.spawn(|| println!("{}", thread.index())));
+/// });
+/// ```
+pub struct BroadcastContext<'a> {
+    index: usize,
+    num_threads: usize,
+    /// Of this thread and this call only.
+    _marker: PhantomData<(&'a mut std::cell::Cell<()>, *mut ())>,
+}
+
+impl BroadcastContext<'_> {
+    pub(super) fn new(index: usize, num_threads: usize) -> Self {
+        Self { index, num_threads, _marker: PhantomData }
+    }
+
+    /// Returns the index of the thread in its pool.
+    #[inline]
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
+    /// Returns the number of threads of the pool, which is how often the closure runs.
+    #[inline]
+    pub fn num_threads(&self) -> usize {
+        self.num_threads
+    }
+}
+
+impl fmt::Debug for BroadcastContext<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BroadcastContext")
+            .field("index", &self.index)
+            .field("num_threads", &self.num_threads)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Runs a closure once on each thread of the pool, and returns the results by the threads' indices.
+///
+/// Each thread runs it when it has nothing of its own left to do, and before it takes from others; then come broadcasts that
+/// were called later. The pool is the one that the call belongs to. The calling thread takes part if it is one of the pool; otherwise
+/// it waits. If the pool is gone, the closure runs once, here.
+///
+/// A thread that is busy for long, in a task or a job, is waited for. Two broadcasts inside of different
+/// [`isolated`](super::isolated) parts wait for each other for ever.
+///
+/// # Panics
+/// If the closure does on one of the threads, with the payload of the lowest index, after it has run on all.
+///
+/// # Examples
+/// ```
+/// use runtime::parallel::{ThreadPoolBuilder, broadcast};
+///
+/// let pool = ThreadPoolBuilder::new().num_threads(3).build()?;
+/// let squares = pool.install(|| broadcast(|thread| thread.index() * thread.index()));
+/// assert_eq!(squares, [0, 1, 4]);
+/// # Ok::<(), runtime::parallel::ThreadPoolBuildError>(())
+/// ```
+/// All threads call the same closure, so it has to be `Sync`:
+/// ```compile_fail,E0277
+/// let count = std::cell::Cell::new(0);
+/// runtime::parallel::broadcast(|_| count.set(count.get() + 1));
+/// ```
+///
+/// Prior art: `rayon::broadcast`.
+pub fn broadcast<OP, R>(op: OP) -> Vec<R>
+where
+    OP: Fn(BroadcastContext<'_>) -> R + Sync,
+    R: Send,
+{
+    match enter::place() {
+        // SAFETY: this thread keeps it.
+        Place::Seat(seat) => unsafe { broadcast_in(seat.shared_ptr(), op) },
+        // SAFETY: valid while this thread has it entered.
+        Place::Pool(shared) => unsafe { broadcast_in(shared, op) },
+        Place::Here => vec![op(BroadcastContext::new(0, 1))],
+    }
+}
+
+/// Has a closure run once on each thread of the pool, without waiting for it.
+///
+/// It comes in the order of [`broadcast`], with which it is called in turn, and is dropped behind the last run. Otherwise as
+/// [`spawn`](super::spawn()).
+///
+/// # Panics
+/// Never itself; each panic of the closure is one of a detached job, see [`spawn`](super::spawn()).
+///
+/// # Examples
+/// ```
+/// use runtime::parallel::{ThreadPoolBuilder, spawn_broadcast};
+/// use std::sync::mpsc;
+///
+/// let (tx, rx) = mpsc::channel();
+/// let pool = ThreadPoolBuilder::new().num_threads(3).build()?;
+/// pool.install(|| spawn_broadcast(move |thread| tx.send(thread.index()).unwrap()));
+/// assert_eq!(rx.iter().sum::<usize>(), 0 + 1 + 2);
+/// # Ok::<(), runtime::parallel::ThreadPoolBuildError>(())
+/// ```
+///
+/// Prior art: `rayon::spawn_broadcast`.
+pub fn spawn_broadcast<OP>(op: OP)
+where
+    OP: Fn(BroadcastContext<'_>) + Send + Sync + 'static,
+{
+    match enter::root_pool() {
+        // SAFETY: valid now.
+        Some(shared) => unsafe { spawn_broadcast_in(shared, op) },
+        None => spawn::run_in_place(|| op(BroadcastContext::new(0, 1))),
+    }
+}
+
+/// [`broadcast`] in the pool `shared`.
+///
+/// # Safety
+/// 1. `shared` is valid until this returns.
+pub(super) unsafe fn broadcast_in<OP, R>(shared: NonNull<Shared>, op: OP) -> Vec<R>
+where
+    OP: Fn(BroadcastContext<'_>) -> R + Sync,
+    R: Send,
+{
+    // SAFETY: (1).
+    let state = unsafe { shared.as_ref() };
+    // SAFETY: used in this call only.
+    let seat = unsafe { context::seat() };
+    if let Some(seat) = seat {
+        cancel::split_point(seat);
+    }
+    let threads = state.seats.len();
+    if !state.try_begin_many(threads) {
+        return vec![op(BroadcastContext::new(0, 1))];
+    }
+    let floor = seat.map_or(0, Seat::head);
+    let call = Call { shared, threads, op, count: CountLatch::new(OwnerLatch::new(seat, Some(shared))) };
+    let (region, tag) = scope::region_of(seat);
+    let parts: Vec<_> = (0..threads)
+        .map(|index| Part {
+            header: JobHeader::new(Part::<OP, R>::execute, region),
+            call: &raw const call,
+            index,
+            result: UnsafeCell::new(None),
+        })
+        .collect();
+    state.queue_broadcast(parts.iter().map(|part| {
+        // SAFETY: the parts and the call stay in this frame until the latch is set; what others get of `op` and its results is
+        // `Sync`, and `Send`. This thread counts for nobody else but the owner here.
+        unsafe {
+            call.count.increment(true);
+            JobRef::new(NonNull::from(part).cast(), tag)
+        }
+    }));
+    // What was spawned here before comes first, though it is not this stack's.
+    if let Some(seat) = seat.filter(|seat| seat.shared_ptr() == shared) {
+        seat.with_worker(|worker| worker.run_detached(seat));
+    }
+    if call.count.fold() {
+        call.count.latch().wait(seat, floor);
+    }
+    let results = parts.into_iter().map(|part| part.result.into_inner().expect("each seat has run its part"));
+    // The first panic is the one of the lowest index.
+    let results: Result<Vec<R>, Payload> = results.collect();
+    enter::resume(results)
+}
+
+/// A call of [`broadcast`], in its frame.
+struct Call<OP> {
+    shared: NonNull<Shared>,
+    threads: usize,
+    op: OP,
+    count: CountLatch<OwnerLatch>,
+}
+
+/// What one seat does for it.
+#[repr(C)]
+struct Part<OP, R> {
+    header: JobHeader,
+    call: *const Call<OP>,
+    index: usize,
+    /// There once the count is zero.
+    result: UnsafeCell<Option<Result<R, Payload>>>,
+}
+
+impl<OP, R> Part<OP, R>
+where
+    OP: Fn(BroadcastContext<'_>) -> R + Sync,
+    R: Send,
+{
+    /// # Safety
+    /// 1. As [`JobRef::run`].
+    unsafe fn execute(header: NonNull<JobHeader>) {
+        let this = header.cast::<Self>().as_ptr();
+        // SAFETY: (1): the frame is live until the count is zero, and the result ours alone until then. The part was counted,
+        // and runs on a seat of its pool. `false`: what the owner runs here is counted as by others.
+        unsafe {
+            let call = (*this).call;
+            let context = BroadcastContext::new((*this).index, (*call).threads);
+            let result = unwind::catch(|| ((*call).op)(context));
+            (*this).result.get().write(Some(result));
+            drop(RootEnd::new((*call).shared));
+            CountLatch::decrement(&raw const (*call).count, false);
+        }
+    }
+}
+
+/// [`spawn_broadcast`] in the pool `shared`.
+///
+/// # Safety
+/// 1. `shared` is valid until this returns.
+pub(super) unsafe fn spawn_broadcast_in<OP>(shared: NonNull<Shared>, op: OP)
+where
+    OP: Fn(BroadcastContext<'_>) + Send + Sync + 'static,
+{
+    // SAFETY: (1).
+    let state = unsafe { shared.as_ref() };
+    let threads = state.seats.len();
+    if !state.try_begin_many(threads) {
+        return spawn::run_catching(state, || op(BroadcastContext::new(0, 1)));
+    }
+    let op = Arc::new(op);
+    state.queue_broadcast((0..threads).map(|index| {
+        let op = op.clone();
+        // SAFETY: counted.
+        unsafe { spawn::job(shared, move || op(BroadcastContext::new(index, threads))) }
+    }));
+}

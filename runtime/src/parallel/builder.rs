@@ -1,0 +1,406 @@
+//! Building a thread pool: its settings, who starts its threads, and what happens if one cannot be started.
+//!
+//! The builder counts as a worker of the pool that it builds, so nothing is freed before it has given every seat to a
+//! [`ThreadBuilder`], which counts as one, too. If a thread is refused, the pool is dropped at once, and the threads that were
+//! started end as those of any pool that is dropped.
+//!
+//! A thread that keeps a seat for good (`use_current_thread`) never leaves, so the builder's count is never given up then, and
+//! the shared state lives for ever: that thread may use it in its last destructor.
+
+use std::any::Any;
+use std::fmt;
+use std::io;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::thread;
+
+use super::error::{ErrorKind, ThreadPoolBuildError};
+use super::global;
+use super::pool::ThreadPool;
+use super::thread::{CustomSpawn, DefaultSpawn, ThreadBuilder, ThreadSpawn};
+use crate::builder::{Config, IndexedHook, MAX_WORKERS, PanicHandler, available_cpus};
+use crate::context;
+use crate::driver::Driver;
+use crate::scheduler::deadlock::{Deadlock, DeadlockHandler};
+use crate::scheduler::{self, Shared, WorkerStart};
+use crate::util::affinity;
+
+/// The variable that sets the default number of threads of a pool.
+const THREADS_VARIABLE: &str = "RAYON_NUM_THREADS";
+/// Its older name.
+const OLD_THREADS_VARIABLE: &str = "RAYON_RS_NUM_CPUS";
+
+/// Builds a [`ThreadPool`], or configures the process-wide one.
+///
+/// # Examples
+/// ```
+/// use runtime::parallel::ThreadPoolBuilder;
+///
+/// let pool = ThreadPoolBuilder::new().num_threads(2).thread_name(|i| format!("cruncher-{i}")).build()?;
+/// assert_eq!(pool.install(|| std::thread::current().name().map(str::len)), Some(10));
+/// # Ok::<(), runtime::parallel::ThreadPoolBuildError>(())
+/// ```
+///
+/// Prior art: `rayon::ThreadPoolBuilder`, whose names and defaults these are.
+pub struct ThreadPoolBuilder<S = DefaultSpawn> {
+    settings: Settings,
+    /// Starts the threads.
+    spawner: S,
+}
+
+/// Everything but who starts the threads.
+#[derive(Default)]
+pub struct Settings {
+    /// 0: the default.
+    num_threads: usize,
+    use_current_thread: bool,
+    thread_name: Option<Box<dyn FnMut(usize) -> String>>,
+    stack_size: Option<usize>,
+    panic_handler: Option<PanicHandler>,
+    start_handler: Option<IndexedHook>,
+    exit_handler: Option<IndexedHook>,
+    deadlock_handler: Option<DeadlockHandler>,
+    is_breadth_first: bool,
+}
+
+impl ThreadPoolBuilder {
+    /// Begins a pool with default settings.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Builds a pool for as long as `with_pool` runs, with threads that may borrow; returns what `with_pool` returned, after
+    /// all threads have ended.
+    ///
+    /// `wrapper` is called on each thread and has to call [`ThreadBuilder::run`]; what is borrowed or set there, thread-locals
+    /// for instance, is there for the jobs. Jobs must not borrow it: they may move to any of the threads.
+    ///
+    /// # Errors
+    /// As [`build`](Self::build).
+    ///
+    /// # Panics
+    /// If `with_pool` or `wrapper` does, after all threads have ended.
+    ///
+    /// # Examples
+    /// ```
+    /// use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+    /// use runtime::parallel::ThreadPoolBuilder;
+    ///
+    /// let begun = AtomicUsize::new(0);
+    /// let wrapper = |thread: runtime::parallel::ThreadBuilder| {
+    ///     begun.fetch_add(1, Relaxed);
+    ///     thread.run();
+    /// };
+    /// let sum = ThreadPoolBuilder::new().num_threads(2).build_scoped(wrapper, |pool| pool.install(|| 1 + 1))?;
+    /// assert_eq!((sum, begun.into_inner()), (2, 2));
+    /// # Ok::<(), runtime::parallel::ThreadPoolBuildError>(())
+    /// ```
+    pub fn build_scoped<W, F, R>(self, wrapper: W, with_pool: F) -> Result<R, ThreadPoolBuildError>
+    where
+        W: Fn(ThreadBuilder) + Sync,
+        F: FnOnce(&ThreadPool) -> R,
+    {
+        thread::scope(|scope| {
+            let wrapper = &wrapper;
+            let pool = self.settings.start(|thread| {
+                let builder = thread.std_builder();
+                builder.spawn_scoped(scope, affinity::unpinned(None, move || wrapper(thread)))?;
+                Ok(())
+            });
+            Ok(with_pool(&pool.map_err(ThreadPoolBuildError::new)?))
+        })
+    }
+}
+
+impl<S: ThreadSpawn> ThreadPoolBuilder<S> {
+    /// Builds the pool and starts its threads, without waiting until they run.
+    ///
+    /// # Errors
+    /// - What the system says if it refuses a thread, or what the [`spawn_handler`](Self::spawn_handler) returned. Threads that
+    ///   were started end.
+    /// - [`InvalidInput`](io::ErrorKind::InvalidInput) inside, with the value, if a thread's name contains NUL or the stack size
+    ///   is out of its range.
+    /// - That the calling thread belongs to a pool or runtime already, for [`use_current_thread`](Self::use_current_thread).
+    ///
+    /// # Panics
+    /// If the function of [`thread_name`](Self::thread_name) or the [`spawn_handler`](Self::spawn_handler) does; threads that
+    /// were started end.
+    pub fn build(self) -> Result<ThreadPool, ThreadPoolBuildError> {
+        let Self { settings, mut spawner } = self;
+        settings.start(|thread| spawner.spawn(thread)).map_err(ThreadPoolBuildError::new)
+    }
+
+    /// Builds the process-wide pool: that of parallel calls on threads that belong to no pool and no multi-thread runtime.
+    ///
+    /// Without this call it is built when it is first needed, with default settings and threads that are named `runtime-pool-0`
+    /// and so on. It lives until the process ends. If it could not be built, it may be tried again.
+    ///
+    /// # Errors
+    /// That it has been built already; or as [`build`](Self::build).
+    ///
+    /// # Panics
+    /// As [`build`](Self::build).
+    pub fn build_global(self) -> Result<(), ThreadPoolBuildError> {
+        global::build(|| self.build())
+    }
+}
+
+impl<S> ThreadPoolBuilder<S> {
+    /// Sets a function that starts the threads: it is called once for each, and has to see to it that a thread calls
+    /// [`ThreadBuilder::run`].
+    ///
+    /// If it drops a `ThreadBuilder` and says `Ok`, the pool has one thread less than it knows of: a `broadcast` then never
+    /// returns, and without any thread nothing does.
+    ///
+    /// # Examples
+    /// ```
+    /// use runtime::parallel::ThreadPoolBuilder;
+    ///
+    /// let builder = ThreadPoolBuilder::new().num_threads(2).spawn_handler(|thread| {
+    ///     let mut builder = std::thread::Builder::new().name(format!("mine-{}", thread.index()));
+    ///     if let Some(bytes) = thread.stack_size() {
+    ///         builder = builder.stack_size(bytes);
+    ///     }
+    ///     builder.spawn(|| thread.run())?;
+    ///     Ok(())
+    /// });
+    /// let pool = builder.build()?;
+    /// assert_eq!(pool.current_num_threads(), 2);
+    /// # Ok::<(), runtime::parallel::ThreadPoolBuildError>(())
+    /// ```
+    pub fn spawn_handler<F>(self, spawn: F) -> ThreadPoolBuilder<CustomSpawn<F>>
+    where
+        F: FnMut(ThreadBuilder) -> io::Result<()>,
+    {
+        ThreadPoolBuilder { settings: self.settings, spawner: CustomSpawn(spawn) }
+    }
+
+    /// Sets a function that names the threads, by index. Without it they have no name of their own.
+    pub fn thread_name<F>(mut self, name: F) -> Self
+    where
+        F: FnMut(usize) -> String + 'static,
+    {
+        self.settings.thread_name = Some(Box::new(name));
+        self
+    }
+
+    /// Sets the number of threads; more than 4096 count as 4096.
+    ///
+    /// 0, the default, stands for the environment variable `RAYON_NUM_THREADS`, else `RAYON_RS_NUM_CPUS`, else, or if they are
+    /// no positive numbers, for the number of CPUs that the process may use.
+    pub fn num_threads(mut self, num_threads: usize) -> Self {
+        self.settings.num_threads = num_threads;
+        self
+    }
+
+    /// Makes the calling thread of `build` one of the pool's threads, the first, for the rest of its life.
+    ///
+    /// It runs the pool's jobs only while it waits for its own or gives way (`yield_now`), so a pool of this thread alone runs
+    /// what others spawn only then. A `broadcast` waits for it. The memory of the pool is never given back.
+    pub fn use_current_thread(mut self) -> Self {
+        self.settings.use_current_thread = true;
+        self
+    }
+
+    /// Sets a function that gets the panics of jobs that nobody waits for (`spawn`, `spawn_fifo`, `spawn_broadcast`), and of the
+    /// start and exit handlers. If it panics, the process aborts.
+    ///
+    /// Without it such a panic ends with the message that the panic hook prints. (Rayon aborts the process; so does this crate
+    /// with its feature `abort-on-detached-panic`, which the shim `rayon-core` switches on.)
+    pub fn panic_handler<H>(mut self, handler: H) -> Self
+    where
+        H: Fn(Box<dyn Any + Send>) + Send + Sync + 'static,
+    {
+        self.settings.panic_handler = Some(Arc::new(handler));
+        self
+    }
+
+    /// Sets the stack size of the threads in bytes. The default is that of `std::thread`, 2 MiB.
+    pub fn stack_size(mut self, bytes: usize) -> Self {
+        self.settings.stack_size = Some(bytes);
+        self
+    }
+
+    /// Makes each thread run the jobs of its own queue in the order in which they were pushed, where the default is the reverse
+    /// one.
+    #[deprecated(note = "use `scope_fifo` and `spawn_fifo` for similar effect")]
+    pub fn breadth_first(mut self) -> Self {
+        self.settings.is_breadth_first = true;
+        self
+    }
+
+    /// Calls `handler` when every thread of the pool is asleep or marked as blocked, at least one is marked, and no job is left
+    /// that one of the others could run; as [`Builder::deadlock_handler`](crate::Builder::deadlock_handler).
+    ///
+    /// A thread of the pool that waits in another pool or runtime counts as awake. A thread outside that waits in
+    /// [`install`](ThreadPool::install) and the like does not count.
+    ///
+    /// # Examples
+    /// ```
+    /// use runtime::parallel::ThreadPoolBuilder;
+    ///
+    /// let builder = ThreadPoolBuilder::new().deadlock_handler(|deadlock| {
+    ///     eprintln!("{deadlock}");
+    ///     std::process::abort();
+    /// });
+    /// let pool = builder.build()?;
+    /// # Ok::<(), runtime::parallel::ThreadPoolBuildError>(())
+    /// ```
+    pub fn deadlock_handler<H>(mut self, handler: H) -> Self
+    where
+        H: Fn(&Deadlock) + Send + Sync + 'static,
+    {
+        self.settings.deadlock_handler = Some(Arc::new(handler));
+        self
+    }
+
+    /// Calls `handler` on each thread, with its index, before its first job. Not on that of
+    /// [`use_current_thread`](Self::use_current_thread).
+    pub fn start_handler<H>(mut self, handler: H) -> Self
+    where
+        H: Fn(usize) + Send + Sync + 'static,
+    {
+        self.settings.start_handler = Some(Arc::new(handler));
+        self
+    }
+
+    /// Calls `handler` on each thread, with its index, after its last job. Not on that of
+    /// [`use_current_thread`](Self::use_current_thread).
+    pub fn exit_handler<H>(mut self, handler: H) -> Self
+    where
+        H: Fn(usize) + Send + Sync + 'static,
+    {
+        self.settings.exit_handler = Some(Arc::new(handler));
+        self
+    }
+}
+
+impl Settings {
+    /// Makes a pool, and has `spawn` start its threads.
+    fn start(
+        mut self,
+        mut spawn: impl FnMut(ThreadBuilder) -> io::Result<()>,
+    ) -> Result<ThreadPool, ErrorKind> {
+        /// The builder's count as a worker.
+        struct Building(NonNull<Shared>);
+        impl Drop for Building {
+            fn drop(&mut self) {
+                // SAFETY: counted by `Shared::new`; the last use.
+                unsafe { Shared::leave(self.0, 0) };
+            }
+        }
+        let uses_current_thread = self.use_current_thread;
+        if uses_current_thread && context::with_worker(|worker| worker.is_some()) {
+            return Err(ErrorKind::CurrentThreadAlreadyInPool);
+        }
+        let stack_size = self.checked_stack_size()?;
+        let workers = self.workers();
+        let mut config = Config::of_pool(workers);
+        config.is_breadth_first = self.is_breadth_first;
+        config.panic_handler = self.panic_handler.take();
+        config.start_handler = self.start_handler.take();
+        config.exit_handler = self.exit_handler.take();
+        config.deadlock_handler = self.deadlock_handler.take();
+        let shared = Shared::new(config, Driver::new(None, None));
+        let building = Building(shared);
+        // Dropped before `building`, if a thread cannot be started: the others end.
+        // SAFETY: the reference that `Shared::new` returns.
+        let pool = unsafe { ThreadPool::adopt(shared) };
+        for index in 0..workers {
+            let name = self.next_name(index)?;
+            if index > 0 || !uses_current_thread {
+                // SAFETY: the builder counts as a worker; each seat is given away once.
+                let worker = unsafe { WorkerStart::new(shared, index) };
+                spawn(ThreadBuilder { name, stack_size, worker })?;
+            }
+        }
+        if uses_current_thread {
+            // Never given up: see the module's docs.
+            std::mem::forget(building);
+            // SAFETY: that was our count; nobody was given seat 0; looked at above.
+            unsafe { scheduler::take_seat_for_good(shared) };
+        }
+        Ok(pool)
+    }
+
+    /// The number of threads.
+    fn workers(&self) -> usize {
+        let threads = match self.num_threads {
+            0 => default_threads(number_in(THREADS_VARIABLE), || number_in(OLD_THREADS_VARIABLE)),
+            n => n,
+        };
+        threads.min(MAX_WORKERS)
+    }
+
+    fn next_name(&mut self, index: usize) -> io::Result<Option<String>> {
+        let name = self.thread_name.as_mut().map(|name| name(index));
+        match name {
+            // `std::thread` would panic.
+            Some(name) if name.contains('\0') => {
+                Err(invalid(format!("thread_name must not contain NUL, got {name:?}")))
+            }
+            name => Ok(name),
+        }
+    }
+
+    /// Sizes that `std::thread` could not round up.
+    fn checked_stack_size(&self) -> io::Result<Option<usize>> {
+        const MOST: usize = isize::MAX as usize / 2;
+        match self.stack_size {
+            Some(size) if size > MOST => {
+                Err(invalid(format!("stack_size must be at most {MOST} bytes, got {size}")))
+            }
+            size => Ok(size),
+        }
+    }
+}
+
+/// What the two variables say, as Rayon reads them.
+fn default_threads(new: Option<usize>, old: impl FnOnce() -> Option<usize>) -> usize {
+    match new {
+        Some(0) => available_cpus(),
+        Some(n) => n,
+        None => old().filter(|&n| n > 0).unwrap_or_else(available_cpus),
+    }
+}
+
+fn number_in(variable: &str) -> Option<usize> {
+    std::env::var(variable).ok()?.parse().ok()
+}
+
+fn invalid(text: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, text)
+}
+
+impl Default for ThreadPoolBuilder {
+    fn default() -> Self {
+        Self { settings: Settings::default(), spawner: DefaultSpawn }
+    }
+}
+
+impl<S> fmt::Debug for ThreadPoolBuilder<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.settings.fmt_as("ThreadPoolBuilder", f)
+    }
+}
+
+impl Settings {
+    fn fmt_as(&self, name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        struct Closure;
+        impl fmt::Debug for Closure {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("<closure>")
+            }
+        }
+        f.debug_struct(name)
+            .field("num_threads", &self.num_threads)
+            .field("use_current_thread", &self.use_current_thread)
+            .field("thread_name", &self.thread_name.as_ref().map(|_| Closure))
+            .field("panic_handler", &self.panic_handler.as_ref().map(|_| Closure))
+            .field("stack_size", &self.stack_size)
+            .field("start_handler", &self.start_handler.as_ref().map(|_| Closure))
+            .field("exit_handler", &self.exit_handler.as_ref().map(|_| Closure))
+            .field("breadth_first", &self.is_breadth_first)
+            .finish()
+    }
+}

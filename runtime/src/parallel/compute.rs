@@ -1,0 +1,362 @@
+//! `compute`: a computation that starts at once, and a handle that a task can wait for and that stops it when dropped.
+//!
+//! A computation is a task that never waits: the same cell, the same handle, the same errors. It is no task of the runtime
+//! otherwise: it is a root of `scheduler/jobs.rs`, run on a seat, on a fresh stack, and in no owned list. What asks it to end is
+//! in its own cell, the `CANCELLED` bit, so that it needs nothing else: an abort of a task that is `SCHEDULED`, as this one
+//! is all its life, sets the bit and leaves the rest to whoever runs it.
+//!
+//! ```text
+//! C1 compute: the cell, then the root     D1 drop or abort: CANCELLED
+//! C2 a seat takes it: CANCELLED? then f is dropped, unrun
+//! C3 f runs inside a `Region` whose question is: CANCELLED, or is the pool being shut down?
+//! C4 f returns: its value counts, whatever was asked     f unwinds: a panic, kept or its own; or else it was cancelled
+//! ```
+
+use std::alloc::Layout;
+use std::fmt;
+use std::future::Future;
+use std::panic::{Location, resume_unwind};
+use std::pin::Pin;
+use std::ptr::NonNull;
+use std::task::{Context, Poll};
+
+use super::enter;
+use crate::context;
+use crate::coop;
+use crate::handle::Handle;
+use crate::job::region::{Cancel, Cancelled, Region, Tag};
+use crate::runtime::Runtime;
+use crate::scheduler::Shared;
+use crate::scheduler::jobs::Root;
+use crate::task::{self, AbortHandle, Header, Id, JoinError, JoinHandle, Runnable, Schedule};
+use crate::util::unwind;
+
+/// Starts a computation on a worker, and returns a handle that waits for its result and cancels it when dropped.
+///
+/// It begins at once, whether or not the handle is awaited, as soon as a worker has nothing else to do. Inside of it,
+/// [`join`](crate::parallel::join) and the like share its work with the other workers. Meanwhile the task that awaits the handle
+/// holds no worker, and [`block_on`](crate::Runtime::block_on) may await it as well, also that of another runtime.
+///
+/// It runs in the runtime whose thread calls, or which the calling thread has [entered](crate::Handle::enter), if that has several
+/// workers; else in the process-wide pool.
+///
+/// # Cancelling
+/// Dropping the handle, or [`abort`](Compute::abort), never waits. A computation that has not begun is dropped unrun. One that
+/// runs ends at its next *split point*, each call of `join` or `scope`, by unwinding as from a panic, without a message; so
+/// destructors run, and `catch_unwind` sees it. It does not unwind inside of `isolated` parts, from destructors while it
+/// unwinds already, or in programs built with `panic = "abort"`: there, and in long loops without a split, ask
+/// [`is_cancelled`](crate::parallel::is_cancelled). If the closure returns all the same, its value counts. If any part of the
+/// computation panics, that counts more than the cancellation. Jobs that were [spawned](fn@crate::spawn) without a scope are
+/// not a part of it.
+///
+/// The shutdown of its runtime cancels it, too; one that is started afterwards is dropped unrun.
+///
+/// # Errors
+/// The handle yields a [`JoinError`] if the closure panicked or was cancelled.
+///
+/// # Examples
+/// ```
+/// # runtime::Runtime::new().unwrap().block_on(async {
+/// fn sum(numbers: &[u64]) -> u64 {
+///     if numbers.len() <= 1000 {
+///         return numbers.iter().sum();
+///     }
+///     let (left, right) = numbers.split_at(numbers.len() / 2);
+///     let (left, right) = runtime::parallel::join(|| sum(left), || sum(right));
+///     left + right
+/// }
+/// let numbers: Vec<u64> = (0..100_000).collect();
+/// let total = runtime::compute(move || sum(&numbers)).await?;
+/// assert_eq!(total, 4_999_950_000);
+/// # Ok::<(), runtime::task::JoinError>(())
+/// # }).unwrap();
+/// ```
+///
+/// Prior art: a Rayon `spawn` that answers over a oneshot channel; structured cancellation by dropping is Rust's futures'.
+#[track_caller]
+pub fn compute<F, T>(f: F) -> Compute<T>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    // SAFETY: what the calling thread is in, or has entered, is valid.
+    unsafe { compute_in(enter::root_pool(), f, Location::caller()) }
+}
+
+impl Handle {
+    /// Starts a computation on a worker of this runtime; as [`compute`](fn@crate::compute), from any thread.
+    ///
+    /// A `current_thread` runtime has no workers to share with: then it runs in the process-wide pool.
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime = runtime::Runtime::new()?;
+    /// let answer = runtime.handle().compute(|| 6 * 7);
+    /// assert_eq!(runtime.block_on(answer).unwrap(), 42);
+    /// # std::io::Result::Ok(())
+    /// ```
+    #[track_caller]
+    pub fn compute<F, T>(&self, f: F) -> Compute<T>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        // SAFETY: our reference keeps the state.
+        unsafe { compute_in(enter::root_pool_of(self.shared_ptr()), f, Location::caller()) }
+    }
+}
+
+impl Runtime {
+    /// Starts a computation on a worker of this runtime; as [`Handle::compute`].
+    #[track_caller]
+    pub fn compute<F, T>(&self, f: F) -> Compute<T>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        self.handle().compute(f)
+    }
+}
+
+/// # Safety
+/// 1. `pool` is valid for the call.
+unsafe fn compute_in<F, T>(
+    pool: Option<NonNull<Shared>>,
+    f: F,
+    site: &'static Location<'static>,
+) -> Compute<T>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    let future = Computation(Some(f));
+    let Some(pool) = pool else {
+        // SAFETY: closure and result are `Send`; this scheduler is nothing but a type.
+        let (task, handle) = unsafe { task::new(future, NonNull::<InPlace>::dangling(), site) };
+        // The poll of a task may be around it.
+        coop::suspended(|| task.run());
+        return Compute { handle, cancels: true };
+    };
+    Shared::retain(pool);
+    // SAFETY: closure and result are `Send`; the cell's reference was just taken.
+    let (task, handle) = unsafe { task::new(future, pool.cast::<Computations>(), site) };
+    // SAFETY: (1), and the handle's cell keeps it.
+    if let Err(Root::Task(task)) = unsafe { pool.as_ref() }.push_root(Root::Task(task)) {
+        // The seats are leaving; those that stay would cancel it as well.
+        task.cancel();
+    }
+    Compute { handle, cancels: true }
+}
+
+/// Waits for a computation: a future that yields its result. Made by [`compute`](fn@compute).
+///
+/// Dropping it cancels the computation, and does not wait for it. The result of one that has ended is dropped with it.
+///
+/// # Cancel safety
+/// Safe if it is awaited by `&mut`: it can be awaited again. Dropping it cancels the computation.
+///
+/// # Panics
+/// If it is polled after it has given its result.
+#[must_use = "dropping it cancels the computation: await it, or call `detach`"]
+pub struct Compute<T> {
+    handle: JoinHandle<T>,
+    /// Its drop cancels.
+    cancels: bool,
+}
+
+impl<T> Compute<T> {
+    /// Asks the computation to end; see [`compute`](fn@compute). Does not wait for it.
+    ///
+    /// The handle then yields an error whose [`is_cancelled`](JoinError::is_cancelled) is true, unless the closure returns or
+    /// panics first.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Runtime::new().unwrap().block_on(async {
+    /// fn for_ever() {
+    ///     runtime::parallel::join(|| (), || ());
+    ///     for_ever();
+    /// }
+    /// let computation = runtime::compute(for_ever);
+    /// computation.abort();
+    /// assert!(computation.await.unwrap_err().is_cancelled());
+    /// # });
+    /// ```
+    pub fn abort(&self) {
+        self.handle.abort();
+    }
+
+    /// Returns a handle that can cancel the computation and does not keep its result.
+    pub fn abort_handle(&self) -> AbortHandle {
+        self.handle.abort_handle()
+    }
+
+    /// Lets the computation go on by itself; its result will be dropped.
+    pub fn detach(mut self) {
+        self.cancels = false;
+    }
+
+    /// Says whether the computation has ended: by returning, panicking or having been cancelled.
+    ///
+    /// One that was asked to end is not finished until all its parts have ended.
+    pub fn is_finished(&self) -> bool {
+        self.handle.is_finished()
+    }
+
+    /// Returns the name of the computation, which is unique among tasks.
+    pub fn id(&self) -> Id {
+        self.handle.id()
+    }
+}
+
+impl<T> Future for Compute<T> {
+    type Output = Result<T, JoinError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.handle).poll(cx)
+    }
+}
+
+impl<T> Drop for Compute<T> {
+    fn drop(&mut self) {
+        if self.cancels {
+            self.handle.abort();
+        }
+    }
+}
+
+impl<T> fmt::Debug for Compute<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Compute").field("id", &self.id()).finish()
+    }
+}
+
+/// A closure as a future that is ready at its first poll.
+struct Computation<F>(Option<F>);
+
+// The closure is never pinned.
+impl<F> Unpin for Computation<F> {}
+
+impl<T, F: FnOnce() -> T> Future for Computation<F> {
+    type Output = T;
+
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<T> {
+        let f = self.0.take().expect("a computation is run once");
+        let task = NonNull::new(coop::current_task_data().cast_mut().cast());
+        let task = task.expect("a computation is polled as a task");
+        // SAFETY: the task is live until this poll has ended.
+        Poll::Ready(coop::suspended(|| unsafe { run(task, f) }))
+    }
+}
+
+/// C3 and C4.
+///
+/// # Safety
+/// 1. `task` is live until this returns.
+unsafe fn run<T>(task: NonNull<Header>, f: impl FnOnce() -> T) -> T {
+    // SAFETY: used in this call only.
+    let Some(seat) = (unsafe { context::seat() }) else {
+        // In place, and nobody has the handle yet.
+        return f();
+    };
+    let question = Question { task, pool: seat.shared_ptr() };
+    // SAFETY: the question outlives the region, which is used by this call alone: it returns when all that was made inside
+    // has ended.
+    let region = unsafe { Region::cancellable(&raw const question) };
+    let (outer, outer_tag) = seat.replace_region(&raw const region, Tag::NONE);
+    let result = unwind::catch(f);
+    seat.replace_region(outer, outer_tag);
+    let kept = region.take_panic();
+    match (result, kept) {
+        (Err(payload), Some(panic)) if payload.is::<Cancelled>() => resume_unwind(panic),
+        (result, kept) => {
+            unwind::drop_quietly(kept);
+            enter::resume(result)
+        }
+    }
+}
+
+/// Whether a computation is asked to end.
+struct Question {
+    task: NonNull<Header>,
+    pool: NonNull<Shared>,
+}
+
+impl Cancel for Question {
+    fn is_cancelled(&self) -> bool {
+        // SAFETY: the task lives until its computation has ended; its worker keeps the pool.
+        unsafe { self.task.as_ref().is_cancelled() || self.pool.as_ref().shutdown.has_begun() }
+    }
+}
+
+/// The shared state as what computations have for a scheduler: they never wait, so they are never scheduled nor counted as
+/// tasks.
+#[repr(transparent)]
+struct Computations(Shared);
+
+// SAFETY: (1) nothing is scheduled; (2) cells are counted as those of tasks.
+unsafe impl Schedule for Computations {
+    unsafe fn schedule(_: NonNull<Self>, task: Runnable) {
+        // The abort of a computation only marks it: it is scheduled all its life.
+        unreachable!("{task:?}, a computation, was woken");
+    }
+
+    unsafe fn reschedule(_: NonNull<Self>, task: Runnable) {
+        unreachable!("{task:?}, a computation, was pending");
+    }
+
+    fn is_own_thread(this: NonNull<Self>) -> bool {
+        Shared::is_own_thread(this.cast())
+    }
+
+    unsafe fn adopt(_: NonNull<Self>, _: NonNull<Header>) -> bool {
+        unreachable!("a computation does not wait")
+    }
+
+    unsafe fn release(_: NonNull<Self>, _: NonNull<Header>) {}
+
+    unsafe fn allocate(this: NonNull<Self>, layout: Layout) -> NonNull<u8> {
+        // SAFETY: the same state; the caller's words are the same.
+        unsafe { Shared::allocate(this.cast(), layout) }
+    }
+
+    unsafe fn free(this: NonNull<Self>, memory: NonNull<u8>, layout: Layout) {
+        // SAFETY: as above.
+        unsafe { Shared::free(this.cast(), memory, layout) }
+    }
+}
+
+/// The scheduler of a computation that is run by who makes it, where there is no pool.
+struct InPlace;
+
+// SAFETY: (1) nothing is scheduled; (2) there is nothing to stay valid.
+unsafe impl Schedule for InPlace {
+    unsafe fn schedule(_: NonNull<Self>, task: Runnable) {
+        unreachable!("{task:?}, a computation, was woken");
+    }
+
+    unsafe fn reschedule(_: NonNull<Self>, task: Runnable) {
+        unreachable!("{task:?}, a computation, was pending");
+    }
+
+    fn is_own_thread(_: NonNull<Self>) -> bool {
+        false
+    }
+
+    unsafe fn adopt(_: NonNull<Self>, _: NonNull<Header>) -> bool {
+        unreachable!("a computation does not wait")
+    }
+
+    unsafe fn release(_: NonNull<Self>, _: NonNull<Header>) {}
+
+    unsafe fn allocate(_: NonNull<Self>, layout: Layout) -> NonNull<u8> {
+        // SAFETY: a cell is not of size zero.
+        let memory = unsafe { std::alloc::alloc(layout) };
+        NonNull::new(memory).unwrap_or_else(|| std::alloc::handle_alloc_error(layout))
+    }
+
+    unsafe fn free(_: NonNull<Self>, memory: NonNull<u8>, layout: Layout) {
+        // SAFETY: from `allocate`, with this layout: the caller's word.
+        unsafe { std::alloc::dealloc(memory.as_ptr(), layout) }
+    }
+}

@@ -1,0 +1,244 @@
+//! Which pool a call belongs to, and the way onto one of its seats.
+//!
+//! | the calling thread                                     | the work runs                                   |
+//! | has a seat (of a runtime, of a `ThreadPool`)           | there, on its own stack                         |
+//! | is a relief thread of a runtime                        | in place, without anything to share             |
+//! | is in a solitary part (see `isolated.rs`)              | in place                                        |
+//! | has entered a multi-thread runtime, or blocks in one   | on a seat of that runtime; the thread waits     |
+//! | any other, also one that drives a current_thread one   | on a seat of the process-wide pool; it waits    |
+//!
+//! A pool whose seats are leaving takes nothing more: then it runs in place, too. So it does if the system refused every thread
+//! of the process-wide pool.
+
+use std::ptr::NonNull;
+
+use super::global;
+use super::pool::ThreadPool;
+use crate::context;
+use crate::job::{Latch, Region, SpinLatch, StackJob, Tag, ThreadLatch};
+use crate::scheduler::{Seat, Shared, Worker};
+use crate::util::block_on;
+use crate::util::unwind::Payload;
+
+/// Where a call belongs.
+pub enum Place<'a> {
+    /// The calling thread's own seat.
+    Seat(&'a Seat),
+    /// Another thread's: on a seat of this pool, which is valid for as long as the caller keeps what made it current.
+    Pool(NonNull<Shared>),
+    /// Here, sequentially.
+    Here,
+}
+
+/// The place of a call that names no pool.
+#[inline]
+pub fn place<'a>() -> Place<'a> {
+    // SAFETY: used for one call, on this thread.
+    match unsafe { context::seat() } {
+        Some(seat) => Place::Seat(seat),
+        None => place_without_seat(),
+    }
+}
+
+#[cold]
+fn place_without_seat<'a>() -> Place<'a> {
+    if is_solitary() || worker_pool().is_some() {
+        return Place::Here;
+    }
+    entered_pool().map_or(Place::Here, Place::Pool)
+}
+
+/// Whether what the calling thread does is not shared.
+fn is_solitary() -> bool {
+    context::region().1 == Tag::SOLITARY
+}
+
+/// The pool that has the calling thread for a worker.
+fn worker_pool() -> Option<NonNull<Shared>> {
+    context::with_worker(|worker| worker.map(Worker::shared_ptr)).filter(has_seats)
+}
+
+/// The runtime that the calling thread has entered, or the process-wide pool.
+fn entered_pool() -> Option<NonNull<Shared>> {
+    context::current().filter(has_seats).or_else(global_pool)
+}
+
+fn global_pool() -> Option<NonNull<Shared>> {
+    global::get().map(ThreadPool::shared_ptr)
+}
+
+fn has_seats(shared: &NonNull<Shared>) -> bool {
+    // SAFETY: whatever is current is valid.
+    !unsafe { shared.as_ref() }.is_current_thread()
+}
+
+/// The pool of a root that the caller does not wait for, valid as in [`Place::Pool`]; a relief thread has its runtime's seats
+/// for it, and a solitary part does not count. None: there is no pool, so it is run in place.
+pub fn root_pool() -> Option<NonNull<Shared>> {
+    match place() {
+        Place::Seat(seat) => Some(seat.shared_ptr()),
+        Place::Pool(shared) => Some(shared),
+        Place::Here => worker_pool().or_else(entered_pool),
+    }
+}
+
+/// As [`root_pool`], of a root that was meant for the runtime `shared`, which is valid: one of a single thread has no seats.
+pub fn root_pool_of(shared: NonNull<Shared>) -> Option<NonNull<Shared>> {
+    Some(shared).filter(has_seats).or_else(global_pool)
+}
+
+/// Runs `op` on a seat of the pool that the call belongs to, if there is one. `op` gets the seat, and whether it was moved to
+/// another thread. Panics in `op` go on here.
+#[inline]
+pub fn on_seat<R: Send>(op: impl FnOnce(Option<&Seat>, bool) -> R + Send) -> R {
+    match place() {
+        Place::Seat(seat) => op(Some(seat), false),
+        // SAFETY: valid while this thread has it entered.
+        Place::Pool(shared) => unsafe { install(shared, op) },
+        Place::Here => op(None, false),
+    }
+}
+
+/// Runs `op` on a seat of `shared`.
+///
+/// # Safety
+/// 1. `shared` is valid until this returns.
+pub unsafe fn install<R: Send>(
+    shared: NonNull<Shared>,
+    op: impl FnOnce(Option<&Seat>, bool) -> R + Send,
+) -> R {
+    // SAFETY: used in this call only.
+    match unsafe { context::seat() } {
+        Some(seat) if seat.shared_ptr() == shared => op(Some(seat), false),
+        Some(seat) => {
+            // What sets the latch is nobody whom this seat's pool knows.
+            let _expecting = seat.shared().expect();
+            let wait = |latch: &SpinLatch<Seat>| seat.wait(latch.core(), seat.head());
+            // SAFETY: (1).
+            unsafe { install_and_wait(shared, seat.region(), seat.tag(), SpinLatch::cross(seat), wait, op) }
+        }
+        None if is_solitary() => op(None, false),
+        None => {
+            let latch = ThreadLatch::new();
+            let (region, tag) = context::region();
+            // SAFETY: (1).
+            unsafe { install_and_wait(shared, region, tag, latch, wait_blocking, op) }
+        }
+    }
+}
+
+/// # Safety
+/// 1. `shared` is valid until this returns. 2. `wait` returns when its latch is set, and does not unwind before.
+unsafe fn install_and_wait<L: Latch, R: Send>(
+    shared: NonNull<Shared>,
+    region: *const Region,
+    tag: Tag,
+    latch: L,
+    wait: impl FnOnce(&L),
+    op: impl FnOnce(Option<&Seat>, bool) -> R + Send,
+) -> R {
+    let job = StackJob::new(region, latch, |is_queued| {
+        if !is_queued {
+            return op(None, false);
+        }
+        // SAFETY: the root was counted, and the seat that runs it keeps its pool.
+        let _end = unsafe { RootEnd::new(shared) };
+        // SAFETY: used in this call only.
+        op(unsafe { context::seat() }, true)
+    });
+    // SAFETY: (1); we wait below; closure and result are `Send`.
+    let is_pushed = unsafe { shared.as_ref().push_install(job.as_job_ref(tag)) };
+    if !is_pushed {
+        // SAFETY: nobody got the reference.
+        return unsafe { job.run_inline(false) };
+    }
+    wait(&job.latch);
+    // SAFETY: (2); once.
+    resume(unsafe { job.take_result() })
+}
+
+/// Blocks the calling thread, which has no seat but may be a worker all the same: a relief thread.
+fn wait_blocking(latch: &ThreadLatch) {
+    block_on::blocking(|| latch.wait());
+}
+
+/// A root or a detached job has ended, whether it returns or unwinds.
+#[derive(Debug)]
+pub struct RootEnd(NonNull<Shared>);
+
+// SAFETY: the shared state is made to be used from all threads.
+unsafe impl Send for RootEnd {}
+
+impl RootEnd {
+    /// # Safety
+    /// 1. The job was counted. 2. `shared` is valid when this is dropped.
+    pub unsafe fn new(shared: NonNull<Shared>) -> Self {
+        Self(shared)
+    }
+}
+
+impl Drop for RootEnd {
+    fn drop(&mut self) {
+        // SAFETY: duty 2 of `new`.
+        unsafe { self.0.as_ref() }.root_ended();
+    }
+}
+
+/// The latch of a thread that may have a seat or not.
+#[derive(Debug)]
+pub enum OwnerLatch {
+    Seat(SpinLatch<Seat>),
+    Thread(ThreadLatch),
+}
+
+impl OwnerLatch {
+    /// For jobs of the pool `shared`, and the calling thread, whose seat is `seat`.
+    pub fn new(seat: Option<&Seat>, shared: Option<NonNull<Shared>>) -> Self {
+        match seat {
+            Some(seat) if Some(seat.shared_ptr()) == shared => Self::Seat(SpinLatch::new(seat)),
+            Some(seat) => Self::Seat(SpinLatch::cross(seat)),
+            None => Self::Thread(ThreadLatch::new()),
+        }
+    }
+
+    /// Waits until the latch is set. `seat`: as for [`new`](Self::new); `floor`: as for [`Seat::wait`].
+    pub fn wait(&self, seat: Option<&Seat>, floor: u32) {
+        match (self, seat) {
+            (Self::Seat(latch), Some(seat)) => {
+                // What sets it is nobody whom this seat's pool knows.
+                let _expecting = latch.is_cross().then(|| seat.shared().expect());
+                seat.wait(latch.core(), floor);
+            }
+            (Self::Thread(latch), _) => wait_blocking(latch),
+            (Self::Seat(_), None) => unreachable!("the latch was made for a seat"),
+        }
+    }
+}
+
+impl Latch for OwnerLatch {
+    #[inline]
+    unsafe fn set(this: *const Self) {
+        // SAFETY: live until the inner latch is set; no reference is kept beyond the match.
+        unsafe {
+            match &*this {
+                Self::Seat(latch) => SpinLatch::set(std::ptr::from_ref(latch)),
+                Self::Thread(latch) => ThreadLatch::set(std::ptr::from_ref(latch)),
+            }
+        }
+    }
+}
+
+/// The calling thread's seat, if that is one of the pool `shared`.
+///
+/// # Safety
+/// 1. As [`context::seat`].
+pub unsafe fn seat_of<'a>(shared: NonNull<Shared>) -> Option<&'a Seat> {
+    // SAFETY: (1).
+    unsafe { context::seat() }.filter(|seat| seat.shared_ptr() == shared)
+}
+
+/// Goes on with the panic of a job where it is awaited.
+#[inline]
+pub fn resume<R>(result: Result<R, Payload>) -> R {
+    result.unwrap_or_else(|payload| std::panic::resume_unwind(payload))
+}

@@ -1,0 +1,149 @@
+//! `isolated`: a part of a computation whose waits run nothing foreign.
+//!
+//! The part is a region with a tag of its own (`job/region.rs`); the tag stands in the word of each job that is made inside,
+//! and a thread that waits inside takes only jobs with its tag. A region inside another has another tag: its jobs descend from both,
+//! but a job of the outer one may want what the inner one holds.
+//!
+//! A thread without a seat has its region in the thread's context, and what it sends to a pool carries it along.
+//!
+//! Tags are 16 bits of a word, so 65,534 regions can be open at once. The next one is *solitary*: it shares nothing, so that it waits for
+//! nothing. Its thread is taken for one without a seat whose calls run in place, as on a relief thread.
+
+use parking_lot::Mutex;
+
+use crate::context;
+use crate::job::{Region, Tag};
+use crate::scheduler::Seat;
+
+/// Runs a closure in such a way that whatever waits for another thread inside of it runs nothing but parts of the closure.
+///
+/// A thread that waits, for the second half of a [`join`](super::join) or the end of a `scope`, runs other work meanwhile,
+/// whatever it finds, on the same stack. If the code below holds a lock that this work needs, the thread waits for itself, for ever.
+/// The same with a `RefCell`, a thread-local, or anything else that is not to be entered twice. Inside of `isolated`, the
+/// waiting thread takes only work that the closure has split off, as does every thread that runs a part of it. If there is none,
+/// it sleeps.
+///
+/// Isolated parts can be nested; the inner one does not run work of the outer one. It runs on the calling thread. Code inside is
+/// not unwound by a cancellation, since that would leave locks poisoned and data half done; it can ask
+/// [`is_cancelled`](super::is_cancelled). Jobs that are spawned without a scope, or in a scope around, are no parts of it.
+///
+/// A `broadcast` inside has to wait for threads that are in other isolated parts; so two such broadcasts
+/// wait for each other for ever.
+///
+/// There may be 65,534 isolated parts at a time in the process. Further ones run sequentially on their threads.
+///
+/// # Examples
+/// ```
+/// use parking_lot::Mutex;
+/// use runtime::parallel::{isolated, join};
+///
+/// static TOTAL: Mutex<u64> = Mutex::new(0);
+///
+/// fn add(numbers: &[u64]) {
+///     if numbers.len() > 100 {
+///         let (left, right) = numbers.split_at(numbers.len() / 2);
+///         join(|| add(left), || add(right));
+///         return;
+///     }
+///     let mut total = TOTAL.lock();
+///     let (left, right) = numbers.split_at(numbers.len() / 2);
+///     // Without `isolated`, a thread that waits here could begin another `add`, and lock again what it holds.
+///     let (left, right) = isolated(|| join(|| left.iter().sum::<u64>(), || right.iter().sum::<u64>()));
+///     *total += left + right;
+/// }
+///
+/// # runtime::Runtime::new().unwrap().block_on(async {
+/// let numbers: Vec<u64> = (0..10_000).collect();
+/// runtime::compute(move || add(&numbers)).await.unwrap();
+/// assert_eq!(*TOTAL.lock(), 49_995_000);
+/// # });
+/// ```
+///
+/// Prior art: `tbb::this_task_arena::isolate`.
+pub fn isolated<R>(f: impl FnOnce() -> R) -> R {
+    // SAFETY: used in this call only.
+    let seat = unsafe { context::seat() };
+    let (outer, _) = super::cancel::current_region(seat);
+    let Some(number) = Number::take() else {
+        return solitary(outer, f);
+    };
+    // SAFETY: the region around outlives this call.
+    let region = unsafe { Region::isolated(outer, number.tag()) };
+    let _inside = Inside::enter(seat, &region);
+    f()
+}
+
+#[cold]
+fn solitary<R>(outer: *const Region, f: impl FnOnce() -> R) -> R {
+    /// Puts the seat back.
+    struct Hidden(*const Seat);
+    impl Drop for Hidden {
+        fn drop(&mut self) {
+            context::replace_seat(self.0);
+        }
+    }
+    let _hidden = Hidden(context::replace_seat(std::ptr::null()));
+    // SAFETY: as in `isolated`.
+    let region = unsafe { Region::isolated(outer, Tag::SOLITARY) };
+    let _inside = Inside::enter(None, &region);
+    f()
+}
+
+/// The calling thread is in a region until this is dropped.
+struct Inside<'a> {
+    seat: Option<&'a Seat>,
+    outer: (*const Region, Tag),
+}
+
+impl<'a> Inside<'a> {
+    fn enter(seat: Option<&'a Seat>, region: &Region) -> Self {
+        Self { seat, outer: replace_region(seat, region, region.tag) }
+    }
+}
+
+impl Drop for Inside<'_> {
+    fn drop(&mut self) {
+        replace_region(self.seat, self.outer.0, self.outer.1);
+    }
+}
+
+fn replace_region(seat: Option<&Seat>, region: *const Region, tag: Tag) -> (*const Region, Tag) {
+    match seat {
+        Some(seat) => seat.replace_region(region, tag),
+        None => context::replace_region(region, tag),
+    }
+}
+
+/// The numbers of tags, process-wide: pools share jobs.
+static NUMBERS: Mutex<Numbers> = Mutex::new(Numbers { unused: 1, free: Vec::new() });
+
+struct Numbers {
+    /// Never taken yet, as those above, up to that of [`Tag::SOLITARY`]. 0 is [`Tag::NONE`].
+    unused: u16,
+    free: Vec<u16>,
+}
+
+/// The number of an open region. All jobs of the region have ended when it is given back: so no word has it any more.
+struct Number(u16);
+
+impl Number {
+    fn take() -> Option<Self> {
+        let mut numbers = NUMBERS.lock();
+        let number = numbers.free.pop().or_else(|| {
+            let number = Some(numbers.unused).filter(|&number| number < Tag::SOLITARY.number())?;
+            numbers.unused += 1;
+            Some(number)
+        });
+        number.map(Self)
+    }
+
+    fn tag(&self) -> Tag {
+        Tag::new(self.0)
+    }
+}
+
+impl Drop for Number {
+    fn drop(&mut self) {
+        NUMBERS.lock().free.push(self.0);
+    }
+}

@@ -1,0 +1,229 @@
+//! `join`: two closures, perhaps at the same time.
+//!
+//! The second is pushed as a job in this frame, the first is run, and the second taken back and run here, unless a thief
+//! has it: then this thread helps others until it is done. The frame stays until then, also if the first panics:
+//! that is the duty of [`Rescue`], which runs or awaits the second while unwinding. No `catch` around the first, so that it can
+//! be inlined.
+
+use std::panic::resume_unwind;
+
+use super::cancel;
+use super::enter::{self, on_seat};
+use crate::context;
+use crate::job::{SpinLatch, StackJob};
+use crate::queue::Taken;
+use crate::scheduler::Seat;
+use crate::util::unwind;
+
+/// What a closure of [`join_context`] is told.
+#[derive(Debug)]
+pub struct FnContext {
+    is_migrated: bool,
+    /// Neither `Send` nor `Sync`: it speaks of this thread.
+    _marker: std::marker::PhantomData<*mut ()>,
+}
+
+impl FnContext {
+    #[inline]
+    fn new(is_migrated: bool) -> Self {
+        Self { is_migrated, _marker: std::marker::PhantomData }
+    }
+
+    /// Returns whether the closure was called on another thread than the one that called [`join_context`].
+    #[inline]
+    pub fn migrated(&self) -> bool {
+        self.is_migrated
+    }
+}
+
+/// Runs two closures, perhaps in parallel, and returns both results.
+///
+/// The first runs on the calling thread. Meanwhile another thread may take the second; if none has, it runs here, too. So it costs
+/// a few nanoseconds, and dividing a problem down to small parts is the way to use it.
+///
+/// Whether another thread takes the second is not to be relied upon: if the first closure waits for something that the second does,
+/// the two may hang.
+///
+/// # Panics
+/// Both closures are run in any case. If one panics, that goes on here after both have ended; if both do, the first's.
+/// If the computation was cancelled (see [`compute`](crate::compute())), it unwinds from here, and closures that have not begun are
+/// dropped.
+///
+/// # Examples
+/// ```
+/// use runtime::parallel::join;
+///
+/// fn sort(numbers: &mut [u32]) {
+///     if numbers.len() < 100 {
+///         return numbers.sort_unstable();
+///     }
+///     let middle = numbers.len() / 2;
+///     numbers.select_nth_unstable(middle);
+///     let (left, right) = numbers.split_at_mut(middle);
+///     join(|| sort(left), || sort(right));
+/// }
+/// let mut numbers: Vec<u32> = (0..1000).rev().collect();
+/// sort(&mut numbers);
+/// assert!(numbers.is_sorted());
+/// ```
+/// Both may borrow, but not write the same thing:
+/// ```compile_fail,E0499
+/// let mut numbers = vec![3, 1, 2];
+/// runtime::parallel::join(|| numbers.sort(), || numbers.clear());
+/// ```
+/// and what they use must be `Send`:
+/// ```compile_fail,E0277
+/// let shared = std::rc::Rc::new(1);
+/// runtime::parallel::join(|| println!("{shared}"), || ());
+/// ```
+/// ```compile_fail,E0277
+/// runtime::parallel::join(|| std::rc::Rc::new(1), || ());
+/// ```
+///
+/// Prior art: `rayon::join`, whose documentation calls the way it works "potential parallelism".
+#[inline]
+pub fn join<A, B, RA, RB>(a: A, b: B) -> (RA, RB)
+where
+    A: FnOnce() -> RA + Send,
+    B: FnOnce() -> RB + Send,
+    RA: Send,
+    RB: Send,
+{
+    join_context(move |_| a(), move |_| b())
+}
+
+/// As [`join`], and tells each closure whether it was moved to another thread.
+///
+/// # Panics
+/// As [`join`].
+///
+/// # Examples
+/// ```
+/// // Called on a thread that is no worker, both are moved.
+/// let moved = runtime::parallel::join_context(|a| a.migrated(), |b| b.migrated());
+/// assert_eq!(moved, (true, true));
+/// ```
+///
+/// Prior art: `rayon::join_context`.
+#[inline]
+pub fn join_context<A, B, RA, RB>(a: A, b: B) -> (RA, RB)
+where
+    A: FnOnce(FnContext) -> RA + Send,
+    B: FnOnce(FnContext) -> RB + Send,
+    RA: Send,
+    RB: Send,
+{
+    // By hand, so that only the usual way is inlined: a recursion then has one frame a level.
+    // SAFETY: used within this call only.
+    match unsafe { context::seat() } {
+        Some(seat) => join_on(seat, false, a, b),
+        None => join_elsewhere(a, b),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn join_elsewhere<A, B, RA, RB>(a: A, b: B) -> (RA, RB)
+where
+    A: FnOnce(FnContext) -> RA + Send,
+    B: FnOnce(FnContext) -> RB + Send,
+    RA: Send,
+    RB: Send,
+{
+    on_seat(move |seat, is_migrated| match seat {
+        Some(seat) => join_on(seat, is_migrated, a, b),
+        None => join_in_place(a, b),
+    })
+}
+
+/// Without a seat there is nobody to share with.
+#[cold]
+fn join_in_place<RA, RB>(a: impl FnOnce(FnContext) -> RA, b: impl FnOnce(FnContext) -> RB) -> (RA, RB) {
+    let result_a = unwind::catch(|| a(FnContext::new(false)));
+    let result_b = unwind::catch(|| b(FnContext::new(false)));
+    match result_a {
+        Ok(result_a) => (result_a, enter::resume(result_b)),
+        Err(payload) => {
+            unwind::drop_quietly(result_b);
+            resume_unwind(payload)
+        }
+    }
+}
+
+#[inline(always)]
+fn join_on<A, B, RA, RB>(seat: &Seat, is_migrated: bool, a: A, b: B) -> (RA, RB)
+where
+    A: FnOnce(FnContext) -> RA + Send,
+    B: FnOnce(FnContext) -> RB + Send,
+    RA: Send,
+    RB: Send,
+{
+    cancel::split_point(seat);
+    let job =
+        StackJob::new(seat.region(), SpinLatch::new(seat), move |is_stolen| b(FnContext::new(is_stolen)));
+    // SAFETY: this thread is the seat's owner. `Rescue`, or what follows it, keeps the frame until the job was taken back or
+    // its latch set.
+    let Some(index) = (unsafe { seat.push_anchored(job.as_job_ref(seat.tag())) }) else {
+        // So deep that thieves have plenty.
+        // SAFETY: nobody got the reference.
+        return join_in_place(a, |_| unsafe { job.run_inline(is_migrated) });
+    };
+    let rescue = Rescue { seat, job: &job, index };
+    let result_a = a(FnContext::new(is_migrated));
+    std::mem::forget(rescue);
+    if seat.head() != index + 1 {
+        run_loose(seat, index + 1);
+    }
+    // SAFETY: this thread is the owner, and has taken out what was above.
+    match unsafe { seat.take_back(index) } {
+        // SAFETY: taken back.
+        Taken::Back(_) => (result_a, unsafe { job.run_inline(is_migrated) }),
+        Taken::Stolen => {
+            seat.wait(job.latch.core(), index);
+            // SAFETY: the latch is set.
+            (result_a, enter::resume(unsafe { job.take_result() }))
+        }
+    }
+}
+
+/// Runs what the first closure has left above the second's place: jobs of scopes around the call.
+#[cold]
+fn run_loose(seat: &Seat, floor: u32) {
+    seat.with_worker(|worker| worker.run_loose(seat, floor));
+}
+
+/// While the first closure unwinds: sees to the second, which is pushed at `index`. In a computation that was cancelled it is
+/// dropped if it has not begun.
+struct Rescue<'a, F: FnOnce(bool) -> R, R> {
+    seat: &'a Seat,
+    job: &'a StackJob<SpinLatch<Seat>, F, R>,
+    index: u32,
+}
+
+impl<F: FnOnce(bool) -> R, R> Drop for Rescue<'_, F, R> {
+    #[cold]
+    fn drop(&mut self) {
+        let Self { seat, job, index } = *self;
+        // Nothing else is run on a stack that unwinds; others, or this thread later, get what lies above.
+        // SAFETY: this thread is the owner; the frames that pushed anchored pieces above have been left.
+        unsafe { seat.spill(index + 1) };
+        // SAFETY: as above.
+        let result = match unsafe { seat.take_back(index) } {
+            Taken::Back(_) if cancel::is_over(seat) => {
+                // SAFETY: as below.
+                return unwind::drop_quietly(unsafe { std::ptr::read(job).into_closure() });
+            }
+            // SAFETY: taken back; the job has no destructor, and its frame does not use it any more.
+            Taken::Back(_) => unwind::catch(|| unsafe { std::ptr::read(job).run_inline(false) }),
+            Taken::Stolen => {
+                seat.wait_idly(job.latch.core());
+                // SAFETY: the latch is set.
+                unsafe { job.take_result() }
+            }
+        };
+        match result {
+            Ok(result) => unwind::drop_quietly(result),
+            Err(payload) => cancel::keep_panic(seat, payload),
+        }
+    }
+}

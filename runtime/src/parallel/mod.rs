@@ -1,0 +1,67 @@
+//! Fork-join: computations split into pieces that run in parallel, on the workers that run the tasks.
+//!
+//! - [`join`] runs two closures, perhaps at the same time; [`scope`] any number, which may borrow from around it.
+//! - [`compute`](crate::compute()) is for tasks: they wait for a computation as for any future, and dropping it cancels it.
+//! - [`spawn`] starts a job that nobody waits for, [`broadcast`] runs one on every thread.
+//! - [`isolated`] keeps strangers' work off a computation's stacks; [`mark_blocked`] and [`blocking`] say that a job blocks.
+//! - [`ThreadPool`] is a pool of its own, without tasks.
+//!
+//! The names, and what they do, are those of `rayon-core` 1.13. What differs on purpose is listed in the book, in
+//! `docs/src/rayon.md`.
+//!
+//! # Where it runs
+//! On a worker of a multi-thread [`Runtime`](crate::Runtime), in that runtime; on a thread that has entered one, or that blocks in
+//! one, there as well: then the thread waits. Everywhere else, and on `current_thread` runtimes, in a process-wide pool.
+//!
+//! # Examples
+//! ```
+//! fn sum(numbers: &[u64]) -> u64 {
+//!     if numbers.len() < 1000 {
+//!         return numbers.iter().sum();
+//!     }
+//!     let (left, right) = numbers.split_at(numbers.len() / 2);
+//!     let (left, right) = runtime::parallel::join(|| sum(left), || sum(right));
+//!     left + right
+//! }
+//! assert_eq!(sum(&(0..100_000).collect::<Vec<_>>()), 4_999_950_000);
+//! ```
+//
+// How it works, for readers of the code: `enter.rs` (which call from where), `join.rs`, then `queue/deque.rs`, `job/`, and
+// `scheduler/seat.rs`, `scheduler/wait.rs`, `scheduler/jobs.rs`.
+
+mod blocked;
+mod broadcast;
+mod builder;
+mod cancel;
+mod compute;
+mod configuration;
+mod enter;
+mod error;
+mod global;
+mod isolated;
+mod join;
+mod pool;
+mod scope;
+mod spawn;
+mod thread;
+mod yields;
+
+pub use crate::scheduler::deadlock::{Blocked, Deadlock};
+pub use blocked::{Mark, blocking, mark_blocked, mark_unblocked};
+pub use broadcast::{BroadcastContext, broadcast, spawn_broadcast};
+pub use builder::ThreadPoolBuilder;
+pub use cancel::is_cancelled;
+pub use compute::{Compute, compute};
+#[allow(deprecated)]
+pub use configuration::{Configuration, initialize};
+pub use error::ThreadPoolBuildError;
+pub use isolated::isolated;
+pub use join::{FnContext, join, join_context};
+pub use pool::ThreadPool;
+pub use scope::{Scope, ScopeFifo, in_place_scope, in_place_scope_fifo, scope, scope_fifo};
+pub use spawn::{spawn, spawn_fifo};
+pub use thread::ThreadBuilder;
+pub use yields::{
+    Yield, current_num_threads, current_thread_has_pending_tasks, current_thread_index, max_num_threads,
+    yield_local, yield_now,
+};

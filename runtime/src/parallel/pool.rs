@@ -1,0 +1,238 @@
+//! Thread pools of one's own: seats that run jobs and nothing else.
+//!
+//! A pool is a [`Shared`] as a runtime has it, without driver, tasks and relief threads. Dropping the [`ThreadPool`] begins
+//! its shutdown, and no more: its workers leave once no root and no detached job is left, see `scheduler/jobs.rs`, and the last
+//! reference frees it. A call by `&self` keeps the pool; so do its own threads for what runs on them.
+
+use std::error::Error;
+use std::fmt;
+use std::ptr::NonNull;
+
+#[allow(deprecated)]
+use super::configuration::Configuration;
+use super::{BroadcastContext, Scope, ScopeFifo, Yield, broadcast, enter, scope, spawn, yields};
+use crate::scheduler::Shared;
+
+/// Threads that run jobs, apart from those of the runtime and of the process-wide pool.
+///
+/// Whatever runs on its threads, and calls [`join`](super::join) and the like, stays on its threads.
+///
+/// # Dropping it
+/// The drop does not wait. What was spawned still runs, and what that spawns; then the threads end. So a pool may be dropped
+/// on one of its own threads.
+///
+/// # Examples
+/// ```
+/// use runtime::parallel::{self, ThreadPoolBuilder};
+///
+/// let pool = ThreadPoolBuilder::new().num_threads(4).build()?;
+/// let sum = pool.install(|| {
+///     let (a, b) = parallel::join(|| 1, || 2);
+///     a + b
+/// });
+/// assert_eq!(sum, 3);
+/// # Ok::<(), parallel::ThreadPoolBuildError>(())
+/// ```
+///
+/// Prior art: `rayon::ThreadPool`.
+pub struct ThreadPool {
+    /// A reference; see `scheduler/shared.rs`.
+    shared: NonNull<Shared>,
+}
+
+// SAFETY: the shared state is made to be used from all threads, and counted.
+unsafe impl Send for ThreadPool {}
+// SAFETY: as above.
+unsafe impl Sync for ThreadPool {}
+
+impl ThreadPool {
+    /// # Safety
+    /// 1. The caller has a reference, and gives it to the pool.
+    pub(super) unsafe fn adopt(shared: NonNull<Shared>) -> Self {
+        Self { shared }
+    }
+
+    /// Builds a pool; as [`ThreadPoolBuilder::build`](super::ThreadPoolBuilder::build).
+    ///
+    /// # Errors
+    /// As that.
+    #[deprecated(note = "Use `ThreadPoolBuilder::build`")]
+    #[allow(deprecated)]
+    pub fn new(configuration: Configuration) -> Result<Self, Box<dyn Error>> {
+        configuration.build()
+    }
+
+    /// Valid for as long as the pool, or one of its jobs.
+    pub(super) fn shared_ptr(&self) -> NonNull<Shared> {
+        self.shared
+    }
+
+    fn shared(&self) -> &Shared {
+        // SAFETY: our reference keeps it.
+        unsafe { self.shared.as_ref() }
+    }
+
+    /// Runs `op` on one of the pool's threads, and waits for it.
+    ///
+    /// On a thread of this pool, `op` is just called. A thread of another pool or runtime runs that one's jobs while it waits,
+    /// any other one blocks.
+    ///
+    /// # Panics
+    /// If `op` does.
+    pub fn install<OP, R>(&self, op: OP) -> R
+    where
+        OP: FnOnce() -> R + Send,
+        R: Send,
+    {
+        // SAFETY: `self` keeps it during the call.
+        unsafe { enter::install(self.shared, |_, _| op()) }
+    }
+
+    /// Runs two closures on the pool's threads, perhaps in parallel; as [`join`](super::join) inside [`install`](Self::install).
+    ///
+    /// # Panics
+    /// If one of them does, after both have ended.
+    pub fn join<A, B, RA, RB>(&self, oper_a: A, oper_b: B) -> (RA, RB)
+    where
+        A: FnOnce() -> RA + Send,
+        B: FnOnce() -> RB + Send,
+        RA: Send,
+        RB: Send,
+    {
+        self.install(|| super::join(oper_a, oper_b))
+    }
+
+    /// Returns the number of the pool's threads.
+    pub fn current_num_threads(&self) -> usize {
+        self.shared().config.workers
+    }
+
+    /// Runs a scope on one of the pool's threads; as [`scope`](super::scope) inside [`install`](Self::install).
+    ///
+    /// # Panics
+    /// If `op` or a job of the scope does, after all have ended.
+    pub fn scope<'scope, OP, R>(&self, op: OP) -> R
+    where
+        OP: FnOnce(&Scope<'scope>) -> R + Send,
+        R: Send,
+    {
+        // SAFETY: `self` keeps it during the call.
+        unsafe { scope::scope_in(self.shared, op) }
+    }
+
+    /// Runs a FIFO scope on one of the pool's threads; as [`scope_fifo`](super::scope_fifo) inside [`install`](Self::install).
+    ///
+    /// # Panics
+    /// As [`scope`](Self::scope).
+    pub fn scope_fifo<'scope, OP, R>(&self, op: OP) -> R
+    where
+        OP: FnOnce(&ScopeFifo<'scope>) -> R + Send,
+        R: Send,
+    {
+        // SAFETY: `self` keeps it during the call.
+        unsafe { scope::scope_fifo_in(self.shared, op) }
+    }
+
+    /// Runs a scope whose body stays on the calling thread, and whose jobs run on the pool's.
+    ///
+    /// # Panics
+    /// As [`scope`](Self::scope).
+    pub fn in_place_scope<'scope, OP, R>(&self, op: OP) -> R
+    where
+        OP: FnOnce(&Scope<'scope>) -> R,
+    {
+        // SAFETY: `self` keeps it during the call.
+        unsafe { scope::in_place_scope_in(Some(self.shared), op) }
+    }
+
+    /// Runs a FIFO scope whose body stays on the calling thread, and whose jobs run on the pool's.
+    ///
+    /// # Panics
+    /// As [`scope`](Self::scope).
+    pub fn in_place_scope_fifo<'scope, OP, R>(&self, op: OP) -> R
+    where
+        OP: FnOnce(&ScopeFifo<'scope>) -> R,
+    {
+        // SAFETY: `self` keeps it during the call.
+        unsafe { scope::in_place_scope_fifo_in(Some(self.shared), op) }
+    }
+
+    /// Starts a job that nobody waits for on the pool's threads; as [`spawn`](fn@super::spawn). It is run also if the pool is
+    /// dropped before.
+    pub fn spawn<OP>(&self, op: OP)
+    where
+        OP: FnOnce() + Send + 'static,
+    {
+        // SAFETY: `self` keeps it during the call.
+        unsafe { spawn::spawn_in(self.shared, op) }
+    }
+
+    /// Starts a job that nobody waits for, in the order of these calls; as [`spawn_fifo`](super::spawn_fifo).
+    pub fn spawn_fifo<OP>(&self, op: OP)
+    where
+        OP: FnOnce() + Send + 'static,
+    {
+        // SAFETY: `self` keeps it during the call.
+        unsafe { spawn::spawn_fifo_in(self.shared, op) }
+    }
+
+    /// Calls `op` once on each of the pool's threads, and returns the results by index; as [`broadcast`](fn@super::broadcast).
+    ///
+    /// # Panics
+    /// If one of the calls does, after all have ended.
+    pub fn broadcast<OP, R>(&self, op: OP) -> Vec<R>
+    where
+        OP: Fn(BroadcastContext<'_>) -> R + Sync,
+        R: Send,
+    {
+        // SAFETY: `self` keeps it during the call.
+        unsafe { broadcast::broadcast_in(self.shared, op) }
+    }
+
+    /// Has `op` called once on each of the pool's threads, without waiting; as [`spawn_broadcast`](super::spawn_broadcast).
+    pub fn spawn_broadcast<OP>(&self, op: OP)
+    where
+        OP: Fn(BroadcastContext<'_>) + Send + Sync + 'static,
+    {
+        // SAFETY: `self` keeps it during the call.
+        unsafe { broadcast::spawn_broadcast_in(self.shared, op) }
+    }
+
+    /// Returns the index of the calling thread among the pool's, if it is one of them; from 0 on, and the same as long as the
+    /// thread is.
+    pub fn current_thread_index(&self) -> Option<usize> {
+        yields::current_thread_index_in(self.shared)
+    }
+
+    /// Returns whether jobs wait that the calling thread could run without stealing; none if it is not one of the pool's threads.
+    pub fn current_thread_has_pending_tasks(&self) -> Option<bool> {
+        yields::current_thread_has_pending_tasks_in(self.shared)
+    }
+
+    /// Runs one job that waits, if the calling thread is one of the pool's; as [`yield_now`](super::yield_now).
+    pub fn yield_now(&self) -> Option<Yield> {
+        yields::yield_now_in(self.shared)
+    }
+
+    /// Runs one job that waits on the calling thread, if that is one of the pool's; as [`yield_local`](super::yield_local).
+    pub fn yield_local(&self) -> Option<Yield> {
+        yields::yield_local_in(self.shared)
+    }
+}
+
+impl Drop for ThreadPool {
+    fn drop(&mut self) {
+        self.shared().begin_shutdown();
+        // SAFETY: our reference, and its last use.
+        unsafe { Shared::release(self.shared) };
+    }
+}
+
+impl fmt::Debug for ThreadPool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ThreadPool")
+            .field("num_threads", &self.current_num_threads())
+            .field("id", &self.shared)
+            .finish()
+    }
+}

@@ -1,0 +1,746 @@
+//! Scopes: any number of jobs that may borrow what is outside, for all of them have ended when the scope returns.
+//!
+//! A scope lives in the frame of the call that made it, on its *owner's* stack. Jobs are heap jobs that point at it; the owner
+//! does not leave the frame before the count of those that have not ended is zero (`job/count.rs`), whatever panics.
+//!
+//! # Where a job goes
+//! | spawned on                                   | it is pushed                                                    |
+//! | a seat of the scope's pool                   | there, as a loose piece, published at once                      |
+//! | another thread                               | as a root of the scope's pool                                   |
+//! | the same, but that pool's seats are leaving  | nowhere: it is run in place                                     |
+//! | any thread, and the scope has no pool        | on the scope's own shelf: its owner runs it after the body      |
+//!
+//! `in_place_scope` on a thread without a seat of the pool counts as one of the pool's roots: the seats stay until it
+//! has ended, so for its jobs the third row does not occur.
+//!
+//! # First in, first out
+//! A FIFO scope has one `Fifo` a seat (`job/heap.rs`), and what is pushed into the seat's deque are its tokens. So its jobs run in the
+//! order of their spawns as far as one seat runs them, and tokens mix with other pieces as those do among themselves.
+//!
+//! # Panics and cancellation
+//! The first panic wins, the body's being one of them; the scope goes on with it when all jobs have ended. Jobs of a
+//! cancelled computation that have not begun are dropped instead of run, and the scope goes on with the
+//! cancellation then, unless something has panicked.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::ptr::{self, NonNull, null, null_mut};
+use std::sync::{Arc, OnceLock};
+
+use super::broadcast::BroadcastContext;
+use super::cancel;
+use super::enter::{self, OwnerLatch, Place, RootEnd};
+use crate::context;
+use crate::job::region::Cancelled;
+use crate::job::{CountLatch, Fifo, HeapJob, JobRef, Region, Tag};
+use crate::loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use crate::loom::sync::atomic::{AtomicBool, AtomicPtr};
+use crate::queue::Shelf;
+use crate::scheduler::magazine::JobMemory;
+use crate::scheduler::{Hold, Seat, Shared};
+use crate::util::unwind::{self, Payload};
+
+/// Spawns jobs that end before the scope does; see [`scope`].
+pub struct Scope<'scope> {
+    base: Base<'scope>,
+}
+
+/// Spawns jobs that end before the scope does, first in, first out; see [`scope_fifo`].
+pub struct ScopeFifo<'scope> {
+    base: Base<'scope>,
+    /// By seat.
+    fifos: Box<[OnceLock<Fifo>]>,
+}
+
+/// Runs a closure that can spawn jobs, and returns when all of them have ended.
+///
+/// So the jobs may borrow what lives longer than the scope. They run in any order and on any thread of the pool, perhaps while the
+/// closure still runs; jobs can spawn more jobs into the same scope. One thread runs the youngest job of its own first, others
+/// take the oldest: [`scope_fifo`] is the other way round. Spawning costs an allocation, which [`join`](super::join) does without.
+///
+/// The closure runs on a thread of the pool that the call belongs to: where it is, on a thread of a runtime or a
+/// [`ThreadPool`](super::ThreadPool); else the caller waits. See [`in_place_scope`] for a closure that stays where it is.
+///
+/// # Panics
+/// If the closure or one of the jobs does, with the payload of the first. The others still run, and are waited for.
+///
+/// # Examples
+/// ```
+/// use runtime::parallel::scope;
+///
+/// let mut numbers: Vec<u64> = (0..10_000).collect();
+/// scope(|s| {
+///     for chunk in numbers.chunks_mut(1000) {
+///         s.spawn(move |_| chunk.iter_mut().for_each(|n| *n *= 2));
+///     }
+/// });
+/// assert_eq!(numbers[5000], 10_000);
+/// ```
+/// A job cannot borrow what the scope's closure owns, since that is gone when the closure returns:
+/// ```compile_fail,E0373
+/// runtime::parallel::scope(|s| {
+///     let local = vec![1, 2, 3];
+///     s.spawn(|_| println!("{}", local.len()));
+/// });
+/// ```
+/// nor can a borrow leave the scope by what a job is given:
+/// ```compile_fail,E0521
+/// use std::cell::Cell;
+/// use runtime::parallel::{Scope, scope};
+///
+/// fn smuggle<'a>(s: &Scope<'a>, text: &str) {
+///     s.spawn(|_| println!("{text}"));
+/// }
+/// ```
+/// What goes to another thread has to be `Send`:
+/// ```compile_fail,E0277
+/// let count = std::rc::Rc::new(1);
+/// runtime::parallel::scope(|s| s.spawn(move |_| println!("{count}")));
+/// ```
+/// and two jobs cannot write the same thing:
+/// ```compile_fail,E0499
+/// let mut count = 0;
+/// runtime::parallel::scope(|s| {
+///     s.spawn(|_| count += 1);
+///     s.spawn(|_| count += 1);
+/// });
+/// ```
+///
+/// Prior art: `rayon::scope`, `std::thread::scope`.
+pub fn scope<'scope, OP, R>(op: OP) -> R
+where
+    OP: FnOnce(&Scope<'scope>) -> R + Send,
+    R: Send,
+{
+    enter::on_seat(|seat, _| Scope::run(Base::on(seat), op))
+}
+
+/// Runs a closure that can spawn jobs, which each thread runs in the order in which it spawned them.
+///
+/// Otherwise as [`scope`]. The order is one by thread: a job that another thread has taken runs there, and what it spawns is
+/// behind what that thread has spawned into this scope before. Scopes of both kinds and `join` can be nested, and each keeps its order.
+///
+/// # Panics
+/// As [`scope`].
+///
+/// # Examples
+/// ```
+/// use runtime::parallel::{ThreadPoolBuilder, scope_fifo};
+/// use std::sync::Mutex;
+///
+/// let order = Mutex::new(Vec::new());
+/// let one_thread = ThreadPoolBuilder::new().num_threads(1).build()?;
+/// one_thread.install(|| {
+///     scope_fifo(|s| {
+///         for i in 0..5 {
+///             let order = &order;
+///             s.spawn_fifo(move |_| order.lock().unwrap().push(i));
+///         }
+///     });
+/// });
+/// assert_eq!(*order.lock().unwrap(), [0, 1, 2, 3, 4]);
+/// # Ok::<(), runtime::parallel::ThreadPoolBuildError>(())
+/// ```
+/// The closure's own variables are out of reach, as in `scope`:
+/// ```compile_fail,E0373
+/// runtime::parallel::scope_fifo(|s| {
+///     let local = vec![1, 2, 3];
+///     s.spawn_fifo(|_| println!("{}", local.len()));
+/// });
+/// ```
+///
+/// Prior art: `rayon::scope_fifo`.
+pub fn scope_fifo<'scope, OP, R>(op: OP) -> R
+where
+    OP: FnOnce(&ScopeFifo<'scope>) -> R + Send,
+    R: Send,
+{
+    enter::on_seat(|seat, _| ScopeFifo::run(Base::on(seat), op))
+}
+
+/// Runs a closure on the calling thread that can spawn jobs into the pool, and returns when all of them have ended.
+///
+/// As [`scope`], but the closure stays where it is, so it need not be `Send`. Afterwards a thread of a pool works until the
+/// jobs have ended, and any other one blocks.
+///
+/// A runtime or pool that is shut down meanwhile stays until the scope has ended. So the closure must not wait for the end of the
+/// one that its jobs run on, as dropping a [`Runtime`](crate::Runtime) does.
+///
+/// # Panics
+/// As [`scope`].
+///
+/// # Examples
+/// ```
+/// use runtime::parallel::in_place_scope;
+/// use std::rc::Rc;
+///
+/// let squares: Vec<std::sync::OnceLock<u64>> = (0..10).map(|_| Default::default()).collect();
+/// let here = Rc::new(3);
+/// in_place_scope(|s| {
+///     for (i, square) in squares.iter().enumerate().skip(*here) {
+///         s.spawn(move |_| square.set(i as u64 * i as u64).unwrap());
+///     }
+/// });
+/// assert_eq!((squares[2].get(), squares[9].get()), (None, Some(&81)));
+/// ```
+///
+/// Prior art: `rayon::in_place_scope`.
+pub fn in_place_scope<'scope, OP, R>(op: OP) -> R
+where
+    OP: FnOnce(&Scope<'scope>) -> R,
+{
+    // SAFETY: a place is valid now.
+    unsafe { in_place_scope_in(current_pool(), op) }
+}
+
+/// Runs a closure on the calling thread that can spawn jobs, which each thread runs in the order in which it spawned them.
+///
+/// It is to [`scope_fifo`] what [`in_place_scope`] is to [`scope`].
+///
+/// # Panics
+/// As [`scope`].
+///
+/// # Examples
+/// ```
+/// use runtime::parallel::in_place_scope_fifo;
+/// use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+///
+/// let sum = AtomicU32::new(0);
+/// in_place_scope_fifo(|s| {
+///     for i in 0..10 {
+///         let sum = &sum;
+///         s.spawn_fifo(move |_| _ = sum.fetch_add(i, Relaxed));
+///     }
+/// });
+/// assert_eq!(sum.into_inner(), 45);
+/// ```
+///
+/// Prior art: `rayon::in_place_scope_fifo`.
+pub fn in_place_scope_fifo<'scope, OP, R>(op: OP) -> R
+where
+    OP: FnOnce(&ScopeFifo<'scope>) -> R,
+{
+    // SAFETY: a place is valid now.
+    unsafe { in_place_scope_fifo_in(current_pool(), op) }
+}
+
+fn current_pool() -> Option<NonNull<Shared>> {
+    match enter::place() {
+        Place::Seat(seat) => Some(seat.shared_ptr()),
+        Place::Pool(shared) => Some(shared),
+        Place::Here => None,
+    }
+}
+
+/// [`scope`] in the pool `shared`.
+///
+/// # Safety
+/// 1. `shared` is valid until this returns.
+pub(super) unsafe fn scope_in<'scope, OP, R>(shared: NonNull<Shared>, op: OP) -> R
+where
+    OP: FnOnce(&Scope<'scope>) -> R + Send,
+    R: Send,
+{
+    // SAFETY: (1).
+    unsafe { enter::install(shared, |seat, _| Scope::run(Base::on(seat), op)) }
+}
+
+/// [`scope_fifo`] in the pool `shared`.
+///
+/// # Safety
+/// 1. `shared` is valid until this returns.
+pub(super) unsafe fn scope_fifo_in<'scope, OP, R>(shared: NonNull<Shared>, op: OP) -> R
+where
+    OP: FnOnce(&ScopeFifo<'scope>) -> R + Send,
+    R: Send,
+{
+    // SAFETY: (1).
+    unsafe { enter::install(shared, |seat, _| ScopeFifo::run(Base::on(seat), op)) }
+}
+
+/// [`in_place_scope`] with the jobs in `pool`, if there is one.
+///
+/// # Safety
+/// 1. The pool is valid now.
+pub(super) unsafe fn in_place_scope_in<'scope, OP, R>(pool: Option<NonNull<Shared>>, op: OP) -> R
+where
+    OP: FnOnce(&Scope<'scope>) -> R,
+{
+    // SAFETY: (1).
+    let (base, _stay) = unsafe { Base::in_place(pool) };
+    Scope::run(base, op)
+}
+
+/// [`in_place_scope_fifo`] with the jobs in `pool`, if there is one.
+///
+/// # Safety
+/// 1. The pool is valid now.
+pub(super) unsafe fn in_place_scope_fifo_in<'scope, OP, R>(pool: Option<NonNull<Shared>>, op: OP) -> R
+where
+    OP: FnOnce(&ScopeFifo<'scope>) -> R,
+{
+    // SAFETY: (1).
+    let (base, _stay) = unsafe { Base::in_place(pool) };
+    ScopeFifo::run(base, op)
+}
+
+impl<'scope> Scope<'scope> {
+    #[inline]
+    fn run<R>(base: Base<'scope>, op: impl FnOnce(&Self) -> R) -> R {
+        let scope = Self { base };
+        let result = scope.base.run_body(|| op(&scope));
+        scope.base.end();
+        result.expect("a panic has gone on")
+    }
+
+    /// Spawns a job into the scope, which runs at some time before the scope ends.
+    ///
+    /// The job gets the scope, to spawn more. It runs in the scope's pool, whichever thread spawns it. On the thread that spawned
+    /// it, younger jobs run before it.
+    ///
+    /// A job of a [`compute`](crate::compute) that was cancelled is dropped instead, if it has not begun; then the scope does not
+    /// return but goes on with the cancellation.
+    ///
+    /// # Panics
+    /// Never itself; a panic of the job goes on where the scope was made.
+    ///
+    /// # Examples
+    /// ```
+    /// use runtime::parallel::scope;
+    ///
+    /// let (mut left, mut right) = (0, 0);
+    /// scope(|s| {
+    ///     s.spawn(|_| left = 1);
+    ///     s.spawn(|s| s.spawn(|_| right = 2));
+    /// });
+    /// assert_eq!((left, right), (1, 2));
+    /// ```
+    pub fn spawn<BODY>(&self, body: BODY)
+    where
+        BODY: FnOnce(&Scope<'scope>) + Send + 'scope,
+    {
+        let this = Pointer(self);
+        // SAFETY: the job is counted, so the scope is there while it runs.
+        self.base.spawn(None, move || body(unsafe { this.get() }));
+    }
+
+    /// Spawns a job into the scope that runs once on each thread of the pool, before the scope ends.
+    ///
+    /// As [`broadcast`](super::broadcast()), without waiting here. In a scope that has no threads, since its pool is gone, it runs
+    /// once.
+    ///
+    /// # Panics
+    /// Never itself; the first panic goes on where the scope was made.
+    ///
+    /// # Examples
+    /// ```
+    /// use runtime::parallel::{ThreadPoolBuilder, scope};
+    /// use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+    ///
+    /// let sum = AtomicUsize::new(0);
+    /// let pool = ThreadPoolBuilder::new().num_threads(3).build()?;
+    /// pool.install(|| {
+    ///     scope(|s| s.spawn_broadcast(|_, thread| _ = sum.fetch_add(thread.index(), Relaxed)));
+    /// });
+    /// assert_eq!(sum.into_inner(), 0 + 1 + 2);
+    /// # Ok::<(), runtime::parallel::ThreadPoolBuildError>(())
+    /// ```
+    pub fn spawn_broadcast<BODY>(&self, body: BODY)
+    where
+        BODY: Fn(&Scope<'scope>, BroadcastContext<'_>) + Send + Sync + 'scope,
+    {
+        let this = Pointer(self);
+        // SAFETY: the jobs are counted, so the scope is there while they run.
+        self.base.spawn_broadcast(move |context| body(unsafe { this.get() }, context));
+    }
+}
+
+impl<'scope> ScopeFifo<'scope> {
+    #[inline]
+    fn run<R>(base: Base<'scope>, op: impl FnOnce(&Self) -> R) -> R {
+        // SAFETY: a scope's pool is valid.
+        let seats = base.pool.map_or(0, |pool| unsafe { pool.as_ref() }.seats.len());
+        let scope = Self { base, fifos: (0..seats).map(|_| OnceLock::new()).collect() };
+        let result = scope.base.run_body(|| op(&scope));
+        scope.base.end();
+        result.expect("a panic has gone on")
+    }
+
+    /// Spawns a job into the scope, which runs at some time before the scope ends.
+    ///
+    /// The job gets the scope, to spawn more. It runs in the scope's pool, whichever thread spawns it. On the thread that spawned
+    /// it, older jobs of this scope run before it.
+    ///
+    /// A job of a [`compute`](crate::compute) that was cancelled is dropped instead, if it has not begun; then the scope does not
+    /// return but goes on with the cancellation.
+    ///
+    /// # Panics
+    /// Never itself; a panic of the job goes on where the scope was made.
+    ///
+    /// # Examples
+    /// ```
+    /// use runtime::parallel::scope_fifo;
+    ///
+    /// let (mut left, mut right) = (0, 0);
+    /// scope_fifo(|s| {
+    ///     s.spawn_fifo(|_| left = 1);
+    ///     s.spawn_fifo(|s| s.spawn_fifo(|_| right = 2));
+    /// });
+    /// assert_eq!((left, right), (1, 2));
+    /// ```
+    pub fn spawn_fifo<BODY>(&self, body: BODY)
+    where
+        BODY: FnOnce(&ScopeFifo<'scope>) + Send + 'scope,
+    {
+        let this = Pointer(self);
+        // SAFETY: the job is counted, so the scope is there while it runs.
+        self.base.spawn(Some(&self.fifos), move || body(unsafe { this.get() }));
+    }
+
+    /// Spawns a job into the scope that runs once on each thread of the pool, before the scope ends.
+    ///
+    /// As [`broadcast`](super::broadcast()), without waiting here. In a scope that has no threads, since its pool is gone, it runs
+    /// once.
+    ///
+    /// # Panics
+    /// Never itself; the first panic goes on where the scope was made.
+    ///
+    /// # Examples
+    /// ```
+    /// use runtime::parallel::{ThreadPoolBuilder, scope_fifo};
+    /// use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+    ///
+    /// let sum = AtomicUsize::new(0);
+    /// let pool = ThreadPoolBuilder::new().num_threads(3).build()?;
+    /// pool.install(|| {
+    ///     scope_fifo(|s| s.spawn_broadcast(|_, thread| _ = sum.fetch_add(thread.index(), Relaxed)));
+    /// });
+    /// assert_eq!(sum.into_inner(), 0 + 1 + 2);
+    /// # Ok::<(), runtime::parallel::ThreadPoolBuildError>(())
+    /// ```
+    pub fn spawn_broadcast<BODY>(&self, body: BODY)
+    where
+        BODY: Fn(&ScopeFifo<'scope>, BroadcastContext<'_>) + Send + Sync + 'scope,
+    {
+        let this = Pointer(self);
+        // SAFETY: the jobs are counted, so the scope is there while they run.
+        self.base.spawn_broadcast(move |context| body(unsafe { this.get() }, context));
+    }
+}
+
+/// A scope's address, for its jobs.
+struct Pointer<T>(*const T);
+
+// SAFETY: scopes are `Sync`.
+unsafe impl<T: Sync> Send for Pointer<T> {}
+// SAFETY: as above.
+unsafe impl<T: Sync> Sync for Pointer<T> {}
+
+impl<T> Pointer<T> {
+    /// # Safety
+    /// 1. The target is live for as long as the result is used.
+    unsafe fn get<'a>(&self) -> &'a T {
+        // SAFETY: (1).
+        unsafe { &*self.0 }
+    }
+}
+
+/// What both kinds of scope are made of.
+struct Base<'scope> {
+    /// Where its jobs run, valid while the scope is. None: on the owner, after the body.
+    pool: Option<NonNull<Shared>>,
+    /// The owner's seat in any pool, or null.
+    owner: *const Seat,
+    /// The owner's pieces begin there.
+    floor: u32,
+    count: CountLatch<OwnerLatch>,
+    /// The first panic, boxed; or null.
+    panic: AtomicPtr<Payload>,
+    /// A job was dropped, or unwound, because the computation was cancelled.
+    is_cut_short: AtomicBool,
+    /// In which the scope was made, and its jobs are: the spawner's may end before them.
+    region: *const Region,
+    tag: Tag,
+    /// Jobs of a scope without a pool.
+    shelf: Shelf<JobRef>,
+    /// Invariant: jobs borrow for exactly `'scope`, which a shorter or longer one must not pass for.
+    _marker: PhantomData<&'scope mut &'scope ()>,
+}
+
+// SAFETY: the count's cells and the latch are the owner's, who is told by its seat, or its calls; jobs are `Send`; all else is
+// atomic, locked, or not written.
+unsafe impl Send for Base<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for Base<'_> {}
+
+/// The region of jobs that are made by the calling thread, whose seat is `seat`, and awaited by it.
+#[inline]
+pub(super) fn region_of(seat: Option<&Seat>) -> (*const Region, Tag) {
+    let (region, tag) = seat.map_or_else(context::region, |seat| (seat.region(), seat.tag()));
+    // On a stack that unwinds a cancellation could not go on.
+    let is_stuck = !region.is_null() && std::thread::panicking();
+    (if is_stuck { null() } else { region }, tag)
+}
+
+/// Runs a job on the calling thread, whose seat is `seat`.
+///
+/// # Safety
+/// 1. The caller has claimed the job.
+unsafe fn run_here(seat: Option<&Seat>, job: JobRef) {
+    // SAFETY: (1); a seat's owner is its thread. Jobs do not unwind.
+    unsafe {
+        let Some(seat) = seat else {
+            let (region, tag) = context::replace_region(job.region(), job.tag());
+            job.run();
+            context::replace_region(region, tag);
+            return;
+        };
+        seat.run(job);
+    }
+}
+
+/// Keeps a pool's seats for a scope whose owner has none of them.
+struct Stay {
+    _end: RootEnd,
+    /// Dropped last.
+    _hold: Hold,
+}
+
+impl<'scope> Base<'scope> {
+    /// For the owner of `seat`, in its pool.
+    #[inline]
+    fn on(seat: Option<&Seat>) -> Self {
+        if let Some(seat) = seat {
+            cancel::split_point(seat);
+        }
+        Self::new(seat.map(Seat::shared_ptr), seat)
+    }
+
+    /// For the calling thread, in any pool, or none.
+    ///
+    /// # Safety
+    /// 1. The pool is valid now.
+    unsafe fn in_place(pool: Option<NonNull<Shared>>) -> (Self, Option<Stay>) {
+        // SAFETY: used in this call only; the thread does not lose its seat inside of a scope.
+        let seat = unsafe { context::seat() };
+        if let Some(seat) = seat {
+            cancel::split_point(seat);
+            if pool == Some(seat.shared_ptr()) {
+                return (Self::new(pool, Some(seat)), None);
+            }
+        }
+        let stay = pool.and_then(|pool| {
+            // SAFETY: (1); held, and counted if `try_begin` says so.
+            unsafe {
+                let hold = Hold::new(pool);
+                pool.as_ref().jobs.try_begin().then(|| Stay { _end: RootEnd::new(pool), _hold: hold })
+            }
+        });
+        (Self::new(pool.filter(|_| stay.is_some()), seat), stay)
+    }
+
+    #[inline]
+    fn new(pool: Option<NonNull<Shared>>, seat: Option<&Seat>) -> Self {
+        let (region, tag) = region_of(seat);
+        Self {
+            pool,
+            owner: seat.map_or(null(), |seat| seat),
+            floor: seat.map_or(0, Seat::head),
+            count: CountLatch::new(OwnerLatch::new(seat, pool)),
+            panic: AtomicPtr::new(null_mut()),
+            is_cut_short: AtomicBool::new(false),
+            region,
+            tag,
+            shelf: Shelf::new(),
+            _marker: PhantomData,
+        }
+    }
+
+    /// Whether the calling thread, whose seat is `seat`, is the owner. An owner without a seat counts as one of the others.
+    #[inline]
+    fn is_owner(&self, seat: Option<&Seat>) -> bool {
+        seat.is_some_and(|seat| ptr::eq(seat, self.owner))
+    }
+
+    fn spawn(&self, fifos: Option<&[OnceLock<Fifo>]>, body: impl FnOnce() + Send) {
+        // SAFETY: used in this call only.
+        let seat = unsafe { context::seat() };
+        // SAFETY: the calling thread runs the body, or a job of the scope, or is waited for by one: for it has the scope.
+        unsafe { self.count.increment(self.is_owner(seat)) };
+        match seat {
+            Some(seat) if Some(seat.shared_ptr()) == self.pool => {
+                let job = self.job(None, body);
+                let job = match fifos {
+                    None => job,
+                    // SAFETY: the FIFO is the scope's, which stays until the job has run; the token is pushed below.
+                    Some(fifos) => unsafe {
+                        fifos[seat.index()].get_or_init(|| Fifo::new(self.region)).push(job)
+                    },
+                };
+                // SAFETY: this thread is the seat's owner.
+                unsafe { seat.push(job) };
+            }
+            _ => self.spawn_outside(seat, body),
+        }
+    }
+
+    #[cold]
+    fn spawn_outside(&self, seat: Option<&Seat>, body: impl FnOnce() + Send) {
+        let Some(pool) = self.pool else {
+            return self.shelf.push_back(self.job(None, body));
+        };
+        // SAFETY: a scope's pool is valid.
+        let shared = unsafe { pool.as_ref() };
+        if shared.jobs.try_begin() {
+            return shared.queue_install(self.job(Some(pool), body));
+        }
+        // SAFETY: as above. The hold is for the owner's latch, which a thread of no pool is about to set.
+        let _hold = unsafe { Hold::new(pool) };
+        let job = self.job(None, body);
+        // SAFETY: just made, and in no queue.
+        unsafe { run_here(seat, job) };
+    }
+
+    /// A job, which is counted already; `root`: also by that pool.
+    fn job(&self, root: Option<NonNull<Shared>>, body: impl FnOnce() + Send) -> JobRef {
+        let this = Pointer(self);
+        let run = move || {
+            // SAFETY: the job is counted.
+            unsafe { Self::run_job(this.0, root, body) }
+        };
+        // SAFETY: the job is counted, so that the scope, whatever its body borrows, and the region are there until it has run. It
+        // does not unwind. The body is `Send`; the scope is `Sync`.
+        unsafe { HeapJob::<JobMemory, _>::allocate(self.region, self.tag, run) }
+    }
+
+    /// # Safety
+    /// 1. `this` is live: the job is counted.
+    unsafe fn run_job(this: *const Self, root: Option<NonNull<Shared>>, body: impl FnOnce()) {
+        // SAFETY: (1), until the decrement. A root was counted, and runs on a seat of its pool.
+        unsafe {
+            if (*this).is_cancelled() {
+                (*this).is_cut_short.store(true, Relaxed);
+                unwind::drop_quietly(body);
+            } else if let Err(payload) = unwind::catch(body) {
+                (*this).keep_panic(payload);
+            }
+            drop(root.map(|root| RootEnd::new(root)));
+            let is_owner = (*this).is_owner(context::seat());
+            CountLatch::decrement(&raw const (*this).count, is_owner);
+        }
+    }
+
+    /// Whether the computation was cancelled, and its jobs need not begin.
+    #[inline]
+    fn is_cancelled(&self) -> bool {
+        // SAFETY: a scope's region is live.
+        let region = unsafe { self.region.as_ref() };
+        region.is_some_and(|region| cfg!(panic = "unwind") && region.is_cancelled() && !region.is_isolated())
+    }
+
+    fn spawn_broadcast(&self, body: impl Fn(BroadcastContext<'_>) + Send + Sync) {
+        // SAFETY: a scope's pool is valid.
+        let shared = self.pool.map(|pool| (pool, unsafe { pool.as_ref() }));
+        let Some((pool, shared)) = shared.filter(|(_, shared)| shared.try_begin_many(shared.seats.len()))
+        else {
+            return self.spawn(None, move || body(BroadcastContext::new(0, 1)));
+        };
+        // SAFETY: used in this call only.
+        let is_owner = self.is_owner(unsafe { context::seat() });
+        let (threads, body) = (shared.seats.len(), Arc::new(body));
+        shared.queue_broadcast((0..threads).map(|index| {
+            // SAFETY: as in `spawn`.
+            unsafe { self.count.increment(is_owner) };
+            let body = body.clone();
+            self.job(Some(pool), move || body(BroadcastContext::new(index, threads)))
+        }));
+    }
+
+    #[inline]
+    fn run_body<R>(&self, body: impl FnOnce() -> R) -> Option<R> {
+        unwind::catch(body).map_err(|payload| self.keep_panic(payload)).ok()
+    }
+
+    /// The first panic wins; a cancellation is none.
+    #[cold]
+    fn keep_panic(&self, payload: Payload) {
+        if payload.is::<Cancelled>() {
+            self.is_cut_short.store(true, Relaxed);
+            return;
+        }
+        let new = Box::into_raw(Box::new(payload));
+        // AcqRel: pairs with `end`; whoever waits has seen all anyway.
+        if self.panic.compare_exchange(null_mut(), new, AcqRel, Acquire).is_err() {
+            // SAFETY: made above, and nobody else has it.
+            unwind::drop_quietly(unsafe { Box::from_raw(new) });
+        }
+    }
+
+    /// Waits for all jobs, and goes on with a panic. For the owner, after the body.
+    #[inline]
+    fn end(&self) {
+        self.wait();
+        // Acquire: the count says so already.
+        let panic = self.panic.load(Acquire);
+        if !panic.is_null() || self.is_cut_short.load(Relaxed) {
+            // SAFETY: all jobs have ended.
+            unsafe { self.go_on_with_panic() };
+        }
+    }
+
+    #[inline]
+    fn wait(&self) {
+        // SAFETY: the owner's, for it runs this; its thread keeps it.
+        let seat = unsafe { self.owner.as_ref() };
+        match seat {
+            Some(seat) if Some(seat.shared_ptr()) == self.pool => {
+                seat.run_own(self.floor, || self.count.is_done());
+            }
+            _ => self.run_shelf(seat),
+        }
+        if !self.count.is_done() && self.count.fold() {
+            self.count.latch().wait(seat, self.floor);
+        }
+    }
+
+    /// Runs the jobs of a scope without a pool, in the order of their spawns or against it: nobody can tell.
+    fn run_shelf(&self, seat: Option<&Seat>) {
+        while let Some(job) = self.shelf.pop_back() {
+            // SAFETY: claimed by the pop.
+            unsafe { run_here(seat, job) };
+        }
+    }
+
+    /// # Safety
+    /// 1. All jobs have ended.
+    #[cold]
+    unsafe fn go_on_with_panic(&self) {
+        let panic = self.panic.swap(null_mut(), Acquire);
+        if panic.is_null() {
+            cancel::unwind_quietly();
+        }
+        // SAFETY: (1): ours alone.
+        std::panic::resume_unwind(*unsafe { Box::from_raw(panic) });
+    }
+
+    fn fields(&self, debug: &mut fmt::DebugStruct<'_, '_>) {
+        debug.field("pool_id", &self.pool).field("panic", &self.panic.load(Relaxed));
+    }
+}
+
+impl fmt::Debug for Scope<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut debug = f.debug_struct("Scope");
+        self.base.fields(&mut debug);
+        debug.finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for ScopeFifo<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut debug = f.debug_struct("ScopeFifo");
+        debug.field("num_fifos", &self.fifos.len());
+        self.base.fields(&mut debug);
+        debug.finish_non_exhaustive()
+    }
+}

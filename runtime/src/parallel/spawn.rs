@@ -1,0 +1,158 @@
+//! Detached jobs: nobody waits for them, and they keep their pool running until they have ended.
+
+use std::ptr::NonNull;
+
+use super::enter::{self, RootEnd};
+use crate::job::{HeapJob, JobRef, Tag};
+use crate::scheduler::Shared;
+use crate::scheduler::jobs::{self, Root};
+use crate::scheduler::magazine::JobMemory;
+use crate::util::unwind;
+
+/// Spawns a job that runs on its own: nobody waits for it, and it can borrow nothing.
+///
+/// It runs in the pool that the call belongs to, of a runtime, a [`ThreadPool`](super::ThreadPool), or the process, which stays
+/// until the job has ended. It never runs in the middle of something else on its thread, unless that calls
+/// [`yield_now`](super::yield_now) or the like. On the thread that spawned it, younger jobs run first: [`spawn_fifo`] is the
+/// other way round. It is no part of a computation around it, and so not cancelled with it. If there is no pool any more, it
+/// runs at once, here.
+///
+/// For a task, an async computation, use [`runtime::spawn`](crate::spawn); for a job with a result, [`compute`](crate::compute).
+///
+/// # Panics
+/// Never itself. A panic of the job goes to the pool's panic handler if there is one, and is dropped otherwise.
+///
+/// # Examples
+/// ```
+/// use std::sync::mpsc;
+///
+/// let (tx, rx) = mpsc::channel();
+/// runtime::parallel::spawn(move || tx.send(6 * 7).unwrap());
+/// assert_eq!(rx.recv(), Ok(42));
+/// ```
+/// The job outlives the call:
+/// ```compile_fail,E0597
+/// let numbers = vec![1, 2, 3];
+/// let borrowed = &numbers;
+/// runtime::parallel::spawn(move || println!("{}", borrowed.len()));
+/// ```
+/// and goes to another thread:
+/// ```compile_fail,E0277
+/// let count = std::rc::Rc::new(1);
+/// runtime::parallel::spawn(move || println!("{count}"));
+/// ```
+///
+/// Prior art: `rayon::spawn`.
+pub fn spawn<F>(func: F)
+where
+    F: FnOnce() + Send + 'static,
+{
+    match enter::root_pool() {
+        // SAFETY: valid now.
+        Some(shared) => unsafe { spawn_in(shared, func) },
+        None => run_in_place(func),
+    }
+}
+
+/// Spawns a job that runs on its own, behind those that this thread has spawned so before.
+///
+/// Otherwise as [`spawn`].
+///
+/// # Panics
+/// Never itself; see [`spawn`].
+///
+/// # Examples
+/// ```
+/// use std::sync::mpsc;
+///
+/// let (tx, rx) = mpsc::channel();
+/// runtime::parallel::spawn_fifo(move || tx.send(6 * 7).unwrap());
+/// assert_eq!(rx.recv(), Ok(42));
+/// ```
+///
+/// Prior art: `rayon::spawn_fifo`.
+pub fn spawn_fifo<F>(func: F)
+where
+    F: FnOnce() + Send + 'static,
+{
+    match enter::root_pool() {
+        // SAFETY: valid now.
+        Some(shared) => unsafe { spawn_fifo_in(shared, func) },
+        None => run_in_place(func),
+    }
+}
+
+/// [`spawn`] in the pool `shared`.
+///
+/// # Safety
+/// 1. `shared` is valid until this returns.
+pub(super) unsafe fn spawn_in(shared: NonNull<Shared>, f: impl FnOnce() + Send + 'static) {
+    // SAFETY: (1).
+    unsafe { push(shared, false, f) }
+}
+
+/// [`spawn_fifo`] in the pool `shared`.
+///
+/// # Safety
+/// 1. `shared` is valid until this returns.
+pub(super) unsafe fn spawn_fifo_in(shared: NonNull<Shared>, f: impl FnOnce() + Send + 'static) {
+    // SAFETY: (1).
+    unsafe { push(shared, true, f) }
+}
+
+/// # Safety
+/// 1. `shared` is valid until this returns.
+unsafe fn push(shared: NonNull<Shared>, is_fifo: bool, f: impl FnOnce() + Send + 'static) {
+    // SAFETY: (1).
+    let state = unsafe { shared.as_ref() };
+    if !state.jobs.try_begin() {
+        return run_catching(state, f);
+    }
+    // SAFETY: counted.
+    let job = unsafe { job(shared, f) };
+    // SAFETY: used in this call only.
+    match unsafe { enter::seat_of(shared) } {
+        // SAFETY: the seat outlives its jobs, for they are counted; the token is pushed.
+        Some(seat) if is_fifo => state.queue_detached(seat, unsafe { seat.fifo.push(job) }),
+        Some(seat) => state.queue_detached(seat, job),
+        None => state.queue_root(Root::Job(job)),
+    }
+}
+
+/// A detached job of the pool `shared`.
+///
+/// # Safety
+/// 1. It was counted.
+pub(super) unsafe fn job(shared: NonNull<Shared>, f: impl FnOnce() + Send + 'static) -> JobRef {
+    let pool = Pool(shared);
+    let run = move || {
+        // The pool is the whole of it, not its field, for that is `Send`.
+        let pool = pool;
+        // SAFETY: (1), and the seat that runs the job keeps its pool.
+        let _end = unsafe { RootEnd::new(pool.0) };
+        // SAFETY: as above.
+        run_catching(unsafe { pool.0.as_ref() }, f);
+    };
+    // SAFETY: nothing in `run` unwinds or borrows; there is no region.
+    unsafe { HeapJob::<JobMemory, _>::allocate(std::ptr::null(), Tag::NONE, run) }
+}
+
+struct Pool(NonNull<Shared>);
+
+// SAFETY: the shared state is made to be used from all threads.
+unsafe impl Send for Pool {}
+
+/// Runs `f`, of which nobody but the pool's panic handler hears.
+pub(super) fn run_catching(shared: &Shared, f: impl FnOnce()) {
+    if let Err(payload) = unwind::catch(f) {
+        shared.detached_panicked(payload);
+    }
+}
+
+/// There is no pool, and so no panic handler.
+#[cold]
+pub(super) fn run_in_place(f: impl FnOnce()) {
+    if let Err(payload) = unwind::catch(f) {
+        jobs::detached_panicked(None, payload);
+    }
+}

@@ -1,0 +1,186 @@
+//! Giving way to other jobs, and what a thread can ask about its pool.
+
+use std::ptr::NonNull;
+
+use super::enter::{self, Place};
+use crate::builder::MAX_WORKERS;
+use crate::context;
+use crate::scheduler::{Seat, Shared};
+
+/// Says what [`yield_now`] and [`yield_local`] did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Yield {
+    /// A job was run.
+    Executed,
+    /// There was none.
+    Idle,
+}
+
+/// Runs one job that waits in the pool, in the middle of whatever the calling thread does; none outside of pools.
+///
+/// For threads that wait for something in a loop. First it looks where [`yield_local`] does, then at other threads' jobs, then at
+/// what came from outside. The job runs on top of the caller's stack, and may take long, or need what the caller holds.
+/// Inside of [`isolated`](super::isolated) only parts of that are run. Tasks are none of its business.
+///
+/// # Panics
+/// Never: what panics in the job goes where the job belongs.
+///
+/// # Examples
+/// ```
+/// use runtime::parallel::{Yield, scope, yield_now};
+/// use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+///
+/// let is_done = AtomicBool::new(false);
+/// scope(|s| {
+///     s.spawn(|_| is_done.store(true, SeqCst));
+///     while !is_done.load(SeqCst) {
+///         if yield_now() != Some(Yield::Executed) {
+///             std::thread::yield_now();
+///         }
+///     }
+/// });
+/// ```
+///
+/// Prior art: `rayon::yield_now`.
+pub fn yield_now() -> Option<Yield> {
+    // SAFETY: used in this call only.
+    unsafe { context::seat() }.map(|seat| give_way(seat, false))
+}
+
+/// Runs one job that waits on the calling thread, as [`yield_now`], but none from elsewhere.
+///
+/// First pieces of computations, the youngest if possible, then detached jobs, then broadcasts.
+///
+/// # Panics
+/// Never: what panics in the job goes where the job belongs.
+///
+/// # Examples
+/// ```
+/// use runtime::parallel::{ThreadPoolBuilder, Yield, spawn, yield_local};
+///
+/// let pool = ThreadPoolBuilder::new().num_threads(1).build()?;
+/// pool.install(|| {
+///     spawn(|| ());
+///     assert_eq!(yield_local(), Some(Yield::Executed));
+///     assert_eq!(yield_local(), Some(Yield::Idle));
+/// });
+/// assert_eq!(yield_local(), None);
+/// # Ok::<(), runtime::parallel::ThreadPoolBuildError>(())
+/// ```
+///
+/// Prior art: `rayon::yield_local`.
+pub fn yield_local() -> Option<Yield> {
+    // SAFETY: used in this call only.
+    unsafe { context::seat() }.map(|seat| give_way(seat, true))
+}
+
+/// [`yield_now`] for threads of the pool `shared`.
+pub(super) fn yield_now_in(shared: NonNull<Shared>) -> Option<Yield> {
+    // SAFETY: used in this call only.
+    unsafe { enter::seat_of(shared) }.map(|seat| give_way(seat, false))
+}
+
+/// [`yield_local`] for threads of the pool `shared`.
+pub(super) fn yield_local_in(shared: NonNull<Shared>) -> Option<Yield> {
+    // SAFETY: used in this call only.
+    unsafe { enter::seat_of(shared) }.map(|seat| give_way(seat, true))
+}
+
+fn give_way(seat: &Seat, is_local: bool) -> Yield {
+    match seat.with_worker(|worker| worker.yield_to_job(seat, is_local)) {
+        true => Yield::Executed,
+        false => Yield::Idle,
+    }
+}
+
+/// Returns the index of the calling thread in its pool, below [`current_num_threads`]; none outside of pools.
+///
+/// It does not change while the thread is there, and no other thread of the pool has it.
+///
+/// # Examples
+/// ```
+/// use runtime::parallel::{ThreadPoolBuilder, current_thread_index};
+///
+/// let pool = ThreadPoolBuilder::new().num_threads(1).build()?;
+/// assert_eq!(pool.install(current_thread_index), Some(0));
+/// assert_eq!(current_thread_index(), None);
+/// # Ok::<(), runtime::parallel::ThreadPoolBuildError>(())
+/// ```
+///
+/// Prior art: `rayon::current_thread_index`.
+#[inline]
+pub fn current_thread_index() -> Option<usize> {
+    // SAFETY: used in this call only.
+    unsafe { context::seat() }.map(Seat::index)
+}
+
+/// [`current_thread_index`] for threads of the pool `shared`.
+pub(super) fn current_thread_index_in(shared: NonNull<Shared>) -> Option<usize> {
+    // SAFETY: used in this call only.
+    unsafe { enter::seat_of(shared) }.map(Seat::index)
+}
+
+/// Returns the number of threads of the pool that calls from here belong to.
+///
+/// Outside of runtimes and pools that is the process-wide pool, which is started if it was not. Where calls run in place, it is 1.
+///
+/// # Examples
+/// ```
+/// use runtime::parallel::{ThreadPoolBuilder, current_num_threads};
+///
+/// let pool = ThreadPoolBuilder::new().num_threads(3).build()?;
+/// assert_eq!(pool.install(current_num_threads), 3);
+/// # Ok::<(), runtime::parallel::ThreadPoolBuildError>(())
+/// ```
+///
+/// Prior art: `rayon::current_num_threads`.
+pub fn current_num_threads() -> usize {
+    match enter::place() {
+        Place::Seat(seat) => seat.shared().config.workers,
+        // SAFETY: valid now.
+        Place::Pool(shared) => unsafe { shared.as_ref() }.config.workers,
+        Place::Here => 1,
+    }
+}
+
+/// Returns whether jobs that were split off or spawned on the calling thread wait there; none outside of pools.
+///
+/// A hint: others take them at any moment. Broadcasts do not count.
+///
+/// # Examples
+/// ```
+/// use runtime::parallel::{ThreadPoolBuilder, current_thread_has_pending_tasks, spawn};
+///
+/// let pool = ThreadPoolBuilder::new().num_threads(1).build()?;
+/// pool.install(|| {
+///     assert_eq!(current_thread_has_pending_tasks(), Some(false));
+///     spawn(|| ());
+///     assert_eq!(current_thread_has_pending_tasks(), Some(true));
+/// });
+/// # Ok::<(), runtime::parallel::ThreadPoolBuildError>(())
+/// ```
+///
+/// Prior art: `rayon::current_thread_has_pending_tasks` of its core.
+#[inline]
+pub fn current_thread_has_pending_tasks() -> Option<bool> {
+    // SAFETY: used in this call only.
+    unsafe { context::seat() }.map(Seat::has_pending_jobs)
+}
+
+/// [`current_thread_has_pending_tasks`] for threads of the pool `shared`.
+pub(super) fn current_thread_has_pending_tasks_in(shared: NonNull<Shared>) -> Option<bool> {
+    // SAFETY: used in this call only.
+    unsafe { enter::seat_of(shared) }.map(Seat::has_pending_jobs)
+}
+
+/// Returns the largest number of threads that a pool can have; more are cut down to it.
+///
+/// # Examples
+/// ```
+/// assert!(runtime::parallel::max_num_threads() >= runtime::parallel::current_num_threads());
+/// ```
+///
+/// Prior art: `rayon::max_num_threads`, whose number is another.
+pub fn max_num_threads() -> usize {
+    MAX_WORKERS
+}
