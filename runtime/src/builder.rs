@@ -10,15 +10,20 @@ use std::time::Duration;
 
 use crate::driver::{self, Driver};
 use crate::handle::Handle;
-use crate::loom::thread;
+use crate::loom::{HAS_MONITOR, thread};
 use crate::runtime::Runtime;
+use crate::scheduler::deadlock::{Deadlock, DeadlockHandler};
 use crate::scheduler::{self, Shared};
+use crate::stall::Stall;
+use crate::util::affinity::{self, Pins};
 use crate::util::unwind;
 
 /// Most worker threads.
-const MAX_WORKERS: usize = 4096;
+pub const MAX_WORKERS: usize = 4096;
 /// Most threads that take over while workers block.
 const MAX_RELIEF_THREADS: usize = 512;
+/// What the monitor's thread is called.
+const MONITOR_NAME: &str = "runtime-monitor";
 /// Every so many rounds a worker looks at the injector first, and at the driver: prime, as in Go, so that no periodic load
 /// falls in step.
 const INTERVAL: u32 = 61;
@@ -38,6 +43,15 @@ pub enum Flavor {
 }
 
 type Hook = Arc<dyn Fn() + Send + Sync>;
+
+/// What is called with a stuck worker.
+type StallHook = Arc<dyn Fn(&Stall) + Send + Sync>;
+
+/// What is called with the index of a pool's thread.
+pub type IndexedHook = Arc<dyn Fn(usize) + Send + Sync>;
+
+/// What is called with the panic of a detached job.
+pub type PanicHandler = Arc<dyn Fn(unwind::Payload) + Send + Sync>;
 
 /// What the runtime's threads are called.
 #[derive(Clone)]
@@ -73,6 +87,7 @@ pub struct Hooks {
     thread_stop: Option<Hook>,
     thread_park: Option<Hook>,
     thread_unpark: Option<Hook>,
+    stall: Option<StallHook>,
 }
 
 impl Hooks {
@@ -91,6 +106,14 @@ impl Hooks {
     pub fn on_unpark(&self) {
         call(&self.thread_unpark);
     }
+
+    /// Called by the monitor, holding no lock.
+    #[allow(dead_code)]
+    pub fn on_stall(&self, stall: &Stall) {
+        if let Some(hook) = &self.stall {
+            unwind::drop_quietly(unwind::catch(|| hook(stall)));
+        }
+    }
 }
 
 fn call(hook: &Option<Hook>) {
@@ -104,33 +127,80 @@ pub struct Config {
     pub flavor: Flavor,
     pub workers: usize,
     pub max_blocking_threads: usize,
+    pub relief_workers: usize,
     pub thread_keep_alive: Duration,
     pub thread_stack_size: Option<usize>,
     thread_name: ThreadName,
     pub event_interval: u32,
     pub global_queue_interval: u32,
     pub hooks: Hooks,
+    /// Keeps workers on CPUs.
+    pub pins: Option<Pins>,
     pub has_io: bool,
+    /// Only jobs run on it: no driver, no relief.
+    pub is_pool: bool,
+    /// Jobs are run in the order in which they were spawned, see `ThreadPoolBuilder::breadth_first`.
+    pub is_breadth_first: bool,
+    /// Gets the panics of detached jobs.
+    pub panic_handler: Option<PanicHandler>,
+    /// Called on each seat's thread before its first job, and after its last.
+    pub start_handler: Option<IndexedHook>,
+    pub exit_handler: Option<IndexedHook>,
+    /// Is told when nothing can unblock the threads that are marked.
+    pub deadlock_handler: Option<DeadlockHandler>,
 }
 
 impl Config {
+    /// That of a pool of jobs, whose threads others start and name.
+    pub fn of_pool(workers: usize) -> Self {
+        Self {
+            flavor: Flavor::MultiThread,
+            workers,
+            max_blocking_threads: 0,
+            relief_workers: 0,
+            thread_keep_alive: Duration::ZERO,
+            thread_stack_size: None,
+            thread_name: ThreadName::Fixed(String::new()),
+            event_interval: INTERVAL,
+            global_queue_interval: INTERVAL,
+            hooks: Hooks::default(),
+            pins: None,
+            has_io: false,
+            is_pool: true,
+            is_breadth_first: false,
+            panic_handler: None,
+            start_handler: None,
+            exit_handler: None,
+            deadlock_handler: None,
+        }
+    }
+
     /// Starts a thread of the runtime.
     ///
     /// # Errors
     /// What the system says if it refuses the thread, or that it cannot be named; `main` has then been dropped.
     pub fn start_thread(&self, main: impl FnOnce() + Send + 'static) -> io::Result<thread::JoinHandle<()>> {
-        let builder = thread::Builder::new().name(self.thread_name.next()?);
-        let builder = match self.thread_stack_size {
-            Some(size) => builder.stack_size(size),
-            None => builder,
-        };
-        builder.spawn(main)
+        start(self.thread_name.next()?, self.thread_stack_size, self.unpinned(main))
+    }
+
+    /// Starts the monitor's thread, which has a name and a stack of its own.
+    ///
+    /// # Errors
+    /// What the system says if it refuses the thread.
+    pub fn start_monitor(&self, main: impl FnOnce() + Send + 'static) -> io::Result<thread::JoinHandle<()>> {
+        start(MONITOR_NAME.to_owned(), None, self.unpinned(main))
+    }
+
+    /// What a thread runs that the calling one starts: `main`, but not on the one CPU of a pinned worker.
+    fn unpinned<F: FnOnce() + Send + 'static>(&self, main: F) -> impl FnOnce() + Send + use<F> {
+        affinity::unpinned(self.pins.as_ref(), main)
     }
 
     pub fn max_relief_threads(&self) -> usize {
         match self.flavor {
             Flavor::CurrentThread => 0,
-            Flavor::MultiThread => self.max_blocking_threads.min(MAX_RELIEF_THREADS),
+            Flavor::MultiThread if self.is_pool => 0,
+            Flavor::MultiThread => self.relief_workers,
         }
     }
 }
@@ -166,12 +236,15 @@ pub struct Builder {
     flavor: Flavor,
     worker_threads: Option<usize>,
     max_blocking_threads: usize,
+    relief_workers: usize,
     thread_keep_alive: Duration,
     thread_stack_size: Option<usize>,
     thread_name: ThreadName,
     event_interval: u32,
     global_queue_interval: u32,
     hooks: Hooks,
+    deadlock_handler: Option<DeadlockHandler>,
+    is_pinning: bool,
     has_io: bool,
     has_time: bool,
     is_start_paused: bool,
@@ -193,12 +266,15 @@ impl Builder {
             flavor,
             worker_threads: None,
             max_blocking_threads: 512,
+            relief_workers: MAX_RELIEF_THREADS,
             thread_keep_alive: Duration::from_secs(10),
             thread_stack_size: None,
             thread_name: ThreadName::Fixed("runtime-worker".to_owned()),
             event_interval: INTERVAL,
             global_queue_interval: INTERVAL,
             hooks: Hooks::default(),
+            deadlock_handler: None,
+            is_pinning: false,
             has_io: false,
             has_time: false,
             is_start_paused: false,
@@ -216,10 +292,36 @@ impl Builder {
 
     /// Sets how many threads may run blocking closures at once, at least 1. The default is 512.
     ///
-    /// Threads are started when they are needed. As many, but 512 at most, may take over for workers in
-    /// [`block_in_place`](crate::task::block_in_place).
+    /// Threads are started when they are needed. (Those that take over for stuck workers are not counted here: see
+    /// [`relief_workers`](Self::relief_workers).)
     pub fn max_blocking_threads(&mut self, n: usize) -> &mut Self {
         self.max_blocking_threads = n;
+        self
+    }
+
+    /// Sets how many threads may take over for workers that are stuck or blocked. The default is 512, which is the most.
+    ///
+    /// A task that computes for long in one poll, or blocks, keeps its worker. What else the worker holds goes to the other workers,
+    /// and if none is idle, to *relief* threads. They are started when tasks wait and nobody else is there, poll tasks until the
+    /// stuck workers are back, and end after [`thread_keep_alive`](Self::thread_keep_alive). So no setting is needed; a
+    /// lower bound limits memory when many tasks block at once, and makes tasks wait then.
+    ///
+    /// 0 switches relief off: tasks wait while all workers are stuck or blocked, and computations do not give way to tasks.
+    ///
+    /// # Examples
+    /// With one worker, which sleeps, the other task is polled all the same:
+    /// ```
+    /// let runtime = runtime::Builder::new_multi_thread().worker_threads(1).relief_workers(4).build()?;
+    /// let (sender, receiver) = std::sync::mpsc::channel();
+    /// let stuck = runtime.spawn(async move { receiver.recv().unwrap() });
+    /// runtime.spawn(async move { sender.send(7).unwrap() });
+    /// assert_eq!(runtime.block_on(stuck).unwrap(), 7);
+    /// # std::io::Result::Ok(())
+    /// ```
+    ///
+    /// Prior art: Go's `sysmon`, which hands on the processor of a thread that is stuck in a system call.
+    pub fn relief_workers(&mut self, max: usize) -> &mut Self {
+        self.relief_workers = max;
         self
     }
 
@@ -272,6 +374,68 @@ impl Builder {
         self
     }
 
+    /// Calls `f` when a worker is found stuck: it has been in one poll of a task for some milliseconds, while something waits that
+    /// it would have seen to, such as tasks, due timers or the driver.
+    ///
+    /// What waits is taken over by others; `f` is there to find the culprit. It gets the task's name and where it was spawned.
+    /// It is called once for each time that a worker is found stuck: not again for the same poll, again for a later one.
+    ///
+    /// It is not called while a worker runs a [computation](crate::compute()), nor inside of
+    /// [`block_in_place`](crate::task::block_in_place) or while the thread is marked by
+    /// [`mark_blocked`](crate::parallel::mark_blocked): those have said that they take long. Nor for closures of
+    /// [`spawn_blocking`](crate::task::spawn_blocking), for the future of a `block_on`, or on a `current_thread` runtime, where
+    /// nobody could take over.
+    ///
+    /// `f` is called on the thread that looks for the stuck, inside of the runtime, so that it may spawn. While `f` runs nobody looks,
+    /// so `f` should be short: a line of a log, a number in a metric. The end of the runtime waits for it, as for the runtime's threads; a runtime that is dropped by `f` itself waits for
+    /// nothing. A panic in it is swallowed after it has been reported by the panic hook.
+    ///
+    /// A worker that gets no CPU for that long, because other processes have it, is told apart by its CPU time and not reported.
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime = runtime::Builder::new_multi_thread()
+    ///     .on_stall(|stall| eprintln!("{stall}"))
+    ///     .build()?;
+    /// # std::io::Result::Ok(())
+    /// ```
+    ///
+    /// Prior art: Go's `sysmon`, which takes the processor of a thread that is in a system call for long, and tells nobody;
+    /// `tokio::runtime::Builder::on_before_task_poll` and `on_after_task_poll` with a clock of one's own.
+    pub fn on_stall(&mut self, f: impl Fn(&Stall) + Send + Sync + 'static) -> &mut Self {
+        self.hooks.stall = Some(Arc::new(f));
+        self
+    }
+
+    /// Calls `f` when every thread of the runtime is asleep or marked as blocked, at least one is marked, and nothing is left
+    /// that would wake one; see [`parallel::mark_blocked`](crate::parallel::mark_blocked).
+    ///
+    /// Nothing is left if no task is in a queue, no timer is armed, no descriptor is registered (so a runtime that has
+    /// a listener, or listens to signals, is never deadlocked), no blocking closure and no `block_on` runs, unless their threads
+    /// are marked. A thread that only holds a [`Handle`] or a waker is not known to the runtime; see
+    /// [`parallel::blocking`](crate::parallel::blocking).
+    ///
+    /// `f` is called once for each deadlock, again only after a thread was marked or unmarked, on the thread that was the
+    /// last to fall asleep or to be marked; that one holds no lock. It may be the very thread that is needed once the deadlock is
+    /// resolved, so `f` should not wait. A panic in it is swallowed after it has been reported by the panic hook.
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime = runtime::Builder::new_multi_thread()
+    ///     .deadlock_handler(|deadlock| {
+    ///         eprintln!("{deadlock}");
+    ///         std::process::abort();
+    ///     })
+    ///     .build()?;
+    /// # std::io::Result::Ok(())
+    /// ```
+    ///
+    /// Prior art: the deadlock handler of Rayon's older sleep module and of rustc's copy of it.
+    pub fn deadlock_handler(&mut self, f: impl Fn(&Deadlock) + Send + Sync + 'static) -> &mut Self {
+        self.deadlock_handler = Some(Arc::new(f));
+        self
+    }
+
     /// Enables sockets and signals.
     pub fn enable_io(&mut self) -> &mut Self {
         self.has_io = true;
@@ -304,6 +468,50 @@ impl Builder {
     /// Starts with the clock paused; see [`time::pause`](crate::time::pause). For `current_thread` runtimes with time enabled.
     pub fn start_paused(&mut self, is_paused: bool) -> &mut Self {
         self.is_start_paused = is_paused;
+        self
+    }
+
+    /// Keeps each worker on one CPU. Off by default, and no effect on a `current_thread` runtime.
+    ///
+    /// Worker `i` gets the CPU `i % n` of the `n` that the thread which calls [`build`](Self::build) may use, in the order of
+    /// their numbers; threads that take over for stuck workers are spread in the same way. So what `taskset`, a control group's
+    /// cpuset, or the caller itself by `sched_setaffinity` allows is never left. The runtime's other threads, blocking threads
+    /// above all, may use all of these CPUs. When `build` returns, workers are where they belong, and
+    /// [`worker_cpu`](crate::runtime::RuntimeMetrics::worker_cpu) says where.
+    ///
+    /// It pays where the kernel stacks woken workers on one CPU while others are idle, and where workers' data should stay in
+    /// one cache. It costs where others want the same CPUs: the kernel can no longer move a worker out of their way. In
+    /// particular, processes that are limited by a quota of CPU time and not by a cpuset would all use the first CPUs of
+    /// the machine; so would two runtimes with fewer workers than CPUs.
+    ///
+    /// **If the system refuses**, to a sandboxed process for instance, the runtime runs unpinned: `worker_cpu` is `None`, and
+    /// [`pin_error`](crate::runtime::RuntimeMetrics::pin_error) says why. `build` does not fail.
+    ///
+    /// **Threads that your code starts on a worker** inherit its one CPU, as all threads do on Linux, and
+    /// `std::thread::available_parallelism` is 1 there; libraries that start threads or count CPUs at their first use are easily
+    /// overlooked. Start such threads before, in [`spawn_blocking`](crate::task::spawn_blocking), or on a thread outside of the
+    /// runtime; or have them call `sched_setaffinity` first. Runtimes and [pools](crate::parallel::ThreadPoolBuilder) of this crate
+    /// that are built on a worker are not affected: they get all CPUs.
+    ///
+    /// **If CPUs come or go later**, the runtime does not look again. A worker whose CPU is unplugged or leaves the cpuset is
+    /// moved by the kernel to another one that it may use, and may stay unpinned; CPUs that are added are not used.
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime = runtime::Builder::new_multi_thread().worker_threads(2).pin_workers(true).build()?;
+    /// let metrics = runtime.metrics();
+    /// for worker in 0..metrics.num_workers() {
+    ///     println!("worker {worker} is on CPU {:?}", metrics.worker_cpu(worker));
+    /// }
+    /// if let Some(error) = metrics.pin_error() {
+    ///     println!("workers are not pinned: {error}");
+    /// }
+    /// # std::io::Result::Ok(())
+    /// ```
+    ///
+    /// Prior art: Glommio's `PoolPlacement`; the crate `core_affinity` in the start hooks of Tokio and Rayon.
+    pub fn pin_workers(&mut self, is_pinning: bool) -> &mut Self {
+        self.is_pinning = is_pinning;
         self
     }
 
@@ -355,13 +563,21 @@ impl Builder {
             flavor: self.flavor,
             workers,
             max_blocking_threads: self.max_blocking_threads,
+            relief_workers: self.relief_workers.min(MAX_RELIEF_THREADS),
             thread_keep_alive: self.thread_keep_alive,
             thread_stack_size: self.thread_stack_size,
             thread_name: self.thread_name.clone(),
             event_interval: self.event_interval,
             global_queue_interval: self.global_queue_interval,
             hooks: self.hooks.clone(),
+            pins: self.pins(workers),
             has_io: self.has_io,
+            is_pool: false,
+            is_breadth_first: false,
+            panic_handler: None,
+            start_handler: None,
+            exit_handler: None,
+            deadlock_handler: self.deadlock_handler.clone(),
         })
     }
 
@@ -379,6 +595,14 @@ impl Builder {
             0 => Err(invalid(format!("{what} must be at least 1, got 0"))),
             _ => Err(invalid(format!("{what} must be at most {MAX_WORKERS}, got {n}"))),
         }
+    }
+
+    fn pins(&self, workers: usize) -> Option<Pins> {
+        (self.is_pinning && self.flavor == Flavor::MultiThread).then(|| {
+            // Asked for the first time on a pinned worker, the answer would be 1 for ever.
+            available_cpus();
+            Pins::new(workers)
+        })
     }
 
     fn driver(&self, workers: usize) -> io::Result<Driver> {
@@ -404,6 +628,8 @@ impl fmt::Debug for Builder {
             .field("flavor", &self.flavor)
             .field("worker_threads", &self.worker_threads)
             .field("max_blocking_threads", &self.max_blocking_threads)
+            .field("relief_workers", &self.relief_workers)
+            .field("pin_workers", &self.is_pinning)
             .field("enable_io", &self.has_io)
             .field("enable_time", &self.has_time)
             .finish_non_exhaustive()
@@ -425,8 +651,20 @@ fn start_workers(shared: NonNull<Shared>, workers: usize, handle: Handle) -> io:
             }
         }
     }
-    if refused.is_some() {
-        handle.shared().begin_shutdown();
+    if refused.is_none() && HAS_MONITOR {
+        // SAFETY: as above.
+        match unsafe { scheduler::start_monitor(shared) } {
+            Ok(thread) => threads.push(thread),
+            Err(error) => {
+                let text = format!("could not start the monitor's thread: {error}");
+                refused = Some(io::Error::new(error.kind(), text));
+            }
+        }
+    }
+    match &refused {
+        Some(_) => handle.shared().begin_shutdown(),
+        // So that the metrics say at once who is where.
+        None => handle.shared().config.pins.iter().for_each(Pins::wait),
     }
     // SAFETY: the builder's count; it is in no worker's context. The handle keeps the state.
     unsafe { Shared::leave(shared, 0) };
@@ -439,8 +677,21 @@ fn start_workers(shared: NonNull<Shared>, workers: usize, handle: Handle) -> io:
     }
 }
 
+fn start(
+    name: String,
+    stack_size: Option<usize>,
+    main: impl FnOnce() + Send + 'static,
+) -> io::Result<thread::JoinHandle<()>> {
+    let builder = thread::Builder::new().name(name);
+    let builder = match stack_size {
+        Some(size) => builder.stack_size(size),
+        None => builder,
+    };
+    builder.spawn(main)
+}
+
 /// CPUs that the process may use. Asked once: the answer costs reading files of the control group.
-fn available_cpus() -> usize {
+pub fn available_cpus() -> usize {
     static CPUS: AtomicUsize = AtomicUsize::new(0);
     match CPUS.load(Relaxed) {
         0 => {

@@ -140,7 +140,9 @@ impl Handle {
     ///
     /// On a `current_thread` runtime this also drives tasks, timers and sockets, unless another thread does. (Tokio's
     /// `Handle::block_on` never does.) It may be called in blocking closures, inside
-    /// [`block_in_place`](crate::task::block_in_place), and by several threads at once.
+    /// [`block_in_place`](crate::task::block_in_place), in [computations](fn@crate::compute) and other jobs, and by several
+    /// threads at once. In a job it holds the worker, whose tasks other threads take over; a computation that it waits for needs
+    /// another worker, so if all of them wait like that, it is for ever.
     ///
     /// # Panics
     /// Directly inside a task, the destructors of its future included: it would hold the worker. And if `future` panics.
@@ -152,9 +154,10 @@ impl Handle {
              `spawn_blocking` or `block_in_place`"
         );
         let wait = || match self.runtime_flavor() {
-            Flavor::CurrentThread => current_thread::block_on(self, future),
+            Flavor::CurrentThread => block_on::blocking(|| current_thread::block_on(self, future)),
             Flavor::MultiThread => block_on::block_on(future),
         };
+        let _in_block_on = self.shared().enter_block_on();
         // SAFETY: our reference keeps the state.
         unsafe { context::enter_runtime(self.shared, || context::enter_block_on(wait)) }
     }
@@ -203,8 +206,8 @@ impl Handle {
     pub(crate) fn wheel_of_this_thread(&self) -> usize {
         let shared = self.shared();
         context::with_worker_of(self.shared, |worker| {
-            // One that blocks does not look at its wheel before it sleeps.
-            let own = worker.filter(|worker| !worker.is_blocked());
+            // One that blocks or computes does not look at its wheel before it sleeps.
+            let own = worker.filter(|worker| worker.takes_tasks());
             shared.wheel(own.map_or(shared.config.workers, |worker| worker.index()))
         })
     }

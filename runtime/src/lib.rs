@@ -1,7 +1,8 @@
 //! Async I/O and parallel computation on one set of worker threads.
 //!
-//! This release is the first half: a work-stealing async runtime for Linux, under the names that Tokio gave these things.
-//! What differs from Tokio on purpose is listed in the book, in `docs/src/tokio.md`.
+//! A work-stealing async runtime for Linux under the names that Tokio gave these things, whose workers also run fork-join
+//! computations, under Rayon's names. What differs on purpose is listed in the book, in `docs/src/tokio.md` and
+//! `docs/src/rayon.md`.
 //!
 //! # A first program
 //! ```no_run
@@ -22,6 +23,8 @@
 //! - [`Runtime`], [`Builder`], [`Handle`]: making a runtime, keeping a way in, ending it. [`#[runtime::main]`](main) and
 //!   [`#[runtime::test]`](test) do it for you.
 //! - [`spawn`] starts a task; [`task`] has what one does with tasks, blocking closures included.
+//! - [`parallel`]: [`join`](parallel::join), [`scope`](parallel::scope) and the rest of fork-join; [`compute()`] is how a task
+//!   waits for a computation.
 //! - [`net`], [`io`]: TCP, and reading and writing. [`signal`]: Ctrl-C and Unix signals.
 //! - [`time`]: sleeping, time-outs, intervals; a clock that tests can pause.
 //! - [`sync`]: channels, locks, notifications, which work with any runtime.
@@ -49,25 +52,29 @@ mod context;
 mod coop;
 mod driver;
 mod handle;
+mod job;
 mod loom;
 mod macros;
 mod metrics;
 mod queue;
 mod scheduler;
 mod spawn;
+mod stall;
 mod util;
 
 #[cfg(feature = "hyper")]
 pub mod hyper;
 pub mod io;
 pub mod net;
+pub mod parallel;
 pub mod runtime;
 pub mod signal;
 pub mod sync;
 pub mod task;
 pub mod time;
 
-pub use crate::runtime::{Builder, Handle, Runtime};
+pub use crate::parallel::{Compute, compute};
+pub use crate::runtime::{Builder, Handle, Runtime, Stall};
 pub use crate::task::spawn;
 pub use runtime_macros::{main, test};
 
@@ -84,10 +91,14 @@ pub mod __private {
 #[doc(hidden)]
 #[allow(missing_docs)]
 pub mod internals {
-    pub use crate::loom::RING_CAPACITY;
+    pub use crate::loom::{DEQUE_CAPACITY, RING_CAPACITY};
 
     pub mod queue {
-        pub use crate::queue::{Chain, Injector, Linked, Local, Next};
+        pub use crate::queue::{Chain, Deque, Injector, Linked, Local, Next, Taken};
+    }
+
+    pub mod job {
+        pub use crate::job::{CoreLatch, CountLatch, Latch, Owner, SpinLatch, ThreadLatch};
     }
 
     pub mod io {
@@ -118,15 +129,24 @@ pub mod internals {
             future: F,
             scheduler: NonNull<S>,
         ) -> (Runnable, JoinHandle<F::Output>) {
+            crate::task::introduce_wakers();
             // SAFETY: the caller's.
             unsafe { crate::task::new(future, scheduler, Location::caller()) }
         }
     }
 
     pub mod scheduler {
-        pub use crate::scheduler::idle::Idle;
+        pub use crate::builder::{Config, Flavor};
+        pub use crate::context::{enter_runtime, enter_worker};
+        pub use crate::scheduler::idle::{Idle, JobEvents, Pick, Work};
+        pub use crate::scheduler::jobs::Jobs;
         pub use crate::scheduler::park::Parker;
         pub use crate::scheduler::processor::LifoSlot;
+        pub use crate::scheduler::{Shared, Worker, WorkerStart, monitor, relief};
+    }
+
+    pub mod blocking {
+        pub use crate::blocking::crew::{Crew, Errand, Member, Next};
     }
 
     pub mod driver {

@@ -1,11 +1,14 @@
 //! The numbers a runtime keeps of itself.
 
 use std::fmt;
+use std::io;
+use std::panic::Location;
 use std::time::Duration;
 
 use crate::handle::Handle;
 use crate::loom::sync::atomic::Ordering::Relaxed;
 use crate::scheduler::metrics::WorkerMetrics;
+use crate::scheduler::relief::ReliefCounts;
 
 /// A view of a runtime's metrics; made by [`Handle::metrics`].
 ///
@@ -69,17 +72,109 @@ impl RuntimeMetrics {
 
     /// Threads for blocking closures, idle ones included.
     pub fn num_blocking_threads(&self) -> usize {
-        self.handle.shared().blocking.counts().0
+        self.handle.shared().blocking.counts().threads
     }
 
     /// Threads for blocking closures that wait for one.
     pub fn num_idle_blocking_threads(&self) -> usize {
-        self.handle.shared().blocking.counts().1
+        self.handle.shared().blocking.counts().idle
     }
 
     /// Blocking closures that wait for a thread.
     pub fn blocking_queue_depth(&self) -> usize {
-        self.handle.shared().blocking.counts().2
+        self.handle.shared().blocking.counts().queued
+    }
+
+    /// Times that a thread for blocking closures was woken because one waited.
+    pub fn blocking_wake_count(&self) -> u64 {
+        self.handle.shared().blocking.counts().wakes
+    }
+
+    /// Times that a thread for blocking closures was started because one waited, those times included that the system refused it.
+    pub fn blocking_start_count(&self) -> u64 {
+        self.handle.shared().blocking.counts().starts
+    }
+
+    /// Threads that stand in for stuck and blocked workers, idle ones included; see
+    /// [`Builder::relief_workers`](crate::Builder::relief_workers).
+    pub fn num_relief_threads(&self) -> usize {
+        let counts = self.relief();
+        counts.active + counts.resting
+    }
+
+    /// Relief threads that are not needed at the moment.
+    pub fn num_idle_relief_threads(&self) -> usize {
+        self.relief().resting
+    }
+
+    /// Relief threads started since the runtime was built.
+    pub fn relief_started_count(&self) -> u64 {
+        self.relief().started
+    }
+
+    /// Times that the system refused a relief thread. It is asked again while tasks wait.
+    pub fn relief_refused_count(&self) -> u64 {
+        self.relief().refused
+    }
+
+    /// Times that a relief thread was needed and all that [are allowed](crate::Builder::relief_workers) were in use.
+    pub fn relief_capped_count(&self) -> u64 {
+        self.relief().capped
+    }
+
+    /// Times that a worker was found stuck in a poll while work waited.
+    pub fn stall_count(&self) -> u64 {
+        self.handle.shared().monitor.stalls.get()
+    }
+
+    /// Tasks that a stuck worker was to run next, and that were taken from it.
+    pub fn rescued_task_count(&self) -> u64 {
+        self.handle.shared().monitor.rescued_tasks.get()
+    }
+
+    /// Times that the driver was looked at because no worker had done so for long, and something was there.
+    pub fn rescued_driver_count(&self) -> u64 {
+        self.handle.shared().monitor.rescued_events.get()
+    }
+
+    /// Times that computations gave way to tasks at a split point.
+    pub fn give_way_count(&self) -> u64 {
+        let shared = self.handle.shared();
+        shared.processors.iter().map(|processor| processor.metrics.give_ways.get()).sum()
+    }
+
+    /// Places in the program that mark blocking calls ([`block_in_place`](crate::task::block_in_place),
+    /// [`parallel::blocking`](crate::parallel::blocking)), the most frequent first.
+    ///
+    /// # Examples
+    /// ```
+    /// # let runtime = runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+    /// let task = runtime.spawn(async { runtime::task::block_in_place(|| 7) });
+    /// runtime.block_on(task).unwrap();
+    /// for site in runtime.metrics().blocking_sites() {
+    ///     println!("{:?}: {} calls, {} long", site.location(), site.calls(), site.relieved());
+    /// }
+    /// # assert_eq!(runtime.metrics().blocking_sites()[0].calls(), 1);
+    /// ```
+    pub fn blocking_sites(&self) -> Vec<BlockingSite> {
+        let mut sites: Vec<BlockingSite> = Vec::new();
+        let processors = self.handle.shared().processors.iter();
+        for (location, site) in processors.flat_map(|processor| processor.sites.iter()) {
+            let (calls, relieved) = (site.calls.get(), site.relieved.get());
+            match sites.iter_mut().find(|other| other.location == location) {
+                Some(other) => {
+                    other.calls += calls;
+                    other.relieved += relieved;
+                }
+                None => sites.push(BlockingSite { location, calls, relieved }),
+            }
+        }
+        sites.sort_by_key(|site| std::cmp::Reverse(site.calls));
+        sites
+    }
+
+    fn relief(&self) -> ReliefCounts {
+        self.handle.shared().relief.counts()
     }
 
     /// Times that somebody asked the system for events; 0 without I/O and time.
@@ -156,10 +251,51 @@ impl RuntimeMetrics {
         self.worker(worker).overflows.get()
     }
 
+    /// The number of the CPU that the worker is kept on by [`pin_workers`](crate::Builder::pin_workers); `None` without that
+    /// setting, and if the system refused.
+    ///
+    /// It does not change any more once the runtime has been built, even if the kernel has had to move the worker since.
+    #[track_caller]
+    pub fn worker_cpu(&self, worker: usize) -> Option<usize> {
+        self.worker(worker);
+        self.handle.shared().config.pins.as_ref()?.cpu(worker)
+    }
+
+    /// Why a worker could not be kept on its CPU: the first refusal of the system, for one that took over for a worker, too.
+    /// `None` if nothing was refused, and without [`pin_workers`](crate::Builder::pin_workers).
+    pub fn pin_error(&self) -> Option<io::Error> {
+        self.handle.shared().config.pins.as_ref()?.refused()
+    }
+
     /// Time that the worker has not been asleep, up to its last sleep.
     #[track_caller]
     pub fn worker_total_busy_duration(&self, worker: usize) -> Duration {
         self.worker(worker).busy()
+    }
+}
+
+/// A place in the program that marks blocking calls; see [`RuntimeMetrics::blocking_sites`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BlockingSite {
+    location: Option<&'static Location<'static>>,
+    calls: u64,
+    relieved: u64,
+}
+
+impl BlockingSite {
+    /// Returns the line; none for all beyond the first 32 of a worker.
+    pub fn location(&self) -> Option<&'static Location<'static>> {
+        self.location
+    }
+
+    /// Returns how many calls there were.
+    pub fn calls(&self) -> u64 {
+        self.calls
+    }
+
+    /// Returns in how many of them a relief thread stood in for the worker: the call was long, or tasks waited.
+    pub fn relieved(&self) -> u64 {
+        self.relieved
     }
 }
 

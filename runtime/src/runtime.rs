@@ -8,8 +8,10 @@ pub use crate::builder::{Builder, Flavor as RuntimeFlavor};
 use crate::context;
 pub use crate::handle::{EnterGuard, Handle, TryCurrentError};
 use crate::loom::thread;
-pub use crate::metrics::RuntimeMetrics;
+pub use crate::metrics::{BlockingSite, RuntimeMetrics};
 use crate::scheduler::current_thread;
+pub use crate::scheduler::unfinished::{Unfinished, UnfinishedKind, UnfinishedTask};
+pub use crate::stall::Stall;
 use crate::task::JoinHandle;
 
 /// A scheduler for tasks with its worker threads, its driver for sockets and timers, and its blocking threads.
@@ -97,17 +99,35 @@ impl Runtime {
         self.handle.metrics()
     }
 
-    /// Ends the runtime and waits for its threads, but no longer than `limit`.
+    /// Ends the runtime and waits for its threads, but no longer than `limit`. Returns what has not ended by then.
     ///
-    /// What has not ended by then (a task that does not yield, a blocking closure) goes on and is ended by its own thread when
-    /// it returns.
-    pub fn shutdown_timeout(mut self, limit: Duration) {
+    /// That (a task that does not yield, a blocking closure) goes on, and is ended by its own thread when it returns. The report
+    /// may be ignored.
+    ///
+    /// A `current_thread` runtime has threads for blocking closures only: a task that another thread drives in a `block_on` is
+    /// neither waited for nor reported.
+    ///
+    /// # Examples
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let runtime = runtime::Runtime::new()?;
+    /// runtime.spawn(std::future::pending::<()>());
+    /// let unfinished = runtime.shutdown_timeout(Duration::from_secs(10));
+    /// assert!(unfinished.is_empty(), "{unfinished}");
+    /// # std::io::Result::Ok(())
+    /// ```
+    ///
+    /// Prior art: `tokio::runtime::Runtime::shutdown_timeout`, which returns nothing.
+    pub fn shutdown_timeout(mut self, limit: Duration) -> Unfinished {
         self.shutdown(Some(limit));
+        // `self` holds a handle until this returns, which keeps the records.
+        self.handle.shared().unfinished()
     }
 
     /// Ends the runtime and waits for nothing; as [`shutdown_timeout`](Self::shutdown_timeout) with zero.
-    pub fn shutdown_background(self) {
-        self.shutdown_timeout(Duration::ZERO);
+    pub fn shutdown_background(mut self) {
+        self.shutdown(Some(Duration::ZERO));
     }
 
     fn shutdown(&mut self, limit: Option<Duration>) {

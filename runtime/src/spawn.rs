@@ -76,8 +76,8 @@ where
 ///
 /// The other tasks of the worker go on; other futures inside the same task (in `join!`, `select!`) wait. On a
 /// `current_thread` runtime, on a blocking thread and outside of a runtime this just calls `f`. A runtime has as many spare
-/// threads for this as [`max_blocking_threads`](crate::Builder::max_blocking_threads), 512 at most; when all are blocked, or
-/// the system refuses a thread, tasks wait.
+/// threads for this as [`relief_workers`](crate::Builder::relief_workers) says; when all are blocked, or the system refuses a
+/// thread, tasks wait.
 ///
 /// Inside of `f`, [`Handle::block_on`] is allowed.
 ///
@@ -92,9 +92,11 @@ where
 /// ```
 ///
 /// Prior art: `tokio::task::block_in_place`, which panics on a `current_thread` runtime.
+#[track_caller]
 pub fn block_in_place<R>(f: impl FnOnce() -> R) -> R {
+    let site = Location::caller();
     context::with_worker(|worker| match worker {
-        Some(worker) => relief::block_in_place(worker, f),
+        Some(worker) => relief::block_in_place(worker, site, f),
         // Outside, or in the destructor of a task that a thread which is no worker cancels.
         None => coop::suspended(f),
     })
@@ -156,7 +158,7 @@ unsafe fn spawn_small<F: Future + 'static>(
         let refused = match worker {
             _ if state.shutdown.has_begun() => Err(task),
             // Its queues are drained before it leaves.
-            Some(worker) if !worker.is_blocked() => {
+            Some(worker) if worker.takes_tasks() => {
                 worker.push(task);
                 Ok(())
             }

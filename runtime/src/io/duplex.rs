@@ -114,6 +114,7 @@ impl AsyncWrite for DuplexStream {
         let mut waker = Some(cx.waker().clone());
         let mut pipe = self.write.lock();
         if pipe.is_closed || pipe.is_abandoned {
+            coop.made_progress();
             return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
         }
         let n = (pipe.capacity - pipe.bytes.len()).min(buf.len());

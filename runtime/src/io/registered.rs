@@ -60,7 +60,9 @@ impl<S: mio::event::Source> Registered<S> {
     }
 
     fn deregister(&self, io: &mut S) -> io::Result<()> {
-        self.handle.io_driver("a registered descriptor").deregister(&self.source, io)
+        let result = self.handle.io_driver("a registered descriptor").deregister(&self.source, io);
+        self.handle.shared().report_deadlock();
+        result
     }
 
     /// Waits in the slot of `direction`.

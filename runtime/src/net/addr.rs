@@ -12,6 +12,7 @@ use std::task::{Context, Poll, ready};
 
 use super::addr_error::with_addr;
 use crate::Handle;
+use crate::coop;
 use crate::task::JoinHandle;
 
 /// What can be turned into addresses: an address, several, or a name with a port.
@@ -88,7 +89,11 @@ impl Future for Resolving {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         match &mut *self {
-            Self::Known(addrs) => Poll::Ready(Ok(std::mem::take(addrs))),
+            Self::Known(addrs) => {
+                // What only resolves, such as `bind` in a loop, is always ready.
+                ready!(coop::poll_proceed(cx)).made_progress();
+                Poll::Ready(Ok(std::mem::take(addrs)))
+            }
             Self::Lookup { name, call } => Poll::Ready(match ready!(Pin::new(call).poll(cx)) {
                 Ok(result) => result.map_err(|error| with_addr("lookup", name, error)),
                 Err(_) => Err(with_addr("lookup", name, io::Error::other("the runtime was shut down"))),

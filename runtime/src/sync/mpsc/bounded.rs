@@ -10,6 +10,7 @@ use futures_core::Stream;
 use super::channel::{Channel, Rx, Tx, WeakTx};
 use super::error::{SendError, SendTimeoutError, TryRecvError, TrySendError};
 use super::permit::{OwnedPermit, Permit, PermitIterator};
+use crate::coop;
 use crate::loom::sync::Arc;
 use crate::sync::permits::{Permits, TakeError};
 // The one arrow from `sync` to `time`, for Tokio's `send_timeout`.
@@ -317,6 +318,7 @@ impl<T> Sender<T> {
     async fn take(&self, n: usize) -> Result<(), SendError<()>> {
         let room = self.tx.channel.room();
         if n > room.max {
+            coop::consume_budget().await;
             return Err(SendError(()));
         }
         room.permits.take(n).await.map_err(|_| SendError(()))

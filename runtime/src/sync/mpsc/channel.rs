@@ -72,6 +72,10 @@ impl<T> Channel<T> {
 
     /// Waits until the channel is closed.
     pub(super) async fn closed(&self) {
+        if self.is_closed() {
+            // Nothing to wait for, but it takes part in the budget.
+            return coop::consume_budget().await;
+        }
         while !self.is_closed() {
             let notified = self.closed.notified();
             if self.is_closed() {
@@ -262,12 +266,10 @@ impl<T> Rx<T> {
         buffer: &mut Vec<T>,
         limit: usize,
     ) -> Poll<usize> {
-        if limit == 0 {
-            return Poll::Ready(0);
-        }
         let coop = ready!(coop::poll_proceed(cx));
-        let Some(first) = ready!(self.poll_pop(cx)) else { return Poll::Ready(0) };
+        let first = if limit == 0 { None } else { ready!(self.poll_pop(cx)) };
         coop.made_progress();
+        let Some(first) = first else { return Poll::Ready(0) };
         buffer.push(first);
         let mut count = 1;
         while count < limit {
