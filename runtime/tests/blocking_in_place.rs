@@ -224,3 +224,25 @@ fn many_tasks_block_and_wake_each_other_at_random() {
         }
     }
 }
+
+#[test]
+fn marked_calls_are_counted_by_their_line() {
+    let runtime = runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
+    let calls = |n: usize| async move {
+        for _ in 0..n {
+            runtime::task::block_in_place(|| ());
+        }
+        runtime::parallel::blocking(|| ());
+    };
+    for n in [10, 20] {
+        runtime.block_on(runtime.spawn(calls(n))).unwrap();
+    }
+    let sites = runtime.metrics().blocking_sites();
+    assert_eq!(sites.iter().map(|site| site.calls()).collect::<Vec<_>>(), [30, 2], "{sites:?}");
+    assert!(
+        sites
+            .iter()
+            .all(|site| site.location().is_some_and(|it| it.file().ends_with("blocking_in_place.rs")))
+    );
+    assert!(sites[0].location().unwrap().line() < sites[1].location().unwrap().line());
+}

@@ -6,8 +6,55 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
-use parking_lot::Mutex;
-use support::{Gate, builder, each_kind, until, watchdog};
+use parking_lot::{Condvar, Mutex};
+use runtime::task::JoinHandle;
+use runtime::{Handle, Runtime};
+use support::{Gate, builder, each_kind, has_shadow_memory, in_child, until, watchdog};
+
+/// Where a number of closures wait for each other.
+#[derive(Clone)]
+struct Meeting(Arc<(Mutex<usize>, Condvar)>);
+
+impl Meeting {
+    /// Closures for `runtime` that end when all of them run.
+    fn begin(runtime: &Runtime, size: usize) -> Vec<JoinHandle<()>> {
+        let meeting = Self::of(size);
+        (0..size).map(|_| meeting.join(runtime)).collect()
+    }
+
+    fn of(size: usize) -> Self {
+        Self(Arc::new((Mutex::new(size), Condvar::new())))
+    }
+
+    /// Closures that do not run yet.
+    fn missing(&self) -> usize {
+        *self.0.0.lock()
+    }
+
+    fn join(&self, runtime: &Runtime) -> JoinHandle<()> {
+        self.join_by(runtime.handle())
+    }
+
+    /// One more closure.
+    fn join_by(&self, handle: &Handle) -> JoinHandle<()> {
+        let Self(inner) = self.clone();
+        handle.spawn_blocking(move || {
+            let (missing, all_here) = &*inner;
+            let mut missing = missing.lock();
+            *missing -= 1;
+            all_here.notify_all();
+            all_here.wait_while(&mut missing, |missing| *missing > 0);
+        })
+    }
+}
+
+fn wait_for(runtime: &Runtime, closures: Vec<JoinHandle<()>>) {
+    runtime.block_on(async {
+        for closure in closures {
+            closure.await.unwrap();
+        }
+    });
+}
 
 #[test]
 fn closures_run_in_order_on_one_thread() {
@@ -112,4 +159,205 @@ fn a_paused_clock_waits_for_closures() {
         assert_eq!(begin.elapsed(), Duration::ZERO);
         opener.join().unwrap();
     });
+}
+
+#[test]
+fn as_many_closures_as_threads_may_wait_for_each_other() {
+    const MOST: usize = 40;
+    let _watchdog = watchdog();
+    for workers in [0, 1] {
+        let runtime = builder(workers).max_blocking_threads(MOST).build().unwrap();
+        // On new threads; on those and more; on idle ones; from inside of the pool.
+        for size in [5, MOST, MOST, 2] {
+            wait_for(&runtime, Meeting::begin(&runtime, size));
+        }
+        until("all are idle", || runtime.metrics().num_idle_blocking_threads() == MOST);
+        let closures = runtime.block_on(async {
+            let handle = Handle::current();
+            let meeting = Meeting::of(MOST - 1);
+            let inner = runtime.spawn_blocking({
+                let meeting = meeting.clone();
+                move || (0..MOST - 1).map(|_| meeting.join_by(&handle)).collect::<Vec<_>>()
+            });
+            inner.await.unwrap()
+        });
+        wait_for(&runtime, closures);
+        assert_eq!(runtime.metrics().num_blocking_threads(), MOST);
+    }
+}
+
+#[test]
+fn closures_that_wait_for_each_other_run_while_threads_leave() {
+    let _watchdog = watchdog();
+    // Their time is over at any moment: before, while and after they are chosen.
+    for keep_alive in [0, 20, 100] {
+        let runtime = builder(0)
+            .max_blocking_threads(3)
+            .thread_keep_alive(Duration::from_micros(keep_alive))
+            .build()
+            .unwrap();
+        for i in 0..500 {
+            wait_for(&runtime, Meeting::begin(&runtime, 1 + i % 3));
+            if i % 5 == 0 {
+                std::thread::sleep(Duration::from_micros(keep_alive));
+            }
+        }
+    }
+}
+
+#[test]
+fn submitters_do_not_wake_a_thread_for_each_closure() {
+    const THREADS: usize = 16;
+    const EACH: usize = 1000;
+    let _watchdog = watchdog();
+    let runtime = builder(1).max_blocking_threads(8).thread_keep_alive(support::LIMIT).build().unwrap();
+    wait_for(&runtime, Meeting::begin(&runtime, 8));
+    let count = Arc::new(AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        let submitters: Vec<_> = (0..THREADS)
+            .map(|_| {
+                scope.spawn(|| {
+                    let submit = |_| {
+                        let count = count.clone();
+                        runtime.spawn_blocking(move || _ = count.fetch_add(1, SeqCst))
+                    };
+                    let closures: Vec<_> = (0..EACH).map(submit).collect();
+                    wait_for(&runtime, closures);
+                })
+            })
+            .collect();
+        submitters.into_iter().for_each(|submitter| submitter.join().unwrap());
+    });
+    assert_eq!(count.load(SeqCst), THREADS * EACH);
+    let metrics = runtime.metrics();
+    assert!(metrics.blocking_wake_count() < (THREADS * EACH / 2) as u64, "{}", metrics.blocking_wake_count());
+    assert_eq!(metrics.blocking_start_count(), 8);
+    assert_eq!(metrics.blocking_queue_depth(), 0);
+}
+
+#[test]
+fn a_wake_and_a_start_are_counted() {
+    let _watchdog = watchdog();
+    let runtime = builder(0).build().unwrap();
+    let metrics = runtime.metrics();
+    for wakes in 0..3 {
+        wait_for(&runtime, vec![runtime.spawn_blocking(|| {})]);
+        assert_eq!((metrics.blocking_start_count(), metrics.blocking_wake_count()), (1, wakes));
+        until("the thread is idle", || metrics.num_idle_blocking_threads() == 1);
+    }
+}
+
+#[test]
+fn closures_that_come_one_by_one_leave_the_other_threads_to_their_sleep() {
+    let _watchdog = watchdog();
+    let runtime = builder(0).thread_keep_alive(support::LIMIT).build().unwrap();
+    wait_for(&runtime, Meeting::begin(&runtime, 4));
+    // If the threads took turns, none would ever be idle for its keep-alive time.
+    let mut last = None;
+    for _ in 0..100 {
+        until("all are idle", || runtime.metrics().num_idle_blocking_threads() == 4);
+        let thread = runtime.block_on(runtime.spawn_blocking(|| std::thread::current().id())).unwrap();
+        assert!(last.is_none_or(|last| last == thread));
+        last = Some(thread);
+    }
+}
+
+#[test]
+fn a_start_hook_that_waits_holds_no_other_closure() {
+    let _watchdog = watchdog();
+    let (gate, inside) = (Gate::default(), Arc::new(AtomicUsize::new(0)));
+    let hook = {
+        let (gate, inside) = (gate.clone(), inside.clone());
+        move || {
+            inside.fetch_add(1, SeqCst);
+            gate.wait();
+        }
+    };
+    let runtime = builder(0).max_blocking_threads(3).on_thread_start(hook).build().unwrap();
+    let closures = Meeting::begin(&runtime, 3);
+    until("all three begin", || inside.load(SeqCst) == 3);
+    gate.open();
+    wait_for(&runtime, closures);
+}
+
+/// Has the system refuse threads until the result is dropped.
+struct NoThreads;
+
+impl NoThreads {
+    fn begin() -> Self {
+        // Room for no stack.
+        Self::limit(support::address_space() + (1 << 20));
+        Self
+    }
+
+    fn limit(value: u64) {
+        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: both calls get a pointer to one `rlimit`.
+        unsafe {
+            assert_eq!(libc::getrlimit(libc::RLIMIT_AS, &mut limit), 0);
+            limit.rlim_cur = value.min(limit.rlim_max);
+            assert_eq!(libc::setrlimit(libc::RLIMIT_AS, &limit), 0);
+        }
+    }
+}
+
+impl Drop for NoThreads {
+    fn drop(&mut self) {
+        Self::limit(u64::MAX);
+    }
+}
+
+#[test]
+fn closures_that_wait_for_each_other_run_though_threads_were_refused_midway() {
+    let _watchdog = watchdog();
+    let name = "closures_that_wait_for_each_other_run_though_threads_were_refused_midway";
+    if has_shadow_memory() || !in_child(name, &[]) {
+        return;
+    }
+    let runtime = builder(0).max_blocking_threads(6).build().unwrap();
+    // The next submitter has the threads started.
+    let meeting = Meeting::of(5);
+    let mut closures = vec![meeting.join(&runtime), meeting.join(&runtime)];
+    until("two run", || meeting.missing() == 3);
+    let refused = NoThreads::begin();
+    closures.extend([meeting.join(&runtime), meeting.join(&runtime)]);
+    assert_eq!((runtime.metrics().blocking_queue_depth(), runtime.metrics().num_blocking_threads()), (2, 2));
+    drop(refused);
+    closures.push(meeting.join(&runtime));
+    wait_for(&runtime, closures);
+    assert_eq!(runtime.metrics().num_blocking_threads(), 5);
+
+    // So does a thread that ends a closure and leaves others behind.
+    let runtime = builder(0).max_blocking_threads(3).build().unwrap();
+    let (gate, inside) = (Gate::default(), Gate::default());
+    let first = runtime.spawn_blocking({
+        let (gate, inside) = (gate.clone(), inside.clone());
+        move || {
+            inside.open();
+            gate.wait();
+        }
+    });
+    inside.wait();
+    let refused = NoThreads::begin();
+    let closures = Meeting::begin(&runtime, 3);
+    assert_eq!(runtime.metrics().blocking_queue_depth(), 3);
+    drop(refused);
+    gate.open();
+    wait_for(&runtime, closures);
+    wait_for(&runtime, vec![first]);
+}
+
+#[test]
+fn many_closures_run_on_the_one_thread_that_the_system_allows() {
+    let _watchdog = watchdog();
+    let name = "many_closures_run_on_the_one_thread_that_the_system_allows";
+    if has_shadow_memory() || !in_child(name, &[]) {
+        return;
+    }
+    let runtime = builder(0).build().unwrap();
+    wait_for(&runtime, vec![runtime.spawn_blocking(|| {})]);
+    let _refused = NoThreads::begin();
+    let closures: Vec<_> = (0..1000).map(|_| runtime.spawn_blocking(|| {})).collect();
+    wait_for(&runtime, closures);
+    assert_eq!(runtime.metrics().num_blocking_threads(), 1);
 }

@@ -242,3 +242,37 @@ fn an_unconstrained_future_has_no_budget() {
         }
     }));
 }
+
+#[test]
+fn a_ticker_goes_on_beside_a_channel_loop_that_is_always_ready() {
+    let _watchdog = watchdog();
+    single(|runtime| {
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = stop.clone();
+        let rounds = Arc::new(AtomicU64::new(0));
+        let count = rounds.clone();
+        let greedy = runtime.spawn(async move {
+            let (send, mut receive) = runtime::sync::mpsc::channel(1);
+            while !stopped.load(SeqCst) {
+                send.send(5).await.unwrap();
+                assert_eq!(receive.recv().await, Some(5));
+                count.fetch_add(1, SeqCst);
+            }
+        });
+        let ticker = runtime.spawn(async move {
+            let mut interval = runtime::time::interval(Duration::from_millis(1));
+            let mut seen = Vec::new();
+            for _ in 0..50 {
+                interval.tick().await;
+                seen.push(rounds.load(SeqCst));
+            }
+            seen
+        });
+        let seen = runtime.block_on(ticker).unwrap();
+        assert!(!greedy.is_finished());
+        // So did the loop.
+        assert!(seen[49] > seen[0]);
+        stop.store(true, SeqCst);
+        runtime.block_on(greedy).unwrap();
+    });
+}

@@ -123,3 +123,32 @@ fn a_task_spawned_or_woken_by_a_hook_runs() {
         }
     }
 }
+
+#[test]
+fn a_runtime_may_be_dropped_by_the_hook_of_a_thread_that_took_over() {
+    let _watchdog = watchdog();
+    let place = Arc::new(Mutex::new(None));
+    let dropped = Gate::default();
+    let mut builder = builder(1);
+    builder.thread_keep_alive(Duration::from_millis(1)).on_thread_stop({
+        let (place, dropped) = (place.clone(), dropped.clone());
+        move || {
+            let runtime: Option<runtime::Runtime> = place.lock().take();
+            if runtime.is_some() {
+                drop(runtime);
+                dropped.open();
+            }
+        }
+    });
+    let runtime = builder.build().unwrap();
+    let handle = runtime.handle().clone();
+    *place.lock() = Some(runtime);
+    until("the runtime has been dropped", || {
+        if handle.metrics().num_alive_tasks() == 0 {
+            // Stuck, so that a thread takes over, which ends when this is over.
+            handle.spawn(async { std::thread::sleep(Duration::from_millis(20)) });
+            handle.spawn(async {});
+        }
+        dropped.is_open()
+    });
+}

@@ -7,7 +7,10 @@ use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 use runtime::{Builder, Runtime};
-use support::{address_space, builder, descriptors, has_shadow_memory, in_child, threads, until, watchdog};
+use support::{
+    address_space, builder, descriptors, hard_limit, has_shadow_memory, in_child, limit, threads, until,
+    watchdog,
+};
 
 #[track_caller]
 fn refused(set: impl FnOnce(&mut Builder), says: &[&str]) {
@@ -151,24 +154,6 @@ fn without_the_variable_the_affinity_decides() {
     }
 }
 
-fn limit(resource: libc::__rlimit_resource_t, value: u64) {
-    let limit = libc::rlimit { rlim_cur: value, rlim_max: libc::RLIM_INFINITY };
-    // SAFETY: reads one `rlimit`.
-    let result = unsafe { libc::setrlimit(resource, &limit) };
-    if result != 0 {
-        let limit = libc::rlimit { rlim_cur: value, rlim_max: hard_limit(resource) };
-        // SAFETY: as above.
-        assert_eq!(unsafe { libc::setrlimit(resource, &limit) }, 0);
-    }
-}
-
-fn hard_limit(resource: libc::__rlimit_resource_t) -> u64 {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: writes one `rlimit`.
-    unsafe { libc::getrlimit(resource, &mut limit) };
-    limit.rlim_max
-}
-
 const GIB: u64 = 1 << 30;
 
 #[test]
@@ -245,7 +230,8 @@ fn a_blocking_closure_without_a_thread_fails_with_the_reason() {
     let _watchdog = watchdog();
     if !has_shadow_memory() && in_child("a_blocking_closure_without_a_thread_fails_with_the_reason", &[]) {
         for workers in [0, 1] {
-            let runtime = builder(workers).build().unwrap();
+            // More than the C library keeps of ended threads for the next ones.
+            let runtime = builder(workers).thread_stack_size(64 << 20).build().unwrap();
             limit(libc::RLIMIT_AS, address_space() + GIB / 1024);
             let error = runtime.block_on(runtime.spawn_blocking(|| 1)).unwrap_err();
             assert!(error.is_cancelled() && error.to_string().contains("no thread"), "{error}");

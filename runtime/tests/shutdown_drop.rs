@@ -419,7 +419,7 @@ fn shutdown_returns_in_time_though_a_blocking_closure_is_stuck() {
             let handle = runtime.handle().clone();
             match in_background {
                 true => runtime.shutdown_background(),
-                false => runtime.shutdown_timeout(Duration::from_millis(10)),
+                false => _ = runtime.shutdown_timeout(Duration::from_millis(10)),
             }
             until("the task is dropped", || drops.count() == 1);
             assert!(!closure.is_finished());

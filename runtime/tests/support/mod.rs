@@ -4,7 +4,7 @@
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 use std::io::{Read, Write};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -77,7 +77,7 @@ const CHILD: &str = "RUNTIME_TEST_CHILD";
 /// the child has succeeded.
 #[track_caller]
 pub fn in_child(name: &str, variables: &[(&str, &str)]) -> bool {
-    if std::env::var_os(CHILD).is_some_and(|child| child == name) {
+    if is_child(name) {
         return true;
     }
     let output = run_child(name, variables);
@@ -91,16 +91,30 @@ pub fn in_child(name: &str, variables: &[(&str, &str)]) -> bool {
     false
 }
 
+/// Whether this process was started to run the test `name`.
+pub fn is_child(name: &str) -> bool {
+    std::env::var_os(CHILD).is_some_and(|child| child == name)
+}
+
 /// Runs the test `name` in a process of its own until it ends by itself, or is killed because it hangs.
 pub fn run_child(name: &str, variables: &[(&str, &str)]) -> Output {
-    let mut child = Command::new(std::env::current_exe().unwrap())
+    finish_child(start_child(name, variables))
+}
+
+/// Starts a process that runs the test `name`. What it prints waits in pipes: it should not be much.
+pub fn start_child(name: &str, variables: &[(&str, &str)]) -> Child {
+    Command::new(std::env::current_exe().unwrap())
         .args(["--exact", name, "--nocapture", "--test-threads=1"])
         .env(CHILD, name)
         .envs(variables.iter().copied())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .unwrap();
+        .unwrap()
+}
+
+/// Waits until `child` ends by itself, or kills it because it hangs.
+pub fn finish_child(mut child: Child) -> Output {
     let stdout = drain(child.stdout.take().unwrap());
     let stderr = drain(child.stderr.take().unwrap());
     let start = Instant::now();
@@ -189,6 +203,20 @@ pub fn threads() -> usize {
 pub fn address_space() -> u64 {
     let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
     pages.split(' ').next().unwrap().parse::<u64>().unwrap() * 4096
+}
+
+/// Sets the soft limit of this process.
+pub fn limit(resource: libc::__rlimit_resource_t, soft: u64) {
+    let limit = libc::rlimit { rlim_cur: soft, rlim_max: hard_limit(resource) };
+    // SAFETY: reads one `rlimit`.
+    assert_eq!(unsafe { libc::setrlimit(resource, &limit) }, 0);
+}
+
+pub fn hard_limit(resource: libc::__rlimit_resource_t) -> u64 {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: writes one `rlimit`.
+    assert_eq!(unsafe { libc::getrlimit(resource, &mut limit) }, 0);
+    limit.rlim_max
 }
 
 /// Whether a sanitizer's shadow takes so much address space that a limit on it says nothing.

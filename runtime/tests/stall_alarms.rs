@@ -1,0 +1,125 @@
+//! Nobody is stuck, though ticks stand still: because the process was stopped, or has but one CPU.
+
+mod stall_support;
+mod support;
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use runtime::Runtime;
+use support::{Gate, builder, finish_child, in_child, is_child, start_child, watchdog};
+
+/// One at a time: each wants the CPUs for itself.
+static CPUS: Mutex<()> = Mutex::new(());
+
+/// Tasks that do a little all the time, until the result is opened.
+fn load(runtime: &Runtime, tasks: usize, is_busy: bool) -> Gate {
+    let end = Gate::default();
+    for _ in 0..tasks {
+        let end = end.clone();
+        runtime.spawn(async move {
+            while !end.is_open() {
+                let start = Instant::now();
+                while start.elapsed() < Duration::from_micros(20) {}
+                match is_busy {
+                    true => runtime::task::yield_now().await,
+                    false => runtime::time::sleep(Duration::from_millis(1)).await,
+                }
+            }
+        });
+    }
+    end
+}
+
+/// The stalls counted in 200 ms of ordinary load, at best of several times: the machine may be busy with something else.
+fn fewest_stalls(workers: usize) -> u64 {
+    let rounds = (0..10).map(|_| {
+        let runtime = builder(workers).build().unwrap();
+        let end = load(&runtime, 4 * workers, true);
+        thread::sleep(Duration::from_millis(200));
+        let stalls = runtime.metrics().stall_count();
+        end.open();
+        stalls
+    });
+    rounds.min().unwrap()
+}
+
+#[test]
+fn ordinary_load_is_not_taken_for_a_stall() {
+    let (_watchdog, _cpus) = (watchdog(), CPUS.lock());
+    let stalls = fewest_stalls(2);
+    assert!(stalls <= 3, "{stalls} stalls");
+}
+
+#[test]
+fn on_one_cpu_workers_that_wait_for_it_are_not_taken_for_stuck_in_a_row() {
+    let (_watchdog, _cpus) = (watchdog(), CPUS.lock());
+    if in_child("on_one_cpu_workers_that_wait_for_it_are_not_taken_for_stuck_in_a_row", &[]) {
+        use_one_cpu();
+        let stalls = fewest_stalls(4);
+        // Of 40 looks.
+        assert!(stalls <= 8, "{stalls} stalls");
+    }
+}
+
+/// Lets this thread, and those that it starts, run on one CPU only.
+fn use_one_cpu() {
+    // SAFETY: a set of bits, for which zero is a value.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the pointer is valid for a write of the size given.
+    assert_eq!(unsafe { libc::sched_getaffinity(0, size_of_val(&set), &mut set) }, 0);
+    // SAFETY: the indices are within the set.
+    let cpu = (0..libc::CPU_SETSIZE as usize).find(|&cpu| unsafe { libc::CPU_ISSET(cpu, &set) });
+    // SAFETY: as above.
+    set = unsafe { std::mem::zeroed() };
+    // SAFETY: the index came out of such a set.
+    unsafe { libc::CPU_SET(cpu.expect("this thread runs somewhere"), &mut set) };
+    // SAFETY: the pointer is valid for a read of the size given.
+    assert_eq!(unsafe { libc::sched_setaffinity(0, size_of_val(&set), &set) }, 0);
+}
+
+/// How often the process is stopped.
+const STOPS: u64 = 5;
+/// For how long.
+const STOP: Duration = Duration::from_millis(150);
+
+#[test]
+fn a_process_that_is_stopped_and_continued_sees_no_storm_of_relief() {
+    let (_watchdog, _cpus) = (watchdog(), CPUS.lock());
+    let name = "a_process_that_is_stopped_and_continued_sees_no_storm_of_relief";
+    if is_child(name) {
+        return be_stopped();
+    }
+    let mut child = start_child(name, &[]);
+    let pid = child.id() as libc::pid_t;
+    let signal = |number| {
+        // SAFETY: touches no memory; the child has not been waited for, so the number is still its own.
+        assert_eq!(unsafe { libc::kill(pid, number) }, 0);
+    };
+    while child.try_wait().unwrap().is_none() {
+        thread::sleep(Duration::from_millis(50));
+        signal(libc::SIGSTOP);
+        thread::sleep(STOP);
+        signal(libc::SIGCONT);
+    }
+    let output = finish_child(child);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+}
+
+/// What the child does, until it has been stopped a few times.
+fn be_stopped() {
+    let runtime = builder(2).build().unwrap();
+    let end = load(&runtime, 4, false);
+    let metrics = runtime.metrics();
+    let mut stops = 0;
+    while stops < STOPS {
+        let start = Instant::now();
+        thread::sleep(Duration::from_millis(1));
+        stops += u64::from(start.elapsed() > STOP / 2);
+    }
+    // At a stop each worker may have been at a poll with a task behind it.
+    let (stalls, started) = (metrics.stall_count(), metrics.relief_started_count());
+    assert!(stalls <= 2 * STOPS && started <= 2, "{stalls} stalls, {started} threads");
+    end.open();
+}

@@ -1,0 +1,106 @@
+//! Tasks that block without saying so: a health check is answered, and the threads that helped out leave again.
+
+mod stall_support;
+mod support;
+
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use stall_support::{Client, TOO_LONG, Trap, Way, assert_prompt, serve};
+use support::{builder, in_child, threads, until, watchdog};
+
+#[test]
+fn a_health_check_is_answered_while_twice_as_many_handlers_block_as_there_are_workers() {
+    let _watchdog = watchdog();
+    if in_child("a_health_check_is_answered_while_twice_as_many_handlers_block_as_there_are_workers", &[]) {
+        let runtime = builder(2).thread_keep_alive(Duration::from_millis(100)).build().unwrap();
+        let trap = Trap::default();
+        let mut health = Client::connect(serve(&runtime, &trap, Way::Blocks));
+        let before = threads();
+        for _ in 0..3 {
+            let trap = Trap::default();
+            let address = serve(&runtime, &trap, Way::Blocks);
+            let mut handlers: Vec<_> = (0..4).map(|_| Client::connect(address)).collect();
+            handlers.iter_mut().for_each(|handler| handler.send(b's'));
+            until("all block", || trap.count() == 4);
+            assert_prompt("health checks", health.pings(20));
+            trap.release();
+            handlers.iter_mut().for_each(|handler| assert_eq!(handler.receive(), b's'));
+        }
+        until("those who helped have left", || threads() <= before);
+        health.ping();
+    }
+}
+
+#[test]
+fn handlers_that_sleep_do_not_delay_a_health_check() {
+    let _watchdog = watchdog();
+    let runtime = builder(2).build().unwrap();
+    let mut health = Client::connect(serve(&runtime, &Trap::default(), Way::Blocks));
+    for _ in 0..3 {
+        let handlers: Vec<_> =
+            (0..4).map(|_| runtime.spawn(async { thread::sleep(Duration::from_millis(600)) })).collect();
+        let mut answered = 0;
+        while !handlers.iter().all(|handler| handler.is_finished()) {
+            health.pings(1);
+            answered += 1;
+        }
+        // The first of them late, and no more, if it had to wait for the handlers.
+        assert!(answered >= 5, "only {answered} health checks while handlers slept");
+        for handler in handlers {
+            runtime.block_on(handler).unwrap();
+        }
+    }
+}
+
+#[test]
+fn what_all_workers_block_for_may_be_done_by_a_task_in_their_queues() {
+    let _watchdog = watchdog();
+    for workers in [1, 2] {
+        let runtime = runtime::Builder::new_multi_thread().worker_threads(workers).build().unwrap();
+        for _ in 0..3 {
+            let (trap, all) = (Trap::default(), 3 * workers);
+            let blocked: Vec<_> = (0..all)
+                .map(|_| {
+                    let trap = trap.clone();
+                    runtime.spawn(async move { trap.enter(Way::Blocks) })
+                })
+                .collect();
+            let releaser = runtime.spawn(async move {
+                while trap.count() < all {
+                    runtime::task::yield_now().await;
+                }
+                trap.release();
+            });
+            runtime.block_on(releaser).unwrap();
+            for task in blocked {
+                runtime.block_on(task).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn tasks_wait_for_a_lock_that_a_thread_outside_holds_and_others_go_on() {
+    let _watchdog = watchdog();
+    let runtime = builder(2).build().unwrap();
+    let mut client = Client::connect(serve(&runtime, &Trap::default(), Way::Blocks));
+    let lock = Arc::new(parking_lot::Mutex::new(0));
+    let guard = lock.lock();
+    let tasks: Vec<_> = (0..4)
+        .map(|_| {
+            let lock = lock.clone();
+            runtime.spawn(async move {
+                let mut count = lock.try_lock_for(TOO_LONG).expect("nobody was served meanwhile");
+                *count += 1;
+            })
+        })
+        .collect();
+    assert_prompt("pings", client.pings(20));
+    drop(guard);
+    for task in tasks {
+        runtime.block_on(task).unwrap();
+    }
+    assert_eq!(*lock.lock(), 4);
+}

@@ -1,0 +1,60 @@
+//! The system refuses threads while relief is needed: that is counted, tried again, and nothing is lost.
+
+mod stall_support;
+mod support;
+
+use stall_support::{Client, PING, Trap, Way, serve, stick};
+use support::{address_space, builder, hard_limit, has_shadow_memory, in_child, limit, until, watchdog};
+
+/// So large a stack that no old one is used again.
+const STACK: usize = 256 << 20;
+
+/// Lets no thread with such a stack start, until it is set back.
+fn refuse_threads(are_refused: bool) {
+    let hard = hard_limit(libc::RLIMIT_AS);
+    limit(libc::RLIMIT_AS, if are_refused { address_space() + STACK as u64 / 2 } else { hard });
+}
+
+#[test]
+fn relief_that_is_refused_is_counted_and_tried_again() {
+    let _watchdog = watchdog();
+    if !has_shadow_memory() && in_child("relief_that_is_refused_is_counted_and_tried_again", &[]) {
+        let runtime = builder(2).thread_stack_size(STACK).build().unwrap();
+        let metrics = runtime.metrics();
+        let mut client = Client::connect(serve(&runtime, &Trap::default(), Way::Blocks));
+        refuse_threads(true);
+        let stuck = stick(&runtime, 2, Way::Blocks);
+        client.send(PING);
+        until("a thread is refused", || metrics.relief_refused_count() > 1);
+        assert_eq!((metrics.relief_started_count(), metrics.num_relief_threads()), (0, 0));
+        refuse_threads(false);
+        assert_eq!(client.receive(), PING);
+        stuck.end(&runtime);
+        assert!(metrics.relief_started_count() > 0);
+    }
+}
+
+#[test]
+fn while_relief_is_refused_everything_waits_for_the_stuck() {
+    let _watchdog = watchdog();
+    if !has_shadow_memory() && in_child("while_relief_is_refused_everything_waits_for_the_stuck", &[]) {
+        let runtime = builder(1).thread_stack_size(STACK).build().unwrap();
+        let metrics = runtime.metrics();
+        let mut client = Client::connect(serve(&runtime, &Trap::default(), Way::Blocks));
+        refuse_threads(true);
+        for _ in 0..3 {
+            let before = metrics.relief_refused_count();
+            let stuck = stick(&runtime, 1, Way::Spins);
+            client.send(PING);
+            // One that says so, too, behind the stuck one.
+            let marked = runtime.spawn(async { runtime::task::block_in_place(|| 1) });
+            until("a thread is refused", || metrics.relief_refused_count() > before);
+            stuck.end(&runtime);
+            assert_eq!(client.receive(), PING);
+            assert_eq!(runtime.block_on(marked).unwrap(), 1);
+        }
+        assert_eq!((metrics.relief_started_count(), metrics.num_relief_threads()), (0, 0));
+        // Under the same limit it ends.
+        drop(runtime);
+    }
+}
