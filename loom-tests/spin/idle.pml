@@ -1,4 +1,5 @@
-/* The sleep protocol of runtime/src/scheduler/idle.rs, for ever: every task that is pushed is eventually run.
+/* The sleep protocol of runtime/src/scheduler/idle.rs, for ever: every task and every root that is pushed is eventually run,
+ * and a worker that waits for a latch goes on when it is set.
  *
  * Loom explores orderings and finite runs; this explores infinite ones under weak fairness, with sequential consistency.
  * Steps have the names they have in idle.rs. Actors: PUSHERS threads outside, each of which pushes ROUNDS tasks; WORKERS
@@ -7,8 +8,14 @@
  * is stuck in until all other tasks have been run (its ring being empty: what is there may be seen late): whoever relies
  * on a searcher must not be betrayed by its finding something else.
  *
+ * With -DROOTS=n, one of the threads outside also pushes n roots into the job injector, and one more worker waits for a latch, runs roots
+ * meanwhile and no tasks. Then all the others may be stuck, until all roots have been run by the one that waits; the latch is
+ * set at any other time. The events counter is counted modulo 2, so that
+ * it makes a full turn whenever a worker gets sleepy after a post.
+ *
  * Faults, one at a time: -DNO_W4 (a sleeper does not look again), -DNO_F2 (the last searcher that finds work looks for no
- * more), -DNO_LOOP (a notifier that finds no bit does not look again).
+ * more), -DNO_LOOP (a notifier that finds no bit does not look again); with roots also -DNO_L4 (a waiter does not look
+ * again), -DNO_UNPARK (who sets a latch looks at it in a step of its own).
  */
 
 #ifndef WORKERS
@@ -20,8 +27,14 @@
 #ifndef ROUNDS
 #define ROUNDS 1
 #endif
-#define TASKS (PUSHERS * ROUNDS)
+#ifndef ROOTS
+#define ROOTS 0
+#endif
+#define WORK (PUSHERS * ROUNDS + ROOTS)
 #define NOBODY 255
+#define UNSET 0
+#define SLEEPING 1
+#define SET 2
 
 byte injector = 0;              /* tasks in the injector */
 byte ring[WORKERS];             /* tasks in each worker's ring */
@@ -29,17 +42,39 @@ byte searching = 0, sleeping = 0; /* the word: changed in single steps */
 bool asleep[WORKERS];           /* who sleeps and has not been notified */
 bool token[WORKERS];            /* unparked */
 byte sitter = NOBODY;           /* who sleeps in the driver */
-byte ended = 0;                   /* tasks that were run */
-byte events = 1;                /* that may still come */
+byte ended = 0;                   /* tasks and roots that were run */
+#ifndef EVENTS
+#define EVENTS 1
+#endif
+byte events = EVENTS;           /* that may still come */
 byte stuck = 0;                 /* workers inside a task that lasts until the others are done */
+
+byte roots = 0;                 /* in the job injector */
+byte roots_ended = 0;
+bit jec = 0;                    /* the jobs event counter */
+byte latch = UNSET;
+bool waits = false;             /* the waiter's bit */
+bool waiter_token = false;
+bool has_returned = false;      /* the waiter, whose latch is set */
 
 /* A searcher may be picked only if fewer than half search already. */
 #define MAY_SEARCH (2 * searching < WORKERS)
 
-/* P3 to P6. */
-inline notify() {
+/* J5. */
+inline pick_waiter() {
+    atomic {
+        if
+        :: waits -> waits = false; waiter_token = true
+        :: else
+        fi
+    }
+}
+
+/* P3 to P6, for a job also J5. */
+inline notify(is_job) {
     do
-    :: atomic { searching > 0 || sleeping == 0 -> break }
+    :: atomic { searching > 0 || sleeping == 0 && !is_job && !gave_back -> break }
+    :: atomic { searching == 0 && sleeping == 0 && (is_job || gave_back) -> pick_waiter(); break }
     :: atomic { searching == 0 && sleeping > 0 -> searching++ } /* P4 */
        /* P5: any sleeper that is not in the driver, else that one. */
        chosen = NOBODY;
@@ -79,6 +114,9 @@ inline notify() {
 #ifdef NO_LOOP
           break
 #else
+#if ROOTS > 0
+          gave_back = true;
+#endif
           /* The bits once more: nobody lies down, so nobody needs us. */
           atomic {
               i = 0; any = false;
@@ -89,16 +127,28 @@ inline notify() {
           }
           if
           :: any -> any = false
-          :: else -> break
+          :: else ->
+#if ROOTS > 0
+             if
+             :: searching == 0 -> pick_waiter()
+             :: else
+             fi;
+#endif
+             break
           fi
 #endif
        fi
     od
+#if ROOTS > 0
+    ;
+    gave_back = false
+#endif
 }
 
 /* What W4 and F2 look at. */
 inline look(everywhere) {
     any = injector > 0;
+    any_root = roots > 0;
     atomic {
         do
         :: everywhere && i < WORKERS -> any = any || ring[i] > 0; i++
@@ -107,22 +157,120 @@ inline look(everywhere) {
     }
 }
 
-proctype pusher() {
-    byte i = 0, chosen = NOBODY, rounds = 0;
-    bool any = false;
+proctype pusher(bool is_first) {
+    byte i = 0, chosen = NOBODY, rounds = 0, left = 0;
+    bool any = false, gave_back = false;
+    if
+    :: is_first -> left = ROOTS
+    :: else
+    fi;
     do
     :: rounds < ROUNDS ->
        injector++;                    /* P1, P2 */
-       notify();
+       notify(false);
        rounds++
-    :: else -> break
+    :: left > 0 ->
+       roots++;                       /* J1, J2 */
+       jec = 1;                       /* J3 */
+       notify(true);
+       left--
+    :: rounds == ROUNDS && left == 0 -> break
     od
+}
+
+proctype setter() {
+    bool was_sleeping = false;
+#ifdef NO_UNPARK
+    was_sleeping = latch == SLEEPING;
+#endif
+    atomic {
+        stuck < WORKERS || roots_ended == ROOTS ->
+#ifndef NO_UNPARK
+        was_sleeping = latch == SLEEPING;
+#endif
+        latch = SET
+    }
+    if
+    :: was_sleeping -> waiter_token = true
+    :: else
+    fi
+}
+
+proctype waiter() {
+    byte i = 0, chosen = NOBODY;
+    bool any = false, gave_back = false, is_notified = false, found = false;
+looking:
+    if
+    :: latch == SET -> goto returning
+    :: else
+    fi;
+    jec = 0;                          /* S1 */
+    atomic {                          /* S2 */
+        if
+        :: roots > 0 -> roots--; found = true
+        :: else
+        fi
+    }
+    if
+    :: found ->
+       found = false;
+       if
+       :: is_notified && roots > 0 -> notify(true) /* N */
+       :: else
+       fi;
+       is_notified = false;
+       atomic { ended++; roots_ended++ };
+       goto looking
+    :: else
+    fi;
+    is_notified = false;
+    atomic {
+        if
+        :: latch == UNSET -> latch = SLEEPING
+        :: else -> goto returning
+        fi
+    }
+    waits = true;                     /* L1, L2 */
+    if                                /* L3 */
+    :: jec != 0 -> goto up
+    :: else
+    fi;
+#ifndef NO_L4
+    if                                /* L4 */
+    :: roots > 0 || latch == SET -> goto up
+    :: else
+    fi;
+#endif
+end_waiting:
+    atomic { waiter_token -> waiter_token = false } /* L5 */
+up:
+    atomic {                          /* L6 */
+        is_notified = !waits;
+        waits = false
+    }
+    atomic {
+        if
+        :: latch == SLEEPING -> latch = UNSET
+        :: else
+        fi
+    }
+    goto looking;
+returning:
+    if
+    :: is_notified && roots > 0 -> notify(true) /* N */
+    :: else
+    fi;
+    has_returned = true
 }
 
 proctype worker(byte me) {
     byte i = 0, chosen = NOBODY;
-    bool any = false, found, is_searching = false, was_last = false;
+    bool any = false, any_root = false, gave_back = false;
+    bool found, is_root = false, is_searching = false, was_last = false;
 running:
+#if ROOTS > 0
+    jec = 0;                          /* S1 */
+#endif
     /* Own ring, injector (a batch of up to two), then a search. */
     found = false;
     atomic {
@@ -142,6 +290,18 @@ running:
        }
     :: else
     fi;
+#if ROOTS > 0
+    if
+    :: !found ->
+       atomic {
+           if
+           :: roots > 0 -> roots--; found = true; is_root = true
+           :: else
+           fi
+       }
+    :: else
+    fi;
+#endif
     if
     :: !found ->
        if
@@ -174,26 +334,40 @@ running:
              was_last = false;
              look(true);
              if
-             :: any -> any = false; notify()
+             :: any -> any = false; notify(false)
+             :: else
+             fi;
+#if ROOTS > 0
+             if
+             :: any_root -> any_root = false; notify(true)
              :: else
              fi
+#endif
           :: else
           fi
 #endif
           was_last = false
        :: else
        fi;
-       /* The task: it ends at once, or, unless all others are stuck, when all others are done. */
+       /* The task: it ends at once, or, unless all others are stuck, when all others are done. All may be stuck while
+        * another waits for a latch; then until all roots are done. */
        if
-       :: ended++
-       :: atomic { ring[me] == 0 && stuck + 1 < WORKERS -> stuck++ };
-          atomic { ended + stuck == TASKS -> ended++; stuck-- }
+       :: atomic { is_root -> is_root = false; ended++; roots_ended++ }
+       :: atomic { !is_root -> ended++ }
+       :: atomic { !is_root && ring[me] == 0 && (stuck + 1 < WORKERS || latch != SET && roots_ended < ROOTS) -> stuck++ };
+          atomic {
+              ended + stuck == WORK || stuck == WORKERS && roots_ended == ROOTS -> ended++; stuck--
+          }
        fi;
        goto running
     :: else
     fi;
 lying_down:
     atomic {                          /* W1 */
+        if
+        :: jec != 0 -> goto running
+        :: else
+        fi;
         sleeping++;
         was_last = false;
         if
@@ -206,8 +380,9 @@ lying_down:
     look(was_last);                   /* W4 */
     was_last = false;
     if
-    :: any ->
+    :: any || any_root ->
        any = false;
+       any_root = false;
        /* The number follows in a step of its own. */
        atomic {
            if
@@ -265,10 +440,14 @@ init {
         od;
         n = 0;
         do
-        :: n < PUSHERS -> run pusher(); n++
+        :: n < PUSHERS -> run pusher(n == 0); n++
         :: else -> break
-        od
+        od;
+        if
+        :: ROOTS > 0 -> run waiter(); run setter()
+        :: else
+        fi
     }
 }
 
-ltl every_task_is_run { <> (ended == TASKS) }
+ltl all_work_is_run { <> (ended == WORK && (ROOTS == 0 || has_returned)) }

@@ -9,12 +9,21 @@
 
 mod models {
     mod block_on;
+    mod blocking;
+    mod closing;
+    mod count;
+    mod crew;
     mod current_thread;
+    mod deque;
     mod flag;
+    mod giving_way;
     mod idle;
+    mod idle_jobs;
     mod injector;
     mod item;
+    mod latch;
     mod lifo;
+    mod monitor;
     mod mpsc;
     mod notify;
     mod oneshot;
@@ -23,11 +32,14 @@ mod models {
     mod poison;
     mod readiness;
     mod relief;
+    mod relief_threads;
     mod ring;
     mod semaphore;
     mod shutdown;
+    mod stage;
     mod task;
     mod task_state;
+    mod theft;
     mod timer;
 
     #[global_allocator]

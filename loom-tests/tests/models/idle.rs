@@ -5,10 +5,8 @@
 //! they took: whoever relies on a searcher must not be betrayed by its finding something else.
 //!
 //! Actors: threads outside that push into the real injector; workers that run, search and sleep, one of them in the
-//! driver (picked only if no other sleeps); a worker that pushes into its own ring. Later ones fit in as follows. A
-//! *waiter for a latch* is neither in the counts nor among the sleepers: it is a thread with a token of its own, set by
-//! whoever sets the latch. A *relief* thread is a worker with an index behind the seats (`World::new` takes both numbers)
-//! whose token is also set by whoever calls it.
+//! driver (picked only if no other sleeps); a worker that pushes into its own ring. Jobs, those who wait for latches, and relief
+//! threads are in `idle_jobs.rs`.
 //!
 //! Bounds: up to three threads beside the main one, up to three workers, three tasks, rings of four slots.
 
@@ -20,7 +18,7 @@ use loom::sync::atomic::Ordering::{AcqRel, SeqCst};
 use loom::sync::atomic::{AtomicBool, fence};
 use loom::thread;
 use runtime::internals::queue::{Injector, Local};
-use runtime::internals::scheduler::Idle;
+use runtime::internals::scheduler::{Idle, Work};
 
 use super::item::{Item, Items};
 use twin::{Fault, Twin};
@@ -57,8 +55,11 @@ impl Protocol for Idle {
         cancel_sleep(index: usize) -> ();
         end_sleep(index: usize) -> bool;
         fence_push() -> ();
-        pick_sleeper(avoided: Option<usize>) -> Option<usize>;
         counts() -> (usize, usize);
+    }
+
+    fn pick_sleeper(&self, avoided: Option<usize>) -> Option<usize> {
+        self.pick_for(Work::Task, avoided).unparks
     }
 }
 

@@ -34,6 +34,11 @@ impl Items {
         Self((0..count).map(|_| NonNull::from(Box::leak(item()))).collect())
     }
 
+    /// The item `value`, to compare with.
+    pub fn at(&self, value: usize) -> NonNull<Item> {
+        self.0[value]
+    }
+
     /// Prepares the item `value` for its one push.
     pub fn make(&self, value: usize) -> NonNull<Item> {
         let item = self.0[value];

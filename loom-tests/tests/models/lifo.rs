@@ -1,6 +1,7 @@
 //! The LIFO slot: each task put in is taken out by one taker, who sees what its pusher wrote.
 //!
-//! Bounds: an owner that pushes twice and pops, two thieves that have seen either task.
+//! Bounds: an owner that pushes twice and pops, two thieves that have seen either task; or a thief and the monitor, which puts
+//! what it takes into the injector, where the owner finds it.
 
 mod twin;
 
@@ -9,6 +10,7 @@ use std::sync::Arc;
 
 use loom::cell::UnsafeCell;
 use loom::thread;
+use runtime::internals::queue::Injector;
 use runtime::internals::scheduler::LifoSlot;
 use runtime::internals::task::{Header, Runnable};
 
@@ -129,33 +131,80 @@ fn owner_against_thieves<S: Slot>(slot: impl Fn() -> S + Send + Sync + 'static) 
     });
 }
 
+/// The owner looks stuck and is not; the monitor takes what it saw, and another worker takes that from the injector.
+fn owner_against_the_monitor<S: Slot>(slot: impl Fn() -> S + Send + Sync + 'static) {
+    loom::model(move || {
+        let world = Arc::new((World::new(slot(), 3), Injector::<Header>::new()));
+        assert!(world.0.push(0).is_none());
+        let monitor = {
+            let world = world.clone();
+            thread::spawn(move || {
+                for task in [0, 1] {
+                    if let Some(task) = world.0.slot.steal(world.0.tasks[task].0) {
+                        // SAFETY: the runnable owns its task.
+                        unsafe { world.1.push(task.into_raw()) };
+                    }
+                }
+            })
+        };
+        let from_injector = |world: &(Arc<World<S>>, Injector<Header>)| {
+            // SAFETY: what is in the injector is `Runnable`s.
+            let task = world.1.pop().map(|task| unsafe { Runnable::from_raw(task) });
+            task.map(|task| world.0.take(task))
+        };
+        let thief = {
+            let world = world.clone();
+            thread::spawn(move || {
+                from_injector(&world).into_iter().chain(world.0.steal(1)).collect::<Vec<_>>()
+            })
+        };
+        let mut taken: Vec<_> = world.0.push(1).into_iter().collect();
+        taken.extend(world.0.pop());
+        taken.extend(world.0.push(2));
+        taken.extend(from_injector(&world));
+        monitor.join().unwrap();
+        taken.extend(thief.join().unwrap());
+        taken.extend(world.0.pop());
+        taken.extend(std::iter::from_fn(|| from_injector(&world)));
+        world.0.assert_all(taken);
+    });
+}
+
 #[test]
 fn each_task_has_one_taker_who_sees_it() {
     owner_against_thieves(LifoSlot::new);
 }
 
 #[test]
+fn what_the_monitor_takes_is_taken_once() {
+    owner_against_the_monitor(LifoSlot::new);
+}
+
+#[test]
 fn a_twin_without_a_fault_passes() {
     owner_against_thieves(|| Twin::new(Fault::None));
+    owner_against_the_monitor(|| Twin::new(Fault::None));
 }
 
 /// A twin for each fault, and the model that must refuse it.
 macro_rules! refused {
-    ($($name:ident: $fault:ident;)*) => {$(
+    ($($name:ident: $model:ident($fault:ident);)*) => {$(
         #[test]
         #[should_panic]
         fn $name() {
-            owner_against_thieves(|| Twin::new(Fault::$fault));
+            $model(|| Twin::new(Fault::$fault));
         }
     )*};
 }
 
 refused! {
-    an_owner_that_pops_by_load_and_store: PopsByStore;
-    an_owner_that_pushes_over_by_load_and_store: PushesByStore;
-    an_owner_that_takes_every_slot_for_empty: ForgetsFlag;
-    a_thief_that_takes_by_load_and_store: StealsByStore;
-    a_push_into_the_empty_slot_without_release: PushesRelaxed;
-    a_push_over_another_without_release: SwapsRelaxed;
-    a_thief_without_acquire: StealsRelaxed;
+    an_owner_that_pops_by_load_and_store: owner_against_thieves(PopsByStore);
+    an_owner_that_pushes_over_by_load_and_store: owner_against_thieves(PushesByStore);
+    an_owner_that_takes_every_slot_for_empty: owner_against_thieves(ForgetsFlag);
+    a_thief_that_takes_by_load_and_store: owner_against_thieves(StealsByStore);
+    a_push_into_the_empty_slot_without_release: owner_against_thieves(PushesRelaxed);
+    a_push_over_another_without_release: owner_against_thieves(SwapsRelaxed);
+    an_owner_that_pops_by_load_and_store_beside_the_monitor: owner_against_the_monitor(PopsByStore);
+    a_monitor_that_takes_by_load_and_store: owner_against_the_monitor(StealsByStore);
+    a_thief_without_acquire: owner_against_thieves(StealsRelaxed);
 }

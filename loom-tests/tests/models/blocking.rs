@@ -1,0 +1,102 @@
+//! Blocking calls, B1 to B4 of `relief.rs`, all real: a worker in one is counted at most once, and un-counted exactly once; its
+//! table is lent if and only if it is counted, and taken back before it is used by its owner; and at the shutdown either
+//! the one who blocks sees that it has begun, or is found.
+//!
+//! The tables' cells find out who touches one that is another's; the stage checks the numbers at the end.
+//!
+//! Bounds: one worker that blocks twice beside one thread that looks for the blocked, or once beside two; a task in the table after
+//! each; no relief threads.
+
+mod twin;
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
+
+use loom::sync::atomic::Ordering::Acquire;
+use loom::thread;
+use runtime::internals::scheduler::{Shared, Worker, relief};
+
+use super::stage::{Signal, Stage};
+
+/// The monitor, or whoever ends the runtime: counts seat 0 if it is blocked, and looks in the tables that are lent.
+fn look_for_blocked(stage: &Stage) {
+    // SAFETY: the stage counts as a worker; no table is claimed as the caller's own.
+    unsafe {
+        if Shared::register_blocked(stage.ptr(), 0) {
+            stage.shared().owned.cancel_idle(None);
+        }
+    }
+}
+
+/// Polls a task that waits, so that it is in the worker's table.
+fn enter_task(stage: &Stage) {
+    stage.task(poll_fn(|_| Poll::Pending)).run();
+}
+
+/// The owner uses its table, without a lock.
+fn use_table(worker: &Worker, stage: &Stage) {
+    assert_eq!(worker.seat(), Some(0), "the table is not its own");
+    enter_task(stage);
+}
+
+/// The owner blocks a number of times and uses its table in between.
+fn blocks_while(others: usize, times: usize) {
+    loom::model(move || {
+        let stage = Stage::new(1, 0);
+        let others: Vec<_> = (0..others)
+            .map(|_| {
+                let stage = stage.clone();
+                thread::spawn(move || look_for_blocked(&stage))
+            })
+            .collect();
+        stage.act(0, |worker| {
+            for _ in 0..times {
+                let had_table = worker.begin_blocking();
+                worker.end_blocking(had_table);
+                assert!(!worker.is_blocked());
+                use_table(worker, &stage);
+            }
+        });
+        others.into_iter().for_each(|other| other.join().unwrap());
+        stage.end();
+    });
+}
+
+#[test]
+fn one_looks_for_the_blocked() {
+    blocks_while(1, 2);
+}
+
+#[test]
+fn two_look_for_the_blocked() {
+    blocks_while(2, 1);
+}
+
+/// The call lasts until the shutdown has begun: then the worker is counted, by itself or by who began it.
+#[test]
+fn who_blocks_while_the_shutdown_begins_is_counted() {
+    loom::model(|| {
+        let (stage, has_begun) = (Stage::new(1, 0), Arc::new(Signal::default()));
+        let blocked = {
+            let (stage, has_begun) = (stage.clone(), has_begun.clone());
+            thread::spawn(move || {
+                stage.act(0, |worker| {
+                    enter_task(&stage);
+                    relief::block_in_place(worker, std::panic::Location::caller(), || {
+                        has_begun.wait();
+                        let standing = worker.processor().standing.load(Acquire);
+                        assert_ne!(standing, relief::BLOCKED, "nobody counts the blocked worker");
+                        assert!(!stage.shared().relief.may_leave(false), "it is not counted");
+                        assert_eq!(stage.shared().relief.lent(), 1, "its table is not lent");
+                    });
+                    use_table(worker, &stage);
+                });
+            })
+        };
+        stage.shared().begin_shutdown();
+        has_begun.set();
+        blocked.join().unwrap();
+        stage.end();
+    });
+}

@@ -1,0 +1,218 @@
+//! A copy of B1 to B4 and of the shutdown's scan, with at most one bug.
+
+use std::sync::Arc;
+
+use loom::cell::UnsafeCell;
+use loom::sync::Mutex;
+use loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
+use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, fence};
+use loom::thread;
+
+/// The bug that was put back.
+#[derive(Clone, Copy, PartialEq)]
+enum Fault {
+    None,
+    /// No fence between B1 and the look whether the shutdown has begun.
+    BlocksWithoutFence,
+    /// No fence between C0 and the scan.
+    ScansWithoutFence,
+    /// The scan comes before C0.
+    ScansFirst,
+    /// B4 takes the table back without the lock.
+    EndsWithoutLock,
+    /// B4 looks how the worker stands, and then writes.
+    EndsByStore,
+    /// B3 lends when the lock is free again.
+    LendsLate,
+    /// B3 counts whoever it finds blocked, and does not say so.
+    CountsAgain,
+    /// B1 publishes nothing.
+    BlocksRelaxed,
+}
+
+const FREE: u32 = 0;
+const BLOCKED: u32 = 1;
+const RELIEVED: u32 = 2;
+
+struct World {
+    standing: AtomicU32,
+    has_begun: AtomicBool,
+    lock: Mutex<()>,
+    /// Under the lock.
+    blocked: AtomicUsize,
+    /// The table, and under its lock, whether it is lent.
+    table: UnsafeCell<u32>,
+    is_lent: Mutex<bool>,
+    fault: Fault,
+}
+
+// SAFETY: the cell is what the models watch.
+unsafe impl Send for World {}
+// SAFETY: as above.
+unsafe impl Sync for World {}
+
+impl World {
+    fn new(fault: Fault) -> Arc<Self> {
+        Arc::new(Self {
+            standing: AtomicU32::new(FREE),
+            has_begun: AtomicBool::new(false),
+            lock: Mutex::new(()),
+            blocked: AtomicUsize::new(0),
+            table: UnsafeCell::new(0),
+            is_lent: Mutex::new(false),
+            fault,
+        })
+    }
+
+    fn touch(&self) {
+        // SAFETY: whether we are alone is what the cell checks.
+        self.table.with_mut(|table| unsafe { *table += 1 });
+    }
+
+    /// B1.
+    fn begin(&self) {
+        self.standing.swap(BLOCKED, if self.fault == Fault::BlocksRelaxed { Relaxed } else { AcqRel });
+        if self.fault != Fault::BlocksWithoutFence {
+            fence(SeqCst);
+        }
+    }
+
+    /// B3.
+    fn register(&self) {
+        let guard = self.lock.lock().unwrap();
+        let is_ours = match self.fault {
+            Fault::CountsAgain => self.standing.load(Acquire) == BLOCKED,
+            _ => self.standing.compare_exchange(BLOCKED, RELIEVED, AcqRel, Relaxed).is_ok(),
+        };
+        if !is_ours {
+            return;
+        }
+        self.blocked.fetch_add(1, Relaxed);
+        let _guard = match self.fault {
+            Fault::LendsLate => {
+                drop(guard);
+                None
+            }
+            _ => Some(guard),
+        };
+        let mut is_lent = self.is_lent.lock().unwrap();
+        // As `Owned::lend`, which tidies up.
+        self.touch();
+        *is_lent = true;
+    }
+
+    /// Somebody looks in the table, if it is lent.
+    fn walk(&self) {
+        let is_lent = self.is_lent.lock().unwrap();
+        if *is_lent {
+            self.touch();
+        }
+    }
+
+    /// B4.
+    fn end(&self) {
+        let stood = match self.fault {
+            Fault::EndsByStore => {
+                let stood = self.standing.load(Acquire);
+                self.standing.store(FREE, SeqCst);
+                stood
+            }
+            _ => self.standing.swap(FREE, AcqRel),
+        };
+        if stood == RELIEVED {
+            let _guard = (self.fault != Fault::EndsWithoutLock).then(|| self.lock.lock().unwrap());
+            self.blocked.fetch_sub(1, Relaxed);
+            *self.is_lent.lock().unwrap() = false;
+        }
+    }
+
+    /// C0, and the scan.
+    fn begin_shutdown(&self) {
+        if self.fault == Fault::ScansFirst {
+            self.scan();
+        }
+        self.has_begun.swap(true, SeqCst);
+        if self.fault != Fault::ScansWithoutFence {
+            fence(SeqCst);
+        }
+        if self.fault != Fault::ScansFirst {
+            self.scan();
+        }
+    }
+
+    fn scan(&self) {
+        if self.standing.load(Acquire) == BLOCKED {
+            self.register();
+        }
+    }
+}
+
+/// The owner blocks twice and uses its table, while two look for the blocked.
+fn blocks_while_two_look(fault: Fault) {
+    loom::model(move || {
+        let world = World::new(fault);
+        let others = [0, 1].map(|_| {
+            let world = world.clone();
+            thread::spawn(move || {
+                world.register();
+                world.walk();
+            })
+        });
+        for _ in 0..2 {
+            world.touch();
+            world.begin();
+            world.end();
+            world.touch();
+        }
+        others.into_iter().for_each(|other| other.join().unwrap());
+        assert_eq!(world.blocked.load(Relaxed), 0, "somebody is still counted as blocked");
+        assert!(!*world.is_lent.lock().unwrap(), "the table is still lent");
+    });
+}
+
+/// The call lasts until the shutdown has begun.
+fn blocks_while_the_shutdown_begins(fault: Fault) {
+    loom::model(move || {
+        let world = World::new(fault);
+        let ender = {
+            let world = world.clone();
+            thread::spawn(move || world.begin_shutdown())
+        };
+        world.begin();
+        if world.has_begun.load(Acquire) {
+            world.register();
+        }
+        ender.join().unwrap();
+        assert_eq!(world.standing.load(Acquire), RELIEVED, "nobody counts the blocked worker");
+        assert_eq!(world.blocked.load(Relaxed), 1);
+        world.end();
+    });
+}
+
+#[test]
+fn a_twin_without_a_fault_passes() {
+    blocks_while_two_look(Fault::None);
+    blocks_while_the_shutdown_begins(Fault::None);
+}
+
+/// A twin for each fault.
+macro_rules! refused {
+    ($($name:ident: $model:ident($fault:ident);)*) => {$(
+        #[test]
+        #[should_panic]
+        fn $name() {
+            $model(Fault::$fault);
+        }
+    )*};
+}
+
+refused! {
+    who_blocks_without_a_fence: blocks_while_the_shutdown_begins(BlocksWithoutFence);
+    a_scan_without_a_fence: blocks_while_the_shutdown_begins(ScansWithoutFence);
+    a_scan_before_the_beginning: blocks_while_the_shutdown_begins(ScansFirst);
+    an_end_without_the_lock: blocks_while_two_look(EndsWithoutLock);
+    an_end_that_looks_before_it_writes: blocks_while_two_look(EndsByStore);
+    a_table_lent_behind_the_count: blocks_while_two_look(LendsLate);
+    who_is_counted_twice: blocks_while_two_look(CountsAgain);
+    who_blocks_without_release: blocks_while_two_look(BlocksRelaxed);
+}

@@ -1,0 +1,231 @@
+//! The seats leave together: a root that comes while they try to is run by one of them or refused, and none leaves while a
+//! root has not ended.
+//!
+//! The word is real; the workers are copies that take roots from a locked queue. They do not sleep, they say where they
+//! would; at the end of a model each that could be woken goes on, one after the other, and has to leave.
+//!
+//! Bounds: two workers, a thread outside that pushes one or two roots, and the shutdown, which begins at any moment.
+
+mod twin;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize as Count;
+
+use loom::cell::UnsafeCell;
+use loom::sync::Mutex;
+use loom::sync::atomic::AtomicBool;
+use loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use loom::thread;
+use runtime::internals::scheduler::Jobs;
+
+use twin::{Fault, Twin};
+
+/// What the real word and its twins have in common.
+trait Word: Send + Sync + 'static {
+    /// Before it is told to anybody.
+    fn begin_closing(&self);
+    /// R1.
+    fn try_begin(&self) -> bool;
+    /// R2, without the wake, which is the caller's if this is true.
+    fn end(&self) -> bool;
+    /// C1.
+    fn try_close(&self) -> bool;
+}
+
+impl Word for Jobs {
+    fn begin_closing(&self) {
+        self.begin_closing();
+    }
+
+    fn try_begin(&self) -> bool {
+        self.try_begin()
+    }
+
+    fn end(&self) -> bool {
+        self.end()
+    }
+
+    fn try_close(&self) -> bool {
+        self.try_close()
+    }
+}
+
+struct Pool<W> {
+    word: W,
+    /// What the roots do, which is seen by whoever leaves after them.
+    deeds: [UnsafeCell<bool>; 2],
+    /// Roots that wait, by number.
+    roots: Mutex<VecDeque<usize>>,
+    /// `Shutdown::has_begun`.
+    has_begun: AtomicBool,
+    /// On which the workers sleep. They order what came before an unpark, as parkers do.
+    tokens: [AtomicBool; 2],
+    /// Roots that were taken and have not ended; those that have; those that were refused.
+    open: Count,
+    ended: Count,
+    refused: Count,
+}
+
+// SAFETY: to find out whether the accesses of different threads are ordered is what the model is for.
+unsafe impl<W: Sync> Sync for Pool<W> {}
+
+impl<W: Word> Pool<W> {
+    fn new(word: W) -> Arc<Self> {
+        Arc::new(Self {
+            word,
+            deeds: [UnsafeCell::new(false), UnsafeCell::new(false)],
+            roots: Mutex::new(VecDeque::new()),
+            has_begun: AtomicBool::new(false),
+            tokens: [AtomicBool::new(false), AtomicBool::new(false)],
+            open: Count::new(0),
+            ended: Count::new(0),
+            refused: Count::new(0),
+        })
+    }
+
+    fn unpark_all(&self) {
+        for token in &self.tokens {
+            token.swap(true, AcqRel);
+        }
+    }
+
+    fn shut_down(&self) {
+        self.word.begin_closing();
+        self.has_begun.store(true, Release);
+        self.unpark_all();
+    }
+
+    fn push(&self, root: usize) {
+        if !self.word.try_begin() {
+            self.refused.fetch_add(1, Relaxed);
+            return;
+        }
+        self.open.fetch_add(1, Relaxed);
+        self.roots.lock().unwrap().push_back(root);
+        self.unpark_all();
+    }
+
+    /// The loop of a worker, until it leaves (true) or sleeps.
+    fn work(&self, index: usize) -> bool {
+        loop {
+            if self.has_begun.load(Acquire) && self.word.try_close() {
+                assert_eq!(self.open.load(Relaxed), 0, "a worker leaves before the last root has ended");
+                // SAFETY: the cells check that nobody writes.
+                let done = self.deeds.iter().filter(|deed| deed.with(|deed| unsafe { *deed })).count();
+                assert_eq!(done, self.ended.load(Relaxed));
+                return true;
+            }
+            let root = self.roots.lock().unwrap().pop_front();
+            if let Some(root) = root {
+                // SAFETY: the cell checks that nobody else is there.
+                self.deeds[root].with_mut(|deed| unsafe { *deed = true });
+                self.open.fetch_sub(1, Relaxed);
+                self.ended.fetch_add(1, Relaxed);
+                if self.word.end() {
+                    self.unpark_all();
+                }
+            } else if !self.tokens[index].swap(false, AcqRel) {
+                return false;
+            }
+        }
+    }
+
+    /// After every other thread: workers that sleep and have been unparked go on.
+    fn finish(&self, mut has_left: [bool; 2], pushed: usize) {
+        for index in [0, 1, 0, 1] {
+            has_left[index] = has_left[index] || self.tokens[index].swap(false, AcqRel) && self.work(index);
+        }
+        assert_eq!(has_left, [true; 2], "a worker sleeps for ever");
+        assert!(self.roots.lock().unwrap().is_empty(), "a root was left");
+        assert_eq!(self.ended.load(Relaxed) + self.refused.load(Relaxed), pushed);
+    }
+}
+
+/// Explores `f`, which is told whether the shutdown comes late in the first schedule: loom remembers only the last access to an
+/// atomic, so that from one end it does not find everything.
+fn explore(f: impl Fn(bool) + Send + Sync + Copy + 'static) {
+    [false, true].into_iter().for_each(|is_late| loom::model(move || f(is_late)));
+}
+
+fn yield_if(is_late: bool) {
+    if is_late {
+        thread::yield_now();
+    }
+}
+
+/// Two workers try to leave while `roots` roots come.
+fn roots_while_the_seats_leave<W: Word>(make: impl Fn() -> W + Send + Sync + Copy + 'static, roots: usize) {
+    explore(move |is_late| {
+        let pool = Pool::new(make());
+        let workers = [0, 1].map(|index| {
+            let pool = pool.clone();
+            thread::spawn(move || pool.work(index))
+        });
+        let outside = thread::spawn({
+            let pool = pool.clone();
+            move || (0..roots).for_each(|root| pool.push(root))
+        });
+        yield_if(is_late);
+        pool.shut_down();
+        outside.join().unwrap();
+        pool.finish(workers.map(|worker| worker.join().unwrap()), roots);
+    });
+}
+
+/// As above; the first root is there before, and nobody comes from outside: a root ends while the shutdown begins.
+fn a_root_ends_while_the_shutdown_begins<W: Word>(make: impl Fn() -> W + Send + Sync + Copy + 'static) {
+    explore(move |is_late| {
+        let pool = Pool::new(make());
+        pool.push(0);
+        let workers = [0, 1].map(|index| {
+            let pool = pool.clone();
+            thread::spawn(move || pool.work(index))
+        });
+        yield_if(is_late);
+        pool.shut_down();
+        pool.finish(workers.map(|worker| worker.join().unwrap()), 1);
+    });
+}
+
+#[test]
+fn a_root_is_run_or_refused_while_the_seats_leave() {
+    roots_while_the_seats_leave(Jobs::new, 1);
+}
+
+#[test]
+fn two_roots_are_run_or_refused_while_the_seats_leave() {
+    roots_while_the_seats_leave(Jobs::new, 2);
+}
+
+#[test]
+fn the_seats_leave_after_a_root_that_ends_during_the_shutdown() {
+    a_root_ends_while_the_shutdown_begins(Jobs::new);
+}
+
+#[test]
+fn a_twin_without_a_fault_passes() {
+    roots_while_the_seats_leave(|| Twin::new(None), 1);
+    a_root_ends_while_the_shutdown_begins(|| Twin::new(None));
+}
+
+/// A twin for each fault, and the model that must refuse it.
+macro_rules! refused {
+    ($($name:ident: $model:ident($fault:ident $(, $n:literal)?);)*) => {$(
+        #[test]
+        #[should_panic]
+        fn $name() {
+            $model(|| Twin::new(Some(Fault::$fault)) $(, $n)?);
+        }
+    )*};
+}
+
+refused! {
+    seats_that_load_and_store_when_they_leave: roots_while_the_seats_leave(ClosesByStore, 1);
+    seats_that_leave_whatever_has_begun: a_root_ends_while_the_shutdown_begins(ClosesOverRoots);
+    a_root_that_looks_before_it_counts_itself: roots_while_the_seats_leave(BeginsByLoad, 1);
+    a_root_that_ends_without_release: a_root_ends_while_the_shutdown_begins(EndsRelaxed);
+    seats_that_leave_without_acquire: a_root_ends_while_the_shutdown_begins(ClosesRelaxed);
+    a_last_root_that_wakes_nobody: a_root_ends_while_the_shutdown_begins(WakesNobody);
+    a_last_root_that_asks_elsewhere_whether_to_wake: a_root_ends_while_the_shutdown_begins(AsksElsewhere);
+}

@@ -1,0 +1,251 @@
+//! The count of a scope: the owner goes on when every job has ended and not before, sees what each did, and nobody touches the
+//! count any more once the owner has freed it.
+//!
+//! Bounds: an owner that spawns two jobs and runs one of them or none, and up to two others, who run the rest; one job spawns one
+//! more, run by whoever. The owner folds while the others are at it.
+
+mod twin;
+
+use loom::cell::UnsafeCell;
+use loom::sync::Arc;
+use loom::sync::atomic::AtomicUsize;
+use loom::sync::atomic::Ordering::Relaxed;
+use loom::thread::{self, JoinHandle};
+use runtime::internals::job::{CountLatch, ThreadLatch};
+
+use twin::{Fault, Twin};
+
+/// A count as the models use it: the real one, or a twin.
+pub trait Count: 'static {
+    fn make() -> Self;
+
+    /// # Safety
+    /// 1. As `CountLatch::increment`.
+    unsafe fn increment(&self, is_owner: bool);
+
+    /// # Safety
+    /// 1. As `CountLatch::decrement`.
+    unsafe fn decrement(this: *const Self, is_owner: bool);
+
+    fn is_done(&self) -> bool;
+
+    /// Folds, and waits if anything is left.
+    fn fold_and_wait(&self);
+}
+
+impl Count for CountLatch<ThreadLatch> {
+    fn make() -> Self {
+        Self::new(ThreadLatch::new())
+    }
+
+    unsafe fn increment(&self, is_owner: bool) {
+        // SAFETY: (1).
+        unsafe { self.increment(is_owner) }
+    }
+
+    unsafe fn decrement(this: *const Self, is_owner: bool) {
+        // SAFETY: (1).
+        unsafe { Self::decrement(this, is_owner) }
+    }
+
+    fn is_done(&self) -> bool {
+        self.is_done()
+    }
+
+    fn fold_and_wait(&self) {
+        if self.fold() {
+            self.latch().wait();
+        }
+    }
+}
+
+/// A scope: the count, what each job writes, and how many have ended, for the checks alone.
+struct Scope<C> {
+    count: C,
+    results: [UnsafeCell<u32>; 3],
+    ended: Arc<AtomicUsize>,
+}
+
+struct SendPtr<T>(*const T);
+
+impl<T> Clone for SendPtr<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for SendPtr<T> {}
+
+// SAFETY: to find out whether the accesses are ordered is what the models are for.
+unsafe impl<T> Send for SendPtr<T> {}
+
+impl<C: Count> SendPtr<Scope<C>> {
+    fn new() -> Self {
+        let results = [UnsafeCell::new(0), UnsafeCell::new(0), UnsafeCell::new(0)];
+        Self(Box::into_raw(Box::new(Scope {
+            count: C::make(),
+            results,
+            ended: Arc::new(AtomicUsize::new(0)),
+        })))
+    }
+
+    fn scope(&self) -> &Scope<C> {
+        // SAFETY: a job that has not ended keeps the scope, by the property under test.
+        unsafe { &*self.0 }
+    }
+
+    fn spawn(self, is_owner: bool) {
+        // SAFETY: called by the owner, or in a job.
+        unsafe { self.scope().count.increment(is_owner) };
+    }
+
+    fn run(self, job: usize, is_owner: bool) {
+        let ended = self.scope().ended.clone();
+        // SAFETY: the cell checks who else is there.
+        self.scope().results[job].with_mut(|result| unsafe { *result = 7 });
+        ended.fetch_add(1, Relaxed);
+        // SAFETY: the job was counted; the scope may be gone afterwards.
+        unsafe { C::decrement(&raw const (*self.0).count, is_owner) };
+    }
+
+    /// The owner's end: all `jobs` have ended. Frees the scope.
+    fn leave(self, jobs: usize) {
+        // SAFETY: nobody has it any more, by the property under test.
+        let scope = unsafe { Box::from_raw(self.0.cast_mut()) };
+        assert_eq!(scope.ended.load(Relaxed), jobs, "a job has not ended");
+        for result in &scope.results[..jobs] {
+            // SAFETY: the cell checks who writes.
+            assert_eq!(result.with(|result| unsafe { *result }), 7);
+        }
+    }
+}
+
+fn join_all(threads: impl IntoIterator<Item = JoinHandle<()>>) {
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+}
+
+/// Two thieves end a job each while the owner folds.
+fn two_thieves<C: Count>() {
+    let scope = SendPtr::<Scope<C>>::new();
+    let threads = [0, 1].map(|job| {
+        scope.spawn(true);
+        thread::spawn(move || { scope }.run(job, false))
+    });
+    scope.scope().count.fold_and_wait();
+    scope.leave(2);
+    join_all(threads);
+}
+
+/// The owner runs one job itself and looks, without folding unless it has to; a thief's job spawns another, and runs it.
+fn a_thief_that_spawns<C: Count>() {
+    let scope = SendPtr::<Scope<C>>::new();
+    scope.spawn(true);
+    let thief = thread::spawn(move || {
+        let scope = { scope };
+        scope.spawn(false);
+        scope.run(0, false);
+        scope.run(1, false);
+    });
+    scope.spawn(true);
+    scope.run(2, true);
+    if !scope.scope().count.is_done() {
+        scope.scope().count.fold_and_wait();
+    }
+    scope.leave(3);
+    join_all([thief]);
+}
+
+/// A job spawned by a thief is run by the owner, which may find it before or behind its fold.
+fn the_owner_runs_a_thiefs_job<C: Count>() {
+    let scope = SendPtr::<Scope<C>>::new();
+    let handed = Arc::new(loom::sync::atomic::AtomicBool::new(false));
+    scope.spawn(true);
+    let theirs = handed.clone();
+    let thief = thread::spawn(move || {
+        let scope = { scope };
+        scope.spawn(false);
+        theirs.store(true, loom::sync::atomic::Ordering::Release);
+        scope.run(0, false);
+    });
+    let has_run = handed.load(loom::sync::atomic::Ordering::Acquire);
+    if has_run {
+        scope.run(1, true);
+    }
+    if has_run {
+        if !scope.scope().count.is_done() {
+            scope.scope().count.fold_and_wait();
+        }
+        scope.leave(2);
+        join_all([thief]);
+    } else {
+        // Nobody else runs it: it is the thief's own, later.
+        join_all([thief]);
+        scope.run(1, true);
+        assert!(scope.scope().count.is_done());
+        scope.leave(2);
+    }
+}
+
+#[test]
+fn the_owner_leaves_when_both_thieves_have_ended() {
+    loom::model(two_thieves::<CountLatch<ThreadLatch>>);
+}
+
+#[test]
+fn a_job_spawned_by_a_thief_is_waited_for() {
+    loom::model(a_thief_that_spawns::<CountLatch<ThreadLatch>>);
+}
+
+#[test]
+fn a_thiefs_job_that_the_owner_runs_is_counted_on_both_sides() {
+    loom::model(the_owner_runs_a_thiefs_job::<CountLatch<ThreadLatch>>);
+}
+
+#[test]
+fn the_twin_without_a_fault_passes() {
+    loom::model(two_thieves::<Twin<{ Fault::NONE }>>);
+    loom::model(a_thief_that_spawns::<Twin<{ Fault::NONE }>>);
+    loom::model(the_owner_runs_a_thiefs_job::<Twin<{ Fault::NONE }>>);
+}
+
+#[test]
+#[should_panic]
+fn without_the_bias_a_thief_that_is_quick_sets_the_latch_too_early() {
+    loom::model(two_thieves::<Twin<{ Fault::NO_BIAS }>>);
+}
+
+#[test]
+#[should_panic]
+fn a_fold_by_load_and_store_loses_an_end() {
+    loom::model(two_thieves::<Twin<{ Fault::FOLDS_BY_STORE }>>);
+}
+
+#[test]
+#[should_panic]
+fn ends_that_release_nothing_hide_what_the_jobs_did() {
+    loom::model(two_thieves::<Twin<{ Fault::ENDS_RELAXED }>>);
+}
+
+#[test]
+#[should_panic]
+fn an_owner_that_looks_without_acquiring_misses_what_the_jobs_did() {
+    loom::model(a_thief_that_spawns::<Twin<{ Fault::LOOKS_RELAXED }>>);
+}
+
+#[test]
+#[should_panic]
+fn a_spawn_that_is_counted_behind_its_parents_end_is_not_waited_for() {
+    loom::model(|| {
+        let scope = SendPtr::<Scope<Twin<{ Fault::NONE }>>>::new();
+        scope.spawn(true);
+        let thief = thread::spawn(move || {
+            let scope = { scope };
+            scope.run(0, false);
+            scope.spawn(false);
+            scope.run(1, false);
+        });
+        scope.scope().count.fold_and_wait();
+        scope.leave(2);
+        join_all([thief]);
+    });
+}

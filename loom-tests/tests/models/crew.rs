@@ -1,0 +1,414 @@
+//! The blocking pool: no closure waits while a thread of the pool sleeps or could be started, and each is run once.
+//!
+//! Closures that *block* never end: whoever takes one is stuck with it. So if all are taken in the end, any number of closures up
+//! to the bound may wait for each other. A thread that would sleep ends instead; after all threads have ended, those that were
+//! unparked live on, one after the other. Then no closure may be left.
+//!
+//! Bounds: up to four threads beside the main one, up to three of them in the pool; three closures.
+
+mod twin;
+
+use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, Mutex};
+
+use loom::sync::atomic::AtomicBool;
+use loom::sync::atomic::Ordering::{AcqRel, Relaxed};
+use loom::thread::{self, JoinHandle};
+use runtime::internals::blocking::{self, Crew, Member};
+
+use super::item::{Item, Items};
+use twin::{Fault, Twin};
+
+/// What the real protocol and its twins have in common. Closures and threads are numbers.
+trait Protocol: Send + Sync + 'static {
+    fn submit(&self, closure: usize) -> Errand;
+    fn arrive(&self) -> Option<(usize, Errand)>;
+    fn next(&self, own: usize, is_overdue: bool) -> Next;
+    fn refused(&self) -> (Errand, Vec<usize>);
+    /// Threads, idle ones, closures that wait.
+    fn counts(&self) -> (usize, usize, usize);
+}
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Errand {
+    Nothing,
+    Wake(usize),
+    Start,
+}
+
+enum Next {
+    Run(usize, Errand),
+    Sleep,
+    Leave,
+}
+
+/// The real one.
+struct Real {
+    crew: Crew<Item>,
+    items: Items,
+    members: Vec<Arc<Member>>,
+}
+
+impl Real {
+    fn new(most: usize, closures: usize) -> Self {
+        Self {
+            crew: Crew::new(most),
+            items: Items::new(closures),
+            members: (0..most).map(|_| Member::new()).collect(),
+        }
+    }
+
+    fn errand(&self, errand: blocking::Errand) -> Errand {
+        match errand {
+            blocking::Errand::Nothing => Errand::Nothing,
+            blocking::Errand::Start => Errand::Start,
+            blocking::Errand::Wake(member) => {
+                let index = self.members.iter().position(|other| Arc::ptr_eq(other, &member));
+                Errand::Wake(index.expect("a member of this crew"))
+            }
+        }
+    }
+}
+
+impl Protocol for Real {
+    fn submit(&self, closure: usize) -> Errand {
+        // SAFETY: each closure is submitted once, and items live as long as `self`.
+        let errand = unsafe { self.crew.submit(self.items.make(closure)) };
+        self.errand(errand.expect("it is not closed"))
+    }
+
+    fn arrive(&self) -> Option<(usize, Errand)> {
+        let (item, errand) = self.crew.arrive()?;
+        Some((self.items.take(item), self.errand(errand)))
+    }
+
+    fn next(&self, own: usize, is_overdue: bool) -> Next {
+        match self.crew.next(&self.members[own], is_overdue) {
+            blocking::Next::Run(item, errand) => Next::Run(self.items.take(item), self.errand(errand)),
+            blocking::Next::Sleep => Next::Sleep,
+            blocking::Next::Leave => Next::Leave,
+        }
+    }
+
+    fn refused(&self) -> (Errand, Vec<usize>) {
+        let (errand, mut closures) = self.crew.refused();
+        let closures = std::iter::from_fn(|| closures.pop_front()).map(|item| self.items.take(item));
+        (self.errand(errand), closures.collect())
+    }
+
+    fn counts(&self) -> (usize, usize, usize) {
+        let counts = self.crew.counts();
+        (counts.threads, counts.idle, counts.queued)
+    }
+}
+
+/// How a model begins and what happens in it.
+#[derive(Clone, Copy)]
+struct Setting {
+    most: usize,
+    /// Threads that are asleep at the beginning.
+    idle: usize,
+    /// Threads that are about to end a closure at the beginning.
+    working: usize,
+    /// The keep-alive time is over as soon as a thread lies down, once for each.
+    is_impatient: bool,
+    /// Closures never end.
+    blocks: bool,
+    /// How many starts the system refuses.
+    refusals: usize,
+    /// Closures that the main thread submits, and another one.
+    submits: (usize, usize),
+}
+
+const CALM: Setting = Setting {
+    most: 2,
+    idle: 0,
+    working: 0,
+    is_impatient: false,
+    blocks: false,
+    refusals: 0,
+    submits: (1, 1),
+};
+
+struct World<P> {
+    crew: P,
+    setting: Setting,
+    /// Set by unparking.
+    tokens: Vec<AtomicBool>,
+    // What follows is the model's own, so no atomics and locks of loom's.
+    threads: AtomicUsize,
+    refusals: AtomicUsize,
+    started: Mutex<Vec<JoinHandle<Life>>>,
+    /// Closures that failed.
+    failed: Mutex<Vec<usize>>,
+}
+
+/// The life of a thread: which it is, what it took, how it ended.
+struct Life {
+    own: usize,
+    taken: Vec<usize>,
+    end: End,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum End {
+    Asleep,
+    Stuck,
+    Gone,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Begin {
+    Started,
+    Working,
+    /// Asleep; its keep-alive time is over, or it was chosen.
+    Woken {
+        is_overdue: bool,
+    },
+}
+
+impl<P: Protocol> World<P> {
+    fn new(crew: P, setting: Setting) -> Arc<Self> {
+        Arc::new(Self {
+            crew,
+            setting,
+            tokens: (0..setting.most).map(|_| AtomicBool::new(false)).collect(),
+            threads: AtomicUsize::new(0),
+            refusals: AtomicUsize::new(setting.refusals),
+            started: Mutex::new(Vec::new()),
+            failed: Mutex::new(Vec::new()),
+        })
+    }
+
+    fn submit(self: &Arc<Self>, closure: usize) {
+        let errand = self.crew.submit(closure);
+        self.perform(errand);
+    }
+
+    fn perform(self: &Arc<Self>, errand: Errand) {
+        match errand {
+            Errand::Nothing => {}
+            Errand::Wake(index) => _ = self.tokens[index].swap(true, AcqRel),
+            Errand::Start => {
+                let is_refused = |left: usize| left.checked_sub(1);
+                if self.refusals.fetch_update(Relaxed, Relaxed, is_refused).is_ok() {
+                    let (errand, failed) = self.crew.refused();
+                    self.failed.lock().unwrap().extend(failed);
+                    return self.perform(errand);
+                }
+                let own = self.threads.fetch_add(1, Relaxed);
+                let world = self.clone();
+                let thread = thread::spawn(move || world.live(own, Begin::Started));
+                self.started.lock().unwrap().push(thread);
+            }
+        }
+    }
+
+    fn live(self: &Arc<Self>, own: usize, begin: Begin) -> Life {
+        let mut taken = Vec::new();
+        let mut is_impatient = self.setting.is_impatient && !matches!(begin, Begin::Woken { .. });
+        let mut is_overdue = begin == Begin::Woken { is_overdue: true };
+        let mut found = match begin {
+            Begin::Started => self.crew.arrive(),
+            _ => None,
+        };
+        loop {
+            if let Some((closure, errand)) = found.take() {
+                self.perform(errand);
+                taken.push(closure);
+                if self.setting.blocks {
+                    return Life { own, taken, end: End::Stuck };
+                }
+            }
+            match self.crew.next(own, std::mem::take(&mut is_overdue)) {
+                Next::Run(closure, errand) => found = Some((closure, errand)),
+                Next::Leave => return Life { own, taken, end: End::Gone },
+                Next::Sleep if self.tokens[own].swap(false, AcqRel) => {}
+                Next::Sleep if std::mem::take(&mut is_impatient) => is_overdue = true,
+                Next::Sleep => return Life { own, taken, end: End::Asleep },
+            }
+        }
+    }
+
+    /// Brings the threads up that are there at the beginning, each with a closure of its own, and says how many closures that took.
+    fn prepare(self: &Arc<Self>) -> usize {
+        let Setting { idle, working, .. } = self.setting;
+        for closure in 0..idle + working {
+            assert_eq!(self.crew.submit(closure), Errand::Start);
+            let own = self.threads.fetch_add(1, Relaxed);
+            assert_eq!(own, closure);
+            assert_eq!(self.crew.arrive(), Some((closure, Errand::Nothing)));
+        }
+        for own in 0..idle {
+            assert!(matches!(self.crew.next(own, false), Next::Sleep));
+        }
+        idle + working
+    }
+
+    /// After all threads have ended: who was unparked lives on, until all sleep or are stuck; then nothing may be left.
+    fn settle(self: &Arc<Self>, mut lives: Vec<Life>, before: usize) {
+        loop {
+            let started = std::mem::take(&mut *self.started.lock().unwrap());
+            if !started.is_empty() {
+                lives.extend(started.into_iter().map(|thread| thread.join().unwrap()));
+                continue;
+            }
+            let is_woken = |life: &Life| life.end == End::Asleep && self.tokens[life.own].swap(false, AcqRel);
+            let Some(index) = lives.iter().position(is_woken) else {
+                break;
+            };
+            let more = self.live(lives[index].own, Begin::Woken { is_overdue: false });
+            lives[index].taken.extend(more.taken);
+            lives[index].end = more.end;
+        }
+        let (main, other) = self.setting.submits;
+        let mut ran: Vec<_> = lives.iter().flat_map(|life| life.taken.iter().copied()).collect();
+        ran.extend(self.failed.lock().unwrap().drain(..));
+        ran.sort_unstable();
+        assert_eq!(
+            ran,
+            (before..before + main + other).collect::<Vec<_>>(),
+            "a closure was left or ran twice"
+        );
+        let count = |end| lives.iter().filter(|life| life.end == end).count();
+        let live = lives.len() - count(End::Gone);
+        assert_eq!(self.crew.counts(), (live, count(End::Asleep), 0), "the numbers are wrong at rest");
+    }
+}
+
+fn check<P: Protocol>(setting: Setting, protocol: impl Fn(usize, usize) -> P + Send + Sync + 'static) {
+    loom::model(move || {
+        let Setting { idle, working, submits: (main, other), .. } = setting;
+        let crew = protocol(setting.most, idle + working + main + other);
+        let world = World::new(crew, setting);
+        let before = world.prepare();
+        let mut lives = Vec::new();
+        let mut threads = Vec::new();
+        for own in 0..before {
+            let begin = match own < idle {
+                true if setting.is_impatient => Begin::Woken { is_overdue: true },
+                true => {
+                    lives.push(Life { own, taken: Vec::new(), end: End::Asleep });
+                    continue;
+                }
+                false => Begin::Working,
+            };
+            let world = world.clone();
+            threads.push(thread::spawn(move || world.live(own, begin)));
+        }
+        let submitter = (other > 0).then(|| {
+            let world = world.clone();
+            thread::spawn(move || (0..other).for_each(|i| world.submit(before + main + i)))
+        });
+        (0..main).for_each(|i| world.submit(before + i));
+        submitter.into_iter().for_each(|thread| thread.join().unwrap());
+        lives.extend(threads.into_iter().map(|thread| thread.join().unwrap()));
+        world.settle(lives, before);
+    });
+}
+
+/// Closures that wait for each other, from two threads, into an empty pool.
+const MEETING: Setting = Setting { most: 2, blocks: true, ..CALM };
+/// Three of them; one thread sleeps already.
+const LARGER_MEETING: Setting = Setting { most: 3, idle: 1, blocks: true, submits: (2, 1), ..CALM };
+/// A sleeper is at the end of its keep-alive time when closures come that wait for each other.
+const MEETING_OF_THE_OVERDUE: Setting =
+    Setting { most: 2, idle: 1, is_impatient: true, blocks: true, submits: (2, 0), ..CALM };
+/// The only thread that may be is about to run out of work.
+const FULL_HOUSE: Setting = Setting { most: 1, working: 1, submits: (1, 1), ..CALM };
+/// A thread runs out of work and takes the closure for which another is fetched.
+const OVERTAKEN: Setting = Setting { most: 2, working: 1, submits: (2, 0), ..CALM };
+/// The system refuses a thread while another runs out of work.
+const REFUSED: Setting = Setting { most: 2, working: 1, refusals: 1, submits: (1, 1), ..CALM };
+/// The system refuses a thread, and the next one not; a thread leaves meanwhile, or does not.
+const REFUSED_ONCE: Setting =
+    Setting { most: 3, working: 1, is_impatient: true, refusals: 1, submits: (2, 0), ..CALM };
+
+macro_rules! models {
+    ($($name:ident: $setting:expr;)*) => {
+        mod real {
+            use super::*;
+            $(#[test]
+            fn $name() {
+                check($setting, Real::new);
+            })*
+        }
+
+        mod a_twin_without_a_fault {
+            use super::*;
+            $(#[test]
+            fn $name() {
+                check($setting, |most, _| Twin::new(most, Fault::None));
+            })*
+        }
+    };
+}
+
+models! {
+    closures_that_wait_for_each_other_all_run: MEETING;
+    three_closures_that_wait_for_each_other_all_run: LARGER_MEETING;
+    a_thread_whose_keep_alive_time_is_over_comes_if_it_was_chosen: MEETING_OF_THE_OVERDUE;
+    a_full_house_runs_what_comes: FULL_HOUSE;
+    a_thread_that_comes_for_nothing_can_be_fetched_again: OVERTAKEN;
+    an_idle_thread_comes_in_place_of_a_refused_one: REFUSED;
+    a_refused_thread_is_asked_for_again: REFUSED_ONCE;
+}
+
+macro_rules! refused {
+    ($($name:ident: $setting:expr, $fault:ident;)*) => {$(
+        #[test]
+        #[should_panic]
+        fn $name() {
+            check($setting, |most, _| Twin::new(most, Fault::$fault));
+        }
+    )*};
+}
+
+refused! {
+    a_taker_that_fetches_nobody: MEETING, FetchesNobody;
+    a_sleeper_that_leaves_though_it_was_chosen: MEETING_OF_THE_OVERDUE, LeavesThoughChosen;
+    a_sleeper_that_leaves_and_can_still_be_chosen: MEETING_OF_THE_OVERDUE, LeavesItsPlace;
+    a_worker_that_lies_down_after_another_look_elsewhere: FULL_HOUSE, LiesDownLate;
+    a_thread_that_came_for_nothing_and_counts_as_coming: OVERTAKEN, ComesForEver;
+    a_refusal_that_sends_nobody: REFUSED, RefusedQuietly;
+    a_refused_thread_that_counts_as_coming: REFUSED_ONCE, RefusedForEver;
+}
+
+/// With real sleeping: a thread that was chosen wakes, sees it, and sees the closure.
+#[test]
+fn a_sleeper_that_was_chosen_wakes() {
+    loom::model(|| {
+        let crew = Arc::new((Crew::<Item>::new(1), Items::new(2)));
+        let submit = |closure| {
+            let (crew, items) = &*crew;
+            // SAFETY: each closure is submitted once, and the items live until the thread has been joined.
+            unsafe { crew.submit(items.make(closure)) }.expect("it is not closed")
+        };
+        assert!(matches!(submit(0), blocking::Errand::Start));
+        let thread = thread::spawn({
+            let crew = crew.clone();
+            move || {
+                let (crew, items) = &*crew;
+                let (first, _) = crew.arrive().expect("nobody else takes it");
+                let mut taken = vec![items.take(first)];
+                let member = Member::new();
+                loop {
+                    match crew.next(&member, false) {
+                        blocking::Next::Run(closure, _) => taken.push(items.take(closure)),
+                        blocking::Next::Sleep => _ = member.sleep(None),
+                        blocking::Next::Leave => return taken,
+                    }
+                }
+            }
+        });
+        if let blocking::Errand::Wake(member) = submit(1) {
+            member.wake();
+        }
+        while crew.0.counts().queued > 0 {
+            thread::yield_now();
+        }
+        assert!(crew.0.close().is_empty());
+        assert_eq!(thread.join().unwrap(), [0, 1]);
+        assert_eq!(crew.0.counts().threads, 0);
+    });
+}

@@ -1,0 +1,458 @@
+//! The deque of jobs: each is claimed exactly once, by someone who sees what its pusher wrote, and none is lost; what was
+//! pushed to be taken back is never taken for another; and a slot is written again only after whoever claimed its item has
+//! read it.
+//!
+//! Bounds: four slots, an owner, one or two thieves, and up to six items. Loom lets no load take effect after a later
+//! store; so that a slot was read too late is not seen at the slot. Instead the models that play it lay a cell beside the slot, which
+//! a thief reads between T2 and T3 and the owner writes with the slot.
+//!
+//! Each model is explored from two ends, thieves first and owner first: loom remembers only the last access to an atomic, so
+//! that a thief's load hides from its swing that the owner has loaded the word before it.
+
+mod twin;
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use loom::cell::UnsafeCell;
+use loom::thread;
+use runtime::internals::DEQUE_CAPACITY;
+use runtime::internals::queue::{Deque, Taken};
+
+use super::item::{Item, Items};
+use twin::{Fault, Twin};
+
+/// What the real deque and its twins have in common. All but `steal` are for the owner.
+trait Jobs: Send + Sync + 'static {
+    unsafe fn push_anchored(&self, item: *mut Item) -> Option<u32>;
+    unsafe fn push(&self, item: *mut Item) -> bool;
+    unsafe fn publish(&self, n: u32) -> u32;
+    /// None: stolen.
+    unsafe fn take_back(&self, index: u32) -> Option<*mut Item>;
+    unsafe fn pop(&self, floor: u32) -> Option<*mut Item>;
+    fn steal(&self, is_wanted: &dyn Fn(*mut Item) -> bool) -> Option<*mut Item>;
+    /// At most `most`.
+    fn steal_several(&self, most: u32) -> Vec<*mut Item>;
+}
+
+impl Jobs for Deque<Item> {
+    unsafe fn push_anchored(&self, item: *mut Item) -> Option<u32> {
+        // SAFETY: the caller's words are the same.
+        unsafe {
+            let index = self.head();
+            self.push_anchored(item).then_some(index)
+        }
+    }
+
+    unsafe fn push(&self, item: *mut Item) -> bool {
+        // SAFETY: the caller's words are the same.
+        unsafe { self.push(item) }
+    }
+
+    unsafe fn publish(&self, n: u32) -> u32 {
+        // SAFETY: the caller's word is the same.
+        unsafe { self.publish(n) }
+    }
+
+    unsafe fn take_back(&self, index: u32) -> Option<*mut Item> {
+        // SAFETY: the caller's words are the same.
+        match unsafe { self.take_back(index) } {
+            Taken::Back(item) => Some(item),
+            Taken::Stolen => None,
+        }
+    }
+
+    unsafe fn pop(&self, floor: u32) -> Option<*mut Item> {
+        // SAFETY: the caller's words are the same.
+        unsafe {
+            let item = self.pop(floor);
+            self.validate();
+            item
+        }
+    }
+
+    fn steal(&self, is_wanted: &dyn Fn(*mut Item) -> bool) -> Option<*mut Item> {
+        self.steal(is_wanted)
+    }
+
+    fn steal_several(&self, most: u32) -> Vec<*mut Item> {
+        let mut items = Vec::new();
+        let first = self.steal_several(most, |_| true, |item| items.push(item));
+        items.extend(first);
+        items
+    }
+}
+
+/// A deque, whose owner is the model's first thread, and its items.
+struct World<D> {
+    deque: D,
+    items: Items,
+    /// The first schedule has the thieves come first.
+    is_thieves_turn: bool,
+    /// What lies beside the slots; see above.
+    beside: [UnsafeCell<()>; DEQUE_CAPACITY],
+}
+
+// SAFETY: to find out whether the accesses of different threads are ordered is what the models are for.
+unsafe impl<D: Sync> Sync for World<D> {}
+
+impl<D: Jobs> World<D> {
+    /// Explores `f` in a world of `items` items.
+    fn explore(
+        make: impl Fn() -> D + Send + Sync + Copy + 'static,
+        items: usize,
+        f: fn(&Arc<Self>) -> Vec<usize>,
+    ) {
+        for is_thieves_turn in [false, true] {
+            loom::model(move || {
+                let beside = std::array::from_fn(|_| UnsafeCell::new(()));
+                let world =
+                    Arc::new(Self { deque: make(), items: Items::new(items), is_thieves_turn, beside });
+                let taken = f(&world);
+                world.items.assert_all(taken);
+            });
+        }
+    }
+
+    /// Pushes `value`, to be taken back at the index that this returns.
+    fn push_anchored(&self, value: usize) -> u32 {
+        // SAFETY: the model's first thread calls this; items live as long as `self`.
+        unsafe { self.deque.push_anchored(self.items.make(value).as_ptr()) }.expect("there is room")
+    }
+
+    /// Pushes and publishes `value`. False if there is no room.
+    fn push(&self, value: usize) -> bool {
+        // SAFETY: as above.
+        let is_pushed = unsafe { self.deque.push(self.items.make(value).as_ptr()) };
+        self.publish(u32::MAX);
+        is_pushed
+    }
+
+    fn publish(&self, n: u32) -> u32 {
+        // SAFETY: as above.
+        unsafe { self.deque.publish(n) }
+    }
+
+    /// Takes `value` back, which was pushed at `index`, unless it was stolen.
+    fn take_back(&self, index: u32, value: usize) -> Option<usize> {
+        // SAFETY: as above; each model takes back in the right order.
+        let taken = unsafe { self.deque.take_back(index) }.map(|item| self.run(item));
+        assert!(taken.is_none_or(|taken| taken == value), "{value} was pushed here, {taken:?} came back");
+        taken
+    }
+
+    fn pop(&self, floor: u32) -> Option<usize> {
+        // SAFETY: as above; the models know what is anchored.
+        unsafe { self.deque.pop(floor) }.map(|item| self.run(item))
+    }
+
+    /// All from `floor` on.
+    fn pop_all(&self, floor: u32) -> Vec<usize> {
+        std::iter::from_fn(|| self.pop(floor)).collect()
+    }
+
+    /// Any thread.
+    fn steal(&self) -> Option<usize> {
+        self.deque.steal(&|_| true).map(|item| self.run(item))
+    }
+
+    /// Steals the item of slot `index`, if one at all. For the only thief of a deque whose owner takes nothing back that it
+    /// then overwrites.
+    fn steal_slowly(&self, index: usize) -> Option<usize> {
+        let reads = |_| {
+            self.beside[index].with(|_| ());
+            true
+        };
+        self.deque.steal(&reads).map(|item| self.run(item))
+    }
+
+    /// The owner has written slot `index` again, the item of which was stolen.
+    fn has_reused(&self, index: usize) {
+        self.beside[index].with_mut(|_| ());
+    }
+
+    fn run(&self, item: *mut Item) -> usize {
+        self.items.take(NonNull::new(item).expect("a slot was written"))
+    }
+
+    /// `n` threads that each do `f`.
+    fn thieves<const N: usize>(
+        self: &Arc<Self>,
+        f: impl Fn(&Self) -> Vec<usize> + Copy + 'static,
+    ) -> [thread::JoinHandle<Vec<usize>>; N] {
+        let thieves = std::array::from_fn(|_| {
+            let world = self.clone();
+            thread::spawn(move || f(&world))
+        });
+        if self.is_thieves_turn {
+            thread::yield_now();
+        }
+        thieves
+    }
+}
+
+fn join<const N: usize>(thieves: [thread::JoinHandle<Vec<usize>>; N]) -> impl Iterator<Item = usize> {
+    thieves.into_iter().flat_map(|thief| thief.join().unwrap())
+}
+
+fn steal_once<D: Jobs>(world: &World<D>) -> Vec<usize> {
+    world.steal().into_iter().collect()
+}
+
+fn steal_twice<D: Jobs>(world: &World<D>) -> Vec<usize> {
+    [world.steal(), world.steal()].into_iter().flatten().collect()
+}
+
+/// Two forks, one inside the other, and a third after them in a place that becomes free. `N` thieves.
+fn forks_against_thieves<D: Jobs, const N: usize>(make: impl Fn() -> D + Send + Sync + Copy + 'static) {
+    World::explore(make, 3, |world| {
+        let outer = world.push_anchored(0);
+        world.publish(1);
+        let thieves = world.thieves::<N>(steal_once);
+        let inner = world.push_anchored(1);
+        world.publish(1);
+        let mut taken: Vec<_> = world.take_back(inner, 1).into_iter().collect();
+        taken.extend(world.take_back(outer, 0));
+        let next = world.push_anchored(2);
+        world.publish(1);
+        taken.extend(world.take_back(next, 2));
+        taken.extend(join(thieves));
+        taken
+    });
+}
+
+/// A thief falls asleep between T2 and T3, while the owner takes the item back and publishes others in its place.
+fn a_thief_asleep<D: Jobs>(make: impl Fn() -> D + Send + Sync + Copy + 'static) {
+    World::explore(make, 3, |world| {
+        let mut taken = Vec::new();
+        world.push_anchored(0);
+        world.publish(1);
+        let thieves = world.thieves::<1>(steal_twice);
+        for value in 0..3 {
+            taken.extend(world.take_back(0, value));
+            if value < 2 {
+                world.push_anchored(value + 1);
+                world.publish(1);
+            }
+        }
+        taken.extend(join(thieves));
+        taken
+    });
+}
+
+/// A scope inside a fork: loose items above an anchored one, which are stolen and run, while the places below stay the fork's.
+fn loose_items_above_a_fork<D: Jobs, const N: usize>(make: impl Fn() -> D + Send + Sync + Copy + 'static) {
+    World::explore(make, 4, |world| {
+        let fork = world.push_anchored(0);
+        world.publish(1);
+        let thieves = world.thieves::<N>(steal_twice);
+        assert!(world.push(1) && world.push(2));
+        let mut taken = world.pop_all(fork + 1);
+        assert!(world.push(3));
+        taken.extend(world.pop_all(fork + 1));
+        taken.extend(world.take_back(fork, 0));
+        taken.extend(join(thieves));
+        taken
+    });
+}
+
+/// A full deque, an anchored item at the bottom, the owner among its thieves: what is pushed then fits once all have been stolen.
+fn a_full_deque<D: Jobs, const N: usize>(make: impl Fn() -> D + Send + Sync + Copy + 'static) {
+    World::explore(make, 6, |world| {
+        let fork = world.push_anchored(0);
+        assert!((1..4).all(|value| world.push(value)));
+        let mut taken = steal_twice(world);
+        let thieves = world.thieves::<N>(if N == 1 { steal_twice } else { steal_once });
+        for value in 4..6 {
+            if !world.push(value) {
+                // It goes elsewhere.
+                taken.push(world.run(world.items.at(value).as_ptr()));
+            }
+        }
+        taken.extend(world.pop_all(fork + 1));
+        taken.extend(world.take_back(fork, 0));
+        taken.extend(join(thieves));
+        taken
+    });
+}
+
+/// A slow thief takes the last item of a full deque: its slot is written again after it has been read.
+fn room_after_a_slow_thief<D: Jobs>(make: impl Fn() -> D + Send + Sync + Copy + 'static) {
+    World::explore(make, 5, |world| {
+        let forks = [0, 1, 2].map(|value| world.push_anchored(value));
+        assert!(world.push(3));
+        let mut taken = [steal_twice(world), steal_once(world)].concat();
+        let thieves = world.thieves::<1>(|world| world.steal_slowly(3).into_iter().collect());
+        if world.push(4) {
+            world.has_reused(3);
+        } else {
+            taken.push(world.run(world.items.at(4).as_ptr()));
+        }
+        taken.extend(join(thieves));
+        taken.extend(world.pop_all(3));
+        assert!(forks.into_iter().rev().all(|fork| world.take_back(fork, 9).is_none()));
+        taken
+    });
+}
+
+/// A fork is stolen by a slow thief: its slot is written again after that has read it.
+fn a_fork_after_a_slow_thief<D: Jobs>(make: impl Fn() -> D + Send + Sync + Copy + 'static) {
+    World::explore(make, 2, |world| {
+        let fork = world.push_anchored(0);
+        world.publish(1);
+        let thieves = world.thieves::<1>(|world| world.steal_slowly(0).into_iter().collect());
+        let mut taken: Vec<_> = world.take_back(fork, 0).into_iter().collect();
+        let is_stolen = taken.is_empty();
+        let next = world.push_anchored(1);
+        if is_stolen {
+            world.has_reused(0);
+        }
+        taken.extend(world.take_back(next, 1));
+        taken.extend(join(thieves));
+        taken
+    });
+}
+
+/// A thief takes two at once of what the owner has left, and then perhaps two more, beside another thief if `N` is two.
+fn several_at_once<D: Jobs, const N: usize>(make: impl Fn() -> D + Send + Sync + Copy + 'static) {
+    World::explore(make, 6, |world| {
+        assert!((0..4).all(|value| world.push(value)));
+        let thieves = world.thieves::<N>(|world| {
+            let items = world.deque.steal_several(2);
+            items.into_iter().map(|item| world.run(item)).collect()
+        });
+        let mut taken = world.pop_all(2);
+        assert!(world.push(4));
+        taken.extend(world.pop_all(0));
+        assert!(world.push(5));
+        taken.extend(world.pop_all(0));
+        taken.extend(join(thieves));
+        taken
+    });
+}
+
+/// A thief that may run only one item gets no other, and the places around it stay in order.
+fn a_choosy_thief<D: Jobs>(make: impl Fn() -> D + Send + Sync + Copy + 'static) {
+    World::explore(make, 3, |world| {
+        let fork = world.push_anchored(0);
+        world.publish(1);
+        let thieves = world.thieves::<1>(|world| {
+            let wanted = world.items.at(1).as_ptr();
+            let stolen = world.deque.steal(&|item| item == wanted).map(|item| world.run(item));
+            assert!(stolen.is_none_or(|stolen| stolen == 1), "it got {stolen:?}");
+            stolen.into_iter().collect()
+        });
+        let mut taken: Vec<_> = world.take_back(fork, 0).into_iter().collect();
+        assert_eq!(taken, [0]);
+        assert!(world.push(1));
+        taken.extend(world.pop_all(0));
+        assert!(world.push(2));
+        taken.extend(world.pop_all(0));
+        taken.extend(join(thieves));
+        taken
+    });
+}
+
+#[test]
+fn an_owner_and_a_thief_take_each_fork_once() {
+    forks_against_thieves::<_, 1>(Deque::<Item>::new);
+}
+
+#[test]
+fn an_owner_and_two_thieves_take_each_fork_once() {
+    forks_against_thieves::<_, 2>(Deque::<Item>::new);
+}
+
+#[test]
+fn a_thief_that_slept_claims_nothing_that_was_not_stolen() {
+    a_thief_asleep(Deque::<Item>::new);
+}
+
+#[test]
+fn a_scope_inside_a_fork_leaves_its_place_to_it() {
+    loose_items_above_a_fork::<_, 1>(Deque::<Item>::new);
+}
+
+#[test]
+fn a_scope_inside_a_fork_leaves_its_place_to_it_with_two_thieves() {
+    loose_items_above_a_fork::<_, 2>(Deque::<Item>::new);
+}
+
+#[test]
+fn a_full_deque_makes_room_above_what_is_anchored() {
+    a_full_deque::<_, 1>(Deque::<Item>::new);
+}
+
+#[test]
+fn a_full_deque_makes_room_above_what_is_anchored_with_two_thieves() {
+    a_full_deque::<_, 2>(Deque::<Item>::new);
+}
+
+#[test]
+fn room_is_made_after_the_thief_has_read() {
+    room_after_a_slow_thief(Deque::<Item>::new);
+}
+
+#[test]
+fn a_slot_is_written_again_after_the_thief_has_read() {
+    a_fork_after_a_slow_thief(Deque::<Item>::new);
+}
+
+#[test]
+fn a_choosy_thief_gets_what_it_looked_at() {
+    a_choosy_thief(Deque::<Item>::new);
+}
+
+#[test]
+fn a_thief_takes_several_items_each_once() {
+    several_at_once::<_, 1>(Deque::<Item>::new);
+}
+
+#[test]
+fn two_thieves_take_several_items_each_once() {
+    several_at_once::<_, 2>(Deque::<Item>::new);
+}
+
+#[test]
+fn a_twin_without_a_fault_passes() {
+    forks_against_thieves::<_, 2>(|| Twin::new(None));
+    a_thief_asleep(|| Twin::new(None));
+    loose_items_above_a_fork::<_, 1>(|| Twin::new(None));
+    a_full_deque::<_, 2>(|| Twin::new(None));
+    room_after_a_slow_thief(|| Twin::new(None));
+    a_fork_after_a_slow_thief(|| Twin::new(None));
+    a_choosy_thief(|| Twin::new(None));
+    several_at_once::<_, 2>(|| Twin::new(None));
+}
+
+/// A twin for each fault, and the model that must refuse it.
+macro_rules! refused {
+    ($($name:ident: $model:ident$(::<$n:literal>)?($fault:ident);)*) => {$(
+        #[test]
+        #[should_panic]
+        fn $name() {
+            $model$(::<_, $n>)?(|| Twin::new(Some(Fault::$fault)));
+        }
+    )*};
+}
+
+refused! {
+    a_reclaim_without_a_version: a_thief_asleep(ReclaimsSameVersion);
+    a_rewind_without_a_version: forks_against_thieves::<2>(RewindsToSameVersion);
+    a_thief_that_reads_after_its_claim: a_thief_asleep(ReadsAfterClaim);
+    a_thief_that_stores_its_claim: a_thief_asleep(StoresClaim);
+    a_thief_that_claims_what_it_did_not_look_at: a_choosy_thief(LooksBeforeItReads);
+    an_owner_that_stores_its_reclaim: a_thief_asleep(StoresReclaim);
+    an_owner_that_publishes_without_release: a_thief_asleep(PublishesRelaxed);
+    a_thief_that_loads_without_acquire: a_thief_asleep(LoadsRelaxed);
+    a_thief_that_looks_again_without_acquire: forks_against_thieves::<2>(LooksAgainRelaxed);
+    a_thief_that_claims_without_release: room_after_a_slow_thief(ClaimsRelaxed);
+    a_thief_that_claims_a_fork_without_release: a_fork_after_a_slow_thief(ClaimsRelaxed);
+    an_owner_that_learns_of_a_theft_without_acquire: a_fork_after_a_slow_thief(LearnsRelaxed);
+    an_owner_that_makes_room_without_acquire: room_after_a_slow_thief(MakesRoomRelaxed);
+    a_rewind_below_what_is_anchored: loose_items_above_a_fork::<1>(RewindsBelowAnchored);
+    room_made_below_what_is_anchored: a_full_deque::<2>(RewindsBelowAnchored);
+    a_thief_that_reads_several_after_its_claim: several_at_once::<1>(ReadsSeveralAfterClaim);
+    a_thief_that_claims_one_and_takes_several: several_at_once::<1>(ClaimsOneOfSeveral);
+    room_made_while_something_is_public: a_full_deque::<2>(RewindsOverPublic);
+}

@@ -1,0 +1,263 @@
+//! The sleep protocol with jobs: no job from outside is left to sleepers or to those who wait for a latch, nor one whose post
+//! moved the events counter; a waiter whose latch is set wakes; no task is left to relief threads that sleep or rest; at rest
+//! the counts are exact.
+//!
+//! As in `idle.rs`, who would park ends its thread instead and counts as asleep; after all threads have ended, those that
+//! were unparked live on, one after the other, and then nothing may be left, although some are *stuck* in what they took.
+//! In `join.rs` the thread really parks.
+//!
+//! Actors: threads outside that push tasks and roots; workers with a deque; workers outside of computations; workers that
+//! wait for a latch each; relief threads with a second instance of `Idle`, awake, asleep or resting.
+//!
+//! Bounds: up to three threads beside the main one, up to three who may sleep, three tasks or jobs.
+
+mod join;
+mod twin;
+mod world;
+
+use runtime::internals::scheduler::{Idle, JobEvents, Pick, Work};
+
+use twin::{Fault, Twin};
+use world::{Begin, Kind, Role, Slip, World, play, role, stuck};
+
+/// What the real protocol and its twins have in common. Nobody sits in the driver.
+trait Protocol: Send + Sync + 'static {
+    type Events: Copy;
+
+    fn add_searcher(&self);
+    fn stop_searching(&self) -> bool;
+    fn get_sleepy(&self) -> Self::Events;
+    fn announce_sleep_unless(&self, index: usize, is_searching: bool, seen: Self::Events) -> bool;
+    fn cancel_sleep(&self, index: usize);
+    fn end_sleep(&self, index: usize) -> bool;
+    fn announce_wait(&self, index: usize, seen: Self::Events) -> bool;
+    fn end_wait(&self, index: usize) -> bool;
+    fn fence_push(&self);
+    fn post_job(&self);
+    fn pick_for(&self, work: Work) -> Pick;
+    fn has_waiters(&self) -> bool;
+    fn counts(&self) -> (usize, usize);
+}
+
+macro_rules! forward {
+    ($($name:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {$(
+        fn $name(&self, $($argument: $type),*) -> $result {
+            Idle::$name(self, $($argument),*)
+        }
+    )*};
+}
+
+impl Protocol for Idle {
+    type Events = JobEvents;
+
+    forward! {
+        add_searcher() -> ();
+        stop_searching() -> bool;
+        get_sleepy() -> JobEvents;
+        announce_sleep_unless(index: usize, is_searching: bool, seen: JobEvents) -> bool;
+        cancel_sleep(index: usize) -> ();
+        end_sleep(index: usize) -> bool;
+        announce_wait(index: usize, seen: JobEvents) -> bool;
+        end_wait(index: usize) -> bool;
+        fence_push() -> ();
+        post_job() -> ();
+        has_waiters() -> bool;
+        counts() -> (usize, usize);
+    }
+
+    fn pick_for(&self, work: Work) -> Pick {
+        Idle::pick_for(self, work, None)
+    }
+}
+
+/// A story: who is there, what happens, and what must have been run in the end.
+trait Story {
+    fn tell<P: Protocol>(protocol: impl Fn() -> P + Send + Sync + 'static, slip: Slip);
+}
+
+/// `name: items, [cast], [acts], [work that may be left]`.
+macro_rules! stories {
+    ($($(#[$meta:meta])* $name:ident: $items:literal, [$($role:expr),*], [$($act:expr),*], [$($left:literal),*];)*) => {$(
+        $(#[$meta])*
+        struct $name;
+
+        impl Story for $name {
+            fn tell<P: Protocol>(protocol: impl Fn() -> P + Send + Sync + 'static, slip: Slip) {
+                const CAST: &[Role] = &[$($role),*];
+                let world = move || World::new(&protocol, slip, CAST.len(), $items);
+                play(world, CAST, &[$($act),*], &[$($left),*]);
+            }
+        }
+    )*};
+}
+
+/// What an act says that runs nothing itself.
+const NOTHING: Vec<usize> = Vec::new();
+
+stories! {
+    /// A root comes from outside while the only worker falls asleep.
+    RootAgainstSleeper: 1, [role(Kind::Seat, Begin::Awake)], [|w| { w.push_root(0, Work::Job); NOTHING }], [];
+    /// ... while one worker falls asleep and another waits for a latch.
+    RootAgainstSleeperAndWaiter: 1,
+        [role(Kind::Seat, Begin::LyingDown), role(Kind::Waiter, Begin::Asleep)],
+        [|w| { w.push_root(0, Work::Job); NOTHING }], [];
+    /// ... while the only worker is about to wait for a latch.
+    RootAgainstWaiter: 1, [role(Kind::Waiter, Begin::Awake)], [|w| { w.push_root(0, Work::Job); NOTHING }], [];
+    /// A root comes from outside, and 2^32 posts go by since the waiter remembered the counter.
+    RootAgainstRolledOverWaiter: 1,
+        [role(Kind::Waiter, Begin::RolledOver)], [|w| { w.push_root(0, Work::Job); NOTHING }], [];
+    /// Two roots come, and the waiters are stuck in what they find.
+    TwoRootsForTwoWaiters: 2,
+        [stuck(Kind::Waiter, Begin::LyingDown), stuck(Kind::Waiter, Begin::Asleep)],
+        [|w| { w.push_root(0, Work::Job); NOTHING }, |w| { w.push_root(1, Work::Job); NOTHING }], [];
+    /// A worker shares a job and is then busy for ever; the other is about to wait for a latch.
+    JobAgainstWaiter: 1,
+        [role(Kind::Busy, Begin::Awake), role(Kind::Waiter, Begin::Awake)],
+        [|w| { w.push_job(0, 0); NOTHING }], [];
+    /// ... the other is about to fall asleep.
+    JobAgainstSleeper: 1,
+        [role(Kind::Busy, Begin::Awake), role(Kind::Seat, Begin::LyingDown)],
+        [|w| { w.push_job(0, 0); NOTHING }], [];
+    /// ... and then comes back to it, although the other may overlook it.
+    JobOfOneWhoComesBack: 1,
+        [role(Kind::Busy, Begin::Awake), role(Kind::Waiter, Begin::Awake)],
+        [|w| w.push_job_and_come_back(0, 0)], [];
+    /// ... the other searches, and is stuck in a task that it finds; a third waits.
+    JobAgainstSearcherAndWaiter: 2,
+        [role(Kind::Busy, Begin::Awake), stuck(Kind::Seat, Begin::Searching), role(Kind::Waiter, Begin::Asleep)],
+        [|w| { w.push_task(1); NOTHING }, |w| { w.push_job(0, 0); NOTHING }], [1];
+    /// A worker searches and is stuck in one of two tasks, and a root comes from outside; another worker waits.
+    TasksAndRootAgainstSearcher: 3,
+        [stuck(Kind::Seat, Begin::Searching), role(Kind::Waiter, Begin::Asleep)],
+        [|w| { w.push_tasks(&[1, 2]); NOTHING }, |w| { w.push_root(0, Work::Job); NOTHING }], [1, 2];
+    /// A root's push has picked a waiter, and its latch is set; another waiter sleeps.
+    NotifiedAndSet: 1,
+        [role(Kind::Waiter, Begin::Asleep), role(Kind::Waiter, Begin::Asleep)],
+        [|w| { w.set_latch(0); NOTHING }, |w| { w.push_root(0, Work::Job); NOTHING }], [];
+    /// A root's push has picked a waiter, which is stuck in another job; another waiter sleeps.
+    NotifiedAndTempted: 2,
+        [stuck(Kind::Waiter, Begin::LyingDown), role(Kind::Waiter, Begin::FastAsleep), role(Kind::Busy, Begin::Awake)],
+        [|w| { w.push_short_job(2, 1); NOTHING }, |w| { w.push_root(0, Work::Job); NOTHING }], [1];
+    /// A latch is set while its owner lies down, and a root takes the owner's bit.
+    LatchAgainstOwner: 1,
+        [role(Kind::Waiter, Begin::Awake)],
+        [|w| { w.set_latch(0); NOTHING }, |w| { w.push_root(0, Work::Job); NOTHING }], [0];
+    /// Nobody pushes, but the latch is set.
+    LatchAlone: 0, [role(Kind::Waiter, Begin::Awake)], [|w| { w.set_latch(0); NOTHING }], [];
+    /// A task comes from outside while the only worker is about to wait for a latch, and relief rests.
+    TaskAgainstWaiter: 1,
+        [role(Kind::Waiter, Begin::Awake), role(Kind::Relief, Begin::Resting)], [|w| { w.push_task(0); NOTHING }], [];
+    /// ... while a relief thread falls asleep.
+    TaskAgainstRelief: 1,
+        [role(Kind::Busy, Begin::Awake), role(Kind::Relief, Begin::Awake)], [|w| { w.push_task(0); NOTHING }], [];
+    /// ... while a worker searches and is stuck in another task, and a relief thread sleeps.
+    TaskAgainstSearcherAndRelief: 2,
+        [stuck(Kind::Seat, Begin::Searching), role(Kind::Relief, Begin::Asleep)],
+        [|w| { w.push_task(0); NOTHING }, |w| { w.push_task(1); NOTHING }], [];
+    /// ... while a relief thread that searches is one too many, and the only worker waits for a latch.
+    TaskAgainstRetiring: 1,
+        [role(Kind::Waiter, Begin::Asleep), role(Kind::Relief, Begin::Retiring)], [|w| { w.push_task(0); NOTHING }], [];
+    /// A worker wakes by itself and is stuck at once; who pushes a root finds it counted but without a bit, and meanwhile who
+    /// pushes a task relies on the former. A relief thread sleeps.
+    TaskLeftToAPusher: 2,
+        [role(Kind::Busy, Begin::Asleep), role(Kind::Relief, Begin::FastAsleep)],
+        [|w| wake_by_itself(w), |w| { w.push_task(0); NOTHING }, |w| { w.push_root(1, Work::DetachedRoot); NOTHING }], [1];
+    /// ... who pushes a task finds it so, who pushes a job relies on the former, and another worker waits for a latch.
+    JobLeftToAPusher: 2,
+        [role(Kind::Busy, Begin::Asleep), role(Kind::Waiter, Begin::FastAsleep)],
+        [|w| wake_by_itself(w), |w| { w.push_root(0, Work::Job); NOTHING }, |w| { w.push_task(1); NOTHING }], [1];
+}
+
+fn wake_by_itself<P: Protocol>(world: &World<P>) -> Vec<usize> {
+    if !world.seats.end_sleep(0) {
+        world.stop_searching(Kind::Seat);
+    }
+    Vec::new()
+}
+
+/// Somebody has posted since the last worker got sleepy, so the next post may be one load.
+const ODD: u32 = 1;
+/// The last even number before the roll-over, and the odd one.
+const LAST_EVEN: u32 = u32::MAX - 1;
+const LAST: u32 = u32::MAX;
+
+/// The real protocol passes, and so does the twin without a fault.
+macro_rules! passes {
+    ($($name:ident: $story:ident from $events:expr;)*) => {$(
+        #[test]
+        fn $name() {
+            $story::tell(|| Idle::with_events(2, 3, $events), Slip::None);
+            $story::tell(|| Twin::new(Fault::None, $events), Slip::None);
+        }
+    )*};
+}
+
+passes! {
+    a_root_is_not_missed_by_who_falls_asleep: RootAgainstSleeper from ODD;
+    a_root_is_not_left_to_a_sleeper_and_a_waiter: RootAgainstSleeperAndWaiter from 0;
+    a_root_is_not_missed_by_who_begins_to_wait: RootAgainstWaiter from ODD;
+    a_root_is_not_missed_by_who_falls_asleep_when_its_post_moves_the_counter: RootAgainstSleeper from 0;
+    a_root_is_not_missed_after_the_counter_has_rolled_over: RootAgainstRolledOverWaiter from ODD;
+    two_roots_find_two_waiters: TwoRootsForTwoWaiters from 0;
+    a_posted_job_is_not_missed_by_who_begins_to_wait: JobAgainstWaiter from 0;
+    a_posted_job_is_not_missed_by_who_falls_asleep: JobAgainstSleeper from 0;
+    a_job_that_may_be_overlooked_is_run_by_who_made_it: JobOfOneWhoComesBack from ODD;
+    a_posted_job_is_not_left_to_a_searcher_that_finds_other_work: JobAgainstSearcherAndWaiter from 0;
+    a_searcher_that_finds_a_task_sees_to_jobs_too: TasksAndRootAgainstSearcher from 0;
+    a_waiter_whose_latch_is_set_passes_a_root_on: NotifiedAndSet from 0;
+    a_waiter_that_takes_another_job_passes_a_root_on: NotifiedAndTempted from 0;
+    a_latch_wakes_its_owner_whoever_takes_its_bit: LatchAgainstOwner from 0;
+    a_latch_wakes_its_owner: LatchAlone from 0;
+    a_task_reaches_relief_while_the_only_worker_waits: TaskAgainstWaiter from 0;
+    a_task_is_not_missed_by_relief_that_falls_asleep: TaskAgainstRelief from 0;
+    a_task_left_to_a_searcher_reaches_relief: TaskAgainstSearcherAndRelief from 0;
+    a_task_left_to_relief_that_retires_is_found: TaskAgainstRetiring from 0;
+    a_task_left_to_a_pusher_reaches_relief: TaskLeftToAPusher from 0;
+    a_job_left_to_a_pusher_reaches_a_waiter: JobLeftToAPusher from 0;
+    the_counter_rolls_over_under_a_sleeper: RootAgainstSleeper from LAST;
+    the_counter_rolls_over_under_a_waiter: RootAgainstWaiter from LAST;
+    the_counter_becomes_odd_for_the_last_time: JobAgainstWaiter from LAST_EVEN;
+    the_counter_rolls_over_under_a_sleeper_and_a_waiter: RootAgainstSleeperAndWaiter from LAST;
+}
+
+/// A twin for each fault, and the story that must refuse it.
+macro_rules! refused {
+    ($($name:ident: $story:ident($fault:ident, $slip:ident) from $events:expr;)*) => {$(
+        #[test]
+        #[should_panic]
+        fn $name() {
+            $story::tell(|| Twin::new(Fault::$fault, $events), Slip::$slip);
+        }
+    )*};
+}
+
+refused! {
+    a_root_pushed_without_a_fence_to_a_sleeper: RootAgainstSleeper(PushesWithoutFence, None) from ODD;
+    a_root_pushed_without_a_fence_to_a_waiter: RootAgainstWaiter(PushesWithoutFence, None) from ODD;
+    a_sleeper_without_a_fence: RootAgainstSleeper(SleepsWithoutFence, None) from ODD;
+    a_waiter_without_a_fence: RootAgainstWaiter(WaitsWithoutFence, None) from ODD;
+    a_sleeper_that_looks_once: RootAgainstSleeper(None, LooksOnce) from ODD;
+    a_waiter_that_looks_once_when_the_counter_has_rolled_over:
+        RootAgainstRolledOverWaiter(None, LooksOnce) from ODD;
+    a_waiter_without_a_fence_when_the_counter_has_rolled_over:
+        RootAgainstRolledOverWaiter(WaitsWithoutFence, None) from ODD;
+    a_sleeper_that_leaves_out_the_deques: JobAgainstSleeper(None, LooksNotInDeques) from 0;
+    a_job_whose_post_finds_the_counter_odd: JobAgainstWaiter(None, None) from ODD;
+    a_waiter_that_compares_nothing: JobAgainstWaiter(ComparesNothing, None) from 0;
+    a_waiter_that_compares_without_writing: JobAgainstWaiter(ComparesByLoad, None) from 0;
+    a_waiter_that_shows_its_bit_late: JobAgainstWaiter(ShowsBitLate, None) from 0;
+    a_waiter_that_keeps_its_bit: LatchAlone(KeepsBit, None) from 0;
+    a_sleeper_that_is_counted_out_twice: RootAgainstSleeper(CountsOutTwice, None) from 0;
+    a_waiter_whose_latch_is_set_and_who_tells_nobody: NotifiedAndSet(None, PassesNothingOn) from 0;
+    a_waiter_that_takes_another_job_and_tells_nobody: NotifiedAndTempted(None, PassesNothingOn) from 0;
+    a_latch_set_after_a_look: LatchAlone(None, SetsAfterALook) from 0;
+    a_task_whose_pusher_admits_nobody: TaskAgainstWaiter(None, PusherAdmitsNobody) from 0;
+    a_waiter_that_admits_nobody: TaskAgainstWaiter(None, WaiterAdmitsNobody) from 0;
+    a_task_pushed_without_a_fence_to_relief: TaskAgainstRelief(PushesWithoutFence, None) from 0;
+    a_searcher_that_asks_its_own_word: TaskAgainstSearcherAndRelief(None, AsksOwnWord) from 0;
+    a_searcher_that_looks_for_tasks_first: TasksAndRootAgainstSearcher(None, LooksForTasksFirst) from 0;
+    relief_that_retires_quietly: TaskAgainstRetiring(None, RetiresQuietly) from 0;
+    a_pusher_that_forgets_a_task_left_to_it: TaskLeftToAPusher(GivesBackSilently, None) from 0;
+    a_pusher_that_forgets_a_job_left_to_it: JobLeftToAPusher(GivesBackSilently, None) from 0;
+    a_counter_that_is_carried_into_the_counts: RootAgainstSleeper(CarriesIntoCounts, None) from LAST;
+}

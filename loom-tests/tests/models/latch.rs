@@ -1,0 +1,264 @@
+//! A latch and its owner: the owner is up once the latch is set, however often it was woken for something else, and sees
+//! what came before; and the setter touches nothing that the owner may have freed by then.
+//!
+//! The owner frees the frame with the latch as soon as it sees that it is set, and the pool after that; `poison.rs` catches
+//! whoever comes too late. A sleep that lasts too long is a deadlock, which ends the whole process; so the twins do not sleep,
+//! they say where they would.
+//!
+//! Bounds: an owner with up to four sleeps, a setter, and a thread that wakes the owner for nothing.
+
+mod twin;
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use loom::cell::UnsafeCell;
+use loom::thread;
+use runtime::internals::driver::Driver;
+use runtime::internals::job::{Latch, Owner, SpinLatch, ThreadLatch};
+use runtime::internals::scheduler::Parker;
+
+use twin::{Fault, Pool, Twin};
+
+/// What has a latch and a result, as a stack job has.
+struct Frame<L> {
+    latch: L,
+    result: UnsafeCell<u32>,
+}
+
+struct SendPtr<T>(*mut T);
+
+// SAFETY: to find out whether the accesses are ordered is what the models are for.
+unsafe impl<T> Send for SendPtr<T> {}
+
+impl<L: Latch> Frame<L> {
+    /// A frame that a setter may reach until its latch is set.
+    fn new(latch: L) -> *mut Self {
+        Box::into_raw(Box::new(Self { latch, result: UnsafeCell::new(0) }))
+    }
+
+    /// What a job does last.
+    ///
+    /// # Safety
+    /// 1. The frame is there until the latch is set. 2. As [`Latch::set`].
+    unsafe fn finish(frame: *mut Self) {
+        // SAFETY: (1), (2); the cell checks who else is there.
+        unsafe {
+            (*frame).result.with_mut(|result| *result = 7);
+            L::set(&raw const (*frame).latch);
+        }
+    }
+
+    /// What the owner does when the latch is set.
+    ///
+    /// # Safety
+    /// 1. The latch is set.
+    unsafe fn leave(frame: *mut Self) {
+        // SAFETY: (1): the frame is the owner's alone.
+        let frame = unsafe { Box::from_raw(frame) };
+        // SAFETY: the cell checks who writes.
+        assert_eq!(frame.result.with(|result| unsafe { *result }), 7);
+    }
+}
+
+/// A worker that owns latches, and its pool.
+struct Seat {
+    parker: Parker,
+    driver: Driver,
+}
+
+impl Seat {
+    fn new() -> Arc<Self> {
+        let seat = Arc::new(Self { parker: Parker::new(), driver: Driver::new(None, None) });
+        seat.parker.adopt_current_thread();
+        seat
+    }
+
+    fn wait(&self, latch: &SpinLatch<Self>) {
+        let core = latch.core();
+        while core.fall_asleep() {
+            self.parker.park(None);
+            core.wake_up();
+        }
+    }
+}
+
+// SAFETY: (1) the parker is in the same allocation; (2) which the result keeps.
+unsafe impl Owner for Seat {
+    type Hold = Arc<Self>;
+
+    unsafe fn hold(owner: NonNull<Self>) -> Arc<Self> {
+        // SAFETY: the seats of the models are in arcs, and kept at this moment.
+        unsafe {
+            Arc::increment_strong_count(owner.as_ptr());
+            Arc::from_raw(owner.as_ptr())
+        }
+    }
+
+    unsafe fn unpark(owner: NonNull<Self>) {
+        // SAFETY: kept, by the caller's word.
+        let seat = unsafe { owner.as_ref() };
+        seat.parker.unpark(&seat.driver);
+    }
+}
+
+/// A worker sleeps on a latch that another of its pool sets, and is woken `wakes` times for something else.
+fn a_worker_of_the_same_pool(wakes: usize) {
+    loom::model(move || {
+        let seat = Seat::new();
+        let frame = Frame::new(SpinLatch::new(&*seat));
+        let setter = thread::spawn({
+            let (frame, _pool) = (SendPtr(frame), seat.clone());
+            move || {
+                let frame = { frame };
+                // SAFETY: the owner frees the frame when the latch is set; we keep its pool.
+                unsafe { Frame::finish(frame.0) };
+            }
+        });
+        let others = (0..wakes).map(|_| {
+            let seat = seat.clone();
+            thread::spawn(move || seat.parker.unpark(&seat.driver))
+        });
+        let others: Vec<_> = others.collect();
+        // SAFETY: it is ours, and free once the latch is set.
+        unsafe {
+            seat.wait(&(*frame).latch);
+            Frame::leave(frame);
+        }
+        others.into_iter().for_each(|other| other.join().unwrap());
+        setter.join().unwrap();
+    });
+}
+
+#[test]
+fn a_sleeping_worker_is_woken_by_its_latch() {
+    a_worker_of_the_same_pool(0);
+}
+
+#[test]
+fn a_worker_that_is_woken_for_something_else_is_woken_again() {
+    a_worker_of_the_same_pool(1);
+}
+
+/// The owner's pool goes as soon as the owner has what it waited for; the setter, of another pool, has nothing to keep it by.
+#[test]
+fn a_pool_stays_until_a_setter_from_another_pool_is_done_with_it() {
+    loom::model(|| {
+        let seat = Seat::new();
+        let frame = Frame::new(SpinLatch::cross(&*seat));
+        let setter = thread::spawn({
+            let frame = SendPtr(frame);
+            move || {
+                let frame = { frame };
+                // SAFETY: the owner frees the frame, and then its pool, when the latch is set.
+                unsafe { Frame::finish(frame.0) };
+            }
+        });
+        // SAFETY: it is ours, and free once the latch is set.
+        unsafe {
+            seat.wait(&(*frame).latch);
+            Frame::leave(frame);
+        }
+        drop(seat);
+        setter.join().unwrap();
+    });
+}
+
+/// A thread that is no worker sleeps on its token, which somebody else sets, too.
+fn a_thread(is_woken: bool) {
+    loom::model(move || {
+        let frame = Frame::new(ThreadLatch::new());
+        let setter = thread::spawn({
+            let frame = SendPtr(frame);
+            move || {
+                let frame = { frame };
+                // SAFETY: the owner frees the frame when the latch is set.
+                unsafe { Frame::finish(frame.0) };
+            }
+        });
+        let other = is_woken.then(|| {
+            let owner = runtime::internals::thread::current();
+            thread::spawn(move || owner.unpark())
+        });
+        // SAFETY: it is ours, and free once the latch is set.
+        unsafe {
+            (*frame).latch.wait();
+            Frame::leave(frame);
+        }
+        other.into_iter().for_each(|other| other.join().unwrap());
+        setter.join().unwrap();
+    });
+}
+
+#[test]
+fn a_sleeping_thread_is_woken_by_its_latch() {
+    a_thread(false);
+}
+
+#[test]
+fn a_thread_that_is_woken_for_something_else_is_woken_again() {
+    a_thread(true);
+}
+
+/// As the real ones, for a twin: with a thread that wakes the owner for something else, once.
+fn a_worker_of_a_twin(fault: Fault) {
+    loom::model(move || {
+        let pool = Arc::new(Pool::new());
+        let frame = Frame::new(Twin::new(&pool, fault));
+        let setter = thread::spawn({
+            let (frame, kept) = (SendPtr(frame), (fault != Fault::KeepsNoPool).then(|| pool.clone()));
+            move || {
+                let (frame, _kept) = ({ frame }, kept);
+                // SAFETY: as the real ones, unless the twin has a fault.
+                unsafe { Frame::finish(frame.0) };
+            }
+        });
+        let other = thread::spawn({
+            let pool = pool.clone();
+            move || pool.unpark()
+        });
+        // SAFETY: it is ours, and free once the latch is set.
+        let is_up = unsafe { (*frame).latch.wait(&pool) };
+        if is_up {
+            // SAFETY: the latch is set.
+            unsafe { Frame::leave(frame) };
+        }
+        other.join().unwrap();
+        let kept = (!is_up).then(|| pool.clone());
+        drop(pool);
+        setter.join().unwrap();
+        if let Some(pool) = kept {
+            assert!(pool.is_token_set(), "the owner sleeps for ever");
+            // SAFETY: the setter has gone; by its token the owner would have been up.
+            drop(unsafe { Box::from_raw(frame) });
+        }
+    });
+}
+
+#[test]
+fn a_twin_without_a_fault_passes() {
+    a_worker_of_a_twin(Fault::None);
+}
+
+/// A twin for each fault.
+macro_rules! refused {
+    ($($name:ident: $fault:ident;)*) => {$(
+        #[test]
+        #[should_panic]
+        fn $name() {
+            a_worker_of_a_twin(Fault::$fault);
+        }
+    )*};
+}
+
+refused! {
+    a_setter_that_looks_after_the_swap: LooksAfterSwap;
+    a_setter_that_asks_whom_to_wake_after_the_swap: AsksAfterSwap;
+    a_setter_that_loads_and_stores: LoadsAndStores;
+    a_setter_without_release: SetsRelaxed;
+    a_setter_that_keeps_no_pool: KeepsNoPool;
+    an_owner_that_sleeps_without_saying_so: SleepsUnannounced;
+    an_owner_that_stores_that_it_sleeps: StoresSleeping;
+    an_owner_that_wakes_over_a_set: WakesByStore;
+    an_owner_that_looks_without_acquire: LooksRelaxed;
+}

@@ -1,0 +1,58 @@
+//! The monitor's rest, Q1 to Q4 of `monitor.rs`, all real: it never rests while a worker is awake.
+//!
+//! In each model a worker is woken, and polls a task that ends only when the monitor does not rest any more: if the monitor
+//! rests beside it, that is a deadlock, which loom reports. The twins do not rest; they say where they would.
+//!
+//! Bounds: one seat, one relief thread, one sleep of the worker, one rest of the monitor.
+
+mod twin;
+
+use std::sync::Arc;
+
+use loom::thread;
+use runtime::internals::scheduler::monitor;
+
+use super::stage::{Signal, Stage};
+
+/// The monitor goes to rest once, at any moment.
+fn start_monitor(stage: &Arc<Stage>, is_up: &Arc<Signal>) -> thread::JoinHandle<()> {
+    let (stage, is_up) = (stage.clone(), is_up.clone());
+    thread::spawn(move || {
+        stage.shared().monitor.parker.adopt_current_thread();
+        monitor::rest(stage.shared());
+        is_up.set();
+    })
+}
+
+/// A worker, its loop and its sleep beside a monitor that goes to rest, and `wake`, which gives it a task that lasts
+/// until the monitor is up.
+fn a_worker_wakes(wake: impl Fn(&Stage, runtime::internals::task::Runnable) + Send + Sync + 'static) {
+    loom::model(move || {
+        let (stage, is_up) = (Stage::new(1, 0), Arc::new(Signal::default()));
+        let worker = {
+            let stage = stage.clone();
+            thread::spawn(move || stage.live(0))
+        };
+        let monitor = start_monitor(&stage, &is_up);
+        let task = stage.task(async move { is_up.wait() });
+        wake(&stage, task);
+        monitor.join().unwrap();
+        stage.shared().begin_shutdown();
+        worker.join().unwrap();
+        stage.end();
+    });
+}
+
+#[test]
+fn it_sees_a_worker_that_is_woken_for_a_task() {
+    a_worker_wakes(|stage, task| stage.shared().inject(task));
+}
+
+/// As after a timer or an event: nobody has taken the worker out of the number of sleepers.
+#[test]
+fn it_sees_a_worker_that_wakes_by_itself() {
+    a_worker_wakes(|stage, task| {
+        stage.push_quietly(task);
+        stage.shared().unpark_all();
+    });
+}

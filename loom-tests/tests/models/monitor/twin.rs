@@ -1,0 +1,169 @@
+//! A copy of Q1 to Q4 and A1 to A3, with at most one bug.
+
+use std::sync::Arc;
+
+use loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
+use loom::sync::atomic::{AtomicBool, AtomicUsize, fence};
+use loom::thread;
+
+/// The bug that was put back.
+#[derive(Clone, Copy, PartialEq)]
+enum Fault {
+    None,
+    /// No Q2.
+    RestsWithoutFence,
+    /// Q3 before Q1.
+    LooksBeforeItRests,
+    /// No A2.
+    WakesWithoutFence,
+    /// A3 before A1.
+    TellsBeforeItCounts,
+    /// A worker whose sleep is called off at W4 does not do A3.
+    CallsOffQuietly,
+    /// Q3 asks the number of sleepers, which a notifier leaves last.
+    AsksTheNumber,
+}
+
+/// How the worker comes to be awake.
+#[derive(Clone, Copy, PartialEq)]
+enum Way {
+    /// By itself, from its sleep.
+    Woken,
+    /// It finds something at W4.
+    CalledOff,
+    /// So it does, while another thread notifies it.
+    Notified,
+}
+
+struct World {
+    /// The worker's bit, and the number in the word once the searchers have left it.
+    is_shown: AtomicBool,
+    sleepers: AtomicUsize,
+    is_resting: AtomicBool,
+    /// The monitor's token.
+    is_unparked: AtomicBool,
+    fault: Fault,
+}
+
+impl World {
+    fn all_asleep(&self) -> bool {
+        match self.fault {
+            Fault::AsksTheNumber => self.sleepers.load(Relaxed) == 1,
+            _ => self.is_shown.load(Relaxed),
+        }
+    }
+
+    /// Says whether the monitor is at rest, until somebody unparks it.
+    fn rest(&self) -> bool {
+        if self.fault == Fault::LooksBeforeItRests {
+            let all_asleep = self.all_asleep();
+            self.is_resting.store(true, Relaxed);
+            fence(SeqCst);
+            return all_asleep;
+        }
+        self.is_resting.store(true, Relaxed);
+        if self.fault != Fault::RestsWithoutFence {
+            fence(SeqCst);
+        }
+        let all_asleep = self.all_asleep();
+        if !all_asleep {
+            self.is_resting.store(false, Relaxed);
+        }
+        all_asleep
+    }
+
+    /// W1, W2.
+    fn lie_down(&self) {
+        self.sleepers.fetch_add(1, SeqCst);
+        self.is_shown.swap(true, AcqRel);
+    }
+
+    /// A1, or P5 and P6 of a notifier.
+    fn count_out(&self) {
+        if self.is_shown.swap(false, AcqRel) {
+            self.sleepers.fetch_sub(1, SeqCst);
+        }
+    }
+
+    /// A2, A3.
+    fn tell(&self) {
+        if self.fault != Fault::WakesWithoutFence {
+            fence(SeqCst);
+        }
+        if self.is_resting.load(Relaxed) && self.is_resting.swap(false, Relaxed) {
+            self.is_unparked.swap(true, AcqRel);
+        }
+    }
+
+    fn wake_up(&self) {
+        if self.fault == Fault::TellsBeforeItCounts {
+            self.tell();
+            self.count_out();
+        } else {
+            self.count_out();
+            self.tell();
+        }
+    }
+}
+
+/// The worker sleeps, or is about to, and is awake for good then.
+fn a_worker_wakes(fault: Fault, way: Way) {
+    loom::model(move || {
+        let world = Arc::new(World {
+            is_shown: AtomicBool::new(false),
+            sleepers: AtomicUsize::new(0),
+            is_resting: AtomicBool::new(false),
+            is_unparked: AtomicBool::new(false),
+            fault,
+        });
+        if way == Way::Woken {
+            world.lie_down();
+        }
+        let monitor = {
+            let world = world.clone();
+            thread::spawn(move || world.rest())
+        };
+        let notifier = (way == Way::Notified).then(|| {
+            let world = world.clone();
+            thread::spawn(move || world.count_out())
+        });
+        if way == Way::Woken {
+            world.wake_up();
+        } else {
+            world.lie_down();
+            // W4 finds something.
+            world.count_out();
+            if fault != Fault::CallsOffQuietly {
+                world.tell();
+            }
+        }
+        let rests = monitor.join().unwrap();
+        notifier.into_iter().for_each(|notifier| notifier.join().unwrap());
+        assert!(!rests || world.is_unparked.load(Acquire), "the monitor rests beside a worker that is awake");
+    });
+}
+
+#[test]
+fn a_twin_without_a_fault_passes() {
+    [Way::Woken, Way::CalledOff, Way::Notified].into_iter().for_each(|way| a_worker_wakes(Fault::None, way));
+}
+
+/// A twin for each fault.
+macro_rules! refused {
+    ($($name:ident: $fault:ident, $way:ident;)*) => {$(
+        #[test]
+        #[should_panic(expected = "rests beside")]
+        fn $name() {
+            a_worker_wakes(Fault::$fault, Way::$way);
+        }
+    )*};
+}
+
+refused! {
+    a_monitor_that_rests_without_a_fence: RestsWithoutFence, Woken;
+    a_monitor_that_looks_before_it_rests: LooksBeforeItRests, Woken;
+    a_worker_that_wakes_without_a_fence: WakesWithoutFence, Woken;
+    a_worker_that_tells_before_it_counts: TellsBeforeItCounts, Woken;
+    a_worker_that_calls_its_sleep_off_quietly: CallsOffQuietly, CalledOff;
+    a_monitor_that_asks_the_number: AsksTheNumber, Notified;
+}

@@ -1,0 +1,118 @@
+//! The real shared state of a runtime, without threads of its own: the threads of a model are its seats. Relief threads, if
+//! some are allowed, are real.
+//!
+//! They keep alive for ever, and nothing is ever due: a model has no time.
+
+use std::future::Future;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::time::Duration;
+
+use loom::sync::{Condvar, Mutex};
+use runtime::internals::driver::Driver;
+use runtime::internals::scheduler::{Config, Shared, Worker, WorkerStart, enter_worker};
+use runtime::internals::task::{self, Runnable};
+
+/// Counts as a worker, as whoever builds a runtime, until [`end`](Stage::end).
+pub struct Stage(NonNull<Shared>);
+
+// SAFETY: the shared state is made for many threads.
+unsafe impl Send for Stage {}
+// SAFETY: as above.
+unsafe impl Sync for Stage {}
+
+impl Stage {
+    pub fn new(seats: usize, reliefs: usize) -> Arc<Self> {
+        let mut config = Config::of_pool(seats);
+        config.is_pool = false;
+        config.relief_workers = reliefs;
+        config.thread_keep_alive = Duration::MAX;
+        Arc::new(Self(Shared::new(config, Driver::new(None, None))))
+    }
+
+    pub fn ptr(&self) -> NonNull<Shared> {
+        self.0
+    }
+
+    pub fn shared(&self) -> &Shared {
+        // SAFETY: the reference of `new` is given up in `end`, the last use.
+        unsafe { self.0.as_ref() }
+    }
+
+    /// Runs `f` as the worker of seat `index`, which leaves then.
+    pub fn act<R>(&self, index: usize, f: impl FnOnce(&Worker) -> R) -> R {
+        // SAFETY: the stage counts as a worker; a model gives each seat to one thread.
+        let start = unsafe { WorkerStart::new(self.0, index) };
+        // SAFETY: as above.
+        let worker = unsafe { Worker::new(self.0, index) };
+        let processor = worker.processor();
+        processor.parker.adopt_current_thread();
+        processor.way.adopt_current_thread();
+        processor.metrics.naps.add(1);
+        let result = enter_worker(&worker, || {
+            let result = f(&worker);
+            worker.drain();
+            result
+        });
+        self.shared().add_references(worker.take_references());
+        drop(start);
+        result
+    }
+
+    /// The whole life of seat `index`'s worker.
+    pub fn live(&self, index: usize) {
+        // SAFETY: as in `act`.
+        unsafe { WorkerStart::new(self.0, index) }.run();
+    }
+
+    /// A task that is in no queue yet.
+    pub fn task(&self, future: impl Future<Output = ()> + 'static) -> Runnable {
+        Shared::retain(self.0);
+        // SAFETY: the reference was just taken; what a model's futures use is made for many threads.
+        let (task, join) = unsafe { task::new(future, self.0) };
+        drop(join);
+        task
+    }
+
+    /// P1: pushes into the injector, and notifies nobody.
+    pub fn push_quietly(&self, task: Runnable) {
+        // SAFETY: the runnable owns its task.
+        unsafe { self.shared().injector.push(task.into_raw()) };
+    }
+
+    /// Shuts the runtime down, and waits for all who are left there. Panics if a thread was lost, or counted twice.
+    pub fn end(&self) {
+        let shared = self.shared();
+        shared.begin_shutdown();
+        // SAFETY: the stage's own count as a worker.
+        unsafe { Shared::leave(self.0, 0) };
+        shared.shutdown.exit().wait(None);
+        let counts = shared.relief.counts();
+        assert_eq!((counts.active, counts.resting), (0, 0), "a relief thread was lost, or counted twice");
+        assert_eq!(shared.relief.absent().len(), shared.config.relief_workers, "an index was lost");
+        assert!(shared.relief.may_leave(false), "somebody is still counted as blocked");
+        // SAFETY: the reference of `new`, and the last use.
+        unsafe { Shared::release(self.0) };
+    }
+}
+
+/// Set once; loom's own `Notify` may wake early.
+#[derive(Default)]
+pub struct Signal {
+    is_set: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Signal {
+    pub fn set(&self) {
+        *self.is_set.lock().unwrap() = true;
+        self.changed.notify_all();
+    }
+
+    pub fn wait(&self) {
+        let mut is_set = self.is_set.lock().unwrap();
+        while !*is_set {
+            is_set = self.changed.wait(is_set).unwrap();
+        }
+    }
+}
