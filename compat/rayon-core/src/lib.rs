@@ -1,0 +1,30 @@
+//! rayon-core 1.13's public face on the workers of [`runtime`].
+//!
+//! A program that uses `rayon`, itself or through a dependency of a dependency, runs on those workers if its workspace
+//! says
+//!
+//! ```toml
+//! [patch.crates-io]
+//! rayon-core = { path = "…/compat/rayon-core" }
+//! ```
+//!
+//! and `cargo update -p rayon-core` has been called, if a lock file was there. Neither the program nor rayon changes.
+//!
+//! Each name here is the one of [`runtime::parallel`], documented there; a [`ThreadPool`] of this crate *is* one of
+//! `runtime`. Which pool a call works on follows from where it stands: on a worker of a `runtime::Runtime`, that runtime;
+//! on a thread of a [`ThreadPool`], that pool; elsewhere the process-wide pool, which [`ThreadPoolBuilder::build_global`]
+//! configures.
+//!
+//! # What linking this crate changes
+//! A detached job ([`spawn`], [`spawn_fifo`], [`spawn_broadcast`], also a pool's methods of those names) that panics where
+//! no panic handler is set aborts the process, as Rayon documents. That is the feature `abort-on-detached-panic` of
+//! `runtime`, and Cargo's features being what they are, it then holds for the whole program.
+
+pub use runtime::parallel::{
+    BroadcastContext, FnContext, Scope, ScopeFifo, ThreadBuilder, ThreadPool, ThreadPoolBuildError,
+    ThreadPoolBuilder, Yield, broadcast, current_num_threads, current_thread_has_pending_tasks,
+    current_thread_index, in_place_scope, in_place_scope_fifo, join, join_context, max_num_threads, scope,
+    scope_fifo, spawn, spawn_broadcast, spawn_fifo, yield_local, yield_now,
+};
+#[allow(deprecated)]
+pub use runtime::parallel::{Configuration, initialize};

@@ -1,0 +1,1 @@
+//! Empty: `.ci/rayon-tests` moves tests into the folder `tests`.
