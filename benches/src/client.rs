@@ -2,6 +2,7 @@
 //!
 //! It is a closed loop. Each connection sends one request, waits for the whole response, and sends the next; one
 //! thread looks after all of them. So the server is never flooded, and the latency is what a patient client sees.
+//! [`measure_paced`] starts the other kind, which does not wait: [`paced`].
 
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
@@ -11,11 +12,14 @@ use std::time::{Duration, Instant};
 use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token};
 
+use crate::paced;
+use crate::table::quantile;
+
 /// Set in the client's process; holds what it is to do.
 const VARIABLE: &str = "BENCH_CLIENT";
 
 /// How long the connections run before anything counts.
-const WARM_UP: Duration = Duration::from_millis(300);
+pub(crate) const WARM_UP: Duration = Duration::from_millis(300);
 
 /// What to send and what to expect.
 #[derive(Clone, Copy, Debug)]
@@ -67,8 +71,19 @@ pub struct Outcome {
 
 /// Lets a new process load the server at `addr` over so many `connections` for `time`.
 pub fn measure(addr: SocketAddr, protocol: Protocol, connections: usize, time: Duration) -> Outcome {
+    start(format!("{addr} {} {connections} {}", protocol.name(), time.as_millis()))
+}
+
+/// The same with `rate` echo requests a second on each connection, whether the server keeps up or not.
+pub fn measure_paced(addr: SocketAddr, connections: usize, rate: usize, time: Duration) -> Outcome {
+    start(format!("{addr} {PACED} {connections} {} {rate}", time.as_millis()))
+}
+
+/// In place of a protocol: [`paced`].
+const PACED: &str = "paced";
+
+fn start(order: String) -> Outcome {
     let program = std::env::current_exe().expect("a program knows where it is");
-    let order = format!("{addr} {} {connections} {}", protocol.name(), time.as_millis());
     let output = Command::new(program)
         .env(VARIABLE, order)
         .stdin(Stdio::null())
@@ -91,22 +106,24 @@ pub fn run_if_asked() {
         return;
     };
     let words: Vec<_> = order.split(' ').collect();
-    let [addr, protocol, connections, milliseconds] = words[..] else {
-        panic!("{VARIABLE} must be four words, got {order:?}");
+    let [addr, protocol, connections, milliseconds, ref rate @ ..] = words[..] else {
+        panic!("{VARIABLE} must be four words or more, got {order:?}");
     };
-    let protocol = if protocol == "http" { Protocol::Http } else { Protocol::Echo };
-    let outcome = run(
-        addr.parse().expect("an address"),
-        protocol,
-        connections.parse().expect("a number of connections"),
-        Duration::from_millis(milliseconds.parse().expect("a number of milliseconds")),
-    )
-    .expect("the server stays");
+    let addr = addr.parse().expect("an address");
+    let connections = connections.parse().expect("a number of connections");
+    let time = Duration::from_millis(milliseconds.parse().expect("a number of milliseconds"));
+    let outcome = match protocol {
+        PACED => paced::run(addr, connections, rate[0].parse().expect("a number of requests"), time),
+        "http" => run(addr, Protocol::Http, connections, time),
+        _ => run(addr, Protocol::Echo, connections, time),
+    };
+    let outcome = outcome.expect("the server stays");
     println!("{} {} {} {} {}", outcome.rate, outcome.requests, outcome.p50, outcome.p99, outcome.p999);
     std::process::exit(0);
 }
 
-struct Connection {
+/// One connection, with at most one request on its way.
+pub(crate) struct Connection {
     stream: TcpStream,
     sent_at: Instant,
     received: Vec<u8>,
@@ -116,12 +133,7 @@ fn run(addr: SocketAddr, protocol: Protocol, connections: usize, time: Duration)
     let mut poll = Poll::new()?;
     let mut connections: Vec<_> = (0..connections)
         .map(|index| {
-            let stream = std::net::TcpStream::connect(addr)?;
-            stream.set_nodelay(true)?;
-            stream.set_nonblocking(true)?;
-            let mut stream = TcpStream::from_std(stream);
-            poll.registry().register(&mut stream, Token(index), Interest::READABLE)?;
-            let mut connection = Connection { stream, sent_at: Instant::now(), received: Vec::new() };
+            let mut connection = Connection::open(addr, &poll, Token(index))?;
             connection.send(protocol)?;
             Ok(connection)
         })
@@ -156,7 +168,16 @@ fn run(addr: SocketAddr, protocol: Protocol, connections: usize, time: Duration)
 }
 
 impl Connection {
-    fn send(&mut self, protocol: Protocol) -> io::Result<()> {
+    pub(crate) fn open(addr: SocketAddr, poll: &Poll, token: Token) -> io::Result<Self> {
+        let stream = std::net::TcpStream::connect(addr)?;
+        stream.set_nodelay(true)?;
+        stream.set_nonblocking(true)?;
+        let mut stream = TcpStream::from_std(stream);
+        poll.registry().register(&mut stream, token, Interest::READABLE)?;
+        Ok(Self { stream, sent_at: Instant::now(), received: Vec::new() })
+    }
+
+    pub(crate) fn send(&mut self, protocol: Protocol) -> io::Result<()> {
         self.sent_at = Instant::now();
         self.received.clear();
         // A request fits into an empty send buffer, and it is empty since the last request has been answered.
@@ -166,7 +187,7 @@ impl Connection {
     }
 
     /// Reads what is there. True if that completes the response; mio tells of the rest if not.
-    fn receive(&mut self, protocol: Protocol) -> io::Result<bool> {
+    pub(crate) fn receive(&mut self, protocol: Protocol) -> io::Result<bool> {
         let mut buffer = [0; 4096];
         loop {
             match self.stream.read(&mut buffer) {
@@ -184,18 +205,14 @@ impl Connection {
 }
 
 impl Outcome {
-    fn new(requests: u64, latencies: &mut [f64], time: Duration) -> Self {
-        latencies.sort_by(f64::total_cmp);
-        let quantile = |part: f64| {
-            let last = latencies.len().saturating_sub(1);
-            latencies.get((last as f64 * part) as usize).copied().unwrap_or(f64::NAN)
-        };
+    /// `latencies` are in microseconds.
+    pub(crate) fn new(requests: u64, latencies: &mut [f64], time: Duration) -> Self {
         Self {
             rate: latencies.len() as f64 / time.as_secs_f64(),
             requests,
-            p50: quantile(0.5),
-            p99: quantile(0.99),
-            p999: quantile(0.999),
+            p50: quantile(latencies, 0.5),
+            p99: quantile(latencies, 0.99),
+            p999: quantile(latencies, 0.999),
         }
     }
 }

@@ -1,9 +1,13 @@
-//! Benchmarks of `runtime` beside Tokio: one process, one allocator, one worker count, turn by turn.
+//! Benchmarks of `runtime` beside Tokio, Rayon and chili: one process, one allocator, one worker count, turn by turn.
 //!
 //! - [`peer`]: what a load needs from a runtime, so that each load is written once;
 //! - [`loads`]: the scheduler loads, by name;
 //! - [`duel`]: runs a load on both in turns, through criterion, and prints the ratio;
-//! - [`network`]: the same for servers, whose client runs in a process of its own ([`client`]).
+//! - [`network`]: the same for servers, whose client runs in a process of its own ([`client`]);
+//! - [`fork_join`]: parallel computation, with loads, peers and rounds of its own;
+//! - [`mixed`]: a server that computes at the same time;
+//! - [`fairness`]: how late a ticker is beside a task that is always ready;
+//! - [`stall`]: tasks that are stuck, and what others notice of it.
 //!
 //! The benchmarks are in `benches/benches`, one file each. Three programs in `src/bin` measure what a clock does not
 //! show: `instructions`, `memory`, `idle`.
@@ -13,11 +17,18 @@
 //! Ratios travel, nanoseconds do not: both sides of a ratio were measured within milliseconds of each other. The
 //! minimum says what the code costs, the median what this machine made of it meanwhile.
 
+pub mod arguments;
 pub mod client;
 pub mod duel;
+pub mod fairness;
+pub mod fork_join;
 pub mod loads;
+pub mod mixed;
 pub mod network;
+pub mod paced;
 pub mod peer;
+pub mod pin;
+pub mod stall;
 pub mod table;
 pub mod usage;
 

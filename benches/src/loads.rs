@@ -95,6 +95,32 @@ pub fn yield_many<P: Peer>(peer: &P, yields: usize) {
     });
 }
 
+/// `closures` closures that do nothing for the blocking threads, submitted and awaited by one thread that is no worker.
+pub fn blocking_from_one<P: Peer>(peer: &P, closures: usize) {
+    submit_and_wait(peer, closures);
+}
+
+/// `closures` closures that do nothing for the blocking threads, submitted and awaited by 16 threads that are no workers.
+pub fn blocking_from_many<P: Peer>(peer: &P, closures: usize) {
+    std::thread::scope(|scope| {
+        for _ in 0..SUBMITTERS {
+            scope.spawn(|| submit_and_wait(peer, closures / SUBMITTERS));
+        }
+    });
+}
+
+/// Threads of [`blocking_from_many`].
+const SUBMITTERS: usize = 16;
+
+fn submit_and_wait<P: Peer>(peer: &P, closures: usize) {
+    let closures: Vec<_> = (0..closures).map(|_| peer.spawn_blocking()).collect();
+    peer.block_on(async {
+        for closure in closures {
+            closure.await;
+        }
+    });
+}
+
 /// Sends one message when a number of tasks have finished.
 struct Countdown<P: Peer>(Arc<(AtomicUsize, std::sync::Mutex<Option<P::Sender>>)>);
 

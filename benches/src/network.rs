@@ -3,6 +3,7 @@
 use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 
+use crate::arguments::{asked_for, is_test};
 use crate::client::Outcome;
 use crate::peer::{Ours, Peer, Tokio};
 use crate::table::{maximum, median, minimum};
@@ -24,10 +25,8 @@ pub fn compare(
     if !asked_for(name) {
         return;
     }
-    // The same rule as criterion's: only `cargo bench` says `--bench`, so `cargo test --benches` is a test.
-    let is_test = !has_argument("--bench") || has_argument("--test");
-    let rounds = if is_test { 1 } else { crate::from_env("BENCH_ROUNDS", 5) };
-    let seconds = if is_test { 1 } else { crate::from_env("BENCH_SECONDS", 2) };
+    let rounds = if is_test() { 1 } else { crate::from_env("BENCH_ROUNDS", 5) };
+    let seconds = if is_test() { 1 } else { crate::from_env("BENCH_SECONDS", 2) };
     let time = Duration::from_secs(seconds as u64);
 
     let workers = crate::workers();
@@ -66,17 +65,8 @@ pub fn compare(
     println!();
 }
 
-/// Whether the command line names `name`, or a part of it, or nothing at all.
-fn asked_for(name: &str) -> bool {
-    let mut filters = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).peekable();
-    filters.peek().is_none() || filters.any(|filter| name.contains(&filter))
-}
-
-fn has_argument(wanted: &str) -> bool {
-    std::env::args().any(|argument| argument == wanted)
-}
-
-fn listener() -> TcpListener {
+/// A listener on a free port that a runtime can take over.
+pub fn listener() -> TcpListener {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     listener.set_nonblocking(true).expect("a socket takes the option");
     listener

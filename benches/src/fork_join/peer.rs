@@ -1,0 +1,152 @@
+//! What the fork-join loads need from a pool.
+
+use std::num::NonZero;
+
+use super::ours::parallel as ours;
+use crate::pin::{pin, unpin};
+
+/// A pool that can divide work. Everything is handed straight to the crate that it stands for.
+pub trait ForkJoin: Send + Sync + Sized + 'static {
+    /// The crate's name, for tables and command lines.
+    const NAME: &'static str;
+
+    /// Where one is on the pool: chili wants it handed down from call to call, Rayon finds out by itself.
+    type Here<'s>;
+
+    /// Starts a pool of `workers` threads.
+    fn start(workers: usize) -> Self;
+
+    /// Runs `work` on the pool. chili has no such verb; there the calling thread becomes a part of the pool.
+    fn run<R: Send>(&self, work: impl FnOnce(&mut Self::Here<'_>) -> R + Send) -> R;
+
+    /// Runs both, perhaps at once; if not, then `first` first.
+    fn join<A: Send, B: Send>(
+        here: &mut Self::Here<'_>,
+        first: impl FnOnce(&mut Self::Here<'_>) -> A + Send,
+        second: impl FnOnce(&mut Self::Here<'_>) -> B + Send,
+    ) -> (A, B);
+}
+
+/// A pool that has scopes as well.
+pub trait Scopes: ForkJoin {
+    /// Where jobs can be spawned that borrow for `'s`.
+    type Scope<'s>;
+    /// The same, for jobs that run in the order in which they were spawned.
+    type ScopeFifo<'s>;
+
+    /// Runs `body` and then waits for everything that it spawned. Called on a worker.
+    fn scope<'s, R: Send>(body: impl FnOnce(&Self::Scope<'s>) -> R + Send) -> R;
+
+    /// Spawns a job.
+    fn spawn<'s>(scope: &Self::Scope<'s>, job: impl FnOnce(&Self::Scope<'s>) + Send + 's);
+
+    /// As [`scope`](Self::scope).
+    fn scope_fifo<'s, R: Send>(body: impl FnOnce(&Self::ScopeFifo<'s>) -> R + Send) -> R;
+
+    /// As [`spawn`](Self::spawn).
+    fn spawn_fifo<'s>(scope: &Self::ScopeFifo<'s>, job: impl FnOnce(&Self::ScopeFifo<'s>) + Send + 's);
+}
+
+/// Implements both for `$peer` on the module `$api`, which has Rayon's names.
+macro_rules! peer {
+    ($(#[$doc:meta])* $peer:ident, $name:literal, $api:ident) => {
+        $(#[$doc])*
+        #[derive(Debug)]
+        pub struct $peer($api::ThreadPool);
+
+        impl ForkJoin for $peer {
+            const NAME: &'static str = $name;
+
+            type Here<'s> = ();
+
+            fn start(workers: usize) -> Self {
+                let pool = $api::ThreadPoolBuilder::new().num_threads(workers).start_handler(pin).build();
+                Self(pool.expect("a pool starts"))
+            }
+
+            fn run<R: Send>(&self, work: impl FnOnce(&mut ()) -> R + Send) -> R {
+                self.0.install(|| work(&mut ()))
+            }
+
+            fn join<A: Send, B: Send>(
+                _: &mut (),
+                first: impl FnOnce(&mut ()) -> A + Send,
+                second: impl FnOnce(&mut ()) -> B + Send,
+            ) -> (A, B) {
+                $api::join(|| first(&mut ()), || second(&mut ()))
+            }
+        }
+
+        impl Scopes for $peer {
+            type Scope<'s> = $api::Scope<'s>;
+            type ScopeFifo<'s> = $api::ScopeFifo<'s>;
+
+            fn scope<'s, R: Send>(body: impl FnOnce(&$api::Scope<'s>) -> R + Send) -> R {
+                $api::scope(body)
+            }
+
+            fn spawn<'s>(scope: &$api::Scope<'s>, job: impl FnOnce(&$api::Scope<'s>) + Send + 's) {
+                scope.spawn(job);
+            }
+
+            fn scope_fifo<'s, R: Send>(body: impl FnOnce(&$api::ScopeFifo<'s>) -> R + Send) -> R {
+                $api::scope_fifo(body)
+            }
+
+            fn spawn_fifo<'s>(
+                scope: &$api::ScopeFifo<'s>,
+                job: impl FnOnce(&$api::ScopeFifo<'s>) + Send + 's,
+            ) {
+                scope.spawn_fifo(job);
+            }
+        }
+    };
+}
+
+peer!(
+    /// This project.
+    Ours, "runtime", ours
+);
+peer!(
+    /// Rayon.
+    Rayon, "rayon", rayon
+);
+
+/// chili. Its worker count includes the calling thread.
+#[derive(Debug)]
+pub struct Chili(chili::ThreadPool);
+
+impl ForkJoin for Chili {
+    const NAME: &'static str = "chili";
+
+    type Here<'s> = chili::Scope<'s>;
+
+    fn start(workers: usize) -> Self {
+        // The caller is to be the first.
+        pin(1);
+        let pool = chili::ThreadPool::with_config(chili::Config {
+            thread_count: NonZero::new(workers),
+            ..Default::default()
+        });
+        unpin();
+        Self(pool)
+    }
+
+    fn run<R: Send>(&self, work: impl FnOnce(&mut chili::Scope<'_>) -> R + Send) -> R {
+        pin(0);
+        let result = work(&mut self.0.scope());
+        unpin();
+        result
+    }
+
+    /// chili's own `join` runs its second closure first, and the others' the first: a tree that lies in memory in one
+    /// order would be walked in the other. So here they change places.
+    fn join<A: Send, B: Send>(
+        here: &mut chili::Scope<'_>,
+        first: impl FnOnce(&mut chili::Scope<'_>) -> A + Send,
+        second: impl FnOnce(&mut chili::Scope<'_>) -> B + Send,
+    ) -> (A, B) {
+        let (b, a) = here.join(second, first);
+        (a, b)
+    }
+}
