@@ -64,6 +64,14 @@ impl Server {
         assert_eq!(result, 0, "cannot signal the server: {}", std::io::Error::last_os_error());
     }
 
+    /// The processor time that the server has used, in hundredths of a second.
+    fn cpu_time(&self) -> Duration {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.process.id())).expect("it runs");
+        let fields = stat.rsplit(')').next().expect("a name in parentheses").split_whitespace();
+        let ticks: u64 = fields.skip(11).take(2).map(|ticks| ticks.parse::<u64>().expect("a number")).sum();
+        Duration::from_millis(10 * ticks)
+    }
+
     /// Waits for the server to end by itself; gives its status and what it wrote to stderr.
     fn end(mut self) -> (ExitStatus, String) {
         let status = wait(&mut self.process);
@@ -275,6 +283,67 @@ fn what_is_not_http_is_refused() {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     assert!(answer.starts_with("HTTP/1.1 400 "), "{answer:?}");
+    assert_eq!(server.get("/").status, 200);
+}
+
+#[test]
+fn a_picture_is_a_png_of_the_width_asked_for() {
+    let server = Server::start();
+    let mut stream = BufReader::new(server.connect());
+    let request = "GET /mandelbrot.png?width=60 HTTP/1.1\r\nHost: test\r\n\r\n";
+    stream.get_mut().write_all(request.as_bytes()).expect("the server reads");
+    let head = Response::read_head(&mut stream);
+    assert_eq!((head.status, head.header("content-type")), (200, Some("image/png")));
+    let length = head.header("content-length").expect("it has a length").parse().expect("a number");
+    let mut file = vec![0; length];
+    stream.read_exact(&mut file).expect("the body is complete");
+    let mut picture = png::Decoder::new(std::io::Cursor::new(file)).read_info().expect("a PNG file");
+    assert_eq!(picture.info().size(), (60, 40));
+    let mut pixels = vec![0; picture.output_buffer_size().expect("a small one")];
+    picture.next_frame(&mut pixels).expect("a whole picture");
+    // The set is black, in the middle; the corner is not.
+    let pixel = |x: usize, y: usize| &pixels[3 * (60 * y + x)..][..3];
+    assert_eq!(pixel(40, 20), [0, 0, 0]);
+    assert_ne!(pixel(0, 0), [0, 0, 0]);
+}
+
+#[test]
+fn a_width_that_is_none_or_too_large_is_refused() {
+    let server = Server::start();
+    for width in ["0", "4097", "-1", "x", "", "99999999999"] {
+        let text = format!("width must be a whole number from 1 to 4096, got {width:?}");
+        server.get(&format!("/mandelbrot.png?width={width}")).assert_refused(400, &text);
+    }
+    server.get("/mandelbrot.png").assert_refused(400, "the query must be width=PIXELS");
+    server.get("/mandelbrot.png?height=5").assert_refused(400, "the query must be width=PIXELS");
+}
+
+#[test]
+fn a_picture_whose_client_left_is_computed_no_further() {
+    let server = Server::start_with(&["--workers", "2"]);
+    // Alone, it takes seconds on each of two workers.
+    let request = "GET /mandelbrot.png?width=4096 HTTP/1.1\r\nHost: test\r\n\r\n";
+    let mut stream = server.connect();
+    stream.write_all(request.as_bytes()).expect("the server reads");
+    let start = Instant::now();
+    while server.cpu_time() < Duration::from_millis(100) {
+        assert!(start.elapsed() < DEADLINE, "nothing is computed");
+        thread::sleep(Duration::from_millis(5));
+    }
+    drop(stream);
+    // It rests: no processor time in a tenth of a second.
+    let at_end = server.cpu_time();
+    let mut before = at_end;
+    let now = loop {
+        thread::sleep(Duration::from_millis(100));
+        let now = server.cpu_time();
+        if now == before {
+            break now;
+        }
+        before = now;
+        assert!(start.elapsed() < DEADLINE, "it goes on");
+    };
+    assert!(now - at_end < Duration::from_millis(300), "it took {:?} to stop", now - at_end);
     assert_eq!(server.get("/").status, 200);
 }
 

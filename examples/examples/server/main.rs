@@ -1,11 +1,11 @@
-//! An HTTP/1.1 server: hyper over this crate's sockets, timers and blocking threads.
+//! An HTTP/1.1 server: hyper over this crate's sockets, timers, blocking threads and computations.
 //!
 //! ```text
 //! cargo run --release --example server -- --addr 127.0.0.1:8080 --workers 2
 //! ```
 //!
 //! Read in this order: this file (start, stop), `options.rs`, `connections.rs` (accept, serve one client),
-//! `routes.rs` (what is answered), `metrics.rs`.
+//! `routes.rs` (what is answered), `mandelbrot.rs` (a computation), `metrics.rs`.
 //!
 //! # How it ends
 //!
@@ -14,6 +14,7 @@
 //! `GRACE` without the last one finishing, ends the process with the requests that are left cut off: status 1.
 
 mod connections;
+mod mandelbrot;
 mod metrics;
 mod options;
 mod routes;

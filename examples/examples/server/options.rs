@@ -13,7 +13,8 @@ Usage: server [--addr HOST:PORT] [--workers N]
   --workers N       worker threads (default: one for each core this process may use)
   --help            print this text
 
-Routes: GET /   POST /echo   GET /sleep?ms=50   GET /block?ms=50   GET /metrics";
+Routes: GET /   POST /echo   GET /sleep?ms=50   GET /block?ms=50
+        GET /mandelbrot.png?width=600   GET /metrics";
 
 /// What the command line asks for.
 pub enum Command {

@@ -6,13 +6,16 @@
 //! | `POST /echo` | the request's body, up to [`MAX_BODY`] bytes |
 //! | `GET /sleep?ms=50` | after that time; holds no thread |
 //! | `GET /block?ms=50` | the same, but blocks a thread of the blocking pool |
+//! | `GET /mandelbrot.png?width=600` | a picture, computed by all workers; no further than the client waits for it |
 //! | `GET /metrics` | the runtime's metrics for Prometheus |
 //!
 //! Anything else gets a line of text and a status: 404 unknown path, 405 wrong method, 400 bad parameter or body,
-//! 413 body too long, 408 body too slow.
+//! 413 body too long, 408 body too slow, 503 not run.
 
 use std::convert::Infallible;
 use std::fmt;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -21,6 +24,7 @@ use hyper::body::{Body, Incoming};
 use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 
+use crate::mandelbrot;
 use crate::metrics;
 
 /// The longest body that `/echo` takes, in bytes. It is held in memory whole: a client that sends everything before
@@ -56,8 +60,11 @@ async fn route(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Refu
         "/echo" if post => echo(request.into_body()).await,
         "/sleep" if get => sleep(milliseconds(request.uri().query())?).await,
         "/block" if get => block(milliseconds(request.uri().query())?).await,
+        "/mandelbrot.png" if get => picture(width(request.uri().query())?).await,
         "/metrics" if get => Ok(text(metrics::prometheus())),
-        "/" | "/sleep" | "/block" | "/metrics" => Err(Refusal::method(method, "GET, HEAD")),
+        "/" | "/sleep" | "/block" | "/mandelbrot.png" | "/metrics" => {
+            Err(Refusal::method(method, "GET, HEAD"))
+        }
         "/echo" => Err(Refusal::method(method, "POST")),
         path => Err(Refusal::new(StatusCode::NOT_FOUND, format_args!("no such path: {path}"))),
     }
@@ -95,16 +102,45 @@ async fn block(ms: u64) -> Result<Response<Full<Bytes>>, Refusal> {
     }
 }
 
-/// The value of `ms`, which must be there once and alone.
+/// If the client leaves, hyper drops this future, and with it the handle of the computation, which cancels it.
+async fn picture(width: u32) -> Result<Response<Full<Bytes>>, Refusal> {
+    let not_run = |text: fmt::Arguments<'_>| Refusal::new(StatusCode::SERVICE_UNAVAILABLE, text);
+    match runtime::compute(move || mandelbrot::png(width)).await {
+        Ok(Ok(file)) => {
+            let mut response = Response::new(Full::new(file.into()));
+            response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("image/png"));
+            Ok(response)
+        }
+        Ok(Err(error)) => Err(not_run(format_args!("not encoded: {error}"))),
+        // The runtime is being shut down.
+        Err(error) => Err(not_run(format_args!("not run: {error}"))),
+    }
+}
+
 fn milliseconds(query: Option<&str>) -> Result<u64, Refusal> {
+    number(query, "ms", "MILLISECONDS", 0..=MAX_MS)
+}
+
+fn width(query: Option<&str>) -> Result<u32, Refusal> {
+    number(query, "width", "PIXELS", 1..=mandelbrot::MAX_WIDTH)
+}
+
+/// The value of `name`, which must be there once and alone.
+fn number<N>(query: Option<&str>, name: &str, unit: &str, range: RangeInclusive<N>) -> Result<N, Refusal>
+where
+    N: FromStr + PartialOrd + fmt::Display,
+{
     let bad = |text: fmt::Arguments<'_>| Refusal::new(StatusCode::BAD_REQUEST, text);
     let query = query.unwrap_or_default();
     match query.split_once('=') {
-        Some(("ms", value)) => match value.parse() {
-            Ok(ms @ 0..=MAX_MS) => Ok(ms),
-            _ => Err(bad(format_args!("ms must be a whole number from 0 to {MAX_MS}, got {value:?}"))),
-        },
-        _ => Err(bad(format_args!("the query must be ms=MILLISECONDS, got {query:?}"))),
+        Some((key, value)) if key == name => {
+            let number = value.parse().ok().filter(|number| range.contains(number));
+            let (start, end) = (range.start(), range.end());
+            number.ok_or_else(|| {
+                bad(format_args!("{name} must be a whole number from {start} to {end}, got {value:?}"))
+            })
+        }
+        _ => Err(bad(format_args!("the query must be {name}={unit}, got {query:?}"))),
     }
 }
 
