@@ -10,19 +10,20 @@ use parking_lot::Mutex;
 use runtime::parallel::{self, ThreadPoolBuilder, isolated, join, scope};
 use support::{Gate, build, watchdog};
 
-/// The calling worker runs nothing until another has begun the second closure.
+/// The calling worker runs nothing until another has begun the second closure. Not by `join`, whose second half is shared only if that
+/// seems worth it.
 fn join_stolen<A: Send, B: Send>(a: impl FnOnce() -> A + Send, b: impl FnOnce() -> B + Send) -> (A, B) {
     let gate = Gate::default();
-    join(
-        || {
-            gate.wait();
-            a()
-        },
-        || {
+    let mut second = None;
+    let first = scope(|s| {
+        s.spawn(|_| {
             gate.open();
-            b()
-        },
-    )
+            second = Some(b());
+        });
+        gate.wait();
+        a()
+    });
+    (first, second.unwrap())
 }
 
 /// Holds the lock while it splits, and lets a job come that wants it. `enter` leads to the workers.

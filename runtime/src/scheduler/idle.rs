@@ -84,6 +84,11 @@
 //! *The errand forgotten.* A root's pusher picks a waiter. Its latch is set as well; it wakes, and goes back to its own
 //! computation. Another waiter sleeps on beside the root. Hence N.
 //!
+//! *The errand without end.* Two waiters are in isolated regions and may run only jobs of these. A root comes; each of them wakes,
+//! may not run it, and wakes the other, over and over, until a third worker has time. So who may not run what it finds asks only
+//! those waiters whom J5 picks after it, in the order of their indices. Those before were no waiters at J5, and have looked since, or
+//! will. (So J5 does not spare who sits in the driver, as P5 does: the order must not change meanwhile.)
+//!
 //! *The stand-in.* A worker woke by itself, has cleared its bit, and still stands in the number. Who pushes a root sees it
 //! there, counts as a searcher (P4) and finds no bit (P5). Between the two, others have pushed a task and a job and relied on
 //! that searcher. Before it was enough to look at the bits again. Now relief threads may sleep that the task's pusher would
@@ -343,7 +348,7 @@ impl Idle {
                 counts = actual;
                 continue;
             }
-            if let Some(index) = self.take_bit(|bits| &bits.sleepers, avoided) {
+            if let Some(index) = self.take_bit(|bits| &bits.sleepers, 0, avoided) {
                 self.word().fetch_sub(SLEEPING, SeqCst);
                 return Found::Sleeper(index);
             }
@@ -360,12 +365,18 @@ impl Idle {
         }
     }
 
-    /// Clears a bit of the bitmap `which`; that of `avoided` only if there is no other.
-    fn take_bit(&self, which: fn(&Bits) -> &AtomicU64, avoided: Option<usize>) -> Option<usize> {
+    /// Clears a bit of the bitmap `which`, from index `first` on; that of `avoided`, wherever it is, only if there is no other.
+    fn take_bit(
+        &self,
+        which: fn(&Bits) -> &AtomicU64,
+        first: usize,
+        avoided: Option<usize>,
+    ) -> Option<usize> {
         // Low indices first: the same few workers stay busy, warm, and the others asleep.
-        let others = self.all_bits().enumerate().find_map(|(i, bits)| {
+        let others = self.all_bits().enumerate().skip(first / 64).find_map(|(i, bits)| {
             let avoided = avoided.filter(|avoided| avoided / 64 == i).map_or(0, bit);
-            take_lowest(which(bits), !avoided).map(|bit| 64 * i + bit)
+            let below = if first / 64 == i { bit(first) - 1 } else { 0 };
+            take_lowest(which(bits), !(avoided | below)).map(|bit| 64 * i + bit)
         });
         others.or_else(|| {
             let avoided = avoided.filter(|avoided| avoided / 64 <= self.more.len())?;
@@ -449,16 +460,22 @@ impl Idle {
         clear(&self.bits(index).waiters, index)
     }
 
-    /// J5: picks a latch waiter to be unparked by the caller, `avoided` (who sits in the driver) only if there is no other.
-    pub fn pick_waiter(&self, avoided: Option<usize>) -> Option<usize> {
-        self.take_bit(|bits| &bits.waiters, avoided)
+    /// J5: picks a latch waiter to be unparked by the caller, the lowest from `first` on.
+    pub fn pick_waiter(&self, first: usize) -> Option<usize> {
+        self.take_bit(|bits| &bits.waiters, first, None)
+    }
+
+    /// As [`pick_for`](Self::pick_for) a job, for waiter `index`, which was picked itself and may not run it: only for those waiters that
+    /// J5 would pick after it, so that an errand which nobody may run ends.
+    pub fn pass_errand_on(&self, index: usize, avoided: Option<usize>) -> Pick {
+        self.pick(Work::Job, avoided, index + 1)
     }
 
     /// P4 to P6 whoever searches already: for the monitor, when those do not come. If no bit is set, the caller does what who gives
     /// back has to do: see *the stand-in*.
     pub fn pick_anyway(&self, avoided: Option<usize>) -> Option<usize> {
         self.add_searcher();
-        let picked = self.take_bit(|bits| &bits.sleepers, avoided);
+        let picked = self.take_bit(|bits| &bits.sleepers, 0, avoided);
         self.word().fetch_sub(if picked.is_some() { SLEEPING } else { SEARCHING }, SeqCst);
         picked
     }
@@ -474,14 +491,19 @@ impl Idle {
     ///
     /// `avoided` (who sits in the driver) is picked only if there is no other.
     pub fn pick_for(&self, work: Work, avoided: Option<usize>) -> Pick {
+        self.pick(work, avoided, 0)
+    }
+
+    /// [`pick_for`](Self::pick_for) that takes a waiter only from `first` on.
+    fn pick(&self, work: Work, avoided: Option<usize>, first: usize) -> Pick {
         match self.find_sleeper(avoided) {
             Found::Sleeper(index) => Pick { unparks: Some(index), asks_relief: false },
             Found::Searcher => Pick { unparks: None, asks_relief: false },
             Found::Nobody => Pick {
-                unparks: if work == Work::Job { self.pick_waiter(avoided) } else { None },
+                unparks: if work == Work::Job { self.pick_waiter(first) } else { None },
                 asks_relief: work == Work::Task,
             },
-            Found::GaveBack => Pick { unparks: self.pick_waiter(avoided), asks_relief: true },
+            Found::GaveBack => Pick { unparks: self.pick_waiter(0), asks_relief: true },
         }
     }
 }

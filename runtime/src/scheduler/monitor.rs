@@ -19,7 +19,7 @@
 //! M5 tasks wait, and somebody is stuck: wake a seat or a relief thread that sleeps, the second time also if somebody searches,
 //!    who may be stuck in a hook; if none sleeps, relief (`relief.rs`): one thread for each stuck worker, as many as tasks wait
 //!    at most
-//! M6 jobs that anybody could run, and somebody sleeps: wake it
+//! M6 jobs that anybody could run, and somebody sleeps or waits for a latch: wake it
 //! M7 fewer are stuck than before: a relief thread that sleeps is woken, to retire
 //! ```
 //! What M2 and M3 wake goes to the injector with the strict rule, as from any thread outside. M4 steals like other thieves: the
@@ -269,7 +269,8 @@ impl Round<'_> {
         let waiting = self.waiting();
         let has_acted = self.relieve(now, waiting);
         self.keep_reserve(waiting);
-        if is_any_still && state.idle.has_sleepers() && state.has_visible_jobs(usize::MAX) {
+        let is_any_asleep = state.idle.has_sleepers() || state.idle.has_waiters();
+        if is_any_still && is_any_asleep && state.has_visible_jobs(usize::MAX) {
             state.notify_for(Work::Job);
         }
         state.dismiss_relief();

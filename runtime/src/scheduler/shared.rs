@@ -250,7 +250,15 @@ impl Shared {
 
     /// Wakes a worker for a job, or for a root.
     pub fn notify_for(&self, work: Work) {
-        let Pick { unparks, asks_relief } = self.idle.pick_for(work, self.driver.sitter());
+        self.unpark_for_job(self.idle.pick_for(work, self.driver.sitter()));
+    }
+
+    /// The worker `index`, which waits for a latch, may not run the jobs that it was woken for.
+    pub fn pass_errand_on(&self, index: usize) {
+        self.unpark_for_job(self.idle.pass_errand_on(index, self.driver.sitter()));
+    }
+
+    fn unpark_for_job(&self, Pick { unparks, asks_relief }: Pick) {
         self.unpark_picked(unparks);
         if asks_relief {
             // Somebody relied on us with a task meanwhile.

@@ -153,15 +153,17 @@ impl Worker {
     fn run_errand(&self, seat: &Seat, latch: &CoreLatch, floor: u32) -> bool {
         let shared = self.shared();
         let job = if latch.is_set() { None } else { self.find_piece(seat, floor) };
-        let leaves_jobs = match job {
-            Some(_) => shared.jobs.has_installs(),
-            // What it found none of may be there for others: it may run only its region's.
-            None => (latch.is_set() || seat.tag() != Tag::NONE) && shared.has_visible_jobs(self.index()),
-        };
-        if leaves_jobs {
-            shared.notify_for(Work::Job);
-        }
         let has_job = job.is_some();
+        if has_job || latch.is_set() {
+            let leaves_jobs =
+                if has_job { shared.jobs.has_installs() } else { shared.has_visible_jobs(self.index()) };
+            if leaves_jobs {
+                shared.notify_for(Work::Job);
+            }
+        } else if seat.tag() != Tag::NONE && shared.has_visible_jobs(self.index()) {
+            // It may run only its region's.
+            shared.pass_errand_on(self.index());
+        }
         if let Some(job) = job {
             // SAFETY: this thread is the seat's owner, and has just claimed the job.
             unsafe { seat.run(job) };
