@@ -1,0 +1,162 @@
+//! Guards what the hot operations cost: `cargo run --release -p gates [OPERATION]`.
+//!
+//! Each operation runs under `valgrind --tool=callgrind`, with one worker: once so often, once three times as often. The
+//! difference, divided by the operations it has more, leaves out starting, stopping and all else that does not grow. The
+//! counts hardly depend on the machine and not at all on what else it does. One that exceeds its bound ends the program
+//! with status 1, and so does an allocation once an operation has been warmed up.
+//!
+//! Where the bound is above the aim, the operation is not there yet, and the bound is what it costs today and some percent:
+//! whoever makes it cheaper lowers the bound. Compilers differ a little, which is what the percents are for.
+//!
+//! With `OPERATION TIMES` the program runs it so often (and as often before, to warm up) and nothing else, for
+//! `callgrind_annotate` and other tools.
+
+mod loads;
+mod memory;
+
+use std::process::{Command, ExitCode, Stdio};
+
+use loads::LOADS;
+
+/// An operation that is guarded.
+struct Gate {
+    name: &'static str,
+    /// Of [`LOADS`]: what runs it.
+    load: &'static str,
+    /// What it should cost.
+    aim: f64,
+    /// What it may cost.
+    bound: f64,
+    /// What is not the operation's and is subtracted: that load's instructions.
+    less: Option<&'static str>,
+    /// Only what happens in functions of this name is counted.
+    inside: Option<&'static str>,
+}
+
+/// How often an operation that costs too much is measured in all.
+const TRIES: usize = 3;
+
+const GATES: [Gate; 9] = [
+    gate("spawn and run, next", "spawn_chain", 170.0, 343.0),
+    gate("spawn and run, queued", "spawn_batch", 170.0, 373.0),
+    gate("spawn and await", "spawn_await", 350.0, 727.0),
+    gate("yield", "yield", 100.0, 213.0),
+    gate("self-wake and poll", "self_wake", 120.0, 188.0),
+    gate("timer insert and cancel, less the clock", "timer", 130.0, 834.0).less("clock"),
+    gate("event dispatch and wake", "event", 160.0, 228.0).inside("*Poller*turn*"),
+    gate("join, less plain calls", "join", 35.0, 107.0).less("calls"),
+    gate("scope spawn and run", "scope_spawn", 110.0, 289.0),
+];
+
+const fn gate(name: &'static str, load: &'static str, aim: f64, bound: f64) -> Gate {
+    Gate { name, load, aim, bound, less: None, inside: None }
+}
+
+impl Gate {
+    const fn less(mut self, load: &'static str) -> Self {
+        self.less = Some(load);
+        self
+    }
+
+    const fn inside(mut self, function: &'static str) -> Self {
+        self.inside = Some(function);
+        self
+    }
+
+    fn measure(&self) -> Cost {
+        let mut cost = measure(self.load, self.inside);
+        if let Some(less) = self.less {
+            cost.instructions -= measure(less, None).instructions;
+        }
+        cost
+    }
+
+    fn allows(&self, cost: &Cost) -> bool {
+        cost.instructions <= self.bound && cost.allocations == 0
+    }
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<_> = std::env::args().skip(1).collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [] => check(None),
+        [wanted] => check(Some(wanted)),
+        [load, times] => {
+            loads::run(load, times.parse().expect("the times are a number"));
+            ExitCode::SUCCESS
+        }
+        _ => panic!("nothing, OPERATION, or OPERATION TIMES expected, got {arguments:?}"),
+    }
+}
+
+/// Measures every gate, or the `wanted` one, and prints a table.
+fn check(wanted: Option<&str>) -> ExitCode {
+    let mut gates = GATES.iter().filter(|gate| wanted.is_none_or(|wanted| wanted == gate.load)).peekable();
+    assert!(gates.peek().is_some(), "no operation {wanted:?}, only {:?}", GATES.map(|gate| gate.load));
+    println!("| instructions of | aim | bound | measured | allocations |\n|---|---|---|---|---|");
+    let mut failures = 0;
+    for gate in gates {
+        let mut cost = gate.measure();
+        // A thread that got no processor for long may have had the runtime start another: rare, and not what it costs.
+        for _ in 1..TRIES {
+            if !gate.allows(&cost) {
+                cost = cost.min(gate.measure());
+            }
+        }
+        let Cost { instructions, allocations } = cost;
+        let is_allowed = gate.allows(&cost);
+        failures += usize::from(!is_allowed);
+        let mark = if is_allowed { "" } else { " **fails**" };
+        let Gate { name, aim, bound, .. } = gate;
+        println!("| {name} | {aim} | {bound} | {instructions:.1}{mark} | {allocations} |");
+    }
+    if failures > 0 {
+        eprintln!("{failures} operations cost more than they may");
+        return ExitCode::FAILURE;
+    }
+    ExitCode::SUCCESS
+}
+
+struct Cost {
+    /// Of one operation.
+    instructions: f64,
+    /// Of all operations once they were warm.
+    allocations: usize,
+}
+
+impl Cost {
+    fn min(self, other: Cost) -> Cost {
+        Cost {
+            instructions: self.instructions.min(other.instructions),
+            allocations: self.allocations.min(other.allocations),
+        }
+    }
+}
+
+fn measure(load: &str, inside: Option<&str>) -> Cost {
+    let few = LOADS.iter().find(|(name, ..)| *name == load).expect("a gate's load is one of the loads").1;
+    // Each run has as many to warm up.
+    let [(less, _), (more, allocations)] = [few, 3 * few].map(|times| count(load, times, inside));
+    assert!(more > less, "{load} has no instructions inside {inside:?}");
+    Cost { instructions: (more - less) / (4 * few) as f64, allocations }
+}
+
+/// The instructions of this program when it runs one load, and the allocations that it tells of.
+fn count(load: &str, times: usize, inside: Option<&str>) -> (f64, usize) {
+    let output = Command::new("valgrind")
+        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
+        .args(inside.map(|function| format!("--toggle-collect={function}")))
+        .arg(std::env::current_exe().expect("a program knows where it is"))
+        .args([load, &times.to_string()])
+        .stdin(Stdio::null())
+        .output()
+        .expect("valgrind is needed: apt-get install valgrind");
+    let (text, told) = (String::from_utf8_lossy(&output.stderr), String::from_utf8_lossy(&output.stdout));
+    assert!(output.status.success(), "{load} failed: {text}");
+    let collected = text.lines().find_map(|line| line.split_once("Collected :"));
+    let instructions = collected.and_then(|(_, number)| number.trim().parse().ok());
+    let instructions = instructions.unwrap_or_else(|| panic!("no count in {text}"));
+    let allocations =
+        told.trim().parse().unwrap_or_else(|_| panic!("{load} tells no allocations, but {told:?}"));
+    (instructions, allocations)
+}
