@@ -9,7 +9,9 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 use runtime::task::JoinHandle;
 use runtime::{Handle, Runtime};
-use support::{Gate, builder, each_kind, has_shadow_memory, in_child, until, watchdog};
+use support::{
+    Gate, HUGE_STACK, NoThreads, builder, each_kind, has_shadow_memory, in_child, until, watchdog,
+};
 
 /// Where a number of closures wait for each other.
 #[derive(Clone)]
@@ -280,33 +282,6 @@ fn a_start_hook_that_waits_holds_no_other_closure() {
     wait_for(&runtime, closures);
 }
 
-/// Has the system refuse threads until the result is dropped.
-struct NoThreads;
-
-impl NoThreads {
-    fn begin() -> Self {
-        // Room for no stack.
-        Self::limit(support::address_space() + (1 << 20));
-        Self
-    }
-
-    fn limit(value: u64) {
-        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-        // SAFETY: both calls get a pointer to one `rlimit`.
-        unsafe {
-            assert_eq!(libc::getrlimit(libc::RLIMIT_AS, &mut limit), 0);
-            limit.rlim_cur = value.min(limit.rlim_max);
-            assert_eq!(libc::setrlimit(libc::RLIMIT_AS, &limit), 0);
-        }
-    }
-}
-
-impl Drop for NoThreads {
-    fn drop(&mut self) {
-        Self::limit(u64::MAX);
-    }
-}
-
 #[test]
 fn closures_that_wait_for_each_other_run_though_threads_were_refused_midway() {
     let _watchdog = watchdog();
@@ -314,7 +289,7 @@ fn closures_that_wait_for_each_other_run_though_threads_were_refused_midway() {
     if has_shadow_memory() || !in_child(name, &[]) {
         return;
     }
-    let runtime = builder(0).max_blocking_threads(6).build().unwrap();
+    let runtime = builder(0).max_blocking_threads(6).thread_stack_size(HUGE_STACK).build().unwrap();
     // The next submitter has the threads started.
     let meeting = Meeting::of(5);
     let mut closures = vec![meeting.join(&runtime), meeting.join(&runtime)];
@@ -328,7 +303,7 @@ fn closures_that_wait_for_each_other_run_though_threads_were_refused_midway() {
     assert_eq!(runtime.metrics().num_blocking_threads(), 5);
 
     // So does a thread that ends a closure and leaves others behind.
-    let runtime = builder(0).max_blocking_threads(3).build().unwrap();
+    let runtime = builder(0).max_blocking_threads(3).thread_stack_size(HUGE_STACK).build().unwrap();
     let (gate, inside) = (Gate::default(), Gate::default());
     let first = runtime.spawn_blocking({
         let (gate, inside) = (gate.clone(), inside.clone());
@@ -354,7 +329,7 @@ fn many_closures_run_on_the_one_thread_that_the_system_allows() {
     if has_shadow_memory() || !in_child(name, &[]) {
         return;
     }
-    let runtime = builder(0).build().unwrap();
+    let runtime = builder(0).thread_stack_size(HUGE_STACK).build().unwrap();
     wait_for(&runtime, vec![runtime.spawn_blocking(|| {})]);
     let _refused = NoThreads::begin();
     let closures: Vec<_> = (0..1000).map(|_| runtime.spawn_blocking(|| {})).collect();

@@ -7,7 +7,7 @@ use std::io;
 use std::thread::{self, ThreadId};
 
 use runtime::parallel::{self, ThreadPoolBuildError, ThreadPoolBuilder};
-use support::{address_space, has_shadow_memory, in_child, watchdog};
+use support::{HUGE_STACK, NoThreads, address_space, has_shadow_memory, in_child, limit, watchdog};
 
 const INITIALIZED: &str = "The global thread pool has already been initialized.";
 
@@ -167,25 +167,16 @@ fn calls_belong_where_they_stand() {
     }
 }
 
-fn limit_address_space(more: u64) {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: writes one `rlimit`, and reads it.
-    unsafe {
-        assert_eq!(libc::getrlimit(libc::RLIMIT_AS, &mut limit), 0);
-        limit.rlim_cur = address_space() + more;
-        assert_eq!(libc::setrlimit(libc::RLIMIT_AS, &limit), 0);
-    }
-}
-
-const MIB: u64 = 1 << 20;
+/// Gives the threads of the pool, for which no size is set, a [`HUGE_STACK`].
+const STACKS: (&str, &str) = ("RUST_MIN_STACK", "1073741824");
 
 #[test]
 fn as_many_threads_as_the_system_grants_are_enough() {
     let _watchdog = watchdog();
     let name = "as_many_threads_as_the_system_grants_are_enough";
-    if !has_shadow_memory() && in_child(name, &[("RAYON_NUM_THREADS", "64")]) {
+    if !has_shadow_memory() && in_child(name, &[("RAYON_NUM_THREADS", "64"), STACKS]) {
         let before = support::threads();
-        limit_address_space(20 * MIB);
+        limit(libc::RLIMIT_AS, address_space() + HUGE_STACK as u64 * 9 / 2);
         assert_ne!(place(), thread::current().id());
         let granted = support::threads() - before;
         assert!((1..10).contains(&granted), "{granted}");
@@ -197,8 +188,8 @@ fn as_many_threads_as_the_system_grants_are_enough() {
 fn without_any_thread_calls_run_in_place() {
     let _watchdog = watchdog();
     let name = "without_any_thread_calls_run_in_place";
-    if !has_shadow_memory() && in_child(name, &[("RAYON_NUM_THREADS", "2")]) {
-        limit_address_space(MIB);
+    if !has_shadow_memory() && in_child(name, &[("RAYON_NUM_THREADS", "2"), STACKS]) {
+        let _refused = NoThreads::begin();
         assert_eq!(place(), thread::current().id());
         assert_eq!(fib(15), 610);
         assert_initialized(named("late").build_global());

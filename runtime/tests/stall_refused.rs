@@ -4,30 +4,21 @@ mod stall_support;
 mod support;
 
 use stall_support::{Client, PING, Trap, Way, serve, stick};
-use support::{address_space, builder, hard_limit, has_shadow_memory, in_child, limit, until, watchdog};
-
-/// So large a stack that no old one is used again.
-const STACK: usize = 256 << 20;
-
-/// Lets no thread with such a stack start, until it is set back.
-fn refuse_threads(are_refused: bool) {
-    let hard = hard_limit(libc::RLIMIT_AS);
-    limit(libc::RLIMIT_AS, if are_refused { address_space() + STACK as u64 / 2 } else { hard });
-}
+use support::{HUGE_STACK, NoThreads, builder, has_shadow_memory, in_child, until, watchdog};
 
 #[test]
 fn relief_that_is_refused_is_counted_and_tried_again() {
     let _watchdog = watchdog();
     if !has_shadow_memory() && in_child("relief_that_is_refused_is_counted_and_tried_again", &[]) {
-        let runtime = builder(2).thread_stack_size(STACK).build().unwrap();
+        let runtime = builder(2).thread_stack_size(HUGE_STACK).build().unwrap();
         let metrics = runtime.metrics();
         let mut client = Client::connect(serve(&runtime, &Trap::default(), Way::Blocks));
-        refuse_threads(true);
+        let refused = NoThreads::begin();
         let stuck = stick(&runtime, 2, Way::Blocks);
         client.send(PING);
         until("a thread is refused", || metrics.relief_refused_count() > 1);
         assert_eq!((metrics.relief_started_count(), metrics.num_relief_threads()), (0, 0));
-        refuse_threads(false);
+        drop(refused);
         assert_eq!(client.receive(), PING);
         stuck.end(&runtime);
         assert!(metrics.relief_started_count() > 0);
@@ -38,10 +29,10 @@ fn relief_that_is_refused_is_counted_and_tried_again() {
 fn while_relief_is_refused_everything_waits_for_the_stuck() {
     let _watchdog = watchdog();
     if !has_shadow_memory() && in_child("while_relief_is_refused_everything_waits_for_the_stuck", &[]) {
-        let runtime = builder(1).thread_stack_size(STACK).build().unwrap();
+        let runtime = builder(1).thread_stack_size(HUGE_STACK).build().unwrap();
         let metrics = runtime.metrics();
         let mut client = Client::connect(serve(&runtime, &Trap::default(), Way::Blocks));
-        refuse_threads(true);
+        let _refused = NoThreads::begin();
         for _ in 0..3 {
             let before = metrics.relief_refused_count();
             let stuck = stick(&runtime, 1, Way::Spins);

@@ -212,6 +212,29 @@ pub fn limit(resource: libc::__rlimit_resource_t, soft: u64) {
     assert_eq!(unsafe { libc::setrlimit(resource, &limit) }, 0);
 }
 
+/// A stack so large that no old one is used again for it, and that [`NoThreads`] refuses.
+pub const HUGE_STACK: usize = 1 << 30;
+
+/// Has the system refuse threads with a [`HUGE_STACK`] until it is dropped.
+///
+/// Not any thread: what is measured here may be too much by 64 MiB for each thread that has just been started, since the C library
+/// takes twice the memory that it wants for such a thread's heap, and gives back what it does not need. (Threads that have ended do
+/// the opposite: their stacks are kept for others of that size, but huge ones are not.)
+pub struct NoThreads;
+
+impl NoThreads {
+    pub fn begin() -> Self {
+        limit(libc::RLIMIT_AS, address_space() + HUGE_STACK as u64 / 2);
+        Self
+    }
+}
+
+impl Drop for NoThreads {
+    fn drop(&mut self) {
+        limit(libc::RLIMIT_AS, hard_limit(libc::RLIMIT_AS));
+    }
+}
+
 pub fn hard_limit(resource: libc::__rlimit_resource_t) -> u64 {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: writes one `rlimit`.
