@@ -1,4 +1,5 @@
-//! Nobody is stuck, though ticks stand still: because the process was stopped, or has but one CPU.
+//! Nobody is stuck, though ticks stand still: because the process was stopped, or has but one CPU. And somebody is, though it gets
+//! little of one.
 
 mod stall_support;
 mod support;
@@ -8,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use runtime::Runtime;
-use support::{Gate, builder, finish_child, in_child, is_child, start_child, watchdog};
+use stall_support::{Trap, Way};
+use support::{Gate, builder, finish_child, in_child, is_child, start_child, until, watchdog};
 
 /// One at a time: each wants the CPUs for itself.
 static CPUS: Mutex<()> = Mutex::new(());
@@ -77,6 +79,37 @@ fn use_one_cpu() {
     unsafe { libc::CPU_SET(cpu.expect("this thread runs somewhere"), &mut set) };
     // SAFETY: the pointer is valid for a read of the size given.
     assert_eq!(unsafe { libc::sched_setaffinity(0, size_of_val(&set), &set) }, 0);
+}
+
+/// It was taken for one that waits for the CPU, for as long as its share was below an eighth: for ever if those who had the rest were
+/// stuck, too.
+#[test]
+fn who_gets_little_of_a_cpu_is_stuck_all_the_same() {
+    let (_watchdog, _cpus) = (watchdog(), CPUS.lock());
+    if in_child("who_gets_little_of_a_cpu_is_stuck_all_the_same", &[]) {
+        use_one_cpu();
+        let runtime = builder(1).build().unwrap();
+        let (trap, end) = (Trap::default(), Gate::default());
+        let stuck = runtime.spawn({
+            let trap = trap.clone();
+            async move {
+                // One part in seventy, beside a thread that computes without being nice.
+                // SAFETY: touches no memory.
+                assert_eq!(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 19) }, 0);
+                trap.enter(Way::Spins);
+            }
+        });
+        until("it is stuck", || trap.count() == 1);
+        let rival = thread::spawn({
+            let end = end.clone();
+            move || while !end.is_open() {}
+        });
+        runtime.block_on(runtime.spawn(async {})).unwrap();
+        trap.release();
+        end.open();
+        rival.join().unwrap();
+        runtime.block_on(stuck).unwrap();
+    }
 }
 
 /// How often the process is stopped.

@@ -9,6 +9,8 @@
 //! whose sum did not change between two looks of the monitor is *still*; one that is still for [`STUCK`], or for two looks in a call
 //! that it has announced as blocking, is *stuck*. A worker that sleeps, or was woken and has no CPU yet, is neither: the number of
 //! its naps is odd. Nor is one that could run and has had next to no CPU time meanwhile: the machine is busy with something else.
+//! But who has had [`ENOUGH`] is stuck, however small its share: if those who keep a machine busy are themselves stuck, none of
+//! them ever gets more.
 //!
 //! # What it does
 //! ```text
@@ -76,6 +78,8 @@ const ALERT: Duration = Duration::from_millis(100);
 const DROWSY_LOOKS: u32 = 10;
 /// How long a worker must have been still, without having said that it may block.
 const STUCK: Duration = Duration::from_micros(2500);
+/// Who has had so much CPU time without moving is not still for want of it.
+const ENOUGH: Duration = Duration::from_millis(10);
 /// No threads are kept in reserve that end sooner: they would be started again and again.
 const RESERVE_KEEP_ALIVE: Duration = Duration::from_secs(1);
 /// How late a timer may be, in nanoseconds, before the monitor fires it: those who should have time to.
@@ -244,7 +248,8 @@ impl Watch {
         let (Some(before), Some(after)) = (self.cpu_time, thread.cpu_time()) else {
             return false;
         };
-        after.saturating_sub(before) < now.duration_since(self.since) / 8 && thread.is_runnable()
+        let had = after.saturating_sub(before);
+        had < ENOUGH && had < now.duration_since(self.since) / 8 && thread.is_runnable()
     }
 }
 
