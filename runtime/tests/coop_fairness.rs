@@ -261,6 +261,8 @@ fn a_ticker_goes_on_beside_a_channel_loop_that_is_always_ready() {
         });
         let ticker = runtime.spawn(async move {
             let mut interval = runtime::time::interval(Duration::from_millis(1));
+            // Each tick is waited for, however late the last one was.
+            interval.set_missed_tick_behavior(runtime::time::MissedTickBehavior::Delay);
             let mut seen = Vec::new();
             for _ in 0..50 {
                 interval.tick().await;

@@ -79,10 +79,12 @@ fn park_and_unpark_are_called_around_each_sleep() {
             .on_thread_unpark(move || _ = unpark.fetch_add(1, SeqCst))
             .build()
             .unwrap();
-        let sleeper = runtime.spawn(async { runtime::time::sleep(Duration::from_millis(5)).await });
-        runtime.block_on(sleeper).unwrap();
+        until("a thread has slept", || {
+            let sleeper = runtime.spawn(async { runtime::time::sleep(Duration::from_millis(5)).await });
+            runtime.block_on(sleeper).unwrap();
+            parks.load(SeqCst) >= 1
+        });
         drop(runtime);
-        assert!(parks.load(SeqCst) >= 1);
         assert_eq!(parks.load(SeqCst), unparks.load(SeqCst));
     }
 }

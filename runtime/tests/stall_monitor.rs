@@ -168,18 +168,21 @@ fn what_the_monitor_has_in_its_hands_is_no_deadlock() {
     let (end, ended) = mpsc::channel::<()>();
     let door = Arc::new(Door::default());
     let (trap, marked) = (Trap::default(), Gate::default());
-    // Nobody works who could fire its timer.
     let sleeper = runtime.spawn({
         let (waker, trap, marked) = (Waker::from(door.clone()), trap.clone(), marked.clone());
         async move {
-            let mut sleep = pin!(runtime::time::sleep(Duration::from_millis(100)));
-            assert!(sleep.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+            let is_marked = marked.clone();
             runtime::spawn(async move {
                 let mark = mark_blocked();
                 marked.open();
                 _ = ended.recv();
                 drop(mark);
             });
+            // Before the timer is armed: on a busy machine the monitor might have that in its hands first, and leave the task to nobody.
+            is_marked.wait();
+            // Nobody works who could fire it.
+            let mut sleep = pin!(runtime::time::sleep(Duration::from_millis(100)));
+            assert!(sleep.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
             trap.enter(Way::Spins);
             std::future::pending::<()>().await;
         }

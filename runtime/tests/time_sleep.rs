@@ -217,10 +217,12 @@ fn a_sleep_may_be_polled_on_a_thread_that_is_in_no_runtime() {
     let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let mut moved = {
         let _guard = runtime.handle().enter();
-        Box::pin(sleep(ms(20)))
+        Box::pin(sleep(Duration::from_secs(3_600)))
     };
     let moved = std::thread::spawn(move || {
         assert!(poll(moved.as_mut(), Waker::noop()).is_pending());
+        // Not until now: it may take long until this thread begins.
+        moved.as_mut().reset(Instant::now() + ms(20));
         moved
     })
     .join()
