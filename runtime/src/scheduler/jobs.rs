@@ -278,9 +278,18 @@ impl Worker {
                 self.begin_job();
                 let _outer = self.processor().polling.begin_computation(&task);
                 let is_over = self.shared().shutdown.has_begun();
+                self.see_to_others_first();
                 self.computing(|| if is_over { task.cancel() } else { task.run() });
                 self.shared().root_ended();
             }
+        }
+    }
+
+    /// A root begins, whose first part may be long: a split point, and one to look at.
+    fn see_to_others_first(&self) {
+        if let Some(seat) = self.job_seat() {
+            seat.stride.restart();
+            self.computing(|| seat.pass_split());
         }
     }
 
@@ -313,8 +322,9 @@ impl Worker {
         let mut others = (0..seats.len()).map(|i| (start + i) % seats.len()).filter(|&i| i != self.index());
         others.find_map(|victim| {
             let job = steal(&seats[victim]);
-            if job.is_none() {
-                seats[victim].ask();
+            match job {
+                Some(_) => seats[self.index()].stride.restart(),
+                None => seats[victim].ask(),
             }
             job
         })

@@ -5,7 +5,8 @@
 //! (In an isolated region it does, so nothing of this happens there.)
 //!
 //! **The look.** Reading the clock at every split would cost more than the split. So a seat counts down a *stride* of splits,
-//! which it adapts so that one takes about [`STRIDE_NANOS`]; a single slow one brings it down to 1. At its end it reads the clock;
+//! which it adapts so that one takes about [`STRIDE_NANOS`]; a single slow one brings it down to 1, and so does other work: a root, or
+//! what was stolen, mostly begins with long parts. At its end it reads the clock;
 //! whoever is the first to do so [`INTERVAL_NANOS`] after the last look of any seat looks:
 //! 1. in the driver, without waiting, unless somebody sits there: that one is woken by the system, and may only need a CPU;
 //! 2. tasks wait, and a seat or a relief thread is idle: it is woken. All seats compute, or whoever was woken at the last look has not
@@ -35,9 +36,10 @@
 //! task), and it gets to D1 again. *No wake meant for something else is used up*: `way` is a place
 //! of its own, and a poll of the driver does not drain it.
 //!
-//! **Its fair share.** After a sleep or a yield a seat does not do either again until it has computed for as long. So under a load of
-//! tasks that never ends it gets half of its CPU at least, and beside another process that computes, too, where each yield
-//! would cost it a whole time slice. Hand-overs that are short, as most are, delay the next one by nothing.
+//! **Its fair share.** After it has given way a seat does not do so again until it has computed for as long, and likewise after a yield. So
+//! under a load of tasks that never ends it gets half of its CPU at least, and beside another process that computes, too, where
+//! each yield would cost it a whole time slice. The two are apart: a seat that was away because others had its CPU looks at once for the
+//! events that they have made meanwhile. Hand-overs that are short, as most are, delay the next one by nothing.
 //! Relief threads never begin a computation and never give way, so two cannot wait for each other.
 //!
 //! Whether split points *are passed* says to `relief.rs` and to the monitor that this works: while it does, no relief thread sits in
@@ -129,8 +131,10 @@ pub struct Stride {
     began: Cell<u64>,
     /// When others last had the CPU.
     yielded: Cell<u64>,
-    /// Until when the seat does not give way.
-    stays_until: Cell<u64>,
+    /// Until when the seat does not yield.
+    yields_from: Cell<u64>,
+    /// Until when it does not give way.
+    gives_way_from: Cell<u64>,
 }
 
 impl Stride {
@@ -140,7 +144,8 @@ impl Stride {
             length: Cell::new(1),
             began: Cell::new(0),
             yielded: Cell::new(0),
-            stays_until: Cell::new(0),
+            yields_from: Cell::new(0),
+            gives_way_from: Cell::new(0),
         }
     }
 
@@ -150,6 +155,14 @@ impl Stride {
         let left = self.left.get() - 1;
         self.left.set(left);
         left == 0
+    }
+
+    /// Other work begins: its first split is looked at.
+    pub fn restart(&self) {
+        if self.length.get() != u32::MAX {
+            self.left.set(1);
+            self.length.set(1);
+        }
     }
 
     /// Begins the next one at `now`.
@@ -194,32 +207,37 @@ impl Seat {
                 // Tells the monitor that this worker is not stuck.
                 worker.processor().metrics.looks.add(1);
             }
-            if now < self.stride.stays_until.get() {
-                return;
-            }
             if shared.splits.claim(now) {
-                worker.see_to_tasks(self);
+                worker.see_to_tasks(self, now);
             } else if now.saturating_sub(self.stride.yielded.get()) >= YIELD_NANOS {
-                self.absent(thread::yield_now);
+                self.yield_cpu(now);
             }
         });
     }
 
-    /// Calls `f`, in which others have the CPU, and has the seat stay for as long afterwards.
-    fn absent(&self, f: impl FnOnce()) {
+    /// Gives way to other threads of the system, unless it is too soon `now`.
+    fn yield_cpu(&self, now: u64) {
+        if now >= self.stride.yields_from.get() {
+            let stays_until = self.absent(thread::yield_now);
+            self.stride.yields_from.set(stays_until);
+        }
+    }
+
+    /// Calls `f`, in which others have the CPU. Says until when the seat has to stay for as long.
+    fn absent(&self, f: impl FnOnce()) -> u64 {
         let splits = &self.shared().splits;
         let began = splits.now();
         f();
         let ended = splits.now();
         self.stride.began.set(ended);
         self.stride.yielded.set(ended);
-        self.stride.stays_until.set(ended + ended.saturating_sub(began).min(LONGEST_STAY_NANOS));
+        ended + ended.saturating_sub(began).min(LONGEST_STAY_NANOS)
     }
 }
 
 impl Worker {
     /// 1 to 3 of the module's docs.
-    pub fn see_to_tasks(&self, seat: &Seat) {
+    fn see_to_tasks(&self, seat: &Seat, now: u64) {
         let shared = self.shared();
         self.collect_tasks();
         // Pieces that seemed too short to share, though others have nothing to do.
@@ -235,12 +253,14 @@ impl Worker {
         } else if shared.is_hungry() && !has_asked.swap(true, Relaxed) {
             // A sleeper, or a relief thread beside a seat that sleeps on a latch: a CPU should be free.
             shared.notify_strictly();
+        } else if now < seat.stride.gives_way_from.get() {
+            // Its share.
         } else if shared.begin_giving_way(self.index()) {
             return self.give_way(seat);
         } else {
             is_pressed.store(true, Relaxed);
         }
-        seat.absent(thread::yield_now);
+        seat.yield_cpu(now);
     }
 
     /// G3, G4.
@@ -248,7 +268,8 @@ impl Worker {
         self.shared().splits.has_asked.store(false, Relaxed);
         self.shared().splits.is_pressed.store(false, Relaxed);
         self.processor().metrics.give_ways.add(1);
-        seat.absent(|| self.processor().way.park(Some(LIMIT)));
+        let stays_until = seat.absent(|| self.processor().way.park(Some(LIMIT)));
+        seat.stride.gives_way_from.set(stays_until);
         self.shared().end_giving_way(self.index());
     }
 }
@@ -268,13 +289,42 @@ mod tests {
     #[test]
     fn a_seat_that_was_stopped_for_long_does_not_stay_for_as_long() {
         let runtime = Builder::new_multi_thread().worker_threads(1).build().unwrap();
-        let times = runtime.handle().compute(|| {
-            // SAFETY: used in this call only.
-            let seat = unsafe { context::seat() }.unwrap();
-            seat.absent(|| std::thread::sleep(Duration::from_nanos(2 * LONGEST_STAY_NANOS)));
-            (seat.stride.yielded.get(), seat.stride.stays_until.get())
+        let (ended, stays_until) = on_seat(&runtime, |seat| {
+            let stays_until =
+                seat.absent(|| std::thread::sleep(Duration::from_nanos(2 * LONGEST_STAY_NANOS)));
+            (seat.stride.yielded.get(), stays_until)
         });
-        let (ended, stays_until) = runtime.block_on(times).unwrap();
         assert_eq!(stays_until, ended + LONGEST_STAY_NANOS);
+    }
+
+    /// What `f` says of the seat of the only worker, in a computation.
+    fn on_seat<T: Send + 'static>(
+        runtime: &crate::Runtime,
+        f: impl FnOnce(&Seat) -> T + Send + 'static,
+    ) -> T {
+        // SAFETY: used in this call only.
+        let computation = runtime.handle().compute(|| f(unsafe { context::seat() }.unwrap()));
+        runtime.block_on(computation).unwrap()
+    }
+
+    #[test]
+    fn a_root_is_looked_at_early_whatever_was_before() {
+        let runtime = Builder::new_multi_thread().worker_threads(1).build().unwrap();
+        on_seat(&runtime, |seat| seat.stride.length.set(LONGEST_STRIDE));
+        let length = on_seat(&runtime, |seat| seat.stride.length.get());
+        assert!(length <= 2, "{length}");
+    }
+
+    #[test]
+    fn a_seat_that_was_away_for_others_looks_at_once() {
+        let runtime = Builder::new_multi_thread().worker_threads(1).build().unwrap();
+        let has_looked = on_seat(&runtime, |seat| {
+            let splits = &seat.shared().splits;
+            seat.stride.yields_from.set(u64::MAX);
+            splits.last.store(0, Relaxed);
+            seat.look();
+            splits.last.load(Relaxed) != 0
+        });
+        assert!(has_looked);
     }
 }
