@@ -45,7 +45,7 @@ use crate::context::{self, Entry};
 use crate::loom::sync::atomic::Ordering::Relaxed;
 use crate::loom::thread;
 use crate::util::thread_probe::ThreadProbe;
-use crate::util::unwind;
+use crate::util::{time_slice, unwind};
 
 /// A worker that has been counted, and will run on whichever thread calls [`run`](Self::run). Dropped instead, it leaves as
 /// one that has run.
@@ -165,6 +165,9 @@ unsafe fn run_worker(shared: NonNull<Shared>, index: usize) {
     // Odd so far: the thread was not there.
     worker.processor().metrics.naps.add(1);
     let state = worker.shared();
+    if !state.config.is_pool {
+        time_slice::shorten();
+    }
     // A pool of jobs is nobody's current runtime: it has no tasks, and no handle.
     let entry = (!state.config.is_pool).then(|| Entry::new(shared));
     // SAFETY: the entry stays in this frame until `leave`, and the state valid.

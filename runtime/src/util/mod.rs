@@ -7,5 +7,6 @@ pub mod pad;
 pub mod rand;
 pub mod slots;
 pub mod thread_probe;
+pub mod time_slice;
 pub mod unwind;
 pub mod wake_list;
