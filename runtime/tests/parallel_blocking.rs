@@ -9,7 +9,7 @@ use std::time::Duration;
 use runtime::parallel::{self, ThreadPoolBuilder};
 use runtime::sync::{Mutex, mpsc, oneshot};
 use runtime::{Handle, compute};
-use support::{Gate, build, panic_of, until, watchdog};
+use support::{Gate, build, builder, panic_of, until, watchdog};
 
 #[test]
 fn a_job_may_wait_for_tasks_of_its_own_runtime() {
@@ -146,7 +146,8 @@ fn tasks_go_on_while_the_only_worker_drives_another_runtime() {
 #[test]
 fn directly_inside_of_a_task_it_panics_and_says_what_to_do() {
     let _watchdog = watchdog();
-    let runtime = build(2);
+    // A relief thread, which may come because a panic takes long to be told, shares nothing of a `join`.
+    let runtime = builder(2).relief_workers(0).build().unwrap();
     let handle = runtime.handle().clone();
     let text =
         runtime.block_on(runtime.spawn(async move { panic_of(|| handle.block_on(async {})) })).unwrap();
