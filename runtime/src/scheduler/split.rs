@@ -321,6 +321,10 @@ mod tests {
         let has_looked = on_seat(&runtime, |seat| {
             let splits = &seat.shared().splits;
             seat.stride.yields_from.set(u64::MAX);
+            // The interval since the beginning, too.
+            while splits.now() < INTERVAL_NANOS {
+                std::hint::spin_loop();
+            }
             splits.last.store(0, Relaxed);
             seat.look();
             splits.last.load(Relaxed) != 0
