@@ -3,14 +3,15 @@
 //! In each model a worker is woken, and polls a task that ends only when the monitor does not rest any more: if the monitor
 //! rests beside it, that is a deadlock, which loom reports. The twins do not rest; they say where they would.
 //!
-//! Bounds: one seat, one relief thread, one sleep of the worker, one rest of the monitor.
+//! Bounds: one seat, one relief thread, one sleep or blocking call of the worker, one rest of the monitor. Who blocks has another
+//! seat beside it, asleep for good.
 
 mod twin;
 
 use std::sync::Arc;
 
 use loom::thread;
-use runtime::internals::scheduler::monitor;
+use runtime::internals::scheduler::{monitor, relief};
 
 use super::stage::{Signal, Stage};
 
@@ -54,5 +55,22 @@ fn it_sees_a_worker_that_wakes_by_itself() {
     a_worker_wakes(|stage, task| {
         stage.push_quietly(task);
         stage.shared().unpark_all();
+    });
+}
+
+#[test]
+fn it_sees_a_worker_that_comes_back_from_a_call_that_blocked() {
+    loom::model(|| {
+        let (stage, is_up) = (Stage::new(2, 0), Arc::new(Signal::default()));
+        // Or it would not rest.
+        stage.shared().idle.announce_sleep(1, false);
+        let monitor = start_monitor(&stage, &is_up);
+        stage.act(0, |worker| {
+            relief::block_in_place(worker, std::panic::Location::caller(), || ());
+            is_up.wait();
+        });
+        monitor.join().unwrap();
+        assert!(stage.shared().idle.end_sleep(1));
+        stage.end();
     });
 }

@@ -589,15 +589,15 @@ impl Idle {
         searching(counts) + sleeping(counts) > 0 || self.has_waiters()
     }
 
-    /// Whether all workers sleep, and nobody has been notified: a hint, but as [`sleepers`](Self::sleepers).
-    pub fn are_all_asleep(&self) -> bool {
-        self.sleepers() == self.workers
-    }
-
     /// How many show that they sleep: a hint, but not behind a fence. Whoever goes on has seen that its bit is gone, while its
     /// notifier may not have done P6, so that the number in the word would be too high.
     pub fn sleepers(&self) -> usize {
         self.all_bits().map(|bits| bits.sleepers.load(Relaxed).count_ones() as usize).sum()
+    }
+
+    /// Whether worker `index` shows that it sleeps: as [`sleepers`](Self::sleepers).
+    pub fn is_sleeper(&self, index: usize) -> bool {
+        self.bits(index).sleepers.load(Relaxed) & bit(index) != 0
     }
 
     /// Whether worker `index` waits for a latch in its sleep, and has not been notified.

@@ -36,12 +36,23 @@
 //! Monitor                                        A worker whose sleep ends
 //! Q1 is_resting = true                           A1 clear its sleeper's bit (or see that its notifier did)
 //! Q2 SeqCst fence                                A2 SeqCst fence
-//! Q3 all bits set? else is_resting = false, on   A3 is_resting: swap it to false, unpark the monitor
-//! Q4 sleep until unparked
+//! Q3 each worker shows its bit, or is in a       A3 is_resting: swap it to false, unpark the monitor
+//!    blocking call; those who are left nothing
+//!    to nobody; else is_resting = false, on      A worker that blocks no more
+//! Q4 sleep until unparked                        A1 B4 of `relief.rs`; A3
 //! ```
-//! SeqCst fences have one total order: with A2 first, Q3 sees A1 and the monitor goes on; with Q2 first, A3 sees Q1. So while
+//! SeqCst fences have one total order: with A2 first, Q3 sees A1 and the monitor goes on; with Q2 first, A3 sees Q1. Of one that
+//! blocks, Q3 and B4 are read-modify-writes of one word: with B4 first, Q3 sees it; with Q3 first, B4 acquires Q1. So while
 //! anybody is awake, the monitor is. It costs a worker a fence and a load for each sleep, and one unpark for each time of idleness that
 //! is longer than a few looks.
+//!
+//! **Beside workers that block**, perhaps for ever, others have to see to everything without the monitor:
+//! - *Tasks that come.* Somebody sleeps, so that a push wakes him, and he the monitor. If all others block as well, relief is
+//!   called for them, once that has been so for [`LONG_LOOKS`]. What was in a blocked worker's queues it has given away, before
+//!   it blocked; and nothing comes into them meanwhile.
+//! - *Events.* Who sits in the driver is one of the sleepers. If nobody does, one is woken, and finds the seat free.
+//! - *Timers* on the wheel of a blocked worker: it might have woken for them itself, so the one in the driver is told of them,
+//!   as by T2 and T3 of `park.rs`. What is registered later goes to the wheel of foreign threads.
 //!
 //! **Why a thread**, and not the workers themselves: if all are stuck there is nobody. Why no signal that interrupts
 //! the stuck one: what it runs is foreign code, in which nothing can be done from a signal handler.
@@ -59,7 +70,7 @@ use super::processor::{Processor, Sighting};
 use super::relief;
 use super::shared::Shared;
 use crate::driver::{Driver, time};
-use crate::loom::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
+use crate::loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
 use crate::loom::sync::atomic::{AtomicBool, fence};
 use crate::queue::{Chain, Local};
 use crate::stall::Stall;
@@ -76,6 +87,8 @@ const URGENT: Duration = Duration::from_millis(1);
 const ALERT: Duration = Duration::from_millis(100);
 /// How many looks at which all were asleep come before it sleeps for good.
 const DROWSY_LOOKS: u32 = 10;
+/// How many such looks there are, with all workers in calls that block, before threads are started for them, so that it can.
+const LONG_LOOKS: u32 = 200;
 /// How long a worker must have been still, without having said that it may block.
 const STUCK: Duration = Duration::from_micros(2500);
 /// Who has had so much CPU time without moving is not still for want of it.
@@ -114,7 +127,13 @@ impl Monitor {
     #[inline]
     pub fn somebody_woke(&self, driver: &Driver) {
         fence(SeqCst);
-        // Relaxed: ordered by the fences.
+        self.somebody_returned(driver);
+    }
+
+    /// A3 of a worker that blocks no more, behind its B4.
+    #[inline]
+    pub fn somebody_returned(&self, driver: &Driver) {
+        // Relaxed: ordered by the fences, or B4 has acquired Q1, if Q3 saw the worker block.
         if self.is_resting.load(Relaxed) && self.is_resting.swap(false, Relaxed) {
             self.parker.unpark(driver);
         }
@@ -148,30 +167,106 @@ pub unsafe fn watch(shared: NonNull<Shared>) {
     let mut drowsy = 0;
     while !state.shutdown.has_begun() {
         drowsy = if all_asleep(state) { drowsy + 1 } else { 0 };
-        if drowsy > DROWSY_LOOKS {
+        if drowsy > DROWSY_LOOKS && rest(state) {
             drowsy = 0;
-            rest(state);
-        } else {
-            let next = round.look(Instant::now());
-            monitor.parker.park(Some(next));
+            continue;
         }
+        if drowsy > DROWSY_LOOKS {
+            // SAFETY: (1).
+            unsafe { stand_in(shared, drowsy) };
+        }
+        let next = round.look(Instant::now());
+        monitor.parker.park(Some(next));
     }
 }
 
-/// Q1 to Q4.
-pub fn rest(state: &Shared) {
+/// Q1 to Q4. Says whether it came to Q4.
+pub fn rest(state: &Shared) -> bool {
     let monitor = &state.monitor;
     monitor.is_resting.store(true, Relaxed);
     fence(SeqCst);
-    if all_asleep(state) && !state.shutdown.has_begun() {
+    let rests = all_asleep(state) && do_others_see_to_all(state) && !state.shutdown.has_begun();
+    if rests {
         monitor.parker.park(None);
     }
     monitor.is_resting.store(false, Relaxed);
+    rests
 }
 
-/// Whether no worker is awake, and none that was woken is about to be.
+/// Q3: whether no worker is awake but for those that block, and none that was woken is about to be.
+///
+/// One that returns from a call that blocks and lies down may be taken for two; but then it does A3 in between.
 fn all_asleep(state: &Shared) -> bool {
-    state.idle.are_all_asleep() && state.relief.counts().active == state.relief_idle.sleepers()
+    let (mut seats, mut reliefs) = (state.idle.sleepers(), state.relief_idle.sleepers());
+    for index in blocked(state) {
+        match index < state.config.workers {
+            true => seats += 1,
+            false => reliefs += 1,
+        }
+    }
+    seats == state.config.workers && reliefs == state.relief.counts().active
+}
+
+/// The workers that are in a call that blocks, as they announced.
+fn blocked(state: &Shared) -> impl Iterator<Item = usize> {
+    // A read-modify-write, though of nothing new: B4 that comes later acquires what was done before this. Acquire: pairs with B1.
+    let is_blocked = |processor: &Processor| processor.standing.fetch_add(0, AcqRel) != relief::FREE;
+    state
+        .processors
+        .iter()
+        .enumerate()
+        .filter(move |(_, processor)| is_blocked(processor))
+        .map(|(index, _)| index)
+}
+
+/// Q3: whether those who block have left nothing to nobody.
+fn do_others_see_to_all(state: &Shared) -> bool {
+    let mut blocked = blocked(state).peekable();
+    if blocked.peek().is_none() {
+        return true;
+    }
+    let driver = &state.driver;
+    if let Some(time) = driver.time() {
+        let deadlines = blocked.map(|index| time.deadline_of(state.wheel(index)));
+        deadlines
+            .filter(|&deadline| deadline != time::Deadline::MAX)
+            .for_each(|deadline| driver.timer_registered(deadline));
+    }
+    has_sleepers(state)
+        && (driver.io().is_none() || driver.sitter().is_some_and(|sitter| is_asleep(state, sitter)))
+}
+
+/// Whether worker `index` sleeps, and does A1 to A3 when it wakes.
+fn is_asleep(state: &Shared, index: usize) -> bool {
+    match index < state.config.workers {
+        true => state.idle.is_sleeper(index),
+        false => state.relief_idle.is_sleeper(index),
+    }
+}
+
+/// Whether a push will find somebody asleep.
+fn has_sleepers(state: &Shared) -> bool {
+    state.idle.sleepers() + state.relief_idle.sleepers() > 0
+}
+
+/// It cannot rest, though all are asleep or block: has somebody sit in the driver; or if all block, and have for long, calls relief.
+///
+/// # Safety
+/// 1. As [`watch`].
+unsafe fn stand_in(shared: NonNull<Shared>, drowsy: u32) {
+    // SAFETY: (1).
+    let state = unsafe { shared.as_ref() };
+    if has_sleepers(state) {
+        // Not if one who blocks sits there, in a latch's wait: who is woken could not.
+        if state.driver.sitter().is_none() {
+            state.notify_strictly();
+        }
+    } else if drowsy % LONG_LOOKS == 0 {
+        for index in blocked(state) {
+            // SAFETY: (1).
+            unsafe { Shared::register_blocked(shared, index) };
+        }
+    }
 }
 
 /// What the monitor remembers from look to look.
@@ -470,6 +565,174 @@ impl Round<'_> {
         if lasts && is_computing && state.has_relief() && (waiting > 0 || has_io()) {
             // SAFETY: duty 1 of `watch`.
             unsafe { Shared::keep_in_reserve(self.shared, state.config.workers) };
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::future::Future;
+    use std::net::{SocketAddr, TcpStream};
+    use std::pin::pin;
+    use std::sync::Arc;
+    use std::sync::mpsc::{self, Sender};
+    use std::task::{Context, Wake, Waker};
+    use std::thread;
+
+    use super::*;
+    use crate::{Builder, Runtime, net, task};
+
+    const LIMIT: Duration = Duration::from_secs(60);
+
+    fn build(workers: usize) -> Runtime {
+        Builder::new_multi_thread().worker_threads(workers).enable_all().build().unwrap()
+    }
+
+    /// Waits until the monitor sleeps for good.
+    #[track_caller]
+    fn until_it_rests(runtime: &Runtime) {
+        let start = Instant::now();
+        let monitor = &runtime.handle().shared().monitor;
+        while !(monitor.is_resting.load(Relaxed) && monitor.parker.is_asleep()) {
+            assert!(start.elapsed() < LIMIT, "it does not rest");
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Has `workers` workers block until what is returned is dropped.
+    fn block(runtime: &Runtime, workers: usize) -> Vec<Sender<()>> {
+        let (entered, all) = mpsc::channel();
+        let block_one = |_| {
+            let (end, ended) = mpsc::channel::<()>();
+            let entered = entered.clone();
+            runtime.spawn(async move {
+                task::block_in_place(|| {
+                    entered.send(()).unwrap();
+                    _ = ended.recv();
+                });
+            });
+            end
+        };
+        let ends = (0..workers).map(block_one).collect();
+        (0..workers).for_each(|_| all.recv_timeout(LIMIT).expect("all block"));
+        ends
+    }
+
+    #[track_caller]
+    fn assert_answers(runtime: &Runtime) {
+        let (send, receive) = mpsc::channel();
+        runtime.spawn(async move { send.send(()).unwrap() });
+        receive.recv_timeout(LIMIT).expect("a task is run");
+    }
+
+    #[test]
+    fn it_rests_beside_a_worker_that_blocks_for_ever() {
+        let runtime = build(2);
+        for _ in 0..3 {
+            until_it_rests(&runtime);
+            let blocked = block(&runtime, 1);
+            until_it_rests(&runtime);
+            assert_answers(&runtime);
+            until_it_rests(&runtime);
+            // And with a relief thread.
+            let others = block(&runtime, 1);
+            until_it_rests(&runtime);
+            assert_answers(&runtime);
+            drop((blocked, others));
+        }
+    }
+
+    #[test]
+    fn it_rests_beside_workers_that_all_block_for_ever() {
+        for workers in [1, 3] {
+            let runtime = build(workers);
+            let blocked = block(&runtime, workers);
+            until_it_rests(&runtime);
+            assert_answers(&runtime);
+            drop(blocked);
+            until_it_rests(&runtime);
+        }
+    }
+
+    #[test]
+    fn it_watches_who_comes_back_from_a_call_that_blocked() {
+        let runtime = build(2);
+        let (end, ended) = mpsc::channel::<()>();
+        let (entered, is_stuck) = mpsc::channel();
+        runtime.spawn(async move {
+            task::block_in_place(|| _ = ended.recv());
+            let (ran, has_run) = mpsc::channel();
+            crate::spawn(async move { ran.send(()).unwrap() });
+            entered.send(has_run.recv_timeout(LIMIT).is_ok()).unwrap();
+        });
+        until_it_rests(&runtime);
+        drop(end);
+        assert!(is_stuck.recv().unwrap(), "nobody takes the task behind it");
+    }
+
+    /// Its timer sends.
+    struct Sends(Sender<()>);
+
+    impl Wake for Sends {
+        fn wake(self: Arc<Self>) {
+            self.0.send(()).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_timer_of_a_worker_that_blocks_is_fired_meanwhile() {
+        let runtime = build(2);
+        until_it_rests(&runtime);
+        let task = runtime.spawn(async {
+            let (send, fired) = mpsc::channel();
+            let waker = Waker::from(Arc::new(Sends(send)));
+            // On this worker's wheel.
+            let mut sleep = pin!(crate::time::sleep(Duration::from_millis(400)));
+            assert!(sleep.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+            task::block_in_place(|| fired.recv_timeout(LIMIT)).expect("it fires");
+        });
+        until_it_rests(&runtime);
+        runtime.block_on(task).unwrap();
+    }
+
+    /// Waits for a connection from outside.
+    async fn accept(address: impl FnOnce(SocketAddr)) {
+        let listener = net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        address(listener.local_addr().unwrap());
+        listener.accept().await.unwrap();
+    }
+
+    #[test]
+    fn a_driver_that_was_left_by_a_worker_that_blocks_is_taken_over() {
+        let runtime = build(2);
+        for _ in 0..3 {
+            let (send, address) = mpsc::channel();
+            let (entered, blocks) = mpsc::channel();
+            let (end, ended) = mpsc::channel::<()>();
+            runtime.spawn(async move {
+                // Who is in the driver polls it next.
+                accept(|address| send.send(address).unwrap()).await;
+                task::block_in_place(|| {
+                    entered.send(()).unwrap();
+                    _ = ended.recv();
+                });
+            });
+            let address = address.recv().unwrap();
+            until_it_rests(&runtime);
+            let _connection = TcpStream::connect(address).unwrap();
+            blocks.recv_timeout(LIMIT).unwrap();
+            until_it_rests(&runtime);
+            // The workers are not told of this.
+            let (send, accepted) = mpsc::channel();
+            let handle = runtime.handle().clone();
+            thread::spawn(move || {
+                handle.block_on(accept(|address| {
+                    thread::spawn(move || TcpStream::connect(address).unwrap());
+                }));
+                send.send(()).unwrap();
+            });
+            accepted.recv_timeout(LIMIT).expect("somebody sits in the driver");
+            drop(end);
         }
     }
 }

@@ -235,8 +235,10 @@ impl Worker {
     pub fn end_blocking(&self, had_table: bool) -> bool {
         // Whoever has counted this worker is ordered by the lock that `worker_returned` takes.
         let is_counted = self.processor().standing.swap(relief::FREE, AcqRel) != relief::BLOCKED;
+        let shared = self.shared();
+        shared.monitor.somebody_returned(&shared.driver);
         if is_counted {
-            self.shared().worker_returned(self.has_seat());
+            shared.worker_returned(self.has_seat());
         }
         if had_table && !is_counted {
             self.seat.set(Some(self.index));

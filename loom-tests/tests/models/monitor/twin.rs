@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
-use loom::sync::atomic::{AtomicBool, AtomicUsize, fence};
+use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, fence};
 use loom::thread;
 
 /// The bug that was put back.
@@ -22,6 +22,14 @@ enum Fault {
     CallsOffQuietly,
     /// Q3 asks the number of sleepers, which a notifier leaves last.
     AsksTheNumber,
+    /// A worker that blocks no more does not do A3.
+    ReturnsQuietly,
+    /// It does A3 before B4.
+    TellsBeforeItReturns,
+    /// Q3 only reads whether a worker blocks.
+    ReadsWhoBlocks,
+    /// B4 is no acquire.
+    ReturnsRelaxed,
 }
 
 /// How the worker comes to be awake.
@@ -33,12 +41,16 @@ enum Way {
     CalledOff,
     /// So it does, while another thread notifies it.
     Notified,
+    /// From a call that blocks.
+    Returned,
 }
 
 struct World {
     /// The worker's bit, and the number in the word once the searchers have left it.
     is_shown: AtomicBool,
     sleepers: AtomicUsize,
+    /// Not 0: the worker is in a call that blocks.
+    standing: AtomicU32,
     is_resting: AtomicBool,
     /// The monitor's token.
     is_unparked: AtomicBool,
@@ -49,7 +61,8 @@ impl World {
     fn all_asleep(&self) -> bool {
         match self.fault {
             Fault::AsksTheNumber => self.sleepers.load(Relaxed) == 1,
-            _ => self.is_shown.load(Relaxed),
+            Fault::ReadsWhoBlocks => self.is_shown.load(Relaxed) || self.standing.load(Acquire) != 0,
+            _ => self.is_shown.load(Relaxed) || self.standing.fetch_add(0, AcqRel) != 0,
         }
     }
 
@@ -90,8 +103,25 @@ impl World {
         if self.fault != Fault::WakesWithoutFence {
             fence(SeqCst);
         }
+        self.tell_at_once();
+    }
+
+    /// A3.
+    fn tell_at_once(&self) {
         if self.is_resting.load(Relaxed) && self.is_resting.swap(false, Relaxed) {
             self.is_unparked.swap(true, AcqRel);
+        }
+    }
+
+    /// B1, B4, A3.
+    fn block(&self) {
+        self.standing.swap(1, SeqCst);
+        if self.fault == Fault::TellsBeforeItReturns {
+            self.tell_at_once();
+        }
+        self.standing.swap(0, if self.fault == Fault::ReturnsRelaxed { Relaxed } else { AcqRel });
+        if !matches!(self.fault, Fault::ReturnsQuietly | Fault::TellsBeforeItReturns) {
+            self.tell_at_once();
         }
     }
 
@@ -112,6 +142,7 @@ fn a_worker_wakes(fault: Fault, way: Way) {
         let world = Arc::new(World {
             is_shown: AtomicBool::new(false),
             sleepers: AtomicUsize::new(0),
+            standing: AtomicU32::new(0),
             is_resting: AtomicBool::new(false),
             is_unparked: AtomicBool::new(false),
             fault,
@@ -129,6 +160,8 @@ fn a_worker_wakes(fault: Fault, way: Way) {
         });
         if way == Way::Woken {
             world.wake_up();
+        } else if way == Way::Returned {
+            world.block();
         } else {
             world.lie_down();
             // W4 finds something.
@@ -145,7 +178,9 @@ fn a_worker_wakes(fault: Fault, way: Way) {
 
 #[test]
 fn a_twin_without_a_fault_passes() {
-    [Way::Woken, Way::CalledOff, Way::Notified].into_iter().for_each(|way| a_worker_wakes(Fault::None, way));
+    for way in [Way::Woken, Way::CalledOff, Way::Notified, Way::Returned] {
+        a_worker_wakes(Fault::None, way);
+    }
 }
 
 /// A twin for each fault.
@@ -166,4 +201,8 @@ refused! {
     a_worker_that_tells_before_it_counts: TellsBeforeItCounts, Woken;
     a_worker_that_calls_its_sleep_off_quietly: CallsOffQuietly, CalledOff;
     a_monitor_that_asks_the_number: AsksTheNumber, Notified;
+    a_worker_that_returns_quietly: ReturnsQuietly, Returned;
+    a_worker_that_tells_before_it_returns: TellsBeforeItReturns, Returned;
+    a_monitor_that_only_reads_who_blocks: ReadsWhoBlocks, Returned;
+    a_worker_that_returns_without_an_acquire: ReturnsRelaxed, Returned;
 }
