@@ -292,6 +292,8 @@ struct Watch {
     moves: u64,
     /// When it was first seen there.
     since: Instant,
+    /// The same, or when it was first seen there after a call that blocks, as it announced; none while it is in one.
+    free_since: Option<Instant>,
     /// How many looks it has been there, while awake.
     still: u32,
     lifo: Option<Sighting>,
@@ -309,6 +311,7 @@ impl Watch {
         Self {
             moves,
             since: now,
+            free_since: Some(now),
             still: 0,
             lifo: None,
             tick: 0,
@@ -333,6 +336,7 @@ impl Watch {
             self.cpu_time = probe(processor).cpu_time();
         }
         let may_block = processor.standing.load(Relaxed) != relief::FREE;
+        self.free_since = if may_block { None } else { self.free_since.or(Some(now)) };
         let is_long = self.still >= 2 && now.duration_since(self.since) >= STUCK;
         self.is_stuck = self.is_stuck || may_block || is_long && !self.is_starved(processor, now);
     }
@@ -544,15 +548,17 @@ impl Round<'_> {
         let state = self.state;
         let processor = state.processor(index);
         let watch = &mut self.watches[index];
-        if std::mem::replace(&mut watch.is_told, true) || processor.standing.load(Relaxed) != relief::FREE {
+        // It may be the same poll in which it was blocked for long: that is no stall, nor a part of one that comes then.
+        let held_for = watch.free_since.map_or(Duration::ZERO, |since| now.duration_since(since));
+        if watch.is_told || held_for < STUCK || processor.standing.load(Relaxed) != relief::FREE {
             return;
         }
+        watch.is_told = true;
         let Some(record) = processor.at_since(watch.tick).filter(|record| !record.is_computation) else {
             return;
         };
         state.monitor.stalls.add(1);
         let is_relief = index >= state.config.workers;
-        let held_for = now.duration_since(watch.since);
         state.config.hooks.on_stall(&Stall::new(index, is_relief, record.id, record.spawned_at, held_for));
     }
 
@@ -616,6 +622,29 @@ mod tests {
         let ends = (0..workers).map(block_one).collect();
         (0..workers).for_each(|_| all.recv_timeout(LIMIT).expect("all block"));
         ends
+    }
+
+    #[test]
+    fn the_time_in_a_call_that_blocks_is_no_part_of_a_stall() {
+        let processor = Processor::new();
+        // Its thread is there.
+        processor.metrics.naps.add(1);
+        let start = Instant::now();
+        let after = |millis| start + Duration::from_millis(millis);
+        let mut watch = Watch::new(1, start);
+        let mut observe = |standing, millis| {
+            processor.standing.store(standing, Relaxed);
+            watch.observe(&processor, after(millis));
+            (watch.is_stuck, watch.free_since)
+        };
+        observe(relief::FREE, 0);
+        let (_, since) = observe(relief::FREE, 1);
+        assert_eq!(since, Some(start));
+        assert_eq!(observe(relief::BLOCKED, 2), (true, None));
+        assert_eq!(observe(relief::BLOCKED, 1000), (true, None));
+        // Others go on to see to what it holds.
+        assert_eq!(observe(relief::FREE, 1005), (true, Some(after(1005))));
+        assert_eq!(observe(relief::FREE, 1010), (true, Some(after(1005))));
     }
 
     #[track_caller]
