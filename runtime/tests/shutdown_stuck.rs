@@ -189,7 +189,10 @@ fn a_task_is_not_blamed_for_a_job_that_came_after_it() {
     has_begun.recv().unwrap();
     let unfinished = shut_down(runtime);
     assert_eq!(unfinished.tasks(), []);
-    let text = format!("{} threads have not ended", unfinished.threads());
+    let text = match unfinished.threads() {
+        1 => "1 thread has not ended".to_owned(),
+        threads => format!("{threads} threads have not ended"),
+    };
     assert_eq!(unfinished.to_string(), text);
     gate.open();
 }

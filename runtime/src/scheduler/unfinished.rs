@@ -54,10 +54,11 @@ impl fmt::Display for Unfinished {
         for (i, task) in self.tasks.iter().enumerate() {
             write!(f, "{}{task}", if i == 0 { "" } else { "\n" })?;
         }
-        match (self.threads.saturating_sub(self.tasks.len()), self.tasks.len()) {
-            (0, _) => Ok(()),
-            (others, 0) => write!(f, "{others} threads have not ended"),
-            (others, _) => write!(f, "\n{others} other threads have not ended"),
+        let (before, other) = if self.tasks.is_empty() { ("", "") } else { ("\n", "other ") };
+        match self.threads.saturating_sub(self.tasks.len()) {
+            0 => Ok(()),
+            1 => write!(f, "{before}1 {other}thread has not ended"),
+            others => write!(f, "{before}{others} {other}threads have not ended"),
         }
     }
 }
@@ -205,12 +206,11 @@ impl Records {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use std::sync::{Arc, mpsc};
+    use std::sync::mpsc;
     use std::thread;
     use std::time::{Duration, Instant};
 
-    use parking_lot::Mutex;
-
+    use super::*;
     use crate::{Builder, Runtime};
 
     /// Closed while it is locked.
@@ -227,6 +227,23 @@ mod tests {
 
     fn listed(runtime: &Runtime) -> usize {
         runtime.handle().shared().unfinished().tasks().len()
+    }
+
+    #[test]
+    fn threads_without_a_task_are_counted_in_whole_sentences() {
+        let here = Location::caller();
+        let record = Record { id: Id(7), spawned_at: here, is_computation: false };
+        let text = |threads, tasks| {
+            let tasks = vec![task(record, UnfinishedKind::BlockingClosure, None); tasks];
+            Unfinished { threads, tasks }.to_string()
+        };
+        let line = format!("blocking thread: closure {}, spawned at {here}", Id(7));
+        assert_eq!(text(0, 0), "everything has ended");
+        assert_eq!(text(1, 0), "1 thread has not ended");
+        assert_eq!(text(2, 0), "2 threads have not ended");
+        assert_eq!(text(1, 1), line);
+        assert_eq!(text(2, 1), format!("{line}\n1 other thread has not ended"));
+        assert_eq!(text(3, 1), format!("{line}\n2 other threads have not ended"));
     }
 
     #[test]
