@@ -122,6 +122,7 @@ pub fn with_worker_of<R>(shared: NonNull<Shared>, f: impl FnOnce(Option<&Worker>
 
 /// A thread may be a worker of several runtimes at once, by one `block_on` inside another.
 #[cold]
+#[inline(never)]
 fn outer_worker_of(mut worker: &Worker, shared: NonNull<Shared>) -> Option<&Worker> {
     loop {
         // SAFETY: an outer worker outlives those inside of it: `enter_worker`.

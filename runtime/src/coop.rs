@@ -196,12 +196,14 @@ pub struct RestoreOnPending {
 
 impl RestoreOnPending {
     /// Keeps the operation taken.
+    #[inline]
     pub fn made_progress(&self) {
         self.before.set(None);
     }
 }
 
 impl Drop for RestoreOnPending {
+    #[inline]
     fn drop(&mut self) {
         if let Some(before) = self.before.get() {
             STATE.with(|state| state.budget.set(Some(before)));

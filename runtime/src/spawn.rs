@@ -8,7 +8,6 @@ use crate::blocking::{BlockingTask, Closures, Pool};
 use crate::context;
 use crate::coop;
 use crate::handle::Handle;
-use crate::loom::sync::atomic::Ordering::Relaxed;
 use crate::scheduler::{Shared, relief};
 use crate::task::{self, JoinHandle};
 
@@ -142,30 +141,21 @@ unsafe fn spawn_small<F: Future + 'static>(
     context::with_worker_of(shared, |worker| {
         // SAFETY: (1).
         let state = unsafe { shared.as_ref() };
-        match worker {
+        let layout = task::layout_of::<F>();
+        let memory = match worker {
             Some(worker) => {
                 worker.count_references(1);
                 worker.processor().metrics.spawned.add(1);
+                worker.magazine().allocate(layout, &state.depot)
             }
-            None => {
-                state.add_references(1);
-                // Relaxed: a number by itself.
-                state.spawned_elsewhere.fetch_add(1, Relaxed);
-            }
-        }
-        // SAFETY: (2); the cell's reference was just taken.
-        let (task, handle) = unsafe { task::new(future, shared, site) };
-        let refused = match worker {
-            _ if state.shutdown.has_begun() => Err(task),
-            // Its queues are drained before it leaves.
-            Some(worker) if worker.takes_tasks() => {
-                worker.push(task);
-                Ok(())
-            }
-            _ => state.inject_newborn(task),
+            None => state.allocate_elsewhere(layout),
         };
-        if let Err(task) = refused {
-            task.cancel();
+        // SAFETY: (2); the cell's reference was just taken; the memory is the scheduler's.
+        let (task, handle) = unsafe { task::new_in(memory, future, shared, site) };
+        match worker {
+            // Its queues are drained before it leaves.
+            Some(worker) if !state.shutdown.has_begun() && worker.takes_tasks() => worker.push(task),
+            _ => state.take_newborn(task),
         }
         handle
     })

@@ -3,7 +3,9 @@
 //! Each operation runs under `valgrind --tool=callgrind`, with one worker: once so often, once three times as often. The
 //! difference, divided by the operations it has more, leaves out starting, stopping and all else that does not grow. The
 //! counts hardly depend on the machine and not at all on what else it does. One that exceeds its bound ends the program
-//! with status 1, and so does an allocation once an operation has been warmed up.
+//! with status 1, and so does an allocation once an operation has been warmed up, or one read-modify-write more than there
+//! should be: those of tasks are of the task's own state word and of the worker's own queues, so one of a line that the
+//! whole runtime shares would be one more.
 //!
 //! Where the bound is above the aim, the operation is not there yet, and the bound is what it costs today and some percent:
 //! whoever makes it cheaper lowers the bound. Compilers differ a little, which is what the percents are for.
@@ -27,6 +29,8 @@ struct Gate {
     aim: f64,
     /// What it may cost.
     bound: f64,
+    /// How many atomic read-modify-writes it takes, rounded.
+    updates: f64,
     /// What is not the operation's and is subtracted: that load's instructions.
     less: Option<&'static str>,
     /// Only what happens in functions of this name is counted.
@@ -37,19 +41,19 @@ struct Gate {
 const TRIES: usize = 3;
 
 const GATES: [Gate; 9] = [
-    gate("spawn and run, next", "spawn_chain", 170.0, 343.0),
-    gate("spawn and run, queued", "spawn_batch", 170.0, 373.0),
-    gate("spawn and await", "spawn_await", 350.0, 727.0),
-    gate("yield", "yield", 100.0, 213.0),
-    gate("self-wake and poll", "self_wake", 120.0, 188.0),
-    gate("timer insert and cancel, less the clock", "timer", 130.0, 834.0).less("clock"),
-    gate("event dispatch and wake", "event", 160.0, 228.0).inside("*Poller*turn*"),
-    gate("join, less plain calls", "join", 35.0, 107.0).less("calls"),
-    gate("scope spawn and run", "scope_spawn", 110.0, 289.0),
+    gate("spawn and run, next", "spawn_chain", 170.0, 237.0, 3.0),
+    gate("spawn and run, queued", "spawn_batch", 170.0, 262.0, 4.0),
+    gate("spawn and await", "spawn_await", 350.0, 605.0, 8.0),
+    gate("yield", "yield", 100.0, 154.0, 1.0),
+    gate("self-wake and poll", "self_wake", 120.0, 167.0, 3.0),
+    gate("timer insert and cancel, less the clock", "timer", 130.0, 674.0, 6.0).less("clock"),
+    gate("event dispatch and wake", "event", 160.0, 228.0, 4.0).inside("*Poller*turn*"),
+    gate("join, less plain calls", "join", 35.0, 112.0, 0.0).less("calls"),
+    gate("scope spawn and run", "scope_spawn", 110.0, 289.0, 2.0),
 ];
 
-const fn gate(name: &'static str, load: &'static str, aim: f64, bound: f64) -> Gate {
-    Gate { name, load, aim, bound, less: None, inside: None }
+const fn gate(name: &'static str, load: &'static str, aim: f64, bound: f64, updates: f64) -> Gate {
+    Gate { name, load, aim, bound, updates, less: None, inside: None }
 }
 
 impl Gate {
@@ -66,13 +70,15 @@ impl Gate {
     fn measure(&self) -> Cost {
         let mut cost = measure(self.load, self.inside);
         if let Some(less) = self.less {
-            cost.instructions -= measure(less, None).instructions;
+            let less = measure(less, None);
+            cost.instructions -= less.instructions;
+            cost.updates -= less.updates;
         }
         cost
     }
 
     fn allows(&self, cost: &Cost) -> bool {
-        cost.instructions <= self.bound && cost.allocations == 0
+        cost.instructions <= self.bound && cost.updates < self.updates + 0.5 && cost.allocations == 0
     }
 }
 
@@ -93,7 +99,9 @@ fn main() -> ExitCode {
 fn check(wanted: Option<&str>) -> ExitCode {
     let mut gates = GATES.iter().filter(|gate| wanted.is_none_or(|wanted| wanted == gate.load)).peekable();
     assert!(gates.peek().is_some(), "no operation {wanted:?}, only {:?}", GATES.map(|gate| gate.load));
-    println!("| instructions of | aim | bound | measured | allocations |\n|---|---|---|---|---|");
+    println!(
+        "| instructions of | aim | bound | measured | read-modify-writes | allocations |\n|---|---|---|---|---|---|"
+    );
     let mut failures = 0;
     for gate in gates {
         let mut cost = gate.measure();
@@ -103,12 +111,12 @@ fn check(wanted: Option<&str>) -> ExitCode {
                 cost = cost.min(gate.measure());
             }
         }
-        let Cost { instructions, allocations } = cost;
+        let Cost { instructions, updates, allocations } = cost;
         let is_allowed = gate.allows(&cost);
         failures += usize::from(!is_allowed);
         let mark = if is_allowed { "" } else { " **fails**" };
         let Gate { name, aim, bound, .. } = gate;
-        println!("| {name} | {aim} | {bound} | {instructions:.1}{mark} | {allocations} |");
+        println!("| {name} | {aim} | {bound} | {instructions:.1}{mark} | {updates:.1} | {allocations} |");
     }
     if failures > 0 {
         eprintln!("{failures} operations cost more than they may");
@@ -120,7 +128,10 @@ fn check(wanted: Option<&str>) -> ExitCode {
 struct Cost {
     /// Of one operation.
     instructions: f64,
-    /// Of all operations once they were warm.
+    /// Of one operation: atomic read-modify-writes.
+    updates: f64,
+    /// Of all operations once they were warm. What the runtime allocates now and then, when a thread gets no processor,
+    /// is not in both runs.
     allocations: usize,
 }
 
@@ -128,6 +139,7 @@ impl Cost {
     fn min(self, other: Cost) -> Cost {
         Cost {
             instructions: self.instructions.min(other.instructions),
+            updates: self.updates.min(other.updates),
             allocations: self.allocations.min(other.allocations),
         }
     }
@@ -136,15 +148,20 @@ impl Cost {
 fn measure(load: &str, inside: Option<&str>) -> Cost {
     let few = LOADS.iter().find(|(name, ..)| *name == load).expect("a gate's load is one of the loads").1;
     // Each run has as many to warm up.
-    let [(less, _), (more, allocations)] = [few, 3 * few].map(|times| count(load, times, inside));
-    assert!(more > less, "{load} has no instructions inside {inside:?}");
-    Cost { instructions: (more - less) / (4 * few) as f64, allocations }
+    let more_operations = (4 * few) as f64;
+    let [less, more] = [few, 3 * few].map(|times| count(load, times, inside));
+    assert!(more.instructions > less.instructions, "{load} has no instructions inside {inside:?}");
+    Cost {
+        instructions: (more.instructions - less.instructions) / more_operations,
+        updates: (more.updates - less.updates) / more_operations,
+        allocations: more.allocations.min(less.allocations),
+    }
 }
 
-/// The instructions of this program when it runs one load, and the allocations that it tells of.
-fn count(load: &str, times: usize, inside: Option<&str>) -> (f64, usize) {
+/// What this program costs as a whole when it runs one load, and the allocations that it tells of.
+fn count(load: &str, times: usize, inside: Option<&str>) -> Cost {
     let output = Command::new("valgrind")
-        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
+        .args(["--tool=callgrind", "--collect-bus=yes", "--callgrind-out-file=/dev/null"])
         .args(inside.map(|function| format!("--toggle-collect={function}")))
         .arg(std::env::current_exe().expect("a program knows where it is"))
         .args([load, &times.to_string()])
@@ -153,10 +170,13 @@ fn count(load: &str, times: usize, inside: Option<&str>) -> (f64, usize) {
         .expect("valgrind is needed: apt-get install valgrind");
     let (text, told) = (String::from_utf8_lossy(&output.stderr), String::from_utf8_lossy(&output.stdout));
     assert!(output.status.success(), "{load} failed: {text}");
+    // "Collected : " and the instructions, and then the bus events, if there were any.
     let collected = text.lines().find_map(|line| line.split_once("Collected :"));
-    let instructions = collected.and_then(|(_, number)| number.trim().parse().ok());
-    let instructions = instructions.unwrap_or_else(|| panic!("no count in {text}"));
-    let allocations =
-        told.trim().parse().unwrap_or_else(|_| panic!("{load} tells no allocations, but {told:?}"));
-    (instructions, allocations)
+    let (_, collected) = collected.unwrap_or_else(|| panic!("no counts in {text}"));
+    let mut counts = collected.split_whitespace().map(|count| count.parse().expect("counts are numbers"));
+    let instructions = counts.next().unwrap_or_else(|| panic!("no count in {text}"));
+    let updates = counts.next().unwrap_or(0.0);
+    let allocations = told.trim().parse();
+    let allocations = allocations.unwrap_or_else(|_| panic!("{load} tells no allocations, but {told:?}"));
+    Cost { instructions, updates, allocations }
 }

@@ -106,6 +106,7 @@ impl Magazine {
     }
 
     #[cold]
+    #[inline(never)]
     fn allocate_from_spare(&self, class: usize, depot: &Depot) -> Option<NonNull<u8>> {
         let Class { in_use, spare } = &self.classes[class];
         let mut batch = spare.replace(Batch::EMPTY);
@@ -138,6 +139,7 @@ impl Magazine {
     }
 
     #[cold]
+    #[inline(never)]
     fn make_room(&self, class: usize, depot: &Depot) {
         let Class { in_use, spare } = &self.classes[class];
         let full = spare.replace(in_use.replace(Batch::EMPTY));

@@ -348,12 +348,45 @@ unsafe impl Schedule for Shared {
                 unsafe { worker.magazine().free(memory, layout, &worker.shared().depot) };
                 worker.count_references(-1);
             }
-            // SAFETY: (2), and (1): the cell's reference is given up.
-            None => unsafe {
-                magazine::free(memory, layout);
-                Self::subtract(this, 1);
-            },
+            // SAFETY: (2), and (1).
+            None => unsafe { Self::free_elsewhere(this, memory, layout) },
         });
+    }
+}
+
+impl Shared {
+    /// `free` on a thread that is no worker.
+    ///
+    /// # Safety
+    /// As [`Schedule::free`].
+    #[inline(never)]
+    unsafe fn free_elsewhere(this: NonNull<Self>, memory: NonNull<u8>, layout: Layout) {
+        // SAFETY: (2), and (1): the cell's reference is given up.
+        unsafe {
+            magazine::free(memory, layout);
+            Self::subtract(this, 1);
+        }
+    }
+
+    /// Memory for a newborn task whose spawner is no worker, and the reference of its cell. The caller has one.
+    #[inline(never)]
+    pub fn allocate_elsewhere(&self, layout: Layout) -> NonNull<u8> {
+        self.add_references(1);
+        // Relaxed: a number by itself.
+        self.spawned_elsewhere.fetch_add(1, Relaxed);
+        self.depot.allocate(layout)
+    }
+
+    /// Queues a newborn task that goes into no worker's own queue, or cancels it once the runtime ends.
+    #[inline(never)]
+    pub fn take_newborn(&self, task: Runnable) {
+        let refused = match self.shutdown.has_begun() {
+            true => Err(task),
+            false => self.inject_newborn(task),
+        };
+        if let Err(task) = refused {
+            task.cancel();
+        }
     }
 }
 

@@ -328,7 +328,8 @@ impl Worker {
         // How many tables had been lent when this worker cancelled what was in them.
         let mut cancelled: Option<usize> = None;
         loop {
-            if self.shared().must_leave(self.index) {
+            let is_ending = self.shared().shutdown.has_begun();
+            if is_ending && self.shared().must_leave(self.index) {
                 // Nobody is counted who runs jobs, but for a thread that keeps its seat for good. What its jobs have left with this
                 // worker nobody else might be woken for.
                 while self.run_next_job() {}
@@ -342,7 +343,7 @@ impl Worker {
                 self.take_table_back();
                 cancelled = None;
             }
-            if self.shared().shutdown.has_begun() && cancelled != Some(self.shared().relief.lent()) {
+            if is_ending && cancelled != Some(self.shared().relief.lent()) {
                 // This one stays: see `shutdown.rs`.
                 cancelled = Some(self.shared().relief.lent());
                 self.processor().polling.clear();
@@ -578,6 +579,7 @@ impl Worker {
     }
 
     /// Queues a task that gave way, behind the others.
+    #[inline]
     pub fn push_back(&self, task: Runnable) {
         self.push_to_ring(task);
         // One task that yields to itself needs no help.
@@ -591,9 +593,15 @@ impl Worker {
         // SAFETY: this thread is the owner; the runnable owns its task, so its link is free.
         let overflowed = unsafe { self.processor().ring.push_back(task.into_raw(), &shared.injector) };
         if overflowed > 0 {
-            self.processor().metrics.overflows.add(1);
-            shared.notify_strictly();
+            self.ring_overflowed();
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn ring_overflowed(&self) {
+        self.processor().metrics.overflows.add(1);
+        self.shared().notify_strictly();
     }
 
     fn notify_if_worth(&self) {
@@ -604,6 +612,7 @@ impl Worker {
         }
     }
 
+    #[inline(never)]
     fn notify(&self) {
         if self.shared().notify() {
             self.processor().metrics.notifies.add(1);

@@ -76,8 +76,27 @@ impl<F: Future> TaskCell<F> {
         spawned_at: &'static Location<'static>,
         vtable: &'static Vtable,
     ) -> NonNull<Header> {
-        // SAFETY: (1).
-        let cell = unsafe { S::allocate(scheduler, Layout::new::<Self>()) }.cast::<Self>();
+        // SAFETY: (1); (2); as much as was asked for.
+        unsafe {
+            let memory = S::allocate(scheduler, Layout::new::<Self>());
+            Self::place(memory, future, scheduler, id, spawned_at, vtable)
+        }
+    }
+
+    /// The same in `memory`.
+    ///
+    /// # Safety
+    /// As [`allocate`](Self::allocate); 3. `memory` is what `S::allocate` would return for this type.
+    #[inline]
+    pub unsafe fn place<S: Schedule>(
+        memory: NonNull<u8>,
+        future: F,
+        scheduler: NonNull<S>,
+        id: u64,
+        spawned_at: &'static Location<'static>,
+        vtable: &'static Vtable,
+    ) -> NonNull<Header> {
+        let cell = memory.cast::<Self>();
         let header = Header {
             state: State::new(),
             next: Next::new(),
@@ -89,7 +108,7 @@ impl<F: Future> TaskCell<F> {
             join_waker: UnsafeCell::new(None),
         };
         let common = Common { header, spawned_at };
-        // SAFETY: memory for a `Self`, ours alone.
+        // SAFETY: (3): memory for a `Self`, ours alone.
         unsafe { cell.write(Self { common, stage: UnsafeCell::new(Stage::Running(future)) }) };
         cell.cast()
     }

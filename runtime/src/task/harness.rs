@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 
 use super::cell::{Header, Stage, TaskCell};
 use super::join::{Failure, JoinError};
-use super::raw::{Runnable, Schedule, drop_reference};
+use super::raw::{Runnable, Schedule, drop_reference, free};
 use super::state::{AfterPoll, Start};
 use super::waker;
 use crate::coop;
@@ -134,6 +134,7 @@ unsafe fn after_pending<F: Future + 'static, S: Schedule>(header: NonNull<Header
 ///
 /// # Safety
 /// As [`run`]; 3. the stage is `Consumed`.
+#[inline(always)]
 unsafe fn finish<F: Future + 'static, S: Schedule>(
     header: NonNull<Header>,
     result: Result<F::Output, Failure>,
@@ -146,8 +147,11 @@ unsafe fn finish<F: Future + 'static, S: Schedule>(
         if now.has_join() {
             // By (3) there is nothing to drop.
             (&raw mut *stage::<F>(header)).write(Stage::Finished(result));
-        } else {
+        } else if std::mem::needs_drop::<F::Output>() || result.is_err() {
             discard(header, result);
+        } else {
+            // There is nothing to drop.
+            std::mem::forget(result);
         }
         let was_last = loop {
             match state.try_complete(now) {
@@ -167,7 +171,7 @@ unsafe fn finish<F: Future + 'static, S: Schedule>(
             drop_quietly(catch(|| waker.expect("JOIN_WAKER says that the waker is set").wake()));
             drop_reference(header);
         } else if was_last {
-            (header.as_ref().vtable.free)(header);
+            free::<F, S>(header);
         }
     }
 }
@@ -176,10 +180,9 @@ unsafe fn finish<F: Future + 'static, S: Schedule>(
 ///
 /// # Safety
 /// 1. The caller owns `SCHEDULED`.
+#[inline(never)]
 unsafe fn discard<T>(header: NonNull<Header>, result: Result<T, Failure>) {
-    if std::mem::needs_drop::<T>() || result.is_err() {
-        coop::suspended(|| coop::poll_task(&waker::borrowed(&header), || drop_quietly(result)));
-    }
+    coop::suspended(|| coop::poll_task(&waker::borrowed(&header), || drop_quietly(result)));
 }
 
 /// Moves the output to `*out`, an `Option<Result<F::Output, JoinError>>`.
@@ -204,7 +207,11 @@ pub(super) unsafe fn take_output<F: Future>(header: NonNull<Header>, out: *mut (
 /// 1. and 2. of [`take_output`].
 pub(super) unsafe fn drop_output<F: Future>(header: NonNull<Header>) {
     // SAFETY: as in `take_output`.
-    drop_quietly(unsafe { std::mem::replace(stage::<F>(header), Stage::Consumed) });
+    let stage = unsafe { stage::<F>(header) };
+    // Mostly it was taken.
+    if !matches!(stage, Stage::Consumed) {
+        drop_quietly(std::mem::replace(stage, Stage::Consumed));
+    }
 }
 
 /// # Safety

@@ -55,24 +55,30 @@ pub fn try_id() -> Option<Id> {
 /// How many names a thread takes at a time, so that spawning writes no line that other threads write.
 const BLOCK: u64 = 1 << 16;
 
-static NEXT_BLOCK: AtomicU64 = AtomicU64::new(1);
+static NEXT_BLOCK: AtomicU64 = AtomicU64::new(0);
 
 thread_cell! {
-    /// This thread's next name, and the end of its block.
-    static NAMES: Cell<(u64, u64)> = Cell::new((0, 0));
+    /// This thread's next name; a multiple of [`BLOCK`] if its block is used up.
+    static NEXT: Cell<u64> = Cell::new(0);
 }
 
 /// A new name.
 #[inline]
 pub fn next() -> u64 {
-    NAMES.with(|names| {
-        let (mut next, mut end) = names.get();
-        if next == end {
-            // Relaxed: only uniqueness matters.
-            next = NEXT_BLOCK.fetch_add(BLOCK, Relaxed);
-            end = next + BLOCK;
-        }
-        names.set((next + 1, end));
+    NEXT.with(|names| {
+        let next = match names.get() {
+            used_up if used_up % BLOCK == 0 => first_of_block(),
+            next => next,
+        };
+        names.set(next + 1);
         next
     })
+}
+
+/// The first name of a new block. Its multiple of [`BLOCK`] is left out, since that says that a block is used up.
+#[cold]
+#[inline(never)]
+fn first_of_block() -> u64 {
+    // Relaxed: only uniqueness matters.
+    NEXT_BLOCK.fetch_add(BLOCK, Relaxed) + 1
 }

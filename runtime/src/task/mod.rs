@@ -32,6 +32,7 @@ pub(crate) mod state;
 mod waker;
 mod yield_now;
 
+use std::alloc::Layout;
 use std::future::Future;
 use std::panic::Location;
 use std::ptr::NonNull;
@@ -71,4 +72,29 @@ pub(crate) unsafe fn new<F: Future + 'static, S: Schedule>(
     let header = unsafe { cell::TaskCell::allocate(future, scheduler, id::next(), spawned_at, vtable) };
     // SAFETY: a new cell is `SCHEDULED`, owned by us; one of its two references is the handle's.
     unsafe { (Runnable::from_raw(header), JoinHandle::from_raw(header)) }
+}
+
+/// What a task with a future of type `F` needs of memory.
+#[inline(always)]
+pub(crate) fn layout_of<F: Future>() -> Layout {
+    Layout::new::<cell::TaskCell<F>>()
+}
+
+/// As [`new`], in memory that the caller has at hand.
+///
+/// # Safety
+/// As [`new`]; 3. `memory` is what `S::allocate` would return for [`layout_of`] the future, and given up.
+#[inline]
+pub(crate) unsafe fn new_in<F: Future + 'static, S: Schedule>(
+    memory: NonNull<u8>,
+    future: F,
+    scheduler: NonNull<S>,
+    spawned_at: &'static Location<'static>,
+) -> (Runnable, JoinHandle<F::Output>) {
+    let vtable = raw::Vtable::of::<F, S>();
+    // SAFETY: (2); the vtable is that of `F` and `S`; (3). Then as in `new`.
+    unsafe {
+        let header = cell::TaskCell::place(memory, future, scheduler, id::next(), spawned_at, vtable);
+        (Runnable::from_raw(header), JoinHandle::from_raw(header))
+    }
 }

@@ -134,7 +134,7 @@ impl Owned {
     ///
     /// # Safety
     /// 1. The caller is the worker of `seat`, and has not lent it. 2. It owns the task's `SCHEDULED`. 3. The task was entered.
-    #[inline]
+    #[inline(never)]
     pub unsafe fn leave(&self, task: NonNull<Header>, seat: Option<usize>) {
         // SAFETY: (2) keeps the cell live; nobody changes the slot any more.
         let header = unsafe { task.as_ref() };

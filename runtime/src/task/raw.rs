@@ -9,6 +9,7 @@ use std::ptr::NonNull;
 use super::cell::{Header, TaskCell};
 use super::harness;
 use super::join::Failure;
+use super::state::AfterWake;
 
 /// What a task needs from its scheduler. Implemented by the shared part of a runtime, and by models.
 ///
@@ -67,8 +68,8 @@ pub struct Vtable {
     pub(super) fail: unsafe fn(NonNull<Header>, Failure),
     /// [`Schedule::schedule`].
     pub(super) schedule: unsafe fn(NonNull<Header>),
-    /// [`Schedule::is_own_thread`].
-    pub(super) is_own_thread: unsafe fn(NonNull<Header>) -> bool,
+    /// Wakes the task. The caller gives up a reference.
+    pub(super) wake: unsafe fn(NonNull<Header>),
     /// Moves the output to where the pointer leads, an `Option<Result<F::Output, JoinError>>`.
     pub(super) take_output: unsafe fn(NonNull<Header>, *mut ()),
     /// Drops the output, if it is still there.
@@ -83,7 +84,7 @@ impl Vtable {
             run: harness::run::<F, S>,
             fail: harness::fail::<F, S>,
             schedule: schedule::<S>,
-            is_own_thread: is_own_thread::<S>,
+            wake: wake::<S>,
             take_output: harness::take_output::<F>,
             drop_output: harness::drop_output::<F>,
             free: free::<F, S>,
@@ -170,20 +171,53 @@ unsafe fn schedule<S: Schedule>(header: NonNull<Header>) {
     unsafe { S::schedule(header.as_ref().scheduler.cast(), Runnable::from_raw(header)) }
 }
 
-unsafe fn is_own_thread<S: Schedule>(header: NonNull<Header>) -> bool {
-    // SAFETY: the caller of the vtable has a reference, so the cell is live.
-    S::is_own_thread(unsafe { header.as_ref() }.scheduler.cast())
-}
-
-unsafe fn free<F: Future, S: Schedule>(header: NonNull<Header>) {
-    // SAFETY: the caller of the vtable dropped the last reference, so the cell is ours; it was made by
-    // `TaskCell::<F>::allocate`. The output was taken or dropped before the handle's reference, and without a handle before
-    // `DONE`; what may be left is a waker that the handle set too late. The scheduler is valid until `S::free`.
+/// Wakes a task by value; `waker.rs` says why foreign threads do it in two steps.
+unsafe fn wake<S: Schedule>(header: NonNull<Header>) {
+    // SAFETY: the caller's reference, which is ours to drop, keeps the cell live until it is dropped: by `wake_by_value`,
+    // after which only ownership of `SCHEDULED` or of the last reference lets us touch the cell, or at the end. The cell
+    // keeps the scheduler valid; so does the own thread, after the reference is gone.
     unsafe {
         let scheduler = header.as_ref().scheduler.cast::<S>();
-        if let Some(waker) = header.as_ref().join_waker.with_mut(|waker| (*waker).take()) {
-            crate::util::unwind::drop_quietly(waker);
+        if S::is_own_thread(scheduler) {
+            match header.as_ref().state.wake_by_value() {
+                AfterWake::Nothing => {}
+                AfterWake::Schedule => S::schedule(scheduler, Runnable::from_raw(header)),
+                AfterWake::Free => (header.as_ref().vtable.free)(header),
+            }
+        } else {
+            if header.as_ref().state.wake_by_ref() {
+                S::schedule(scheduler, Runnable::from_raw(header));
+            }
+            drop_reference(header);
+        }
+    }
+}
+
+/// Frees a cell.
+///
+/// # Safety
+/// 1. The caller dropped the last reference. 2. The cell is a `TaskCell<F>` of a scheduler `S`.
+#[inline]
+pub(super) unsafe fn free<F: Future, S: Schedule>(header: NonNull<Header>) {
+    // SAFETY: by (1) the cell is ours; it was made by `TaskCell::<F>::allocate` or `place`. The output was taken or dropped
+    // before the handle's reference, and without a handle before `DONE`; what may be left is a waker that the handle set
+    // too late. The scheduler is valid until `S::free`.
+    unsafe {
+        let scheduler = header.as_ref().scheduler.cast::<S>();
+        if header.as_ref().join_waker.with_mut(|waker| (*waker).is_some()) {
+            drop_join_waker(header);
         }
         S::free(scheduler, header.cast(), Layout::new::<TaskCell<F>>());
     }
+}
+
+/// # Safety
+/// 1. The cell is the caller's alone.
+#[cold]
+#[inline(never)]
+unsafe fn drop_join_waker(header: NonNull<Header>) {
+    // SAFETY: (1).
+    crate::util::unwind::drop_quietly(unsafe {
+        header.as_ref().join_waker.with_mut(|waker| (*waker).take())
+    });
 }

@@ -12,7 +12,6 @@ use std::task::{RawWaker, RawWakerVTable, Waker};
 
 use super::cell::Header;
 use super::raw::drop_reference;
-use super::state::AfterWake;
 use crate::coop;
 
 static VTABLE: RawWakerVTable = RawWakerVTable::new(clone, wake, wake_by_ref, drop);
@@ -63,21 +62,10 @@ unsafe fn clone(data: *const ()) -> RawWaker {
 }
 
 unsafe fn wake(data: *const ()) {
-    // SAFETY: the waker's reference, which is ours to drop, keeps the cell live until it is dropped: by `wake_by_value`,
-    // after which only ownership of `SCHEDULED` or of the last reference lets us touch the cell, or at the end.
+    // SAFETY: the waker's reference keeps the cell live, and is given up.
     unsafe {
         let header = header(data);
-        let vtable = header.as_ref().vtable;
-        if (vtable.is_own_thread)(header) {
-            match header.as_ref().state.wake_by_value() {
-                AfterWake::Nothing => {}
-                AfterWake::Schedule => (vtable.schedule)(header),
-                AfterWake::Free => (vtable.free)(header),
-            }
-        } else {
-            wake_by_ref(data);
-            drop_reference(header);
-        }
+        (header.as_ref().vtable.wake)(header)
     }
 }
 

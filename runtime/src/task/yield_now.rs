@@ -22,8 +22,9 @@ use crate::coop;
 /// assert!(other.is_finished());
 /// # });
 /// ```
-pub async fn yield_now() {
-    YieldNow { has_yielded: false }.await;
+#[inline]
+pub fn yield_now() -> impl Future<Output = ()> {
+    YieldNow { has_yielded: false }
 }
 
 struct YieldNow {

@@ -209,7 +209,7 @@ impl Sleep {
         }
         if may_have_passed {
             let driver = me.handle.time_driver("sleep");
-            if driver.deadline_at((*me.deadline).into_std()) <= driver.now() {
+            if driver.has_passed((*me.deadline).into_std()) {
                 // SAFETY: owner as above; `Idle`.
                 unsafe { me.entry.set_by_owner(State::Fired) };
                 return Poll::Ready(());

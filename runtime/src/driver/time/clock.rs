@@ -97,6 +97,16 @@ impl Clock {
         self.state.lock().now()
     }
 
+    /// Whether `instant` has passed: as `deadline_at(instant) <= now()`, but mostly without counting nanoseconds.
+    #[inline]
+    pub fn has_passed(&self, instant: Instant) -> bool {
+        // Relaxed, for the reason given at `WAS_EVER_PAUSED`.
+        match self.was_paused.load(Ordering::Relaxed) {
+            false => instant <= Instant::now(),
+            true => self.deadline_at(instant) <= self.now(),
+        }
+    }
+
     /// `deadline` as an instant.
     pub fn instant_at(&self, deadline: Deadline) -> Instant {
         // Not reached by 584 years.
@@ -179,6 +189,8 @@ impl State {
 }
 
 /// Nanoseconds, at most `u64::MAX`, which is 584 years.
+#[inline]
 fn nanos(duration: Duration) -> u64 {
-    duration.as_nanos().try_into().unwrap_or(u64::MAX)
+    let whole = duration.as_secs().checked_mul(1_000_000_000);
+    whole.and_then(|whole| whole.checked_add(duration.subsec_nanos().into())).unwrap_or(u64::MAX)
 }

@@ -131,6 +131,12 @@ impl Driver {
         self.clock.deadline_at(instant)
     }
 
+    /// Whether `instant` has passed.
+    #[inline]
+    pub fn has_passed(&self, instant: Instant) -> bool {
+        self.clock.has_passed(instant)
+    }
+
     /// Registers `entry` in `wheel`, the calling thread's. Says whether whoever sleeps in the driver must be unparked,
     /// as the module's docs tell: then R1 is done, R2 and R3 are the caller's.
     ///
