@@ -98,7 +98,7 @@ pub mod internals {
     }
 
     pub mod job {
-        pub use crate::job::{CoreLatch, CountLatch, Latch, Owner, SpinLatch, ThreadLatch};
+        pub use crate::job::{CoreLatch, CountLatch, CrossLatch, Latch, Owner, SpinLatch, ThreadLatch};
     }
 
     pub mod io {

@@ -27,8 +27,10 @@ trait Jobs: Send + Sync + 'static {
     unsafe fn push_anchored(&self, item: *mut Item) -> Option<u32>;
     unsafe fn push(&self, item: *mut Item) -> bool;
     unsafe fn publish(&self, n: u32) -> u32;
-    /// None: stolen.
-    unsafe fn take_back(&self, index: u32) -> Option<*mut Item>;
+    /// Marks a private item.
+    unsafe fn note(&self, index: u32);
+    /// False: stolen.
+    unsafe fn take_back(&self, index: u32) -> bool;
     unsafe fn pop(&self, floor: u32) -> Option<*mut Item>;
     fn steal(&self, is_wanted: &dyn Fn(*mut Item) -> bool) -> Option<*mut Item>;
     /// At most `most`.
@@ -54,12 +56,14 @@ impl Jobs for Deque<Item> {
         unsafe { self.publish(n) }
     }
 
-    unsafe fn take_back(&self, index: u32) -> Option<*mut Item> {
+    unsafe fn note(&self, index: u32) {
         // SAFETY: the caller's words are the same.
-        match unsafe { self.take_back(index) } {
-            Taken::Back(item) => Some(item),
-            Taken::Stolen => None,
-        }
+        unsafe { self.note(index) };
+    }
+
+    unsafe fn take_back(&self, index: u32) -> bool {
+        // SAFETY: the caller's words are the same.
+        unsafe { self.take_back(index) == Taken::Back }
     }
 
     unsafe fn pop(&self, floor: u32) -> Option<*mut Item> {
@@ -133,12 +137,17 @@ impl<D: Jobs> World<D> {
         unsafe { self.deque.publish(n) }
     }
 
+    /// Notes what was pushed at `index`.
+    fn note(&self, index: u32) {
+        // SAFETY: as above; each model notes before it publishes.
+        unsafe { self.deque.note(index) };
+    }
+
     /// Takes `value` back, which was pushed at `index`, unless it was stolen.
     fn take_back(&self, index: u32, value: usize) -> Option<usize> {
         // SAFETY: as above; each model takes back in the right order.
-        let taken = unsafe { self.deque.take_back(index) }.map(|item| self.run(item));
-        assert!(taken.is_none_or(|taken| taken == value), "{value} was pushed here, {taken:?} came back");
-        taken
+        let is_back = unsafe { self.deque.take_back(index) };
+        is_back.then(|| self.run(self.items.at(value).as_ptr()))
     }
 
     fn pop(&self, floor: u32) -> Option<usize> {
@@ -210,6 +219,7 @@ fn forks_against_thieves<D: Jobs, const N: usize>(make: impl Fn() -> D + Send + 
         world.publish(1);
         let thieves = world.thieves::<N>(steal_once);
         let inner = world.push_anchored(1);
+        world.note(inner);
         world.publish(1);
         let mut taken: Vec<_> = world.take_back(inner, 1).into_iter().collect();
         taken.extend(world.take_back(outer, 0));
@@ -232,6 +242,7 @@ fn a_thief_asleep<D: Jobs>(make: impl Fn() -> D + Send + Sync + Copy + 'static) 
             taken.extend(world.take_back(0, value));
             if value < 2 {
                 world.push_anchored(value + 1);
+                world.note(0);
                 world.publish(1);
             }
         }
@@ -290,7 +301,7 @@ fn room_after_a_slow_thief<D: Jobs>(make: impl Fn() -> D + Send + Sync + Copy + 
         }
         taken.extend(join(thieves));
         taken.extend(world.pop_all(3));
-        assert!(forks.into_iter().rev().all(|fork| world.take_back(fork, 9).is_none()));
+        assert!(forks.into_iter().rev().all(|fork| world.take_back(fork, fork as usize).is_none()));
         taken
     });
 }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use loom::cell::UnsafeCell;
 use loom::thread;
 use runtime::internals::driver::Driver;
-use runtime::internals::job::{Latch, Owner, SpinLatch, ThreadLatch};
+use runtime::internals::job::{CrossLatch, Latch, Owner, SpinLatch, ThreadLatch};
 use runtime::internals::scheduler::Parker;
 
 use twin::{Fault, Pool, Twin};
@@ -74,7 +74,7 @@ impl Seat {
         seat
     }
 
-    fn wait(&self, latch: &SpinLatch<Self>) {
+    fn wait<const IS_CROSS: bool>(&self, latch: &SpinLatch<Self, IS_CROSS>) {
         let core = latch.core();
         while core.fall_asleep() {
             self.parker.park(None);
@@ -106,7 +106,7 @@ unsafe impl Owner for Seat {
 fn a_worker_of_the_same_pool(wakes: usize) {
     loom::model(move || {
         let seat = Seat::new();
-        let frame = Frame::new(SpinLatch::new(&*seat));
+        let frame = Frame::new(SpinLatch::<Seat>::new(&*seat));
         let setter = thread::spawn({
             let (frame, _pool) = (SendPtr(frame), seat.clone());
             move || {
@@ -145,7 +145,7 @@ fn a_worker_that_is_woken_for_something_else_is_woken_again() {
 fn a_pool_stays_until_a_setter_from_another_pool_is_done_with_it() {
     loom::model(|| {
         let seat = Seat::new();
-        let frame = Frame::new(SpinLatch::cross(&*seat));
+        let frame = Frame::new(CrossLatch::new(&*seat));
         let setter = thread::spawn({
             let frame = SendPtr(frame);
             move || {

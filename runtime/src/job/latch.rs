@@ -110,46 +110,37 @@ pub unsafe trait Owner {
     unsafe fn unpark(owner: NonNull<Self>);
 }
 
-/// The latch of a worker, which runs other jobs while it waits.
+/// The latch of a worker, which runs other jobs while it waits. `IS_CROSS`: it may be set by a thread that does not keep the
+/// owner's pool. (No field, which each `join` would have to write.)
 #[derive(Debug)]
-pub struct SpinLatch<O> {
+pub struct SpinLatch<O, const IS_CROSS: bool = false> {
     core: CoreLatch,
     owner: NonNull<O>,
-    /// May be set by a thread that does not keep the owner's pool.
-    is_cross: bool,
 }
 
-impl<O: Owner> SpinLatch<O> {
-    /// For jobs that run in the owner's pool.
+/// The latch of a worker, for jobs that run in another pool.
+pub type CrossLatch<O> = SpinLatch<O, true>;
+
+impl<O: Owner, const IS_CROSS: bool> SpinLatch<O, IS_CROSS> {
     #[inline(always)]
     pub fn new(owner: &O) -> Self {
-        Self { core: CoreLatch::new(), owner: NonNull::from(owner), is_cross: false }
-    }
-
-    /// For jobs that run in another pool.
-    pub fn cross(owner: &O) -> Self {
-        Self { is_cross: true, ..Self::new(owner) }
+        Self { core: CoreLatch::new(), owner: NonNull::from(owner) }
     }
 
     #[inline(always)]
     pub fn core(&self) -> &CoreLatch {
         &self.core
     }
-
-    /// Whether it was made by [`cross`](Self::cross).
-    pub fn is_cross(&self) -> bool {
-        self.is_cross
-    }
 }
 
-impl<O: Owner> Latch for SpinLatch<O> {
+impl<O: Owner, const IS_CROSS: bool> Latch for SpinLatch<O, IS_CROSS> {
     #[inline]
     unsafe fn set(this: *const Self) {
         // SAFETY: the latch is live until the swap, and until then its owner waits in its pool. Afterwards the pool is kept by
         // the hold, or by the caller, who is a worker of it.
         unsafe {
             let owner = (*this).owner;
-            let _hold = (*this).is_cross.then(|| O::hold(owner));
+            let _hold = IS_CROSS.then(|| O::hold(owner));
             if CoreLatch::set(&raw const (*this).core) {
                 O::unpark(owner);
             }

@@ -17,7 +17,7 @@ use std::ptr::NonNull;
 
 pub use count::CountLatch;
 pub use heap::{Fifo, HeapJob, Memory};
-pub use latch::{CoreLatch, Latch, Owner, SpinLatch, ThreadLatch};
+pub use latch::{CoreLatch, CrossLatch, Latch, Owner, SpinLatch, ThreadLatch};
 pub use region::{Region, Tag};
 pub use stack::StackJob;
 

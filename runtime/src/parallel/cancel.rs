@@ -20,23 +20,25 @@ use crate::util::unwind::{self, Payload};
 #[inline(always)]
 pub fn split_point(seat: &Seat) {
     seat.pass_split();
-    let region = seat.region();
-    if !region.is_null() {
-        // SAFETY: the seat's region is live.
-        check(unsafe { &*region });
-    }
+    split_point_in(seat.region());
 }
 
-#[inline]
-fn check(region: &Region) {
-    if region.is_cancelled() && may_unwind(region) {
+/// The half of [`split_point`] that is about cancellation, for a caller that works in `region`, and passes the split by itself.
+/// Returns `region`.
+#[inline(always)]
+pub fn split_point_in(region: *const Region) -> *const Region {
+    if region.is_null() { region } else { check(region) }
+}
+
+/// Returns `region`, so that a caller that needs it again has it in no register meanwhile.
+#[inline(never)]
+fn check(region: *const Region) -> *const Region {
+    // SAFETY: the region in which the caller works is live.
+    let this = unsafe { &*region };
+    if this.is_cancelled() && may_end(this) && !std::thread::panicking() {
         unwind_quietly();
     }
-}
-
-#[cold]
-fn may_unwind(region: &Region) -> bool {
-    may_end(region) && !std::thread::panicking()
+    region
 }
 
 fn may_end(region: &Region) -> bool {

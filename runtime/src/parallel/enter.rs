@@ -15,7 +15,7 @@ use std::ptr::NonNull;
 use super::global;
 use super::pool::ThreadPool;
 use crate::context;
-use crate::job::{Latch, Region, SpinLatch, StackJob, Tag, ThreadLatch};
+use crate::job::{CrossLatch, Latch, Region, SpinLatch, StackJob, Tag, ThreadLatch};
 use crate::scheduler::{Seat, Shared, Worker};
 use crate::util::block_on;
 use crate::util::unwind::Payload;
@@ -113,9 +113,9 @@ pub unsafe fn install<R: Send>(
         Some(seat) => {
             // What sets the latch is nobody whom this seat's pool knows.
             let _expecting = seat.shared().expect();
-            let wait = |latch: &SpinLatch<Seat>| seat.wait(latch.core(), seat.head());
+            let wait = |latch: &CrossLatch<Seat>| seat.wait(latch.core(), seat.head());
             // SAFETY: (1).
-            unsafe { install_and_wait(shared, seat.region(), seat.tag(), SpinLatch::cross(seat), wait, op) }
+            unsafe { install_and_wait(shared, seat.region(), seat.tag(), CrossLatch::new(seat), wait, op) }
         }
         None if is_solitary() => op(None, false),
         None => {
@@ -188,6 +188,8 @@ impl Drop for RootEnd {
 #[derive(Debug)]
 pub enum OwnerLatch {
     Seat(SpinLatch<Seat>),
+    /// In another pool.
+    Cross(CrossLatch<Seat>),
     Thread(ThreadLatch),
 }
 
@@ -196,7 +198,7 @@ impl OwnerLatch {
     pub fn new(seat: Option<&Seat>, shared: Option<NonNull<Shared>>) -> Self {
         match seat {
             Some(seat) if Some(seat.shared_ptr()) == shared => Self::Seat(SpinLatch::new(seat)),
-            Some(seat) => Self::Seat(SpinLatch::cross(seat)),
+            Some(seat) => Self::Cross(CrossLatch::new(seat)),
             None => Self::Thread(ThreadLatch::new()),
         }
     }
@@ -204,24 +206,28 @@ impl OwnerLatch {
     /// Waits until the latch is set. `seat`: as for [`new`](Self::new); `floor`: as for [`Seat::wait`].
     pub fn wait(&self, seat: Option<&Seat>, floor: u32) {
         match (self, seat) {
-            (Self::Seat(latch), Some(seat)) => {
+            (Self::Seat(latch), Some(seat)) => seat.wait(latch.core(), floor),
+            (Self::Cross(latch), Some(seat)) => {
                 // What sets it is nobody whom this seat's pool knows.
-                let _expecting = latch.is_cross().then(|| seat.shared().expect());
+                let _expecting = seat.shared().expect();
                 seat.wait(latch.core(), floor);
             }
             (Self::Thread(latch), _) => wait_blocking(latch),
-            (Self::Seat(_), None) => unreachable!("the latch was made for a seat"),
+            (Self::Seat(_) | Self::Cross(_), None) => unreachable!("the latch was made for a seat"),
         }
     }
 }
 
 impl Latch for OwnerLatch {
-    #[inline]
+    // Once a scope, so out of the way of what is done for each of its jobs.
+    #[cold]
+    #[inline(never)]
     unsafe fn set(this: *const Self) {
         // SAFETY: live until the inner latch is set; no reference is kept beyond the match.
         unsafe {
             match &*this {
                 Self::Seat(latch) => SpinLatch::set(std::ptr::from_ref(latch)),
+                Self::Cross(latch) => CrossLatch::set(std::ptr::from_ref(latch)),
                 Self::Thread(latch) => ThreadLatch::set(std::ptr::from_ref(latch)),
             }
         }

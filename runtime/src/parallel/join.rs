@@ -10,7 +10,7 @@ use std::panic::resume_unwind;
 use super::cancel;
 use super::enter::{self, on_seat};
 use crate::context;
-use crate::job::{SpinLatch, StackJob};
+use crate::job::{CoreLatch, SpinLatch, StackJob};
 use crate::queue::Taken;
 use crate::scheduler::Seat;
 use crate::util::unwind;
@@ -158,38 +158,49 @@ where
     RA: Send,
     RB: Send,
 {
-    cancel::split_point(seat);
-    let job =
-        StackJob::new(seat.region(), SpinLatch::new(seat), move |is_stolen| b(FnContext::new(is_stolen)));
+    let region = cancel::split_point_in(seat.region());
+    let job = StackJob::new(region, SpinLatch::new(seat), move |is_stolen| b(FnContext::new(is_stolen)));
+    // The other half of the split point is in there.
     // SAFETY: this thread is the seat's owner. `Rescue`, or what follows it, keeps the frame until the job was taken back or
     // its latch set.
     let Some(index) = (unsafe { seat.push_anchored(job.as_job_ref(seat.tag())) }) else {
         // So deep that thieves have plenty.
         // SAFETY: nobody got the reference.
-        return join_in_place(a, |_| unsafe { job.run_inline(is_migrated) });
+        return join_in_place(a, move |_| unsafe { job.run_inline(is_migrated) });
     };
     let rescue = Rescue { seat, job: &job, index };
     let result_a = a(FnContext::new(is_migrated));
     std::mem::forget(rescue);
-    if seat.head() != index + 1 {
-        run_loose(seat, index + 1);
-    }
-    // SAFETY: this thread is the owner, and has taken out what was above.
-    match unsafe { seat.take_back(index) } {
+    // SAFETY: this thread is the owner; the frames that pushed anchored pieces above have been left.
+    if unsafe { seat.take_back_private(index) || take_back_public(seat, index) } {
         // SAFETY: taken back.
-        Taken::Back(_) => (result_a, unsafe { job.run_inline(is_migrated) }),
-        Taken::Stolen => {
-            seat.wait(job.latch.core(), index);
-            // SAFETY: the latch is set.
-            (result_a, enter::resume(unsafe { job.take_result() }))
-        }
+        return (result_a, unsafe { job.run_inline(is_migrated) });
     }
+    wait(seat, job.latch.core(), index);
+    // SAFETY: the latch is set.
+    (result_a, enter::resume(unsafe { job.take_result() }))
 }
 
-/// Runs what the first closure has left above the second's place: jobs of scopes around the call.
+/// The second's place, at `index`, is or was public. Runs what the first closure has left above it, jobs of scopes around
+/// the call; then says whether it is back, or stolen.
+///
+/// # Safety
+/// 1. As [`Seat::take_back_private`].
 #[cold]
-fn run_loose(seat: &Seat, floor: u32) {
-    seat.with_worker(|worker| worker.run_loose(seat, floor));
+#[inline(never)]
+unsafe fn take_back_public(seat: &Seat, index: u32) -> bool {
+    if seat.head() != index + 1 {
+        seat.with_worker(|worker| worker.run_loose(seat, index + 1));
+    }
+    // SAFETY: (1), and what was above has been taken out.
+    unsafe { seat.take_back(index) == Taken::Back }
+}
+
+/// [`Seat::wait`], kept out of line.
+#[cold]
+#[inline(never)]
+fn wait(seat: &Seat, latch: &CoreLatch, floor: u32) {
+    seat.wait(latch, floor);
 }
 
 /// While the first closure unwinds: sees to the second, which is pushed at `index`. In a computation that was cancelled it is
@@ -201,29 +212,41 @@ struct Rescue<'a, F: FnOnce(bool) -> R, R> {
 }
 
 impl<F: FnOnce(bool) -> R, R> Drop for Rescue<'_, F, R> {
-    #[cold]
+    // Inlined, so that the three need not lie in memory for it.
+    #[inline(always)]
     fn drop(&mut self) {
-        let Self { seat, job, index } = *self;
-        // Nothing else is run on a stack that unwinds; others, or this thread later, get what lies above.
-        // SAFETY: this thread is the owner; the frames that pushed anchored pieces above have been left.
-        unsafe { seat.spill(index + 1) };
-        // SAFETY: as above.
-        let result = match unsafe { seat.take_back(index) } {
-            Taken::Back(_) if cancel::is_over(seat) => {
-                // SAFETY: as below.
-                return unwind::drop_quietly(unsafe { std::ptr::read(job).into_closure() });
-            }
-            // SAFETY: taken back; the job has no destructor, and its frame does not use it any more.
-            Taken::Back(_) => unwind::catch(|| unsafe { std::ptr::read(job).run_inline(false) }),
-            Taken::Stolen => {
-                seat.wait_idly(job.latch.core());
-                // SAFETY: the latch is set.
-                unsafe { job.take_result() }
-            }
-        };
-        match result {
-            Ok(result) => unwind::drop_quietly(result),
-            Err(payload) => cancel::keep_panic(seat, payload),
+        // SAFETY: the frame of the join is being left, by unwinding.
+        unsafe { rescue(self.seat, self.job, self.index) }
+    }
+}
+
+/// See [`Rescue`].
+///
+/// # Safety
+/// 1. The calling thread is the seat's owner, and has pushed the job at `index`; the frames that pushed anchored pieces above
+///    have been left. 2. The job's frame does not use it any more.
+#[cold]
+#[inline(never)]
+unsafe fn rescue<F: FnOnce(bool) -> R, R>(seat: &Seat, job: &StackJob<SpinLatch<Seat>, F, R>, index: u32) {
+    // Nothing else is run on a stack that unwinds; others, or this thread later, get what lies above.
+    // SAFETY: (1).
+    unsafe { seat.spill(index + 1) };
+    // SAFETY: (1).
+    let result = match unsafe { seat.take_back(index) } {
+        Taken::Back if cancel::is_over(seat) => {
+            // SAFETY: as below.
+            return unwind::drop_quietly(unsafe { std::ptr::read(job).into_closure() });
         }
+        // SAFETY: taken back; the job has no destructor; (2).
+        Taken::Back => unwind::catch(|| unsafe { std::ptr::read(job).run_inline(false) }),
+        Taken::Stolen => {
+            seat.wait_idly(job.latch.core());
+            // SAFETY: the latch is set.
+            unsafe { job.take_result() }
+        }
+    };
+    match result {
+        Ok(result) => unwind::drop_quietly(result),
+        Err(payload) => cancel::keep_panic(seat, payload),
     }
 }

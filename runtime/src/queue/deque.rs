@@ -19,13 +19,15 @@
 //! # Steps
 //! ```text
 //!   push       O1 write slot[head]            O2 head += 1
+//!   note       O1 again, of a private item, with a mark
 //!   publish    O3 split += n (RMW, Release)
 //!   pop        i = head - 1, private (i >= split):  O4 read the slot, head = i
 //!              public, nobody was there (tail <= i): O5 swing (version + 1, split = i), read the slot, head = i
 //!              stolen (tail > i):                    O6 rewind: store (version + 1, split = tail = floor), head = floor
 //!   thief      T1 load public (tail < split?)  T2 read slot[tail]  T3 swing tail + 1
 //! ```
-//! A thief may take several loose items at once: T2 reads so many slots, T3 moves `tail` by as many.
+//! A thief may take several loose items at once: T2 reads so many slots, T3 moves `tail` by as many. Whoever takes back what
+//! it pushed does without the slot at O4 and O5.
 //!
 //! *Floor*: an item may be *anchored*: its pusher comes back for just this index, and takes tail > index for "stolen". So
 //! the deque is rewound no lower than above the youngest anchored item. Everything else is loose.
@@ -74,8 +76,13 @@ const _: () = assert!(CAPACITY <= FIELD);
 /// Most items that a thief takes at once.
 const MOST: usize = 32;
 
-/// Set in the address of an anchored item; items are at least two bytes aligned.
+/// Set in the address of an anchored item; items are at least four bytes aligned.
 const ANCHORED: usize = 1;
+
+/// Set in the address of an item that the owner has [noted](Deque::note).
+const NOTED: usize = 2;
+
+const MARKS: usize = ANCHORED | NOTED;
 
 /// See the module's docs.
 pub struct Deque<T> {
@@ -96,15 +103,18 @@ unsafe impl<T> Sync for Deque<T> {}
 
 /// What became of an item that its pusher wants back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Taken<T> {
+pub enum Taken {
     /// It is back, and the deque does not have it any more.
-    Back(*mut T),
+    Back,
     /// A thief has it.
     Stolen,
 }
 
 impl<T> Deque<T> {
+    const HAS_ROOM_FOR_MARKS: () = assert!(align_of::<T>() > MARKS);
+
     pub fn new() -> Self {
+        () = Self::HAS_ROOM_FOR_MARKS;
         Self {
             public: CachePadded::new(AtomicU64::new(0)),
             head: Cell::new(0),
@@ -189,6 +199,24 @@ impl<T> Deque<T> {
         self.split.get()
     }
 
+    /// Marks the item at `index`, which is private: until it is taken back or claimed, and something else put there.
+    ///
+    /// # Safety
+    /// 1. The caller is the owner. 2. The item is private.
+    pub unsafe fn note(&self, index: u32) {
+        debug_assert!(self.split.get() <= index && index < self.head.get());
+        // Relaxed: O3 publishes it; O1 once more.
+        self.slots[index as usize].store(self.slot(index).map_addr(|address| address | NOTED), Relaxed);
+    }
+
+    /// Whether the item that was put at `index` last has been [noted](Self::note).
+    ///
+    /// # Safety
+    /// 1. The caller is the owner.
+    pub unsafe fn is_noted(&self, index: u32) -> bool {
+        self.slot(index).addr() & NOTED != 0
+    }
+
     /// Whether thieves have left anything.
     ///
     /// # Safety
@@ -212,24 +240,32 @@ impl<T> Deque<T> {
         n
     }
 
+    /// O4, without the slot, which its pusher does not need: takes the item at `index` back if it is private. False if it is
+    /// or was public.
+    ///
+    /// # Safety
+    /// 1. The caller is the owner. 2. It pushed an anchored item there, and has not taken it back. 3. If it is private, then all
+    ///    that was pushed afterwards has been taken out.
+    #[inline(always)]
+    pub unsafe fn take_back_private(&self, index: u32) -> bool {
+        if index < self.split.get() {
+            return false;
+        }
+        debug_assert!(self.head.get() == index + 1);
+        self.head.set(index);
+        true
+    }
+
     /// O4, O5, O6: takes the item at `index` back, the youngest, or learns that it was stolen.
     ///
     /// # Safety
     /// 1. The caller is the owner. 2. It pushed an anchored item there, has not taken it back, and has taken out all that was
     ///    pushed afterwards.
-    #[inline(always)]
-    pub unsafe fn take_back(&self, index: u32) -> Taken<T> {
+    pub unsafe fn take_back(&self, index: u32) -> Taken {
         debug_assert!(self.head.get() == index + 1);
-        if index >= self.split.get() {
-            self.head.set(index);
-            // O4.
-            return Taken::Back(self.item(index));
-        }
-        // SAFETY: (1); by (2) nothing anchored is at `index` or above but this item.
-        match unsafe { self.reclaim(index, index) } {
-            Some(item) => Taken::Back(item),
-            None => Taken::Stolen,
-        }
+        // SAFETY: (1), (2); nothing anchored is at `index` or above but this item.
+        let is_back = unsafe { self.take_back_private(index) || self.reclaim(index, index).is_some() };
+        if is_back { Taken::Back } else { Taken::Stolen }
     }
 
     /// Takes the youngest item that is at `floor` or above, if thieves have left one.
@@ -346,7 +382,7 @@ impl<T> Deque<T> {
             for (place, index) in items.iter_mut().zip(tail..tail + most) {
                 let item = self.slot(index);
                 let is_anchored = item.addr() & ANCHORED != 0;
-                *place = item.map_addr(|address| address & !ANCHORED);
+                *place = item.map_addr(|address| address & !MARKS);
                 if !is_wanted(*place) || is_anchored && n > 0 {
                     break;
                 }
@@ -370,10 +406,10 @@ impl<T> Deque<T> {
         }
     }
 
-    /// The item at `index`, without the mark.
+    /// The item at `index`, without the marks.
     #[inline(always)]
     fn item(&self, index: u32) -> *mut T {
-        self.slot(index).map_addr(|address| address & !ANCHORED)
+        self.slot(index).map_addr(|address| address & !MARKS)
     }
 
     #[inline(always)]

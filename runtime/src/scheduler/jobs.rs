@@ -288,7 +288,7 @@ impl Worker {
     /// A root begins, whose first part may be long: a split point, and one to look at.
     fn see_to_others_first(&self) {
         if let Some(seat) = self.job_seat() {
-            seat.stride.restart();
+            seat.restart_stride();
             self.computing(|| seat.pass_split());
         }
     }
@@ -323,7 +323,7 @@ impl Worker {
         others.find_map(|victim| {
             let job = steal(&seats[victim]);
             match job {
-                Some(_) => seats[self.index()].stride.restart(),
+                Some(_) => seats[self.index()].restart_stride(),
                 None => seats[victim].ask(),
             }
             job

@@ -7,21 +7,34 @@
 //! # Sharing
 //! A piece that is not published costs no read-modify-write, and a thread that is woken for nothing costs 2 to 6 µs. A piece
 //! that is not published while others are hungry costs a core. Rules, in the order in which a push applies them:
-//! 1. Deep in a recursion ([`EAGER`] pieces below it) and with something public: nothing to do. A thief takes the oldest piece,
-//!    the biggest, and the next push publishes the next.
-//! 2. *Patience*: for so many pushes nothing is done. Thieves that find nothing end it ([`Seat::ask`]).
-//! 3. With something public and nobody hungry: nothing to do, and patience.
-//! 4. Pieces that are typically [`SHORT`], by their index, are not worth a thief's way. So patience, until the oldest private
-//!    one has proven long by the clock, which is looked at every [`PATIENCE`] pushes.
-//! 5. Publish: while others are hungry, all private pieces that are typically long (the first of a recursion are nearly all of
-//!    its work, and the owner may be in a long leaf next); else one. Wake a thread, see `idle.rs`.
+//! 1. Deep in a recursion ([`EAGER`] pieces below it) and with something public: nothing to do for as long as that is public.
+//!    A thief takes the oldest piece, the biggest, and the next push publishes the next.
+//! 2. With something public and nobody hungry: nothing to do for a few pushes.
+//! 3. Pieces that are typically [`SHORT`], by their index, are not worth a thief's way. So nothing for [`PATIENCE`] pushes,
+//!    until the oldest private one has proven long by the clock, which is looked at then.
+//! 4. Publish: while others are hungry, all private pieces that are typically long (the first of a recursion are nearly all of
+//!    its work, and the owner may be in a long leaf next); else one. Wake a thread, see `idle.rs`. Then as 1, or again at
+//!    the next push.
 //!
 //! What is typical is learned from the published pieces: from publishing one to taking it back, its twin was run. Of
 //! short ones, one in [`PATIENCE`] pushes is published for this alone, without a wake. So a long piece at a depth where they
-//! were short is not shared before the clock is looked at again: the price of rule 4.
+//! were short is not shared before the clock is looked at again: the price of rule 3. A piece that is being timed is noted in
+//! its slot, so that another in its place is not taken for it.
 //!
 //! All this is for halves of a `join`. A loose piece is published when it is pushed, always: whoever pushed it may wait for it
 //! by other means than its scope.
+//!
+//! # The grant
+//! A push that has nothing to do but to push should cost no more than that. So the rules are gone through now and then only
+//! ([`Seat::push_slowly`]), and what they say is *granted*: for so many pushes nothing is done. The grant also ends
+//! with the stride of `split.rs`, so that one countdown does for both.
+//! ```text
+//! left     pushes that are left of the grant: the owner counts it down, by load and store; whoever makes it zero ends the
+//!          grant, and the next push goes through the rules
+//! ```
+//! A thief makes it zero when it has found nothing, or taken the last that was public ([`Seat::ask`]); the owner, when a grant
+//! relies on something that is public (rule 1) and it takes that back. The owner may overwrite a thief's zero, so no
+//! grant is longer than [`PATIENCE`] where there are thieves; and a thief that finds nothing again asks again.
 
 use std::array;
 use std::cell::Cell;
@@ -34,15 +47,18 @@ use super::split::Stride;
 use super::worker::Worker;
 use crate::context;
 use crate::job::{CoreLatch, Fifo, JobHeader, JobRef, Owner, Region, Tag};
-use crate::loom::sync::atomic::AtomicU32;
+use crate::loom::sync::atomic::AtomicI32;
 use crate::loom::sync::atomic::Ordering::Relaxed;
 use crate::queue::{Deque, Shelf, Taken};
 
 /// The oldest so many pieces of a recursion are published while others are hungry.
 const EAGER: u32 = 8;
 
-/// Pushes between two looks at the clock.
+/// The longest grant where there are thieves.
 const PATIENCE: u32 = 64;
+
+/// The longest grant.
+const LONGEST_GRANT: u32 = i32::MAX as u32;
 
 /// Nanoseconds of work that are not worth a thief's way, or a wake.
 const SHORT: u32 = 5_000;
@@ -57,9 +73,13 @@ const LONG: u32 = 8 * SHORT;
 #[repr(align(128))]
 pub struct Seat {
     deque: Deque<JobHeader>,
-    /// Pushes for which nothing is published; thieves set it to zero. The owner writes it by load and store.
-    patience: AtomicU32,
-    /// The region of the job that the owner runs, or null. The owner's alone, as all cells here.
+    /// What is left of the grant, not negative; see the module's docs.
+    left: AtomicI32,
+    /// The grant. The owner's alone, as all cells here.
+    granted: Cell<u32>,
+    /// It is one by rule 1.
+    relies_on_public: Cell<bool>,
+    /// The region of the job that the owner runs, or null.
     region: Cell<*const Region>,
     /// That region's tag.
     tag: Cell<Tag>,
@@ -85,30 +105,15 @@ pub struct Seat {
 
 /// What is known of the pieces at one index. The owner's alone.
 struct Habit {
-    /// How many were pushed.
-    pushes: Cell<u32>,
     /// Nanoseconds that one takes typically, a moving average.
     typical: Cell<u32>,
-    /// The number of the piece that is being timed, and since when.
-    timed: Cell<u32>,
-    since: Cell<Option<Instant>>,
+    /// The index of the piece that is being timed, if that is still the one that was noted there, and since when.
+    timed: Cell<(u32, Option<Instant>)>,
 }
 
 impl Habit {
     fn new() -> Self {
-        Self { pushes: Cell::new(0), typical: Cell::new(LONG), timed: Cell::new(0), since: Cell::new(None) }
-    }
-
-    /// Times the piece that was pushed last.
-    fn begin_timing(&self) {
-        self.timed.set(self.pushes.get());
-        self.since.set(Some(Instant::now()));
-    }
-
-    /// For how many nanoseconds the piece that was pushed last is known to be there, if it is being timed.
-    fn known_for(&self) -> Option<u32> {
-        let since = self.since.get().filter(|_| self.timed.get() == self.pushes.get())?;
-        Some(since.elapsed().as_nanos().min(u128::from(LONG)) as u32)
+        Self { typical: Cell::new(LONG), timed: Cell::new((0, None)) }
     }
 }
 
@@ -122,7 +127,9 @@ impl Seat {
     pub fn new(index: usize) -> Self {
         Self {
             deque: Deque::new(),
-            patience: AtomicU32::new(0),
+            left: AtomicI32::new(0),
+            granted: Cell::new(0),
+            relies_on_public: Cell::new(false),
             region: Cell::new(null()),
             tag: Cell::new(Tag::NONE),
             habits: array::from_fn(|_| Habit::new()),
@@ -185,6 +192,12 @@ impl Seat {
         }
     }
 
+    /// Other work begins: its first split is looked at. For the owner.
+    pub fn restart_stride(&self) {
+        self.stride.restart();
+        self.end_grant();
+    }
+
     /// Makes `region`, with its tag, the one in which the owner works; returns what was.
     pub fn replace_region(&self, region: *const Region, tag: Tag) -> (*const Region, Tag) {
         (self.region.replace(region), self.tag.replace(tag))
@@ -204,28 +217,55 @@ impl Seat {
     /// 1. The calling thread is the owner. 2. The job lives until it has run or was taken back.
     #[inline(always)]
     pub unsafe fn push_anchored(&self, job: JobRef) -> Option<u32> {
+        // Relaxed: a hint.
+        let left = self.left.load(Relaxed) - 1;
+        if left < 0 {
+            // SAFETY: (1) and (2).
+            return unsafe { self.push_slowly(job) };
+        }
+        // Relaxed: a thief's zero may be overwritten, see the module's docs.
+        self.left.store(left, Relaxed);
         // SAFETY: (1) and (2).
         unsafe {
             let index = self.deque.head();
-            if !self.deque.push_anchored(job.into_raw()) {
-                return None;
-            }
-            // Rules 1 and 2.
-            if index < EAGER || self.deque.is_nothing_public() {
-                self.count_push(index);
-            }
-            Some(index)
+            self.deque.push_anchored(job.into_raw()).then_some(index)
         }
     }
 
-    #[inline(always)]
-    fn count_push(&self, index: u32) {
-        let pushes = &self.habit(index).pushes;
-        pushes.set(pushes.get().wrapping_add(1));
-        // Relaxed: a hint; a thief's zero may be overwritten, it will ask again.
-        match self.patience.load(Relaxed) {
-            0 => self.share(index),
-            patience => self.patience.store(patience - 1, Relaxed),
+    /// A push at the end of a grant: a split point, too, and perhaps the end of a stride.
+    ///
+    /// # Safety
+    /// 1. As [`push_anchored`](Self::push_anchored).
+    #[cold]
+    #[inline(never)]
+    unsafe fn push_slowly(&self, job: JobRef) -> Option<u32> {
+        // The whole grant, also if a thief has ended it: a stride too short does no harm.
+        if self.stride.pass_many(self.granted.take() + 1) {
+            self.look();
+        }
+        // SAFETY: (1).
+        let index = unsafe { self.deque.head() };
+        // SAFETY: (1).
+        if !unsafe { self.deque.push_anchored(job.into_raw()) } {
+            return None;
+        }
+        self.relies_on_public.set(false);
+        let granted = self.share(index).min(self.stride.left()).min(LONGEST_GRANT);
+        self.granted.set(granted);
+        self.left.store(granted as i32, Relaxed);
+        Some(index)
+    }
+
+    /// The owner ends the grant.
+    fn end_grant(&self) {
+        self.left.store(0, Relaxed);
+    }
+
+    /// The owner has taken something that was public: it ends a grant by rule 1.
+    #[inline]
+    fn rely_no_more(&self) {
+        if self.relies_on_public.get() {
+            self.end_grant();
         }
     }
 
@@ -251,12 +291,22 @@ impl Seat {
         self.shared().post_piece();
     }
 
+    /// Takes back the piece at `index`, if it is private: then it is the youngest, for a loose piece above would have been
+    /// published as it was pushed, and `index` with it. Else see [`take_back`](Self::take_back).
+    ///
+    /// # Safety
+    /// 1. The calling thread is the owner, has pushed it there and taken out all anchored ones that came afterwards.
+    #[inline(always)]
+    pub unsafe fn take_back_private(&self, index: u32) -> bool {
+        // SAFETY: (1).
+        unsafe { self.deque.take_back_private(index) }
+    }
+
     /// Takes back the piece at `index`, the youngest; `Stolen` if a thief has it.
     ///
     /// # Safety
     /// 1. The calling thread is the owner, has pushed it there and taken out all that came afterwards.
-    #[inline(always)]
-    pub unsafe fn take_back(&self, index: u32) -> Taken<JobHeader> {
+    pub unsafe fn take_back(&self, index: u32) -> Taken {
         // SAFETY: (1).
         unsafe {
             let is_public = self.deque.is_public(index);
@@ -295,6 +345,7 @@ impl Seat {
         loop {
             // SAFETY: (1).
             let job = unsafe { self.deque.pop(floor) }.map(JobRef::from_raw)?;
+            self.rely_no_more();
             if may_run(tag, job.tag()) {
                 return Some(job);
             }
@@ -313,6 +364,7 @@ impl Seat {
         let is_lifo = tag == Tag::NONE && !self.shared().config.is_breadth_first;
         // SAFETY: (1).
         let youngest = if is_lifo { unsafe { self.deque.pop_if_loose() } } else { None };
+        self.rely_no_more();
         youngest.map(JobRef::from_raw).or_else(|| {
             // SAFETY: (1).
             unsafe { self.deque.publish(u32::MAX) };
@@ -353,6 +405,9 @@ impl Seat {
     pub fn steal(&self, tag: Tag) -> Option<JobRef> {
         let is_wanted = |job| may_run(tag, JobRef::from_raw(job).tag());
         let stolen = self.deque.steal(is_wanted).map(JobRef::from_raw);
+        if stolen.is_some() {
+            self.ask_if_empty();
+        }
         stolen.or_else(|| self.overflow.take_first(|job| may_run(tag, job.tag())))
     }
 
@@ -372,7 +427,10 @@ impl Seat {
         // Those of isolated regions one by one: in the deque of a thread that blocks, others could hide them.
         let is_open = |job| JobRef::from_raw(job).tag() == Tag::NONE;
         let job = match victim.deque.steal_several(most, is_open, put) {
-            Some(job) => JobRef::from_raw(job),
+            Some(job) => {
+                victim.ask_if_empty();
+                JobRef::from_raw(job)
+            }
             None => victim.steal(Tag::NONE)?,
         };
         self.batch.set(taken.get());
@@ -411,8 +469,15 @@ impl Seat {
 
     /// A thief would like to have something.
     pub fn ask(&self) {
-        if self.patience.load(Relaxed) > 0 {
-            self.patience.store(0, Relaxed);
+        if self.left.load(Relaxed) > 0 {
+            self.left.store(0, Relaxed);
+        }
+    }
+
+    /// A thief has taken something; if it was the last, the owner may have relied on it.
+    fn ask_if_empty(&self) {
+        if self.deque.is_nothing_public() {
+            self.ask();
         }
     }
 
@@ -427,32 +492,39 @@ impl Seat {
         self.has_pieces() || !self.detached.is_empty()
     }
 
-    /// Rules 3 to 5.
-    #[cold]
-    #[inline(never)]
-    fn share(&self, index: u32) {
+    /// The rules, at the push at `index`: returns what they grant.
+    fn share(&self, index: u32) -> u32 {
         let shared = self.shared();
         if shared.config.workers == 1 {
-            return self.patience.store(u32::MAX, Relaxed);
+            return u32::MAX;
+        }
+        let is_hungry = shared.is_hungry();
+        if !self.deque.is_nothing_public() {
+            if index >= EAGER {
+                return self.rely_on_public(is_hungry);
+            }
+            if !is_hungry {
+                return 2 * EAGER;
+            }
         }
         // SAFETY: the caller is the owner.
         let oldest = unsafe { self.deque.first_private() };
-        let is_hungry = shared.is_hungry();
-        if !is_hungry && !self.deque.is_nothing_public() {
-            return self.patience.store(2 * EAGER, Relaxed);
-        }
         let habit = self.habit(oldest);
-        let known_for = habit.known_for();
+        let known_for = self.known_for(oldest);
+        if known_for.is_none() {
+            // SAFETY: as above; it is private, or the next, of which there is one: what was pushed.
+            unsafe { self.deque.note(oldest) };
+        }
         if habit.typical.get() < SHORT {
             if known_for.is_none_or(|nanos| nanos < SHORT) {
                 if known_for.is_none() {
-                    habit.begin_timing();
+                    habit.timed.set((oldest, Some(Instant::now())));
                 }
                 if oldest == index {
                     // SAFETY: as above.
                     unsafe { self.deque.publish(1) };
                 }
-                return self.patience.store(PATIENCE, Relaxed);
+                return PATIENCE;
             }
             habit.typical.set(SHORT);
         }
@@ -462,21 +534,36 @@ impl Seat {
         shared.post_piece();
         if known_for.is_none() {
             // Behind the wake, which takes microseconds.
-            habit.begin_timing();
+            habit.timed.set((oldest, Some(Instant::now())));
         }
+        if index + 1 < EAGER { 0 } else { self.rely_on_public(is_hungry) }
+    }
+
+    /// The grant of rule 1. While somebody is hungry, the next pieces near the root are for them.
+    fn rely_on_public(&self, is_hungry: bool) -> u32 {
+        self.relies_on_public.set(true);
+        if is_hungry { 2 * EAGER } else { PATIENCE }
+    }
+
+    /// For how many nanoseconds the piece at `index` is known to be there, if it is being timed.
+    fn known_for(&self, index: u32) -> Option<u32> {
+        let (timed, since) = self.habit(index).timed.get();
+        // SAFETY: the caller is the owner.
+        let since = since.filter(|_| timed == index && unsafe { self.deque.is_noted(index) })?;
+        Some(since.elapsed().as_nanos().min(u128::from(LONG)) as u32)
     }
 
     /// A published piece was taken back, or stolen.
-    #[cold]
     fn learn(&self, index: u32, is_stolen: bool) {
         let habit = self.habit(index);
-        if let Some(nanos) = habit.known_for() {
+        if let Some(nanos) = self.known_for(index) {
             habit.typical.set(habit.typical.get().midpoint(nanos));
-            habit.since.set(None);
+            habit.timed.set((index, None));
         }
         if is_stolen {
-            self.patience.store(0, Relaxed);
+            self.end_grant();
         }
+        self.rely_no_more();
     }
 
     /// Runs a job as the owner, in the job's region.
@@ -583,5 +670,88 @@ impl Drop for Hold {
 impl fmt::Debug for Seat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Seat").field("index", &self.index).field("deque", &self.deque).finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::Builder;
+    use crate::parallel::join;
+
+    /// Calls `f` in a computation on the only seat of a runtime, which nobody steals from.
+    fn on_a_seat(f: fn(&Seat)) {
+        let runtime = Builder::new_multi_thread().worker_threads(1).build().unwrap();
+        let computation = runtime.handle().compute(move || {
+            // SAFETY: used in this call only.
+            f(unsafe { context::seat() }.unwrap());
+        });
+        runtime.block_on(computation).unwrap();
+    }
+
+    fn youngest(seat: &Seat) -> u32 {
+        seat.head() - 1
+    }
+
+    /// A `join` whose first closure looks at `seat`.
+    fn join_and(seat: &Seat, f: impl Fn(&Seat) + Sync) {
+        join(|| f(seat), || ());
+    }
+
+    #[test]
+    fn a_piece_is_not_taken_for_the_one_that_was_timed_in_its_place() {
+        on_a_seat(|seat| {
+            seat.left.store(100, Relaxed);
+            join_and(seat, |seat| {
+                let index = youngest(seat);
+                // SAFETY: this thread is the owner; nothing was published.
+                unsafe { seat.deque.note(index) };
+                seat.habit(index).timed.set((index, Some(Instant::now())));
+                assert!(seat.known_for(index).is_some());
+                join_and(seat, |seat| assert_eq!(seat.known_for(youngest(seat)), None));
+            });
+            join_and(seat, |seat| assert_eq!(seat.known_for(youngest(seat)), None));
+        });
+    }
+
+    #[test]
+    fn a_grant_ends_with_the_work_that_it_was_for() {
+        on_a_seat(|seat| {
+            seat.left.store(100, Relaxed);
+            seat.restart_stride();
+            assert_eq!((seat.left.load(Relaxed), seat.stride.left()), (0, 1));
+        });
+    }
+
+    #[test]
+    fn a_grant_that_relies_on_a_public_piece_ends_when_that_is_taken_back() {
+        on_a_seat(|seat| {
+            join_and(seat, |seat| {
+                // SAFETY: this thread is the owner.
+                assert!(unsafe { seat.publish_all() });
+                seat.rely_on_public(false);
+                seat.left.store(100, Relaxed);
+                join_and(seat, |_| ());
+                assert_eq!(seat.left.load(Relaxed), 99);
+            });
+            assert_eq!(seat.left.load(Relaxed), 0);
+        });
+    }
+
+    #[test]
+    fn a_thief_that_takes_the_last_public_piece_ends_the_grant() {
+        on_a_seat(|seat| {
+            join_and(seat, |seat| {
+                join_and(seat, |seat| {
+                    // SAFETY: this thread is the owner.
+                    assert!(unsafe { seat.publish_all() });
+                    seat.left.store(100, Relaxed);
+                    let stolen = [(); 2].map(|()| (seat.steal(seat.tag()).unwrap(), seat.left.load(Relaxed)));
+                    // SAFETY: claimed, and this thread is the owner.
+                    stolen.iter().for_each(|&(job, _)| unsafe { seat.run(job) });
+                    assert_eq!(stolen.map(|(_, left)| left), [100, 0]);
+                });
+            });
+        });
     }
 }

@@ -165,6 +165,18 @@ impl Stride {
         }
     }
 
+    /// Passes so many at once.
+    pub fn pass_many(&self, splits: u32) -> bool {
+        let left = self.left.get().saturating_sub(splits);
+        self.left.set(left);
+        left == 0
+    }
+
+    /// How many are left of this stride, at least one.
+    pub fn left(&self) -> u32 {
+        self.left.get()
+    }
+
     /// Begins the next one at `now`.
     fn adapt(&self, now: u64) {
         let taken = now.saturating_sub(self.began.replace(now));
@@ -285,6 +297,17 @@ impl Shared {
 mod tests {
     use super::*;
     use crate::{Builder, context};
+
+    #[test]
+    fn a_stride_ends_after_so_many_splits_one_by_one_or_at_once() {
+        let stride = Stride::new();
+        stride.left.set(10);
+        assert!(!stride.pass() && !stride.pass_many(7));
+        assert_eq!(stride.left(), 2);
+        assert!(!stride.pass() && stride.pass());
+        stride.left.set(10);
+        assert!(stride.pass_many(11), "a grant may be longer than what others have left of the stride");
+    }
 
     #[test]
     fn a_seat_that_was_stopped_for_long_does_not_stay_for_as_long() {

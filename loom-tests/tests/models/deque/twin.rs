@@ -12,6 +12,7 @@ const CAPACITY: u32 = DEQUE_CAPACITY as u32;
 const SPLIT: u64 = 1 << 14;
 const VERSION: u64 = 1 << 28;
 const ANCHORED: usize = 1;
+const NOTED: usize = 2;
 
 /// The bug that was put back.
 #[derive(Clone, Copy, PartialEq)]
@@ -79,7 +80,7 @@ impl Twin {
     }
 
     fn item(&self, index: u32) -> *mut Item {
-        self.slot(index).map_addr(|address| address & !ANCHORED)
+        self.slot(index).map_addr(|address| address & !(ANCHORED | NOTED))
     }
 
     fn put(&self, item: *mut Item) {
@@ -160,12 +161,17 @@ impl Jobs for Twin {
         n
     }
 
-    unsafe fn take_back(&self, index: u32) -> Option<*mut Item> {
+    unsafe fn note(&self, index: u32) {
+        let noted = self.slot(index).map_addr(|address| address | NOTED);
+        self.slots[index as usize].store(noted, Relaxed);
+    }
+
+    unsafe fn take_back(&self, index: u32) -> bool {
         if index < self.split.get() {
-            return self.reclaim(index, index);
+            return self.reclaim(index, index).is_some();
         }
         self.head.set(index);
-        Some(self.item(index))
+        true
     }
 
     unsafe fn pop(&self, floor: u32) -> Option<*mut Item> {

@@ -41,9 +41,10 @@ impl World {
     }
 
     fn take_back(&self, index: u32) -> Option<usize> {
+        let item = self.deque.item(index);
         // SAFETY: as above; the tests take back what they pushed, in order.
         match unsafe { self.deque.take_back(index) } {
-            Taken::Back(item) => Some(self.take(item)),
+            Taken::Back => Some(self.take(item)),
             Taken::Stolen => None,
         }
     }
