@@ -2,11 +2,11 @@
 
 use benches::client::{self, Protocol};
 use benches::network;
-use benches::peer::Peer;
+use benches::peer::Service;
 
 fn main() {
     client::run_if_asked();
-    network::compare("tcp_echo", (Peer::serve_echo, Peer::serve_echo), |addr, time| {
+    network::compare("tcp_echo", (Service::serve_echo, Service::serve_echo), |addr, time| {
         client::measure(addr, Protocol::Echo, 64, time)
     });
 }

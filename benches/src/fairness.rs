@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::arguments::is_test;
-use crate::peer::{Ours, Peer, Tokio};
+use crate::peer::{Ours, Peer, Service, Tokio};
 use crate::table::{maximum, median, minimum, quantile, readable};
 
 const PERIOD: Duration = Duration::from_millis(1);
@@ -38,7 +38,7 @@ struct Side {
 }
 
 impl Side {
-    fn turn<P: Peer>(&mut self, ticks: u32) {
+    fn turn<P: Service>(&mut self, ticks: u32) {
         let peer = P::start(1);
         let messages = Arc::new(AtomicU64::new(0));
         let (done, ended) = P::oneshot();
@@ -46,14 +46,14 @@ impl Side {
         let (count, lates) = (messages.clone(), late.clone());
         let start = Instant::now();
         peer.block_on(async {
-            P::spawn(P::talk_to_oneself(count));
+            P::spawn(talk_to_oneself::<P>(count));
             P::spawn(async move {
                 let start = Instant::now();
                 let mut late = Vec::new();
                 for tick in 1..=ticks {
                     // What was missed is due all the same, as a ticker sees it that others rely on.
                     let due = start + tick * PERIOD;
-                    P::sleep_until(due).await;
+                    _ = P::sleep_until(due).await;
                     late.push(due.elapsed().as_nanos() as f64);
                 }
                 *lates.lock().expect("nobody panics with the lock") = late;
@@ -86,5 +86,16 @@ impl Side {
             }
         };
         println!("| {name} | {half} | {most} | {worst} | {rate} |");
+    }
+}
+
+/// Sends itself one message after the other over the crate's bounded channel, for ever; counts them.
+async fn talk_to_oneself<P: Peer>(count: Arc<AtomicU64>) {
+    let (outbox, mut inbox) = P::channel(1);
+    loop {
+        P::post(&outbox, 1).await;
+        P::take(&mut inbox).await;
+        // Relaxed: a number by itself.
+        count.fetch_add(1, Ordering::Relaxed);
     }
 }

@@ -1,4 +1,4 @@
-//! Benchmarks of `runtime` beside Tokio, Rayon and chili: one process, one allocator, one worker count, turn by turn.
+//! Benchmarks of `runtime` beside Tokio, Rayon and others: one allocator, one worker count, turn by turn.
 //!
 //! - [`peer`]: what a load needs from a runtime, so that each load is written once;
 //! - [`loads`]: the scheduler loads, by name;
@@ -7,10 +7,11 @@
 //! - [`fork_join`]: parallel computation, with loads, peers and rounds of its own;
 //! - [`mixed`]: a server that computes at the same time;
 //! - [`fairness`]: how late a ticker is beside a task that is always ready;
-//! - [`stall`]: tasks that are stuck, and what others notice of it.
+//! - [`stall`]: tasks that are stuck, and what others notice of it;
+//! - [`report`]: all of these and more peers, on one page.
 //!
 //! The benchmarks are in `benches/benches`, one file each. Three programs in `src/bin` measure what a clock does not
-//! show: `instructions`, `memory`, `idle`.
+//! show: `instructions`, `memory`, `idle`; and `report` writes the page.
 //!
 //! # How to read a result
 //!
@@ -20,17 +21,21 @@
 pub mod arguments;
 pub mod client;
 pub mod duel;
+pub mod echo_loop;
 pub mod fairness;
 pub mod fork_join;
 pub mod loads;
+pub mod memory;
 pub mod mixed;
 pub mod network;
 pub mod paced;
 pub mod peer;
 pub mod pin;
+pub mod report;
 pub mod stall;
 pub mod table;
 pub mod usage;
+pub mod wrk;
 
 /// Worker threads of each runtime: `BENCH_WORKERS`, by default 2.
 ///

@@ -27,7 +27,7 @@ use crate::fork_join::loads::{fib_cut, fib_plain};
 use crate::fork_join::ours::compute;
 use crate::fork_join::peer as pools;
 use crate::fork_join::quicksort::{quicksort, sequential, shuffled};
-use crate::peer::{Ours, Peer, Tokio};
+use crate::peer::{Ours, Peer, Service, Tokio};
 use crate::pin;
 use crate::table::{maximum, median, minimum, quantile};
 use crate::usage::{Others, Usage};
@@ -43,7 +43,7 @@ trait SetUp: Send + Sync + Sized + 'static {
     const NAME: &'static str;
 
     /// Runs the echo server, and the tasks that wait for computations.
-    type Peer: Peer;
+    type Peer: Service;
 
     fn start(workers: usize) -> Self;
 
@@ -175,15 +175,8 @@ pub fn compare() {
     let (workers, processors) = (crate::workers(), pin::processors());
     let alone = readable_alone(&input);
 
-    let mut sides: [Box<dyn Turns>; 6] = [
-        Side::<OneSet<false>>::start(workers),
-        Side::<OneSet<true>>::start(workers),
-        Side::<TokioAndRayon<false>>::start(workers),
-        Side::<TokioAndRayon<true>>::start(workers),
-        Side::<TokioBlocking<false>>::start(workers),
-        Side::<TokioBlocking<true>>::start(workers),
-    ];
-    for (name, period) in [("light", 30), ("heavy", 12)] {
+    let mut sides = set_ups().map(|(_, start)| start(workers));
+    for (name, period) in [LIGHT, HEAVY] {
         if !asked_for(name) {
             continue;
         }
@@ -209,6 +202,29 @@ pub fn compare() {
         );
         in_turns(&mut sides, rounds, time, [0, 0, 0, 1, 3, 2, 2], |side| side.saturate(n, time));
     }
+}
+
+/// A load with sorts, and the milliseconds between them.
+pub const LIGHT: (&str, u64) = ("light", 30);
+/// The same with more of them.
+pub const HEAVY: (&str, u64) = ("heavy", 12);
+
+/// Starts a set-up with so many workers.
+pub type Start = fn(usize) -> Box<dyn Turns>;
+
+/// Every set-up, by name.
+pub fn set_ups() -> [(&'static str, Start); 6] {
+    fn set_up<S: SetUp>() -> (&'static str, Start) {
+        (S::NAME, Side::<S>::start)
+    }
+    [
+        set_up::<OneSet<false>>(),
+        set_up::<OneSet<true>>(),
+        set_up::<TokioAndRayon<false>>(),
+        set_up::<TokioAndRayon<true>>(),
+        set_up::<TokioBlocking<false>>(),
+        set_up::<TokioBlocking<true>>(),
+    ]
 }
 
 /// Measures each of `sides` once a round, and prints a table whose head is there, with so many `decimals` in each column.
@@ -259,21 +275,26 @@ fn readable_alone(input: &[u32]) -> String {
 }
 
 /// One value, or what belongs to it, for each column of a table.
-type Columns<T> = [T; 7];
+pub type Columns<T> = [T; 7];
 
 /// What a turn with sorts consists of.
-struct Sorts<'a> {
-    input: &'a Arc<Vec<u32>>,
+#[derive(Debug)]
+pub struct Sorts<'a> {
+    /// What is sorted.
+    pub input: &'a Arc<Vec<u32>>,
     /// Between the sorts.
-    period: Duration,
-    time: Duration,
+    pub period: Duration,
+    /// How long the turn is.
+    pub time: Duration,
 }
 
 /// A set-up that takes its turns.
-trait Turns {
+pub trait Turns {
+    /// The set-up's name, for tables and command lines.
     fn name(&self) -> &'static str;
 
-    /// A turn with sorts.
+    /// A turn with sorts: the echo's p50, p99 and p99.9 in microseconds, jobs a second, their p50 and p99 in milliseconds, the
+    /// server's cores.
     fn sort(&self, sorts: &Sorts<'_>) -> Columns<f64>;
 
     /// A turn with an endless computation of the `n`th Fibonacci number, and two shorter ones for comparison.
@@ -438,7 +459,7 @@ async fn start_jobs<S: SetUp>(set_up: Arc<S>, jobs: Arc<Jobs>, input: Arc<Vec<u3
             of_job.finish(due, sorted);
         });
         due += period;
-        S::Peer::sleep_until(due).await;
+        _ = S::Peer::sleep_until(due).await;
     }
     jobs.unfinished.fetch_sub(1, Ordering::Release);
 }

@@ -65,6 +65,16 @@ pub fn compare(
     println!();
 }
 
+/// What a turn of a server of this process gives, while `load` runs a client: requests a second, p50, p99 and p99.9 in
+/// microseconds, and nanoseconds of CPU time a request.
+pub fn turn(load: impl FnOnce() -> Outcome) -> [f64; 5] {
+    let before = Usage::now();
+    let outcome = load();
+    assert!(outcome.requests > 0, "nothing was answered");
+    let cpu = Usage::now().since(before).cpu;
+    [outcome.rate, outcome.p50, outcome.p99, outcome.p999, cpu.as_nanos() as f64 / outcome.requests as f64]
+}
+
 /// A listener on a free port that a runtime can take over.
 pub fn listener() -> TcpListener {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
@@ -83,13 +93,7 @@ const MORE_IS_BETTER: [bool; 5] = [true, false, false, false, false];
 
 impl Results {
     fn add(&mut self, load: impl FnOnce() -> Outcome) {
-        let before = Usage::now();
-        let outcome = load();
-        assert!(outcome.requests > 0, "nothing was answered");
-        let cpu = Usage::now().since(before).cpu;
-        let cpu = cpu.as_nanos() as f64 / outcome.requests as f64;
-        let values = [outcome.rate, outcome.p50, outcome.p99, outcome.p999, cpu];
-        for (column, value) in self.columns.iter_mut().zip(values) {
+        for (column, value) in self.columns.iter_mut().zip(turn(load)) {
             column.push(value);
         }
     }

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use crate::arguments::{asked_for, is_test};
 use crate::network::listener;
 use crate::paced::raise_priority;
-use crate::peer::{Ours, Peer, Settings, Tokio};
+use crate::peer::{Ours, Peer, Settings, Tokio, Tunable};
 use crate::table::{maximum, median, minimum, quantile};
 use crate::usage::Others;
 
@@ -213,7 +213,7 @@ fn promptly<R: Send>(f: impl FnOnce() -> R + Send) -> R {
 }
 
 /// A server on `peer` whose handler is stuck for a while if it is asked to.
-fn serve<P: Peer>(peer: &P, hold: Duration) -> SocketAddr {
+fn serve<P: Tunable>(peer: &P, hold: Duration) -> SocketAddr {
     let listener = listener();
     let addr = listener.local_addr().expect("it is bound");
     peer.serve_echo_after(listener, move |request| {
@@ -225,7 +225,7 @@ fn serve<P: Peer>(peer: &P, hold: Duration) -> SocketAddr {
 }
 
 /// Programs 1 and 2: so many tasks are `stuck`; how late pings and ticks are.
-fn hold_workers<P: Peer>(size: Size, stuck: usize) -> [Vec<f64>; 2] {
+fn hold_workers<P: Tunable>(size: Size, stuck: usize) -> [Vec<f64>; 2] {
     let (mut pings, ticks) = (Vec::new(), Arc::new(Mutex::new(Vec::new())));
     for _ in 0..size.rounds {
         let peer = P::start(size.workers);
@@ -268,11 +268,11 @@ fn hold_workers<P: Peer>(size: Size, stuck: usize) -> [Vec<f64>; 2] {
 }
 
 /// Notes how late each tick is that is due in `time`.
-async fn tick<P: Peer>(time: Range<Instant>, ticks: Arc<Mutex<Vec<f64>>>) {
+async fn tick<P: Tunable>(time: Range<Instant>, ticks: Arc<Mutex<Vec<f64>>>) {
     let mut due = time.start + PERIOD;
     let mut late = Vec::new();
     while due < time.end {
-        P::sleep_until(due).await;
+        _ = P::sleep_until(due).await;
         late.push(milliseconds(due.elapsed()));
         due += PERIOD;
     }
@@ -280,7 +280,7 @@ async fn tick<P: Peer>(time: Range<Instant>, ticks: Arc<Mutex<Vec<f64>>>) {
 }
 
 /// Program 3: a task wakes another, which is then to be run next, and is stuck.
-fn wake_and_hold<P: Peer>(size: Size) -> Vec<f64> {
+fn wake_and_hold<P: Tunable>(size: Size) -> Vec<f64> {
     let peer = P::start(size.workers);
     let wake = |_| {
         let (late, woken_at) = std::sync::mpsc::channel();
@@ -299,7 +299,7 @@ fn wake_and_hold<P: Peer>(size: Size) -> Vec<f64> {
                 });
                 is_waiting.await.expect("it is sent");
                 // It waits by now, wherever it has run; and everybody else sleeps.
-                P::sleep_until(Instant::now() + SETTLE).await;
+                _ = P::sleep_until(Instant::now() + SETTLE).await;
                 tell_when.send(Instant::now()).expect("the receiver waits");
                 P::send(wake);
                 spin(size.second);
@@ -313,7 +313,7 @@ fn wake_and_hold<P: Peer>(size: Size) -> Vec<f64> {
 }
 
 /// Program 4: a handler is stuck on the worker that took its request from the driver; another request comes 5 ms later.
-fn hold_driver<P: Peer>(size: Size) -> Vec<f64> {
+fn hold_driver<P: Tunable>(size: Size) -> Vec<f64> {
     let peer = P::start(size.workers);
     let addr = serve(&peer, size.second);
     promptly(|| {
@@ -331,7 +331,7 @@ fn hold_driver<P: Peer>(size: Size) -> Vec<f64> {
 
 /// Program 5: twice as many handlers as there are workers block for a second each, again and again. How late pings are, and the
 /// process's threads before, meanwhile, and at the end.
-fn block_handlers<P: Peer>(size: Size) -> (Vec<f64>, [usize; 3]) {
+fn block_handlers<P: Tunable>(size: Size) -> (Vec<f64>, [usize; 3]) {
     let peer = P::start_with(size.workers, Settings { keep_alive: Some(KEEP_ALIVE), ..Settings::default() });
     let addr = serve(&peer, Duration::ZERO);
     let (mut pings, mut most) = (Vec::new(), 0);
@@ -389,7 +389,7 @@ fn compare_calls(size: Size) {
     call::<Tokio>(size);
 }
 
-fn call<P: Peer>(size: Size) {
+fn call<P: Tunable>(size: Size) {
     let settings = Settings {
         on_thread_start: Some(|| _ = STARTED.fetch_add(1, Ordering::Relaxed)),
         ..Settings::default()
@@ -436,7 +436,7 @@ fn call<P: Peer>(size: Size) {
 }
 
 /// What `future` gives as a task of `peer`.
-fn in_task<P: Peer, T: Send + 'static>(peer: &P, future: impl Future<Output = T> + Send + 'static) -> T {
+fn in_task<P: Tunable, T: Send + 'static>(peer: &P, future: impl Future<Output = T> + Send + 'static) -> T {
     let (sender, result) = std::sync::mpsc::channel();
     peer.block_on(async {
         P::spawn(async move { sender.send(future.await).expect("somebody waits for it") });

@@ -3,14 +3,10 @@
 //! A million tasks, or as many as asked for, each with a future of 16 bytes that has been polled once and waits for
 //! ever. Each runtime runs in a process of its own, so that one does not live off what the other has freed.
 
-use std::pin::Pin;
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll};
-use std::time::Duration;
 
+use benches::memory::bytes_per_task;
 use benches::peer::{Ours, Peer, Tokio};
-use benches::usage::resident_bytes;
 
 fn main() {
     let arguments: Vec<_> = std::env::args().skip(1).collect();
@@ -34,36 +30,10 @@ fn compare(tasks: &str) {
     }
 }
 
-/// How many of the tasks have been polled.
-static POLLED: AtomicUsize = AtomicUsize::new(0);
-
-/// Waits for ever.
-struct Parked([u64; 2]);
-
-impl Future for Parked {
-    type Output = ();
-
-    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
-        // The values are used, so that nothing can leave them out.
-        let [one, zero] = std::hint::black_box(self.0);
-        POLLED.fetch_add((one - zero) as usize, Ordering::Relaxed);
-        Poll::Pending
-    }
-}
-
 fn measure<P: Peer>(tasks: &str) {
     let tasks = tasks.parse().expect("the tasks are a number");
     let peer = P::start(benches::workers());
-    let before = resident_bytes();
-    peer.block_on(async {
-        for _ in 0..tasks {
-            P::spawn(Parked([1, 0]));
-        }
-    });
-    while POLLED.load(Ordering::Relaxed) < tasks {
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    println!("{:.1}", (resident_bytes() - before) as f64 / tasks as f64);
+    println!("{:.1}", bytes_per_task::<P, 2>(&peer, tasks));
     // The tasks end with the process; dropping them is not what is measured.
     std::process::exit(0);
 }

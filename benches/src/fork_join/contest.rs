@@ -3,6 +3,7 @@
 use std::thread::sleep;
 use std::time::Duration;
 
+use super::list::Visitor;
 use super::loads::{JoinLoad, ScopeLoad};
 use super::peer::{Chili, ForkJoin, Ours, Rayon};
 use crate::arguments::{asked_for, is_test};
@@ -54,36 +55,6 @@ impl Contest {
         }
     }
 
-    /// Measures a load with `join` on all pools, if the command line asks for it. `operation` is what a time is for.
-    pub fn join<L: JoinLoad>(&self, name: &str, operation: &str, make: impl FnOnce() -> L) {
-        if !asked_for(name) {
-            return;
-        }
-        let load = make();
-        self.rounds(
-            name,
-            operation,
-            [
-                &mut |times| load.turn(&self.ours, times),
-                &mut |times| load.turn(&self.rayon, times),
-                &mut |times| load.turn(&self.chili, times),
-            ],
-        );
-    }
-
-    /// Measures a load that chili has no verbs for.
-    pub fn scope<L: ScopeLoad>(&self, name: &str, operation: &str, make: impl FnOnce() -> L) {
-        if !asked_for(name) {
-            return;
-        }
-        let load = make();
-        self.rounds(
-            name,
-            operation,
-            [&mut |times| load.turn(&self.ours, times), &mut |times| load.turn(&self.rayon, times)],
-        );
-    }
-
     /// Ours comes first in `turns`.
     fn rounds<const PEERS: usize>(&self, name: &str, operation: &str, turns: [Turn<'_>; PEERS]) {
         let others = Others::watch();
@@ -119,5 +90,37 @@ impl Contest {
             }
         }
         println!(" {:>6.2} |", others.cores());
+    }
+}
+
+impl Visitor for Contest {
+    /// Measures a load on all pools, if the command line asks for it.
+    fn join<L: JoinLoad + 'static>(&mut self, name: &str, operation: &str, make: impl FnOnce() -> L) {
+        if !asked_for(name) {
+            return;
+        }
+        let load = make();
+        self.rounds(
+            name,
+            operation,
+            [
+                &mut |times| load.turn(&self.ours, times),
+                &mut |times| load.turn(&self.rayon, times),
+                &mut |times| load.turn(&self.chili, times),
+            ],
+        );
+    }
+
+    /// Measures a load that chili has no verbs for.
+    fn scope<L: ScopeLoad + 'static>(&mut self, name: &str, operation: &str, make: impl FnOnce() -> L) {
+        if !asked_for(name) {
+            return;
+        }
+        let load = make();
+        self.rounds(
+            name,
+            operation,
+            [&mut |times| load.turn(&self.ours, times), &mut |times| load.turn(&self.rayon, times)],
+        );
     }
 }

@@ -274,9 +274,9 @@ fn spin(rounds: u64) -> u64 {
 
 /// The pieces by halving.
 #[derive(Debug)]
-pub struct FlatJoins<'a>(pub &'a Flat);
+pub struct FlatJoins(pub Flat);
 
-impl JoinLoad for FlatJoins<'_> {
+impl JoinLoad for FlatJoins {
     fn turn<P: ForkJoin>(&self, peer: &P, times: &mut Vec<f64>) {
         fn halve<P: ForkJoin>(here: &mut P::Here<'_>, flat: &Flat, results: &[AtomicU64]) {
             if let [result] = results {
@@ -287,18 +287,18 @@ impl JoinLoad for FlatJoins<'_> {
         }
 
         let results = &self.0.results;
-        peer.run(|here| timed(results.len(), times, || halve::<P>(here, self.0, results)));
+        peer.run(|here| timed(results.len(), times, || halve::<P>(here, &self.0, results)));
         self.0.check();
     }
 }
 
 /// The pieces by spawning each in one scope.
 #[derive(Debug)]
-pub struct FlatScope<'a>(pub &'a Flat);
+pub struct FlatScope(pub Flat);
 
-impl ScopeLoad for FlatScope<'_> {
+impl ScopeLoad for FlatScope {
     fn turn<P: Scopes>(&self, peer: &P, times: &mut Vec<f64>) {
-        let (flat, results) = (self.0, &self.0.results);
+        let (flat, results) = (&self.0, &self.0.results);
         peer.run(|_| {
             timed(results.len(), times, || {
                 P::scope(|scope| results.iter().for_each(|result| P::spawn(scope, |_| flat.piece(result))));

@@ -2,10 +2,11 @@
 //!
 //! - [`peer`]: what a load needs from a pool, so that each load is written once;
 //! - [`ours`]: what this project brings;
-//! - [`loads`], [`quicksort`]: the loads;
+//! - [`loads`], [`quicksort`], [`list`]: the loads, and all of them by name;
 //! - [`contest`]: runs a load on all of them in turns, and prints a line of the table.
 
 pub mod contest;
+pub mod list;
 pub mod loads;
 pub mod ours;
 pub mod peer;

@@ -1,5 +1,6 @@
 //! What the fork-join loads need from a pool.
 
+use std::marker::PhantomData;
 use std::num::NonZero;
 
 use super::ours::parallel as ours;
@@ -29,6 +30,9 @@ pub trait ForkJoin: Send + Sync + Sized + 'static {
 
 /// A pool that has scopes as well.
 pub trait Scopes: ForkJoin {
+    /// Whether it has those whose jobs run in order, too.
+    const HAS_FIFO: bool = true;
+
     /// Where jobs can be spawned that borrow for `'s`.
     type Scope<'s>;
     /// The same, for jobs that run in the order in which they were spawned.
@@ -148,5 +152,91 @@ impl ForkJoin for Chili {
     ) -> (A, B) {
         let (b, a) = here.join(second, first);
         (a, b)
+    }
+}
+
+/// forte. The calling thread becomes a part of the pool, and its worker count includes it. There can be only one in a process.
+#[allow(missing_debug_implementations, reason = "forte's pool has none")]
+pub struct Forte(&'static forte::ThreadPool);
+
+impl ForkJoin for Forte {
+    const NAME: &'static str = "forte";
+
+    type Here<'s> = &'s forte::Worker;
+
+    fn start(workers: usize) -> Self {
+        static POOL: forte::ThreadPool = forte::ThreadPool::new();
+
+        // The caller is to be the first.
+        pin(1);
+        POOL.resize_to(workers - 1);
+        unpin();
+        Self(&POOL)
+    }
+
+    fn run<R: Send>(&self, work: impl FnOnce(&mut &forte::Worker) -> R + Send) -> R {
+        pin(0);
+        let result = self.0.with_worker(|mut here| work(&mut here));
+        unpin();
+        result
+    }
+
+    /// The same order as with chili.
+    fn join<A: Send, B: Send>(
+        here: &mut &forte::Worker,
+        first: impl FnOnce(&mut &forte::Worker) -> A + Send,
+        second: impl FnOnce(&mut &forte::Worker) -> B + Send,
+    ) -> (A, B) {
+        let (b, a) = here.join(|mut here| second(&mut here), |mut here| first(&mut here));
+        (a, b)
+    }
+}
+
+impl Scopes for Forte {
+    const HAS_FIFO: bool = false;
+
+    type Scope<'s> = forte::Scope<'s>;
+    type ScopeFifo<'s> = PhantomData<&'s ()>;
+
+    fn scope<'s, R: Send>(body: impl FnOnce(&forte::Scope<'s>) -> R + Send) -> R {
+        forte::scope(body)
+    }
+
+    fn spawn<'s>(scope: &forte::Scope<'s>, job: impl FnOnce(&forte::Scope<'s>) + Send + 's) {
+        scope.spawn(job);
+    }
+
+    fn scope_fifo<'s, R: Send>(_: impl FnOnce(&PhantomData<&'s ()>) -> R + Send) -> R {
+        unimplemented!("`HAS_FIFO` says so")
+    }
+
+    fn spawn_fifo<'s>(_: &PhantomData<&'s ()>, _: impl FnOnce(&PhantomData<&'s ()>) + Send + 's) {
+        unimplemented!("`HAS_FIFO` says so")
+    }
+}
+
+/// Plain calls, one after the other: what a `join` costs above this is the pool's, and half of it is the limit of two threads.
+#[derive(Debug)]
+pub struct Plain;
+
+impl ForkJoin for Plain {
+    const NAME: &'static str = "plain calls";
+
+    type Here<'s> = ();
+
+    fn start(_: usize) -> Self {
+        Self
+    }
+
+    fn run<R: Send>(&self, work: impl FnOnce(&mut ()) -> R + Send) -> R {
+        work(&mut ())
+    }
+
+    fn join<A: Send, B: Send>(
+        _: &mut (),
+        first: impl FnOnce(&mut ()) -> A + Send,
+        second: impl FnOnce(&mut ()) -> B + Send,
+    ) -> (A, B) {
+        (first(&mut ()), second(&mut ()))
     }
 }
