@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::child::EPOLL;
+use super::go;
 use crate::fork_join::list::{self, Visitor};
 use crate::fork_join::loads::{JoinLoad, ScopeLoad};
 use crate::fork_join::peer::{self as pools, ForkJoin};
@@ -65,6 +66,9 @@ pub fn entries(is_quick: bool) -> Vec<Entry> {
     entries.extend(servers());
     entries.extend(fork_join());
     entries.extend(mixed_loads());
+    for entry in entries.iter_mut().filter(|entry| go::takes_part(&entry.load)) {
+        entry.peers.insert(RUNTIMES.len(), go::NAME);
+    }
     if is_quick {
         for entry in &mut entries {
             entry.turn /= 5;

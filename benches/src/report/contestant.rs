@@ -1,16 +1,21 @@
 //! A process that is one peer with one load, seen from outside.
 
 use std::io::{self, BufRead, BufReader, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
 use super::child::{READY, VARIABLE};
+use super::go;
 use super::order::{Numbers, Order, Turn, from_line};
 
 /// What a process gets before its turn begins, so that its threads do what they have missed and fall asleep.
 const SETTLE: Duration = Duration::from_millis(1);
+
+/// How long a turn may take, or a start.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The process. Between its turns it is stopped.
 #[derive(Debug)]
@@ -22,7 +27,11 @@ pub struct Contestant {
 
 /// This program again, with an order, under another one if `tool` is not empty.
 pub fn command(order: &Order, tool: &[&str]) -> io::Result<Command> {
-    let program = std::env::current_exe()?;
+    let this = std::env::current_exe()?;
+    let program = match &*go::BUILT {
+        Some(program) if order.peer == go::NAME => program,
+        _ => &this,
+    };
     let mut command = match tool {
         [] => Command::new(program),
         [tool, arguments @ ..] => {
@@ -31,7 +40,7 @@ pub fn command(order: &Order, tool: &[&str]) -> io::Result<Command> {
             command
         }
     };
-    command.env(VARIABLE, order.to_string());
+    command.env(VARIABLE, order.to_string()).env(go::PROGRAM, &this);
     // SAFETY: the call is allowed between `fork` and `exec`, and touches no memory.
     unsafe {
         command.pre_exec(|| {
@@ -71,10 +80,24 @@ impl Contestant {
     }
 
     fn line(&mut self) -> io::Result<String> {
+        self.wait()?;
         let mut line = String::new();
         match self.output.read_line(&mut line)? {
             0 => Err(io::Error::other(format!("it ended: {}", self.process.wait()?))),
             _ => Ok(line),
+        }
+    }
+
+    /// Waits until it says something, or ends.
+    fn wait(&self) -> io::Result<()> {
+        let mut output =
+            libc::pollfd { fd: self.output.get_ref().as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        let patience = i32::try_from(PATIENCE.as_millis()).expect("it is some minutes at most");
+        // SAFETY: the pointer is valid for one descriptor, which is open.
+        match unsafe { libc::poll(&mut output, 1, patience) } {
+            0 => Err(io::Error::other(format!("it says nothing for {} s", PATIENCE.as_secs()))),
+            1 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
         }
     }
 

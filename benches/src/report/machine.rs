@@ -4,6 +4,7 @@ use std::fs;
 use std::process::Command;
 
 use super::count::{HAS_PERF, HAS_VALGRIND};
+use super::go;
 use crate::{pin, wrk};
 
 /// The lock file of the workspace, as it was when this was built.
@@ -25,6 +26,7 @@ pub fn describe() -> Vec<(String, String)> {
         Some(format!("{:.0} GiB", kilobytes / f64::from(1 << 20)))
     });
     let versions = CRATES.iter().filter_map(|name| Some(format!("{name} {}", version(LOCK, name)?)));
+    let versions = versions.chain(go::version());
     vec![
         line("Processor", cpu),
         line("Processors", Some(pin::processors().to_string())),
@@ -58,6 +60,9 @@ pub fn left_out() -> Vec<String> {
     }
     if !*HAS_PERF {
         missing.push("System calls and wakes: `perf` is not installed, or may not trace.".to_owned());
+    }
+    if go::BUILT.is_none() {
+        missing.push("Go: not installed, or `benches/go` does not build.".to_owned());
     }
     if !wrk::is_installed() {
         missing.push("`wrk` is not installed: the HTTP client is our own.".to_owned());

@@ -3,6 +3,7 @@
 //! - [`catalog`]: what is measured, of whom, how long;
 //! - [`order`], [`child`]: one peer with one load is a process of its own, which takes its turns when it is told to;
 //! - [`contestant`]: such a process, seen from outside;
+//! - [`go`]: the one peer that is another program;
 //! - [`run`]: the rounds, in which every peer gets its turn, so that a machine that slows down slows down all;
 //! - [`count`]: instructions, system calls and wakes, which other tools count;
 //! - [`results`]: what came out;
@@ -15,6 +16,7 @@ pub mod catalog;
 pub mod child;
 pub mod contestant;
 pub mod count;
+pub mod go;
 pub mod machine;
 pub mod order;
 pub mod plot;

@@ -115,20 +115,20 @@ fn ratios(area: &DrawingArea<SVGBackend<'_>, Shift>, bars: &[Bars]) -> Drawn<'st
     let text = |size: i32| (FONT, size).into_font().color(&BLACK);
     let bottom = bars_height(bars.len()) as i32 - BOTTOM;
     let title = "The peer's median over ours, two workers: to the right of ×1 we are better";
-    area.draw(&Text::new(title, (12, 8), text(15)))?;
+    area.draw(&Text::new(title, (12, 8), text(19)))?;
     let mut ratio = RANGE.0;
     while ratio <= RANGE.1 {
         let x = across(ratio);
         let colour = if ratio == 1.0 { BLACK } else { RGBColor(0xdd, 0xdd, 0xdd) };
         area.draw(&PathElement::new(vec![(x, TOP), (x, bottom)], colour))?;
-        area.draw(&Text::new(format!("×{ratio}"), (x - 10, bottom + 6), text(11)))?;
+        area.draw(&Text::new(format!("×{ratio}"), (x - 10, bottom + 6), text(13)))?;
         ratio *= 2.0;
     }
 
     let mut legend: Vec<(usize, &str)> = Vec::new();
     for (row, load) in bars.iter().enumerate() {
         let top = TOP + row as i32 * (BARS * BAR + GAP) + GAP / 2;
-        area.draw(&Text::new(load.load.clone(), (12, top + BARS * BAR / 2 - 6), text(12)))?;
+        area.draw(&Text::new(load.load.clone(), (12, top + BARS * BAR / 2 - 7), text(15)))?;
         for (index, (colour, peer, ratio)) in load.ratios.iter().enumerate() {
             let y = top + index as i32 * BAR;
             let corners = [(across(1.0), y), (across(*ratio), y + BAR - 1)];
@@ -141,7 +141,7 @@ fn ratios(area: &DrawingArea<SVGBackend<'_>, Shift>, bars: &[Bars]) -> Drawn<'st
     for (place, (colour, peer)) in legend.into_iter().enumerate() {
         let x = LEFT + place as i32 * 110;
         area.draw(&Rectangle::new([(x, 34), (x + 12, 44)], colour_of(colour + 1).filled()))?;
-        area.draw(&Text::new(peer.to_owned(), (x + 18, 32), text(12)))?;
+        area.draw(&Text::new(peer.to_owned(), (x + 18, 32), text(15)))?;
     }
     Ok(())
 }
@@ -174,7 +174,7 @@ impl Frame {
 
 fn growth(area: &DrawingArea<SVGBackend<'_>, Shift>, curve: &Curve, frame: &Frame) -> Drawn<'static> {
     let mut chart = ChartBuilder::on(area)
-        .caption(&curve.title, (FONT, 16))
+        .caption(&curve.title, (FONT, 20))
         .margin(12)
         .x_label_area_size(40)
         .y_label_area_size(64)
@@ -200,7 +200,7 @@ fn growth(area: &DrawingArea<SVGBackend<'_>, Shift>, curve: &Curve, frame: &Fram
         .configure_series_labels()
         .position(SeriesLabelPosition::UpperLeft)
         .background_style(WHITE.mix(0.8))
-        .label_font((FONT, 12))
+        .label_font((FONT, 15))
         .draw()
 }
 

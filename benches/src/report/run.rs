@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::catalog::{self, Entry, Growth, Section};
 use super::contestant::Contestant;
@@ -28,10 +28,17 @@ impl Options {
 
 /// Rounds of each contest.
 const ROUNDS: usize = 7;
+/// In a quick run.
+const QUICK_ROUNDS: usize = 1;
 /// Of the longest ones: servers that compute.
 const MIXED_ROUNDS: usize = 5;
 /// Of those that start a process for each turn, and of the points of a curve.
 const FEW_ROUNDS: usize = 3;
+
+/// When nothing new is begun any more: a run that takes too long leaves the rest out, and says so.
+const LIMIT: Duration = Duration::from_secs(24 * 60);
+/// In a quick run.
+const QUICK_LIMIT: Duration = Duration::from_secs(105);
 
 /// Measures everything that is wanted, and tells on the standard error how far it is.
 pub fn run(options: &Options) -> Results {
@@ -43,28 +50,33 @@ pub fn run(options: &Options) -> Results {
     let contests: usize = entries.iter().map(|entry| entry.workers.len()).sum();
     let counted = count::wanted(&entries, options.is_quick);
 
-    let mut progress = Progress { start, done: 0, all: contests + growths.len() + counted.len() };
+    let limit = if options.is_quick { QUICK_LIMIT } else { LIMIT };
+    let mut progress =
+        Progress { start, limit, done: 0, all: contests + growths.len() + counted.len(), late: Vec::new() };
     let mut results = Results {
         head: machine::describe(),
         is_quick: options.is_quick,
-        rounds: if options.is_quick { 2 } else { ROUNDS },
+        rounds: if options.is_quick { QUICK_ROUNDS } else { ROUNDS },
         ..Results::default()
     };
     for entry in &entries {
         for &workers in &entry.workers {
-            progress.tell(&format!("{}, {workers} workers", entry.load));
-            let contest = contest(entry, workers, &mut results);
-            results.contests.push(contest);
+            if progress.may_begin(&format!("{}, {workers} workers", entry.load)) {
+                let contest = contest(entry, workers, &mut results);
+                results.contests.push(contest);
+            }
         }
     }
     for growth in &growths {
-        progress.tell(&format!("growth: {}", growth.name));
-        let curve = curve(growth, &mut results);
-        results.curves.push(curve);
+        if progress.may_begin(&format!("growth: {}", growth.name)) {
+            let curve = curve(growth, &mut results);
+            results.curves.push(curve);
+        }
     }
     for counted in &counted {
-        progress.tell(&format!("counting: {}", counted.load));
-        results.counts.push(count::count(counted));
+        if progress.may_begin(&format!("counting: {}", counted.load)) {
+            results.counts.push(count::count(counted));
+        }
     }
 
     if !options.filters.is_empty() {
@@ -74,10 +86,13 @@ pub fn run(options: &Options) -> Results {
     }
     if options.is_quick {
         results.left_out.push(
-            "A quick run: turns of a fifth, two rounds, two workers only, three points a curve, few counts. Its figures \
-             say that everything works, and not much more."
+            "A quick run: turns of a fifth, one round, two workers only, three points a curve, few counts."
                 .to_owned(),
         );
+    }
+    if !progress.late.is_empty() {
+        let late = progress.late.join("; ");
+        results.left_out.push(format!("For lack of time, since {} s were over: {late}.", limit.as_secs()));
     }
     results.left_out.extend(machine::left_out());
     results.took = start.elapsed();
@@ -86,18 +101,31 @@ pub fn run(options: &Options) -> Results {
     results
 }
 
-/// Says what is going on.
+/// Says what is going on, and when it is enough.
 struct Progress {
     start: Instant,
+    limit: Duration,
     done: usize,
     all: usize,
+    /// What there was no time for.
+    late: Vec<String>,
 }
 
 impl Progress {
-    fn tell(&mut self, what: &str) {
+    /// Whether there is time for something more.
+    fn may_begin(&mut self, what: &str) -> bool {
+        let may = self.start.elapsed() < self.limit;
+        self.tell(if may { what } else { "no time left" });
+        if !may {
+            self.late.push(what.to_owned());
+        }
+        self.done += 1;
+        may
+    }
+
+    fn tell(&self, what: &str) {
         let seconds = self.start.elapsed().as_secs();
         eprintln!("[{:>3}/{}] {:>2}:{:02}  {what}", self.done, self.all, seconds / 60, seconds % 60);
-        self.done += 1;
     }
 }
 
@@ -132,8 +160,9 @@ fn rounds_of(entry: &Entry, workers: usize, rounds: usize, left_out: &mut Vec<St
         })
         .collect();
     let turn = Turn::For(entry.turn);
-    // A process that has one turn in its life has no other to warm up with.
-    let warm_up = usize::from(!entry.is_fresh);
+    // A process that has one turn in its life has no other to warm up with; a client warms its server up itself.
+    let is_warmed_up = entry.is_fresh || matches!(entry.section, Section::Servers | Section::Mixed);
+    let warm_up = usize::from(!is_warmed_up);
     for round in 0..rounds + warm_up {
         for index in 0..sides.len() {
             // Who goes first changes with each round.
@@ -188,7 +217,7 @@ impl Entrant {
 
 /// The points of one curve, each a contest with fewer rounds.
 fn curve(growth: &Growth, results: &mut Results) -> Curve {
-    let rounds = if results.is_quick { 1 } else { FEW_ROUNDS };
+    let rounds = if results.is_quick { QUICK_ROUNDS } else { FEW_ROUNDS };
     let mut series: Vec<_> = growth.peers.iter().map(|peer| ((*peer).to_owned(), Vec::new())).collect();
     for &point in &growth.points {
         let (workers, operations) = match growth.operations {
