@@ -15,7 +15,7 @@ use super::order::{Numbers, Order, Turn, from_line};
 const SETTLE: Duration = Duration::from_millis(1);
 
 /// How long a turn may take, or a start.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The process. Between its turns it is stopped.
 #[derive(Debug)]

@@ -86,7 +86,8 @@ pub fn run(options: &Options) -> Results {
     }
     if options.is_quick {
         results.left_out.push(
-            "A quick run: turns of a fifth, one round, two workers only, three points a curve, few counts."
+            "A quick run: turns of a fifth, one round, two workers only, three points a curve, few counts, a light load only where a \
+             server computes."
                 .to_owned(),
         );
     }
