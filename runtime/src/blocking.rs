@@ -99,13 +99,9 @@ impl Pool {
         let crew = &shared.blocking.crew;
         let hooks = &shared.config.hooks;
         let record = shared.blocking.records.enter();
-        // A hook may take its time, so the next thread is fetched before.
-        let first = crew.arrive().map(|(task, errand)| {
-            Self::perform(handle, errand);
-            task
-        });
+        // A hook may take its time, so the next thread is fetched before, and no closure taken yet.
+        Self::perform(handle, crew.arrive());
         hooks.on_thread_start();
-        first.into_iter().for_each(|task| run_closure(shared, &record, task));
         let member = Member::new();
         let mut is_overdue = false;
         loop {

@@ -283,6 +283,38 @@ fn a_start_hook_that_waits_holds_no_other_closure() {
 }
 
 #[test]
+fn a_closure_does_not_wait_for_a_start_hook_while_a_thread_is_free() {
+    let _watchdog = watchdog();
+    let (gate, inside) = (Gate::default(), Arc::new(AtomicUsize::new(0)));
+    let hook = {
+        let (gate, inside) = (gate.clone(), inside.clone());
+        move || {
+            // The second.
+            if inside.fetch_add(1, SeqCst) == 1 {
+                gate.wait();
+            }
+        }
+    };
+    let runtime = builder(0).max_blocking_threads(2).on_thread_start(hook).build().unwrap();
+    let (working, busy) = (Gate::default(), Gate::default());
+    let first = runtime.spawn_blocking({
+        let (working, busy) = (working.clone(), busy.clone());
+        move || {
+            working.open();
+            busy.wait();
+        }
+    });
+    working.wait();
+    let second = runtime.spawn_blocking(|| ());
+    until("a thread comes for it", || inside.load(SeqCst) == 2);
+    busy.open();
+    until("both have ended", || first.is_finished() && second.is_finished());
+    // And so does one that comes when that thread is idle.
+    runtime.block_on(runtime.spawn_blocking(|| ())).unwrap();
+    gate.open();
+}
+
+#[test]
 fn closures_that_wait_for_each_other_run_though_threads_were_refused_midway() {
     let _watchdog = watchdog();
     let name = "closures_that_wait_for_each_other_run_though_threads_were_refused_midway";

@@ -22,7 +22,7 @@ use twin::{Fault, Twin};
 /// What the real protocol and its twins have in common. Closures and threads are numbers.
 trait Protocol: Send + Sync + 'static {
     fn submit(&self, closure: usize) -> Errand;
-    fn arrive(&self) -> Option<(usize, Errand)>;
+    fn arrive(&self) -> Errand;
     fn next(&self, own: usize, is_overdue: bool) -> Next;
     fn refused(&self) -> (Errand, Vec<usize>);
     /// Threads, idle ones, closures that wait.
@@ -54,7 +54,8 @@ impl Real {
         Self {
             crew: Crew::new(most),
             items: Items::new(closures),
-            members: (0..most).map(|_| Member::new()).collect(),
+            // One more: a thread may start after another has left.
+            members: (0..=most).map(|_| Member::new()).collect(),
         }
     }
 
@@ -77,9 +78,8 @@ impl Protocol for Real {
         self.errand(errand.expect("it is not closed"))
     }
 
-    fn arrive(&self) -> Option<(usize, Errand)> {
-        let (item, errand) = self.crew.arrive()?;
-        Some((self.items.take(item), self.errand(errand)))
+    fn arrive(&self) -> Errand {
+        self.errand(self.crew.arrive())
     }
 
     fn next(&self, own: usize, is_overdue: bool) -> Next {
@@ -116,6 +116,8 @@ struct Setting {
     blocks: bool,
     /// How many starts the system refuses.
     refusals: usize,
+    /// A thread that is started never comes back from its hook.
+    hangs: bool,
     /// Closures that the main thread submits, and another one.
     submits: (usize, usize),
 }
@@ -127,6 +129,7 @@ const CALM: Setting = Setting {
     is_impatient: false,
     blocks: false,
     refusals: 0,
+    hangs: false,
     submits: (1, 1),
 };
 
@@ -172,7 +175,7 @@ impl<P: Protocol> World<P> {
         Arc::new(Self {
             crew,
             setting,
-            tokens: (0..setting.most).map(|_| AtomicBool::new(false)).collect(),
+            tokens: (0..=setting.most).map(|_| AtomicBool::new(false)).collect(),
             threads: AtomicUsize::new(0),
             refusals: AtomicUsize::new(setting.refusals),
             started: Mutex::new(Vec::new()),
@@ -208,20 +211,21 @@ impl<P: Protocol> World<P> {
         let mut taken = Vec::new();
         let mut is_impatient = self.setting.is_impatient && !matches!(begin, Begin::Woken { .. });
         let mut is_overdue = begin == Begin::Woken { is_overdue: true };
-        let mut found = match begin {
-            Begin::Started => self.crew.arrive(),
-            _ => None,
-        };
-        loop {
-            if let Some((closure, errand)) = found.take() {
-                self.perform(errand);
-                taken.push(closure);
-                if self.setting.blocks {
-                    return Life { own, taken, end: End::Stuck };
-                }
+        if begin == Begin::Started {
+            self.perform(self.crew.arrive());
+            if self.setting.hangs {
+                return Life { own, taken, end: End::Stuck };
             }
+        }
+        loop {
             match self.crew.next(own, std::mem::take(&mut is_overdue)) {
-                Next::Run(closure, errand) => found = Some((closure, errand)),
+                Next::Run(closure, errand) => {
+                    self.perform(errand);
+                    taken.push(closure);
+                    if self.setting.blocks {
+                        return Life { own, taken, end: End::Stuck };
+                    }
+                }
                 Next::Leave => return Life { own, taken, end: End::Gone },
                 Next::Sleep if self.tokens[own].swap(false, AcqRel) => {}
                 Next::Sleep if std::mem::take(&mut is_impatient) => is_overdue = true,
@@ -237,7 +241,9 @@ impl<P: Protocol> World<P> {
             assert_eq!(self.crew.submit(closure), Errand::Start);
             let own = self.threads.fetch_add(1, Relaxed);
             assert_eq!(own, closure);
-            assert_eq!(self.crew.arrive(), Some((closure, Errand::Nothing)));
+            assert_eq!(self.crew.arrive(), Errand::Nothing);
+            let next = self.crew.next(own, false);
+            assert!(matches!(next, Next::Run(found, Errand::Nothing) if found == closure));
         }
         for own in 0..idle {
             assert!(matches!(self.crew.next(own, false), Next::Sleep));
@@ -324,6 +330,9 @@ const REFUSED: Setting = Setting { most: 2, working: 1, refusals: 1, submits: (1
 const REFUSED_ONCE: Setting =
     Setting { most: 3, working: 1, is_impatient: true, refusals: 1, submits: (2, 0), ..CALM };
 
+/// A thread that was started hangs in its hook, while another runs out of work.
+const HOOKED: Setting = Setting { most: 2, working: 1, hangs: true, submits: (2, 0), ..CALM };
+
 macro_rules! models {
     ($($name:ident: $setting:expr;)*) => {
         mod real {
@@ -352,6 +361,7 @@ models! {
     a_thread_that_comes_for_nothing_can_be_fetched_again: OVERTAKEN;
     an_idle_thread_comes_in_place_of_a_refused_one: REFUSED;
     a_refused_thread_is_asked_for_again: REFUSED_ONCE;
+    a_thread_that_hangs_in_its_hook_keeps_no_closure: HOOKED;
 }
 
 macro_rules! refused {
@@ -365,13 +375,15 @@ macro_rules! refused {
 }
 
 refused! {
-    a_taker_that_fetches_nobody: MEETING, FetchesNobody;
+    a_taker_that_fetches_nobody: LARGER_MEETING, FetchesNobody;
     a_sleeper_that_leaves_though_it_was_chosen: MEETING_OF_THE_OVERDUE, LeavesThoughChosen;
     a_sleeper_that_leaves_and_can_still_be_chosen: MEETING_OF_THE_OVERDUE, LeavesItsPlace;
     a_worker_that_lies_down_after_another_look_elsewhere: FULL_HOUSE, LiesDownLate;
     a_thread_that_came_for_nothing_and_counts_as_coming: OVERTAKEN, ComesForEver;
     a_refusal_that_sends_nobody: REFUSED, RefusedQuietly;
     a_refused_thread_that_counts_as_coming: REFUSED_ONCE, RefusedForEver;
+    a_thread_that_takes_a_closure_to_its_hook: HOOKED, TakesToHook;
+    a_submitter_that_relies_on_a_thread_in_its_hook: HOOKED, ReliesOnHook;
 }
 
 /// With real sleeping: a thread that was chosen wakes, sees it, and sees the closure.
@@ -389,8 +401,8 @@ fn a_sleeper_that_was_chosen_wakes() {
             let crew = crew.clone();
             move || {
                 let (crew, items) = &*crew;
-                let (first, _) = crew.arrive().expect("nobody else takes it");
-                let mut taken = vec![items.take(first)];
+                assert!(matches!(crew.arrive(), blocking::Errand::Nothing));
+                let mut taken = Vec::new();
                 let member = Member::new();
                 loop {
                     match crew.next(&member, false) {

@@ -11,44 +11,54 @@
 //! ```text
 //!              Start                  a closure                     no closure
 //!   nobody ────────────▶ coming ────────────────────▶ working ─────────────────────▶ idle
-//!     ▲                   │  ▲                         ▲   ▲                         │ │ │
-//!     │                   │  │                         │   └─ keep-alive over, but ──┘ │ │
-//!     │                   │  │                         │      a closure is there       │ │
+//!     ▲                   │  ▲ │                        ▲  ▲ ▲                       │ │ │
+//!     │                   │  │ └─ new ──▶ starting ─────┘  │ └─ keep-alive over, ─────┘ │ │
+//!     │                   │  │          (the user's hook)  │    but a closure is there  │ │
 //!     │                   │  └──────────── chosen: Wake, or to leave ──────────────────┘ │
 //!     │                   └── no closure: as a working one that finds none               │
 //!     └───────────────────────── keep-alive over; or the pool is closed ─────────────────┘
 //! ```
-//! All of it is under one lock: the closures, oldest first; the number of threads, coming ones included; the idle ones, the last
-//! to lie down on top; whether a thread is coming; whether the pool is closed. No step under the lock is longer than a few
+//! A thread that was started calls the user's hook before it takes a closure. The hook may be slow, so the thread counts as
+//! *starting* and not as coming meanwhile, and the closure that it was started for stays where others can take it.
+//!
+//! All of it is under one lock: the closures, oldest first; the number of threads, coming ones included, and of those that are
+//! starting; the idle ones, the last to lie down on top; whether a thread is coming; whether the pool is closed. No step under the lock is longer than a few
 //! memory accesses, but for a thread that looks for itself among the idle ones when its keep-alive time is over.
 //!
 //! # Steps
 //! ```text
 //! Submit (any thread)                        Work (a thread of the pool)
 //! S1 lock; append the closure; Choose        T1 lock; if it was coming, nobody is; if it is among the idle, leave them
-//! S2 unlock; do the errand                   T2 a closure is there: take the oldest; Choose
-//!                                            T3 unlock; do the errand; run the closure; T1
-//! Choose (under the lock)                    T4 else, if the keep-alive time was over: leave, one thread less
-//! C1 a thread is coming, or no closure       T5 else lie down on top of the idle; unlock
-//!    waits: no errand                        T6 sleep until chosen or the keep-alive time is over; T1
-//! C2 one is idle: the top one comes;
-//!    the errand is to wake it                Refused (whoever could not start a thread)
-//! C3 below the bound: a new one comes, one   R1 lock; nobody is coming; one thread less
-//!    thread more; the errand is to start it  R2 no thread is left: take all closures, unlock; they fail
-//! C4 else: no errand                         R3 one is idle and closures wait: as C2
+//! S2 unlock; do the errand                      if it was starting, it is not
+//!                                            T2 a closure is there: take the oldest; Choose
+//! Choose (under the lock)                    T3 unlock; do the errand; run the closure; T1
+//! C1 a thread is coming, or no closure       T4 else, if the keep-alive time was over: leave, one thread less
+//!    waits: no errand                        T5 else lie down on top of the idle; unlock
+//! C2 one is idle: the top one comes;         T6 sleep until chosen or the keep-alive time is over; T1
+//!    the errand is to wake it
+//! C3 below the bound, and more closures      Arrive (a new thread)
+//!    wait than threads are starting: a new   N1 lock; nobody is coming; it is starting; Choose
+//!    one comes, one thread more; the errand  N2 unlock; do the errand; the user's hook; T1
+//!    is to start it
+//! C4 else: no errand                         Refused (whoever could not start a thread)
+//!                                            R1 lock; nobody is coming; one thread less
+//!                                            R2 no thread is left: take all closures, unlock; they fail
+//!                                            R3 one is idle and closures wait: as C2
 //! ```
 //! # Nothing is stranded
 //! Whenever the lock is free: **if a closure waits, a thread is coming, or none is idle and there are as many as may be**, or
-//! none is idle and the system has refused one since. Every step keeps that.
-//! - S1 and T2 end with C, which makes it true: C4 is left only for a full house, all of it working.
+//! none is idle and as many are starting as closures wait, or none is idle and the system has refused one since. Every step
+//! keeps that.
+//! - S1, N1 and T2 end with C, which makes it true: C4 is left for a full house, none of it idle, and where enough are starting.
+//! - T1 that ends a start takes a closure, if one is there: one less of both.
 //! - T1 takes the mark of the thread that was coming away. If a closure is there, C follows. If none is, there is nothing to show.
 //! - T4 and T5 make a thread less, or an idle one more, and happen only while no closure waits.
 //! - R1 takes the mark away as well. An idle thread is sent in its place (R3): it may have lain down, with no closure there,
 //!   while the other was coming; then came a closure, and the submitter relied on that one. Without an idle one, all threads
 //!   work, and each comes to T2 when its closure ends.
 //!
-//! So a closure that waits is taken: somebody who is coming has only locks and, for a new thread, the system before it, and takes
-//! the oldest; what is left behind has the next one coming (C), before the first runs. By induction N closures that all wait for
+//! So a closure that waits is taken: somebody who is coming has only locks and, for a new thread, the system and the hook before
+//! it, and takes the oldest; what is left behind has the next one coming (C), before the first runs. By induction N closures that all wait for
 //! each other run at once, if N threads may be. In a full house, a closure waits for another to end, which is what the bound means.
 //!
 //! **The race of a wake with the end of the keep-alive time.** A thread's sleep is over just as it is chosen. Chosen is who was
@@ -67,6 +77,7 @@
 //! # Rejected
 //! - *A condition variable.* It wakes the thread that has slept longest: under a light load all threads take turns, none is idle
 //!   for its keep-alive time, and each finds its caches cold.
+//! - *A new thread that takes its closure before the hook.* If the hook is slow, the closure waits for it while others fall idle.
 //! - *Several closures for one lock.* The second would wait behind the first, which may block.
 //! - *A wake for each closure while threads are idle*, as before and in Tokio: the submitter pays for it, more than for all else.
 //! - *The new thread fetches the next one*, so that a chain of starts costs no worker time: it would have to take the mark along, and
@@ -91,6 +102,8 @@ use crate::util::pad::CachePadded;
 const COMING: u8 = 0;
 const WORKING: u8 = 1;
 const IDLE: u8 = 2;
+/// New, in the user's hook.
+const STARTING: u8 = 3;
 
 /// The closures that wait and the threads of a pool. See the module's documentation.
 pub struct Crew<T: Linked> {
@@ -104,6 +117,8 @@ struct State<T: Linked> {
     closures: Chain<T>,
     /// Those that live and the one that is being started.
     threads: usize,
+    /// Those of them that are [`STARTING`].
+    starting: usize,
     /// Who waits to be chosen: [`IDLE`], the last to lie down at the end.
     idle: Vec<Arc<Member>>,
     /// A thread was chosen, or is being started, and has not come to T1.
@@ -164,6 +179,7 @@ impl<T: Linked> Crew<T> {
         let state = State {
             closures: Chain::new(),
             threads: 0,
+            starting: 0,
             idle: Vec::new(),
             is_coming: false,
             is_closed: false,
@@ -198,12 +214,13 @@ impl<T: Linked> Crew<T> {
         Some(state.choose(self.most))
     }
 
-    /// T1 and T2 of a thread that has just been started, before it does anything that may take long. From then on it works: it
-    /// makes itself a [`Member`].
-    pub fn arrive(&self) -> Option<(NonNull<T>, Errand)> {
+    /// N1 of a thread that has just been started. It does the errand, then what may take long, and then comes to
+    /// [`next`](Self::next) as a new [`Member`].
+    pub fn arrive(&self) -> Errand {
         let mut state = self.state.lock();
         state.is_coming = false;
-        state.take(self.most)
+        state.starting += 1;
+        state.choose(self.most)
     }
 
     /// T1 to T5 for the thread of `member`; `is_overdue` says that it has been idle for the keep-alive time.
@@ -213,6 +230,7 @@ impl<T: Linked> Crew<T> {
         match before {
             COMING => state.is_coming = false,
             IDLE => state.idle.retain(|other| !Arc::ptr_eq(other, member)),
+            STARTING => state.starting -= 1,
             _ => {}
         }
         member.state.store(WORKING, Relaxed);
@@ -273,7 +291,7 @@ impl<T: Linked> State<T> {
             self.wakes += 1;
             return Errand::Wake(member);
         }
-        if self.threads < most {
+        if self.closures.len() > self.starting && self.threads < most {
             self.threads += 1;
             self.is_coming = true;
             self.starts += 1;
@@ -290,9 +308,9 @@ impl<T: Linked> fmt::Debug for Crew<T> {
 }
 
 impl Member {
-    /// The calling thread, which has arrived.
+    /// The calling thread, which has arrived and comes to its first [`next`](Crew::next).
     pub fn new() -> Arc<Self> {
-        Arc::new(Self { state: AtomicU8::new(WORKING), thread: thread::current() })
+        Arc::new(Self { state: AtomicU8::new(STARTING), thread: thread::current() })
     }
 
     /// Ends its sleep; it was chosen.
@@ -340,9 +358,9 @@ mod tests {
 
         /// A new thread that takes `closure`.
         fn arrive(&self, closure: usize) -> (Arc<Member>, Errand) {
-            let (item, errand) = self.crew.arrive().expect("a closure waits");
-            assert_eq!(self.items.take(item), closure);
-            (Member::new(), errand)
+            let (errand, member) = (self.crew.arrive(), Member::new());
+            assert!(matches!(self.takes(&member, closure), Errand::Nothing));
+            (member, errand)
         }
 
         /// `member` takes `closure`.
@@ -425,17 +443,41 @@ mod tests {
     fn the_end_of_the_keep_alive_time_and_a_choice_meet() {
         let world = World::new(2);
         assert!(matches!(world.submit(0), Errand::Start));
-        let (member, _) = world.arrive(0);
+        assert!(matches!(world.submit(1), Errand::Nothing));
+        let ((member, _), (other, _)) = (world.arrive(0), world.arrive(1));
         world.lies_down(&member);
         // Chosen before: it comes.
-        assert!(is_wake_of(world.submit(1), &member));
+        assert!(is_wake_of(world.submit(2), &member));
         assert!(matches!(world.crew.next(&member, true), Next::Run(..)));
         world.lies_down(&member);
         // Chosen for a closure that another took: it stays for another keep-alive time.
-        assert!(is_wake_of(world.submit(2), &member));
-        assert!(matches!(world.crew.arrive(), Some((_, Errand::Nothing))));
+        assert!(is_wake_of(world.submit(3), &member));
+        assert!(matches!(world.takes(&other, 3), Errand::Nothing));
         assert!(matches!(world.crew.next(&member, true), Next::Sleep));
         assert!(matches!(world.crew.next(&member, true), Next::Leave));
+    }
+
+    #[test]
+    fn a_thread_in_its_hook_keeps_no_closure_and_stands_for_one() {
+        let world = World::new(4);
+        assert!(matches!(world.submit(0), Errand::Start));
+        let (worker, _) = world.arrive(0);
+        assert!(matches!(world.submit(1), Errand::Start));
+        assert!(matches!(world.crew.arrive(), Errand::Nothing), "it was started for that one");
+        let starting = Member::new();
+        // Others get threads of their own.
+        assert!(matches!(world.submit(2), Errand::Start));
+        assert!(matches!(world.crew.arrive(), Errand::Nothing));
+        // Who comes first takes what there is.
+        assert!(matches!(world.takes(&worker, 1), Errand::Nothing));
+        assert!(matches!(world.takes(&worker, 2), Errand::Nothing));
+        world.lies_down(&worker);
+        // One that is idle is there sooner than one in its hook.
+        assert!(is_wake_of(world.submit(3), &worker));
+        assert!(matches!(world.takes(&starting, 3), Errand::Nothing));
+        world.lies_down(&starting);
+        world.lies_down(&worker);
+        assert_eq!(world.crew.counts().threads, 3);
     }
 
     #[test]

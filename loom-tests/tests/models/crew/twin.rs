@@ -24,6 +24,10 @@ pub enum Fault {
     RefusedQuietly,
     /// R1 lets it count as coming.
     RefusedForEver,
+    /// N1 takes a closure.
+    TakesToHook,
+    /// C2 wakes nobody while as many are starting as closures wait.
+    ReliesOnHook,
 }
 
 pub struct Twin {
@@ -35,10 +39,16 @@ struct State {
     closures: VecDeque<usize>,
     most: usize,
     threads: usize,
+    starting: usize,
     idle: Vec<usize>,
     is_coming: bool,
     /// Which threads were chosen and have not come.
     chosen: Vec<bool>,
+    /// Which threads have been to T1.
+    has_begun: Vec<bool>,
+    /// What was taken to the hook.
+    held: Vec<usize>,
+    relies_on_hook: bool,
 }
 
 impl Twin {
@@ -47,9 +57,13 @@ impl Twin {
             closures: VecDeque::new(),
             most,
             threads: 0,
+            starting: 0,
             idle: Vec::new(),
             is_coming: false,
-            chosen: vec![false; most],
+            chosen: vec![false; most + 1],
+            has_begun: vec![false; most + 1],
+            held: Vec::new(),
+            relies_on_hook: fault == Fault::ReliesOnHook,
         };
         Self { state: Mutex::new(state), fault }
     }
@@ -75,12 +89,16 @@ impl State {
         if self.is_coming || self.closures.is_empty() {
             return Errand::Nothing;
         }
+        let has_enough = self.closures.len() <= self.starting;
+        if self.relies_on_hook && has_enough {
+            return Errand::Nothing;
+        }
         if let Some(index) = self.idle.pop() {
             self.chosen[index] = true;
             self.is_coming = true;
             return Errand::Wake(index);
         }
-        if self.threads < self.most {
+        if !has_enough && self.threads < self.most {
             self.threads += 1;
             self.is_coming = true;
             return Errand::Start;
@@ -96,10 +114,15 @@ impl Protocol for Twin {
         state.choose()
     }
 
-    fn arrive(&self) -> Option<(usize, Errand)> {
+    fn arrive(&self) -> Errand {
         let mut state = self.state.lock().unwrap();
         self.came(&mut state);
-        self.take(&mut state)
+        state.starting += 1;
+        if self.fault == Fault::TakesToHook {
+            let held = state.closures.pop_front();
+            state.held.extend(held);
+        }
+        state.choose()
     }
 
     fn next(&self, own: usize, is_overdue: bool) -> Next {
@@ -108,6 +131,12 @@ impl Protocol for Twin {
             state.idle.retain(|&other| other != own);
             state.threads -= 1;
             return Next::Leave;
+        }
+        if !std::mem::replace(&mut state.has_begun[own], true) {
+            state.starting -= 1;
+            if let Some(closure) = state.held.pop() {
+                return Next::Run(closure, state.choose());
+            }
         }
         let was_idle = state.idle.contains(&own);
         if std::mem::take(&mut state.chosen[own]) {
