@@ -177,7 +177,7 @@ fn memory(is_quick: bool) -> Vec<Entry> {
 fn servers() -> Vec<Entry> {
     let echo = |load, about, connections| {
         let mut entry = entry(Section::Servers, load, about, connections);
-        entry.turn = Duration::from_millis(700);
+        entry.turn = Duration::from_millis(500);
         entry.workers = vec![1, 2];
         entry.peers.push(EPOLL);
         entry
@@ -306,7 +306,7 @@ pub fn growths(is_quick: bool) -> Vec<Growth> {
         ),
         Growth {
             peers: &[Ours::NAME, Tokio::NAME, Smol::NAME, EPOLL],
-            turn: Duration::from_millis(500),
+            turn: Duration::from_millis(300),
             ..growth(
                 "connections",
                 "TCP echo, ns a request",
