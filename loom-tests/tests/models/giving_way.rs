@@ -30,7 +30,7 @@ fn push(worker: &Worker, stage: &Stage) -> Arc<Signal> {
 /// Has a task, and comes to a split point.
 fn compute(worker: &Worker, stage: &Stage) -> Arc<Signal> {
     let has_run = push(worker, stage);
-    worker.see_to_tasks(worker.job_seat().expect("a seat"));
+    worker.see_to_tasks(worker.job_seat().expect("a seat"), u64::MAX);
     has_run
 }
 

@@ -249,7 +249,7 @@ impl Seat {
 
 impl Worker {
     /// 1 to 3 of the module's docs.
-    fn see_to_tasks(&self, seat: &Seat, now: u64) {
+    pub fn see_to_tasks(&self, seat: &Seat, now: u64) {
         let shared = self.shared();
         self.collect_tasks();
         // Pieces that seemed too short to share, though others have nothing to do.
