@@ -57,8 +57,12 @@ fn stop_this_process() {
     assert!(Command::new("sh").args(["-c", &stop]).status().unwrap().success());
 }
 
-/// Takes ticks until `is_over`, and one that was taken in time. Says when each was meant for.
-async fn ticks(behavior: MissedTickBehavior, is_over: Arc<AtomicBool>) -> Vec<Instant> {
+/// Takes ticks, counts itself in at the first, until `is_over`, and one that was taken in time. Says when each was meant for.
+async fn ticks(
+    behavior: MissedTickBehavior,
+    begun: Arc<AtomicUsize>,
+    is_over: Arc<AtomicBool>,
+) -> Vec<Instant> {
     let mut interval = interval(PERIOD);
     interval.set_missed_tick_behavior(behavior);
     let mut ticks = Vec::new();
@@ -66,6 +70,9 @@ async fn ticks(behavior: MissedTickBehavior, is_over: Arc<AtomicBool>) -> Vec<In
         let was_over = is_over.load(SeqCst);
         let tick = interval.tick().await;
         assert!(tick <= Instant::now(), "too early");
+        if ticks.is_empty() {
+            begun.fetch_add(1, SeqCst);
+        }
         ticks.push(tick);
         if was_over && tick.elapsed() < PERIOD {
             return ticks;
@@ -104,7 +111,9 @@ fn a_process_that_was_stopped_fires_each_timer_once_and_starts_no_crowd_of_threa
         });
     }
     let behaviors = [MissedTickBehavior::Burst, MissedTickBehavior::Delay, MissedTickBehavior::Skip];
-    let intervals = behaviors.map(|behavior| runtime.spawn(ticks(behavior, is_over.clone())));
+    let begun = Arc::new(AtomicUsize::new(0));
+    let intervals = behaviors.map(|behavior| runtime.spawn(ticks(behavior, begun.clone(), is_over.clone())));
+    until("the intervals tick", || begun.load(SeqCst) == 3);
     let before = runtime.metrics().relief_started_count();
     stop_this_process();
     until("all timers have fired", || fired.load(SeqCst) == 50);
