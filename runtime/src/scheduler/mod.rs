@@ -27,6 +27,7 @@ pub mod seat;
 pub mod shared;
 pub mod shutdown;
 pub mod sites;
+pub mod slices;
 pub mod split;
 pub mod unfinished;
 pub mod wait;
@@ -166,7 +167,7 @@ unsafe fn run_worker(shared: NonNull<Shared>, index: usize) {
     worker.processor().metrics.naps.add(1);
     let state = worker.shared();
     if !state.config.is_pool {
-        time_slice::shorten();
+        time_slice::ask(time_slice::SHORT_NANOS);
     }
     // A pool of jobs is nobody's current runtime: it has no tasks, and no handle.
     let entry = (!state.config.is_pool).then(|| Entry::new(shared));

@@ -43,6 +43,7 @@ use std::ptr::{NonNull, null};
 use std::time::Instant;
 
 use super::shared::Shared;
+use super::slices::Slices;
 use super::split::Stride;
 use super::worker::Worker;
 use crate::context;
@@ -87,6 +88,7 @@ pub struct Seat {
     habits: [Habit; EAGER as usize + 1],
     /// To the next look at the clock; see `split.rs`.
     pub stride: Stride,
+    pub slices: Slices,
     /// How many pieces were stolen last, and when.
     batch: Cell<u32>,
     batch_began: Cell<Option<Instant>>,
@@ -134,6 +136,7 @@ impl Seat {
             tag: Cell::new(Tag::NONE),
             habits: array::from_fn(|_| Habit::new()),
             stride: Stride::new(),
+            slices: Slices::default(),
             batch: Cell::new(1),
             batch_began: Cell::new(None),
             index,
@@ -195,6 +198,7 @@ impl Seat {
     /// Other work begins: its first split is looked at. For the owner.
     pub fn restart_stride(&self) {
         self.stride.restart();
+        self.slices.begin();
         self.end_grant();
     }
 

@@ -61,10 +61,10 @@ use crate::loom::sync::atomic::{AtomicBool, AtomicU64};
 use crate::loom::thread;
 
 /// Between two looks, over all seats of a runtime.
-const INTERVAL_NANOS: u64 = 100_000;
+pub const INTERVAL_NANOS: u64 = 200_000;
 
 /// Between two times at which a seat lets others have its CPU, also while other seats look.
-const YIELD_NANOS: u64 = 4 * INTERVAL_NANOS;
+const YIELD_NANOS: u64 = 2 * INTERVAL_NANOS;
 
 /// How long a stride should take.
 const STRIDE_NANOS: u64 = 25_000;
@@ -103,7 +103,7 @@ impl Splits {
         }
     }
 
-    fn now(&self) -> u64 {
+    pub fn now(&self) -> u64 {
         self.base.elapsed().as_nanos() as u64
     }
 
@@ -215,6 +215,7 @@ impl Seat {
             if !may_look {
                 return;
             }
+            self.slices.go_on(now);
             if !shared.splits.is_pressed.load(Relaxed) {
                 // Tells the monitor that this worker is not stuck.
                 worker.processor().metrics.looks.add(1);

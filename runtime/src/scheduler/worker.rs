@@ -633,6 +633,7 @@ impl Worker {
     /// Dispatches what has come in, without waiting.
     #[inline(never)]
     pub fn maintain(&self) {
+        self.end_slices();
         let driver = &self.shared().driver;
         self.dispatch(|| {
             if driver.io().is_some_and(|io| io.has_sources()) {
@@ -645,6 +646,13 @@ impl Worker {
         self.share_ring();
         if self.takes_tasks() {
             self.run_job_from_others();
+        }
+    }
+
+    /// Back from a computation; see `slices.rs`.
+    fn end_slices(&self) {
+        if let Some(seat) = self.job_seat() {
+            seat.slices.end(|| self.shared().splits.now());
         }
     }
 
@@ -694,6 +702,7 @@ impl Worker {
         if self.is_notified.replace(false) {
             self.processor().metrics.noops.add(1);
         }
+        self.end_slices();
         if !self.run_park_hook() {
             return;
         }

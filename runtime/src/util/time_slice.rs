@@ -1,30 +1,33 @@
-//! Asking the kernel for short time slices.
+//! Asking the kernel for time slices of another length.
 //!
-//! A worker mostly runs for some microseconds and sleeps again; when it computes, others wait for its CPU: the relief thread that is to
-//! poll tasks in between, and whoever the tasks work for. The kernel lets a thread that runs finish its slice, some milliseconds, before
-//! one that has been woken gets its turn. Slices are a matter of when, not of how much: nobody gets more of a CPU by them, nor less.
+//! A slice is a matter of when, not of how much: nobody gets more of a CPU by it, nor less. Linux from 6.12 on takes a thread's word for
+//! it, and by it decides what happens when a thread is woken on a CPU where another runs: one that asks for shorter slices gets its
+//! turn at once; otherwise the running one may finish its slice, and is asked again only at a tick, up to 4 ms later.
 //!
-//! Linux from 6.12 on takes a thread's word for it. Elsewhere, and where the system refuses, nothing happens. Threads and processes
-//! that a worker starts have slices of the usual length again.
+//! Elsewhere, and where the system refuses, nothing happens. Threads and processes that a thread with another slice starts have the
+//! usual one again.
 
 use std::mem::{size_of, zeroed};
 
-/// Between two looks of a computation (`split.rs`) nobody has to wait.
-const SLICE_NANOS: u64 = 100_000;
+/// For a thread that mostly runs for some microseconds, and is to have its turn before a computation that it interrupts.
+pub const SHORT_NANOS: u64 = 100_000;
 
-/// Has the calling thread run in short slices, if it has an ordinary policy.
-pub fn shorten() {
+/// For a computation, which is to be interrupted by anybody else: longer than what threads get that do not ask.
+pub const LONG_NANOS: u64 = 10_000_000;
+
+/// Has the calling thread run in slices of so many nanoseconds, if it has an ordinary policy.
+pub fn ask(nanos: u64) {
     let Some(mut attributes) = read() else { return };
     if attributes.sched_policy != libc::SCHED_OTHER as u32 {
         return;
     }
-    attributes.sched_runtime = SLICE_NANOS;
+    attributes.sched_runtime = nanos;
     // It would also take from those that are started the priority above the usual one.
     if attributes.sched_nice >= 0 {
         attributes.sched_flags |= libc::SCHED_FLAG_RESET_ON_FORK as u64;
     }
     // SAFETY: the pointer is valid for a read of the size in its first field.
-    // Refused, the thread has slices of the usual length.
+    // Refused, the thread keeps the slices that it has.
     _ = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
 }
 
@@ -38,25 +41,29 @@ fn read() -> Option<libc::sched_attr> {
     (result == 0).then_some(attributes)
 }
 
+/// What the calling thread has: none where the kernel does not say (before 6.12, or forbidden).
+#[cfg(test)]
+pub fn current_nanos() -> Option<u64> {
+    read().map(|attributes| attributes.sched_runtime).filter(|&nanos| nanos > 0)
+}
+
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 
-    /// None where the kernel does not say (before 6.12, or forbidden).
-    fn slice() -> Option<u64> {
-        read().map(|attributes| attributes.sched_runtime).filter(|&nanos| nanos > 0)
-    }
-
     #[test]
     fn a_thread_gets_short_slices_and_those_it_starts_do_not() {
         let of_both = || {
-            let usual = slice();
-            shorten();
-            (usual, slice(), std::thread::spawn(slice).join().unwrap())
+            let usual = current_nanos();
+            ask(SHORT_NANOS);
+            (usual, current_nanos(), std::thread::spawn(current_nanos).join().unwrap())
         };
         let (usual, own, of_other) = std::thread::spawn(of_both).join().unwrap();
         if usual.is_some() {
-            assert_eq!(own, Some(SLICE_NANOS));
+            assert_eq!(own, Some(SHORT_NANOS));
+        }
+        // What is above the usual priority passes its slice on; see `ask`.
+        if usual.is_some() && read().is_some_and(|attributes| attributes.sched_nice >= 0) {
             assert_eq!(of_other, usual);
         }
     }
