@@ -185,6 +185,27 @@ pub fn poll_proceed(cx: &mut Context<'_>) -> Poll<RestoreOnPending> {
     })
 }
 
+/// Runs `f` as one operation of a leaf future, which costs one of the budget if it answers `Some`.
+///
+/// For operations that mostly need not wait. After `None` the caller goes the long way, by [`poll_proceed`]: `f` could
+/// do nothing, or the budget is used up and `f` was not called.
+///
+/// `f` must not run foreign code, which might use the budget, too.
+#[inline(always)]
+pub(crate) fn try_operation<R>(f: impl FnOnce() -> Option<R>) -> Option<R> {
+    STATE.with(|state| {
+        let budget = state.budget.get();
+        if budget == Some(0) {
+            return None;
+        }
+        let result = f()?;
+        if let Some(left) = budget {
+            state.budget.set(Some(left - 1));
+        }
+        Some(result)
+    })
+}
+
 /// One operation taken from the budget; given back when dropped, unless it [made
 /// progress](RestoreOnPending::made_progress).
 #[derive(Debug)]

@@ -229,6 +229,7 @@ impl std::panic::UnwindSafe for Permits {}
 impl std::panic::RefUnwindSafe for Permits {}
 
 /// `word` with `n` more free permits.
+#[inline(always)]
 fn plus(word: usize, n: usize) -> usize {
     let free = (word >> SHIFT).saturating_add(n);
     assert!(free <= Permits::MAX, "a semaphore holds at most {} permits, not {free}", Permits::MAX);

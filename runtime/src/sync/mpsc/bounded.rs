@@ -82,7 +82,12 @@ impl<T> Sender<T> {
     /// # });
     /// ```
     pub async fn send(&self, value: T) -> Result<(), SendError<T>> {
-        match self.take(1).await {
+        // Mostly there is room.
+        let is_taken = match coop::try_operation(|| self.try_take(1).ok()) {
+            Some(()) => Ok(()),
+            None => self.take(1).await,
+        };
+        match is_taken {
             Ok(()) => self.tx.channel.push(value),
             Err(SendError(())) => Err(SendError(value)),
         }
@@ -324,6 +329,7 @@ impl<T> Sender<T> {
         room.permits.take(n).await.map_err(|_| SendError(()))
     }
 
+    #[inline]
     fn try_take(&self, n: usize) -> Result<(), TakeError> {
         self.tx.channel.room().permits.try_take(n)
     }

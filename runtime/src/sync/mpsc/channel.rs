@@ -86,6 +86,7 @@ impl<T> Channel<T> {
     }
 
     /// Sends with a permit that the caller holds (bounded), or without (unbounded).
+    #[inline]
     pub(super) fn push(&self, value: T) -> Result<(), SendError<T>> {
         self.queue.push(value).map_err(SendError)
     }
@@ -106,6 +107,7 @@ impl<T> Channel<T> {
     }
 
     /// Gives back the permits of `n` values that were received.
+    #[inline]
     fn received(&self, n: usize) {
         if let Some(room) = &self.room {
             room.permits.give(n);
@@ -250,7 +252,21 @@ impl<T> Rx<T> {
         self.channel.weak.load(Ordering::Acquire)
     }
 
+    #[inline]
     pub(super) fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Option<T>> {
+        // SAFETY: (1) there is one `Rx`, borrowed mutably.
+        match coop::try_operation(|| unsafe { self.channel.queue.try_pop() }) {
+            Some(value) => {
+                self.channel.received(1);
+                Poll::Ready(Some(value))
+            }
+            None => self.poll_recv_slowly(cx),
+        }
+    }
+
+    /// As [`poll_recv`](Self::poll_recv), if there was nothing, or the budget is used up.
+    #[inline(never)]
+    fn poll_recv_slowly(&mut self, cx: &mut Context<'_>) -> Poll<Option<T>> {
         let coop = ready!(coop::poll_proceed(cx));
         let value = ready!(self.poll_pop(cx));
         coop.made_progress();

@@ -157,7 +157,26 @@ impl<T> Queue<T> {
     }
 
     /// Appends `value`, and wakes the consumer if it sleeps. The value comes back if the queue is sealed.
+    #[inline]
     pub fn push(&self, value: T) -> Result<(), T> {
+        // P1.
+        let word = self.tail.word.load(Ordering::Acquire);
+        let offset = (word >> SHIFT) % LAP;
+        if word & SEALED == 0 && offset + 1 < VALUES {
+            // P2.
+            let block = self.tail.block.load(Ordering::Acquire);
+            if self.claim(word).is_ok() {
+                // SAFETY: (1) by P3; (2) `block` was the tail's at P3.
+                unsafe { self.fill(block, offset, word, value) };
+                return Ok(());
+            }
+        }
+        self.push_slowly(value)
+    }
+
+    /// As [`push`](Self::push), wherever the tail is, and as often as it takes.
+    #[inline(never)]
+    fn push_slowly(&self, value: T) -> Result<(), T> {
         let mut backoff = Backoff::new();
         let mut next = None;
         // P1.
@@ -178,36 +197,53 @@ impl<T> Queue<T> {
                 // Before the claim, so that nobody waits for the allocator.
                 next = Some(self.fresh_block());
             }
-            // P3.
-            let claimed = word.wrapping_add(ONE) & !PARKED;
-            match self.tail.word.compare_exchange_weak(word, claimed, Ordering::AcqRel, Ordering::Acquire) {
+            match self.claim(word) {
                 Ok(_) => break (block, offset),
                 Err(actual) => word = actual,
             }
         };
-        // SAFETY: we own a slot of it that is not full, so the consumer has not recycled it.
-        let block = unsafe { &*block };
         if offset + 1 == VALUES {
             // P4.
             let next = Box::into_raw(next.take().expect("allocated before the claim"));
             self.tail.block.store(next, Ordering::Release);
-            block.next.store(next, Ordering::Release);
+            // SAFETY: we own a slot of it that is not full, so the consumer has not recycled it.
+            unsafe { &*block }.next.store(next, Ordering::Release);
             self.tail.word.fetch_add(ONE, Ordering::Release);
         }
-        // P5. SAFETY: (1) P3 cleared the bit.
-        let waker = (word & PARKED != 0).then(|| unsafe { self.take_waker() });
-        // P6. SAFETY: our slot, by P3, and empty.
-        block.slots[offset].value.with_mut(|slot| unsafe { (*slot).write(value) });
-        block.slots[offset].is_full.store(true, Ordering::Release);
         // A block that another claim made superfluous is kept for later.
         if let Some(unused) = next {
             self.keep(unused);
         }
+        // SAFETY: (1) by P3; (2) `block` was the tail's at P3.
+        unsafe { self.fill(block, offset, word, value) };
+        Ok(())
+    }
+
+    /// P3: takes the position of `word`, if the tail is still that.
+    #[inline(always)]
+    fn claim(&self, word: usize) -> Result<usize, usize> {
+        let claimed = word.wrapping_add(ONE) & !PARKED;
+        self.tail.word.compare_exchange_weak(word, claimed, Ordering::AcqRel, Ordering::Acquire)
+    }
+
+    /// P5 to P7.
+    ///
+    /// # Safety
+    /// 1. The caller has claimed the position of `word`, which is at `offset` in its block, and calls this once. 2. `block`
+    ///    is the block of that position.
+    #[inline(always)]
+    unsafe fn fill(&self, block: *mut Block<T>, offset: usize, word: usize, value: T) {
+        // P5. SAFETY: (1) P3 cleared the bit.
+        let waker = (word & PARKED != 0).then(|| unsafe { self.take_waker() });
+        // SAFETY: by (1) and (2) we own a slot of it that is not full, so the consumer has not recycled it.
+        let slot = &unsafe { &*block }.slots[offset];
+        // P6. SAFETY: our slot, by (1), and empty.
+        slot.value.with_mut(|slot| unsafe { (*slot).write(value) });
+        slot.is_full.store(true, Ordering::Release);
         // P7.
         if let Some(waker) = waker {
             waker.wake();
         }
-        Ok(())
     }
 
     /// Takes the oldest value.
@@ -215,42 +251,60 @@ impl<T> Queue<T> {
     /// # Safety
     /// 1. The caller is the consumer.
     pub unsafe fn pop(&self) -> Pop<T> {
-        // SAFETY: by (1), nobody else uses the head.
-        self.head.with_mut(|head| unsafe { self.pop_at(&mut *head) })
+        // SAFETY: (1) is the caller's.
+        if let Some(value) = unsafe { self.try_pop() } {
+            return Pop::Value(value);
+        }
+        // SAFETY: by (1), nobody writes the head.
+        let position = self.head.with(|head| unsafe { (*head).position });
+        let word = self.tail.word.load(Ordering::Acquire);
+        if word >> SHIFT != position {
+            // C2. It may have been filled since, but then the caller will come again.
+            Pop::Busy
+        } else if word & ENDED != 0 {
+            Pop::Ended
+        } else {
+            Pop::Empty
+        }
     }
 
-    fn pop_at(&self, head: &mut Head<T>) -> Pop<T> {
-        let offset = head.position % LAP;
-        // SAFETY: the head's block is recycled only below, when the head leaves it.
-        let block = unsafe { head.block.as_ref() };
-        let slot = &block.slots[offset];
-        // C1.
-        if !slot.is_full.load(Ordering::Acquire) {
-            let word = self.tail.word.load(Ordering::Acquire);
-            return if word >> SHIFT != head.position {
-                // C2. It may have been filled since, but then the caller will come again.
-                Pop::Busy
-            } else if word & ENDED != 0 {
-                Pop::Ended
-            } else {
-                Pop::Empty
-            };
-        }
-        // SAFETY: full, so the value is there, and ours; the head moves on, so it is read once.
-        let value = slot.value.with(|value| unsafe { (*value).assume_init_read() });
-        head.position += 1;
-        if offset + 1 == VALUES {
+    /// C1: takes the oldest value if it is there.
+    ///
+    /// # Safety
+    /// 1. The caller is the consumer.
+    #[inline(always)]
+    pub unsafe fn try_pop(&self) -> Option<T> {
+        self.head.with_mut(|head| {
+            // SAFETY: by (1), nobody else uses the head.
+            let head = unsafe { &mut *head };
+            let offset = head.position % LAP;
+            // SAFETY: the head's block is recycled only in `leave_block`, when the head leaves it.
+            let slot = &unsafe { head.block.as_ref() }.slots[offset];
+            if !slot.is_full.load(Ordering::Acquire) {
+                return None;
+            }
+            // SAFETY: full, so the value is there, and ours; the head moves on, so it is read once.
+            let value = slot.value.with(|value| unsafe { (*value).assume_init_read() });
             head.position += 1;
-            let next = block.next.load(Ordering::Acquire);
-            let emptied = std::mem::replace(
-                &mut head.block,
-                NonNull::new(next).expect("the next block is linked before the last slot is filled"),
-            );
-            // SAFETY: made by `Box`; all its slots were filled and emptied, so no producer uses it, and we have
-            // left it.
-            self.recycle(unsafe { Box::from_raw(emptied.as_ptr()) });
-        }
-        Pop::Value(value)
+            if offset + 1 == VALUES {
+                self.leave_block(head);
+            }
+            Some(value)
+        })
+    }
+
+    /// The rest of C1, after the last slot of the head's block.
+    #[inline(never)]
+    fn leave_block(&self, head: &mut Head<T>) {
+        head.position += 1;
+        // SAFETY: as in `try_pop`.
+        let next = unsafe { head.block.as_ref() }.next.load(Ordering::Acquire);
+        let emptied = std::mem::replace(
+            &mut head.block,
+            NonNull::new(next).expect("the next block is linked before the last slot is filled"),
+        );
+        // SAFETY: made by `Box`; all its slots were filled and emptied, so no producer uses it, and we have left it.
+        self.recycle(unsafe { Box::from_raw(emptied.as_ptr()) });
     }
 
     /// Puts the consumer to sleep: `true` if `waker` will be woken by the next push or the end, `false` if
