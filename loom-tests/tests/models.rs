@@ -34,6 +34,7 @@ mod models {
     mod relief;
     mod relief_threads;
     mod ring;
+    mod room;
     mod semaphore;
     mod shutdown;
     mod stage;

@@ -185,25 +185,16 @@ pub fn poll_proceed(cx: &mut Context<'_>) -> Poll<RestoreOnPending> {
     })
 }
 
-/// Runs `f` as one operation of a leaf future, which costs one of the budget if it answers `Some`.
+/// Takes one operation from the budget, for one that need not wait and has been done already.
 ///
-/// For operations that mostly need not wait. After `None` the caller goes the long way, by [`poll_proceed`]: `f` could
-/// do nothing, or the budget is used up and `f` was not called.
-///
-/// `f` must not run foreign code, which might use the budget, too.
+/// With [`has_budget_remaining`] before it, this is [`poll_proceed`] without a `Context` or a way back.
 #[inline(always)]
-pub(crate) fn try_operation<R>(f: impl FnOnce() -> Option<R>) -> Option<R> {
+pub(crate) fn spend() {
     STATE.with(|state| {
-        let budget = state.budget.get();
-        if budget == Some(0) {
-            return None;
+        if let Some(left) = state.budget.get() {
+            state.budget.set(Some(left.saturating_sub(1)));
         }
-        let result = f()?;
-        if let Some(left) = budget {
-            state.budget.set(Some(left - 1));
-        }
-        Some(result)
-    })
+    });
 }
 
 /// One operation taken from the budget; given back when dropped, unless it [made
@@ -240,6 +231,7 @@ impl Drop for RestoreOnPending {
 /// ```
 /// assert!(runtime::task::coop::has_budget_remaining());
 /// ```
+#[inline]
 pub fn has_budget_remaining() -> bool {
     STATE.with(|state| state.budget.get() != Some(0))
 }

@@ -200,6 +200,62 @@ fn reserved_room_is_exact() {
 }
 
 #[test]
+fn room_for_more_values_than_the_word_counts_is_as_exact() {
+    for max in [65_535, 65_536, 100_000] {
+        let (tx, mut rx) = mpsc::channel(max);
+        let most = tx.try_reserve_many(max - 1).unwrap();
+        assert_eq!(tx.capacity(), 1);
+        tx.try_send(1).unwrap();
+        let mut waiting = Box::pin(tx.send(2));
+        assert!(poll_once(waiting.as_mut()).is_pending());
+        assert_eq!((tx.try_send(3), rx.try_recv()), (Err(TrySendError::Full(3)), Ok(1)));
+        assert!(poll_once(waiting.as_mut()).is_ready());
+        drop(most);
+        assert_eq!((rx.try_recv(), tx.capacity(), rx.max_capacity()), (Ok(2), max, max));
+        rx.close();
+        assert_eq!(rx.try_recv(), Err(TryRecvError::Disconnected));
+        assert_eq!(tx.try_send(4), Err(TrySendError::Closed(4)));
+    }
+}
+
+// The sender had been given the only room when the channel was closed. It gave it back without a word to the receiver,
+// which waited for it.
+#[test]
+fn a_closed_channel_ends_when_a_sender_gives_up_the_room_it_was_granted() {
+    let (tx, mut rx) = mpsc::channel(1);
+    tx.try_send(1).unwrap();
+    let mut send = Box::pin(tx.send(2));
+    assert!(poll_once(send.as_mut()).is_pending());
+    assert_eq!(rx.try_recv(), Ok(1));
+    rx.close();
+    let counter = Counter::new();
+    assert!(poll(pin!(rx.recv()), &counter).is_pending());
+    drop(send);
+    assert_eq!(counter.wakes(), 1);
+    assert_eq!(poll(pin!(rx.recv()), &counter), Poll::Ready(None));
+}
+
+// A send that finds room does not go through a future that would count it.
+#[test]
+fn sends_that_find_room_are_counted_in_the_budget() {
+    let (tx, _rx) = mpsc::channel(1000);
+    block_on(async {
+        let mut sending = Box::pin(async {
+            for n in 0..1000 {
+                tx.send(n).await.unwrap();
+            }
+        });
+        let mut polls = 0;
+        let counted = std::future::poll_fn(|cx| {
+            polls += 1;
+            sending.as_mut().poll(cx)
+        });
+        counted.await;
+        assert!(polls >= 7, "{polls} polls for 1000 values");
+    });
+}
+
+#[test]
 fn receivers_are_streams() {
     fn next<S: futures_core::Stream + Unpin>(stream: &mut S) -> Poll<Option<S::Item>> {
         Pin::new(stream).poll_next(&mut std::task::Context::from_waker(std::task::Waker::noop()))

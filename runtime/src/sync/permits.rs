@@ -54,9 +54,9 @@ const QUEUED: usize = 2;
 const SHIFT: u32 = 2;
 
 /// Outcome of a waiter that got what it needs.
-const GRANTED: Outcome = 1;
+pub(super) const GRANTED: Outcome = 1;
 /// Outcome of a waiter that will not get it any more.
-const REFUSED: Outcome = 2;
+pub(super) const REFUSED: Outcome = 2;
 
 /// Why nothing was taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,7 +72,7 @@ pub(super) struct Closed;
 /// The permits that are free and the line of those who wait for some.
 pub(super) struct Permits {
     word: AtomicUsize,
-    line: Mutex<Line>,
+    pub(super) line: Mutex<Line>,
 }
 
 impl Permits {
@@ -120,8 +120,8 @@ impl Permits {
     }
 
     /// Waits until `n` are free and everybody before has been served, and takes them.
-    pub(super) fn take(&self, n: usize) -> Take<'_> {
-        Take { permits: self, waiter: Waiter::new(n), state: State::Apart }
+    pub(super) fn take(&self, n: usize) -> Take<&Self> {
+        Take::new(self, n)
     }
 
     /// Returns or adds `n`. Panics if there would be more than [`MAX`](Self::MAX); nothing is changed then.
@@ -192,12 +192,18 @@ impl Permits {
             wakers.is_full()
         });
     }
+}
 
-    /// T2 and T3. `Pending` if `waiter` is now in line.
-    ///
-    /// # Safety
-    /// 1. `waiter` has not joined a line. 2. Once `Pending` was answered, it leaves `self.line` before it is
-    ///    freed, unless it has seen its outcome.
+// SAFETY: (1) `join` puts the waiter into `line` or nowhere; G3 and `close` release with the two outcomes.
+unsafe impl Source for &Permits {
+    fn try_take(&self, n: usize) -> Result<(), TakeError> {
+        Permits::try_take(self, n)
+    }
+
+    fn line(&self) -> &Mutex<Line> {
+        &self.line
+    }
+
     unsafe fn join(&self, waiter: Pin<&Waiter>, waker: Waker) -> Poll<Result<(), Closed>> {
         // `waker` is a parameter: dropped after the lock if it is not needed.
         let mut line = self.line.lock();
@@ -222,6 +228,14 @@ impl Permits {
         unsafe { line.join(waiter, Some(waker)) };
         Poll::Pending
     }
+
+    fn give(&self, n: usize) {
+        Permits::give(self, n);
+    }
+
+    fn serve(&self) {
+        self.give_and_serve(0);
+    }
 }
 
 // A panic leaves the word and the line as their methods do, so they may be looked at afterwards.
@@ -242,6 +256,31 @@ impl fmt::Debug for Permits {
     }
 }
 
+/// What a [`Take`] takes from: a count of permits and the line for it.
+///
+/// # Safety
+/// 1. `join` puts its waiter into the line that `line` returns, or nowhere, and whoever has the waiter from there releases it
+///    with [`GRANTED`] or [`REFUSED`].
+pub(super) unsafe trait Source {
+    /// T1: takes `n` if they are free and nobody stands in line.
+    fn try_take(&self, n: usize) -> Result<(), TakeError>;
+
+    fn line(&self) -> &Mutex<Line>;
+
+    /// T2 and T3. `Pending` if `waiter` is now in line.
+    ///
+    /// # Safety
+    /// 1. `waiter` has not joined a line. 2. Once `Pending` was answered, it leaves the line before it is freed, unless it
+    ///    has seen its outcome.
+    unsafe fn join(&self, waiter: Pin<&Waiter>, waker: Waker) -> Poll<Result<(), Closed>>;
+
+    /// Gives back `n` that nobody used.
+    fn give(&self, n: usize);
+
+    /// G3 and G4, after a waiter has left the line.
+    fn serve(&self);
+}
+
 /// Where a [`Take`] is.
 #[derive(Debug)]
 enum State {
@@ -252,17 +291,23 @@ enum State {
     Done,
 }
 
-/// Future of [`Permits::take`].
+/// Waits until so many permits of a [`Source`] are free and everybody before has been served, and takes them.
 ///
 /// Dropped while in line, it loses its place; permits that it was granted and did not see go back.
 #[derive(Debug)]
-pub(super) struct Take<'a> {
-    permits: &'a Permits,
+pub(super) struct Take<S: Source> {
+    source: S,
     waiter: Waiter,
     state: State,
 }
 
-impl Future for Take<'_> {
+impl<S: Source> Take<S> {
+    pub(super) fn new(source: S, n: usize) -> Self {
+        Self { source, waiter: Waiter::new(n), state: State::Apart }
+    }
+}
+
+impl<S: Source> Future for Take<S> {
     type Output = Result<(), Closed>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -272,11 +317,11 @@ impl Future for Take<'_> {
         // SAFETY: a field of a pinned struct, never moved.
         let waiter = unsafe { Pin::new_unchecked(&this.waiter) };
         let result = match this.state {
-            State::Apart => match this.permits.try_take(waiter.key()) {
+            State::Apart => match this.source.try_take(waiter.key()) {
                 Ok(()) => Ok(()),
                 Err(TakeError::Closed) => Err(Closed),
                 // SAFETY: (1) the state says so; (2) `drop` does.
-                Err(TakeError::TooFew) => match unsafe { this.permits.join(waiter, cx.waker().clone()) } {
+                Err(TakeError::TooFew) => match unsafe { this.source.join(waiter, cx.waker().clone()) } {
                     Poll::Ready(result) => result,
                     Poll::Pending => {
                         this.state = State::Queued;
@@ -285,7 +330,7 @@ impl Future for Take<'_> {
                 },
             },
             // SAFETY: (1) the state says so.
-            State::Queued => match ready!(unsafe { waiter.poll_outcome(&this.permits.line, cx) }) {
+            State::Queued => match ready!(unsafe { waiter.poll_outcome(this.source.line(), cx) }) {
                 GRANTED => Ok(()),
                 _ => Err(Closed),
             },
@@ -297,17 +342,17 @@ impl Future for Take<'_> {
     }
 }
 
-impl Drop for Take<'_> {
+impl<S: Source> Drop for Take<S> {
     fn drop(&mut self) {
         let State::Queued = self.state else { return };
         // SAFETY: a pinned future is dropped where it is.
         let waiter = unsafe { Pin::new_unchecked(&self.waiter) };
         // SAFETY: (1) the state says so. The waker is dropped last, since that may panic.
-        let (outcome, _waker) = unsafe { self.permits.line.lock().leave(waiter) };
+        let (outcome, _waker) = unsafe { self.source.line().lock().leave(waiter) };
         match outcome {
-            Some(GRANTED) => self.permits.give(waiter.key()),
+            Some(GRANTED) => self.source.give(waiter.key()),
             Some(_) => {}
-            None => self.permits.give_and_serve(0),
+            None => self.source.serve(),
         }
     }
 }

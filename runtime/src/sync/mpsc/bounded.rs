@@ -12,7 +12,7 @@ use super::error::{SendError, SendTimeoutError, TryRecvError, TrySendError};
 use super::permit::{OwnedPermit, Permit, PermitIterator};
 use crate::coop;
 use crate::loom::sync::Arc;
-use crate::sync::permits::{Permits, TakeError};
+use crate::sync::permits::{Permits, Take, TakeError};
 // The one arrow from `sync` to `time`, for Tokio's `send_timeout`.
 use crate::time::{Duration, timeout};
 use crate::util::block_on::{assert_may_block, block_on};
@@ -82,12 +82,18 @@ impl<T> Sender<T> {
     /// # });
     /// ```
     pub async fn send(&self, value: T) -> Result<(), SendError<T>> {
-        // Mostly there is room.
-        let is_taken = match coop::try_operation(|| self.try_take(1).ok()) {
-            Some(()) => Ok(()),
-            None => self.take(1).await,
-        };
-        match is_taken {
+        let mut value = value;
+        if coop::has_budget_remaining() {
+            // Mostly there is room.
+            match self.tx.channel.try_push(value) {
+                Ok(()) => {
+                    coop::spend();
+                    return Ok(());
+                }
+                Err(unsent) => value = unsent,
+            }
+        }
+        match self.take(1).await {
             Ok(()) => self.tx.channel.push(value),
             Err(SendError(())) => Err(SendError(value)),
         }
@@ -109,6 +115,7 @@ impl<T> Sender<T> {
     /// assert_eq!(tx.try_send(3), Err(TrySendError::Closed(3)));
     /// ```
     pub fn try_send(&self, value: T) -> Result<(), TrySendError<T>> {
+        let Err(value) = self.tx.channel.try_push(value) else { return Ok(()) };
         match self.try_take(1) {
             Ok(()) => Ok(self.tx.channel.push(value)?),
             Err(error) => Err(try_send_error(error, value)),
@@ -304,7 +311,7 @@ impl<T> Sender<T> {
     /// assert_eq!(tx.capacity(), 1);
     /// ```
     pub fn capacity(&self) -> usize {
-        self.tx.channel.room().permits.free()
+        self.tx.channel.desk().free()
     }
 
     /// The number of values the channel was made for.
@@ -316,22 +323,20 @@ impl<T> Sender<T> {
     /// assert_eq!(tx.max_capacity(), 2);
     /// ```
     pub fn max_capacity(&self) -> usize {
-        self.tx.channel.room().max
+        self.tx.channel.max()
     }
 
     /// Waits for `n` permits.
     async fn take(&self, n: usize) -> Result<(), SendError<()>> {
-        let room = self.tx.channel.room();
-        if n > room.max {
+        if n > self.tx.channel.max() {
             coop::consume_budget().await;
             return Err(SendError(()));
         }
-        room.permits.take(n).await.map_err(|_| SendError(()))
+        Take::new(self.tx.channel.desk(), n).await.map_err(|_| SendError(()))
     }
 
-    #[inline]
     fn try_take(&self, n: usize) -> Result<(), TakeError> {
-        self.tx.channel.room().permits.try_take(n)
+        self.tx.channel.desk().try_take(n)
     }
 
     /// Waits until the receiver is closed or dropped.
@@ -680,7 +685,7 @@ impl<T> Receiver<T> {
     /// assert_eq!(rx.capacity(), 2);
     /// ```
     pub fn capacity(&self) -> usize {
-        self.rx.channel.room().permits.free()
+        self.rx.channel.desk().free()
     }
 
     /// The number of values the channel was made for.
@@ -691,7 +696,7 @@ impl<T> Receiver<T> {
     /// assert_eq!(rx.max_capacity(), 2);
     /// ```
     pub fn max_capacity(&self) -> usize {
-        self.rx.channel.room().max
+        self.rx.channel.max()
     }
 }
 

@@ -13,16 +13,19 @@
 //! L1, D1 came before L2, and the receiver sees that permit; else D3 finds the waker. If D2 does not see the
 //! channel closed, then D1 precedes the closing in the order of the permits' word, and L2 comes after that.
 
-use std::task::{Context, Poll, Waker, ready};
+use std::task::{Context, Poll, ready};
 
 use super::error::{SendError, TryRecvError};
 use super::queue::{Backoff, Pop, Queue};
+use super::room::{Desk, Room};
 use crate::coop;
+use crate::loom::sync::Arc;
 use crate::loom::sync::atomic::{AtomicUsize, Ordering};
-use crate::loom::sync::{Arc, Mutex};
 use crate::sync::notify::Notify;
-use crate::sync::permits::Permits;
 use crate::util::unwind;
+
+/// What the methods of bounded channels rely on.
+const BOUNDED: &str = "a bounded channel has a capacity";
 
 /// One channel, shared by its handles.
 pub(super) struct Channel<T> {
@@ -35,37 +38,39 @@ pub(super) struct Channel<T> {
     weak: AtomicUsize,
     /// Notified when the channel is closed.
     closed: Notify,
-    /// The receiver's waker, while the channel is closed and permits are out.
-    last_permits: Mutex<Option<Waker>>,
-}
-
-/// The capacity of a bounded channel.
-pub(super) struct Room {
-    /// One for each value that may be sent. Closed when the channel is.
-    pub(super) permits: Permits,
-    pub(super) max: usize,
 }
 
 impl<T> Channel<T> {
     pub(super) fn open(max: Option<usize>) -> (Tx<T>, Rx<T>) {
+        let room = max.map(Room::new);
         let channel = Arc::new(Channel {
-            queue: Queue::new(),
-            room: max.map(|max| Room { permits: Permits::new(max), max }),
+            queue: Queue::new(room.as_ref().map_or(0, Room::free_in_tail)),
+            room,
             strong: AtomicUsize::new(1),
             weak: AtomicUsize::new(0),
             closed: Notify::new(),
-            last_permits: Mutex::new(None),
         });
         (Tx { channel: channel.clone() }, Rx { channel })
     }
 
-    pub(super) fn room(&self) -> &Room {
-        self.room.as_ref().expect("a bounded channel has a capacity")
+    /// The capacity. Panics if the channel has no bound.
+    pub(super) fn max(&self) -> usize {
+        self.room.as_ref().expect(BOUNDED).max
+    }
+
+    /// Where permits are taken. Panics if the channel has no bound.
+    pub(super) fn desk(&self) -> Desk<'_> {
+        self.bound().expect(BOUNDED)
+    }
+
+    #[inline(always)]
+    fn bound(&self) -> Option<Desk<'_>> {
+        self.room.as_ref().map(|room| room.with(self.queue.tail_word()))
     }
 
     pub(super) fn is_closed(&self) -> bool {
-        match &self.room {
-            Some(room) => room.permits.is_closed(),
+        match self.bound() {
+            Some(desk) => desk.is_closed(),
             None => self.queue.is_sealed(),
         }
     }
@@ -91,33 +96,25 @@ impl<T> Channel<T> {
         self.queue.push(value).map_err(SendError)
     }
 
-    /// Gives back `n` permits that were not used.
-    pub(super) fn drop_permits(&self, n: usize) {
-        let room = self.room();
-        // D1.
-        room.permits.give(n);
-        // D2.
-        if room.permits.is_closed() {
-            // D3.
-            let waker = self.last_permits.lock().take();
-            if let Some(waker) = waker {
-                waker.wake();
-            }
-        }
+    /// Sends if there is room, nobody stands in line, and it is simple. Else the value comes back: go the long way, by way
+    /// of [`desk`](Self::desk).
+    #[inline(always)]
+    pub(super) fn try_push(&self, value: T) -> Result<(), T> {
+        self.queue.push_taking_permit(value)
     }
 
     /// Gives back the permits of `n` values that were received.
     #[inline]
     fn received(&self, n: usize) {
-        if let Some(room) = &self.room {
-            room.permits.give(n);
+        if let Some(desk) = self.bound() {
+            desk.give(n);
         }
     }
 
     /// On an empty queue: whether nothing can come any more although senders are left.
     fn is_drained(&self) -> bool {
-        match &self.room {
-            Some(room) => room.permits.is_closed() && room.permits.free() == room.max,
+        match self.bound() {
+            Some(desk) => desk.is_closed() && desk.free() == self.max(),
             None => self.queue.is_sealed(),
         }
     }
@@ -127,7 +124,7 @@ impl<T> Channel<T> {
             self.queue.seal();
         }
         // A waker that panics must not keep the others asleep.
-        let senders = unwind::catch(|| self.room.as_ref().map(|room| room.permits.close()));
+        let senders = unwind::catch(|| self.bound().map(Desk::close));
         self.closed.notify_waiters();
         if let Err(payload) = senders {
             std::panic::resume_unwind(payload);
@@ -254,14 +251,15 @@ impl<T> Rx<T> {
 
     #[inline]
     pub(super) fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Option<T>> {
-        // SAFETY: (1) there is one `Rx`, borrowed mutably.
-        match coop::try_operation(|| unsafe { self.channel.queue.try_pop() }) {
-            Some(value) => {
+        if coop::has_budget_remaining() {
+            // SAFETY: (1) there is one `Rx`, borrowed mutably.
+            if let Some(value) = unsafe { self.channel.queue.try_pop() } {
+                coop::spend();
                 self.channel.received(1);
-                Poll::Ready(Some(value))
+                return Poll::Ready(Some(value));
             }
-            None => self.poll_recv_slowly(cx),
         }
+        self.poll_recv_slowly(cx)
     }
 
     /// As [`poll_recv`](Self::poll_recv), if there was nothing, or the budget is used up.
@@ -337,9 +335,11 @@ impl<T> Rx<T> {
                 Pop::Empty => {}
             }
             if self.channel.is_closed() {
-                // L1, for the case that permits are out.
-                let fresh = Some(cx.waker().clone());
-                let _replaced = std::mem::replace(&mut *self.channel.last_permits.lock(), fresh);
+                let _replaced = self.channel.room.as_ref().map(|room| {
+                    // L1, for the case that permits are out.
+                    let fresh = Some(cx.waker().clone());
+                    std::mem::replace(&mut *room.last_permits.lock(), fresh)
+                });
                 // L2.
                 if self.channel.is_drained() {
                     return Poll::Ready(None);
@@ -360,7 +360,7 @@ impl<T> Drop for Rx<T> {
         let closed = unwind::catch(|| self.channel.close());
         // SAFETY: (1) there is one `Rx`, borrowed mutably.
         unwind::drop_quietly(unwind::catch(|| unsafe { self.channel.queue.unpark() }));
-        let _waker = self.channel.last_permits.lock().take();
+        let _waker = self.channel.room.as_ref().map(|room| room.last_permits.lock().take());
         // What is being written at this moment is dropped with the channel. A destructor that panics leaves the
         // rest to that, too.
         while let Pop::Value(value) = self.pop() {

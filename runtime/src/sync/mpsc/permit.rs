@@ -54,7 +54,7 @@ impl<'a, T> Permit<'a, T> {
 
 impl<T> Drop for Permit<'_, T> {
     fn drop(&mut self) {
-        self.channel.drop_permits(1);
+        self.channel.desk().drop_permits(1);
     }
 }
 
@@ -92,7 +92,7 @@ impl<T> OwnedPermit<T> {
     /// ```
     pub fn release(self) -> Sender<T> {
         let tx = self.into_tx();
-        tx.channel.drop_permits(1);
+        tx.channel.desk().drop_permits(1);
         Sender::of(tx)
     }
 
@@ -129,7 +129,7 @@ impl<T> OwnedPermit<T> {
 
 impl<T> Drop for OwnedPermit<T> {
     fn drop(&mut self) {
-        self.tx.channel.drop_permits(1);
+        self.tx.channel.desk().drop_permits(1);
     }
 }
 
@@ -159,7 +159,7 @@ impl<T> FusedIterator for PermitIterator<'_, T> {}
 impl<T> Drop for PermitIterator<'_, T> {
     fn drop(&mut self) {
         if self.left > 0 {
-            self.channel.drop_permits(self.left);
+            self.channel.desk().drop_permits(self.left);
         }
     }
 }

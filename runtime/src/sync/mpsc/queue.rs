@@ -2,10 +2,11 @@
 //!
 //! # The tail word
 //! ```text
-//!  bit 63 … 3     2          1          0
-//!  position       SEALED     ENDED      PARKED
+//!  bit 63 … 21   20 … 5   4         3         2         1        0
+//!  position      FREE     QUEUED    CLOSED    SEALED    ENDED    PARKED
 //! ```
-//! The position is that of the next value. Of each MPSC_LAP positions, the last stands for no value: while the
+//! FREE, QUEUED and CLOSED are the room of a bounded channel (`room.rs`); here they only pass through. The position is that
+//! of the next value, modulo 2⁴³. Of each MPSC_LAP positions, the last stands for no value: while the
 //! tail is there, a producer is putting the next block in place. PARKED: the consumer found the queue empty and
 //! sleeps. ENDED: no producer is left. SEALED: the consumer takes no further values.
 //!
@@ -36,7 +37,8 @@
 //!
 //! *A block freed under a producer.* A producer touches a block only between its claim of a slot there (P3) and
 //! filling it (P6). The consumer recycles a block when all its slots were filled. P2 may read a block that is
-//! recycled before P3, but then the tail has moved and P3 fails: positions are never used twice.
+//! recycled before P3, but then the tail has moved and P3 fails: a position comes back after 2⁴³ values, in more than a
+//! day, and the producer would have to stop between P2 and P3 for exactly as long.
 //!
 //! *The next block.* P4 links it before P6 fills the last slot, so the consumer, having found that slot full,
 //! finds the link. Others meanwhile spin at P1: for a block already allocated, so for a few instructions, once
@@ -68,8 +70,25 @@ use crate::util::pad::CachePadded;
 const PARKED: usize = 1;
 const ENDED: usize = 1 << 1;
 const SEALED: usize = 1 << 2;
-const SHIFT: u32 = 3;
+pub(super) const CLOSED: usize = 1 << 3;
+pub(super) const QUEUED: usize = 1 << 4;
+/// One permit that is free.
+pub(super) const ONE_FREE: usize = 1 << 5;
+/// The most that FREE can hold.
+pub(super) const MOST_FREE: usize = (1 << 16) - 1;
+/// The permits that are free.
+pub(super) const FREE: usize = MOST_FREE * ONE_FREE;
+const SHIFT: u32 = 21;
 const ONE: usize = 1 << SHIFT;
+/// What a position is counted modulo, less one.
+const LAST_POSITION: usize = usize::MAX >> SHIFT;
+
+const _: () = assert!(FREE < ONE && FREE & QUEUED == 0);
+
+/// The permits that are free in `word`.
+pub(super) fn free_in(word: usize) -> usize {
+    (word & FREE) / ONE_FREE
+}
 
 /// Values a block holds.
 const VALUES: usize = LAP - 1;
@@ -146,10 +165,15 @@ impl<T> Block<T> {
 }
 
 impl<T> Queue<T> {
-    pub fn new() -> Self {
+    /// A queue whose tail says that so many permits are free.
+    pub fn new(free: usize) -> Self {
+        debug_assert!(free <= MOST_FREE);
         let block = NonNull::from(Box::leak(Block::new()));
         Self {
-            tail: CachePadded::new(Tail { word: AtomicUsize::new(0), block: AtomicPtr::new(block.as_ptr()) }),
+            tail: CachePadded::new(Tail {
+                word: AtomicUsize::new(free * ONE_FREE),
+                block: AtomicPtr::new(block.as_ptr()),
+            }),
             head: CachePadded::new(UnsafeCell::new(Head { position: 0, block })),
             waker: UnsafeCell::new(MaybeUninit::uninit()),
             spare: AtomicPtr::new(ptr::null_mut()),
@@ -165,13 +189,37 @@ impl<T> Queue<T> {
         if word & SEALED == 0 && offset + 1 < VALUES {
             // P2.
             let block = self.tail.block.load(Ordering::Acquire);
-            if self.claim(word).is_ok() {
+            if self.claim(word, 0).is_ok() {
                 // SAFETY: (1) by P3; (2) `block` was the tail's at P3.
                 unsafe { self.fill(block, offset, word, value) };
                 return Ok(());
             }
         }
         self.push_slowly(value)
+    }
+
+    /// As [`push`](Self::push), and takes a permit along, which the value then carries. The value comes back if there is none
+    /// for it at once (T1 of `room.rs`), and if the way is longer than that: then take a permit first.
+    #[inline(always)]
+    pub fn push_taking_permit(&self, value: T) -> Result<(), T> {
+        // P1, T1.
+        let mut word = self.tail.word.load(Ordering::Acquire);
+        loop {
+            let offset = (word >> SHIFT) % LAP;
+            if word & (QUEUED | CLOSED | SEALED) != 0 || word & FREE == 0 || offset + 1 >= VALUES {
+                return Err(value);
+            }
+            // P2.
+            let block = self.tail.block.load(Ordering::Acquire);
+            match self.claim(word, ONE_FREE) {
+                Ok(_) => {
+                    // SAFETY: (1) by P3; (2) `block` was the tail's at P3.
+                    unsafe { self.fill(block, offset, word, value) };
+                    return Ok(());
+                }
+                Err(actual) => word = actual,
+            }
+        }
     }
 
     /// As [`push`](Self::push), wherever the tail is, and as often as it takes.
@@ -197,7 +245,7 @@ impl<T> Queue<T> {
                 // Before the claim, so that nobody waits for the allocator.
                 next = Some(self.fresh_block());
             }
-            match self.claim(word) {
+            match self.claim(word, 0) {
                 Ok(_) => break (block, offset),
                 Err(actual) => word = actual,
             }
@@ -219,10 +267,10 @@ impl<T> Queue<T> {
         Ok(())
     }
 
-    /// P3: takes the position of `word`, if the tail is still that.
+    /// P3: takes the position of `word`, and `permits` (times [`ONE_FREE`]), if the tail is still that.
     #[inline(always)]
-    fn claim(&self, word: usize) -> Result<usize, usize> {
-        let claimed = word.wrapping_add(ONE) & !PARKED;
+    fn claim(&self, word: usize, permits: usize) -> Result<usize, usize> {
+        let claimed = (word.wrapping_add(ONE) - permits) & !PARKED;
         self.tail.word.compare_exchange_weak(word, claimed, Ordering::AcqRel, Ordering::Acquire)
     }
 
@@ -296,7 +344,8 @@ impl<T> Queue<T> {
     /// The rest of C1, after the last slot of the head's block.
     #[inline(never)]
     fn leave_block(&self, head: &mut Head<T>) {
-        head.position += 1;
+        // The last position ends a lap.
+        head.position = head.position.wrapping_add(1) & LAST_POSITION;
         // SAFETY: as in `try_pop`.
         let next = unsafe { head.block.as_ref() }.next.load(Ordering::Acquire);
         let emptied = std::mem::replace(
@@ -383,9 +432,15 @@ impl<T> Queue<T> {
         let tail = self.tail.word.load(Ordering::Acquire) >> SHIFT;
         // SAFETY: by (1), nobody writes the head.
         let head = self.head.with(|head| unsafe { (*head).position });
-        // The values before a position: all positions but the last of each lap.
-        let values = |position: usize| position / LAP * VALUES + position % LAP;
-        values(tail) - values(head)
+        let positions = tail.wrapping_sub(head) & LAST_POSITION;
+        // All positions but the last of each lap that the tail has left since.
+        positions - (head % LAP + positions) / LAP
+    }
+
+    /// The tail's word, for `room.rs`.
+    #[inline(always)]
+    pub(super) fn tail_word(&self) -> &AtomicUsize {
+        &self.tail.word
     }
 
     fn set_and_wake(&self, flag: usize) {
@@ -519,7 +574,7 @@ mod tests {
 
     #[test]
     fn values_come_out_in_order_over_many_blocks() {
-        let queue = Queue::new();
+        let queue = Queue::new(0);
         for n in 0..1000 {
             queue.push(n).unwrap();
             // SAFETY: (1) one thread.
@@ -535,7 +590,7 @@ mod tests {
 
     #[test]
     fn a_steady_stream_uses_the_same_blocks_for_ever() {
-        let queue = Queue::new();
+        let queue = Queue::new(0);
         let tail_block = || queue.tail.block.load(Ordering::Relaxed);
         for n in 0..100 * VALUES {
             let (block, spare) = (tail_block(), queue.spare.load(Ordering::Relaxed));
@@ -552,7 +607,7 @@ mod tests {
     fn a_block_may_be_larger_than_the_stack() {
         const LARGE: usize = 128 << 10;
         let thread = std::thread::Builder::new().stack_size(2 << 20).spawn(|| {
-            let queue = Queue::new();
+            let queue = Queue::new(0);
             queue.push([7_u8; LARGE]).ok().unwrap();
             assert!(matches!(pop(&queue), Pop::Value(value) if value[LARGE - 1] == 7));
         });
@@ -560,8 +615,27 @@ mod tests {
     }
 
     #[test]
+    fn positions_begin_again_after_the_last() {
+        let queue = Queue::new(0);
+        let start = LAST_POSITION + 1 - 2 * LAP;
+        queue.tail.word.store(start << SHIFT, Ordering::Relaxed);
+        // SAFETY: one thread.
+        queue.head.with_mut(|head| unsafe { (*head).position = start });
+        for n in 0..10 * LAP {
+            queue.push(n).unwrap();
+        }
+        for n in 0..10 * LAP {
+            // SAFETY: (1) one thread.
+            assert_eq!(unsafe { queue.len() }, 10 * LAP - n);
+            assert_eq!(pop(&queue), Pop::Value(n));
+        }
+        assert_eq!(pop(&queue), Pop::Empty);
+        assert!(queue.tail.word.load(Ordering::Relaxed) >> SHIFT < start);
+    }
+
+    #[test]
     fn a_sealed_queue_gives_the_value_back_and_keeps_what_it_has() {
-        let queue = Queue::new();
+        let queue = Queue::new(0);
         queue.push(1).unwrap();
         queue.seal();
         assert_eq!(queue.push(2), Err(2));

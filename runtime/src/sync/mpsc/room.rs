@@ -1,0 +1,266 @@
+//! The room of a bounded channel: permits, one for each value that may be sent.
+//!
+//! # The word
+//! The permits that are free, up to 65,535 of them, stand in the word of the queue's tail (`queue.rs`), so that a value
+//! is sent by one read-modify-write: it takes a permit and a position at once.
+//! ```text
+//!  FREE      permits that are free
+//!  QUEUED    somebody may stand in line: nobody takes a permit but through the line
+//!  CLOSED    no permit is given out any more
+//! ```
+//! While QUEUED is set, only the holder of the line's lock takes permits or clears it; permits come back at any time.
+//!
+//! # Steps
+//! ```text
+//! take(n)                                        give(n)
+//! T1 not QUEUED, FREE ≥ n: FREE -= n (CAS)       G1 FREE += n; it was not QUEUED: done
+//! T2 else lock; T1 again; set QUEUED (CAS)       G2 else lock
+//! T3 join the line; unlock                       G3 release waiters from the front while FREE ≥ their need
+//! T4 wait for the outcome                        G4 line empty: clear QUEUED; unlock; wake
+//! ```
+//! These are the steps of `permits.rs`, but for G1, which needs no lock: the word has other bits that change meanwhile, so
+//! G3 and G4 are read-modify-writes anyway. A waiter that leaves the line runs G2 to G4.
+//!
+//! # The race
+//! A taker finds too few permits; before it stands in line, a permit comes back, and nobody wakes the taker.
+//!
+//! # Ordering
+//! T2 sets QUEUED by a compare-and-swap on a word with too few permits. A G1 before it in the word's order is counted in
+//! that word. A G1 after it sees QUEUED, unless G4 has cleared it in between: then the line was empty after T3, so the
+//! taker was served, or has left. Who sees QUEUED takes the lock after T3, or it took it before T2 and another G1 or T2 set
+//! the order; in each case G3 reads the word after every G1 whose giver relies on it.
+//!
+//! Who stands in front with a need above FREE is looked at again by whoever raises FREE: that G1 comes after G3's look in
+//! the word's order, so it sees QUEUED and waits for the lock. G4 clears QUEUED only on an empty line, under the lock, and
+//! does not touch FREE: a permit that came back unseen stays in the word for T1.
+//!
+//! What was done under a permit is seen by the next who takes it: all steps are AcqRel, and G3's outcome passes it on.
+//!
+//! # More room than fits
+//! A channel for more than 65,535 values has its permits in a word of their own (`permits.rs`), and FREE is 0. So it is where
+//! there is no bound.
+//!
+//! # Rejected
+//! A word of its own for all: two read-modify-writes for a value to send instead of one, and between two threads, a second
+//! line that both write with each value. The receiver's position in a word of its own, which senders read only when they
+//! run out of room: the receiver then needs a fence for each value (it must see who waits), which costs as much as G1.
+
+use std::pin::Pin;
+use std::task::{Poll, Waker};
+
+use super::queue::{CLOSED, MOST_FREE, ONE_FREE, QUEUED, free_in};
+use crate::loom::sync::Mutex;
+use crate::loom::sync::atomic::{AtomicUsize, Ordering};
+use crate::sync::permits::{Closed, GRANTED, Permits, REFUSED, Source, TakeError};
+use crate::sync::wait_list::{Line, Waiter, release_in_batches};
+
+/// The capacity of a bounded channel.
+pub(super) struct Room {
+    pub(super) max: usize,
+    permits: Kind,
+    /// The receiver's waker, while the channel is closed and permits are out; see `channel.rs`.
+    pub(super) last_permits: Mutex<Option<Waker>>,
+}
+
+/// Where the permits are.
+enum Kind {
+    /// In the tail's word.
+    Narrow(Mutex<Line>),
+    /// In a word of their own.
+    Wide(Permits),
+}
+
+impl Room {
+    /// `max` must not be above [`Permits::MAX`].
+    pub(super) fn new(max: usize) -> Self {
+        let permits = match max <= MOST_FREE {
+            true => Kind::Narrow(Mutex::new(Line::new())),
+            false => Kind::Wide(Permits::new(max)),
+        };
+        Self { max, permits, last_permits: Mutex::new(None) }
+    }
+
+    /// What FREE begins with.
+    pub(super) fn free_in_tail(&self) -> usize {
+        match self.permits {
+            Kind::Narrow(_) => self.max,
+            Kind::Wide(_) => 0,
+        }
+    }
+
+    /// This room, with the tail's word of its channel.
+    pub(super) fn with<'a>(&'a self, tail: &'a AtomicUsize) -> Desk<'a> {
+        Desk { room: self, tail }
+    }
+}
+
+/// Where permits of one channel are taken and given back.
+#[derive(Clone, Copy)]
+pub(super) struct Desk<'a> {
+    room: &'a Room,
+    tail: &'a AtomicUsize,
+}
+
+impl Desk<'_> {
+    pub(super) fn free(self) -> usize {
+        match &self.room.permits {
+            Kind::Narrow(_) => free_in(self.tail.load(Ordering::Acquire)),
+            Kind::Wide(permits) => permits.free(),
+        }
+    }
+
+    pub(super) fn is_closed(self) -> bool {
+        match &self.room.permits {
+            Kind::Narrow(_) => self.tail.load(Ordering::Acquire) & CLOSED != 0,
+            Kind::Wide(permits) => permits.is_closed(),
+        }
+    }
+
+    /// T1: takes `n` if they are free and nobody stands in line.
+    pub(super) fn try_take(self, n: usize) -> Result<(), TakeError> {
+        if let Kind::Wide(permits) = &self.room.permits {
+            return permits.try_take(n);
+        }
+        let mut word = self.tail.load(Ordering::Relaxed);
+        loop {
+            if word & CLOSED != 0 {
+                return Err(TakeError::Closed);
+            }
+            if word & QUEUED != 0 || free_in(word) < n {
+                return Err(TakeError::TooFew);
+            }
+            match self.swap(word, word - n * ONE_FREE) {
+                Ok(_) => return Ok(()),
+                Err(actual) => word = actual,
+            }
+        }
+    }
+
+    /// Gives back `n` that were not used.
+    pub(super) fn drop_permits(self, n: usize) {
+        // D1.
+        self.give(n);
+        // D2.
+        if self.is_closed() {
+            // D3.
+            let waker = self.room.last_permits.lock().take();
+            if let Some(waker) = waker {
+                waker.wake();
+            }
+        }
+    }
+
+    /// Gives back `n`.
+    #[inline(always)]
+    pub(super) fn give(self, n: usize) {
+        match &self.room.permits {
+            Kind::Narrow(line) => {
+                // G1. It cannot overflow: there are `max` permits in all.
+                let word = self.tail.fetch_add(n * ONE_FREE, Ordering::AcqRel);
+                debug_assert!(free_in(word) + n <= self.room.max, "more permits than room: {word:#x} + {n}");
+                if word & QUEUED != 0 {
+                    self.serve_line(line);
+                }
+            }
+            Kind::Wide(permits) => permits.give(n),
+        }
+    }
+
+    /// G2 to G4.
+    #[inline(never)]
+    fn serve_line(self, line: &Mutex<Line>) {
+        release_in_batches(line, |line, wakers| {
+            while !wakers.is_full() {
+                let word = self.tail.load(Ordering::Acquire);
+                match line.front_key() {
+                    None => {
+                        // G4.
+                        self.tail.fetch_and(!QUEUED, Ordering::AcqRel);
+                        return false;
+                    }
+                    // Once closed, the line belongs to `close`.
+                    Some(need) if word & CLOSED == 0 && need <= free_in(word) => {
+                        // G3.
+                        if self.swap(word, word - need * ONE_FREE).is_ok() {
+                            line.release_front(GRANTED, wakers);
+                        }
+                    }
+                    Some(_) => return false,
+                }
+            }
+            true
+        });
+    }
+
+    /// Refuses those who wait and all who come. Permits may still be given back.
+    pub(super) fn close(self) {
+        let line = match &self.room.permits {
+            Kind::Narrow(line) => line,
+            Kind::Wide(permits) => return permits.close(),
+        };
+        release_in_batches(line, |line, wakers| {
+            self.tail.fetch_or(CLOSED, Ordering::AcqRel);
+            while !wakers.is_full() && line.release_front(REFUSED, wakers) {}
+            if line.is_empty() {
+                self.tail.fetch_and(!QUEUED, Ordering::AcqRel);
+            }
+            wakers.is_full()
+        });
+    }
+
+    fn swap(self, word: usize, next: usize) -> Result<usize, usize> {
+        self.tail.compare_exchange_weak(word, next, Ordering::AcqRel, Ordering::Relaxed)
+    }
+}
+
+// SAFETY: (1) `join` puts the waiter into `line()` or nowhere; G3 and `close` release with the two outcomes.
+unsafe impl Source for Desk<'_> {
+    fn try_take(&self, n: usize) -> Result<(), TakeError> {
+        (*self).try_take(n)
+    }
+
+    fn line(&self) -> &Mutex<Line> {
+        match &self.room.permits {
+            Kind::Narrow(line) => line,
+            Kind::Wide(permits) => &permits.line,
+        }
+    }
+
+    unsafe fn join(&self, waiter: Pin<&Waiter>, waker: Waker) -> Poll<Result<(), Closed>> {
+        let line = match &self.room.permits {
+            Kind::Narrow(line) => line,
+            // SAFETY: (1) and (2) are the caller's.
+            Kind::Wide(permits) => return unsafe { Source::join(&permits, waiter, waker) },
+        };
+        // `waker` is a parameter: dropped after the lock if it is not needed.
+        let mut line = line.lock();
+        let mut word = self.tail.load(Ordering::Relaxed);
+        // T2.
+        while word & (QUEUED | CLOSED) == 0 {
+            let is_free = free_in(word) >= waiter.key();
+            let next = if is_free { word - waiter.key() * ONE_FREE } else { word | QUEUED };
+            match self.swap(word, next) {
+                Ok(_) if is_free => return Poll::Ready(Ok(())),
+                Ok(_) => break,
+                Err(actual) => word = actual,
+            }
+        }
+        if word & CLOSED != 0 {
+            return Poll::Ready(Err(Closed));
+        }
+        // T3. SAFETY: (1) and (2) are the caller's.
+        unsafe { line.join(waiter, Some(waker)) };
+        Poll::Pending
+    }
+
+    fn give(&self, n: usize) {
+        self.drop_permits(n);
+    }
+
+    fn serve(&self) {
+        match &self.room.permits {
+            Kind::Narrow(line) => self.serve_line(line),
+            Kind::Wide(permits) => Source::serve(&permits),
+        }
+    }
+}
