@@ -31,7 +31,7 @@
 //! # Ordering
 //! W3's CAS expects the very word it has judged, generation included. N1 or B1 before it change the word, so it
 //! fails and looks again; after it they see WAITING and take the lock, which is held from before W3 until after
-//! W4.
+//! W4. If the word says WAITING already, it stays so while W3's lock is held, and there is nothing to set.
 //!
 //! N1, B1 and B2 are Release, and so are the stores of N3; W1's load and W2's CAS are Acquire: what happened
 //! before a notification is seen by whom it releases (through the line: by the outcome). N1 writes even if
@@ -315,15 +315,14 @@ impl Notify {
                 return Poll::Ready(());
             }
             let judged = waiter.key() * GENERATION;
-            match self.word.compare_exchange(
-                judged | EMPTY,
-                judged | WAITING,
-                Ordering::Acquire,
-                Ordering::Relaxed,
-            ) {
-                Ok(_) => break,
-                Err(actual) if actual == judged | WAITING => break,
-                Err(_) => {}
+            // Under the lock, a word that says WAITING stays what it is. Relaxed: if it is another, `try_pass` looks again.
+            if self.word.load(Ordering::Relaxed) == judged | WAITING {
+                break;
+            }
+            let next = judged | WAITING;
+            if self.word.compare_exchange(judged | EMPTY, next, Ordering::Acquire, Ordering::Relaxed).is_ok()
+            {
+                break;
             }
         }
         // SAFETY: (1) and (2) are the caller's.
