@@ -185,6 +185,19 @@ pub fn poll_proceed(cx: &mut Context<'_>) -> Poll<RestoreOnPending> {
     })
 }
 
+/// Answers `Pending`, and has the task polled again later, if the budget is used up.
+///
+/// As [`poll_proceed`] for those who [`spend`] the operation once it has completed: there is nothing to give back then, which is
+/// cheaper for what mostly does not complete.
+#[inline]
+pub(crate) fn poll_has_budget(cx: &mut Context<'_>) -> Poll<()> {
+    if has_budget_remaining() {
+        return Poll::Ready(());
+    }
+    yield_to_others(cx.waker());
+    Poll::Pending
+}
+
 /// Takes one operation from the budget, for one that need not wait and has been done already.
 ///
 /// With [`has_budget_remaining`] before it, this is [`poll_proceed`] without a `Context` or a way back.

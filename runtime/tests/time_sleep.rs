@@ -141,6 +141,32 @@ fn a_reset_to_later_wakes_only_at_the_new_deadline() {
 }
 
 #[test]
+fn time_does_not_stop_at_deadlines_from_which_a_sleep_was_put_off() {
+    paused().block_on(async {
+        let (count, waker) = counter();
+        let start = Instant::now();
+        let mut late = pin!(sleep(ms(10)));
+        assert!(poll(late.as_mut(), &waker).is_pending());
+        for millis in [20, 5_000, 6_000, 5_500] {
+            late.as_mut().reset(start + ms(millis));
+            assert!(poll(late.as_mut(), &waker).is_pending());
+        }
+        // A task that looks at the clock whenever it moves.
+        let mut stops = Vec::new();
+        while !late.is_elapsed() {
+            sleep(Duration::from_secs(1)).await;
+            stops.push(start.elapsed().as_millis());
+            assert_eq!(count.0.load(Ordering::SeqCst), usize::from(late.is_elapsed()));
+        }
+        assert_eq!(stops, [1_000, 2_000, 3_000, 4_000, 5_000, 6_000]);
+        assert_eq!(poll(late.as_mut(), &waker), Poll::Ready(()));
+        late.as_mut().reset(start + ms(7_000));
+        late.await;
+        assert_eq!(start.elapsed(), ms(7_000));
+    });
+}
+
+#[test]
 fn a_reset_to_earlier_or_the_past_wakes_earlier() {
     paused().block_on(async {
         for millis in [20, 0] {

@@ -155,3 +155,80 @@ fn sleeps_move_between_threads_and_are_dropped_anywhere() {
     drop(sender);
     assert_eq!(dropper.join().unwrap(), 2_000);
 }
+
+/// In a task beside which nothing happens but a timer that is due much later: timers whose time has passed before their first poll.
+async fn late_first_polls() {
+    let far = runtime::spawn(sleep(LIMIT * 10));
+    runtime::task::yield_now().await;
+    for round in 0..20 {
+        let mut after = pin!(sleep(ms(1)));
+        let mut until = pin!(sleep_until(Instant::now() + ms(1)));
+        let mut past = pin!(sleep_until(Instant::now() - ms(round)));
+        let limited = timeout(ms(1), std::future::pending::<()>());
+        let mut reset = pin!(sleep(LIMIT * 20));
+        assert!(poll_fn(|cx| Poll::Ready(reset.as_mut().poll(cx).is_pending())).await);
+        reset.as_mut().reset(Instant::now() + ms(1));
+        std::thread::sleep(ms(2));
+        match round % 5 {
+            0 => after.as_mut().await,
+            1 => until.as_mut().await,
+            2 => past.as_mut().await,
+            3 => assert!(limited.await.is_err()),
+            _ => reset.as_mut().await,
+        }
+        after.await;
+        until.await;
+        past.await;
+        reset.await;
+    }
+    far.abort();
+}
+
+#[test]
+fn a_timer_that_is_polled_late_does_not_wait_for_another() {
+    for runtime in [workers(), runtime::Builder::new_current_thread().enable_all().build().unwrap()] {
+        let start = std::time::Instant::now();
+        runtime.block_on(async { runtime::spawn(late_first_polls()).await.unwrap() });
+        assert!(start.elapsed() < LIMIT, "it took until another timer was due");
+        // And in a future that is no task.
+        runtime.block_on(late_first_polls());
+        assert!(start.elapsed() < LIMIT, "it took until another timer was due");
+    }
+}
+
+#[test]
+fn idle_time_outs_that_are_put_off_end_when_the_messages_do() {
+    const TASKS: usize = 100;
+    let runtime = workers();
+    let ended = Arc::new(AtomicUsize::new(0));
+    let tasks: Vec<_> = (0..TASKS)
+        .map(|i| {
+            let ended = ended.clone();
+            runtime.spawn(async move {
+                let limit = ms(2 + i as u64 % 7);
+                let mut idle = pin!(sleep(limit));
+                let mut due = Instant::now() + limit;
+                for message in 0..200 {
+                    let is_over = poll_fn(|cx| Poll::Ready(idle.as_mut().poll(cx).is_ready())).await;
+                    assert!(!is_over || Instant::now() >= due, "too early");
+                    due = Instant::now() + limit;
+                    idle.as_mut().reset(due);
+                    if message % 10 == i % 10 {
+                        sleep(ms(1)).await;
+                    } else {
+                        runtime::task::yield_now().await;
+                    }
+                }
+                idle.as_mut().await;
+                assert!(Instant::now() >= due, "too early");
+                ended.fetch_add(1, Ordering::SeqCst);
+            })
+        })
+        .collect();
+    runtime.block_on(async {
+        for task in tasks {
+            timeout(LIMIT, task).await.expect("no timer is lost").unwrap();
+        }
+    });
+    assert_eq!(ended.load(Ordering::SeqCst), TASKS);
+}

@@ -1,4 +1,4 @@
-//! A timer's entry between its future and the wheel: fire against drop, another waker, reset, shutdown, another fire;
+//! A timer's entry between its future and the wheel: fire against drop, another waker, the same, reset, shutdown, another fire;
 //! and the handshake of a foreign thread that registers with the one about to sleep.
 //!
 //! Bounds: one wheel, one or two timers, two threads, one operation each.
@@ -101,6 +101,16 @@ impl Timer {
         unsafe { self.shard.update(&self.entry, waker) }
     }
 
+    fn will_wake(&self, waker: &Waker) -> bool {
+        // SAFETY: ours.
+        unsafe { self.entry.will_wake(waker) }
+    }
+
+    fn put_off(&self, tick: u64) -> bool {
+        // SAFETY: ours.
+        unsafe { self.entry.put_off(tick) }
+    }
+
     /// The waker, if it was still registered.
     fn cancel(&self) -> Option<Waker> {
         if self.entry.state() != State::Registered {
@@ -155,6 +165,90 @@ fn the_waker_given_last_is_woken() {
         assert_eq!(driver.join().unwrap(), 1);
         assert_eq!((old.wakes(), new.wakes()), if is_pending { (0, 1) } else { (1, 0) });
         noted.note(is_pending);
+    });
+    outcomes.assert_all([false, true]);
+}
+
+/// Polled again with the same waker while it fires: the wake is yet to come, or the poll sees that it has fired.
+#[test]
+fn a_waker_that_is_there_already_will_be_woken() {
+    let outcomes = Outcomes::new();
+    let noted = outcomes.clone();
+    loom::model(move || {
+        let shard = Arc::new(Shard::new());
+        let (probe, waker) = probe();
+        let timer = Timer::new(&shard, MS, &waker);
+        let gate = Gate::new();
+        let driver = gate.spawn(move || shard.fire(MS));
+        gate.pass();
+        let before = probe.wakes();
+        let is_pending = timer.will_wake(&waker);
+        let state = timer.entry.state();
+        assert!(is_pending || state == State::Fired);
+        assert_eq!(driver.join().unwrap(), 1);
+        assert!(!is_pending || probe.wakes() > before, "waits for a wake that has been");
+        noted.note((is_pending, state == State::Fired));
+    });
+    outcomes.assert_all([(false, true), (true, false), (true, true)]);
+}
+
+/// Put off while it fires: it fires at the old time, and its owner can tell; or only at the new one.
+#[test]
+fn a_timer_that_is_put_off_while_it_fires_is_not_over_too_soon() {
+    let outcomes = Outcomes::new();
+    let noted = outcomes.clone();
+    loom::model(move || {
+        let shard = Arc::new(Shard::new());
+        let (probe, waker) = probe();
+        let timer = Timer::new(&shard, MS, &waker);
+        let gate = Gate::new();
+        let driver = gate.spawn({
+            let shard = shard.clone();
+            move || shard.fire(MS)
+        });
+        gate.pass();
+        assert!(timer.put_off(2));
+        let fired = driver.join().unwrap();
+        assert_eq!(probe.wakes(), fired);
+        assert!(!timer.entry.is_over(), "over before its time");
+        if fired > 0 {
+            assert_eq!(timer.entry.state(), State::Fired);
+            assert!(timer.register(2 * MS, waker));
+        }
+        assert!(shard.next_deadline() <= 2 * MS);
+        assert_eq!(shard.fire(2 * MS), 1);
+        assert!(timer.entry.is_over());
+        noted.note(fired);
+    });
+    outcomes.assert_all([0, 1]);
+}
+
+/// Put off, and then wanted sooner again, while the wheel looks at it: it is not late.
+#[test]
+fn a_timer_that_is_put_off_and_then_wanted_sooner_is_not_late() {
+    let outcomes = Outcomes::new();
+    let noted = outcomes.clone();
+    loom::model(move || {
+        let shard = Arc::new(Shard::new());
+        let (probe, waker) = probe();
+        let timer = Timer::new(&shard, MS, &waker);
+        let gate = Gate::new();
+        let driver = gate.spawn({
+            let shard = shard.clone();
+            move || shard.fire(MS)
+        });
+        gate.pass();
+        assert!(timer.put_off(9));
+        let sooner = timer.put_off(2);
+        assert!(!sooner, "the wheel may hold it under the later tick");
+        let waiting = timer.cancel();
+        let was_waiting = waiting.is_some();
+        assert!(timer.register(2 * MS, waiting.unwrap_or(waker)));
+        let fired = driver.join().unwrap();
+        assert_eq!((fired, probe.wakes()), (usize::from(!was_waiting), fired));
+        assert_eq!(shard.fire(2 * MS), 1);
+        assert!(timer.entry.is_over());
+        noted.note(was_waiting);
     });
     outcomes.assert_all([false, true]);
 }
@@ -301,7 +395,7 @@ mod twin {
 
     use loom::cell::UnsafeCell;
     use loom::sync::Mutex;
-    use loom::sync::atomic::{AtomicU8, fence};
+    use loom::sync::atomic::{AtomicU8, AtomicU64, fence};
 
     use super::*;
 
@@ -319,6 +413,14 @@ mod twin {
         RelaxedLook,
         /// C and the update believe the state seen before the lock.
         NoSecondLook,
+        /// W compares the wakers and does not look at the state.
+        NoLookAtAll,
+        /// F clears the waker when it takes it.
+        FireClears,
+        /// A timer that has fired counts as over, whatever it fired for.
+        FiredIsOver,
+        /// A timer is wanted sooner without the lock.
+        PutForward,
     }
 
     /// One entry that was registered, and the lock of its wheel.
@@ -326,6 +428,9 @@ mod twin {
         lock: Mutex<()>,
         state: AtomicU8,
         waker: UnsafeCell<Option<Waker>>,
+        /// As the wheel knows; guarded by the lock while registered.
+        tick: AtomicU64,
+        due: AtomicU64,
         bug: Bug,
     }
 
@@ -337,7 +442,59 @@ mod twin {
     impl Mini {
         fn new(bug: Bug, waker: Waker) -> Arc<Self> {
             let (lock, state) = (Mutex::new(()), AtomicU8::new(REGISTERED));
-            Arc::new(Self { lock, state, waker: UnsafeCell::new(Some(waker)), bug })
+            let (tick, due) = (AtomicU64::new(1), AtomicU64::new(1));
+            Arc::new(Self { lock, state, waker: UnsafeCell::new(Some(waker)), tick, due, bug })
+        }
+
+        fn clone_waker(&self) -> Waker {
+            // SAFETY: what the model checks.
+            self.waker.with(|slot| unsafe { (*slot).clone() }).unwrap()
+        }
+
+        /// W.
+        fn will_wake(&self, waker: &Waker) -> bool {
+            (self.bug == Bug::NoLookAtAll || self.look() == REGISTERED)
+                // SAFETY: what the model checks.
+                && self.waker.with(|slot| unsafe { (*slot).as_ref().unwrap().will_wake(waker) })
+        }
+
+        /// F with what may be put off, at tick `now`: fires, or moves to the due tick.
+        fn fire_or_move(&self, now: u64) {
+            let guard = self.lock.lock().unwrap();
+            if self.state.load(Relaxed) != REGISTERED || self.tick.load(Relaxed) > now {
+                return;
+            }
+            let due = self.due.load(Relaxed);
+            if due > self.tick.load(Relaxed) {
+                return self.tick.store(due, Relaxed);
+            }
+            let waker = match self.bug {
+                Bug::FireClears => self.replace(None).unwrap(),
+                _ => self.clone_waker(),
+            };
+            self.state.store(FIRED, Release);
+            drop(guard);
+            waker.wake();
+        }
+
+        fn is_over(&self) -> bool {
+            let fired_in_time = || self.tick.load(Relaxed) >= self.due.load(Relaxed);
+            self.look() == FIRED && (self.bug == Bug::FiredIsOver || fired_in_time())
+        }
+
+        /// P, or with the lock if it must be. False if it has fired.
+        fn reset(&self, tick: u64) -> bool {
+            if tick >= self.due.load(Relaxed) || self.bug == Bug::PutForward {
+                self.due.store(tick, Relaxed);
+                return self.look() == REGISTERED;
+            }
+            let _guard = self.lock.lock().unwrap();
+            self.due.store(tick, Relaxed);
+            let is_registered = self.look() == REGISTERED;
+            if is_registered {
+                self.tick.store(tick, Relaxed);
+            }
+            is_registered
         }
 
         fn replace(&self, waker: Option<Waker>) -> Option<Waker> {
@@ -425,6 +582,44 @@ mod twin {
         });
     }
 
+    fn fire_against_poll(bug: Bug) {
+        loom::model(move || {
+            let (probe, waker) = probe();
+            let mini = Mini::new(bug, waker.clone());
+            let gate = Gate::new();
+            let driver = gate.spawn({
+                let mini = mini.clone();
+                move || mini.fire_or_move(1)
+            });
+            gate.pass();
+            let before = probe.wakes();
+            let is_pending = mini.will_wake(&waker);
+            driver.join().unwrap();
+            assert!(!is_pending || probe.wakes() > before, "waits for a wake that has been");
+        });
+    }
+
+    /// Resets a timer to each of `ticks` while the wheel is at the first.
+    fn fire_against_resets(bug: Bug, ticks: [u64; 2]) {
+        loom::model(move || {
+            let mini = Mini::new(bug, probe().1);
+            let gate = Gate::new();
+            let driver = gate.spawn({
+                let mini = mini.clone();
+                move || mini.fire_or_move(1)
+            });
+            gate.pass();
+            let is_registered = ticks.map(|tick| mini.reset(tick))[1];
+            driver.join().unwrap();
+            assert!(!mini.is_over(), "over before its time");
+            if is_registered && mini.look() == REGISTERED {
+                // At the time that it was reset to last; twice, as it may be found under an earlier one.
+                (0..3).for_each(|_| mini.fire_or_move(ticks[1]));
+                assert!(mini.is_over(), "late");
+            }
+        });
+    }
+
     fn register_against_sleep(has_fences: bool) {
         loom::model(move || {
             let fence = move || {
@@ -453,6 +648,9 @@ mod twin {
     fn without_a_bug_the_twins_pass() {
         fire_against_drop(Bug::None);
         fire_against_update(Bug::None);
+        fire_against_poll(Bug::None);
+        fire_against_resets(Bug::None, [5, 5]);
+        fire_against_resets(Bug::None, [5, 3]);
         register_against_sleep(true);
     }
 
@@ -478,6 +676,30 @@ mod twin {
     #[should_panic = "left == right"]
     fn a_waker_given_to_a_fired_timer_is_caught() {
         fire_against_update(Bug::NoSecondLook);
+    }
+
+    #[test]
+    #[should_panic = "waits for a wake that has been"]
+    fn comparing_wakers_without_a_look_at_the_state_is_caught() {
+        fire_against_poll(Bug::NoLookAtAll);
+    }
+
+    #[test]
+    #[should_panic = "Causality violation"]
+    fn clearing_a_waker_that_the_owner_compares_is_caught() {
+        fire_against_poll(Bug::FireClears);
+    }
+
+    #[test]
+    #[should_panic = "over before its time"]
+    fn taking_a_timer_that_fired_for_an_old_deadline_for_over_is_caught() {
+        fire_against_resets(Bug::FiredIsOver, [5, 5]);
+    }
+
+    #[test]
+    #[should_panic = "late"]
+    fn putting_a_timer_forward_without_the_lock_is_caught() {
+        fire_against_resets(Bug::PutForward, [5, 3]);
     }
 
     #[test]

@@ -96,7 +96,7 @@ const ENOUGH: Duration = Duration::from_millis(10);
 /// No threads are kept in reserve that end sooner: they would be started again and again.
 const RESERVE_KEEP_ALIVE: Duration = Duration::from_secs(1);
 /// How late a timer may be, in nanoseconds, before the monitor fires it: those who should have time to.
-const OVERDUE: u64 = time::NANOS_PER_TICK;
+const OVERDUE: u64 = time::NANOS_PER_MILLI;
 
 /// What others see of the monitor.
 #[derive(Debug)]

@@ -171,7 +171,7 @@ impl Interval {
             tick + self.period
         };
         // It is over, so nobody waits and this registers nothing; the next poll does.
-        self.next.as_mut().reset(next);
+        self.next.as_mut().reset_and_look(next);
         Poll::Ready(tick)
     }
 
@@ -240,7 +240,7 @@ impl Interval {
     /// # });
     /// ```
     pub fn reset_at(&mut self, deadline: Instant) {
-        self.next.as_mut().reset(deadline);
+        self.next.as_mut().reset_and_look(deadline);
     }
 
     /// Returns what is done about missed ticks.

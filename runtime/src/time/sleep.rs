@@ -8,19 +8,25 @@ use std::time::Duration;
 
 use pin_project_lite::pin_project;
 
-use crate::coop::poll_proceed;
+use crate::coop::{poll_has_budget, spend};
 use crate::driver::time::clock::was_ever_paused;
 use crate::driver::time::entry::{Entry, State};
 use crate::driver::time::shard::ShutDown;
+use crate::driver::time::{Deadline, Driver};
 use crate::handle::Handle;
 
 use super::Instant;
 
 /// Waits for `duration`.
 ///
-/// `duration` counts from this call, not from the first poll, and is a lower bound: timers count milliseconds, rounded
-/// up. A zero `duration` is over at the first poll, [`Duration::MAX`] never. For work at regular intervals use
-/// [`interval`](super::interval()), which does not drift.
+/// `duration` counts from this call, not from the first poll, and is a lower bound: timers count eighths of a
+/// millisecond, rounded up; whole milliseconds once the clock has been [paused](super::pause). Where more than a thousand
+/// a second are due, several share a wake of their thread, up to a millisecond later. A zero `duration` is over at the
+/// first poll, [`Duration::MAX`] never. For work at regular intervals use [`interval`](super::interval()), which does not
+/// drift.
+///
+/// A `duration` that has passed before the first poll is over at once or at the runtime's next look at its timers, which
+/// does not wait for anything.
 ///
 /// # Panics
 /// Outside of a runtime (call it in a task, or after [`Handle::enter`](crate::Handle::enter)); on a runtime without time
@@ -44,7 +50,8 @@ pub fn sleep(duration: Duration) -> Sleep {
 
 /// Waits until `deadline`.
 ///
-/// One that has passed is over at the first poll. Otherwise as [`sleep`].
+/// One that has passed is over at the first poll, if the runtime has looked at the clock since, or else at its next look
+/// at its timers, which does not wait for anything. Otherwise as [`sleep`].
 ///
 /// # Panics
 /// As [`sleep`].
@@ -88,11 +95,10 @@ pin_project! {
     #[must_use = "futures do nothing unless awaited"]
     pub struct Sleep {
         handle: Handle,
-        deadline: Instant,
+        deadline: When,
         // The wheel that `entry` is registered in, if it is.
         wheel: u32,
-        // The deadline was in the future when this was made.
-        is_ahead: bool,
+        look: Look,
         // This future is its owner, in the words of `entry.rs`.
         #[pin]
         entry: Entry,
@@ -105,23 +111,46 @@ pin_project! {
     }
 }
 
+/// A deadline, in the words that it was given in.
+#[derive(Debug, Clone, Copy)]
+enum When {
+    At(Instant),
+    /// As the driver counts.
+    Nanos(Deadline),
+}
+
+/// Whether an instant has passed already may be found out in several ways, when it is not registered yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Look {
+    /// It was ahead when this was made. If it has passed since then, the next turn of the driver notices.
+    Never,
+    /// At what the clock said at the driver's last turn.
+    Behind,
+    /// At the clock.
+    Now,
+}
+
 impl Sleep {
     #[track_caller]
+    #[inline]
     pub(super) fn after(duration: Duration, what: &str) -> Sleep {
-        Self::new(Instant::now() + duration, !duration.is_zero(), what)
+        let handle = Handle::current_for(what);
+        // Panics here, at the user's line, rather than in a later poll.
+        let driver = handle.time_driver(what);
+        // A clock that a test moves is told by instants.
+        let nanos = if was_ever_paused() || duration.is_zero() { None } else { in_nanos(duration) };
+        let (deadline, look) = match nanos {
+            Some(nanos) => (When::Nanos(driver.deadline_after(nanos)), Look::Never),
+            None => (When::At(Instant::now() + duration), Look::Now),
+        };
+        Sleep { deadline, look, wheel: 0, entry: Entry::new(), handle }
     }
 
     #[track_caller]
     pub(super) fn until(deadline: Instant, what: &str) -> Sleep {
-        Self::new(deadline, false, what)
-    }
-
-    #[track_caller]
-    fn new(deadline: Instant, is_ahead: bool, what: &str) -> Sleep {
         let handle = Handle::current_for(what);
-        // Panics here, at the user's line, rather than in a later poll.
         handle.time_driver(what);
-        Sleep { handle, deadline, wheel: 0, is_ahead, entry: Entry::new() }
+        Sleep { handle, deadline: When::At(deadline), look: Look::Behind, wheel: 0, entry: Entry::new() }
     }
 
     /// Returns the instant at which it is over.
@@ -135,7 +164,10 @@ impl Sleep {
     /// # });
     /// ```
     pub fn deadline(&self) -> Instant {
-        self.deadline
+        match self.deadline {
+            When::At(instant) => instant,
+            When::Nanos(nanos) => self.handle.time_driver("sleep").instant_at(nanos).into(),
+        }
     }
 
     /// Says whether it is over, as far as the runtime has noticed: it looks when it is polled, and when its timer fires.
@@ -151,7 +183,7 @@ impl Sleep {
     /// # });
     /// ```
     pub fn is_elapsed(&self) -> bool {
-        self.entry.state() == State::Fired
+        self.entry.is_over()
     }
 
     /// Moves the deadline, earlier or later, and starts the wait again if it was over.
@@ -170,12 +202,32 @@ impl Sleep {
     /// # });
     /// ```
     pub fn reset(mut self: Pin<&mut Self>, deadline: Instant) {
-        let waiting = self.as_mut().cancel();
         let me = self.as_mut().project();
-        *me.deadline = deadline;
-        *me.is_ahead = false;
+        *me.deadline = When::At(deadline);
+        *me.look = Look::Behind;
+        if me.entry.state() == State::Registered {
+            let driver = me.handle.time_driver("sleep");
+            // SAFETY: `Pin<&mut Self>` makes us the owner.
+            let is_later = unsafe { driver.put_off(&me.entry, driver.deadline_at(deadline.into_std())) };
+            // It may have fired in the meantime, for the old deadline or the new one.
+            if is_later && me.entry.state() == State::Registered {
+                return;
+            }
+        }
+        self.register_anew();
+    }
+
+    /// As [`reset`](Self::reset), but the next poll looks at the clock.
+    pub(super) fn reset_and_look(mut self: Pin<&mut Self>, deadline: Instant) {
+        self.as_mut().reset(deadline);
+        *self.project().look = Look::Now;
+    }
+
+    /// Takes the timer out of its wheel; and if somebody waits still, registers it again.
+    fn register_anew(mut self: Pin<&mut Self>) {
+        let waiting = self.as_mut().cancel();
         // SAFETY: `cancel` saw to it that the entry is in no wheel; `Pin<&mut Self>` makes us its owner.
-        unsafe { me.entry.set_by_owner(State::Idle) };
+        unsafe { self.as_mut().project().entry.set_by_owner(State::Idle) };
         let Some(waker) = waiting else { return };
         if let Err(ShutDown(waker)) = self.as_mut().register(waker) {
             // The driver ended in between. The task is told as the driver would have told it.
@@ -185,35 +237,52 @@ impl Sleep {
         }
     }
 
-    /// As `poll`, as a part of another operation: takes nothing from the budget, and does not read the clock if the
-    /// deadline was ahead when it was last read; if it has passed since then, the next turn of the driver notices.
-    pub(super) fn poll_as_limit(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        // A test that moves the clock should not have to wait for a turn.
-        let may_have_passed = !self.is_ahead || was_ever_paused();
-        self.poll_elapsed(cx, may_have_passed)
+    /// As `poll`, as a part of another operation: takes nothing from the budget.
+    #[inline]
+    pub(super) fn poll_as_limit(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let me = self.as_mut().project();
+        if *me.look == Look::Never && me.entry.state() == State::Idle && !was_ever_paused() {
+            return match self.register(cx.waker().clone()) {
+                Ok(()) => Poll::Pending,
+                Err(_) => panic_shut_down(),
+            };
+        }
+        // SAFETY: `Pin<&mut Self>` makes us the owner.
+        if unsafe { me.entry.will_wake(cx.waker()) } {
+            return Poll::Pending;
+        }
+        self.poll_slowly(cx)
     }
 
-    fn poll_elapsed(mut self: Pin<&mut Self>, cx: &mut Context<'_>, may_have_passed: bool) -> Poll<()> {
+    /// What is not the first poll of a timer that was ahead, and not another by the same task.
+    #[inline(never)]
+    fn poll_slowly(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let me = self.as_mut().project();
-        if me.entry.state() == State::Registered {
-            let driver = me.handle.time_driver("sleep");
-            // SAFETY: `Pin<&mut Self>` makes us the owner; registered in `wheel`.
-            if unsafe { driver.update(&me.entry, *me.wheel as usize, cx.waker()) } {
-                return Poll::Pending;
-            }
+        let driver = me.handle.time_driver("sleep");
+        // SAFETY: `Pin<&mut Self>` makes us the owner; if registered, then in `wheel`.
+        let is_registered = me.entry.state() == State::Registered
+            && unsafe { driver.update(&me.entry, *me.wheel as usize, cx.waker()) };
+        if is_registered {
+            return Poll::Pending;
         }
         match me.entry.state() {
-            State::Fired => return Poll::Ready(()),
+            State::Fired if me.entry.is_over() => return Poll::Ready(()),
             State::ShutDown => panic_shut_down(),
-            State::Idle | State::Registered => {}
+            // It fired for a deadline from which it was put off, or is not registered yet.
+            State::Fired | State::Idle | State::Registered => {}
         }
-        if may_have_passed {
-            let driver = me.handle.time_driver("sleep");
-            if driver.has_passed((*me.deadline).into_std()) {
-                // SAFETY: owner as above; `Idle`.
-                unsafe { me.entry.set_by_owner(State::Fired) };
-                return Poll::Ready(());
-            }
+        let deadline = me.deadline.in_nanos(driver);
+        let has_passed = match *me.look {
+            Look::Behind if !was_ever_paused() => driver.had_passed(deadline),
+            Look::Never if !was_ever_paused() => false,
+            // A test that moves the clock should not have to wait for a turn.
+            _ => deadline <= driver.now(),
+        };
+        let state = if has_passed { State::Fired } else { State::Idle };
+        // SAFETY: owner as above; not registered.
+        unsafe { me.entry.set_by_owner(state) };
+        if has_passed {
+            return Poll::Ready(());
         }
         match self.register(cx.waker().clone()) {
             Ok(()) => Poll::Pending,
@@ -222,12 +291,14 @@ impl Sleep {
     }
 
     /// Has the calling thread's wheel wake `waker` at the deadline. The entry must be in no wheel.
+    #[inline]
     fn register(self: Pin<&mut Self>, waker: Waker) -> Result<(), ShutDown> {
         let me = self.project();
         let driver = me.handle.time_driver("sleep");
         let wheel = me.handle.wheel_of_this_thread();
-        *me.wheel = u32::try_from(wheel).expect("there are fewer wheels than threads");
-        let deadline = driver.deadline_at((*me.deadline).into_std());
+        // There are fewer wheels than threads.
+        *me.wheel = wheel as u32;
+        let deadline = me.deadline.in_nanos(driver);
         // SAFETY: `Pin<&mut Self>` makes us the owner, and the entry is in no wheel; it is pinned, and not freed before
         // `drop` has cancelled it.
         let must_unpark = unsafe { driver.register(&me.entry, wheel, deadline, waker) }?;
@@ -256,9 +327,9 @@ impl Future for Sleep {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let coop = ready!(poll_proceed(cx));
-        ready!(self.poll_elapsed(cx, true));
-        coop.made_progress();
+        ready!(poll_has_budget(cx));
+        ready!(self.poll_as_limit(cx));
+        spend();
         Poll::Ready(())
     }
 }
@@ -266,10 +337,28 @@ impl Future for Sleep {
 impl fmt::Debug for Sleep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Sleep")
-            .field("deadline", &self.deadline)
+            .field("deadline", &self.deadline())
             .field("is_elapsed", &self.is_elapsed())
             .finish_non_exhaustive()
     }
+}
+
+impl When {
+    #[inline]
+    fn in_nanos(self, driver: &Driver) -> Deadline {
+        match self {
+            When::At(instant) => driver.deadline_at(instant.into_std()),
+            When::Nanos(nanos) => nanos,
+        }
+    }
+}
+
+/// `None`: more than can be counted in a lifetime.
+#[inline]
+fn in_nanos(duration: Duration) -> Option<u64> {
+    // A third of what a `u64` holds, and without a check for overflow.
+    let is_short = duration.as_secs() < 6_000_000_000;
+    is_short.then(|| duration.as_secs() * 1_000_000_000 + u64::from(duration.subsec_nanos()))
 }
 
 #[cold]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use pin_project_lite::pin_project;
 
-use crate::coop::{has_budget_remaining, poll_proceed};
+use crate::coop::{has_budget_remaining, poll_has_budget, spend};
 
 use super::error::Elapsed;
 use super::{Instant, Sleep};
@@ -138,9 +138,9 @@ impl<F: Future> Future for Timeout<F> {
             // The future took all of it, and may do so each time. The limit must get its look nevertheless.
             return me.limit.poll_as_limit(cx).map(|()| Err(Elapsed::new()));
         }
-        let coop = ready!(poll_proceed(cx));
+        ready!(poll_has_budget(cx));
         ready!(me.limit.poll_as_limit(cx));
-        coop.made_progress();
+        spend();
         Poll::Ready(Err(Elapsed::new()))
     }
 }

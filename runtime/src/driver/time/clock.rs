@@ -1,13 +1,18 @@
 //! What time it is: the system's monotonic clock, until a test pauses it.
+//!
+//! std tells the time as an `Instant`, whose nanoseconds cost three times what it costs to read them, since they can be had only as
+//! the difference to another. So the clock asks the system itself, and counts from `zero`; `start` is the same moment in std's words,
+//! or later by at most `doubt`. Deadlines are put off by that: the deadline of an instant has not come before the instant.
 
 use std::fmt;
+use std::mem::MaybeUninit;
 use std::sync::atomic::AtomicBool as StaticAtomicBool;
 use std::time::{Duration, Instant};
 
 use crate::loom::sync::Mutex;
 use crate::loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use super::{Deadline, NANOS_PER_TICK};
+use super::{Deadline, NANOS_PER_MILLI};
 
 /// Whether any clock of this process was ever paused. While not, `time::Instant::now` need not look for a runtime.
 ///
@@ -48,8 +53,12 @@ impl fmt::Display for ClockError {
 /// The clock of one driver.
 #[derive(Debug)]
 pub struct Clock {
-    /// What deadlines count from.
+    /// What deadlines count from, as the system tells it.
+    zero: u64,
+    /// The same, or later by at most `doubt`.
     start: Instant,
+    /// How much later `start` may be than `zero`, in nanoseconds.
+    doubt: u64,
     can_pause: bool,
     /// Once it has been paused, `state` says what time it is; before, the system's clock does.
     was_paused: AtomicBool,
@@ -69,12 +78,14 @@ struct State {
 impl Clock {
     /// A clock that stands at zero and may be resumed, or one that runs and cannot be paused.
     pub fn new(start_paused: bool) -> Self {
-        let start = Instant::now();
+        let (zero, start, doubt) = both_clocks();
         if start_paused {
             WAS_EVER_PAUSED.store(true, Ordering::Relaxed);
         }
         Self {
+            zero,
             start,
+            doubt,
             can_pause: start_paused,
             was_paused: AtomicBool::new(start_paused),
             state: Mutex::new(State { base: 0, resumed: (!start_paused).then_some(start) }),
@@ -90,35 +101,45 @@ impl Clock {
     /// Nanoseconds since the driver began.
     #[inline]
     pub fn now(&self) -> Deadline {
-        // Relaxed, for the reason given at `WAS_EVER_PAUSED`.
-        if !self.was_paused.load(Ordering::Relaxed) {
-            return nanos(self.start.elapsed());
-        }
-        self.state.lock().now()
+        if self.was_paused() { self.state.lock().now() } else { system_nanos().saturating_sub(self.zero) }
     }
 
-    /// Whether `instant` has passed: as `deadline_at(instant) <= now()`, but mostly without counting nanoseconds.
+    /// Whether it was ever paused.
     #[inline]
-    pub fn has_passed(&self, instant: Instant) -> bool {
+    pub fn was_paused(&self) -> bool {
         // Relaxed, for the reason given at `WAS_EVER_PAUSED`.
-        match self.was_paused.load(Ordering::Relaxed) {
-            false => instant <= Instant::now(),
-            true => self.deadline_at(instant) <= self.now(),
+        self.was_paused.load(Ordering::Relaxed)
+    }
+
+    /// What the system's clock says at `deadline`. Not while the clock is paused.
+    pub fn system_nanos_at(&self, deadline: Deadline) -> u64 {
+        match self.was_paused() {
+            false => self.zero.saturating_add(deadline),
+            true => system_nanos().saturating_add(deadline.saturating_sub(self.now())),
         }
     }
 
-    /// `deadline` as an instant.
+    /// The deadline of a timer that lasts so long from now.
+    #[inline]
+    pub fn deadline_after(&self, nanos: u64) -> Deadline {
+        self.now().saturating_add(nanos).saturating_add(self.doubt)
+    }
+
+    /// The instant whose deadline this is.
     pub fn instant_at(&self, deadline: Deadline) -> Instant {
+        let nanos = if self.was_paused() { deadline } else { deadline.saturating_sub(self.doubt) };
         // Not reached by 584 years.
-        self.start.checked_add(Duration::from_nanos(deadline)).unwrap_or(self.start)
+        self.start.checked_add(Duration::from_nanos(nanos)).unwrap_or(self.start)
     }
 
     /// `instant` in nanoseconds since the driver began: zero if before, `Deadline::MAX` if that is too many.
     pub fn deadline_at(&self, instant: Instant) -> Deadline {
-        nanos(instant.saturating_duration_since(self.start))
+        let nanos = nanos(instant.saturating_duration_since(self.start));
+        // A paused clock is told by instants alone.
+        if self.was_paused() { nanos } else { nanos.saturating_add(self.doubt) }
     }
 
-    /// Stops the clock, at a whole tick, so that timers, which are rounded up to one, take exactly as long as asked.
+    /// Stops the clock, at a whole millisecond, so that timers, which are rounded up to one, take exactly as long as asked.
     pub fn pause(&self) -> Result<(), ClockError> {
         if !self.can_pause {
             return Err(ClockError::CannotPause);
@@ -127,7 +148,8 @@ impl Clock {
         if state.resumed.is_none() {
             return Err(ClockError::AlreadyPaused);
         }
-        state.base = state.now().next_multiple_of(NANOS_PER_TICK);
+        let now = if self.was_paused() { state.now() } else { system_nanos().saturating_sub(self.zero) };
+        state.base = now.next_multiple_of(NANOS_PER_MILLI);
         state.resumed = None;
         self.was_paused.store(true, Ordering::Relaxed);
         WAS_EVER_PAUSED.store(true, Ordering::Relaxed);
@@ -162,7 +184,7 @@ impl Clock {
     }
 
     pub fn is_paused(&self) -> bool {
-        self.was_paused.load(Ordering::Relaxed) && self.state.lock().resumed.is_none()
+        self.was_paused() && self.state.lock().resumed.is_none()
     }
 
     pub fn inhibit_auto_advance(&self) {
@@ -186,6 +208,30 @@ impl State {
         let ran = self.resumed.map_or(Duration::ZERO, |resumed| resumed.elapsed());
         self.base.saturating_add(nanos(ran))
     }
+}
+
+/// What the system's monotonic clock says, in nanoseconds.
+#[inline]
+fn system_nanos() -> u64 {
+    let mut time = MaybeUninit::<libc::timespec>::uninit();
+    // SAFETY: the pointer is valid for a write of a `timespec`.
+    let result = unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, time.as_mut_ptr()) };
+    assert_eq!(result, 0, "Linux has a monotonic clock");
+    // SAFETY: the call succeeded, so it wrote the whole of it.
+    let time = unsafe { time.assume_init() };
+    // It counts from the system's start, and nanoseconds stay below a second.
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// The system's clock, std's not before that, and how much later that may be.
+fn both_clocks() -> (u64, Instant, u64) {
+    let look = || {
+        let zero = system_nanos();
+        let start = Instant::now();
+        (zero, start, system_nanos() - zero)
+    };
+    // Several looks, since one may be interrupted.
+    (0..8).map(|_| look()).min_by_key(|&(.., doubt)| doubt).expect("there are some")
 }
 
 /// Nanoseconds, at most `u64::MAX`, which is 584 years.

@@ -22,8 +22,14 @@
 //! cancelled timer, costs one wake for nothing; one read too late cannot be, by the rule in `shard.rs`.
 //!
 //! # Time
-//! Deadlines are nanoseconds since the driver began. A wheel's tick is a millisecond: a timer is rounded up to the next
-//! tick, so it fires never early and, for the wheel's part, less than a millisecond late.
+//! Deadlines are nanoseconds since the driver began. A wheel's tick is an eighth of a millisecond: a timer is rounded up to the
+//! next tick, so it fires never early and, for the wheel's part, less than a tick late. How often a thread wakes for timers is the
+//! business of `pace.rs`. Once the clock has been paused, whole milliseconds count, as Tokio's do: what a test
+//! measures then should not depend on the tick.
+//!
+//! A sleep that is polled for the first time when its time has passed need not notice, since a look at the clock is most of what
+//! it costs. Then it is registered as one that is due: R lowers `next_deadline`, so whoever drives or is about to sleep fires it
+//! at the next turn, without waiting for another timer.
 //!
 //! Prior art: one wheel for the whole runtime behind one lock (Tokio), where a timer that becomes the earliest writes to
 //! the eventfd even though its own worker, which is running, will look before it sleeps; heaps per processor (Go).
@@ -36,17 +42,23 @@ pub mod wheel;
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
+use crate::loom::sync::atomic::AtomicU64;
+use crate::loom::sync::atomic::Ordering::Relaxed;
 use crate::util::pad::CachePadded;
 
 use clock::{Clock, ClockError};
 use entry::Entry;
-use shard::{Shard, ShutDown};
+use shard::{Shard, ShutDown, tick_not_before};
 
 /// Nanoseconds since the driver began; `u64::MAX`: never.
 pub type Deadline = u64;
 
-/// A wheel's tick.
-pub const NANOS_PER_TICK: u64 = 1_000_000;
+/// A wheel's tick. A millisecond is a whole number of them.
+pub const NANOS_PER_TICK: u64 = 125_000;
+
+/// What timers are rounded up to once the clock has been paused.
+pub const NANOS_PER_MILLI: u64 = 1_000_000;
+const _: () = assert!(NANOS_PER_MILLI % NANOS_PER_TICK == 0);
 
 /// The clock and the wheels of one runtime.
 #[derive(Debug)]
@@ -54,6 +66,8 @@ pub struct Driver {
     clock: Clock,
     /// One for each worker, the last for all other threads.
     shards: Box<[CachePadded<Shard>]>,
+    /// What the clock said when timers were last fired: a hint.
+    last_turn: CachePadded<AtomicU64>,
 }
 
 impl Driver {
@@ -62,6 +76,7 @@ impl Driver {
         Driver {
             clock: Clock::new(start_paused),
             shards: (0..wheels).map(|_| CachePadded::new(Shard::new())).collect(),
+            last_turn: CachePadded::new(AtomicU64::new(0)),
         }
     }
 
@@ -98,6 +113,8 @@ impl Driver {
             return 0;
         }
         let now = self.now();
+        // Relaxed: a number by itself, and no later than now.
+        self.last_turn.store(now, Relaxed);
         if earliest > now {
             return 0;
         }
@@ -115,6 +132,13 @@ impl Driver {
 
 /// What a timer's future calls.
 impl Driver {
+    /// The system's monotonic clock at `deadline`, in nanoseconds.
+    ///
+    /// Not while the clock is paused.
+    pub fn system_nanos_at(&self, deadline: Deadline) -> u64 {
+        self.clock.system_nanos_at(deadline)
+    }
+
     /// Nanoseconds since the driver began.
     #[inline]
     pub fn now(&self) -> Deadline {
@@ -131,10 +155,30 @@ impl Driver {
         self.clock.deadline_at(instant)
     }
 
-    /// Whether `instant` has passed.
+    /// The deadline of a timer that lasts so long from now.
     #[inline]
-    pub fn has_passed(&self, instant: Instant) -> bool {
-        self.clock.has_passed(instant)
+    pub fn deadline_after(&self, nanos: u64) -> Deadline {
+        self.clock.deadline_after(nanos)
+    }
+
+    /// The instant whose deadline this is.
+    pub fn instant_at(&self, deadline: Deadline) -> Instant {
+        self.clock.instant_at(deadline)
+    }
+
+    /// Whether `deadline` had passed when timers were last fired. Does not look at the clock.
+    #[inline]
+    pub fn had_passed(&self, deadline: Deadline) -> bool {
+        deadline <= self.last_turn.load(Relaxed)
+    }
+
+    /// `deadline`, rounded up if the clock was ever paused.
+    #[inline]
+    fn rounded(&self, deadline: Deadline) -> Deadline {
+        match self.clock.was_paused() {
+            false => deadline,
+            true => deadline.checked_next_multiple_of(NANOS_PER_MILLI).unwrap_or(Deadline::MAX),
+        }
     }
 
     /// Registers `entry` in `wheel`, the calling thread's. Says whether whoever sleeps in the driver must be unparked,
@@ -143,6 +187,7 @@ impl Driver {
     /// # Safety
     /// 1. The caller is the owner of `entry`, which is not registered. 2. The entry stays live and at its place until its
     ///    state is no longer `Registered`.
+    #[inline]
     pub unsafe fn register(
         &self,
         entry: &Entry,
@@ -151,8 +196,18 @@ impl Driver {
         waker: Waker,
     ) -> Result<bool, ShutDown> {
         // SAFETY: both are the caller's.
-        let is_earliest = unsafe { self.shards[wheel].register(entry, deadline, waker) }?;
+        let is_earliest = unsafe { self.shards[wheel].register(entry, self.rounded(deadline), waker) }?;
         Ok(is_earliest && wheel == self.shards.len() - 1)
+    }
+
+    /// P of `entry.rs`: has `entry`, which may be registered, fire at `deadline` instead. False if that is sooner than before, and
+    /// nothing was done.
+    ///
+    /// # Safety
+    /// 1. The caller is the owner of `entry`.
+    pub unsafe fn put_off(&self, entry: &Entry, deadline: Deadline) -> bool {
+        // SAFETY: the caller's.
+        unsafe { entry.put_off(tick_not_before(self.rounded(deadline))) }
     }
 
     /// Has `waker` woken instead of the one given before; false if the timer is not registered any more.

@@ -4,15 +4,15 @@
 //! woken or dropped after it is released.
 //!
 //! `next_deadline` is written under the lock and read without it. It is never later than the earliest timer of the wheel
-//! (R lowers it; only F, having looked at the whole wheel, raises it). It may be earlier: a cancelled timer leaves its
-//! deadline behind, and whoever sleeps until then wakes once for nothing and corrects it.
+//! (R lowers it; only F, having looked at the whole wheel, raises it). It may be earlier: a timer that was cancelled or put off
+//! leaves its deadline behind, and whoever sleeps until then wakes once for nothing and corrects it.
 
 use std::fmt;
 use std::ptr::NonNull;
 use std::task::Waker;
 
-use crate::loom::sync::Mutex;
 use crate::loom::sync::atomic::{AtomicU64, Ordering};
+use crate::loom::sync::{Mutex, MutexGuard};
 use crate::util::pad::CachePadded;
 use crate::util::wake_list::WakeList;
 
@@ -24,6 +24,8 @@ use super::{Deadline, NANOS_PER_TICK};
 const STEPS_PER_LOCK: usize = 64;
 /// Timers looked at to tell the next deadline exactly.
 const LOOK_LIMIT: usize = 8;
+/// Timers that were put off and are moved before a sleep would end for them.
+const MOVE_LIMIT: usize = 64;
 
 /// The driver has ended; the waker comes back.
 #[derive(Debug)]
@@ -61,12 +63,12 @@ impl Shard {
     /// # Safety
     /// 1. The caller is the owner of `entry`, which is not registered. 2. The entry stays live and at its place until its
     ///    state is no longer `Registered`.
+    #[inline]
     pub unsafe fn register(&self, entry: &Entry, deadline: Deadline, waker: Waker) -> Result<bool, ShutDown> {
         let tick = tick_not_before(deadline);
         let mut inner = self.inner.lock();
         if inner.is_shut_down {
-            drop(inner);
-            return Err(ShutDown(waker));
+            return Err(refuse(inner, waker));
         }
         // SAFETY: (1) is the caller's, and this is the lock of the wheel that the entry goes into; (2) is what the wheel
         // asks for, and it is in no wheel; all entries of the wheel belong to the lock.
@@ -87,27 +89,17 @@ impl Shard {
     /// # Safety
     /// 1. The caller is the owner of `entry`, which was registered here.
     pub unsafe fn update(&self, entry: &Entry, waker: &Waker) -> bool {
-        let is_current = {
-            let _inner = self.inner.lock();
-            if entry.state() != State::Registered {
-                return false;
-            }
-            // SAFETY: registered, and in this wheel by (1), whose lock is held. `will_wake` only compares.
-            unsafe { entry.with_waker(|old| old.as_ref().is_some_and(|old| old.will_wake(waker))) }
-        };
-        if is_current {
-            return true;
-        }
-        let mut new = Some(waker.clone());
+        let new = waker.clone();
         let inner = self.inner.lock();
         let is_registered = entry.state() == State::Registered;
-        if is_registered {
-            // SAFETY: as above.
-            unsafe { entry.with_waker(|old| std::mem::swap(old, &mut new)) };
-        }
+        let left_over = match is_registered {
+            // SAFETY: the owner, by (1); registered, and in this wheel by (1), whose lock is held.
+            true => unsafe { entry.replace_waker(new) },
+            false => new,
+        };
         // Whichever waker is left over is dropped after the lock is released.
         drop(inner);
-        drop(new);
+        drop(left_over);
         is_registered
     }
 
@@ -124,7 +116,7 @@ impl Shard {
         // SAFETY: registered, so by (1) in this wheel and live; the lock is held; the caller is the owner.
         unsafe {
             inner.wheel.remove(entry);
-            Entry::release(entry, State::Idle)
+            Some(Entry::release(entry, State::Idle))
         }
     }
 
@@ -137,7 +129,7 @@ impl Shard {
             let mut inner = self.inner.lock();
             is_done = inner.fire_some(now / NANOS_PER_TICK, &mut wakers);
             if is_done {
-                self.correct(&mut inner.wheel, LOOK_LIMIT);
+                self.correct(&mut inner.wheel);
             }
             drop(inner);
             fired += wakers.len();
@@ -148,7 +140,11 @@ impl Shard {
 
     /// The deadline of the earliest timer, exactly. Looks at many timers if it must.
     pub fn exact_deadline(&self) -> Deadline {
-        self.correct(&mut self.inner.lock().wheel, usize::MAX)
+        let mut inner = self.inner.lock();
+        // SAFETY: `&mut Wheel` comes only from the lock, which all its entries belong to.
+        let next = deadline_of(unsafe { inner.wheel.exact_tick() });
+        self.next_deadline.store(next, Ordering::Relaxed);
+        next
     }
 
     /// Takes all timers out and wakes them; nothing can be registered from now on.
@@ -168,11 +164,13 @@ impl Shard {
     }
 
     /// Writes what the wheel says to `next_deadline`. The caller holds the lock.
-    fn correct(&self, wheel: &mut Wheel, limit: usize) -> Deadline {
+    fn correct(&self, wheel: &mut Wheel) {
         // SAFETY: `&mut Wheel` comes only from the lock, which all its entries belong to.
-        let next = deadline_of(unsafe { wheel.next_tick(limit) });
-        self.next_deadline.store(next, Ordering::Relaxed);
-        next
+        let next = unsafe {
+            wheel.move_put_off(MOVE_LIMIT);
+            wheel.next_tick(LOOK_LIMIT)
+        };
+        self.next_deadline.store(deadline_of(next), Ordering::Relaxed);
     }
 }
 
@@ -186,7 +184,7 @@ impl Inner {
             // SAFETY: `&mut Inner` comes only from the lock, which all entries of the wheel belong to.
             match unsafe { self.wheel.step(now) } {
                 // SAFETY: it was in this wheel, so live and registered; the lock is held; it is not used again.
-                Step::Due(entry) => add(wakers, unsafe { Entry::release(entry, State::Fired) }),
+                Step::Due(entry) => wakers.push(unsafe { Entry::release(entry, State::Fired) }),
                 Step::Moved => {}
                 Step::Done => return true,
             }
@@ -200,7 +198,7 @@ impl Inner {
             // SAFETY: as in `fire_some`.
             let Some(entry) = (unsafe { self.wheel.pop_any() }) else { return true };
             // SAFETY: as in `fire_some`.
-            add(wakers, unsafe { Entry::release(entry, State::ShutDown) });
+            wakers.push(unsafe { Entry::release(entry, State::ShutDown) });
         }
         false
     }
@@ -212,17 +210,20 @@ impl fmt::Debug for Shard {
     }
 }
 
-/// Adds the waker of a timer that has left the wheel.
-fn add(wakers: &mut WakeList, waker: Option<Waker>) {
-    wakers.push(waker.expect("a registered timer has a waker"));
-}
-
 /// The first tick at which `deadline` has passed: rounded up, so that no timer fires early.
-fn tick_not_before(deadline: Deadline) -> Tick {
+#[inline]
+pub fn tick_not_before(deadline: Deadline) -> Tick {
     if deadline == Deadline::MAX { NEVER } else { deadline.div_ceil(NANOS_PER_TICK) }
 }
 
 /// When `tick` begins.
+#[inline]
 fn deadline_of(tick: Tick) -> Deadline {
     tick.saturating_mul(NANOS_PER_TICK)
+}
+
+#[cold]
+fn refuse(inner: MutexGuard<'_, Inner>, waker: Waker) -> ShutDown {
+    drop(inner);
+    ShutDown(waker)
 }

@@ -9,7 +9,7 @@ use std::task::Wake;
 use super::entry::State;
 use super::*;
 
-const MS: u64 = NANOS_PER_TICK;
+const MS: u64 = NANOS_PER_MILLI;
 
 /// Counts its wakes, and notes them in a journal that several share.
 struct Probe {

@@ -1,6 +1,6 @@
 //! The timing wheel: plain data, no atomics; whoever has it exclusively drives it.
 //!
-//! Six levels of 64 slots. A slot of level 0 holds the timers of one tick (a millisecond), a slot of level 1 those of
+//! Six levels of 64 slots. A slot of level 0 holds the timers of one tick (an eighth of a millisecond), a slot of level 1 those of
 //! 64 ticks, of level `n` those of 64ⁿ. Read in base 64, the level of a timer is the highest digit in which its tick
 //! differs from the wheel's position, and the slot is that digit:
 //! ```text
@@ -9,12 +9,15 @@
 //!   timer B   0 0 5 1   differs in digit 1: level 1, slot 5; at 0 0 5 0 it moves down to level 0
 //! ```
 //! So all slots of a level lie ahead in the same block of the level above, none wraps, and the first set bit of a
-//! level's bitmap is its earliest slot. What differs above digit 5 (more than two years) waits in a list of its own,
-//! sorted in at the next turn of the whole wheel.
+//! level's bitmap is its earliest slot, and the first level that has one has the earliest of all. What differs above digit 5 (three
+//! months or more) waits in a list of its own, sorted in at the next turn of the whole wheel.
 //!
 //! The work is done in [steps](Wheel::step) of one timer each, so that a holder of the lock can stop after a few. A slot
-//! above level 0 that is half moved down is the earliest slot, since it begins at or before the position; so it is
-//! finished before anything later fires.
+//! above level 0 that is half moved down begins at the position, and is finished before anything later fires.
+//!
+//! A timer may have been put off (`entry.rs`) without the wheel's knowing. The wheel finds out when it comes to the timer, to move it
+//! down or to hand it out: then it goes where it belongs. So putting off is nearly free, and a timer that is put off again and again
+//! is moved once in the time that it lasts.
 //!
 //! Prior art: Varghese and Lauck, "Hashed and hierarchical timing wheels" (1987); the digit rule is that of the Linux
 //! kernel before 4.8 and of Tokio.
@@ -25,7 +28,7 @@ use crate::util::list::List;
 
 use super::entry::Entry;
 
-/// Milliseconds since the driver began. [`NEVER`] is later than all.
+/// Eighths of a millisecond since the driver began. [`NEVER`] is later than all.
 pub type Tick = u64;
 
 /// A timer that waits only for the driver's end.
@@ -76,6 +79,8 @@ pub struct Wheel {
     /// The position: ticks before it have been dealt with. Never goes back.
     position: Tick,
     levels: [Level; LEVELS],
+    /// A slot that is being moved down: it begins at the position. None but this begins so early, above level 0.
+    moving: Option<SlotId>,
     /// Timers in a later turn of the whole wheel.
     far: List<Entry>,
 }
@@ -99,6 +104,7 @@ impl Wheel {
         Self {
             position: 0,
             levels: [const { Level { occupied: 0, slots: [const { List::new() }; SLOTS] } }; LEVELS],
+            moving: None,
             far: List::new(),
         }
     }
@@ -152,13 +158,18 @@ impl Wheel {
         let now = now.max(self.position);
         if let Some(first) = self.first().filter(|first| first.begins <= now) {
             self.position = self.position.max(first.begins);
+            if first.id.level() > 0 {
+                self.moving = Some(first.id);
+            }
             // SAFETY: (1) is the caller's.
             let entry = unsafe { self.list(first.id).pop_front() }.expect("an occupied slot holds a timer");
             self.note_if_empty(first.id);
-            if first.id.level() == 0 {
+            // SAFETY: it was in this wheel, so it is live; it is now in no list.
+            let is_later = unsafe { Entry::learn_tick(entry) };
+            if first.id.level() == 0 && !is_later {
                 return Step::Due(entry);
             }
-            // SAFETY: it was in this wheel, so it is live and stays so; it is now in no list.
+            // SAFETY: as above, and it stays live.
             unsafe { self.insert(entry) };
             return Step::Moved;
         }
@@ -182,6 +193,51 @@ impl Wheel {
         let entry = unsafe { self.list(id).pop_front() };
         self.note_if_empty(id);
         entry
+    }
+
+    /// Moves timers that were put off to where they belong, at most `limit`, as long as they are the first of all. So there are
+    /// fewer of which whoever sleeps until the next tick would only learn then.
+    ///
+    /// # Safety
+    /// 1. The caller may touch all entries of this wheel.
+    pub unsafe fn move_put_off(&mut self, limit: usize) {
+        for _ in 0..limit {
+            let id = self.first().map_or(SlotId::FAR, |first| first.id);
+            let Some(entry) = self.list(id).front() else { return };
+            // SAFETY: (1) is the caller's; what is in the wheel is live. Once removed, it is in no list.
+            unsafe {
+                if !Entry::is_put_off(entry) {
+                    return;
+                }
+                self.remove(entry);
+                Entry::learn_tick(entry);
+                self.insert(entry);
+            }
+        }
+    }
+
+    /// The tick of the earliest timer, with regard to those that were put off; or [`NEVER`]. Looks at many if it must.
+    ///
+    /// # Safety
+    /// 1. The caller may touch all entries of this wheel.
+    pub unsafe fn exact_tick(&mut self) -> Tick {
+        loop {
+            let id = self.first().map_or(SlotId::FAR, |first| first.id);
+            let mut has_moved = false;
+            for _ in 0..self.list(id).len() {
+                // SAFETY: (1) is the caller's; an entry that was just unlinked is in no list, and live.
+                unsafe {
+                    let entry = self.list(id).pop_front().expect("as many as the list is long");
+                    self.note_if_empty(id);
+                    has_moved |= Entry::learn_tick(entry);
+                    self.insert(entry);
+                }
+            }
+            if !has_moved {
+                // SAFETY: (1) is the caller's.
+                return unsafe { self.next_tick(usize::MAX) };
+            }
+        }
     }
 
     /// A tick that no timer comes before, or [`NEVER`].
@@ -216,21 +272,16 @@ impl Wheel {
         earliest.max(position)
     }
 
+    #[inline]
     fn first(&self) -> Option<First> {
-        let mut first: Option<First> = None;
-        for (level, Level { occupied, .. }) in self.levels.iter().enumerate() {
-            if *occupied == 0 {
-                continue;
-            }
-            let slot = occupied.trailing_zeros() as usize;
-            let shift = level as u32 * DIGIT_BITS;
-            let block = self.position >> (shift + DIGIT_BITS) << (shift + DIGIT_BITS);
-            let begins = block | (slot as u64) << shift;
-            if first.as_ref().is_none_or(|first| begins < first.begins) {
-                first = Some(First { id: SlotId::new(level, slot), begins });
-            }
+        if let Some(id) = self.moving {
+            return Some(First { id, begins: self.position });
         }
-        first
+        let level = self.levels.iter().position(|level| level.occupied != 0)?;
+        let slot = self.levels[level].occupied.trailing_zeros() as usize;
+        let shift = level as u32 * DIGIT_BITS;
+        let block = self.position >> (shift + DIGIT_BITS) << (shift + DIGIT_BITS);
+        Some(First { id: SlotId::new(level, slot), begins: block | (slot as u64) << shift })
     }
 
     /// Where the next turn of the whole wheel begins.
@@ -240,7 +291,7 @@ impl Wheel {
 
     /// Inserts the far timers again; those still far stay.
     ///
-    /// All at once: it happens every two years.
+    /// All at once: it happens every three months.
     ///
     /// # Safety
     /// 1. The caller may touch all entries of this wheel.
@@ -264,6 +315,9 @@ impl Wheel {
     fn note_if_empty(&mut self, id: SlotId) {
         if id != SlotId::FAR && self.list(id).is_empty() {
             self.levels[id.level()].occupied &= !(1 << id.slot());
+            if self.moving == Some(id) {
+                self.moving = None;
+            }
         }
     }
 }

@@ -18,6 +18,7 @@ struct Bench {
     /// Where an entry is in the model.
     keys: Vec<Option<(Tick, usize)>>,
     inserted: usize,
+    checks: usize,
 }
 
 impl Bench {
@@ -28,6 +29,7 @@ impl Bench {
             model: BTreeMap::new(),
             keys: vec![None; entries],
             inserted: 0,
+            checks: 0,
         }
     }
 
@@ -44,6 +46,20 @@ impl Bench {
             self.entries[i].begin(tick, Waker::noop().clone());
             self.wheel.insert(NonNull::from(&*self.entries[i]));
         }
+        self.model.insert(key, tick);
+        self.keys[i] = Some(key);
+    }
+
+    /// Puts off without telling the wheel.
+    fn put_off(&mut self, i: usize, tick: Tick) {
+        let key = self.keys[i].expect("inserted before");
+        // SAFETY: ours.
+        if !unsafe { self.entries[i].put_off(tick) } {
+            return;
+        }
+        self.model.remove(&key);
+        let key = (tick.max(key.0), self.inserted);
+        self.inserted += 1;
         self.model.insert(key, tick);
         self.keys[i] = Some(key);
     }
@@ -90,11 +106,21 @@ impl Bench {
     fn check_next_tick(&mut self) {
         let first = self.model.first_key_value().map_or(NEVER, |((due, _), _)| *due);
         // SAFETY: one thread.
-        let (exact, bound) = unsafe { (self.wheel.next_tick(usize::MAX), self.wheel.next_tick(2)) };
-        assert_eq!(exact, first);
-        assert!(bound <= first, "{bound} is after {first}");
+        let (all, bound) = unsafe { (self.wheel.next_tick(usize::MAX), self.wheel.next_tick(2)) };
+        assert!(bound <= all && all <= first, "{bound} or {all} is after {first}");
         if first != NEVER {
             assert!(bound > self.wheel.position, "whoever sleeps until {bound} would spin");
+        }
+        // SAFETY: one thread.
+        let moved = unsafe {
+            self.wheel.move_put_off(3);
+            self.wheel.next_tick(2)
+        };
+        assert!(bound <= moved && moved <= first, "{moved} is before {bound} or after {first}");
+        self.checks += 1;
+        if self.checks % 2 == 0 {
+            // SAFETY: one thread.
+            assert_eq!(unsafe { self.wheel.exact_tick() }, first);
         }
     }
 }
@@ -137,6 +163,7 @@ fn behaves_as_an_ordered_map() {
                 (0..=3, None) => bench.insert(i, now + distance(&mut rand)),
                 (4, None) => bench.insert(i, now.saturating_sub(distance(&mut rand))),
                 (0, Some(_)) => bench.remove(i),
+                (1..=2, Some((due, _))) => bench.put_off(i, due.saturating_add(distance(&mut rand))),
                 (5, None) => bench.insert(i, NEVER),
                 // A bounded piece of work: insertions and removals also meet a wheel that is behind.
                 (6, _) => {
@@ -193,6 +220,24 @@ fn a_timer_moves_at_most_once_a_level() {
     // SAFETY: it left the wheel; one thread.
     unsafe { Entry::release(NonNull::from(&*bench.entries[0]), State::Fired) };
     bench.keys[0] = None;
+}
+
+#[test]
+fn a_timer_that_is_put_off_again_and_again_is_seldom_moved() {
+    let mut bench = Bench::new(1);
+    bench.insert(0, 1_000);
+    let mut moves = 0;
+    for now in 0..100_000 {
+        bench.put_off(0, now + 1_000);
+        // SAFETY: one thread.
+        while let Step::Moved = unsafe { bench.wheel.step(now) } {
+            moves += 1;
+        }
+    }
+    assert!(moves < 400, "{moves} moves");
+    assert!(bench.drive(100_998, 10));
+    assert!(bench.drive(100_999, 10));
+    assert!(bench.model.is_empty());
 }
 
 #[test]
