@@ -7,12 +7,14 @@
 //! The driver wakes tasks through `std::task::Waker`; it knows no scheduler.
 
 pub mod io;
+mod pace;
 pub mod time;
 
 use std::time::Duration;
 
 use crate::loom::sync::atomic::Ordering::{Relaxed, SeqCst};
 use crate::loom::sync::atomic::{AtomicU64, AtomicUsize, fence};
+use pace::Pace;
 
 /// Nobody sits in the driver.
 const NOBODY: usize = usize::MAX;
@@ -29,11 +31,13 @@ pub struct Driver {
     sitter: AtomicUsize,
     /// Until when the sitter sleeps, as a deadline of `time`; see `park.rs`.
     until: AtomicU64,
+    pace: Pace,
 }
 
 impl Driver {
     pub fn new(io: Option<io::Driver>, time: Option<time::Driver>) -> Self {
-        Self { io, time, sitter: AtomicUsize::new(NOBODY), until: AtomicU64::new(AWAKE) }
+        let io = if time.is_some() { io.map(io::Driver::with_alarm) } else { io };
+        Self { io, time, sitter: AtomicUsize::new(NOBODY), until: AtomicU64::new(AWAKE), pace: Pace::new() }
     }
 
     pub fn io(&self) -> Option<&io::Driver> {
@@ -129,6 +133,8 @@ impl Sitting<'_> {
     }
 
     /// D1 to D5: waits for events, until the earliest timer or an unpark, or for `limit`. Says how many events there were.
+    ///
+    /// Sleeps a little longer than until the timer if there are many: see `pace.rs`. What others are told is the timer's time.
     pub fn sleep(&mut self, limit: Option<Duration>) -> usize {
         let Some(time) = &self.driver.time else {
             return self.poller.turn(limit);
@@ -137,9 +143,29 @@ impl Sitting<'_> {
         self.driver.until.store(published, Relaxed);
         fence(SeqCst);
         let deadline = time.earliest().min(published);
-        let timeout = time.until(deadline).into_iter().chain(limit).min();
-        let events = self.poller.turn(timeout);
+        let events = match deadline {
+            time::Deadline::MAX => self.poller.turn(limit),
+            deadline => self.sleep_until(time, deadline, limit),
+        };
         self.driver.until.store(AWAKE, Relaxed);
+        events
+    }
+
+    /// D5, with a timer.
+    fn sleep_until(
+        &mut self,
+        time: &time::Driver,
+        deadline: time::Deadline,
+        limit: Option<Duration>,
+    ) -> usize {
+        let wake_at = self.driver.pace.wake_at(deadline);
+        if !self.poller.set_alarm(time.system_nanos_at(wake_at)) {
+            return self.poller.turn(time.until(deadline).into_iter().chain(limit).min());
+        }
+        let events = self.poller.turn(limit);
+        if events == 0 && !self.poller.is_alarm_set() {
+            self.driver.pace.woke(wake_at);
+        }
         events
     }
 }

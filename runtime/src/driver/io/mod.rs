@@ -9,9 +9,14 @@
 //! a poller, or keeps the next one from sleeping: its eventfd is an edge-triggered source, written whether or not
 //! somebody sleeps, so a write between a poller's last look at its queues and its `epoll_wait` is reported there.
 //!
+//! **The alarm.** A poller that waits for a timer sets an alarm, since epoll counts milliseconds ([`Poller::set_alarm`]). It stays set
+//! when the wait ends for another reason, and is not set again for the same time: `alarm_set_to` says when it will go off, or that its
+//! event waits to be taken. Whoever takes that event says first that the alarm is not set ([`NOT_SET`]), so that nobody relies on it
+//! any more. Who glances may say so too late, when the poller has set the alarm anew: then it is set once more for nothing.
+//!
 //! **A glance beside the poller.** The poller may sleep in `epoll_wait`, be woken there, and get no CPU, because computations have
 //! them all. Whoever has one may then take the events itself ([`Driver::glance`]): the system gives each to one of the two. If it
-//! takes the eventfd's, which was meant to end the poller's sleep, it writes it again. Two threads may then dispatch to one source at
+//! takes the eventfd's or the alarm's, which was meant to end the poller's sleep, it writes the eventfd (again). Two threads may then dispatch to one source at
 //! once, as a shutdown may beside the poller: `readiness.rs` is made for it.
 //!
 //! # Lifetime of a source
@@ -47,7 +52,7 @@ use crate::loom::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use crate::loom::sync::{Arc, Mutex, MutexGuard};
 use crate::util::unwind;
 
-use selector::{Glance, Poll, Waker};
+use selector::{Alarm, Glance, Poll, Waker};
 
 pub use interest::{Interest, Ready};
 pub use readiness::{Direction, ReadyEvent};
@@ -57,6 +62,11 @@ pub use source::Source;
 
 /// The token of the eventfd behind [`Driver::unpark`]; no source has this address.
 const UNPARK: Token = Token(0);
+/// The token of the alarm, likewise.
+const ALARM: Token = Token(1);
+
+/// The alarm will not go off.
+const NOT_SET: u64 = 0;
 
 /// Released sources that may pile up while the poller sleeps.
 const RELEASE_BATCH: usize = 32;
@@ -69,6 +79,10 @@ pub struct Driver {
     glance: Mutex<Glance>,
     registry: Registry,
     waker: Waker,
+    /// What ends a wait for a timer, if the driver has timers and the system lets it.
+    alarm: Option<Alarm>,
+    /// The system's time at which the alarm goes off, or has gone off without anybody taking its event; or [`NOT_SET`].
+    alarm_set_to: AtomicU64,
     sources: Mutex<Sources>,
     /// Length of `Sources::live`, a hint for those who have no time for the lock.
     live: AtomicUsize,
@@ -112,6 +126,8 @@ impl Driver {
             glance: Mutex::new(Glance::new()),
             registry,
             waker,
+            alarm: None,
+            alarm_set_to: AtomicU64::new(NOT_SET),
             sources: Mutex::new(sources),
             live: AtomicUsize::new(0),
             is_shutdown: AtomicBool::new(false),
@@ -120,6 +136,12 @@ impl Driver {
             turns: AtomicU64::new(0),
             events: AtomicU64::new(0),
         })
+    }
+
+    /// Opens the alarm.
+    pub fn with_alarm(self) -> Driver {
+        let alarm = Alarm::open(&self.registry, ALARM);
+        Driver { alarm, ..self }
     }
 
     /// Makes the calling thread the poller, unless there is one.
@@ -136,8 +158,11 @@ impl Driver {
         // As in `turn`.
         self.is_glancing.store(true, Relaxed);
         // The unpark first: wakers are foreign code, and may take their time.
-        glance.take(&self.registry, UNPARK, |token, ready| {
-            if token == UNPARK {
+        glance.take(&self.registry, ALARM, |token, ready| {
+            if token == ALARM {
+                self.alarm_set_to.store(NOT_SET, Relaxed);
+            }
+            if token == ALARM || token == UNPARK {
                 return self.unpark();
             }
             self.see_sources();
@@ -296,7 +321,7 @@ impl Poller<'_> {
     /// One turn: waits at most `timeout` (`None`: until unparked or an event comes), dispatches readiness, wakes.
     /// Says how many events there were; zero also if a signal interrupted the wait.
     ///
-    /// Rounds `timeout` up to whole milliseconds, as epoll counts. Aborts the process if epoll is broken: a runtime
+    /// Rounds `timeout` up to whole milliseconds, as epoll counts; the [alarm](Self::set_alarm) is more exact. Aborts the process if epoll is broken: a runtime
     /// that cannot wait can do nothing but burn its processor or hang.
     pub fn turn(&mut self, timeout: Option<Duration>) -> usize {
         self.free_released();
@@ -316,6 +341,10 @@ impl Poller<'_> {
         self.driver.see_sources();
         let mut dispatched = 0;
         for event in events.iter().filter(|event| event.token() != UNPARK) {
+            if event.token() == ALARM {
+                self.driver.alarm_set_to.store(NOT_SET, Relaxed);
+                continue;
+            }
             let source = std::ptr::with_exposed_provenance::<Source>(event.token().0);
             // SAFETY: the address was exposed when the source was registered, and the source is alive: either it is
             // among the live ones, or it was released after this turn freed what had been released before.
@@ -326,6 +355,25 @@ impl Poller<'_> {
         add(&self.driver.turns, 1);
         add(&self.driver.events, dispatched as u64);
         dispatched
+    }
+
+    /// Has the next turn end when the system's clock says `nanos`, to the microsecond; false if that cannot be, and its time-out has to
+    /// do it. Calls the system only if the alarm is not set to that yet.
+    pub fn set_alarm(&mut self, nanos: u64) -> bool {
+        let Some(alarm) = &self.driver.alarm else { return false };
+        let set_to = &self.driver.alarm_set_to;
+        // Relaxed: the poller alone sets it. Whoever glances makes it `NOT_SET` and unparks the poller then, which looks here again.
+        if set_to.load(Relaxed) != nanos {
+            // Before: the event that makes it `NOT_SET` may be taken at once.
+            set_to.store(nanos, Relaxed);
+            alarm.set(nanos);
+        }
+        true
+    }
+
+    /// Whether the alarm has not gone off yet, as far as anybody has seen.
+    pub fn is_alarm_set(&self) -> bool {
+        self.driver.alarm_set_to.load(Relaxed) != NOT_SET
     }
 
     /// Drops what was released before: no event that names it is in the buffer.

@@ -1,9 +1,11 @@
-//! What the poller sleeps on: the system's selector, or a token while a model runs.
+//! What the poller sleeps on: the system's selector and an alarm clock, or a token while a model runs.
 
 use std::io;
 #[cfg(not(loom))]
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
+#[cfg(not(loom))]
+use mio::unix::SourceFd;
 #[cfg(not(loom))]
 pub use mio::{Poll, Waker};
 use mio::{Registry, Token};
@@ -12,7 +14,7 @@ use mio::{Registry, Token};
 use super::interest::Ready;
 
 #[cfg(loom)]
-pub use model::{Glance, Poll, Waker};
+pub use model::{Alarm, Glance, Poll, Waker};
 
 /// A selector, the way to register with it, and a waker that ends its wait with an event of `token`.
 #[cfg(not(loom))]
@@ -21,6 +23,43 @@ pub fn open(token: Token) -> io::Result<(Poll, Registry, Waker)> {
     let registry = poll.registry().try_clone()?;
     let waker = Waker::new(&registry, token)?;
     Ok((poll, registry, waker))
+}
+
+/// A `timerfd`: ends a wait to the microsecond, where epoll counts milliseconds and lets a long one last a thousandth longer.
+#[cfg(not(loom))]
+#[derive(Debug)]
+pub struct Alarm(OwnedFd);
+
+#[cfg(not(loom))]
+impl Alarm {
+    /// An alarm whose event is of `token`. None if the system refuses, as a sandbox may: waits are limited in milliseconds then.
+    pub fn open(registry: &Registry, token: Token) -> Option<Alarm> {
+        // SAFETY: no memory is passed.
+        let fd =
+            unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_NONBLOCK | libc::TFD_CLOEXEC) };
+        if fd < 0 {
+            return None;
+        }
+        // SAFETY: the system has just given it to us.
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        registry.register(&mut SourceFd(&fd.as_raw_fd()), token, mio::Interest::READABLE).ok()?;
+        Some(Alarm(fd))
+    }
+
+    /// Has it go off once, when the monotonic clock says `nanos`; at once if it does so already. What it was set to before is void,
+    /// and an event for that which nobody has taken, too.
+    pub fn set(&self, nanos: u64) {
+        const SECOND: u64 = 1_000_000_000;
+        let zero = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // Neither cast cuts: there are fewer seconds than a `time_t` counts. All zero would mean never; that was at the system's start.
+        let at = libc::timespec { tv_sec: (nanos / SECOND) as libc::time_t, tv_nsec: (nanos % SECOND) as _ };
+        let setting = libc::itimerspec { it_interval: zero, it_value: at };
+        // SAFETY: the descriptor is a timer and ours, the setting lives during the call, and nothing is to be written.
+        let result = unsafe {
+            libc::timerfd_settime(self.0.as_raw_fd(), libc::TFD_TIMER_ABSTIME, &setting, std::ptr::null_mut())
+        };
+        assert_eq!(result, 0, "a timer can be set");
+    }
 }
 
 /// What one look beside the poller takes from the system.
@@ -33,13 +72,14 @@ impl Glance {
         Self([libc::epoll_event { events: 0, u64: 0 }; 64])
     }
 
-    /// Takes what is ready now, without waiting, and calls `f` with each token and what it is ready for; with `first` before the others.
+    /// Takes what is ready now, without waiting, and calls `f` with each token and what it is ready for; with those up to `first` before
+    /// the others.
     pub fn take(&mut self, registry: &Registry, first: Token, mut f: impl FnMut(Token, Ready)) {
         let room = self.0.len() as libc::c_int;
         // SAFETY: the buffer is ours, and has that much room. An error leaves it as it is: the poller will meet it, too.
         let found = unsafe { libc::epoll_wait(registry.as_raw_fd(), self.0.as_mut_ptr(), room, 0) };
         let found = &mut self.0[..found.max(0) as usize];
-        found.sort_unstable_by_key(|event| event.u64 != first.0 as u64);
+        found.sort_unstable_by_key(|event| event.u64 > first.0 as u64);
         for event in found {
             f(Token(event.u64 as usize), Ready::from_epoll(event.events));
         }
@@ -74,6 +114,20 @@ mod model {
         pub fn poll(&mut self, _: &mut mio::Events, limit: Option<Duration>) -> io::Result<()> {
             self.token.wait(limit);
             Ok(())
+        }
+    }
+
+    /// There is none: the limit of a wait does as well.
+    #[derive(Debug)]
+    pub enum Alarm {}
+
+    impl Alarm {
+        pub fn open(_: &mio::Registry, _: mio::Token) -> Option<Alarm> {
+            None
+        }
+
+        pub fn set(&self, _: u64) {
+            match *self {}
         }
     }
 

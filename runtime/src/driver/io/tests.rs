@@ -559,3 +559,86 @@ fn glances_and_turns_at_once_lose_no_event() {
     }
     polling.stop();
 }
+
+/// What an alarm counts.
+fn system_nanos() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer is valid.
+    assert_eq!(unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) }, 0);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+fn driver_with_alarm() -> Arc<Driver> {
+    Arc::new(Driver::new(64).unwrap().with_alarm())
+}
+
+#[test]
+fn an_alarm_ends_a_wait_and_never_early_and_need_not_count_milliseconds() {
+    let driver = driver_with_alarm();
+    let mut poller = driver.try_poller().unwrap();
+    let is_sharp = (0..10_000).any(|_| {
+        let (start, after) = (system_nanos(), 300_000);
+        assert!(poller.set_alarm(start + after));
+        assert_eq!(poller.turn(None), 0, "it is no event for anybody");
+        let took = system_nanos() - start;
+        assert!(took >= after, "{took} ns");
+        assert!(!poller.is_alarm_set());
+        // Rounded to milliseconds, none would be. On a busy machine it may take some tries.
+        took < 950_000
+    });
+    assert!(is_sharp);
+}
+
+#[test]
+fn an_alarm_in_the_past_goes_off_at_once() {
+    let driver = driver_with_alarm();
+    let mut poller = driver.try_poller().unwrap();
+    for time in [1, 2, system_nanos()] {
+        assert!(poller.set_alarm(time));
+        poller.turn(None);
+        assert!(!poller.is_alarm_set());
+    }
+}
+
+#[test]
+fn an_alarm_outlives_a_wait_that_ended_for_another_reason() {
+    let driver = driver_with_alarm();
+    let time = system_nanos() + 20_000_000;
+    for _ in 0..3 {
+        let mut poller = driver.try_poller().unwrap();
+        assert!(poller.set_alarm(time));
+        driver.unpark();
+        poller.turn(None);
+    }
+    let mut poller = driver.try_poller().unwrap();
+    assert!(poller.set_alarm(time));
+    poller.turn(None);
+    assert!(system_nanos() >= time && !poller.is_alarm_set());
+    // The same once more: it is set anew, though it was set to that before.
+    assert!(poller.set_alarm(time));
+    poller.turn(None);
+}
+
+#[test]
+fn an_alarm_that_is_put_off_does_not_go_off_for_its_old_time() {
+    let driver = driver_with_alarm();
+    let mut poller = driver.try_poller().unwrap();
+    assert!(poller.set_alarm(1));
+    let time = system_nanos() + 5_000_000;
+    assert!(poller.set_alarm(time));
+    poller.turn(None);
+    assert!(system_nanos() >= time);
+}
+
+#[test]
+fn a_glance_does_not_swallow_the_alarm_of_the_poller() {
+    let driver = driver_with_alarm();
+    let mut poller = driver.try_poller().unwrap();
+    assert!(poller.set_alarm(1));
+    driver.glance();
+    // For ever, if it did.
+    poller.turn(None);
+    assert!(!poller.is_alarm_set());
+    assert!(poller.set_alarm(1));
+    poller.turn(None);
+}
