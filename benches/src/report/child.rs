@@ -107,7 +107,7 @@ fn service<P: Service>(order: &Order) -> Option<Contestant> {
         return Some(iterations(start(), load, operations));
     }
     match order.load.as_str() {
-        "timer_fire" => {
+        "timer_fire" | "timer_fire_few" => {
             let peer = start();
             Some(Box::new(move |_| {
                 let before = Usage::now();

@@ -77,7 +77,7 @@ fn show(page: &mut String, section: Section, contests: &[&Contest]) {
         Section::Latency => (
             "Latency",
             "The wake-up's time to its task, and how late timers are. The figure of `remote_wake` is its p50, that of \
-             `timer_fire` the CPU time of a timer with its task.",
+             `timer_fire` and `timer_fire_few` the CPU time of a timer with its task.",
         ),
         Section::Memory => ("Memory", "Resident bytes of a parked task, in a process that has nothing else."),
         Section::Servers => (
