@@ -240,10 +240,9 @@ fn a_waker_may_block_when_a_computation_inside_of_block_in_place_looks_at_the_dr
     runtime.block_on(task).unwrap();
 }
 
-#[test]
-fn a_searcher_that_is_stuck_in_a_hook_is_not_relied_upon_for_ever() {
-    let _watchdog = watchdog();
-    for workers in [1, 2, 3] {
+/// Work from outside, for which a worker is woken that gets stuck in its hook: another does it. `spawn` says so by the channel.
+fn is_done_beside_a_stuck_hook(workers: &[usize], spawn: fn(&Runtime, mpsc::Sender<()>)) {
+    for &workers in workers {
         let (stuck, entered, opened) = (Arc::new(Mutex::new(false)), Gate::default(), Gate::default());
         let hook = {
             let (stuck, entered, opened) = (stuck.clone(), entered.clone(), opened.clone());
@@ -258,10 +257,27 @@ fn a_searcher_that_is_stuck_in_a_hook_is_not_relied_upon_for_ever() {
         thread::sleep(Duration::from_millis(50));
         *stuck.lock() = true;
         let (send, ran) = mpsc::channel();
-        runtime.spawn(async move { send.send(()).unwrap() });
+        spawn(&runtime, send);
         entered.wait();
         let has_run = ran.recv_timeout(TOO_LONG / 4).is_ok();
         opened.open();
-        assert!(has_run, "{workers} workers: the task waits for who is in the hook");
+        assert!(has_run, "{workers} workers: what was spawned waits for who is in the hook");
     }
+}
+
+#[test]
+fn a_searcher_that_is_stuck_in_a_hook_is_not_relied_upon_for_ever() {
+    let _watchdog = watchdog();
+    is_done_beside_a_stuck_hook(&[1, 2, 3], |runtime, done| {
+        runtime.spawn(async move { done.send(()).unwrap() });
+    });
+}
+
+/// Jobs have nobody else but those with seats.
+#[test]
+fn a_searcher_that_is_stuck_in_a_hook_is_not_relied_upon_for_jobs() {
+    let _watchdog = watchdog();
+    is_done_beside_a_stuck_hook(&[2, 3], |runtime, done| {
+        runtime.handle().compute(move || done.send(()).unwrap()).detach();
+    });
 }

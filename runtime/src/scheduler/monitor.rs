@@ -21,7 +21,7 @@
 //! M5 tasks wait, and somebody is stuck: wake a seat or a relief thread that sleeps, the second time also if somebody searches,
 //!    who may be stuck in a hook; if none sleeps, relief (`relief.rs`): one thread for each stuck worker, as many as tasks wait
 //!    at most
-//! M6 jobs that anybody could run, and somebody sleeps or waits for a latch: wake it
+//! M6 jobs that anybody could run, and somebody sleeps or waits for a latch: wake it, the second time also if somebody searches
 //! M7 fewer are stuck than before: a relief thread that sleeps is woken, to retire
 //! ```
 //! What M2 and M3 wake goes to the injector with the strict rule, as from any thread outside. M4 steals like other thieves: the
@@ -162,6 +162,7 @@ pub unsafe fn watch(shared: NonNull<Shared>) {
         stuck: 0,
         alert_until: Instant::now(),
         has_called: false,
+        has_called_for_jobs: false,
         hands: Local::new(),
     };
     let mut drowsy = 0;
@@ -282,6 +283,8 @@ struct Round<'a> {
     alert_until: Instant,
     /// At the last look somebody who sleeps was called, unless somebody searched.
     has_called: bool,
+    /// The same, for jobs.
+    has_called_for_jobs: bool,
     /// Through which stolen tasks pass.
     hands: Local<Header>,
 }
@@ -373,10 +376,7 @@ impl Round<'_> {
         let waiting = self.waiting();
         let has_acted = self.relieve(now, waiting);
         self.keep_reserve(waiting);
-        let is_any_asleep = state.idle.has_sleepers() || state.idle.has_waiters();
-        if is_any_still && is_any_asleep && state.has_visible_jobs(usize::MAX) {
-            state.notify_for(Work::Job);
-        }
+        self.share_jobs(is_any_still);
         state.dismiss_relief();
         if has_acted {
             self.alert_until = now + ALERT;
@@ -515,7 +515,7 @@ impl Round<'_> {
                 }
             }
             if has_helper && self.has_called {
-                state.notify_anyway();
+                state.notify_anyway(Work::Task);
             } else if has_helper {
                 state.notify_strictly();
             } else {
@@ -560,6 +560,19 @@ impl Round<'_> {
         state.monitor.stalls.add(1);
         let is_relief = index >= state.config.workers;
         state.config.hooks.on_stall(&Stall::new(index, is_relief, record.id, record.spawned_at, held_for));
+    }
+
+    /// M6.
+    fn share_jobs(&mut self, is_any_still: bool) {
+        let state = self.state;
+        let is_any_asleep = || state.idle.has_sleepers() || state.idle.has_waiters();
+        let are_left = is_any_still && is_any_asleep() && state.has_visible_jobs(usize::MAX);
+        match are_left {
+            true if self.has_called_for_jobs => state.notify_anyway(Work::Job),
+            true => state.notify_for(Work::Job),
+            false => {}
+        }
+        self.has_called_for_jobs = are_left;
     }
 
     /// Computations give way to relief threads that are there; see `split.rs`.

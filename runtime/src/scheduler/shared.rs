@@ -229,16 +229,25 @@ impl Shared {
         pick.unparks.is_some()
     }
 
-    /// As [`notify_strictly`](Self::notify_strictly), but relies on nobody who searches.
-    pub fn notify_anyway(&self) {
+    /// As [`notify_strictly`](Self::notify_strictly), or [`notify_for`](Self::notify_for) a job, but relies on nobody who searches.
+    pub fn notify_anyway(&self, work: Work) {
         self.idle.fence_push();
         let sitter = self.driver.sitter();
-        let picked = self.idle.pick_anyway(sitter).or_else(|| self.relief_idle.pick_anyway(sitter));
-        self.unpark_picked(picked);
-        if picked.is_none() {
-            // Meanwhile others may have relied on us.
-            self.notify_strictly();
-            self.notify_for(Work::Job);
+        let seat = self.idle.pick_anyway(sitter);
+        self.unpark_picked(seat);
+        if seat.is_some() {
+            return;
+        }
+        let relief = if work == Work::Task { self.relief_idle.pick_anyway(sitter) } else { None };
+        self.unpark_picked(relief);
+        // Meanwhile others may have relied on us: with a job also if a relief thread was found, which runs none.
+        self.idle.fence_push();
+        if relief.is_none() {
+            self.notify();
+        }
+        match work {
+            Work::Job => self.unpark_picked(self.idle.pick_waiter(0)),
+            Work::Task | Work::DetachedRoot => self.notify_for(Work::Job),
         }
     }
 
