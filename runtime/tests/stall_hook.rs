@@ -137,7 +137,7 @@ fn a_hook_that_panics_harms_nobody() {
 #[test]
 fn those_who_said_that_they_take_long_are_not_told_of() {
     let _watchdog = watchdog();
-    let (runtime, told) = build(2);
+    let (runtime, told) = build(3);
     bystander(&runtime);
     let trap = Trap::default();
     let in_place = runtime.spawn({
@@ -148,7 +148,15 @@ fn those_who_said_that_they_take_long_are_not_told_of() {
         let trap = trap.clone();
         async move { runtime::compute(move || trap.enter(Way::Spins)).await.unwrap() }
     });
-    until("both are at it", || trap.count() == 2);
+    let marked = runtime.spawn({
+        let trap = trap.clone();
+        async move {
+            let mark = runtime::parallel::mark_blocked();
+            trap.enter(Way::Blocks);
+            drop(mark);
+        }
+    });
+    until("all are at it", || trap.count() == 3);
     // The monitor looks meanwhile, and tells of one that is really stuck.
     let stuck = Trap::default();
     let culprit = runtime.spawn({
@@ -156,12 +164,12 @@ fn those_who_said_that_they_take_long_are_not_told_of() {
         async move { stuck.enter(Way::Blocks) }
     });
     until("the other is told of", || !told.of(culprit.id()).is_empty());
-    for task in [&in_place, &computing] {
+    for task in [&in_place, &computing, &marked] {
         assert!(told.of(task.id()).is_empty(), "{:?}", told.of(task.id()));
     }
     stuck.release();
     trap.release();
-    for task in [culprit, in_place, computing] {
+    for task in [culprit, in_place, computing, marked] {
         runtime.block_on(task).unwrap();
     }
 }

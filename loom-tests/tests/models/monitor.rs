@@ -3,8 +3,8 @@
 //! In each model a worker is woken, and polls a task that ends only when the monitor does not rest any more: if the monitor
 //! rests beside it, that is a deadlock, which loom reports. The twins do not rest; they say where they would.
 //!
-//! Bounds: one seat, one relief thread, one sleep or blocking call of the worker, one rest of the monitor. Who blocks has another
-//! seat beside it, asleep for good.
+//! Bounds: one seat, one relief thread, one sleep, blocking call or mark of the worker, one rest of the monitor. Who blocks has another
+//! seat beside it, asleep for good. (That nobody sits in the driver any more is in the twins alone: there is none here.)
 
 mod twin;
 
@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use loom::thread;
 use runtime::internals::scheduler::{monitor, relief};
+use runtime::parallel::{mark_blocked, mark_unblocked};
 
 use super::stage::{Signal, Stage};
 
@@ -67,6 +68,25 @@ fn it_sees_a_worker_that_comes_back_from_a_call_that_blocked() {
         let monitor = start_monitor(&stage, &is_up);
         stage.act(0, |worker| {
             relief::block_in_place(worker, std::panic::Location::caller(), || ());
+            is_up.wait();
+        });
+        monitor.join().unwrap();
+        assert!(stage.shared().idle.end_sleep(1));
+        stage.end();
+    });
+}
+
+/// The mark is taken back by another thread, and the worker goes on at once.
+#[test]
+fn it_sees_a_worker_that_is_not_marked_any_more() {
+    loom::model(|| {
+        let (stage, is_up) = (Stage::new(2, 0), Arc::new(Signal::default()));
+        let monitor = start_monitor(&stage, &is_up);
+        stage.act(0, |_| {
+            let mark = mark_blocked();
+            // Or it would not rest; and not before, or the worker's queues would be left to it.
+            stage.shared().idle.announce_sleep(1, false);
+            thread::spawn(move || mark_unblocked(mark)).join().unwrap();
             is_up.wait();
         });
         monitor.join().unwrap();

@@ -68,7 +68,7 @@ use crate::coop;
 use crate::handle::Handle;
 use crate::loom::sync::Mutex;
 use crate::loom::sync::atomic::AtomicUsize;
-use crate::loom::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use crate::loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use crate::util::unwind;
 
 /// What is called with a deadlock.
@@ -203,7 +203,7 @@ impl Shared {
         state.marks.push(Entry { number, who, thread, stands: false, is_relieved, blocked });
         if let Who::Worker(index) = who {
             let marks = &self.processor(index).marks;
-            marks.store(marks.load(Relaxed) + 1, Relaxed);
+            marks.fetch_add(1, Relaxed);
         }
         (number, is_first)
     }
@@ -221,6 +221,7 @@ impl Shared {
     /// Takes the marks out that `is_meant` names: their threads are awake.
     fn end_marks(&self, is_meant: impl Fn(&Entry) -> bool) {
         let mut returned = Vec::new();
+        let mut is_any_free = false;
         {
             let mut state = self.marks.state.lock();
             while let Some(place) = state.marks.iter().position(&is_meant) {
@@ -234,9 +235,12 @@ impl Shared {
                     returned.push(index);
                 }
                 let marks = &self.processor(index).marks;
-                // Release: pairs with `Worker::is_unmarked`.
-                marks.store(marks.load(Relaxed) - 1, Release);
+                // Release: pairs with `Worker::is_unmarked`. A read-modify-write that acquires: as B4, see `monitor.rs`.
+                is_any_free |= marks.fetch_sub(1, AcqRel) == 1;
             }
+        }
+        if is_any_free {
+            self.monitor.somebody_returned(&self.driver);
         }
         for index in returned {
             self.worker_returned(index < self.config.workers);

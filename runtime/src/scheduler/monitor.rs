@@ -37,20 +37,24 @@
 //! Q1 is_resting = true                           A1 clear its sleeper's bit (or see that its notifier did)
 //! Q2 SeqCst fence                                A2 SeqCst fence
 //! Q3 each worker shows its bit, or is in a       A3 is_resting: swap it to false, unpark the monitor
-//!    blocking call; those who are left nothing
-//!    to nobody; else is_resting = false, on      A worker that blocks no more
-//! Q4 sleep until unparked                        A1 B4 of `relief.rs`; A3
+//!    blocking call, or marked; those who are
+//!    left nothing to nobody; else                A worker that blocks no more, or whose last mark is taken back
+//!    is_resting = false, on                      A1 B4 of `relief.rs`, or the mark leaves the number; A3
+//! Q4 sleep until unparked
+//!                                                A worker that blocks, and sleeps on a latch meanwhile
+//!                                                A1 it leaves the driver's seat; A2, A3
 //! ```
 //! SeqCst fences have one total order: with A2 first, Q3 sees A1 and the monitor goes on; with Q2 first, A3 sees Q1. Of one that
-//! blocks, Q3 and B4 are read-modify-writes of one word: with B4 first, Q3 sees it; with Q3 first, B4 acquires Q1. So while
-//! anybody is awake, the monitor is. It costs a worker a fence and a load for each sleep, and one unpark for each time of idleness that
-//! is longer than a few looks.
+//! blocks or is marked, Q3 and A1 are read-modify-writes of one word: with A1 first, Q3 sees it; with Q3 first, A1 acquires Q1. So
+//! while anybody is awake, the monitor is. It costs a worker a fence and a load for each sleep, and one unpark for each time of idleness
+//! that is longer than a few looks.
 //!
 //! **Beside workers that block**, perhaps for ever, others have to see to everything without the monitor:
 //! - *Tasks that come.* Somebody sleeps, so that a push wakes him, and he the monitor. If all others block as well, relief is
 //!   called for them, once that has been so for [`LONG_LOOKS`]. What was in a blocked worker's queues it has given away, before
 //!   it blocked; and nothing comes into them meanwhile.
-//! - *Events.* Who sits in the driver is one of the sleepers. If nobody does, one is woken, and finds the seat free.
+//! - *Events.* Who sits in the driver is one of the sleepers, or one of those who block, in a latch's wait: then it does A2 and A3 when it
+//!   leaves the seat. If nobody sits there, a sleeper is woken, and finds the seat free.
 //! - *Timers* on the wheel of a blocked worker: it might have woken for them itself, so the one in the driver is told of them,
 //!   as by T2 and T3 of `park.rs`. What is registered later goes to the wheel of foreign threads.
 //!
@@ -70,7 +74,7 @@ use super::processor::{Processor, Sighting};
 use super::relief;
 use super::shared::Shared;
 use crate::driver::{Driver, time};
-use crate::loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
+use crate::loom::sync::atomic::Ordering::{AcqRel, Relaxed, SeqCst};
 use crate::loom::sync::atomic::{AtomicBool, fence};
 use crate::queue::{Chain, Local};
 use crate::stall::Stall;
@@ -208,16 +212,16 @@ fn all_asleep(state: &Shared) -> bool {
     seats == state.config.workers && reliefs == state.relief.counts().active
 }
 
-/// The workers that are in a call that blocks, as they announced.
+/// The workers that are in a call that blocks, as they announced, or marked.
 fn blocked(state: &Shared) -> impl Iterator<Item = usize> {
-    // A read-modify-write, though of nothing new: B4 that comes later acquires what was done before this. Acquire: pairs with B1.
-    let is_blocked = |processor: &Processor| processor.standing.fetch_add(0, AcqRel) != relief::FREE;
-    state
-        .processors
-        .iter()
-        .enumerate()
-        .filter(move |(_, processor)| is_blocked(processor))
-        .map(|(index, _)| index)
+    let processors = state.processors.iter().enumerate();
+    processors.filter(|(_, processor)| is_blocked(processor)).map(|(index, _)| index)
+}
+
+fn is_blocked(processor: &Processor) -> bool {
+    // Read-modify-writes, though of nothing new: B4, or the end of the last mark, that comes later acquires what was done before this.
+    // Acquire: pairs with B1.
+    processor.standing.fetch_add(0, AcqRel) != relief::FREE || processor.marks.fetch_add(0, AcqRel) > 0
 }
 
 /// Q3: whether those who block have left nothing to nobody.
@@ -234,15 +238,16 @@ fn do_others_see_to_all(state: &Shared) -> bool {
             .for_each(|deadline| driver.timer_registered(deadline));
     }
     has_sleepers(state)
-        && (driver.io().is_none() || driver.sitter().is_some_and(|sitter| is_asleep(state, sitter)))
+        && (driver.io().is_none() || driver.sitter().is_some_and(|sitter| tells_when_it_wakes(state, sitter)))
 }
 
-/// Whether worker `index` sleeps, and does A1 to A3 when it wakes.
-fn is_asleep(state: &Shared, index: usize) -> bool {
-    match index < state.config.workers {
+/// Whether worker `index`, which sits in the driver, sleeps or blocks there, and does A2 and A3 when it leaves.
+fn tells_when_it_wakes(state: &Shared, index: usize) -> bool {
+    let is_asleep = match index < state.config.workers {
         true => state.idle.is_sleeper(index),
         false => state.relief_idle.is_sleeper(index),
-    }
+    };
+    is_asleep || is_blocked(state.processor(index))
 }
 
 /// Whether a push will find somebody asleep.
@@ -258,7 +263,6 @@ unsafe fn stand_in(shared: NonNull<Shared>, drowsy: u32) {
     // SAFETY: (1).
     let state = unsafe { shared.as_ref() };
     if has_sleepers(state) {
-        // Not if one who blocks sits there, in a latch's wait: who is woken could not.
         if state.driver.sitter().is_none() {
             state.notify_strictly();
         }
@@ -338,7 +342,7 @@ impl Watch {
             self.tick = processor.tick();
             self.cpu_time = probe(processor).cpu_time();
         }
-        let may_block = processor.standing.load(Relaxed) != relief::FREE;
+        let may_block = processor.may_block();
         self.free_since = if may_block { None } else { self.free_since.or(Some(now)) };
         let is_long = self.still >= 2 && now.duration_since(self.since) >= STUCK;
         self.is_stuck = self.is_stuck || may_block || is_long && !self.is_starved(processor, now);
@@ -501,10 +505,8 @@ impl Round<'_> {
                 continue;
             }
             is_anybody_held = true;
-            // Acquire: pairs with the marks' changes. Those who are marked, and those who were found blocked, are counted as such.
-            let is_counted =
-                processor.marks.load(Acquire) > 0 || processor.standing.load(Relaxed) != relief::FREE;
-            stuck += usize::from(!is_counted);
+            // Those who are marked, and those who were found blocked, are counted as such.
+            stuck += usize::from(!processor.may_block());
         }
         let is_pressing = is_anybody_held && waiting > 0;
         let has_helper = state.idle.has_sleepers() || state.relief_idle.has_sleepers();
@@ -550,7 +552,7 @@ impl Round<'_> {
         let watch = &mut self.watches[index];
         // It may be the same poll in which it was blocked for long: that is no stall, nor a part of one that comes then.
         let held_for = watch.free_since.map_or(Duration::ZERO, |since| now.duration_since(since));
-        if watch.is_told || held_for < STUCK || processor.standing.load(Relaxed) != relief::FREE {
+        if watch.is_told || held_for < STUCK || processor.may_block() {
             return;
         }
         watch.is_told = true;
@@ -599,7 +601,8 @@ mod tests {
     use std::thread;
 
     use super::*;
-    use crate::{Builder, Runtime, net, task};
+    use crate::parallel::{mark_blocked, mark_unblocked};
+    use crate::{Builder, Handle, Runtime, net, parallel, task};
 
     const LIMIT: Duration = Duration::from_secs(60);
 
@@ -696,20 +699,83 @@ mod tests {
         }
     }
 
+    /// Holds the worker that it is called on until a task that is in its LIFO slot was run by another.
+    fn be_stuck() {
+        let (ran, has_run) = mpsc::channel();
+        crate::spawn(async move { ran.send(()).unwrap() });
+        has_run.recv_timeout(LIMIT).expect("somebody takes the task behind it");
+    }
+
     #[test]
     fn it_watches_who_comes_back_from_a_call_that_blocked() {
         let runtime = build(2);
         let (end, ended) = mpsc::channel::<()>();
-        let (entered, is_stuck) = mpsc::channel();
-        runtime.spawn(async move {
+        let stuck = runtime.spawn(async move {
             task::block_in_place(|| _ = ended.recv());
-            let (ran, has_run) = mpsc::channel();
-            crate::spawn(async move { ran.send(()).unwrap() });
-            entered.send(has_run.recv_timeout(LIMIT).is_ok()).unwrap();
+            be_stuck();
         });
         until_it_rests(&runtime);
         drop(end);
-        assert!(is_stuck.recv().unwrap(), "nobody takes the task behind it");
+        runtime.block_on(stuck).unwrap();
+    }
+
+    /// A worker that marks itself as blocked and is unmarked by another thread.
+    #[test]
+    fn it_rests_beside_a_worker_that_is_marked_and_watches_it_when_it_is_not_any_more() {
+        for workers in [1, 2] {
+            let runtime = build(workers);
+            let (marks, marked) = mpsc::channel();
+            let (end, ended) = mpsc::channel::<()>();
+            let stuck = runtime.spawn(async move {
+                marks.send(mark_blocked()).unwrap();
+                _ = ended.recv();
+                be_stuck();
+            });
+            let mark = marked.recv_timeout(LIMIT).unwrap();
+            until_it_rests(&runtime);
+            assert_answers(&runtime);
+            until_it_rests(&runtime);
+            mark_unblocked(mark);
+            drop(end);
+            runtime.block_on(stuck).unwrap();
+        }
+    }
+
+    /// Two workers, both in calls that block. One of them waits there for a job that the other runs, and sits in the driver.
+    #[test]
+    fn it_rests_while_who_blocks_sits_in_the_driver_and_watches_it_when_it_is_back() {
+        let runtime = build(2);
+        let (begins, begun) = mpsc::channel();
+        let (end, ended) = mpsc::channel::<()>();
+        let waits = runtime.spawn(async move {
+            task::block_in_place(|| {
+                parallel::scope(move |scope| {
+                    scope.spawn(move |_| {
+                        task::block_in_place(|| {
+                            begins.send(()).unwrap();
+                            _ = ended.recv();
+                        });
+                    });
+                    begun.recv_timeout(LIMIT).expect("another worker steals the job");
+                });
+                // In the same call: nobody sits in the driver any more.
+                Handle::current().block_on(accept(|address| {
+                    thread::spawn(move || TcpStream::connect(address).unwrap());
+                }));
+            });
+        });
+        let driver = &runtime.handle().shared().driver;
+        let start = Instant::now();
+        while driver.sitter().is_none_or(|sitter| sitter > 1) {
+            assert!(start.elapsed() < LIMIT, "the one that waits does not sit in the driver");
+            thread::sleep(Duration::from_millis(1));
+        }
+        until_it_rests(&runtime);
+        assert_eq!(driver.sitter().map(|sitter| sitter > 1), Some(false));
+        assert_answers(&runtime);
+        until_it_rests(&runtime);
+        drop(end);
+        runtime.block_on(waits).unwrap();
     }
 
     /// Its timer sends.

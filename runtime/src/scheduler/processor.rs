@@ -58,6 +58,11 @@ pub struct Processor {
 }
 
 impl Processor {
+    /// Whether the owner has said that it blocks, by a call or by a mark: a hint.
+    pub fn may_block(&self) -> bool {
+        self.standing.load(Relaxed) != FREE || self.marks.load(Relaxed) > 0
+    }
+
     pub fn new() -> Self {
         let metrics = WorkerMetrics::default();
         // Odd: there is no thread yet.

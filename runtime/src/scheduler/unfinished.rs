@@ -10,10 +10,8 @@ use std::panic::Location;
 use std::sync::Arc;
 
 use super::polling::{Polling, Record};
-use super::relief::FREE;
 use super::shared::Shared;
 use crate::loom::sync::Mutex;
-use crate::loom::sync::atomic::Ordering::Relaxed;
 use crate::task::Id;
 
 /// What had not ended when [`Runtime::shutdown_timeout`](crate::Runtime::shutdown_timeout) returned.
@@ -156,9 +154,7 @@ impl Shared {
                 true => UnfinishedKind::Computation,
                 false => UnfinishedKind::Task,
             };
-            // Relaxed: nothing follows from it.
-            let is_blocked = processor.standing.load(Relaxed) != FREE || processor.marks.load(Relaxed) > 0;
-            let is_relief = index >= self.config.workers;
+            let (is_blocked, is_relief) = (processor.may_block(), index >= self.config.workers);
             Some(UnfinishedTask { is_relief, is_blocked, ..task(record, kind, Some(index)) })
         });
         let closures = self.blocking.records().read_all().into_iter();

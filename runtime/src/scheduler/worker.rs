@@ -800,7 +800,10 @@ impl Worker {
             self.awake_since.set(Instant::now());
             self.shared().driver.fire_timers();
         });
-        if !self.is_blocked() && !self.is_marked() {
+        if self.is_blocked() || self.is_marked() {
+            // It may have been the one in the driver, and the monitor at rest for that.
+            self.shared().monitor.somebody_woke(&self.shared().driver);
+        } else {
             self.take_table_back();
         }
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
+use loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, fence};
 use loom::thread;
 
@@ -30,6 +30,14 @@ enum Fault {
     ReadsWhoBlocks,
     /// B4 is no acquire.
     ReturnsRelaxed,
+    /// Who takes back the last mark writes the number without reading it.
+    UnmarksByStore,
+    /// A worker that blocks leaves the driver and does not do A2 and A3.
+    LeavesDriverQuietly,
+    /// So it does without A2.
+    LeavesDriverWithoutFence,
+    /// It does A2 and A3 before it leaves.
+    TellsBeforeItLeaves,
 }
 
 /// How the worker comes to be awake.
@@ -43,6 +51,10 @@ enum Way {
     Notified,
     /// From a call that blocks.
     Returned,
+    /// It was marked, and another thread takes the mark back.
+    Unmarked,
+    /// It blocks on, but leaves the driver, where it slept for a latch.
+    LeavesDriver,
 }
 
 struct World {
@@ -51,6 +63,10 @@ struct World {
     sleepers: AtomicUsize,
     /// Not 0: the worker is in a call that blocks.
     standing: AtomicU32,
+    /// Not 0: it is marked.
+    marks: AtomicU32,
+    /// Somebody sits in the driver.
+    is_driven: AtomicBool,
     is_resting: AtomicBool,
     /// The monitor's token.
     is_unparked: AtomicBool,
@@ -58,11 +74,15 @@ struct World {
 }
 
 impl World {
+    fn is_blocked(&self) -> bool {
+        self.standing.fetch_add(0, AcqRel) != 0 || self.marks.fetch_add(0, AcqRel) != 0
+    }
+
     fn all_asleep(&self) -> bool {
         match self.fault {
             Fault::AsksTheNumber => self.sleepers.load(Relaxed) == 1,
             Fault::ReadsWhoBlocks => self.is_shown.load(Relaxed) || self.standing.load(Acquire) != 0,
-            _ => self.is_shown.load(Relaxed) || self.standing.fetch_add(0, AcqRel) != 0,
+            _ => self.is_shown.load(Relaxed) || self.is_blocked() && self.is_driven.load(Relaxed),
         }
     }
 
@@ -125,6 +145,29 @@ impl World {
         }
     }
 
+    /// Another thread takes the mark back; A3.
+    fn unmark(&self) {
+        if self.fault == Fault::UnmarksByStore {
+            self.marks.store(0, Release);
+        } else {
+            self.marks.fetch_sub(1, AcqRel);
+        }
+        self.tell_at_once();
+    }
+
+    /// The end of a sleep in the driver, inside of a call that blocks.
+    fn leave_driver(&self) {
+        if self.fault == Fault::TellsBeforeItLeaves {
+            self.tell();
+        }
+        self.is_driven.store(false, Relaxed);
+        match self.fault {
+            Fault::LeavesDriverQuietly | Fault::TellsBeforeItLeaves => {}
+            Fault::LeavesDriverWithoutFence => self.tell_at_once(),
+            _ => self.tell(),
+        }
+    }
+
     fn wake_up(&self) {
         if self.fault == Fault::TellsBeforeItCounts {
             self.tell();
@@ -142,7 +185,9 @@ fn a_worker_wakes(fault: Fault, way: Way) {
         let world = Arc::new(World {
             is_shown: AtomicBool::new(false),
             sleepers: AtomicUsize::new(0),
-            standing: AtomicU32::new(0),
+            standing: AtomicU32::new(u32::from(way == Way::LeavesDriver)),
+            marks: AtomicU32::new(u32::from(way == Way::Unmarked)),
+            is_driven: AtomicBool::new(true),
             is_resting: AtomicBool::new(false),
             is_unparked: AtomicBool::new(false),
             fault,
@@ -162,6 +207,10 @@ fn a_worker_wakes(fault: Fault, way: Way) {
             world.wake_up();
         } else if way == Way::Returned {
             world.block();
+        } else if way == Way::Unmarked {
+            world.unmark();
+        } else if way == Way::LeavesDriver {
+            world.leave_driver();
         } else {
             world.lie_down();
             // W4 finds something.
@@ -178,7 +227,7 @@ fn a_worker_wakes(fault: Fault, way: Way) {
 
 #[test]
 fn a_twin_without_a_fault_passes() {
-    for way in [Way::Woken, Way::CalledOff, Way::Notified, Way::Returned] {
+    for way in [Way::Woken, Way::CalledOff, Way::Notified, Way::Returned, Way::Unmarked, Way::LeavesDriver] {
         a_worker_wakes(Fault::None, way);
     }
 }
@@ -195,6 +244,10 @@ macro_rules! refused {
 }
 
 refused! {
+    a_mark_that_is_taken_back_by_a_store: UnmarksByStore, Unmarked;
+    a_blocked_worker_that_leaves_the_driver_quietly: LeavesDriverQuietly, LeavesDriver;
+    a_blocked_worker_that_leaves_the_driver_without_a_fence: LeavesDriverWithoutFence, LeavesDriver;
+    a_blocked_worker_that_tells_before_it_leaves_the_driver: TellsBeforeItLeaves, LeavesDriver;
     a_monitor_that_rests_without_a_fence: RestsWithoutFence, Woken;
     a_monitor_that_looks_before_it_rests: LooksBeforeItRests, Woken;
     a_worker_that_wakes_without_a_fence: WakesWithoutFence, Woken;
