@@ -125,6 +125,7 @@ impl Worker {
     fn sleep_on(&self, seat: &Seat, latch: &CoreLatch, floor: u32) -> bool {
         let shared = self.shared();
         let seen = shared.idle.get_sleepy();
+        shared.idle.fence_look();
         if let Some(job) = self.find_piece(seat, floor) {
             // SAFETY: this thread is the seat's owner, and has just claimed the job.
             unsafe { seat.run(job) };
