@@ -15,8 +15,10 @@ mod models {
     mod crew;
     mod current_thread;
     mod deque;
+    mod desertion;
     mod flag;
     mod giving_way;
+    mod grant;
     mod idle;
     mod idle_jobs;
     mod injector;

@@ -2,6 +2,9 @@
 //! moved the events counter; a waiter whose latch is set wakes; no task is left to relief threads that sleep or rest; at rest
 //! the counts are exact.
 //!
+//! Also: the glance before P3 and J3; the errand of a waiter that may not run what it was woken for; the monitor that wakes somebody
+//! although another searches, which is stuck.
+//!
 //! As in `idle.rs`, who would park ends its thread instead and counts as asleep; after all threads have ended, those that
 //! were unparked live on, one after the other, and then nothing may be left, although some are *stuck* in what they took.
 //! In `join.rs` the thread really parks.
@@ -18,7 +21,7 @@ mod world;
 use runtime::internals::scheduler::{Idle, JobEvents, Pick, Work};
 
 use twin::{Fault, Twin};
-use world::{Begin, Kind, Role, Slip, World, play, role, stuck};
+use world::{Begin, Kind, Role, Slip, World, isolated, play, role, stuck};
 
 /// What the real protocol and its twins have in common. Nobody sits in the driver.
 trait Protocol: Send + Sync + 'static {
@@ -35,7 +38,12 @@ trait Protocol: Send + Sync + 'static {
     fn fence_push(&self);
     fn post_job(&self);
     fn pick_for(&self, work: Work) -> Pick;
+    fn pick_anyway(&self) -> Option<usize>;
+    fn pick_waiter(&self) -> Option<usize>;
+    fn pass_errand_on(&self, index: usize) -> Pick;
     fn has_waiters(&self) -> bool;
+    fn has_sleepers(&self) -> bool;
+    fn is_job_news(&self) -> bool;
     fn counts(&self) -> (usize, usize);
 }
 
@@ -62,11 +70,25 @@ impl Protocol for Idle {
         fence_push() -> ();
         post_job() -> ();
         has_waiters() -> bool;
+        has_sleepers() -> bool;
+        is_job_news() -> bool;
         counts() -> (usize, usize);
     }
 
     fn pick_for(&self, work: Work) -> Pick {
         Idle::pick_for(self, work, None)
+    }
+
+    fn pick_anyway(&self) -> Option<usize> {
+        Idle::pick_anyway(self, None)
+    }
+
+    fn pick_waiter(&self) -> Option<usize> {
+        Idle::pick_waiter(self, 0)
+    }
+
+    fn pass_errand_on(&self, index: usize) -> Pick {
+        Idle::pass_errand_on(self, index, None)
     }
 }
 
@@ -122,6 +144,18 @@ stories! {
     JobOfOneWhoComesBack: 1,
         [role(Kind::Busy, Begin::Awake), role(Kind::Waiter, Begin::Awake)],
         [|w| w.push_job_and_come_back(0, 0)], [];
+    /// ... and will not come back to it.
+    JobOfOneWhoBlocks: 1,
+        [role(Kind::Busy, Begin::Awake), role(Kind::Waiter, Begin::Awake)],
+        [|w| { w.push_job_and_block(0, 0); NOTHING }], [];
+    /// ... the other is about to fall asleep.
+    JobOfOneWhoBlocksAgainstSleeper: 1,
+        [role(Kind::Busy, Begin::Awake), role(Kind::Seat, Begin::LyingDown)],
+        [|w| { w.push_job_and_block(0, 0); NOTHING }], [];
+    /// ... and has posted another before, for which it woke nobody.
+    JobsOfOneWhoBlocks: 2,
+        [role(Kind::Busy, Begin::Awake), role(Kind::Seat, Begin::FastAsleep)],
+        [|w| { w.push_short_job(0, 1); w.push_job_and_block(0, 0); NOTHING }], [];
     /// ... the other searches, and is stuck in a task that it finds; a third waits.
     JobAgainstSearcherAndWaiter: 2,
         [role(Kind::Busy, Begin::Awake), stuck(Kind::Seat, Begin::Searching), role(Kind::Waiter, Begin::Asleep)],
@@ -138,6 +172,18 @@ stories! {
     NotifiedAndTempted: 2,
         [stuck(Kind::Waiter, Begin::LyingDown), role(Kind::Waiter, Begin::FastAsleep), role(Kind::Busy, Begin::Awake)],
         [|w| { w.push_short_job(2, 1); NOTHING }, |w| { w.push_root(0, Work::Job); NOTHING }], [1];
+    /// A root's push has picked a waiter that may not run it; another may.
+    ErrandOfAnother: 1,
+        [isolated(Begin::Asleep), role(Kind::Waiter, Begin::FastAsleep)],
+        [|w| { w.push_root(0, Work::Job); NOTHING }], [];
+    /// ... another, whose index is lower, is about to wait.
+    ErrandOfOneBefore: 1,
+        [role(Kind::Waiter, Begin::Awake), isolated(Begin::Asleep)],
+        [|w| { w.push_root(0, Work::Job); NOTHING }], [];
+    /// ... and no other may either: it is left to one who has no time now.
+    ErrandOfNobody: 1,
+        [isolated(Begin::FastAsleep), isolated(Begin::FastAsleep)],
+        [|w| { w.push_root(0, Work::Job); NOTHING }], [0];
     /// A latch is set while its owner lies down, and a root takes the owner's bit.
     LatchAgainstOwner: 1,
         [role(Kind::Waiter, Begin::Awake)],
@@ -166,6 +212,30 @@ stories! {
     JobLeftToAPusher: 2,
         [role(Kind::Busy, Begin::Asleep), role(Kind::Waiter, Begin::FastAsleep)],
         [|w| wake_by_itself(w), |w| { w.push_root(0, Work::Job); NOTHING }, |w| { w.push_task(1); NOTHING }], [1];
+    /// A task comes, and the one who searches is stuck: the monitor looks again.
+    TaskLeftToStuckSearcher: 1,
+        [role(Kind::Busy, Begin::Searching), role(Kind::Seat, Begin::Asleep)],
+        [|w| { w.push_task(0); w.notify_anyway(Work::Task); NOTHING }], [];
+    /// ... a relief thread sleeps, and nobody else.
+    TaskLeftToStuckSearcherBesideRelief: 1,
+        [role(Kind::Busy, Begin::Searching), role(Kind::Relief, Begin::Asleep)],
+        [|w| { w.push_task(0); w.notify_anyway(Work::Task); NOTHING }], [];
+    /// A root comes, and the one who searches is stuck: the monitor looks again.
+    RootLeftToStuckSearcher: 1,
+        [role(Kind::Busy, Begin::Searching), role(Kind::Waiter, Begin::Asleep)],
+        [|w| { w.push_root(0, Work::Job); w.notify_anyway(Work::Job); NOTHING }], [];
+    /// A task comes while the monitor looks for somebody to wake for another, and finds nobody: a relief thread rests.
+    TaskLeftToTheMonitor: 1,
+        [role(Kind::Waiter, Begin::FastAsleep), role(Kind::Relief, Begin::Resting)],
+        [|w| { w.notify_anyway(Work::Task); NOTHING }, |w| { w.push_task(0); NOTHING }], [];
+    /// ... for a job.
+    TaskLeftToTheMonitorForAJob: 1,
+        [role(Kind::Waiter, Begin::FastAsleep), role(Kind::Relief, Begin::FastAsleep)],
+        [|w| { w.notify_anyway(Work::Job); NOTHING }, |w| { w.push_task(0); NOTHING }], [];
+    /// A root comes while the monitor looks for somebody to wake for a task, and finds a relief thread.
+    RootLeftToTheMonitor: 1,
+        [role(Kind::Waiter, Begin::FastAsleep), role(Kind::Relief, Begin::FastAsleep)],
+        [|w| { w.notify_anyway(Work::Task); NOTHING }, |w| { w.push_root(0, Work::Job); NOTHING }], [];
 }
 
 fn wake_by_itself<P: Protocol>(world: &World<P>) -> Vec<usize> {
@@ -214,6 +284,19 @@ passes! {
     a_task_left_to_relief_that_retires_is_found: TaskAgainstRetiring from 0;
     a_task_left_to_a_pusher_reaches_relief: TaskLeftToAPusher from 0;
     a_job_left_to_a_pusher_reaches_a_waiter: JobLeftToAPusher from 0;
+    a_job_of_one_who_blocks_is_not_missed_by_who_begins_to_wait: JobOfOneWhoBlocks from ODD;
+    a_job_of_one_who_blocks_is_not_missed_whatever_the_counter: JobOfOneWhoBlocks from 0;
+    a_job_of_one_who_blocks_is_not_missed_by_who_falls_asleep: JobOfOneWhoBlocksAgainstSleeper from ODD;
+    jobs_of_one_who_blocks_wake_a_sleeper: JobsOfOneWhoBlocks from 0;
+    a_waiter_that_may_not_run_a_root_leaves_it_to_another: ErrandOfAnother from 0;
+    an_errand_is_not_missed_by_one_before: ErrandOfOneBefore from ODD;
+    an_errand_that_nobody_may_run_ends: ErrandOfNobody from 0;
+    a_task_left_to_a_stuck_searcher_is_found: TaskLeftToStuckSearcher from 0;
+    a_task_left_to_a_stuck_searcher_reaches_relief: TaskLeftToStuckSearcherBesideRelief from 0;
+    a_root_left_to_a_stuck_searcher_reaches_a_waiter: RootLeftToStuckSearcher from 0;
+    a_task_left_to_the_monitor_reaches_relief: TaskLeftToTheMonitor from 0;
+    a_task_left_to_the_monitor_that_looks_for_a_job_reaches_relief: TaskLeftToTheMonitorForAJob from 0;
+    a_root_left_to_the_monitor_reaches_a_waiter: RootLeftToTheMonitor from 0;
     the_counter_rolls_over_under_a_sleeper: RootAgainstSleeper from LAST;
     the_counter_rolls_over_under_a_waiter: RootAgainstWaiter from LAST;
     the_counter_becomes_odd_for_the_last_time: JobAgainstWaiter from LAST_EVEN;
@@ -235,12 +318,10 @@ refused! {
     a_root_pushed_without_a_fence_to_a_sleeper: RootAgainstSleeper(PushesWithoutFence, None) from ODD;
     a_root_pushed_without_a_fence_to_a_waiter: RootAgainstWaiter(PushesWithoutFence, None) from ODD;
     a_sleeper_without_a_fence: RootAgainstSleeper(SleepsWithoutFence, None) from ODD;
-    a_waiter_without_a_fence: RootAgainstWaiter(WaitsWithoutFence, None) from ODD;
+    a_waiter_without_a_fence: TaskAgainstWaiter(WaitsWithoutFence, None) from 0;
     a_sleeper_that_looks_once: RootAgainstSleeper(None, LooksOnce) from ODD;
     a_waiter_that_looks_once_when_the_counter_has_rolled_over:
         RootAgainstRolledOverWaiter(None, LooksOnce) from ODD;
-    a_waiter_without_a_fence_when_the_counter_has_rolled_over:
-        RootAgainstRolledOverWaiter(WaitsWithoutFence, None) from ODD;
     a_sleeper_that_leaves_out_the_deques: JobAgainstSleeper(None, LooksNotInDeques) from 0;
     a_job_whose_post_finds_the_counter_odd: JobAgainstWaiter(None, None) from ODD;
     a_waiter_that_compares_nothing: JobAgainstWaiter(ComparesNothing, None) from 0;
@@ -259,5 +340,18 @@ refused! {
     relief_that_retires_quietly: TaskAgainstRetiring(None, RetiresQuietly) from 0;
     a_pusher_that_forgets_a_task_left_to_it: TaskLeftToAPusher(GivesBackSilently, None) from 0;
     a_pusher_that_forgets_a_job_left_to_it: JobLeftToAPusher(GivesBackSilently, None) from 0;
+    a_job_of_one_who_blocks_without_a_fence: JobOfOneWhoBlocks(PushesWithoutFence, None) from ODD;
+    a_waiter_that_gets_sleepy_without_a_fence: JobOfOneWhoBlocks(None, LooksWithoutFence) from ODD;
+    a_glance_at_the_counter_alone: JobsOfOneWhoBlocks(GlancesAtCounterAlone, None) from 0;
+    a_glance_past_relief: TaskAgainstRelief(None, GlancesPastRelief) from 0;
+    a_glance_past_waiters: TaskAgainstWaiter(None, GlancesPastWaiters) from 0;
+    a_glance_before_the_fence: TaskAgainstRelief(None, GlancesEarly) from 0;
+    a_waiter_that_may_not_run_a_root_and_tells_nobody: ErrandOfAnother(None, PassesNothingOn) from 0;
+    an_errand_without_end: ErrandOfNobody(None, PassesErrandToAll) from 0;
+    a_task_whose_monitor_relies_on_a_stuck_searcher: TaskLeftToStuckSearcher(None, ReliesOnStuckSearcher) from 0;
+    a_root_whose_monitor_relies_on_a_stuck_searcher: RootLeftToStuckSearcher(None, ReliesOnStuckSearcher) from 0;
+    a_monitor_that_forgets_a_task_left_to_it: TaskLeftToTheMonitor(None, GivesUpQuietly) from 0;
+    a_monitor_that_forgets_a_task_when_it_looks_for_a_job: TaskLeftToTheMonitorForAJob(None, GivesUpQuietly) from 0;
+    a_monitor_that_wakes_relief_and_forgets_a_root: RootLeftToTheMonitor(None, WakesReliefAlone) from 0;
     a_counter_that_is_carried_into_the_counts: RootAgainstSleeper(CarriesIntoCounts, None) from LAST;
 }

@@ -4,7 +4,11 @@
 //! A task that is not run, or a thread that does not rest, is a deadlock, which loom reports. (Without R2, a task is left to one
 //! that retires: see `idle_jobs.rs`.)
 //!
+//! The twins do not sleep; they say where they would.
+//!
 //! Bounds: one seat, which comes back from what it was stuck in, one relief thread, two tasks, one of them from outside.
+
+mod twin;
 
 use std::sync::Arc;
 

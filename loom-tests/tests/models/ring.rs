@@ -2,7 +2,7 @@
 //!
 //! Bounds: rings of four slots whose indices wrap on the way, an owner, two thieves, and up to eight items.
 
-mod twin;
+pub mod twin;
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::item::{Item, Items};
 use twin::{Fault, Twin};
 
 /// What the real ring and its twins have in common.
-trait Ring: Send + Sync + 'static {
+pub trait Ring: Send + Sync + 'static {
     /// # Safety
     /// 1. The caller is the owner. 2. `item` is live until popped, and in no queue.
     unsafe fn push(&self, item: NonNull<Item>, injector: &Injector<Item>);
@@ -49,7 +49,7 @@ impl Ring for Local<Item> {
 }
 
 /// Indices start here: the fourth wraps the tail, and in a ring of four the third comes back to the first slot.
-const START: u64 = u32::MAX as u64 - 2;
+pub const START: u64 = u32::MAX as u64 - 2;
 
 /// The rings of a model, all alike; each has one thread that owns it until that thread has been joined.
 struct World<R> {

@@ -1,7 +1,8 @@
 //! What the monitor takes from a stuck worker, M4 of `monitor.rs`: beside the owner, which may not be stuck after all, and
 //! another thief, each task is taken once, by one who sees it.
 //!
-//! The queues are real; the monitor's two ways with them are copies of a few lines.
+//! The queues are real; the monitor's two ways with them are copies of a few lines. The twins have a bug in those, or a ring of
+//! `ring/twin.rs`. (Of the slot, see `lifo.rs`.)
 //!
 //! Bounds: an owner with three tasks, a thief, the monitor; of the ring, the last slots before the wrap.
 
@@ -11,31 +12,45 @@ use loom::thread;
 use runtime::internals::queue::{Chain, Injector, Local};
 
 use super::item::{Item, Items};
+use super::ring::twin::{Fault, Twin};
+use super::ring::{Ring, START};
 
-struct World {
-    items: Items,
-    ring: Local<Item>,
-    thief: Local<Item>,
-    /// The monitor's, through which stolen tasks pass.
-    hands: Local<Item>,
-    injector: Injector<Item>,
+/// A bug in the monitor's way with the ring.
+#[derive(Clone, Copy, PartialEq)]
+enum Slip {
+    None,
+    /// What came into its hands behind the first stays there.
+    KeepsTheRest,
+    /// It steals into the ring of a thief.
+    BorrowsHands,
 }
 
-impl World {
-    fn new(items: usize) -> Arc<Self> {
+struct World<R> {
+    items: Items,
+    ring: R,
+    thief: R,
+    /// The monitor's, through which stolen tasks pass.
+    hands: R,
+    injector: Injector<Item>,
+    slip: Slip,
+}
+
+impl<R: Ring> World<R> {
+    fn new(make: &impl Fn() -> R, slip: Slip, items: usize) -> Arc<Self> {
         Arc::new(Self {
             items: Items::new(items),
-            ring: Local::new(),
-            thief: Local::new(),
-            hands: Local::new(),
+            ring: make(),
+            thief: make(),
+            hands: make(),
             injector: Injector::new(),
+            slip,
         })
     }
 
     /// The owner pushes.
     fn push(&self, value: usize) {
         // SAFETY: one thread is the owner; each value is pushed once, and items live as long as `self`.
-        unsafe { self.ring.push_back(self.items.make(value), &self.injector) };
+        unsafe { self.ring.push(self.items.make(value), &self.injector) };
     }
 
     /// The owner's next: its ring, then the injector.
@@ -48,7 +63,7 @@ impl World {
     /// A searcher steals once, and takes what it got.
     fn search(&self) -> Vec<usize> {
         // SAFETY: one thread is the owner of the thief's ring.
-        let first = unsafe { self.ring.steal_into(&self.thief) }.map(|(first, _)| first);
+        let first = unsafe { self.ring.steal_into(&self.thief) };
         // SAFETY: as above.
         let others = std::iter::from_fn(|| unsafe { self.thief.pop() });
         first.into_iter().chain(others).map(|item| self.items.take(item)).collect()
@@ -57,11 +72,14 @@ impl World {
     /// The monitor empties the ring into the injector.
     fn empty(&self) {
         let mut batch = Chain::new();
+        let hands = if self.slip == Slip::BorrowsHands { &self.thief } else { &self.hands };
         // SAFETY: one thread is the monitor; what it stole is in no queue.
         unsafe {
-            while let Some((item, _)) = self.ring.steal_into(&self.hands) {
+            while let Some(item) = self.ring.steal_into(hands) {
                 batch.push_back(item);
-                while let Some(item) = self.hands.pop() {
+                while self.slip != Slip::KeepsTheRest
+                    && let Some(item) = hands.pop()
+                {
                     batch.push_back(item);
                 }
             }
@@ -72,10 +90,9 @@ impl World {
     }
 }
 
-#[test]
-fn a_ring_is_emptied_beside_its_owner_and_a_thief() {
-    loom::model(|| {
-        let world = World::new(4);
+fn a_ring_is_emptied<R: Ring>(make: impl Fn() -> R + Send + Sync + 'static, slip: Slip) {
+    loom::model(move || {
+        let world = World::new(&make, slip, 4);
         (0..3).for_each(|value| world.push(value));
         let monitor = {
             let world = world.clone();
@@ -93,4 +110,44 @@ fn a_ring_is_emptied_beside_its_owner_and_a_thief() {
         taken.extend(std::iter::from_fn(|| world.next()));
         world.items.assert_all(taken);
     });
+}
+
+#[test]
+fn a_ring_is_emptied_beside_its_owner_and_a_thief() {
+    a_ring_is_emptied(Local::new, Slip::None);
+}
+
+#[test]
+fn a_twin_without_a_fault_passes() {
+    a_ring_is_emptied(|| Twin::new(START, None), Slip::None);
+}
+
+#[test]
+#[should_panic(expected = "an item was lost")]
+fn a_monitor_that_keeps_the_rest() {
+    a_ring_is_emptied(Local::new, Slip::KeepsTheRest);
+}
+
+#[test]
+#[should_panic]
+fn a_monitor_that_borrows_its_hands() {
+    a_ring_is_emptied(|| Twin::new(START, None), Slip::BorrowsHands);
+}
+
+/// A twin for each fault.
+macro_rules! refused {
+    ($($name:ident: $fault:ident;)*) => {$(
+        #[test]
+        #[should_panic]
+        fn $name() {
+            a_ring_is_emptied(|| Twin::new(START, Some(Fault::$fault)), Slip::None);
+        }
+    )*};
+}
+
+refused! {
+    a_ring_that_thieves_leave_by_a_store: StoresHead;
+    a_ring_that_a_second_thief_enters: EntersBehindAnother;
+    a_ring_that_a_thief_leaves_relaxed: LeavesRelaxed;
+    a_ring_whose_tail_is_loaded_relaxed: LoadsTailRelaxed;
 }

@@ -30,6 +30,8 @@ pub enum Fault {
     CarriesIntoCounts,
     /// A pusher that found no bit forgets that others relied on it.
     GivesBackSilently,
+    /// The glance before J3 does not see who sleeps.
+    GlancesAtCounterAlone,
 }
 
 /// One of each field of the word.
@@ -84,8 +86,17 @@ impl Twin {
         self.units.sleeping - if is_searching { self.units.searching } else { 0 }
     }
 
-    fn pick_waiter(&self) -> Option<usize> {
-        take_lowest(&self.waiters)
+    fn pick(&self, work: Work, first: usize) -> Pick {
+        let (sleeper, is_left, gave_back) = self.find_sleeper();
+        if sleeper.is_some() || is_left {
+            return Pick { unparks: sleeper, asks_relief: false };
+        }
+        let asks_waiters = gave_back || work == Work::Job;
+        let first = if gave_back { 0 } else { first };
+        Pick {
+            unparks: if asks_waiters { take_lowest(&self.waiters, first) } else { None },
+            asks_relief: gave_back || work == Work::Task,
+        }
     }
 
     /// Whom P3 to P6 found, whether somebody searches, whether others may have relied on us.
@@ -105,7 +116,7 @@ impl Twin {
                 word = actual;
                 continue;
             }
-            if let Some(index) = take_lowest(&self.sleepers) {
+            if let Some(index) = take_lowest(&self.sleepers, 0) {
                 self.word.fetch_sub(self.units.sleeping, SeqCst);
                 return (Some(index), false, gave_back);
             }
@@ -121,10 +132,11 @@ impl Twin {
     }
 }
 
-fn take_lowest(bits: &AtomicU64) -> Option<usize> {
+/// The lowest bit from `first` on.
+fn take_lowest(bits: &AtomicU64, first: usize) -> Option<usize> {
     let mut now = bits.load(Acquire);
-    while now != 0 {
-        let lowest = now.trailing_zeros();
+    while now >> first != 0 {
+        let lowest = (now >> first << first).trailing_zeros();
         let before = bits.fetch_and(!(1 << lowest), AcqRel);
         if before & (1 << lowest) != 0 {
             return Some(lowest as usize);
@@ -227,15 +239,34 @@ impl Protocol for Twin {
     }
 
     fn pick_for(&self, work: Work) -> Pick {
-        let (sleeper, is_left, gave_back) = self.find_sleeper();
-        if sleeper.is_some() || is_left {
-            return Pick { unparks: sleeper, asks_relief: false };
-        }
-        let asks_waiters = gave_back || work == Work::Job;
-        Pick {
-            unparks: if asks_waiters { self.pick_waiter() } else { None },
-            asks_relief: gave_back || work == Work::Task,
-        }
+        self.pick(work, 0)
+    }
+
+    fn pick_anyway(&self) -> Option<usize> {
+        self.add_searcher();
+        let picked = take_lowest(&self.sleepers, 0);
+        let change = if picked.is_some() { self.units.sleeping } else { self.units.searching };
+        self.word.fetch_sub(change, SeqCst);
+        picked
+    }
+
+    fn pick_waiter(&self) -> Option<usize> {
+        take_lowest(&self.waiters, 0)
+    }
+
+    fn pass_errand_on(&self, index: usize) -> Pick {
+        self.pick(Work::Job, index + 1)
+    }
+
+    fn has_sleepers(&self) -> bool {
+        self.sleeping(self.word.load(Relaxed)) > 0
+    }
+
+    fn is_job_news(&self) -> bool {
+        let word = self.word.load(Relaxed);
+        let is_anybody_asleep = self.sleeping(word) > 0 || self.waiters.load(Relaxed) != 0;
+        let sees_sleepers = self.fault != Fault::GlancesAtCounterAlone;
+        self.events(word) % 2 == 0 || sees_sleepers && self.searching(word) == 0 && is_anybody_asleep
     }
 
     fn has_waiters(&self) -> bool {

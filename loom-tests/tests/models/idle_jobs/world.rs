@@ -34,8 +34,24 @@ pub enum Slip {
     RetiresQuietly,
     /// Who sets a latch looks at it first.
     SetsAfterALook,
+    /// No fence between S1 and S2.
+    LooksWithoutFence,
     /// Who made a job does not come back to it.
     LeavesOwnJob,
+    /// The glance of a task's pusher does not see the relief threads.
+    GlancesPastRelief,
+    /// The glance of a task's pusher does not see those who wait for latches.
+    GlancesPastWaiters,
+    /// The glance of a task's pusher comes before P2.
+    GlancesEarly,
+    /// Whom the monitor wakes although somebody searches, it wakes only if nobody does.
+    ReliesOnStuckSearcher,
+    /// The monitor, which nobody was there to be woken by, forgets that others may have relied on it.
+    GivesUpQuietly,
+    /// So it does if it has woken a relief thread.
+    WakesReliefAlone,
+    /// A waiter that may not run what it was woken for has any other woken.
+    PassesErrandToAll,
 }
 
 /// The latch of `job/latch.rs`: one word, one owner.
@@ -117,17 +133,24 @@ pub struct Role {
     pub begin: Begin,
     /// With how much work taken it gets stuck.
     pub most: usize,
+    /// It is in an isolated region: roots are not for it.
+    pub is_isolated: bool,
 }
 
 pub const FOR_EVER: usize = usize::MAX;
 
 pub const fn role(kind: Kind, begin: Begin) -> Role {
-    Role { kind, begin, most: FOR_EVER }
+    Role { kind, begin, most: FOR_EVER, is_isolated: false }
 }
 
 /// Gets stuck in the first that it takes.
 pub const fn stuck(kind: Kind, begin: Begin) -> Role {
-    Role { kind, begin, most: 1 }
+    Role { most: 1, ..role(kind, begin) }
+}
+
+/// Waits in an isolated region.
+pub const fn isolated(begin: Begin) -> Role {
+    Role { is_isolated: true, ..role(Kind::Waiter, begin) }
 }
 
 /// How a thread ended.
@@ -188,8 +211,25 @@ impl<P: Protocol> World<P> {
             // SAFETY: each value is pushed once, and items live as long as `self`.
             unsafe { self.tasks.push(self.items.make(value)) };
         }
+        if self.slip == Slip::GlancesEarly && !self.is_anybody_away() {
+            return;
+        }
         self.seats.fence_push();
-        self.notify(Work::Task);
+        self.notify_for_task();
+    }
+
+    /// P3 to P6 for a task, after a glance.
+    fn notify_for_task(&self) {
+        if self.slip == Slip::GlancesEarly || self.is_anybody_away() {
+            self.notify(Work::Task);
+        }
+    }
+
+    /// The glance of `Shared::notify`.
+    fn is_anybody_away(&self) -> bool {
+        self.seats.has_sleepers()
+            || self.slip != Slip::GlancesPastRelief && self.reliefs.has_sleepers()
+            || self.slip != Slip::GlancesPastWaiters && self.seats.has_waiters()
     }
 
     /// A thread outside pushes into the job injector.
@@ -205,6 +245,40 @@ impl<P: Protocol> World<P> {
     pub fn push_job(&self, own: usize, value: usize) {
         self.push_short_job(own, value);
         self.notify(Work::Job);
+    }
+
+    /// A worker shares a job and will not come back to it soon: J2 to J5, after the glance of `Shared::post_piece`.
+    pub fn push_job_and_block(&self, own: usize, value: usize) {
+        self.deques[own].fetch_or(1 << value, AcqRel);
+        self.seats.fence_push();
+        if self.seats.is_job_news() {
+            self.seats.post_job();
+            self.notify(Work::Job);
+        }
+    }
+
+    /// The monitor has called somebody for `work`, in vain: `Shared::notify_anyway`.
+    pub fn notify_anyway(&self, work: Work) {
+        self.seats.fence_push();
+        if self.slip == Slip::ReliesOnStuckSearcher {
+            return self.notify(work);
+        }
+        if let Some(seat) = self.seats.pick_anyway() {
+            return self.unpark(seat);
+        }
+        let relief = if work == Work::Task { self.reliefs.pick_anyway() } else { None };
+        relief.into_iter().for_each(|index| self.unpark(index));
+        if self.slip == Slip::GivesUpQuietly || self.slip == Slip::WakesReliefAlone && relief.is_some() {
+            return;
+        }
+        self.seats.fence_push();
+        if relief.is_none() {
+            self.notify_for_task();
+        }
+        match work {
+            Work::Job => self.seats.pick_waiter().into_iter().for_each(|index| self.unpark(index)),
+            _ => self.notify(Work::Job),
+        }
     }
 
     /// As `push_job`; then the worker looks whether the job is still there, and runs it itself.
@@ -282,18 +356,19 @@ impl<P: Protocol> World<P> {
         is_ours.then_some(lowest.trailing_zeros() as usize)
     }
 
-    fn next_job(&self, own: usize) -> Option<usize> {
+    fn next_job(&self, own: usize, is_isolated: bool) -> Option<usize> {
         let others = (0..self.deques.len()).filter(|&deque| deque != own);
         let from_deque =
             self.take_own_job(own).or_else(|| others.into_iter().find_map(|deque| self.take_job(deque)));
-        from_deque.or_else(|| self.roots.pop().map(|root| self.items.take(root)))
+        let root = || if is_isolated { None } else { self.roots.pop() };
+        from_deque.or_else(|| root().map(|root| self.items.take(root)))
     }
 
     fn next(&self, own: usize, kind: Kind) -> Option<usize> {
         let task = || self.tasks.pop().map(|task| self.items.take(task));
         match kind {
             Kind::Relief => task(),
-            _ => task().or_else(|| self.next_job(own)),
+            _ => task().or_else(|| self.next_job(own, false)),
         }
     }
 
@@ -332,7 +407,7 @@ impl<P: Protocol> World<P> {
                     let own = self.seats.pick_for(Work::DetachedRoot);
                     own.unparks.into_iter().for_each(|index| self.unpark(index));
                 }
-                _ => self.notify(Work::Task),
+                _ => self.notify_for_task(),
             }
         }
         let is_enough = self.slip == Slip::LooksForTasksFirst && !self.tasks.is_empty();
@@ -410,8 +485,12 @@ impl<P: Protocol> World<P> {
                     return (taken, End::Done);
                 }
                 let mut seen = self.seats.get_sleepy();
+                if self.slip != Slip::LooksWithoutFence {
+                    // S2.
+                    fence(SeqCst);
+                }
                 if !std::mem::take(&mut has_looked) {
-                    if let Some(value) = self.next_job(own) {
+                    if let Some(value) = self.next_job(own, role.is_isolated) {
                         taken.push(value);
                         self.pass_on(std::mem::take(&mut is_notified));
                         self.ran(value);
@@ -424,7 +503,9 @@ impl<P: Protocol> World<P> {
                 if std::mem::take(&mut has_rolled_over) {
                     seen = self.seats.get_sleepy();
                 }
-                is_notified = false;
+                if std::mem::take(&mut is_notified) && role.is_isolated {
+                    self.pass_errand_on(own);
+                }
                 if !latch.begin_sleep() {
                     continue;
                 }
@@ -432,7 +513,8 @@ impl<P: Protocol> World<P> {
                     latch.end_sleep();
                     continue;
                 }
-                if latch.is_set() || self.slip != Slip::LooksOnce && !self.roots.is_empty() {
+                let sees_root = !role.is_isolated && !self.roots.is_empty();
+                if latch.is_set() || self.slip != Slip::LooksOnce && sees_root {
                     is_notified = !self.seats.end_wait(own);
                     latch.end_sleep();
                     continue;
@@ -453,6 +535,18 @@ impl<P: Protocol> World<P> {
     fn pass_on(&self, is_notified: bool) {
         if is_notified && self.slip != Slip::PassesNothingOn && !self.roots.is_empty() {
             self.notify(Work::Job);
+        }
+    }
+
+    /// This waiter may not run what it was woken for.
+    fn pass_errand_on(&self, own: usize) {
+        if self.roots.is_empty() {
+            return;
+        }
+        match self.slip {
+            Slip::PassesNothingOn => {}
+            Slip::PassesErrandToAll => self.notify(Work::Job),
+            _ => self.seats.pass_errand_on(own).unparks.into_iter().for_each(|index| self.unpark(index)),
         }
     }
 
@@ -504,7 +598,9 @@ impl<P: Protocol> World<P> {
             let of_word = |role: &Role| (role.kind == Kind::Relief) == is_relief && role.kind != Kind::Waiter;
             cast.iter().zip(&*ends).filter(|(role, end)| of_word(role) && **end == End::Asleep).count()
         };
-        assert_eq!(self.seats.counts(), (0, asleep(false)), "the counts are wrong at rest");
+        let is_stuck_searcher = |role: &&Role| role.kind == Kind::Busy && role.begin == Begin::Searching;
+        let searching = cast.iter().filter(is_stuck_searcher).count();
+        assert_eq!(self.seats.counts(), (searching, asleep(false)), "the counts are wrong at rest");
         assert_eq!(self.reliefs.counts(), (0, asleep(true)), "the relief threads' counts are wrong at rest");
         let waits =
             cast.iter().zip(&*ends).any(|(role, end)| role.kind == Kind::Waiter && *end == End::Asleep);

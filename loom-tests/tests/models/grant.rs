@@ -1,0 +1,140 @@
+//! The countdown of a grant in `seat.rs`: the owner counts by load and store, thieves make it zero. What must hold though a zero may be
+//! overwritten: no grant is longer than was granted; and a thief that finds the owner between two pushes ends it at once, which is why
+//! one that asks again and again is heard.
+//!
+//! The countdown is a copy of a few lines: it is inlined where the owner pushes.
+//!
+//! Bounds: one grant of three pushes, one thief that asks twice.
+
+use std::sync::Arc;
+
+use loom::sync::atomic::AtomicI32;
+use loom::sync::atomic::Ordering::Relaxed;
+use loom::thread;
+
+/// The bug that was put back.
+#[derive(Clone, Copy, PartialEq)]
+enum Fault {
+    None,
+    /// The owner looks first, and then counts down by a read-modify-write, perhaps below a thief's zero.
+    CountsBlindly,
+    /// The owner remembers what is left.
+    Remembers,
+    /// The thief asks only if nobody has asked, as far as it has seen.
+    AsksOnce,
+}
+
+const GRANTED: i32 = 3;
+
+struct Grant {
+    left: AtomicI32,
+    fault: Fault,
+}
+
+/// The owner's.
+struct Owner {
+    grant: Arc<Grant>,
+    remembered: i32,
+}
+
+impl Grant {
+    fn new(fault: Fault) -> Arc<Self> {
+        Arc::new(Self { left: AtomicI32::new(GRANTED), fault })
+    }
+
+    /// `Seat::ask`.
+    fn ask(&self, has_asked: bool) {
+        if self.fault == Fault::AsksOnce && has_asked {
+            return;
+        }
+        if self.left.load(Relaxed) > 0 {
+            self.left.store(0, Relaxed);
+        }
+    }
+}
+
+impl Owner {
+    /// `Seat::push_anchored`. False: the grant has ended, and the rules are gone through.
+    fn push(&mut self) -> bool {
+        let (left, fault) = (&self.grant.left, self.grant.fault);
+        let now = if fault == Fault::Remembers { self.remembered } else { left.load(Relaxed) };
+        if now == 0 {
+            return false;
+        }
+        self.remembered = now - 1;
+        match fault {
+            Fault::CountsBlindly => _ = left.fetch_sub(1, Relaxed),
+            _ => left.store(now - 1, Relaxed),
+        }
+        true
+    }
+
+    /// How many pushes the grant lasts, `most` at most.
+    fn push_to_its_end(&mut self, most: i32) -> i32 {
+        (0..most).take_while(|_| self.push()).count() as i32
+    }
+}
+
+/// A thief asks while the owner pushes, and once more when it is between two pushes.
+fn a_thief_asks(fault: Fault) {
+    loom::model(move || {
+        let grant = Grant::new(fault);
+        let mut owner = Owner { grant: grant.clone(), remembered: GRANTED };
+        let thief = {
+            let grant = grant.clone();
+            thread::spawn(move || grant.ask(false))
+        };
+        let before = owner.push_to_its_end(2);
+        thief.join().unwrap();
+        if before == 2 {
+            grant.ask(true);
+            assert!(!owner.push(), "a thief that asks again is not heard");
+        }
+    });
+}
+
+/// Thieves ask at any time.
+fn a_grant_ends(fault: Fault) {
+    loom::model(move || {
+        let grant = Grant::new(fault);
+        let mut owner = Owner { grant: grant.clone(), remembered: GRANTED };
+        let thief = {
+            let grant = grant.clone();
+            thread::spawn(move || {
+                grant.ask(false);
+                grant.ask(true);
+            })
+        };
+        let pushes = owner.push_to_its_end(GRANTED + 2);
+        thief.join().unwrap();
+        assert!(pushes <= GRANTED, "a grant was longer than was granted");
+    });
+}
+
+#[test]
+fn a_thief_that_asks_again_is_heard() {
+    a_thief_asks(Fault::None);
+}
+
+#[test]
+fn a_grant_is_no_longer_than_was_granted() {
+    a_grant_ends(Fault::None);
+}
+
+#[test]
+#[should_panic(expected = "is not heard")]
+fn an_owner_that_remembers_what_is_left() {
+    a_thief_asks(Fault::Remembers);
+}
+
+#[test]
+#[should_panic(expected = "is not heard")]
+fn a_thief_that_asks_once() {
+    a_thief_asks(Fault::AsksOnce);
+}
+
+#[test]
+#[should_panic(expected = "longer than was granted")]
+fn an_owner_that_counts_below_zero() {
+    a_grant_ends(Fault::CountsBlindly);
+}
