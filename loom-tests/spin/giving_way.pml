@@ -8,12 +8,15 @@
  * With -DLOCK seat 0 holds a lock across every second split point, and every poll needs it. With -DBLOCKED another seat is in
  * a blocking call for ever, for which the relief thread is there: it does not retire, it sleeps as a worker.
  *
+ * With -DIDLE another seat's worker sleeps beside the computations: a look asks it first, and gives way only if the tasks are still
+ * there at the next look. With -DIDLE_STARVES that worker never gets a CPU, whoever wakes it.
+ *
  * Time is what a seat counts for itself: it sleeps at most LIMIT ticks, and does not give way again before it has
  * computed for as many ticks as it slept (`owes`). One step takes a tick. That it never owes more than LIMIT is asserted.
  *
  * Faults, one at a time: -DNO_GIVING (a look gives way to nobody), -DNO_LIMIT (a sleep lasts until the tasks are drained),
  * -DNO_SHARE (a seat gives way again at once), -DNO_D (the relief thread takes out nobody), -DNO_D_LOCK (it looks at the
- * givers and takes them out in two steps), -DLATE_G1 (G1 after G2), -DNO_NOTIFY (a seat relies on a relief thread that
+ * givers and takes them out in two steps), -DNO_ASKED (a look asks the idle worker each time), -DLATE_G1 (G1 after G2), -DNO_NOTIFY (a seat relies on a relief thread that
  * sleeps), -DNO_W4 (the relief thread sleeps beside a giver). The last five are found with -DNO_LIMIT and STEPS, where it
  * is no fault; otherwise the limit hides them. NO_NOTIFY needs -DBLOCKED, LATE_G1 must not have it.
  */
@@ -50,6 +53,9 @@ byte awake = 0;
 #define NEEDED givers
 #endif
 
+bool is_hungry = true;          /* the idle worker: asleep, or woken and not there yet */
+bool idle_token = false;
+bool has_asked = false;
 bool is_asleep = false;         /* the relief thread, as a worker */
 bool relief_token = false;
 bool way[SEATS];
@@ -108,6 +114,17 @@ computing:
        :: else -> goto computing
        fi;
 #endif
+#ifdef IDLE
+       if
+       :: injector == 0 -> has_asked = false
+       :: atomic { injector > 0 && is_hungry && !has_asked ->
+#ifndef NO_ASKED
+          has_asked = true;
+#endif
+          idle_token = true; goto computing }
+       :: injector > 0 && (!is_hungry || has_asked)
+       fi;
+#endif
        if
        :: injector == 0 -> goto computing
 #ifndef NO_SHARE
@@ -119,6 +136,7 @@ computing:
        fi;
 again:
        atomic {                       /* G1, G2 */
+           has_asked = false;
 #ifndef LATE_G1
            enter();
 #endif
@@ -171,6 +189,19 @@ end_worker:
     do
     :: atomic { injector > 0 -> injector-- };
        poll()
+    od
+}
+
+proctype idler() {
+end_idle:
+    do
+    :: atomic { idle_token -> idle_token = false; is_hungry = false };
+       do
+       :: atomic { injector > 0 -> injector-- };
+          poll()
+       :: injector == 0 -> break
+       od;
+       is_hungry = true
     od
 }
 
@@ -269,6 +300,11 @@ init {
         is_asleep = true;
 #endif
         run relief();
+#ifdef IDLE
+#ifndef IDLE_STARVES
+        run idler();
+#endif
+#endif
         do
         :: n < SEATS -> run seat(n); n++
         :: else -> break
