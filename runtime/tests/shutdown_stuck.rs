@@ -57,6 +57,34 @@ async fn stuck(gate: Gate, begun: mpsc::Sender<()>) {
     }
 }
 
+/// What a runtime of one worker lists that is shut down while `task` is held by the gate that it was given.
+fn listed<F: Future<Output = ()> + Send + 'static>(task: impl FnOnce(Hold) -> F) -> UnfinishedTask {
+    let runtime = build(1);
+    let gate = Gate::default();
+    let (begun, has_begun) = mpsc::channel();
+    let task = runtime.spawn(task(Hold { gate: gate.clone(), begun }));
+    has_begun.recv().unwrap();
+    let unfinished = shut_down(runtime);
+    let listed = only(&unfinished).clone();
+    assert_eq!((listed.id(), listed.kind()), (task.id(), UnfinishedKind::Task));
+    gate.open();
+    until("the task ends", || task.is_finished());
+    listed
+}
+
+/// A gate for one, who says that it has come there.
+struct Hold {
+    gate: Gate,
+    begun: mpsc::Sender<()>,
+}
+
+impl Hold {
+    fn enter(self) {
+        self.begun.send(()).unwrap();
+        self.gate.wait();
+    }
+}
+
 #[test]
 fn stuck_tasks_are_listed_with_the_places_where_they_were_spawned() {
     const WORKERS: usize = 3;
@@ -156,20 +184,10 @@ fn a_stuck_computation_is_told_from_a_task() {
 #[test]
 fn a_task_is_still_named_after_it_took_part_in_a_computation() {
     let _watchdog = watchdog();
-    let runtime = build(1);
-    let gate = Gate::default();
-    let (begun, has_begun) = mpsc::channel();
-    let stuck = gate.clone();
-    let task = runtime.spawn(async move {
+    listed(|hold| async move {
         assert_eq!(runtime::parallel::join(|| 1, || 2), (1, 2));
-        begun.send(()).unwrap();
-        stuck.wait();
+        hold.enter();
     });
-    has_begun.recv().unwrap();
-    let unfinished = shut_down(runtime);
-    assert_eq!((only(&unfinished).id(), only(&unfinished).kind()), (task.id(), UnfinishedKind::Task));
-    gate.open();
-    until("the task ends", || task.is_finished());
 }
 
 #[test]
@@ -226,39 +244,22 @@ fn a_task_that_blocks_is_listed_as_blocked() {
 #[test]
 fn a_task_that_is_marked_is_listed_as_blocked() {
     let _watchdog = watchdog();
-    let runtime = build(1);
-    let gate = Gate::default();
-    let (begun, has_begun) = mpsc::channel();
-    let stuck = gate.clone();
-    let task = runtime.spawn(async move {
+    let task = listed(|hold| async move {
         let mark = mark_blocked();
-        begun.send(()).unwrap();
-        stuck.wait();
+        hold.enter();
         mark_unblocked(mark);
     });
-    has_begun.recv().unwrap();
-    let unfinished = shut_down(runtime);
-    assert_eq!((only(&unfinished).id(), only(&unfinished).is_blocked()), (task.id(), true));
-    gate.open();
-    until("the task ends", || task.is_finished());
+    assert!(task.is_blocked());
 }
 
 #[test]
 fn a_task_that_has_blocked_before_is_not_listed_as_blocked() {
     let _watchdog = watchdog();
-    let runtime = build(1);
-    let gate = Gate::default();
-    let (begun, has_begun) = mpsc::channel();
-    let spin = stuck(gate.clone(), begun);
-    let task = runtime.spawn(async {
+    let task = listed(|hold| async {
         block_in_place(|| ());
-        spin.await;
+        stuck(hold.gate, hold.begun).await;
     });
-    has_begun.recv().unwrap();
-    let unfinished = shut_down(runtime);
-    assert_eq!((only(&unfinished).id(), only(&unfinished).is_blocked()), (task.id(), false));
-    gate.open();
-    until("the task ends", || task.is_finished());
+    assert!(!task.is_blocked());
 }
 
 #[test]

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use runtime::runtime::Stall;
 use runtime::task::Id;
 use runtime::{Builder, Runtime};
-use stall_support::{Trap, WAYS, Way};
+use stall_support::{Trap, WAYS, Way, try_to_stick};
 use support::{builder, until, watchdog};
 
 /// What was told.
@@ -116,21 +116,12 @@ fn a_hook_that_panics_harms_nobody() {
             })
             .build()
             .unwrap();
-        let trap = Trap::default();
-        let tasks: Vec<_> = (0..3)
-            .map(|_| {
-                let trap = trap.clone();
-                runtime.spawn(async move { trap.enter(way) })
-            })
-            .collect();
+        let stuck = try_to_stick(&runtime, 3, way);
         // Each brings one more relief thread, and the last one is served by another, whatever the hook does.
-        until("all are stuck", || trap.count() == 3);
+        until("all are stuck", || stuck.trap.count() == 3);
         runtime.block_on(runtime.spawn(async { runtime::task::yield_now().await })).unwrap();
         assert!(*told.lock() >= 1);
-        trap.release();
-        for task in tasks {
-            runtime.block_on(task).unwrap();
-        }
+        stuck.end(&runtime);
     }
 }
 

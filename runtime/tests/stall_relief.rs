@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use runtime::Runtime;
 use runtime::runtime::RuntimeMetrics;
-use stall_support::{Client, PING, Trap, WAYS, Way, assert_prompt, serve, stick};
+use stall_support::{Client, PING, Trap, WAYS, Way, assert_prompt, serve, stick, try_to_stick};
 use support::{Gate, builder, in_child, panic_of, text_of, threads, until, watchdog};
 
 #[test]
@@ -70,20 +70,11 @@ fn the_cap_on_relief_is_kept_and_counted() {
         let metrics = runtime.metrics();
         for _ in 0..3 {
             let before = metrics.relief_capped_count();
-            let trap = Trap::default();
-            let tasks: Vec<_> = (0..3)
-                .map(|_| {
-                    let trap = trap.clone();
-                    runtime.spawn(async move { trap.enter(way) })
-                })
-                .collect();
+            let stuck = try_to_stick(&runtime, 3, way);
             // The worker and its one relief thread; nobody is left for the third.
-            until("it is counted", || trap.count() == 2 && metrics.relief_capped_count() > before);
+            until("it is counted", || stuck.trap.count() == 2 && metrics.relief_capped_count() > before);
             assert_eq!(metrics.num_relief_threads(), 1);
-            trap.release();
-            for task in tasks {
-                runtime.block_on(task).unwrap();
-            }
+            stuck.end(&runtime);
         }
     }
 }

@@ -5,7 +5,7 @@ mod support;
 
 use std::time::Duration;
 
-use stall_support::{Client, Ticker, Trap, WAYS, Way, assert_prompt, serve, stick};
+use stall_support::{Client, Ticker, Trap, WAYS, Way, assert_prompt, serve, stick, try_to_stick};
 use support::{Gate, build, until, watchdog};
 
 /// Pings and ticks while `stuck` of `workers` are stuck.
@@ -102,19 +102,10 @@ fn a_stuck_task_behind_a_stuck_task_does_not_end_the_rescue() {
         let runtime = build(1);
         let mut client = Client::connect(serve(&runtime, &Trap::default(), way));
         // The first holds the worker, the others one relief thread after the other.
-        let trap = Trap::default();
-        let tasks: Vec<_> = (0..4)
-            .map(|_| {
-                let trap = trap.clone();
-                runtime.spawn(async move { trap.enter(way) })
-            })
-            .collect();
-        until("all are stuck", || trap.count() == 4);
+        let stuck = try_to_stick(&runtime, 4, way);
+        until("all are stuck", || stuck.trap.count() == 4);
         client.pings(5);
-        trap.release();
-        for task in tasks {
-            runtime.block_on(task).unwrap();
-        }
+        stuck.end(&runtime);
     }
 }
 

@@ -187,32 +187,27 @@ mod pool {
 mod scopes {
     use super::*;
 
-    pub fn spawn<'scope, F>(scope: &Scope<'scope>, f: F)
-    where
-        F: FnOnce(&Scope<'scope>) + Send + 'scope,
-    {
-        scope.spawn::<F>(f)
+    macro_rules! spawns {
+        ($($scope:ident: $spawn:ident, $spawn_broadcast:ident;)*) => {$(
+            pub fn $spawn<'scope, F>(scope: &$scope<'scope>, f: F)
+            where
+                F: FnOnce(&$scope<'scope>) + Send + 'scope,
+            {
+                scope.$spawn::<F>(f)
+            }
+
+            pub fn $spawn_broadcast<'scope, F>(scope: &$scope<'scope>, f: F)
+            where
+                F: Fn(&$scope<'scope>, BroadcastContext<'_>) + Send + Sync + 'scope,
+            {
+                scope.spawn_broadcast::<F>(f)
+            }
+        )*};
     }
 
-    pub fn spawn_broadcast<'scope, F>(scope: &Scope<'scope>, f: F)
-    where
-        F: Fn(&Scope<'scope>, BroadcastContext<'_>) + Send + Sync + 'scope,
-    {
-        scope.spawn_broadcast::<F>(f)
-    }
-
-    pub fn spawn_fifo<'scope, F>(scope: &ScopeFifo<'scope>, f: F)
-    where
-        F: FnOnce(&ScopeFifo<'scope>) + Send + 'scope,
-    {
-        scope.spawn_fifo::<F>(f)
-    }
-
-    pub fn spawn_broadcast_fifo<'scope, F>(scope: &ScopeFifo<'scope>, f: F)
-    where
-        F: Fn(&ScopeFifo<'scope>, BroadcastContext<'_>) + Send + Sync + 'scope,
-    {
-        scope.spawn_broadcast::<F>(f)
+    spawns! {
+        Scope: spawn, spawn_broadcast;
+        ScopeFifo: spawn_fifo, spawn_broadcast_fifo;
     }
 }
 
