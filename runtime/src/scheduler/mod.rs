@@ -22,6 +22,7 @@ pub mod monitor;
 pub mod park;
 pub mod polling;
 pub mod processor;
+pub mod reinforcement;
 pub mod relief;
 pub mod seat;
 pub mod shared;

@@ -38,6 +38,7 @@ use crate::loom::sync::atomic::Ordering::{AcqRel, Relaxed};
 use crate::loom::sync::atomic::{AtomicI64, AtomicU64};
 use crate::queue::Injector;
 use crate::task::{self, Header, Owned, Runnable, Schedule};
+use crate::util::crowd::Crowd;
 use crate::util::unwind;
 
 /// See the module's docs.
@@ -62,6 +63,7 @@ pub struct Shared {
     pub relief: Relief,
     pub monitor: Monitor,
     pub splits: Splits,
+    pub crowd: Crowd,
     pub marks: Marks,
     pub depot: Depot,
     pub shutdown: Shutdown,
@@ -94,6 +96,7 @@ impl Shared {
             relief: Relief::new(workers, reliefs),
             monitor: Monitor::new(),
             splits: Splits::new(),
+            crowd: Crowd::new(),
             marks: Marks::new(),
             depot: Depot::new(),
             shutdown: Shutdown::new(),

@@ -15,6 +15,7 @@ use std::time::Instant;
 use super::idle::{Idle, Work};
 use super::magazine::Magazine;
 use super::processor::{Processor, Sighting};
+use super::reinforcement::Reinforcement;
 use super::relief;
 use super::seat::{Seat, outside_of_computations};
 use super::shared::Shared;
@@ -46,6 +47,9 @@ pub struct Worker {
     processor: NonNull<Processor>,
     /// Rounds of the loop until the driver is looked at.
     rounds_to_events: Cell<u32>,
+    /// How many more, since `rounds_to_events` are those until help is asked for again; else 0.
+    rounds_put_off: Cell<u32>,
+    reinforcement: Reinforcement,
     /// Tasks until the injector is looked at first.
     tasks_to_injector: Cell<u32>,
     /// Tasks in a row that came from the LIFO slot.
@@ -91,6 +95,8 @@ impl Worker {
             index,
             processor: NonNull::from(state.processor(index)),
             rounds_to_events: Cell::new(state.config.event_interval),
+            rounds_put_off: Cell::new(0),
+            reinforcement: Reinforcement::new(),
             tasks_to_injector: Cell::new(state.config.global_queue_interval),
             lifo_streak: Cell::new(0),
             is_searching: Cell::new(false),
@@ -625,9 +631,20 @@ impl Worker {
         let left = self.rounds_to_events.get() - 1;
         self.rounds_to_events.set(left);
         if left == 0 {
-            self.rounds_to_events.set(self.shared().config.event_interval);
-            self.maintain();
+            self.rounds_are_over();
         }
+    }
+
+    /// The driver's turn has come, or the time to ask again for help; see `reinforcement.rs`.
+    #[inline(never)]
+    fn rounds_are_over(&self) {
+        let left = self.rounds_put_off.take();
+        if left > 0 {
+            self.rounds_to_events.set(left);
+            return self.share_ring();
+        }
+        self.rounds_to_events.set(self.shared().config.event_interval);
+        self.maintain();
     }
 
     /// Dispatches what has come in, without waiting.
@@ -689,10 +706,20 @@ impl Worker {
         result
     }
 
-    /// Decides once, after a dispatch, whether others should help with what it woke.
+    /// Decides, after a dispatch, whether others should help with what it woke. If they should not now, asks again soon.
     fn share_ring(&self) {
-        if self.processor().ring.len() >= 2 {
+        let shared = self.shared();
+        let has_sleepers = shared.idle.has_sleepers() | shared.relief_idle.has_sleepers();
+        if self.processor().ring.len() < 2 || !has_sleepers {
+            return;
+        }
+        if self.reinforcement.is_welcome(Instant::now(), || shared.crowd.has_room()) {
             self.notify_if_worth();
+        } else {
+            let rounds = self.rounds_to_events.get() + self.rounds_put_off.get();
+            let pause = self.reinforcement.pause().min(rounds);
+            self.rounds_to_events.set(pause);
+            self.rounds_put_off.set(rounds - pause);
         }
     }
 

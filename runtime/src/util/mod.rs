@@ -2,6 +2,7 @@
 
 pub mod affinity;
 pub mod block_on;
+pub mod crowd;
 pub mod list;
 pub mod pad;
 pub mod rand;

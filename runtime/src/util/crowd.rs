@@ -1,0 +1,102 @@
+//! Whether a CPU of the machine is idle, for little.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::sync::OnceLock;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::loom::ASKS_THE_SYSTEM;
+
+/// Where Linux says how many threads run or wait for a CPU: the 2 in `0.20 0.18 0.12 2/80 11206`.
+const LOAD: &str = "/proc/loadavg";
+
+/// Up to how many CPUs the system is asked: it adds up a number of each.
+const MOST_CPUS: usize = 64;
+
+/// What can be known of the machine's CPUs.
+///
+/// Not how many this process may use: what else runs is counted for the whole machine, so the CPUs are, too. A process that is
+/// confined to a few CPUs of a machine with idle ones is told that there is room.
+#[derive(Debug)]
+pub struct Crowd {
+    /// [`LOAD`], opened at the first look. None if the system has no such thing, or the machine too many CPUs.
+    load: OnceLock<Option<File>>,
+    /// CPUs that are switched on. Changed by tests only.
+    cpus: AtomicUsize,
+}
+
+impl Crowd {
+    pub fn new() -> Self {
+        // SAFETY: touches no memory of ours.
+        let cpus = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
+        Self { load: OnceLock::new(), cpus: AtomicUsize::new(usize::try_from(cpus).unwrap_or(usize::MAX)) }
+    }
+
+    /// Whether fewer threads want to run than there are CPUs, the caller among them. True if that cannot be told.
+    ///
+    /// One system call, half a microsecond on a small machine.
+    pub fn has_room(&self) -> bool {
+        // Relaxed: a number by itself.
+        let cpus = self.cpus.load(Relaxed);
+        let is_asked = ASKS_THE_SYSTEM && cpus <= MOST_CPUS;
+        let file = self.load.get_or_init(|| if is_asked { File::open(LOAD).ok() } else { None });
+        let mut text = [0; 64];
+        let length = file.as_ref().and_then(|file| file.read_at(&mut text, 0).ok()).unwrap_or(0);
+        runnable(&text[..length]).is_none_or(|runnable| runnable < cpus)
+    }
+
+    /// From now on, as if there were so many CPUs.
+    #[cfg(test)]
+    pub fn pretend_cpus(&self, cpus: usize) {
+        self.cpus.store(cpus, Relaxed);
+    }
+}
+
+/// How many threads run or wait for a CPU, by what [`LOAD`] says.
+fn runnable(text: &[u8]) -> Option<usize> {
+    let counts = text.split(|&byte| byte == b' ').nth(3)?;
+    let digits = counts.split(|&byte| byte == b'/').next()?;
+    std::str::from_utf8(digits).ok()?.parse().ok()
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+
+    #[test]
+    fn the_number_of_threads_that_run_is_before_the_slash() {
+        assert_eq!(runnable(b"0.20 0.18 0.12 12/80 11206\n"), Some(12));
+        for broken in ["", "0.20", "0.20 0.18 0.12 ", "0.20 0.18 0.12 x/80 1"] {
+            assert_eq!(runnable(broken.as_bytes()), None, "{broken:?}");
+        }
+    }
+
+    #[test]
+    fn there_is_no_room_while_each_cpu_has_a_thread() {
+        let crowd = Crowd::new();
+        let is_over = Arc::new(AtomicBool::new(false));
+        let threads: Vec<_> = (0..crowd.cpus.load(Relaxed))
+            .map(|_| {
+                let is_over = is_over.clone();
+                std::thread::spawn(move || while !is_over.load(Relaxed) {})
+            })
+            .collect();
+        // The threads may not have begun yet.
+        while crowd.has_room() {}
+        assert!((0..10).all(|_| !crowd.has_room()));
+        crowd.pretend_cpus(usize::MAX);
+        assert!(crowd.has_room());
+        is_over.store(true, Relaxed);
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+    }
+
+    #[test]
+    fn what_cannot_be_told_is_taken_for_room() {
+        let crowd = Crowd { load: OnceLock::from(None), cpus: AtomicUsize::new(0) };
+        assert!(crowd.has_room());
+    }
+}
