@@ -17,7 +17,8 @@
 //! M1 observe every worker
 //! M2 timers that are overdue, on any wheel: fire them
 //! M3 nobody sits in the driver, and nobody has looked in since the last time: look in, and have somebody sit who sleeps
-//! M4 a stuck worker's LIFO slot and ring: into the injector
+//! M4 the LIFO slot and ring of a stuck worker, or of one that gets no CPU while a seat sleeps, whose CPU may be free: into the
+//!    injector
 //! M5 tasks wait, and somebody is stuck: wake a seat or a relief thread that sleeps, the second time also if somebody searches,
 //!    who may be stuck in a hook; if none sleeps, relief (`relief.rs`): one thread for each stuck worker, as many as tasks wait
 //!    at most
@@ -309,6 +310,8 @@ struct Watch {
     cpu_time: Option<Duration>,
     /// It was stuck at this look.
     is_stuck: bool,
+    /// It was still for as long at this look, for want of a CPU.
+    is_starved: bool,
     /// The stall has been told of.
     is_told: bool,
 }
@@ -324,6 +327,7 @@ impl Watch {
             tick: 0,
             cpu_time: None,
             is_stuck: false,
+            is_starved: false,
             is_told: false,
         }
     }
@@ -345,11 +349,13 @@ impl Watch {
         let may_block = processor.may_block();
         self.free_since = if may_block { None } else { self.free_since.or(Some(now)) };
         let is_long = self.still >= 2 && now.duration_since(self.since) >= STUCK;
-        self.is_stuck = self.is_stuck || may_block || is_long && !self.is_starved(processor, now);
+        let is_known = self.is_stuck || may_block;
+        self.is_starved = !is_known && is_long && self.lacks_cpu(processor, now);
+        self.is_stuck = is_known || is_long && !self.is_starved;
     }
 
-    /// Whether the worker is still only because it got no CPU: others would not get one either.
-    fn is_starved(&self, processor: &Processor, now: Instant) -> bool {
+    /// Whether the worker is still only because it got no CPU: relief threads would not get one either.
+    fn lacks_cpu(&self, processor: &Processor, now: Instant) -> bool {
         let thread = probe(processor);
         let (Some(before), Some(after)) = (self.cpu_time, thread.cpu_time()) else {
             return false;
@@ -451,7 +457,9 @@ impl Round<'_> {
             }
             let processor = self.state.processor(index);
             is_any_held |= processor.lifo.is_occupied() || !processor.ring.is_empty();
-            if self.watches[index].is_stuck && self.empty_ring(processor) | self.empty_lifo(index) {
+            let Watch { is_stuck, is_starved, .. } = self.watches[index];
+            let is_abandoned = is_stuck || is_starved && self.state.idle.has_sleepers();
+            if is_abandoned && self.empty_ring(processor) | self.empty_lifo(index) && is_stuck {
                 self.tell_stall(index, now);
             }
             self.watches[index].lifo = processor.sight();
@@ -459,7 +467,7 @@ impl Round<'_> {
         is_any_held
     }
 
-    /// Takes the task of the LIFO slot of a stuck worker, if it was there at the look before.
+    /// Takes the task of the LIFO slot of a worker that is stuck or gets no CPU, if it was there at the look before.
     fn empty_lifo(&self, index: usize) -> bool {
         let taken = self.watches[index].lifo.and_then(|seen| self.state.processor(index).steal_lifo(&seen));
         let is_taken = taken.is_some();
@@ -842,5 +850,59 @@ mod tests {
             accepted.recv_timeout(LIMIT).expect("somebody sits in the driver");
             drop(end);
         }
+    }
+
+    /// What the calling thread has had of a CPU.
+    #[cfg(target_os = "linux")]
+    fn cpu_time() -> Duration {
+        ThreadProbe::current().cpu_time().expect("the system says")
+    }
+
+    /// The calling thread has only what nobody else wants of a CPU that other threads want all of, until what is returned is set.
+    #[cfg(target_os = "linux")]
+    fn starve() -> Arc<AtomicBool> {
+        // SAFETY: plain data, for which zero is a value; the pointers are valid for reads and writes of the sizes given, here and below.
+        let mut cpus: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+        // SAFETY: as above.
+        unsafe {
+            libc::CPU_SET(libc::sched_getcpu() as usize, &mut cpus);
+            assert_eq!(libc::sched_setaffinity(0, size_of_val(&cpus), &raw const cpus), 0);
+        }
+        let is_over = Arc::new(AtomicBool::new(false));
+        for _ in 0..4 {
+            let is_over = is_over.clone();
+            thread::spawn(move || {
+                // Inherited: the CPU.
+                while !is_over.load(Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+        }
+        // SAFETY: as above.
+        unsafe {
+            let parameter: libc::sched_param = std::mem::zeroed();
+            assert_eq!(libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const parameter), 0);
+        }
+        is_over
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn what_waits_behind_a_worker_that_gets_no_cpu_goes_to_one_that_sleeps() {
+        let runtime = build(2);
+        let task = runtime.spawn(async {
+            let is_over = starve();
+            let (ran, has_run) = mpsc::channel();
+            crate::spawn(async move { ran.send(()).unwrap() });
+            let before = cpu_time();
+            // Who has had as much is not starved any more, but stuck.
+            let mut is_taken = false;
+            while !is_taken && cpu_time() - before < ENOUGH / 2 {
+                is_taken = has_run.try_recv().is_ok();
+            }
+            is_over.store(true, Relaxed);
+            is_taken
+        });
+        assert!(runtime.block_on(task).unwrap(), "it waits until the worker has had some CPU time");
     }
 }
