@@ -2,7 +2,7 @@
 //! count any more once the owner has freed it.
 //!
 //! Bounds: an owner that spawns two jobs and runs one of them or none, and up to two others, who run the rest; one job spawns one
-//! more, run by whoever. The owner folds while the others are at it.
+//! more, run by whoever. The owner folds while the others are at it, once, or twice with work or none in between.
 
 mod twin;
 
@@ -29,8 +29,19 @@ pub trait Count: 'static {
 
     fn is_done(&self) -> bool;
 
+    fn fold(&self) -> bool;
+
+    fn unfold(&self) -> bool;
+
+    /// Waits for the latch.
+    fn wait(&self);
+
     /// Folds, and waits if anything is left.
-    fn fold_and_wait(&self);
+    fn fold_and_wait(&self) {
+        if self.fold() {
+            self.wait();
+        }
+    }
 }
 
 impl Count for CountLatch<ThreadLatch> {
@@ -52,10 +63,16 @@ impl Count for CountLatch<ThreadLatch> {
         self.is_done()
     }
 
-    fn fold_and_wait(&self) {
-        if self.fold() {
-            self.latch().wait();
-        }
+    fn fold(&self) -> bool {
+        self.fold()
+    }
+
+    fn unfold(&self) -> bool {
+        self.unfold()
+    }
+
+    fn wait(&self) {
+        self.latch().wait();
     }
 }
 
@@ -186,6 +203,46 @@ fn the_owner_runs_a_thiefs_job<C: Count>() {
     }
 }
 
+/// The owner folds, is woken for something else, and unfolds, perhaps when all has ended. A thief's job spawns another.
+fn an_owner_that_unfolds<C: Count>() {
+    let scope = SendPtr::<Scope<C>>::new();
+    scope.spawn(true);
+    let thief = thread::spawn(move || {
+        let scope = { scope };
+        scope.spawn(false);
+        scope.run(0, false);
+        scope.run(1, false);
+    });
+    let count = &scope.scope().count;
+    if count.fold() {
+        if !count.unfold() {
+            count.wait();
+        } else if !count.is_done() {
+            count.fold_and_wait();
+        }
+    }
+    scope.leave(2);
+    join_all([thief]);
+}
+
+/// What it was woken for is a job, which spawns another for a thief: it counts both as if it had not folded.
+fn an_owner_that_unfolds_and_works<C: Count>() {
+    let scope = SendPtr::<Scope<C>>::new();
+    scope.spawn(true);
+    scope.spawn(true);
+    let thief = thread::spawn(move || { scope }.run(0, false));
+    let count = &scope.scope().count;
+    assert!(count.fold() && count.unfold(), "its own job has not ended");
+    scope.spawn(true);
+    let other = thread::spawn(move || { scope }.run(1, false));
+    scope.run(2, true);
+    if !count.is_done() {
+        count.fold_and_wait();
+    }
+    scope.leave(3);
+    join_all([thief, other]);
+}
+
 #[test]
 fn the_owner_leaves_when_both_thieves_have_ended() {
     loom::model(two_thieves::<CountLatch<ThreadLatch>>);
@@ -202,10 +259,34 @@ fn a_thiefs_job_that_the_owner_runs_is_counted_on_both_sides() {
 }
 
 #[test]
+fn an_owner_that_was_woken_for_something_else_waits_again() {
+    loom::model(an_owner_that_unfolds::<CountLatch<ThreadLatch>>);
+}
+
+#[test]
+fn an_owner_that_was_woken_for_a_job_counts_it_in_its_cell() {
+    loom::model(an_owner_that_unfolds_and_works::<CountLatch<ThreadLatch>>);
+}
+
+#[test]
 fn the_twin_without_a_fault_passes() {
     loom::model(two_thieves::<Twin<{ Fault::NONE }>>);
     loom::model(a_thief_that_spawns::<Twin<{ Fault::NONE }>>);
     loom::model(the_owner_runs_a_thiefs_job::<Twin<{ Fault::NONE }>>);
+    loom::model(an_owner_that_unfolds::<Twin<{ Fault::NONE }>>);
+    loom::model(an_owner_that_unfolds_and_works::<Twin<{ Fault::NONE }>>);
+}
+
+#[test]
+#[should_panic]
+fn an_unfold_by_load_and_store_loses_an_end() {
+    loom::model(an_owner_that_unfolds::<Twin<{ Fault::UNFOLDS_BY_STORE }>>);
+}
+
+#[test]
+#[should_panic]
+fn an_owner_that_unfolds_when_all_has_ended_frees_the_latch_while_it_is_set() {
+    loom::model(an_owner_that_unfolds::<Twin<{ Fault::UNFOLDS_ZERO }>>);
 }
 
 #[test]

@@ -10,9 +10,15 @@
 //! N3 the owner looks: own + others == BIAS?                N4 the owner folds: others += own - BIAS; from now on it is as
 //!                                                             the others. Zero: done, else it waits for the latch
 //! N5 whoever brings `others` to zero sets the latch, its last access
+//! N6 the owner, which has folded, was woken for something else: others += BIAS, unless it is zero (CAS); from now on the owner
+//!    counts in its cell again, and folds anew before it sleeps
 //! ```
-//! Before N4 `others` is near BIAS, which nobody can take it down to zero from; so N5 happens behind N4 only, and once, since
-//! N1 needs a job that has not ended (or the owner's body, which ends before N4).
+//! Before N4 and behind N6 `others` is near BIAS, which nobody can take it down to zero from; so N5 happens while the count is
+//! folded only, and once: then no job is left, so that there is no N1 either (it needs a job that has not ended, or the owner's
+//! body, which ends before N4), and N6 finds zero and changes nothing: the owner waits for the latch.
+//!
+//! An owner that runs jobs while it waits is folded in its sleep only: else it would share a line, for each of them, with all
+//! others who run some.
 //!
 //! # Ordering
 //! - *N3 and N5 are right.* A value of `others` at one point of its order counts some spawns and ends. Who ends a job has
@@ -20,7 +26,8 @@
 //!   then the sum is zero, each counted spawn has ended. An uncounted spawn would be one by a job of the scope, which precedes
 //!   that job's own end in `others`: so that one is not counted either, and so on up to a job that the owner spawned, which is.
 //!   Hence N1 by others needs no ordering (Relaxed) but its place before their N2.
-//! - *What the jobs did is seen.* N2 by others is AcqRel, a chain of read-modify-writes; N3 acquires it, N5 continues it by the latch.
+//! - *What the jobs did is seen.* N2 by others is AcqRel, a chain of read-modify-writes, which N4 and N6 do not break; N3 acquires it, N5
+//!   continues it by the latch.
 //! - *The frame.* N2 that does not reach zero is its thread's last access; one that does still has the frame, for the owner
 //!   waits for the latch, and the latch's `set` sees to itself. At N3 with zero nobody is left who would touch anything.
 //!
@@ -95,17 +102,36 @@ impl<L: Latch> CountLatch<L> {
         }
     }
 
-    /// N3: whether all jobs have ended. For the owner, before it folds.
+    /// N3: whether all jobs have ended. For the owner, while it is not folded.
     #[inline]
     pub fn is_done(&self) -> bool {
         self.own.0.get() + self.others.load(Acquire) == BIAS
     }
 
-    /// N4. True if jobs are left: the latch will be set. For the owner, once.
+    /// N4. True if jobs are left: unless the owner unfolds before, the latch will be set. For the owner, while it is not folded.
     pub fn fold(&self) -> bool {
         let (own, is_folded) = &*self.own;
-        is_folded.set(true);
-        let own = own.take() - BIAS;
-        self.others.fetch_add(own, AcqRel) + own != 0
+        let change = own.take() - BIAS;
+        if self.others.fetch_add(change, AcqRel) + change != 0 {
+            is_folded.set(true);
+            return true;
+        }
+        // Relaxed: nobody is left who would read it.
+        self.others.store(BIAS, Relaxed);
+        false
+    }
+
+    /// N6. False if no jobs are left: then the latch is set, or about to be. For the owner, while it is folded.
+    pub fn unfold(&self) -> bool {
+        let is_left = |others| if others == 0 { None } else { Some(others + BIAS) };
+        // Relaxed: hands nothing over; zero is acquired by the latch.
+        let is_unfolded = self.others.fetch_update(Relaxed, Relaxed, is_left).is_ok();
+        self.own.1.set(!is_unfolded);
+        is_unfolded
+    }
+
+    /// Whether the owner has folded. For the owner.
+    pub fn is_folded(&self) -> bool {
+        self.own.1.get()
     }
 }

@@ -15,7 +15,7 @@ use std::ptr::NonNull;
 use super::global;
 use super::pool::ThreadPool;
 use crate::context;
-use crate::job::{CrossLatch, Latch, Region, SpinLatch, StackJob, Tag, ThreadLatch};
+use crate::job::{CoreLatch, CrossLatch, Latch, Region, SpinLatch, StackJob, Tag, ThreadLatch};
 use crate::scheduler::{Seat, Shared, Worker};
 use crate::util::block_on;
 use crate::util::unwind::Payload;
@@ -200,6 +200,14 @@ impl OwnerLatch {
             Some(seat) if Some(seat.shared_ptr()) == shared => Self::Seat(SpinLatch::new(seat)),
             Some(seat) => Self::Cross(CrossLatch::new(seat)),
             None => Self::Thread(ThreadLatch::new()),
+        }
+    }
+
+    /// The state of the latch of a seat of the pool.
+    pub fn core(&self) -> Option<&CoreLatch> {
+        match self {
+            Self::Seat(latch) => Some(latch.core()),
+            Self::Cross(_) | Self::Thread(_) => None,
         }
     }
 

@@ -32,11 +32,12 @@ use super::cancel;
 use super::enter::{self, OwnerLatch, Place, RootEnd};
 use crate::context;
 use crate::job::region::Cancelled;
-use crate::job::{CountLatch, Fifo, HeapJob, JobRef, Region, Tag};
+use crate::job::{CoreLatch, CountLatch, Fifo, HeapJob, JobRef, Region, Tag};
 use crate::loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use crate::loom::sync::atomic::{AtomicBool, AtomicPtr};
 use crate::queue::Shelf;
 use crate::scheduler::magazine::JobMemory;
+use crate::scheduler::wait::Awaited;
 use crate::scheduler::{Hold, Seat, Shared};
 use crate::util::unwind::{self, Payload};
 
@@ -499,6 +500,35 @@ unsafe fn run_here(seat: Option<&Seat>, job: JobRef) {
     }
 }
 
+/// The jobs of a scope whose owner has a seat of its pool, and waits for them.
+struct JobsOf<'a>(&'a CountLatch<OwnerLatch>);
+
+impl JobsOf<'_> {
+    fn core(&self) -> &CoreLatch {
+        self.0.latch().core().expect("the latch was made for a seat of the pool")
+    }
+}
+
+impl Awaited for JobsOf<'_> {
+    fn is_over(&self) -> bool {
+        if self.0.is_folded() { self.core().is_set() } else { self.0.is_done() }
+    }
+
+    // Others write there for each of theirs.
+    fn is_over_after(&self, jobs: u32) -> bool {
+        jobs % 32 == 0 && self.is_over()
+    }
+
+    fn fall_asleep(&self) -> bool {
+        (self.0.is_folded() || self.0.fold()) && self.core().fall_asleep()
+    }
+
+    fn wake_up(&self) {
+        self.core().wake_up();
+        self.0.unfold();
+    }
+}
+
 /// Keeps a pool's seats for a scope whose owner has none of them.
 struct Stay {
     _end: RootEnd,
@@ -695,11 +725,14 @@ impl<'scope> Base<'scope> {
         match seat {
             Some(seat) if Some(seat.shared_ptr()) == self.pool => {
                 seat.run_own(self.floor, || self.count.is_done());
+                seat.wait(&JobsOf(&self.count), self.floor);
             }
-            _ => self.run_shelf(seat),
-        }
-        if !self.count.is_done() && self.count.fold() {
-            self.count.latch().wait(seat, self.floor);
+            _ => {
+                self.run_shelf(seat);
+                if !self.count.is_done() && self.count.fold() {
+                    self.count.latch().wait(seat, self.floor);
+                }
+            }
         }
     }
 

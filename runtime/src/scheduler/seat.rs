@@ -45,6 +45,7 @@ use std::time::Instant;
 use super::shared::Shared;
 use super::slices::Slices;
 use super::split::Stride;
+use super::wait::Awaited;
 use super::worker::Worker;
 use crate::context;
 use crate::job::{CoreLatch, Fifo, JobHeader, JobRef, Owner, Region, Tag};
@@ -600,11 +601,11 @@ impl Seat {
         }
     }
 
-    /// Waits until `latch` is set; see `wait.rs`. `floor`: what is the caller's own in the deque begins there.
+    /// Waits until `awaited` is over; see `wait.rs`. `floor`: what is the caller's own in the deque begins there.
     #[inline]
-    pub fn wait(&self, latch: &CoreLatch, floor: u32) {
-        if !latch.is_set() {
-            self.with_worker(|worker| worker.wait(self, latch, floor));
+    pub fn wait(&self, awaited: &impl Awaited, floor: u32) {
+        if !awaited.is_over() {
+            self.with_worker(|worker| worker.wait(self, awaited, floor));
         }
     }
 

@@ -24,27 +24,60 @@ use crate::coop;
 use crate::job::{CoreLatch, JobRef, Tag};
 use crate::loom::thread;
 
+/// What a worker waits for. For that worker alone.
+pub trait Awaited {
+    /// Whether it is over.
+    fn is_over(&self) -> bool;
+
+    /// The same, asked after each of `jobs` jobs that it runs meanwhile: may say no if the question would be in somebody's way.
+    fn is_over_after(&self, jobs: u32) -> bool;
+
+    /// O1 of `job/latch.rs`: whoever ends it unparks the worker from now on. False if it is over.
+    fn fall_asleep(&self) -> bool;
+
+    /// O4.
+    fn wake_up(&self);
+}
+
+impl Awaited for CoreLatch {
+    fn is_over(&self) -> bool {
+        self.is_set()
+    }
+
+    fn is_over_after(&self, _jobs: u32) -> bool {
+        self.is_set()
+    }
+
+    fn fall_asleep(&self) -> bool {
+        self.fall_asleep()
+    }
+
+    fn wake_up(&self) {
+        self.wake_up();
+    }
+}
+
 /// How often a waiter looks for work before it gets sleepy.
 pub const ROUNDS: u32 = 32;
 
 impl Worker {
     /// See [`Seat::wait`].
     #[cold]
-    pub fn wait(&self, seat: &Seat, latch: &CoreLatch, floor: u32) {
+    pub fn wait(&self, seat: &Seat, awaited: &impl Awaited, floor: u32) {
         // A task whose poll waits here is another matter than the jobs that are run meanwhile.
         coop::suspended(|| {
             self.computing(|| {
-                let mut rounds = 0;
-                while !latch.is_set() {
+                let (mut rounds, mut jobs) = (0, 0_u32);
+                while !if rounds == 0 { awaited.is_over_after(jobs) } else { awaited.is_over() } {
                     if let Some(job) = self.find_piece(seat, floor) {
-                        rounds = 0;
+                        (rounds, jobs) = (0, jobs.wrapping_add(1));
                         // SAFETY: this thread is the seat's owner, and has just claimed the job.
                         unsafe { seat.run(job) };
                     } else if rounds < ROUNDS {
                         rounds += 1;
                         thread::yield_now();
-                    } else if self.sleep_on(seat, latch, floor) {
-                        rounds = 0;
+                    } else if self.sleep_on(seat, awaited, floor) {
+                        (rounds, jobs) = (0, 0);
                     }
                 }
             });
@@ -121,8 +154,8 @@ impl Worker {
             .or_else(|| shared.jobs.take_install(tag))
     }
 
-    /// Sleeps until the latch is set or there is something to run. May end early. True if it has run something instead.
-    fn sleep_on(&self, seat: &Seat, latch: &CoreLatch, floor: u32) -> bool {
+    /// Sleeps until it is over or there is something to run. May end early. True if it has run something instead.
+    fn sleep_on(&self, seat: &Seat, awaited: &impl Awaited, floor: u32) -> bool {
         let shared = self.shared();
         let seen = shared.idle.get_sleepy();
         shared.idle.fence_look();
@@ -131,7 +164,7 @@ impl Worker {
             unsafe { seat.run(job) };
             return true;
         }
-        if !latch.fall_asleep() {
+        if !awaited.fall_asleep() {
             return false;
         }
         let mut was_notified = false;
@@ -142,20 +175,20 @@ impl Worker {
                 self.sleep();
             }
             was_notified = !shared.idle.end_wait(self.index());
-            if was_notified || latch.is_set() {
+            if was_notified || awaited.is_over() {
                 self.leave_driver();
             }
         }
-        latch.wake_up();
-        was_notified && self.run_errand(seat, latch, floor)
+        awaited.wake_up();
+        was_notified && self.run_errand(seat, awaited, floor)
     }
 
     /// N of `idle.rs`: this worker was woken for a job. It looks for one, and leaves what it does not take to another.
-    fn run_errand(&self, seat: &Seat, latch: &CoreLatch, floor: u32) -> bool {
+    fn run_errand(&self, seat: &Seat, awaited: &impl Awaited, floor: u32) -> bool {
         let shared = self.shared();
-        let job = if latch.is_set() { None } else { self.find_piece(seat, floor) };
+        let job = if awaited.is_over() { None } else { self.find_piece(seat, floor) };
         let has_job = job.is_some();
-        if has_job || latch.is_set() {
+        if has_job || awaited.is_over() {
             let leaves_jobs =
                 if has_job { shared.jobs.has_installs() } else { shared.has_visible_jobs(self.index()) };
             if leaves_jobs {

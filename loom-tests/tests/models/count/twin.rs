@@ -17,12 +17,15 @@ impl Fault {
     pub const FOLDS_BY_STORE: u8 = 2;
     pub const ENDS_RELAXED: u8 = 3;
     pub const LOOKS_RELAXED: u8 = 4;
+    pub const UNFOLDS_BY_STORE: u8 = 5;
+    pub const UNFOLDS_ZERO: u8 = 6;
 }
 
 pub struct Twin<const FAULT: u8> {
     own: Cell<i64>,
     is_folded: Cell<bool>,
     others: AtomicI64,
+    owner: AtomicBool,
     is_set: AtomicBool,
 }
 
@@ -31,12 +34,20 @@ impl<const FAULT: u8> Twin<FAULT> {
     const BIAS: i64 = if FAULT == Fault::NO_BIAS { 1 } else { 1 << 62 };
 }
 
+impl<const FAULT: u8> Drop for Twin<FAULT> {
+    fn drop(&mut self) {
+        // For loom, which minds only what several threads do to one atomic: the memory is used for something else.
+        self.owner.store(false, Relaxed);
+    }
+}
+
 impl<const FAULT: u8> Count for Twin<FAULT> {
     fn make() -> Self {
         Self {
             own: Cell::new(0),
             is_folded: Cell::new(false),
             others: AtomicI64::new(Self::BIAS),
+            owner: AtomicBool::new(true),
             is_set: AtomicBool::new(false),
         }
     }
@@ -56,6 +67,8 @@ impl<const FAULT: u8> Count for Twin<FAULT> {
             if is_owner && !(*this).is_folded.get() {
                 (*this).own.set((*this).own.get() - 1);
             } else if (*this).others.fetch_sub(1, order) == 1 {
+                // Whom to wake.
+                _ = (*this).owner.load(Relaxed);
                 (*this).is_set.store(true, Release);
             }
         }
@@ -66,21 +79,46 @@ impl<const FAULT: u8> Count for Twin<FAULT> {
         self.own.get() + self.others.load(order) == Self::BIAS
     }
 
-    fn fold_and_wait(&self) {
-        self.is_folded.set(true);
-        let own = self.own.take() - Self::BIAS;
+    fn fold(&self) -> bool {
+        let change = self.own.take() - Self::BIAS;
         let left = match FAULT {
             Fault::FOLDS_BY_STORE => {
-                let left = self.others.load(Acquire) + own;
+                let left = self.others.load(Acquire) + change;
                 self.others.store(left, Release);
                 left
             }
-            _ => self.others.fetch_add(own, AcqRel) + own,
+            _ => self.others.fetch_add(change, AcqRel) + change,
         };
-        if left != 0 {
-            while !self.is_set.load(Acquire) {
-                thread::yield_now();
+        self.is_folded.set(left != 0);
+        if left == 0 {
+            self.others.store(Self::BIAS, Relaxed);
+        }
+        left != 0
+    }
+
+    fn unfold(&self) -> bool {
+        let is_unfolded = match FAULT {
+            Fault::UNFOLDS_BY_STORE => {
+                let left = self.others.load(Relaxed);
+                self.others.store(if left == 0 { 0 } else { left + Self::BIAS }, Relaxed);
+                left != 0
             }
+            Fault::UNFOLDS_ZERO => {
+                self.others.fetch_add(Self::BIAS, Relaxed);
+                true
+            }
+            _ => {
+                let is_left = |others| if others == 0 { None } else { Some(others + Self::BIAS) };
+                self.others.fetch_update(Relaxed, Relaxed, is_left).is_ok()
+            }
+        };
+        self.is_folded.set(!is_unfolded);
+        is_unfolded
+    }
+
+    fn wait(&self) {
+        while !self.is_set.load(Acquire) {
+            thread::yield_now();
         }
     }
 }
