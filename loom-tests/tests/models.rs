@@ -25,6 +25,7 @@ mod models {
     mod item;
     mod latch;
     mod lifo;
+    mod line;
     mod monitor;
     mod mpsc;
     mod notify;

@@ -94,7 +94,7 @@ pub mod internals {
     pub use crate::loom::{DEQUE_CAPACITY, RING_CAPACITY};
 
     pub mod queue {
-        pub use crate::queue::{Chain, Deque, Injector, Linked, Local, Next, Taken};
+        pub use crate::queue::{Chain, Deque, Injector, Line, Linked, Local, Next, Taken};
     }
 
     pub mod job {

@@ -17,6 +17,13 @@ pub const DEQUE_CAPACITY: usize = 12 << 10;
 #[cfg(loom)]
 pub const DEQUE_CAPACITY: usize = 4;
 
+/// Slots of the first ring of a FIFO scope's queue; a power of two.
+#[cfg(not(loom))]
+pub const LINE_CAPACITY: usize = 256;
+/// Slots of the first ring of a FIFO scope's queue: few enough for a model to need a second ring.
+#[cfg(loom)]
+pub const LINE_CAPACITY: usize = 1;
+
 /// How often a thread that is no worker looks at its latch before it sleeps: a few microseconds.
 #[cfg(not(loom))]
 pub const LATCH_SPINS: u32 = 100;

@@ -7,7 +7,7 @@ use std::ptr::NonNull;
 
 use super::region::{Region, Tag};
 use super::{JobHeader, JobRef};
-use crate::queue::Shelf;
+use crate::queue::{Line, Shelf};
 
 /// Where heap jobs lie.
 ///
@@ -63,45 +63,95 @@ impl<M: Memory, F: FnOnce()> HeapJob<M, F> {
 /// What goes into the deque is a *token*, the address of this queue; whoever runs a token runs the oldest job here. So the jobs
 /// keep their order among themselves, whoever takes a token, and their place among other jobs is that of the tokens.
 ///
+/// The jobs of a scope are in a [`Line`], whose tickets are the tokens. A seat's, of detached jobs, are on a [`Shelf`], which gives the
+/// room for a peak back.
+///
 /// Source: Rayon's RFC 1, "scope_fifo".
 #[repr(C)]
-pub struct Fifo {
+pub struct Fifo<Q> {
     header: JobHeader,
-    jobs: Shelf<JobRef>,
+    jobs: Q,
 }
 
-// SAFETY: the region is only followed by whoever runs a job, which keeps it.
-unsafe impl Send for Fifo {}
-// SAFETY: as above.
-unsafe impl Sync for Fifo {}
+/// Where the jobs of a [`Fifo`] wait.
+pub trait Waiting {
+    fn new() -> Self;
 
-impl Fifo {
+    /// # Safety
+    /// 1. Calls are made by one thread after the other. 2. Behind each, one token is pushed.
+    unsafe fn push(&self, job: JobRef);
+
+    /// # Safety
+    /// 1. Once for each token, by whoever took that.
+    unsafe fn pop(&self) -> JobRef;
+}
+
+impl Waiting for Line<JobHeader> {
+    fn new() -> Self {
+        Self::new()
+    }
+
+    #[inline]
+    unsafe fn push(&self, job: JobRef) {
+        // SAFETY: (1), (2); a job has an address.
+        unsafe { self.push(job.into_raw()) }
+    }
+
+    #[inline]
+    unsafe fn pop(&self) -> JobRef {
+        // SAFETY: (1).
+        JobRef::from_raw(unsafe { self.take() })
+    }
+}
+
+impl Waiting for Shelf<JobRef> {
+    fn new() -> Self {
+        Self::new()
+    }
+
+    unsafe fn push(&self, job: JobRef) {
+        self.push_back(job);
+    }
+
+    unsafe fn pop(&self) -> JobRef {
+        self.pop_front().expect("there are as many jobs as tokens")
+    }
+}
+
+// SAFETY: the region is only followed by whoever runs a job, which keeps it; jobs may be sent.
+unsafe impl<Q> Send for Fifo<Q> {}
+// SAFETY: as above.
+unsafe impl<Q> Sync for Fifo<Q> {}
+
+impl<Q: Waiting> Fifo<Q> {
     pub fn new(region: *const Region) -> Self {
-        Self { header: JobHeader::new(Self::execute, region), jobs: Shelf::new() }
+        Self { header: JobHeader::new(Self::execute, region), jobs: Q::new() }
     }
 
     /// Queues a job and returns a token for it.
     ///
     /// # Safety
-    /// 1. The queue outlives the token's run. 2. The token is run once.
+    /// 1. The queue outlives the token's run. 2. The token is pushed, and run once. 3. Calls are made by one thread after the other.
+    #[inline]
     pub unsafe fn push(&self, job: JobRef) -> JobRef {
-        self.jobs.push_back(job);
-        // SAFETY: (1), (2); the header is the first field.
-        unsafe { JobRef::new(NonNull::from(self).cast(), job.tag()) }
+        // SAFETY: (2), (3); then (1), (2); the header is the first field.
+        unsafe {
+            self.jobs.push(job);
+            JobRef::new(NonNull::from(self).cast(), job.tag())
+        }
     }
 
     /// # Safety
     /// 1. As [`JobRef::run`].
     unsafe fn execute(header: NonNull<JobHeader>) {
         // SAFETY: (1), duty 1 of `push`: the queue is live until the last of its jobs has run, and we take one out now.
-        let job = unsafe { header.cast::<Self>().as_ref() }.jobs.pop_front();
-        let job = job.expect("there are as many jobs as tokens");
-        // SAFETY: claimed by the `pop_front`. Its region is the token's.
+        let job = unsafe { header.cast::<Self>().as_ref().jobs.pop() };
+        // SAFETY: claimed by the `pop`. Its region is the token's.
         unsafe { job.run() };
     }
 }
 
-impl fmt::Debug for Fifo {
+impl<Q> fmt::Debug for Fifo<Q> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Fifo").finish_non_exhaustive()
     }

@@ -32,10 +32,10 @@ use super::cancel;
 use super::enter::{self, OwnerLatch, Place, RootEnd};
 use crate::context;
 use crate::job::region::Cancelled;
-use crate::job::{CoreLatch, CountLatch, Fifo, HeapJob, JobRef, Region, Tag};
+use crate::job::{CoreLatch, CountLatch, Fifo, HeapJob, JobHeader, JobRef, Region, Tag};
 use crate::loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use crate::loom::sync::atomic::{AtomicBool, AtomicPtr};
-use crate::queue::Shelf;
+use crate::queue::{Line, Shelf};
 use crate::scheduler::magazine::JobMemory;
 use crate::scheduler::wait::Awaited;
 use crate::scheduler::{Hold, Seat, Shared};
@@ -50,7 +50,7 @@ pub struct Scope<'scope> {
 pub struct ScopeFifo<'scope> {
     base: Base<'scope>,
     /// By seat.
-    fifos: Box<[OnceLock<Fifo>]>,
+    fifos: Box<[OnceLock<ScopedFifo>]>,
 }
 
 /// Runs a closure that can spawn jobs, and returns when all of them have ended.
@@ -429,6 +429,9 @@ impl<'scope> ScopeFifo<'scope> {
     }
 }
 
+/// One seat's jobs of a FIFO scope.
+type ScopedFifo = Fifo<Line<JobHeader>>;
+
 /// A scope's address, for its jobs.
 struct Pointer<T>(*const T);
 
@@ -592,7 +595,7 @@ impl<'scope> Base<'scope> {
         seat.is_some_and(|seat| ptr::eq(seat, self.owner))
     }
 
-    fn spawn(&self, fifos: Option<&[OnceLock<Fifo>]>, body: impl FnOnce() + Send) {
+    fn spawn(&self, fifos: Option<&[OnceLock<ScopedFifo>]>, body: impl FnOnce() + Send) {
         // SAFETY: used in this call only.
         let seat = unsafe { context::seat() };
         // SAFETY: the calling thread runs the body, or a job of the scope, or is waited for by one: for it has the scope.
@@ -602,7 +605,8 @@ impl<'scope> Base<'scope> {
                 let job = self.job(None, body);
                 let job = match fifos {
                     None => job,
-                    // SAFETY: the FIFO is the scope's, which stays until the job has run; the token is pushed below.
+                    // SAFETY: the FIFO is the scope's, which stays until the job has run; the token is pushed below; this thread is the
+                    // seat's owner.
                     Some(fifos) => unsafe {
                         fifos[seat.index()].get_or_init(|| Fifo::new(self.region)).push(job)
                     },

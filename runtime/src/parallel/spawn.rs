@@ -112,7 +112,7 @@ unsafe fn push(shared: NonNull<Shared>, is_fifo: bool, f: impl FnOnce() + Send +
     let job = unsafe { job(shared, f) };
     // SAFETY: used in this call only.
     match unsafe { enter::seat_of(shared) } {
-        // SAFETY: the seat outlives its jobs, for they are counted; the token is pushed.
+        // SAFETY: the seat outlives its jobs, for they are counted; the token is pushed; this thread is the seat's owner.
         Some(seat) if is_fifo => state.queue_detached(seat, unsafe { seat.fifo.push(job) }),
         Some(seat) => state.queue_detached(seat, job),
         None => state.queue_root(Root::Job(job)),

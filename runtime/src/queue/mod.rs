@@ -22,11 +22,13 @@
 pub mod chain;
 pub mod deque;
 pub mod injector;
+pub mod line;
 pub mod local;
 pub mod shelf;
 
 pub use chain::{Chain, Linked, Next};
 pub use deque::{Deque, Taken};
 pub use injector::Injector;
+pub use line::Line;
 pub use local::Local;
 pub use shelf::Shelf;

@@ -103,7 +103,7 @@ pub struct Seat {
     /// What only this seat may run.
     pub broadcasts: Shelf<JobRef>,
     /// For `spawn_fifo`.
-    pub fifo: Fifo,
+    pub fifo: Fifo<Shelf<JobRef>>,
 }
 
 /// What is known of the pieces at one index. The owner's alone.

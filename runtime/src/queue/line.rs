@@ -1,0 +1,234 @@
+//! An unbounded FIFO whose takers know that there is an item for each of them, and so need not ask.
+//!
+//! One thread pushes. For each item it hands out a *ticket*, by other means, which one thread gets; whoever has a ticket takes the
+//! oldest item, once. (Tickets are what lies in the deques for a FIFO scope; see `job/heap.rs`.) So a take is one read-modify-write
+//! that cannot fail, where a queue that may be empty needs a lock or a loop.
+//!
+//! # States
+//! ```text
+//!   claimed    how many takes have begun: the number of the next item to be taken
+//!   pushed     the number of the next item. The pusher's alone
+//!   rings      newest ──▶ older ──▶ … each of a power of two of slots, and holds the items from its `first` on, item i in
+//!              slot i modulo its size, up to the `first` of the newer one
+//!   slot       an item, or null: free
+//! ```
+//! # Steps
+//! ```text
+//!   push   P1 the newest ring's slot for item `pushed` is free? Else a larger ring begins with this item
+//!          P2 put the item into its slot; pushed += 1     P3 hand out the ticket
+//!   take   T1 i = claimed, claimed += 1 (RMW)             T2 from the newest ring on, the first with `first` <= i
+//!          T3 take item i out of its slot, which is free then
+//! ```
+//! # Ordering
+//! - *The item is there.* Who claims i is the (i + 1)th to do T1, and each of those had a ticket of its own. One of these tickets is that
+//!   of item i or of a later one, so its P3, behind P2 of i, comes before that thread's T1 (a ticket is handed over by Release
+//!   and Acquire). T1 is AcqRel, a chain of read-modify-writes: so P2 of i is visible to all from that T1 on, of which i's own is one, or the
+//!   last. So is the ring that i is in, since P1 comes before P2.
+//! - *A slot is used again when it was read.* T3 reads the item before it makes the slot null, and P1 sees null before P2 writes the next
+//!   one: so T3 cannot have read that, by the order of the slot's values alone.
+//! - *The ring is there.* A ring is freed with the queue only. In sum the rings are no larger than thrice the most items that waited,
+//!   unless a taker stops between T1 and T3 for a whole lap.
+//!
+//! Rejected: a deque behind a lock: two threads that run short jobs spent four fifths of their time in it, asleep or not. Blocks in a
+//! linked list, as in crossbeam's `SegQueue`: a taker has to find the block in the same step in which it claims the item.
+
+use std::cell::Cell;
+use std::fmt;
+use std::ptr::null_mut;
+
+use crate::loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use crate::loom::sync::atomic::{AtomicPtr, AtomicU64};
+use crate::loom::{LINE_CAPACITY, null_pointers};
+use crate::util::pad::CachePadded;
+
+/// How many times larger the next ring is.
+const GROWTH: usize = 4;
+
+/// See the module's docs.
+pub struct Line<T> {
+    claimed: CachePadded<AtomicU64>,
+    /// The pusher's alone.
+    pushed: CachePadded<Cell<u64>>,
+    /// Null before the first push. Written by the pusher.
+    newest: AtomicPtr<Ring<T>>,
+}
+
+struct Ring<T> {
+    first: u64,
+    older: *mut Ring<T>,
+    slots: Box<[AtomicPtr<T>]>,
+}
+
+// SAFETY: items are pointers that the queue does not follow; the cell is the pusher's, by duty 1 of `push`.
+unsafe impl<T> Send for Line<T> {}
+// SAFETY: as above.
+unsafe impl<T> Sync for Line<T> {}
+
+impl<T> Line<T> {
+    pub fn new() -> Self {
+        Self {
+            claimed: CachePadded::new(AtomicU64::new(0)),
+            pushed: CachePadded::new(Cell::new(0)),
+            newest: AtomicPtr::new(null_mut()),
+        }
+    }
+
+    /// P1, P2.
+    ///
+    /// # Safety
+    /// 1. No other thread pushes: calls are ordered. 2. The caller hands out one ticket for the item, behind this call. 3. The item is
+    ///    not null.
+    #[inline]
+    pub unsafe fn push(&self, item: *mut T) {
+        let number = self.pushed.get();
+        self.pushed.set(number + 1);
+        // Relaxed: the pusher's own.
+        // SAFETY: a ring lives as long as the queue.
+        let newest = unsafe { self.newest.load(Relaxed).as_ref() };
+        // Relaxed, as T3: the order of the slot's own values is enough.
+        let slot = newest.map(|ring| ring.slot(number)).filter(|slot| slot.load(Acquire).is_null());
+        let slot = slot.unwrap_or_else(|| self.grow(number).slot(number));
+        // Relaxed: P3 publishes it.
+        slot.store(item, Relaxed);
+    }
+
+    /// A larger ring, for the items from `first` on. For the pusher.
+    #[cold]
+    #[inline(never)]
+    fn grow(&self, first: u64) -> &Ring<T> {
+        let older = self.newest.load(Relaxed);
+        // SAFETY: a ring lives as long as the queue.
+        let size = unsafe { older.as_ref() }.map_or(LINE_CAPACITY, |older| GROWTH * older.slots.len());
+        let ring = Box::into_raw(Box::new(Ring { first, older, slots: null_pointers(size) }));
+        // Release: what is in the ring comes before it.
+        self.newest.store(ring, Release);
+        // SAFETY: just made.
+        unsafe { &*ring }
+    }
+
+    /// T1 to T3: takes the oldest item.
+    ///
+    /// # Safety
+    /// 1. The caller has a ticket, and uses it for this call alone.
+    #[inline]
+    pub unsafe fn take(&self) -> *mut T {
+        let number = self.claimed.fetch_add(1, AcqRel);
+        // Acquire: the ring that is pointed at.
+        let mut ring = self.newest.load(Acquire);
+        loop {
+            // SAFETY: by (1) the item was pushed, so that there is a ring with it; see the module's docs.
+            let here = unsafe { &*ring };
+            if here.first <= number {
+                let slot = here.slot(number);
+                // Relaxed: T1 has acquired it; and P1 hands nothing over.
+                let item = slot.load(Relaxed);
+                slot.store(null_mut(), Relaxed);
+                return item;
+            }
+            ring = here.older;
+        }
+    }
+}
+
+impl<T> Ring<T> {
+    #[inline(always)]
+    fn slot(&self, number: u64) -> &AtomicPtr<T> {
+        &self.slots[number as usize & (self.slots.len() - 1)]
+    }
+}
+
+impl<T> Drop for Line<T> {
+    fn drop(&mut self) {
+        // Relaxed: nobody else is left.
+        let mut ring = self.newest.load(Relaxed);
+        while !ring.is_null() {
+            // SAFETY: made by `grow`, and freed once.
+            ring = unsafe { Box::from_raw(ring) }.older;
+        }
+    }
+}
+
+impl<T> fmt::Debug for Line<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Line").field("claimed", &self.claimed.load(Relaxed)).finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::ptr::NonNull;
+    use std::sync::atomic::{AtomicBool, AtomicUsize};
+    use std::thread;
+
+    use super::*;
+    use crate::queue::chain::tests::Items;
+
+    #[test]
+    fn a_line_gives_the_oldest_and_grows_around_what_waits() {
+        let (line, mut values) = (Line::new(), (0..u32::MAX).map(|value| value as usize + 1));
+        let mut next = 1;
+        for waiting in [1, LINE_CAPACITY, LINE_CAPACITY + 1, 20 * LINE_CAPACITY] {
+            for _ in 0..3 {
+                let items = values.by_ref().take(waiting);
+                // SAFETY: one thread; the items are numbers.
+                items.for_each(|value| unsafe { line.push(std::ptr::without_provenance_mut::<u64>(value)) });
+                for _ in 0..waiting {
+                    // SAFETY: as many as there are items.
+                    assert_eq!(unsafe { line.take() }.addr(), next);
+                    next += 1;
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_comes_and_goes_needs_no_more_room() {
+        let line = Line::new();
+        for value in 1..100 * LINE_CAPACITY {
+            // SAFETY: one thread, and a ticket each; the items are numbers.
+            unsafe {
+                line.push(std::ptr::without_provenance_mut::<u64>(value));
+                line.take();
+            }
+        }
+        // SAFETY: there is a ring.
+        let newest = unsafe { &*line.newest.load(Relaxed) };
+        assert!(newest.older.is_null() && newest.slots.len() == LINE_CAPACITY);
+    }
+
+    #[test]
+    fn each_item_is_taken_once_by_those_who_have_a_ticket_under_stress() {
+        const ITEMS: usize = 30_000;
+        let (items, line, tickets) = (Items::new(ITEMS), Line::new(), AtomicUsize::new(0));
+        let is_over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let takers = [(); 3].map(|()| {
+                scope.spawn(|| {
+                    let mut next = 0;
+                    // The flag first: what was pushed before it is seen to be there.
+                    loop {
+                        let is_over = is_over.load(Acquire);
+                        if tickets.fetch_update(Acquire, Relaxed, |left| left.checked_sub(1)).is_ok() {
+                            // SAFETY: with a ticket; items are not null.
+                            let value = items.take(unsafe { NonNull::new_unchecked(line.take()) });
+                            assert!(value >= next, "{value} came behind {next}");
+                            next = value + 1;
+                        } else if is_over {
+                            break;
+                        } else {
+                            thread::yield_now();
+                        }
+                    }
+                })
+            });
+            for value in 0..ITEMS {
+                // SAFETY: this thread alone pushes.
+                unsafe { line.push(items.at(value).as_ptr()) };
+                tickets.fetch_add(1, Release);
+            }
+            is_over.store(true, Release);
+            takers.into_iter().for_each(|taker| taker.join().unwrap());
+        });
+        items.assert_all_taken();
+    }
+}
