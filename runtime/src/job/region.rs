@@ -89,6 +89,7 @@ impl Region {
     }
 
     /// Whether the computation, or one around it, has been cancelled.
+    #[inline]
     pub fn is_cancelled(&self) -> bool {
         // SAFETY: duty 1 of `cancellable`.
         self.chain().filter_map(|region| region.cancel).any(|cancel| unsafe { (*cancel).is_cancelled() })

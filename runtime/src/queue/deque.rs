@@ -88,11 +88,18 @@ const MARKS: usize = ANCHORED | NOTED;
 pub struct Deque<T> {
     /// Alone on its lines: thieves look at it while the owner works on the others.
     public: CachePadded<AtomicU64>,
-    /// The next free index. The owner's alone, like `split`.
+    own: CachePadded<Own>,
+    /// On lines that nobody writes.
+    slots: Box<[AtomicPtr<T>]>,
+}
+
+/// The owner's alone, written at each push and pop.
+#[derive(Default)]
+struct Own {
+    /// The next free index.
     head: Cell<u32>,
     /// The `split` of `public`.
     split: Cell<u32>,
-    slots: Box<[AtomicPtr<T>]>,
 }
 
 // SAFETY: the cells are touched only by the methods whose callers promise to be the owner; items are pointers that the
@@ -117,8 +124,7 @@ impl<T> Deque<T> {
         () = Self::HAS_ROOM_FOR_MARKS;
         Self {
             public: CachePadded::new(AtomicU64::new(0)),
-            head: Cell::new(0),
-            split: Cell::new(0),
+            own: CachePadded::default(),
             slots: null_pointers(DEQUE_CAPACITY),
         }
     }
@@ -129,7 +135,7 @@ impl<T> Deque<T> {
     /// 1. The caller is the owner.
     #[inline(always)]
     pub unsafe fn head(&self) -> u32 {
-        self.head.get()
+        self.own.head.get()
     }
 
     /// O1, O2: pushes an item whose pusher will come back for it, by [`take_back`](Self::take_back) of the same index. False
@@ -139,7 +145,7 @@ impl<T> Deque<T> {
     /// 1. The caller is the owner. 2. The item stays valid until it has been taken back, or claimed and used.
     #[inline(always)]
     pub unsafe fn push_anchored(&self, item: *mut T) -> bool {
-        let head = self.head.get();
+        let head = self.own.head.get();
         if head == CAPACITY {
             return false;
         }
@@ -155,11 +161,11 @@ impl<T> Deque<T> {
     #[inline]
     pub unsafe fn push(&self, item: *mut T) -> bool {
         // SAFETY: (1).
-        if self.head.get() == CAPACITY && !unsafe { self.make_room() } {
+        if self.own.head.get() == CAPACITY && !unsafe { self.make_room() } {
             return false;
         }
         // SAFETY: (1), and there is room.
-        unsafe { self.put(self.head.get(), item) };
+        unsafe { self.put(self.own.head.get(), item) };
         true
     }
 
@@ -171,7 +177,7 @@ impl<T> Deque<T> {
         // SAFETY: (2).
         // Relaxed: O3 publishes it.
         unsafe { self.slots.get_unchecked(head as usize) }.store(item, Relaxed);
-        self.head.set(head + 1);
+        self.own.head.set(head + 1);
     }
 
     /// Whether thieves find nothing here. For the owner exact but for thefts, for others a hint.
@@ -188,7 +194,7 @@ impl<T> Deque<T> {
     /// 1. The caller is the owner.
     #[inline(always)]
     pub unsafe fn is_public(&self, index: u32) -> bool {
-        index < self.split.get()
+        index < self.own.split.get()
     }
 
     /// The index of the oldest private item, or of the next one.
@@ -196,7 +202,7 @@ impl<T> Deque<T> {
     /// # Safety
     /// 1. The caller is the owner.
     pub unsafe fn first_private(&self) -> u32 {
-        self.split.get()
+        self.own.split.get()
     }
 
     /// Marks the item at `index`, which is private: until it is taken back or claimed, and something else put there.
@@ -204,7 +210,7 @@ impl<T> Deque<T> {
     /// # Safety
     /// 1. The caller is the owner. 2. The item is private.
     pub unsafe fn note(&self, index: u32) {
-        debug_assert!(self.split.get() <= index && index < self.head.get());
+        debug_assert!(self.own.split.get() <= index && index < self.own.head.get());
         // Relaxed: O3 publishes it; O1 once more.
         self.slots[index as usize].store(self.slot(index).map_addr(|address| address | NOTED), Relaxed);
     }
@@ -223,7 +229,7 @@ impl<T> Deque<T> {
     /// 1. The caller is the owner.
     pub unsafe fn has_items(&self) -> bool {
         // Relaxed: the items are not followed.
-        tail(self.public.load(Relaxed)) < self.head.get()
+        tail(self.public.load(Relaxed)) < self.own.head.get()
     }
 
     /// O3: lets thieves have the oldest `n` private items, or all if there are fewer. Says how many.
@@ -231,11 +237,11 @@ impl<T> Deque<T> {
     /// # Safety
     /// 1. The caller is the owner.
     pub unsafe fn publish(&self, n: u32) -> u32 {
-        let n = n.min(self.head.get() - self.split.get());
+        let n = n.min(self.own.head.get() - self.own.split.get());
         if n > 0 {
             // Release: pairs with T1.
             self.public.fetch_add(u64::from(n) * SPLIT, Release);
-            self.split.set(self.split.get() + n);
+            self.own.split.set(self.own.split.get() + n);
         }
         n
     }
@@ -248,11 +254,11 @@ impl<T> Deque<T> {
     ///    that was pushed afterwards has been taken out.
     #[inline(always)]
     pub unsafe fn take_back_private(&self, index: u32) -> bool {
-        if index < self.split.get() {
+        if index < self.own.split.get() {
             return false;
         }
-        debug_assert!(self.head.get() == index + 1);
-        self.head.set(index);
+        debug_assert!(self.own.head.get() == index + 1);
+        self.own.head.set(index);
         true
     }
 
@@ -262,7 +268,7 @@ impl<T> Deque<T> {
     /// 1. The caller is the owner. 2. It pushed an anchored item there, has not taken it back, and has taken out all that was
     ///    pushed afterwards.
     pub unsafe fn take_back(&self, index: u32) -> Taken {
-        debug_assert!(self.head.get() == index + 1);
+        debug_assert!(self.own.head.get() == index + 1);
         // SAFETY: (1), (2); nothing anchored is at `index` or above but this item.
         let is_back = unsafe { self.take_back_private(index) || self.reclaim(index, index).is_some() };
         if is_back { Taken::Back } else { Taken::Stolen }
@@ -272,10 +278,15 @@ impl<T> Deque<T> {
     ///
     /// # Safety
     /// 1. The caller is the owner. 2. Nothing anchored is at `floor` or above.
+    #[inline]
     pub unsafe fn pop(&self, floor: u32) -> Option<*mut T> {
-        let index = self.head.get().checked_sub(1).filter(|&index| index >= floor)?;
-        if index >= self.split.get() {
-            self.head.set(index);
+        let head = self.own.head.get();
+        if head <= floor {
+            return None;
+        }
+        let index = head - 1;
+        if index >= self.own.split.get() {
+            self.own.head.set(index);
             return Some(self.item(index));
         }
         // SAFETY: (1) and (2).
@@ -287,7 +298,7 @@ impl<T> Deque<T> {
     /// # Safety
     /// 1. The caller is the owner.
     pub unsafe fn pop_if_loose(&self) -> Option<*mut T> {
-        let youngest = self.head.get().checked_sub(1)?;
+        let youngest = self.own.head.get().checked_sub(1)?;
         let is_loose = self.slot(youngest).addr() & ANCHORED == 0;
         // SAFETY: (1); the item is loose, and the youngest.
         if is_loose { unsafe { self.pop(youngest) } } else { None }
@@ -298,9 +309,9 @@ impl<T> Deque<T> {
     /// # Safety
     /// 1. The caller is the owner; `index` is the youngest item, and public. 2. Nothing anchored is at `floor` or above, except
     ///    what the caller has come back for.
-    #[cold]
+    #[inline]
     unsafe fn reclaim(&self, index: u32, floor: u32) -> Option<*mut T> {
-        debug_assert!(self.split.get() == index + 1);
+        debug_assert!(self.own.split.get() == index + 1);
         // Acquire: pairs with T3, for the reuse of slots.
         let mut word = self.public.load(Acquire);
         while tail(word) <= index {
@@ -308,8 +319,8 @@ impl<T> Deque<T> {
             // Relaxed: the item is our own. Acquire if it fails: as above.
             match self.public.compare_exchange_weak(word, reclaimed, Relaxed, Acquire) {
                 Ok(_) => {
-                    self.split.set(index);
-                    self.head.set(index);
+                    self.own.split.set(index);
+                    self.own.head.set(index);
                     return Some(self.item(index));
                 }
                 Err(actual) => word = actual,
@@ -325,12 +336,13 @@ impl<T> Deque<T> {
     /// # Safety
     /// 1. The caller is the owner. 2. Nothing is private or public; `word` is the word. 3. Nothing anchored is at `floor` or
     ///    above that somebody will come back for.
+    #[cold]
     unsafe fn rewind(&self, word: u64, floor: u32) {
         debug_assert!(split(word) == tail(word) && floor <= tail(word));
         // Relaxed: nothing is public, so nobody acquires by it; and no thief's swing can come between, see the module's docs.
         self.public.store(pack(version(word).wrapping_add(VERSION), floor, floor), Relaxed);
-        self.split.set(floor);
-        self.head.set(floor);
+        self.own.split.set(floor);
+        self.own.head.set(floor);
     }
 
     /// Makes room in a full deque if all loose items on top were stolen.
@@ -341,10 +353,10 @@ impl<T> Deque<T> {
     unsafe fn make_room(&self) -> bool {
         // Acquire: pairs with T3, for the reuse of slots.
         let word = self.public.load(Acquire);
-        if tail(word) != self.head.get() {
+        if tail(word) != self.own.head.get() {
             return false;
         }
-        let anchored = (0..self.head.get()).rev().find(|&index| self.slot(index).addr() & ANCHORED != 0);
+        let anchored = (0..self.own.head.get()).rev().find(|&index| self.slot(index).addr() & ANCHORED != 0);
         let floor = anchored.map_or(0, |index| index + 1);
         if floor == CAPACITY {
             return false;
@@ -426,9 +438,9 @@ impl<T> Deque<T> {
     pub unsafe fn validate(&self) {
         // Relaxed: the items are not followed.
         let word = self.public.load(Relaxed);
-        let (tail, split, head) = (tail(word), split(word), self.head.get());
+        let (tail, split, head) = (tail(word), split(word), self.own.head.get());
         assert!(tail <= split && split <= head && head <= CAPACITY, "{tail} {split} {head}");
-        assert_eq!(split, self.split.get());
+        assert_eq!(split, self.own.split.get());
     }
 }
 

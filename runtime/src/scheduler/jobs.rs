@@ -124,8 +124,9 @@ impl Jobs {
         self.roots.pop_front()
     }
 
-    fn is_empty(&self) -> bool {
-        self.installs.is_empty() && self.roots.is_empty()
+    /// Whether a root waits: a hint.
+    pub fn has_any(&self) -> bool {
+        self.has_installs() || self.has_roots()
     }
 }
 
@@ -231,7 +232,7 @@ impl Shared {
 
     /// Whether there is a job that a worker without any work could run.
     pub fn has_visible_jobs(&self, index: usize) -> bool {
-        !self.jobs.is_empty()
+        self.jobs.has_any()
             || self.seats.iter().any(|seat| seat.has_public_pieces() || !seat.detached.is_empty())
             || self.seats.get(index).is_some_and(|seat| !seat.broadcasts.is_empty())
     }

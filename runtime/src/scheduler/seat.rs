@@ -24,6 +24,12 @@
 //! All this is for halves of a `join`. A loose piece is published when it is pushed, always: whoever pushed it may wait for it
 //! by other means than its scope.
 //!
+//! # Tiny pieces
+//! A loose piece that does next to nothing is run by its owner in 20 ns. A thief needs several times that, for the piece, its memory, and
+//! the word of the deque come from the owner's cache; and the owner, who needs the lines again, loses as much. So a
+//! thief measures what it has stolen, takes several short pieces at once ([`BATCH`]), and when they were [`TINY`] it stays away for a
+//! while ([`PAUSE`]). It does not stay away for good: whoever pushed a piece may wait for it.
+//!
 //! # The grant
 //! A push that has nothing to do but to push should cost no more than that. So the rules are gone through now and then only
 //! ([`Seat::push_slowly`]), and what they say is *granted*: for so many pushes nothing is done. The grant also ends
@@ -40,7 +46,7 @@ use std::array;
 use std::cell::Cell;
 use std::fmt;
 use std::ptr::{NonNull, null};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::shared::Shared;
 use super::slices::Slices;
@@ -49,6 +55,7 @@ use super::wait::Awaited;
 use super::worker::Worker;
 use crate::context;
 use crate::job::{CoreLatch, Fifo, JobHeader, JobRef, Owner, Region, Tag};
+use crate::loom::hint;
 use crate::loom::sync::atomic::AtomicI32;
 use crate::loom::sync::atomic::Ordering::Relaxed;
 use crate::queue::{Deque, Shelf, Taken};
@@ -67,6 +74,13 @@ const SHORT: u32 = 5_000;
 
 /// Nanoseconds of work that a thief takes at once: several short loose pieces, or one.
 const BATCH: u128 = 2_000;
+
+/// Nanoseconds of work, the way to the thief included, below which a loose piece is hardly worth that way. Of longer ones a full batch
+/// takes as long as [`PAUSE`].
+const TINY: u128 = 250;
+
+/// How long after a theft of tiny pieces the next one is.
+const PAUSE: Duration = Duration::from_micros(8);
 
 /// No piece counts as longer, so that a few short ones are enough to learn from.
 const LONG: u32 = 8 * SHORT;
@@ -327,15 +341,31 @@ impl Seat {
     ///
     /// # Safety
     /// 1. The calling thread is the owner. 2. Nothing anchored is at `floor` or above.
+    #[inline]
     pub unsafe fn pop(&self, floor: u32) -> Option<JobRef> {
+        // SAFETY: (1), (2).
+        unsafe {
+            if self.shared().config.is_breadth_first || !self.overflow.is_empty() {
+                return self.pop_from_elsewhere(floor);
+            }
+            self.pop_loose(floor)
+        }
+    }
+
+    /// [`pop`](Self::pop) where something is on the overflow shelf, or goes breadth first: that takes the oldest; but none that is
+    /// not the caller's.
+    ///
+    /// # Safety
+    /// 1. As [`pop`](Self::pop).
+    #[cold]
+    unsafe fn pop_from_elsewhere(&self, floor: u32) -> Option<JobRef> {
         let tag = self.tag();
-        // Breadth first takes the oldest; but none that is not the caller's.
         if self.shared().config.is_breadth_first {
             // SAFETY: (1).
             unsafe { self.deque.publish(u32::MAX) };
             return self.steal(tag);
         }
-        // SAFETY: (1), (2).
+        // SAFETY: (1).
         self.overflow.take_last(|job| may_run(tag, job.tag())).or_else(|| unsafe { self.pop_loose(floor) })
     }
 
@@ -345,6 +375,7 @@ impl Seat {
     ///
     /// # Safety
     /// 1. As [`pop`](Self::pop).
+    #[inline]
     pub unsafe fn pop_loose(&self, floor: u32) -> Option<JobRef> {
         let tag = self.tag();
         loop {
@@ -354,9 +385,15 @@ impl Seat {
             if may_run(tag, job.tag()) {
                 return Some(job);
             }
-            self.overflow.push_back(job);
-            self.shared().post_piece();
+            self.leave_to_others(job);
         }
+    }
+
+    /// Puts a piece that this thread may not run where others find it.
+    #[cold]
+    fn leave_to_others(&self, job: JobRef) {
+        self.overflow.push_back(job);
+        self.shared().post_piece();
     }
 
     /// A piece of this seat: the youngest if nobody comes back for that one, else the oldest.
@@ -392,8 +429,7 @@ impl Seat {
     pub unsafe fn spill(&self, floor: u32) {
         // SAFETY: (1).
         while let Some(job) = unsafe { self.pop_loose(floor) } {
-            self.overflow.push_back(job);
-            self.shared().post_piece();
+            self.leave_to_others(job);
         }
     }
 
@@ -448,13 +484,26 @@ impl Seat {
         Some(job)
     }
 
-    /// How many pieces the owner should steal at once: as many as take about [`BATCH`], going by the last ones.
+    /// How many pieces the owner should steal at once: as many as take about [`BATCH`], going by the last ones. If those were tiny,
+    /// it has paused before this says so.
     pub fn end_batch(&self) -> u32 {
         let Some(began) = self.batch_began.take() else {
             return 1;
         };
         let each = began.elapsed().as_nanos() / u128::from(self.batch.get());
+        if each < TINY {
+            self.pause_until(began + PAUSE);
+        }
         (BATCH / each.max(1)).clamp(1, 32) as u32
+    }
+
+    /// Leaves the others alone until then, unless something has come from outside: who brought it may rely on this thread.
+    #[cold]
+    fn pause_until(&self, end: Instant) {
+        let shared = self.shared();
+        while Instant::now() < end && shared.injector.is_empty() && !shared.jobs.has_any() {
+            hint::spin_loop();
+        }
     }
 
     /// What only this seat may run, if a thread that waits inside the isolated region `tag` may.
@@ -575,8 +624,26 @@ impl Seat {
     ///
     /// # Safety
     /// 1. The calling thread is the owner, and has claimed the job.
+    #[inline]
     pub unsafe fn run(&self, job: JobRef) {
         self.pass_split();
+        // SAFETY: (1).
+        unsafe {
+            // Mostly it is of the computation that this thread works for.
+            if job.region() == self.region() && job.tag() == self.tag() {
+                job.run();
+            } else {
+                self.run_elsewhere(job);
+            }
+        }
+    }
+
+    /// Runs a job of another region than the owner's.
+    ///
+    /// # Safety
+    /// 1. As [`run`](Self::run).
+    #[inline(never)]
+    unsafe fn run_elsewhere(&self, job: JobRef) {
         // SAFETY: (1). Jobs do not unwind.
         unsafe {
             let (region, tag) = self.replace_region(job.region(), job.tag());
@@ -631,6 +698,7 @@ pub fn outside_of_computations<R>(f: impl FnOnce() -> R) -> R {
 }
 
 /// Whether a thread that waits inside the isolated region `waiter` (or in none) may run a job of `job`.
+#[inline]
 pub fn may_run(waiter: Tag, job: Tag) -> bool {
     waiter == Tag::NONE || waiter == job
 }
@@ -716,6 +784,22 @@ mod tests {
                 join_and(seat, |seat| assert_eq!(seat.known_for(youngest(seat)), None));
             });
             join_and(seat, |seat| assert_eq!(seat.known_for(youngest(seat)), None));
+        });
+    }
+
+    #[test]
+    fn who_stole_tiny_pieces_stays_away_for_a_while() {
+        on_a_seat(|seat| {
+            let began = Instant::now();
+            for (pieces, began) in [(1, began - Duration::from_secs(1)), (32, began)] {
+                seat.batch.set(pieces);
+                seat.batch_began.set(Some(began));
+                assert!((1..=32).contains(&seat.end_batch()));
+                assert!(seat.batch_began.take().is_none());
+            }
+            // Not that it began after the pieces turned out to be less than tiny.
+            let each = began.elapsed() / 32;
+            assert!(began.elapsed() >= PAUSE || each.as_nanos() >= TINY, "{each:?}");
         });
     }
 
