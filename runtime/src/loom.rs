@@ -51,6 +51,9 @@ pub const HAS_MONITOR: bool = cfg!(not(loom));
 /// Whether the system is asked how busy the machine is. Not in models, which must be the same each time.
 pub const ASKS_THE_SYSTEM: bool = cfg!(not(loom));
 
+/// Whether workers nap (`nap.rs`). Not in models either.
+pub const HAS_NAPS: bool = cfg!(not(loom));
+
 /// Whether memory of ended tasks is kept for the next ones. Not under AddressSanitizer (`--cfg asan`), which would take a late
 /// use of a task's memory for one of the next task.
 pub const KEEPS_MEMORY: bool = cfg!(not(asan));

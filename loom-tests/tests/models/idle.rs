@@ -5,7 +5,7 @@
 //! they took: whoever relies on a searcher must not be betrayed by its finding something else.
 //!
 //! Actors: threads outside that push into the real injector; workers that run, search and sleep, one of them in the
-//! driver (picked only if no other sleeps); a worker that pushes into its own ring. Jobs, those who wait for latches, and relief
+//! driver (picked only if no other sleeps); a worker that pushes into its own ring; one that naps. Jobs, those who wait for latches, and relief
 //! threads are in `idle_jobs.rs`.
 //!
 //! Bounds: up to three threads beside the main one, up to three workers, three tasks, rings of four slots.
@@ -30,6 +30,9 @@ trait Protocol: Send + Sync + 'static {
     fn announce_sleep(&self, index: usize, is_searching: bool);
     fn cancel_sleep(&self, index: usize);
     fn end_sleep(&self, index: usize) -> bool;
+    fn announce_nap(&self, index: usize);
+    /// Says whether the worker is a searcher now.
+    fn end_nap(&self, index: usize) -> bool;
     fn fence_push(&self);
     fn pick_sleeper(&self, avoided: Option<usize>) -> Option<usize>;
     fn counts(&self) -> (usize, usize);
@@ -56,6 +59,15 @@ impl Protocol for Idle {
         end_sleep(index: usize) -> bool;
         fence_push() -> ();
         counts() -> (usize, usize);
+    }
+
+    fn announce_nap(&self, index: usize) {
+        assert!(self.announce_nap_unless(index, false, self.get_sleepy()), "nobody else naps");
+    }
+
+    fn end_nap(&self, index: usize) -> bool {
+        Idle::end_nap(self, index);
+        true
     }
 
     fn pick_sleeper(&self, avoided: Option<usize>) -> Option<usize> {
@@ -127,13 +139,16 @@ impl<P: Protocol> World<P> {
     /// The life of a worker: what it took, and how it ended.
     fn live(&self, own: usize, begin: Begin) -> (Vec<usize>, End) {
         let most = match begin {
-            Begin::Running(most) | Begin::Searching(most) => most,
+            Begin::Running(most) | Begin::Searching(most) | Begin::Napping(most) => most,
             Begin::LyingDown | Begin::Asleep => FOR_EVER,
         };
         let mut is_searching = matches!(begin, Begin::Searching(_));
         let mut has_looked = matches!(begin, Begin::LyingDown | Begin::Asleep);
         let mut is_announced = matches!(begin, Begin::Asleep);
         let mut taken = Vec::new();
+        if matches!(begin, Begin::Napping(_)) {
+            is_searching = self.idle.end_nap(own);
+        }
         loop {
             if !std::mem::take(&mut has_looked) {
                 if let Some(value) = self.next(own, &mut is_searching) {
@@ -213,6 +228,8 @@ enum Begin {
     Running(usize),
     /// Counted as a searcher.
     Searching(usize),
+    /// Naps; the nap ends by itself.
+    Napping(usize),
     /// Has looked everywhere but not begun with W1.
     LyingDown,
     /// Has done everything but W5.
@@ -236,6 +253,7 @@ fn pushes_from_outside<P: Protocol, const N: usize>(
             match begin {
                 Begin::Running(_) | Begin::LyingDown => {}
                 Begin::Searching(_) => assert!(world.idle.start_searching()),
+                Begin::Napping(_) => world.idle.announce_nap(index),
                 Begin::Asleep => world.idle.announce_sleep(index, false),
             }
         }
@@ -283,6 +301,54 @@ fn a_searcher_and_a_sleeper<P: Protocol>(protocol: impl Fn() -> P + Send + Sync 
 /// One searches and gets stuck in what it finds; the other sleeps.
 fn a_searcher_finds_other_work<P: Protocol>(protocol: impl Fn() -> P + Send + Sync + 'static) {
     pushes_from_outside(protocol, [Begin::Searching(1), Begin::Asleep], None, 1, 1);
+}
+
+/// One is up, but does not come back; another's nap ends, and it falls asleep, unless it finds the task.
+fn a_nap_ends<P: Protocol>(protocol: impl Fn() -> P + Send + Sync + 'static) {
+    a_nap_beside(protocol, FOR_EVER, 0, &[]);
+}
+
+/// The same, but it gets stuck in what it finds; a third sleeps.
+fn a_nap_ends_with_other_work<P: Protocol>(protocol: impl Fn() -> P + Send + Sync + 'static) {
+    a_nap_beside(protocol, 1, 1, &[2]);
+}
+
+/// Worker 0 is up elsewhere, 1 naps, those of `asleep` sleep.
+fn a_nap_beside<P: Protocol>(
+    protocol: impl Fn() -> P + Send + Sync + 'static,
+    most: usize,
+    before: usize,
+    asleep: &'static [usize],
+) {
+    loom::model(move || {
+        let world = World::new(protocol(), 2 + asleep.len(), before + 1, None);
+        asleep.iter().for_each(|&index| world.idle.announce_sleep(index, false));
+        world.idle.announce_nap(1);
+        for value in 0..before {
+            // SAFETY: as in `inject`.
+            unsafe { world.injector.push(world.items.make(value)) };
+        }
+        let napper = {
+            let world = world.clone();
+            thread::spawn(move || world.live(1, Begin::Napping(most)))
+        };
+        world.inject(before);
+        let (taken, end) = napper.join().unwrap();
+        let mut ends = vec![End::Stuck, end];
+        ends.extend(asleep.iter().map(|_| End::Asleep));
+        world.settle(&mut ends, taken);
+    });
+}
+
+/// All sleep, one of them with one eye open: a push wakes somebody all the same.
+fn all_sleep_and_one_naps<P: Protocol>(protocol: impl Fn() -> P + Send + Sync + 'static) {
+    loom::model(move || {
+        let idle = protocol();
+        idle.announce_sleep(0, false);
+        idle.announce_nap(1);
+        idle.fence_push();
+        assert!(idle.pick_sleeper(None).is_some(), "who naps looks too late");
+    });
 }
 
 /// Two threads push while one worker falls asleep; the second is itself a worker that takes the first task it meets, and
@@ -393,6 +459,17 @@ fn a_push_is_not_left_to_a_notifier_that_finds_no_sleeper() {
 }
 
 #[test]
+fn a_push_is_not_left_to_a_nap_that_ends() {
+    a_nap_ends(|| Idle::new(2, 2));
+    all_sleep_and_one_naps(|| Idle::new(2, 2));
+}
+
+#[test]
+fn a_push_is_not_left_to_a_nap_that_ends_with_other_work() {
+    a_nap_ends_with_other_work(|| Idle::new(3, 3));
+}
+
+#[test]
 fn two_workers_share_and_rest() {
     a_worker_shares(|| Idle::new(2, 2));
 }
@@ -420,6 +497,9 @@ fn a_twin_without_a_fault_passes() {
     a_searcher_finds_other_work(|| Twin::new(2, Fault::None));
     two_push_to_one_that_falls_asleep(|| Twin::new(2, Fault::None));
     a_worker_shares(|| Twin::new(2, Fault::None));
+    a_nap_ends(|| Twin::new(2, Fault::None));
+    all_sleep_and_one_naps(|| Twin::new(2, Fault::None));
+    a_nap_ends_with_other_work(|| Twin::new(3, Fault::None));
 }
 
 /// A twin for each fault, and the model that must refuse it.
@@ -439,5 +519,9 @@ refused! {
     a_sleeper_that_looks_before_it_announces: a_worker_falls_asleep(1, LeavesCountLate);
     a_searcher_that_finds_work_and_tells_nobody: a_searcher_finds_other_work(2, FindsQuietly);
     a_notifier_that_gives_back_blindly: two_push_to_one_that_falls_asleep(2, GivesBackBlindly);
+    a_push_without_a_fence_beside_a_nap: a_nap_ends(2, PushesWithoutFence);
+    a_sleeper_without_a_fence_after_its_nap: a_nap_ends(2, SleepsWithoutFence);
+    a_nap_that_makes_no_searcher: a_nap_ends_with_other_work(3, RisesUncounted);
+    a_pusher_that_relies_on_a_nap_alone: all_sleep_and_one_naps(2, ReliesOnNapAlone);
     a_sleeper_that_is_counted_out_twice: a_searcher_and_a_sleeper(2, CountsOutTwice);
 }

@@ -60,6 +60,13 @@
 //!    changed; W2 to W5                      N  notified, but it takes another job, or its latch is
 //!                                              set: look in the job injector; jobs: from J4
 //! ```
+//! **A nap** is a sleep that ends by itself soon (`nap.rs`). One worker at a time naps:
+//! ```text
+//! R1 W1 by a CAS that refuses also if somebody naps; it sets the napping bit  | P3 of a task: somebody naps, and not
+//!    of the word, too; W2, W3. Jobs: R2                                       |    all sleep: done
+//! R2 after some time, or notified: clear bit i; in one step: no napping, sleeping -= 1, searching += 1; but the notifier
+//!    has done the last two. Search
+//! ```
 //! Roots that no waiter may run (`compute`, detached spawns) leave out J5. **A region too short to share** wakes nobody: its
 //! pusher, who knows, does J1 and J3 alone; who is about to sleep looks once more for it, and who sleeps sleeps on. Setting a
 //! latch is no business of this file: it unparks the owner (`job/latch.rs`).
@@ -112,6 +119,12 @@
 //!   one whose W3 comes later sees P1 at W4. Waiters and relief threads are asked after that fence, so what follows holds as
 //!   if P1's own thread had asked them.
 //! - A notified worker counts as searching until it has looked, so the duty is handed on, never dropped.
+//!
+//! - *P3 saw a nap.* R2 comes later in the word's order, and makes a searcher, which leaves the number later still. So it is as if
+//!   P3 had seen that searcher. Before R1, and after R2, it may leave tasks that it finds to others; but then it lies down by R1
+//!   again, or by W1, and W4 after that leaves out nothing. What such a push is owed is that somebody looks behind P2; when, only the nap's length says. If
+//!   all sleep, nobody may come sooner, so P3 does not rely on it, and P5 may pick who naps like any other. (A number of
+//!   sleepers that is too high for a moment wakes somebody for nothing.)
 //!
 //! **Job injector against sleeper**: the same, word for word; J3 only writes to the word in between. **Job injector against
 //! waiter**: if P3 relies on nobody, J5 reads the bits. For every waiter i, compare P2 with i's last L2. P2 first: L4 sees J1.
@@ -176,9 +189,12 @@ use crate::loom::sync::atomic::{AtomicU64, fence};
 use crate::util::pad::CachePadded;
 
 const SEARCHING: u64 = 1;
+/// One of the sleepers sleeps with one eye open.
+const NAPPING: u64 = 1 << 15;
 const SLEEPING: u64 = 1 << 16;
 const EVENT: u64 = 1 << 32;
-const FIELD: u64 = 0xffff;
+/// Of the searching and of the sleeping.
+const FIELD: u64 = 0x7fff;
 
 /// Most threads that the word can count.
 pub const MAX_THREADS: usize = FIELD as usize;
@@ -196,7 +212,8 @@ pub struct Idle {
 
 #[derive(Debug)]
 struct Hot {
-    /// The word: searching in bits 0..16, sleeping in 16..32, the jobs event counter in 32..64, so that its overflow falls off.
+    /// The word: searching in bits 0..15, napping in 15, sleeping in 16..31, the jobs event counter in 32..64, so that its
+    /// overflow falls off.
     counts: AtomicU64,
     first: Bits,
 }
@@ -320,7 +337,7 @@ impl Idle {
     /// Whether nobody searches and somebody sleeps: a hint for a worker that has more than it can do.
     pub fn is_worth_notifying(&self) -> bool {
         let counts = self.word().load(Relaxed);
-        searching(counts) == 0 && sleeping(counts) > 0
+        searching(counts) == 0 && sleeping(counts) > 0 && !is_napping(counts)
     }
 
     /// Numbers of searching and sleeping workers: exact at rest.
@@ -337,11 +354,11 @@ impl Idle {
     }
 
     /// P3 to P6.
-    fn find_sleeper(&self, avoided: Option<usize>) -> Found {
+    fn find_sleeper(&self, work: Work, avoided: Option<usize>) -> Found {
         let mut nobody = Found::Nobody;
         let mut counts = self.word().load(Relaxed);
         loop {
-            if searching(counts) > 0 {
+            if searching(counts) > 0 || work == Work::Task && self.can_rely_on_nap(counts) {
                 return Found::Searcher;
             }
             if sleeping(counts) == 0 {
@@ -505,7 +522,7 @@ impl Idle {
 
     /// [`pick_for`](Self::pick_for) that takes a waiter only from `first` on.
     fn pick(&self, work: Work, avoided: Option<usize>, first: usize) -> Pick {
-        match self.find_sleeper(avoided) {
+        match self.find_sleeper(work, avoided) {
             Found::Sleeper(index) => Pick { unparks: Some(index), asks_relief: false },
             Found::Searcher => Pick { unparks: None, asks_relief: false },
             Found::Nobody => Pick {
@@ -520,6 +537,38 @@ impl Idle {
 impl Bits {
     fn new() -> Self {
         Self { sleepers: AtomicU64::new(0), waiters: AtomicU64::new(0) }
+    }
+}
+
+/// For one who sleeps with one eye open.
+impl Idle {
+    /// R1: as [`announce_sleep_unless`](Self::announce_sleep_unless), for a nap. Also says false if somebody naps.
+    pub fn announce_nap_unless(&self, index: usize, is_searching: bool, seen: JobEvents) -> bool {
+        let mut counts = self.word().load(Acquire);
+        while events(counts) == seen && !is_napping(counts) {
+            let napping = counts + lies_down(is_searching) + NAPPING;
+            match self.word().compare_exchange(counts, napping, SeqCst, Acquire) {
+                Ok(_) => {
+                    self.show_sleeper(index);
+                    return true;
+                }
+                Err(actual) => counts = actual,
+            }
+        }
+        false
+    }
+
+    /// R2: the nap of worker `index` is over, and it counts as searching. True if it woke by itself; false if it was notified.
+    pub fn end_nap(&self, index: usize) -> bool {
+        let is_by_itself = clear(&self.bits(index).sleepers, index);
+        let before = if is_by_itself { SLEEPING + NAPPING - SEARCHING } else { NAPPING };
+        self.word().fetch_sub(before, SeqCst);
+        is_by_itself
+    }
+
+    /// P3 for a task: who naps looks soon enough, since who is up is probably sooner.
+    fn can_rely_on_nap(&self, counts: u64) -> bool {
+        is_napping(counts) && sleeping(counts) < self.workers
     }
 }
 
@@ -559,6 +608,10 @@ fn searching(counts: u64) -> usize {
 
 fn sleeping(counts: u64) -> usize {
     ((counts / SLEEPING) & FIELD) as usize
+}
+
+fn is_napping(counts: u64) -> bool {
+    counts & NAPPING != 0
 }
 
 fn events(counts: u64) -> JobEvents {

@@ -19,6 +19,7 @@ pub mod jobs;
 pub mod magazine;
 pub mod metrics;
 pub mod monitor;
+pub mod nap;
 pub mod park;
 pub mod polling;
 pub mod processor;

@@ -14,6 +14,7 @@ use std::time::Instant;
 
 use super::idle::{Idle, Work};
 use super::magazine::Magazine;
+use super::nap::{Lookout, NAP};
 use super::processor::{Processor, Sighting};
 use super::reinforcement::Reinforcement;
 use super::relief;
@@ -76,6 +77,8 @@ pub struct Worker {
     references: Cell<i64>,
     /// A task seen in another worker's LIFO slot.
     sighting: Cell<Option<(usize, Sighting)>>,
+    /// What it remembers of the others.
+    lookout: Lookout,
     rand: RefCell<FastRand>,
     magazine: Magazine,
     /// The worker of another runtime that this thread is, too; see `context.rs`.
@@ -111,6 +114,7 @@ impl Worker {
             is_fifo: Cell::new(state.is_current_thread()),
             references: Cell::new(0),
             sighting: Cell::new(None),
+            lookout: Lookout::new(),
             rand: RefCell::new(FastRand::new()),
             magazine: Magazine::new(),
             outer: Cell::new(null()),
@@ -429,16 +433,26 @@ impl Worker {
 
     /// Takes a batch from the injector: one task to run, the others into the ring.
     fn next_injected_task(&self) -> Option<Runnable> {
+        let shared = self.shared();
+        if shared.injector.is_empty() || self.leaves_it_to_others() {
+            return None;
+        }
         // SAFETY: this thread is the owner of its ring; what is pushed into the injector is a `Runnable`.
         let (task, count) = unsafe {
-            let (task, count) = self.shared().injector.pop_batch_into(&self.processor().ring)?;
+            let (task, count) = shared.injector.pop_batch_into(&self.processor().ring)?;
             (Runnable::from_raw(task), count)
         };
+        self.lookout.took();
         if count > 1 {
             // Who pushed them saw to it that somebody is awake for them. This thread is, but may be long at the first.
-            self.shared().notify_strictly();
+            shared.notify_strictly();
         }
         Some(task)
+    }
+
+    #[inline]
+    fn leaves_it_to_others(&self) -> bool {
+        self.lookout.leaves_it_to_others(self.shared(), self.index, self.is_searching.get())
     }
 
     /// A task from another worker, if few search already. Stays a searcher if it finds none.
@@ -456,15 +470,18 @@ impl Worker {
         }
         let metrics = &self.processor().metrics;
         metrics.searches.add(1);
+        self.lookout.look(shared, self.index);
+        let is_choosy = self.has_seat() && self.lookout.would_nap(shared);
         let start = self.rand.borrow_mut().below(processors as u32) as usize;
         let others = (0..processors).map(|i| (start + i) % processors).filter(|&i| i != self.index);
-        for victim in others {
+        for victim in others.filter(|&i| !is_choosy || self.lookout.is_ring_worth(i)) {
             // SAFETY: this thread is the owner of its ring; what is in rings is `Runnable`s.
             unsafe {
                 let own = &self.processor().ring;
                 if let Some((task, stolen)) = shared.processor(victim).ring.steal_into(own) {
                     metrics.steals.add(1);
                     metrics.stolen.add(stolen as u64);
+                    self.lookout.took();
                     return Some(Runnable::from_raw(task));
                 }
             }
@@ -739,6 +756,9 @@ impl Worker {
             idle.get_sleepy();
             return;
         }
+        if self.has_seat() && self.lookout.would_nap(shared) {
+            return self.nap();
+        }
         if !idle.announce_sleep_unless(self.index, self.is_searching.get(), idle.get_sleepy()) {
             return;
         }
@@ -750,6 +770,7 @@ impl Worker {
             idle.cancel_sleep(self.index);
             self.is_searching.set(true);
         } else {
+            self.lookout.reset();
             self.sleep();
             if !idle.end_sleep(self.index) {
                 self.is_searching.set(true);
@@ -758,6 +779,27 @@ impl Worker {
             self.share_ring();
         }
         // Behind the end of the sleep, or of what would have been one.
+        shared.monitor.somebody_woke(&shared.driver);
+        shared.config.hooks.on_unpark();
+    }
+
+    /// R1 and R2 of `idle.rs`: sleeps a short time, on the token, and searches again.
+    fn nap(&self) {
+        let shared = self.shared();
+        let idle = self.idle();
+        if !idle.announce_nap_unless(self.index, self.is_searching.get(), idle.get_sleepy()) {
+            // A job was posted, or somebody naps: this worker does what it would have done without naps.
+            self.lookout.give_up();
+            return shared.config.hooks.on_unpark();
+        }
+        if !shared.has_visible_jobs(self.index) && !shared.must_leave(self.index) {
+            self.lookout.count_nap();
+            let own = shared.driver.own_timeout(shared.wheel(self.index));
+            let limit = own.map_or(NAP, |own| own.min(NAP));
+            self.sleeping(|| self.processor().parker.park(Some(limit)));
+        }
+        self.is_notified.set(!idle.end_nap(self.index));
+        self.is_searching.set(true);
         shared.monitor.somebody_woke(&shared.driver);
         shared.config.hooks.on_unpark();
     }

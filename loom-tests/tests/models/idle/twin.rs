@@ -6,6 +6,7 @@ use loom::sync::atomic::{AtomicU64, fence};
 use super::Protocol;
 
 const SEARCHING: u64 = 1;
+const NAPPING: u64 = 1 << 15;
 const SLEEPING: u64 = 1 << 16;
 
 /// The bug that was put back.
@@ -22,6 +23,10 @@ pub enum Fault {
     GivesBackBlindly,
     /// A sleeper that was notified leaves the number, which its notifier has done.
     CountsOutTwice,
+    /// Whose nap is over is no searcher.
+    RisesUncounted,
+    /// A pusher relies on a nap also if everybody sleeps.
+    ReliesOnNapAlone,
 }
 
 pub struct Twin {
@@ -57,7 +62,7 @@ impl Twin {
 }
 
 fn searching(counts: u64) -> u64 {
-    counts % SLEEPING
+    counts % NAPPING
 }
 
 fn sleeping(counts: u64) -> u64 {
@@ -102,6 +107,20 @@ impl Protocol for Twin {
         is_own
     }
 
+    fn announce_nap(&self, index: usize) {
+        let before = self.counts.fetch_add(SLEEPING + NAPPING, SeqCst);
+        assert_eq!(before & NAPPING, 0);
+        self.sleepers.fetch_or(1 << index, AcqRel);
+        fence(SeqCst);
+    }
+
+    fn end_nap(&self, index: usize) -> bool {
+        let is_own = self.sleepers.fetch_and(!(1 << index), AcqRel) & (1 << index) != 0;
+        let searching = if self.fault == Fault::RisesUncounted { 0 } else { SEARCHING };
+        self.counts.fetch_sub(if is_own { SLEEPING + NAPPING - searching } else { NAPPING }, SeqCst);
+        !is_own || searching > 0
+    }
+
     fn fence_push(&self) {
         self.fence_unless(Fault::PushesWithoutFence);
     }
@@ -109,7 +128,9 @@ impl Protocol for Twin {
     fn pick_sleeper(&self, avoided: Option<usize>) -> Option<usize> {
         let mut counts = self.counts.load(Relaxed);
         loop {
-            if searching(counts) > 0 || sleeping(counts) == 0 {
+            let is_anybody_up = sleeping(counts) < self.workers || self.fault == Fault::ReliesOnNapAlone;
+            let is_nap_enough = counts & NAPPING != 0 && is_anybody_up;
+            if searching(counts) > 0 || is_nap_enough || sleeping(counts) == 0 {
                 return None;
             }
             if let Err(actual) = self.counts.compare_exchange(counts, counts + SEARCHING, SeqCst, Relaxed) {

@@ -1,0 +1,265 @@
+//! Naps: how a worker that others would wake for nothing waits for work that is worth its while.
+//!
+//! Tasks of some ten nanoseconds are done by whoever is up long before another thread has woken for them, and to wake it costs
+//! 2 to 15 µs of the waker. So a worker that is out of work, while all others that are up get on quickly, neither steals from these nor
+//! falls fast asleep: it sleeps with one eye open, [`NAP`] at a time. Whoever pushes a task relies on it, as on a searcher
+//! (`idle.rs`). After each nap it looks:
+//! ```text
+//!             all who are up are quick, nothing is worth it            notified, or a look that finds
+//!   searching ─────────────────────────────────────────────▶ napping ───────────────────────────────▶ searching
+//!             ◀─────────────────────────────────────────────              something worth it,
+//!                        NAP is over: look again                          or MOST_NAPS are over
+//! ```
+//! **Who is quick** says the tick, the number of its polls: by how much it moved since this worker last looked, and in what time.
+//! That includes all sleep of either, so it errs towards slow. It costs the one who is quick nothing. And if something waits, it has
+//! to move once more before the look ends, for it may be in a long poll since just now.
+//!
+//! **What is worth it**: a queue that takes its owner [`WORTH`] or longer at that pace, so anything behind a poll that turns out
+//! long, but nothing that is [`TINY`]; and what has not been empty for [`PATIENCE`] looks, since whatever is in it, its owner does
+//! not get done. One who works through the injector in company asks itself the same every [`SAMPLE`] tasks.
+//!
+//! A task pushed just as a nap begins, behind a poll that turns out long, thus waits for one nap. One that is not worth it waits for
+//! those before it in the queue of somebody quick. When all others sleep, nobody relies on a nap: the next push ends it.
+//!
+//! Nobody naps where that could make events late: if descriptors are registered and nobody sits in the driver, who is out of work
+//! has to sit there.
+//!
+//! Rejected: an estimate of the owner's, with a look at its clock every some polls: it knows the past as well, and pays for
+//! it. A threshold for the length of the ring alone: without anybody who looks again, a short queue behind a long poll waits for the
+//! monitor. Prior art: none known; Go and Tokio wake one searcher at a time, whatever the tasks cost.
+
+use std::cell::{Cell, RefCell};
+use std::time::{Duration, Instant};
+
+use super::processor::Processor;
+use super::shared::Shared;
+use crate::loom::{HAS_NAPS, hint};
+
+/// How long a nap is. The system adds some 50 µs.
+pub const NAP: Duration = Duration::from_micros(80);
+/// How many naps in a row may come to nothing.
+const MOST_NAPS: u32 = 16;
+/// What a worker gets over with in less time is no reason to rise.
+const WORTH: Duration = Duration::from_micros(20);
+/// The longest poll of somebody quick, on average.
+const QUICK: Duration = Duration::from_micros(5);
+/// How often in a row a queue must be found with something in it.
+const PATIENCE: u32 = 8;
+/// Looks closer to each other than this are one.
+const SHORTEST: Duration = Duration::from_micros(10);
+/// A task that its owner runs in less is not worth to be fetched from another core: the memory that it touches comes along.
+const TINY: Duration = Duration::from_nanos(250);
+/// How many tasks a worker runs before it asks itself whether others would do without it.
+const SAMPLE: u64 = 64;
+
+/// What a worker remembers of the others from look to look. Its thread's alone.
+#[derive(Debug)]
+pub struct Lookout {
+    looked_at: Cell<Instant>,
+    /// By index, seats only.
+    others: RefCell<Vec<Other>>,
+    injector: Cell<Queue>,
+    /// Somebody is up, and all who are up are quick.
+    is_hurried: Cell<bool>,
+    /// The tick of this worker at its last look.
+    own_tick: Cell<u64>,
+    naps_left: Cell<u32>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Other {
+    /// Its polls and spawns: one poll that spawns a thousand tasks is no reason either.
+    moves: u64,
+    /// A hint.
+    ring: Queue,
+}
+
+/// What is known of a queue.
+#[derive(Debug, Clone, Copy, Default)]
+struct Queue {
+    /// In how many looks in a row it was not empty.
+    looks: u32,
+    is_worth: bool,
+}
+
+impl Queue {
+    /// At this look, it has `len` tasks, and whoever runs them takes `pace` for one; none if it does not move.
+    fn look(&mut self, len: usize, pace: Option<Duration>) {
+        self.looks = if len > 0 { self.looks + 1 } else { 0 };
+        let is_long = || pace.is_none_or(|pace| pace > TINY && pace.saturating_mul(len as u32) >= WORTH);
+        self.is_worth = len > 0 && (self.looks >= PATIENCE || is_long());
+    }
+}
+
+impl Lookout {
+    pub fn new() -> Self {
+        Self {
+            looked_at: Cell::new(Instant::now()),
+            others: RefCell::default(),
+            injector: Cell::default(),
+            is_hurried: Cell::new(false),
+            own_tick: Cell::new(0),
+            naps_left: Cell::new(MOST_NAPS),
+        }
+    }
+
+    /// Looks at everybody. Worker `own` has found nothing of its own.
+    pub fn look(&self, shared: &Shared, own: usize) {
+        let workers = shared.config.workers;
+        if !HAS_NAPS || own >= workers {
+            return;
+        }
+        if shared.idle.sleepers() + 1 >= workers {
+            // Nobody is up: nothing to look at, and nobody's lines to fetch.
+            return self.is_hurried.set(false);
+        }
+        let passed = self.looked_at.get().elapsed();
+        if passed < SHORTEST {
+            return;
+        }
+        self.looked_at.set(self.looked_at.get() + passed);
+        self.own_tick.set(shared.processor(own).tick());
+        let mut others = self.others.borrow_mut();
+        others.resize(workers, Other::default());
+        let mut quickest = None;
+        let mut are_quick = true;
+        for (index, other) in others.iter_mut().enumerate().filter(|&(index, _)| index != own) {
+            let processor = shared.processor(index);
+            let moves = moves(processor);
+            let mut pace = pace(moves.wrapping_sub(other.moves), passed);
+            other.moves = moves;
+            let is_up = !shared.idle.is_sleeper(index);
+            let waiting = processor.ring.len();
+            if is_up && waiting + shared.injector.len() > 0 {
+                pace = pace.filter(|&pace| goes_on(processor, moves, pace));
+            }
+            other.ring.look(waiting, pace);
+            if is_up {
+                are_quick &= pace.is_some_and(|pace| pace <= QUICK);
+                quickest = quickest.into_iter().chain(pace).min();
+            }
+        }
+        let mut injector = self.injector.get();
+        injector.look(shared.injector.len(), quickest);
+        self.injector.set(injector);
+        self.is_hurried.set(are_quick && quickest.is_some());
+    }
+
+    /// Whether worker `own` leaves alone what is not worth it, and naps then.
+    pub fn would_nap(&self, shared: &Shared) -> bool {
+        let has_driver = || {
+            let driver = &shared.driver;
+            driver.io().is_none_or(|io| !io.has_sources()) || driver.sitter().is_some()
+        };
+        HAS_NAPS && self.is_hurried.get() && self.naps_left.get() > 0 && has_driver()
+    }
+
+    /// Whether worker `own`, which could take what is in the injector, leaves it to the others and naps. `has_slept`: it has run
+    /// nothing since.
+    #[inline]
+    pub fn leaves_it_to_others(&self, shared: &Shared, own: usize, has_slept: bool) -> bool {
+        let polls = shared.processor(own).tick().wrapping_sub(self.own_tick.get());
+        shared.config.workers > 1 && (has_slept || polls >= SAMPLE) && self.weighs(shared, own)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn weighs(&self, shared: &Shared, own: usize) -> bool {
+        self.look(shared, own);
+        self.would_nap(shared) && !self.is_injector_worth()
+    }
+
+    /// Whether the ring of worker `victim` is worth a theft.
+    pub fn is_ring_worth(&self, victim: usize) -> bool {
+        self.others.borrow().get(victim).is_none_or(|other| other.ring.is_worth)
+    }
+
+    pub fn is_injector_worth(&self) -> bool {
+        self.injector.get().is_worth
+    }
+
+    /// This worker took something: its patience begins anew.
+    pub fn took(&self) {
+        self.naps_left.set(MOST_NAPS);
+        self.injector.take();
+        self.others.borrow_mut().iter_mut().for_each(|other| other.ring = Queue::default());
+    }
+
+    /// A nap begins.
+    pub fn count_nap(&self) {
+        self.naps_left.set(self.naps_left.get().saturating_sub(1));
+    }
+
+    /// A real sleep begins.
+    pub fn reset(&self) {
+        self.naps_left.set(MOST_NAPS);
+    }
+
+    /// Somebody else naps, or did not let this worker: for once it takes what it finds.
+    pub fn give_up(&self) {
+        self.is_hurried.set(false);
+    }
+}
+
+fn moves(processor: &Processor) -> u64 {
+    processor.tick().wrapping_add(processor.metrics.spawned.get())
+}
+
+/// Whether the owner, who had made so many `moves`, makes another in the time in which it has made some on average: what it is at may
+/// have become long just now.
+fn goes_on(processor: &Processor, before: u64, pace: Duration) -> bool {
+    const SPINS: u32 = 16;
+    let limit = Duration::from_micros(1) + 4 * pace.min(QUICK);
+    let start = Instant::now();
+    loop {
+        for _ in 0..SPINS {
+            if moves(processor) != before {
+                return true;
+            }
+            hint::spin_loop();
+        }
+        if start.elapsed() >= limit {
+            return false;
+        }
+    }
+}
+
+/// What a poll takes one whose tick moved by `polls` in a time.
+fn pace(polls: u64, passed: Duration) -> Option<Duration> {
+    let polls = u32::try_from(polls).unwrap_or(u32::MAX);
+    passed.checked_div(polls)
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_queue_is_worth_it_if_it_is_long_or_its_owner_slow_or_it_stays() {
+        let quick = Some(Duration::from_nanos(300));
+        let mut queue = Queue::default();
+        queue.look(10, quick);
+        assert!(!queue.is_worth);
+        queue.look(100, quick);
+        assert!(queue.is_worth);
+        queue.look(0, quick);
+        queue.look(1000, Some(TINY));
+        assert!(!queue.is_worth, "they are tiny");
+        queue.look(0, None);
+        assert!(!queue.is_worth);
+        queue.look(1, None);
+        assert!(queue.is_worth, "its owner does not move");
+        queue.look(0, quick);
+        (1..PATIENCE).for_each(|_| queue.look(1, quick));
+        assert!(!queue.is_worth);
+        queue.look(1, quick);
+        assert!(queue.is_worth, "its owner does not get it done");
+    }
+
+    #[test]
+    fn who_does_not_move_has_no_pace() {
+        assert_eq!(pace(0, Duration::from_secs(1)), None);
+        assert_eq!(pace(100, Duration::from_micros(100)), Some(Duration::from_micros(1)));
+        assert_eq!(pace(u64::MAX, Duration::from_micros(1)), Some(Duration::ZERO));
+    }
+}
