@@ -44,7 +44,11 @@ impl<T: 'static> Queue<T> for Line<T> {
 /// What waits: a number that was written just before.
 type Item = UnsafeCell<usize>;
 
-struct Shared<Q>(Q);
+/// A twin may give an item to two takers: so nobody frees one that was taken.
+struct Shared<Q> {
+    queue: Q,
+    items: [Item; 3],
+}
 
 // SAFETY: to find out whether the accesses are ordered is what the models are for.
 unsafe impl<Q> Send for Shared<Q> {}
@@ -52,23 +56,30 @@ unsafe impl<Q> Send for Shared<Q> {}
 unsafe impl<Q> Sync for Shared<Q> {}
 
 impl<Q: Queue<Item>> Shared<Q> {
+    fn new() -> Self {
+        Self { queue: Q::make(), items: [(); 3].map(|()| UnsafeCell::new(usize::MAX)) }
+    }
+
     fn push(&self, number: usize) {
+        let item = &self.items[number];
+        // SAFETY: by the property under test nobody reads it yet; the cell checks.
+        item.with_mut(|value| unsafe { *value = number });
         // SAFETY: each model has one pusher, which hands out the ticket.
-        unsafe { self.0.push(Box::into_raw(Box::new(UnsafeCell::new(number)))) }
+        unsafe { self.queue.push(std::ptr::from_ref(item).cast_mut()) }
     }
 
     /// Once for each ticket. None if nothing is there: the models tell when all threads have ended, which a panic would not wait for.
     fn take(&self) -> Option<usize> {
         // SAFETY: the caller has a ticket.
-        let item = unsafe { self.0.take() };
-        // SAFETY: pushed, and taken by us alone, by the property under test; the cell checks who has written it.
-        (!item.is_null()).then(|| unsafe { Box::from_raw(item) }.with(|number| unsafe { *number }))
+        let item = unsafe { self.queue.take().as_ref() };
+        // SAFETY: written before it was pushed, by the property under test; the cell checks.
+        item.map(|item| item.with(|number| unsafe { *number }))
     }
 }
 
 /// Two takers, the first of which knows of the first item only, and may get the second.
 fn two_takers<Q: Queue<Item>>() {
-    let queue = Arc::new(Shared(Q::make()));
+    let queue = Arc::new(Shared::<Q>::new());
     let takers = [0, 1].map(|number| {
         queue.push(number);
         let queue = queue.clone();
@@ -81,7 +92,7 @@ fn two_takers<Q: Queue<Item>>() {
 
 /// The pusher takes two of three items itself.
 fn the_pusher_takes<Q: Queue<Item>>() {
-    let queue = Arc::new(Shared(Q::make()));
+    let queue = Arc::new(Shared::<Q>::new());
     queue.push(0);
     let taker = {
         let queue = queue.clone();
