@@ -168,7 +168,7 @@ unsafe fn run_worker(shared: NonNull<Shared>, index: usize) {
     // Odd so far: the thread was not there.
     worker.processor().metrics.naps.add(1);
     let state = worker.shared();
-    if !state.config.is_pool {
+    if !worker.has_seat() {
         time_slice::ask(time_slice::SHORT_NANOS);
     }
     // A pool of jobs is nobody's current runtime: it has no tasks, and no handle.

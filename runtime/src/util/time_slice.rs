@@ -9,11 +9,14 @@
 
 use std::mem::{size_of, zeroed};
 
-/// For a thread that mostly runs for some microseconds, and is to have its turn before a computation that it interrupts.
+/// For a thread that runs for some microseconds at a time, and is to have its turn at once, whoever runs.
 pub const SHORT_NANOS: u64 = 100_000;
 
 /// For a computation, which is to be interrupted by anybody else: longer than what threads get that do not ask.
 pub const LONG_NANOS: u64 = 10_000_000;
+
+/// What threads get that do not ask.
+pub const USUAL: u64 = 0;
 
 /// Has the calling thread run in slices of so many nanoseconds, if it has an ordinary policy.
 pub fn ask(nanos: u64) {
