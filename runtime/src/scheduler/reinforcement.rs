@@ -207,7 +207,11 @@ mod tests {
                 std::hint::spin_loop();
             }
         };
-        runtime.handle().shared().crowd.pretend_cpus(0);
-        assert!(turn(&runtime, work) > 0);
+        // As above: in some turns both may be up anyway.
+        let has_asked = (0..100).any(|_| {
+            runtime.handle().shared().crowd.pretend_cpus(0);
+            turn(&runtime, work.clone()) > 0
+        });
+        assert!(has_asked);
     }
 }
