@@ -19,6 +19,7 @@ mod models {
     mod flag;
     mod giving_way;
     mod grant;
+    mod guest;
     mod idle;
     mod idle_jobs;
     mod injector;

@@ -175,6 +175,17 @@ impl Config {
         }
     }
 
+    /// Whether a thread outside may run its parallel calls on the seat of a worker; see `scheduler/guest.rs`.
+    pub fn takes_guests(&self) -> bool {
+        let are_threads_special = self.thread_stack_size.is_some()
+            || self.start_handler.is_some()
+            || self.hooks.thread_start.is_some();
+        self.flavor == Flavor::MultiThread
+            && self.workers >= 2
+            && self.deadlock_handler.is_none()
+            && !are_threads_special
+    }
+
     /// Starts a thread of the runtime.
     ///
     /// # Errors

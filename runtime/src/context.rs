@@ -22,7 +22,7 @@ struct Context {
     newest: Cell<*const Entry>,
     /// The worker that this thread is.
     worker: Cell<*const Worker>,
-    /// The seat whose owner this thread is.
+    /// The seat whose owner, or guest, this thread is.
     seat: Cell<*const Seat>,
     /// The region in which this thread works, and its tag, while it has no seat.
     region: Cell<(*const Region, Tag)>,
@@ -157,7 +157,21 @@ pub fn enter_worker<R>(worker: &Worker, f: impl FnOnce() -> R) -> R {
     f()
 }
 
-/// What `block_on` does on a worker's thread before it sleeps: others get its tasks, and the pieces that it has kept to itself.
+/// Runs `f` on the calling thread, which is no worker, as the holder of `seat`.
+pub fn enter_seat<R>(seat: &Seat, f: impl FnOnce() -> R) -> R {
+    struct Restore(*const Seat, Option<Blocker>);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            replace_blocker(self.1);
+            replace_seat(self.0);
+        }
+    }
+    let _restore = Restore(replace_seat(seat), replace_blocker(Some(announce_blocking)));
+    // A runtime's end may wait for the seat.
+    enter_block_on(f)
+}
+
+/// What `block_on` does on a worker's or guest's thread before it sleeps: others get its tasks, and the pieces that it has kept to itself.
 fn announce_blocking(f: &mut dyn FnMut()) {
     // SAFETY: used in this call only.
     if let Some(seat) = unsafe { seat() } {
@@ -181,17 +195,17 @@ pub fn become_worker(worker: &'static Worker) {
     });
 }
 
-/// The seat whose owner the calling thread is, if it is one.
+/// The seat whose owner, or guest, the calling thread is, if it is one.
 ///
 /// # Safety
-/// 1. The result is not used beyond the frame that made this thread the seat's owner, and on this thread only.
+/// 1. The result is not used beyond the frame that made this thread the seat's holder, and on this thread only.
 #[inline(always)]
 pub unsafe fn seat<'a>() -> Option<&'a Seat> {
-    // SAFETY: a seat lives as long as its shared state, which its worker keeps.
+    // SAFETY: a seat lives as long as its shared state, which its worker keeps, or the root that a guest has counted.
     unsafe { CONTEXT.with(|context| context.seat.get()).as_ref() }
 }
 
-/// Makes `seat`, the calling thread's own or null, what [`seat`] finds; returns what that was.
+/// Makes `seat`, which the calling thread holds, or null what [`seat`] finds; returns what that was.
 pub fn replace_seat(seat: *const Seat) -> *const Seat {
     CONTEXT.with(|context| context.seat.replace(seat))
 }

@@ -138,6 +138,7 @@ pub mod internals {
     pub mod scheduler {
         pub use crate::builder::{Config, Flavor};
         pub use crate::context::{enter_runtime, enter_worker};
+        pub use crate::scheduler::guest::{Loan, Risen};
         pub use crate::scheduler::idle::{Idle, JobEvents, Pick, Work};
         pub use crate::scheduler::jobs::Jobs;
         pub use crate::scheduler::park::Parker;

@@ -10,6 +10,7 @@ use crate::coop;
 use crate::handle::Handle;
 use crate::scheduler::{Shared, relief};
 use crate::task::{self, JoinHandle};
+use crate::util::block_on;
 
 /// Starts a future as a task of the current runtime, and returns a handle that waits for its output.
 ///
@@ -97,7 +98,8 @@ pub fn block_in_place<R>(f: impl FnOnce() -> R) -> R {
     context::with_worker(|worker| match worker {
         Some(worker) => relief::block_in_place(worker, site, f),
         // Outside, or in the destructor of a task that a thread which is no worker cancels.
-        None => coop::suspended(f),
+        // A guest shares its pieces first.
+        None => block_on::blocking(|| coop::suspended(f)),
     })
 }
 

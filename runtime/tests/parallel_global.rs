@@ -11,13 +11,13 @@ use support::{HUGE_STACK, NoThreads, address_space, has_shadow_memory, in_child,
 
 const INITIALIZED: &str = "The global thread pool has already been initialized.";
 
-/// Where a parallel call runs.
+/// Where a parallel call runs. Not as a guest's, which would tell nothing of the pool.
 fn place() -> ThreadId {
-    parallel::join(|| thread::current().id(), || ()).0
+    parallel::sent::scope(|_| thread::current().id())
 }
 
 fn name_of_place() -> Option<String> {
-    parallel::join(|| thread::current().name().map(str::to_owned), || ()).0
+    parallel::sent::scope(|_| thread::current().name().map(str::to_owned))
 }
 
 fn named(name: &'static str) -> ThreadPoolBuilder {

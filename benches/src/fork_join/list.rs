@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::loads::{
-    EmptyJoins, Fib, Flat, FlatJoins, FlatScope, InstallCold, InstallHot, JoinLoad, Quicksort, ScopeLoad,
-    Shape, Spawns, TreeSum, TreeSumAlone,
+    CallCold, CallHot, EmptyJoins, Fib, Flat, FlatJoins, FlatScope, InstallCold, InstallHot, JoinLoad,
+    Quicksort, ScopeLoad, Shape, Spawns, TreeSum, TreeSumAlone,
 };
 use super::quicksort::shuffled;
 
@@ -39,6 +39,9 @@ pub fn visit(visitor: &mut impl Visitor, is_test: bool) {
     visitor.scope("spawn_tree_2^14", "spawn", || spawns(Shape::Tree, (1 << 14) - 1));
     visitor.scope("install_hot", "call", || InstallHot(size.of(1000, 10)));
     let samples = size.of(200, 2);
+    visitor.join("foreign_join_hot", "call", || CallHot(size.of(1000, 10)));
+    visitor.join("foreign_join_cold_p50", "call", || CallCold { samples, part: 0.5 });
+    visitor.join("foreign_join_cold_p99", "call", || CallCold { samples, part: 0.99 });
     visitor.scope("install_cold_p50", "call", || InstallCold { samples, part: 0.5 });
     visitor.scope("install_cold_p99", "call", || InstallCold { samples, part: 0.99 });
 

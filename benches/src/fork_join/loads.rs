@@ -408,6 +408,40 @@ impl ScopeLoad for InstallCold {
     }
 }
 
+/// A small parallel call on a thread outside, so often back to back.
+#[derive(Clone, Copy, Debug)]
+pub struct CallHot(pub usize);
+
+impl JoinLoad for CallHot {
+    fn turn<P: ForkJoin>(&self, peer: &P, times: &mut Vec<f64>) {
+        timed(self.0, times, || {
+            for _ in 0..self.0 {
+                peer.call(|| black_box(()));
+            }
+        });
+    }
+}
+
+/// The same with the pool asleep; a turn gives one quantile of its samples.
+#[derive(Clone, Copy, Debug)]
+pub struct CallCold {
+    /// How many samples in a turn.
+    pub samples: usize,
+    /// Which quantile.
+    pub part: f64,
+}
+
+impl JoinLoad for CallCold {
+    fn turn<P: ForkJoin>(&self, peer: &P, times: &mut Vec<f64>) {
+        let mut samples = Vec::new();
+        for _ in 0..self.samples {
+            sleep(UNTIL_ASLEEP);
+            timed(1, &mut samples, || peer.call(|| black_box(())));
+        }
+        times.push(quantile(&mut samples, self.part));
+    }
+}
+
 /// The loads with `join` whose instructions are counted, with the operations to begin with.
 pub fn counted_joins<P: ForkJoin>() -> [(&'static str, usize, Load<P>); 3] {
     [

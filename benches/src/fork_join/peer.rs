@@ -2,8 +2,9 @@
 
 use std::marker::PhantomData;
 use std::num::NonZero;
+use std::sync::OnceLock;
 
-use super::ours::parallel as ours;
+use super::ours::{Visited, parallel as ours};
 use crate::pin::{pin, unpin};
 
 /// A pool that can divide work. Everything is handed straight to the crate that it stands for.
@@ -19,6 +20,11 @@ pub trait ForkJoin: Send + Sync + Sized + 'static {
 
     /// Runs `work` on the pool. chili has no such verb; there the calling thread becomes a part of the pool.
     fn run<R: Send>(&self, work: impl FnOnce(&mut Self::Here<'_>) -> R + Send) -> R;
+
+    /// Runs `work` as one half of a `join`, called by a thread that is none of the pool's, in whatever way costs it least.
+    fn call<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
+        self.run(|here| Self::join(here, |_| work(), |_| ()).0)
+    }
 
     /// Runs both, perhaps at once; if not, then `first` first.
     fn join<A: Send, B: Send>(
@@ -53,10 +59,10 @@ pub trait Scopes: ForkJoin {
 
 /// Implements both for `$peer` on the module `$api`, which has Rayon's names.
 macro_rules! peer {
-    ($(#[$doc:meta])* $peer:ident, $name:literal, $api:ident) => {
+    ($(#[$doc:meta])* $peer:ident($($field:ty)?), $name:literal, $api:ident, { $($more:item)* }) => {
         $(#[$doc])*
         #[derive(Debug)]
-        pub struct $peer($api::ThreadPool);
+        pub struct $peer($api::ThreadPool $(, $field)?);
 
         impl ForkJoin for $peer {
             const NAME: &'static str = $name;
@@ -65,8 +71,10 @@ macro_rules! peer {
 
             fn start(workers: usize) -> Self {
                 let pool = $api::ThreadPoolBuilder::new().num_threads(workers).start_handler(pin).build();
-                Self(pool.expect("a pool starts"))
+                Self(pool.expect("a pool starts") $(, <$field>::default())?)
             }
+
+            $($more)*
 
             fn run<R: Send>(&self, work: impl FnOnce(&mut ()) -> R + Send) -> R {
                 self.0.install(|| work(&mut ()))
@@ -109,11 +117,16 @@ macro_rules! peer {
 
 peer!(
     /// This project.
-    Ours, "runtime", ours
+    Ours(OnceLock<Visited>), "runtime", ours, {
+        fn call<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
+            let visited = self.1.get_or_init(|| Visited::start(self.0.current_num_threads()));
+            visited.join(work)
+        }
+    }
 );
 peer!(
     /// Rayon.
-    Rayon, "rayon", rayon
+    Rayon(), "rayon", rayon, {}
 );
 
 /// chili. Its worker count includes the calling thread.

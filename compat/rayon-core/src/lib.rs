@@ -23,8 +23,52 @@
 pub use runtime::parallel::{
     BroadcastContext, FnContext, Scope, ScopeFifo, ThreadBuilder, ThreadPool, ThreadPoolBuildError,
     ThreadPoolBuilder, Yield, broadcast, current_num_threads, current_thread_has_pending_tasks,
-    current_thread_index, in_place_scope, in_place_scope_fifo, join, join_context, max_num_threads, scope,
-    scope_fifo, spawn, spawn_broadcast, spawn_fifo, yield_local, yield_now,
+    current_thread_index, in_place_scope, in_place_scope_fifo, max_num_threads, spawn, spawn_broadcast,
+    spawn_fifo, yield_local, yield_now,
 };
 #[allow(deprecated)]
 pub use runtime::parallel::{Configuration, initialize};
+
+/// Runs two closures, perhaps in parallel, on threads of the pool; as [`runtime::parallel::join`], but a thread that is none of
+/// them never takes part.
+#[inline]
+pub fn join<A, B, RA, RB>(oper_a: A, oper_b: B) -> (RA, RB)
+where
+    A: FnOnce() -> RA + Send,
+    B: FnOnce() -> RB + Send,
+    RA: Send,
+    RB: Send,
+{
+    join_context(move |_| oper_a(), move |_| oper_b())
+}
+
+/// As [`join`], and tells each closure whether it was moved to another thread.
+#[inline]
+pub fn join_context<A, B, RA, RB>(oper_a: A, oper_b: B) -> (RA, RB)
+where
+    A: FnOnce(FnContext) -> RA + Send,
+    B: FnOnce(FnContext) -> RB + Send,
+    RA: Send,
+    RB: Send,
+{
+    runtime::parallel::sent::join_context(oper_a, oper_b)
+}
+
+/// Runs a closure that can spawn jobs, and returns when all of them have ended; as [`runtime::parallel::scope`], but always on a
+/// thread of the pool.
+pub fn scope<'scope, OP, R>(op: OP) -> R
+where
+    OP: FnOnce(&Scope<'scope>) -> R + Send,
+    R: Send,
+{
+    runtime::parallel::sent::scope(op)
+}
+
+/// As [`scope`], whose jobs each thread runs in the order in which it spawned them; as [`runtime::parallel::scope_fifo`].
+pub fn scope_fifo<'scope, OP, R>(op: OP) -> R
+where
+    OP: FnOnce(&ScopeFifo<'scope>) -> R + Send,
+    R: Send,
+{
+    runtime::parallel::sent::scope_fifo(op)
+}

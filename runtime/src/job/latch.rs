@@ -21,7 +21,7 @@
 //!
 //! **Nothing of the latch is touched after S2.** The owner may see SET at once, return, and its frame, with the latch, be
 //! gone. So `set` takes a raw pointer, for a reference would promise that the latch outlives the call, and S1 comes before.
-//! What S3 uses (the owner's parker, or its thread handle) must live on by other means: a worker that sets a latch of its own
+//! What S3 uses (the parker of the owner, or of its seat's guest, or its thread handle) must live on by other means: a worker that sets a latch of its own
 //! pool is itself what keeps the pool; setting one of another pool's worker takes a reference to that pool at S1.
 //!
 //! **What the job did is seen.** S2 releases, and the owner acquires SET by its load or by O1.

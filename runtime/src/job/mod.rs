@@ -4,8 +4,8 @@
 //! or on the heap, for scopes and detached spawns ([`heap`]). Every job belongs to the [`region`] in which it was made, if
 //! that can be cancelled or is isolated, and inherits it wherever it runs.
 //!
-//! [`JobRef`] is one word, so that deques carry it in an atomic: the address of the job's header, and in the upper bits the
-//! tag of its region, which a thief may look at before it has claimed the job and may follow the address.
+//! [`JobRef`] is one word, so that deques carry it in an atomic: the address of the job's header, and in the upper bits, and one of
+//! the lower, the tag of its region, which a thief may look at before it has claimed the job and may follow the address.
 
 pub mod count;
 pub mod heap;
@@ -23,6 +23,13 @@ pub use stack::StackJob;
 
 /// Where the tag begins: addresses of user space on Linux have 47 bits (x86-64) or 48 (aarch64), unless one asks for more.
 const TAG_SHIFT: u32 = 48;
+
+/// The tag is one of a guest. Headers are eight bytes aligned, and the deque has the two lowest bits.
+const GUEST: usize = 4;
+
+/// All bits of the tag.
+const TAG: usize = !((1 << TAG_SHIFT) - 1) | GUEST;
+const _: () = assert!(align_of::<JobHeader>() > GUEST);
 
 /// What every job begins with.
 #[derive(Debug)]
@@ -78,7 +85,7 @@ impl JobRef {
 
     fn header(self) -> NonNull<JobHeader> {
         // SAFETY: a header's address is not null.
-        unsafe { NonNull::new_unchecked(self.0.map_addr(|address| address & ((1 << TAG_SHIFT) - 1))) }
+        unsafe { NonNull::new_unchecked(self.0.map_addr(|address| address & !TAG)) }
     }
 
     /// # Safety

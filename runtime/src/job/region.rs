@@ -4,15 +4,16 @@
 //! its region for as long as it has not run. Regions form a chain outwards.
 //!
 //! The *tag* of a region is what a thief compares before it may look at a job. Regions that are not isolated have the tag of
-//! the isolated one around them, or none.
+//! the isolated one around them, or none. What a guest (`scheduler/guest.rs`) splits off has a tag, too, of another kind: it holds
+//! back the guest, and nobody else.
 
 use std::fmt;
 
-use super::TAG_SHIFT;
+use super::{GUEST, TAG, TAG_SHIFT};
 use crate::loom::sync::Mutex;
 use crate::util::unwind::Payload;
 
-/// Says whether waiting threads of an isolated region may run a job.
+/// Says whether threads that wait in an isolated region, or as guests, may run a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tag(usize);
 
@@ -34,11 +35,22 @@ impl Tag {
 
     #[inline(always)]
     pub(super) fn from_shifted(address: usize) -> Self {
-        Self(address >> TAG_SHIFT << TAG_SHIFT)
+        Self(address & TAG)
+    }
+
+    /// Of what the guest with this number splits off.
+    pub fn of_guest(number: u16) -> Self {
+        Self((number as usize) << TAG_SHIFT | GUEST)
+    }
+
+    /// Made by [`of_guest`](Self::of_guest).
+    #[inline]
+    pub fn is_guests(self) -> bool {
+        self.0 & GUEST != 0
     }
 
     /// The number that [`new`](Self::new) was called with.
-    pub fn number(self) -> u16 {
+    pub const fn number(self) -> u16 {
         (self.0 >> TAG_SHIFT) as u16
     }
 }

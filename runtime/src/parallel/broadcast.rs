@@ -174,7 +174,7 @@ where
     }));
     // What was spawned here before comes first, though it is not this stack's.
     if let Some(seat) = seat.filter(|seat| seat.shared_ptr() == shared) {
-        seat.with_worker(|worker| worker.run_detached(seat));
+        seat.run_detached();
     }
     if call.count.fold() {
         call.count.latch().wait(seat, floor);

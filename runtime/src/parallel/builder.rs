@@ -301,6 +301,7 @@ impl Settings {
         config.start_handler = self.start_handler.take();
         config.exit_handler = self.exit_handler.take();
         config.deadlock_handler = self.deadlock_handler.take();
+        config.thread_stack_size = stack_size;
         let shared = Shared::new(config, Driver::new(None, None));
         let building = Building(shared);
         // Dropped before `building`, if a thread cannot be started: the others end.

@@ -4,8 +4,11 @@
 //! | has a seat (of a runtime, of a `ThreadPool`)           | there, on its own stack                         |
 //! | is a relief thread of a runtime                        | in place, without anything to share             |
 //! | is in a solitary part (see `isolated.rs`)              | in place                                        |
-//! | has entered a multi-thread runtime, or blocks in one   | on a seat of that runtime; the thread waits     |
-//! | any other, also one that drives a current_thread one   | on a seat of the process-wide pool; it waits    |
+//! | has entered a multi-thread runtime, or blocks in one   | on a seat of that runtime                       |
+//! | any other, also one that drives a current_thread one   | on a seat of the process-wide pool              |
+//!
+//! In the last two cases the thread borrows the seat of a worker that sleeps, and runs the work itself, as a *guest*
+//! (`scheduler/guest.rs`); if it may and there is one. Else it sends the work, and waits.
 //!
 //! A pool whose seats are leaving takes nothing more: then it runs in place, too. So it does if the system refused every thread
 //! of the process-wide pool.
@@ -87,15 +90,75 @@ pub fn root_pool_of(shared: NonNull<Shared>) -> Option<NonNull<Shared>> {
     Some(shared).filter(has_seats).or_else(global_pool)
 }
 
+/// What a call does on a thread outside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outside {
+    /// It is a guest if it can.
+    Visits,
+    /// It sends its work to a worker, whatever that costs.
+    Sends,
+}
+
 /// Runs `op` on a seat of the pool that the call belongs to, if there is one. `op` gets the seat, and whether it was moved to
 /// another thread. Panics in `op` go on here.
 #[inline]
-pub fn on_seat<R: Send>(op: impl FnOnce(Option<&Seat>, bool) -> R + Send) -> R {
-    match place() {
-        Place::Seat(seat) => op(Some(seat), false),
+pub fn on_seat<R: Send>(outside: Outside, op: impl FnOnce(Option<&Seat>, bool) -> R + Send) -> R {
+    match (place(), outside) {
+        (Place::Seat(seat), _) => op(Some(seat), false),
         // SAFETY: valid while this thread has it entered.
-        Place::Pool(shared) => unsafe { install(shared, op) },
-        Place::Here => op(None, false),
+        (Place::Pool(shared), Outside::Visits) => unsafe { visit_or_install(shared, op) },
+        // SAFETY: as above.
+        (Place::Pool(shared), Outside::Sends) => unsafe { install(shared, op) },
+        (Place::Here, _) => op(None, false),
+    }
+}
+
+/// Runs `op` here, on a seat of `shared` that its owner can spare, or else on a seat's own thread.
+///
+/// # Safety
+/// 1. `shared` is valid until this returns.
+unsafe fn visit_or_install<R: Send>(
+    shared: NonNull<Shared>,
+    op: impl FnOnce(Option<&Seat>, bool) -> R + Send,
+) -> R {
+    // SAFETY: (1).
+    let state = unsafe { shared.as_ref() };
+    match Visit::begin(state) {
+        Some(visit) => context::enter_seat(visit.seat, || op(Some(visit.seat), false)),
+        // SAFETY: (1).
+        None => unsafe { install(shared, op) },
+    }
+}
+
+/// The calling thread holds a seat as a guest until this is dropped.
+struct Visit<'a> {
+    seat: &'a Seat,
+}
+
+impl<'a> Visit<'a> {
+    /// None if no seat is to be had, or this thread must not have it.
+    fn begin(shared: &'a Shared) -> Option<Self> {
+        // One that is the worker of a `current_thread` runtime has that one's tasks to come back to.
+        let is_stranger = || context::with_worker(|worker| worker.is_none());
+        if !shared.takes_guests || !shared.idle.has_sleepers() || !is_stranger() || !shared.jobs.try_begin() {
+            return None;
+        }
+        let Some((seat, own_tag)) = shared.lend_seat() else {
+            shared.root_ended();
+            return None;
+        };
+        let (region, tag) = context::region();
+        seat.begin_guest(region, if tag == Tag::NONE || tag.is_guests() { own_tag } else { tag });
+        Some(Self { seat })
+    }
+}
+
+impl Drop for Visit<'_> {
+    fn drop(&mut self) {
+        let shared = self.seat.shared();
+        self.seat.end_guest();
+        shared.take_seat_back(self.seat);
+        shared.root_ended();
     }
 }
 

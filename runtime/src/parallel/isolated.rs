@@ -9,11 +9,10 @@
 //! Tags are 16 bits of a word, so 65,534 regions can be open at once. The next one is *solitary*: it shares nothing, so that it waits for
 //! nothing. Its thread is taken for one without a seat whose calls run in place, as on a relief thread.
 
-use parking_lot::Mutex;
-
 use crate::context;
 use crate::job::{Region, Tag};
 use crate::scheduler::Seat;
+use crate::util::numbers::Numbers;
 
 /// Runs a closure in such a way that whatever waits for another thread inside of it runs nothing but parts of the closure.
 ///
@@ -64,11 +63,11 @@ pub fn isolated<R>(f: impl FnOnce() -> R) -> R {
     // SAFETY: used in this call only.
     let seat = unsafe { context::seat() };
     let (outer, _) = super::cancel::current_region(seat);
-    let Some(number) = Number::take() else {
+    let Some(number) = NUMBERS.take() else {
         return solitary(outer, f);
     };
     // SAFETY: the region around outlives this call.
-    let region = unsafe { Region::isolated(outer, number.tag()) };
+    let region = unsafe { Region::isolated(outer, Tag::new(number.get())) };
     let _inside = Inside::enter(seat, &region);
     f()
 }
@@ -114,36 +113,6 @@ fn replace_region(seat: Option<&Seat>, region: *const Region, tag: Tag) -> (*con
     }
 }
 
-/// The numbers of tags, process-wide: pools share jobs.
-static NUMBERS: Mutex<Numbers> = Mutex::new(Numbers { unused: 1, free: Vec::new() });
-
-struct Numbers {
-    /// Never taken yet, as those above, up to that of [`Tag::SOLITARY`]. 0 is [`Tag::NONE`].
-    unused: u16,
-    free: Vec<u16>,
-}
-
-/// The number of an open region. All jobs of the region have ended when it is given back: so no word has it any more.
-struct Number(u16);
-
-impl Number {
-    fn take() -> Option<Self> {
-        let mut numbers = NUMBERS.lock();
-        let number = numbers.free.pop().or_else(|| {
-            let number = Some(numbers.unused).filter(|&number| number < Tag::SOLITARY.number())?;
-            numbers.unused += 1;
-            Some(number)
-        });
-        number.map(Self)
-    }
-
-    fn tag(&self) -> Tag {
-        Tag::new(self.0)
-    }
-}
-
-impl Drop for Number {
-    fn drop(&mut self) {
-        NUMBERS.lock().free.push(self.0);
-    }
-}
+/// The numbers of tags, process-wide: pools share jobs. 0 is that of [`Tag::NONE`]. All jobs of a region have ended when its number
+/// is given back: so no word has it any more.
+static NUMBERS: Numbers = Numbers::below(Tag::SOLITARY.number());

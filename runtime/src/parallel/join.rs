@@ -8,7 +8,7 @@
 use std::panic::resume_unwind;
 
 use super::cancel;
-use super::enter::{self, on_seat};
+use super::enter::{self, Outside, on_seat};
 use crate::context;
 use crate::job::{CoreLatch, SpinLatch, StackJob};
 use crate::queue::Taken;
@@ -40,6 +40,10 @@ impl FnContext {
 ///
 /// The first runs on the calling thread. Meanwhile another thread may take the second; if none has, it runs here, too. So it costs
 /// a few nanoseconds, and dividing a problem down to small parts is the way to use it.
+///
+/// Called on a thread that is no worker, both are run there as well, if one of the workers sleeps: the thread takes
+/// that one's place among them, with its [index](super::current_thread_index), until the call returns. Otherwise, and if the workers were given a size for their stacks or
+/// a hook that calls them in, the call is sent to a worker, and the thread waits.
 ///
 /// Whether another thread takes the second is not to be relied upon: if the first closure waits for something that the second does,
 /// the two may hang.
@@ -99,9 +103,11 @@ where
 ///
 /// # Examples
 /// ```
-/// // Called on a thread that is no worker, both are moved.
-/// let moved = runtime::parallel::join_context(|a| a.migrated(), |b| b.migrated());
-/// assert_eq!(moved, (true, true));
+/// # runtime::Runtime::new().unwrap().block_on(runtime::compute(|| {
+/// let (a, b) = runtime::parallel::join_context(|a| a.migrated(), |b| b.migrated());
+/// assert!(!a, "the first stays where it is");
+/// println!("another thread took the second: {b}");
+/// # })).unwrap();
 /// ```
 ///
 /// Prior art: `rayon::join_context`.
@@ -117,20 +123,36 @@ where
     // SAFETY: used within this call only.
     match unsafe { context::seat() } {
         Some(seat) => join_on(seat, false, a, b),
-        None => join_elsewhere(a, b),
+        None => join_elsewhere(Outside::Visits, a, b),
     }
 }
 
-#[cold]
-#[inline(never)]
-fn join_elsewhere<A, B, RA, RB>(a: A, b: B) -> (RA, RB)
+/// As [`join_context`], but on a thread that is no worker both are sent to one.
+#[inline]
+pub fn join_context_sent<A, B, RA, RB>(a: A, b: B) -> (RA, RB)
 where
     A: FnOnce(FnContext) -> RA + Send,
     B: FnOnce(FnContext) -> RB + Send,
     RA: Send,
     RB: Send,
 {
-    on_seat(move |seat, is_migrated| match seat {
+    // SAFETY: used within this call only.
+    match unsafe { context::seat() } {
+        Some(seat) => join_on(seat, false, a, b),
+        None => join_elsewhere(Outside::Sends, a, b),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn join_elsewhere<A, B, RA, RB>(outside: Outside, a: A, b: B) -> (RA, RB)
+where
+    A: FnOnce(FnContext) -> RA + Send,
+    B: FnOnce(FnContext) -> RB + Send,
+    RA: Send,
+    RB: Send,
+{
+    on_seat(outside, move |seat, is_migrated| match seat {
         Some(seat) => join_on(seat, is_migrated, a, b),
         None => join_in_place(a, b),
     })
@@ -190,7 +212,7 @@ where
 #[inline(never)]
 unsafe fn take_back_public(seat: &Seat, index: u32) -> bool {
     if seat.head() != index + 1 {
-        seat.with_worker(|worker| worker.run_loose(seat, index + 1));
+        seat.run_loose(index + 1);
     }
     // SAFETY: (1), and what was above has been taken out.
     unsafe { seat.take_back(index) == Taken::Back }

@@ -11,7 +11,8 @@
 //!
 //! # Where it runs
 //! On a worker of a multi-thread [`Runtime`](crate::Runtime), in that runtime; on a thread that has entered one, or that blocks in
-//! one, there as well: then the thread waits. Everywhere else, and on `current_thread` runtimes, in a process-wide pool.
+//! one, there as well. Everywhere else, and on `current_thread` runtimes, in a process-wide pool. A thread that is no worker takes a
+//! sleeping worker's place for the call, as a *guest*, or else waits for a worker.
 //!
 //! # Examples
 //! ```
@@ -61,6 +62,14 @@ pub use pool::ThreadPool;
 pub use scope::{Scope, ScopeFifo, in_place_scope, in_place_scope_fifo, scope, scope_fifo};
 pub use spawn::{spawn, spawn_fifo};
 pub use thread::ThreadBuilder;
+
+/// For `compat/rayon-core`: what Rayon promises to run on a thread of the pool.
+#[doc(hidden)]
+pub mod sent {
+    pub use super::join::join_context_sent as join_context;
+    pub use super::scope::{scope_fifo_sent as scope_fifo, scope_sent as scope};
+}
+
 pub use yields::{
     Yield, current_num_threads, current_thread_has_pending_tasks, current_thread_index, max_num_threads,
     yield_local, yield_now,

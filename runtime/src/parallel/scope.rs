@@ -29,7 +29,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::broadcast::BroadcastContext;
 use super::cancel;
-use super::enter::{self, OwnerLatch, Place, RootEnd};
+use super::enter::{self, Outside, OwnerLatch, Place, RootEnd};
 use crate::context;
 use crate::job::region::Cancelled;
 use crate::job::{CoreLatch, CountLatch, Fifo, HeapJob, JobHeader, JobRef, Region, Tag};
@@ -60,7 +60,8 @@ pub struct ScopeFifo<'scope> {
 /// take the oldest: [`scope_fifo`] is the other way round. Spawning costs an allocation, which [`join`](super::join) does without.
 ///
 /// The closure runs on a thread of the pool that the call belongs to: where it is, on a thread of a runtime or a
-/// [`ThreadPool`](super::ThreadPool); else the caller waits. See [`in_place_scope`] for a closure that stays where it is.
+/// [`ThreadPool`](super::ThreadPool); else on the calling thread if it can take a sleeping worker's place, as in [`join`](super::join), or
+/// the caller waits. See [`in_place_scope`] for a closure that stays where it is in any case.
 ///
 /// # Panics
 /// If the closure or one of the jobs does, with the payload of the first. The others still run, and are waited for.
@@ -113,7 +114,16 @@ where
     OP: FnOnce(&Scope<'scope>) -> R + Send,
     R: Send,
 {
-    enter::on_seat(|seat, _| Scope::run(Base::on(seat), op))
+    enter::on_seat(Outside::Visits, |seat, _| Scope::run(Base::on(seat), op))
+}
+
+/// As [`scope`], but on a thread that is no worker the closure is sent to one.
+pub fn scope_sent<'scope, OP, R>(op: OP) -> R
+where
+    OP: FnOnce(&Scope<'scope>) -> R + Send,
+    R: Send,
+{
+    enter::on_seat(Outside::Sends, |seat, _| Scope::run(Base::on(seat), op))
 }
 
 /// Runs a closure that can spawn jobs, which each thread runs in the order in which it spawned them.
@@ -156,7 +166,16 @@ where
     OP: FnOnce(&ScopeFifo<'scope>) -> R + Send,
     R: Send,
 {
-    enter::on_seat(|seat, _| ScopeFifo::run(Base::on(seat), op))
+    enter::on_seat(Outside::Visits, |seat, _| ScopeFifo::run(Base::on(seat), op))
+}
+
+/// As [`scope_fifo`], but on a thread that is no worker the closure is sent to one.
+pub fn scope_fifo_sent<'scope, OP, R>(op: OP) -> R
+where
+    OP: FnOnce(&ScopeFifo<'scope>) -> R + Send,
+    R: Send,
+{
+    enter::on_seat(Outside::Sends, |seat, _| ScopeFifo::run(Base::on(seat), op))
 }
 
 /// Runs a closure on the calling thread that can spawn jobs into the pool, and returns when all of them have ended.

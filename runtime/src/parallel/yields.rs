@@ -87,7 +87,7 @@ pub(super) fn yield_local_in(shared: NonNull<Shared>) -> Option<Yield> {
 }
 
 fn give_way(seat: &Seat, is_local: bool) -> Yield {
-    match seat.with_worker(|worker| worker.yield_to_job(seat, is_local)) {
+    match seat.yield_to_job(is_local) {
         true => Yield::Executed,
         false => Yield::Idle,
     }
@@ -95,7 +95,8 @@ fn give_way(seat: &Seat, is_local: bool) -> Yield {
 
 /// Returns the index of the calling thread in its pool, below [`current_num_threads`]; none outside of pools.
 ///
-/// It does not change while the thread is there, and no other thread of the pool has it.
+/// It does not change while the thread is there, and no other thread of the pool has it. A thread that has taken a sleeping worker's place, see
+/// [`join`](super::join), has that one's index meanwhile; that worker has none then if it wakes for tasks.
 ///
 /// # Examples
 /// ```

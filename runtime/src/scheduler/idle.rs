@@ -157,7 +157,8 @@
 //! do not notice.
 //!
 //! # Two instances
-//! A runtime has one instance for its seats and one for relief threads, which poll tasks and run no jobs. A push of a task goes
+//! A runtime has one instance for its seats and one for relief threads, which poll tasks and run no jobs, and for workers whose seat
+//! is lent: a guest moves a sleeper from the one to the other and back, see `guest.rs`. A push of a task goes
 //! ```text
 //! P1, P2 ──▶ P3 on the seats' word ──nobody──▶ P3 on the relief threads' word ──nobody──▶ somebody waits or computes:
 //!                 │ searcher: rely on it            │ searcher: rely on it                 call one that rests, under the
@@ -655,6 +656,16 @@ impl Idle {
     /// notifier may not have done P6, so that the number in the word would be too high.
     pub fn sleepers(&self) -> usize {
         self.all_bits().map(|bits| bits.sleepers.load(Relaxed).count_ones() as usize).sum()
+    }
+
+    /// As [`sleepers`](Self::sleepers), of the workers from `first` on.
+    pub fn sleepers_from(&self, first: usize) -> usize {
+        let below = |i: usize| match first.saturating_sub(64 * i) {
+            n @ 0..64 => (1_u64 << n) - 1,
+            _ => u64::MAX,
+        };
+        let shown = self.all_bits().enumerate().map(|(i, bits)| bits.sleepers.load(Relaxed) & !below(i));
+        shown.map(|bits| bits.count_ones() as usize).sum()
     }
 
     /// Whether worker `index` shows that it sleeps: as [`sleepers`](Self::sleepers).

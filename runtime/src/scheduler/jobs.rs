@@ -192,6 +192,8 @@ impl Shared {
         // SeqCst: between the pushes and whatever the unparks read; a token that is left is seen by the next sleep.
         self.idle.fence_push();
         self.unpark_all();
+        // Guests wait for those of their own calls.
+        self.seats.iter().for_each(|seat| seat.loan.parker.unpark(&self.driver));
     }
 
     /// A root or a detached job has ended: R2.
@@ -238,12 +240,58 @@ impl Shared {
     }
 }
 
+impl Seat {
+    /// What `steal` gets from another seat, from `start` on; those that have nothing are asked for something. For the holder of
+    /// this one.
+    pub fn steal_from_others(&self, start: usize, steal: impl Fn(&Seat) -> Option<JobRef>) -> Option<JobRef> {
+        let seats = &self.shared().seats;
+        let mut others = (0..seats.len()).map(|i| (start + i) % seats.len()).filter(|&i| i != self.index());
+        others.find_map(|victim| {
+            let job = steal(&seats[victim]);
+            match job {
+                Some(_) => self.restart_stride(),
+                None => seats[victim].ask(),
+            }
+            job
+        })
+    }
+}
+
+/// For the holder.
+impl Seat {
+    /// Runs the detached jobs that lie here, unless this is inside an isolated region, or a guest.
+    pub fn run_detached(&self) {
+        while self.waits_for() == Tag::NONE {
+            let Some(job) = self.take_detached() else { break };
+            coop::suspended(|| self.with_worker(|worker| worker.run_job(job)));
+        }
+    }
+
+    /// [`Worker::yield_to_job`], or for a guest one of its call.
+    pub fn yield_to_job(&self, is_local: bool) -> bool {
+        if !self.is_guests() {
+            return self.with_worker(|worker| worker.yield_to_job(self, is_local));
+        }
+        let tag = self.waits_for();
+        // SAFETY: the calling thread holds the seat.
+        let local = unsafe { self.pop_anywhere() }.or_else(|| self.take_broadcast(tag));
+        let job = local.or_else(|| match is_local {
+            true => None,
+            false => self
+                .steal_from_others(self.index() + 1, |victim| victim.steal(tag))
+                .or_else(|| self.shared().jobs.take_install(tag)),
+        });
+        // SAFETY: as above; the job was claimed.
+        job.inspect(|&job| coop::suspended(|| unsafe { self.run(job) })).is_some()
+    }
+}
+
 impl Worker {
     /// Runs a job that needs no theft: what jobs of this worker have left behind, what was spawned here, what is for this seat
     /// alone (a broadcast comes after what was spawned before it), and roots.
     pub fn run_next_job(&self) -> bool {
         let Some(seat) = self.job_seat() else {
-            return false;
+            return self.notice_seat() && self.run_next_job();
         };
         // SAFETY: this thread is the seat's owner; its stack has no frame of a job, so nothing is anchored.
         let own = unsafe { seat.pop(0) }.or_else(|| seat.take_detached());
@@ -303,32 +351,10 @@ impl Worker {
         self.computing(|| unsafe { seat.run(job) });
     }
 
-    /// Runs the detached jobs that lie here, unless this is inside an isolated region. For the owner of `seat`.
-    pub fn run_detached(&self, seat: &Seat) {
-        while seat.tag() == Tag::NONE {
-            let Some(job) = seat.take_detached() else { break };
-            coop::suspended(|| self.run_job(job));
-        }
-    }
-
-    /// A piece of another seat.
-    pub fn steal_piece(&self, tag: Tag) -> Option<JobRef> {
-        self.steal_by(|victim| victim.steal(tag))
-    }
-
     /// What `steal` gets from another seat; those that have nothing are asked for something.
     fn steal_by(&self, steal: impl Fn(&Seat) -> Option<JobRef>) -> Option<JobRef> {
         let seats = &self.shared().seats;
-        let start = self.random_below(seats.len());
-        let mut others = (0..seats.len()).map(|i| (start + i) % seats.len()).filter(|&i| i != self.index());
-        others.find_map(|victim| {
-            let job = steal(&seats[victim]);
-            match job {
-                Some(_) => seats[self.index()].restart_stride(),
-                None => seats[victim].ask(),
-            }
-            job
-        })
+        seats[self.index()].steal_from_others(self.random_below(seats.len()), steal)
     }
 
     /// A job of another seat, for a worker without any work; perhaps others with it, which go to its own.
@@ -349,7 +375,7 @@ impl Worker {
     /// Runs a job in the middle of another, or of a task's poll, because that asked for it; `is_local`: one of this seat. For
     /// the owner of `seat`. In an isolated region only pieces of that.
     pub fn yield_to_job(&self, seat: &Seat, is_local: bool) -> bool {
-        let tag = seat.tag();
+        let tag = seat.waits_for();
         let is_free = tag == Tag::NONE;
         // SAFETY: this thread is the seat's owner.
         let local = unsafe { seat.pop_anywhere() }
@@ -359,7 +385,7 @@ impl Worker {
         let job = local.or_else(|| match is_local {
             true => None,
             false => self
-                .steal_piece(tag)
+                .steal_by(|victim| victim.steal(tag))
                 .or_else(|| if is_free { self.steal_detached(seat) } else { None })
                 .or_else(|| jobs.take_install(tag)),
         });

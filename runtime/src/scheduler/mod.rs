@@ -2,7 +2,7 @@
 //!
 //! Read in this order: `processor.rs` (what a worker owns), `worker.rs` (the loop), `idle.rs` (who is woken), `park.rs` (how
 //! a thread sleeps), `shared.rs` (what all see, and how long it lives), `shutdown.rs`; then `relief.rs`, `monitor.rs` and `split.rs`
-//! (what happens while workers are blocked, stuck, or compute).
+//! (what happens while workers are blocked, stuck, or compute), and `guest.rs` (who sits on the seats of those that sleep).
 //!
 //! **A task's way.** Spawned or woken by a task: into the LIFO slot of the worker at hand, the task that was there into the
 //! ring, from where others steal; too many: half of the ring into the injector. Woken by another thread: into the injector.
@@ -14,6 +14,7 @@
 
 pub mod current_thread;
 pub mod deadlock;
+pub mod guest;
 pub mod idle;
 pub mod jobs;
 pub mod magazine;

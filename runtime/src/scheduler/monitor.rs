@@ -203,14 +203,17 @@ pub fn rest(state: &Shared) -> bool {
 ///
 /// One that returns from a call that blocks and lies down may be taken for two; but then it does A3 in between.
 fn all_asleep(state: &Shared) -> bool {
-    let (mut seats, mut reliefs) = (state.idle.sleepers(), state.relief_idle.sleepers());
+    let workers = state.config.workers;
+    // Each seat by itself: one that is lent sleeps in the other instance, and may change over between two looks.
+    let mut seats = (0..workers).filter(|&index| is_asleep(state, index)).count();
+    let mut reliefs = state.relief_idle.sleepers_from(workers);
     for index in blocked(state) {
-        match index < state.config.workers {
+        match index < workers {
             true => seats += 1,
             false => reliefs += 1,
         }
     }
-    seats == state.config.workers && reliefs == state.relief.counts().active
+    seats == workers && reliefs == state.relief.counts().active
 }
 
 /// The workers that are in a call that blocks, as they announced, or marked.
@@ -244,11 +247,12 @@ fn do_others_see_to_all(state: &Shared) -> bool {
 
 /// Whether worker `index`, which sits in the driver, sleeps or blocks there, and does A2 and A3 when it leaves.
 fn tells_when_it_wakes(state: &Shared, index: usize) -> bool {
-    let is_asleep = match index < state.config.workers {
-        true => state.idle.is_sleeper(index),
-        false => state.relief_idle.is_sleeper(index),
-    };
-    is_asleep || is_blocked(state.processor(index))
+    is_asleep(state, index) || is_blocked(state.processor(index))
+}
+
+/// Whether worker `index` sleeps, in whichever instance.
+fn is_asleep(state: &Shared, index: usize) -> bool {
+    index < state.config.workers && state.idle.is_sleeper(index) || state.relief_idle.is_sleeper(index)
 }
 
 /// Whether a push will find somebody asleep.

@@ -57,7 +57,7 @@ const NOTIFIED: u32 = 3;
 #[derive(Debug)]
 pub struct Parker {
     state: AtomicU32,
-    /// The thread that sleeps here. Set before it first sleeps; changes only on `current_thread` runtimes.
+    /// The thread that sleeps here. Set before it first sleeps; changes only on `current_thread` runtimes, and from guest to guest.
     thread: Mutex<Option<Thread>>,
 }
 

@@ -4,6 +4,8 @@
 //! not fit, on the overflow shelf. A detached job (`spawn`) lies on a shelf of its own, so that whoever waits for a piece
 //! never gets one on its stack. Roots from outside are in `jobs.rs`.
 //!
+//! While the worker sleeps, its seat may be lent to a thread outside (`guest.rs`), which is then the owner in all that is said here.
+//!
 //! # Sharing
 //! A piece that is not published costs no read-modify-write, and a thread that is woken for nothing costs 2 to 6 µs. A piece
 //! that is not published while others are hungry costs a core. Rules, in the order in which a push applies them:
@@ -48,13 +50,13 @@ use std::fmt;
 use std::ptr::{NonNull, null};
 use std::time::{Duration, Instant};
 
+use super::guest::{GuestTag, Loan};
 use super::shared::Shared;
 use super::slices::Slices;
 use super::split::Stride;
-use super::wait::Awaited;
 use super::worker::Worker;
 use crate::context;
-use crate::job::{CoreLatch, Fifo, JobHeader, JobRef, Owner, Region, Tag};
+use crate::job::{Fifo, JobHeader, JobRef, Owner, Region, Tag};
 use crate::loom::hint;
 use crate::loom::sync::atomic::AtomicI32;
 use crate::loom::sync::atomic::Ordering::Relaxed;
@@ -97,8 +99,10 @@ pub struct Seat {
     relies_on_public: Cell<bool>,
     /// The region of the job that the owner runs, or null.
     region: Cell<*const Region>,
-    /// That region's tag.
+    /// That region's tag, or that of a guest's jobs.
     tag: Cell<Tag>,
+    /// A guest holds the seat.
+    is_guests: Cell<bool>,
     /// For each of the oldest indices, and one for all others.
     habits: [Habit; EAGER as usize + 1],
     /// To the next look at the clock; see `split.rs`.
@@ -118,6 +122,9 @@ pub struct Seat {
     pub broadcasts: Shelf<JobRef>,
     /// For `spawn_fifo`.
     pub fifo: Fifo<Shelf<JobRef>>,
+    /// Whose seat it is at the moment.
+    pub loan: Loan,
+    pub guest_tag: GuestTag,
 }
 
 /// What is known of the pieces at one index. The owner's alone.
@@ -149,6 +156,7 @@ impl Seat {
             relies_on_public: Cell::new(false),
             region: Cell::new(null()),
             tag: Cell::new(Tag::NONE),
+            is_guests: Cell::new(false),
             habits: array::from_fn(|_| Habit::new()),
             stride: Stride::new(),
             slices: Slices::default(),
@@ -160,6 +168,8 @@ impl Seat {
             detached: Shelf::new(),
             broadcasts: Shelf::new(),
             fifo: Fifo::new(null()),
+            loan: Loan::new(),
+            guest_tag: GuestTag::default(),
         }
     }
 
@@ -202,6 +212,38 @@ impl Seat {
         self.tag.get()
     }
 
+    /// The tag of the jobs to which the owner's waits are held, inside of an isolated region, or as a guest; else none.
+    #[inline]
+    pub fn waits_for(&self) -> Tag {
+        self.held_to(self.tag())
+    }
+
+    /// As [`waits_for`](Self::waits_for), when it works for `tag`: a guest's holds that guest only.
+    fn held_to(&self, tag: Tag) -> Tag {
+        if tag.is_guests() && !self.is_guests() { Tag::NONE } else { tag }
+    }
+
+    /// Whether a guest holds the seat. For the owner.
+    pub fn is_guests(&self) -> bool {
+        self.is_guests.get()
+    }
+
+    /// The calling thread holds the seat as a guest from now on, whose jobs get this tag.
+    pub fn begin_guest(&self, region: *const Region, tag: Tag) {
+        self.is_guests.set(true);
+        self.replace_region(region, tag);
+        self.end_grant();
+    }
+
+    /// The guest goes. What it has left for scopes around its call is there for others.
+    pub fn end_guest(&self) {
+        // SAFETY: the caller holds the seat.
+        unsafe { self.publish_all() };
+        self.replace_region(null(), Tag::NONE);
+        self.restart_stride();
+        self.is_guests.set(false);
+    }
+
     /// A split point; see `split.rs`.
     #[inline(always)]
     pub fn pass_split(&self) {
@@ -213,7 +255,9 @@ impl Seat {
     /// Other work begins: its first split is looked at. For the owner.
     pub fn restart_stride(&self) {
         self.stride.restart();
-        self.slices.begin();
+        if !self.is_guests() {
+            self.slices.begin();
+        }
         self.end_grant();
     }
 
@@ -359,7 +403,7 @@ impl Seat {
     /// 1. As [`pop`](Self::pop).
     #[cold]
     unsafe fn pop_from_elsewhere(&self, floor: u32) -> Option<JobRef> {
-        let tag = self.tag();
+        let tag = self.waits_for();
         if self.shared().config.is_breadth_first {
             // SAFETY: (1).
             unsafe { self.deque.publish(u32::MAX) };
@@ -377,7 +421,7 @@ impl Seat {
     /// 1. As [`pop`](Self::pop).
     #[inline]
     pub unsafe fn pop_loose(&self, floor: u32) -> Option<JobRef> {
-        let tag = self.tag();
+        let tag = self.waits_for();
         loop {
             // SAFETY: (1).
             let job = unsafe { self.deque.pop(floor) }.map(JobRef::from_raw)?;
@@ -401,7 +445,7 @@ impl Seat {
     /// # Safety
     /// 1. The calling thread is the owner.
     pub unsafe fn pop_anywhere(&self) -> Option<JobRef> {
-        let tag = self.tag();
+        let tag = self.waits_for();
         // An isolated region asks each piece for its tag, which can be done at the old end.
         let is_lifo = tag == Tag::NONE && !self.shared().config.is_breadth_first;
         // SAFETY: (1).
@@ -466,7 +510,10 @@ impl Seat {
             }
         };
         // Those of isolated regions one by one: in the deque of a thread that blocks, others could hide them.
-        let is_open = |job| JobRef::from_raw(job).tag() == Tag::NONE;
+        let is_open = |job| {
+            let tag = JobRef::from_raw(job).tag();
+            tag == Tag::NONE || tag.is_guests()
+        };
         let job = match victim.deque.steal_several(most, is_open, put) {
             Some(job) => {
                 victim.ask_if_empty();
@@ -647,7 +694,7 @@ impl Seat {
         // SAFETY: (1). Jobs do not unwind.
         unsafe {
             let (region, tag) = self.replace_region(job.region(), job.tag());
-            let (is_foreign, floor) = (job.tag() != tag, self.head());
+            let (is_foreign, floor) = (self.held_to(job.tag()) != self.held_to(tag), self.head());
             job.run();
             if is_foreign && self.head() > floor {
                 // What is left is of an isolated region, which waits for it, and sees of a deque the oldest piece only; this
@@ -657,29 +704,6 @@ impl Seat {
                 self.shared().post_piece();
             }
             self.replace_region(region, tag);
-        }
-    }
-
-    /// Runs the pieces of this seat from `floor` on, until there are none or `is_done`. As [`wait`](Self::wait).
-    #[inline]
-    pub fn run_own(&self, floor: u32, is_done: impl Fn() -> bool) {
-        if !is_done() {
-            self.with_worker(|worker| worker.run_own(self, floor, is_done));
-        }
-    }
-
-    /// Waits until `awaited` is over; see `wait.rs`. `floor`: what is the caller's own in the deque begins there.
-    #[inline]
-    pub fn wait(&self, awaited: &impl Awaited, floor: u32) {
-        if !awaited.is_over() {
-            self.with_worker(|worker| worker.wait(self, awaited, floor));
-        }
-    }
-
-    /// Waits until `latch` is set and runs nothing meanwhile: this stack unwinds.
-    pub fn wait_idly(&self, latch: &CoreLatch) {
-        if !latch.is_set() {
-            self.with_worker(|worker| worker.wait_idly(self, latch));
         }
     }
 }
@@ -715,8 +739,7 @@ unsafe impl Owner for Seat {
     unsafe fn unpark(owner: NonNull<Self>) {
         // SAFETY: (1).
         let seat = unsafe { owner.as_ref() };
-        let shared = seat.shared();
-        shared.processor(seat.index).parker.unpark(&shared.driver);
+        seat.shared().unpark_holder(seat.index);
     }
 }
 

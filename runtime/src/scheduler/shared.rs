@@ -55,6 +55,8 @@ pub struct Shared {
     pub relief_idle: Idle,
     /// None on `current_thread` runtimes, which have no jobs of their own.
     pub seats: Box<[Seat]>,
+    /// Seats are lent; see `guest.rs`.
+    pub takes_guests: bool,
     pub jobs: Jobs,
     pub processors: Processors,
     pub owned: Owned,
@@ -88,6 +90,7 @@ impl Shared {
             idle: Idle::new(workers, workers),
             relief_idle: Idle::new(workers, workers + reliefs),
             seats: (0..seats).map(Seat::new).collect(),
+            takes_guests: config.takes_guests(),
             jobs: Jobs::new(),
             processors: Processors::new(workers, reliefs),
             owned: Owned::new(workers),
@@ -221,7 +224,7 @@ impl Shared {
     fn notify_somebody(&self) -> bool {
         let sitter = self.driver.sitter();
         let mut pick = self.idle.pick_for(Work::Task, sitter);
-        self.unpark_picked(pick.unparks);
+        pick.unparks.inspect(|&index| self.unpark_holder(index));
         if pick.asks_relief {
             pick = self.relief_idle.pick_for(Work::Task, sitter);
             self.unpark_picked(pick.unparks);
@@ -249,7 +252,7 @@ impl Shared {
             self.notify();
         }
         match work {
-            Work::Job => self.unpark_picked(self.idle.pick_waiter(0)),
+            Work::Job => _ = self.idle.pick_waiter(0).inspect(|&index| self.unpark_holder(index)),
             Work::Task | Work::DetachedRoot => self.notify_for(Work::Job),
         }
     }
@@ -271,10 +274,18 @@ impl Shared {
     }
 
     fn unpark_for_job(&self, Pick { unparks, asks_relief }: Pick) {
-        self.unpark_picked(unparks);
+        unparks.inspect(|&index| self.unpark_holder(index));
         if asks_relief {
             // Somebody relied on us with a task meanwhile.
             self.notify();
+        }
+    }
+
+    /// Unparks who holds seat `index`, and sleeps on a latch or was picked from the seats' instance: its owner, or a guest.
+    pub fn unpark_holder(&self, index: usize) {
+        match self.seats.get(index).filter(|seat| seat.loan.is_lent()) {
+            Some(seat) => seat.loan.parker.unpark(&self.driver),
+            None => self.unpark_picked(Some(index)),
         }
     }
 

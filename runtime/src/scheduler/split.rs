@@ -210,8 +210,11 @@ impl Seat {
         }
         let now = shared.splits.now();
         self.stride.adapt(now);
+        if self.is_guests() {
+            return self.share_if_hungry();
+        }
         self.with_worker(|worker| {
-            let may_look = self.tag() == Tag::NONE && !std::thread::panicking() && shared.has_relief();
+            let may_look = self.waits_for() == Tag::NONE && !std::thread::panicking() && shared.has_relief();
             if !may_look {
                 return;
             }
@@ -226,6 +229,15 @@ impl Seat {
                 self.yield_cpu(now);
             }
         });
+    }
+
+    /// Shares pieces that seemed too short for that, if others have nothing to do. For the owner.
+    fn share_if_hungry(&self) {
+        let shared = self.shared();
+        // SAFETY: this thread is the seat's owner.
+        if shared.is_hungry() && unsafe { self.publish_all() } {
+            shared.post_piece();
+        }
     }
 
     /// Gives way to other threads of the system, unless it is too soon `now`.
@@ -253,11 +265,7 @@ impl Worker {
     pub fn see_to_tasks(&self, seat: &Seat, now: u64) {
         let shared = self.shared();
         self.collect_tasks();
-        // Pieces that seemed too short to share, though others have nothing to do.
-        // SAFETY: this thread is the seat's owner.
-        if shared.is_hungry() && unsafe { seat.publish_all() } {
-            shared.post_piece();
-        }
+        seat.share_if_hungry();
         // Relaxed, as all of them: hints.
         let (has_asked, is_pressed) = (&shared.splits.has_asked, &shared.splits.is_pressed);
         if !shared.has_visible_tasks() {

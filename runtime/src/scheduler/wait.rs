@@ -12,9 +12,11 @@
 //! Never a detached job or a `compute` root: they may take for ever, and nobody waits for them here. Inside an isolated region
 //! it runs only jobs of that region, told by their tags.
 //!
+//! A guest (`guest.rs`) runs 1 to 4 of its own call, told by their tag.
+//!
 //! Nothing found: it looks again a number of times, giving way to other threads in between, gets sleepy and looks once more,
 //! then sleeps (`idle.rs`): in the driver if that is free, where it dispatches events; the tasks woken by them
-//! go to the injector, and if nobody else is there to poll them, a relief thread is admitted.
+//! go to the injector, and if nobody else is there to poll them, a relief thread is admitted. A guest sleeps on its own token.
 
 use super::idle::Work;
 use super::relief;
@@ -24,7 +26,7 @@ use crate::coop;
 use crate::job::{CoreLatch, JobRef, Tag};
 use crate::loom::thread;
 
-/// What a worker waits for. For that worker alone.
+/// What a thread waits for on its seat. For that thread alone.
 pub trait Awaited {
     /// Whether it is over.
     fn is_over(&self) -> bool;
@@ -60,108 +62,156 @@ impl Awaited for CoreLatch {
 /// How often a waiter looks for work before it gets sleepy.
 pub const ROUNDS: u32 = 32;
 
-impl Worker {
-    /// See [`Seat::wait`].
-    #[cold]
-    pub fn wait(&self, seat: &Seat, awaited: &impl Awaited, floor: u32) {
-        // A task whose poll waits here is another matter than the jobs that are run meanwhile.
-        coop::suspended(|| {
-            self.computing(|| {
-                let (mut rounds, mut jobs) = (0, 0_u32);
-                while !if rounds == 0 { awaited.is_over_after(jobs) } else { awaited.is_over() } {
-                    if let Some(job) = self.find_piece(seat, floor) {
-                        (rounds, jobs) = (0, jobs.wrapping_add(1));
-                        // SAFETY: this thread is the seat's owner, and has just claimed the job.
-                        unsafe { seat.run(job) };
-                    } else if rounds < ROUNDS {
-                        rounds += 1;
-                        thread::yield_now();
-                    } else if self.sleep_on(seat, awaited, floor) {
-                        (rounds, jobs) = (0, 0);
-                    }
-                }
-            });
-        });
+/// Who waits, on the seat that it holds: the owner, or a guest.
+#[derive(Clone, Copy)]
+enum Host<'a> {
+    Owner(&'a Worker),
+    Guest,
+}
+
+impl Host<'_> {
+    /// Calls `f`, which runs jobs. A task whose poll waits here is another matter than those.
+    fn engaged<R>(self, f: impl FnOnce() -> R) -> R {
+        coop::suspended(|| match self {
+            Host::Owner(worker) => worker.computing(f),
+            Host::Guest => f(),
+        })
     }
 
-    /// See [`Seat::wait_idly`]. What lies in the deque is left to others, and so are tasks: this is a blocked worker. What
-    /// nobody else may run is run all the same: the job that is waited for may wait for that.
-    pub fn wait_idly(&self, seat: &Seat, latch: &CoreLatch) {
-        let wait = || {
-            while !latch.is_set() {
-                if let Some(job) = seat.take_broadcast(seat.tag()) {
-                    // SAFETY: this thread is the seat's owner, and has just claimed the job.
-                    unsafe { seat.run(job) };
-                } else if latch.fall_asleep() {
-                    // A broadcast that comes later leaves a token.
-                    if !seat.has_broadcast(seat.tag()) {
-                        self.sleep();
-                    }
-                    latch.wake_up();
+    /// Looks in what order at other seats.
+    fn start(self, seat: &Seat) -> usize {
+        match self {
+            Host::Owner(worker) => worker.random_below(seat.shared().seats.len()),
+            Host::Guest => seat.index() + 1,
+        }
+    }
+}
+
+/// For the holder.
+impl Seat {
+    fn with_host<R>(&self, f: impl FnOnce(Host<'_>) -> R) -> R {
+        match self.is_guests() {
+            true => f(Host::Guest),
+            false => self.with_worker(|worker| f(Host::Owner(worker))),
+        }
+    }
+
+    /// Waits until `awaited` is over; see the module's docs. `floor`: what is the caller's own in the deque begins there.
+    #[inline]
+    pub fn wait(&self, awaited: &impl Awaited, floor: u32) {
+        if !awaited.is_over() {
+            self.with_host(|host| self.wait_as(host, awaited, floor));
+        }
+    }
+
+    #[cold]
+    fn wait_as(&self, host: Host<'_>, awaited: &impl Awaited, floor: u32) {
+        host.engaged(|| {
+            let (mut rounds, mut jobs) = (0, 0_u32);
+            while !if rounds == 0 { awaited.is_over_after(jobs) } else { awaited.is_over() } {
+                if let Some(job) = self.find_piece(host, floor) {
+                    (rounds, jobs) = (0, jobs.wrapping_add(1));
+                    // SAFETY: this thread holds the seat, and has just claimed the job.
+                    unsafe { self.run(job) };
+                } else if rounds < ROUNDS {
+                    rounds += 1;
+                    thread::yield_now();
+                } else if self.sleep_on(host, awaited, floor) {
+                    (rounds, jobs) = (0, 0);
                 }
             }
-        };
-        relief::sleep_in_place(self, || self.computing(wait));
+        });
     }
 
-    /// Runs the loose pieces of this seat from `floor` on.
-    pub fn run_loose(&self, seat: &Seat, floor: u32) {
-        coop::suspended(|| {
-            self.computing(|| {
-                // SAFETY: this thread is the seat's owner; nothing anchored is above `floor`, by the caller's word.
-                while let Some(job) = unsafe { seat.pop_loose(floor) } {
+    /// Waits until `latch` is set: this stack unwinds. What lies in the deque is left to others, and so are tasks: this is a blocked
+    /// worker. What nobody else may run is run all the same: the job that is waited for may wait for that.
+    pub fn wait_idly(&self, latch: &CoreLatch) {
+        if latch.is_set() {
+            return;
+        }
+        self.with_host(|host| {
+            let wait = || {
+                while !latch.is_set() {
+                    if let Some(job) = self.take_broadcast(self.waits_for()) {
+                        // SAFETY: this thread holds the seat, and has just claimed the job.
+                        unsafe { self.run(job) };
+                    } else if latch.fall_asleep() {
+                        // A broadcast that comes later leaves a token.
+                        self.sleep_if(host, || !self.has_broadcast(self.waits_for()));
+                        latch.wake_up();
+                    }
+                }
+            };
+            match host {
+                Host::Owner(worker) => relief::sleep_in_place(worker, || host.engaged(wait)),
+                Host::Guest => host.engaged(wait),
+            }
+        });
+    }
+
+    /// Runs the loose pieces of this seat from `floor` on. Nothing anchored is there.
+    pub fn run_loose(&self, floor: u32) {
+        self.with_host(|host| {
+            host.engaged(|| {
+                // SAFETY: this thread holds the seat; nothing anchored is above `floor`, by the caller's word.
+                while let Some(job) = unsafe { self.pop_loose(floor) } {
                     // SAFETY: as above; the job was just claimed.
-                    unsafe { seat.run(job) };
+                    unsafe { self.run(job) };
                 }
             });
         });
     }
 
-    /// See [`Seat::run_own`].
-    pub fn run_own(&self, seat: &Seat, floor: u32, is_done: impl Fn() -> bool) {
-        coop::suspended(|| {
-            self.computing(|| {
-                for round in 0_u32.. {
-                    // Not each time: others write there.
-                    if round % 32 == 0 && is_done() {
-                        break;
-                    }
-                    // SAFETY: this thread is the seat's owner; nothing anchored is above `floor`, by the caller's word.
-                    let Some(job) = (unsafe { seat.pop(floor) }) else { break };
-                    // SAFETY: as above; the job was just claimed.
-                    unsafe { seat.run(job) };
+    /// Runs the pieces of this seat from `floor` on, until there are none or `is_done`. As [`wait`](Self::wait).
+    #[inline]
+    pub fn run_own(&self, floor: u32, is_done: impl Fn() -> bool) {
+        if !is_done() {
+            self.with_host(|host| self.run_own_as(host, floor, is_done));
+        }
+    }
+
+    fn run_own_as(&self, host: Host<'_>, floor: u32, is_done: impl Fn() -> bool) {
+        host.engaged(|| {
+            for round in 0_u32.. {
+                // Not each time: others write there.
+                if round % 32 == 0 && is_done() {
+                    break;
                 }
-            });
+                // SAFETY: this thread holds the seat; nothing anchored is above `floor`, by the caller's word.
+                let Some(job) = (unsafe { self.pop(floor) }) else { break };
+                // SAFETY: as above; the job was just claimed.
+                unsafe { self.run(job) };
+            }
         });
     }
 
     /// What a waiter may run; see the module's docs.
-    fn find_piece(&self, seat: &Seat, floor: u32) -> Option<JobRef> {
-        let tag = seat.tag();
+    fn find_piece(&self, host: Host<'_>, floor: u32) -> Option<JobRef> {
+        let tag = self.waits_for();
         let shared = self.shared();
-        // SAFETY: this thread is the seat's owner; nothing anchored is above `floor`, which the frame that waits vouches for.
-        unsafe { seat.pop(floor) }
-            .or_else(|| seat.take_broadcast(tag))
-            .or_else(|| self.steal_piece(tag))
+        // SAFETY: this thread holds the seat; nothing anchored is above `floor`, which the frame that waits vouches for.
+        unsafe { self.pop(floor) }
+            .or_else(|| self.take_broadcast(tag))
+            .or_else(|| self.steal_from_others(host.start(self), |victim| victim.steal(tag)))
             .or_else(|| {
                 // SAFETY: as above.
-                if unsafe { seat.publish_all() } {
+                if unsafe { self.publish_all() } {
                     // Perhaps it may not run them itself.
                     shared.post_piece();
                 }
-                seat.steal(tag)
+                self.steal(tag)
             })
             .or_else(|| shared.jobs.take_install(tag))
     }
 
     /// Sleeps until it is over or there is something to run. May end early. True if it has run something instead.
-    fn sleep_on(&self, seat: &Seat, awaited: &impl Awaited, floor: u32) -> bool {
+    fn sleep_on(&self, host: Host<'_>, awaited: &impl Awaited, floor: u32) -> bool {
         let shared = self.shared();
         let seen = shared.idle.get_sleepy();
         shared.idle.fence_look();
-        if let Some(job) = self.find_piece(seat, floor) {
-            // SAFETY: this thread is the seat's owner, and has just claimed the job.
-            unsafe { seat.run(job) };
+        if let Some(job) = self.find_piece(host, floor) {
+            // SAFETY: this thread holds the seat, and has just claimed the job.
+            unsafe { self.run(job) };
             return true;
         }
         if !awaited.fall_asleep() {
@@ -170,23 +220,43 @@ impl Worker {
         let mut was_notified = false;
         if shared.idle.announce_wait(self.index(), seen) {
             // Behind the fence: what came from outside before anybody could see us here.
-            if !shared.jobs.has_install(seat.tag()) && !seat.has_broadcast(seat.tag()) {
-                self.leave_tasks();
-                self.sleep();
-            }
+            let tag = self.waits_for();
+            self.sleep_if(host, || {
+                let may_sleep = !shared.jobs.has_install(tag) && !self.has_broadcast(tag);
+                if let (true, Host::Owner(worker)) = (may_sleep, host) {
+                    worker.leave_tasks();
+                }
+                may_sleep
+            });
             was_notified = !shared.idle.end_wait(self.index());
-            if was_notified || awaited.is_over() {
-                self.leave_driver();
+            if let (true, Host::Owner(worker)) = (was_notified || awaited.is_over(), host) {
+                worker.leave_driver();
             }
         }
         awaited.wake_up();
-        was_notified && self.run_errand(seat, awaited, floor)
+        was_notified && self.run_errand(host, awaited, floor)
     }
 
-    /// N of `idle.rs`: this worker was woken for a job. It looks for one, and leaves what it does not take to another.
-    fn run_errand(&self, seat: &Seat, awaited: &impl Awaited, floor: u32) -> bool {
+    fn sleep_if(&self, host: Host<'_>, may_sleep: impl FnOnce() -> bool) {
+        match host {
+            Host::Owner(worker) => {
+                if may_sleep() {
+                    worker.sleep();
+                }
+            }
+            Host::Guest => {
+                self.loan.parker.adopt_current_thread();
+                if may_sleep() {
+                    self.loan.parker.park(None);
+                }
+            }
+        }
+    }
+
+    /// N of `idle.rs`: this thread was woken for a job. It looks for one, and leaves what it does not take to another.
+    fn run_errand(&self, host: Host<'_>, awaited: &impl Awaited, floor: u32) -> bool {
         let shared = self.shared();
-        let job = if awaited.is_over() { None } else { self.find_piece(seat, floor) };
+        let job = if awaited.is_over() { None } else { self.find_piece(host, floor) };
         let has_job = job.is_some();
         if has_job || awaited.is_over() {
             let leaves_jobs =
@@ -194,13 +264,13 @@ impl Worker {
             if leaves_jobs {
                 shared.notify_for(Work::Job);
             }
-        } else if seat.tag() != Tag::NONE && shared.has_visible_jobs(self.index()) {
+        } else if self.waits_for() != Tag::NONE && shared.has_visible_jobs(self.index()) {
             // It may run only its region's.
             shared.pass_errand_on(self.index());
         }
         if let Some(job) = job {
-            // SAFETY: this thread is the seat's owner, and has just claimed the job.
-            unsafe { seat.run(job) };
+            // SAFETY: this thread holds the seat, and has just claimed the job.
+            unsafe { self.run(job) };
         }
         has_job
     }

@@ -12,6 +12,7 @@ use std::iter;
 use std::ptr::{NonNull, null};
 use std::time::Instant;
 
+use super::guest::Risen;
 use super::idle::{Idle, Work};
 use super::magazine::Magazine;
 use super::nap::{Lookout, NAP};
@@ -64,8 +65,10 @@ pub struct Worker {
     away: Cell<u8>,
     /// How many more times it looks for work before it sleeps: it may be needed in a computation that it took part in.
     rounds_left: Cell<u32>,
-    /// The seat, unless this is a relief thread or the runtime has no jobs of its own.
-    job_seat: *const Seat,
+    /// The seat, unless this is a relief thread or the runtime has no jobs of its own; or the seat is lent, see `guest.rs`.
+    job_seat: Cell<*const Seat>,
+    /// The seat is lent while this thread is awake: it is counted with the relief threads.
+    stands_in: Cell<bool>,
     /// `index`, unless this is a relief thread, or one of a pool of jobs, or the table is lent.
     seat: Cell<Option<usize>>,
     /// The thread has the seat for good, and never runs the loop.
@@ -106,7 +109,8 @@ impl Worker {
             is_notified: Cell::new(false),
             away: Cell::new(0),
             rounds_left: Cell::new(0),
-            job_seat: state.seats.get(index).map_or(null(), |seat| seat),
+            job_seat: Cell::new(state.seats.get(index).map_or(null(), |seat| seat)),
+            stands_in: Cell::new(index >= state.config.workers),
             seat: Cell::new(
                 Some(index).filter(|&index| index < state.config.workers && !state.config.is_pool),
             ),
@@ -187,14 +191,32 @@ impl Worker {
     #[inline]
     pub fn job_seat(&self) -> Option<&Seat> {
         // SAFETY: the shared state has its seats: duty 1 of `new`.
-        unsafe { self.job_seat.as_ref() }
+        unsafe { self.job_seat.get().as_ref() }
+    }
+
+    pub fn set_job_seat(&self, seat: Option<&Seat>) {
+        self.job_seat.set(seat.map_or(null(), |seat| seat));
+    }
+
+    /// Whether this thread polls tasks and runs no jobs: a relief thread, or one whose seat is lent.
+    pub fn stands_in(&self) -> bool {
+        self.stands_in.get()
+    }
+
+    /// Makes a worker that has a seat one that stands in, or no more.
+    pub fn stand_in(&self, stands_in: bool) {
+        self.stands_in.set(stands_in);
+    }
+
+    pub fn is_searching(&self) -> bool {
+        self.is_searching.get()
     }
 
     /// The sleep protocol's instance that counts this worker.
     fn idle(&self) -> &Idle {
-        match self.has_seat() {
-            true => &self.shared().idle,
-            false => &self.shared().relief_idle,
+        match self.stands_in() {
+            false => &self.shared().idle,
+            true => &self.shared().relief_idle,
         }
     }
 
@@ -452,7 +474,8 @@ impl Worker {
 
     #[inline]
     fn leaves_it_to_others(&self) -> bool {
-        self.lookout.leaves_it_to_others(self.shared(), self.index, self.is_searching.get())
+        !self.stands_in()
+            && self.lookout.leaves_it_to_others(self.shared(), self.index, self.is_searching.get())
     }
 
     /// A task from another worker, if few search already. Stays a searcher if it finds none.
@@ -471,7 +494,7 @@ impl Worker {
         let metrics = &self.processor().metrics;
         metrics.searches.add(1);
         self.lookout.look(shared, self.index);
-        let is_choosy = self.has_seat() && self.lookout.would_nap(shared);
+        let is_choosy = !self.stands_in() && self.lookout.would_nap(shared);
         let start = self.rand.borrow_mut().below(processors as u32) as usize;
         let others = (0..processors).map(|i| (start + i) % processors).filter(|&i| i != self.index);
         for victim in others.filter(|&i| !is_choosy || self.lookout.is_ring_worth(i)) {
@@ -525,7 +548,7 @@ impl Worker {
                 self.notify();
             }
             // Also if there are tasks: a waiter may be needed, which nobody wakes for those.
-            if self.has_seat() && shared.has_visible_jobs(self.index) {
+            if !self.stands_in() && shared.has_visible_jobs(self.index) {
                 shared.notify_for(Work::Job);
             }
         }
@@ -756,7 +779,7 @@ impl Worker {
             idle.get_sleepy();
             return;
         }
-        if self.has_seat() && self.lookout.would_nap(shared) {
+        if !self.stands_in() && self.lookout.would_nap(shared) {
             return self.nap();
         }
         if !idle.announce_sleep_unless(self.index, self.is_searching.get(), idle.get_sleepy()) {
@@ -764,17 +787,21 @@ impl Worker {
         }
         self.is_searching.set(false);
         let has_work = shared.has_visible_tasks()
-            || self.has_seat() && shared.has_visible_jobs(self.index)
-            || !self.has_seat() && shared.relief.has_givers();
-        if has_work || shared.must_leave(self.index) {
+            || !self.stands_in() && shared.has_visible_jobs(self.index)
+            || self.stands_in() && shared.relief.has_givers();
+        if has_work || shared.must_leave(self.index) || !self.offer_seat() {
             idle.cancel_sleep(self.index);
             self.is_searching.set(true);
         } else {
             self.lookout.reset();
             self.sleep();
-            if !idle.end_sleep(self.index) {
+            let risen = self.rise();
+            if !self.idle().end_sleep(self.index) {
                 self.is_searching.set(true);
                 self.is_notified.set(true);
+            }
+            if risen == Risen::Returned {
+                self.have_seat_again();
             }
             self.share_ring();
         }
@@ -899,7 +926,7 @@ impl Worker {
     /// D of `split.rs`: if seats gave way to this relief thread, which found no more tasks, it looks at the driver, and calls them back
     /// if that has brought none either. Says whether it has.
     fn serves_givers(&self) -> bool {
-        if self.has_seat() || !self.shared().relief.has_givers() {
+        if !self.stands_in() || !self.shared().relief.has_givers() {
             return false;
         }
         self.maintain();

@@ -4,6 +4,7 @@ pub mod affinity;
 pub mod block_on;
 pub mod crowd;
 pub mod list;
+pub mod numbers;
 pub mod pad;
 pub mod rand;
 pub mod slots;

@@ -1,0 +1,53 @@
+//! Small numbers, each of which one has at a time.
+
+use parking_lot::Mutex;
+
+/// The numbers from 1 on, below some end.
+#[derive(Debug)]
+pub struct Numbers {
+    end: u16,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// Never taken yet, as those above.
+    unused: u16,
+    free: Vec<u16>,
+}
+
+impl Numbers {
+    pub const fn below(end: u16) -> Self {
+        Self { end, state: Mutex::new(State { unused: 1, free: Vec::new() }) }
+    }
+
+    /// A number that nobody has, until the result is dropped.
+    pub fn take(&'static self) -> Option<Number> {
+        let mut state = self.state.lock();
+        let number = state.free.pop().or_else(|| {
+            let number = Some(state.unused).filter(|&number| number < self.end)?;
+            state.unused += 1;
+            Some(number)
+        });
+        number.map(|number| Number { number, of: self })
+    }
+}
+
+/// A number that was taken.
+#[derive(Debug)]
+pub struct Number {
+    number: u16,
+    of: &'static Numbers,
+}
+
+impl Number {
+    pub fn get(&self) -> u16 {
+        self.number
+    }
+}
+
+impl Drop for Number {
+    fn drop(&mut self) {
+        self.of.state.lock().free.push(self.number);
+    }
+}
