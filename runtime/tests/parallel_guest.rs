@@ -504,3 +504,58 @@ fn guests_come_and_go_beside_tasks_and_computations() {
         assert_all_seats_can_be_had(&runtime);
     }
 }
+
+/// Both seats of `runtime` are lent while `f` runs on both guests.
+fn on_both_seats(runtime: &Runtime, f: impl Fn() + Sync) {
+    let inside = AtomicUsize::new(0);
+    thread::scope(|threads| {
+        let guest = || {
+            let _entered = runtime.enter();
+            as_guest(|| {
+                inside.fetch_add(1, SeqCst);
+                until("no seat is left", || inside.load(SeqCst) == 2);
+                f();
+            });
+        };
+        join_all([threads.spawn(guest), threads.spawn(guest)]);
+    });
+}
+
+#[test]
+fn a_worker_that_never_runs_out_of_tasks_has_its_seat_again() {
+    let _watchdog = watchdog();
+    // No relief threads, that would take tasks away from them.
+    let runtime = builder(2).relief_workers(0).build().unwrap();
+    let (polled, is_over) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let tasks = Mutex::new(Vec::new());
+    on_both_seats(&runtime, || {
+        let (is_polled, ends) = (polled.clone(), is_over.clone());
+        tasks.lock().push(runtime.spawn(async move {
+            is_polled.fetch_add(1, SeqCst);
+            // So that each worker has one.
+            while is_polled.load(SeqCst) < 2 {
+                thread::yield_now();
+            }
+            while ends.load(SeqCst) == 0 {
+                runtime::task::yield_now().await;
+            }
+        }));
+        until("both workers have a task", || polled.load(SeqCst) == 2);
+    });
+    let computation = runtime.compute(|| ());
+    runtime.block_on(computation).unwrap();
+    let _entered = runtime.enter();
+    assert_eq!(broadcast(|thread| thread.index()), [0, 1]);
+    is_over.store(1, SeqCst);
+    tasks.into_inner().into_iter().for_each(|task| runtime.block_on(task).unwrap());
+    assert_all_seats_can_be_had(&runtime);
+}
+
+#[test]
+fn guests_that_broadcast_do_not_wait_for_each_other() {
+    let _watchdog = watchdog();
+    let runtime = build(2);
+    for _ in 0..20 {
+        on_both_seats(&runtime, || assert_eq!(broadcast(|thread| thread.index()), [0, 1]));
+    }
+}

@@ -49,6 +49,12 @@ impl Tag {
         self.0 & GUEST != 0
     }
 
+    /// None for one of a guest, for whom it holds back nobody else.
+    #[inline]
+    pub fn without_guests(self) -> Self {
+        if self.is_guests() { Self::NONE } else { self }
+    }
+
     /// The number that [`new`](Self::new) was called with.
     pub const fn number(self) -> u16 {
         (self.0 >> TAG_SHIFT) as u16

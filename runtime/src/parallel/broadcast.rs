@@ -65,8 +65,9 @@ impl fmt::Debug for BroadcastContext<'_> {
 /// were called later. The pool is the one that the call belongs to. The calling thread takes part if it is one of the pool; otherwise
 /// it waits. If the pool is gone, the closure runs once, here.
 ///
-/// A thread that is busy for long, in a task or a job, is waited for. Two broadcasts inside of different
-/// [`isolated`](super::isolated) parts wait for each other for ever.
+/// A thread that is busy for long, in a task or a job, is waited for. One that has taken a sleeping worker's place, see
+/// [`join`](super::join), stands for that worker. Two broadcasts inside of different [`isolated`](super::isolated) parts wait for each other
+/// for ever.
 ///
 /// # Panics
 /// If the closure does on one of the threads, with the payload of the lowest index, after it has run on all.

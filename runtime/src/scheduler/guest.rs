@@ -31,9 +31,10 @@
 //! O4 rise: OFFERED → KEPT, ASLEEP → AWAKE,        L4 the call
 //!      RETURNED → KEPT                            L5 ASLEEP, and its bit among the other sleepers is set: clear it,
 //! O5 L6 of `idle.rs` in its instance: as O4 says     W1 to W3 in the seats' instance; → OFFERED; else → RETURNED
-//! O6 AWAKE, and about to look for jobs:           L6 → OFFERED: W4 for it: notify for what waits; a broadcast
-//!      RETURNED → KEPT: leave the searchers of       for this seat: unpark the owner
-//!      the one instance (F1, F2), then look       L7 the root has ended (R2 of `jobs.rs`)
+//! O6 AWAKE, and about to look for jobs, as it     L6 → OFFERED: W4 for it: notify for what waits; a broadcast
+//!      is every so many tasks: RETURNED → KEPT,      for this seat: unpark the owner. → RETURNED: J2 to J5 for
+//!      leave the searchers of the one instance       pieces that are left
+//!      (F1, F2), then look                        L7 the root has ended (R2 of `jobs.rs`)
 //! ```
 //! O2, O4, O6, L2 and L5 are under the loan's lock, which is held for a few instructions.
 //!
@@ -58,6 +59,9 @@
 //! # What a guest runs
 //! Only what its own call has split off: it is a stranger's thread, which may hold locks, and wants its result. A guest's
 //! jobs carry a tag (`job/region.rs`) that holds back its waits, and nobody else's: workers that take some of them go on as ever.
+//! But while it waits it runs every broadcast that is meant for its seat, as workers do: nobody else can, and who waits for
+//! that may be waited for itself, if only by another guest that broadcasts. What a broadcast splits off here is the guest's.
+//!
 //! It gives way to nobody, for it keeps no worker from its tasks: its stride ends in a look for hungry workers only.
 //! Whoever waits in the middle of its call, or unwinds, sleeps on the loan's parker. It counts as a thread inside of the
 //! runtime (`context::is_inside_runtime`): what it does there must not wait for the runtime's end, which waits for it.
@@ -245,6 +249,11 @@ impl Shared {
     pub fn take_seat_back(&self, seat: &Seat) {
         let index = seat.index();
         if !seat.loan.give_back(&self.idle, &self.relief_idle, index) {
+            if seat.has_public_pieces() {
+                // Of scopes around the call. The owner may be long at a task, and others have overlooked them: J2 to J5.
+                self.idle.fence_push();
+                self.post_piece();
+            }
             return;
         }
         if !seat.broadcasts.is_empty() {

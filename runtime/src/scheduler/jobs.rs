@@ -274,7 +274,7 @@ impl Seat {
         }
         let tag = self.waits_for();
         // SAFETY: the calling thread holds the seat.
-        let local = unsafe { self.pop_anywhere() }.or_else(|| self.take_broadcast(tag));
+        let local = unsafe { self.pop_anywhere() }.or_else(|| self.take_broadcast());
         let job = local.or_else(|| match is_local {
             true => None,
             false => self
@@ -305,7 +305,7 @@ impl Worker {
     /// Runs a job that came from other threads, so that detached jobs that always spawn another cannot starve it.
     pub fn run_job_from_others(&self) -> bool {
         let Some(seat) = self.job_seat() else {
-            return false;
+            return self.notice_seat() && self.run_job_from_others();
         };
         let shared = self.shared();
         if let Some(job) = seat.broadcasts.pop_front() {
@@ -380,7 +380,7 @@ impl Worker {
         // SAFETY: this thread is the seat's owner.
         let local = unsafe { seat.pop_anywhere() }
             .or_else(|| if is_free { seat.take_detached() } else { None })
-            .or_else(|| seat.take_broadcast(tag));
+            .or_else(|| seat.take_broadcast());
         let jobs = &self.shared().jobs;
         let job = local.or_else(|| match is_local {
             true => None,

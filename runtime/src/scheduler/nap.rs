@@ -19,7 +19,8 @@
 //! not get done. One who works through the injector in company asks itself the same every [`SAMPLE`] tasks.
 //!
 //! A task pushed just as a nap begins, behind a poll that turns out long, thus waits for one nap. One that is not worth it waits for
-//! those before it in the queue of somebody quick. When all others sleep, nobody relies on a nap: the next push ends it.
+//! those before it in the queue of somebody quick. When all others sleep, nobody relies on a nap: the next push ends it. (Who
+//! has lent its seat, see `guest.rs`, is taken for awake.)
 //!
 //! Nobody naps where that could make events late: if descriptors are registered and nobody sits in the driver, who is out of work
 //! has to sit there.

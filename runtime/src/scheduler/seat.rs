@@ -220,7 +220,12 @@ impl Seat {
 
     /// As [`waits_for`](Self::waits_for), when it works for `tag`: a guest's holds that guest only.
     fn held_to(&self, tag: Tag) -> Tag {
-        if tag.is_guests() && !self.is_guests() { Tag::NONE } else { tag }
+        if self.is_guests() { tag } else { tag.without_guests() }
+    }
+
+    /// The tag of what is made by a job with this tag here: a guest's own, also in a broadcast of strangers.
+    fn tag_inside(&self, tag: Tag) -> Tag {
+        if self.is_guests() && tag.without_guests() == Tag::NONE { self.tag() } else { tag }
     }
 
     /// Whether a guest holds the seat. For the owner.
@@ -553,13 +558,15 @@ impl Seat {
         }
     }
 
-    /// What only this seat may run, if a thread that waits inside the isolated region `tag` may.
-    pub fn take_broadcast(&self, tag: Tag) -> Option<JobRef> {
+    /// What only this seat may run, if its holder may, who waits.
+    pub fn take_broadcast(&self) -> Option<JobRef> {
+        let tag = self.waits_for().without_guests();
         self.broadcasts.take_first(|job| may_run(tag, job.tag()))
     }
 
     /// Whether [`take_broadcast`](Self::take_broadcast) would find something.
-    pub fn has_broadcast(&self, tag: Tag) -> bool {
+    pub fn has_broadcast(&self) -> bool {
+        let tag = self.waits_for().without_guests();
         self.broadcasts.has(|job| may_run(tag, job.tag()))
     }
 
@@ -693,8 +700,9 @@ impl Seat {
     unsafe fn run_elsewhere(&self, job: JobRef) {
         // SAFETY: (1). Jobs do not unwind.
         unsafe {
-            let (region, tag) = self.replace_region(job.region(), job.tag());
-            let (is_foreign, floor) = (self.held_to(job.tag()) != self.held_to(tag), self.head());
+            let inside = self.tag_inside(job.tag());
+            let (region, tag) = self.replace_region(job.region(), inside);
+            let (is_foreign, floor) = (self.held_to(inside) != self.held_to(tag), self.head());
             job.run();
             if is_foreign && self.head() > floor {
                 // What is left is of an isolated region, which waits for it, and sees of a deque the oldest piece only; this

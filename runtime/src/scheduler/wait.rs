@@ -12,7 +12,7 @@
 //! Never a detached job or a `compute` root: they may take for ever, and nobody waits for them here. Inside an isolated region
 //! it runs only jobs of that region, told by their tags.
 //!
-//! A guest (`guest.rs`) runs 1 to 4 of its own call, told by their tag.
+//! A guest (`guest.rs`) runs 1 to 4, but only pieces of its own call, told by their tag.
 //!
 //! Nothing found: it looks again a number of times, giving way to other threads in between, gets sleepy and looks once more,
 //! then sleeps (`idle.rs`): in the driver if that is free, where it dispatches events; the tasks woken by them
@@ -132,12 +132,12 @@ impl Seat {
         self.with_host(|host| {
             let wait = || {
                 while !latch.is_set() {
-                    if let Some(job) = self.take_broadcast(self.waits_for()) {
+                    if let Some(job) = self.take_broadcast() {
                         // SAFETY: this thread holds the seat, and has just claimed the job.
                         unsafe { self.run(job) };
                     } else if latch.fall_asleep() {
                         // A broadcast that comes later leaves a token.
-                        self.sleep_if(host, || !self.has_broadcast(self.waits_for()));
+                        self.sleep_if(host, || !self.has_broadcast());
                         latch.wake_up();
                     }
                 }
@@ -191,7 +191,7 @@ impl Seat {
         let shared = self.shared();
         // SAFETY: this thread holds the seat; nothing anchored is above `floor`, which the frame that waits vouches for.
         unsafe { self.pop(floor) }
-            .or_else(|| self.take_broadcast(tag))
+            .or_else(|| self.take_broadcast())
             .or_else(|| self.steal_from_others(host.start(self), |victim| victim.steal(tag)))
             .or_else(|| {
                 // SAFETY: as above.
@@ -222,7 +222,7 @@ impl Seat {
             // Behind the fence: what came from outside before anybody could see us here.
             let tag = self.waits_for();
             self.sleep_if(host, || {
-                let may_sleep = !shared.jobs.has_install(tag) && !self.has_broadcast(tag);
+                let may_sleep = !shared.jobs.has_install(tag) && !self.has_broadcast();
                 if let (true, Host::Owner(worker)) = (may_sleep, host) {
                     worker.leave_tasks();
                 }
