@@ -348,6 +348,12 @@ impl Idle {
         (searching(counts), sleeping(counts))
     }
 
+    /// Whether somebody naps.
+    #[allow(dead_code, reason = "called by tests")]
+    pub fn is_anybody_napping(&self) -> bool {
+        is_napping(self.word().load(SeqCst))
+    }
+
     /// W2, W3.
     fn show_sleeper(&self, index: usize) {
         self.bits(index).sleepers.fetch_or(bit(index), AcqRel);

@@ -233,7 +233,88 @@ fn pace(polls: u64, passed: Duration) -> Option<Duration> {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use std::hint::black_box;
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicBool;
+    use std::sync::atomic::Ordering::{Acquire, Release};
+    use std::thread;
+
     use super::*;
+    use crate::{Builder, Runtime};
+
+    /// Far less than what the monitor needs to find a worker stuck.
+    const SOON: Duration = Duration::from_micros(1500);
+
+    fn two_workers() -> Runtime {
+        Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
+    }
+
+    /// Keeps the worker that it is called on at tiny tasks until the other naps. False if that takes long.
+    async fn be_quick(shared: &Shared) -> bool {
+        let start = Instant::now();
+        while !shared.idle.is_anybody_napping() {
+            if start.elapsed() > Duration::from_millis(20) {
+                return false;
+            }
+            for _ in 0..20 {
+                crate::spawn(async { black_box(()) }).await.unwrap();
+            }
+        }
+        true
+    }
+
+    /// What `push` pushes is to set the flag that it gets, and waits behind a poll which does not return before that. After how long it
+    /// does so; none if nobody napped when it was pushed.
+    fn delay_behind_a_long_poll(
+        runtime: &Runtime,
+        push: impl FnOnce(Arc<AtomicBool>) + Send + 'static,
+    ) -> Option<Duration> {
+        let handle = runtime.handle().clone();
+        let poll = runtime.spawn(async move {
+            let shared = handle.shared();
+            let did_nap = be_quick(shared).await;
+            let has_run = Arc::new(AtomicBool::new(false));
+            let start = Instant::now();
+            push(has_run.clone());
+            // Who pushed has relied on it.
+            let is_napping = did_nap && shared.idle.is_anybody_napping();
+            while !has_run.load(Acquire) {
+                thread::yield_now();
+            }
+            is_napping.then(|| start.elapsed())
+        });
+        runtime.block_on(poll).unwrap()
+    }
+
+    /// Not each time: the machine may have other work. If that is so much that nobody naps, this says nothing.
+    #[track_caller]
+    fn assert_is_soon(delay: impl Fn() -> Option<Duration>) {
+        let (start, mut soon, mut late) = (Instant::now(), 0, Vec::new());
+        while soon < 20 && start.elapsed() < Duration::from_secs(5) {
+            match delay() {
+                Some(delay) if delay < SOON => soon += 1,
+                Some(delay) => late.push(delay),
+                None => {}
+            }
+            assert!(late.len() < 100, "soon: {soon}; late: {late:?}");
+        }
+    }
+
+    #[test]
+    fn a_task_behind_a_poll_that_turns_out_long_is_taken_soon_by_who_naps() {
+        let runtime = two_workers();
+        for to_be_queued in [2, 3, 100] {
+            assert_is_soon(|| {
+                delay_behind_a_long_poll(&runtime, move |has_run| {
+                    crate::spawn(async move { has_run.store(true, Release) });
+                    // Each displaces the one before from the LIFO slot.
+                    for _ in 1..to_be_queued {
+                        crate::spawn(async { black_box(()) });
+                    }
+                })
+            });
+        }
+    }
 
     #[test]
     fn a_queue_is_worth_it_if_it_is_long_or_its_owner_slow_or_it_stays() {
