@@ -54,8 +54,9 @@
 //! tokens, it has another look for work, who finds the seat free: at worst a relief thread, which stays there
 //! for as long as nothing else is to do.
 //!
-//! **Threads are started without the lock**, since that calls the user's `thread_name_fn`. What keeps the state meanwhile is the
-//! new worker's own count in `shutdown.rs`, taken under the lock. A worker leaves only once the shutdown has begun, and
+//! **Threads are started and woken without the lock.** Starting calls the user's `thread_name_fn`; and one that is woken on the CPU of
+//! who calls it runs at once, its slices being shorter (`slices.rs`), and would only wait for the lock. What keeps the state meanwhile
+//! is the new worker's own count in `shutdown.rs`, taken under the lock. A worker leaves only once the shutdown has begun, and
 //! behind this lock; so whoever finds under it that the shutdown has not begun, finds all workers counted.
 //!
 //! **At shutdown** what a blocked worker waits for may be tasks, which somebody has to cancel. Those that wait for a wake it
@@ -111,6 +112,14 @@ pub struct ReliefCounts {
     pub started: u64,
     pub refused: u64,
     pub capped: u64,
+}
+
+/// A relief thread that counts as awake, and is to be [woken or started](Shared::bring) without the lock.
+#[must_use]
+enum Called {
+    /// It rested.
+    Resting(usize),
+    Fresh(WorkerStart),
 }
 
 #[derive(Debug)]
@@ -338,12 +347,12 @@ fn cancel_lent(worker: &Worker) {
 unsafe fn worker_blocks(shared: NonNull<Shared>, has_seat: bool) {
     // SAFETY: (1).
     let this = unsafe { shared.as_ref() };
-    let start = {
+    let called = {
         let mut state = this.relief.state.lock();
         // SAFETY: (1).
         unsafe { Shared::count_blocked(shared, &mut state, has_seat) }
     };
-    this.start_relief(start);
+    this.bring(called);
 }
 
 impl Shared {
@@ -354,7 +363,7 @@ impl Shared {
     pub unsafe fn register_blocked(shared: NonNull<Self>, index: usize) -> bool {
         // SAFETY: (1).
         let this = unsafe { shared.as_ref() };
-        let start = {
+        let called = {
             let mut state = this.relief.state.lock();
             // Acquire: what the worker did before B1. It finds the table lent by the lock.
             let standing = &this.processor(index).standing;
@@ -370,7 +379,7 @@ impl Shared {
             // SAFETY: (1).
             unsafe { Self::count_blocked(shared, &mut state, has_seat) }
         };
-        this.start_relief(start);
+        this.bring(called);
         true
     }
 
@@ -408,7 +417,7 @@ impl Shared {
     ///
     /// # Safety
     /// 1. As [`call`](Self::call).
-    unsafe fn count_blocked(shared: NonNull<Self>, state: &mut State, has_seat: bool) -> Option<WorkerStart> {
+    unsafe fn count_blocked(shared: NonNull<Self>, state: &mut State, has_seat: bool) -> Option<Called> {
         // SAFETY: (1).
         let this = unsafe { shared.as_ref() };
         state.blocked += 1;
@@ -429,25 +438,23 @@ impl Shared {
     pub unsafe fn relieve_stuck(shared: NonNull<Self>, stuck: usize, waiting: usize) -> usize {
         // SAFETY: (1).
         let this = unsafe { shared.as_ref() };
-        let mut starts = Vec::new();
-        let mut called = 0;
+        let mut called = Vec::new();
         {
             let mut state = this.relief.state.lock();
             state.stuck = stuck;
             this.relief.update_hint(&state);
             let away = this.away();
-            while called < waiting && state.active < state.needed(away) {
-                let before = state.active;
+            while called.len() < waiting && state.active < state.needed(away) {
                 // SAFETY: (1).
-                starts.extend(unsafe { Self::call(shared, &mut state, None) });
-                if state.active == before {
+                let Some(one) = (unsafe { Self::call(shared, &mut state, None) }) else {
                     break;
-                }
-                called += 1;
+                };
+                called.push(one);
             }
         }
-        starts.into_iter().for_each(|start| this.start_relief(Some(start)));
-        called
+        let count = called.len();
+        called.into_iter().for_each(|one| this.bring(Some(one)));
+        count
     }
 
     /// Starts relief threads until there are `least`, for computations that will give way to them. Those rest at once.
@@ -457,7 +464,7 @@ impl Shared {
     pub unsafe fn keep_in_reserve(shared: NonNull<Self>, least: usize) {
         // SAFETY: (1).
         let this = unsafe { shared.as_ref() };
-        let start = {
+        let called = {
             let mut state = this.relief.state.lock();
             if state.active + state.resting.len() >= least || state.free.is_empty() {
                 return;
@@ -465,7 +472,7 @@ impl Shared {
             // SAFETY: (1).
             unsafe { Self::call_fresh(shared, &mut state) }
         };
-        this.start_relief(start);
+        this.bring(called);
     }
 
     /// There are more relief threads than are needed, asleep: one is woken, and retires.
@@ -489,17 +496,20 @@ impl Shared {
         if self.shutdown.has_begun() || state.givers.contains(&index) {
             return false;
         }
-        let rests = !state.resting.is_empty();
-        if rests {
+        let called = if !state.resting.is_empty() {
             // SAFETY: the caller is a worker that has not left; one rests, so none is started.
-            unsafe { Self::call(seat.shared_ptr(), &mut state, Some(index)) };
-        } else if state.active <= state.blocked_reliefs + state.stuck {
+            unsafe { Self::call(seat.shared_ptr(), &mut state, Some(index)) }
+        } else if state.active > state.blocked_reliefs + state.stuck {
+            None
+        } else {
             return false;
-        }
+        };
         state.givers.push(index);
         self.relief.has_givers.store(true, Relaxed);
         drop(state);
-        if !rests {
+        if called.is_some() {
+            self.bring(called);
+        } else {
             // Who is awake may be about to sleep, or asleep, as one that stands in for somebody who is away.
             self.notify_strictly();
         }
@@ -557,7 +567,7 @@ impl Shared {
         let Some(seat) = self.seats.first() else {
             return;
         };
-        let start = {
+        let called = {
             let mut state = self.relief.state.lock();
             if self.shutdown.has_begun() || state.active >= state.needed(self.away()) {
                 return;
@@ -568,17 +578,17 @@ impl Shared {
             // SAFETY: under the lock: a worker leaves behind it, once the shutdown has begun.
             unsafe { Self::call(seat.shared_ptr(), &mut state, None) }
         };
-        self.start_relief(start);
+        self.bring(called);
     }
 
-    /// A2: calls a relief thread that rests; if there is none, gives one to be [started](Self::start_relief) without the lock.
+    /// A2: calls a relief thread that rests, or else a new one; none if there are as many as there may be.
     ///
     /// Relief thread `i` belongs to seat `i % workers`: if threads are kept on CPUs, it has the seat's. So one is preferred that
     /// belongs to `near`, or else to a seat that sleeps on a latch.
     ///
     /// # Safety
     /// 1. A worker of `shared` has not left, and does not before this returns.
-    unsafe fn call(shared: NonNull<Self>, state: &mut State, near: Option<usize>) -> Option<WorkerStart> {
+    unsafe fn call(shared: NonNull<Self>, state: &mut State, near: Option<usize>) -> Option<Called> {
         // SAFETY: (1).
         let this = unsafe { shared.as_ref() };
         let seat_of = |relief: &usize| relief % this.config.workers;
@@ -593,16 +603,15 @@ impl Shared {
         };
         let index = state.resting.remove(place);
         state.active += 1;
-        this.processor(index).parker.unpark(&this.driver);
         this.relief.update_hint(state);
-        None
+        Some(Called::Resting(index))
     }
 
     /// A2: takes a free index for a thread to be started.
     ///
     /// # Safety
     /// 1. As [`call`](Self::call).
-    unsafe fn call_fresh(shared: NonNull<Self>, state: &mut State) -> Option<WorkerStart> {
+    unsafe fn call_fresh(shared: NonNull<Self>, state: &mut State) -> Option<Called> {
         // SAFETY: (1).
         let this = unsafe { shared.as_ref() };
         let Some(index) = state.free.pop() else {
@@ -616,13 +625,16 @@ impl Shared {
         this.processor(index);
         this.relief.update_hint(state);
         // SAFETY: (1); the index was free, so its processor has no owner.
-        Some(unsafe { WorkerStart::new(shared, index) })
+        Some(Called::Fresh(unsafe { WorkerStart::new(shared, index) }))
     }
 
-    /// A2. If the system refuses the thread, whoever blocks or pushes next tries again.
-    fn start_relief(&self, start: Option<WorkerStart>) {
-        let Some(start) = start else {
-            return;
+    /// A2: wakes or starts who was called. If the system refuses the thread, whoever blocks or pushes next tries again.
+    fn bring(&self, called: Option<Called>) {
+        let start = match called {
+            None => return,
+            // It may be up already, if its rest was over just now: then it finds a token at its next sleep.
+            Some(Called::Resting(index)) => return self.processor(index).parker.unpark(&self.driver),
+            Some(Called::Fresh(start)) => start,
         };
         let index = start.index();
         // If it is refused, `start` is dropped, and may be the last worker to leave.
