@@ -32,6 +32,7 @@ pub mod shutdown;
 pub mod sites;
 pub mod slices;
 pub mod split;
+pub mod spread;
 pub mod unfinished;
 pub mod wait;
 pub mod worker;

@@ -29,6 +29,7 @@ use super::relief::Relief;
 use super::seat::Seat;
 use super::shutdown::Shutdown;
 use super::split::Splits;
+use super::spread::Places;
 use super::worker::Worker;
 use crate::blocking::Pool;
 use crate::builder::{Config, Flavor};
@@ -65,6 +66,7 @@ pub struct Shared {
     pub relief: Relief,
     pub monitor: Monitor,
     pub splits: Splits,
+    pub places: Places,
     pub crowd: Crowd,
     pub marks: Marks,
     pub depot: Depot,
@@ -99,6 +101,7 @@ impl Shared {
             relief: Relief::new(workers, reliefs),
             monitor: Monitor::new(),
             splits: Splits::new(),
+            places: Places::new(config.workers),
             crowd: Crowd::new(),
             marks: Marks::new(),
             depot: Depot::new(),

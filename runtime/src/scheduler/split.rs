@@ -42,6 +42,8 @@
 //! events that they have made meanwhile. Hand-overs that are short, as most are, delay the next one by nothing.
 //! Relief threads never begin a computation and never give way, so two cannot wait for each other.
 //!
+//! And at the end of a look it sees to it that it computes on a CPU of its own (`spread.rs`).
+//!
 //! Whether split points *are passed* says to `relief.rs` and to the monitor that this works: while it does, no relief thread sits in
 //! the driver. A computation without splits is the monitor's case.
 //!
@@ -227,7 +229,10 @@ impl Seat {
                 worker.see_to_tasks(self, now);
             } else if now.saturating_sub(self.stride.yielded.get()) >= YIELD_NANOS {
                 self.yield_cpu(now);
+            } else {
+                return;
             }
+            self.keep_to_own_cpu();
         });
     }
 

@@ -6,6 +6,10 @@
 //! starts are its own business.
 //!
 //! Nothing here looks again: if CPUs are taken away later, the kernel moves the threads.
+//!
+//! A thread that is not pinned can be [moved](move_this_thread) without being kept. In between its set is another, for some
+//! microseconds: a change from outside just then is overwritten. And the kernel takes the set that it had for a wish from then on: the thread
+//! keeps to it, should a control group be given more CPUs later.
 
 use std::cell::OnceCell;
 use std::io;
@@ -42,11 +46,15 @@ impl CpuSet {
         if let Some(before) = before() {
             return Ok(before);
         }
-        let set = Self::ask(|words| {
+        Self::current().map(Arc::new)
+    }
+
+    /// Those that the calling thread may use, pinned or not.
+    fn current() -> io::Result<Self> {
+        Self::ask(|words| {
             // SAFETY: writes no more bytes than the second argument says. To the kernel a set is any number of words.
             check(unsafe { libc::sched_getaffinity(0, size_of_val(words), words.as_mut_ptr().cast()) })
-        });
-        set.map(Arc::new)
+        })
     }
 
     /// The set that `ask` writes, which refuses with EINVAL one that is too small for all CPUs the kernel may have.
@@ -92,6 +100,29 @@ fn check(result: c_int) -> io::Result<()> {
 fn before() -> Option<Arc<CpuSet>> {
     // While the thread ends, nobody knows any more.
     BEFORE.try_with(|before| before.get().cloned()).ok().flatten()
+}
+
+/// The CPU on which the calling thread is, if the system says. No model has one.
+pub fn current_cpu() -> Option<usize> {
+    if cfg!(loom) {
+        return None;
+    }
+    // SAFETY: no preconditions.
+    usize::try_from(unsafe { libc::sched_getcpu() }).ok()
+}
+
+/// Has the calling thread go on, unless it is pinned, on the CPU that `choose` takes from those that it may use, in ascending order; the
+/// kernel may move it again from then on. None: it was left where it is.
+pub fn move_this_thread(choose: impl FnOnce(&[usize]) -> Option<usize>) -> Option<usize> {
+    if before().is_some() {
+        return None;
+    }
+    let set = CpuSet::current().ok()?;
+    let cpu = choose(&set.cpus())?;
+    CpuSet::only(cpu).apply().ok()?;
+    // It is what the kernel gave a moment ago: if it refuses it now, none of these CPUs is left.
+    set.apply().ok()?;
+    Some(cpu)
 }
 
 /// What a thread is to run that the calling one starts: `main`, on the CPUs of `pins`, or else on those that the calling thread
@@ -256,6 +287,23 @@ mod tests {
     }
 
     #[test]
+    fn a_thread_that_is_moved_gets_there_and_may_go_elsewhere_again() {
+        thread::spawn(|| {
+            let before = CpuSet::current().unwrap();
+            for cpu in before.cpus() {
+                let mut arrives = (0..1000).map(|_| move_this_thread(|_| Some(cpu)).zip(current_cpu()));
+                assert!(arrives.any(|arrived| arrived == Some((cpu, cpu))));
+                assert_eq!(CpuSet::current().unwrap(), before);
+            }
+            assert_eq!(move_this_thread(|_| None), None);
+            assert_eq!(move_this_thread(|_| Some(1 << 19)), None);
+            assert_eq!(CpuSet::current().unwrap(), before);
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
     fn workers_go_round_the_cpus_and_relief_threads_are_beside_their_worker() {
         let whole = CpuSet::of_this_thread().unwrap();
         let cpus = whole.cpus();
@@ -267,13 +315,8 @@ mod tests {
                     let cpu = cpus[index % workers % cpus.len()];
                     let thread = scope.spawn(move || {
                         pins.pin(index);
-                        let inside = CpuSet::ask(|words| {
-                            // SAFETY: as in `of_this_thread`.
-                            check(unsafe {
-                                libc::sched_getaffinity(0, size_of_val(words), words.as_mut_ptr().cast())
-                            })
-                        });
-                        assert_eq!(*inside.unwrap().cpus(), [cpu]);
+                        assert_eq!(*CpuSet::current().unwrap().cpus(), [cpu]);
+                        assert_eq!(move_this_thread(|_| unreachable!("it is pinned")), None);
                         // What it starts is not where it is.
                         assert_eq!(CpuSet::of_this_thread().unwrap().cpus(), pins.cpus);
                         let child =
