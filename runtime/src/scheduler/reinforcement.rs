@@ -193,7 +193,10 @@ mod tests {
         let runtime = two_workers();
         runtime.handle().shared().crowd.pretend_cpus(usize::MAX);
         // Both may be up by themselves, if the system is slow to put one to sleep.
-        while turn(&runtime, |_| ()) == 0 {}
+        let start = Instant::now();
+        while turn(&runtime, |_| ()) == 0 {
+            assert!(start.elapsed() < Duration::from_secs(60), "nobody is ever woken");
+        }
     }
 
     #[test]
