@@ -559,3 +559,34 @@ fn guests_that_broadcast_do_not_wait_for_each_other() {
         on_both_seats(&runtime, || assert_eq!(broadcast(|thread| thread.index()), [0, 1]));
     }
 }
+
+#[test]
+fn a_guest_that_waits_runs_the_broadcasts_of_others() {
+    let _watchdog = watchdog();
+    let runtime = build(2);
+    let _entered = runtime.enter();
+    as_guest(|| {
+        let (here, lent) = (here(), current_thread_index().unwrap());
+        let taken = Gate::default();
+        scope(|s| {
+            s.spawn(|_| {
+                taken.open();
+                let ran_on = Arc::new(Mutex::new(None));
+                outside(runtime.handle(), || {
+                    let ran_on = ran_on.clone();
+                    parallel::spawn_broadcast(move |thread| {
+                        if thread.index() == lent {
+                            // What it splits off comes back to the guest.
+                            assert_eq!(join(|| fib(8), || fib(9)), (21, 34));
+                            *ran_on.lock() = Some(thread::current().id());
+                        }
+                    });
+                });
+                until("the guest has run its part", || ran_on.lock().is_some());
+                assert_eq!(*ran_on.lock(), Some(here));
+            });
+            taken.wait();
+        });
+    });
+    assert_all_seats_can_be_had(&runtime);
+}
