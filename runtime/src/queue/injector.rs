@@ -3,12 +3,13 @@
 //!
 //! # States
 //! ```text
-//!   chunks    under the lock: the items, oldest first, in chains of about half a ring
+//!   chunks    under the lock: pointers to the items, oldest first, up to half a ring in each
 //!   len       written under the lock, before it is released: always their number as of some unlock, or of the one about
 //!             to happen
 //! ```
-//! A worker takes a chunk as a whole and walks its links after the unlock: they lie in memory that the pushing thread
-//! wrote last, so each step is a cache miss, for which nobody should wait at the lock.
+//! A worker takes a chunk as a whole, by copying pointers: no item is touched under the lock. They lie in memory that the pushing
+//! thread wrote last, so each is a cache miss. All of a chunk are asked for at once, after the unlock; links from one to the next
+//! would have to wait for each other.
 //!
 //! A wake may be in flight when the runtime shuts down, so a push must work at any time; the last to leave drains the
 //! injector, as often as it takes. What it cannot know of is a newborn item: so these are refused once it has *closed* the
@@ -16,11 +17,11 @@
 //!
 //! # Steps
 //! ```text
-//!   push      I1 lock, link       I2 store len     I3 unlock
+//!   push      I1 lock, add        I2 store len     I3 unlock
 //!   strict    I4 SeqCst fence     I5 read who sleeps; wake one if nobody searches   (the scheduler's)
 //!   sleeper   S1 announce         S2 SeqCst fence  S3 read len                      (the scheduler's, S3 ours)
-//!   pop       R1 read len, leave if it is zero     R2 lock, unlink  R3 store len    R4 unlock
-//!   batch     R1 to R4 for a chunk, then into the ring; what does not fit: lock, put in front, store len, unlock
+//!   pop       R1 read len, leave if it is zero     R2 lock, take    R3 store len    R4 unlock
+//!   batch     R1 to R4 for as much of a chunk as fits into the ring, which R2 puts there
 //! ```
 //!
 //! # The race
@@ -32,12 +33,11 @@
 //! - *Nothing is stranded.* SeqCst fences have one total order. With S2 before I4, I5 sees S1 and somebody is woken.
 //!   With I4 before S2, S3 reads the value of I2 or one later in `len`'s own order. A later one that is zero was
 //!   stored by a worker that has taken the item, and is awake.
-//! - *What a reader may conclude.* Not zero: lock and look, for whoever stored it is about to unlock; the chain can be
-//!   empty again by then. Zero: there was a moment at which the queue was empty, or its last chunk
-//!   in the hands of a worker who is awake and shows what it does not run at once, and it came after every push that
+//! - *What a reader may conclude.* Not zero: lock and look, for whoever stored it is about to unlock; the queue can be
+//!   empty again by then. Zero: there was a moment at which the queue was empty, and it came after every push that
 //!   happens before the read or is ordered before it by fences as above. Nothing more: a push that is ordered by
 //!   neither may be missed, so a bare [`is_empty`](Injector::is_empty) is no reason to sleep.
-//! - *`len` does not drift.* Stored after the unlock, the store of a popper that left an empty chain could fall on top
+//! - *`len` does not drift.* Stored after the unlock, the store of a popper that left an empty queue could fall on top
 //!   of the store of the next pusher, and hide that item from everyone until another is pushed.
 //! - *A pusher touches no item after I3.* By then it may have been popped, run and freed.
 //!
@@ -79,18 +79,26 @@ struct Inner<T: Linked> {
     len: AtomicUsize,
 }
 
-struct Chunks<T: Linked> {
+struct Chunks<T> {
     /// None is empty.
-    queue: VecDeque<Chain<T>>,
+    queue: VecDeque<Chunk<T>>,
+    /// The memory of one that was taken last.
+    spare: Option<Chunk<T>>,
     len: usize,
     /// Newborn items are refused.
     is_closed: bool,
 }
 
+/// Up to [`CHUNK`] items, oldest first. All are live and in no other queue: whoever pushes answers for it.
+struct Chunk<T>(VecDeque<NonNull<T>>);
+
+// SAFETY: the chunk does nothing to an item; to do more with what it returns is unsafe, and answered for there.
+unsafe impl<T> Send for Chunk<T> {}
+
 impl<T: Linked> Injector<T> {
     /// An empty injector.
     pub fn new() -> Self {
-        let chunks = Chunks { queue: VecDeque::new(), len: 0, is_closed: false };
+        let chunks = Chunks { queue: VecDeque::new(), spare: None, len: 0, is_closed: false };
         let inner = Inner { chunks: Mutex::new(chunks), len: AtomicUsize::new(0) };
         Self { inner: CachePadded::new(inner) }
     }
@@ -111,18 +119,15 @@ impl<T: Linked> Injector<T> {
     /// # Safety
     /// 1. `item` is live, and stays so at its place until it has been popped. 2. It is in no queue.
     pub unsafe fn push(&self, item: NonNull<T>) {
-        let mut batch = Chain::new();
-        // SAFETY: (1) and (2) are the caller's, and the chain's items stay in a queue until popped from this one.
-        unsafe { batch.push_back(item) };
-        self.push_batch(batch);
+        self.change(|chunks| chunks.push(item));
     }
 
     /// Adds all of `batch`, in its order, behind the youngest. One lock, and one wake-up to decide on.
-    pub fn push_batch(&self, batch: Chain<T>) {
+    pub fn push_batch(&self, mut batch: Chain<T>) {
         if batch.is_empty() {
             return;
         }
-        self.change(|chunks| chunks.push(batch));
+        self.change(|chunks| iter::from_fn(|| batch.pop_front()).for_each(|item| chunks.push(item)));
     }
 
     /// Adds `item` as the youngest, unless the queue is closed; says whether it did.
@@ -132,10 +137,7 @@ impl<T: Linked> Injector<T> {
     pub unsafe fn push_unless_closed(&self, item: NonNull<T>) -> bool {
         self.change(|chunks| {
             if !chunks.is_closed {
-                let mut batch = Chain::new();
-                // SAFETY: as in `push`.
-                unsafe { batch.push_back(item) };
-                chunks.push(batch);
+                chunks.push(item);
             }
             !chunks.is_closed
         })
@@ -151,19 +153,11 @@ impl<T: Linked> Injector<T> {
         if self.is_empty() {
             return None;
         }
-        self.change(|chunks| {
-            let first = chunks.queue.front_mut()?;
-            let item = first.pop_front();
-            if first.is_empty() {
-                chunks.pop_front();
-            }
-            chunks.len -= 1;
-            item
-        })
+        self.change(|chunks| chunks.take_oldest(|_| ()).map(|(item, ())| item))
     }
 
     /// Takes the oldest chunk: returns its oldest item, to be run at once, and how many were taken in all; the others go to
-    /// the back of `local`, as far as they fit.
+    /// the back of `local`, as far as they fit, and what does not fit stays.
     ///
     /// Others can steal from there; whether they are to be told is the caller's decision.
     ///
@@ -173,20 +167,14 @@ impl<T: Linked> Injector<T> {
         if self.is_empty() {
             return None;
         }
-        let mut chunk = self.change(|chunks| {
-            let chunk = chunks.pop_front()?;
-            chunks.len -= chunk.len();
-            Some(chunk)
+        let (first, added) = self.change(|chunks| {
+            chunks.take_oldest(|rest| {
+                // SAFETY: (1) is the ring's (1); its (2) was asked of whoever pushed here, and the items have just left.
+                unsafe { local.push_batch(iter::from_fn(|| rest.pop_front())) }
+            })
         })?;
-        let first = chunk.pop_front()?;
-        // SAFETY: (1) is the ring's (1); its (2) was asked of whoever pushed here, and the items have just left.
-        let added = unsafe { local.push_batch(iter::from_fn(|| chunk.pop_front())) };
-        if !chunk.is_empty() {
-            self.change(|chunks| {
-                chunks.len += chunk.len();
-                chunks.queue.push_front(chunk);
-            });
-        }
+        // SAFETY: (1).
+        unsafe { local.fetch_youngest(added) };
         Some((first, 1 + added))
     }
 
@@ -199,21 +187,33 @@ impl<T: Linked> Injector<T> {
     }
 }
 
-impl<T: Linked> Chunks<T> {
-    fn push(&mut self, batch: Chain<T>) {
-        self.len += batch.len();
+impl<T> Chunks<T> {
+    fn push(&mut self, item: NonNull<T>) {
+        self.len += 1;
         match self.queue.back_mut() {
-            Some(last) if last.len() + batch.len() <= CHUNK => last.append(batch),
-            _ => self.queue.push_back(batch),
+            Some(Chunk(last)) if last.len() < CHUNK => last.push_back(item),
+            _ => {
+                let mut chunk = self.spare.take().unwrap_or_else(|| Chunk(VecDeque::with_capacity(CHUNK)));
+                chunk.0.push_back(item);
+                self.queue.push_back(chunk);
+            }
         }
     }
 
-    fn pop_front(&mut self) -> Option<Chain<T>> {
-        let first = self.queue.pop_front();
+    /// Takes the oldest item, and what `f` takes of its chunk.
+    fn take_oldest<R>(&mut self, f: impl FnOnce(&mut VecDeque<NonNull<T>>) -> R) -> Option<(NonNull<T>, R)> {
+        let Chunk(chunk) = self.queue.front_mut()?;
+        let before = chunk.len();
+        let first = chunk.pop_front()?;
+        let result = f(chunk);
+        self.len -= before - chunk.len();
+        if chunk.is_empty() {
+            self.spare = self.queue.pop_front();
+        }
         if self.queue.is_empty() && self.queue.capacity() > MOST_KEPT {
             self.queue = VecDeque::new();
         }
-        first
+        Some((first, result))
     }
 }
 

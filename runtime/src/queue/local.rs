@@ -73,6 +73,7 @@ use crate::loom::RING_CAPACITY;
 use crate::loom::cell::UnsafeCell;
 use crate::loom::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::loom::sync::atomic::{AtomicU32, AtomicU64};
+use crate::util::prefetch;
 
 const CAPACITY: u32 = RING_CAPACITY as u32;
 
@@ -203,6 +204,19 @@ impl<T: Linked> Local<T> {
         // O3, pairs with T2.
         self.tail.store(end, Release);
         end.wrapping_sub(tail) as usize
+    }
+
+    /// Asks for the memory of the `count` youngest items, which another core wrote last.
+    ///
+    /// # Safety
+    /// 1. The caller is the owner, and has pushed as many. (Thieves may have them by now.)
+    pub unsafe fn fetch_youngest(&self, count: usize) {
+        // Relaxed: only the owner writes it.
+        let tail = self.tail.load(Relaxed);
+        for distance in (1..=count as u32).rev() {
+            // SAFETY: (1): this thread wrote the slot, and nobody else writes.
+            prefetch::to_write(unsafe { self.read(tail.wrapping_sub(distance)) });
+        }
     }
 
     /// How many items fit; only the owner's own pushes can make it less.

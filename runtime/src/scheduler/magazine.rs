@@ -20,6 +20,7 @@ use crate::context;
 use crate::job::Memory;
 use crate::loom::KEEPS_MEMORY;
 use crate::loom::sync::Mutex;
+use crate::util::prefetch;
 
 /// Classes; larger blocks, and those of unusual alignment, are the allocator's business.
 const CLASSES: usize = 64;
@@ -222,7 +223,11 @@ impl Depot {
             if shelves.opened[class].first.is_none() {
                 shelves.opened[class] = shelves.take(class);
             }
-            shelves.opened[class].pop()
+            let block = shelves.opened[class].pop();
+            if let Some(next) = shelves.opened[class].first {
+                prefetch::all_to_write(next.cast(), layout.size());
+            }
+            block
         });
         kept.map_or_else(|| allocate(layout), NonNull::cast)
     }
