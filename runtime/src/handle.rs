@@ -155,7 +155,7 @@ impl Handle {
         );
         let wait = || match self.runtime_flavor() {
             Flavor::CurrentThread => block_on::blocking(|| current_thread::block_on(self, future)),
-            Flavor::MultiThread => block_on::block_on(future),
+            Flavor::MultiThread => block_on::block_on_patiently(future, || self.shared().crowd.is_overrun()),
         };
         let _in_block_on = self.shared().enter_block_on();
         // SAFETY: our reference keeps the state.

@@ -54,6 +54,9 @@ pub const ASKS_THE_SYSTEM: bool = cfg!(not(loom));
 /// Whether workers nap (`nap.rs`). Not in models either.
 pub const HAS_NAPS: bool = cfg!(not(loom));
 
+/// Whether threads wait awake at times (`patience.rs`). Not in models either.
+pub const WAITS_AWAKE: bool = cfg!(not(loom));
+
 /// Whether memory of ended tasks is kept for the next ones. Not under AddressSanitizer (`--cfg asan`), which would take a late
 /// use of a task's memory for one of the next task.
 pub const KEEPS_MEMORY: bool = cfg!(not(asan));

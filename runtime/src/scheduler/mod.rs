@@ -17,6 +17,7 @@ pub mod deadlock;
 pub mod guest;
 pub mod idle;
 pub mod jobs;
+pub mod linger;
 pub mod magazine;
 pub mod metrics;
 pub mod monitor;

@@ -10,10 +10,11 @@
 use std::cell::{Cell, RefCell};
 use std::iter;
 use std::ptr::{NonNull, null};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::guest::Risen;
 use super::idle::{Idle, Work};
+use super::linger::Linger;
 use super::magazine::Magazine;
 use super::nap::{Lookout, NAP};
 use super::processor::{Processor, Sighting};
@@ -82,12 +83,16 @@ pub struct Worker {
     sighting: Cell<Option<(usize, Sighting)>>,
     /// What it remembers of the others.
     lookout: Lookout,
+    /// What it remembers of the work from outside.
+    linger: Linger,
     rand: RefCell<FastRand>,
     magazine: Magazine,
     /// The worker of another runtime that this thread is, too; see `context.rs`.
     outer: Cell<*const Worker>,
     /// When the last sleep ended.
     awake_since: Cell<Instant>,
+    /// How long that was.
+    slept: Cell<Duration>,
 }
 
 impl Worker {
@@ -119,10 +124,12 @@ impl Worker {
             references: Cell::new(0),
             sighting: Cell::new(None),
             lookout: Lookout::new(),
+            linger: Linger::new(),
             rand: RefCell::new(FastRand::new()),
             magazine: Magazine::new(),
             outer: Cell::new(null()),
             awake_since: Cell::new(Instant::now()),
+            slept: Cell::default(),
         }
     }
 
@@ -391,6 +398,7 @@ impl Worker {
                 Some(task) if cancelled.is_some() => self.cancel_task(task),
                 Some(task) => self.run_task(task),
                 None if self.run_stolen_job() || self.looks_again() => {}
+                None if self.lingers() => {}
                 None if self.serves_givers() => {}
                 None if !self.retires() => self.park(),
                 None if relief::rest(self) => {}
@@ -459,11 +467,13 @@ impl Worker {
         if shared.injector.is_empty() || self.leaves_it_to_others() {
             return None;
         }
+        let has_waited = self.linger.gathers(shared);
         // SAFETY: this thread is the owner of its ring; what is pushed into the injector is a `Runnable`.
         let (task, count) = unsafe {
             let (task, count) = shared.injector.pop_batch_into(&self.processor().ring)?;
             (Runnable::from_raw(task), count)
         };
+        self.linger.took(count, has_waited);
         self.lookout.took();
         if count > 1 {
             // Who pushed them saw to it that somebody is awake for them. This thread is, but may be long at the first.
@@ -575,6 +585,13 @@ impl Worker {
         self.rounds_left.set(left - 1);
         crate::loom::thread::yield_now();
         true
+    }
+
+    /// Whether waiting for work from outside brought some; see `linger.rs`.
+    fn lingers(&self) -> bool {
+        let shared = self.shared();
+        let is_relied_upon = self.is_searching.get() || shared.processors.len() == 1;
+        !self.stands_in() && is_relied_upon && self.linger.wait(shared, self.index)
     }
 
     /// Queues a task that was woken or spawned by this thread, to run next.
@@ -799,6 +816,7 @@ impl Worker {
             if !self.idle().end_sleep(self.index) {
                 self.is_searching.set(true);
                 self.is_notified.set(true);
+                self.linger.was_woken(shared, self.slept.get());
             }
             if risen == Risen::Returned {
                 self.have_seat_again();
@@ -886,14 +904,18 @@ impl Worker {
     fn sleeping(&self, sleep: impl FnOnce()) {
         let metrics = &self.processor().metrics;
         metrics.parks.add(1);
-        let busy = self.awake_since.get().elapsed();
+        let start = Instant::now();
+        let busy = start.saturating_duration_since(self.awake_since.get());
         metrics.busy_ns.add(busy.as_nanos() as u64);
+        self.linger.sleeps();
         self.lend_table();
         self.dispatch(|| {
             metrics.naps.add(1);
             sleep();
             metrics.naps.add(1);
-            self.awake_since.set(Instant::now());
+            let end = Instant::now();
+            self.awake_since.set(end);
+            self.slept.set(end.saturating_duration_since(start));
             self.shared().driver.fire_timers();
         });
         if self.is_blocked() || self.is_marked() {

@@ -12,17 +12,20 @@
 //! ```
 //! S1 pairs with K1: what happened before the wake is seen by the poll it causes. A wake between S1 and S2
 //! leaves the token of `thread::park` behind, so that S2 returns at once; a token that somebody else left only
-//! costs another S1. K2 may be skipped when the flag was set: whoever set it unparks, or has done so.
+//! costs another S1. Before S2 the thread may look at the flag for a while (`patience.rs`); that look promises nothing, and S1
+//! follows. K2 may be skipped when the flag was set: whoever set it unparks, or has done so.
 
 use std::cell::Cell;
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
+use std::time::Instant;
 
 use crate::coop;
 use crate::loom::sync::atomic::{AtomicBool, Ordering};
 use crate::loom::{thread, thread_cell};
+use crate::util::patience::Patience;
 
 /// One thread's place to sleep.
 struct Parker {
@@ -36,10 +39,34 @@ impl Parker {
         Arc::new(Parker { is_woken: AtomicBool::new(false), thread: thread::current() })
     }
 
+    /// S1, S2.
     fn park(&self) {
-        while !self.is_woken.swap(false, Ordering::Acquire) {
+        while !self.take_wake() {
             thread::park();
         }
+    }
+
+    /// The same, awake if that may be short; `is_crowded`: others want this CPU.
+    fn park_patiently(&self, is_crowded: impl FnOnce() -> bool) {
+        if self.take_wake() {
+            return;
+        }
+        PATIENCE.with(|patience| {
+            if patience.is_worth_it() {
+                // Relaxed: S1 follows.
+                patience.wait(is_crowded, || self.is_woken.load(Ordering::Relaxed));
+                self.park();
+            } else {
+                let start = Instant::now();
+                self.park();
+                patience.slept(start.elapsed());
+            }
+        });
+    }
+
+    /// S1.
+    fn take_wake(&self) -> bool {
+        self.is_woken.swap(false, Ordering::Acquire)
     }
 }
 
@@ -64,6 +91,11 @@ struct Place {
 thread_cell! {
     /// The thread's place while no `block_on` uses it.
     static PLACE: Cell<Option<Place>> = Cell::new(None);
+}
+
+thread_cell! {
+    /// How long the thread waits as a rule.
+    static PATIENCE: Patience = Patience::new();
 }
 
 /// Takes the thread's place, to be put back when dropped; a nested call, or one in the destructor of a
@@ -119,6 +151,19 @@ pub fn blocking<R>(f: impl FnOnce() -> R) -> R {
 ///
 /// May be nested. Each poll has a budget of its own, and is no poll of a task.
 pub fn block_on<F: Future>(future: F) -> F::Output {
+    block_on_with(future, |parker| parker.park())
+}
+
+/// As [`block_on`], but where short waits follow each other it waits awake. `is_crowded` says whether others want this CPU.
+pub fn block_on_patiently<F: Future>(future: F, is_crowded: impl Fn() -> bool) -> F::Output {
+    // A worker has others take over what it does before it blocks, so it should block.
+    match BLOCKER.with(Cell::get) {
+        Some(_) => block_on(future),
+        None => block_on_with(future, |parker| parker.park_patiently(&is_crowded)),
+    }
+}
+
+fn block_on_with<F: Future>(future: F, park: impl Fn(&Parker)) -> F::Output {
     coop::suspended(|| {
         // Declared before the future, so dropped after it: a destructor may block in turn.
         let lease = Lease::take();
@@ -130,7 +175,7 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
         }
         blocking(|| {
             loop {
-                parker.park();
+                park(parker);
                 if let Poll::Ready(output) = poll() {
                     return output;
                 }

@@ -37,13 +37,25 @@ impl Crowd {
     ///
     /// One system call, half a microsecond on a small machine.
     pub fn has_room(&self) -> bool {
+        self.compare(|runnable, cpus| runnable < cpus).unwrap_or(true)
+    }
+
+    /// Whether more threads want to run than there are CPUs, the caller among them. False if that cannot be told.
+    ///
+    /// As costly.
+    pub fn is_overrun(&self) -> bool {
+        self.compare(|runnable, cpus| runnable > cpus).unwrap_or(false)
+    }
+
+    /// Compares how many threads want to run with the number of CPUs.
+    fn compare(&self, f: impl FnOnce(usize, usize) -> bool) -> Option<bool> {
         // Relaxed: a number by itself.
         let cpus = self.cpus.load(Relaxed);
         let is_asked = ASKS_THE_SYSTEM && cpus <= MOST_CPUS;
         let file = self.load.get_or_init(|| if is_asked { File::open(LOAD).ok() } else { None });
         let mut text = [0; 64];
         let length = file.as_ref().and_then(|file| file.read_at(&mut text, 0).ok()).unwrap_or(0);
-        runnable(&text[..length]).is_none_or(|runnable| runnable < cpus)
+        runnable(&text[..length]).map(|runnable| f(runnable, cpus))
     }
 
     /// From now on, as if there were so many CPUs.
@@ -87,9 +99,9 @@ mod tests {
             .collect();
         // The threads may not have begun yet.
         while crowd.has_room() {}
-        assert!((0..10).all(|_| !crowd.has_room()));
+        assert!((0..10).all(|_| !crowd.has_room() && crowd.is_overrun()));
         crowd.pretend_cpus(usize::MAX);
-        assert!(crowd.has_room());
+        assert!(crowd.has_room() && !crowd.is_overrun());
         is_over.store(true, Relaxed);
         threads.into_iter().for_each(|thread| thread.join().unwrap());
     }
@@ -97,6 +109,6 @@ mod tests {
     #[test]
     fn what_cannot_be_told_is_taken_for_room() {
         let crowd = Crowd { load: OnceLock::from(None), cpus: AtomicUsize::new(0) };
-        assert!(crowd.has_room());
+        assert!(crowd.has_room() && !crowd.is_overrun());
     }
 }

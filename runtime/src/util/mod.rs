@@ -6,6 +6,7 @@ pub mod crowd;
 pub mod list;
 pub mod numbers;
 pub mod pad;
+pub mod patience;
 pub mod prefetch;
 pub mod rand;
 pub mod slots;

@@ -1,0 +1,136 @@
+//! Waiting awake for what is about to come.
+//!
+//! To be put to sleep and woken takes 5 to 50 µs, of which 2 to 15 are the waker's. Who has waited [`SHORT`] or less the last time
+//! therefore waits awake the next time, up to [`LONGEST`], and goes to sleep if nothing has come. That is one vain
+//! wait after the last short one; then sleep alone decides, by its length, whether patience is worth it again.
+//!
+//! It is for what is idle otherwise: once a wait has lasted [`UNASKED`], the system is asked whether more threads want to run
+//! than there are CPUs, and then the thread sleeps.
+//!
+//! Nothing depends on it but speed: whoever waits awake goes to sleep by the usual protocol afterwards, and looks
+//! for what has come in between, as after any other delay.
+//!
+//! Prior art: adaptive mutexes, and the spinning of Go's schedulers.
+
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+use crate::loom::{WAITS_AWAKE, hint};
+
+/// How long a thread waits awake at most.
+const LONGEST: Duration = Duration::from_micros(50);
+/// A sleep no longer than this, what it takes to wake included, is a reason to wait awake the next time.
+const SHORT: Duration = Duration::from_micros(100);
+/// How long it does so without asking who else wants to run.
+const UNASKED: Duration = Duration::from_micros(2);
+/// Pauses between two looks, which fetch the line on which the answer is written.
+const PAUSES: u32 = 8;
+
+/// What a thread remembers of its last wait. Its thread's alone.
+#[derive(Debug)]
+pub struct Patience {
+    was_short: Cell<bool>,
+}
+
+impl Patience {
+    pub const fn new() -> Self {
+        Self { was_short: Cell::new(false) }
+    }
+
+    /// Whether the next wait may be short.
+    pub fn is_worth_it(&self) -> bool {
+        WAITS_AWAKE && self.was_short.get()
+    }
+
+    /// The last wait was spent asleep, and this is how long.
+    pub fn slept(&self, time: Duration) {
+        self.was_short.set(time <= SHORT);
+    }
+
+    /// The last wait says nothing about the next.
+    pub fn forget(&self) {
+        self.was_short.set(false);
+    }
+
+    /// Waits awake until `is_over`, if that is worth it; says whether it came to that. `is_crowded`: others want this CPU.
+    pub fn wait(&self, is_crowded: impl FnOnce() -> bool, mut is_over: impl FnMut() -> bool) -> bool {
+        if !self.is_worth_it() {
+            return false;
+        }
+        let start = Instant::now();
+        let mut is_crowded = Some(is_crowded);
+        let came = loop {
+            if is_over() {
+                break true;
+            }
+            (0..PAUSES).for_each(|_| hint::spin_loop());
+            let passed = start.elapsed();
+            let may_ask = passed >= UNASKED;
+            if passed >= LONGEST || may_ask && is_crowded.take().is_some_and(|is_crowded| is_crowded()) {
+                break false;
+            }
+        };
+        self.was_short.set(came);
+        came
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_sleep_makes_patient_and_a_long_one_does_not() {
+        let patience = Patience::new();
+        assert!(!patience.wait(|| false, || panic!("it has not waited yet")));
+        patience.slept(SHORT);
+        assert!(patience.wait(|| false, || true));
+        patience.slept(SHORT + Duration::from_nanos(1));
+        assert!(!patience.wait(|| false, || panic!("the last wait was long")));
+    }
+
+    #[test]
+    fn patience_ends_with_a_wait_in_vain() {
+        let patience = Patience::new();
+        patience.slept(Duration::ZERO);
+        let mut looks = 0;
+        let start = Instant::now();
+        let is_over = || {
+            looks += 1;
+            false
+        };
+        assert!(!patience.wait(|| false, is_over));
+        assert!(looks > 0 && start.elapsed() >= LONGEST);
+        assert!(!patience.is_worth_it());
+    }
+
+    #[test]
+    fn patience_ends_where_others_want_the_cpu() {
+        let patience = Patience::new();
+        patience.slept(Duration::ZERO);
+        let mut asked = 0;
+        let is_crowded = || {
+            asked += 1;
+            true
+        };
+        assert!(!patience.wait(is_crowded, || false));
+        assert_eq!((asked, patience.is_worth_it()), (1, false));
+    }
+
+    #[test]
+    fn what_comes_is_seen_and_makes_patient_again() {
+        let patience = Patience::new();
+        patience.slept(Duration::ZERO);
+        let mut looks = 0;
+        let is_third = || {
+            looks += 1;
+            looks == 3
+        };
+        // However long the three looks take.
+        if patience.wait(|| false, is_third) {
+            assert!(patience.is_worth_it());
+        }
+        patience.forget();
+        assert!(!patience.is_worth_it());
+    }
+}
