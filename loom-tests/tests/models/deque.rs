@@ -1,5 +1,5 @@
 //! The deque of jobs: each is claimed exactly once, by someone who sees what its pusher wrote, and none is lost; what was
-//! pushed to be taken back is never taken for another; and a slot is written again only after whoever claimed its item has
+//! pushed to be taken back is never taken for another; what was only begun is finished before others see it; and a slot is written again only after whoever claimed its item has
 //! read it.
 //!
 //! Bounds: four slots, an owner, one or two thieves, and up to six items. Loom lets no load take effect after a later
@@ -25,6 +25,10 @@ use twin::{Fault, Twin};
 /// What the real deque and its twins have in common. All but `steal` are for the owner.
 trait Jobs: Send + Sync + 'static {
     unsafe fn push_anchored(&self, item: *mut Item) -> Option<u32>;
+    /// Pushes an item that is only begun.
+    unsafe fn begin_anchored(&self, item: *mut Item) -> u32;
+    /// Finishes what was begun, and publishes `n`.
+    unsafe fn finish_and_publish(&self, n: u32, finish: &dyn Fn(*mut Item)) -> u32;
     unsafe fn push(&self, item: *mut Item) -> bool;
     unsafe fn publish(&self, n: u32) -> u32;
     /// Marks a private item.
@@ -46,9 +50,25 @@ impl Jobs for Deque<Item> {
         }
     }
 
-    unsafe fn push(&self, item: *mut Item) -> bool {
+    unsafe fn begin_anchored(&self, item: *mut Item) -> u32 {
         // SAFETY: the caller's words are the same.
-        unsafe { self.push(item) }
+        unsafe { self.begin_anchored(item) }
+    }
+
+    unsafe fn finish_and_publish(&self, n: u32, finish: &dyn Fn(*mut Item)) -> u32 {
+        // SAFETY: the caller's words are the same.
+        unsafe {
+            self.finish(|item| {
+                finish(item);
+                item
+            });
+            self.publish(n)
+        }
+    }
+
+    unsafe fn push(&self, item: *mut Item) -> bool {
+        // SAFETY: the caller's words are the same; to the last slot.
+        unsafe { self.push(item, DEQUE_CAPACITY as u32) }
     }
 
     unsafe fn publish(&self, n: u32) -> u32 {
@@ -122,6 +142,22 @@ impl<D: Jobs> World<D> {
     fn push_anchored(&self, value: usize) -> u32 {
         // SAFETY: the model's first thread calls this; items live as long as `self`.
         unsafe { self.deque.push_anchored(self.items.make(value).as_ptr()) }.expect("there is room")
+    }
+
+    /// Pushes `value`, of which nothing is written yet.
+    fn begin_anchored(&self, value: usize) -> u32 {
+        // SAFETY: as above; no model begins more than there is room for.
+        unsafe { self.deque.begin_anchored(self.items.at(value).as_ptr()) }
+    }
+
+    fn finish_and_publish(&self, n: u32) -> u32 {
+        let is_item = |value: &usize, item| self.items.at(*value).as_ptr() == item;
+        let finish = |item| {
+            let value = (0..self.items.count()).find(|value| is_item(value, item));
+            self.items.make(value.expect("it is one of the items"));
+        };
+        // SAFETY: as above.
+        unsafe { self.deque.finish_and_publish(n, &finish) }
     }
 
     /// Pushes and publishes `value`. False if there is no room.
@@ -226,6 +262,24 @@ fn forks_against_thieves<D: Jobs, const N: usize>(make: impl Fn() -> D + Send + 
         let next = world.push_anchored(2);
         world.publish(1);
         taken.extend(world.take_back(next, 2));
+        taken.extend(join(thieves));
+        taken
+    });
+}
+
+/// Forks that are begun, and written when they are published: at once with the one below, or in a place where one was finished
+/// before.
+fn forks_that_are_begun<D: Jobs, const N: usize>(make: impl Fn() -> D + Send + Sync + Copy + 'static) {
+    World::explore(make, 3, |world| {
+        let outer = world.begin_anchored(0);
+        let thieves = world.thieves::<N>(steal_twice);
+        let inner = world.begin_anchored(1);
+        world.finish_and_publish(1);
+        let mut taken: Vec<_> = world.take_back(inner, 1).into_iter().collect();
+        let next = world.begin_anchored(2);
+        world.finish_and_publish(2);
+        taken.extend(world.take_back(next, 2));
+        taken.extend(world.take_back(outer, 0));
         taken.extend(join(thieves));
         taken
     });
@@ -375,6 +429,16 @@ fn an_owner_and_two_thieves_take_each_fork_once() {
 }
 
 #[test]
+fn an_owner_and_a_thief_take_each_fork_finished() {
+    forks_that_are_begun::<_, 1>(Deque::<Item>::new);
+}
+
+#[test]
+fn an_owner_and_two_thieves_take_each_fork_finished() {
+    forks_that_are_begun::<_, 2>(Deque::<Item>::new);
+}
+
+#[test]
 fn a_thief_that_slept_claims_nothing_that_was_not_stolen() {
     a_thief_asleep(Deque::<Item>::new);
 }
@@ -427,6 +491,7 @@ fn two_thieves_take_several_items_each_once() {
 #[test]
 fn a_twin_without_a_fault_passes() {
     forks_against_thieves::<_, 2>(|| Twin::new(None));
+    forks_that_are_begun::<_, 2>(|| Twin::new(None));
     a_thief_asleep(|| Twin::new(None));
     loose_items_above_a_fork::<_, 1>(|| Twin::new(None));
     a_full_deque::<_, 2>(|| Twin::new(None));
@@ -448,6 +513,9 @@ macro_rules! refused {
 }
 
 refused! {
+    an_owner_that_publishes_before_it_finishes: forks_that_are_begun::<1>(FinishesPublished);
+    an_owner_that_takes_a_place_for_finished: forks_that_are_begun::<1>(FinishesByPlace);
+    an_owner_that_finishes_and_publishes_without_release: forks_that_are_begun::<1>(PublishesRelaxed);
     a_reclaim_without_a_version: a_thief_asleep(ReclaimsSameVersion);
     a_rewind_without_a_version: forks_against_thieves::<2>(RewindsToSameVersion);
     a_thief_that_reads_after_its_claim: a_thief_asleep(ReadsAfterClaim);

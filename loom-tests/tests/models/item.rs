@@ -34,6 +34,10 @@ impl Items {
         Self((0..count).map(|_| NonNull::from(Box::leak(item()))).collect())
     }
 
+    pub fn count(&self) -> usize {
+        self.0.len()
+    }
+
     /// The item `value`, to compare with.
     pub fn at(&self, value: usize) -> NonNull<Item> {
         self.0[value]

@@ -18,7 +18,7 @@ use std::ptr::NonNull;
 pub use count::CountLatch;
 pub use heap::{Fifo, HeapJob, Memory};
 pub use latch::{CoreLatch, CrossLatch, Latch, Owner, SpinLatch, ThreadLatch};
-pub use region::{Region, Tag};
+pub use region::{Question, Region, Tag};
 pub use stack::StackJob;
 
 /// Where the tag begins: addresses of user space on Linux have 47 bits (x86-64) or 48 (aarch64), unless one asks for more.
@@ -45,6 +45,26 @@ impl JobHeader {
     #[inline(always)]
     pub fn new(execute: unsafe fn(NonNull<JobHeader>), region: *const Region) -> Self {
         Self { execute, region }
+    }
+
+    /// Writes one of the two.
+    ///
+    /// # Safety
+    /// 1. `this` is memory for a header, the caller's alone.
+    #[inline(always)]
+    unsafe fn set_execute(this: *mut Self, execute: unsafe fn(NonNull<JobHeader>)) {
+        // SAFETY: (1).
+        unsafe { (&raw mut (*this).execute).write(execute) };
+    }
+
+    /// Writes the other.
+    ///
+    /// # Safety
+    /// 1. As [`set_execute`](Self::set_execute).
+    #[inline(always)]
+    unsafe fn set_region(this: *mut Self, region: *const Region) {
+        // SAFETY: (1).
+        unsafe { (&raw mut (*this).region).write(region) };
     }
 }
 

@@ -8,9 +8,12 @@
 //! back the guest, and nobody else.
 
 use std::fmt;
+use std::ptr::{NonNull, null};
 
 use super::{GUEST, TAG, TAG_SHIFT};
 use crate::loom::sync::Mutex;
+use crate::scheduler::Shared;
+use crate::task::Header;
 use crate::util::unwind::Payload;
 
 /// Says whether threads that wait in an isolated region, or as guests, may run a job.
@@ -61,35 +64,41 @@ impl Tag {
     }
 }
 
-/// Asks whether a computation has been cancelled.
-pub trait Cancel {
-    fn is_cancelled(&self) -> bool;
+/// Where a computation finds whether it is asked to end. No trait object: every split point looks.
+#[derive(Debug)]
+pub struct Question {
+    task: NonNull<Header>,
+    pool: NonNull<Shared>,
+}
+
+impl Question {
+    /// # Safety
+    /// 1. Both stay valid for as long as the question is asked.
+    pub unsafe fn new(task: NonNull<Header>, pool: NonNull<Shared>) -> Self {
+        Self { task, pool }
+    }
+
+    #[inline(always)]
+    pub fn is_cancelled(&self) -> bool {
+        // SAFETY: duty 1 of `new`.
+        unsafe { self.task.as_ref().is_cancelled() || self.pool.as_ref().shutdown.has_begun() }
+    }
 }
 
 /// See the module's docs.
 pub struct Region {
     /// The region around this one, which outlives it; or null.
     parent: *const Region,
-    cancel: Option<*const dyn Cancel>,
-    is_isolated: bool,
+    question: Option<Question>,
     pub tag: Tag,
     /// A panic that met a cancellation on its way out: it is what the computation ends with.
     panic: Mutex<Option<Payload>>,
 }
 
 impl Region {
-    /// A computation that `cancel` can end.
-    ///
-    /// # Safety
-    /// 1. `cancel` stays valid for as long as the region is used.
-    pub unsafe fn cancellable(cancel: *const dyn Cancel) -> Self {
-        Self {
-            parent: std::ptr::null(),
-            cancel: Some(cancel),
-            is_isolated: false,
-            tag: Tag::NONE,
-            panic: Mutex::new(None),
-        }
+    /// A computation that can be asked to end.
+    pub fn cancellable(question: Question) -> Self {
+        Self { parent: null(), question: Some(question), tag: Tag::NONE, panic: Mutex::new(None) }
     }
 
     /// A part of the computation in `parent` (null: of none) that runs nothing but its own.
@@ -97,7 +106,7 @@ impl Region {
     /// # Safety
     /// 1. `parent` is null, or outlives the region.
     pub unsafe fn isolated(parent: *const Region, tag: Tag) -> Self {
-        Self { parent, cancel: None, is_isolated: true, tag, panic: Mutex::new(None) }
+        Self { parent, question: None, tag, panic: Mutex::new(None) }
     }
 
     /// This region and those around it.
@@ -109,18 +118,28 @@ impl Region {
     /// Whether the computation, or one around it, has been cancelled.
     #[inline]
     pub fn is_cancelled(&self) -> bool {
-        // SAFETY: duty 1 of `cancellable`.
-        self.chain().filter_map(|region| region.cancel).any(|cancel| unsafe { (*cancel).is_cancelled() })
+        self.chain().filter_map(|region| region.question.as_ref()).any(Question::is_cancelled)
     }
 
-    /// Whether it is inside of an isolated one.
-    pub fn is_isolated(&self) -> bool {
-        self.chain().any(|region| region.is_isolated)
+    /// What split points in the region ask; null if none of them ends it, because it is isolated, or inside of such a one.
+    pub fn asked_at_splits(&self) -> *const Question {
+        match &self.question {
+            // It is the outermost of its chain.
+            Some(question) if cfg!(panic = "unwind") => question,
+            _ => null(),
+        }
+    }
+
+    /// Whether it has been cancelled, and may be ended by unwinding.
+    #[inline]
+    pub fn is_to_end(&self) -> bool {
+        // SAFETY: the region's own.
+        unsafe { self.asked_at_splits().as_ref() }.is_some_and(Question::is_cancelled)
     }
 
     /// Keeps a panic that cannot go on because the thread unwinds already, for the end of the computation; the first wins.
     pub fn keep_panic(&self, payload: Payload) -> Option<Payload> {
-        let Some(root) = self.chain().find(|region| region.cancel.is_some()) else {
+        let Some(root) = self.chain().find(|region| region.question.is_some()) else {
             return Some(payload);
         };
         let mut panic = root.panic.lock();
@@ -142,7 +161,7 @@ impl fmt::Debug for Region {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Region")
             .field("tag", &self.tag)
-            .field("is_isolated", &self.is_isolated)
+            .field("question", &self.question)
             .finish_non_exhaustive()
     }
 }

@@ -2,6 +2,9 @@
 //!
 //! Whoever makes one pushes a [`JobRef`] to it somewhere and does not leave the frame, neither by returning nor by unwinding,
 //! before it has either taken the reference back or seen the latch set. `execute` sets the latch as its last access.
+//!
+//! A job may be *begun* first, with nothing written but what its maker needs to take it back, and be finished before
+//! anybody else gets the reference.
 
 use std::cell::UnsafeCell;
 use std::mem::{ManuallyDrop, MaybeUninit};
@@ -12,11 +15,35 @@ use super::region::{Region, Tag};
 use super::{JobHeader, JobRef};
 use crate::util::unwind::{self, Payload};
 
+/// What others than the maker need of a job.
+#[derive(Debug)]
+#[repr(C)]
+pub struct StackHead<L> {
+    header: JobHeader,
+    latch: L,
+}
+
+impl<L> StackHead<L> {
+    /// Writes what [`StackJob::begin`] has left out.
+    ///
+    /// # Safety
+    /// 1. `this` is the head of a job that is begun, and nobody else has a reference to it. 2. `region` is null, or valid until
+    ///    the job has run.
+    #[inline]
+    pub unsafe fn finish(this: NonNull<Self>, region: *const Region, latch: L) {
+        let this = this.as_ptr();
+        // SAFETY: (1).
+        unsafe {
+            JobHeader::set_region(&raw mut (*this).header, region);
+            (&raw mut (*this).latch).write(latch);
+        }
+    }
+}
+
 /// See the module's docs.
 #[repr(C)]
 pub struct StackJob<L, F, R> {
-    header: JobHeader,
-    pub latch: L,
+    head: StackHead<L>,
     /// There until the job is run.
     f: UnsafeCell<ManuallyDrop<F>>,
     /// There once the latch is set.
@@ -32,11 +59,36 @@ where
     #[inline(always)]
     pub fn new(region: *const Region, latch: L, f: F) -> Self {
         Self {
-            header: JobHeader::new(Self::execute, region),
-            latch,
+            head: StackHead { header: JobHeader::new(Self::execute, region), latch },
             f: UnsafeCell::new(ManuallyDrop::new(f)),
             result: UnsafeCell::new(MaybeUninit::uninit()),
         }
+    }
+
+    /// Begins a job in `place`.
+    #[inline(always)]
+    pub fn begin(place: &mut MaybeUninit<Self>, f: F) -> NonNull<Self> {
+        let job = place.as_mut_ptr();
+        // SAFETY: the place is one for a job.
+        unsafe {
+            JobHeader::set_execute(&raw mut (*job).head.header, Self::execute);
+            (&raw mut (*job).f).write(UnsafeCell::new(ManuallyDrop::new(f)));
+            NonNull::new_unchecked(job)
+        }
+    }
+
+    pub fn latch(&self) -> &L {
+        &self.head.latch
+    }
+
+    /// Takes the closure out of a job that is begun, perhaps finished.
+    ///
+    /// # Safety
+    /// 1. No reference to the job is left, it has not run, and this is called once.
+    #[inline(always)]
+    pub unsafe fn take_closure(this: NonNull<Self>) -> F {
+        // SAFETY: (1): `begin` has written it.
+        ManuallyDrop::into_inner(unsafe { (&raw mut (*this.as_ptr()).f).read() }.into_inner())
     }
 
     /// # Safety
@@ -58,14 +110,6 @@ where
         f(is_migrated)
     }
 
-    /// The closure, unrun.
-    ///
-    /// # Safety
-    /// 1. As [`run_inline`](Self::run_inline).
-    pub unsafe fn into_closure(self) -> F {
-        ManuallyDrop::into_inner(self.f.into_inner())
-    }
-
     /// What the job returned or panicked with.
     ///
     /// # Safety
@@ -84,7 +128,7 @@ where
             let f = ManuallyDrop::take(&mut *(*this).f.get());
             let result = unwind::catch(|| f(true));
             (*this).result.get().write(MaybeUninit::new(result));
-            L::set(&raw const (*this).latch);
+            L::set(&raw const (*this).head.latch);
         }
     }
 }

@@ -20,36 +20,29 @@ use crate::util::unwind::{self, Payload};
 #[inline(always)]
 pub fn split_point(seat: &Seat) {
     seat.pass_split();
-    split_point_in(seat.region());
+    end_if_cancelled(seat);
 }
 
-/// The half of [`split_point`] that is about cancellation, for a caller that works in `region`, and passes the split by itself.
-/// Returns `region`.
+/// The half of [`split_point`] that is about cancellation, for a caller that passes the split by itself.
 #[inline(always)]
-pub fn split_point_in(region: *const Region) -> *const Region {
-    if region.is_null() { region } else { check(region) }
+pub fn end_if_cancelled(seat: &Seat) {
+    if seat.is_to_end() {
+        end();
+    }
 }
 
-/// Returns `region`, so that a caller that needs it again has it in no register meanwhile.
+#[cold]
 #[inline(never)]
-fn check(region: *const Region) -> *const Region {
-    // SAFETY: the region in which the caller works is live.
-    let this = unsafe { &*region };
-    if this.is_cancelled() && may_end(this) && !std::thread::panicking() {
+fn end() {
+    if !std::thread::panicking() {
         unwind_quietly();
     }
-    region
-}
-
-fn may_end(region: &Region) -> bool {
-    cfg!(panic = "unwind") && !region.is_isolated()
 }
 
 /// Whether the owner of `seat`, whose stack unwinds, is not to begin the parts of its computation that it would have to run
 /// before it goes on: in there, split points would not end them.
 pub fn is_over(seat: &Seat) -> bool {
-    // SAFETY: the seat's region is live.
-    unsafe { seat.region().as_ref() }.is_some_and(|region| region.is_cancelled() && may_end(region))
+    seat.is_to_end()
 }
 
 #[cold]

@@ -24,7 +24,7 @@ use super::enter;
 use crate::context;
 use crate::coop;
 use crate::handle::Handle;
-use crate::job::region::{Cancel, Cancelled, Region, Tag};
+use crate::job::region::{Cancelled, Question, Region, Tag};
 use crate::runtime::Runtime;
 use crate::scheduler::Shared;
 use crate::scheduler::jobs::Root;
@@ -259,13 +259,14 @@ unsafe fn run<T>(task: NonNull<Header>, f: impl FnOnce() -> T) -> T {
         // In place, and nobody has the handle yet.
         return f();
     };
-    let question = Question { task, pool: seat.shared_ptr() };
-    // SAFETY: the question outlives the region, which is used by this call alone: it returns when all that was made inside
-    // has ended.
-    let region = unsafe { Region::cancellable(&raw const question) };
-    let (outer, outer_tag) = seat.replace_region(&raw const region, Tag::NONE);
+    // SAFETY: (1), and this worker keeps the pool; the region is used until this call returns, when all that was made inside has
+    // ended.
+    let region = Region::cancellable(unsafe { Question::new(task, seat.shared_ptr()) });
+    // SAFETY: this thread is the seat's owner; the region stays until it is replaced below.
+    let (outer, outer_tag) = unsafe { seat.replace_region(&raw const region, Tag::NONE) };
     let result = unwind::catch(f);
-    seat.replace_region(outer, outer_tag);
+    // SAFETY: as above; that one is around this call.
+    unsafe { seat.replace_region(outer, outer_tag) };
     let kept = region.take_panic();
     match (result, kept) {
         (Err(payload), Some(panic)) if payload.is::<Cancelled>() => resume_unwind(panic),
@@ -273,19 +274,6 @@ unsafe fn run<T>(task: NonNull<Header>, f: impl FnOnce() -> T) -> T {
             unwind::drop_quietly(kept);
             enter::resume(result)
         }
-    }
-}
-
-/// Whether a computation is asked to end.
-struct Question {
-    task: NonNull<Header>,
-    pool: NonNull<Shared>,
-}
-
-impl Cancel for Question {
-    fn is_cancelled(&self) -> bool {
-        // SAFETY: the task lives until its computation has ended; its worker keeps the pool.
-        unsafe { self.task.as_ref().is_cancelled() || self.pool.as_ref().shutdown.has_begun() }
     }
 }
 

@@ -215,7 +215,7 @@ unsafe fn install_and_wait<L: Latch, R: Send>(
         // SAFETY: nobody got the reference.
         return unsafe { job.run_inline(false) };
     }
-    wait(&job.latch);
+    wait(job.latch());
     // SAFETY: (2); once.
     resume(unsafe { job.take_result() })
 }

@@ -95,20 +95,26 @@ struct Inside<'a> {
 }
 
 impl<'a> Inside<'a> {
-    fn enter(seat: Option<&'a Seat>, region: &Region) -> Self {
-        Self { seat, outer: replace_region(seat, region, region.tag) }
+    /// The seat is the calling thread's.
+    fn enter(seat: Option<&'a Seat>, region: &'a Region) -> Self {
+        // SAFETY: the region outlives `Self`, whose drop replaces it.
+        Self { seat, outer: unsafe { replace_region(seat, region, region.tag) } }
     }
 }
 
 impl Drop for Inside<'_> {
     fn drop(&mut self) {
-        replace_region(self.seat, self.outer.0, self.outer.1);
+        // SAFETY: that one is around.
+        unsafe { replace_region(self.seat, self.outer.0, self.outer.1) };
     }
 }
 
-fn replace_region(seat: Option<&Seat>, region: *const Region, tag: Tag) -> (*const Region, Tag) {
+/// # Safety
+/// 1. As [`Seat::replace_region`].
+unsafe fn replace_region(seat: Option<&Seat>, region: *const Region, tag: Tag) -> (*const Region, Tag) {
     match seat {
-        Some(seat) => seat.replace_region(region, tag),
+        // SAFETY: (1).
+        Some(seat) => unsafe { seat.replace_region(region, tag) },
         None => context::replace_region(region, tag),
     }
 }

@@ -5,7 +5,9 @@
 //! that is the duty of [`Rescue`], which runs or awaits the second while unwinding. No `catch` around the first, so that it can
 //! be inlined.
 
+use std::mem::MaybeUninit;
 use std::panic::resume_unwind;
+use std::ptr::NonNull;
 
 use super::cancel;
 use super::enter::{self, Outside, on_seat};
@@ -180,25 +182,33 @@ where
     RA: Send,
     RB: Send,
 {
-    let region = cancel::split_point_in(seat.region());
-    let job = StackJob::new(region, SpinLatch::new(seat), move |is_stolen| b(FnContext::new(is_stolen)));
+    cancel::end_if_cancelled(seat);
+    let mut place = MaybeUninit::uninit();
+    let job = StackJob::begin(&mut place, move |is_stolen| b(FnContext::new(is_stolen)));
     // The other half of the split point is in there.
-    // SAFETY: this thread is the seat's owner. `Rescue`, or what follows it, keeps the frame until the job was taken back or
-    // its latch set.
-    let Some(index) = (unsafe { seat.push_anchored(job.as_job_ref(seat.tag())) }) else {
-        // So deep that thieves have plenty.
-        // SAFETY: nobody got the reference.
-        return join_in_place(a, move |_| unsafe { job.run_inline(is_migrated) });
+    // SAFETY: this thread is the seat's owner. The job is begun; `Rescue`, or what follows it, keeps the frame until it was taken
+    // back or its latch set. Closure and result are `Send`.
+    let index = match unsafe { seat.push_granted(job.cast()) } {
+        Some(index) => index,
+        // SAFETY: as above.
+        None => match unsafe { seat.push_slowly(job.cast()) } {
+            Some(index) => index,
+            // So deep that thieves have plenty.
+            // SAFETY: nobody got the reference.
+            None => return join_in_place(a, move |_| unsafe { StackJob::take_closure(job)(is_migrated) }),
+        },
     };
-    let rescue = Rescue { seat, job: &job, index };
+    let rescue = Rescue { seat, job, index };
     let result_a = a(FnContext::new(is_migrated));
     std::mem::forget(rescue);
     // SAFETY: this thread is the owner; the frames that pushed anchored pieces above have been left.
     if unsafe { seat.take_back_private(index) || take_back_public(seat, index) } {
         // SAFETY: taken back.
-        return (result_a, unsafe { job.run_inline(is_migrated) });
+        return (result_a, unsafe { StackJob::take_closure(job) }(is_migrated));
     }
-    wait(seat, job.latch.core(), index);
+    // SAFETY: it was stolen, so it was finished.
+    let job = unsafe { job.as_ref() };
+    wait(seat, job.latch().core(), index);
     // SAFETY: the latch is set.
     (result_a, enter::resume(unsafe { job.take_result() }))
 }
@@ -229,7 +239,7 @@ fn wait(seat: &Seat, latch: &CoreLatch, floor: u32) {
 /// dropped if it has not begun.
 struct Rescue<'a, F: FnOnce(bool) -> R, R> {
     seat: &'a Seat,
-    job: &'a StackJob<SpinLatch<Seat>, F, R>,
+    job: NonNull<StackJob<SpinLatch<Seat>, F, R>>,
     index: u32,
 }
 
@@ -249,7 +259,11 @@ impl<F: FnOnce(bool) -> R, R> Drop for Rescue<'_, F, R> {
 ///    have been left. 2. The job's frame does not use it any more.
 #[cold]
 #[inline(never)]
-unsafe fn rescue<F: FnOnce(bool) -> R, R>(seat: &Seat, job: &StackJob<SpinLatch<Seat>, F, R>, index: u32) {
+unsafe fn rescue<F: FnOnce(bool) -> R, R>(
+    seat: &Seat,
+    job: NonNull<StackJob<SpinLatch<Seat>, F, R>>,
+    index: u32,
+) {
     // Nothing else is run on a stack that unwinds; others, or this thread later, get what lies above.
     // SAFETY: (1).
     unsafe { seat.spill(index + 1) };
@@ -257,12 +271,14 @@ unsafe fn rescue<F: FnOnce(bool) -> R, R>(seat: &Seat, job: &StackJob<SpinLatch<
     let result = match unsafe { seat.take_back(index) } {
         Taken::Back if cancel::is_over(seat) => {
             // SAFETY: as below.
-            return unwind::drop_quietly(unsafe { std::ptr::read(job).into_closure() });
+            return unwind::drop_quietly(unsafe { StackJob::take_closure(job) });
         }
-        // SAFETY: taken back; the job has no destructor; (2).
-        Taken::Back => unwind::catch(|| unsafe { std::ptr::read(job).run_inline(false) }),
+        // SAFETY: taken back; (2).
+        Taken::Back => unwind::catch(|| unsafe { StackJob::take_closure(job) }(false)),
         Taken::Stolen => {
-            seat.wait_idly(job.latch.core());
+            // SAFETY: it was stolen, so it was finished.
+            let job = unsafe { job.as_ref() };
+            seat.wait_idly(job.latch().core());
             // SAFETY: the latch is set.
             unsafe { job.take_result() }
         }

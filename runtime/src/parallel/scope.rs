@@ -687,8 +687,7 @@ impl<'scope> Base<'scope> {
     #[inline]
     fn is_cancelled(&self) -> bool {
         // SAFETY: a scope's region is live.
-        let region = unsafe { self.region.as_ref() };
-        region.is_some_and(|region| cfg!(panic = "unwind") && region.is_cancelled() && !region.is_isolated())
+        unsafe { self.region.as_ref() }.is_some_and(Region::is_to_end)
     }
 
     fn spawn_broadcast(&self, body: impl Fn(BroadcastContext<'_>) + Send + Sync) {

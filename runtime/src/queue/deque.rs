@@ -19,6 +19,7 @@
 //! # Steps
 //! ```text
 //!   push       O1 write slot[head]            O2 head += 1
+//!   finish     O1 again, of private items that are only begun: write the item's own memory, then its mark
 //!   note       O1 again, of a private item, with a mark
 //!   publish    O3 split += n (RMW, Release)
 //!   pop        i = head - 1, private (i >= split):  O4 read the slot, head = i
@@ -28,6 +29,9 @@
 //! ```
 //! A thief may take several loose items at once: T2 reads so many slots, T3 moves `tail` by as many. Whoever takes back what
 //! it pushed does without the slot at O4 and O5.
+//!
+//! *Begun*: mostly nobody but its pusher ever looks at an item. So one that is pushed as begun need not be written but for what its
+//! pusher needs, and is *finished* before it is published: whoever publishes finishes first.
 //!
 //! *Floor*: an item may be *anchored*: its pusher comes back for just this index, and takes tail > index for "stolen". So
 //! the deque is rewound no lower than above the youngest anchored item. Everything else is loose.
@@ -45,7 +49,7 @@
 //! - *A thief has read what it claims.* T1 (Acquire) reads from O3 (Release) or from a read-modify-write behind it, so T2
 //!   sees O1 of that item or a later write of the slot. A later one comes after an O5 or O6 of the owner, and then T3 fails:
 //!   it and that O5 cannot both follow the same value of the word, and O6 makes it another.
-//!   T1 also makes visible what the owner wrote before it published: the job.
+//!   T1 also makes visible what the owner wrote before it published: the job, and what was written as it was finished.
 //! - *No slot is reused before it was read by who claimed it.* The owner writes slot i again after O5, or after it has
 //!   learned from the word (Acquire) that tail > i; T3 is Release, so T2 came before. Slots are atomics all the same, for
 //!   the thieves that read and then fail.
@@ -76,13 +80,19 @@ const _: () = assert!(CAPACITY <= FIELD);
 /// Most items that a thief takes at once.
 const MOST: usize = 32;
 
-/// Set in the address of an anchored item; items are at least four bytes aligned.
-const ANCHORED: usize = 1;
+/// The lowest bits of an item's address; items are at least four bytes aligned. All others are of anchored items.
+const MARKS: usize = 3;
 
-/// Set in the address of an item that the owner has [noted](Deque::note).
-const NOTED: usize = 2;
+/// Of an item that is begun, so that its push need not add a mark.
+const BEGUN: usize = 0;
 
-const MARKS: usize = ANCHORED | NOTED;
+const LOOSE: usize = 1;
+
+/// Of an anchored item that is finished.
+const ANCHORED: usize = 2;
+
+/// Of one that the owner has [noted](Deque::note).
+const NOTED: usize = 3;
 
 /// See the module's docs.
 pub struct Deque<T> {
@@ -143,7 +153,7 @@ impl<T> Deque<T> {
     ///
     /// # Safety
     /// 1. The caller is the owner. 2. The item stays valid until it has been taken back, or claimed and used.
-    #[inline(always)]
+    #[allow(dead_code, reason = "called by tests and models")]
     pub unsafe fn push_anchored(&self, item: *mut T) -> bool {
         let head = self.own.head.get();
         if head == CAPACITY {
@@ -154,18 +164,51 @@ impl<T> Deque<T> {
         true
     }
 
-    /// O1, O2: pushes an item that nobody comes back for; false if the deque is full.
+    /// As [`push_anchored`](Self::push_anchored), of an item that is only begun. Returns its index.
     ///
     /// # Safety
-    /// 1. The caller is the owner. 2. The item stays valid until it has been taken and used.
+    /// 1. The caller is the owner. 2. There is room. 3. Before the item is published it is [finished](Self::finish); from
+    ///    then on it stays valid until it has been taken back, or claimed and used.
+    #[inline(always)]
+    pub unsafe fn begin_anchored(&self, item: *mut T) -> u32 {
+        let head = self.own.head.get();
+        // SAFETY: (1), (2).
+        unsafe { self.put(head, item) };
+        head
+    }
+
+    /// Finishes the private items that are only begun, from the youngest on: `finish` writes what is missing of them, and returns how
+    /// they are to be known.
+    ///
+    /// # Safety
+    /// 1. The caller is the owner.
     #[inline]
-    pub unsafe fn push(&self, item: *mut T) -> bool {
-        // SAFETY: (1).
-        if self.own.head.get() == CAPACITY && !unsafe { self.make_room() } {
+    pub unsafe fn finish(&self, finish: impl Fn(*mut T) -> *mut T) {
+        for index in (self.own.split.get()..self.own.head.get()).rev() {
+            let item = self.slot(index);
+            match mark(item) {
+                // Relaxed: O3 publishes it.
+                BEGUN => self.slots[index as usize]
+                    .store(finish(item).map_addr(|address| address | ANCHORED), Relaxed),
+                LOOSE => {}
+                // So were those below.
+                _ => break,
+            }
+        }
+    }
+
+    /// O1, O2: pushes an item that nobody comes back for, at an index below `limit`; false if there is no room.
+    ///
+    /// # Safety
+    /// 1. The caller is the owner. 2. The item stays valid until it has been taken and used. 3. `limit` is at most the capacity.
+    #[inline]
+    pub unsafe fn push(&self, item: *mut T, limit: u32) -> bool {
+        // SAFETY: (1), (3).
+        if self.own.head.get() >= limit && !unsafe { self.make_room(limit) } {
             return false;
         }
         // SAFETY: (1), and there is room.
-        unsafe { self.put(self.own.head.get(), item) };
+        unsafe { self.put(self.own.head.get(), item.map_addr(|address| address | LOOSE)) };
         true
     }
 
@@ -208,8 +251,9 @@ impl<T> Deque<T> {
     /// Marks the item at `index`, which is private: until it is taken back or claimed, and something else put there.
     ///
     /// # Safety
-    /// 1. The caller is the owner. 2. The item is private.
+    /// 1. The caller is the owner. 2. The item is private, anchored, and finished.
     pub unsafe fn note(&self, index: u32) {
+        debug_assert!(matches!(mark(self.slot(index)), ANCHORED | NOTED));
         debug_assert!(self.own.split.get() <= index && index < self.own.head.get());
         // Relaxed: O3 publishes it; O1 once more.
         self.slots[index as usize].store(self.slot(index).map_addr(|address| address | NOTED), Relaxed);
@@ -220,7 +264,7 @@ impl<T> Deque<T> {
     /// # Safety
     /// 1. The caller is the owner.
     pub unsafe fn is_noted(&self, index: u32) -> bool {
-        self.slot(index).addr() & NOTED != 0
+        mark(self.slot(index)) == NOTED
     }
 
     /// Whether thieves have left anything.
@@ -235,9 +279,10 @@ impl<T> Deque<T> {
     /// O3: lets thieves have the oldest `n` private items, or all if there are fewer. Says how many.
     ///
     /// # Safety
-    /// 1. The caller is the owner.
+    /// 1. The caller is the owner. 2. They are [finished](Self::finish).
     pub unsafe fn publish(&self, n: u32) -> u32 {
         let n = n.min(self.own.head.get() - self.own.split.get());
+        debug_assert!((self.own.split.get()..).take(n as usize).all(|index| mark(self.slot(index)) != BEGUN));
         if n > 0 {
             // Release: pairs with T1.
             self.public.fetch_add(u64::from(n) * SPLIT, Release);
@@ -299,7 +344,7 @@ impl<T> Deque<T> {
     /// 1. The caller is the owner.
     pub unsafe fn pop_if_loose(&self) -> Option<*mut T> {
         let youngest = self.own.head.get().checked_sub(1)?;
-        let is_loose = self.slot(youngest).addr() & ANCHORED == 0;
+        let is_loose = mark(self.slot(youngest)) == LOOSE;
         // SAFETY: (1); the item is loose, and the youngest.
         if is_loose { unsafe { self.pop(youngest) } } else { None }
     }
@@ -345,20 +390,20 @@ impl<T> Deque<T> {
         self.own.head.set(floor);
     }
 
-    /// Makes room in a full deque if all loose items on top were stolen.
+    /// Makes room below `limit` if all loose items on top were stolen.
     ///
     /// # Safety
     /// 1. The caller is the owner.
     #[cold]
-    unsafe fn make_room(&self) -> bool {
+    unsafe fn make_room(&self, limit: u32) -> bool {
         // Acquire: pairs with T3, for the reuse of slots.
         let word = self.public.load(Acquire);
         if tail(word) != self.own.head.get() {
             return false;
         }
-        let anchored = (0..self.own.head.get()).rev().find(|&index| self.slot(index).addr() & ANCHORED != 0);
+        let anchored = (0..self.own.head.get()).rev().find(|&index| mark(self.slot(index)) != LOOSE);
         let floor = anchored.map_or(0, |index| index + 1);
-        if floor == CAPACITY {
+        if floor >= limit {
             return false;
         }
         // SAFETY: (1); everything was stolen; `floor` is above all that is anchored.
@@ -393,7 +438,7 @@ impl<T> Deque<T> {
             let mut n = 0;
             for (place, index) in items.iter_mut().zip(tail..tail + most) {
                 let item = self.slot(index);
-                let is_anchored = item.addr() & ANCHORED != 0;
+                let is_anchored = mark(item) != LOOSE;
                 *place = item.map_addr(|address| address & !MARKS);
                 if !is_wanted(*place) || is_anchored && n > 0 {
                     break;
@@ -452,6 +497,10 @@ impl<T> fmt::Debug for Deque<T> {
             .field("split", &split(word))
             .finish_non_exhaustive()
     }
+}
+
+fn mark<T>(item: *mut T) -> usize {
+    item.addr() & MARKS
 }
 
 fn tail(word: u64) -> u32 {

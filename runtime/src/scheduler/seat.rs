@@ -23,6 +23,10 @@
 //! were short is not shared before the clock is looked at again: the price of rule 3. A piece that is being timed is noted in
 //! its slot, so that another in its place is not taken for it.
 //!
+//! Few halves of a `join` are ever published. So what only a thief needs of one (its region, its latch, its tag) is not written
+//! when it is pushed: it is *begun*, and finished, by [`Seat::finish`], before it is published, and before the seat's region
+//! changes.
+//!
 //! All this is for halves of a `join`. A loose piece is published when it is pushed, always: whoever pushed it may wait for it
 //! by other means than its scope.
 //!
@@ -40,6 +44,9 @@
 //! left     pushes that are left of the grant: the owner counts it down, by load and store; whoever makes it zero ends the
 //!          grant, and the next push goes through the rules
 //! ```
+//! No grant is longer than there is room for its pushes: loose pieces leave so much of the deque to halves of a `join`
+//! ([`LOOSE_LIMIT`]), that is, `left` + the larger of `head` and this limit never exceed the capacity.
+//!
 //! A thief makes it zero when it has found nothing, or taken the last that was public ([`Seat::ask`]); the owner, when a grant
 //! relies on something that is public (rule 1) and it takes that back. The owner may overwrite a thief's zero, so no
 //! grant is longer than [`PATIENCE`] where there are thieves; and a thief that finds nothing again asks again.
@@ -56,10 +63,11 @@ use super::slices::Slices;
 use super::split::Stride;
 use super::worker::Worker;
 use crate::context;
-use crate::job::{Fifo, JobHeader, JobRef, Owner, Region, Tag};
-use crate::loom::hint;
+use crate::job::stack::StackHead;
+use crate::job::{Fifo, JobHeader, JobRef, Owner, Question, Region, SpinLatch, Tag};
 use crate::loom::sync::atomic::AtomicI32;
 use crate::loom::sync::atomic::Ordering::Relaxed;
+use crate::loom::{DEQUE_CAPACITY, hint};
 use crate::queue::{Deque, Shelf, Taken};
 
 /// The oldest so many pieces of a recursion are published while others are hungry.
@@ -68,8 +76,8 @@ const EAGER: u32 = 8;
 /// The longest grant where there are thieves.
 const PATIENCE: u32 = 64;
 
-/// The longest grant.
-const LONGEST_GRANT: u32 = i32::MAX as u32;
+/// Indices below which loose pieces may lie.
+const LOOSE_LIMIT: u32 = (DEQUE_CAPACITY - if DEQUE_CAPACITY > 4096 { 1024 } else { 1 }) as u32;
 
 /// Nanoseconds of work that are not worth a thief's way, or a wake.
 const SHORT: u32 = 5_000;
@@ -101,6 +109,8 @@ pub struct Seat {
     region: Cell<*const Region>,
     /// That region's tag, or that of a guest's jobs.
     tag: Cell<Tag>,
+    /// What that region's split points ask, or null.
+    question: Cell<*const Question>,
     /// A guest holds the seat.
     is_guests: Cell<bool>,
     /// For each of the oldest indices, and one for all others.
@@ -156,6 +166,7 @@ impl Seat {
             relies_on_public: Cell::new(false),
             region: Cell::new(null()),
             tag: Cell::new(Tag::NONE),
+            question: Cell::new(null()),
             is_guests: Cell::new(false),
             habits: array::from_fn(|_| Habit::new()),
             stride: Stride::new(),
@@ -236,7 +247,8 @@ impl Seat {
     /// The calling thread holds the seat as a guest from now on, whose jobs get this tag.
     pub fn begin_guest(&self, region: *const Region, tag: Tag) {
         self.is_guests.set(true);
-        self.replace_region(region, tag);
+        // SAFETY: the caller's region, whose call this is.
+        unsafe { self.replace_region(region, tag) };
         self.end_grant();
     }
 
@@ -244,7 +256,8 @@ impl Seat {
     pub fn end_guest(&self) {
         // SAFETY: the caller holds the seat.
         unsafe { self.publish_all() };
-        self.replace_region(null(), Tag::NONE);
+        // SAFETY: no region.
+        unsafe { self.replace_region(null(), Tag::NONE) };
         self.restart_stride();
         self.is_guests.set(false);
     }
@@ -267,8 +280,22 @@ impl Seat {
     }
 
     /// Makes `region`, with its tag, the one in which the owner works; returns what was.
-    pub fn replace_region(&self, region: *const Region, tag: Tag) -> (*const Region, Tag) {
+    ///
+    /// # Safety
+    /// 1. `region` is null, or live until it is replaced. 2. The calling thread is the owner.
+    pub unsafe fn replace_region(&self, region: *const Region, tag: Tag) -> (*const Region, Tag) {
+        // What was begun belongs to the other.
+        self.finish();
+        // SAFETY: (1).
+        self.question.set(unsafe { region.as_ref() }.map_or(null(), Region::asked_at_splits));
         (self.region.replace(region), self.tag.replace(tag))
+    }
+
+    /// Whether the owner works in a computation that was cancelled, and that may be ended by unwinding.
+    #[inline(always)]
+    pub fn is_to_end(&self) -> bool {
+        // SAFETY: it is a part of the seat's region, which is live.
+        unsafe { self.question.get().as_ref() }.is_some_and(Question::is_cancelled)
     }
 
     /// The index that the next piece gets.
@@ -278,47 +305,72 @@ impl Seat {
         unsafe { self.deque.head() }
     }
 
-    /// Pushes a piece whose pusher takes it back by [`take_back`](Self::take_back); says at which index, or none if there is
-    /// no room.
+    /// Pushes a piece whose pusher takes it back by [`take_back`](Self::take_back); says at which index. None at the end of a grant:
+    /// then it is pushed by [`push_slowly`](Self::push_slowly). (Two calls, so that the usual way has no second question.)
     ///
     /// # Safety
-    /// 1. The calling thread is the owner. 2. The job lives until it has run or was taken back.
+    /// 1. The calling thread is the owner. 2. The job is begun ([`StackJob::begin`](crate::job::StackJob::begin)), and lives until
+    ///    it has run or was taken back.
     #[inline(always)]
-    pub unsafe fn push_anchored(&self, job: JobRef) -> Option<u32> {
+    pub unsafe fn push_granted(&self, job: NonNull<StackHead<SpinLatch<Self>>>) -> Option<u32> {
         // Relaxed: a hint.
         let left = self.left.load(Relaxed) - 1;
         if left < 0 {
-            // SAFETY: (1) and (2).
-            return unsafe { self.push_slowly(job) };
+            return None;
         }
         // Relaxed: a thief's zero may be overwritten, see the module's docs.
         self.left.store(left, Relaxed);
-        // SAFETY: (1) and (2).
-        unsafe {
-            let index = self.deque.head();
-            self.deque.push_anchored(job.into_raw()).then_some(index)
-        }
+        // SAFETY: (1); a grant is no longer than there is room; (2), and all that publishes finishes it.
+        Some(unsafe { self.deque.begin_anchored(job.as_ptr().cast()) })
     }
 
-    /// A push at the end of a grant: a split point, too, and perhaps the end of a stride.
+    /// Writes what is missing of the pieces that are only begun. For the owner.
+    #[inline]
+    fn finish(&self) {
+        let finish = |job: *mut JobHeader| {
+            // SAFETY: a piece that is begun is one, and nobody else knows it yet. The region is that in which it was pushed,
+            // since `replace_region` comes here first.
+            unsafe {
+                let job = NonNull::new_unchecked(job.cast());
+                StackHead::<SpinLatch<Self>>::finish(job, self.region.get(), SpinLatch::new(self));
+                JobRef::new(job.cast(), self.tag.get()).into_raw()
+            }
+        };
+        // SAFETY: the caller is the owner.
+        unsafe { self.deque.finish(finish) };
+    }
+
+    /// Publishes the oldest `n` private pieces; says how many there were.
     ///
     /// # Safety
-    /// 1. As [`push_anchored`](Self::push_anchored).
+    /// 1. The calling thread is the owner.
+    #[inline]
+    unsafe fn publish(&self, n: u32) -> u32 {
+        self.finish();
+        // SAFETY: (1); just finished.
+        unsafe { self.deque.publish(n) }
+    }
+
+    /// A push at the end of a grant: a split point, too, and perhaps the end of a stride. None if there is no room.
+    ///
+    /// # Safety
+    /// 1. and 2. As [`push_granted`](Self::push_granted).
     #[cold]
     #[inline(never)]
-    unsafe fn push_slowly(&self, job: JobRef) -> Option<u32> {
+    pub unsafe fn push_slowly(&self, job: NonNull<StackHead<SpinLatch<Self>>>) -> Option<u32> {
         // The whole grant, also if a thief has ended it: a stride too short does no harm.
         if self.stride.pass_many(self.granted.take() + 1) {
             self.look();
         }
         // SAFETY: (1).
-        let index = unsafe { self.deque.head() };
-        // SAFETY: (1).
-        if !unsafe { self.deque.push_anchored(job.into_raw()) } {
+        if unsafe { self.deque.head() } == DEQUE_CAPACITY as u32 {
             return None;
         }
+        // SAFETY: (1), (2); there is room.
+        let index = unsafe { self.deque.begin_anchored(job.as_ptr().cast()) };
         self.relies_on_public.set(false);
-        let granted = self.share(index).min(self.stride.left()).min(LONGEST_GRANT);
+        let room = DEQUE_CAPACITY as u32 - LOOSE_LIMIT.max(index + 1);
+        let granted = self.share(index).min(self.stride.left()).min(room);
         self.granted.set(granted);
         self.left.store(granted as i32, Relaxed);
         Some(index)
@@ -348,9 +400,11 @@ impl Seat {
     /// 1. The calling thread is the owner. 2. The job lives until it has run.
     #[inline]
     pub unsafe fn push(&self, job: JobRef) {
-        // SAFETY: (1) and (2).
+        // Before there is a loose one above.
+        self.finish();
+        // SAFETY: (1) and (2); what is below is finished.
         unsafe {
-            if self.deque.push(job.into_raw()) {
+            if self.deque.push(job.into_raw(), LOOSE_LIMIT) {
                 self.deque.publish(u32::MAX);
             } else {
                 self.overflow.push_back(job);
@@ -411,7 +465,7 @@ impl Seat {
         let tag = self.waits_for();
         if self.shared().config.is_breadth_first {
             // SAFETY: (1).
-            unsafe { self.deque.publish(u32::MAX) };
+            unsafe { self.publish(u32::MAX) };
             return self.steal(tag);
         }
         // SAFETY: (1).
@@ -458,7 +512,7 @@ impl Seat {
         self.rely_no_more();
         youngest.map(JobRef::from_raw).or_else(|| {
             // SAFETY: (1).
-            unsafe { self.deque.publish(u32::MAX) };
+            unsafe { self.publish(u32::MAX) };
             self.steal(tag)
         })
     }
@@ -488,7 +542,7 @@ impl Seat {
     /// 1. The calling thread is the owner.
     pub unsafe fn publish_all(&self) -> bool {
         // SAFETY: (1).
-        unsafe { self.deque.publish(u32::MAX) > 0 }
+        unsafe { self.publish(u32::MAX) > 0 }
     }
 
     /// The oldest public piece that a thread inside the isolated region `tag` may run. Any thread.
@@ -510,7 +564,7 @@ impl Seat {
         let put = |job| {
             taken.set(taken.get() + 1);
             // SAFETY: (1). Whoever pushed the job there vouched for it.
-            if !unsafe { self.deque.push(job) } {
+            if !unsafe { self.deque.push(job, LOOSE_LIMIT) } {
                 self.overflow.push_back(JobRef::from_raw(job));
             }
         };
@@ -530,7 +584,7 @@ impl Seat {
         self.batch_began.set(Some(Instant::now()));
         // Others find them here.
         // SAFETY: (1).
-        if unsafe { self.deque.publish(u32::MAX) } > 0 {
+        if unsafe { self.publish(u32::MAX) } > 0 {
             self.shared().post_piece();
         }
         Some(job)
@@ -620,7 +674,8 @@ impl Seat {
         let habit = self.habit(oldest);
         let known_for = self.known_for(oldest);
         if known_for.is_none() {
-            // SAFETY: as above; it is private, or the next, of which there is one: what was pushed.
+            self.finish();
+            // SAFETY: as above; it is private, or the next, of which there is one: what was pushed. So it is anchored.
             unsafe { self.deque.note(oldest) };
         }
         if habit.typical.get() < SHORT {
@@ -630,7 +685,7 @@ impl Seat {
                 }
                 if oldest == index {
                     // SAFETY: as above.
-                    unsafe { self.deque.publish(1) };
+                    unsafe { self.publish(1) };
                 }
                 return PATIENCE;
             }
@@ -638,7 +693,7 @@ impl Seat {
         }
         let long = (oldest..=index).take_while(|&index| self.habit(index).typical.get() >= SHORT).count();
         // SAFETY: as above.
-        unsafe { self.deque.publish(if is_hungry { long as u32 } else { 1 }) };
+        unsafe { self.publish(if is_hungry { long as u32 } else { 1 }) };
         shared.post_piece();
         if known_for.is_none() {
             // Behind the wake, which takes microseconds.
@@ -723,10 +778,13 @@ pub fn outside_of_computations<R>(f: impl FnOnce() -> R) -> R {
     let Some(seat) = (unsafe { context::seat() }) else {
         return f();
     };
-    let (region, tag) = seat.replace_region(null(), seat.tag());
-    let result = f();
-    seat.replace_region(region, tag);
-    result
+    // SAFETY: this thread is the seat's owner; the region that comes back is around this call.
+    unsafe {
+        let (region, tag) = seat.replace_region(null(), seat.tag());
+        let result = f();
+        seat.replace_region(region, tag);
+        result
+    }
 }
 
 /// Whether a thread that waits inside the isolated region `waiter` (or in none) may run a job of `job`.
@@ -781,7 +839,7 @@ impl fmt::Debug for Seat {
 mod tests {
     use super::*;
     use crate::Builder;
-    use crate::parallel::join;
+    use crate::parallel::{ThreadPoolBuilder, isolated, join, scope};
 
     /// Calls `f` in a computation on the only seat of a runtime, which nobody steals from.
     fn on_a_seat(f: fn(&Seat)) {
@@ -808,13 +866,69 @@ mod tests {
             seat.left.store(100, Relaxed);
             join_and(seat, |seat| {
                 let index = youngest(seat);
-                // SAFETY: this thread is the owner; nothing was published.
+                seat.finish();
+                // SAFETY: this thread is the owner; nothing was published, and just finished.
                 unsafe { seat.deque.note(index) };
                 seat.habit(index).timed.set((index, Some(Instant::now())));
                 assert!(seat.known_for(index).is_some());
                 join_and(seat, |seat| assert_eq!(seat.known_for(youngest(seat)), None));
             });
             join_and(seat, |seat| assert_eq!(seat.known_for(youngest(seat)), None));
+        });
+    }
+
+    #[test]
+    fn a_piece_is_of_the_region_in_which_it_was_pushed() {
+        on_a_seat(|seat| {
+            let outer = (seat.region().addr(), seat.tag());
+            join_and(seat, |seat| {
+                isolated(|| {
+                    let inner = (seat.region().addr(), seat.tag());
+                    join_and(seat, |seat| {
+                        // SAFETY: this thread is the owner.
+                        assert!(unsafe { seat.publish_all() });
+                        let stolen = [(); 2].map(|()| seat.steal(Tag::NONE).unwrap());
+                        // SAFETY: claimed.
+                        let regions = stolen.map(|job| (unsafe { job.region() }.addr(), job.tag()));
+                        assert_eq!(regions, [outer, inner]);
+                        // SAFETY: as above, and this thread is the owner.
+                        stolen.iter().for_each(|&job| unsafe { seat.run(job) });
+                    });
+                    assert!(inner.0 != 0 && inner.1 != outer.1);
+                });
+            });
+        });
+    }
+
+    #[test]
+    fn no_grant_is_longer_than_there_is_room() {
+        fn descend(depth: u32) -> u32 {
+            // SAFETY: used in this call only.
+            let seat = unsafe { context::seat() }.unwrap();
+            let left = seat.left.load(Relaxed) as u32;
+            assert!(
+                left + seat.head().max(LOOSE_LIMIT) <= DEQUE_CAPACITY as u32,
+                "{left} at {}",
+                seat.head()
+            );
+            match depth {
+                0 => 1,
+                _ => join(|| descend(depth - 1), || 1).0 + 1,
+            }
+        }
+
+        let pool = ThreadPoolBuilder::new().num_threads(1).stack_size(256 << 20).build().unwrap();
+        pool.install(|| {
+            let depth = DEQUE_CAPACITY as u32 + 2_000;
+            assert_eq!(descend(depth), depth + 1);
+            scope(|scope| {
+                for _ in 0..DEQUE_CAPACITY {
+                    scope.spawn(|_| ());
+                }
+                // SAFETY: used in this call only.
+                assert_eq!(unsafe { context::seat() }.unwrap().head(), LOOSE_LIMIT);
+                assert_eq!(descend(depth), depth + 1);
+            });
         });
     }
 

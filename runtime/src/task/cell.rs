@@ -116,6 +116,7 @@ impl<F: Future> TaskCell<F> {
 
 impl Header {
     /// Whether the task was asked to end.
+    #[inline(always)]
     pub fn is_cancelled(&self) -> bool {
         self.state.load().is_cancelled()
     }

@@ -274,6 +274,7 @@ impl Snapshot {
         self.0 & DONE != 0
     }
 
+    #[inline]
     pub fn is_cancelled(self) -> bool {
         self.0 & CANCELLED != 0
     }

@@ -33,12 +33,16 @@ pub enum Fault {
     MakesRoomRelaxed,
     RewindsBelowAnchored,
     RewindsOverPublic,
+    FinishesPublished,
+    FinishesByPlace,
 }
 
 pub struct Twin {
     public: AtomicU64,
     head: Cell<u32>,
     split: Cell<u32>,
+    /// Up to where it takes items for finished, if it has that fault.
+    finished: Cell<u32>,
     slots: [AtomicPtr<Item>; DEQUE_CAPACITY],
     fault: Option<Fault>,
 }
@@ -62,6 +66,7 @@ impl Twin {
             public: AtomicU64::new(0),
             head: Cell::new(0),
             split: Cell::new(0),
+            finished: Cell::new(0),
             slots: std::array::from_fn(|_| AtomicPtr::new(std::ptr::null_mut())),
             fault,
         }
@@ -93,6 +98,23 @@ impl Twin {
         let version = word & !(VERSION - 1);
         let next = if self.has(fault) { version } else { version.wrapping_add(VERSION) };
         next | (u64::from(split) * SPLIT) | u64::from(tail)
+    }
+
+    /// Whether the private item at `index` need not be finished.
+    fn is_finished(&self, index: u32) -> bool {
+        match self.has(Fault::FinishesByPlace) {
+            true => index < self.finished.get(),
+            false => self.slot(index).addr() & ANCHORED != 0,
+        }
+    }
+
+    fn finish(&self, from: u32, finish: &dyn Fn(*mut Item)) {
+        for index in (from..self.head.get()).rev().take_while(|&index| !self.is_finished(index)) {
+            finish(self.slot(index));
+            let item = self.slot(index).map_addr(|address| address | ANCHORED);
+            self.slots[index as usize].store(item, Relaxed);
+        }
+        self.finished.set(self.head.get());
     }
 
     fn reclaim(&self, index: u32, floor: u32) -> Option<*mut Item> {
@@ -142,6 +164,25 @@ impl Jobs for Twin {
         let index = self.head.get();
         self.put(item.map_addr(|address| address | ANCHORED));
         Some(index)
+    }
+
+    unsafe fn begin_anchored(&self, item: *mut Item) -> u32 {
+        let index = self.head.get();
+        self.put(item);
+        index
+    }
+
+    unsafe fn finish_and_publish(&self, n: u32, finish: &dyn Fn(*mut Item)) -> u32 {
+        let from = self.split.get();
+        // SAFETY: the caller's words are the same.
+        let publish = || unsafe { self.publish(n) };
+        if self.has(Fault::FinishesPublished) {
+            let n = publish();
+            self.finish(from, finish);
+            return n;
+        }
+        self.finish(from, finish);
+        publish()
     }
 
     unsafe fn push(&self, item: *mut Item) -> bool {

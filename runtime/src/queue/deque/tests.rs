@@ -1,3 +1,4 @@
+use std::cell::RefCell;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::AcqRel;
 use std::thread;
@@ -32,7 +33,7 @@ impl World {
 
     fn push(&self, value: usize) -> bool {
         // SAFETY: as above.
-        unsafe { self.deque.push(self.items.at(value).as_ptr()) }
+        unsafe { self.deque.push(self.items.at(value).as_ptr(), CAPACITY) }
     }
 
     fn publish(&self, n: u32) -> u32 {
@@ -188,6 +189,35 @@ fn a_deque_is_a_stack_of_which_thieves_take_the_oldest() {
             model.assert_is(&world.deque);
         }
     }
+}
+
+#[test]
+fn what_is_begun_is_finished_once_the_youngest_first() {
+    let world = World::new(0, 4);
+    let begin = |value: usize| {
+        // SAFETY: this thread is the owner; there is room; it is finished below before it is published.
+        unsafe { world.deque.begin_anchored(world.items.at(value).as_ptr()) }
+    };
+    let finished = || {
+        let finished = RefCell::new(Vec::new());
+        let finish = |item| {
+            finished.borrow_mut().extend((0..4).filter(|&value| world.items.at(value).as_ptr() == item));
+            item
+        };
+        // SAFETY: as above.
+        unsafe { world.deque.finish(finish) };
+        finished.into_inner()
+    };
+    assert_eq!((begin(0), begin(1), finished()), (0, 1, vec![1, 0]));
+    assert_eq!((begin(2), finished(), finished()), (2, vec![2], vec![]));
+    assert_eq!(world.take_back(2), Some(2));
+    // SAFETY: as above; finished.
+    unsafe { world.deque.note(1) };
+    assert_eq!((begin(3), finished()), (2, vec![3]), "another in the place of one that was finished");
+    assert_eq!(world.publish(2), 2);
+    assert_eq!([world.steal(), world.steal(), world.steal()], [Some(0), Some(1), None]);
+    assert_eq!([world.take_back(2), world.take_back(1), world.take_back(0)], [Some(3), None, None]);
+    world.items.assert_all_taken();
 }
 
 #[test]
