@@ -10,6 +10,7 @@
 mod models {
     mod block_on;
     mod blocking;
+    mod byte_lock;
     mod closing;
     mod count;
     mod crew;

@@ -159,4 +159,5 @@ pub mod internals {
 
     pub use crate::loom::thread;
     pub use crate::util::block_on::block_on;
+    pub use crate::util::byte_lock::ByteLock;
 }

@@ -70,6 +70,7 @@ pub use model::*;
 #[cfg(not(loom))]
 mod real {
     pub mod sync {
+        pub use crate::util::byte_lock::{ByteGuard as ShortGuard, ByteLock as ShortLock};
         pub use parking_lot::{Condvar, Mutex, MutexGuard};
         pub use std::sync::Arc;
         pub use std::sync::atomic;
@@ -106,6 +107,11 @@ mod real {
 
     pub mod thread {
         pub use std::thread::{Builder, JoinHandle, Thread, current, park, park_timeout, yield_now};
+
+        /// Sleeps without using the thread's token.
+        pub fn nap(micros: u64) {
+            std::thread::sleep(std::time::Duration::from_micros(micros));
+        }
     }
 
     /// `n` null pointers, on pages that are not touched before they are used, if the allocator can do that.
@@ -177,6 +183,9 @@ mod model {
                 self.0.into_inner().expect(NO_POISON)
             }
         }
+
+        pub use Mutex as ShortLock;
+        pub use MutexGuard as ShortGuard;
 
         impl<T: Default> Default for Mutex<T> {
             fn default() -> Self {
@@ -327,6 +336,11 @@ mod model {
 
         pub fn park() {
             current().0.wait(None);
+        }
+
+        /// A model has no time: others may go on.
+        pub fn nap(_micros: u64) {
+            yield_now();
         }
 
         pub fn park_timeout(limit: Duration) {

@@ -2,6 +2,7 @@
 
 pub mod affinity;
 pub mod block_on;
+pub mod byte_lock;
 pub mod crowd;
 pub mod list;
 pub mod numbers;

@@ -3,6 +3,9 @@
 //! The steps R, C and F are those of `entry.rs`. A waker is foreign code: it is cloned before the lock is taken, and
 //! woken or dropped after it is released.
 //!
+//! The lock is one whose holder lets go with a plain store (`util/byte_lock.rs`): a timer that is made and dropped takes it twice, and
+//! nobody has it for longer than [`STEPS_PER_LOCK`] steps take, but for the far list once in months and paused clocks.
+//!
 //! `next_deadline` is written under the lock and read without it. It is never later than the earliest timer of the wheel
 //! (R lowers it; only F, having looked at the whole wheel, raises it). It may be earlier: a timer that was cancelled or put off
 //! leaves its deadline behind, and whoever sleeps until then wakes once for nothing and corrects it.
@@ -12,7 +15,7 @@ use std::ptr::NonNull;
 use std::task::Waker;
 
 use crate::loom::sync::atomic::{AtomicU64, Ordering};
-use crate::loom::sync::{Mutex, MutexGuard};
+use crate::loom::sync::{ShortGuard, ShortLock};
 use crate::util::pad::CachePadded;
 use crate::util::wake_list::WakeList;
 
@@ -35,7 +38,7 @@ pub struct ShutDown(pub Waker);
 pub struct Shard {
     /// Never later than the earliest timer. Apart from the lock, because everyone about to sleep reads it.
     next_deadline: CachePadded<AtomicU64>,
-    inner: Mutex<Inner>,
+    inner: ShortLock<Inner>,
 }
 
 struct Inner {
@@ -47,7 +50,7 @@ impl Shard {
     pub fn new() -> Self {
         Self {
             next_deadline: CachePadded::new(AtomicU64::new(Deadline::MAX)),
-            inner: Mutex::new(Inner { wheel: Wheel::new(), is_shut_down: false }),
+            inner: ShortLock::new(Inner { wheel: Wheel::new(), is_shut_down: false }),
         }
     }
 
@@ -223,7 +226,7 @@ fn deadline_of(tick: Tick) -> Deadline {
 }
 
 #[cold]
-fn refuse(inner: MutexGuard<'_, Inner>, waker: Waker) -> ShutDown {
+fn refuse(inner: ShortGuard<'_, Inner>, waker: Waker) -> ShutDown {
     drop(inner);
     ShutDown(waker)
 }

@@ -1,0 +1,178 @@
+//! A lock for critical sections that are short: whoever has it lets go with a plain store.
+//!
+//! A lock whose waiters sleep must learn at each unlock whether there are any, by a second read-modify-write, which costs as much
+//! as a short critical section does. Here nobody is told: who waits looks again, at first at once, then after others had the CPU, and
+//! then after [`NAP`]. So it is for locks that are rarely contended, and held for no longer than a thread spins, unless its holder is
+//! kept from running.
+//!
+//! ```text
+//!   free ── L: compare and swap, Acquire ──▶ locked
+//!     ▲                                        │
+//!     └─────────── U: store, Release ──────────┘
+//! ```
+//! **One at a time**: in the lock's modification order, a U or the beginning is followed by one L, since the next finds `locked`, until
+//! the U of whoever did that one. **Ordering**: L reads from that U, so what the last holder did happens before what the next does.
+//!
+//! Models of what it guards use loom's own lock in its place (`loom.rs`), since threads that spin try too many schedules.
+//!
+//! Not fair. Waiting does not use the thread's token (`scheduler/park.rs`), so it may happen between a worker's K1 and K2.
+
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+
+use crate::loom::cell::UnsafeCell;
+use crate::loom::hint;
+use crate::loom::sync::atomic::AtomicBool;
+use crate::loom::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use crate::loom::thread;
+
+/// Looks one after the other: some two microseconds.
+const SPINS: u32 = 64;
+/// Looks after others had the CPU.
+const YIELDS: u32 = 16;
+const YIELDS_END: u32 = SPINS + YIELDS;
+/// How long it takes from one look to the next after that, in microseconds.
+const NAP: u64 = 50;
+
+/// A value that one thread at a time may touch.
+pub struct ByteLock<T> {
+    is_locked: AtomicBool,
+    /// Of whoever has the lock.
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: the value is touched by one thread at a time, which may be any.
+unsafe impl<T: Send> Sync for ByteLock<T> {}
+
+impl<T> ByteLock<T> {
+    pub fn new(value: T) -> Self {
+        Self { is_locked: AtomicBool::new(false), value: UnsafeCell::new(value) }
+    }
+
+    /// Waits until nobody else has the lock, and takes it.
+    #[inline]
+    pub fn lock(&self) -> ByteGuard<'_, T> {
+        match self.try_lock() {
+            Some(guard) => guard,
+            None => self.wait(),
+        }
+    }
+
+    /// L: takes the lock, if nobody has it.
+    #[inline]
+    pub fn try_lock(&self) -> Option<ByteGuard<'_, T>> {
+        // Relaxed if it fails: nothing is touched then.
+        let taken = self.is_locked.compare_exchange(false, true, Acquire, Relaxed);
+        taken.is_ok().then(|| ByteGuard { lock: self })
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn wait(&self) -> ByteGuard<'_, T> {
+        let mut looks = 0;
+        loop {
+            // Relaxed: a hint. Another L would take the line from whoever has the lock.
+            let may_be_free = !self.is_locked.load(Relaxed);
+            if let Some(guard) = may_be_free.then(|| self.try_lock()).flatten() {
+                return guard;
+            }
+            match looks {
+                0..SPINS => hint::spin_loop(),
+                SPINS..YIELDS_END => thread::yield_now(),
+                _ => thread::nap(NAP),
+            }
+            looks = looks.saturating_add(1);
+        }
+    }
+}
+
+impl<T> fmt::Debug for ByteLock<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ByteLock").field("is_locked", &self.is_locked.load(Relaxed)).finish_non_exhaustive()
+    }
+}
+
+/// Has the lock. U: lets go when dropped.
+pub struct ByteGuard<'a, T> {
+    lock: &'a ByteLock<T>,
+}
+
+impl<T> Deref for ByteGuard<'_, T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: we have the lock, and the result borrows the guard.
+        self.lock.value.with(|value| unsafe { &*value })
+    }
+}
+
+impl<T> DerefMut for ByteGuard<'_, T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: we have the lock, and the result borrows the guard exclusively.
+        self.lock.value.with_mut(|value| unsafe { &mut *value })
+    }
+}
+
+impl<T> Drop for ByteGuard<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        self.lock.is_locked.store(false, Release);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::Barrier;
+
+    use super::*;
+
+    #[test]
+    fn one_thread_at_a_time() {
+        const THREADS: usize = 4;
+        const ROUNDS: usize = 20_000;
+        let (lock, barrier) = (ByteLock::new((0, 0)), Barrier::new(THREADS));
+        std::thread::scope(|scope| {
+            for _ in 0..THREADS {
+                scope.spawn(|| {
+                    barrier.wait();
+                    for _ in 0..ROUNDS {
+                        let mut pair = lock.lock();
+                        assert_eq!(pair.0, pair.1);
+                        pair.0 += 1;
+                        hint::spin_loop();
+                        pair.1 += 1;
+                    }
+                });
+            }
+        });
+        assert_eq!(*lock.lock(), (THREADS * ROUNDS, THREADS * ROUNDS));
+    }
+
+    #[test]
+    fn a_panic_lets_go() {
+        let lock = ByteLock::new(0);
+        let result = catch_unwind(AssertUnwindSafe(|| {
+            *lock.lock() = 1;
+            let _guard = lock.lock();
+            panic!("as planned");
+        }));
+        assert!(result.is_err());
+        assert_eq!(*lock.lock(), 1);
+    }
+
+    #[test]
+    fn who_waits_long_gets_it_in_the_end() {
+        let lock = ByteLock::new(0);
+        let guard = lock.lock();
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| *lock.lock() += 1);
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            assert!(!waiting.is_finished());
+            drop(guard);
+        });
+        assert_eq!(*lock.lock(), 1);
+    }
+}
