@@ -43,6 +43,7 @@ mod models {
     mod semaphore;
     mod shutdown;
     mod stage;
+    mod stock;
     mod task;
     mod task_state;
     mod theft;

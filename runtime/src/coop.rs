@@ -124,6 +124,7 @@ pub(crate) fn is_polling_task() -> bool {
 }
 
 /// The data word of the waker of the task being polled, or null.
+#[inline]
 pub(crate) fn current_task_data() -> *const () {
     STATE.with(|state| state.data.get())
 }

@@ -24,6 +24,13 @@ pub const LINE_CAPACITY: usize = 256;
 #[cfg(loom)]
 pub const LINE_CAPACITY: usize = 1;
 
+/// References that a task's polls take from its word at once, for the wakers that they clone.
+#[cfg(not(loom))]
+pub const WAKER_STOCK: u16 = 32;
+/// References that a task's polls take from its word at once: few enough for a model to run out of them.
+#[cfg(loom)]
+pub const WAKER_STOCK: u16 = 1;
+
 /// How often a thread that is no worker looks at its latch before it sleeps: a few microseconds.
 #[cfg(not(loom))]
 pub const LATCH_SPINS: u32 = 100;

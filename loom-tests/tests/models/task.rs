@@ -70,6 +70,38 @@ fn a_wake_by_an_own_thread_may_drop_the_last_reference() {
     });
 }
 
+/// A poll drops the waker that an earlier one cloned, which goes into stock, and ends the task, while others drop theirs.
+fn a_poll_drops_a_waker_while_others_go_elsewhere(schedules: Schedules) {
+    loom::model(move || {
+        let board = Board::with(schedules);
+        let (join, life) = board.start();
+        drop(join);
+        let [first, second] = [life.waker(), life.waker()];
+        let wakers = [
+            thread::spawn({
+                let life = life.clone();
+                move || life.make_ready_then(|| first.wake())
+            }),
+            thread::spawn(move || drop(second)),
+        ];
+        board.run_queued();
+        wakers.into_iter().for_each(|thread| thread.join().unwrap());
+        board.run_queued();
+        life.assert_finished();
+        board.assert_freed();
+    });
+}
+
+#[test]
+fn the_stock_ends_with_the_task_and_frees_nothing_too_early() {
+    a_poll_drops_a_waker_while_others_go_elsewhere(Schedules::default());
+}
+
+#[test]
+fn the_stock_ends_with_the_task_on_threads_of_its_own() {
+    a_poll_drops_a_waker_while_others_go_elsewhere(Schedules { all_threads_own: true });
+}
+
 /// Abort against a wake and the poll it causes.
 #[test]
 fn an_abort_ends_the_task_once() {

@@ -289,27 +289,27 @@ fn a_late_handle<W: Word>(word: impl Fn() -> W + Send + Sync + 'static) {
 
 #[test]
 fn an_output_that_is_there_is_seen() {
-    a_late_handle(State::new);
+    a_late_handle(|| State::with_references(0));
 }
 
 #[test]
 fn wakes_are_seen() {
-    wakes(State::new);
+    wakes(|| State::with_references(0));
 }
 
 #[test]
 fn an_abort_makes_no_second_owner() {
-    an_abort(State::new);
+    an_abort(|| State::with_references(0));
 }
 
 #[test]
 fn an_output_reaches_its_handle() {
-    a_handle(State::new, false);
+    a_handle(|| State::with_references(0), false);
 }
 
 #[test]
 fn a_handle_goes_while_the_task_completes() {
-    a_handle(State::new, true);
+    a_handle(|| State::with_references(0), true);
 }
 
 #[test]

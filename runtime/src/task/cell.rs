@@ -11,11 +11,12 @@ use std::task::Waker;
 use super::join::Failure;
 use super::raw::{Schedule, Vtable};
 use super::state::State;
+use super::stock::Stock;
 use crate::loom::cell::UnsafeCell;
 use crate::queue::{Linked, Next};
 
 /// The task is not in `owned.rs`.
-const NO_TABLE: u32 = u32::MAX;
+const NO_TABLE: u16 = u16::MAX;
 
 /// What every task has, whatever its future. Everything that holds a task holds a pointer to this.
 #[repr(C)]
@@ -30,9 +31,11 @@ pub struct Header {
     pub(super) scheduler: NonNull<()>,
     /// The task's public name. Never changes.
     pub(super) id: u64,
+    /// References ready for the task's own polls. Of whoever owns `SCHEDULED`.
+    pub(super) stock: Stock,
     /// Which table of `owned.rs` it is in, or `NO_TABLE`, and its place there. Written once, by the owner of `SCHEDULED`,
     /// before the task first waits.
-    pub(super) table: Cell<u32>,
+    pub(super) table: Cell<u16>,
     pub(super) slot: Cell<u32>,
     /// Woken by the completer. The handle's while `JOIN_WAKER` is unset, the completer's once `DONE` is set.
     pub(super) join_waker: UnsafeCell<Option<Waker>>,
@@ -97,13 +100,15 @@ impl<F: Future> TaskCell<F> {
         vtable: &'static Vtable,
     ) -> NonNull<Header> {
         let cell = memory.cast::<Self>();
+        let (stock, state) = Stock::new();
         let header = Header {
-            state: State::new(),
+            state,
             next: Next::new(),
             vtable,
             scheduler: scheduler.cast(),
             id,
             table: Cell::new(NO_TABLE),
+            stock,
             slot: Cell::new(0),
             join_waker: UnsafeCell::new(None),
         };

@@ -139,7 +139,7 @@ unsafe fn finish<F: Future + 'static, S: Schedule>(
     header: NonNull<Header>,
     result: Result<F::Output, Failure>,
 ) {
-    // SAFETY: we own `SCHEDULED` until `try_complete` succeeds: the cell is live and the stage ours.
+    // SAFETY: we own `SCHEDULED` until `try_complete` succeeds: the cell is live, and the stage and the stock ours.
     unsafe {
         let state = &header.as_ref().state;
         S::release(header.as_ref().scheduler.cast(), header);
@@ -154,7 +154,7 @@ unsafe fn finish<F: Future + 'static, S: Schedule>(
             std::mem::forget(result);
         }
         let was_last = loop {
-            match state.try_complete(now) {
+            match state.try_complete(now, header.as_ref().stock.count()) {
                 Ok(was_last) => break was_last,
                 Err(actual) => {
                     if now.has_join() && !actual.has_join() {

@@ -11,15 +11,18 @@
 //   output.
 // - `state.rs`: the state word. `SCHEDULED` is the right to poll. Queues hold that right and no reference.
 // - `raw.rs`: type erasure; `harness.rs`: poll, complete, cancel; `waker.rs`, `join.rs`: what others hold.
+// - `stock.rs`: references kept ready for the task's own polls.
 // - `owned.rs`: all tasks that wait, for shutdown.
 //
-// Kinds of reference: the life's (until `DONE`), the handle's, one for each waker and abort handle. Who may touch what:
+// Kinds of reference: the life's (until `DONE`), the handle's, one for each waker and abort handle, and
+// those in stock (until `DONE`). Who may touch what:
 //
 // | field        | while not `DONE`                                   | once `DONE`                    |
 // | stage        | the owner of `SCHEDULED`                           | the handle, if there is one    |
 // | join waker   | the handle while `JOIN_WAKER` is unset, else nobody | the completer if it was set   |
 // | queue link   | the owner of `SCHEDULED`                           | nobody                         |
 // | owned place  | the owner of `SCHEDULED`                           | left before                    |
+// | stock        | the owner of `SCHEDULED`                           | given up                       |
 
 pub(crate) mod cell;
 mod harness;
@@ -29,6 +32,7 @@ mod local;
 pub(crate) mod owned;
 pub(crate) mod raw;
 pub(crate) mod state;
+mod stock;
 mod waker;
 mod yield_now;
 

@@ -71,7 +71,9 @@ struct Table {
 }
 
 impl Owned {
+    /// There are fewer than `u16::MAX` (`builder.rs`), shared ones included.
     pub fn new(seats: usize) -> Self {
+        assert!(seats + (SHARED as usize) < usize::from(u16::MAX), "{seats} seats");
         let seat = || Seat {
             tasks: UnsafeCell::new(Slots::new()),
             side: Mutex::new(Side { returned: Vec::new(), is_lent: false }),
@@ -109,7 +111,7 @@ impl Owned {
         }
         // SAFETY: (2) keeps the cell live.
         let header = unsafe { task.as_ref() };
-        header.table.set(index as u32);
+        header.table.set(index as u16);
         // SAFETY: (1): the table is ours.
         header.slot.set(seat.tasks.with_mut(|tasks| unsafe { (*tasks).insert(task) }));
         true
@@ -124,7 +126,7 @@ impl Owned {
         if !table.is_closed {
             // SAFETY: (2) keeps the cell live.
             let header = unsafe { task.as_ref() };
-            header.table.set(self.seats.len() as u32 + number);
+            header.table.set(self.seats.len() as u16 + number as u16);
             header.slot.set(table.tasks.insert(task));
         }
         !table.is_closed

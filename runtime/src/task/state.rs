@@ -16,7 +16,7 @@
 //! - `JOIN`: a `JoinHandle` exists; the output belongs to it once `DONE` is set.
 //! - `JOIN_WAKER`: the join waker is set and, until `DONE`, untouched; with `DONE` it belongs to the completer.
 //! - The rest of the word counts references: one for the life of the task (dropped with `DONE`), one for the handle,
-//!   one for each `Waker` and `AbortHandle`.
+//!   one for each `Waker` and `AbortHandle`, and those that polls have [in stock](super::stock).
 //!
 //! **Queues hold no reference.** A cell lives at least until `DONE`; only the owner of `SCHEDULED` sets `DONE`; a
 //! queued task is owned by its queue. So a queued pointer is valid, and whoever pushed it must not touch the cell
@@ -97,8 +97,9 @@ pub enum AfterDetach {
 }
 
 impl State {
-    pub fn new() -> Self {
-        Self(AtomicUsize::new(INITIAL))
+    /// A newborn task's, with `more` references besides those for its life and for its handle.
+    pub fn with_references(more: usize) -> Self {
+        Self(AtomicUsize::new(INITIAL + more * REFERENCE))
     }
 
     /// `Acquire`: whoever sees `DONE` may read the output.
@@ -179,12 +180,13 @@ impl State {
 
     /// The owner of `SCHEDULED` ends the task, whose output is in place, or gone if `seen` has no `JOIN`.
     ///
-    /// Unless `JOIN_WAKER` is set, the life's reference is dropped in the same step; `Ok` says whether it was the last.
+    /// `stock` references are dropped in the same step, and unless `JOIN_WAKER` is set, the life's; `Ok` says whether it was the last.
     /// Fails with the value that differs from `seen`: decide again.
     #[inline]
-    pub fn try_complete(&self, seen: Snapshot) -> Result<bool, Snapshot> {
+    pub fn try_complete(&self, seen: Snapshot, stock: usize) -> Result<bool, Snapshot> {
         debug_assert!(seen.is_scheduled() && !seen.is_done(), "completed twice: {seen:?}");
-        let mut next = (seen.0 & !(SCHEDULED | NOTIFIED)) | DONE;
+        debug_assert!(seen.references() > stock, "{stock} in stock: {seen:?}");
+        let mut next = ((seen.0 & !(SCHEDULED | NOTIFIED)) | DONE) - stock * REFERENCE;
         if !seen.has_join_waker() {
             next -= REFERENCE;
         }
@@ -232,8 +234,14 @@ impl State {
     /// Takes another reference; the caller has one.
     #[inline]
     pub fn add_reference(&self) {
-        // Relaxed: the caller's own reference keeps the cell, and passing the new one on orders its uses.
-        let before = self.0.fetch_add(REFERENCE, Relaxed);
+        self.add_references(1);
+    }
+
+    /// Takes `count` references; the caller has one.
+    #[inline]
+    pub fn add_references(&self, count: usize) {
+        // Relaxed: the caller's own reference keeps the cell, and passing the new ones on orders their uses.
+        let before = self.0.fetch_add(count * REFERENCE, Relaxed);
         if before > usize::MAX / 2 {
             abort("more than 2^57 references to one task");
         }

@@ -53,10 +53,15 @@ unsafe fn header(data: *const ()) -> NonNull<Header> {
 }
 
 unsafe fn clone(data: *const ()) -> RawWaker {
-    // SAFETY: the waker that is cloned has (or borrows) a reference: the cell is live.
+    // SAFETY: the waker that is cloned has (or borrows) a reference: the cell is live. If the thread is polling the task, it owns
+    // its `SCHEDULED`.
     unsafe {
         let header = header(data);
-        header.as_ref().state.add_reference();
+        let Header { state, stock, .. } = header.as_ref();
+        match coop::current_task_data() == data {
+            true => stock.take(state),
+            false => state.add_reference(),
+        }
         raw(header)
     }
 }
@@ -80,6 +85,13 @@ unsafe fn wake_by_ref(data: *const ()) {
 }
 
 unsafe fn drop(data: *const ()) {
-    // SAFETY: the reference of the waker that is dropped is ours to drop.
-    unsafe { drop_reference(header(data)) }
+    // SAFETY: the reference of the waker that is dropped is ours to drop, or to give to the task's stock, if the thread is polling the
+    // task and so owns its `SCHEDULED`.
+    unsafe {
+        let header = header(data);
+        if coop::current_task_data() == data && header.as_ref().stock.put() {
+            return;
+        }
+        drop_reference(header);
+    }
 }

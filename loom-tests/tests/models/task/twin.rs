@@ -44,7 +44,7 @@ impl Word for State {
         let mut now = self.load();
         loop {
             place(now.has_join());
-            match self.try_complete(now) {
+            match self.try_complete(now, 0) {
                 Ok(was_last) => return Completed { has_join_waker: now.has_join_waker(), was_last },
                 Err(actual) => now = actual,
             }

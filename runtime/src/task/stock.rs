@@ -1,0 +1,73 @@
+//! References that a task has in stock, so that a poll which clones its waker, and drops it again, does not count.
+//!
+//! A waker is mostly cloned inside of the poll that it was given to, by a timer, a channel or a socket that has to wait; and a timer that is
+//! dropped in time drops it in such a poll, too. The thread that polls owns `SCHEDULED`. So some references that the state word
+//! counts belong to whoever owns that, as a number in the header that is not atomic: a clone takes one of them, and a drop gives one
+//! back.
+//! ```text
+//!   references in the word = life's + handle's + wakers' and abort handles' + in stock
+//! ```
+//! The word counts at least as many as there are, so nobody takes a reference for the last one that is not. The stock ends when the
+//! task is `DONE`, in the step that gives up the life's reference: it keeps no memory. A clone or drop outside of the task's own poll,
+//! by another thread or in the poll of another task, counts in the word.
+//!
+//! **Who may touch it**: the thread whose record (`coop.rs`) names the task as the one being polled: it owns `SCHEDULED`; besides, the
+//! completer, who owns it up to `DONE`. From one owner to the next it passes like the future.
+
+use super::state::State;
+use crate::loom::WAKER_STOCK;
+use crate::loom::cell::UnsafeCell;
+
+/// Most that are kept: one that was counted elsewhere and dropped here stays in stock.
+const MOST: u16 = 1024;
+
+/// How many references are in stock.
+#[derive(Debug)]
+pub struct Stock(UnsafeCell<u16>);
+
+impl Stock {
+    /// That of a newborn, with the word that counts it.
+    pub fn new() -> (Self, State) {
+        (Self(UnsafeCell::new(WAKER_STOCK)), State::with_references(usize::from(WAKER_STOCK)))
+    }
+
+    /// Takes a reference for a waker that is cloned.
+    ///
+    /// # Safety
+    /// 1. The caller owns `SCHEDULED` of the task whose word is `state`.
+    #[inline]
+    pub unsafe fn take(&self, state: &State) {
+        // SAFETY: by (1) the stock is the caller's.
+        self.0.with_mut(|stock| unsafe {
+            if *stock == 0 {
+                state.add_references(usize::from(WAKER_STOCK));
+                *stock = WAKER_STOCK;
+            }
+            *stock -= 1;
+        });
+    }
+
+    /// Puts the reference of a waker that is dropped into stock. False if there are too many, and nothing was done.
+    ///
+    /// # Safety
+    /// As [`take`](Self::take).
+    #[inline]
+    pub unsafe fn put(&self) -> bool {
+        // SAFETY: by (1) the stock is the caller's.
+        self.0.with_mut(|stock| unsafe {
+            let has_room = *stock < MOST;
+            *stock += u16::from(has_room);
+            has_room
+        })
+    }
+
+    /// How many there are, for the completer to give up.
+    ///
+    /// # Safety
+    /// As [`take`](Self::take).
+    #[inline]
+    pub unsafe fn count(&self) -> usize {
+        // SAFETY: by (1) the stock is the caller's.
+        usize::from(self.0.with(|stock| unsafe { *stock }))
+    }
+}
