@@ -12,6 +12,11 @@
 //! there is no room, looks become rarer ([`LONG`] apart in the end), since each is a system call. So it takes at most
 //! `LONG + LOOKS * SHORT` and a few polls until help comes where help makes sense.
 //!
+//! **What is worth it.** A turn of timers may bring dozens of tasks that are done sooner than another thread has woken, and to wake it
+//! costs as much as dozens of them. So a worker knows what a poll took it of late, the long ones longest, and has nobody woken for less
+//! than [`WORTH`]. It asks again after a few tasks, as above, and knows better then: if one turns out long, help for those behind it
+//! comes when that one ends.
+//!
 //! Nothing depends on the answer but speed: the tasks are in the worker's own ring, to which it comes back, and if it does not, in
 //! a long poll, the monitor sees it.
 //!
@@ -29,6 +34,10 @@ const LOOKS: u32 = 3;
 const SHORT: Duration = Duration::from_micros(50);
 /// For how long a look is good at most.
 const LONG: Duration = Duration::from_micros(200);
+/// What a worker gets over with in less time is no reason to wake another.
+const WORTH: Duration = Duration::from_micros(30);
+/// What a poll is taken for before any was measured.
+const UNKNOWN: Duration = Duration::from_millis(1);
 /// Tasks between two questions, if those are short.
 const PAUSE: u32 = 4;
 /// What so many short tasks take at most.
@@ -46,6 +55,12 @@ pub struct Reinforcement {
     doubts: Cell<u32>,
     /// Tasks until it asks again.
     pause: Cell<u32>,
+    /// What a poll takes, by what was measured of late.
+    pace: Cell<Duration>,
+    /// The tick at the last sleep.
+    slept_at: Cell<u64>,
+    /// Since when, and since which tick, tasks wait that were not worth it.
+    began: Cell<Option<(Instant, u64)>>,
 }
 
 impl Reinforcement {
@@ -56,17 +71,42 @@ impl Reinforcement {
             is_good_for: Cell::new(SHORT),
             doubts: Cell::new(0),
             pause: Cell::new(1),
+            pace: Cell::new(UNKNOWN),
+            slept_at: Cell::new(0),
+            began: Cell::new(None),
         }
+    }
+
+    /// The worker, whose tick is `tick`, is about to sleep, after having been `busy` for so long.
+    pub fn sleeps(&self, tick: u64, busy: Duration) {
+        self.began.set(None);
+        if let Some(sample) = pace(tick.wrapping_sub(self.slept_at.replace(tick)), busy) {
+            self.pace.set(sample.max(self.pace.get() - self.pace.get() / 8));
+        }
+    }
+
+    /// Whether `waiting` tasks are enough to wake somebody for, at `now`, the worker's tick being `tick`.
+    pub fn is_worth(&self, now: Instant, tick: u64, waiting: usize) -> bool {
+        if let Some((began, first)) = self.began.get() {
+            let sample = pace(tick.wrapping_sub(first), now.saturating_duration_since(began));
+            self.pace.set(self.pace.get().max(sample.unwrap_or_default()));
+        }
+        let is_worth = self.pace.get().saturating_mul(waiting as u32) >= WORTH;
+        if !is_worth {
+            self.began.set(Some((now, tick)));
+        }
+        is_worth
+    }
+
+    /// The worker asks, at `now`.
+    pub fn ask(&self, now: Instant) {
+        self.pause.set(if is_within(&self.asked_at, now, SHORT_TASKS) { PAUSE } else { 1 });
+        self.asked_at.set(Some(now));
     }
 
     /// Whether there is room for another worker at `now`. Looks by calling `has_room`, unless it has just done so.
     pub fn is_welcome(&self, now: Instant, has_room: impl FnOnce() -> bool) -> bool {
-        let is_within = |at: &Cell<Option<Instant>>, limit| {
-            at.get().is_some_and(|at| now.saturating_duration_since(at) < limit)
-        };
-        self.pause.set(if is_within(&self.asked_at, SHORT_TASKS) { PAUSE } else { 1 });
-        self.asked_at.set(Some(now));
-        if !is_within(&self.looked_at, self.is_good_for.get()) {
+        if !is_within(&self.looked_at, now, self.is_good_for.get()) {
             self.looked_at.set(Some(now));
             self.note(has_room());
         }
@@ -88,6 +128,16 @@ impl Reinforcement {
     pub fn pause(&self) -> u32 {
         self.pause.get()
     }
+}
+
+/// Whether `at` was less than `limit` before `now`.
+fn is_within(at: &Cell<Option<Instant>>, now: Instant, limit: Duration) -> bool {
+    at.get().is_some_and(|at| now.saturating_duration_since(at) < limit)
+}
+
+/// What a poll took, if `polls` took so long.
+fn pace(polls: u64, passed: Duration) -> Option<Duration> {
+    passed.checked_div(u32::try_from(polls).unwrap_or(u32::MAX))
 }
 
 #[cfg(all(test, not(loom)))]
@@ -145,10 +195,41 @@ mod tests {
         let mut now = Instant::now();
         let pauses = [0, 3, 19, 20, 1_000, 3].map(|micros| {
             now += Duration::from_micros(micros);
-            reinforcement.is_welcome(now, || false);
+            reinforcement.ask(now);
             reinforcement.pause()
         });
         assert_eq!(pauses, [1, 4, 4, 1, 1, 4]);
+    }
+
+    #[test]
+    fn many_short_tasks_and_few_long_ones_are_worth_it() {
+        let reinforcement = Reinforcement::new();
+        let now = Instant::now();
+        assert!(reinforcement.is_worth(now, 0, 2), "nothing is known");
+        let mut tick = 0;
+        let mut sleeps = |polls, each| {
+            tick += u64::from(polls);
+            reinforcement.sleeps(tick, Duration::from_nanos(each) * polls);
+        };
+        (0..100).for_each(|_| sleeps(10, 300));
+        assert!(!reinforcement.is_worth(now, 1_000, 99));
+        assert!(reinforcement.is_worth(now, 1_000, 100));
+        // One in ten takes 40 µs: for some time nobody forgets that.
+        sleeps(10, 4_300);
+        (0..5).for_each(|_| sleeps(10, 300));
+        assert!(reinforcement.is_worth(now, 1_060, 20));
+        (0..20).for_each(|_| sleeps(10, 300));
+        assert!(!reinforcement.is_worth(now, 1_260, 20));
+    }
+
+    #[test]
+    fn a_task_that_turns_out_long_makes_those_behind_it_worth_it() {
+        let reinforcement = Reinforcement::new();
+        (1..100).for_each(|turn| reinforcement.sleeps(turn * 10, Duration::from_micros(3)));
+        let start = Instant::now();
+        assert!(!reinforcement.is_worth(start, 990, 20));
+        assert!(!reinforcement.is_worth(start + Duration::from_micros(1), 994, 16));
+        assert!(reinforcement.is_worth(start + Duration::from_micros(16), 995, 15));
     }
 
     /// Two workers that look at the driver only when they run dry.
@@ -179,12 +260,30 @@ mod tests {
         notifies() - before
     }
 
+    fn spin_for(time: Duration) {
+        let start = Instant::now();
+        while start.elapsed() < time {
+            std::hint::spin_loop();
+        }
+    }
+
+    #[test]
+    fn nobody_is_woken_for_a_turn_that_is_over_soon() {
+        let runtime = two_workers();
+        runtime.handle().shared().crowd.pretend_cpus(usize::MAX);
+        // What was long before is forgotten in some turns; and the system may stop the worker in the middle of one.
+        let start = Instant::now();
+        while turn(&runtime, |_| ()) > 0 {
+            assert!(start.elapsed() < Duration::from_secs(60), "somebody is always woken");
+        }
+    }
+
     #[test]
     fn nobody_is_woken_for_a_turn_while_no_cpu_is_idle() {
         let runtime = two_workers();
         runtime.handle().shared().crowd.pretend_cpus(0);
         for _ in 0..5 {
-            assert_eq!(turn(&runtime, |_| ()), 0);
+            assert_eq!(turn(&runtime, |_| spin_for(WORTH)), 0);
         }
     }
 
@@ -194,7 +293,7 @@ mod tests {
         runtime.handle().shared().crowd.pretend_cpus(usize::MAX);
         // Both may be up by themselves, if the system is slow to put one to sleep.
         let start = Instant::now();
-        while turn(&runtime, |_| ()) == 0 {
+        while turn(&runtime, |_| spin_for(WORTH)) == 0 {
             assert!(start.elapsed() < Duration::from_secs(60), "nobody is ever woken");
         }
     }
@@ -205,10 +304,7 @@ mod tests {
         let handle = runtime.handle().clone();
         let work = move |place: usize| {
             handle.shared().crowd.pretend_cpus(if place < 5 { 0 } else { usize::MAX });
-            let start = Instant::now();
-            while start.elapsed() < LONG {
-                std::hint::spin_loop();
-            }
+            spin_for(LONG);
         };
         // As above: in some turns both may be up anyway.
         let has_asked = (0..100).any(|_| {

@@ -767,10 +767,14 @@ impl Worker {
     fn share_ring(&self) {
         let shared = self.shared();
         let has_sleepers = shared.idle.has_sleepers() | shared.relief_idle.has_sleepers();
-        if self.processor().ring.len() < 2 || !has_sleepers {
+        let waiting = self.processor().ring.len();
+        if waiting < 2 || !has_sleepers {
             return;
         }
-        if self.reinforcement.is_welcome(Instant::now(), || shared.crowd.has_room()) {
+        let now = Instant::now();
+        self.reinforcement.ask(now);
+        let is_worth = self.reinforcement.is_worth(now, self.processor().tick(), waiting);
+        if is_worth && self.reinforcement.is_welcome(now, || shared.crowd.has_room()) {
             self.notify_if_worth();
         } else {
             let rounds = self.rounds_to_events.get() + self.rounds_put_off.get();
@@ -908,6 +912,7 @@ impl Worker {
         let busy = start.saturating_duration_since(self.awake_since.get());
         metrics.busy_ns.add(busy.as_nanos() as u64);
         self.linger.sleeps();
+        self.reinforcement.sleeps(self.processor().tick(), busy);
         self.lend_table();
         self.dispatch(|| {
             metrics.naps.add(1);
