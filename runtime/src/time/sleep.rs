@@ -20,8 +20,8 @@ use super::Instant;
 /// Waits for `duration`.
 ///
 /// `duration` counts from this call, not from the first poll, and is a lower bound: timers count eighths of a
-/// millisecond, rounded up; whole milliseconds once the clock has been [paused](super::pause). Where more than a thousand
-/// a second are due, several share a wake of their thread, up to a millisecond later. A zero `duration` is over at the
+/// millisecond, rounded up; whole milliseconds once the clock has been [paused](super::pause). Where thousands a
+/// second are due, several share a wake of their thread, up to 0.3 milliseconds later. A zero `duration` is over at the
 /// first poll, [`Duration::MAX`] never. For work at regular intervals use [`interval`](super::interval()), which does not
 /// drift.
 ///
