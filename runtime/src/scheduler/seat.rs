@@ -890,9 +890,9 @@ mod tests {
                         let stolen = [(); 2].map(|()| seat.steal(Tag::NONE).unwrap());
                         // SAFETY: claimed.
                         let regions = stolen.map(|job| (unsafe { job.region() }.addr(), job.tag()));
-                        assert_eq!(regions, [outer, inner]);
                         // SAFETY: as above, and this thread is the owner.
                         stolen.iter().for_each(|&job| unsafe { seat.run(job) });
+                        assert_eq!(regions, [outer, inner]);
                     });
                     assert!(inner.0 != 0 && inner.1 != outer.1);
                 });
