@@ -26,6 +26,8 @@ use super::shared::Shared;
 use crate::loom::hint;
 use crate::util::patience::Patience;
 
+/// How long a worker waits awake at most.
+const LONGEST_WAIT: Duration = Duration::from_micros(50);
 /// Tasks in a batch that is hardly worth the lock.
 const SMALL: usize = 8;
 /// So many small batches in a row are a flood.
@@ -51,7 +53,7 @@ pub struct Linger {
 
 impl Linger {
     pub fn new() -> Self {
-        Self { patience: Patience::new(), tick: Cell::new(u64::MAX), small_batches: Cell::new(0) }
+        Self { patience: Patience::new(LONGEST_WAIT), tick: Cell::new(u64::MAX), small_batches: Cell::new(0) }
     }
 
     /// The worker sleeps.

@@ -20,12 +20,15 @@ use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::coop;
 use crate::loom::sync::atomic::{AtomicBool, Ordering};
 use crate::loom::{thread, thread_cell};
 use crate::util::patience::Patience;
+
+/// How long the thread waits awake at most: as long as a thousand small tasks take.
+const LONGEST_WAIT: Duration = Duration::from_micros(100);
 
 /// One thread's place to sleep.
 struct Parker {
@@ -95,7 +98,7 @@ thread_cell! {
 
 thread_cell! {
     /// How long the thread waits as a rule.
-    static PATIENCE: Patience = Patience::new();
+    static PATIENCE: Patience = Patience::new(LONGEST_WAIT);
 }
 
 /// Takes the thread's place, to be put back when dropped; a nested call, or one in the destructor of a

@@ -1,7 +1,7 @@
 //! Waiting awake for what is about to come.
 //!
-//! To be put to sleep and woken takes 5 to 50 µs, of which 2 to 15 are the waker's. Who has waited [`SHORT`] or less the last time
-//! therefore waits awake the next time, up to [`LONGEST`], and goes to sleep if nothing has come. That is one vain
+//! To be put to sleep and woken takes 5 to 50 µs ([`WAKE`]), of which 2 to 15 are the waker's. Whose last sleep was over in the time
+//! that it would wait, and a wake, therefore waits awake the next time, and goes to sleep if nothing has come. That is one vain
 //! wait after the last short one; then sleep alone decides, by its length, whether patience is worth it again.
 //!
 //! It is for what is idle otherwise: once a wait has lasted [`UNASKED`], the system is asked whether more threads want to run
@@ -17,10 +17,8 @@ use std::time::{Duration, Instant};
 
 use crate::loom::{WAITS_AWAKE, hint};
 
-/// How long a thread waits awake at most.
-const LONGEST: Duration = Duration::from_micros(50);
-/// A sleep no longer than this, what it takes to wake included, is a reason to wait awake the next time.
-const SHORT: Duration = Duration::from_micros(100);
+/// By how much longer a sleep takes than the wait would have taken.
+const WAKE: Duration = Duration::from_micros(50);
 /// How long it does so without asking who else wants to run.
 const UNASKED: Duration = Duration::from_micros(2);
 /// Pauses between two looks, which fetch the line on which the answer is written.
@@ -29,12 +27,14 @@ const PAUSES: u32 = 8;
 /// What a thread remembers of its last wait. Its thread's alone.
 #[derive(Debug)]
 pub struct Patience {
+    /// How long the thread waits awake at most.
+    longest: Duration,
     was_short: Cell<bool>,
 }
 
 impl Patience {
-    pub const fn new() -> Self {
-        Self { was_short: Cell::new(false) }
+    pub const fn new(longest: Duration) -> Self {
+        Self { longest, was_short: Cell::new(false) }
     }
 
     /// Whether the next wait may be short.
@@ -44,7 +44,7 @@ impl Patience {
 
     /// The last wait was spent asleep, and this is how long.
     pub fn slept(&self, time: Duration) {
-        self.was_short.set(time <= SHORT);
+        self.was_short.set(time <= self.longest + WAKE);
     }
 
     /// The last wait says nothing about the next.
@@ -66,7 +66,7 @@ impl Patience {
             (0..PAUSES).for_each(|_| hint::spin_loop());
             let passed = start.elapsed();
             let may_ask = passed >= UNASKED;
-            if passed >= LONGEST || may_ask && is_crowded.take().is_some_and(|is_crowded| is_crowded()) {
+            if passed >= self.longest || may_ask && is_crowded.take().is_some_and(|is_crowded| is_crowded()) {
                 break false;
             }
         };
@@ -79,9 +79,12 @@ impl Patience {
 mod tests {
     use super::*;
 
+    const LONGEST: Duration = Duration::from_micros(70);
+    const SHORT: Duration = Duration::from_micros(70 + 50);
+
     #[test]
     fn a_short_sleep_makes_patient_and_a_long_one_does_not() {
-        let patience = Patience::new();
+        let patience = Patience::new(LONGEST);
         assert!(!patience.wait(|| false, || panic!("it has not waited yet")));
         patience.slept(SHORT);
         assert!(patience.wait(|| false, || true));
@@ -91,7 +94,7 @@ mod tests {
 
     #[test]
     fn patience_ends_with_a_wait_in_vain() {
-        let patience = Patience::new();
+        let patience = Patience::new(LONGEST);
         patience.slept(Duration::ZERO);
         let mut looks = 0;
         let start = Instant::now();
@@ -106,7 +109,7 @@ mod tests {
 
     #[test]
     fn patience_ends_where_others_want_the_cpu() {
-        let patience = Patience::new();
+        let patience = Patience::new(LONGEST);
         patience.slept(Duration::ZERO);
         let mut asked = 0;
         let is_crowded = || {
@@ -119,7 +122,7 @@ mod tests {
 
     #[test]
     fn what_comes_is_seen_and_makes_patient_again() {
-        let patience = Patience::new();
+        let patience = Patience::new(LONGEST);
         patience.slept(Duration::ZERO);
         let mut looks = 0;
         let is_third = || {
