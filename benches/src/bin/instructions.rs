@@ -10,8 +10,8 @@
 
 use std::process::{Command, Stdio};
 
-use benches::fork_join::loads::{counted_joins, counted_scopes};
-use benches::fork_join::peer::{self as pools, ForkJoin, Scopes};
+use benches::fork_join::loads::{counted_fifos, counted_joins, counted_scopes};
+use benches::fork_join::peer::{self as pools, FifoScopes, ForkJoin};
 use benches::loads;
 use benches::peer::{Ours, Peer, Tokio};
 
@@ -45,8 +45,10 @@ fn joins<P: ForkJoin>() -> Vec<Load> {
     with_one_worker(counted_joins(), P::start)
 }
 
-fn scopes<P: Scopes>() -> Vec<Load> {
-    with_one_worker(counted_scopes(), P::start)
+fn scopes<P: FifoScopes>() -> Vec<Load> {
+    let mut loads = with_one_worker(counted_scopes(), P::start);
+    loads.extend(with_one_worker(counted_fifos(), P::start));
+    loads
 }
 
 fn with_one_worker<P: 'static, const LOADS: usize>(

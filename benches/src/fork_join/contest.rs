@@ -4,7 +4,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use super::list::Visitor;
-use super::loads::{JoinLoad, ScopeLoad};
+use super::loads::{FifoLoad, JoinLoad, ScopeLoad};
 use super::peer::{Chili, ForkJoin, Ours, Rayon};
 use crate::arguments::{asked_for, is_test};
 use crate::table::{median, minimum, readable};
@@ -113,6 +113,19 @@ impl Visitor for Contest {
 
     /// Measures a load that chili has no verbs for.
     fn scope<L: ScopeLoad + 'static>(&mut self, name: &str, operation: &str, make: impl FnOnce() -> L) {
+        if !asked_for(name) {
+            return;
+        }
+        let load = make();
+        self.rounds(
+            name,
+            operation,
+            [&mut |times| load.turn(&self.ours, times), &mut |times| load.turn(&self.rayon, times)],
+        );
+    }
+
+    /// Measures one for which forte has none either.
+    fn fifo<L: FifoLoad + 'static>(&mut self, name: &str, operation: &str, make: impl FnOnce() -> L) {
         if !asked_for(name) {
             return;
         }

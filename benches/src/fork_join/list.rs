@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::loads::{
-    CallCold, CallHot, EmptyJoins, Fib, Flat, FlatJoins, FlatScope, InstallCold, InstallHot, JoinLoad,
-    Quicksort, ScopeLoad, Shape, Spawns, TreeSum, TreeSumAlone,
+    Branches, CallCold, CallHot, EmptyJoins, Fib, FifoLoad, FifoRow, Flat, FlatJoins, FlatScope, InstallCold,
+    InstallHot, JoinLoad, Quicksort, Row, ScopeLoad, Spawns, TreeSum, TreeSumAlone,
 };
 use super::quicksort::shuffled;
 
@@ -15,6 +15,9 @@ pub trait Visitor {
 
     /// A load that needs scopes, or threads that belong to the pool.
     fn scope<L: ScopeLoad + 'static>(&mut self, name: &str, operation: &str, make: impl FnOnce() -> L);
+
+    /// A load that needs scopes whose jobs run in order.
+    fn fifo<L: FifoLoad + 'static>(&mut self, name: &str, operation: &str, make: impl FnOnce() -> L);
 }
 
 /// Shows `visitor` every load. For a test, which is built without optimization, they are small.
@@ -33,10 +36,14 @@ pub fn visit(visitor: &mut impl Visitor, is_test: bool) {
     visitor.join("tree_2^22", "node", || TreeSum::new(size.of(1 << 22, 1 << 8), 1));
     visitor.join("quicksort_4M", "element", || Quicksort(shuffled(size.of(4_000_000, 4_000))));
 
-    let spawns = |shape, spawns| Spawns { shape, spawns, repetitions: size.of(10, 1) };
-    visitor.scope("scope_10000", "spawn", || spawns(Shape::Scope, 10_000));
-    visitor.scope("scope_fifo_10000", "spawn", || spawns(Shape::ScopeFifo, 10_000));
-    visitor.scope("spawn_tree_2^14", "spawn", || spawns(Shape::Tree, (1 << 14) - 1));
+    let repetitions = size.of(10, 1);
+    visitor.scope("scope_10000", "spawn", || Spawns { shape: Row, spawns: 10_000, repetitions });
+    visitor.fifo("scope_fifo_10000", "spawn", || Spawns { shape: FifoRow, spawns: 10_000, repetitions });
+    visitor.scope("spawn_tree_2^14", "spawn", || Spawns {
+        shape: Branches,
+        spawns: (1 << 14) - 1,
+        repetitions,
+    });
     visitor.scope("install_hot", "call", || InstallHot(size.of(1000, 10)));
     let samples = size.of(200, 2);
     visitor.join("foreign_join_hot", "call", || CallHot(size.of(1000, 10)));

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use super::peer::{ForkJoin, Scopes};
+use super::peer::{FifoScopes, ForkJoin, Scopes};
 use super::quicksort::quicksort;
 use crate::loads::Load;
 use crate::table::{minimum, quantile};
@@ -23,6 +23,12 @@ pub trait JoinLoad: Sync {
 pub trait ScopeLoad: Sync {
     /// One turn on `peer`.
     fn turn<P: Scopes>(&self, peer: &P, times: &mut Vec<f64>);
+}
+
+/// A load that needs scopes whose jobs run in order.
+pub trait FifoLoad: Sync {
+    /// One turn on `peer`.
+    fn turn<P: FifoScopes>(&self, peer: &P, times: &mut Vec<f64>);
 }
 
 /// Runs `work` with so many `operations`.
@@ -308,34 +314,80 @@ impl ScopeLoad for FlatScope {
     }
 }
 
-/// What is spawned in [`Spawns`].
+/// How the jobs of [`Spawns`] come about in the scopes of `P`.
+pub trait Shape<P>: Copy + Sync {
+    /// Has `job` run so often; called on a worker.
+    fn spawn(self, spawns: usize, job: &(impl Fn() + Sync));
+}
+
+/// One after the other in a `scope`.
 #[derive(Clone, Copy, Debug)]
-pub enum Shape {
-    /// Jobs one after the other in a `scope`.
-    Scope,
-    /// The same in a `scope_fifo`.
-    ScopeFifo,
-    /// A job spawns two, and so on, all in one `scope`.
-    Tree,
+pub struct Row;
+
+impl<P: Scopes> Shape<P> for Row {
+    fn spawn(self, spawns: usize, job: &(impl Fn() + Sync)) {
+        P::scope(|scope| (0..spawns).for_each(|_| P::spawn(scope, |_| job())));
+    }
+}
+
+/// One after the other in a `scope_fifo`.
+#[derive(Clone, Copy, Debug)]
+pub struct FifoRow;
+
+impl<P: FifoScopes> Shape<P> for FifoRow {
+    fn spawn(self, spawns: usize, job: &(impl Fn() + Sync)) {
+        P::scope_fifo(|scope| (0..spawns).for_each(|_| P::spawn_fifo(scope, |_| job())));
+    }
+}
+
+/// A job spawns two, and so on, all in one `scope`.
+#[derive(Clone, Copy, Debug)]
+pub struct Branches;
+
+impl<P: Scopes> Shape<P> for Branches {
+    fn spawn(self, spawns: usize, job: &(impl Fn() + Sync)) {
+        P::scope(|scope| spawn_tree::<P, _>(scope, spawns, job));
+    }
 }
 
 /// So many jobs in one scope that do nothing.
 #[derive(Clone, Copy, Debug)]
-pub struct Spawns {
+pub struct Spawns<S> {
     /// How they come about.
-    pub shape: Shape,
+    pub shape: S,
     /// How many; a power of two less one for a tree.
     pub spawns: usize,
     /// How often in a turn.
     pub repetitions: usize,
 }
 
-impl ScopeLoad for Spawns {
+impl ScopeLoad for Spawns<Row> {
     fn turn<P: Scopes>(&self, peer: &P, times: &mut Vec<f64>) {
+        self.turn_on(peer, times);
+    }
+}
+
+impl ScopeLoad for Spawns<Branches> {
+    fn turn<P: Scopes>(&self, peer: &P, times: &mut Vec<f64>) {
+        self.turn_on(peer, times);
+    }
+}
+
+impl FifoLoad for Spawns<FifoRow> {
+    fn turn<P: FifoScopes>(&self, peer: &P, times: &mut Vec<f64>) {
+        self.turn_on(peer, times);
+    }
+}
+
+impl<S> Spawns<S> {
+    fn turn_on<P: ForkJoin>(&self, peer: &P, times: &mut Vec<f64>)
+    where
+        S: Shape<P>,
+    {
         // Once so that each job counts, which would take longer than the jobs.
         let ran = AtomicU64::new(0);
         peer.run(|_| {
-            self.spawn::<P>(&|| {
+            self.shape.spawn(self.spawns, &|| {
                 ran.fetch_add(1, Ordering::Relaxed);
             });
         });
@@ -343,22 +395,9 @@ impl ScopeLoad for Spawns {
 
         peer.run(|_| {
             for _ in 0..self.repetitions {
-                timed(self.spawns, times, || self.spawn::<P>(&|| black_box(())));
+                timed(self.spawns, times, || self.shape.spawn(self.spawns, &|| black_box(())));
             }
         });
-    }
-}
-
-impl Spawns {
-    /// Runs the scope; called on a worker.
-    pub fn spawn<P: Scopes>(&self, job: &(impl Fn() + Sync)) {
-        match self.shape {
-            Shape::Scope => P::scope(|scope| (0..self.spawns).for_each(|_| P::spawn(scope, |_| job()))),
-            Shape::ScopeFifo => {
-                P::scope_fifo(|scope| (0..self.spawns).for_each(|_| P::spawn_fifo(scope, |_| job())));
-            }
-            Shape::Tree => P::scope(|scope| spawn_tree::<P, _>(scope, self.spawns, job)),
-        }
     }
 }
 
@@ -460,14 +499,18 @@ pub fn counted_joins<P: ForkJoin>() -> [(&'static str, usize, Load<P>); 3] {
 }
 
 /// The loads with scopes whose instructions are counted.
-pub fn counted_scopes<P: Scopes>() -> [(&'static str, usize, Load<P>); 3] {
-    fn spawn<P: Scopes>(peer: &P, shape: Shape, spawns: usize) {
-        peer.run(|_| Spawns { shape, spawns, repetitions: 1 }.spawn::<P>(&|| black_box(())));
-    }
-
+pub fn counted_scopes<P: Scopes>() -> [(&'static str, usize, Load<P>); 2] {
     [
-        ("scope_spawn", 10_000, |peer, spawns| spawn(peer, Shape::Scope, spawns)),
-        ("scope_fifo", 10_000, |peer, spawns| spawn(peer, Shape::ScopeFifo, spawns)),
-        ("spawn_tree", (1 << 12) - 1, |peer, spawns| spawn(peer, Shape::Tree, spawns)),
+        ("scope_spawn", 10_000, |peer, spawns| peer.run(|_| spawn_empty::<P>(Row, spawns))),
+        ("spawn_tree", (1 << 12) - 1, |peer, spawns| peer.run(|_| spawn_empty::<P>(Branches, spawns))),
     ]
+}
+
+/// The same with scopes whose jobs run in order.
+pub fn counted_fifos<P: FifoScopes>() -> [(&'static str, usize, Load<P>); 1] {
+    [("scope_fifo", 10_000, |peer, spawns| peer.run(|_| spawn_empty::<P>(FifoRow, spawns)))]
+}
+
+fn spawn_empty<P>(shape: impl Shape<P>, spawns: usize) {
+    shape.spawn(spawns, &|| black_box(()));
 }

@@ -1,6 +1,5 @@
 //! What the fork-join loads need from a pool.
 
-use std::marker::PhantomData;
 use std::num::NonZero;
 use std::sync::OnceLock;
 
@@ -36,24 +35,25 @@ pub trait ForkJoin: Send + Sync + Sized + 'static {
 
 /// A pool that has scopes as well.
 pub trait Scopes: ForkJoin {
-    /// Whether it has those whose jobs run in order, too.
-    const HAS_FIFO: bool = true;
-
     /// Where jobs can be spawned that borrow for `'s`.
     type Scope<'s>;
-    /// The same, for jobs that run in the order in which they were spawned.
-    type ScopeFifo<'s>;
 
     /// Runs `body` and then waits for everything that it spawned. Called on a worker.
     fn scope<'s, R: Send>(body: impl FnOnce(&Self::Scope<'s>) -> R + Send) -> R;
 
     /// Spawns a job.
     fn spawn<'s>(scope: &Self::Scope<'s>, job: impl FnOnce(&Self::Scope<'s>) + Send + 's);
+}
 
-    /// As [`scope`](Self::scope).
+/// A pool that has scopes whose jobs run in the order in which they were spawned.
+pub trait FifoScopes: Scopes {
+    /// As [`Scope`](Scopes::Scope).
+    type ScopeFifo<'s>;
+
+    /// As [`scope`](Scopes::scope).
     fn scope_fifo<'s, R: Send>(body: impl FnOnce(&Self::ScopeFifo<'s>) -> R + Send) -> R;
 
-    /// As [`spawn`](Self::spawn).
+    /// As [`spawn`](Scopes::spawn).
     fn spawn_fifo<'s>(scope: &Self::ScopeFifo<'s>, job: impl FnOnce(&Self::ScopeFifo<'s>) + Send + 's);
 }
 
@@ -91,7 +91,6 @@ macro_rules! peer {
 
         impl Scopes for $peer {
             type Scope<'s> = $api::Scope<'s>;
-            type ScopeFifo<'s> = $api::ScopeFifo<'s>;
 
             fn scope<'s, R: Send>(body: impl FnOnce(&$api::Scope<'s>) -> R + Send) -> R {
                 $api::scope(body)
@@ -100,6 +99,10 @@ macro_rules! peer {
             fn spawn<'s>(scope: &$api::Scope<'s>, job: impl FnOnce(&$api::Scope<'s>) + Send + 's) {
                 scope.spawn(job);
             }
+        }
+
+        impl FifoScopes for $peer {
+            type ScopeFifo<'s> = $api::ScopeFifo<'s>;
 
             fn scope_fifo<'s, R: Send>(body: impl FnOnce(&$api::ScopeFifo<'s>) -> R + Send) -> R {
                 $api::scope_fifo(body)
@@ -206,10 +209,7 @@ impl ForkJoin for Forte {
 }
 
 impl Scopes for Forte {
-    const HAS_FIFO: bool = false;
-
     type Scope<'s> = forte::Scope<'s>;
-    type ScopeFifo<'s> = PhantomData<&'s ()>;
 
     fn scope<'s, R: Send>(body: impl FnOnce(&forte::Scope<'s>) -> R + Send) -> R {
         forte::scope(body)
@@ -217,14 +217,6 @@ impl Scopes for Forte {
 
     fn spawn<'s>(scope: &forte::Scope<'s>, job: impl FnOnce(&forte::Scope<'s>) + Send + 's) {
         scope.spawn(job);
-    }
-
-    fn scope_fifo<'s, R: Send>(_: impl FnOnce(&PhantomData<&'s ()>) -> R + Send) -> R {
-        unimplemented!("`HAS_FIFO` says so")
-    }
-
-    fn spawn_fifo<'s>(_: &PhantomData<&'s ()>, _: impl FnOnce(&PhantomData<&'s ()>) + Send + 's) {
-        unimplemented!("`HAS_FIFO` says so")
     }
 }
 

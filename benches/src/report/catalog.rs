@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::child::EPOLL;
 use super::go;
 use crate::fork_join::list::{self, Visitor};
-use crate::fork_join::loads::{JoinLoad, ScopeLoad};
+use crate::fork_join::loads::{FifoLoad, JoinLoad, ScopeLoad};
 use crate::fork_join::peer::{self as pools, ForkJoin};
 use crate::mixed;
 use crate::peer::{Bare, Ours, Peer, Smol, Tokio};
@@ -209,6 +209,8 @@ pub const POOLS: [&str; 5] =
     [pools::Ours::NAME, pools::Rayon::NAME, pools::Chili::NAME, pools::Forte::NAME, pools::Plain::NAME];
 /// Who has scopes.
 pub const SCOPES: [&str; 3] = [pools::Ours::NAME, pools::Rayon::NAME, pools::Forte::NAME];
+/// Who has scopes whose jobs run in order.
+const FIFOS: [&str; 2] = [pools::Ours::NAME, pools::Rayon::NAME];
 
 fn fork_join() -> Vec<Entry> {
     struct Collector(Vec<Entry>);
@@ -229,9 +231,11 @@ fn fork_join() -> Vec<Entry> {
         }
 
         fn scope<L: ScopeLoad>(&mut self, name: &str, operation: &str, _: impl FnOnce() -> L) {
-            // Forte's scopes know no order.
-            let who = if name.starts_with("scope_fifo") { &SCOPES[..2] } else { &SCOPES };
-            self.add(name, operation, who);
+            self.add(name, operation, &SCOPES);
+        }
+
+        fn fifo<L: FifoLoad>(&mut self, name: &str, operation: &str, _: impl FnOnce() -> L) {
+            self.add(name, operation, &FIFOS);
         }
     }
 

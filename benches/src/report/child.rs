@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use super::order::{Metric, Numbers, Order, Turn, to_line};
 use crate::client::{self, Protocol};
 use crate::fork_join::list::{self, Visitor};
-use crate::fork_join::loads::{JoinLoad, ScopeLoad, counted_joins, counted_scopes};
-use crate::fork_join::peer::{self as pools, ForkJoin, Scopes};
+use crate::fork_join::loads::{FifoLoad, JoinLoad, ScopeLoad, counted_fifos, counted_joins, counted_scopes};
+use crate::fork_join::peer::{self as pools, FifoScopes, ForkJoin, Scopes};
 use crate::fork_join::quicksort::shuffled;
 use crate::loads::{self, Load};
 use crate::memory::bytes_per_task;
@@ -54,14 +54,11 @@ fn start(order: &Order) -> Option<Contestant> {
         return Some(contestant);
     }
     match order.peer.as_str() {
-        Ours::NAME => {
-            let computes = || joins::<pools::Ours>(order).or_else(|| scopes::<pools::Ours>(order));
-            service::<Ours>(order).or_else(computes)
-        }
+        Ours::NAME => service::<Ours>(order).or_else(|| all_pools::<pools::Ours>(order)),
         Tokio::NAME => service::<Tokio>(order),
         Smol::NAME => service::<Smol>(order),
         Bare::NAME => tasks::<Bare>(order),
-        pools::Rayon::NAME => joins::<pools::Rayon>(order).or_else(|| scopes::<pools::Rayon>(order)),
+        pools::Rayon::NAME => all_pools::<pools::Rayon>(order),
         pools::Chili::NAME => joins::<pools::Chili>(order),
         pools::Forte::NAME => joins::<pools::Forte>(order).or_else(|| scopes::<pools::Forte>(order)),
         pools::Plain::NAME => joins::<pools::Plain>(order),
@@ -244,30 +241,41 @@ fn mixed(order: &Order) -> Option<Contestant> {
     }))
 }
 
-/// The loads with `join`, by their names and by those under which their instructions are counted.
-fn joins<P: ForkJoin>(order: &Order) -> Option<Contestant> {
-    let counted = counted_joins::<P>().into_iter().find(|(name, ..)| *name == order.load);
-    if let Some((.., load)) = counted {
-        return Some(iterations(P::start(order.workers), load, order.operations));
-    }
-    let mut finder = Joins::<P> { order, found: None };
-    list::visit(&mut finder, false);
-    let turn = finder.found?;
-    Some(pool(P::start(order.workers), turn))
+fn all_pools<P: FifoScopes>(order: &Order) -> Option<Contestant> {
+    joins::<P>(order).or_else(|| scopes::<P>(order)).or_else(|| fifos::<P>(order))
 }
 
+/// The loads with `join`, by their names and by those under which their instructions are counted.
+fn joins<P: ForkJoin>(order: &Order) -> Option<Contestant> {
+    let mut finder = Joins::<P> { order, found: None };
+    list::visit(&mut finder, false);
+    counted(order, counted_joins::<P>()).or_else(|| named(order, finder.found))
+}
+
+/// The same for those with scopes.
 fn scopes<P: Scopes>(order: &Order) -> Option<Contestant> {
-    if order.load.starts_with("scope_fifo") && !P::HAS_FIFO {
-        return None;
-    }
-    let counted = counted_scopes::<P>().into_iter().find(|(name, ..)| *name == order.load);
-    if let Some((.., load)) = counted {
-        return Some(iterations(P::start(order.workers), load, order.operations));
-    }
     let mut finder = ForScopes::<P> { order, found: None };
     list::visit(&mut finder, false);
-    let turn = finder.found?;
-    Some(pool(P::start(order.workers), turn))
+    counted(order, counted_scopes::<P>()).or_else(|| named(order, finder.found))
+}
+
+/// And for those with scopes whose jobs run in order.
+fn fifos<P: FifoScopes>(order: &Order) -> Option<Contestant> {
+    let mut finder = Fifos::<P> { order, found: None };
+    list::visit(&mut finder, false);
+    counted(order, counted_fifos::<P>()).or_else(|| named(order, finder.found))
+}
+
+fn counted<P: ForkJoin, const LOADS: usize>(
+    order: &Order,
+    loads: [(&str, usize, Load<P>); LOADS],
+) -> Option<Contestant> {
+    let (.., load) = loads.into_iter().find(|(name, ..)| *name == order.load)?;
+    Some(iterations(P::start(order.workers), load, order.operations))
+}
+
+fn named<P: ForkJoin>(order: &Order, turn: Option<OnPool<P>>) -> Option<Contestant> {
+    turn.map(|turn| pool(P::start(order.workers), turn))
 }
 
 /// One turn on a pool, which adds nanoseconds an operation.
@@ -295,6 +303,8 @@ impl<P: ForkJoin> Visitor for Joins<'_, P> {
     }
 
     fn scope<L: ScopeLoad + 'static>(&mut self, _: &str, _: &str, _: impl FnOnce() -> L) {}
+
+    fn fifo<L: FifoLoad + 'static>(&mut self, _: &str, _: &str, _: impl FnOnce() -> L) {}
 }
 
 struct ForScopes<'a, P> {
@@ -306,6 +316,26 @@ impl<P: Scopes> Visitor for ForScopes<'_, P> {
     fn join<L: JoinLoad + 'static>(&mut self, _: &str, _: &str, _: impl FnOnce() -> L) {}
 
     fn scope<L: ScopeLoad + 'static>(&mut self, name: &str, _: &str, make: impl FnOnce() -> L) {
+        if self.order.load == name {
+            let load = make();
+            self.found = Some(Box::new(move |peer, times| load.turn(peer, times)));
+        }
+    }
+
+    fn fifo<L: FifoLoad + 'static>(&mut self, _: &str, _: &str, _: impl FnOnce() -> L) {}
+}
+
+struct Fifos<'a, P> {
+    order: &'a Order,
+    found: Option<OnPool<P>>,
+}
+
+impl<P: FifoScopes> Visitor for Fifos<'_, P> {
+    fn join<L: JoinLoad + 'static>(&mut self, _: &str, _: &str, _: impl FnOnce() -> L) {}
+
+    fn scope<L: ScopeLoad + 'static>(&mut self, _: &str, _: &str, _: impl FnOnce() -> L) {}
+
+    fn fifo<L: FifoLoad + 'static>(&mut self, name: &str, _: &str, make: impl FnOnce() -> L) {
         if self.order.load == name {
             let load = make();
             self.found = Some(Box::new(move |peer, times| load.turn(peer, times)));

@@ -1,8 +1,9 @@
 //! How often a thread wakes for timers alone: some three and a half thousand times a second, if it goes on for long.
 //!
 //! A wake costs more than a dozen timers, and timers that are due one shortly after the other can share one: late by [`INTERVAL`] at
-//! most. That is as many wakes as Tokio's milliseconds cost, where two threads wake for most of them. Timers that are due now and then should not be late for that. So each wake for timers pays for [`INTERVAL`], and whoever has
-//! not woken for some time has as much of that time to spend as [`SAVINGS`] allow:
+//! most. That is as many wakes as Tokio's milliseconds cost, where two threads wake for most of them. Timers that are due now and then
+//! should not be late for that. So each wake for timers pays for [`INTERVAL`], and whoever has not woken for some time has as much of
+//! that time to spend as [`SAVINGS`] allow:
 //! ```text
 //!   timers      |    |    |    |          |||||||||||||||||||||||||||||||||||||
 //!   wakes       ^    ^    ^    ^          ^^^^^^^^    ^      ^      ^      ^

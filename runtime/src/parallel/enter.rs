@@ -148,7 +148,9 @@ impl<'a> Visit<'a> {
             return None;
         };
         let (region, tag) = context::region();
-        seat.begin_guest(region, if tag == Tag::NONE || tag.is_guests() { own_tag } else { tag });
+        let tag = if tag == Tag::NONE || tag.is_guests() { own_tag } else { tag };
+        // SAFETY: (1) the region in which this thread calls ends behind the call, which drops the visit; (2) it was lent just now.
+        unsafe { seat.begin_guest(region, tag) };
         Some(Self { seat })
     }
 }
@@ -156,7 +158,8 @@ impl<'a> Visit<'a> {
 impl Drop for Visit<'_> {
     fn drop(&mut self) {
         let shared = self.seat.shared();
-        self.seat.end_guest();
+        // SAFETY: (1) `begin` did; the seat is given back below.
+        unsafe { self.seat.end_guest() };
         shared.take_seat_back(self.seat);
         shared.root_ended();
     }

@@ -289,10 +289,10 @@ impl Worker {
 
     /// O4: this worker has slept.
     pub fn rise(&self) -> Risen {
-        let risen = self.loan().map_or(Risen::Kept, Loan::rise);
+        let Some(loan) = self.loan() else { return Risen::Kept };
+        let risen = loan.rise();
         match risen {
-            Risen::Kept if self.loan().is_some() => self.find_seat(),
-            Risen::Kept => {}
+            Risen::Kept => self.find_seat(),
             Risen::Lent | Risen::Returned => self.stand_in(true),
         }
         risen

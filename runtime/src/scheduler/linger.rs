@@ -98,7 +98,11 @@ impl Linger {
     /// Before the worker takes a batch from the injector: lets more come, if they do quickly. Says whether it waited.
     #[inline]
     pub fn gathers(&self, shared: &Shared) -> bool {
-        self.small_batches.get() >= FLOOD && gather(shared)
+        let is_flood = self.small_batches.get() >= FLOOD;
+        if is_flood {
+            gather(shared);
+        }
+        is_flood
     }
 
     /// A batch of `count` tasks was taken, before which it waited or not.
@@ -110,12 +114,11 @@ impl Linger {
 }
 
 #[cold]
-fn gather(shared: &Shared) -> bool {
+fn gather(shared: &Shared) {
     let start = Instant::now();
     while shared.injector.len() < MANY && start.elapsed() < LONGEST_GATHERING {
         (0..PAUSES).for_each(|_| hint::spin_loop());
     }
-    true
 }
 
 #[cfg(all(test, not(loom)))]

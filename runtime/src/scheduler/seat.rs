@@ -245,18 +245,24 @@ impl Seat {
     }
 
     /// The calling thread holds the seat as a guest from now on, whose jobs get this tag.
-    pub fn begin_guest(&self, region: *const Region, tag: Tag) {
+    ///
+    /// # Safety
+    /// 1. `region` is null, or live until [`end_guest`](Self::end_guest). 2. The calling thread holds the seat, which its owner lent.
+    pub unsafe fn begin_guest(&self, region: *const Region, tag: Tag) {
         self.is_guests.set(true);
-        // SAFETY: the caller's region, whose call this is.
+        // SAFETY: (1) live until `end_guest` replaces it; (2) who holds the seat stands for its owner.
         unsafe { self.replace_region(region, tag) };
         self.end_grant();
     }
 
     /// The guest goes. What it has left for scopes around its call is there for others.
-    pub fn end_guest(&self) {
-        // SAFETY: the caller holds the seat.
+    ///
+    /// # Safety
+    /// 1. The calling thread has called [`begin_guest`](Self::begin_guest), and holds the seat still.
+    pub unsafe fn end_guest(&self) {
+        // SAFETY: (1) the caller holds the seat.
         unsafe { self.publish_all() };
-        // SAFETY: no region.
+        // SAFETY: (1) no region; (2) as above.
         unsafe { self.replace_region(null(), Tag::NONE) };
         self.restart_stride();
         self.is_guests.set(false);

@@ -78,7 +78,7 @@ impl Host<'_> {
         })
     }
 
-    /// Looks in what order at other seats.
+    /// At which seat it begins to look for a victim.
     fn start(self, seat: &Seat) -> usize {
         match self {
             Host::Owner(worker) => worker.random_below(seat.shared().seats.len()),

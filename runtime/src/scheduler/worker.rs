@@ -210,6 +210,11 @@ impl Worker {
         self.stands_in.get()
     }
 
+    #[cfg(all(test, not(loom)))]
+    pub fn reinforcement(&self) -> &Reinforcement {
+        &self.reinforcement
+    }
+
     /// Makes a worker that has a seat one that stands in, or no more.
     pub fn stand_in(&self, stands_in: bool) {
         self.stands_in.set(stands_in);
