@@ -18,6 +18,11 @@
 //! long, but nothing that is [`TINY`]; and what has not been empty for [`PATIENCE`] looks, since whatever is in it, its owner does
 //! not get done. One who works through the injector in company asks itself the same every [`SAMPLE`] tasks.
 //!
+//! **What is the use**: tasks that write to the same memory, or want the same lock, may take several times as long when two workers
+//! are at them as when one is, and look well worth it then. So a worker remembers what a poll takes while only one side works. If
+//! it and the others together are not faster than that by a quarter, the others are taken to be as quick as they would be
+//! without it, and it naps if that makes what waits not worth it. What it remembers is forgotten by and by, in a few naps.
+//!
 //! A task pushed just as a nap begins, behind a poll that turns out long, thus waits for one nap. One that is not worth it waits for
 //! those before it in the queue of somebody quick. When all others sleep, nobody relies on a nap: the next push ends it. (Who
 //! has lent its seat, see `guest.rs`, is taken for awake.)
@@ -64,6 +69,7 @@ pub struct Lookout {
     is_hurried: Cell<bool>,
     /// The tick of this worker at its last look.
     own_tick: Cell<u64>,
+    company: Company,
     naps_left: Cell<u32>,
 }
 
@@ -92,6 +98,30 @@ impl Queue {
     }
 }
 
+/// Whether this worker and the others get more done together than one side does while the other does nothing.
+#[derive(Debug, Default)]
+struct Company {
+    /// The ticks of all workers at the last look, added up.
+    ticks: Cell<u64>,
+    /// What a poll took of late while one side did nothing.
+    alone: Cell<Option<Duration>>,
+}
+
+impl Company {
+    /// At this look the ticks of all, added up, are `ticks`; since the last one, this worker has made so many polls. If both sides have
+    /// worked and it was of no use: what a poll takes one alone.
+    fn look(&self, own_polls: u64, ticks: u64, passed: Duration) -> Option<Duration> {
+        let polls = ticks.wrapping_sub(self.ticks.replace(ticks));
+        let pace = pace(polls, passed)?;
+        if own_polls == 0 || own_polls == polls {
+            // Part of the time went into one long poll, maybe: the shortest of late counts.
+            self.alone.set(Some(self.alone.get().map_or(pace, |alone| pace.min(alone + alone / 2))));
+            return None;
+        }
+        self.alone.get().filter(|&alone| pace * 5 > alone * 4)
+    }
+}
+
 impl Lookout {
     pub fn new() -> Self {
         Self {
@@ -100,6 +130,7 @@ impl Lookout {
             injector: Cell::default(),
             is_hurried: Cell::new(false),
             own_tick: Cell::new(0),
+            company: Company::default(),
             naps_left: Cell::new(MOST_NAPS),
         }
     }
@@ -119,7 +150,10 @@ impl Lookout {
             return;
         }
         self.looked_at.set(self.looked_at.get() + passed);
-        self.own_tick.set(shared.processor(own).tick());
+        let ticks = (0..workers).map(|index| shared.processor(index).tick());
+        let tick = shared.processor(own).tick();
+        let own_polls = tick.wrapping_sub(self.own_tick.replace(tick));
+        let undisturbed = self.company.look(own_polls, ticks.fold(0, u64::wrapping_add), passed);
         let mut others = self.others.borrow_mut();
         others.resize(workers, Other::default());
         let mut quickest = None;
@@ -127,7 +161,8 @@ impl Lookout {
         for (index, other) in others.iter_mut().enumerate().filter(|&(index, _)| index != own) {
             let processor = shared.processor(index);
             let moves = moves(processor);
-            let mut pace = pace(moves.wrapping_sub(other.moves), passed);
+            let pace = pace(moves.wrapping_sub(other.moves), passed);
+            let mut pace = pace.map(|pace| pace.min(undisturbed.unwrap_or(pace)));
             other.moves = moves;
             let is_up = !shared.idle.is_sleeper(index);
             let waiting = processor.ring.len();
@@ -336,6 +371,41 @@ mod tests {
         assert!(!queue.is_worth);
         queue.look(1, quick);
         assert!(queue.is_worth, "its owner does not get it done");
+    }
+
+    #[test]
+    fn company_is_of_no_use_if_two_are_hardly_faster_than_one() {
+        const LOOK: Duration = Duration::from_micros(100);
+        let (company, ticks) = (Company::default(), Cell::new(0));
+        let look = |own, others| {
+            ticks.set(ticks.get() + own + others);
+            company.look(own, ticks.get(), LOOK)
+        };
+        assert_eq!(look(100, 100), None, "nothing is known");
+        assert_eq!(look(0, 1000), None, "it does nothing");
+        let alone = Some(Duration::from_nanos(100));
+        assert_eq!(look(600, 600), alone);
+        assert_eq!(look(700, 700), None, "a gain");
+        assert_eq!(look(0, 0), None, "nobody does anything");
+        assert_eq!(look(100, 100), alone);
+        assert_eq!(look(900, 0), None, "the others do nothing");
+        assert_eq!(look(100, 100), Some(LOOK / 900));
+    }
+
+    #[test]
+    fn what_a_poll_took_alone_is_forgotten() {
+        let (company, ticks) = (Company::default(), Cell::new(0));
+        let look = |own, others| {
+            ticks.set(ticks.get() + own + others);
+            company.look(own, ticks.get(), Duration::from_micros(100))
+        };
+        look(0, 1000);
+        // They take 1 µs now. In company it gets some done, and naps, and again.
+        let in_vain = (0..100).take_while(|_| {
+            look(0, 100);
+            look(100, 100).is_some()
+        });
+        assert!((2..10).contains(&in_vain.count()));
     }
 
     #[test]
