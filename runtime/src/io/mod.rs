@@ -16,6 +16,7 @@ mod duplex;
 mod read_buf;
 mod read_ext;
 mod split;
+mod transfer;
 mod trivial;
 mod write_ext;
 

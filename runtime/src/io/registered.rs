@@ -7,14 +7,16 @@
 
 use std::fmt;
 use std::future::poll_fn;
-use std::io::{self, ErrorKind, IoSlice, Read, Write};
+use std::io::{self, ErrorKind, IoSlice};
 use std::ops::Deref;
+use std::os::fd::AsRawFd;
 use std::task::{Context, Poll, ready};
 
 use crate::Handle;
 use crate::coop;
 use crate::driver::io::{self as driver, Direction, Interest, Ready, ReadyEvent, Source};
 use crate::io::ReadBuf;
+use crate::io::transfer::{receive, send, send_vectored};
 use crate::loom::sync::Arc;
 
 /// A descriptor that the driver watches.
@@ -66,14 +68,15 @@ impl<S: mio::event::Source> Registered<S> {
     }
 
     /// Waits in the slot of `direction`.
+    #[inline]
     pub(crate) fn poll_ready(
         &self,
         cx: &mut Context<'_>,
         direction: Direction,
     ) -> Poll<io::Result<ReadyEvent>> {
-        let coop = ready!(coop::poll_proceed(cx));
+        ready!(coop::poll_has_budget(cx));
         let event = ready!(self.source.poll_ready(cx, direction));
-        coop.made_progress();
+        coop::spend();
         Poll::Ready(alive(event))
     }
 
@@ -154,24 +157,21 @@ impl<S: mio::event::Source> Registered<S> {
     /// A read that came short has emptied the socket, so it clears the readiness and saves the next read its
     /// `WouldBlock`. What arrives after the read is a new edge; the end of the stream, which may have been there
     /// already, is a bit that stays.
-    pub(crate) fn poll_read<'a>(&'a self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>>
+    pub(crate) fn poll_read(&self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>>
     where
-        &'a S: ReadIntoUninit,
+        S: AsRawFd,
     {
         loop {
             let event = ready!(self.poll_ready(cx, Direction::Read))?;
-            // SAFETY: nothing uninitialised is written to it: the bytes go to `read`, which by its trait only writes
-            // what it has read.
+            // SAFETY: nothing uninitialised is written to it, but what was received.
             let unfilled = unsafe { buf.unfilled_mut() };
             let len = unfilled.len();
-            // SAFETY: the type's `read`, by its trait, does not look at the bytes it is given.
-            let bytes = unsafe { &mut *(std::ptr::from_mut(unfilled) as *mut [u8]) };
-            match (&mut self.io()).read(bytes) {
+            match receive(self.io(), unfilled) {
                 Ok(n) => {
                     if 0 < n && n < len {
                         self.source.clear(event);
                     }
-                    // SAFETY: `read` has written the first `n` bytes, as its trait promises.
+                    // SAFETY: `receive` has written the first `n` bytes.
                     unsafe { buf.assume_init(n) };
                     buf.advance(n);
                     return Poll::Ready(Ok(()));
@@ -184,33 +184,33 @@ impl<S: mio::event::Source> Registered<S> {
     }
 
     /// Writes the beginning of `buf`. A write that came short has filled the socket: as with [`poll_read`](Self::poll_read).
-    pub(crate) fn poll_write<'a>(&'a self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>>
+    pub(crate) fn poll_write(&self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>>
     where
-        &'a S: Write,
+        S: AsRawFd,
     {
-        self.poll_write_with(cx, buf.len(), |mut io| io.write(buf))
+        self.poll_write_with(cx, buf.len(), |io| send(io, buf))
     }
 
     /// Writes the beginning of `bufs`, likewise.
-    pub(crate) fn poll_write_vectored<'a>(
-        &'a self,
+    pub(crate) fn poll_write_vectored(
+        &self,
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>>
     where
-        &'a S: Write,
+        S: AsRawFd,
     {
         let len = bufs.iter().map(|buf| buf.len()).sum();
         // The system takes so many slices at most; with more, a short write proves nothing.
         let len = if bufs.len() > libc::UIO_MAXIOV as usize { 0 } else { len };
-        self.poll_write_with(cx, len, |mut io| io.write_vectored(bufs))
+        self.poll_write_with(cx, len, |io| send_vectored(io, bufs))
     }
 
-    fn poll_write_with<'a>(
-        &'a self,
+    fn poll_write_with(
+        &self,
         cx: &mut Context<'_>,
         len: usize,
-        mut write: impl FnMut(&'a S) -> io::Result<usize>,
+        write: impl Fn(&S) -> io::Result<usize>,
     ) -> Poll<io::Result<usize>> {
         loop {
             let event = ready!(self.poll_ready(cx, Direction::Write))?;
@@ -232,17 +232,6 @@ impl<S: mio::event::Source> Registered<S> {
         self.io.as_ref().expect("taken out only by who owns it")
     }
 }
-
-/// A descriptor whose `read` may be given uninitialised bytes.
-///
-/// # Safety
-/// 1. `read` does not look at the bytes it is given. 2. `Ok(n)` means that it has written the first `n`.
-pub(crate) unsafe trait ReadIntoUninit: Read {}
-
-// SAFETY: `read` is `recv`, and nothing else.
-unsafe impl ReadIntoUninit for &mio::net::TcpStream {}
-// SAFETY: as above.
-unsafe impl ReadIntoUninit for &mio::net::UnixStream {}
 
 impl<S: mio::event::Source> Deref for Registered<S> {
     type Target = S;
