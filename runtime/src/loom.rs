@@ -68,6 +68,9 @@ pub const WAITS_AWAKE: bool = cfg!(not(loom));
 /// use of a task's memory for one of the next task.
 pub const KEEPS_MEMORY: bool = cfg!(not(asan));
 
+/// Whether threads that are no workers keep some, too. Not in models, whose threads are one thread to thread-locals.
+pub const KEEPS_MEMORY_OUTSIDE: bool = cfg!(not(loom));
+
 #[cfg(not(loom))]
 pub use real::*;
 

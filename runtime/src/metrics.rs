@@ -62,7 +62,7 @@ impl RuntimeMetrics {
     pub fn spawned_tasks_count(&self) -> u64 {
         let shared = self.handle.shared();
         let on_workers: u64 = shared.processors.iter().map(|processor| processor.metrics.spawned.get()).sum();
-        on_workers + shared.spawned_elsewhere.load(Relaxed)
+        on_workers + shared.injector.newborns() + shared.refused_elsewhere.load(Relaxed)
     }
 
     /// Tasks in the injector, the queue for tasks that are woken or spawned outside of the workers or overflowed from one.

@@ -8,7 +8,7 @@ use crate::blocking::{BlockingTask, Closures, Pool};
 use crate::context;
 use crate::coop;
 use crate::handle::Handle;
-use crate::scheduler::{Shared, relief};
+use crate::scheduler::{Shared, magazine, relief};
 use crate::task::{self, JoinHandle};
 use crate::util::block_on;
 
@@ -150,14 +150,15 @@ unsafe fn spawn_small<F: Future + 'static>(
                 worker.processor().metrics.spawned.add(1);
                 worker.magazine().allocate(layout, &state.depot)
             }
-            None => state.allocate_elsewhere(layout),
+            None => magazine::allocate_outside(layout, &state.depot),
         };
-        // SAFETY: (2); the cell's reference was just taken; the memory is the scheduler's.
+        // SAFETY: (2); the cell's reference was just taken, or is by `take_newborn`, before anybody else sees the task; the memory is
+        // the scheduler's.
         let (task, handle) = unsafe { task::new_in(memory, future, shared, site) };
         match worker {
             // Its queues are drained before it leaves.
             Some(worker) if !state.shutdown.has_begun() && worker.takes_tasks() => worker.push(task),
-            _ => state.take_newborn(task),
+            _ => state.take_newborn(task, worker.is_none()),
         }
         handle
     })

@@ -1,8 +1,8 @@
-//! The end of a runtime, steps 1 to 3 of `shutdown.rs`: every task ends exactly once, and none is left in a queue, whoever
-//! polls, wakes and spawns meanwhile.
+//! The end of a runtime, `shutdown.rs`: every task ends exactly once, and none is left in a queue, whoever polls, wakes and spawns
+//! meanwhile; and the references of `shared.rs` come out right, whoever took and dropped them.
 //!
-//! Tasks, their tables, the injector and the workers' rings are real; the two workers and their steps are copies, with at
-//! most one bug. What is forgotten is a future that is not dropped, a cell that leaks, or a task in a queue.
+//! Tasks, their tables, the injector and the workers' rings are real; the two workers, their steps and the references are copies, with at
+//! most one bug. What is forgotten is a future that is not dropped, a cell that leaks, a task in a queue, or a reference.
 //!
 //! Bounds: two workers with a ring, two threads outside: one wakes a task, one spawns one. One task waits, one is newborn in
 //! the second worker's ring.
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize as Count;
 
 use loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
-use loom::sync::atomic::{AtomicBool, AtomicUsize};
+use loom::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize};
 use loom::thread;
 use runtime::internals::queue::{Injector, Local};
 use runtime::internals::task::{self, Header, Owned, Runnable, Schedule};
@@ -33,12 +33,21 @@ enum Fault {
     LeavesWithoutLending,
     /// A worker leaves tasks in its ring.
     LeavesItsRing,
+    /// A newborn task from outside is counted after the lock under which it was queued.
+    CountsLate,
+    /// A newborn task from outside that is refused has no reference.
+    RefusesUncounted,
 }
+
+/// See `shared.rs`.
+const BIAS: i64 = 1 << 32;
 
 loom::thread_local! {
     /// The worker that the calling thread is, and whether its table is its own.
     static WORKER: Cell<Option<usize>> = Cell::new(None);
     static IS_SEATED: Cell<bool> = Cell::new(false);
+    /// A worker's own count of references.
+    static OWN_COUNT: Cell<i64> = Cell::new(0);
 }
 
 struct Runtime {
@@ -47,6 +56,10 @@ struct Runtime {
     owned: Owned,
     has_begun: AtomicBool,
     running: AtomicUsize,
+    /// BIAS, one for the model, and what is in no worker's own count and not among the newborns of the injector.
+    references: AtomicI64,
+    /// What [`Fault::CountsLate`] counts.
+    late: AtomicUsize,
     /// Cells.
     made: Count,
     freed: Count,
@@ -61,13 +74,19 @@ impl Runtime {
             owned: Owned::new(2),
             has_begun: AtomicBool::new(false),
             running: AtomicUsize::new(2),
+            references: AtomicI64::new(BIAS + 1),
+            late: AtomicUsize::new(0),
             made: Count::new(0),
             freed: Count::new(0),
             fault,
         })
     }
 
+    /// A task, whose reference a worker takes at once, and others in `spawn`.
     fn task(&self) -> (Runnable, Arc<Life>) {
+        if Self::is_worker() {
+            OWN_COUNT.with(|count| count.set(count.get() + 1));
+        }
         let (probe, life) = Probe::new();
         // SAFETY: the models keep the runtime until all threads are joined.
         let (task, join) = unsafe { task::new(probe, NonNull::from(self)) };
@@ -79,6 +98,16 @@ impl Runtime {
     fn sit(&self, index: usize) {
         WORKER.with(|worker| worker.set(Some(index)));
         IS_SEATED.with(|is_seated| is_seated.set(true));
+    }
+
+    fn is_worker() -> bool {
+        WORKER.with(Cell::get).is_some()
+    }
+
+    /// The model has a reference to the end.
+    fn subtract(&self, count: i64) {
+        let left = self.references.fetch_sub(count, AcqRel) - count;
+        assert!(left > 0, "the state is freed too early: {left}");
     }
 
     fn seat() -> Option<usize> {
@@ -103,13 +132,21 @@ impl Runtime {
                             self.injector.push(task);
                             true
                         }
-                        _ => self.injector.push_unless_closed(task),
+                        Fault::CountsLate => {
+                            let is_queued = self.injector.push_unless_closed(task, false);
+                            self.late.fetch_add(usize::from(is_queued), Relaxed);
+                            is_queued
+                        }
+                        _ => self.injector.push_unless_closed(task, true),
                     };
                     if is_queued { Ok(()) } else { Err(Runnable::from_raw(task)) }
                 }
             }
         };
         if let Err(task) = refused {
+            if !Self::is_worker() && self.fault != Fault::RefusesUncounted {
+                self.references.fetch_add(1, AcqRel);
+            }
             task.cancel();
         }
         life
@@ -169,14 +206,17 @@ impl Runtime {
         }
         IS_SEATED.with(|is_seated| is_seated.set(false));
         WORKER.with(|worker| worker.set(None));
+        self.references.fetch_add(OWN_COUNT.with(Cell::take), AcqRel);
         if self.running.fetch_sub(1, AcqRel) == 1 {
             self.finish();
+            self.subtract(BIAS);
         }
     }
 
     /// Step 3.
     fn finish(&self) {
-        self.injector.close();
+        let newborns = self.injector.close() + self.late.load(Relaxed) as u64;
+        self.references.fetch_add(newborns as i64, AcqRel);
         loop {
             while let Some(task) = self.take_injected() {
                 task.cancel();
@@ -237,6 +277,11 @@ unsafe impl Schedule for Runtime {
             dealloc(memory.as_ptr(), layout);
             this.as_ref().freed.fetch_add(1, Relaxed);
         }
+        match Self::is_worker() {
+            true => OWN_COUNT.with(|count| count.set(count.get() - 1)),
+            // SAFETY: the models keep the runtime.
+            false => unsafe { this.as_ref() }.subtract(1),
+        }
     }
 }
 
@@ -296,6 +341,7 @@ fn a_shutdown(fault: Fault, outside: Outside) {
         }
         assert!(runtime.injector.is_empty() && runtime.rings.iter().all(Local::is_empty), "left in a queue");
         assert_eq!(runtime.freed.load(Relaxed), runtime.made.load(Relaxed), "a cell leaks");
+        assert_eq!(runtime.references.load(Relaxed), 1, "the state leaks, or is freed twice");
     });
 }
 
@@ -327,6 +373,8 @@ macro_rules! refused {
 
 refused! {
     a_finish_without_closing: Fault::FinishesWithoutClosing, Outside::Spawns;
+    a_newborn_that_is_counted_late: Fault::CountsLate, Outside::Spawns;
+    a_newborn_that_is_refused_uncounted: Fault::RefusesUncounted, Outside::Spawns;
     a_finish_that_walks_once: Fault::WalksOnce, Outside::Wakes;
     a_worker_that_leaves_without_lending: Fault::LeavesWithoutLending, Outside::Wakes;
     a_worker_that_leaves_its_ring: Fault::LeavesItsRing, Outside::Wakes;

@@ -6,10 +6,13 @@
 //!   chunks    under the lock: pointers to the items, oldest first, up to half a ring in each
 //!   len       written under the lock, before it is released: always their number as of some unlock, or of the one about
 //!             to happen
+//!   newborns  under the lock: how many that are counted here have come; see `scheduler/shared.rs`
 //! ```
 //! A worker takes a chunk as a whole, by copying pointers: no item is touched under the lock. They lie in memory that the pushing
 //! thread wrote last, so each is a cache miss. All of a chunk are asked for at once, after the unlock; links from one to the next
 //! would have to wait for each other.
+//!
+//! The lock is one whose holder lets go with a plain store (`byte_lock.rs`): it is held for a few stores, or for the copy of a chunk.
 //!
 //! A wake may be in flight when the runtime shuts down, so a push must work at any time; the last to leave drains the
 //! injector, as often as it takes. What it cannot know of is a newborn item: so these are refused once it has *closed* the
@@ -59,8 +62,8 @@ use std::ptr::NonNull;
 use super::chain::{Chain, Linked};
 use super::local::Local;
 use crate::loom::RING_CAPACITY;
-use crate::loom::sync::Mutex;
-use crate::loom::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use crate::loom::sync::ShortLock;
+use crate::loom::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use crate::util::pad::CachePadded;
 
 /// Items in a chunk: what a worker takes at once. Leaves room in its ring for what these push in turn.
@@ -74,9 +77,11 @@ pub struct Injector<T: Linked> {
 }
 
 struct Inner<T: Linked> {
-    chunks: Mutex<Chunks<T>>,
+    chunks: ShortLock<Chunks<T>>,
     /// Number of items. Written only by the holder of the lock; read by anyone.
     len: AtomicUsize,
+    /// Number of newborn items that were counted. Likewise.
+    newborns: AtomicU64,
 }
 
 struct Chunks<T> {
@@ -99,7 +104,8 @@ impl<T: Linked> Injector<T> {
     /// An empty injector.
     pub fn new() -> Self {
         let chunks = Chunks { queue: VecDeque::new(), spare: None, len: 0, is_closed: false };
-        let inner = Inner { chunks: Mutex::new(chunks), len: AtomicUsize::new(0) };
+        let inner =
+            Inner { chunks: ShortLock::new(chunks), len: AtomicUsize::new(0), newborns: AtomicU64::new(0) };
         Self { inner: CachePadded::new(inner) }
     }
 
@@ -130,22 +136,38 @@ impl<T: Linked> Injector<T> {
         self.change(|chunks| iter::from_fn(|| batch.pop_front()).for_each(|item| chunks.push(item)));
     }
 
-    /// Adds `item` as the youngest, unless the queue is closed; says whether it did.
+    /// Adds the newborn `item` as the youngest, unless the queue is closed; says whether it did. If so, and `is_counted`, it is one more
+    /// of [`newborns`](Self::newborns), from before it can be popped.
     ///
     /// # Safety
     /// As [`push`](Self::push); the promises end if it is refused.
-    pub unsafe fn push_unless_closed(&self, item: NonNull<T>) -> bool {
+    #[inline]
+    pub unsafe fn push_unless_closed(&self, item: NonNull<T>, is_counted: bool) -> bool {
         self.change(|chunks| {
             if !chunks.is_closed {
                 chunks.push(item);
+                if is_counted {
+                    let newborns = &self.inner.newborns;
+                    // Relaxed: nobody else writes it while we have the lock, which orders it for those who pop the item.
+                    newborns.store(newborns.load(Relaxed) + 1, Relaxed);
+                }
             }
             !chunks.is_closed
         })
     }
 
-    /// Refuses newborn items from now on.
-    pub fn close(&self) {
-        self.change(|chunks| chunks.is_closed = true);
+    /// Refuses newborn items from now on. Says how many have been counted: there will be no more.
+    pub fn close(&self) -> u64 {
+        self.change(|chunks| {
+            chunks.is_closed = true;
+            self.newborns()
+        })
+    }
+
+    /// How many newborn items were counted so far.
+    pub fn newborns(&self) -> u64 {
+        // Relaxed: a number by itself, unless the caller has the lock.
+        self.inner.newborns.load(Relaxed)
     }
 
     /// Takes the oldest item.
@@ -179,6 +201,7 @@ impl<T: Linked> Injector<T> {
     }
 
     /// Runs `f` under the lock, and stores the length before the unlock.
+    #[inline]
     fn change<R>(&self, f: impl FnOnce(&mut Chunks<T>) -> R) -> R {
         let mut chunks = self.inner.chunks.lock();
         let result = f(&mut chunks);

@@ -3,8 +3,11 @@
 //! A list of free blocks is several times cheaper than any general allocator, all the more if memory is freed by another
 //! thread than took it. Each worker has a [`Magazine`]: for each size two batches of free blocks, one in use and one full or
 //! absent. When both are full it gives one to the [`Depot`] of the runtime, when both are empty it takes one, so it goes
-//! there once in 64 tasks at most, for a few instructions under a lock. Threads that are no workers take single blocks from
-//! the depot: so the memory of tasks that they spawn comes back to them from the workers that end these.
+//! there once in 64 tasks at most, for a few instructions under a lock. So the memory of tasks that one thread spawns comes back to it
+//! from the workers that end these.
+//!
+//! A thread that is no worker has a magazine, too, one for all runtimes that it spawns on: the blocks are all the allocator's. It
+//! goes with the thread; what a thread spawns or frees in its last destructors is the allocator's business.
 //!
 //! Blocks are sorted into classes 16 bytes apart, whose sizes are those that glibc's malloc hands out anyway (16 n + 8). What
 //! the depot does not keep goes back to the allocator, and so does everything when worker or runtime end.
@@ -18,8 +21,10 @@ use std::ptr::NonNull;
 
 use crate::context;
 use crate::job::Memory;
-use crate::loom::KEEPS_MEMORY;
 use crate::loom::sync::Mutex;
+use crate::loom::sync::atomic::AtomicU32;
+use crate::loom::sync::atomic::Ordering::Relaxed;
+use crate::loom::{KEEPS_MEMORY, KEEPS_MEMORY_OUTSIDE};
 use crate::util::prefetch;
 
 /// Classes; larger blocks, and those of unusual alignment, are the allocator's business.
@@ -31,11 +36,17 @@ const MOST_KEPT: usize = 2 << 20;
 /// What malloc aligns to.
 const ALIGN: usize = 16;
 
+/// How many blocks before its turn a block is asked for: one comes from another core's cache in the time of some spawns.
+const AHEAD: usize = 3;
+/// How many batches are linked ahead after a thread outside has needed one.
+const LINKED: u32 = 4;
+
 /// A free block. The memory belongs to whoever has the list it is in.
 struct Block {
     next: Option<NonNull<Block>>,
-    /// In the first block of a batch in the depot: the next batch.
-    next_batch: Option<NonNull<Block>>,
+    /// In the first block of a batch in the depot: the next batch. In any other that is, or was, there, and was linked ahead: the block
+    /// that is [`AHEAD`] further on, for nothing but to ask for its memory. Else none.
+    far: Option<NonNull<Block>>,
 }
 
 /// Free blocks of one class.
@@ -62,9 +73,24 @@ impl Batch {
     #[inline]
     unsafe fn push(&mut self, block: NonNull<Block>) {
         // SAFETY: by (1) ours; a class is large and aligned enough for a link.
-        unsafe { block.write(Block { next: self.first, next_batch: None }) };
+        unsafe { block.write(Block { next: self.first, far: None }) };
         self.first = Some(block);
         self.count += 1;
+    }
+
+    /// Has each block know the one that is [`AHEAD`] further on.
+    fn link_ahead(&mut self) {
+        let mut last = [None; AHEAD];
+        let mut next = self.first;
+        while let Some(mut block) = next {
+            last.rotate_left(1);
+            if let Some(mut before) = last[AHEAD - 1].replace(block) {
+                // SAFETY: a block in the list is ours.
+                unsafe { before.as_mut() }.far = Some(block);
+            }
+            // SAFETY: as above.
+            next = unsafe { block.as_mut() }.next;
+        }
     }
 
     /// Gives every block back to the allocator.
@@ -88,9 +114,11 @@ struct Class {
 }
 
 impl Magazine {
-    pub fn new() -> Self {
-        let class = |_| Class { in_use: Cell::new(Batch::EMPTY), spare: Cell::new(Batch::EMPTY) };
-        Self { classes: std::array::from_fn(class) }
+    pub const fn new() -> Self {
+        Self {
+            classes: [const { Class { in_use: Cell::new(Batch::EMPTY), spare: Cell::new(Batch::EMPTY) } };
+                CLASSES],
+        }
     }
 
     /// Memory for `layout`, uninitialised.
@@ -139,6 +167,22 @@ impl Magazine {
         in_use.set(batch);
     }
 
+    /// For a thread outside: asks for a block that is soon needed for `layout`, if it was last written by another thread.
+    #[inline]
+    fn ask_for_later(&self, layout: Layout, depot: &Depot) {
+        let Some(class) = class_of(layout) else { return };
+        match self.classes[class].in_use.get().first {
+            Some(first) => {
+                // SAFETY: a block in the list is ours.
+                if let Some(far) = unsafe { first.as_ref() }.far {
+                    prefetch::all_to_write(far.cast(), layout.size());
+                }
+            }
+            // Relaxed: a hint.
+            None => depot.to_link.store(LINKED, Relaxed),
+        }
+    }
+
     #[cold]
     #[inline(never)]
     fn make_room(&self, class: usize, depot: &Depot) {
@@ -162,6 +206,38 @@ impl Drop for Magazine {
 impl fmt::Debug for Magazine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Magazine").finish_non_exhaustive()
+    }
+}
+
+thread_local! {
+    /// Of a thread that is no worker.
+    static OUTSIDE: Magazine = const { Magazine::new() };
+}
+
+/// Memory for `layout`, uninitialised, for a thread that is no worker of the depot's runtime.
+#[inline]
+pub fn allocate_outside(layout: Layout, depot: &Depot) -> NonNull<u8> {
+    let kept = |magazine: &Magazine| {
+        magazine.ask_for_later(layout, depot);
+        magazine.allocate(layout, depot)
+    };
+    match KEEPS_MEMORY_OUTSIDE {
+        true => OUTSIDE.try_with(kept).unwrap_or_else(|_| allocate(layout)),
+        false => allocate(layout),
+    }
+}
+
+/// Takes memory back on a thread that is no worker of the depot's runtime.
+///
+/// # Safety
+/// As [`Magazine::free`].
+#[inline]
+pub unsafe fn free_outside(memory: NonNull<u8>, layout: Layout, depot: &Depot) {
+    // SAFETY: (1).
+    let kept = |magazine: &Magazine| unsafe { magazine.free(memory, layout, depot) };
+    if !KEEPS_MEMORY_OUTSIDE || OUTSIDE.try_with(kept).is_err() {
+        // SAFETY: (1).
+        unsafe { free(memory, layout) };
     }
 }
 
@@ -196,13 +272,13 @@ unsafe impl Memory for JobMemory {
 /// Batches of free blocks that all threads of a runtime share.
 pub struct Depot {
     shelves: Mutex<Shelves>,
+    /// How many batches it pays to link ahead: a hint.
+    to_link: AtomicU32,
 }
 
 struct Shelves {
     /// By class, full batches, each linked to the next by its first block.
     full: [Option<NonNull<Block>>; CLASSES],
-    /// By class, what is left of a batch that single blocks are taken from.
-    opened: [Batch; CLASSES],
     /// Bytes in `full`.
     kept: usize,
 }
@@ -212,31 +288,21 @@ unsafe impl Send for Shelves {}
 
 impl Depot {
     pub fn new() -> Self {
-        let shelves = Shelves { full: [None; CLASSES], opened: [Batch::EMPTY; CLASSES], kept: 0 };
-        Self { shelves: Mutex::new(shelves) }
-    }
-
-    /// Memory for `layout`, uninitialised, for a thread that has no magazine.
-    pub fn allocate(&self, layout: Layout) -> NonNull<u8> {
-        let kept = class_of(layout).and_then(|class| {
-            let mut shelves = self.shelves.lock();
-            if shelves.opened[class].first.is_none() {
-                shelves.opened[class] = shelves.take(class);
-            }
-            let block = shelves.opened[class].pop();
-            if let Some(next) = shelves.opened[class].first {
-                prefetch::all_to_write(next.cast(), layout.size());
-            }
-            block
-        });
-        kept.map_or_else(|| allocate(layout), NonNull::cast)
+        let shelves = Shelves { full: [None; CLASSES], kept: 0 };
+        Self { shelves: Mutex::new(shelves), to_link: AtomicU32::new(0) }
     }
 
     fn take(&self, class: usize) -> Batch {
         self.shelves.lock().take(class)
     }
 
-    fn give(&self, class: usize, batch: Batch) {
+    fn give(&self, class: usize, mut batch: Batch) {
+        // Relaxed: a hint.
+        let to_link = self.to_link.load(Relaxed);
+        if to_link > 0 {
+            self.to_link.store(to_link - 1, Relaxed);
+            batch.link_ahead();
+        }
         if !self.shelves.lock().put(class, batch) {
             batch.release(class);
         }
@@ -248,7 +314,7 @@ impl Shelves {
     fn take(&mut self, class: usize) -> Batch {
         let Some(first) = self.full[class] else { return Batch::EMPTY };
         // SAFETY: a block on the shelf is ours, and the first of a batch.
-        self.full[class] = unsafe { first.as_ref() }.next_batch;
+        self.full[class] = unsafe { first.as_ref() }.far;
         self.kept -= bytes_of_batch(class);
         Batch { first: Some(first), count: BATCH }
     }
@@ -261,7 +327,7 @@ impl Shelves {
             return false;
         }
         // SAFETY: the batch is ours.
-        unsafe { first.as_mut() }.next_batch = self.full[class].replace(first);
+        unsafe { first.as_mut() }.far = self.full[class].replace(first);
         self.kept += bytes_of_batch(class);
         true
     }
@@ -270,7 +336,6 @@ impl Shelves {
 impl Drop for Shelves {
     fn drop(&mut self) {
         for class in 0..CLASSES {
-            self.opened[class].release(class);
             while self.full[class].is_some() {
                 self.take(class).release(class);
             }
@@ -357,7 +422,7 @@ mod tests {
         let kept = depot.shelves.lock().kept;
         assert_eq!(kept / bytes_of_batch(class_of(layout).unwrap()), 1000 / BATCH as usize - 1);
         let mut again: Vec<_> = (0..600).map(|_| other.allocate(layout, &depot)).collect();
-        again.extend((0..250).map(|_| depot.allocate(layout)));
+        again.extend((0..250).map(|_| allocate_outside(layout, &depot)));
         let known = again.iter().filter(|block| blocks.binary_search(block).is_ok()).count();
         assert!(known >= 840, "{known} of 850 blocks came from the depot");
         again.sort();
@@ -366,6 +431,54 @@ mod tests {
         for block in again {
             // SAFETY: each block is freed once, with its layout.
             unsafe { other.free(block, layout, &depot) };
+        }
+    }
+
+    #[test]
+    fn a_thread_outside_gets_what_workers_gave_up_and_what_it_freed() {
+        let (magazine, depot) = (Magazine::new(), Depot::new());
+        let layout = layout(520, 8);
+        let mut known: Vec<_> = (0..4 * BATCH).map(|_| magazine.allocate(layout, &depot)).collect();
+        // SAFETY: each block is freed once, with its layout.
+        known.iter().for_each(|&block| unsafe { magazine.free(block, layout, &depot) });
+        known.sort();
+        let count_kept = || {
+            let count = |class: &Class| class.in_use.get().count + class.spare.get().count;
+            OUTSIDE.with(|magazine| count(&magazine.classes[class_of(layout).unwrap()]))
+        };
+        for _ in 0..2 {
+            let blocks: Vec<_> = (0..2 * BATCH).map(|_| allocate_outside(layout, &depot)).collect();
+            assert!(blocks.iter().all(|block| known.binary_search(block).is_ok()));
+            assert_eq!((count_kept(), depot.shelves.lock().kept), (0, 0));
+            // SAFETY: each block is freed once, with its layout.
+            blocks.iter().for_each(|&block| unsafe { free_outside(block, layout, &depot) });
+            assert_eq!(count_kept(), 2 * BATCH);
+        }
+    }
+
+    #[test]
+    fn a_batch_of_the_depot_knows_what_is_further_on() {
+        let (magazine, depot) = (Magazine::new(), Depot::new());
+        let layout = layout(104, 8);
+        // As one that has taken blocks.
+        depot.to_link.store(LINKED, Relaxed);
+        let blocks: Vec<_> = (0..4 * BATCH).map(|_| magazine.allocate(layout, &depot)).collect();
+        // SAFETY: each block is freed once, with its layout.
+        blocks.iter().for_each(|&block| unsafe { magazine.free(block, layout, &depot) });
+        let mut batch = depot.take(class_of(layout).unwrap());
+        let mut list = Vec::new();
+        while let Some(block) = batch.pop() {
+            // SAFETY: it is ours, and begins with its links.
+            list.push((block, unsafe { block.as_ref() }.far));
+        }
+        assert_eq!(list.len(), BATCH as usize);
+        for (place, &(_, far)) in list.iter().enumerate().skip(1) {
+            assert_eq!(far, list.get(place + AHEAD).map(|&(block, _)| block), "at {place}");
+        }
+        assert_eq!(depot.to_link.load(Relaxed), LINKED - 2);
+        for (block, _) in list {
+            // SAFETY: each block is freed once, with its layout.
+            unsafe { magazine.free(block.cast(), layout, &depot) };
         }
     }
 
@@ -386,7 +499,7 @@ mod tests {
     fn large_and_aligned_blocks_pass_through() {
         let (magazine, depot) = (Magazine::new(), Depot::new());
         for layout in [layout(4096, 8), layout(64, 64)] {
-            for block in [magazine.allocate(layout, &depot), depot.allocate(layout)] {
+            for block in [magazine.allocate(layout, &depot), allocate_outside(layout, &depot)] {
                 assert_eq!(block.as_ptr() as usize % layout.align(), 0);
                 // SAFETY: freed once, with its layout.
                 unsafe { magazine.free(block, layout, &depot) };

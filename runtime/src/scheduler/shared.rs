@@ -6,7 +6,11 @@
 //! runtime shares. So a worker counts in a plain cell of its own, up and down, and everybody else in `references`:
 //! ```text
 //! true count = references - BIAS (until the last worker has left) + the sum of the workers' own counts
+//!            + the newborn tasks that came through the injector from outside (until the last worker has left)
 //! ```
+//! - A newborn task from outside is counted under the lock that it passes anyway, before a worker can have it, and free it. The last
+//!   worker to leave closes the injector: then their number is final, and it adds it to `references`. Who comes later is refused, and
+//!   counts its task itself.
 //! - A worker adds its own count to `references` when it leaves; the last one to leave also subtracts BIAS.
 //! - While BIAS is in, `references` cannot reach zero: a runtime would have to free 2^62 cells on foreign threads first.
 //! - Once it is out, `references` is the true count, and whoever brings it to zero frees.
@@ -73,8 +77,9 @@ pub struct Shared {
     pub shutdown: Shutdown,
     /// Who drives a `current_thread` runtime.
     pub core: Core,
-    /// Tasks spawned, and ended, on threads that are no workers.
-    pub spawned_elsewhere: AtomicU64,
+    /// Tasks spawned on threads that are no workers, but refused by the injector, which counts the others; and tasks ended on
+    /// threads that are no workers.
+    pub refused_elsewhere: AtomicU64,
     pub ended_elsewhere: AtomicU64,
     /// See the module's docs.
     references: AtomicI64,
@@ -107,7 +112,7 @@ impl Shared {
             depot: Depot::new(),
             shutdown: Shutdown::new(),
             core: Core::new(),
-            spawned_elsewhere: AtomicU64::new(0),
+            refused_elsewhere: AtomicU64::new(0),
             ended_elsewhere: AtomicU64::new(0),
             references: AtomicI64::new(BIAS + 1),
             config,
@@ -193,12 +198,14 @@ impl Shared {
         self.notify_strictly();
     }
 
-    /// Queues a newborn task as [`inject`](Self::inject); gives it back once the last worker has left.
-    pub fn inject_newborn(&self, task: Runnable) -> Result<(), Runnable> {
+    /// Queues a newborn task as [`inject`](Self::inject); gives it back once the last worker has left. It is counted if it
+    /// `is_from_outside`, unless it is given back.
+    #[inline]
+    fn inject_newborn(&self, task: Runnable, is_from_outside: bool) -> Result<(), Runnable> {
         let raw = task.into_raw();
         // SAFETY: the runnable owns its task, so nobody else uses its link; if it is refused, it is ours again.
         unsafe {
-            if !self.injector.push_unless_closed(raw) {
+            if !self.injector.push_unless_closed(raw, is_from_outside) {
                 return Err(Runnable::from_raw(raw));
             }
         }
@@ -362,7 +369,7 @@ unsafe impl Schedule for Shared {
         context::with_worker_of(this, |worker| match worker {
             Some(worker) => worker.magazine().allocate(layout, &worker.shared().depot),
             // SAFETY: (1).
-            None => unsafe { this.as_ref() }.depot.allocate(layout),
+            None => magazine::allocate_outside(layout, unsafe { &this.as_ref().depot }),
         })
     }
 
@@ -389,30 +396,32 @@ impl Shared {
     unsafe fn free_elsewhere(this: NonNull<Self>, memory: NonNull<u8>, layout: Layout) {
         // SAFETY: (2), and (1): the cell's reference is given up.
         unsafe {
-            magazine::free(memory, layout);
+            magazine::free_outside(memory, layout, &this.as_ref().depot);
             Self::subtract(this, 1);
         }
     }
 
-    /// Memory for a newborn task whose spawner is no worker, and the reference of its cell. The caller has one.
+    /// Queues a newborn task that goes into no worker's own queue, or cancels it once the runtime ends. If its spawner is no worker, the
+    /// task `is_from_outside`, and its cell's reference is taken here; the spawner has one.
     #[inline(never)]
-    pub fn allocate_elsewhere(&self, layout: Layout) -> NonNull<u8> {
-        self.add_references(1);
-        // Relaxed: a number by itself.
-        self.spawned_elsewhere.fetch_add(1, Relaxed);
-        self.depot.allocate(layout)
-    }
-
-    /// Queues a newborn task that goes into no worker's own queue, or cancels it once the runtime ends.
-    #[inline(never)]
-    pub fn take_newborn(&self, task: Runnable) {
+    pub fn take_newborn(&self, task: Runnable, is_from_outside: bool) {
         let refused = match self.shutdown.has_begun() {
             true => Err(task),
-            false => self.inject_newborn(task),
+            false => self.inject_newborn(task, is_from_outside),
         };
         if let Err(task) = refused {
-            task.cancel();
+            self.refuse(task, is_from_outside);
         }
+    }
+
+    #[cold]
+    fn refuse(&self, task: Runnable, is_from_outside: bool) {
+        if is_from_outside {
+            self.add_references(1);
+            // Relaxed: a number by itself.
+            self.refused_elsewhere.fetch_add(1, Relaxed);
+        }
+        task.cancel();
     }
 }
 

@@ -128,7 +128,8 @@ impl Shared {
     /// Steps 3 and 4.
     fn finish(&self) {
         self.jobs.close();
-        self.injector.close();
+        // Ours until BIAS is given up, which is in for them.
+        self.add_references(self.injector.close() as i64);
         loop {
             while let Some(task) = self.injector.pop() {
                 // SAFETY: what is pushed into the injector is a `Runnable`.

@@ -127,3 +127,16 @@ fn each_item_reaches_one_of_many_consumers() {
     assert_eq!(injector.len(), 0);
     items.assert_all_taken();
 }
+
+#[test]
+fn newborn_items_are_counted_if_asked_for_until_the_queue_is_closed() {
+    let items = Items::new(4);
+    let injector = injector_with(&items, 1);
+    // SAFETY: `items` outlives the injector, and each item is pushed once; the last is refused.
+    let push = |value, is_counted| unsafe { injector.push_unless_closed(items.at(value), is_counted) };
+    assert!(push(1, true) && push(2, false));
+    assert_eq!((injector.newborns(), injector.close()), (1, 1));
+    assert!(!push(3, true));
+    assert_eq!((injector.newborns(), injector.len()), (1, 3));
+    while injector.pop().map(|item| items.take(item)).is_some() {}
+}
