@@ -292,7 +292,7 @@ fn a_slot_has_one_writer(minds_waking: bool) {
         let poller = {
             let (readiness, slot) = (readiness.clone(), slot.clone());
             thread::spawn(move || {
-                if readiness.add(Ready::READABLE).slots[Direction::Read as usize] {
+                if readiness.add(Ready::READABLE).slot(Direction::Read) {
                     // SAFETY: what the model is about.
                     slot.with(|slot| assert_ne!(unsafe { *slot }, 0));
                     readiness.finish_wake(Direction::Read);

@@ -312,15 +312,28 @@ impl Shared {
     }
 }
 
+/// Queues a task that is woken by a thread which is not, or not only, a worker that comes back to its queues soon.
+///
+/// # Safety
+/// 1. `shared` is valid for the whole call.
+#[inline(never)]
+unsafe fn schedule_elsewhere(shared: NonNull<Shared>, task: Runnable) {
+    context::with_worker_of(shared, |worker| match worker {
+        Some(worker) if worker.takes_tasks() => worker.push(task),
+        // SAFETY: (1).
+        _ => unsafe { shared.as_ref() }.inject(task),
+    });
+}
+
 // SAFETY: (1) a task goes to a ring, a LIFO slot or the injector, which the workers drain, and which are drained at
 // shutdown; (2) cells are counted as references.
 unsafe impl Schedule for Shared {
     #[inline]
     unsafe fn schedule(this: NonNull<Self>, task: Runnable) {
-        context::with_worker_of(this, |worker| match worker {
-            Some(worker) if worker.takes_tasks() => worker.push(task),
+        context::with_worker(|newest| match newest {
+            Some(worker) if worker.shared_ptr() == this && worker.is_here() => worker.push(task),
             // SAFETY: valid for the call, by the caller's word.
-            _ => unsafe { this.as_ref() }.inject(task),
+            _ => unsafe { schedule_elsewhere(this, task) },
         });
     }
 

@@ -239,7 +239,13 @@ impl Worker {
     /// Whether this thread comes back to its queues soon.
     #[inline]
     pub fn takes_tasks(&self) -> bool {
-        self.away.get() == 0 || self.is_unmarked()
+        self.is_here() || self.is_unmarked()
+    }
+
+    /// As [`takes_tasks`](Self::takes_tasks), if nobody may have unmarked this thread.
+    #[inline]
+    pub fn is_here(&self) -> bool {
+        self.away.get() == 0
     }
 
     /// Whether this thread was away only because of marks, and those have been taken back by whoever unblocked it.
@@ -607,9 +613,14 @@ impl Worker {
         }
         // SAFETY: this thread is the owner.
         if let Some(displaced) = unsafe { self.processor().lifo.push(task) } {
-            self.push_to_ring(displaced);
-            self.notify_if_worth();
+            self.push_displaced(displaced);
         }
+    }
+
+    #[inline(never)]
+    fn push_displaced(&self, task: Runnable) {
+        self.push_to_ring(task);
+        self.notify_if_worth();
     }
 
     /// Before this thread blocks: has others see to its tasks, its timers, and the driver.

@@ -74,15 +74,23 @@ impl Ready {
         !(self & Ready::ERROR).is_empty()
     }
 
-    pub(crate) fn bits(self) -> u64 {
-        u64::from(self.0)
+    pub(crate) const fn bits(self) -> u64 {
+        self.0 as u64
     }
 
     pub(crate) fn from_bits(bits: u64) -> Ready {
         Ready(bits as u8 & Ready::ALL.0)
     }
 
+    #[inline]
     pub(crate) fn from_event(event: &mio::event::Event) -> Ready {
+        // No direction is closed without one of these: as mostly.
+        if !(event.is_error() | event.is_priority() | event.is_read_closed()) {
+            return Ready::of_flags([
+                (event.is_readable(), Ready::READABLE),
+                (event.is_writable(), Ready::WRITABLE),
+            ]);
+        }
         Ready::of_flags([
             (event.is_readable(), Ready::READABLE),
             (event.is_writable(), Ready::WRITABLE),
@@ -111,7 +119,8 @@ impl Ready {
         ])
     }
 
-    fn of_flags(flags: [(bool, Ready); 6]) -> Ready {
+    #[inline]
+    fn of_flags<const N: usize>(flags: [(bool, Ready); N]) -> Ready {
         flags.into_iter().filter(|(is_set, _)| *is_set).fold(Ready::EMPTY, |ready, (_, flag)| ready | flag)
     }
 }

@@ -53,6 +53,21 @@ const WAKING: u64 = 1 << 8;
 const HELD: u64 = 1 << 10;
 const HAS_WAITERS: u64 = 1 << 12;
 const SHUTDOWN: u64 = 1 << 13;
+/// Both directions.
+const ARMED_BOTH: u64 = ARMED | ARMED << 1;
+/// From ARMED of a direction to its WAKING.
+const TO_WAKING: u32 = 2;
+const _: () = assert!(ARMED << TO_WAKING == WAKING);
+/// From a closed direction to one that is ready.
+const FROM_CLOSED: u32 = 2;
+/// From what is ready to ARMED of that direction.
+const TO_ARMED: u32 = 6;
+const _: () = {
+    let (readable, writable) = (Ready::READABLE.bits(), Ready::WRITABLE.bits());
+    assert!(readable << TO_ARMED == ARMED && writable << TO_ARMED == ARMED << 1);
+    assert!(Ready::READ_CLOSED.bits() >> FROM_CLOSED == readable);
+    assert!(Ready::WRITE_CLOSED.bits() >> FROM_CLOSED == writable);
+};
 const DETACHED: u64 = 1 << 14;
 const TICK_SHIFT: u32 = 32;
 
@@ -100,6 +115,15 @@ impl Snapshot {
         (is_shutdown || !ready.is_empty()).then_some(ReadyEvent { ready, is_shutdown, tick: self.tick() })
     }
 
+    /// ARMED of each direction in which nobody has to wait.
+    #[inline]
+    fn armed_if_ready(self) -> u64 {
+        if self.has(SHUTDOWN) {
+            return ARMED_BOTH;
+        }
+        (self.0 | self.0 >> FROM_CLOSED) << TO_ARMED & ARMED_BOTH
+    }
+
     fn tick(self) -> u32 {
         (self.0 >> TICK_SHIFT) as u32
     }
@@ -137,10 +161,22 @@ pub enum Hold {
 /// Whom an event has to wake.
 #[derive(Debug, Default)]
 pub struct Wakes {
-    /// The caller is now WAKING in these directions, and calls [`Readiness::finish_wake`] for each.
-    pub slots: [bool; 2],
-    /// There are tasks in the list.
-    pub waiters: bool,
+    /// HAS_WAITERS, and ARMED of each direction in which the caller is now WAKING.
+    bits: u64,
+}
+
+impl Wakes {
+    /// Whether the caller is WAKING in this direction, and calls [`Readiness::finish_wake`].
+    #[inline]
+    pub fn slot(&self, direction: Direction) -> bool {
+        self.bits & direction.of(ARMED) != 0
+    }
+
+    /// Whether there are tasks in the list.
+    #[inline]
+    pub fn waiters(&self) -> bool {
+        self.bits & HAS_WAITERS != 0
+    }
 }
 
 /// Outcome of [`Readiness::finish_wake`].
@@ -229,24 +265,19 @@ impl Readiness {
             if seen.has(DETACHED) {
                 return Wakes::default();
             }
-            let mut next = change(seen);
-            let mut wakes = Wakes { slots: [false; 2], waiters: seen.has(HAS_WAITERS) };
-            for direction in Direction::BOTH {
-                let (armed, waking) = (direction.of(ARMED), direction.of(WAKING));
-                // Beside WAKING, ARMED stays: who is waking sees it when it finishes.
-                if seen.has(armed) && !seen.has(waking) && next.event(direction.mask()).is_some() {
-                    next = next.without(armed).with(waking);
-                    wakes.slots[direction as usize] = true;
-                }
-            }
-            match self.replace(seen, next) {
-                Ok(()) => return wakes,
+            let next = change(seen);
+            // Beside WAKING, ARMED stays: who is waking sees it when it finishes.
+            let taken = seen.0 & !(seen.0 >> TO_WAKING) & next.armed_if_ready();
+            let bits = taken | seen.0 & HAS_WAITERS;
+            match self.replace(seen, next.without(taken).with(taken << TO_WAKING)) {
+                Ok(()) => return Wakes { bits },
                 Err(current) => seen = current,
             }
         }
     }
 
     /// Ends the caller's WAKING, unless there is someone to wake again.
+    #[inline]
     pub fn finish_wake(&self, direction: Direction) -> Finish {
         let (armed, waking) = (direction.of(ARMED), direction.of(WAKING));
         let mut seen = self.load();

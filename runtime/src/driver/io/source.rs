@@ -115,6 +115,7 @@ impl Source {
     }
 
     /// Adds what the system reports and wakes whom it concerns. What panics there goes no further.
+    #[inline]
     pub fn dispatch(&self, ready: Ready) {
         let wakes = self.readiness.add(ready);
         self.wake(wakes, ready);
@@ -141,31 +142,49 @@ impl Source {
         self.driver
     }
 
+    #[inline]
     fn wake(&self, wakes: Wakes, ready: Ready) {
         for direction in Direction::BOTH {
-            if wakes.slots[direction as usize] {
+            if wakes.slot(direction) {
                 self.wake_slot(direction);
             }
         }
-        if wakes.waiters {
+        if wakes.waiters() {
             self.wake_waiters(ready);
         }
     }
 
     /// Wakes the waker in the slot of `direction`, in which the caller is WAKING.
+    #[inline]
     fn wake_slot(&self, direction: Direction) {
-        loop {
-            self.slots[direction as usize].with(|slot| {
-                // SAFETY: while WAKING is set nobody writes the slot.
-                let waker = unsafe { &*slot }.as_ref();
-                unwind::drop_quietly(unwind::catch(|| waker.map(Waker::wake_by_ref)));
-            });
-            match self.readiness.finish_wake(direction) {
-                Finish::Done => return,
-                Finish::Again => {}
-                Finish::Detached => return self.empty(direction),
-            }
+        self.wake_cached(direction);
+        let finish = self.readiness.finish_wake(direction);
+        if finish != Finish::Done {
+            self.go_on_waking(direction, finish);
         }
+    }
+
+    #[cold]
+    fn go_on_waking(&self, direction: Direction, mut finish: Finish) {
+        while finish == Finish::Again {
+            self.wake_cached(direction);
+            finish = self.readiness.finish_wake(direction);
+        }
+        if finish == Finish::Detached {
+            self.empty(direction);
+        }
+    }
+
+    /// Wakes by reference. What panics there goes no further.
+    #[inline]
+    fn wake_cached(&self, direction: Direction) {
+        self.slots[direction as usize].with(|slot| {
+            // SAFETY: the caller is WAKING, and while that is set nobody writes the slot.
+            let waker = unsafe { &*slot }.as_ref();
+            if let Err(payload) = unwind::catch(|| waker.map(Waker::wake_by_ref)) {
+                unwind::drop_quietly(payload);
+            }
+        });
     }
 
     /// Drops the waker of a detached source's slot; called by the one to whom it was left.
@@ -176,6 +195,7 @@ impl Source {
         unwind::drop_quietly(waker);
     }
 
+    #[inline(never)]
     fn wake_waiters(&self, ready: Ready) {
         let mut left = usize::MAX;
         while left > 0 {
