@@ -90,6 +90,23 @@ fn park_and_unpark_are_called_around_each_sleep() {
 }
 
 #[test]
+fn a_worker_that_does_not_sleep_for_a_job_has_been_unparked_too() {
+    let _watchdog = watchdog();
+    let (parks, unparks) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (park, unpark) = (parks.clone(), unparks.clone());
+    let runtime = builder(2)
+        .on_thread_park(move || _ = park.fetch_add(1, SeqCst))
+        .on_thread_unpark(move || _ = unpark.fetch_add(1, SeqCst))
+        .build()
+        .unwrap();
+    for _ in 0..2000 {
+        runtime.block_on(runtime.handle().compute(|| runtime::parallel::join(|| (), || ()))).unwrap();
+    }
+    drop(runtime);
+    assert_eq!(parks.load(SeqCst), unparks.load(SeqCst));
+}
+
+#[test]
 fn a_task_spawned_or_woken_by_a_hook_runs() {
     let _watchdog = watchdog();
     // Each hook in turn spawns one task, once the runtime is told to.

@@ -814,13 +814,13 @@ impl Worker {
         if idle.is_job_posted() {
             // Sleepy: it looks once more.
             idle.get_sleepy();
-            return;
+            return shared.config.hooks.on_unpark();
         }
         if !self.stands_in() && self.lookout.would_nap(shared) {
             return self.nap();
         }
         if !idle.announce_sleep_unless(self.index, self.is_searching.get(), idle.get_sleepy()) {
-            return;
+            return shared.config.hooks.on_unpark();
         }
         self.is_searching.set(false);
         let has_work = shared.has_visible_tasks()
