@@ -5,7 +5,8 @@
 //! they took: whoever relies on a searcher must not be betrayed by its finding something else.
 //!
 //! Actors: threads outside that push into the real injector; workers that run, search and sleep, one of them in the
-//! driver (picked only if no other sleeps); a worker that pushes into its own ring; one that naps. Jobs, those who wait for latches, and relief
+//! driver (picked only if no other sleeps); a worker that pushes into its own ring; one that naps, and
+//! one that lies down beside it. Jobs, those who wait for latches, and relief
 //! threads are in `idle_jobs.rs`.
 //!
 //! Bounds: up to three threads beside the main one, up to three workers, three tasks, rings of four slots.
@@ -33,6 +34,8 @@ trait Protocol: Send + Sync + 'static {
     fn announce_nap(&self, index: usize);
     /// Says whether the worker is a searcher now.
     fn end_nap(&self, index: usize) -> bool;
+    /// By a searcher, which may be refused.
+    fn announce_sleep_beside_nap(&self, index: usize) -> bool;
     fn fence_push(&self);
     fn pick_sleeper(&self, avoided: Option<usize>) -> Option<usize>;
     fn counts(&self) -> (usize, usize);
@@ -68,6 +71,10 @@ impl Protocol for Idle {
     fn end_nap(&self, index: usize) -> bool {
         Idle::end_nap(self, index);
         true
+    }
+
+    fn announce_sleep_beside_nap(&self, index: usize) -> bool {
+        Idle::announce_sleep_beside_nap(self, index, true, self.get_sleepy())
     }
 
     fn pick_sleeper(&self, avoided: Option<usize>) -> Option<usize> {
@@ -140,14 +147,17 @@ impl<P: Protocol> World<P> {
     fn live(&self, own: usize, begin: Begin) -> (Vec<usize>, End) {
         let most = match begin {
             Begin::Running(most) | Begin::Searching(most) | Begin::Napping(most) => most,
-            Begin::LyingDown | Begin::Asleep => FOR_EVER,
+            Begin::LyingDown | Begin::Asleep | Begin::BesideNap => FOR_EVER,
         };
-        let mut is_searching = matches!(begin, Begin::Searching(_));
+        let mut is_searching = matches!(begin, Begin::Searching(_) | Begin::BesideNap);
         let mut has_looked = matches!(begin, Begin::LyingDown | Begin::Asleep);
         let mut is_announced = matches!(begin, Begin::Asleep);
         let mut taken = Vec::new();
         if matches!(begin, Begin::Napping(_)) {
             is_searching = self.idle.end_nap(own);
+        }
+        if matches!(begin, Begin::BesideNap) && self.idle.announce_sleep_beside_nap(own) {
+            (is_searching, has_looked, is_announced) = (false, true, true);
         }
         loop {
             if !std::mem::take(&mut has_looked) {
@@ -230,6 +240,8 @@ enum Begin {
     Searching(usize),
     /// Naps; the nap ends by itself.
     Napping(usize),
+    /// Counted as a searcher, and has left what it has seen to one who naps, but not begun with R3.
+    BesideNap,
     /// Has looked everywhere but not begun with W1.
     LyingDown,
     /// Has done everything but W5.
@@ -252,7 +264,7 @@ fn pushes_from_outside<P: Protocol, const N: usize>(
         for (index, begin) in begins.iter().enumerate() {
             match begin {
                 Begin::Running(_) | Begin::LyingDown => {}
-                Begin::Searching(_) => assert!(world.idle.start_searching()),
+                Begin::Searching(_) | Begin::BesideNap => assert!(world.idle.start_searching()),
                 Begin::Napping(_) => world.idle.announce_nap(index),
                 Begin::Asleep => world.idle.announce_sleep(index, false),
             }
@@ -337,6 +349,38 @@ fn a_nap_beside<P: Protocol>(
         let mut ends = vec![End::Stuck, end];
         ends.extend(asleep.iter().map(|_| End::Asleep));
         world.settle(&mut ends, taken);
+    });
+}
+
+/// Worker 0 is up, but does not come back; another lies down beside the nap of a third, unless that is over, or searches.
+fn a_searcher_lies_down_beside_a_nap<P: Protocol>(protocol: impl Fn() -> P + Send + Sync + 'static) {
+    loom::model(move || {
+        let world = World::new(protocol(), 3, 1, None);
+        world.idle.announce_nap(1);
+        assert!(world.idle.start_searching());
+        let workers = [(1, Begin::Napping(FOR_EVER)), (2, Begin::BesideNap)].map(|(own, begin)| {
+            let world = world.clone();
+            thread::spawn(move || world.live(own, begin))
+        });
+        world.inject(0);
+        let (mut taken, mut ends) = (Vec::new(), vec![End::Stuck]);
+        for worker in workers {
+            let (values, end) = worker.join().unwrap();
+            taken.extend(values);
+            ends.push(end);
+        }
+        world.settle(&mut ends, taken);
+    });
+}
+
+/// The last one that is up does not leave anything to who naps.
+fn the_last_one_would_lie_down_beside_a_nap<P: Protocol>(protocol: impl Fn() -> P + Send + Sync + 'static) {
+    loom::model(move || {
+        let idle = protocol();
+        idle.announce_sleep(0, false);
+        idle.announce_nap(1);
+        assert!(idle.start_searching());
+        assert!(!idle.announce_sleep_beside_nap(2), "who naps looks too late");
     });
 }
 
@@ -470,6 +514,12 @@ fn a_push_is_not_left_to_a_nap_that_ends_with_other_work() {
 }
 
 #[test]
+fn a_push_is_not_left_to_who_lies_down_beside_a_nap() {
+    a_searcher_lies_down_beside_a_nap(|| Idle::new(3, 3));
+    the_last_one_would_lie_down_beside_a_nap(|| Idle::new(3, 3));
+}
+
+#[test]
 fn two_workers_share_and_rest() {
     a_worker_shares(|| Idle::new(2, 2));
 }
@@ -500,6 +550,8 @@ fn a_twin_without_a_fault_passes() {
     a_nap_ends(|| Twin::new(2, Fault::None));
     all_sleep_and_one_naps(|| Twin::new(2, Fault::None));
     a_nap_ends_with_other_work(|| Twin::new(3, Fault::None));
+    a_searcher_lies_down_beside_a_nap(|| Twin::new(3, Fault::None));
+    the_last_one_would_lie_down_beside_a_nap(|| Twin::new(3, Fault::None));
 }
 
 /// A twin for each fault, and the model that must refuse it.
@@ -523,5 +575,8 @@ refused! {
     a_sleeper_without_a_fence_after_its_nap: a_nap_ends(2, SleepsWithoutFence);
     a_nap_that_makes_no_searcher: a_nap_ends_with_other_work(3, RisesUncounted);
     a_pusher_that_relies_on_a_nap_alone: all_sleep_and_one_naps(2, ReliesOnNapAlone);
+    a_searcher_that_leaves_tasks_to_a_nap_that_is_over: a_searcher_lies_down_beside_a_nap(3, LeavesToNobody);
+    a_nap_without_a_fence_beside_a_searcher: a_searcher_lies_down_beside_a_nap(3, SleepsWithoutFence);
+    a_last_one_that_leaves_tasks_to_a_nap: the_last_one_would_lie_down_beside_a_nap(3, LeavesToNapAlone);
     a_sleeper_that_is_counted_out_twice: a_searcher_and_a_sleeper(2, CountsOutTwice);
 }

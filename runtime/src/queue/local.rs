@@ -123,6 +123,11 @@ impl<T: Linked> Local<T> {
     }
 
     /// Whether no item waits, with the same care as [`len`](Self::len).
+    /// How often was pushed, modulo 2^32: whether the owner moves. A hint.
+    pub fn pushes(&self) -> u32 {
+        self.tail.load(Relaxed)
+    }
+
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -66,6 +66,8 @@
 //!    of the word, too; W2, W3. Jobs: R2                                       |    all sleep: done
 //! R2 after some time, or notified: clear bit i; in one step: no napping, sleeping -= 1, searching += 1; but the notifier
 //!    has done the last two. Search
+//! R3 who would nap, but somebody does: W1 by a CAS that refuses unless somebody naps and another one is up; W2, W3; of W4 only the
+//!    look for jobs; W5
 //! ```
 //! Roots that no waiter may run (`compute`, detached spawns) leave out J5. **A region too short to share** wakes nobody: its
 //! pusher, who knows, does J1 and J3 alone; who is about to sleep looks once more for it, and who sleeps sleeps on. Setting a
@@ -125,6 +127,9 @@
 //!   again, or by W1, and W4 after that leaves out nothing. What such a push is owed is that somebody looks behind P2; when, only the nap's length says. If
 //!   all sleep, nobody may come sooner, so P3 does not rely on it, and P5 may pick who naps like any other. (A number of
 //!   sleepers that is too high for a moment wakes somebody for nothing.)
+//! - *P3 saw a searcher that left by R3.* Then R2 of who naps comes later in the word's order than R3, and so than what P3 read: as
+//!   if P3 had seen that nap. And somebody else was up, who is, until it lies down by W1: its W3 comes after P2, too, and its W4 sees
+//!   P1. By R3 it may lie down only if yet another one is up; so the last one does not, and no task waits for a nap alone.
 //!
 //! **Job injector against sleeper**: the same, word for word; J3 only writes to the word in between. **Job injector against
 //! waiter**: if P3 relies on nobody, J5 reads the bits. For every waiter i, compare P2 with i's last L2. P2 first: L4 sees J1.
@@ -555,6 +560,22 @@ impl Idle {
         while events(counts) == seen && !is_napping(counts) {
             let napping = counts + lies_down(is_searching) + NAPPING;
             match self.word().compare_exchange(counts, napping, SeqCst, Acquire) {
+                Ok(_) => {
+                    self.show_sleeper(index);
+                    return true;
+                }
+                Err(actual) => counts = actual,
+            }
+        }
+        false
+    }
+
+    /// R3: as [`announce_sleep_unless`](Self::announce_sleep_unless), but leaves W4's look at tasks to who naps. Says false if nobody
+    /// does, or nobody else is up.
+    pub fn announce_sleep_beside_nap(&self, index: usize, is_searching: bool, seen: JobEvents) -> bool {
+        let mut counts = self.word().load(Acquire);
+        while events(counts) == seen && is_napping(counts) && sleeping(counts) + 1 < self.workers {
+            match self.word().compare_exchange(counts, counts + lies_down(is_searching), SeqCst, Acquire) {
                 Ok(_) => {
                     self.show_sleeper(index);
                     return true;

@@ -2,17 +2,22 @@
 //!
 //! Tasks of some ten nanoseconds are done by whoever is up long before another thread has woken for them, and to wake it costs
 //! 2 to 15 µs of the waker. So a worker that is out of work, while all others that are up get on quickly, neither steals from these nor
-//! falls fast asleep: it sleeps with one eye open, [`NAP`] at a time. Whoever pushes a task relies on it, as on a searcher
+//! falls fast asleep: it sleeps with one eye open, [`NAP`] and then longer at a time. Whoever pushes a task relies on it, as on a searcher
 //! (`idle.rs`). After each nap it looks:
 //! ```text
 //!             all who are up are quick, nothing is worth it            notified, or a look that finds
 //!   searching ─────────────────────────────────────────────▶ napping ───────────────────────────────▶ searching
 //!             ◀─────────────────────────────────────────────              something worth it,
-//!                        NAP is over: look again                          or MOST_NAPS are over
+//!                        the nap is over: look again                      or MOST_NAPS are over
 //! ```
-//! **Who is quick** says the tick, the number of its polls: by how much it moved since this worker last looked, and in what time.
-//! That includes all sleep of either, so it errs towards slow. It costs the one who is quick nothing. And if something waits, it has
-//! to move once more before the look ends, for it may be in a long poll since just now.
+//! One naps for all: others who would, while somebody is up, fall fast asleep beside it. If what it finds is worth it, it takes it, and
+//! wakes one of them for the rest, as any searcher does.
+//!
+//! **Who is quick** say the numbers of its polls, spawns and pushes: by how much they moved since this worker last looked, and in what
+//! time. That includes all sleep of either, so it errs towards slow; only one that was among the quick when it fell asleep watches
+//! them for a moment first when it is up again ([`GLANCE`]). It costs those who are quick nothing. And if something waits, they have to
+//! move once more before the look ends, for they may be in a long poll since just now. Who does not move and has nothing waiting
+//! is not asked: it may be looking for work itself, or wait for a CPU.
 //!
 //! **What is worth it**: a queue that takes its owner [`WORTH`] or longer at that pace, so anything behind a poll that turns out
 //! long, but nothing that is [`TINY`]; and what has not been empty for [`PATIENCE`] looks, since whatever is in it, its owner does
@@ -23,7 +28,8 @@
 //! it and the others together are not faster than that by a quarter, the others are taken to be as quick as they would be
 //! without it, and it naps if that makes what waits not worth it. What it remembers is forgotten by and by, in a few naps.
 //!
-//! A task pushed just as a nap begins, behind a poll that turns out long, thus waits for one nap. One that is not worth it waits for
+//! A task pushed just as a nap begins, behind a poll that turns out long, thus waits for one nap; that is the shortest, unless the
+//! others have been quick throughout the last. One that is not worth it waits for
 //! those before it in the queue of somebody quick. When all others sleep, nobody relies on a nap: the next push ends it. (Who
 //! has lent its seat, see `guest.rs`, is taken for awake.)
 //!
@@ -35,22 +41,29 @@
 //! monitor. Prior art: none known; Go and Tokio wake one searcher at a time, whatever the tasks cost.
 
 use std::cell::{Cell, RefCell};
+use std::mem;
 use std::time::{Duration, Instant};
 
 use super::processor::Processor;
 use super::shared::Shared;
 use crate::loom::{HAS_NAPS, hint};
 
-/// How long a nap is. The system adds some 50 µs.
-pub const NAP: Duration = Duration::from_micros(80);
+/// How long the first nap is. The system adds some 50 µs to each.
+const NAP: Duration = Duration::from_micros(80);
+/// How often in a row the next one is twice as long.
+const DOUBLINGS: u32 = 2;
 /// How many naps in a row may come to nothing.
-const MOST_NAPS: u32 = 16;
+const MOST_NAPS: u32 = 8;
 /// What a worker gets over with in less time is no reason to rise.
 const WORTH: Duration = Duration::from_micros(20);
 /// The longest poll of somebody quick, on average.
 const QUICK: Duration = Duration::from_micros(5);
 /// How often in a row a queue must be found with something in it.
-const PATIENCE: u32 = 8;
+const PATIENCE: u32 = 5;
+/// Who has not looked for longer has slept, and so may the others have.
+const STALE: Duration = Duration::from_micros(500);
+/// For how long it watches them.
+const GLANCE: Duration = Duration::from_micros(2);
 /// Looks closer to each other than this are one.
 const SHORTEST: Duration = Duration::from_micros(10);
 /// A task that its owner runs in less is not worth to be fetched from another core: the memory that it touches comes along.
@@ -67,6 +80,8 @@ pub struct Lookout {
     injector: Cell<Queue>,
     /// Somebody is up, and all who are up are quick.
     is_hurried: Cell<bool>,
+    /// All who were up at the last look at them were quick.
+    was_hurried: Cell<bool>,
     /// The tick of this worker at its last look.
     own_tick: Cell<u64>,
     company: Company,
@@ -75,10 +90,18 @@ pub struct Lookout {
 
 #[derive(Debug, Clone, Default)]
 struct Other {
-    /// Its polls and spawns: one poll that spawns a thousand tasks is no reason either.
-    moves: u64,
+    moves: Moves,
     /// A hint.
     ring: Queue,
+}
+
+/// What a worker has done, in counts that wrap around.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Moves {
+    polls: u64,
+    spawned: u64,
+    /// Into its ring: one poll that wakes a thousand tasks moves, too.
+    pushes: u32,
 }
 
 /// What is known of a queue.
@@ -129,6 +152,7 @@ impl Lookout {
             others: RefCell::default(),
             injector: Cell::default(),
             is_hurried: Cell::new(false),
+            was_hurried: Cell::new(false),
             own_tick: Cell::new(0),
             company: Company::default(),
             naps_left: Cell::new(MOST_NAPS),
@@ -145,25 +169,28 @@ impl Lookout {
             // Nobody is up: nothing to look at, and nobody's lines to fetch.
             return self.is_hurried.set(false);
         }
-        let passed = self.looked_at.get().elapsed();
+        let mut passed = self.looked_at.get().elapsed();
         if passed < SHORTEST {
             return;
         }
-        self.looked_at.set(self.looked_at.get() + passed);
-        let ticks = (0..workers).map(|index| shared.processor(index).tick());
-        let tick = shared.processor(own).tick();
-        let own_polls = tick.wrapping_sub(self.own_tick.replace(tick));
-        let undisturbed = self.company.look(own_polls, ticks.fold(0, u64::wrapping_add), passed);
         let mut others = self.others.borrow_mut();
         others.resize(workers, Other::default());
+        if passed > STALE && self.was_hurried.get() {
+            passed = self.glance(shared, own, &mut others);
+        }
+        self.looked_at.set(Instant::now());
+        let ticks = ticks(shared);
+        let tick = shared.processor(own).tick();
+        let own_polls = tick.wrapping_sub(self.own_tick.replace(tick));
+        let undisturbed = self.company.look(own_polls, ticks, passed);
         let mut quickest = None;
         let mut are_quick = true;
         for (index, other) in others.iter_mut().enumerate().filter(|&(index, _)| index != own) {
             let processor = shared.processor(index);
-            let moves = moves(processor);
-            let pace = pace(moves.wrapping_sub(other.moves), passed);
+            let moves = Moves::of(processor);
+            let since = moves.since(mem::replace(&mut other.moves, moves));
+            let pace = pace(since.most(), passed);
             let mut pace = pace.map(|pace| pace.min(undisturbed.unwrap_or(pace)));
-            other.moves = moves;
             let is_up = !shared.idle.is_sleeper(index);
             let waiting = processor.ring.len();
             if is_up && waiting + shared.injector.len() > 0 {
@@ -171,7 +198,8 @@ impl Lookout {
             }
             other.ring.look(waiting, pace);
             if is_up {
-                are_quick &= pace.is_some_and(|pace| pace <= QUICK);
+                // Who has nothing waiting may search, or wait for a CPU since it was woken.
+                are_quick &= pace.map_or(waiting == 0, |pace| pace <= QUICK);
                 quickest = quickest.into_iter().chain(pace).min();
             }
         }
@@ -179,6 +207,24 @@ impl Lookout {
         injector.look(shared.injector.len(), quickest);
         self.injector.set(injector);
         self.is_hurried.set(are_quick && quickest.is_some());
+        self.was_hurried.set(self.is_hurried.get());
+    }
+
+    /// Watches the others for a moment, as if the last look had been before it. Says for how long.
+    fn glance(&self, shared: &Shared, own: usize, others: &mut [Other]) -> Duration {
+        for (index, other) in others.iter_mut().enumerate() {
+            other.moves = Moves::of(shared.processor(index));
+        }
+        self.own_tick.set(shared.processor(own).tick());
+        self.company.ticks.set(ticks(shared));
+        let start = Instant::now();
+        loop {
+            hint::spin_loop();
+            let passed = start.elapsed();
+            if passed >= GLANCE {
+                return passed;
+            }
+        }
     }
 
     /// Whether worker `own` leaves alone what is not worth it, and naps then.
@@ -221,35 +267,61 @@ impl Lookout {
         self.others.borrow_mut().iter_mut().for_each(|other| other.ring = Queue::default());
     }
 
-    /// A nap begins.
-    pub fn count_nap(&self) {
-        self.naps_left.set(self.naps_left.get().saturating_sub(1));
+    /// A nap begins. Says how long it is.
+    pub fn begin_nap(&self) -> Duration {
+        let left = self.naps_left.get();
+        self.naps_left.set(left.saturating_sub(1));
+        NAP * (1 << (MOST_NAPS - left).min(DOUBLINGS))
+    }
+
+    /// Others did not let this worker lie down: for once it takes what it finds.
+    pub fn give_up(&self) {
+        self.is_hurried.set(false);
     }
 
     /// A real sleep begins.
     pub fn reset(&self) {
         self.naps_left.set(MOST_NAPS);
     }
+}
 
-    /// Somebody else naps, or did not let this worker: for once it takes what it finds.
-    pub fn give_up(&self) {
-        self.is_hurried.set(false);
+impl Moves {
+    fn of(processor: &Processor) -> Self {
+        Self {
+            polls: processor.tick(),
+            spawned: processor.metrics.spawned.get(),
+            pushes: processor.ring.pushes(),
+        }
+    }
+
+    fn since(self, before: Self) -> Self {
+        Self {
+            polls: self.polls.wrapping_sub(before.polls),
+            spawned: self.spawned.wrapping_sub(before.spawned),
+            pushes: self.pushes.wrapping_sub(before.pushes),
+        }
+    }
+
+    /// As many tasks at least were run, spawned or woken.
+    fn most(self) -> u64 {
+        self.polls.max(self.spawned).max(self.pushes.into())
     }
 }
 
-fn moves(processor: &Processor) -> u64 {
-    processor.tick().wrapping_add(processor.metrics.spawned.get())
+/// The ticks of all workers, added up.
+fn ticks(shared: &Shared) -> u64 {
+    (0..shared.config.workers).map(|index| shared.processor(index).tick()).fold(0, u64::wrapping_add)
 }
 
 /// Whether the owner, who had made so many `moves`, makes another in the time in which it has made some on average: what it is at may
 /// have become long just now.
-fn goes_on(processor: &Processor, before: u64, pace: Duration) -> bool {
+fn goes_on(processor: &Processor, before: Moves, pace: Duration) -> bool {
     const SPINS: u32 = 16;
     let limit = Duration::from_micros(1) + 4 * pace.min(QUICK);
     let start = Instant::now();
     loop {
         for _ in 0..SPINS {
-            if moves(processor) != before {
+            if Moves::of(processor) != before {
                 return true;
             }
             hint::spin_loop();
@@ -270,8 +342,8 @@ fn pace(polls: u64, passed: Duration) -> Option<Duration> {
 mod tests {
     use std::hint::black_box;
     use std::sync::Arc;
-    use std::sync::atomic::AtomicBool;
-    use std::sync::atomic::Ordering::{Acquire, Release};
+    use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+    use std::sync::atomic::{AtomicBool, AtomicUsize};
     use std::thread;
 
     use super::*;
@@ -406,6 +478,80 @@ mod tests {
             look(100, 100).is_some()
         });
         assert!((2..10).contains(&in_vain.count()));
+    }
+
+    #[test]
+    fn spawns_and_pushes_are_moves_as_polls_are() {
+        let before = Moves { polls: 5, spawned: u64::MAX, pushes: u32::MAX };
+        assert_eq!(before.since(before).most(), 0);
+        assert_eq!(Moves { polls: 8, ..before }.since(before).most(), 3);
+        assert_eq!(Moves { spawned: 1, ..before }.since(before).most(), 2);
+        assert_eq!(Moves { pushes: 6, polls: 8, ..before }.since(before).most(), 7);
+    }
+
+    #[test]
+    fn naps_become_longer_until_something_is_taken() {
+        let lookout = Lookout::new();
+        let naps =
+            || [(); 4].map(|()| lookout.begin_nap() / NAP.as_micros() as u32).map(|nap| nap.as_micros());
+        assert_eq!(naps(), [1, 2, 4, 4]);
+        lookout.took();
+        assert_eq!(naps(), [1, 2, 4, 4]);
+    }
+
+    /// What is known of a backlog's tasks.
+    #[derive(Default)]
+    struct Backlog {
+        begun: AtomicUsize,
+        busy: AtomicUsize,
+        /// How many had begun when four were at work for the first time.
+        begun_until_four: AtomicUsize,
+    }
+
+    impl Backlog {
+        fn work_for(&self, time: Duration) {
+            let begun = self.begun.fetch_add(1, Relaxed) + 1;
+            if self.busy.fetch_add(1, Relaxed) + 1 == 4 {
+                let first = &self.begun_until_four;
+                _ = first.compare_exchange(0, begun, Relaxed, Relaxed);
+            }
+            let start = Instant::now();
+            while start.elapsed() < time {
+                thread::yield_now();
+            }
+            self.busy.fetch_sub(1, Relaxed);
+        }
+    }
+
+    #[test]
+    fn a_backlog_that_is_worth_it_gets_all_workers_soon() {
+        const SOON: usize = 60;
+        let runtime = Builder::new_multi_thread().worker_threads(4).build().unwrap();
+        let start = Instant::now();
+        loop {
+            let handle = runtime.handle().clone();
+            let backlog = Arc::new(Backlog::default());
+            let spawner = backlog.clone();
+            let spawned = runtime.spawn(async move {
+                // The others sleep or nap, for nothing was worth it before.
+                let is_napping = be_quick(handle.shared()).await;
+                let work = |_| {
+                    let backlog = spawner.clone();
+                    crate::spawn(async move { backlog.work_for(Duration::from_micros(50)) })
+                };
+                let tasks: Vec<_> = (0..200).map(work).collect();
+                for task in tasks {
+                    task.await.unwrap();
+                }
+                is_napping
+            });
+            let is_napping = runtime.block_on(spawned).unwrap();
+            let begun = backlog.begun_until_four.load(Relaxed);
+            if is_napping && (1..=SOON).contains(&begun) {
+                return;
+            }
+            assert!(start.elapsed() < Duration::from_secs(60), "{begun} had begun until four were at work");
+        }
     }
 
     #[test]

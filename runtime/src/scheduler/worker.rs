@@ -13,10 +13,10 @@ use std::ptr::{NonNull, null};
 use std::time::{Duration, Instant};
 
 use super::guest::Risen;
-use super::idle::{Idle, Work};
+use super::idle::{Idle, JobEvents, Work};
 use super::linger::Linger;
 use super::magazine::Magazine;
-use super::nap::{Lookout, NAP};
+use super::nap::Lookout;
 use super::processor::{Processor, Sighting};
 use super::reinforcement::Reinforcement;
 use super::relief;
@@ -800,7 +800,7 @@ impl Worker {
         }
     }
 
-    /// W1 to W5 of `idle.rs`: sleeps until there is something to do.
+    /// W1 to W5, or R3 and W5, of `idle.rs`: sleeps until there is something to do.
     fn park(&self) {
         let shared = self.shared();
         if self.is_notified.replace(false) {
@@ -816,14 +816,17 @@ impl Worker {
             idle.get_sleepy();
             return shared.config.hooks.on_unpark();
         }
-        if !self.stands_in() && self.lookout.would_nap(shared) {
-            return self.nap();
+        let would_nap = !self.stands_in() && self.lookout.would_nap(shared);
+        if would_nap && self.naps() {
+            return;
         }
-        if !idle.announce_sleep_unless(self.index, self.is_searching.get(), idle.get_sleepy()) {
+        let seen = idle.get_sleepy();
+        let is_beside_nap = would_nap && self.lies_down_beside_nap(seen);
+        if !is_beside_nap && !idle.announce_sleep_unless(self.index, self.is_searching.get(), seen) {
             return shared.config.hooks.on_unpark();
         }
         self.is_searching.set(false);
-        let has_work = shared.has_visible_tasks()
+        let has_work = !is_beside_nap && shared.has_visible_tasks()
             || !self.stands_in() && shared.has_visible_jobs(self.index)
             || self.stands_in() && shared.relief.has_givers();
         if has_work || shared.must_leave(self.index) || !self.offer_seat() {
@@ -848,25 +851,33 @@ impl Worker {
         shared.config.hooks.on_unpark();
     }
 
-    /// R1 and R2 of `idle.rs`: sleeps a short time, on the token, and searches again.
-    fn nap(&self) {
+    /// R3 of `idle.rs`. If that is refused, this worker takes for once what it finds.
+    fn lies_down_beside_nap(&self, seen: JobEvents) -> bool {
+        let lies = self.idle().announce_sleep_beside_nap(self.index, self.is_searching.get(), seen);
+        if !lies {
+            self.lookout.give_up();
+        }
+        lies
+    }
+
+    /// R1 and R2 of `idle.rs`: sleeps a short time, on the token, and searches again. False if a job was posted or somebody naps.
+    fn naps(&self) -> bool {
         let shared = self.shared();
         let idle = self.idle();
         if !idle.announce_nap_unless(self.index, self.is_searching.get(), idle.get_sleepy()) {
-            // A job was posted, or somebody naps: this worker does what it would have done without naps.
-            self.lookout.give_up();
-            return shared.config.hooks.on_unpark();
+            return false;
         }
         if !shared.has_visible_jobs(self.index) && !shared.must_leave(self.index) {
-            self.lookout.count_nap();
+            let nap = self.lookout.begin_nap();
             let own = shared.driver.own_timeout(shared.wheel(self.index));
-            let limit = own.map_or(NAP, |own| own.min(NAP));
+            let limit = own.map_or(nap, |own| own.min(nap));
             self.sleeping(|| self.processor().parker.park(Some(limit)));
         }
         self.is_notified.set(!idle.end_nap(self.index));
         self.is_searching.set(true);
         shared.monitor.somebody_woke(&shared.driver);
         shared.config.hooks.on_unpark();
+        true
     }
 
     /// Calls the user's hook. False if it made work for this worker.

@@ -27,6 +27,10 @@ pub enum Fault {
     RisesUncounted,
     /// A pusher relies on a nap also if everybody sleeps.
     ReliesOnNapAlone,
+    /// A searcher lies down beside a nap that is over.
+    LeavesToNobody,
+    /// A searcher lies down beside a nap also if nobody else is up.
+    LeavesToNapAlone,
 }
 
 pub struct Twin {
@@ -119,6 +123,25 @@ impl Protocol for Twin {
         let searching = if self.fault == Fault::RisesUncounted { 0 } else { SEARCHING };
         self.counts.fetch_sub(if is_own { SLEEPING + NAPPING - searching } else { NAPPING }, SeqCst);
         !is_own || searching > 0
+    }
+
+    fn announce_sleep_beside_nap(&self, index: usize) -> bool {
+        let mut counts = self.counts.load(Acquire);
+        loop {
+            let is_nap = counts & NAPPING != 0 || self.fault == Fault::LeavesToNobody;
+            let is_anybody_up = sleeping(counts) + 1 < self.workers || self.fault == Fault::LeavesToNapAlone;
+            if !is_nap || !is_anybody_up {
+                return false;
+            }
+            let lying = counts + SLEEPING - SEARCHING;
+            match self.counts.compare_exchange(counts, lying, SeqCst, Acquire) {
+                Ok(_) => break,
+                Err(actual) => counts = actual,
+            }
+        }
+        self.sleepers.fetch_or(1 << index, AcqRel);
+        fence(SeqCst);
+        true
     }
 
     fn fence_push(&self) {

@@ -103,3 +103,24 @@ fn the_word_and_the_first_bits_share_a_pair_of_cache_lines() {
     assert_eq!(line(word), line(std::ptr::from_ref(&idle.bits(0).sleepers).addr()));
     assert_eq!(line(word), line(std::ptr::from_ref(&idle.bits(63).waiters).addr()));
 }
+
+#[test]
+fn who_lies_down_beside_a_nap_needs_the_nap_and_another_that_is_up() {
+    let idle = Idle::new(4, 4);
+    let seen = idle.get_sleepy();
+    assert!(idle.start_searching());
+    assert!(!idle.announce_sleep_beside_nap(0, true, seen), "nobody naps");
+    assert!(idle.announce_nap_unless(1, false, seen));
+    idle.post_job();
+    assert!(!idle.announce_sleep_beside_nap(0, true, seen), "a job was posted");
+    let seen = idle.get_sleepy();
+    assert!(idle.announce_sleep_beside_nap(0, true, seen));
+    assert_eq!(idle.counts(), (0, 2));
+    assert!(idle.announce_sleep_beside_nap(2, false, seen));
+    assert!(!idle.announce_sleep_beside_nap(3, false, seen), "nobody else is up");
+    assert_eq!(idle.counts(), (0, 3));
+    assert!(idle.end_nap(1));
+    assert!(!idle.announce_sleep_beside_nap(3, false, seen), "the nap is over");
+    assert!(idle.end_sleep(0) && idle.end_sleep(2));
+    assert_eq!(idle.counts(), (1, 0));
+}
