@@ -123,7 +123,9 @@ fn gather(shared: &Shared) {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use std::time::Instant;
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicUsize;
+    use std::sync::atomic::Ordering::{AcqRel, Acquire};
 
     use super::*;
     use crate::{Builder, Runtime};
@@ -196,6 +198,47 @@ mod tests {
             linger.sleeps();
             assert!(!linger.gathers(shared));
             linger.took(1, false);
+        }
+    }
+
+    /// Far less than what the monitor needs to find a worker stuck.
+    const SOON: Duration = Duration::from_micros(1500);
+
+    /// How long the first of two tasks from outside waits for the other, behind a flood of tiny ones: each keeps its worker until both
+    /// run.
+    fn time_to_meet(runtime: &Runtime) -> Duration {
+        let flood: Vec<_> = (0..2000).map(|_| runtime.spawn(async {})).collect();
+        let started = Arc::new(AtomicUsize::new(0));
+        let pair = [(); 2].map(|()| {
+            let started = started.clone();
+            runtime.spawn(async move {
+                let begin = Instant::now();
+                started.fetch_add(1, AcqRel);
+                while started.load(Acquire) < 2 {
+                    std::thread::yield_now();
+                }
+                begin.elapsed()
+            })
+        });
+        let times = pair.map(|task| runtime.block_on(task).unwrap());
+        flood.into_iter().for_each(|task| runtime.block_on(task).unwrap());
+        times[0].max(times[1])
+    }
+
+    #[test]
+    fn tasks_from_outside_that_turn_out_long_get_both_workers_at_once() {
+        let runtime = Builder::new_multi_thread().worker_threads(2).build().unwrap();
+        let (begin, mut soon, mut late) = (Instant::now(), 0, Vec::new());
+        // Not each time: the machine may have other work.
+        while soon < 20 {
+            match time_to_meet(&runtime) {
+                time if time < SOON => soon += 1,
+                time => late.push(time),
+            }
+            assert!(
+                late.len() < 200 && begin.elapsed() < Duration::from_secs(60),
+                "soon: {soon}; late: {late:?}"
+            );
         }
     }
 }
