@@ -229,14 +229,15 @@ mod tests {
     fn tasks_from_outside_that_turn_out_long_get_both_workers_at_once() {
         let runtime = Builder::new_multi_thread().worker_threads(2).build().unwrap();
         let (begin, mut soon, mut late) = (Instant::now(), 0, Vec::new());
-        // Not each time: the machine may have other work.
         while soon < 20 {
             match time_to_meet(&runtime) {
                 time if time < SOON => soon += 1,
+                // The machine has other work.
+                _ if runtime.handle().shared().crowd.is_overrun() => {}
                 time => late.push(time),
             }
             assert!(
-                late.len() < 200 && begin.elapsed() < Duration::from_secs(60),
+                late.len() < 200 && begin.elapsed() < Duration::from_secs(120),
                 "soon: {soon}; late: {late:?}"
             );
         }
