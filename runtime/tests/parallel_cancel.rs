@@ -439,3 +439,70 @@ fn tasks_that_a_cancelled_computation_drives_are_not_a_part_of_it() {
     });
     assert_eq!(result.unwrap(), (false, true));
 }
+
+/// Runs `before`, has somebody call `end` meanwhile, and says whether a `join` after it was begun.
+fn goes_on_after(
+    runtime: Runtime,
+    before: impl FnOnce(&dyn Fn()) + Send + 'static,
+    end: impl FnOnce(Runtime, Compute<()>) -> Option<Runtime>,
+) -> bool {
+    let (started, gate) = (Gate::default(), Gate::default());
+    let goes_on = Arc::new(AtomicUsize::new(0));
+    let (starts, waits, count) = (started.clone(), gate.clone(), goes_on.clone());
+    let computation = runtime.compute(move || {
+        before(&|| {
+            starts.open();
+            waits.wait();
+        });
+        parallel::join(|| count.fetch_add(1, SeqCst), || ());
+    });
+    let abort = computation.abort_handle();
+    started.wait();
+    let _stays = end(runtime, computation);
+    gate.open();
+    until("it has ended", || abort.is_finished());
+    goes_on.load(SeqCst) > 0
+}
+
+fn abort(runtime: Runtime, computation: Compute<()>) -> Option<Runtime> {
+    computation.abort();
+    Some(runtime)
+}
+
+fn shut_down(runtime: Runtime, computation: Compute<()>) -> Option<Runtime> {
+    computation.detach();
+    runtime.shutdown_background();
+    None
+}
+
+/// So that some pushes of a grant are left, mostly.
+fn quick_joins(joins: u32) {
+    (0..joins).for_each(|_| _ = parallel::join(|| (), || ()));
+}
+
+#[test]
+fn the_next_split_ends_it_however_many_were_quick_before() {
+    let _watchdog = watchdog();
+    for joins in 100..120 {
+        let wait_behind = move |wait: &dyn Fn()| {
+            quick_joins(joins);
+            wait();
+        };
+        assert!(!goes_on_after(build(1), wait_behind, abort), "behind {joins}");
+        assert!(!goes_on_after(build(1), wait_behind, shut_down), "behind {joins}");
+    }
+}
+
+#[test]
+fn quick_splits_in_an_isolated_part_do_not_hide_it() {
+    let _watchdog = watchdog();
+    for joins in 100..120 {
+        let wait_inside = move |wait: &dyn Fn()| {
+            parallel::isolated(|| {
+                wait();
+                quick_joins(joins);
+            });
+        };
+        assert!(!goes_on_after(build(1), wait_inside, abort), "behind {joins}");
+    }
+}

@@ -4,12 +4,14 @@
 //!
 //! The countdown is a copy of a few lines: it is inlined where the owner pushes.
 //!
-//! Bounds: one grant of three pushes, one thief that asks twice.
+//! And whoever cancels the computation between two countdowns ends the grant, also one that is being given (`parallel/cancel.rs`).
+//!
+//! Bounds: one grant of three pushes, one thief that asks twice, or one who cancels.
 
 use std::sync::Arc;
 
-use loom::sync::atomic::AtomicI32;
-use loom::sync::atomic::Ordering::Relaxed;
+use loom::sync::atomic::Ordering::{Relaxed, SeqCst};
+use loom::sync::atomic::{AtomicBool, AtomicI32, fence};
 use loom::thread;
 
 /// The bug that was put back.
@@ -22,12 +24,21 @@ enum Fault {
     Remembers,
     /// The thief asks only if nobody has asked, as far as it has seen.
     AsksOnce,
+    /// Who cancels ends the grants first.
+    MarksLate,
+    /// K2 is missing.
+    EndsUnfenced,
+    /// A3 is missing.
+    GrantsUnfenced,
+    /// The owner asks before it grants.
+    AsksEarly,
 }
 
 const GRANTED: i32 = 3;
 
 struct Grant {
     left: AtomicI32,
+    is_cancelled: AtomicBool,
     fault: Fault,
 }
 
@@ -39,7 +50,7 @@ struct Owner {
 
 impl Grant {
     fn new(fault: Fault) -> Arc<Self> {
-        Arc::new(Self { left: AtomicI32::new(GRANTED), fault })
+        Arc::new(Self { left: AtomicI32::new(GRANTED), is_cancelled: AtomicBool::new(false), fault })
     }
 
     /// `Seat::ask`.
@@ -48,6 +59,34 @@ impl Grant {
             return;
         }
         if self.left.load(Relaxed) > 0 {
+            self.left.store(0, Relaxed);
+        }
+    }
+
+    /// K1 to K3.
+    fn cancel(&self) {
+        if self.fault == Fault::MarksLate {
+            self.ask(false);
+        }
+        self.is_cancelled.store(true, Relaxed);
+        if self.fault != Fault::EndsUnfenced {
+            fence(SeqCst);
+        }
+        if self.fault != Fault::MarksLate {
+            self.ask(false);
+        }
+    }
+
+    /// A2 to A4: `Seat::grant`.
+    fn grant(&self) {
+        let asked_early = self.is_cancelled.load(Relaxed);
+        self.left.store(GRANTED, Relaxed);
+        if self.fault != Fault::GrantsUnfenced {
+            fence(SeqCst);
+        }
+        let is_marked =
+            if self.fault == Fault::AsksEarly { asked_early } else { self.is_cancelled.load(Relaxed) };
+        if is_marked {
             self.left.store(0, Relaxed);
         }
     }
@@ -109,6 +148,52 @@ fn a_grant_ends(fault: Fault) {
         thief.join().unwrap();
         assert!(pushes <= GRANTED, "a grant was longer than was granted");
     });
+}
+
+/// Somebody cancels while a grant is given.
+fn a_grant_is_given(fault: Fault) {
+    loom::model(move || {
+        let grant = Grant::new(fault);
+        grant.left.store(0, Relaxed);
+        let mut owner = Owner { grant: grant.clone(), remembered: 0 };
+        let canceller = {
+            let grant = grant.clone();
+            thread::spawn(move || grant.cancel())
+        };
+        grant.grant();
+        canceller.join().unwrap();
+        assert!(!owner.push(), "a push does not ask");
+        assert!(grant.is_cancelled.load(Relaxed));
+    });
+}
+
+#[test]
+fn who_cancels_is_heard() {
+    a_grant_is_given(Fault::None);
+}
+
+#[test]
+#[should_panic(expected = "does not ask")]
+fn who_cancels_says_so_too_late() {
+    a_grant_is_given(Fault::MarksLate);
+}
+
+#[test]
+#[should_panic(expected = "does not ask")]
+fn who_cancels_looks_too_early() {
+    a_grant_is_given(Fault::EndsUnfenced);
+}
+
+#[test]
+#[should_panic(expected = "does not ask")]
+fn an_owner_that_looks_too_early() {
+    a_grant_is_given(Fault::GrantsUnfenced);
+}
+
+#[test]
+#[should_panic(expected = "does not ask")]
+fn an_owner_that_asks_before_it_grants() {
+    a_grant_is_given(Fault::AsksEarly);
 }
 
 #[test]

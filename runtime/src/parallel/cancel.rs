@@ -1,12 +1,26 @@
 //! How a computation that was cancelled ends: at its split points, as by a panic.
 //!
-//! A *split point* is a call of `join` or `scope` (what else it is for: `scheduler/split.rs`). If the computation around it has been cancelled, it does not go on but
-//! unwinds with [`Cancelled`], which no panic hook sees, up to the root of the computation. On the way every frame does what it does in
-//! a panic: it waits for its pieces, which end at their own next split points. Where unwinding would harm, nothing happens,
-//! and `is_cancelled` is there to ask: on a stack that unwinds already, in an isolated region (whose locks would be poisoned),
-//! and in a program that aborts on panics.
+//! A *split point* is a call of `join` or `scope` (what else it is for: `scheduler/split.rs`). If the computation around it has been
+//! cancelled, it does not go on but unwinds with [`Cancelled`], which no panic hook sees, up to the root of the computation. On the
+//! way every frame does what it does in a panic: it waits for its pieces, which end at their own next split points. Where unwinding would
+//! harm, nothing happens, and `is_cancelled` is there to ask: on a stack that unwinds already, in an isolated region (whose locks would
+//! be poisoned), and in a program that aborts on panics.
 //!
 //! Code that catches the payload and goes on meets it again at its next split point.
+//!
+//! # Asked without asking
+//! To ask costs a `join` a third of its instructions. So it does not while it is *granted* (`scheduler/seat.rs`), and whoever cancels
+//! ends the grants.
+//! ```text
+//! Who cancels                                    Seat
+//! K1 mark: `CANCELLED`, or the pool's shutdown   A1 a push finds left = 0: marked? Then unwind
+//! K2 fence                                       A2 left = what is granted, none for another computation
+//! K3 left > 0 at a seat? left = 0                A3 fence
+//!                                                A4 marked? Then left = 0
+//! ```
+//! If K2 comes before A3, then A4 sees the mark; else K3 sees what A2 wrote, or what was counted down since. And then the next push asks,
+//! unless K3 fell between the load and the store of a push that counts down: that one goes on for the rest of its grant. A grant is no longer
+//! than a stride of `scheduler/split.rs`, so it ends after some 25 µs, and if splits become slow all of a sudden, after 1024 of them.
 
 use std::panic::resume_unwind;
 
@@ -20,23 +34,15 @@ use crate::util::unwind::{self, Payload};
 #[inline(always)]
 pub fn split_point(seat: &Seat) {
     seat.pass_split();
-    end_if_cancelled(seat);
-}
-
-/// The half of [`split_point`] that is about cancellation, for a caller that passes the split by itself.
-#[inline(always)]
-pub fn end_if_cancelled(seat: &Seat) {
-    if seat.is_to_end() {
-        end();
-    }
-}
-
-#[cold]
-#[inline(never)]
-fn end() {
-    if !std::thread::panicking() {
+    if ends_here(seat) {
         unwind_quietly();
     }
+}
+
+/// Whether the computation in which `seat`'s owner works is to be ended here, by unwinding.
+#[inline(always)]
+pub fn ends_here(seat: &Seat) -> bool {
+    seat.is_to_end() && !std::thread::panicking()
 }
 
 /// Whether the owner of `seat`, whose stack unwinds, is not to begin the parts of its computation that it would have to run

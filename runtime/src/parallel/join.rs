@@ -182,16 +182,14 @@ where
     RA: Send,
     RB: Send,
 {
-    cancel::end_if_cancelled(seat);
     let mut place = MaybeUninit::uninit();
     let job = StackJob::begin(&mut place, move |is_stolen| b(FnContext::new(is_stolen)));
-    // The other half of the split point is in there.
     // SAFETY: this thread is the seat's owner. The job is begun; `Rescue`, or what follows it, keeps the frame until it was taken
     // back or its latch set. Closure and result are `Send`.
     let index = match unsafe { seat.push_granted(job.cast()) } {
         Some(index) => index,
-        // SAFETY: as above.
-        None => match unsafe { seat.push_slowly(job.cast()) } {
+        // SAFETY: as above; nobody got the reference.
+        None => match unsafe { split(seat, job) } {
             Some(index) => index,
             // So deep that thieves have plenty.
             // SAFETY: nobody got the reference.
@@ -211,6 +209,25 @@ where
     wait(seat, job.latch().core(), index);
     // SAFETY: the latch is set.
     (result_a, enter::resume(unsafe { job.take_result() }))
+}
+
+/// The split point, at the end of a grant: ends the computation if it was cancelled, and drops the closure then; else pushes.
+///
+/// # Safety
+/// 1. As [`Seat::push_slowly`]. 2. Nobody else has the job.
+#[cold]
+#[inline(never)]
+unsafe fn split<F: FnOnce(bool) -> R, R>(
+    seat: &Seat,
+    job: NonNull<StackJob<SpinLatch<Seat>, F, R>>,
+) -> Option<u32> {
+    if cancel::ends_here(seat) {
+        // SAFETY: (2).
+        let _closure = unsafe { StackJob::take_closure(job) };
+        cancel::unwind_quietly();
+    }
+    // SAFETY: (1).
+    unsafe { seat.push_slowly(job.cast()) }
 }
 
 /// The second's place, at `index`, is or was public. Runs what the first closure has left above it, jobs of scopes around

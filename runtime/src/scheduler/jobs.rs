@@ -24,8 +24,8 @@ use super::worker::Worker;
 use crate::builder::{IndexedHook, PanicHandler};
 use crate::coop;
 use crate::job::{JobRef, Tag};
-use crate::loom::sync::atomic::AtomicUsize;
-use crate::loom::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use crate::loom::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use crate::loom::sync::atomic::{AtomicUsize, fence};
 use crate::queue::Shelf;
 use crate::task::Runnable;
 use crate::util::unwind::{self, Payload};
@@ -230,6 +230,14 @@ impl Shared {
     /// Whether somebody is there, awake or not, who has no work.
     pub fn is_hungry(&self) -> bool {
         self.idle.is_anybody_idle()
+    }
+
+    /// Has each seat go through the rules at its next push, where it asks whether its computation was cancelled. Any thread, which has
+    /// said so before: K2 and K3 of `parallel/cancel.rs`.
+    pub fn end_grants(&self) {
+        // SeqCst: with the fence of `Seat::grant`.
+        fence(SeqCst);
+        self.seats.iter().for_each(Seat::ask);
     }
 
     /// Whether there is a job that a worker without any work could run.

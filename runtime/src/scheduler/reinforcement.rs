@@ -156,8 +156,8 @@ mod tests {
     use std::sync::atomic::AtomicUsize;
     use std::sync::atomic::Ordering::Relaxed;
 
+    use super::super::worker::Worker;
     use super::*;
-    use crate::parallel::broadcast;
     use crate::{Builder, Runtime, context, time};
 
     /// What is answered, one interval after the other, when the looks find this.
@@ -277,18 +277,36 @@ mod tests {
         }
     }
 
-    #[test]
-    fn nobody_is_woken_for_a_turn_that_is_over_soon() {
+    /// How many are woken for 40 tasks that a turn of the driver has brought, if a wake is worth so much work.
+    fn wakes_that_cost(worth: Duration) -> u64 {
         let runtime = two_workers();
-        runtime.handle().shared().crowd.pretend_cpus(usize::MAX);
-        // What a turn takes is the machine's affair, so it is what a wake is worth that is out of reach.
         let handle = runtime.handle().clone();
-        let pretend =
-            || context::with_worker(|worker| worker.unwrap().reinforcement().pretend_worth(UNKNOWN * 1_000));
-        runtime.block_on(handle.compute(move || broadcast(|_| pretend()))).unwrap();
-        for _ in 0..20 {
-            assert_eq!(turn(&runtime, |_| ()), 0);
+        handle.shared().crowd.pretend_cpus(usize::MAX);
+        let turn = move |worker: &Worker| {
+            let begin = Instant::now();
+            while !handle.shared().idle.has_sleepers() {
+                assert!(begin.elapsed() < Duration::from_secs(60), "the other worker does not sleep");
+                std::thread::yield_now();
+            }
+            worker.reinforcement().pretend_worth(worth);
+            worker.dispatch(|| (0..40).for_each(|_| _ = crate::spawn(async {})));
+            let notifies = || worker.processor().metrics.notifies.get();
+            let before = notifies();
+            worker.share_ring();
+            notifies() - before
+        };
+        let task = async move { context::with_worker(|worker| turn(worker.unwrap())) };
+        runtime.block_on(runtime.spawn(task)).unwrap()
+    }
+
+    #[test]
+    fn nobody_is_woken_for_a_turn_that_is_not_worth_it() {
+        // It may be up by itself.
+        let start = Instant::now();
+        while wakes_that_cost(Duration::ZERO) == 0 {
+            assert!(start.elapsed() < Duration::from_secs(60), "nobody is ever woken");
         }
+        (0..20).for_each(|_| assert_eq!(wakes_that_cost(Duration::MAX), 0));
     }
 
     #[test]

@@ -47,6 +47,9 @@
 //! No grant is longer than there is room for its pushes: loose pieces leave so much of the deque to halves of a `join`
 //! ([`LOOSE_LIMIT`]), that is, `left` + the larger of `head` and this limit never exceed the capacity.
 //!
+//! Nor does a push ask within a grant whether its computation was cancelled: so a grant is for one computation, and whoever
+//! cancels that ends it (`parallel/cancel.rs`).
+//!
 //! A thief makes it zero when it has found nothing, or taken the last that was public ([`Seat::ask`]); the owner, when a grant
 //! relies on something that is public (rule 1) and it takes that back. The owner may overwrite a thief's zero, so no
 //! grant is longer than [`PATIENCE`] where there are thieves; and a thief that finds nothing again asks again.
@@ -65,8 +68,8 @@ use super::worker::Worker;
 use crate::context;
 use crate::job::stack::StackHead;
 use crate::job::{Fifo, JobHeader, JobRef, Owner, Question, Region, SpinLatch, Tag};
-use crate::loom::sync::atomic::AtomicI32;
-use crate::loom::sync::atomic::Ordering::Relaxed;
+use crate::loom::sync::atomic::Ordering::{Relaxed, SeqCst};
+use crate::loom::sync::atomic::{AtomicI32, fence};
 use crate::loom::{DEQUE_CAPACITY, hint};
 use crate::queue::{Deque, Shelf, Taken};
 
@@ -252,7 +255,6 @@ impl Seat {
         self.is_guests.set(true);
         // SAFETY: (1) live until `end_guest` replaces it; (2) who holds the seat stands for its owner.
         unsafe { self.replace_region(region, tag) };
-        self.end_grant();
     }
 
     /// The guest goes. What it has left for scopes around its call is there for others.
@@ -294,6 +296,7 @@ impl Seat {
         self.finish();
         // SAFETY: (1).
         self.question.set(unsafe { region.as_ref() }.map_or(null(), Region::asked_at_splits));
+        self.end_grant();
         (self.region.replace(region), self.tag.replace(tag))
     }
 
@@ -377,9 +380,21 @@ impl Seat {
         self.relies_on_public.set(false);
         let room = DEQUE_CAPACITY as u32 - LOOSE_LIMIT.max(index + 1);
         let granted = self.share(index).min(self.stride.left()).min(room);
-        self.granted.set(granted);
-        self.left.store(granted as i32, Relaxed);
+        self.grant(granted);
         Some(index)
+    }
+
+    /// For so many pushes nothing is done, if the computation goes on: A2 to A4 of `parallel/cancel.rs`.
+    fn grant(&self, pushes: u32) {
+        self.granted.set(pushes);
+        self.left.store(pushes as i32, Relaxed);
+        if !self.question.get().is_null() {
+            // SeqCst: with the fence of `end_grants`: that finds the grant, or this the mark.
+            fence(SeqCst);
+            if self.is_to_end() {
+                self.end_grant();
+            }
+        }
     }
 
     /// The owner ends the grant.

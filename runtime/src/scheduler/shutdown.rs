@@ -79,6 +79,7 @@ impl Shared {
         // Before looking which processors have been made: a relief thread that is being started looks at `has_begun` after a
         // fence of its own.
         fence(SeqCst);
+        self.end_grants();
         self.register_all_blocked();
         self.monitor.leave(&self.driver);
         if !self.config.is_pool {

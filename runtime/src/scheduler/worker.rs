@@ -772,7 +772,7 @@ impl Worker {
     }
 
     /// Runs `f`, which wakes tasks in bulk: they are queued in order, without a notification each.
-    fn dispatch<R>(&self, f: impl FnOnce() -> R) -> R {
+    pub(super) fn dispatch<R>(&self, f: impl FnOnce() -> R) -> R {
         let was_fifo = self.is_fifo.replace(true);
         let result = f();
         self.is_fifo.set(was_fifo);
@@ -780,7 +780,7 @@ impl Worker {
     }
 
     /// Decides, after a dispatch, whether others should help with what it woke. If they should not now, asks again soon.
-    fn share_ring(&self) {
+    pub(super) fn share_ring(&self) {
         let shared = self.shared();
         let has_sleepers = shared.idle.has_sleepers() | shared.relief_idle.has_sleepers();
         let waiting = self.processor().ring.len();

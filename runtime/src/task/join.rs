@@ -235,8 +235,12 @@ impl fmt::Debug for AbortHandle {
 unsafe fn abort(header: NonNull<Header>) {
     // SAFETY: (1) keeps the cell live, and with it the scheduler. If `cancel` says so, we own `SCHEDULED`.
     unsafe {
-        if header.as_ref().state.cancel() {
-            (header.as_ref().vtable.schedule)(header);
+        let Header { state, vtable, .. } = header.as_ref();
+        let seen = state.load();
+        if state.cancel() {
+            (vtable.schedule)(header);
+        } else if seen.is_scheduled() && !seen.is_done() {
+            (vtable.hurry)(header);
         }
     }
 }

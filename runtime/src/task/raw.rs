@@ -34,6 +34,12 @@ pub unsafe trait Schedule: Sized + 'static {
     /// Whether the calling thread is one of the scheduler's own, which keep it alive without the task's help.
     fn is_own_thread(this: NonNull<Self>) -> bool;
 
+    /// A task that is polled, or queued, was just cancelled: a hint for a poll that may be ended before it returns. Any thread.
+    ///
+    /// # Safety
+    /// 1. `this` is valid for the whole call.
+    unsafe fn hurry(_this: NonNull<Self>) {}
+
     /// Remembers a task that is about to wait for the first time, so that shutdown finds it; false if the shutdown has begun.
     ///
     /// # Safety
@@ -68,6 +74,8 @@ pub struct Vtable {
     pub(super) fail: unsafe fn(NonNull<Header>, Failure),
     /// [`Schedule::schedule`].
     pub(super) schedule: unsafe fn(NonNull<Header>),
+    /// [`Schedule::hurry`].
+    pub(super) hurry: unsafe fn(NonNull<Header>),
     /// Wakes the task. The caller gives up a reference.
     pub(super) wake: unsafe fn(NonNull<Header>),
     /// Moves the output to where the pointer leads, an `Option<Result<F::Output, JoinError>>`.
@@ -84,6 +92,7 @@ impl Vtable {
             run: harness::run::<F, S>,
             fail: harness::fail::<F, S>,
             schedule: schedule::<S>,
+            hurry: hurry::<S>,
             wake: wake::<S>,
             take_output: harness::take_output::<F>,
             drop_output: harness::drop_output::<F>,
@@ -169,6 +178,11 @@ unsafe fn schedule<S: Schedule>(header: NonNull<Header>) {
     // SAFETY: the caller of the vtable owns `SCHEDULED`: the cell is live, and keeps the scheduler valid until the task
     // is taken from its queue. A caller on a foreign thread has a reference until this returns (see `waker.rs`).
     unsafe { S::schedule(header.as_ref().scheduler.cast(), Runnable::from_raw(header)) }
+}
+
+unsafe fn hurry<S: Schedule>(header: NonNull<Header>) {
+    // SAFETY: the caller of the vtable has a reference, which keeps the cell live, and with it the scheduler.
+    unsafe { S::hurry(header.as_ref().scheduler.cast()) }
 }
 
 /// Wakes a task by value; `waker.rs` says why foreign threads do it in two steps.
