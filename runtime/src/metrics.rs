@@ -12,8 +12,8 @@ use crate::scheduler::relief::ReliefCounts;
 
 /// A view of a runtime's metrics; made by [`Handle::metrics`].
 ///
-/// The numbers are always kept and cost next to nothing: each is written by one thread with plain stores, so what is read is
-/// a moment old. Those of a worker begin at zero when the runtime is built and wrap after 2^64.
+/// The numbers are always kept and cost next to nothing: nearly all are written by one thread with plain stores, so what is read
+/// is a moment old. Those of a worker begin at zero when the runtime is built and wrap after 2^64.
 ///
 /// # Examples
 /// ```

@@ -13,6 +13,7 @@
 //! would have to wait for each other.
 //!
 //! The lock is one whose holder lets go with a plain store (`byte_lock.rs`): it is held for a few stores, or for the copy of a chunk.
+//! While tasks pile up, also for a request of memory in [`CHUNK`] pushes.
 //!
 //! A wake may be in flight when the runtime shuts down, so a push must work at any time; the last to leave drains the
 //! injector, as often as it takes. What it cannot know of is a newborn item: so these are refused once it has *closed* the
@@ -212,7 +213,6 @@ impl<T: Linked> Injector<T> {
 
 impl<T> Chunks<T> {
     fn push(&mut self, item: NonNull<T>) {
-        self.len += 1;
         match self.queue.back_mut() {
             Some(Chunk(last)) if last.len() < CHUNK => last.push_back(item),
             _ => {
@@ -221,6 +221,7 @@ impl<T> Chunks<T> {
                 self.queue.push_back(chunk);
             }
         }
+        self.len += 1;
     }
 
     /// Takes the oldest item, and what `f` takes of its chunk.

@@ -122,12 +122,12 @@ impl<T: Linked> Local<T> {
         waiting.clamp(0, CAPACITY as i32) as usize
     }
 
-    /// Whether no item waits, with the same care as [`len`](Self::len).
     /// How often was pushed, modulo 2^32: whether the owner moves. A hint.
     pub fn pushes(&self) -> u32 {
         self.tail.load(Relaxed)
     }
 
+    /// Whether no item waits, with the same care as [`len`](Self::len).
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -7,7 +7,7 @@
 //! from the workers that end these.
 //!
 //! A thread that is no worker has a magazine, too, one for all runtimes that it spawns on: the blocks are all the allocator's. It
-//! goes with the thread; what a thread spawns or frees in its last destructors is the allocator's business.
+//! keeps two batches of each size that was needed, and goes with the thread; what a thread spawns or frees in its last destructors is the allocator's business.
 //!
 //! Blocks are sorted into classes 16 bytes apart, whose sizes are those that glibc's malloc hands out anyway (16 n + 8). What
 //! the depot does not keep goes back to the allocator, and so does everything when worker or runtime end.
@@ -45,7 +45,8 @@ const LINKED: u32 = 4;
 struct Block {
     next: Option<NonNull<Block>>,
     /// In the first block of a batch in the depot: the next batch. In any other that is, or was, there, and was linked ahead: the block
-    /// that is [`AHEAD`] further on, for nothing but to ask for its memory. Else none.
+    /// that is [`AHEAD`] further on, for nothing but to ask for its memory: an address may be out of date, as that in the first block
+    /// of a batch that was taken out is. Else none.
     far: Option<NonNull<Block>>,
 }
 

@@ -2,8 +2,8 @@
 //!
 //! A lock whose waiters sleep must learn at each unlock whether there are any, by a second read-modify-write, which costs as much
 //! as a short critical section does. Here nobody is told: who waits looks again, at first at once, then after others had the CPU, and
-//! then after [`NAP`]. So it is for locks that are rarely contended, and held for no longer than a thread spins, unless its holder is
-//! kept from running.
+//! then after [`NAP`]. So it is for locks that are rarely contended, and held for no longer than a thread spins, as a rule: who
+//! has to wait for longer, because the holder needs memory or is kept from running, lets others have the CPU.
 //!
 //! ```text
 //!   free ── L: compare and swap, Acquire ──▶ locked
