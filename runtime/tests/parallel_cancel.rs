@@ -443,7 +443,7 @@ fn tasks_that_a_cancelled_computation_drives_are_not_a_part_of_it() {
 /// Runs `before`, has somebody call `end` meanwhile, and says whether a `join` after it was begun.
 fn goes_on_after(
     runtime: Runtime,
-    before: impl FnOnce(&dyn Fn()) + Send + 'static,
+    before: impl FnOnce(&(dyn Fn() + Sync)) + Send + 'static,
     end: impl FnOnce(Runtime, Compute<()>) -> Option<Runtime>,
 ) -> bool {
     let (started, gate) = (Gate::default(), Gate::default());
@@ -484,7 +484,7 @@ fn quick_joins(joins: u32) {
 fn the_next_split_ends_it_however_many_were_quick_before() {
     let _watchdog = watchdog();
     for joins in 100..120 {
-        let wait_behind = move |wait: &dyn Fn()| {
+        let wait_behind = move |wait: &(dyn Fn() + Sync)| {
             quick_joins(joins);
             wait();
         };
@@ -497,12 +497,31 @@ fn the_next_split_ends_it_however_many_were_quick_before() {
 fn quick_splits_in_an_isolated_part_do_not_hide_it() {
     let _watchdog = watchdog();
     for joins in 100..120 {
-        let wait_inside = move |wait: &dyn Fn()| {
+        let wait_inside = move |wait: &(dyn Fn() + Sync)| {
             parallel::isolated(|| {
                 wait();
                 quick_joins(joins);
             });
         };
         assert!(!goes_on_after(build(1), wait_inside, abort), "behind {joins}");
+    }
+}
+
+#[test]
+fn in_another_pool_it_ends_soon() {
+    let _watchdog = watchdog();
+    for threads in [1, 4] {
+        let pool = parallel::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        let begun = Arc::new(AtomicUsize::new(0));
+        let count = begun.clone();
+        let begin = move |wait: &(dyn Fn() + Sync)| {
+            pool.install(|| {
+                quick_joins(100);
+                wait();
+                (0..2000).for_each(|_| _ = parallel::join(|| count.fetch_add(1, SeqCst), || ()));
+            });
+        };
+        assert!(!goes_on_after(build(1), begin, abort));
+        assert!(begun.load(SeqCst) <= 16, "{begun:?} in a pool of {threads}");
     }
 }

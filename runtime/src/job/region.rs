@@ -78,6 +78,11 @@ impl Question {
         Self { task, pool }
     }
 
+    /// Whether the computation began in `pool`, where whoever cancels it ends the grants.
+    pub fn is_of(&self, pool: NonNull<Shared>) -> bool {
+        self.pool == pool
+    }
+
     #[inline(always)]
     pub fn is_cancelled(&self) -> bool {
         // SAFETY: duty 1 of `new`.

@@ -20,7 +20,11 @@
 //! ```
 //! If K2 comes before A3, then A4 sees the mark; else K3 sees what A2 wrote, or what was counted down since. And then the next push asks,
 //! unless K3 fell between the load and the store of a push that counts down: that one goes on for the rest of its grant. A grant is no longer
-//! than a stride of `scheduler/split.rs`, so it ends after some 25 µs, and if splits become slow all of a sudden, after 1024 of them.
+//! than a stride of `scheduler/split.rs`, so it ends after some 25 µs, and if splits become slow all of a sudden, after 1024 of them. (In a
+//! `ThreadPool` there are no strides: after 1024 of them, and where there are several threads, after 64.)
+//!
+//! Who cancels knows the seats of the pool in which the computation began, and of no other: in a pool that it has gone into (`install`),
+//! grants are short instead.
 
 use std::panic::resume_unwind;
 

@@ -129,7 +129,8 @@
 //!   sleepers that is too high for a moment wakes somebody for nothing.)
 //! - *P3 saw a searcher that left by R3.* Then R2 of who naps comes later in the word's order than R3, and so than what P3 read: as
 //!   if P3 had seen that nap. And somebody else was up, who is, until it lies down by W1: its W3 comes after P2, too, and its W4 sees
-//!   P1. By R3 it may lie down only if yet another one is up; so the last one does not, and no task waits for a nap alone.
+//!   P1. By R3 it may lie down only if yet another one is up; so the last one does not, and no task waits for a nap alone,
+//!   but beside one who counts as up and polls no tasks (it computes, blocks, or has lent its seat).
 //!
 //! **Job injector against sleeper**: the same, word for word; J3 only writes to the word in between. **Job injector against
 //! waiter**: if P3 relies on nobody, J5 reads the bits. For every waiter i, compare P2 with i's last L2. P2 first: L4 sees J1.

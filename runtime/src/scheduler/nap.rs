@@ -30,11 +30,13 @@
 //!
 //! A task pushed just as a nap begins, behind a poll that turns out long, thus waits for one nap; that is the shortest, unless the
 //! others have been quick throughout the last. One that is not worth it waits for
-//! those before it in the queue of somebody quick. When all others sleep, nobody relies on a nap: the next push ends it. (Who
-//! has lent its seat, see `guest.rs`, is taken for awake.)
+//! those before it in the queue of somebody quick; and one that a long poll spawns, among many, for [`PATIENCE`] of them: they look as quick as
+//! the poll spawns them. When all others sleep, nobody relies on a nap: the next push ends it. Who computes, blocks, or has lent its seat
+//! (`guest.rs`) is taken for awake, so beside such a one a push from outside may wait for the nap. Who is about to block itself ends it.
 //!
-//! Nobody naps where that could make events late: if descriptors are registered and nobody sits in the driver, who is out of work
-//! has to sit there.
+//! Nobody naps where that could make events late: if descriptors are registered and nobody sleeps in the driver, who is out of work
+//! has to sit there. (If who sleeps there is woken for something else just then, events wait for one nap; so do timers that others
+//! have set and do not come to.)
 //!
 //! Rejected: an estimate of the owner's, with a look at its clock every some polls: it knows the past as well, and pays for
 //! it. A threshold for the length of the ring alone: without anybody who looks again, a short queue behind a long poll waits for the
@@ -231,7 +233,12 @@ impl Lookout {
     pub fn would_nap(&self, shared: &Shared) -> bool {
         let has_driver = || {
             let driver = &shared.driver;
-            driver.io().is_none_or(|io| !io.has_sources()) || driver.sitter().is_some()
+            // Not one who only looks in, and goes on with its tasks.
+            let sleeps = |sitter| {
+                shared.relief_idle.is_sleeper(sitter)
+                    || sitter < shared.config.workers && shared.idle.is_sleeper(sitter)
+            };
+            driver.io().is_none_or(|io| !io.has_sources()) || driver.sitter().is_some_and(sleeps)
         };
         HAS_NAPS && self.is_hurried.get() && self.naps_left.get() > 0 && has_driver()
     }
@@ -405,6 +412,56 @@ mod tests {
             }
             assert!(late.len() < 100, "soon: {soon}; late: {late:?}");
         }
+    }
+
+    #[test]
+    fn nobody_naps_while_descriptors_are_registered_and_nobody_sleeps_in_the_driver() {
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let naps = |shared: &Shared| {
+            let lookout = Lookout::new();
+            lookout.is_hurried.set(true);
+            lookout.would_nap(shared)
+        };
+        let shared = runtime.handle().shared();
+        assert!(naps(shared), "there are no events");
+        let _listener =
+            runtime.block_on(async { crate::net::TcpListener::bind("127.0.0.1:0").await }).unwrap();
+        let begin = Instant::now();
+        while !naps(shared) {
+            assert!(begin.elapsed() < Duration::from_secs(60), "somebody sleeps in the driver");
+            thread::yield_now();
+        }
+        let handle = runtime.handle().clone();
+        let task = runtime.spawn(async move {
+            let shared = handle.shared();
+            assert!(!naps(shared), "nobody is in the driver");
+            let _sitting = shared.driver.try_sit(0).unwrap();
+            assert!(!naps(shared), "who is in the driver does not sleep");
+        });
+        runtime.block_on(task).unwrap();
+    }
+
+    #[test]
+    fn who_is_about_to_block_ends_a_nap() {
+        let runtime = two_workers();
+        let handle = runtime.handle().clone();
+        let task = runtime.spawn(async move {
+            let shared = handle.shared();
+            let (begin, mut naps) = (Instant::now(), 0);
+            while begin.elapsed() < Duration::from_secs(5) {
+                if be_quick(shared).await {
+                    naps += 1;
+                    crate::spawn(async { black_box(()) });
+                    // A nap may have ended before, or begun since.
+                    if !crate::task::block_in_place(|| shared.idle.has_sleepers()) {
+                        return;
+                    }
+                }
+            }
+            // The machine may have so much other work that nobody naps.
+            assert_eq!(naps, 0, "who naps sleeps on");
+        });
+        runtime.block_on(task).unwrap();
     }
 
     #[test]

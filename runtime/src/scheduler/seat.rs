@@ -79,6 +79,9 @@ const EAGER: u32 = 8;
 /// The longest grant where there are thieves.
 const PATIENCE: u32 = 64;
 
+/// The longest grant for a computation that began in another pool, since who cancels it does not end that.
+const FOREIGN: u32 = 16;
+
 /// Indices below which loose pieces may lie.
 const LOOSE_LIMIT: u32 = (DEQUE_CAPACITY - if DEQUE_CAPACITY > 4096 { 1024 } else { 1 }) as u32;
 
@@ -386,9 +389,13 @@ impl Seat {
 
     /// For so many pushes nothing is done, if the computation goes on: A2 to A4 of `parallel/cancel.rs`.
     fn grant(&self, pushes: u32) {
+        // SAFETY: it is a part of the seat's region, which is live.
+        let question = unsafe { self.question.get().as_ref() };
+        let is_foreign = question.is_some_and(|question| !question.is_of(self.shared_ptr()));
+        let pushes = if is_foreign { pushes.min(FOREIGN) } else { pushes };
         self.granted.set(pushes);
         self.left.store(pushes as i32, Relaxed);
-        if !self.question.get().is_null() {
+        if question.is_some() {
             // SeqCst: with the fence of `end_grants`: that finds the grant, or this the mark.
             fence(SeqCst);
             if self.is_to_end() {

@@ -639,8 +639,12 @@ impl Worker {
                 shared.post_piece();
             }
         }
-        // Also with an empty ring: if this thread last sat in the driver, another has to.
-        shared.notify_strictly();
+        // Also with an empty ring: if this thread last sat in the driver, another has to. Who naps would come too late.
+        shared.idle.fence_push();
+        match shared.idle.is_anybody_napping() {
+            true => shared.notify_anyway(Work::Task),
+            false => _ = shared.notify(),
+        }
     }
 
     fn move_tasks_to_injector(&self) {

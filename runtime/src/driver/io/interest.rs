@@ -84,7 +84,7 @@ impl Ready {
 
     #[inline]
     pub(crate) fn from_event(event: &mio::event::Event) -> Ready {
-        // No direction is closed without one of these: as mostly.
+        // With epoll no direction is closed without one of these: as mostly.
         if !(event.is_error() | event.is_priority() | event.is_read_closed()) {
             return Ready::of_flags([
                 (event.is_readable(), Ready::READABLE),
