@@ -444,24 +444,24 @@ mod tests {
     #[test]
     fn who_is_about_to_block_ends_a_nap() {
         let runtime = two_workers();
-        let handle = runtime.handle().clone();
-        let task = runtime.spawn(async move {
-            let shared = handle.shared();
-            let (begin, mut naps) = (Instant::now(), 0);
-            while begin.elapsed() < Duration::from_secs(5) {
-                if be_quick(shared).await {
-                    naps += 1;
-                    crate::spawn(async { black_box(()) });
-                    // A nap may have ended before, or begun since.
-                    if !crate::task::block_in_place(|| shared.idle.has_sleepers()) {
-                        return;
-                    }
-                }
+        let (begin, mut ended, mut went_on) = (Instant::now(), 0, 0);
+        while ended + went_on < 20 && begin.elapsed() < Duration::from_secs(5) {
+            let handle = runtime.handle().clone();
+            let task = runtime.spawn(async move {
+                let shared = handle.shared();
+                let did_nap = be_quick(shared).await;
+                crate::spawn(async { black_box(()) });
+                let sleeps = crate::task::block_in_place(|| shared.idle.has_sleepers());
+                did_nap.then_some(sleeps)
+            });
+            match runtime.block_on(task).unwrap() {
+                Some(false) => ended += 1,
+                Some(true) => went_on += 1,
+                None => {}
             }
-            // The machine may have so much other work that nobody naps.
-            assert_eq!(naps, 0, "who naps sleeps on");
-        });
-        runtime.block_on(task).unwrap();
+        }
+        // One may have ended before, or begun since; and the machine may have so much other work that hardly anybody naps.
+        assert!(went_on <= ended.max(5), "{went_on} naps went on, {ended} ended");
     }
 
     #[test]
