@@ -450,9 +450,18 @@ mod tests {
             let task = runtime.spawn(async move {
                 let shared = handle.shared();
                 let did_nap = be_quick(shared).await;
-                crate::spawn(async { black_box(()) });
+                // Keeps whoever is woken up until that has been seen.
+                let is_seen = Arc::new(AtomicBool::new(false));
+                let see = is_seen.clone();
+                crate::spawn(async move {
+                    while !is_seen.load(Acquire) {
+                        thread::yield_now();
+                    }
+                });
                 let sleepers = shared.idle.sleepers();
+                let did_nap = did_nap && sleepers > 0 && shared.idle.is_anybody_napping();
                 let is_woken = crate::task::block_in_place(|| shared.idle.sleepers() < sleepers);
+                see.store(true, Release);
                 did_nap.then_some(is_woken)
             });
             match runtime.block_on(task).unwrap() {
