@@ -442,39 +442,6 @@ mod tests {
     }
 
     #[test]
-    fn who_is_about_to_block_does_not_rely_on_a_nap() {
-        let runtime = two_workers();
-        let (begin, mut ended, mut went_on) = (Instant::now(), 0, 0);
-        while ended + went_on < 20 && begin.elapsed() < Duration::from_secs(5) {
-            let handle = runtime.handle().clone();
-            let task = runtime.spawn(async move {
-                let shared = handle.shared();
-                let did_nap = be_quick(shared).await;
-                // Keeps whoever is woken up until that has been seen.
-                let is_seen = Arc::new(AtomicBool::new(false));
-                let see = is_seen.clone();
-                crate::spawn(async move {
-                    while !is_seen.load(Acquire) {
-                        thread::yield_now();
-                    }
-                });
-                let sleepers = shared.idle.sleepers();
-                let did_nap = did_nap && sleepers > 0 && shared.idle.is_anybody_napping();
-                let is_woken = crate::task::block_in_place(|| shared.idle.sleepers() < sleepers);
-                see.store(true, Release);
-                did_nap.then_some(is_woken)
-            });
-            match runtime.block_on(task).unwrap() {
-                Some(true) => ended += 1,
-                Some(false) => went_on += 1,
-                None => {}
-            }
-        }
-        // A nap may have ended before, or begun since; and the machine may have so much other work that hardly anybody naps.
-        assert!(went_on <= ended.max(5), "{went_on} times nobody was woken, {ended} times somebody");
-    }
-
-    #[test]
     fn a_task_behind_a_poll_that_turns_out_long_is_taken_soon_by_who_naps() {
         let runtime = two_workers();
         for to_be_queued in [2, 3, 100] {
