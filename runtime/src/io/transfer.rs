@@ -1,4 +1,4 @@
-//! `recv`, `send` and `writev` on a stream socket, as plain system calls.
+//! `recv`, `send` and `writev` on a stream socket, as plain system calls. On a descriptor that is none, the system says so.
 //!
 //! The C library's functions are points at which a thread may be cancelled (`pthread_cancel`), and say so before the call and after
 //! it: 60 instructions, two of them read-modify-writes, for each. No thread may be cancelled that runs Rust, whose frames do not

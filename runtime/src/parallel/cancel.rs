@@ -14,7 +14,7 @@
 //! ```text
 //! Who cancels                                    Seat
 //! K1 mark: `CANCELLED`, or the pool's shutdown   A1 a push finds left = 0: marked? Then unwind
-//! K2 fence                                       A2 left = what is granted, none for another computation
+//! K2 fence                                       A2 left = what is granted; a change of region makes it 0
 //! K3 left > 0 at a seat? left = 0                A3 fence
 //!                                                A4 marked? Then left = 0
 //! ```

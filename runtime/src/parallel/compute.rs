@@ -46,8 +46,7 @@ use crate::util::unwind;
 /// runs ends at its next *split point*, each call of `join` or `scope`, by unwinding as from a panic, without a message; so
 /// destructors run, and `catch_unwind` sees it. (A `join` that is begun at the same instant may go unnoticed, and up to 1024 after it
 /// with it: some 25 µs, as a rule. In a pool that it has been [installed](crate::parallel::ThreadPool::install) into, up to 16 always may.)
-/// It does not unwind inside of `isolated` parts, from destructors while it
-/// unwinds already, or in programs built with `panic = "abort"`: there, and in long loops without a split, ask
+/// It does not unwind inside of `isolated` parts, from destructors while it unwinds already, or in programs built with `panic = "abort"`: there, and in long loops without a split, ask
 /// [`is_cancelled`](crate::parallel::is_cancelled). If the closure returns all the same, its value counts. If any part of the
 /// computation panics, that counts more than the cancellation. Jobs that were [spawned](fn@crate::spawn) without a scope are
 /// not a part of it.

@@ -188,7 +188,7 @@ where
     // back or its latch set. Closure and result are `Send`.
     let index = match unsafe { seat.push_granted(job.cast()) } {
         Some(index) => index,
-        // SAFETY: as above; nobody got the reference.
+        // SAFETY: (1) as above; (2) nobody got the reference.
         None => match unsafe { split(seat, job) } {
             Some(index) => index,
             // So deep that thieves have plenty.

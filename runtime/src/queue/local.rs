@@ -124,6 +124,7 @@ impl<T: Linked> Local<T> {
 
     /// How often was pushed, modulo 2^32: whether the owner moves. A hint.
     pub fn pushes(&self) -> u32 {
+        // Relaxed: a hint.
         self.tail.load(Relaxed)
     }
 

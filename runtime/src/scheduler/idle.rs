@@ -456,9 +456,14 @@ impl Idle {
 
     /// As [`announce_sleep`](Self::announce_sleep), unless a job was posted since `seen`: then says false and changes nothing.
     pub fn announce_sleep_unless(&self, index: usize, is_searching: bool, seen: JobEvents) -> bool {
+        self.lie_down_if(index, lies_down(is_searching), |counts| events(counts) == seen)
+    }
+
+    /// W1 by a CAS, `change` being added, unless `may` refuses; then W2 and W3. Says whether it lies.
+    fn lie_down_if(&self, index: usize, change: u64, may: impl Fn(u64) -> bool) -> bool {
         let mut counts = self.word().load(Acquire);
-        while events(counts) == seen {
-            match self.word().compare_exchange(counts, counts + lies_down(is_searching), SeqCst, Acquire) {
+        while may(counts) {
+            match self.word().compare_exchange(counts, counts + change, SeqCst, Acquire) {
                 Ok(_) => {
                     self.show_sleeper(index);
                     return true;
@@ -557,34 +562,16 @@ impl Bits {
 impl Idle {
     /// R1: as [`announce_sleep_unless`](Self::announce_sleep_unless), for a nap. Also says false if somebody naps.
     pub fn announce_nap_unless(&self, index: usize, is_searching: bool, seen: JobEvents) -> bool {
-        let mut counts = self.word().load(Acquire);
-        while events(counts) == seen && !is_napping(counts) {
-            let napping = counts + lies_down(is_searching) + NAPPING;
-            match self.word().compare_exchange(counts, napping, SeqCst, Acquire) {
-                Ok(_) => {
-                    self.show_sleeper(index);
-                    return true;
-                }
-                Err(actual) => counts = actual,
-            }
-        }
-        false
+        let may = |counts| events(counts) == seen && !is_napping(counts);
+        self.lie_down_if(index, lies_down(is_searching) + NAPPING, may)
     }
 
     /// R3: as [`announce_sleep_unless`](Self::announce_sleep_unless), but leaves W4's look at tasks to who naps. Says false if nobody
     /// does, or nobody else is up.
     pub fn announce_sleep_beside_nap(&self, index: usize, is_searching: bool, seen: JobEvents) -> bool {
-        let mut counts = self.word().load(Acquire);
-        while events(counts) == seen && is_napping(counts) && sleeping(counts) + 1 < self.workers {
-            match self.word().compare_exchange(counts, counts + lies_down(is_searching), SeqCst, Acquire) {
-                Ok(_) => {
-                    self.show_sleeper(index);
-                    return true;
-                }
-                Err(actual) => counts = actual,
-            }
-        }
-        false
+        let may =
+            |counts| events(counts) == seen && is_napping(counts) && sleeping(counts) + 1 < self.workers;
+        self.lie_down_if(index, lies_down(is_searching), may)
     }
 
     /// R2: the nap of worker `index` is over, and it counts as searching. True if it woke by itself; false if it was notified.

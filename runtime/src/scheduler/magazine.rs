@@ -7,7 +7,8 @@
 //! from the workers that end these.
 //!
 //! A thread that is no worker has a magazine, too, one for all runtimes that it spawns on: the blocks are all the allocator's. It
-//! keeps two batches of each size that was needed, and goes with the thread; what a thread spawns or frees in its last destructors is the allocator's business.
+//! keeps two batches of each size that was needed, and goes with the thread; what a thread spawns or frees in its last destructors is
+//! the allocator's business.
 //!
 //! Blocks are sorted into classes 16 bytes apart, whose sizes are those that glibc's malloc hands out anyway (16 n + 8). What
 //! the depot does not keep goes back to the allocator, and so does everything when worker or runtime end.

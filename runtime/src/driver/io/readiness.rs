@@ -53,6 +53,8 @@ const WAKING: u64 = 1 << 8;
 const HELD: u64 = 1 << 10;
 const HAS_WAITERS: u64 = 1 << 12;
 const SHUTDOWN: u64 = 1 << 13;
+const DETACHED: u64 = 1 << 14;
+const TICK_SHIFT: u32 = 32;
 /// Both directions.
 const ARMED_BOTH: u64 = ARMED | ARMED << 1;
 /// From ARMED of a direction to its WAKING.
@@ -68,8 +70,6 @@ const _: () = {
     assert!(Ready::READ_CLOSED.bits() >> FROM_CLOSED == readable);
     assert!(Ready::WRITE_CLOSED.bits() >> FROM_CLOSED == writable);
 };
-const DETACHED: u64 = 1 << 14;
-const TICK_SHIFT: u32 = 32;
 
 /// One of the two slots of a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
