@@ -196,7 +196,7 @@ pub(super) unsafe fn take_output<F: Future>(header: NonNull<Header>, out: *mut (
         let Stage::Finished(result) = std::mem::replace(stage::<F>(header), Stage::Consumed) else {
             panic!("a `JoinHandle` was polled after it had given its result");
         };
-        let error = |failure| JoinError::new(header.as_ref().id, Header::spawned_at(header), failure);
+        let error = |failure| JoinError::new(header.as_ref().id, header.as_ref().spawned_at, failure);
         *out.cast::<Option<Result<F::Output, JoinError>>>() = Some(result.map_err(error));
     }
 }

@@ -133,8 +133,8 @@ impl Runnable {
     /// Where the task was spawned.
     #[inline]
     pub fn spawned_at(&self) -> &'static Location<'static> {
-        // SAFETY: as in `id`; every header begins a cell.
-        unsafe { Header::spawned_at(self.0) }
+        // SAFETY: as in `id`.
+        unsafe { self.0.as_ref() }.spawned_at
     }
 
     /// Polls the task, or cancels it if that was asked for.
