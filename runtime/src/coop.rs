@@ -131,22 +131,29 @@ pub(crate) fn current_task_data() -> *const () {
 
 /// Has the task behind `waker` polled again, after others had their turn.
 ///
-/// If it is the task being polled, that costs a flag: its worker queues it when the poll returns. Any other waker
-/// (of `block_on`, or wrapped by a combinator) is woken.
+/// Any waker that is not that of the task being polled (but of `block_on`, or wrapped by a combinator) is woken.
 #[inline]
 pub(crate) fn yield_to_others(waker: &Waker) {
-    let is_current = STATE.with(|state| {
-        // Relaxed: whoever polls a task got it from a runtime that was built after the store. Without it the waker is woken.
-        let is_of_task = ptr::eq(waker.vtable(), TASK_VTABLE.load(Relaxed));
-        let is_current = is_of_task && state.data.get() == waker.data();
+    // Relaxed: whoever polls a task got it from a runtime that was built after the store. Without it the waker is woken.
+    let is_of_task = ptr::eq(waker.vtable(), TASK_VTABLE.load(Relaxed));
+    if !(is_of_task && requeue_current(waker.data())) {
+        waker.wake_by_ref();
+    }
+}
+
+/// Has the task whose waker has this `data` queued again by its worker when its poll returns, if it is the task being polled; says
+/// whether it is.
+///
+/// So a task that wakes itself costs a flag: what it wrote before, the thread that polls it has written.
+#[inline]
+pub(crate) fn requeue_current(data: *const ()) -> bool {
+    STATE.with(|state| {
+        let is_current = state.data.get() == data;
         if is_current {
             state.is_yielding.set(true);
         }
         is_current
-    });
-    if !is_current {
-        waker.wake_by_ref();
-    }
+    })
 }
 
 /// Takes one operation from the budget, or answers `Pending` and has the task polled again later.

@@ -70,6 +70,35 @@ fn a_wake_by_an_own_thread_may_drop_the_last_reference() {
     });
 }
 
+/// A task wakes itself in its poll while another thread wakes it, and a third runs what is queued.
+#[test]
+fn a_wake_of_oneself_keeps_those_of_others() {
+    loom::model(|| {
+        let board = Board::new();
+        let (join, life) = board.start();
+        drop(join);
+        life.wake_itself();
+        let [first, second] = [life.waker(), life.waker()];
+        life.drop_waker();
+        first.wake();
+        let threads = [
+            thread::spawn({
+                let life = life.clone();
+                move || life.make_ready_then(|| second.wake_by_ref())
+            }),
+            thread::spawn({
+                let board = board.clone();
+                move || board.run_queued()
+            }),
+        ];
+        board.run_queued();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        board.run_queued();
+        life.assert_finished();
+        board.assert_freed();
+    });
+}
+
 /// A poll drops the waker that an earlier one cloned, which goes into stock, and ends the task, while others drop theirs.
 fn a_poll_drops_a_waker_while_others_go_elsewhere(schedules: Schedules) {
     loom::model(move || {

@@ -239,10 +239,8 @@ impl Seat {
 /// # Safety
 /// 1. The tasks are live.
 unsafe fn claim_idle(tasks: &Slots<Header>, left: &mut usize) -> Vec<Runnable> {
-    // SAFETY: (1); one that is claimed is ours to cancel.
-    let claim =
-        |task: NonNull<Header>| unsafe { task.as_ref().state.cancel().then(|| Runnable::from_raw(task)) };
-    let claimed: Vec<_> = tasks.iter().filter_map(claim).collect();
+    // SAFETY: (1).
+    let claimed: Vec<_> = tasks.iter().filter_map(|task| unsafe { Runnable::claim_idle(task) }).collect();
     *left += tasks.len() - claimed.len();
     claimed
 }

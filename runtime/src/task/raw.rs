@@ -117,6 +117,15 @@ impl Runnable {
         Self(header)
     }
 
+    /// Asks for the end of a task. If it waits for a wake it becomes the caller's, to be cancelled; any other sees it by itself.
+    ///
+    /// # Safety
+    /// 1. The task is live.
+    pub unsafe fn claim_idle(header: NonNull<Header>) -> Option<Self> {
+        // SAFETY: (1); `cancel` says whether `SCHEDULED` is ours.
+        unsafe { header.as_ref().state.cancel().then(|| Self::from_raw(header)) }
+    }
+
     /// The pointer, with the ownership of `SCHEDULED`, for a queue.
     #[inline]
     pub fn into_raw(self) -> NonNull<Header> {

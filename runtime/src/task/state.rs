@@ -22,8 +22,9 @@
 //! queued task is owned by its queue. So a queued pointer is valid, and whoever pushed it must not touch the cell
 //! afterwards: it may have been polled and freed.
 //!
-//! **Every wake happens before the poll it causes.** A wake is always a read-modify-write (W), even if it changes
-//! nothing: a load would not order the waker's earlier writes before the poll. The poll that follows begins with S
+//! **Every wake happens before the poll it causes.** A wake is a read-modify-write (W), even if it changes
+//! nothing: a load would not order the waker's earlier writes before the poll. (Not that of the task which the calling thread is
+//! polling: there the poll ends with a requeue, as for a task that yields, and the queue orders what it wrote.) The poll that follows begins with S
 //! (the queue's acquire, then a load or read-modify-write of the word) and ends with E (a compare-and-swap). Either W
 //! comes before E in the word's modification order: then E fails or sees `NOTIFIED`, and the task is polled again after
 //! acquiring W's release. Or W comes after E: then it finds `IDLE`, becomes the owner and pushes, and the queue's

@@ -4,6 +4,9 @@
 //! keeps the runtime's shared state alive by itself. A foreign thread keeps its reference until the task has been queued
 //! and a worker has been notified: without it, the task could be run, complete and drop the last reference while the
 //! foreign thread is still inside the queue of a shared state that has just been freed.
+//!
+//! A wake by reference of the task that the calling thread is polling changes no word: `coop.rs` notes that the task is to be queued again.
+//! (By value it would save as much; but whoever wakes by value mostly wakes another, and pays for each question.)
 
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
@@ -78,7 +81,7 @@ unsafe fn wake_by_ref(data: *const ()) {
     // SAFETY: the waker's reference keeps the cell live for the whole call, also after the task was queued.
     unsafe {
         let header = header(data);
-        if header.as_ref().state.wake_by_ref() {
+        if !coop::requeue_current(data) && header.as_ref().state.wake_by_ref() {
             (header.as_ref().vtable.schedule)(header);
         }
     }

@@ -8,7 +8,7 @@ use loom::cell::UnsafeCell;
 use loom::sync::Mutex;
 use loom::sync::atomic::AtomicBool;
 use loom::sync::atomic::Ordering::Relaxed;
-use runtime::internals::task::{Header, Runnable, State};
+use runtime::internals::task::{Header, Runnable};
 
 use crate::models::task::board::Tables;
 
@@ -136,10 +136,8 @@ impl Tables for Twin {
         }
         // SAFETY: whether nobody writes is what the cell checks.
         let tasks = self.tasks.with(|tasks| unsafe { (*tasks).all() });
-        let claim = |task: &NonNull<Header>| {
-            // SAFETY: whether the task is live is what the model is about; its state comes first in its cell.
-            unsafe { task.cast::<State>().as_ref().cancel().then(|| Runnable::from_raw(*task)) }
-        };
+        // SAFETY: whether the task is live is what the model is about.
+        let claim = |task: &NonNull<Header>| unsafe { Runnable::claim_idle(*task) };
         let claimed: Vec<_> = tasks.iter().filter_map(claim).collect();
         drop(side);
         let left = tasks.len() - claimed.len();

@@ -294,6 +294,8 @@ pub struct Life {
     /// What the waking thread writes; relaxed, so that only the wake makes it visible.
     is_ready: AtomicBool,
     has_ended: AtomicBool,
+    /// Whether a probe that is not ready wakes itself in its second poll.
+    wakes_itself: Plain<bool>,
     waker: Plain<Option<Waker>>,
     has_finished: Count,
     futures_dropped: Count,
@@ -304,6 +306,7 @@ pub struct Life {
 impl Life {
     fn new() -> Self {
         Self {
+            wakes_itself: Plain::new(false),
             is_ready: AtomicBool::new(false),
             has_ended: AtomicBool::new(false),
             waker: Plain::new(None),
@@ -312,6 +315,11 @@ impl Life {
             outputs_made: Count::new(0),
             outputs_dropped: Count::new(0),
         }
+    }
+
+    /// Has the probe wake itself in its second poll, if that finds it not ready.
+    pub fn wake_itself(&self) {
+        *self.wakes_itself.lock().unwrap() = true;
     }
 
     /// A clone of the waker of the first poll.
@@ -388,6 +396,8 @@ impl Future for Probe {
             // Two at once, of which one is in stock.
             let _spare = cx.waker().clone();
             *life.waker.lock().unwrap() = Some(cx.waker().clone());
+        } else if polls == 2 && *life.wakes_itself.lock().unwrap() {
+            cx.waker().wake_by_ref();
         }
         Poll::Pending
     }
