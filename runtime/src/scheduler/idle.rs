@@ -355,7 +355,6 @@ impl Idle {
     }
 
     /// Whether somebody naps.
-    #[allow(dead_code, reason = "called by tests")]
     pub fn is_anybody_napping(&self) -> bool {
         is_napping(self.word().load(SeqCst))
     }
