@@ -4,6 +4,7 @@ use std::error::Error;
 use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
 use std::panic::{Location, RefUnwindSafe, UnwindSafe};
 use std::ptr::NonNull;
 
@@ -56,6 +57,7 @@ impl Handle {
         Self { shared }
     }
 
+    #[inline]
     pub(crate) fn shared(&self) -> &Shared {
         // SAFETY: our reference keeps it.
         unsafe { self.shared.as_ref() }
@@ -63,6 +65,15 @@ impl Handle {
 
     pub(crate) fn shared_ptr(&self) -> NonNull<Shared> {
         self.shared
+    }
+
+    /// The current runtime's handle, without a reference of its own.
+    ///
+    /// # Safety
+    /// 1. The result is not used after anything may have left the runtime on this thread, and not dropped.
+    #[inline]
+    pub(crate) unsafe fn borrow_current() -> Option<ManuallyDrop<Self>> {
+        context::current().map(|shared| ManuallyDrop::new(Self { shared }))
     }
 
     /// Returns a handle to the current runtime.
@@ -79,10 +90,11 @@ impl Handle {
     /// # Panics
     /// At the caller's line outside of a runtime; `what` needs one.
     #[track_caller]
+    #[inline]
     pub(crate) fn current_for(what: &str) -> Self {
         match Self::try_current() {
             Ok(handle) => handle,
-            Err(_) => panic!("{}", no_runtime(what)),
+            Err(_) => panic_no_runtime(what),
         }
     }
 
@@ -91,6 +103,7 @@ impl Handle {
     ///
     /// # Errors
     /// [`TryCurrentError`] outside of a runtime.
+    #[inline]
     pub fn try_current() -> Result<Self, TryCurrentError> {
         // SAFETY: the current runtime's shared state is valid.
         context::current().map(|shared| unsafe { Self::from_shared(shared) }).ok_or(TryCurrentError(()))
@@ -190,25 +203,27 @@ impl Handle {
     /// # Panics
     /// At the caller's line if the runtime has none; `what` needs it.
     #[track_caller]
+    #[inline]
     pub(crate) fn time_driver(&self, what: &str) -> &driver::time::Driver {
         match self.shared().driver.time() {
             Some(driver) => driver,
-            None => panic!("`{what}` needs timers: build the runtime with `enable_time` or `enable_all`"),
+            None => panic_no_time(what),
         }
     }
 
     /// The time driver, if the runtime has one.
+    #[inline]
     pub(crate) fn try_time_driver(&self) -> Option<&driver::time::Driver> {
         self.shared().driver.time()
     }
 
-    /// The wheel on which the calling thread registers timers.
+    /// The worker on whose wheel the calling thread registers timers; of relief threads and those that are no workers, one that there
+    /// is not.
+    #[inline]
     pub(crate) fn wheel_of_this_thread(&self) -> usize {
-        let shared = self.shared();
         context::with_worker_of(self.shared, |worker| {
             // One that blocks or computes does not look at its wheel before it sleeps.
-            let own = worker.filter(|worker| worker.takes_tasks());
-            shared.wheel(own.map_or(shared.config.workers, |worker| worker.index()))
+            worker.filter(|worker| worker.takes_tasks()).map_or(usize::MAX, |worker| worker.index())
         })
     }
 
@@ -219,6 +234,7 @@ impl Handle {
 }
 
 impl Clone for Handle {
+    #[inline]
     fn clone(&self) -> Self {
         Shared::retain(self.shared);
         Self { shared: self.shared }
@@ -226,6 +242,7 @@ impl Clone for Handle {
 }
 
 impl Drop for Handle {
+    #[inline]
     fn drop(&mut self) {
         // SAFETY: our reference is given up with the handle.
         unsafe { Shared::release(self.shared) }
@@ -287,6 +304,20 @@ impl fmt::Display for TryCurrentError {
 }
 
 impl Error for TryCurrentError {}
+
+#[cold]
+#[inline(never)]
+#[track_caller]
+fn panic_no_runtime(what: &str) -> ! {
+    panic!("{}", no_runtime(what))
+}
+
+#[cold]
+#[inline(never)]
+#[track_caller]
+fn panic_no_time(what: &str) -> ! {
+    panic!("`{what}` needs timers: build the runtime with `enable_time` or `enable_all`")
+}
 
 /// The text for calls that need a runtime where there is none.
 pub(crate) fn no_runtime(what: &str) -> String {

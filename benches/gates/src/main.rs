@@ -46,7 +46,7 @@ const GATES: [Gate; 9] = [
     gate("spawn and await", "spawn_await", 350.0, 605.0, 7.0),
     gate("yield", "yield", 100.0, 154.0, 1.0),
     gate("self-wake and poll", "self_wake", 120.0, 152.0, 1.0),
-    gate("timer insert and cancel, less the clock", "timer", 130.0, 460.0, 2.0).less("clock"),
+    gate("timer insert and cancel, less the clock", "timer", 130.0, 279.0, 2.0).less("clock"),
     gate("event dispatch and wake", "event", 160.0, 170.0, 4.0).inside("*Poller*turn*"),
     gate("join, less plain calls", "join", 35.0, 32.0, 0.0).less("calls"),
     gate("scope spawn and run", "scope_spawn", 110.0, 211.0, 2.0),

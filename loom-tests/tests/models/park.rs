@@ -184,7 +184,8 @@ impl<'a> Timer<'a> {
         let timer = Self { entry: Box::new(Entry::new()), wheel, driver };
         let time = driver.time().expect("the models have time");
         // SAFETY: a new entry, which stays in its box until `drop` takes it out.
-        let registered = unsafe { time.register(&timer.entry, wheel, deadline, Waker::noop().clone()) };
+        let registered =
+            unsafe { time.register(&timer.entry, time.shard(wheel), deadline, Waker::noop().clone()) };
         let must_tell = registered.expect("not shut down");
         (timer, must_tell)
     }
@@ -194,7 +195,7 @@ impl Drop for Timer<'_> {
     fn drop(&mut self) {
         let time = self.driver.time().expect("the models have time");
         // SAFETY: registered in this wheel.
-        drop(unsafe { time.cancel(&self.entry, self.wheel) });
+        drop(unsafe { time.shard(self.wheel).cancel(&self.entry) });
     }
 }
 

@@ -372,7 +372,8 @@ fn a_sleeper_learns_of_a_foreign_timer() {
         let entry = Box::new(Entry::new());
         gate.pass();
         // SAFETY: ours, boxed, new, and cancelled before it is freed.
-        let must_unpark = unsafe { driver.register(&entry, 1, 5 * MS, Waker::noop().clone()) }.unwrap();
+        let must_unpark =
+            unsafe { driver.register(&entry, driver.shard(1), 5 * MS, Waker::noop().clone()) }.unwrap();
         assert!(must_unpark);
         // R2, the caller's.
         loom::sync::atomic::fence(SeqCst);
@@ -380,7 +381,7 @@ fn a_sleeper_learns_of_a_foreign_timer() {
         let sleeps = sleeper.join().unwrap();
         assert!(!sleeps || unparks, "sleeps past a timer that it did not see");
         // SAFETY: as above; registered in wheel 1.
-        drop(unsafe { driver.cancel(&entry, 1) });
+        drop(unsafe { driver.shard(1).cancel(&entry) });
         noted.note((sleeps, unparks));
     });
     outcomes.assert_all([(false, false), (false, true), (true, true)]);

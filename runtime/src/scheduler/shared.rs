@@ -129,6 +129,7 @@ impl Shared {
     }
 
     /// Takes a reference; the caller has one, or is a worker.
+    #[inline]
     pub fn retain(this: NonNull<Self>) {
         context::with_worker_of(this, |worker| match worker {
             Some(worker) => worker.count_references(1),

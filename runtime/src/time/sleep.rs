@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::future::Future;
+use std::mem::ManuallyDrop;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
@@ -9,9 +10,8 @@ use std::time::Duration;
 use pin_project_lite::pin_project;
 
 use crate::coop::{poll_has_budget, spend};
-use crate::driver::time::clock::was_ever_paused;
 use crate::driver::time::entry::{Entry, State};
-use crate::driver::time::shard::ShutDown;
+use crate::driver::time::shard::{Home, ShutDown};
 use crate::driver::time::{Deadline, Driver};
 use crate::handle::Handle;
 
@@ -94,19 +94,28 @@ pin_project! {
     /// ```
     #[must_use = "futures do nothing unless awaited"]
     pub struct Sleep {
-        handle: Handle,
+        // Taken out in `drop`, and nowhere else.
+        handle: ManuallyDrop<Handle>,
         deadline: When,
-        // The wheel that `entry` is registered in, if it is.
-        wheel: u32,
         look: Look,
+        // Of the driver that `handle` keeps. Written before `entry` is registered there.
+        home: Home,
         // This future is its owner, in the words of `entry.rs`.
         #[pin]
         entry: Entry,
     }
 
     impl PinnedDrop for Sleep {
-        fn drop(this: Pin<&mut Self>) {
-            this.cancel();
+        fn drop(mut this: Pin<&mut Self>) {
+            let me = this.as_mut().project();
+            // SAFETY: taken out here only; nobody uses what is dropped.
+            let handle = unsafe { ManuallyDrop::take(me.handle) };
+            // Mostly it has fired: no lock.
+            if me.entry.state() == State::Registered {
+                // SAFETY: `Pin<&mut Self>` makes us the owner; registered in `home`, which `handle` keeps.
+                drop(unsafe { me.home.shard().cancel(&me.entry) });
+                handle.shared().report_deadlock();
+            }
         }
     }
 }
@@ -114,16 +123,14 @@ pin_project! {
 /// A deadline, in the words that it was given in.
 #[derive(Debug, Clone, Copy)]
 enum When {
+    /// As the driver counts. It was ahead when this was made: if it has passed since then, the next turn of the driver notices.
+    Ahead(Deadline),
     At(Instant),
-    /// As the driver counts.
-    Nanos(Deadline),
 }
 
-/// Whether an instant has passed already may be found out in several ways, when it is not registered yet.
+/// Whether an instant has passed already may be found out in two ways, when it is not registered yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Look {
-    /// It was ahead when this was made. If it has passed since then, the next turn of the driver notices.
-    Never,
     /// At what the clock said at the driver's last turn.
     Behind,
     /// At the clock.
@@ -134,23 +141,40 @@ impl Sleep {
     #[track_caller]
     #[inline]
     pub(super) fn after(duration: Duration, what: &str) -> Sleep {
+        // SAFETY: used, and copied, in this call, which leaves no runtime.
+        if let Some(handle) = unsafe { Handle::borrow_current() }
+            && let Some(driver) = handle.try_time_driver()
+            && !driver.was_paused()
+            && let Some(nanos) = in_nanos(duration)
+        {
+            let counted = Handle::clone(&handle);
+            Sleep::new(counted, When::Ahead(driver.deadline_after(nanos)), Look::Behind)
+        } else {
+            Sleep::at_end_of(duration, what)
+        }
+    }
+
+    /// For a `duration` that is zero, or too long to be counted, or begins when a test moves the clock; or panics, at the user's
+    /// line rather than in a later poll.
+    #[cold]
+    #[inline(never)]
+    #[track_caller]
+    fn at_end_of(duration: Duration, what: &str) -> Sleep {
         let handle = Handle::current_for(what);
-        // Panics here, at the user's line, rather than in a later poll.
-        let driver = handle.time_driver(what);
-        // A clock that a test moves is told by instants.
-        let nanos = if was_ever_paused() || duration.is_zero() { None } else { in_nanos(duration) };
-        let (deadline, look) = match nanos {
-            Some(nanos) => (When::Nanos(driver.deadline_after(nanos)), Look::Never),
-            None => (When::At(Instant::now() + duration), Look::Now),
-        };
-        Sleep { deadline, look, wheel: 0, entry: Entry::new(), handle }
+        handle.time_driver(what);
+        Sleep::new(handle, When::At(Instant::now() + duration), Look::Now)
     }
 
     #[track_caller]
     pub(super) fn until(deadline: Instant, what: &str) -> Sleep {
         let handle = Handle::current_for(what);
         handle.time_driver(what);
-        Sleep { handle, deadline: When::At(deadline), look: Look::Behind, wheel: 0, entry: Entry::new() }
+        Sleep::new(handle, When::At(deadline), Look::Behind)
+    }
+
+    #[inline]
+    fn new(handle: Handle, deadline: When, look: Look) -> Sleep {
+        Sleep { handle: ManuallyDrop::new(handle), deadline, look, home: Home::NONE, entry: Entry::new() }
     }
 
     /// Returns the instant at which it is over.
@@ -166,7 +190,7 @@ impl Sleep {
     pub fn deadline(&self) -> Instant {
         match self.deadline {
             When::At(instant) => instant,
-            When::Nanos(nanos) => self.handle.time_driver("sleep").instant_at(nanos).into(),
+            When::Ahead(nanos) => self.handle.time_driver("sleep").instant_at(nanos).into(),
         }
     }
 
@@ -201,10 +225,19 @@ impl Sleep {
     /// assert_eq!(start.elapsed(), Duration::from_secs(2));
     /// # });
     /// ```
-    pub fn reset(mut self: Pin<&mut Self>, deadline: Instant) {
+    pub fn reset(self: Pin<&mut Self>, deadline: Instant) {
+        self.reset_to(deadline, Look::Behind);
+    }
+
+    /// As [`reset`](Self::reset), but the next poll looks at the clock.
+    pub(super) fn reset_and_look(self: Pin<&mut Self>, deadline: Instant) {
+        self.reset_to(deadline, Look::Now);
+    }
+
+    fn reset_to(mut self: Pin<&mut Self>, deadline: Instant, look: Look) {
         let me = self.as_mut().project();
         *me.deadline = When::At(deadline);
-        *me.look = Look::Behind;
+        *me.look = look;
         if me.entry.state() == State::Registered {
             let driver = me.handle.time_driver("sleep");
             // SAFETY: `Pin<&mut Self>` makes us the owner.
@@ -217,15 +250,10 @@ impl Sleep {
         self.register_anew();
     }
 
-    /// As [`reset`](Self::reset), but the next poll looks at the clock.
-    pub(super) fn reset_and_look(mut self: Pin<&mut Self>, deadline: Instant) {
-        self.as_mut().reset(deadline);
-        *self.project().look = Look::Now;
-    }
-
     /// Takes the timer out of its wheel; and if somebody waits still, registers it again.
     fn register_anew(mut self: Pin<&mut Self>) {
         let waiting = self.as_mut().cancel();
+        self.handle.shared().report_deadlock();
         // SAFETY: `cancel` saw to it that the entry is in no wheel; `Pin<&mut Self>` makes us its owner.
         unsafe { self.as_mut().project().entry.set_by_owner(State::Idle) };
         let Some(waker) = waiting else { return };
@@ -241,10 +269,19 @@ impl Sleep {
     #[inline]
     pub(super) fn poll_as_limit(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let me = self.as_mut().project();
-        if *me.look == Look::Never && me.entry.state() == State::Idle && !was_ever_paused() {
-            return match self.register(cx.waker().clone()) {
-                Ok(()) => Poll::Pending,
-                Err(_) => panic_shut_down(),
+        if let When::Ahead(deadline) = *me.deadline
+            && me.entry.state() == State::Idle
+            && let Some(driver) = me.handle.try_time_driver()
+            && !driver.was_paused()
+        {
+            let shard = driver.shard(me.handle.wheel_of_this_thread());
+            *me.home = Home::new(shard);
+            // SAFETY: `Pin<&mut Self>` makes us the owner of the entry, which is idle; it is pinned, and not freed before `drop` has
+            // cancelled it.
+            return match unsafe { shard.register(&me.entry, deadline, cx.waker().clone()) } {
+                Ok(false) => Poll::Pending,
+                Ok(true) => self.became_earliest(),
+                Err(refused) => panic_refused(refused),
             };
         }
         // SAFETY: `Pin<&mut Self>` makes us the owner.
@@ -254,14 +291,26 @@ impl Sleep {
         self.poll_slowly(cx)
     }
 
+    /// No timer of its wheel is earlier, or was. Pending.
+    #[cold]
+    #[inline(never)]
+    fn became_earliest(self: Pin<&mut Self>) -> Poll<()> {
+        let driver = self.handle.time_driver("sleep");
+        // SAFETY: just registered there; our handle keeps it.
+        if driver.must_unpark_for(unsafe { self.home.shard() }) {
+            self.handle.timer_registered(self.deadline.in_nanos(driver));
+        }
+        Poll::Pending
+    }
+
     /// What is not the first poll of a timer that was ahead, and not another by the same task.
     #[inline(never)]
     fn poll_slowly(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let me = self.as_mut().project();
         let driver = me.handle.time_driver("sleep");
-        // SAFETY: `Pin<&mut Self>` makes us the owner; if registered, then in `wheel`.
-        let is_registered = me.entry.state() == State::Registered
-            && unsafe { driver.update(&me.entry, *me.wheel as usize, cx.waker()) };
+        // SAFETY: `Pin<&mut Self>` makes us the owner; if registered, then in `home`, which our handle keeps.
+        let is_registered =
+            me.entry.state() == State::Registered && unsafe { me.home.shard().update(&me.entry, cx.waker()) };
         if is_registered {
             return Poll::Pending;
         }
@@ -272,9 +321,9 @@ impl Sleep {
             State::Fired | State::Idle | State::Registered => {}
         }
         let deadline = me.deadline.in_nanos(driver);
-        let has_passed = match *me.look {
-            Look::Behind if !was_ever_paused() => driver.had_passed(deadline),
-            Look::Never if !was_ever_paused() => false,
+        let has_passed = match (*me.deadline, *me.look) {
+            (When::Ahead(_), _) if !driver.was_paused() => false,
+            (_, Look::Behind) if !driver.was_paused() => driver.had_passed(deadline),
             // A test that moves the clock should not have to wait for a turn.
             _ => deadline <= driver.now(),
         };
@@ -286,22 +335,21 @@ impl Sleep {
         }
         match self.register(cx.waker().clone()) {
             Ok(()) => Poll::Pending,
-            Err(_) => panic_shut_down(),
+            Err(refused) => panic_refused(refused),
         }
     }
 
     /// Has the calling thread's wheel wake `waker` at the deadline. The entry must be in no wheel.
-    #[inline]
+    #[inline(never)]
     fn register(self: Pin<&mut Self>, waker: Waker) -> Result<(), ShutDown> {
         let me = self.project();
         let driver = me.handle.time_driver("sleep");
-        let wheel = me.handle.wheel_of_this_thread();
-        // There are fewer wheels than threads.
-        *me.wheel = wheel as u32;
         let deadline = me.deadline.in_nanos(driver);
+        let shard = driver.shard(me.handle.wheel_of_this_thread());
+        *me.home = Home::new(shard);
         // SAFETY: `Pin<&mut Self>` makes us the owner, and the entry is in no wheel; it is pinned, and not freed before
         // `drop` has cancelled it.
-        let must_unpark = unsafe { driver.register(&me.entry, wheel, deadline, waker) }?;
+        let must_unpark = unsafe { driver.register(&me.entry, shard, deadline, waker) }?;
         if must_unpark {
             me.handle.timer_registered(deadline);
         }
@@ -309,17 +357,15 @@ impl Sleep {
     }
 
     /// Takes the timer out of its wheel. Returns the waker of whoever waits still.
+    #[inline(always)]
     fn cancel(self: Pin<&mut Self>) -> Option<Waker> {
         let me = self.project();
         if me.entry.state() != State::Registered {
             // The usual end: no lock.
             return None;
         }
-        let driver = me.handle.time_driver("sleep");
-        // SAFETY: `Pin<&mut Self>`, here and in `drop`, makes us the owner; registered in `wheel`.
-        let waker = unsafe { driver.cancel(&me.entry, *me.wheel as usize) };
-        me.handle.shared().report_deadlock();
-        waker
+        // SAFETY: `Pin<&mut Self>`, here and in `drop`, makes us the owner; registered in `home`, which our handle keeps.
+        unsafe { me.home.shard().cancel(&me.entry) }
     }
 }
 
@@ -348,20 +394,27 @@ impl When {
     fn in_nanos(self, driver: &Driver) -> Deadline {
         match self {
             When::At(instant) => driver.deadline_at(instant.into_std()),
-            When::Nanos(nanos) => nanos,
+            When::Ahead(nanos) => nanos,
         }
     }
 }
 
-/// `None`: more than can be counted in a lifetime.
+/// `None`: zero, or more than can be counted in a lifetime.
 #[inline]
 fn in_nanos(duration: Duration) -> Option<u64> {
-    // A third of what a `u64` holds, and without a check for overflow.
-    let is_short = duration.as_secs() < 6_000_000_000;
-    is_short.then(|| duration.as_secs() * 1_000_000_000 + u64::from(duration.subsec_nanos()))
+    // A quarter of what a `u64` holds, and without a check for overflow.
+    let secs = u64::from(u32::try_from(duration.as_secs()).ok()?);
+    Some(secs * 1_000_000_000 + u64::from(duration.subsec_nanos())).filter(|&nanos| nanos > 0)
 }
 
 #[cold]
+#[inline(never)]
+fn panic_refused(_: ShutDown) -> ! {
+    panic_shut_down()
+}
+
+#[cold]
+#[inline(never)]
 fn panic_shut_down() -> ! {
     panic!(
         "the runtime that a timer belongs to was shut down, so it will never fire: \

@@ -115,6 +115,30 @@ impl<L: Link> List<L> {
         Some(node)
     }
 
+    /// Unlinks `node`, which is in this list. Leaves its links as they are: only where others say whether it is linked.
+    ///
+    /// # Safety
+    /// 1. `node` is live. 2. It is in this list. 3. Nobody else touches the list's nodes' links meanwhile.
+    #[inline]
+    pub unsafe fn remove_linked(&mut self, node: NonNull<L::Node>) {
+        // SAFETY: by (1) and (3) the links may be read; by (2) the neighbours are in this list, so live, and (3) ours to write.
+        unsafe {
+            let &Inner { prev, next } = &*inner::<L>(node);
+            match prev {
+                Some(prev) => (*inner::<L>(prev)).next = next,
+                None => {
+                    debug_assert!(self.head == Some(node), "the first is the head");
+                    self.head = next;
+                }
+            }
+            match next {
+                Some(next) => (*inner::<L>(next)).prev = prev,
+                None => self.tail = prev,
+            }
+        }
+        self.len -= 1;
+    }
+
     /// Unlinks `node` if it is linked, and says whether it was.
     ///
     /// # Safety

@@ -59,6 +59,8 @@ pub struct Clock {
     start: Instant,
     /// How much later `start` may be than `zero`, in nanoseconds.
     doubt: u64,
+    /// `doubt` less `zero`, wrapping.
+    lead: u64,
     can_pause: bool,
     /// Once it has been paused, `state` says what time it is; before, the system's clock does.
     was_paused: AtomicBool,
@@ -86,6 +88,7 @@ impl Clock {
             zero,
             start,
             doubt,
+            lead: doubt.wrapping_sub(zero),
             can_pause: start_paused,
             was_paused: AtomicBool::new(start_paused),
             state: Mutex::new(State { base: 0, resumed: (!start_paused).then_some(start) }),
@@ -119,10 +122,11 @@ impl Clock {
         }
     }
 
-    /// The deadline of a timer that lasts so long from now.
+    /// The deadline of a timer that lasts so long from now, less than 140 years. Not once the clock has been paused.
     #[inline]
     pub fn deadline_after(&self, nanos: u64) -> Deadline {
-        self.now().saturating_add(nanos).saturating_add(self.doubt)
+        // The system's clock does not go back to before `zero`; and it counts from its start, so a `u64` holds the sum.
+        system_nanos().wrapping_add(nanos).wrapping_add(self.lead)
     }
 
     /// The instant whose deadline this is.
@@ -216,7 +220,7 @@ fn system_nanos() -> u64 {
     let mut time = MaybeUninit::<libc::timespec>::uninit();
     // SAFETY: the pointer is valid for a write of a `timespec`.
     let result = unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, time.as_mut_ptr()) };
-    assert_eq!(result, 0, "Linux has a monotonic clock");
+    assert!(result == 0, "Linux has a monotonic clock");
     // SAFETY: the call succeeded, so it wrote the whole of it.
     let time = unsafe { time.assume_init() };
     // It counts from the system's start, and nanoseconds stay below a second.

@@ -77,26 +77,23 @@ pub struct Entry {
     /// There is one while the entry is registered. Written by the owner, with the lock; moved out at C and F, which leave
     /// the words behind.
     waker: UnsafeCell<MaybeUninit<Waker>>,
-    /// Belongs to the owner, or while registered to the wheel's lock.
-    place: UnsafeCell<Place>,
+    /// The tick under which the wheel holds it, or held it last: not after the one that is due. Belongs to the owner, or while
+    /// registered to the wheel's lock.
+    tick: UnsafeCell<Tick>,
     /// The tick at which it shall fire. Written by the owner.
     due: AtomicU64,
+    /// Where in the wheel it is, or was last. Belongs to the lock, as long as it is registered.
+    slot: UnsafeCell<SlotId>,
     /// A [`State`]. Changed only by the steps above.
     state: AtomicU8,
     /// A wheel points here while the entry is registered.
     _pinned: PhantomPinned,
 }
 
-struct Place {
-    /// The tick under which the wheel holds it, or held it last: not after the one that is due.
-    tick: Tick,
-    slot: SlotId,
-}
-
-// SAFETY: the links, the waker and the place are touched as the state says (see the module's docs); what moves between threads
+// SAFETY: the links, the waker, the tick and the slot are touched as the state says (see the module's docs); what moves between threads
 // with them is a waker, which is `Send`.
 unsafe impl Send for Entry {}
-// SAFETY: the safe methods that take `&self` read atomics, and the place when nobody may write it but the owner, who needs
+// SAFETY: the safe methods that take `&self` read atomics, and the tick when nobody may write it but the owner, who needs
 // more than `&self`.
 unsafe impl Sync for Entry {}
 
@@ -105,8 +102,9 @@ impl Entry {
         Self {
             links: Links::new(),
             waker: UnsafeCell::new(MaybeUninit::uninit()),
-            place: UnsafeCell::new(Place { tick: NEVER, slot: SlotId::NONE }),
+            tick: UnsafeCell::new(0),
             due: AtomicU64::new(0),
+            slot: UnsafeCell::new(SlotId::NONE),
             state: AtomicU8::new(State::Idle as u8),
             _pinned: PhantomPinned,
         }
@@ -129,8 +127,8 @@ impl Entry {
         if self.state() != State::Fired {
             return false;
         }
-        // SAFETY: once fired, the place is written only by the owner, for which it needs more than `&self`.
-        let fired = self.place.with(|place| unsafe { (*place).tick });
+        // SAFETY: once fired, the tick is written only by the owner, for which it needs more than `&self`.
+        let fired = self.tick.with(|tick| unsafe { *tick });
         fired >= self.due()
     }
 
@@ -139,8 +137,8 @@ impl Entry {
     /// # Safety
     /// 1. The caller is the owner. 2. The entry is not registered, and `state` is not `Registered`.
     pub unsafe fn set_by_owner(&self, state: State) {
-        // SAFETY: by (1) and (2), nobody else touches the place.
-        self.place.with_mut(|place| unsafe { (*place).tick = NEVER });
+        // SAFETY: by (1) and (2), nobody else touches the tick.
+        self.tick.with_mut(|tick| unsafe { *tick = NEVER });
         // Relaxed: only the owner reads it, until a lock hands the entry over.
         self.state.store(state as u8, Ordering::Relaxed);
     }
@@ -154,7 +152,7 @@ impl Entry {
     pub unsafe fn begin(&self, tick: Tick, waker: Waker) {
         // SAFETY: by (1) and (2), nobody else touches the entry, which holds no waker.
         unsafe {
-            self.place.with_mut(|place| (*place).tick = tick);
+            self.tick.with_mut(|place| *place = tick);
             self.waker.with_mut(|slot| _ = (*slot).write(waker));
         }
         // Relaxed, both: others read them under the lock.
@@ -222,7 +220,7 @@ impl Entry {
     #[inline]
     pub unsafe fn tick(entry: NonNull<Entry>) -> Tick {
         // SAFETY: by (1) and (2).
-        unsafe { (*entry.as_ptr()).place.with(|place| (*place).tick) }
+        unsafe { (*entry.as_ptr()).tick.with(|tick| *tick) }
     }
 
     /// F: lets the wheel know when it is due by now. Says whether that is later than before.
@@ -231,14 +229,10 @@ impl Entry {
     /// As [`tick`](Self::tick); besides, 3. the entry is not linked.
     #[inline]
     pub unsafe fn learn_tick(entry: NonNull<Entry>) -> bool {
-        // SAFETY: by (1) live; the due tick is atomic, and the place ours by (2).
+        // SAFETY: by (1) live; the due tick is atomic, and the tick ours by (2).
         unsafe {
             let due = (*entry.as_ptr()).due();
-            (*entry.as_ptr()).place.with_mut(|place| {
-                let is_later = due > (*place).tick;
-                (*place).tick = due;
-                is_later
-            })
+            (*entry.as_ptr()).tick.with_mut(|tick| std::mem::replace(&mut *tick, due) < due)
         }
     }
 
@@ -258,7 +252,7 @@ impl Entry {
     #[inline]
     pub unsafe fn slot(entry: NonNull<Entry>) -> SlotId {
         // SAFETY: by the caller's word.
-        unsafe { (*entry.as_ptr()).place.with(|place| (*place).slot) }
+        unsafe { (*entry.as_ptr()).slot.with(|place| *place) }
     }
 
     /// Notes which slot it is in.
@@ -268,7 +262,7 @@ impl Entry {
     #[inline]
     pub unsafe fn set_slot(entry: NonNull<Entry>, slot: SlotId) {
         // SAFETY: by the caller's word.
-        unsafe { (*entry.as_ptr()).place.with_mut(|place| (*place).slot = slot) }
+        unsafe { (*entry.as_ptr()).slot.with_mut(|place| *place = slot) }
     }
 
     fn due(&self) -> Tick {
@@ -278,13 +272,15 @@ impl Entry {
 }
 
 impl Drop for Entry {
+    #[inline]
     fn drop(&mut self) {
         // The owner cancels first. Freeing an entry that a wheel points to would corrupt memory later and elsewhere.
         if self.state() == State::Registered {
             crate::util::unwind::abort("a timer was freed while a wheel pointed to it");
         }
         // Lets a model see that nobody else is at the entry any more.
-        self.place.with_mut(|_| ());
+        self.tick.with_mut(|_| ());
+        self.slot.with_mut(|_| ());
         self.waker.with_mut(|_| ());
     }
 }

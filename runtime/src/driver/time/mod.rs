@@ -155,7 +155,13 @@ impl Driver {
         self.clock.deadline_at(instant)
     }
 
-    /// The deadline of a timer that lasts so long from now.
+    /// Whether the clock was ever paused.
+    #[inline]
+    pub fn was_paused(&self) -> bool {
+        self.clock.was_paused()
+    }
+
+    /// The deadline of a timer that lasts so long from now, less than 140 years. Not once the clock has been paused.
     #[inline]
     pub fn deadline_after(&self, nanos: u64) -> Deadline {
         self.clock.deadline_after(nanos)
@@ -181,23 +187,27 @@ impl Driver {
         }
     }
 
-    /// Registers `entry` in `wheel`, the calling thread's. Says whether whoever sleeps in the driver must be unparked,
+    /// Registers `entry` in `shard`, the calling thread's. Says whether whoever sleeps in the driver must be unparked,
     /// as the module's docs tell: then R1 is done, R2 and R3 are the caller's.
     ///
     /// # Safety
     /// 1. The caller is the owner of `entry`, which is not registered. 2. The entry stays live and at its place until its
     ///    state is no longer `Registered`.
-    #[inline]
     pub unsafe fn register(
         &self,
         entry: &Entry,
-        wheel: usize,
+        shard: &Shard,
         deadline: Deadline,
         waker: Waker,
     ) -> Result<bool, ShutDown> {
         // SAFETY: both are the caller's.
-        let is_earliest = unsafe { self.shards[wheel].register(entry, self.rounded(deadline), waker) }?;
-        Ok(is_earliest && wheel == self.shards.len() - 1)
+        let is_earliest = unsafe { shard.register(entry, self.rounded(deadline), waker) }?;
+        Ok(is_earliest && self.must_unpark_for(shard))
+    }
+
+    /// Whether whoever sleeps in the driver must be unparked for a timer that became the earliest of `shard`.
+    pub fn must_unpark_for(&self, shard: &Shard) -> bool {
+        std::ptr::eq(self.last_shard(), shard)
     }
 
     /// P of `entry.rs`: has `entry`, which may be registered, fire at `deadline` instead. False if that is sooner than before, and
@@ -210,22 +220,20 @@ impl Driver {
         unsafe { entry.put_off(tick_not_before(self.rounded(deadline))) }
     }
 
-    /// Has `waker` woken instead of the one given before; false if the timer is not registered any more.
-    ///
-    /// # Safety
-    /// 1. The caller is the owner of `entry`, which was registered in `wheel`.
-    pub unsafe fn update(&self, entry: &Entry, wheel: usize, waker: &Waker) -> bool {
-        // SAFETY: the caller's.
-        unsafe { self.shards[wheel].update(entry, waker) }
+    /// The wheel of worker `index`; that of all other threads if there is no such worker. It stays where it is for as long as the
+    /// driver lives.
+    #[inline]
+    pub fn shard(&self, index: usize) -> &Shard {
+        match self.shards.get(index) {
+            Some(shard) => shard,
+            None => self.last_shard(),
+        }
     }
 
-    /// Takes `entry` out and returns its waker, or `None` if it is not registered any more.
-    ///
-    /// # Safety
-    /// 1. The caller is the owner of `entry`, which was registered in `wheel`.
-    pub unsafe fn cancel(&self, entry: &Entry, wheel: usize) -> Option<Waker> {
-        // SAFETY: the caller's.
-        unsafe { self.shards[wheel].cancel(entry) }
+    #[cold]
+    #[inline(never)]
+    fn last_shard(&self) -> &Shard {
+        self.shards.last().expect("a driver has a wheel")
     }
 }
 

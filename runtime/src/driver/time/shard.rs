@@ -11,7 +11,7 @@
 //! leaves its deadline behind, and whoever sleeps until then wakes once for nothing and corrects it.
 
 use std::fmt;
-use std::ptr::NonNull;
+use std::ptr::{NonNull, null};
 use std::task::Waker;
 
 use crate::loom::sync::atomic::{AtomicU64, Ordering};
@@ -33,6 +33,32 @@ const MOVE_LIMIT: usize = 64;
 /// The driver has ended; the waker comes back.
 #[derive(Debug)]
 pub struct ShutDown(pub Waker);
+
+/// The shard that a timer is registered in, for its owner to find again without the driver.
+#[derive(Debug, Clone, Copy)]
+pub struct Home(*const Shard);
+
+// SAFETY: it stands for a `&Shard`, and shards are `Sync`.
+unsafe impl Send for Home {}
+// SAFETY: as above.
+unsafe impl Sync for Home {}
+
+impl Home {
+    /// That of a timer that was never registered.
+    pub const NONE: Home = Home(null());
+
+    pub fn new(shard: &Shard) -> Home {
+        Home(shard)
+    }
+
+    /// # Safety
+    /// 1. It was made of a shard, which lives for as long as `'a`.
+    #[inline]
+    pub unsafe fn shard<'a>(self) -> &'a Shard {
+        // SAFETY: by (1) it points to a live shard, of which nobody ever has a `&mut`.
+        unsafe { &*self.0 }
+    }
+}
 
 /// A wheel that any thread may use.
 pub struct Shard {
@@ -66,10 +92,42 @@ impl Shard {
     /// # Safety
     /// 1. The caller is the owner of `entry`, which is not registered. 2. The entry stays live and at its place until its
     ///    state is no longer `Registered`.
-    #[inline]
+    #[inline(always)]
     pub unsafe fn register(&self, entry: &Entry, deadline: Deadline, waker: Waker) -> Result<bool, ShutDown> {
         let tick = tick_not_before(deadline);
-        let mut inner = self.inner.lock();
+        match self.inner.try_lock() {
+            // SAFETY: both are the caller's.
+            Some(inner) => unsafe { self.register_in(inner, entry, tick, deadline, waker) },
+            // SAFETY: as above.
+            None => unsafe { self.wait_and_register(entry, deadline, waker) },
+        }
+    }
+
+    /// # Safety
+    /// As [`register`](Self::register).
+    #[cold]
+    #[inline(never)]
+    unsafe fn wait_and_register(
+        &self,
+        entry: &Entry,
+        deadline: Deadline,
+        waker: Waker,
+    ) -> Result<bool, ShutDown> {
+        // SAFETY: both are the caller's.
+        unsafe { self.register_in(self.inner.lock(), entry, tick_not_before(deadline), deadline, waker) }
+    }
+
+    /// # Safety
+    /// As [`register`](Self::register).
+    #[inline(always)]
+    unsafe fn register_in(
+        &self,
+        mut inner: ShortGuard<'_, Inner>,
+        entry: &Entry,
+        tick: Tick,
+        deadline: Deadline,
+        waker: Waker,
+    ) -> Result<bool, ShutDown> {
         if inner.is_shut_down {
             return Err(refuse(inner, waker));
         }
@@ -79,10 +137,13 @@ impl Shard {
             entry.begin(tick, waker);
             inner.wheel.insert(NonNull::from(entry));
         }
-        let is_earliest = deadline_of(tick) < self.next_deadline();
+        // Most are later, and a tick does not begin before its deadlines.
+        let next = self.next_deadline();
+        let is_earliest = deadline < next && deadline_of(tick) < next;
         if is_earliest {
             self.next_deadline.store(deadline_of(tick), Ordering::Relaxed);
         }
+        drop(inner);
         Ok(is_earliest)
     }
 
@@ -110,8 +171,29 @@ impl Shard {
     ///
     /// # Safety
     /// 1. The caller is the owner of `entry`, which was registered here.
+    #[inline(always)]
     pub unsafe fn cancel(&self, entry: &Entry) -> Option<Waker> {
-        let mut inner = self.inner.lock();
+        match self.inner.try_lock() {
+            // SAFETY: the caller's.
+            Some(inner) => unsafe { Self::cancel_in(inner, entry) },
+            // SAFETY: as above.
+            None => unsafe { self.wait_and_cancel(entry) },
+        }
+    }
+
+    /// # Safety
+    /// As [`cancel`](Self::cancel).
+    #[cold]
+    #[inline(never)]
+    unsafe fn wait_and_cancel(&self, entry: &Entry) -> Option<Waker> {
+        // SAFETY: the caller's.
+        unsafe { Self::cancel_in(self.inner.lock(), entry) }
+    }
+
+    /// # Safety
+    /// As [`cancel`](Self::cancel); besides, `inner` is the lock of that wheel.
+    #[inline(always)]
+    unsafe fn cancel_in(mut inner: ShortGuard<'_, Inner>, entry: &Entry) -> Option<Waker> {
         if entry.state() != State::Registered {
             return None;
         }
@@ -216,7 +298,8 @@ impl fmt::Debug for Shard {
 /// The first tick at which `deadline` has passed: rounded up, so that no timer fires early.
 #[inline]
 pub fn tick_not_before(deadline: Deadline) -> Tick {
-    if deadline == Deadline::MAX { NEVER } else { deadline.div_ceil(NANOS_PER_TICK) }
+    // The last tick that could be counted is not waited for: it is centuries away.
+    deadline.checked_add(NANOS_PER_TICK - 1).map_or(NEVER, |end| end / NANOS_PER_TICK)
 }
 
 /// When `tick` begins.

@@ -43,13 +43,13 @@ impl<'a> Timer<'a> {
     fn new(driver: &'a Driver, wheel: usize, deadline: Deadline, waker: Waker) -> Self {
         let entry = Box::new(Entry::new());
         // SAFETY: new, ours, boxed, and cancelled before it is freed.
-        let must_unpark = unsafe { driver.register(&entry, wheel, deadline, waker) }.unwrap();
+        let must_unpark = unsafe { driver.register(&entry, driver.shard(wheel), deadline, waker) }.unwrap();
         Self { driver, wheel, entry, must_unpark }
     }
 
     fn update(&self, waker: &Waker) -> bool {
         // SAFETY: ours, registered in `wheel`.
-        unsafe { self.driver.update(&self.entry, self.wheel, waker) }
+        unsafe { self.driver.shard(self.wheel).update(&self.entry, waker) }
     }
 }
 
@@ -57,7 +57,7 @@ impl Drop for Timer<'_> {
     fn drop(&mut self) {
         if self.entry.state() == State::Registered {
             // SAFETY: ours, registered in `wheel`.
-            unsafe { self.driver.cancel(&self.entry, self.wheel) };
+            unsafe { self.driver.shard(self.wheel).cancel(&self.entry) };
         }
     }
 }
@@ -232,7 +232,7 @@ fn shutdown_wakes_all_and_refuses_more() {
     assert_eq!(driver.earliest(), Deadline::MAX);
     let entry = Entry::new();
     // SAFETY: new and ours; it outlives the call, which does not register it.
-    assert!(unsafe { driver.register(&entry, 0, MS, Waker::noop().clone()) }.is_err());
+    assert!(unsafe { driver.register(&entry, driver.shard(0), MS, Waker::noop().clone()) }.is_err());
 }
 
 #[test]

@@ -40,25 +40,48 @@ const DIGIT_BITS: u32 = 6;
 const SLOTS: usize = 1 << DIGIT_BITS;
 /// log2 of the ticks in a turn of the whole wheel.
 const TURN_BITS: u32 = DIGIT_BITS * LEVELS as u32;
+/// One for each slot of each level, and that of the far ones.
+const LISTS: usize = LEVELS * SLOTS + 1;
 
-/// Where an entry is, so that it can be unlinked: level and slot, or the list of far ones.
+/// Where an entry is, so that it can be unlinked: level and slot, or the list of far ones, as the first slot of one level more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SlotId(u16);
+pub struct SlotId(
+    /// Below [`LISTS`].
+    u16,
+);
 
 impl SlotId {
-    pub const NONE: SlotId = SlotId(u16::MAX);
+    /// Of a timer that is in no wheel: any will do.
+    pub const NONE: SlotId = Self::FAR;
     const FAR: SlotId = SlotId((LEVELS * SLOTS) as u16);
 
-    fn new(level: usize, slot: usize) -> Self {
+    /// # Safety
+    /// 1. There are that many levels and slots.
+    #[inline]
+    unsafe fn new(level: usize, slot: usize) -> Self {
+        debug_assert!(level < LEVELS && slot < SLOTS);
         Self((level * SLOTS + slot) as u16)
     }
 
+    #[inline]
     fn level(self) -> usize {
-        usize::from(self.0) / SLOTS
+        self.list() / SLOTS
     }
 
+    #[inline]
     fn slot(self) -> usize {
-        usize::from(self.0) % SLOTS
+        self.list() % SLOTS
+    }
+
+    /// Which of the lists it is.
+    ///
+    /// That there is such a list is not asked again for each timer: a panic under the lock would cost registers, too.
+    #[inline]
+    fn list(self) -> usize {
+        let list = usize::from(self.0);
+        // SAFETY: `FAR` is the last list, and what `new` makes comes before it, by its duty.
+        unsafe { std::hint::assert_unchecked(list < LISTS) };
+        list
     }
 }
 
@@ -78,18 +101,12 @@ pub enum Step {
 pub struct Wheel {
     /// The position: ticks before it have been dealt with. Never goes back.
     position: Tick,
-    levels: [Level; LEVELS],
+    /// Of each level, bit `i`: slot `i` holds a timer. The last is of the far ones alone.
+    occupied: [u64; LEVELS + 1],
+    /// The slots' timers, level after level; at last those in a later turn of the whole wheel.
+    lists: [List<Entry>; LISTS],
     /// A slot that is being moved down: it begins at the position. None but this begins so early, above level 0.
     moving: Option<SlotId>,
-    /// Timers in a later turn of the whole wheel.
-    far: List<Entry>,
-}
-
-#[derive(Debug)]
-struct Level {
-    /// Bit `i`: slot `i` holds a timer.
-    occupied: u64,
-    slots: [List<Entry>; SLOTS],
 }
 
 /// The earliest slot that holds a timer.
@@ -101,12 +118,7 @@ struct First {
 
 impl Wheel {
     pub fn new() -> Self {
-        Self {
-            position: 0,
-            levels: [const { Level { occupied: 0, slots: [const { List::new() }; SLOTS] } }; LEVELS],
-            moving: None,
-            far: List::new(),
-        }
+        Self { position: 0, occupied: [0; LEVELS + 1], lists: [const { List::new() }; LISTS], moving: None }
     }
 
     /// Links `entry` under its tick. One that lies behind the position is due at the next step.
@@ -114,36 +126,42 @@ impl Wheel {
     /// # Safety
     /// 1. `entry` is live and stays so, at its place, until it has left the wheel. 2. It is in no wheel. 3. The caller
     ///    may touch `entry` and all entries of this wheel.
+    #[inline]
     pub unsafe fn insert(&mut self, entry: NonNull<Entry>) {
         // SAFETY: (1) and (3) are the caller's.
-        let tick = unsafe { Entry::tick(entry) }.max(self.position);
-        let differs = tick ^ self.position;
-        let (id, list) = if differs >> TURN_BITS != 0 {
-            (SlotId::FAR, &mut self.far)
-        } else {
-            // The 1 makes a tick that does not differ belong to level 0.
-            let level = ((differs | 1).ilog2() / DIGIT_BITS) as usize;
-            let slot = (tick >> (level as u32 * DIGIT_BITS)) as usize % SLOTS;
-            self.levels[level].occupied |= 1 << slot;
-            (SlotId::new(level, slot), &mut self.levels[level].slots[slot])
-        };
+        let id = self.slot_of(unsafe { Entry::tick(entry) });
+        self.occupied[id.level()] |= 1 << id.slot();
         // SAFETY: all three are the caller's.
         unsafe {
             Entry::set_slot(entry, id);
-            list.push_back(entry);
+            self.list(id).push_back(entry);
         }
+    }
+
+    /// Where a timer belongs that is inserted now.
+    #[inline]
+    fn slot_of(&self, tick: Tick) -> SlotId {
+        let tick = tick.max(self.position);
+        let differs = tick ^ self.position;
+        if differs >> TURN_BITS != 0 {
+            return SlotId::FAR;
+        }
+        // The 1 makes a tick that does not differ belong to level 0.
+        let level = digit_of_bit((differs | 1).ilog2());
+        // SAFETY: the difference is below `1 << TURN_BITS`, so its highest digit is one of `LEVELS`; the slot is a remainder.
+        unsafe { SlotId::new(level as usize, (tick >> (level * DIGIT_BITS)) as usize % SLOTS) }
     }
 
     /// Unlinks `entry`.
     ///
     /// # Safety
     /// 1. `entry` is in this wheel. 2. The caller may touch all entries of this wheel.
+    #[inline]
     pub unsafe fn remove(&mut self, entry: NonNull<Entry>) {
         // SAFETY: by (1) `entry` is live; (2) is the caller's.
         let id = unsafe { Entry::slot(entry) };
         // SAFETY: by (1) it is in the list that its slot names.
-        let was_linked = unsafe { self.list(id).remove(entry) };
-        debug_assert!(was_linked, "a registered entry is in the slot it names, {id:?}");
+        unsafe { self.list(id).remove_linked(entry) };
         self.note_if_empty(id);
     }
 
@@ -173,7 +191,7 @@ impl Wheel {
             unsafe { self.insert(entry) };
             return Step::Moved;
         }
-        if !self.far.is_empty() && self.next_turn() <= now {
+        if !self.list(SlotId::FAR).is_empty() && self.next_turn() <= now {
             self.position = self.next_turn();
             // SAFETY: (1) is the caller's.
             unsafe { self.sort_far() };
@@ -251,7 +269,7 @@ impl Wheel {
         let (id, begins) = match self.first() {
             Some(First { id, begins }) if id.level() == 0 => return begins,
             Some(First { id, begins }) => (id, begins),
-            None if self.far.is_empty() => return NEVER,
+            None if self.list(SlotId::FAR).is_empty() => return NEVER,
             None => (SlotId::FAR, self.next_turn()),
         };
         let position = self.position;
@@ -277,11 +295,13 @@ impl Wheel {
         if let Some(id) = self.moving {
             return Some(First { id, begins: self.position });
         }
-        let level = self.levels.iter().position(|level| level.occupied != 0)?;
-        let slot = self.levels[level].occupied.trailing_zeros() as usize;
+        let level = self.occupied[..LEVELS].iter().position(|&occupied| occupied != 0)?;
+        let slot = self.occupied[level].trailing_zeros() as usize;
         let shift = level as u32 * DIGIT_BITS;
         let block = self.position >> (shift + DIGIT_BITS) << (shift + DIGIT_BITS);
-        Some(First { id: SlotId::new(level, slot), begins: block | (slot as u64) << shift })
+        // SAFETY: the bit of a slot is set in the word of a level.
+        let id = unsafe { SlotId::new(level, slot) };
+        Some(First { id, begins: block | (slot as u64) << shift })
     }
 
     /// Where the next turn of the whole wheel begins.
@@ -296,30 +316,43 @@ impl Wheel {
     /// # Safety
     /// 1. The caller may touch all entries of this wheel.
     unsafe fn sort_far(&mut self) {
-        for _ in 0..self.far.len() {
+        for _ in 0..self.list(SlotId::FAR).len() {
             // SAFETY: (1) is the caller's; as in `step`.
             unsafe {
-                let entry = self.far.pop_front().expect("as many as the list is long");
+                let entry = self.list(SlotId::FAR).pop_front().expect("as many as the list is long");
+                self.note_if_empty(SlotId::FAR);
                 self.insert(entry);
             }
         }
     }
 
+    #[inline]
     fn list(&mut self, id: SlotId) -> &mut List<Entry> {
-        match id {
-            SlotId::FAR => &mut self.far,
-            id => &mut self.levels[id.level()].slots[id.slot()],
-        }
+        &mut self.lists[id.list()]
     }
 
+    #[inline]
     fn note_if_empty(&mut self, id: SlotId) {
-        if id != SlotId::FAR && self.list(id).is_empty() {
-            self.levels[id.level()].occupied &= !(1 << id.slot());
+        if self.list(id).is_empty() {
+            self.occupied[id.level()] &= !(1 << id.slot());
             if self.moving == Some(id) {
                 self.moving = None;
             }
         }
     }
+}
+
+/// `bit / DIGIT_BITS`, of less than 64, in fewer instructions than the compiler's.
+#[inline]
+fn digit_of_bit(bit: u32) -> u32 {
+    const {
+        let mut bit = 0;
+        while bit < u64::BITS {
+            assert!((bit * 43) >> 8 == bit / DIGIT_BITS);
+            bit += 1;
+        }
+    }
+    (bit * 43) >> 8
 }
 
 #[cfg(all(test, not(loom)))]

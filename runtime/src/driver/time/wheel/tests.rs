@@ -254,7 +254,7 @@ fn pop_any_empties_the_wheel() {
         assert!(bench.keys[i].take().is_some());
     }
     assert!(bench.keys.iter().all(Option::is_none));
-    assert!(bench.wheel.levels.iter().all(|level| level.occupied == 0));
+    assert!(bench.wheel.occupied.iter().all(|&occupied| occupied == 0));
 }
 
 #[test]
