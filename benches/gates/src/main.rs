@@ -49,7 +49,7 @@ const GATES: [Gate; 9] = [
     gate("timer insert and cancel, less the clock", "timer", 130.0, 460.0, 2.0).less("clock"),
     gate("event dispatch and wake", "event", 160.0, 170.0, 4.0).inside("*Poller*turn*"),
     gate("join, less plain calls", "join", 35.0, 32.0, 0.0).less("calls"),
-    gate("scope spawn and run", "scope_spawn", 110.0, 211.0, 2.0),
+    gate("scope spawn and run", "scope_spawn", 110.0, 120.0, 2.0),
 ];
 
 const fn gate(name: &'static str, load: &'static str, aim: f64, bound: f64, updates: f64) -> Gate {
