@@ -41,9 +41,9 @@ struct Gate {
 const TRIES: usize = 3;
 
 const GATES: [Gate; 9] = [
-    gate("spawn and run, next", "spawn_chain", 170.0, 241.0, 3.0),
-    gate("spawn and run, queued", "spawn_batch", 170.0, 264.0, 4.0),
-    gate("spawn and await", "spawn_await", 350.0, 605.0, 7.0),
+    gate("spawn and run, next", "spawn_chain", 170.0, 236.0, 3.0),
+    gate("spawn and run, queued", "spawn_batch", 170.0, 258.0, 4.0),
+    gate("spawn and await", "spawn_await", 350.0, 507.0, 7.0),
     gate("yield", "yield", 100.0, 154.0, 1.0),
     gate("self-wake and poll", "self_wake", 120.0, 167.0, 3.0),
     gate("timer insert and cancel, less the clock", "timer", 130.0, 460.0, 2.0).less("clock"),
