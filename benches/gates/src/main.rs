@@ -41,15 +41,15 @@ struct Gate {
 const TRIES: usize = 3;
 
 const GATES: [Gate; 9] = [
-    gate("spawn and run, next", "spawn_chain", 170.0, 241.0, 3.0),
-    gate("spawn and run, queued", "spawn_batch", 170.0, 264.0, 4.0),
-    gate("spawn and await", "spawn_await", 350.0, 605.0, 7.0),
+    gate("spawn and run, next", "spawn_chain", 170.0, 236.0, 3.0),
+    gate("spawn and run, queued", "spawn_batch", 170.0, 258.0, 4.0),
+    gate("spawn and await", "spawn_await", 350.0, 507.0, 7.0),
     gate("yield", "yield", 100.0, 154.0, 1.0),
     gate("self-wake and poll", "self_wake", 120.0, 152.0, 1.0),
     gate("timer insert and cancel, less the clock", "timer", 130.0, 279.0, 2.0).less("clock"),
     gate("event dispatch and wake", "event", 160.0, 170.0, 4.0).inside("*Poller*turn*"),
     gate("join, less plain calls", "join", 35.0, 32.0, 0.0).less("calls"),
-    gate("scope spawn and run", "scope_spawn", 110.0, 211.0, 2.0),
+    gate("scope spawn and run", "scope_spawn", 110.0, 120.0, 2.0),
 ];
 
 const fn gate(name: &'static str, load: &'static str, aim: f64, bound: f64, updates: f64) -> Gate {

@@ -7,8 +7,8 @@
 //! jobs that have not ended = own + others - BIAS
 //!
 //! N1 a job is spawned: own += 1, or others += 1            N2 it has ended: own -= 1, or others -= 1
-//! N3 the owner looks: own + others == BIAS?                N4 the owner folds: others += own - BIAS; from now on it is as
-//!                                                             the others. Zero: done, else it waits for the latch
+//! N3 the owner looks: own + others == BIAS?                N4 the owner folds: others += own - BIAS; from now on it counts
+//!                                                             nothing. Zero: done, else it waits for the latch
 //! N5 whoever brings `others` to zero sets the latch, its last access
 //! N6 the owner, which has folded, was woken for something else: others += BIAS, unless it is zero (CAS); from now on the owner
 //!    counts in its cell again, and folds anew before it sleeps
@@ -18,7 +18,8 @@
 //! body, which ends before N4), and N6 finds zero and changes nothing: the owner waits for the latch.
 //!
 //! An owner that runs jobs while it waits is folded in its sleep only: else it would share a line, for each of them, with all
-//! others who run some.
+//! others who run some. So no job asks whether it has folded. (An owner that waits otherwise counts as one of the others from the
+//! beginning, or does not count at all.)
 //!
 //! # Ordering
 //! - *N3 and N5 are right.* A value of `others` at one point of its order counts some spawns and ends. Who ends a job has
@@ -73,11 +74,12 @@ impl<L: Latch> CountLatch<L> {
     /// N1.
     ///
     /// # Safety
-    /// 1. `is_owner`: the calling thread is the owner. 2. It runs the owner's body, or a job of this scope.
-    #[inline]
+    /// 1. `is_owner`: the calling thread is the owner, and has not folded. 2. It runs the owner's body, or a job of this scope.
+    #[inline(always)]
     pub unsafe fn increment(&self, is_owner: bool) {
-        let (own, is_folded) = &*self.own;
-        if is_owner && !is_folded.get() {
+        if is_owner {
+            let (own, is_folded) = &*self.own;
+            debug_assert!(!is_folded.get());
             own.set(own.get() + 1);
         } else {
             // Relaxed: see the module's docs.
@@ -88,13 +90,15 @@ impl<L: Latch> CountLatch<L> {
     /// N2, and N5.
     ///
     /// # Safety
-    /// 1. `this` is live: the job is counted; afterwards it may be gone. 2. `is_owner`: the calling thread is the owner.
-    #[inline]
+    /// 1. `this` is live: the job is counted; afterwards it may be gone. 2. `is_owner`: the calling thread is the owner, and has not
+    ///    folded.
+    #[inline(always)]
     pub unsafe fn decrement(this: *const Self, is_owner: bool) {
         // SAFETY: (1) until the decrement; and until the latch is set, if that brought the count to zero.
         unsafe {
-            let (own, is_folded) = &*(*this).own;
-            if is_owner && !is_folded.get() {
+            if is_owner {
+                let (own, is_folded) = &*(*this).own;
+                debug_assert!(!is_folded.get());
                 own.set(own.get() - 1);
             } else if (*this).others.fetch_sub(1, AcqRel) == 1 {
                 L::set(&raw const (*this).latch);

@@ -3,6 +3,7 @@
 use std::alloc::Layout;
 use std::fmt;
 use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 
 use super::region::{Region, Tag};
@@ -21,7 +22,32 @@ pub unsafe trait Memory {
     unsafe fn free(memory: NonNull<u8>, layout: Layout);
 }
 
-/// A closure on the heap, freed when it is run.
+/// The memory of a job that runs, which goes back when this is dropped.
+#[derive(Debug)]
+pub struct Spot<M: Memory> {
+    memory: NonNull<u8>,
+    layout: Layout,
+    _memory: PhantomData<M>,
+}
+
+impl<M: Memory> Spot<M> {
+    /// The memory, with its layout, for a caller who knows a shorter way back.
+    #[inline(always)]
+    pub fn into_raw(self) -> (NonNull<u8>, Layout) {
+        let this = ManuallyDrop::new(self);
+        (this.memory, this.layout)
+    }
+}
+
+impl<M: Memory> Drop for Spot<M> {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: whoever made this gave the memory up.
+        unsafe { M::free(self.memory, self.layout) }
+    }
+}
+
+/// A closure on the heap, which gets the memory that it was in.
 #[repr(C)]
 pub struct HeapJob<M, F> {
     header: JobHeader,
@@ -29,14 +55,29 @@ pub struct HeapJob<M, F> {
     _memory: PhantomData<M>,
 }
 
-impl<M: Memory, F: FnOnce()> HeapJob<M, F> {
+impl<M: Memory, F: FnOnce(Spot<M>)> HeapJob<M, F> {
     /// # Safety
     /// 1. `f` does not unwind, may be sent to whichever thread gets the reference, and is valid until it has run. 2. So is
     ///    `region`, or null. 3. The reference is run, once.
     #[inline]
     pub unsafe fn allocate(region: *const Region, tag: Tag, f: F) -> JobRef {
+        // SAFETY: (1) to (3); (4) memory for the layout.
+        unsafe { Self::allocate_by(M::allocate, region, tag, f) }
+    }
+
+    /// As [`allocate`](Self::allocate), with the caller's own way to the memory.
+    ///
+    /// # Safety
+    /// 1. to 3. as for [`allocate`](Self::allocate). 4. `allocate` returns memory that [`Memory::free`] takes.
+    #[inline(always)]
+    pub unsafe fn allocate_by(
+        allocate: impl FnOnce(Layout) -> NonNull<u8>,
+        region: *const Region,
+        tag: Tag,
+        f: F,
+    ) -> JobRef {
         let header = JobHeader::new(Self::execute, region);
-        let job = M::allocate(Layout::new::<Self>()).cast::<Self>();
+        let job = allocate(Layout::new::<Self>()).cast::<Self>();
         // SAFETY: the memory is for it; the job is live until it is run; (1), (3).
         unsafe {
             job.write(Self { header, f, _memory: PhantomData });
@@ -48,13 +89,9 @@ impl<M: Memory, F: FnOnce()> HeapJob<M, F> {
     /// 1. As [`JobRef::run`].
     unsafe fn execute(header: NonNull<JobHeader>) {
         let job = header.cast::<Self>();
-        // SAFETY: (1): ours now. The memory first, so that what the job spawns can have it.
-        let f = unsafe {
-            let f = job.read().f;
-            M::free(job.cast(), Layout::new::<Self>());
-            f
-        };
-        f();
+        // SAFETY: (1): ours now.
+        let f = unsafe { (&raw const (*job.as_ptr()).f).read() };
+        f(Spot { memory: job.cast(), layout: Layout::new::<Self>(), _memory: PhantomData });
     }
 }
 

@@ -16,7 +16,7 @@ pub mod stack;
 use std::ptr::NonNull;
 
 pub use count::CountLatch;
-pub use heap::{Fifo, HeapJob, Memory};
+pub use heap::{Fifo, HeapJob, Memory, Spot};
 pub use latch::{CoreLatch, CrossLatch, Latch, Owner, SpinLatch, ThreadLatch};
 pub use region::{Question, Region, Tag};
 pub use stack::StackJob;
@@ -82,7 +82,8 @@ impl JobRef {
     pub unsafe fn new(header: NonNull<JobHeader>, tag: Tag) -> Self {
         Self(header.as_ptr().map_addr(|address| {
             debug_assert!(address >> TAG_SHIFT == 0, "{address:#x} is no address of user space");
-            address | tag.shifted()
+            // They have no bit in common; an addition goes into that of the deque's mark.
+            address + tag.shifted()
         }))
     }
 
@@ -106,6 +107,24 @@ impl JobRef {
     fn header(self) -> NonNull<JobHeader> {
         // SAFETY: a header's address is not null.
         unsafe { NonNull::new_unchecked(self.0.map_addr(|address| address & !TAG)) }
+    }
+
+    /// Runs the job if it was made in `region`, with this tag; else false.
+    ///
+    /// # Safety
+    /// 1. The caller has claimed the job: it runs it once.
+    #[inline(always)]
+    pub unsafe fn run_inside(self, region: *const Region, tag: Tag) -> bool {
+        // The address, if it is the same tag.
+        let header = self.0.map_addr(|address| address ^ tag.shifted());
+        // SAFETY: (1), and the address is the header's once the tag was found to be none.
+        unsafe {
+            if header.addr() & TAG != 0 || (*header).region != region {
+                return false;
+            }
+            ((*header).execute)(NonNull::new_unchecked(header));
+        }
+        true
     }
 
     /// # Safety

@@ -135,13 +135,6 @@ impl Region {
         }
     }
 
-    /// Whether it has been cancelled, and may be ended by unwinding.
-    #[inline]
-    pub fn is_to_end(&self) -> bool {
-        // SAFETY: the region's own.
-        unsafe { self.asked_at_splits().as_ref() }.is_some_and(Question::is_cancelled)
-    }
-
     /// Keeps a panic that cannot go on because the thread unwinds already, for the end of the computation; the first wins.
     pub fn keep_panic(&self, payload: Payload) -> Option<Payload> {
         let Some(root) = self.chain().find(|region| region.question.is_some()) else {

@@ -22,6 +22,7 @@
 //! cancelled computation that have not begun are dropped instead of run, and the scope goes on with the
 //! cancellation then, unless something has panicked.
 
+use std::alloc::Layout;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ptr::{self, NonNull, null, null_mut};
@@ -32,7 +33,9 @@ use super::cancel;
 use super::enter::{self, Outside, OwnerLatch, Place, RootEnd};
 use crate::context;
 use crate::job::region::Cancelled;
-use crate::job::{CoreLatch, CountLatch, Fifo, HeapJob, JobHeader, JobRef, Region, Tag};
+use crate::job::{
+    CoreLatch, CountLatch, Fifo, HeapJob, JobHeader, JobRef, Memory, Question, Region, Spot, Tag,
+};
 use crate::loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use crate::loom::sync::atomic::{AtomicBool, AtomicPtr};
 use crate::queue::{Line, Shelf};
@@ -339,9 +342,7 @@ impl<'scope> Scope<'scope> {
     where
         BODY: FnOnce(&Scope<'scope>) + Send + 'scope,
     {
-        let this = Pointer(self);
-        // SAFETY: the job is counted, so the scope is there while it runs.
-        self.base.spawn(None, move || body(unsafe { this.get() }));
+        spawn(self, None, body);
     }
 
     /// Spawns a job into the scope that runs once on each thread of the pool, before the scope ends.
@@ -369,9 +370,14 @@ impl<'scope> Scope<'scope> {
     where
         BODY: Fn(&Scope<'scope>, BroadcastContext<'_>) + Send + Sync + 'scope,
     {
-        let this = Pointer(self);
-        // SAFETY: the jobs are counted, so the scope is there while they run.
-        self.base.spawn_broadcast(move |context| body(unsafe { this.get() }, context));
+        spawn_broadcast(self, body);
+    }
+}
+
+impl<'scope> Kind<'scope> for Scope<'scope> {
+    #[inline(always)]
+    fn base(&self) -> &Base<'scope> {
+        &self.base
     }
 }
 
@@ -412,9 +418,7 @@ impl<'scope> ScopeFifo<'scope> {
     where
         BODY: FnOnce(&ScopeFifo<'scope>) + Send + 'scope,
     {
-        let this = Pointer(self);
-        // SAFETY: the job is counted, so the scope is there while it runs.
-        self.base.spawn(Some(&self.fifos), move || body(unsafe { this.get() }));
+        spawn(self, Some(&self.fifos), body);
     }
 
     /// Spawns a job into the scope that runs once on each thread of the pool, before the scope ends.
@@ -442,10 +446,20 @@ impl<'scope> ScopeFifo<'scope> {
     where
         BODY: Fn(&ScopeFifo<'scope>, BroadcastContext<'_>) + Send + Sync + 'scope,
     {
-        let this = Pointer(self);
-        // SAFETY: the jobs are counted, so the scope is there while they run.
-        self.base.spawn_broadcast(move |context| body(unsafe { this.get() }, context));
+        spawn_broadcast(self, body);
     }
+}
+
+impl<'scope> Kind<'scope> for ScopeFifo<'scope> {
+    #[inline(always)]
+    fn base(&self) -> &Base<'scope> {
+        &self.base
+    }
+}
+
+/// One of the two kinds of scope.
+trait Kind<'scope>: Sync {
+    fn base(&self) -> &Base<'scope>;
 }
 
 /// One seat's jobs of a FIFO scope.
@@ -456,15 +470,12 @@ struct Pointer<T>(*const T);
 
 // SAFETY: scopes are `Sync`.
 unsafe impl<T: Sync> Send for Pointer<T> {}
-// SAFETY: as above.
-unsafe impl<T: Sync> Sync for Pointer<T> {}
 
 impl<T> Pointer<T> {
-    /// # Safety
-    /// 1. The target is live for as long as the result is used.
-    unsafe fn get<'a>(&self) -> &'a T {
-        // SAFETY: (1).
-        unsafe { &*self.0 }
+    /// So that a closure has all of it, not its field, which is not `Send`.
+    #[inline(always)]
+    fn get(self) -> *const T {
+        self.0
     }
 }
 
@@ -474,6 +485,8 @@ struct Base<'scope> {
     pool: Option<NonNull<Shared>>,
     /// The owner's seat in any pool, or null.
     owner: *const Seat,
+    /// The same if it is one of the scope's pool, else nobody's address.
+    home: *const Seat,
     /// The owner's pieces begin there.
     floor: u32,
     count: CountLatch<OwnerLatch>,
@@ -484,6 +497,8 @@ struct Base<'scope> {
     /// In which the scope was made, and its jobs are: the spawner's may end before them.
     region: *const Region,
     tag: Tag,
+    /// What is asked before a job begins, the region's; or null.
+    question: *const Question,
     /// Jobs of a scope without a pool.
     shelf: Shelf<JobRef>,
     /// Invariant: jobs borrow for exactly `'scope`, which a shorter or longer one must not pass for.
@@ -597,115 +612,92 @@ impl<'scope> Base<'scope> {
         Self {
             pool,
             owner: seat.map_or(null(), |seat| seat),
+            home: seat.filter(|seat| Some(seat.shared_ptr()) == pool).map_or(ptr::dangling(), |seat| seat),
             floor: seat.map_or(0, Seat::head),
             count: CountLatch::new(OwnerLatch::new(seat, pool)),
             panic: AtomicPtr::new(null_mut()),
             is_cut_short: AtomicBool::new(false),
             region,
             tag,
+            // SAFETY: a scope's region is live.
+            question: unsafe { region.as_ref() }.map_or(null(), Region::asked_at_splits),
             shelf: Shelf::new(),
             _marker: PhantomData,
         }
     }
 
-    /// Whether the calling thread, whose seat is `seat`, is the owner. An owner without a seat counts as one of the others.
-    #[inline]
-    fn is_owner(&self, seat: Option<&Seat>) -> bool {
-        seat.is_some_and(|seat| ptr::eq(seat, self.owner))
-    }
-
-    fn spawn(&self, fifos: Option<&[OnceLock<ScopedFifo>]>, body: impl FnOnce() + Send) {
-        // SAFETY: used in this call only.
-        let seat = unsafe { context::seat() };
-        // SAFETY: the calling thread runs the body, or a job of the scope, or is waited for by one: for it has the scope.
-        unsafe { self.count.increment(self.is_owner(seat)) };
-        match seat {
-            Some(seat) if Some(seat.shared_ptr()) == self.pool => {
-                let job = self.job(None, body);
-                let job = match fifos {
-                    None => job,
-                    // SAFETY: the FIFO is the scope's, which stays until the job has run; the token is pushed below; this thread is the
-                    // seat's owner.
-                    Some(fifos) => unsafe {
-                        fifos[seat.index()].get_or_init(|| Fifo::new(self.region)).push(job)
-                    },
-                };
-                // SAFETY: this thread is the seat's owner.
-                unsafe { seat.push(job) };
-            }
-            _ => self.spawn_outside(seat, body),
-        }
-    }
-
-    #[cold]
-    fn spawn_outside(&self, seat: Option<&Seat>, body: impl FnOnce() + Send) {
-        let Some(pool) = self.pool else {
-            return self.shelf.push_back(self.job(None, body));
-        };
-        // SAFETY: a scope's pool is valid.
-        let shared = unsafe { pool.as_ref() };
-        if shared.jobs.try_begin() {
-            return shared.queue_install(self.job(Some(pool), body));
-        }
-        // SAFETY: as above. The hold is for the owner's latch, which a thread of no pool is about to set.
-        let _hold = unsafe { Hold::new(pool) };
-        let job = self.job(None, body);
-        // SAFETY: just made, and in no queue.
-        unsafe { run_here(seat, job) };
-    }
-
-    /// A job, which is counted already; `root`: also by that pool.
-    fn job(&self, root: Option<NonNull<Shared>>, body: impl FnOnce() + Send) -> JobRef {
-        let this = Pointer(self);
-        let run = move || {
-            // SAFETY: the job is counted.
-            unsafe { Self::run_job(this.0, root, body) }
-        };
-        // SAFETY: the job is counted, so that the scope, whatever its body borrows, and the region are there until it has run. It
-        // does not unwind. The body is `Send`; the scope is `Sync`.
-        unsafe { HeapJob::<JobMemory, _>::allocate(self.region, self.tag, run) }
-    }
-
-    /// # Safety
-    /// 1. `this` is live: the job is counted.
-    unsafe fn run_job(this: *const Self, root: Option<NonNull<Shared>>, body: impl FnOnce()) {
-        // SAFETY: (1), until the decrement. A root was counted, and runs on a seat of its pool.
-        unsafe {
-            if (*this).is_cancelled() {
-                (*this).is_cut_short.store(true, Relaxed);
-                unwind::drop_quietly(body);
-            } else if let Err(payload) = unwind::catch(body) {
-                (*this).keep_panic(payload);
-            }
-            drop(root.map(|root| RootEnd::new(root)));
-            let is_owner = (*this).is_owner(context::seat());
-            CountLatch::decrement(&raw const (*this).count, is_owner);
-        }
+    /// The calling thread's seat, which is `seat`, if the thread is the owner, on a seat of the scope's pool. Any other owner counts as
+    /// one of the others. So this one has not folded: it does so in its sleep only ([`JobsOf`]).
+    #[inline(always)]
+    fn at_home<'a>(&self, seat: Option<&'a Seat>) -> Option<&'a Seat> {
+        let seat: *const Seat = seat.map_or(null(), |seat| seat);
+        // SAFETY: nobody's address is that of no seat, nor null.
+        ptr::eq(seat, self.home).then(|| unsafe { &*seat })
     }
 
     /// Whether the computation was cancelled, and its jobs need not begin.
-    #[inline]
+    #[inline(always)]
     fn is_cancelled(&self) -> bool {
-        // SAFETY: a scope's region is live.
-        unsafe { self.region.as_ref() }.is_some_and(Region::is_to_end)
+        // SAFETY: a part of the scope's region, which is live.
+        unsafe { self.question.as_ref() }.is_some_and(Question::is_cancelled)
     }
 
-    fn spawn_broadcast(&self, body: impl Fn(BroadcastContext<'_>) + Send + Sync) {
-        // SAFETY: a scope's pool is valid.
-        let shared = self.pool.map(|pool| (pool, unsafe { pool.as_ref() }));
-        let Some((pool, shared)) = shared.filter(|(_, shared)| shared.try_begin_many(shared.seats.len()))
-        else {
-            return self.spawn(None, move || body(BroadcastContext::new(0, 1)));
-        };
-        // SAFETY: used in this call only.
-        let is_owner = self.is_owner(unsafe { context::seat() });
-        let (threads, body) = (shared.seats.len(), Arc::new(body));
-        shared.queue_broadcast((0..threads).map(|index| {
-            // SAFETY: as in `spawn`.
-            unsafe { self.count.increment(is_owner) };
-            let body = body.clone();
-            self.job(Some(pool), move || body(BroadcastContext::new(index, threads)))
-        }));
+    /// A job has ended; its memory goes back.
+    ///
+    /// # Safety
+    /// 1. `this` is live: the job is counted; afterwards it may be gone. 2. As [`Memory::free`].
+    #[inline(always)]
+    unsafe fn end_job(this: *const Self, memory: NonNull<u8>, layout: Layout) {
+        // SAFETY: used in this call only; (1) and `at_home`; (2).
+        unsafe {
+            match (*this).at_home(context::seat()) {
+                Some(seat) => {
+                    CountLatch::decrement(&raw const (*this).count, true);
+                    seat.free(memory, layout);
+                }
+                None => Self::end_elsewhere(this, memory, layout),
+            }
+        }
+    }
+
+    /// # Safety
+    /// As [`end_job`](Self::end_job), on another thread than the owner's, or not on the scope's seat.
+    #[inline(never)]
+    unsafe fn end_elsewhere(this: *const Self, memory: NonNull<u8>, layout: Layout) {
+        // SAFETY: (2); (1).
+        unsafe {
+            JobMemory::free(memory, layout);
+            CountLatch::decrement(&raw const (*this).count, false);
+        }
+    }
+
+    /// A job was cancelled before it began.
+    ///
+    /// # Safety
+    /// As [`end_job`](Self::end_job).
+    #[cold]
+    #[inline(never)]
+    unsafe fn cancel_job(this: *const Self, memory: NonNull<u8>, layout: Layout, body: impl Sized) {
+        // SAFETY: (1), (2).
+        unsafe {
+            (*this).is_cut_short.store(true, Relaxed);
+            unwind::drop_quietly(body);
+            Self::end_job(this, memory, layout);
+        }
+    }
+
+    /// A job panicked.
+    ///
+    /// # Safety
+    /// As [`end_job`](Self::end_job).
+    #[cold]
+    #[inline(never)]
+    unsafe fn end_panicked(this: *const Self, memory: NonNull<u8>, layout: Layout, payload: Payload) {
+        // SAFETY: (1), (2).
+        unsafe {
+            (*this).keep_panic(payload);
+            Self::end_job(this, memory, layout);
+        }
     }
 
     #[inline]
@@ -715,6 +707,7 @@ impl<'scope> Base<'scope> {
 
     /// The first panic wins; a cancellation is none.
     #[cold]
+    #[inline(never)]
     fn keep_panic(&self, payload: Payload) {
         if payload.is::<Cancelled>() {
             self.is_cut_short.store(true, Relaxed);
@@ -745,7 +738,7 @@ impl<'scope> Base<'scope> {
         // SAFETY: the owner's, for it runs this; its thread keeps it.
         let seat = unsafe { self.owner.as_ref() };
         match seat {
-            Some(seat) if Some(seat.shared_ptr()) == self.pool => {
+            Some(seat) if self.at_home(Some(seat)).is_some() => {
                 seat.run_own(self.floor, || self.count.is_done());
                 seat.wait(&JobsOf(&self.count), self.floor);
             }
@@ -780,6 +773,131 @@ impl<'scope> Base<'scope> {
 
     fn fields(&self, debug: &mut fmt::DebugStruct<'_, '_>) {
         debug.field("pool_id", &self.pool).field("panic", &self.panic.load(Relaxed));
+    }
+}
+
+#[inline(always)]
+fn spawn<'scope, S: Kind<'scope>>(
+    scope: &S,
+    fifos: Option<&[OnceLock<ScopedFifo>]>,
+    body: impl FnOnce(&S) + Send,
+) {
+    let base = scope.base();
+    // SAFETY: used in this call only.
+    let seat = unsafe { context::seat() };
+    let (is_home, seat) = match base.at_home(seat) {
+        Some(seat) => (true, seat),
+        None => match seat {
+            Some(seat) if Some(seat.shared_ptr()) == base.pool => (false, seat),
+            _ => return spawn_outside(scope, seat, body),
+        },
+    };
+    // SAFETY: the calling thread runs the body, or a job of the scope, or is waited for by one: for it has the scope.
+    unsafe { base.count.increment(is_home) };
+    let job = job(scope, |layout| seat.allocate(layout), body);
+    let job = match fifos {
+        None => job,
+        // SAFETY: the FIFO is the scope's, which stays until the job has run; the token is pushed below; this thread is the
+        // seat's owner.
+        Some(fifos) => unsafe { fifos[seat.index()].get_or_init(|| Fifo::new(base.region)).push(job) },
+    };
+    // SAFETY: this thread is the seat's owner.
+    unsafe { seat.push(job) };
+}
+
+#[cold]
+#[inline(never)]
+fn spawn_outside<'scope, S: Kind<'scope>>(scope: &S, seat: Option<&Seat>, body: impl FnOnce(&S) + Send) {
+    let base = scope.base();
+    // SAFETY: as in `spawn`.
+    unsafe { base.count.increment(false) };
+    let Some(pool) = base.pool else {
+        return base.shelf.push_back(job(scope, JobMemory::allocate, body));
+    };
+    // SAFETY: a scope's pool is valid.
+    let shared = unsafe { pool.as_ref() };
+    if shared.jobs.try_begin() {
+        // SAFETY: just counted.
+        return shared.queue_install(unsafe { root_job(scope, pool, body) });
+    }
+    // SAFETY: as above. The hold is for the owner's latch, which a thread of no pool is about to set.
+    let _hold = unsafe { Hold::new(pool) };
+    let job = job(scope, JobMemory::allocate, body);
+    // SAFETY: just made, and in no queue.
+    unsafe { run_here(seat, job) };
+}
+
+fn spawn_broadcast<'scope, S: Kind<'scope>>(
+    scope: &S,
+    body: impl Fn(&S, BroadcastContext<'_>) + Send + Sync,
+) {
+    let base = scope.base();
+    // SAFETY: a scope's pool is valid.
+    let shared = base.pool.map(|pool| (pool, unsafe { pool.as_ref() }));
+    let Some((pool, shared)) = shared.filter(|(_, shared)| shared.try_begin_many(shared.seats.len())) else {
+        return spawn(scope, None, move |scope: &S| body(scope, BroadcastContext::new(0, 1)));
+    };
+    let (threads, body) = (shared.seats.len(), Arc::new(body));
+    shared.queue_broadcast((0..threads).map(|index| {
+        // SAFETY: as in `spawn`.
+        unsafe { base.count.increment(false) };
+        let body = body.clone();
+        // SAFETY: just counted.
+        unsafe { root_job(scope, pool, move |scope: &S| body(scope, BroadcastContext::new(index, threads))) }
+    }));
+}
+
+/// A job of the scope that is also a root of its pool.
+///
+/// # Safety
+/// 1. It was counted, by both.
+unsafe fn root_job<'scope, S: Kind<'scope>>(
+    scope: &S,
+    pool: NonNull<Shared>,
+    body: impl FnOnce(&S) + Send,
+) -> JobRef {
+    // SAFETY: (1), and the seat that runs or drops it keeps its pool.
+    let end = unsafe { RootEnd::new(pool) };
+    let body = move |scope: &S| {
+        let _end = end;
+        body(scope);
+    };
+    job(scope, JobMemory::allocate, body)
+}
+
+/// A job, which is counted already, in memory that `allocate` returns and [`JobMemory`] takes.
+#[inline(always)]
+fn job<'scope, S: Kind<'scope>>(
+    scope: &S,
+    allocate: impl FnOnce(Layout) -> NonNull<u8>,
+    body: impl FnOnce(&S) + Send,
+) -> JobRef {
+    let (this, base) = (Pointer(scope), scope.base());
+    let run = move |spot| {
+        // SAFETY: the job is counted.
+        unsafe { run_job(this.get(), spot, body) }
+    };
+    // SAFETY: (1) to (3) the job is counted, so that the scope, whatever its body borrows, and the region are there until it has
+    // run. It does not unwind. The body is `Send`; the scope is `Sync`. (4) is the caller's word.
+    unsafe { HeapJob::<JobMemory, _>::allocate_by(allocate, base.region, base.tag, run) }
+}
+
+/// # Safety
+/// 1. The scope is live: the job is counted.
+#[inline(always)]
+unsafe fn run_job<'scope, S: Kind<'scope>>(scope: *const S, spot: Spot<JobMemory>, body: impl FnOnce(&S)) {
+    // Behind the body: then nothing has to be kept but where the job was.
+    let (memory, layout) = spot.into_raw();
+    // SAFETY: (1), until the decrement; the memory is not used any more.
+    unsafe {
+        let base: *const Base<'scope> = (*scope).base();
+        if (*base).is_cancelled() {
+            return Base::cancel_job(base, memory, layout, body);
+        }
+        match unwind::catch(|| body(&*scope)) {
+            Ok(()) => Base::end_job(base, memory, layout),
+            Err(payload) => Base::end_panicked(base, memory, layout, payload),
+        }
     }
 }
 

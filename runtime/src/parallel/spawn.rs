@@ -125,7 +125,9 @@ unsafe fn push(shared: NonNull<Shared>, is_fifo: bool, f: impl FnOnce() + Send +
 /// 1. It was counted.
 pub(super) unsafe fn job(shared: NonNull<Shared>, f: impl FnOnce() + Send + 'static) -> JobRef {
     let pool = Pool(shared);
-    let run = move || {
+    let run = move |spot| {
+        // The memory first, so that what the job spawns can have it.
+        drop(spot);
         // The pool is the whole of it, not its field, for that is `Send`.
         let pool = pool;
         // SAFETY: (1), and the seat that runs the job keeps its pool.

@@ -212,6 +212,25 @@ impl<T> Deque<T> {
         true
     }
 
+    /// [`push`](Self::push), and [`publish`](Self::publish) if nothing else is private: what is pushed to be published at once. False
+    /// if there is no room, or something private: then nothing was done.
+    ///
+    /// # Safety
+    /// 1. to 3. as for [`push`](Self::push).
+    #[inline(always)]
+    pub unsafe fn push_public(&self, item: *mut T, limit: u32) -> bool {
+        let head = self.own.head.get();
+        if head >= limit || head != self.own.split.get() {
+            return false;
+        }
+        // SAFETY: (1), and there is room.
+        unsafe { self.put(head, item.map_addr(|address| address.wrapping_add(LOOSE))) };
+        // Release: pairs with T1.
+        self.public.fetch_add(SPLIT, Release);
+        self.own.split.set(head + 1);
+        true
+    }
+
     /// # Safety
     /// 1. The caller is the owner. 2. `head` is its index, below the capacity.
     #[inline(always)]
@@ -332,7 +351,8 @@ impl<T> Deque<T> {
         let index = head - 1;
         if index >= self.own.split.get() {
             self.own.head.set(index);
-            return Some(self.item(index));
+            // SAFETY: an item was there.
+            return Some(unsafe { self.item(index) });
         }
         // SAFETY: (1) and (2).
         unsafe { self.reclaim(index, floor) }
@@ -360,13 +380,16 @@ impl<T> Deque<T> {
         // Acquire: pairs with T3, for the reuse of slots.
         let mut word = self.public.load(Acquire);
         while tail(word) <= index {
-            let reclaimed = pack(version(word).wrapping_add(VERSION), index, tail(word));
+            // (version + 1, split = index, tail): `split` was index + 1.
+            debug_assert!(split(word) == index + 1);
+            let reclaimed = word.wrapping_add(VERSION - SPLIT);
             // Relaxed: the item is our own. Acquire if it fails: as above.
             match self.public.compare_exchange_weak(word, reclaimed, Relaxed, Acquire) {
                 Ok(_) => {
                     self.own.split.set(index);
                     self.own.head.set(index);
-                    return Some(self.item(index));
+                    // SAFETY: an item was there.
+                    return Some(unsafe { self.item(index) });
                 }
                 Err(actual) => word = actual,
             }
@@ -464,9 +487,16 @@ impl<T> Deque<T> {
     }
 
     /// The item at `index`, without the marks.
+    ///
+    /// # Safety
+    /// 1. `index` is below the capacity.
     #[inline(always)]
-    fn item(&self, index: u32) -> *mut T {
-        self.slot(index).map_addr(|address| address & !MARKS)
+    unsafe fn item(&self, index: u32) -> *mut T {
+        debug_assert!(index < CAPACITY);
+        // SAFETY: (1).
+        // Relaxed: ordered by the word.
+        let item = unsafe { self.slots.get_unchecked(index as usize) }.load(Relaxed);
+        item.map_addr(|address| address & !MARKS)
     }
 
     #[inline(always)]

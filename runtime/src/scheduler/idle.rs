@@ -644,9 +644,21 @@ impl Idle {
     #[inline(always)]
     pub fn is_job_news(&self) -> bool {
         let counts = self.word().load(Relaxed);
-        let is_anybody_asleep =
-            || sleeping(counts) > 0 || self.hot.first.waiters.load(Relaxed) != 0 || !self.more.is_empty();
-        !is_posted(counts) || searching(counts) == 0 && is_anybody_asleep()
+        // Mostly nobody searches or sleeps: the lower half has the numbers.
+        if is_posted(counts) && counts as u32 == 0 && !self.may_have_waiters() {
+            return false;
+        }
+        self.is_job_news_to(counts)
+    }
+
+    #[inline(never)]
+    fn is_job_news_to(&self, counts: u64) -> bool {
+        !is_posted(counts) || searching(counts) == 0 && (sleeping(counts) > 0 || self.may_have_waiters())
+    }
+
+    #[inline(always)]
+    fn may_have_waiters(&self) -> bool {
+        self.hot.first.waiters.load(Relaxed) != 0 || !self.more.is_empty()
     }
 
     /// Whether somebody sleeps: a hint.

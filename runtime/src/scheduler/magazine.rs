@@ -4,7 +4,8 @@
 //! thread than took it. Each worker has a [`Magazine`]: for each size two batches of free blocks, one in use and one full or
 //! absent. When both are full it gives one to the [`Depot`] of the runtime, when both are empty it takes one, so it goes
 //! there once in 64 tasks at most, for a few instructions under a lock. So the memory of tasks that one thread spawns comes back to it
-//! from the workers that end these.
+//! from the workers that end these. A seat has one, too, for jobs: whoever spawns or ends one has looked up the seat anyway, which
+//! may be a guest's, who is no worker.
 //!
 //! A thread that is no worker has a magazine, too, one for all runtimes that it spawns on: the blocks are all the allocator's. It
 //! keeps two batches of each size that was needed, and goes with the thread; what a thread spawns or frees in its last destructors is
@@ -110,70 +111,121 @@ pub struct Magazine {
 }
 
 struct Class {
-    in_use: Cell<Batch>,
+    /// Of the batch in use.
+    first: Cell<Option<NonNull<Block>>>,
+    /// How many blocks more there is room for in the batch in use.
+    room: Cell<i32>,
     /// Full, or empty.
     spare: Cell<Batch>,
 }
 
+impl Class {
+    const fn new() -> Self {
+        Self { first: Cell::new(None), room: Cell::new(BATCH as i32), spare: Cell::new(Batch::EMPTY) }
+    }
+
+    fn set_in_use(&self, batch: Batch) {
+        self.first.set(batch.first);
+        self.room.set((BATCH - batch.count) as i32);
+    }
+
+    fn count_in_use(&self) -> u32 {
+        BATCH - self.room.get() as u32
+    }
+
+    /// Takes the batch in use out.
+    fn take_in_use(&self) -> Batch {
+        let batch = Batch { first: self.first.take(), count: self.count_in_use() };
+        self.room.set(BATCH as i32);
+        batch
+    }
+}
+
 impl Magazine {
     pub const fn new() -> Self {
-        Self {
-            classes: [const { Class { in_use: Cell::new(Batch::EMPTY), spare: Cell::new(Batch::EMPTY) } };
-                CLASSES],
-        }
+        Self { classes: [const { Class::new() }; CLASSES] }
     }
 
     /// Memory for `layout`, uninitialised.
     #[inline]
     pub fn allocate(&self, layout: Layout, depot: &Depot) -> NonNull<u8> {
         let Some(class) = class_of(layout) else { return allocate(layout) };
-        let mut batch = self.classes[class].in_use.get();
-        let block = batch.pop();
-        self.classes[class].in_use.set(batch);
-        match block {
-            Some(block) => block.cast(),
-            None => self.allocate_from_spare(class, depot).unwrap_or_else(|| allocate(layout)),
-        }
+        let Class { first, room, .. } = &self.classes[class];
+        let Some(block) = first.get() else { return self.allocate_from_spare(class, depot) };
+        // SAFETY: a block in the list is ours, and begins with its link.
+        first.set(unsafe { block.as_ref() }.next);
+        room.set(room.get() + 1);
+        block.cast()
     }
 
     #[cold]
     #[inline(never)]
-    fn allocate_from_spare(&self, class: usize, depot: &Depot) -> Option<NonNull<u8>> {
-        let Class { in_use, spare } = &self.classes[class];
-        let mut batch = spare.replace(Batch::EMPTY);
+    fn allocate_from_spare(&self, class: usize, depot: &Depot) -> NonNull<u8> {
+        let mut batch = self.classes[class].spare.replace(Batch::EMPTY);
         if batch.first.is_none() {
             batch = depot.take(class);
         }
         let block = batch.pop();
-        in_use.set(batch);
-        block.map(NonNull::cast)
+        self.classes[class].set_in_use(batch);
+        block.map_or_else(|| allocate(layout_of(class)), NonNull::cast)
     }
 
     /// Takes memory back.
     ///
     /// # Safety
     /// 1. `memory` comes from [`allocate`], a magazine's or a depot's, for the same layout, and is not used any more.
-    #[inline]
+    #[inline(always)]
     pub unsafe fn free(&self, memory: NonNull<u8>, layout: Layout, depot: &Depot) {
+        // SAFETY: (1).
+        unsafe { self.free_by(memory, layout, || depot) };
+    }
+
+    /// As [`free`](Self::free), with the way to the depot.
+    ///
+    /// # Safety
+    /// 1. As [`free`](Self::free).
+    #[inline(always)]
+    pub unsafe fn free_by<'a>(&self, memory: NonNull<u8>, layout: Layout, depot: impl FnOnce() -> &'a Depot) {
         let Some(class) = class_of(layout) else {
             // SAFETY: (1).
             return unsafe { free(memory, layout) };
         };
-        let in_use = &self.classes[class].in_use;
-        if in_use.get().count == BATCH {
-            self.make_room(class, depot);
+        let Class { first, room, .. } = &self.classes[class];
+        let left = room.get() - 1;
+        room.set(left);
+        if left < 0 {
+            // SAFETY: (1).
+            return unsafe { self.free_into_next(memory.cast(), class, depot()) };
         }
-        let mut batch = in_use.get();
+        // SAFETY: (1): ours; a class is large and aligned enough for a link.
+        unsafe { memory.cast().write(Block { next: first.get(), far: None }) };
+        first.set(Some(memory.cast()));
+    }
+
+    /// [`free`](Self::free) where the batch in use is full, and one too many has been counted.
+    ///
+    /// # Safety
+    /// 1. As [`free`](Self::free).
+    #[cold]
+    #[inline(never)]
+    unsafe fn free_into_next(&self, block: NonNull<Block>, class: usize, depot: &Depot) {
+        let in_use = &self.classes[class];
+        in_use.room.set(0);
+        let full = in_use.spare.replace(in_use.take_in_use());
+        if full.first.is_some() {
+            depot.give(class, full);
+        }
+        let mut batch = Batch::EMPTY;
         // SAFETY: (1).
-        unsafe { batch.push(memory.cast()) };
-        in_use.set(batch);
+        unsafe { batch.push(block) };
+        in_use.set_in_use(batch);
     }
 
     /// For a thread outside: asks for a block that is soon needed for `layout`, if it was last written by another thread.
     #[inline]
     fn ask_for_later(&self, layout: Layout, depot: &Depot) {
         let Some(class) = class_of(layout) else { return };
-        match self.classes[class].in_use.get().first {
+        match self.classes[class].first.get() {
             Some(first) => {
                 // SAFETY: a block in the list is ours.
                 if let Some(far) = unsafe { first.as_ref() }.far {
@@ -184,23 +236,13 @@ impl Magazine {
             None => depot.to_link.store(LINKED, Relaxed),
         }
     }
-
-    #[cold]
-    #[inline(never)]
-    fn make_room(&self, class: usize, depot: &Depot) {
-        let Class { in_use, spare } = &self.classes[class];
-        let full = spare.replace(in_use.replace(Batch::EMPTY));
-        if full.first.is_some() {
-            depot.give(class, full);
-        }
-    }
 }
 
 impl Drop for Magazine {
     fn drop(&mut self) {
-        for (class, Class { in_use, spare }) in self.classes.iter().enumerate() {
-            in_use.get().release(class);
-            spare.get().release(class);
+        for (number, class) in self.classes.iter().enumerate() {
+            class.take_in_use().release(number);
+            class.spare.get().release(number);
         }
     }
 }
@@ -243,7 +285,7 @@ pub unsafe fn free_outside(memory: NonNull<u8>, layout: Layout, depot: &Depot) {
     }
 }
 
-/// Memory for jobs: from the calling worker's magazine, and back into the one of whoever runs the job.
+/// Memory for jobs: from the magazine of the calling thread's seat, or its worker's, and back into that of whoever runs the job.
 #[derive(Debug)]
 pub struct JobMemory;
 
@@ -251,6 +293,10 @@ pub struct JobMemory;
 unsafe impl Memory for JobMemory {
     #[inline]
     fn allocate(layout: Layout) -> NonNull<u8> {
+        // SAFETY: used in this call only.
+        if let Some(seat) = unsafe { context::seat() } {
+            return seat.allocate(layout);
+        }
         context::with_worker(|worker| match worker {
             Some(worker) => worker.magazine().allocate(layout, &worker.shared().depot),
             None => allocate(layout),
@@ -259,6 +305,12 @@ unsafe impl Memory for JobMemory {
 
     #[inline]
     unsafe fn free(memory: NonNull<u8>, layout: Layout) {
+        // SAFETY: used in this call only; (1).
+        unsafe {
+            if let Some(seat) = context::seat() {
+                return seat.free(memory, layout);
+            }
+        }
         context::with_worker(|worker| {
             // SAFETY: (1).
             unsafe {
@@ -445,7 +497,7 @@ mod tests {
         known.iter().for_each(|&block| unsafe { magazine.free(block, layout, &depot) });
         known.sort();
         let count_kept = || {
-            let count = |class: &Class| class.in_use.get().count + class.spare.get().count;
+            let count = |class: &Class| class.count_in_use() + class.spare.get().count;
             OUTSIDE.with(|magazine| count(&magazine.classes[class_of(layout).unwrap()]))
         };
         for _ in 0..2 {

@@ -54,6 +54,7 @@
 //! relies on something that is public (rule 1) and it takes that back. The owner may overwrite a thief's zero, so no
 //! grant is longer than [`PATIENCE`] where there are thieves; and a thief that finds nothing again asks again.
 
+use std::alloc::Layout;
 use std::array;
 use std::cell::Cell;
 use std::fmt;
@@ -61,6 +62,7 @@ use std::ptr::{NonNull, null};
 use std::time::{Duration, Instant};
 
 use super::guest::{GuestTag, Loan};
+use super::magazine::Magazine;
 use super::shared::Shared;
 use super::slices::Slices;
 use super::split::Stride;
@@ -101,6 +103,15 @@ const PAUSE: Duration = Duration::from_micros(8);
 /// No piece counts as longer, so that a few short ones are enough to learn from.
 const LONG: u32 = 8 * SHORT;
 
+/// The oldest goes first.
+const BREADTH_FIRST: u32 = 1;
+/// The owner has put something on the overflow shelf, and not found it empty since.
+const OVERFLOWED: u32 = 2;
+/// [`Seat::waits_for`] is a tag.
+const HELD: u32 = 4;
+/// The grant is one by rule 1.
+const RELIES_ON_PUBLIC: u32 = 8;
+
 /// See the module's docs. Alone on its cache lines.
 #[repr(align(128))]
 pub struct Seat {
@@ -109,8 +120,8 @@ pub struct Seat {
     left: AtomicI32,
     /// The grant. The owner's alone, as all cells here.
     granted: Cell<u32>,
-    /// It is one by rule 1.
-    relies_on_public: Cell<bool>,
+    /// What makes a [`pop`](Self::pop) more than that: [`BREADTH_FIRST`] and the like. Mostly zero.
+    peculiar: Cell<u32>,
     /// The region of the job that the owner runs, or null.
     region: Cell<*const Region>,
     /// That region's tag, or that of a guest's jobs.
@@ -141,6 +152,8 @@ pub struct Seat {
     /// Whose seat it is at the moment.
     pub loan: Loan,
     pub guest_tag: GuestTag,
+    /// For jobs.
+    magazine: Magazine,
 }
 
 /// What is known of the pieces at one index. The owner's alone.
@@ -169,7 +182,7 @@ impl Seat {
             deque: Deque::new(),
             left: AtomicI32::new(0),
             granted: Cell::new(0),
-            relies_on_public: Cell::new(false),
+            peculiar: Cell::new(0),
             region: Cell::new(null()),
             tag: Cell::new(Tag::NONE),
             question: Cell::new(null()),
@@ -187,6 +200,7 @@ impl Seat {
             fifo: Fifo::new(null()),
             loan: Loan::new(),
             guest_tag: GuestTag::default(),
+            magazine: Magazine::new(),
         }
     }
 
@@ -196,6 +210,19 @@ impl Seat {
     /// 1. No other thread knows the seat yet. 2. `shared` outlives it.
     pub unsafe fn bind(&self, shared: NonNull<Shared>) {
         self.shared.set(shared.as_ptr());
+        // SAFETY: (2).
+        self.set_peculiar(BREADTH_FIRST, unsafe { shared.as_ref() }.config.is_breadth_first);
+    }
+
+    #[inline]
+    fn set_peculiar(&self, what: u32, is_so: bool) {
+        let others = self.peculiar.get() & !what;
+        self.peculiar.set(if is_so { others | what } else { others });
+    }
+
+    #[inline]
+    fn is_peculiar(&self, what: u32) -> bool {
+        self.peculiar.get() & what != 0
     }
 
     pub fn index(&self) -> usize {
@@ -212,6 +239,22 @@ impl Seat {
     pub fn shared(&self) -> &Shared {
         // SAFETY: the shared state has the seat.
         unsafe { self.shared_ptr().as_ref() }
+    }
+
+    /// Memory for a job. For the owner.
+    #[inline(always)]
+    pub fn allocate(&self, layout: Layout) -> NonNull<u8> {
+        self.magazine.allocate(layout, &self.shared().depot)
+    }
+
+    /// Takes a job's memory back. For the owner.
+    ///
+    /// # Safety
+    /// 1. As [`Memory::free`](crate::job::Memory::free).
+    #[inline(always)]
+    pub unsafe fn free(&self, memory: NonNull<u8>, layout: Layout) {
+        // SAFETY: (1).
+        unsafe { self.magazine.free_by(memory, layout, || &self.shared().depot) };
     }
 
     /// Calls `f` with the owner's worker. For the owner.
@@ -271,6 +314,7 @@ impl Seat {
         unsafe { self.replace_region(null(), Tag::NONE) };
         self.restart_stride();
         self.is_guests.set(false);
+        self.set_peculiar(HELD, self.waits_for() != Tag::NONE);
     }
 
     /// A split point; see `split.rs`.
@@ -300,7 +344,9 @@ impl Seat {
         // SAFETY: (1).
         self.question.set(unsafe { region.as_ref() }.map_or(null(), Region::asked_at_splits));
         self.end_grant();
-        (self.region.replace(region), self.tag.replace(tag))
+        let before = (self.region.replace(region), self.tag.replace(tag));
+        self.set_peculiar(HELD, self.waits_for() != Tag::NONE);
+        before
     }
 
     /// Whether the owner works in a computation that was cancelled, and that may be ended by unwinding.
@@ -380,7 +426,7 @@ impl Seat {
         }
         // SAFETY: (1), (2); there is room.
         let index = unsafe { self.deque.begin_anchored(job.as_ptr().cast()) };
-        self.relies_on_public.set(false);
+        self.set_peculiar(RELIES_ON_PUBLIC, false);
         let room = DEQUE_CAPACITY as u32 - LOOSE_LIMIT.max(index + 1);
         let granted = self.share(index).min(self.stride.left()).min(room);
         self.grant(granted);
@@ -412,7 +458,8 @@ impl Seat {
     /// The owner has taken something that was public: it ends a grant by rule 1.
     #[inline]
     fn rely_no_more(&self) {
-        if self.relies_on_public.get() {
+        if self.is_peculiar(RELIES_ON_PUBLIC) {
+            self.set_peculiar(RELIES_ON_PUBLIC, false);
             self.end_grant();
         }
     }
@@ -426,8 +473,23 @@ impl Seat {
     ///
     /// # Safety
     /// 1. The calling thread is the owner. 2. The job lives until it has run.
-    #[inline]
+    #[inline(always)]
     pub unsafe fn push(&self, job: JobRef) {
+        // SAFETY: (1) and (2).
+        if !unsafe { self.deque.push_public(job.into_raw(), LOOSE_LIMIT) } {
+            // SAFETY: as above.
+            unsafe { self.push_behind_private(job) };
+        }
+        self.shared().post_piece();
+    }
+
+    /// [`push`](Self::push) above what is private, or where the deque is full.
+    ///
+    /// # Safety
+    /// As [`push`](Self::push).
+    #[cold]
+    #[inline(never)]
+    unsafe fn push_behind_private(&self, job: JobRef) {
         // Before there is a loose one above.
         self.finish();
         // SAFETY: (1) and (2); what is below is finished.
@@ -435,10 +497,14 @@ impl Seat {
             if self.deque.push(job.into_raw(), LOOSE_LIMIT) {
                 self.deque.publish(u32::MAX);
             } else {
-                self.overflow.push_back(job);
+                self.push_overflow(job);
             }
         }
-        self.shared().post_piece();
+    }
+
+    fn push_overflow(&self, job: JobRef) {
+        self.set_peculiar(OVERFLOWED, true);
+        self.overflow.push_back(job);
     }
 
     /// Takes back the piece at `index`, if it is private: then it is the youngest, for a loose piece above would have been
@@ -472,32 +538,39 @@ impl Seat {
     ///
     /// # Safety
     /// 1. The calling thread is the owner. 2. Nothing anchored is at `floor` or above.
-    #[inline]
+    #[inline(always)]
     pub unsafe fn pop(&self, floor: u32) -> Option<JobRef> {
-        // SAFETY: (1), (2).
-        unsafe {
-            if self.shared().config.is_breadth_first || !self.overflow.is_empty() {
-                return self.pop_from_elsewhere(floor);
-            }
-            self.pop_loose(floor)
-        }
+        Some(match self.peculiar.get() {
+            // SAFETY: (1), (2).
+            0 => JobRef::from_raw(unsafe { self.deque.pop(floor) }?),
+            // SAFETY: as above.
+            _ => unsafe { self.pop_peculiarly(floor) }?,
+        })
     }
 
     /// [`pop`](Self::pop) where something is on the overflow shelf, or goes breadth first: that takes the oldest; but none that is
-    /// not the caller's.
+    /// not the caller's. And where a grant may rely on what is taken.
     ///
     /// # Safety
     /// 1. As [`pop`](Self::pop).
-    #[cold]
-    unsafe fn pop_from_elsewhere(&self, floor: u32) -> Option<JobRef> {
+    #[inline(never)]
+    unsafe fn pop_peculiarly(&self, floor: u32) -> Option<JobRef> {
         let tag = self.waits_for();
-        if self.shared().config.is_breadth_first {
+        if self.is_peculiar(BREADTH_FIRST) {
             // SAFETY: (1).
             unsafe { self.publish(u32::MAX) };
             return self.steal(tag);
         }
+        if self.is_peculiar(OVERFLOWED) {
+            let job = self.overflow.take_last(|job| may_run(tag, job.tag()));
+            // Nobody else puts anything there.
+            self.set_peculiar(OVERFLOWED, !self.overflow.is_empty());
+            if job.is_some() {
+                return job;
+            }
+        }
         // SAFETY: (1).
-        self.overflow.take_last(|job| may_run(tag, job.tag())).or_else(|| unsafe { self.pop_loose(floor) })
+        unsafe { self.pop_loose(floor) }
     }
 
     /// The youngest loose piece of the deque that is at `floor` or above, and that may be run here: others, made in an isolated
@@ -523,7 +596,7 @@ impl Seat {
     /// Puts a piece that this thread may not run where others find it.
     #[cold]
     fn leave_to_others(&self, job: JobRef) {
-        self.overflow.push_back(job);
+        self.push_overflow(job);
         self.shared().post_piece();
     }
 
@@ -534,7 +607,7 @@ impl Seat {
     pub unsafe fn pop_anywhere(&self) -> Option<JobRef> {
         let tag = self.waits_for();
         // An isolated region asks each piece for its tag, which can be done at the old end.
-        let is_lifo = tag == Tag::NONE && !self.shared().config.is_breadth_first;
+        let is_lifo = tag == Tag::NONE && !self.is_peculiar(BREADTH_FIRST);
         // SAFETY: (1).
         let youngest = if is_lifo { unsafe { self.deque.pop_if_loose() } } else { None };
         self.rely_no_more();
@@ -547,7 +620,7 @@ impl Seat {
 
     /// A detached job of this seat, in the owner's order.
     pub fn take_detached(&self) -> Option<JobRef> {
-        match self.shared().config.is_breadth_first {
+        match self.is_peculiar(BREADTH_FIRST) {
             true => self.detached.pop_front(),
             false => self.detached.pop_back(),
         }
@@ -593,7 +666,7 @@ impl Seat {
             taken.set(taken.get() + 1);
             // SAFETY: (1). Whoever pushed the job there vouched for it.
             if !unsafe { self.deque.push(job, LOOSE_LIMIT) } {
-                self.overflow.push_back(JobRef::from_raw(job));
+                self.push_overflow(JobRef::from_raw(job));
             }
         };
         // Those of isolated regions one by one: in the deque of a thread that blocks, others could hide them.
@@ -732,7 +805,7 @@ impl Seat {
 
     /// The grant of rule 1. While somebody is hungry, the next pieces near the root are for them.
     fn rely_on_public(&self, is_hungry: bool) -> u32 {
-        self.relies_on_public.set(true);
+        self.set_peculiar(RELIES_ON_PUBLIC, true);
         if is_hungry { 2 * EAGER } else { PATIENCE }
     }
 
@@ -767,9 +840,7 @@ impl Seat {
         // SAFETY: (1).
         unsafe {
             // Mostly it is of the computation that this thread works for.
-            if job.region() == self.region() && job.tag() == self.tag() {
-                job.run();
-            } else {
+            if !job.run_inside(self.region(), self.tag()) {
                 self.run_elsewhere(job);
             }
         }

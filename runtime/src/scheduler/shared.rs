@@ -391,9 +391,9 @@ unsafe impl Schedule for Shared {
     unsafe fn free(this: NonNull<Self>, memory: NonNull<u8>, layout: Layout) {
         context::with_worker_of(this, |worker| match worker {
             Some(worker) => {
-                // SAFETY: (2).
-                unsafe { worker.magazine().free(memory, layout, &worker.shared().depot) };
                 worker.count_references(-1);
+                // SAFETY: (2); the worker keeps the shared state.
+                unsafe { worker.magazine().free_by(memory, layout, || &worker.shared().depot) };
             }
             // SAFETY: (2), and (1).
             None => unsafe { Self::free_elsewhere(this, memory, layout) },

@@ -171,16 +171,17 @@ impl Seat {
     }
 
     fn run_own_as(&self, host: Host<'_>, floor: u32, is_done: impl Fn() -> bool) {
-        host.engaged(|| {
-            for round in 0_u32.. {
-                // Not each time: others write there.
-                if round % 32 == 0 && is_done() {
-                    break;
+        host.engaged(move || {
+            // Not asked each time: others write there.
+            while !is_done() {
+                let mut left = 32;
+                while left > 0 {
+                    // SAFETY: this thread holds the seat; nothing anchored is above `floor`, by the caller's word.
+                    let Some(job) = (unsafe { self.pop(floor) }) else { return };
+                    // SAFETY: as above; the job was just claimed.
+                    unsafe { self.run(job) };
+                    left -= 1;
                 }
-                // SAFETY: this thread holds the seat; nothing anchored is above `floor`, by the caller's word.
-                let Some(job) = (unsafe { self.pop(floor) }) else { break };
-                // SAFETY: as above; the job was just claimed.
-                unsafe { self.run(job) };
             }
         });
     }

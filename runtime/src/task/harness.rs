@@ -168,7 +168,9 @@ unsafe fn finish<F: Future + 'static, S: Schedule>(
         if now.has_join_waker() {
             // With `DONE` the waker became ours; the life's reference, kept, holds the cell.
             let waker = header.as_ref().join_waker.with_mut(|waker| (*waker).take());
-            drop_quietly(catch(|| waker.expect("JOIN_WAKER says that the waker is set").wake()));
+            if let Err(payload) = catch(|| waker.expect("JOIN_WAKER says that the waker is set").wake()) {
+                drop_quietly(payload);
+            }
             drop_reference(header);
         } else if was_last {
             free::<F, S>(header);
@@ -185,19 +187,40 @@ unsafe fn discard<T>(header: NonNull<Header>, result: Result<T, Failure>) {
     coop::suspended(|| coop::poll_task(&waker::borrowed(&header), || drop_quietly(result)));
 }
 
-/// Moves the output to `*out`, an `Option<Result<F::Output, JoinError>>`.
+/// Moves the output to `*out`, memory for a `Poll<Result<F::Output, JoinError>>`.
 ///
 /// # Safety
 /// 1. The caller is the handle, and saw `DONE` with an acquire. 2. The cell is a `TaskCell<F>`. 3. `out` is valid for writes
 ///    of that type.
 pub(super) unsafe fn take_output<F: Future>(header: NonNull<Header>, out: *mut ()) {
-    // SAFETY: (1): while `JOIN` is set, the stage of a `DONE` task is the handle's; (2) and (3) are the caller's.
+    let out = out.cast::<Poll<Result<F::Output, JoinError>>>();
+    // SAFETY: (1): while `JOIN` is set, the stage of a `DONE` task is the handle's; (2) and (3) are the caller's. What is read is
+    // overwritten, not dropped.
     unsafe {
-        let Stage::Finished(result) = std::mem::replace(stage::<F>(header), Stage::Consumed) else {
-            panic!("a `JoinHandle` was polled after it had given its result");
+        let stage = stage::<F>(header);
+        let Stage::Finished(Ok(output)) = stage else {
+            return out.write(Poll::Ready(Err(take_failure::<F>(header))));
         };
-        let error = |failure| JoinError::new(header.as_ref().id, header.as_ref().spawned_at, failure);
-        *out.cast::<Option<Result<F::Output, JoinError>>>() = Some(result.map_err(error));
+        out.write(Poll::Ready(Ok((&raw const *output).read())));
+        (&raw mut *stage).write(Stage::Consumed);
+    }
+}
+
+/// What is there in the place of an output.
+///
+/// # Safety
+/// 1. and 2. of [`take_output`].
+#[cold]
+#[inline(never)]
+unsafe fn take_failure<F: Future>(header: NonNull<Header>) -> JoinError {
+    // SAFETY: as in `take_output`.
+    match std::mem::replace(unsafe { stage::<F>(header) }, Stage::Consumed) {
+        Stage::Finished(Err(failure)) => {
+            // SAFETY: (1): the handle's reference keeps the cell.
+            let header = unsafe { header.as_ref() };
+            JoinError::new(header.id, header.spawned_at, failure)
+        }
+        _ => panic!("a `JoinHandle` was polled after it had given its result"),
     }
 }
 

@@ -5,6 +5,7 @@ use std::fmt;
 use std::future::Future;
 use std::io;
 use std::marker::PhantomData;
+use std::mem::MaybeUninit;
 use std::panic::{Location, RefUnwindSafe, UnwindSafe};
 use std::pin::Pin;
 use std::ptr::NonNull;
@@ -107,47 +108,55 @@ impl<T> JoinHandle<T> {
     pub fn id(&self) -> Id {
         Id(self.header().id)
     }
-
-    /// Says whether the task is done; if not, its completer will wake `cx`.
-    fn poll_done(&self, cx: &mut Context<'_>) -> bool {
-        let header = self.header();
-        let now = header.state.load();
-        if now.is_done() {
-            return true;
-        }
-        // The waker may be touched while JOIN_WAKER is unset and DONE was not seen: `try_complete` leaves it alone then.
-        if now.has_join_waker() && !header.state.unset_join_waker() {
-            return true;
-        }
-        let replaced = header.join_waker.with_mut(|slot| {
-            // SAFETY: JOIN_WAKER is unset, so the slot is the handle's, and there is one handle.
-            let slot = unsafe { &mut *slot };
-            match slot {
-                Some(waker) if waker.will_wake(cx.waker()) => None,
-                _ => slot.replace(cx.waker().clone()),
-            }
-        });
-        let is_done = !header.state.set_join_waker();
-        // Foreign code, so last.
-        drop(replaced);
-        is_done
-    }
 }
 
 impl<T> Future for JoinHandle<T> {
     type Output = Result<T, JoinError>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let coop = ready!(coop::poll_proceed(cx));
-        if !self.poll_done(cx) {
+        ready!(coop::poll_has_budget(cx));
+        let header = self.header();
+        // SAFETY: (1) this is the handle.
+        if !header.state.load().is_done() && !unsafe { poll_done(header, cx) } {
             return Poll::Pending;
         }
-        coop.made_progress();
-        let mut output: Option<Self::Output> = None;
+        coop::spend();
+        let mut output = MaybeUninit::<Poll<Self::Output>>::uninit();
         // SAFETY: `DONE` was seen with an acquire and we are the handle; `output` has the type that `take_output` writes.
-        unsafe { (self.header().vtable.take_output)(self.header, (&raw mut output).cast()) };
-        Poll::Ready(output.expect("`take_output` writes an output"))
+        unsafe {
+            (header.vtable.take_output)(self.header, output.as_mut_ptr().cast());
+            output.assume_init()
+        }
     }
+}
+
+/// Says whether the task is done; if not, its completer will wake `cx`. A function of its own: mostly a handle is polled twice, and the
+/// second time the task is done.
+///
+/// # Safety
+/// 1. The caller is the task's handle.
+#[inline(never)]
+unsafe fn poll_done(header: &Header, cx: &mut Context<'_>) -> bool {
+    let now = header.state.load();
+    if now.is_done() {
+        return true;
+    }
+    // The waker may be touched while JOIN_WAKER is unset and DONE was not seen: `try_complete` leaves it alone then.
+    if now.has_join_waker() && !header.state.unset_join_waker() {
+        return true;
+    }
+    let replaced = header.join_waker.with_mut(|slot| {
+        // SAFETY: JOIN_WAKER is unset, so the slot is the handle's (1), and there is one handle.
+        let slot = unsafe { &mut *slot };
+        match slot {
+            Some(waker) if waker.will_wake(cx.waker()) => None,
+            _ => slot.replace(cx.waker().clone()),
+        }
+    });
+    let is_done = !header.state.set_join_waker();
+    // Foreign code, so last.
+    drop(replaced);
+    is_done
 }
 
 impl<T> Drop for JoinHandle<T> {

@@ -10,6 +10,7 @@ use super::cell::{Header, TaskCell};
 use super::harness;
 use super::join::Failure;
 use super::state::AfterWake;
+use crate::util::unwind::drop_quietly;
 
 /// What a task needs from its scheduler. Implemented by the shared part of a runtime, and by models.
 ///
@@ -78,7 +79,7 @@ pub struct Vtable {
     pub(super) hurry: unsafe fn(NonNull<Header>),
     /// Wakes the task. The caller gives up a reference.
     pub(super) wake: unsafe fn(NonNull<Header>),
-    /// Moves the output to where the pointer leads, an `Option<Result<F::Output, JoinError>>`.
+    /// Moves the output to where the pointer leads, memory for a `Poll<Result<F::Output, JoinError>>`.
     pub(super) take_output: unsafe fn(NonNull<Header>, *mut ()),
     /// Drops the output, if it is still there.
     pub(super) drop_output: unsafe fn(NonNull<Header>),
@@ -226,21 +227,24 @@ pub(super) unsafe fn free<F: Future, S: Schedule>(header: NonNull<Header>) {
     // before the handle's reference, and without a handle before `DONE`; what may be left is a waker that the handle set
     // too late. The scheduler is valid until `S::free`.
     unsafe {
-        let scheduler = header.as_ref().scheduler.cast::<S>();
         if header.as_ref().join_waker.with_mut(|waker| (*waker).is_some()) {
-            drop_join_waker(header);
+            return free_with_waker::<S>(header, Layout::new::<TaskCell<F>>());
         }
+        let scheduler = header.as_ref().scheduler.cast::<S>();
         S::free(scheduler, header.cast(), Layout::new::<TaskCell<F>>());
     }
 }
 
+/// As [`free`], of a cell with this layout, in which a waker is left.
+///
 /// # Safety
-/// 1. The cell is the caller's alone.
+/// As [`free`].
 #[cold]
 #[inline(never)]
-unsafe fn drop_join_waker(header: NonNull<Header>) {
-    // SAFETY: (1).
-    crate::util::unwind::drop_quietly(unsafe {
-        header.as_ref().join_waker.with_mut(|waker| (*waker).take())
-    });
+unsafe fn free_with_waker<S: Schedule>(header: NonNull<Header>, layout: Layout) {
+    // SAFETY: as in `free`.
+    unsafe {
+        drop_quietly(header.as_ref().join_waker.with_mut(|waker| (*waker).take()));
+        S::free(header.as_ref().scheduler.cast::<S>(), header.cast(), layout);
+    }
 }

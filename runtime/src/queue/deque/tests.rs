@@ -42,7 +42,8 @@ impl World {
     }
 
     fn take_back(&self, index: u32) -> Option<usize> {
-        let item = self.deque.item(index);
+        // SAFETY: the deque has had such an index.
+        let item = unsafe { self.deque.item(index) };
         // SAFETY: as above; the tests take back what they pushed, in order.
         match unsafe { self.deque.take_back(index) } {
             Taken::Back => Some(self.take(item)),
@@ -218,6 +219,26 @@ fn what_is_begun_is_finished_once_the_youngest_first() {
     assert_eq!([world.steal(), world.steal(), world.steal()], [Some(0), Some(1), None]);
     assert_eq!([world.take_back(2), world.take_back(1), world.take_back(0)], [Some(3), None, None]);
     world.items.assert_all_taken();
+}
+
+#[test]
+fn what_is_pushed_to_be_public_is_unless_something_private_is_below() {
+    for version in VERSIONS {
+        let world = World::new(version, 4);
+        // SAFETY: this thread is the owner; the items outlive the deque.
+        let push_public =
+            |value, limit| unsafe { world.deque.push_public(world.items.at(value).as_ptr(), limit) };
+        assert!(push_public(0, CAPACITY) && !push_public(1, 1), "no room below the limit");
+        assert!(push_public(1, CAPACITY));
+        assert_eq!((world.steal(), world.pop(0)), (Some(0), Some(1)));
+        assert!(world.push(2) && !push_public(3, CAPACITY), "what is below was not published");
+        assert_eq!((world.head(), world.publish(u32::MAX)), (2, 1));
+        assert!(push_public(3, CAPACITY));
+        // SAFETY: as above.
+        unsafe { world.deque.validate() };
+        assert_eq!((world.pop(0), world.pop(0), world.pop(0)), (Some(3), Some(2), None));
+        world.items.assert_all_taken();
+    }
 }
 
 #[test]
