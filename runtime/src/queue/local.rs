@@ -212,7 +212,7 @@ impl<T: Linked> Local<T> {
         end.wrapping_sub(tail) as usize
     }
 
-    /// Asks for the memory of the `count` youngest items, which another core wrote last.
+    /// Asks for the memory in the middle of each of the `count` youngest items, which another core wrote last.
     ///
     /// # Safety
     /// 1. The caller is the owner, and has pushed as many. (Thieves may have them by now.)
@@ -221,7 +221,8 @@ impl<T: Linked> Local<T> {
         let tail = self.tail.load(Relaxed);
         for distance in (1..=count as u32).rev() {
             // SAFETY: (1): this thread wrote the slot, and nobody else writes.
-            prefetch::to_write(unsafe { self.read(tail.wrapping_sub(distance)) });
+            let item = unsafe { self.read(tail.wrapping_sub(distance)) };
+            prefetch::to_write(item.map_addr(|addr| addr.saturating_add(size_of::<T>() / 2)));
         }
     }
 

@@ -20,7 +20,7 @@ const NO_TABLE: u16 = u16::MAX;
 
 /// What every task has, whatever its future. Everything that holds a task holds a pointer to this.
 ///
-/// What a poll seldom touches comes first, 32 bytes; what each reads or writes is one piece with the future behind it. Blocks lie
+/// What not every poll touches comes first, 32 bytes; what each reads or writes is one piece with the future behind it. Blocks lie
 /// close, aligned to 16 bytes: so the pieces of two tasks, which two cores may poll, are some 48 bytes apart, and share no cache line, or
 /// few.
 #[repr(C)]

@@ -113,7 +113,7 @@ unsafe fn after_pending<F: Future + 'static, S: Schedule>(header: NonNull<Header
         let state = &header.as_ref().state;
         let scheduler = header.as_ref().scheduler.cast();
         let next = match is_yielding {
-            // A task that gives way stays `SCHEDULED`: it is queued without a transition.
+            // A task that gives way, or has woken itself, stays `SCHEDULED`: it is queued without a transition.
             true if state.load().is_cancelled() => AfterPoll::Cancel,
             true => AfterPoll::Requeue,
             false if !header.as_ref().is_owned() && !S::adopt(scheduler, header) => AfterPoll::Cancel,

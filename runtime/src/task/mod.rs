@@ -7,8 +7,7 @@
 //
 // How a task works, for readers of the code; begin with `state.rs`.
 //
-// - `cell.rs`: one allocation: header (64 bytes: state, queue link, vtable, scheduler, join waker), cold rest, future or
-//   output.
+// - `cell.rs`: one allocation: header (72 bytes: links and wakers, then state, vtable, scheduler, name), future or output.
 // - `state.rs`: the state word. `SCHEDULED` is the right to poll. Queues hold that right and no reference.
 // - `raw.rs`: type erasure; `harness.rs`: poll, complete, cancel; `waker.rs`, `join.rs`: what others hold.
 // - `stock.rs`: references kept ready for the task's own polls.

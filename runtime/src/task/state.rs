@@ -10,7 +10,7 @@
 //! ```
 //! - `SCHEDULED`: somebody owns the right to poll: the task is in exactly one queue or is being polled. A newborn
 //!   task is `SCHEDULED`, so its first poll needs no transition.
-//! - `NOTIFIED`: woken while `SCHEDULED`. Cleared by whoever takes the task from a queue; seen when a poll ends.
+//! - `NOTIFIED`: woken while `SCHEDULED`, but not by its own poll. Cleared by whoever takes the task from a queue; seen when a poll ends.
 //! - `CANCELLED`: to be dropped instead of polled, at the next occasion.
 //! - `DONE`: the future is gone; the output is there or was dropped. Set once, by the owner of `SCHEDULED`.
 //! - `JOIN`: a `JoinHandle` exists; the output belongs to it once `DONE` is set.

@@ -145,23 +145,15 @@ impl<L: Link> List<L> {
     /// 1. `node` is live. 2. It is in this list or in none. 3. Nobody else touches the list's nodes' links meanwhile.
     #[inline]
     pub unsafe fn remove(&mut self, node: NonNull<L::Node>) -> bool {
-        // SAFETY: by (1) and (3) the links may be read and written; by (2) the neighbours are in this list, so live.
+        // SAFETY: by (1) and (3) the links may be read and written; it is in this list if it has a predecessor or is the head.
         unsafe {
-            let Inner { prev, next } =
-                std::mem::replace(&mut *inner::<L>(node), Inner { prev: None, next: None });
-            match prev {
-                Some(prev) => (*inner::<L>(prev)).next = next,
-                // No predecessor and not the head: in no list.
-                None if self.head != Some(node) => return false,
-                None => self.head = next,
+            let is_linked = (*inner::<L>(node)).prev.is_some() || self.head == Some(node);
+            if is_linked {
+                self.remove_linked(node);
+                *inner::<L>(node) = Inner { prev: None, next: None };
             }
-            match next {
-                Some(next) => (*inner::<L>(next)).prev = prev,
-                None => self.tail = prev,
-            }
+            is_linked
         }
-        self.len -= 1;
-        true
     }
 }
 
