@@ -2,13 +2,16 @@
 
 mod support;
 
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::future::Future;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Barrier, mpsc};
+use std::task::{Context, Wake, Waker};
 use std::thread;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use runtime::parallel::{
-    self, Scope, ScopeFifo, ThreadPool, ThreadPoolBuilder, in_place_scope, in_place_scope_fifo, scope,
+    self, Scope, ScopeFifo, ThreadPool, ThreadPoolBuilder, Yield, in_place_scope, in_place_scope_fifo, scope,
     scope_fifo,
 };
 use support::{panic_of, until, watchdog};
@@ -559,4 +562,60 @@ fn an_isolated_part_does_not_run_what_it_spawns_into_a_scope_around_it() {
         });
     });
     assert_eq!(log, [2, 1, 0, 3]);
+}
+
+/// A waker that runs a job of the pool.
+#[derive(Default)]
+struct RunsJob {
+    has_begun: AtomicBool,
+    job_has_run: AtomicBool,
+}
+
+impl Wake for RunsJob {
+    fn wake(self: Arc<Self>) {
+        self.has_begun.store(true, SeqCst);
+        while !self.job_has_run.load(SeqCst) && parallel::yield_now() == Some(Yield::Idle) {
+            thread::yield_now();
+        }
+    }
+}
+
+/// While the scope's owner, a worker, sleeps in the driver, a timer fires there, whose waker runs a job of the scope. Says whether it
+/// did so on that thread.
+fn runs_a_job_in_its_owners_sleep() -> bool {
+    let wakes = Arc::new(RunsJob::default());
+    let waker = Waker::from(wakes.clone());
+    let (owner, ran_on) = (thread::current().id(), Mutex::new(None));
+    let stolen = AtomicBool::new(false);
+    let mut sleep = Box::pin(runtime::time::sleep(Duration::from_millis(2)));
+    let (wakes, ran_on_in_job, is_stolen) = (&wakes, &ran_on, &stolen);
+    scope(|s| {
+        s.spawn(move |s| {
+            is_stolen.store(true, SeqCst);
+            until("the waker is called", || wakes.has_begun.load(SeqCst));
+            s.spawn(move |s| {
+                *ran_on_in_job.lock() = Some(thread::current().id());
+                // For others, who may be at it when this job has ended.
+                s.spawn(|_| ());
+                wakes.job_has_run.store(true, SeqCst);
+            });
+            until("the job has run", || wakes.job_has_run.load(SeqCst));
+        });
+        until("the other worker has the first job", || is_stolen.load(SeqCst));
+        assert!(sleep.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    });
+    let ran_on = ran_on.into_inner();
+    ran_on == Some(owner)
+}
+
+#[test]
+fn jobs_that_a_waker_runs_in_the_sleep_of_their_scopes_owner_are_waited_for() {
+    let _watchdog = watchdog();
+    let runtime = support::build(2);
+    // Not each time: it may be another thread that has the timers.
+    let has_run = (0..100).any(|_| {
+        let _entered = runtime.enter();
+        runtime.block_on(runtime::compute(runs_a_job_in_its_owners_sleep)).unwrap()
+    });
+    assert!(has_run, "a waker was called in an owner's sleep");
 }

@@ -2,7 +2,8 @@
 //! count any more once the owner has freed it.
 //!
 //! Bounds: an owner that spawns two jobs and runs one of them or none, and up to two others, who run the rest; one job spawns one
-//! more, run by whoever. The owner folds while the others are at it, once, or twice with work or none in between.
+//! more, run by whoever. The owner folds while the others are at it, once, or twice with work or none in between; or it runs a job
+//! while it is folded.
 
 mod twin;
 
@@ -79,7 +80,7 @@ impl Count for CountLatch<ThreadLatch> {
 /// A scope: the count, what each job writes, and how many have ended, for the checks alone.
 struct Scope<C> {
     count: C,
-    results: [UnsafeCell<u32>; 3],
+    results: [UnsafeCell<u32>; 4],
     ended: Arc<AtomicUsize>,
 }
 
@@ -98,7 +99,7 @@ unsafe impl<T> Send for SendPtr<T> {}
 
 impl<C: Count> SendPtr<Scope<C>> {
     fn new() -> Self {
-        let results = [UnsafeCell::new(0), UnsafeCell::new(0), UnsafeCell::new(0)];
+        let results = std::array::from_fn(|_| UnsafeCell::new(0));
         Self(Box::into_raw(Box::new(Scope {
             count: C::make(),
             results,
@@ -243,6 +244,32 @@ fn an_owner_that_unfolds_and_works<C: Count>() {
     join_all([thief, other]);
 }
 
+/// What runs on its thread while it is folded is a job that spawns two for a thief. The real count is told that this is
+/// not the owner; twins see that it has folded.
+fn an_owner_that_works_in_its_sleep<C: Count, const IS_OWNER: bool>() {
+    let scope = SendPtr::<Scope<C>>::new();
+    scope.spawn(true);
+    scope.spawn(true);
+    let thief = thread::spawn(move || { scope }.run(0, false));
+    let count = &scope.scope().count;
+    assert!(count.fold(), "job 1 has not begun");
+    scope.spawn(IS_OWNER);
+    scope.spawn(IS_OWNER);
+    let other = thread::spawn(move || {
+        let scope = { scope };
+        scope.run(2, false);
+        scope.run(3, false);
+    });
+    scope.run(1, IS_OWNER);
+    if !count.unfold() {
+        count.wait();
+    } else if !count.is_done() {
+        count.fold_and_wait();
+    }
+    scope.leave(4);
+    join_all([thief, other]);
+}
+
 #[test]
 fn the_owner_leaves_when_both_thieves_have_ended() {
     loom::model(two_thieves::<CountLatch<ThreadLatch>>);
@@ -269,12 +296,24 @@ fn an_owner_that_was_woken_for_a_job_counts_it_in_its_cell() {
 }
 
 #[test]
+fn an_owner_that_works_in_its_sleep_counts_as_others_do() {
+    loom::model(an_owner_that_works_in_its_sleep::<CountLatch<ThreadLatch>, false>);
+}
+
+#[test]
 fn the_twin_without_a_fault_passes() {
     loom::model(two_thieves::<Twin<{ Fault::NONE }>>);
     loom::model(a_thief_that_spawns::<Twin<{ Fault::NONE }>>);
     loom::model(the_owner_runs_a_thiefs_job::<Twin<{ Fault::NONE }>>);
     loom::model(an_owner_that_unfolds::<Twin<{ Fault::NONE }>>);
     loom::model(an_owner_that_unfolds_and_works::<Twin<{ Fault::NONE }>>);
+    loom::model(an_owner_that_works_in_its_sleep::<Twin<{ Fault::NONE }>, true>);
+}
+
+#[test]
+#[should_panic]
+fn an_owner_that_counts_in_its_cell_while_it_is_folded_leaves_too_early_or_never() {
+    loom::model(an_owner_that_works_in_its_sleep::<Twin<{ Fault::COUNTS_IN_ITS_SLEEP }>, true>);
 }
 
 #[test]

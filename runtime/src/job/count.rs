@@ -18,8 +18,8 @@
 //! body, which ends before N4), and N6 finds zero and changes nothing: the owner waits for the latch.
 //!
 //! An owner that runs jobs while it waits is folded in its sleep only: else it would share a line, for each of them, with all
-//! others who run some. So no job asks whether it has folded. (An owner that waits otherwise counts as one of the others from the
-//! beginning, or does not count at all.)
+//! others who run some. What runs on its thread in that sleep (a waker may run anything, jobs of the scope too) counts as others' do: to
+//! say `is_owner` is the caller's to know. (An owner that waits otherwise counts as one of the others from the beginning, or not at all.)
 //!
 //! # Ordering
 //! - *N3 and N5 are right.* A value of `others` at one point of its order counts some spawns and ends. Who ends a job has

@@ -479,14 +479,17 @@ impl<T> Pointer<T> {
     }
 }
 
+/// The address of no seat.
+const NOBODY: *mut Seat = ptr::dangling_mut();
+
 /// What both kinds of scope are made of.
 struct Base<'scope> {
     /// Where its jobs run, valid while the scope is. None: on the owner, after the body.
     pool: Option<NonNull<Shared>>,
     /// The owner's seat in any pool, or null.
     owner: *const Seat,
-    /// The same if it is one of the scope's pool, else nobody's address.
-    home: *const Seat,
+    /// The same if it is one of the scope's pool, and the owner has not folded its count; else nobody's address. Written by the owner.
+    home: AtomicPtr<Seat>,
     /// The owner's pieces begin there.
     floor: u32,
     count: CountLatch<OwnerLatch>,
@@ -538,17 +541,18 @@ unsafe fn run_here(seat: Option<&Seat>, job: JobRef) {
 }
 
 /// The jobs of a scope whose owner has a seat of its pool, and waits for them.
-struct JobsOf<'a>(&'a CountLatch<OwnerLatch>);
+struct JobsOf<'a, 'scope>(&'a Base<'scope>);
 
-impl JobsOf<'_> {
+impl JobsOf<'_, '_> {
     fn core(&self) -> &CoreLatch {
-        self.0.latch().core().expect("the latch was made for a seat of the pool")
+        self.0.count.latch().core().expect("the latch was made for a seat of the pool")
     }
 }
 
-impl Awaited for JobsOf<'_> {
+impl Awaited for JobsOf<'_, '_> {
     fn is_over(&self) -> bool {
-        if self.0.is_folded() { self.core().is_set() } else { self.0.is_done() }
+        let count = &self.0.count;
+        if count.is_folded() { self.core().is_set() } else { count.is_done() }
     }
 
     // Others write there for each of theirs.
@@ -557,7 +561,7 @@ impl Awaited for JobsOf<'_> {
     }
 
     fn fall_asleep(&self) -> bool {
-        (self.0.is_folded() || self.0.fold()) && self.core().fall_asleep()
+        self.0.fold() && self.core().fall_asleep()
     }
 
     fn wake_up(&self) {
@@ -612,7 +616,10 @@ impl<'scope> Base<'scope> {
         Self {
             pool,
             owner: seat.map_or(null(), |seat| seat),
-            home: seat.filter(|seat| Some(seat.shared_ptr()) == pool).map_or(ptr::dangling(), |seat| seat),
+            home: AtomicPtr::new(match seat {
+                Some(seat) if Some(seat.shared_ptr()) == pool => ptr::from_ref(seat).cast_mut(),
+                _ => NOBODY,
+            }),
             floor: seat.map_or(0, Seat::head),
             count: CountLatch::new(OwnerLatch::new(seat, pool)),
             panic: AtomicPtr::new(null_mut()),
@@ -626,13 +633,29 @@ impl<'scope> Base<'scope> {
         }
     }
 
-    /// The calling thread's seat, which is `seat`, if the thread is the owner, on a seat of the scope's pool. Any other owner counts as
-    /// one of the others. So this one has not folded: it does so in its sleep only ([`JobsOf`]).
+    /// The calling thread's seat, which is `seat`, if the thread is the owner, on a seat of the scope's pool, and has not folded. Any
+    /// other counts as one of the others; so does the owner in its sleep, in which wakers run, and with them whatever they call.
     #[inline(always)]
     fn at_home<'a>(&self, seat: Option<&'a Seat>) -> Option<&'a Seat> {
         let seat: *const Seat = seat.map_or(null(), |seat| seat);
+        // Relaxed: it is the caller's seat only if the caller wrote it.
         // SAFETY: nobody's address is that of no seat, nor null.
-        ptr::eq(seat, self.home).then(|| unsafe { &*seat })
+        ptr::eq(seat, self.home.load(Relaxed)).then(|| unsafe { &*seat })
+    }
+
+    /// True if jobs are left. For the owner, at home or folded.
+    fn fold(&self) -> bool {
+        // Relaxed: see `at_home`.
+        self.home.store(NOBODY, Relaxed);
+        self.count.is_folded() || self.count.fold()
+    }
+
+    /// For the owner, which has folded.
+    fn unfold(&self) {
+        if self.count.unfold() {
+            // Relaxed: see `at_home`.
+            self.home.store(self.owner.cast_mut(), Relaxed);
+        }
     }
 
     /// Whether the computation was cancelled, and its jobs need not begin.
@@ -740,7 +763,7 @@ impl<'scope> Base<'scope> {
         match seat {
             Some(seat) if self.at_home(Some(seat)).is_some() => {
                 seat.run_own(self.floor, || self.count.is_done());
-                seat.wait(&JobsOf(&self.count), self.floor);
+                seat.wait(&JobsOf(self), self.floor);
             }
             _ => {
                 self.run_shelf(seat);
@@ -794,7 +817,8 @@ fn spawn<'scope, S: Kind<'scope>>(
     };
     // SAFETY: the calling thread runs the body, or a job of the scope, or is waited for by one: for it has the scope.
     unsafe { base.count.increment(is_home) };
-    let job = job(scope, |layout| seat.allocate(layout), body);
+    // SAFETY: (1) just counted; (2) all seats and workers have their memory from one allocator.
+    let job = unsafe { job(scope, |layout| seat.allocate(layout), body) };
     let job = match fifos {
         None => job,
         // SAFETY: the FIFO is the scope's, which stays until the job has run; the token is pushed below; this thread is the
@@ -812,7 +836,8 @@ fn spawn_outside<'scope, S: Kind<'scope>>(scope: &S, seat: Option<&Seat>, body: 
     // SAFETY: as in `spawn`.
     unsafe { base.count.increment(false) };
     let Some(pool) = base.pool else {
-        return base.shelf.push_back(job(scope, JobMemory::allocate, body));
+        // SAFETY: (1) just counted; (2) it is its memory.
+        return base.shelf.push_back(unsafe { job(scope, JobMemory::allocate, body) });
     };
     // SAFETY: a scope's pool is valid.
     let shared = unsafe { pool.as_ref() };
@@ -822,9 +847,8 @@ fn spawn_outside<'scope, S: Kind<'scope>>(scope: &S, seat: Option<&Seat>, body: 
     }
     // SAFETY: as above. The hold is for the owner's latch, which a thread of no pool is about to set.
     let _hold = unsafe { Hold::new(pool) };
-    let job = job(scope, JobMemory::allocate, body);
-    // SAFETY: just made, and in no queue.
-    unsafe { run_here(seat, job) };
+    // SAFETY: (1) counted above; (2) it is its memory. Then: just made, and in no queue.
+    unsafe { run_here(seat, job(scope, JobMemory::allocate, body)) };
 }
 
 fn spawn_broadcast<'scope, S: Kind<'scope>>(
@@ -859,26 +883,31 @@ unsafe fn root_job<'scope, S: Kind<'scope>>(
     // SAFETY: (1), and the seat that runs or drops it keeps its pool.
     let end = unsafe { RootEnd::new(pool) };
     let body = move |scope: &S| {
-        let _end = end;
+        // In this order also if it is dropped unrun: the root ends last.
+        let (body, _end) = (body, end);
         body(scope);
     };
-    job(scope, JobMemory::allocate, body)
+    // SAFETY: (1); (2) it is its memory.
+    unsafe { job(scope, JobMemory::allocate, body) }
 }
 
-/// A job, which is counted already, in memory that `allocate` returns and [`JobMemory`] takes.
+/// A job of the scope.
+///
+/// # Safety
+/// 1. It was counted. 2. `allocate` returns memory that [`JobMemory`] takes.
 #[inline(always)]
-fn job<'scope, S: Kind<'scope>>(
+unsafe fn job<'scope, S: Kind<'scope>>(
     scope: &S,
     allocate: impl FnOnce(Layout) -> NonNull<u8>,
     body: impl FnOnce(&S) + Send,
 ) -> JobRef {
     let (this, base) = (Pointer(scope), scope.base());
     let run = move |spot| {
-        // SAFETY: the job is counted.
+        // SAFETY: (1).
         unsafe { run_job(this.get(), spot, body) }
     };
-    // SAFETY: (1) to (3) the job is counted, so that the scope, whatever its body borrows, and the region are there until it has
-    // run. It does not unwind. The body is `Send`; the scope is `Sync`. (4) is the caller's word.
+    // SAFETY: (1) to (3) by our (1) the job is counted, so that the scope, whatever its body borrows, and the region are there until it has
+    // run. It does not unwind. The body is `Send`; the scope is `Sync`. (4) is our (2).
     unsafe { HeapJob::<JobMemory, _>::allocate_by(allocate, base.region, base.tag, run) }
 }
 

@@ -21,7 +21,7 @@
 //!   push       O1 write slot[head]            O2 head += 1
 //!   finish     O1 again, of private items that are only begun: write the item's own memory, then its mark
 //!   note       O1 again, of a private item, with a mark
-//!   publish    O3 split += n (RMW, Release)
+//!   publish    O3 split += n (RMW, Release); `push_public` is O1, O2 and O3 of one item
 //!   pop        i = head - 1, private (i >= split):  O4 read the slot, head = i
 //!              public, nobody was there (tail <= i): O5 swing (version + 1, split = i), read the slot, head = i
 //!              stolen (tail > i):                    O6 rewind: store (version + 1, split = tail = floor), head = floor

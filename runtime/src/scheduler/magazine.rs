@@ -105,7 +105,7 @@ impl Batch {
     }
 }
 
-/// The free blocks of one worker.
+/// The free blocks of a worker, of a seat, or of a thread that is no worker.
 pub struct Magazine {
     classes: [Class; CLASSES],
 }

@@ -549,7 +549,7 @@ impl Seat {
     }
 
     /// [`pop`](Self::pop) where something is on the overflow shelf, or goes breadth first: that takes the oldest; but none that is
-    /// not the caller's. And where a grant may rely on what is taken.
+    /// not the caller's. And where a grant may rely on what is taken, or the caller may run only what has its tag.
     ///
     /// # Safety
     /// 1. As [`pop`](Self::pop).

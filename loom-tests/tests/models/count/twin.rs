@@ -19,6 +19,7 @@ impl Fault {
     pub const LOOKS_RELAXED: u8 = 4;
     pub const UNFOLDS_BY_STORE: u8 = 5;
     pub const UNFOLDS_ZERO: u8 = 6;
+    pub const COUNTS_IN_ITS_SLEEP: u8 = 7;
 }
 
 pub struct Twin<const FAULT: u8> {
@@ -32,6 +33,10 @@ pub struct Twin<const FAULT: u8> {
 impl<const FAULT: u8> Twin<FAULT> {
     /// Without it the owner's jobs are counted at once, as one that is there from the beginning less one at the fold.
     const BIAS: i64 = if FAULT == Fault::NO_BIAS { 1 } else { 1 << 62 };
+
+    fn counts_in_cell(&self, is_owner: bool) -> bool {
+        is_owner && (FAULT == Fault::COUNTS_IN_ITS_SLEEP || !self.is_folded.get())
+    }
 }
 
 impl<const FAULT: u8> Drop for Twin<FAULT> {
@@ -53,7 +58,7 @@ impl<const FAULT: u8> Count for Twin<FAULT> {
     }
 
     unsafe fn increment(&self, is_owner: bool) {
-        if is_owner && !self.is_folded.get() {
+        if self.counts_in_cell(is_owner) {
             self.own.set(self.own.get() + 1);
         } else {
             self.others.fetch_add(1, Relaxed);
@@ -64,7 +69,7 @@ impl<const FAULT: u8> Count for Twin<FAULT> {
         let order = if FAULT == Fault::ENDS_RELAXED { Relaxed } else { AcqRel };
         // SAFETY: live until the count is zero, or the latch set.
         unsafe {
-            if is_owner && !(*this).is_folded.get() {
+            if (*this).counts_in_cell(is_owner) {
                 (*this).own.set((*this).own.get() - 1);
             } else if (*this).others.fetch_sub(1, order) == 1 {
                 // Whom to wake.
