@@ -25,10 +25,10 @@ const NO_TABLE: u16 = u16::MAX;
 /// few.
 #[repr(C)]
 pub struct Header {
-    /// Link of the injector, of an overflow batch, of the blocking queue. Whoever owns `SCHEDULED` may write it.
-    next: Next<Header>,
     /// Woken by the completer. The handle's while `JOIN_WAKER` is unset, the completer's once `DONE` is set.
     pub(super) join_waker: UnsafeCell<Option<Waker>>,
+    /// Link of the injector, of an overflow batch, of the blocking queue. Whoever owns `SCHEDULED` may write it.
+    next: Next<Header>,
     /// References ready for the task's own polls. Of whoever owns `SCHEDULED`.
     pub(super) stock: Stock,
     /// Which table of `owned.rs` it is in, or `NO_TABLE`, and its place there. Written once, by the owner of `SCHEDULED`,
@@ -100,8 +100,8 @@ impl<F: Future> TaskCell<F> {
         let cell = memory.cast::<Self>();
         let (stock, state) = Stock::new();
         let header = Header {
-            next: Next::new(),
             join_waker: UnsafeCell::new(None),
+            next: Next::new(),
             spawned_at,
             state,
             vtable,

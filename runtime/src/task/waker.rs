@@ -81,8 +81,35 @@ unsafe fn wake_by_ref(data: *const ()) {
     // SAFETY: the waker's reference keeps the cell live for the whole call, also after the task was queued.
     unsafe {
         let header = header(data);
-        if !coop::requeue_current(data) && header.as_ref().state.wake_by_ref() {
-            (header.as_ref().vtable.schedule)(header);
+        // One that waits is not being polled, and mostly it waits.
+        match header.as_ref().state.load().is_scheduled() {
+            true => wake_scheduled(header),
+            false => wake_any(header),
+        }
+    }
+}
+
+/// Wakes a task that may be the one that this thread polls.
+///
+/// # Safety
+/// 1. The cell is live for the whole call.
+#[inline(never)]
+unsafe fn wake_scheduled(header: NonNull<Header>) {
+    if !coop::requeue_current(header.as_ptr().cast_const().cast()) {
+        // SAFETY: (1).
+        unsafe { wake_any(header) }
+    }
+}
+
+/// # Safety
+/// 1. The cell is live for the whole call.
+#[inline(always)]
+unsafe fn wake_any(header: NonNull<Header>) {
+    // SAFETY: (1). If `wake_by_ref` says so, we own `SCHEDULED`.
+    unsafe {
+        let Header { state, vtable, .. } = header.as_ref();
+        if state.wake_by_ref() {
+            (vtable.schedule)(header);
         }
     }
 }
