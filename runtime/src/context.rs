@@ -173,17 +173,20 @@ pub fn enter_seat<R>(seat: &Seat, f: impl FnOnce() -> R) -> R {
 
 /// What `block_on` does on a worker's or guest's thread before it sleeps: others get its tasks, and the pieces that it has kept to itself.
 fn announce_blocking(f: &mut dyn FnMut()) {
-    // SAFETY: used in this call only.
-    if let Some(seat) = unsafe { seat() } {
-        // SAFETY: this thread is the seat's owner.
-        if unsafe { seat.publish_all() } {
-            seat.shared().post_piece();
-        }
-    }
+    expose_pieces();
     with_worker(|worker| match worker {
         Some(worker) => relief::sleep_in_place(worker, f),
         None => f(),
     });
+}
+
+/// Before the calling thread blocks: if it has a seat, others get the pieces that lie there.
+pub fn expose_pieces() {
+    // SAFETY: used in this call only.
+    if let Some(seat) = unsafe { seat() } {
+        // SAFETY: this thread is the seat's owner.
+        unsafe { seat.expose_pieces() };
+    }
 }
 
 /// Makes this thread the worker `worker` for good. It was none.

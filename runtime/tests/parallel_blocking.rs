@@ -128,6 +128,26 @@ fn what_nobody_wanted_when_it_was_split_off_is_run_while_it_is_waited_for() {
 }
 
 #[test]
+fn what_it_has_split_off_in_a_blocking_call_is_run_when_it_blocks_again() {
+    let _watchdog = watchdog();
+    let runtime = build(2);
+    let fork = |shorts| {
+        (0..shorts).for_each(|_| _ = parallel::join(|| (), || ()));
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let wait = Arc::new(std::sync::Mutex::new(receiver));
+        let blocks = || runtime::task::block_in_place(|| wait.lock().unwrap().recv().unwrap());
+        parallel::join(blocks, || sender.send(4).unwrap()).0
+    };
+    let nested = move |shorts| runtime::task::block_in_place(|| fork(shorts));
+    let single = move |shorts| build(0).block_on(async move { fork(shorts) });
+    // However short such a piece was found to be, and wherever in a grant it comes.
+    for shorts in 1000..1100 {
+        assert_eq!(runtime.block_on(runtime.compute(move || nested(shorts))).unwrap(), 4);
+        assert_eq!(runtime.block_on(runtime.compute(move || single(shorts))).unwrap(), 4);
+    }
+}
+
+#[test]
 fn tasks_go_on_while_the_only_worker_drives_another_runtime() {
     let _watchdog = watchdog();
     let runtime = build(1);

@@ -2,9 +2,10 @@
 
 mod support;
 
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, mpsc};
 use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
@@ -12,6 +13,7 @@ use parking_lot::Mutex;
 use runtime::parallel::{
     self, broadcast, current_thread_index, isolated, join, join_context, scope, spawn, yield_now,
 };
+use runtime::sync::oneshot;
 use runtime::{Handle, Runtime};
 use support::{Gate, LIMIT, build, builder, panic_of, until, watchdog};
 
@@ -350,25 +352,33 @@ fn a_guest_that_blocks_shares_its_pieces_first() {
     let _watchdog = watchdog();
     let runtime = build(2);
     let _entered = runtime.enter();
-    as_guest(|| {
-        for block in [0, 1] {
-            let (tx, rx) = std::sync::mpsc::channel();
-            // However short such a piece was found to be.
-            (0..1000).for_each(|_| _ = join(|| (), || ()));
-            let wait = || match block {
-                0 => runtime::task::block_in_place(|| rx.recv().unwrap()),
-                _ => runtime.block_on(async {
-                    let recv = runtime.spawn_blocking(|| ());
-                    recv.await.unwrap();
-                    7
-                }),
-            };
-            // The receiver is `Send`, not `Sync`.
-            let wait = AssertSend(wait);
-            let got = join(move || wait.call(), || _ = tx.send(7)).0;
-            assert_eq!(got, 7);
-        }
-    });
+    for shorts in NEAR_A_GRANTS_END {
+        as_guest(|| {
+            wait_for_a_piece(shorts, |rx, _| runtime::task::block_in_place(|| rx.recv().unwrap()));
+            wait_for_a_piece(shorts, |_, rx| runtime.block_on(rx).unwrap());
+            wait_for_a_piece(shorts, |rx, _| {
+                let _mark = parallel::mark_blocked();
+                rx.recv().unwrap()
+            });
+        });
+    }
+}
+
+/// However short a piece was found to be, and whether it is one of the few that are published for all that, which goes by their number.
+const NEAR_A_GRANTS_END: Range<usize> = 1000..1100;
+
+/// A `join` whose first closure waits for the second, by either channel, after so many short ones.
+fn wait_for_a_piece(shorts: usize, wait: impl FnOnce(mpsc::Receiver<i32>, oneshot::Receiver<i32>) -> i32) {
+    let (tx, rx) = mpsc::channel();
+    let (async_tx, async_rx) = oneshot::channel();
+    (0..shorts).for_each(|_| _ = join(|| (), || ()));
+    // What they use need not be `Send`.
+    let wait = AssertSend(|| wait(rx, async_rx));
+    let send = || {
+        // Nobody receives it, if the other is waited for.
+        let _ = (tx.send(7), async_tx.send(7));
+    };
+    assert_eq!(join(move || wait.call(), send).0, 7);
 }
 
 struct AssertSend<F>(F);

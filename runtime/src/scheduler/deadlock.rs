@@ -135,6 +135,8 @@ pub struct Standing {
 
 /// Marks the calling thread as blocked, if a runtime knows it.
 pub fn mark(location: &'static Location<'static>) -> Option<Standing> {
+    // Also those of a guest, and those made since a call around this one has exposed the others.
+    context::expose_pieces();
     context::with_worker(|newest| {
         if let Some(current) = context::current() {
             if let Some(mark) =

@@ -267,6 +267,22 @@ impl Seat {
 
 /// For the holder.
 impl Seat {
+    /// Before this thread blocks: the pieces that lie here are for others, who are told.
+    ///
+    /// Also of pieces that were public before: whoever overlooked them relied on this thread to come back to them, and of those in a region
+    /// too short to share nobody was told.
+    ///
+    /// # Safety
+    /// 1. The calling thread is the owner.
+    pub unsafe fn expose_pieces(&self) {
+        // SAFETY: (1).
+        unsafe { self.publish_all() };
+        self.shared().idle.fence_push();
+        if self.has_public_pieces() {
+            self.shared().post_piece();
+        }
+    }
+
     /// Runs the detached jobs that lie here, unless this is inside an isolated region, or a guest.
     pub fn run_detached(&self) {
         while self.waits_for() == Tag::NONE {

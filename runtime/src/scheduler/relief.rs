@@ -76,11 +76,11 @@ use super::idle::Work;
 use super::shared::Shared;
 use super::sites::Site;
 use super::worker::Worker;
-use crate::coop;
 use crate::driver::time::Deadline;
 use crate::loom::sync::Mutex;
 use crate::loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use crate::loom::sync::atomic::{AtomicBool, AtomicUsize};
+use crate::{context, coop};
 
 /// How a worker's thread stands to the others: it comes back to its queues, as far as is known.
 pub const FREE: u32 = 0;
@@ -276,14 +276,12 @@ pub fn sleep_in_place<R>(worker: &Worker, f: impl FnOnce() -> R) -> R {
 /// `site`: where the user has marked it; none: `f` surely sleeps.
 fn block<R>(worker: &Worker, site: Option<&'static Location<'static>>, f: impl FnOnce() -> R) -> R {
     let (shared, is_sleep) = (worker.shared(), site.is_none());
+    if worker.job_seat().is_none() {
+        // The thread may hold one all the same, on whose stack it works for this runtime.
+        context::expose_pieces();
+    }
     if shared.is_current_thread() {
         // There are no others.
-        return coop::suspended(f);
-    }
-    if worker.is_blocked() {
-        if is_sleep {
-            relieve_blocked(worker);
-        }
         return coop::suspended(f);
     }
     struct Return<'a> {
@@ -298,9 +296,12 @@ fn block<R>(worker: &Worker, site: Option<&'static Location<'static>>, f: impl F
             }
         }
     }
-    let site = site.map(|site| worker.processor().sites.of(site));
-    site.inspect(|site| site.calls.add(1));
-    let _return = Return { worker, had_table: worker.begin_blocking(), site };
+    // A call inside of another: the thread is away already, and may have got new pieces and tasks since.
+    let _return = (!worker.is_blocked()).then(|| {
+        let site = site.map(|site| worker.processor().sites.of(site));
+        site.inspect(|site| site.calls.add(1));
+        Return { worker, had_table: worker.begin_blocking(), site }
+    });
     // Behind B1. SeqCst: pairs with C0 of the shutdown.
     if is_sleep || shared.shutdown.has_begun() {
         relieve_blocked(worker);

@@ -20,8 +20,8 @@
 //!
 //! What is typical is learned from the published pieces: from publishing one to taking it back, its twin was run. Of
 //! short ones, one in [`PATIENCE`] pushes is published for this alone, without a wake. So a long piece at a depth where they
-//! were short is not shared before the clock is looked at again: the price of rule 3. A piece that is being timed is noted in
-//! its slot, so that another in its place is not taken for it.
+//! were short is not shared before the clock is looked at again, or its owner blocks ([`Seat::expose_pieces`]): the price of
+//! rule 3. A piece that is being timed is noted in its slot, so that another in its place is not taken for it.
 //!
 //! Few halves of a `join` are ever published. So what only a thief needs of one (its region, its latch, its tag) is not written
 //! when it is pushed: it is *begun*, and finished, by [`Seat::finish`], before it is published, and before the seat's region

@@ -632,12 +632,7 @@ impl Worker {
         self.leave_timers();
         if let Some(seat) = self.job_seat() {
             // SAFETY: this thread is the seat's owner.
-            unsafe { seat.publish_all() };
-            // Also for pieces that were public before: whoever overlooked them relied on this thread to come back to them.
-            shared.idle.fence_push();
-            if seat.has_public_pieces() {
-                shared.post_piece();
-            }
+            unsafe { seat.expose_pieces() };
         }
         // Also with an empty ring: if this thread last sat in the driver, another has to. Who naps would come too late.
         shared.idle.fence_push();
