@@ -1,11 +1,13 @@
 //! Descriptors: none is inherited or leaked, and running out of them is survived. One test at a time, since the limit
 //! and the numbers belong to the whole process.
 
-use std::collections::BTreeSet;
+mod support;
+
 use std::io::ErrorKind;
 use std::sync::{Mutex, MutexGuard};
 
 use runtime::net::{TcpListener, TcpStream};
+use support::descriptors;
 
 static PROCESS: Mutex<()> = Mutex::new(());
 
@@ -17,19 +19,11 @@ fn block_on<F: Future>(future: F) -> F::Output {
     runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
 }
 
-fn open_descriptors() -> BTreeSet<i32> {
-    let numbers = std::fs::read_dir("/proc/self/fd").unwrap();
-    let numbers: Vec<i32> =
-        numbers.map(|entry| entry.unwrap().file_name().to_str().unwrap().parse().unwrap()).collect();
-    // The directory itself was open while it was read.
-    // SAFETY: asks about a number, whatever it is.
-    numbers.into_iter().filter(|&number| unsafe { libc::fcntl(number, libc::F_GETFD) } >= 0).collect()
-}
-
 /// The limit under which no descriptor can be opened: the lowest free number.
 fn next_free() -> u64 {
-    let open = open_descriptors();
-    (0..).find(|number| !open.contains(number)).expect("fewer are open than there are numbers") as u64
+    // SAFETY: asks about a number, whatever it is.
+    let is_free = |&number: &i32| unsafe { libc::fcntl(number, libc::F_GETFD) } < 0;
+    (0..).find(is_free).expect("fewer are open than there are numbers") as u64
 }
 
 /// Sets the soft limit, and sets it back when dropped.
@@ -58,14 +52,14 @@ impl Drop for Limit {
 #[test]
 fn no_descriptor_survives_an_exec() {
     let _alone = alone();
-    let before = open_descriptors();
+    let before = descriptors();
     block_on(async {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let _near = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let _far = listener.accept().await.unwrap();
         let _signals =
             runtime::signal::unix::signal(runtime::signal::unix::SignalKind::user_defined1()).unwrap();
-        let ours: Vec<_> = open_descriptors().difference(&before).copied().collect();
+        let ours: Vec<_> = descriptors().difference(&before).copied().collect();
         assert!(ours.len() >= 7, "epoll, eventfd, three sockets, a pair: {ours:?}");
         for number in ours {
             // SAFETY: asks about a number.
@@ -77,33 +71,33 @@ fn no_descriptor_survives_an_exec() {
             );
         }
     });
-    assert_eq!(open_descriptors(), before);
+    assert_eq!(descriptors(), before);
 }
 
 #[test]
 fn a_thousand_runtimes_leave_no_descriptor() {
     let _alone = alone();
-    let before = open_descriptors();
+    let before = descriptors();
     for _ in 0..1000 {
         block_on(async {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let _near = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         });
     }
-    assert_eq!(open_descriptors(), before);
+    assert_eq!(descriptors(), before);
 }
 
 #[test]
 fn a_driver_without_descriptors_is_an_error_and_leaves_none_open() {
     let _alone = alone();
-    let before = open_descriptors();
+    let before = descriptors();
     // A free number below the limit for none, one, or two of the driver's three descriptors.
     for free in 0..3 {
         let limit = Limit::set(next_free() + free);
         let error = runtime::Builder::new_current_thread().enable_all().build().err().unwrap();
         drop(limit);
         assert!(error.to_string().contains(&format!("os error {}", libc::EMFILE)), "{error}");
-        assert_eq!(open_descriptors(), before);
+        assert_eq!(descriptors(), before);
     }
 }
 

@@ -193,8 +193,7 @@ fn a_refused_second_worker_is_an_error_after_the_first_was_joined() {
 #[test]
 fn refused_descriptors_are_an_error_that_leaves_nothing_open() {
     let _watchdog = watchdog();
-    // ThreadSanitizer opens pipes of its own now and then, and keeps them if others are refused: the count would be its, not ours.
-    if !cfg!(tsan) && in_child("refused_descriptors_are_an_error_that_leaves_nothing_open", &[]) {
+    if in_child("refused_descriptors_are_an_error_that_leaves_nothing_open", &[]) {
         // With no gap below, the next numbers are taken in order: each limit refuses another of the driver's descriptors.
         let highest = 100;
         let mut filling = Vec::new();
