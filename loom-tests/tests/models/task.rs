@@ -16,7 +16,16 @@ use loom::thread;
 use runtime::internals::block_on;
 use runtime::task::JoinHandle;
 
-use board::{Alarm, Board, Output, Schedules};
+use board::{Alarm, Board, Life, Output, Schedules};
+
+/// Runs what is queued beside the threads, and what they leave: then the task has finished, and is gone.
+fn finish_beside(threads: [thread::JoinHandle<()>; 2], board: &Board, life: &Life) {
+    board.run_queued();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    board.run_queued();
+    life.assert_finished();
+    board.assert_freed();
+}
 
 /// Two wakes, one of each kind, while a worker polls.
 #[test]
@@ -41,11 +50,7 @@ fn a_wake_is_followed_by_a_poll_that_sees_it() {
                 }
             }),
         ];
-        board.run_queued();
-        wakers.into_iter().for_each(|thread| thread.join().unwrap());
-        board.run_queued();
-        life.assert_finished();
-        board.assert_freed();
+        finish_beside(wakers, &board, &life);
     });
 }
 
@@ -62,11 +67,7 @@ fn a_wake_by_an_own_thread_may_drop_the_last_reference() {
             let life = life.clone();
             thread::spawn(move || life.make_ready_then(|| waker.wake()))
         });
-        board.run_queued();
-        wakers.into_iter().for_each(|thread| thread.join().unwrap());
-        board.run_queued();
-        life.assert_finished();
-        board.assert_freed();
+        finish_beside(wakers, &board, &life);
     });
 }
 
@@ -91,11 +92,7 @@ fn a_wake_of_oneself_keeps_those_of_others() {
                 move || board.run_queued()
             }),
         ];
-        board.run_queued();
-        threads.into_iter().for_each(|thread| thread.join().unwrap());
-        board.run_queued();
-        life.assert_finished();
-        board.assert_freed();
+        finish_beside(threads, &board, &life);
     });
 }
 
@@ -113,11 +110,7 @@ fn a_poll_drops_a_waker_while_others_go_elsewhere(schedules: Schedules) {
             }),
             thread::spawn(move || drop(second)),
         ];
-        board.run_queued();
-        wakers.into_iter().for_each(|thread| thread.join().unwrap());
-        board.run_queued();
-        life.assert_finished();
-        board.assert_freed();
+        finish_beside(wakers, &board, &life);
     });
 }
 

@@ -152,7 +152,7 @@ impl Entry {
     pub unsafe fn begin(&self, tick: Tick, waker: Waker) {
         // SAFETY: by (1) and (2), nobody else touches the entry, which holds no waker.
         unsafe {
-            self.tick.with_mut(|place| *place = tick);
+            self.tick.with_mut(|cell| *cell = tick);
             self.waker.with_mut(|slot| _ = (*slot).write(waker));
         }
         // Relaxed, both: others read them under the lock.
@@ -252,7 +252,7 @@ impl Entry {
     #[inline]
     pub unsafe fn slot(entry: NonNull<Entry>) -> SlotId {
         // SAFETY: by the caller's word.
-        unsafe { (*entry.as_ptr()).slot.with(|place| *place) }
+        unsafe { (*entry.as_ptr()).slot.with(|slot| *slot) }
     }
 
     /// Notes which slot it is in.
@@ -262,7 +262,7 @@ impl Entry {
     #[inline]
     pub unsafe fn set_slot(entry: NonNull<Entry>, slot: SlotId) {
         // SAFETY: by the caller's word.
-        unsafe { (*entry.as_ptr()).slot.with_mut(|place| *place = slot) }
+        unsafe { (*entry.as_ptr()).slot.with_mut(|cell| *cell = slot) }
     }
 
     fn due(&self) -> Tick {
