@@ -11,7 +11,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use runtime::parallel::{Deadlock, Mark, ThreadPool, ThreadPoolBuilder, mark_blocked, mark_unblocked};
 use runtime::{Builder, Runtime};
-use support::{Gate, builder, until, watchdog};
+use support::{Gate, builder, rounds, until, watchdog};
 
 /// What the handler was told.
 #[derive(Clone, Default)]
@@ -358,7 +358,7 @@ fn a_worker_whose_latch_was_set_is_awake_though_it_has_not_woken_yet() {
     let (runtime, reports) = runtime_of(builder);
     let metrics = runtime.metrics();
     let sleeps = || (0..2).map(|worker| metrics.worker_park_count(worker)).sum::<u64>();
-    for _ in 0..300 {
+    for _ in rounds(300) {
         let (stolen, wait, end, blocked) =
             (Gate::default(), Gate::default(), Gate::default(), Gate::default());
         let (marks, mark) = mpsc::channel();

@@ -78,6 +78,12 @@ impl Patience {
     }
 }
 
+/// So many rounds of a test, or fewer where they take long, as beside much else.
+pub fn rounds(most: u32) -> impl Iterator<Item = u32> {
+    let start = Instant::now();
+    (0..most).take_while(move |_| start.elapsed() < LIMIT / 6)
+}
+
 /// Aborts the process, with the name of the test, if it is not dropped in time: a hang then has a name.
 pub struct Watchdog {
     _end: mpsc::Sender<()>,
