@@ -181,6 +181,8 @@ fn announce_blocking(f: &mut dyn FnMut()) {
 }
 
 /// Before the calling thread blocks: if it has a seat, others get the pieces that lie there.
+#[cold]
+#[inline(never)]
 pub fn expose_pieces() {
     // SAFETY: used in this call only.
     if let Some(seat) = unsafe { seat() } {

@@ -274,6 +274,8 @@ impl Seat {
     ///
     /// # Safety
     /// 1. The calling thread is the owner.
+    #[cold]
+    #[inline(never)]
     pub unsafe fn expose_pieces(&self) {
         // SAFETY: (1).
         unsafe { self.publish_all() };

@@ -626,6 +626,7 @@ impl Worker {
     /// Before this thread blocks: has others see to its tasks, its timers, and the driver.
     ///
     /// The tasks go to the injector, from where others take them in batches.
+    #[inline(never)]
     pub fn expose(&self) {
         let shared = self.shared();
         self.move_tasks_to_injector();
