@@ -198,6 +198,7 @@ pub fn become_worker(worker: &'static Worker) {
         context.worker.set(worker);
         context.seat.set(worker.job_seat().map_or(null(), |seat| seat));
     });
+    replace_blocker(Some(announce_blocking));
 }
 
 /// The seat whose owner, or guest, the calling thread is, if it is one.

@@ -141,6 +141,7 @@ impl Runtime {
             RuntimeFlavor::MultiThread => shared.begin_shutdown(),
         }
         let workers = std::mem::take(&mut self.workers);
+        context::expose_pieces();
         if exit.wait(limit) {
             // They have done their last, so this is short.
             workers.into_iter().for_each(|worker| _ = worker.join());

@@ -9,7 +9,7 @@ use std::time::Duration;
 use runtime::parallel::{self, ThreadPoolBuilder};
 use runtime::sync::{Mutex, mpsc, oneshot};
 use runtime::{Handle, compute};
-use support::{Gate, build, builder, panic_of, until, watchdog};
+use support::{AssertSend, Gate, NEAR_A_GRANTS_END, build, builder, panic_of, short_joins, until, watchdog};
 
 #[test]
 fn a_job_may_wait_for_tasks_of_its_own_runtime() {
@@ -132,16 +132,15 @@ fn what_it_has_split_off_in_a_blocking_call_is_run_when_it_blocks_again() {
     let _watchdog = watchdog();
     let runtime = build(2);
     let fork = |shorts| {
-        (0..shorts).for_each(|_| _ = parallel::join(|| (), || ()));
+        short_joins(shorts);
         let (sender, receiver) = std::sync::mpsc::channel();
-        let wait = Arc::new(std::sync::Mutex::new(receiver));
-        let blocks = || runtime::task::block_in_place(|| wait.lock().unwrap().recv().unwrap());
-        parallel::join(blocks, || sender.send(4).unwrap()).0
+        let wait = AssertSend::new(|| runtime::task::block_in_place(|| receiver.recv().unwrap()));
+        parallel::join(move || wait.call(), || sender.send(4).unwrap()).0
     };
     let nested = move |shorts| runtime::task::block_in_place(|| fork(shorts));
     let single = move |shorts| build(0).block_on(async move { fork(shorts) });
     // However short such a piece was found to be, and wherever in a grant it comes.
-    for shorts in 1000..1100 {
+    for shorts in NEAR_A_GRANTS_END {
         assert_eq!(runtime.block_on(runtime.compute(move || nested(shorts))).unwrap(), 4);
         assert_eq!(runtime.block_on(runtime.compute(move || single(shorts))).unwrap(), 4);
     }

@@ -10,8 +10,9 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::thread;
 
 use parking_lot::Mutex;
-use runtime::parallel::{self, ThreadBuilder, ThreadPool, ThreadPoolBuildError, ThreadPoolBuilder};
-use support::{Drops, Gate, in_child, panic_of, text_of, until, watchdog};
+use runtime::parallel::{self, ThreadBuilder, ThreadPool, ThreadPoolBuildError, ThreadPoolBuilder, join};
+use runtime::sync::oneshot;
+use support::{Drops, Gate, NEAR_A_GRANTS_END, in_child, panic_of, short_joins, text_of, until, watchdog};
 
 /// A builder whose start and exit handlers count.
 struct Counted {
@@ -632,4 +633,49 @@ fn the_error_may_be_sent_and_shared() {
     assert_send::<ThreadBuilder>();
     fn assert_pool<T: Send + Sync>() {}
     assert_pool::<ThreadPool>();
+}
+
+#[test]
+fn a_thread_of_the_pool_that_blocks_shares_its_pieces_first() {
+    let _watchdog = watchdog();
+    on_a_thread(|| {
+        let _pool =
+            build_for_good(|| ThreadPoolBuilder::new().num_threads(3).use_current_thread().build()).unwrap();
+        for shorts in NEAR_A_GRANTS_END {
+            short_joins(shorts);
+            let (tx, rx) = oneshot::channel();
+            assert_eq!(join(|| rx.blocking_recv().unwrap(), || tx.send(7).unwrap()).0, 7);
+        }
+        for shorts in NEAR_A_GRANTS_END.step_by(5) {
+            let (tx, rx) = std::sync::mpsc::channel();
+            let (runtime, begun) = (support::build(1), Gate::default());
+            let begins = begun.clone();
+            drop(runtime.spawn_blocking(move || {
+                begins.open();
+                rx.recv().unwrap()
+            }));
+            begun.wait();
+            short_joins(shorts);
+            join(move || drop(runtime), move || tx.send(()).unwrap());
+        }
+    });
+}
+
+#[test]
+fn who_waits_for_a_scoped_pool_shares_its_pieces_first() {
+    let _watchdog = watchdog();
+    let runtime = support::build(3);
+    for shorts in NEAR_A_GRANTS_END {
+        let computation = runtime.compute(move || {
+            short_joins(shorts);
+            let (tx, rx) = std::sync::mpsc::channel();
+            let with_pool = move |pool: &ThreadPool| pool.spawn(move || rx.recv().unwrap());
+            let wait = || {
+                let pool = ThreadPoolBuilder::new().num_threads(1);
+                pool.build_scoped(|thread| thread.run(), with_pool).unwrap();
+            };
+            join(wait, move || tx.send(()).unwrap());
+        });
+        runtime.block_on(computation).unwrap();
+    }
 }

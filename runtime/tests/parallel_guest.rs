@@ -2,7 +2,6 @@
 
 mod support;
 
-use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, mpsc};
@@ -11,11 +10,14 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use runtime::parallel::{
-    self, broadcast, current_thread_index, isolated, join, join_context, scope, spawn, yield_now,
+    self, ThreadPoolBuilder, broadcast, current_thread_index, isolated, join, join_context, scope, spawn,
+    yield_now,
 };
 use runtime::sync::oneshot;
 use runtime::{Handle, Runtime};
-use support::{Gate, LIMIT, build, builder, panic_of, until, watchdog};
+use support::{
+    AssertSend, Gate, LIMIT, NEAR_A_GRANTS_END, build, builder, panic_of, short_joins, until, watchdog,
+};
 
 fn here() -> ThreadId {
     thread::current().id()
@@ -364,32 +366,35 @@ fn a_guest_that_blocks_shares_its_pieces_first() {
     }
 }
 
-/// However short a piece was found to be, and whether it is one of the few that are published for all that, which goes by their number.
-const NEAR_A_GRANTS_END: Range<usize> = 1000..1100;
+#[test]
+fn an_isolated_part_of_a_guest_shares_what_is_not_its_own_before_it_waits() {
+    let _watchdog = watchdog();
+    let (runtime, other) = (build(3), ThreadPoolBuilder::new().num_threads(1).build().unwrap());
+    let _entered = runtime.enter();
+    for shorts in NEAR_A_GRANTS_END {
+        as_guest(|| {
+            let (tx, rx) = mpsc::channel();
+            // The workers go to sleep.
+            thread::sleep(Duration::from_millis(3));
+            short_joins(shorts);
+            let wait = || isolated(|| other.install(move || rx.recv().unwrap()));
+            assert_eq!(join(wait, move || tx.send(7).unwrap()).0, 7);
+        });
+    }
+}
 
 /// A `join` whose first closure waits for the second, by either channel, after so many short ones.
 fn wait_for_a_piece(shorts: usize, wait: impl FnOnce(mpsc::Receiver<i32>, oneshot::Receiver<i32>) -> i32) {
     let (tx, rx) = mpsc::channel();
     let (async_tx, async_rx) = oneshot::channel();
-    (0..shorts).for_each(|_| _ = join(|| (), || ()));
+    short_joins(shorts);
     // What they use need not be `Send`.
-    let wait = AssertSend(|| wait(rx, async_rx));
+    let wait = AssertSend::new(|| wait(rx, async_rx));
     let send = || {
         // Nobody receives it, if the other is waited for.
         let _ = (tx.send(7), async_tx.send(7));
     };
     assert_eq!(join(move || wait.call(), send).0, 7);
-}
-
-struct AssertSend<F>(F);
-
-// SAFETY: the first closure of a `join` stays where it is.
-unsafe impl<F> Send for AssertSend<F> {}
-
-impl<F: FnOnce() -> R, R> AssertSend<F> {
-    fn call(self) -> R {
-        (self.0)()
-    }
 }
 
 #[test]

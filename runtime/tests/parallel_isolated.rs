@@ -2,13 +2,15 @@
 
 mod support;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, mpsc};
 use std::thread;
+use std::time::Duration;
 
 use parking_lot::Mutex;
-use runtime::parallel::{self, ThreadPoolBuilder, isolated, join, scope};
-use support::{Gate, build, watchdog};
+use runtime::parallel::{self, ThreadPoolBuilder, isolated, join, scope, yield_now};
+use runtime::sync::oneshot;
+use support::{Gate, NEAR_A_GRANTS_END, build, short_joins, watchdog};
 
 /// The calling worker runs nothing until another has begun the second closure. Not by `join`, whose second half is shared only if that
 /// seems worth it.
@@ -329,4 +331,76 @@ fn what_an_isolated_job_leaves_on_another_thread_is_found_behind_foreign_pieces(
             || (),
         );
     });
+}
+
+#[test]
+fn what_is_not_its_own_is_shared_before_it_waits() {
+    let _watchdog = watchdog();
+    let runtime = build(3);
+    let other = Arc::new(ThreadPoolBuilder::new().num_threads(1).build().unwrap());
+    for shorts in NEAR_A_GRANTS_END {
+        let other = other.clone();
+        let computation = runtime.compute(move || {
+            short_joins(shorts);
+            let (tx, rx) = mpsc::channel();
+            join(|| isolated(|| other.install(move || rx.recv().unwrap())), move || tx.send(7).unwrap()).0
+        });
+        assert_eq!(runtime.block_on(computation).unwrap(), 7);
+    }
+}
+
+#[test]
+fn what_is_not_its_own_is_shared_when_it_gives_way() {
+    let _watchdog = watchdog();
+    let pool = ThreadPoolBuilder::new().num_threads(3).build().unwrap();
+    for shorts in NEAR_A_GRANTS_END {
+        pool.install(move || {
+            // The others go to sleep.
+            thread::sleep(Duration::from_millis(3));
+            short_joins(shorts);
+            let is_done = AtomicBool::new(false);
+            let wait = || {
+                while !is_done.load(SeqCst) {
+                    yield_now();
+                    thread::yield_now();
+                }
+            };
+            join(|| isolated(wait), || is_done.store(true, SeqCst));
+        });
+    }
+}
+
+#[test]
+fn a_guest_that_blocks_in_a_part_that_runs_sequentially_shares_its_pieces_first() {
+    fn open(left: usize, f: &mut dyn FnMut()) {
+        match left {
+            0 => f(),
+            _ => isolated(|| open(left - 1, f)),
+        }
+    }
+
+    let _watchdog = watchdog();
+    let runtime = build(3);
+    // As many as there may be.
+    let (all_open, end) = (Gate::default(), Gate::default());
+    let (are_open, ends) = (all_open.clone(), end.clone());
+    let holder = thread::Builder::new().stack_size(1 << 30).spawn(move || {
+        open(65_534, &mut || {
+            are_open.open();
+            ends.wait();
+        });
+    });
+    all_open.wait();
+    let _entered = runtime.enter();
+    for shorts in NEAR_A_GRANTS_END {
+        // As a guest, if a seat is to be had.
+        scope(|_| {
+            short_joins(shorts);
+            let (tx, rx) = oneshot::channel();
+            let wait = || isolated(|| rx.blocking_recv().unwrap());
+            assert_eq!(join(wait, || tx.send(7).unwrap()).0, 7);
+        });
+    }
+    end.open();
+    holder.unwrap().join().unwrap();
 }

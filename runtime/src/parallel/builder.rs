@@ -107,7 +107,10 @@ impl ThreadPoolBuilder {
                 builder.spawn_scoped(scope, affinity::unpinned(None, move || wrapper(thread)))?;
                 Ok(())
             });
-            Ok(with_pool(&pool.map_err(ThreadPoolBuildError::new)?))
+            let result = with_pool(&pool.map_err(ThreadPoolBuildError::new)?);
+            // The scope waits for the pool's threads.
+            context::expose_pieces();
+            Ok(result)
         })
     }
 }

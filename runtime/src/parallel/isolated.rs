@@ -81,6 +81,8 @@ fn solitary<R>(outer: *const Region, f: impl FnOnce() -> R) -> R {
             context::replace_seat(self.0);
         }
     }
+    // What blocks inside does not find the seat.
+    context::expose_pieces();
     let _hidden = Hidden(context::replace_seat(std::ptr::null()));
     // SAFETY: as in `isolated`.
     let region = unsafe { Region::isolated(outer, Tag::SOLITARY) };

@@ -5,6 +5,7 @@ use std::ptr::NonNull;
 use super::enter::{self, Place};
 use crate::builder::MAX_WORKERS;
 use crate::context;
+use crate::job::Tag;
 use crate::scheduler::{Seat, Shared};
 
 /// Says what [`yield_now`] and [`yield_local`] did.
@@ -87,10 +88,14 @@ pub(super) fn yield_local_in(shared: NonNull<Shared>) -> Option<Yield> {
 }
 
 fn give_way(seat: &Seat, is_local: bool) -> Yield {
-    match seat.yield_to_job(is_local) {
-        true => Yield::Executed,
-        false => Yield::Idle,
+    if seat.yield_to_job(is_local) {
+        return Yield::Executed;
     }
+    if seat.waits_for() != Tag::NONE {
+        // What it may not run here may be what it yields for.
+        context::expose_pieces();
+    }
+    Yield::Idle
 }
 
 /// Returns the index of the calling thread in its pool, below [`current_num_threads`]; none outside of pools.

@@ -58,7 +58,7 @@
 //! S1, S2 as beside, then W1 by a CAS        L5 park
 //!    that refuses if the counter has        L6 clear bit i; another has: notified
 //!    changed; W2 to W5                      N  notified, but it takes another job, or its latch is
-//!                                              set: look in the job injector; jobs: from J4
+//!                                              set: look for jobs, everywhere; there are: from J4
 //! ```
 //! **A nap** is a sleep that ends by itself soon (`nap.rs`). One worker at a time naps:
 //! ```text
@@ -92,7 +92,8 @@
 //! pusher finds nobody and asks for relief; and if the task came a moment before, L4 does.
 //!
 //! *The errand forgotten.* A root's pusher picks a waiter. Its latch is set as well; it wakes, and goes back to its own
-//! computation. Another waiter sleeps on beside the root. Hence N.
+//! computation. Another waiter sleeps on beside the root. Hence N. (Likewise if it takes a piece of which nobody was told, while who blocks
+//! has told of another.)
 //!
 //! *The errand without end.* Two waiters are in isolated regions and may run only jobs of these. A root comes; each of them wakes,
 //! may not run it, and wakes the other, over and over, until a third worker has time. So who may not run what it finds asks only

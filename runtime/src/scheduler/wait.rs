@@ -108,6 +108,8 @@ impl Seat {
     fn wait_as(&self, host: Host<'_>, awaited: &impl Awaited, floor: u32) {
         host.engaged(|| {
             let (mut rounds, mut jobs) = (0, 0_u32);
+            // Of what lies here it may run only a part.
+            let mut is_to_expose = self.waits_for() != Tag::NONE;
             while !if rounds == 0 { awaited.is_over_after(jobs) } else { awaited.is_over() } {
                 if let Some(job) = self.find_piece(host, floor) {
                     (rounds, jobs) = (0, jobs.wrapping_add(1));
@@ -116,6 +118,10 @@ impl Seat {
                 } else if rounds < ROUNDS {
                     rounds += 1;
                     thread::yield_now();
+                } else if std::mem::take(&mut is_to_expose) {
+                    // Once, and before it is sleepy: its own post would wake it.
+                    // SAFETY: this thread holds the seat.
+                    unsafe { self.expose_pieces() };
                 } else if self.sleep_on(host, awaited, floor) {
                     (rounds, jobs) = (0, 0);
                 }
@@ -260,9 +266,8 @@ impl Seat {
         let job = if awaited.is_over() { None } else { self.find_piece(host, floor) };
         let has_job = job.is_some();
         if has_job || awaited.is_over() {
-            let leaves_jobs =
-                if has_job { shared.jobs.has_installs() } else { shared.has_visible_jobs(self.index()) };
-            if leaves_jobs {
+            // Whoever called it may block for one that it did not take.
+            if shared.has_visible_jobs(self.index()) {
                 shared.notify_for(Work::Job);
             }
         } else if self.waits_for() != Tag::NONE && shared.has_visible_jobs(self.index()) {

@@ -84,6 +84,30 @@ pub fn rounds(most: u32) -> impl Iterator<Item = u32> {
     (0..most).take_while(move |_| start.elapsed() < LIMIT / 6)
 }
 
+/// Numbers of short joins, by [`short_joins`], such that with one or other of them the next is one of the few short ones that are published.
+pub const NEAR_A_GRANTS_END: std::ops::Range<usize> = 1000..1100;
+
+/// So many joins of which the seat learns that they are short.
+pub fn short_joins(count: usize) {
+    (0..count).for_each(|_| _ = runtime::parallel::join(|| (), || ()));
+}
+
+/// Something that need not be `Send`, for the first closure of a `join`, which stays where it is.
+pub struct AssertSend<F>(F);
+
+// SAFETY: see above.
+unsafe impl<F> Send for AssertSend<F> {}
+
+impl<F: FnOnce() -> R, R> AssertSend<F> {
+    pub fn new(f: F) -> Self {
+        Self(f)
+    }
+
+    pub fn call(self) -> R {
+        (self.0)()
+    }
+}
+
 /// Aborts the process, with the name of the test, if it is not dropped in time: a hang then has a name.
 pub struct Watchdog {
     _end: mpsc::Sender<()>,
