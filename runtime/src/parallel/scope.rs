@@ -59,8 +59,10 @@ pub struct ScopeFifo<'scope> {
 /// Runs a closure that can spawn jobs, and returns when all of them have ended.
 ///
 /// So the jobs may borrow what lives longer than the scope. They run in any order and on any thread of the pool, perhaps while the
-/// closure still runs; jobs can spawn more jobs into the same scope. One thread runs the youngest job of its own first, others
-/// take the oldest: [`scope_fifo`] is the other way round. Spawning costs an allocation, which [`join`](super::join) does without.
+/// closure still runs, perhaps not before it has ended: where a thread stands in for a worker, there is nobody to share with. So the
+/// closure must not wait for a job, but by ending. Jobs can spawn more jobs into the same scope. One thread runs the youngest job of
+/// its own first, others take the oldest: [`scope_fifo`] is the other way round. Spawning costs an allocation, which
+/// [`join`](super::join) does without.
 ///
 /// The closure runs on a thread of the pool that the call belongs to: where it is, on a thread of a runtime or a
 /// [`ThreadPool`](super::ThreadPool); else on the calling thread if it can take a sleeping worker's place, as in [`join`](super::join), or
