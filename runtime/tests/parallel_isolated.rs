@@ -220,6 +220,17 @@ fn a_cancellation_waits_for_its_end() {
     assert_eq!(passed.load(SeqCst), 1);
 }
 
+/// So many parts may be isolated at once.
+const TAGS: u32 = 65_534;
+
+/// Calls `f` inside of so many parts.
+fn descend(depth: u32, f: &mut dyn FnMut()) {
+    match depth {
+        0 => f(),
+        _ => isolated(|| descend(depth - 1, f)),
+    }
+}
+
 #[test]
 fn more_parts_at_once_than_there_are_tags_run_sequentially() {
     let _watchdog = watchdog();
@@ -227,7 +238,6 @@ fn more_parts_at_once_than_there_are_tags_run_sequentially() {
     if cfg!(tsan) || !support::in_child("more_parts_at_once_than_there_are_tags_run_sequentially", &[]) {
         return;
     }
-    const TAGS: u32 = 65_534;
     fn nested<R>(depth: u32, f: impl FnOnce() -> R) -> R {
         match depth {
             0 => f(),
@@ -239,12 +249,6 @@ fn more_parts_at_once_than_there_are_tags_run_sequentially() {
         let mut result = None;
         descend(depth, &mut || result = f.take().map(|f| f()));
         result.unwrap()
-    }
-    fn descend(depth: u32, f: &mut dyn FnMut()) {
-        match depth {
-            0 => f(),
-            _ => isolated(|| descend(depth - 1, f)),
-        }
     }
     let work = || {
         let pool = ThreadPoolBuilder::new().num_threads(2).build().unwrap();
@@ -372,20 +376,18 @@ fn what_is_not_its_own_is_shared_when_it_gives_way() {
 
 #[test]
 fn a_guest_that_blocks_in_a_part_that_runs_sequentially_shares_its_pieces_first() {
-    fn open(left: usize, f: &mut dyn FnMut()) {
-        match left {
-            0 => f(),
-            _ => isolated(|| open(left - 1, f)),
-        }
-    }
-
     let _watchdog = watchdog();
+    // As above.
+    let name = "a_guest_that_blocks_in_a_part_that_runs_sequentially_shares_its_pieces_first";
+    if cfg!(tsan) || !support::in_child(name, &[]) {
+        return;
+    }
     let runtime = build(3);
     // As many as there may be.
     let (all_open, end) = (Gate::default(), Gate::default());
     let (are_open, ends) = (all_open.clone(), end.clone());
     let holder = thread::Builder::new().stack_size(1 << 30).spawn(move || {
-        open(65_534, &mut || {
+        descend(TAGS, &mut || {
             are_open.open();
             ends.wait();
         });
