@@ -309,6 +309,11 @@ fn build_for_good(build: impl FnOnce() -> Built) -> Built {
 
 type Built = Result<ThreadPool, ThreadPoolBuildError>;
 
+/// Such a pool, with so many threads.
+fn pool_for_good(threads: usize) -> Built {
+    build_for_good(|| ThreadPoolBuilder::new().num_threads(threads).use_current_thread().build())
+}
+
 #[test]
 fn the_building_thread_may_be_one_of_the_pools() {
     let _watchdog = watchdog();
@@ -391,9 +396,7 @@ fn a_pool_that_ends_inside_of_a_scope_on_a_seat_for_good_loses_none_of_its_jobs(
     let _watchdog = watchdog();
     for round in 0..100 {
         on_a_thread(|| {
-            let pool =
-                build_for_good(|| ThreadPoolBuilder::new().num_threads(3).use_current_thread().build())
-                    .unwrap();
+            let pool = pool_for_good(3).unwrap();
             let ran = AtomicUsize::new(0);
             parallel::scope(|scope| {
                 for _ in 0..4 {
@@ -417,8 +420,7 @@ fn a_pool_that_ends_inside_of_a_scope_on_a_seat_for_good_loses_none_of_its_jobs(
 fn a_seat_for_good_takes_part_in_broadcasts() {
     let _watchdog = watchdog();
     on_a_thread(|| {
-        let pool =
-            build_for_good(|| ThreadPoolBuilder::new().num_threads(3).use_current_thread().build()).unwrap();
+        let pool = pool_for_good(3).unwrap();
         let here = thread::current().id();
         let threads = pool.broadcast(|_| thread::current().id());
         assert_eq!((threads.len(), threads[0]), (3, here));
@@ -438,8 +440,7 @@ fn a_seat_for_good_takes_part_in_broadcasts() {
 fn a_thread_outside_installs_into_the_pool_of_one_thread_that_waits() {
     let _watchdog = watchdog();
     on_a_thread(|| {
-        let pool =
-            build_for_good(|| ThreadPoolBuilder::new().num_threads(1).use_current_thread().build()).unwrap();
+        let pool = pool_for_good(1).unwrap();
         let here = thread::current().id();
         let other = ThreadPoolBuilder::new().num_threads(1).build().unwrap();
         // While this thread waits for the other pool, that one's thread comes back to this.
@@ -450,7 +451,7 @@ fn a_thread_outside_installs_into_the_pool_of_one_thread_that_waits() {
 #[test]
 fn a_thread_cannot_be_in_two_pools() {
     let _watchdog = watchdog();
-    let build = || build_for_good(|| ThreadPoolBuilder::new().num_threads(2).use_current_thread().build());
+    let build = || pool_for_good(2);
     let text = "The current thread is already part of another thread pool.";
     let assert_refused = |result: Result<ThreadPool, ThreadPoolBuildError>| {
         let error = result.unwrap_err();
@@ -478,8 +479,7 @@ fn a_refused_thread_leaves_the_building_thread_free() {
     on_a_thread(|| {
         let builder = ThreadPoolBuilder::new().num_threads(2).use_current_thread();
         assert!(builder.spawn_handler(|_| Err(io::Error::other("none"))).build().is_err());
-        let pool =
-            build_for_good(|| ThreadPoolBuilder::new().num_threads(1).use_current_thread().build()).unwrap();
+        let pool = pool_for_good(1).unwrap();
         assert_eq!(pool.current_thread_index(), Some(0));
     });
 }
@@ -488,8 +488,7 @@ fn a_refused_thread_leaves_the_building_thread_free() {
 fn a_thread_with_a_seat_for_good_may_block_on_runtimes_and_drop_them() {
     let _watchdog = watchdog();
     on_a_thread(|| {
-        let pool =
-            build_for_good(|| ThreadPoolBuilder::new().num_threads(2).use_current_thread().build()).unwrap();
+        let pool = pool_for_good(2).unwrap();
         for workers in support::KINDS {
             let runtime = support::build(workers);
             let (index, sum) = runtime.block_on(async {
@@ -639,8 +638,7 @@ fn the_error_may_be_sent_and_shared() {
 fn a_thread_of_the_pool_that_blocks_shares_its_pieces_first() {
     let _watchdog = watchdog();
     on_a_thread(|| {
-        let _pool =
-            build_for_good(|| ThreadPoolBuilder::new().num_threads(3).use_current_thread().build()).unwrap();
+        let _pool = pool_for_good(3).unwrap();
         for shorts in NEAR_A_GRANTS_END {
             short_joins(shorts);
             let (tx, rx) = oneshot::channel();

@@ -32,8 +32,8 @@ pub struct Mark {
 ///
 /// A thread may be marked several times; it is blocked until the last mark is gone. A thread that is no worker counts
 /// if it is inside of a `block_on` or a blocking closure of the current runtime, which has a deadlock handler; else its mark only
-/// leaves to others what a parallel call there has split off. On a thread that works for several runtimes at once, it is the current one's mark: for the others, the thread is
-/// awake.
+/// leaves to others what a parallel call there has split off. On a thread that works for several runtimes at once, it is the current
+/// one's mark: for the others, the thread is awake.
 ///
 /// # Examples
 /// A job waits for a value that a thread outside provides:

@@ -93,7 +93,8 @@ fn give_way(seat: &Seat, is_local: bool) -> Yield {
     }
     if seat.waits_for() != Tag::NONE {
         // What it may not run here may be what it yields for.
-        context::expose_pieces();
+        // SAFETY: the calling thread holds the seat.
+        unsafe { seat.expose_pieces() };
     }
     Yield::Idle
 }
