@@ -1,53 +1,61 @@
 //! Every model, run by `cargo loom`; without `--cfg loom` there is nothing here.
 //!
-//! A model states a property of one protocol and explores all schedules within its bounds, and all values that the
-//! memory model lets a load return. Beside it stand twins: small copies of the protocol with one bug put back, which
-//! the same model must refuse. A twin without a bug must pass, or the others prove nothing.
+//! A model states a property of one protocol and explores all schedules within its bounds, and all values
+//! that the memory model lets a load return. Beside it stand twins: small copies of the protocol with one bug
+//! put back, which the same model must refuse. A twin without a bug must pass, or the others prove nothing.
 //!
 //! `LOOM_MAX_PREEMPTIONS` is 2 by default (`.cargo/config.toml`).
 #![cfg(loom)]
 
 mod models {
+    mod barrier;
     mod block_on;
     mod blocking;
+    mod broadcast;
     mod byte_lock;
     mod closing;
     mod count;
     mod crew;
     mod current_thread;
     mod deque;
-    mod desertion;
+    mod duplex;
+    mod external;
     mod flag;
-    mod giving_way;
     mod grant;
-    mod guest;
     mod idle;
     mod idle_jobs;
+    mod inbox;
     mod injector;
     mod item;
+    mod join_set;
     mod latch;
     mod lifo;
     mod line;
+    mod local_set;
     mod monitor;
     mod mpsc;
     mod notify;
+    mod once;
     mod oneshot;
     mod owned;
     mod park;
     mod poison;
     mod readiness;
-    mod relief;
-    mod relief_threads;
     mod ring;
     mod room;
+    mod rwlock;
     mod semaphore;
     mod shutdown;
+    mod spare;
     mod stage;
+    mod stdio;
     mod stock;
     mod task;
     mod task_state;
     mod theft;
     mod timer;
+    mod watch;
+    mod yields;
 
     #[global_allocator]
     static ALLOCATOR: poison::Poison = poison::Poison::new();

@@ -26,7 +26,7 @@ use crate::options::Kind;
 /// - `flavor = "multi_thread"` (the default) or `"current_thread"`: the workers are new threads, or all tasks
 ///   run on the calling thread while it waits.
 /// - `worker_threads = 4`: how many workers a `multi_thread` runtime has; at least 1. Without it, what
-///   `RUNTIME_WORKER_THREADS` says, otherwise what the process's limits allow.
+///   `RUNTIME_WORKER_THREADS` or `TOKIO_WORKER_THREADS` says, otherwise what the process's limits allow.
 /// - `start_paused = true`: the clock stands still, and jumps to the next timer whenever all tasks wait. Only
 ///   with `flavor = "current_thread"`.
 /// - `crate = "path"`: where to find this crate, if not under the name it has in `Cargo.toml`; for macros

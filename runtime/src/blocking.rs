@@ -1,11 +1,11 @@
 //! Threads that may block: for closures that wait for what no driver can watch.
 //!
-//! Closures begin in order of arrival, on as many threads as they need, up to the bound. A thread comes when a closure waits and
-//! leaves when it has been idle for the keep-alive time; [`crew`] tells who fetches it, and why no closure is forgotten. Each
-//! thread holds a handle, so the pool's memory outlives its threads.
+//! Closures begin in order of arrival, on as many threads as they need, up to the bound. A thread comes when
+//! a closure waits and leaves when it has been idle for the keep-alive time; [`crew`] tells who fetches it,
+//! and why no closure is forgotten. Each thread holds a handle, so the pool's memory outlives its threads.
 //!
-//! Closures are tasks that never wait: the same cell, the same handle. They are in no owned list: shutdown drops those in
-//! the queue, and those that have begun run to their end.
+//! Closures are tasks that never wait: the same cell, the same handle. They are in no owned list: shutdown
+//! drops those in the queue, and those that have begun run to their end.
 
 pub mod crew;
 
@@ -63,7 +63,8 @@ impl Pool {
         let shared = handle.shared();
         hold_clock(shared);
         let task = task.into_raw();
-        // SAFETY: the task lives while its `SCHEDULED` is ours, which goes into the queue with it: so it is in no other.
+        // SAFETY: the task lives while its `SCHEDULED` is ours, which goes into the queue with it: so it is
+        // in no other.
         match unsafe { shared.blocking.crew.submit(task) } {
             Some(errand) => Self::perform(handle, errand),
             // SAFETY: it was refused, so `SCHEDULED` is still ours.
@@ -126,7 +127,7 @@ impl Pool {
 
 fn start_thread(handle: &Handle) -> io::Result<()> {
     let shared = handle.shared();
-    let exit = shared.shutdown.exit();
+    let exit = shared.lifecycle.exit();
     exit.enter();
     let started = shared.config.start_thread({
         let handle = handle.clone();
@@ -186,7 +187,8 @@ fn clock(shared: &Shared) -> Option<&time::Driver> {
     shared.driver.time().filter(|_| shared.is_current_thread())
 }
 
-/// The shared state as what closures have for a scheduler: they never wait, so they are never scheduled nor counted as tasks.
+/// The shared state as what closures have for a scheduler: they never wait, so they are never scheduled nor
+/// counted as tasks.
 #[repr(transparent)]
 pub struct Closures(Shared);
 

@@ -21,16 +21,16 @@ use crate::util::unwind;
 /// Most worker threads.
 pub const MAX_WORKERS: usize = 4096;
 /// Most threads that take over while workers block.
-const MAX_RELIEF_THREADS: usize = 512;
+pub const MAX_SPARE_WORKERS: usize = 512;
 /// What the monitor's thread is called.
 const MONITOR_NAME: &str = "runtime-monitor";
-/// Every so many rounds a worker looks at the injector first, and at the driver: prime, as in Go, so that no periodic load
-/// falls in step.
+/// Every so many rounds a worker looks at the injector first, and at the driver: prime, as in Go, so that no
+/// periodic load falls in step.
 const INTERVAL: u32 = 61;
 /// Events taken from the system in one turn of the driver.
 const EVENTS_PER_TURN: usize = 1024;
-/// The variable that sets the default number of worker threads.
-const WORKERS_VARIABLE: &str = "RUNTIME_WORKER_THREADS";
+/// The variables that set the default number of worker threads: ours, else Tokio's.
+const WORKERS_VARIABLES: [&str; 2] = ["RUNTIME_WORKER_THREADS", "TOKIO_WORKER_THREADS"];
 
 /// The kind of scheduler a runtime has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,8 +79,8 @@ impl ThreadName {
     }
 }
 
-/// Functions of the user, called at points in a thread's life. A panic in one is swallowed after it has been reported by the
-/// panic hook.
+/// Functions of the user, called at points in a thread's life. A panic in one is swallowed after it has been
+/// reported by the panic hook.
 #[derive(Clone, Default)]
 pub struct Hooks {
     thread_start: Option<Hook>,
@@ -99,6 +99,18 @@ impl Hooks {
         call(&self.thread_stop);
     }
 
+    pub fn has_park(&self) -> bool {
+        self.thread_park.is_some()
+    }
+
+    pub fn has_unpark(&self) -> bool {
+        self.thread_unpark.is_some()
+    }
+
+    pub fn has_stall(&self) -> bool {
+        self.stall.is_some()
+    }
+
     pub fn on_park(&self) {
         call(&self.thread_park);
     }
@@ -107,7 +119,7 @@ impl Hooks {
         call(&self.thread_unpark);
     }
 
-    /// Called by the monitor, holding no lock.
+    /// Called on a blocking thread.
     #[allow(dead_code)]
     pub fn on_stall(&self, stall: &Stall) {
         if let Some(hook) = &self.stall {
@@ -127,7 +139,7 @@ pub struct Config {
     pub flavor: Flavor,
     pub workers: usize,
     pub max_blocking_threads: usize,
-    pub relief_workers: usize,
+    pub spare_workers: usize,
     pub thread_keep_alive: Duration,
     pub thread_stack_size: Option<usize>,
     thread_name: ThreadName,
@@ -137,7 +149,7 @@ pub struct Config {
     /// Keeps workers on CPUs.
     pub pins: Option<Pins>,
     pub has_io: bool,
-    /// Only jobs run on it: no driver, no relief.
+    /// Only jobs run on it: no driver, no spare workers.
     pub is_pool: bool,
     /// Jobs are run in the order in which they were spawned, see `ThreadPoolBuilder::breadth_first`.
     pub is_breadth_first: bool,
@@ -157,7 +169,7 @@ impl Config {
             flavor: Flavor::MultiThread,
             workers,
             max_blocking_threads: 0,
-            relief_workers: 0,
+            spare_workers: 0,
             thread_keep_alive: Duration::ZERO,
             thread_stack_size: None,
             thread_name: ThreadName::Fixed(String::new()),
@@ -175,8 +187,8 @@ impl Config {
         }
     }
 
-    /// Whether a thread outside may run its parallel calls on the seat of a worker; see `scheduler/guest.rs`.
-    pub fn takes_guests(&self) -> bool {
+    /// Whether a thread that is no worker may run its parallel calls itself; see `scheduler/external.rs`.
+    pub fn takes_external(&self) -> bool {
         let are_threads_special = self.thread_stack_size.is_some()
             || self.start_handler.is_some()
             || self.hooks.thread_start.is_some();
@@ -189,7 +201,8 @@ impl Config {
     /// Starts a thread of the runtime.
     ///
     /// # Errors
-    /// What the system says if it refuses the thread, or that it cannot be named; `main` has then been dropped.
+    /// What the system says if it refuses the thread, or that it cannot be named; `main` has then been
+    /// dropped.
     pub fn start_thread(&self, main: impl FnOnce() + Send + 'static) -> io::Result<thread::JoinHandle<()>> {
         start(self.thread_name.next()?, self.thread_stack_size, self.unpinned(main))
     }
@@ -207,11 +220,11 @@ impl Config {
         affinity::unpinned(self.pins.as_ref(), main)
     }
 
-    pub fn max_relief_threads(&self) -> usize {
+    pub fn max_spares(&self) -> usize {
         match self.flavor {
             Flavor::CurrentThread => 0,
             Flavor::MultiThread if self.is_pool => 0,
-            Flavor::MultiThread => self.relief_workers,
+            Flavor::MultiThread => self.spare_workers,
         }
     }
 }
@@ -229,7 +242,8 @@ impl fmt::Debug for Config {
 
 /// Builds a [`Runtime`].
 ///
-/// Settings are checked by [`build`](Self::build), which gives an error that carries the value. (Tokio panics.)
+/// Settings are checked by [`build`](Self::build), which gives an error that carries the value. (Tokio
+/// panics.)
 ///
 /// # Examples
 /// ```
@@ -247,7 +261,7 @@ pub struct Builder {
     flavor: Flavor,
     worker_threads: Option<usize>,
     max_blocking_threads: usize,
-    relief_workers: usize,
+    spare_workers: usize,
     thread_keep_alive: Duration,
     thread_stack_size: Option<usize>,
     thread_name: ThreadName,
@@ -277,7 +291,7 @@ impl Builder {
             flavor,
             worker_threads: None,
             max_blocking_threads: 512,
-            relief_workers: MAX_RELIEF_THREADS,
+            spare_workers: MAX_SPARE_WORKERS,
             thread_keep_alive: Duration::from_secs(10),
             thread_stack_size: None,
             thread_name: ThreadName::Fixed("runtime-worker".to_owned()),
@@ -294,8 +308,8 @@ impl Builder {
 
     /// Sets the number of worker threads, from 1 to 4096. No effect on a `current_thread` runtime.
     ///
-    /// The default is the environment variable `RUNTIME_WORKER_THREADS`, else the number of CPUs that the process may use
-    /// by its affinity and its control group.
+    /// The default is the environment variable `RUNTIME_WORKER_THREADS`, else `TOKIO_WORKER_THREADS`, else
+    /// the number of CPUs that the process may use by its affinity and its control group.
     pub fn worker_threads(&mut self, n: usize) -> &mut Self {
         self.worker_threads = Some(n);
         self
@@ -303,26 +317,28 @@ impl Builder {
 
     /// Sets how many threads may run blocking closures at once, at least 1. The default is 512.
     ///
-    /// Threads are started when they are needed. (Those that take over for stuck workers are not counted here: see
-    /// [`relief_workers`](Self::relief_workers).)
+    /// Threads are started when they are needed. (Those that take over for stuck workers are not counted
+    /// here: see [`spare_workers`](Self::spare_workers).)
     pub fn max_blocking_threads(&mut self, n: usize) -> &mut Self {
         self.max_blocking_threads = n;
         self
     }
 
-    /// Sets how many threads may take over for workers that are stuck or blocked. The default is 512, which is the most.
+    /// Sets how many *spare* workers there may be, which take over for workers that are stuck or blocked. The
+    /// default is 512, which is the most.
     ///
-    /// A task that computes for long in one poll, or blocks, keeps its worker. What else the worker holds goes to the other workers,
-    /// and if none is idle, to *relief* threads. They are started when tasks wait and nobody else is there, poll tasks until the
-    /// stuck workers are back, and end after [`thread_keep_alive`](Self::thread_keep_alive). So no setting is needed; a
-    /// lower bound limits memory when many tasks block at once, and makes tasks wait then.
+    /// A task that computes for long in one poll, or blocks, keeps its worker. What else the worker holds
+    /// goes to the other workers, and if none is idle, to spare ones. Their threads are started when work
+    /// waits and nobody else is there. They poll tasks and run jobs until the others are back, and end after
+    /// [`thread_keep_alive`](Self::thread_keep_alive). So no setting is needed; a lower bound limits memory
+    /// when many tasks block at once, and makes tasks wait then.
     ///
-    /// 0 switches relief off: tasks wait while all workers are stuck or blocked, and computations do not give way to tasks.
+    /// With 0, tasks wait while all workers are stuck or blocked, and computations do not yield to tasks.
     ///
     /// # Examples
     /// With one worker, which sleeps, the other task is polled all the same:
     /// ```
-    /// let runtime = runtime::Builder::new_multi_thread().worker_threads(1).relief_workers(4).build()?;
+    /// let runtime = runtime::Builder::new_multi_thread().worker_threads(1).spare_workers(4).build()?;
     /// let (sender, receiver) = std::sync::mpsc::channel();
     /// let stuck = runtime.spawn(async move { receiver.recv().unwrap() });
     /// runtime.spawn(async move { sender.send(7).unwrap() });
@@ -331,8 +347,8 @@ impl Builder {
     /// ```
     ///
     /// Prior art: Go's `sysmon`, which hands on the processor of a thread that is stuck in a system call.
-    pub fn relief_workers(&mut self, max: usize) -> &mut Self {
-        self.relief_workers = max;
+    pub fn spare_workers(&mut self, max: usize) -> &mut Self {
+        self.spare_workers = max;
         self
     }
 
@@ -354,8 +370,8 @@ impl Builder {
         self
     }
 
-    /// Sets a function that names each thread as it is started. If it panics or the name contains NUL, the thread is not
-    /// started, as if the system had refused it.
+    /// Sets a function that names each thread as it is started. If it panics or the name contains NUL, the
+    /// thread is not started, as if the system had refused it.
     pub fn thread_name_fn(&mut self, f: impl Fn() -> String + Send + Sync + 'static) -> &mut Self {
         self.thread_name = ThreadName::Made(Arc::new(f));
         self
@@ -373,7 +389,8 @@ impl Builder {
         self
     }
 
-    /// Calls `f` on a worker before it goes to sleep. The worker counts as asleep already, so `f` should be short.
+    /// Calls `f` on a worker before it goes to sleep. The worker counts as asleep already, so `f` should be
+    /// short.
     pub fn on_thread_park(&mut self, f: impl Fn() + Send + Sync + 'static) -> &mut Self {
         self.hooks.thread_park = Some(Arc::new(f));
         self
@@ -385,23 +402,26 @@ impl Builder {
         self
     }
 
-    /// Calls `f` when a worker is found stuck: it has been in one poll of a task for some milliseconds, while something waits that
-    /// it would have seen to, such as tasks, due timers or the driver.
+    /// Calls `f` when a worker is found stuck: it has been in one poll of a task for some milliseconds, while
+    /// something waits that it would have seen to, such as tasks, due timers or the driver.
     ///
-    /// What waits is taken over by others; `f` is there to find the culprit. It gets the task's name and where it was spawned.
-    /// It is called once for each time that a worker is found stuck: not again for the same poll, again for a later one.
+    /// What waits is taken over by others; `f` is there to find the culprit. It gets the task's name and
+    /// where it was spawned. It is called once for each time that a worker is found stuck: not again for the
+    /// same poll, again for a later one.
     ///
     /// It is not called while a worker runs a [computation](crate::compute()), nor inside of
     /// [`block_in_place`](crate::task::block_in_place) or while the thread is marked by
-    /// [`mark_blocked`](crate::parallel::mark_blocked): those have said that they take long. Nor for closures of
-    /// [`spawn_blocking`](crate::task::spawn_blocking), for the future of a `block_on`, or on a `current_thread` runtime, where
-    /// nobody could take over.
+    /// [`mark_blocked`](crate::parallel::mark_blocked): those have said that they take long. Nor for closures
+    /// of [`spawn_blocking`](crate::task::spawn_blocking), for the future of a `block_on`, or on a
+    /// `current_thread` runtime, where nobody could take over.
     ///
-    /// `f` is called on the thread that looks for the stuck, inside of the runtime, so that it may spawn. While `f` runs nobody looks,
-    /// so `f` should be short: a line of a log, a number in a metric. The end of the runtime waits for it, as for the runtime's threads; a runtime that is dropped by `f` itself waits for
-    /// nothing. A panic in it is swallowed after it has been reported by the panic hook.
+    /// `f` is called on the thread that looks for the stuck, inside of the runtime, so that it may spawn.
+    /// While `f` runs nobody looks, so `f` should be short: a line of a log, a number in a metric. The end of
+    /// the runtime waits for it, as for the runtime's threads; a runtime that is dropped by `f` itself waits
+    /// for nothing. A panic in it is swallowed after it has been reported by the panic hook.
     ///
-    /// A worker that gets no CPU for that long, because other processes have it, is told apart by its CPU time and not reported.
+    /// A worker that gets no CPU for that long, because other processes have it, is told apart by its CPU
+    /// time and not reported.
     ///
     /// # Examples
     /// ```
@@ -411,24 +431,26 @@ impl Builder {
     /// # std::io::Result::Ok(())
     /// ```
     ///
-    /// Prior art: Go's `sysmon`, which takes the processor of a thread that is in a system call for long, and tells nobody;
-    /// `tokio::runtime::Builder::on_before_task_poll` and `on_after_task_poll` with a clock of one's own.
+    /// Prior art: Go's `sysmon`, which takes the processor of a thread that is in a system call for long, and
+    /// tells nobody; `tokio::runtime::Builder::on_before_task_poll` and `on_after_task_poll` with a clock of
+    /// one's own.
     pub fn on_stall(&mut self, f: impl Fn(&Stall) + Send + Sync + 'static) -> &mut Self {
         self.hooks.stall = Some(Arc::new(f));
         self
     }
 
-    /// Calls `f` when every thread of the runtime is asleep or marked as blocked, at least one is marked, and nothing is left
-    /// that would wake one; see [`parallel::mark_blocked`](crate::parallel::mark_blocked).
+    /// Calls `f` when every thread of the runtime is asleep or marked as blocked, at least one is marked, and
+    /// nothing is left that would wake one; see [`parallel::mark_blocked`](crate::parallel::mark_blocked).
     ///
-    /// Nothing is left if no task is in a queue, no timer is armed, no descriptor is registered (so a runtime that has
-    /// a listener, or listens to signals, is never deadlocked), no blocking closure and no `block_on` runs, unless their threads
-    /// are marked. A thread that only holds a [`Handle`] or a waker is not known to the runtime; see
-    /// [`parallel::blocking`](crate::parallel::blocking).
+    /// Nothing is left if no task is in a queue, no timer is armed, no descriptor is registered (so a runtime
+    /// that has a listener, or listens to signals, is never deadlocked), no blocking closure and no
+    /// `block_on` runs, unless their threads are marked. A thread that only holds a [`Handle`] or a waker is
+    /// not known to the runtime; see [`parallel::blocking`](crate::parallel::blocking).
     ///
-    /// `f` is called once for each deadlock, again only after a thread was marked or unmarked, on the thread that was the
-    /// last to fall asleep or to be marked; that one holds no lock. It may be the very thread that is needed once the deadlock is
-    /// resolved, so `f` should not wait. A panic in it is swallowed after it has been reported by the panic hook.
+    /// `f` is called once for each deadlock, again only after a thread was marked or unmarked, on the thread
+    /// that was the last to fall asleep or to be marked; that one holds no lock. It may be the very thread
+    /// that is needed once the deadlock is resolved, so `f` should not wait. A panic in it is swallowed after
+    /// it has been reported by the panic hook.
     ///
     /// # Examples
     /// ```
@@ -470,13 +492,15 @@ impl Builder {
         self
     }
 
-    /// Sets after how many rounds a busy worker takes a task of the global queue first, at least 1. The default is 61.
+    /// Sets after how many rounds a busy worker takes a task of the global queue first, at least 1. The
+    /// default is 61.
     pub fn global_queue_interval(&mut self, rounds: u32) -> &mut Self {
         self.global_queue_interval = rounds;
         self
     }
 
-    /// Starts with the clock paused; see [`time::pause`](crate::time::pause). For `current_thread` runtimes with time enabled.
+    /// Starts with the clock paused; see [`time::pause`](crate::time::pause). For `current_thread` runtimes
+    /// with time enabled.
     pub fn start_paused(&mut self, is_paused: bool) -> &mut Self {
         self.is_start_paused = is_paused;
         self
@@ -484,28 +508,33 @@ impl Builder {
 
     /// Keeps each worker on one CPU. Off by default, and no effect on a `current_thread` runtime.
     ///
-    /// Worker `i` gets the CPU `i % n` of the `n` that the thread which calls [`build`](Self::build) may use, in the order of
-    /// their numbers; threads that take over for stuck workers are spread in the same way. So what `taskset`, a control group's
-    /// cpuset, or the caller itself by `sched_setaffinity` allows is never left. The runtime's other threads, blocking threads
-    /// above all, may use all of these CPUs. When `build` returns, workers are where they belong, and
-    /// [`worker_cpu`](crate::runtime::RuntimeMetrics::worker_cpu) says where.
+    /// Worker `i` gets the CPU `i % n` of the `n` that the thread which calls [`build`](Self::build) may use,
+    /// in the order of their numbers; threads that take over for stuck workers are spread in the same way. So
+    /// what `taskset`, a control group's cpuset, or the caller itself by `sched_setaffinity` allows is never
+    /// left. The runtime's other threads, blocking threads above all, may use all of these CPUs. When `build`
+    /// returns, workers are where they belong, and [`worker_cpu`](crate::runtime::RuntimeMetrics::worker_cpu)
+    /// says where.
     ///
-    /// It pays where the kernel stacks woken workers on one CPU while others are idle, and where workers' data should stay in
-    /// one cache. It costs where others want the same CPUs: the kernel can no longer move a worker out of their way. In
-    /// particular, processes that are limited by a quota of CPU time and not by a cpuset would all use the first CPUs of
-    /// the machine; so would two runtimes with fewer workers than CPUs.
+    /// It pays where the kernel stacks woken workers on one CPU while others are idle, and where workers'
+    /// data should stay in one cache. It costs where others want the same CPUs: the kernel can no longer move
+    /// a worker out of their way. In particular, processes that are limited by a quota of CPU time and not by
+    /// a cpuset would all use the first CPUs of the machine; so would two runtimes with fewer workers than
+    /// CPUs.
     ///
-    /// **If the system refuses**, to a sandboxed process for instance, the runtime runs unpinned: `worker_cpu` is `None`, and
-    /// [`pin_error`](crate::runtime::RuntimeMetrics::pin_error) says why. `build` does not fail.
+    /// **If the system refuses**, to a sandboxed process for instance, the runtime runs unpinned:
+    /// `worker_cpu` is `None`, and [`pin_error`](crate::runtime::RuntimeMetrics::pin_error) says why. `build`
+    /// does not fail.
     ///
     /// **Threads that your code starts on a worker** inherit its one CPU, as all threads do on Linux, and
-    /// `std::thread::available_parallelism` is 1 there; libraries that start threads or count CPUs at their first use are easily
-    /// overlooked. Start such threads before, in [`spawn_blocking`](crate::task::spawn_blocking), or on a thread outside of the
-    /// runtime; or have them call `sched_setaffinity` first. Runtimes and [pools](crate::parallel::ThreadPoolBuilder) of this crate
+    /// `std::thread::available_parallelism` is 1 there; libraries that start threads or count CPUs at their
+    /// first use are easily overlooked. Start such threads before, in
+    /// [`spawn_blocking`](crate::task::spawn_blocking), or on a thread outside of the runtime; or have them
+    /// call `sched_setaffinity` first. Runtimes and [pools](crate::parallel::ThreadPoolBuilder) of this crate
     /// that are built on a worker are not affected: they get all CPUs.
     ///
-    /// **If CPUs come or go later**, the runtime does not look again. A worker whose CPU is unplugged or leaves the cpuset is
-    /// moved by the kernel to another one that it may use, and may stay unpinned; CPUs that are added are not used.
+    /// **If CPUs come or go later**, the runtime does not look again. A worker whose CPU is unplugged or
+    /// leaves the cpuset is moved by the kernel to another one that it may use, and may stay unpinned; CPUs
+    /// that are added are not used.
     ///
     /// # Examples
     /// ```
@@ -529,10 +558,10 @@ impl Builder {
     /// Builds the runtime and starts its workers.
     ///
     /// # Errors
-    /// - [`InvalidInput`](io::ErrorKind::InvalidInput), with the value, if a setting or `RUNTIME_WORKER_THREADS` is out of
-    ///   its range.
-    /// - What the system says if it refuses a descriptor or a thread. Threads that were started have then ended, and nothing
-    ///   is left open.
+    /// - [`InvalidInput`](io::ErrorKind::InvalidInput), with the value, if a setting is out of its range, or
+    ///   the environment variable that stands for one.
+    /// - What the system says if it refuses a descriptor or a thread. Threads that were started have then
+    ///   ended, and nothing is left open.
     pub fn build(&mut self) -> io::Result<Runtime> {
         let config = self.config()?;
         let workers = config.workers;
@@ -574,7 +603,7 @@ impl Builder {
             flavor: self.flavor,
             workers,
             max_blocking_threads: self.max_blocking_threads,
-            relief_workers: self.relief_workers.min(MAX_RELIEF_THREADS),
+            spare_workers: self.spare_workers.min(MAX_SPARE_WORKERS),
             thread_keep_alive: self.thread_keep_alive,
             thread_stack_size: self.thread_stack_size,
             thread_name: self.thread_name.clone(),
@@ -593,13 +622,17 @@ impl Builder {
     }
 
     fn workers(&self) -> io::Result<usize> {
-        let (what, n) = match (self.worker_threads, std::env::var_os(WORKERS_VARIABLE)) {
-            (Some(n), _) => ("worker_threads", n),
-            (None, Some(text)) => match text.to_str().and_then(|text| text.trim().parse().ok()) {
-                Some(n) => (WORKERS_VARIABLE, n),
-                None => return Err(invalid(format!("{WORKERS_VARIABLE} must be a number, got {text:?}"))),
+        let from_environment =
+            || WORKERS_VARIABLES.iter().find_map(|&name| Some((name, std::env::var_os(name)?)));
+        let (what, n) = match self.worker_threads {
+            Some(n) => ("worker_threads", n),
+            None => match from_environment() {
+                Some((name, text)) => match text.to_str().and_then(|text| text.trim().parse().ok()) {
+                    Some(n) => (name, n),
+                    None => return Err(invalid(format!("{name} must be a number, got {text:?}"))),
+                },
+                None => ("worker_threads", available_cpus()),
             },
-            (None, None) => ("worker_threads", available_cpus()),
         };
         match n {
             1..=MAX_WORKERS => Ok(n),
@@ -639,7 +672,7 @@ impl fmt::Debug for Builder {
             .field("flavor", &self.flavor)
             .field("worker_threads", &self.worker_threads)
             .field("max_blocking_threads", &self.max_blocking_threads)
-            .field("relief_workers", &self.relief_workers)
+            .field("spare_workers", &self.spare_workers)
             .field("pin_workers", &self.is_pinning)
             .field("enable_io", &self.has_io)
             .field("enable_time", &self.has_time)

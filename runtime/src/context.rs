@@ -1,19 +1,30 @@
 //! The thread-local: which runtime is current, and which worker this thread is.
 //!
-//! Runtimes are entered in a chain of [`Entry`]s, newest first; each lives in the guard or the stack frame that made it,
-//! and unlinks itself from wherever it is in the chain, so guards may be dropped in any order. Nothing here has a
-//! destructor: the chain holds pointers, their owners hold the runtime.
+//! Runtimes are entered in a chain of [`Entry`]s, newest first; each lives in the guard or the stack frame
+//! that made it, and unlinks itself from wherever it is in the chain, so guards may be dropped in any order.
+//! Nothing here has a destructor: the chain holds pointers, their owners hold the runtime.
+//!
+//! # Surroundings
+//! A thread that waits for a job runs other jobs on the same stack, above the frames of the call that waits.
+//! Such a job must not see what those frames have set up: their current runtime, their task-locals, their
+//! budget. So it runs in [surroundings of its own](in_surroundings). The current runtime there is that of the
+//! call that made the job; task-locals have no value.
+//!
+//! A job's [`Region`] says which runtime was current where the job was made. So a thread that holds a seat
+//! and enters a runtime enters a region, too, if the jobs that it makes would otherwise name another runtime
+//! ([`Entered`]).
 
-use std::cell::Cell;
-use std::ptr::{NonNull, null};
+use std::cell::{Cell, RefCell};
+use std::ptr::{self, NonNull, null};
 
+use crate::coop;
 use crate::job::{Region, Tag};
 use crate::loom::thread_cell;
-use crate::scheduler::{Seat, Shared, Worker, relief};
+use crate::scheduler::{Seat, Shared, Worker, in_place};
 use crate::util::block_on::{Blocker, replace_blocker};
 
 thread_cell! {
-    static CONTEXT: Context = Context { newest: Cell::new(null()), worker: Cell::new(null()), seat: Cell::new(null()), region: Cell::new((null(), Tag::NONE)), blocking: Cell::new(null()), block_ons: Cell::new(0) };
+    static CONTEXT: Context = Context { newest: Cell::new(null()), worker: Cell::new(null()), seat: Cell::new(null()), region: Cell::new((null(), Tag::NONE)), blocking: Cell::new(null()), block_ons: Cell::new(0), surroundings: Cell::new(0), last_surroundings: Cell::new(0) };
 }
 
 #[derive(Debug)]
@@ -22,7 +33,7 @@ struct Context {
     newest: Cell<*const Entry>,
     /// The worker that this thread is.
     worker: Cell<*const Worker>,
-    /// The seat whose owner, or guest, this thread is.
+    /// The seat whose owner this thread is.
     seat: Cell<*const Seat>,
     /// The region in which this thread works, and its tag, while it has no seat.
     region: Cell<(*const Region, Tag)>,
@@ -30,27 +41,78 @@ struct Context {
     blocking: Cell<*const Shared>,
     /// How many `block_on` this thread is in.
     block_ons: Cell<usize>,
+    /// The number of the surroundings in which this thread runs, and the last number that was given out.
+    surroundings: Cell<u64>,
+    last_surroundings: Cell<u64>,
 }
 
-/// A runtime that was entered and not left.
+/// A runtime that was entered and not left; or surroundings, which hide the older entries.
 #[derive(Debug)]
 pub struct Entry {
-    /// Kept valid by whoever owns the entry.
-    shared: NonNull<Shared>,
+    /// The current runtime while this is the newest entry. Kept valid by whoever owns the entry.
+    shared: Option<NonNull<Shared>>,
     older: Cell<*const Entry>,
+    entered: RefCell<Option<Entered>>,
+}
+
+/// The region of a runtime that was entered on a thread with a seat.
+#[derive(Debug)]
+struct Entered {
+    /// Boxed, since jobs point to it.
+    region: Box<Region>,
+    seat: *const Seat,
+    /// What was before.
+    outer: (*const Region, Tag),
+}
+
+impl Entered {
+    /// None if jobs that are made on `seat` say `shared` anyway.
+    fn enter(seat: &Seat, shared: NonNull<Shared>) -> Option<Self> {
+        if seat.current_of(seat.region()) == Some(shared) {
+            return None;
+        }
+        // SAFETY: the region around outlives this one: `leave` comes before it is left, or does not free this
+        // one.
+        let region = unsafe { Region::entered(seat.region(), seat.tag(), Some(shared)) };
+        let region = Box::new(region);
+        // SAFETY: it lives until it is replaced in `leave`, which leaks it otherwise; this thread is the
+        // seat's owner.
+        let outer = unsafe { seat.replace_region(&raw const *region, seat.tag()) };
+        Some(Self { region, seat, outer })
+    }
+
+    fn leave(self) {
+        // SAFETY: used in this call only.
+        let seat = unsafe { seat() }.filter(|&seat| ptr::eq(seat, self.seat));
+        match seat.filter(|seat| ptr::eq(seat.region(), &raw const *self.region)) {
+            // SAFETY: the region around is live; this thread is the seat's owner.
+            Some(seat) => _ = unsafe { seat.replace_region(self.outer.0, self.outer.1) },
+            // A guard that is dropped out of order, inside of a call that comes back to this region. It
+            // stays, and says what the region around says.
+            None => Box::leak(self.region).forget_current(),
+        }
+    }
 }
 
 impl Entry {
     pub fn new(shared: NonNull<Shared>) -> Self {
-        Self { shared, older: Cell::new(null()) }
+        Self { shared: Some(shared), older: Cell::new(null()), entered: RefCell::new(None) }
     }
 
     /// Makes the entry's runtime the current one.
     ///
     /// # Safety
-    /// 1. The entry stays where it is, and its runtime valid, until [`leave`](Self::leave), on the same thread. 2. It is not
-    ///    linked.
+    /// 1. The entry stays where it is, and its runtime valid, until [`leave`](Self::leave), on the same
+    ///    thread. 2. It is not linked.
     pub unsafe fn enter(&self) {
+        // SAFETY: used in this call only.
+        if let (Some(seat), Some(shared)) = (unsafe { seat() }, self.shared) {
+            *self.entered.borrow_mut() = Entered::enter(seat, shared);
+        }
+        self.link();
+    }
+
+    fn link(&self) {
         CONTEXT.with(|context| {
             self.older.set(context.newest.get());
             context.newest.set(self);
@@ -59,6 +121,9 @@ impl Entry {
 
     /// Takes the entry out of the chain.
     pub fn leave(&self) {
+        if let Some(entered) = self.entered.take() {
+            entered.leave();
+        }
         CONTEXT.with(|context| {
             let mut link = &context.newest;
             while !link.get().is_null() {
@@ -96,15 +161,46 @@ pub unsafe fn enter_runtime<R>(shared: NonNull<Shared>, f: impl FnOnce() -> R) -
 pub fn current() -> Option<NonNull<Shared>> {
     CONTEXT.with(|context| {
         // SAFETY: linked entries are live (duty 1 of `Entry::enter`).
-        unsafe { context.newest.get().as_ref() }.map(|entry| entry.shared)
+        unsafe { context.newest.get().as_ref() }.and_then(|entry| entry.shared)
     })
+}
+
+/// Runs `f` in surroundings of its own: `current` is the current runtime, task-locals have no value, and no
+/// budget limits it.
+///
+/// # Safety
+/// 1. `current` is valid until this returns.
+pub unsafe fn in_surroundings<R>(current: Option<NonNull<Shared>>, f: impl FnOnce() -> R) -> R {
+    struct Leave<'a>(&'a Entry, u64);
+    impl Drop for Leave<'_> {
+        fn drop(&mut self) {
+            CONTEXT.with(|context| context.surroundings.set(self.1));
+            self.0.leave();
+        }
+    }
+    // No region: the caller says what the jobs that `f` makes belong to.
+    let entry = Entry { shared: current, older: Cell::new(null()), entered: RefCell::new(None) };
+    entry.link();
+    let outer = CONTEXT.with(|context| {
+        let number = context.last_surroundings.get() + 1;
+        context.last_surroundings.set(number);
+        context.surroundings.replace(number)
+    });
+    let _leave = Leave(&entry, outer);
+    coop::suspended(f)
+}
+
+/// The number of the surroundings in which the calling thread runs. It is not given out twice on one thread.
+#[inline]
+pub fn surroundings() -> u64 {
+    CONTEXT.with(|context| context.surroundings.get())
 }
 
 /// Calls `f` with the worker that this thread is, if it is one.
 #[inline]
 pub fn with_worker<R>(f: impl FnOnce(Option<&Worker>) -> R) -> R {
-    // SAFETY: `enter_worker`'s duty: the worker outlives its time in the context, which cannot end inside of `f`, because
-    // it ends in the frame that began it.
+    // SAFETY: `enter_worker`'s duty: the worker outlives its time in the context, which cannot end inside of
+    // `f`, because it ends in the frame that began it.
     f(unsafe { CONTEXT.with(|context| context.worker.get()).as_ref() })
 }
 
@@ -149,7 +245,7 @@ pub fn enter_worker<R>(worker: &Worker, f: impl FnOnce() -> R) -> R {
         let outer = context.worker.replace(worker);
         worker.set_outer(outer);
         let seat = context.seat.get();
-        if let Some(own) = worker.job_seat() {
+        if let Some(own) = worker.seat() {
             context.seat.set(own);
         }
         Restore(outer, seat, replace_blocker(Some(announce_blocking)))
@@ -171,11 +267,12 @@ pub fn enter_seat<R>(seat: &Seat, f: impl FnOnce() -> R) -> R {
     enter_block_on(f)
 }
 
-/// What `block_on` does on a worker's or guest's thread before it sleeps: others get its tasks, and the pieces that it has kept to itself.
+/// What `block_on` does on the thread of a worker, or on an external one, before it sleeps: others get its
+/// tasks, and the pieces that it has kept to itself.
 fn announce_blocking(f: &mut dyn FnMut()) {
     expose_pieces();
     with_worker(|worker| match worker {
-        Some(worker) => relief::sleep_in_place(worker, f),
+        Some(worker) => in_place::sleep_in_place(worker, f),
         None => f(),
     });
 }
@@ -196,18 +293,20 @@ pub fn become_worker(worker: &'static Worker) {
     CONTEXT.with(|context| {
         debug_assert!(context.worker.get().is_null());
         context.worker.set(worker);
-        context.seat.set(worker.job_seat().map_or(null(), |seat| seat));
+        context.seat.set(worker.seat().map_or(null(), |seat| seat));
     });
     replace_blocker(Some(announce_blocking));
 }
 
-/// The seat whose owner, or guest, the calling thread is, if it is one.
+/// The seat whose owner the calling thread is, if it is one.
 ///
 /// # Safety
-/// 1. The result is not used beyond the frame that made this thread the seat's holder, and on this thread only.
+/// 1. The result is not used beyond the frame that made this thread the seat's holder, and on this thread
+///    only.
 #[inline(always)]
 pub unsafe fn seat<'a>() -> Option<&'a Seat> {
-    // SAFETY: a seat lives as long as its shared state, which its worker keeps, or the root that a guest has counted.
+    // SAFETY: a seat lives as long as its shared state, which its worker keeps, or the root that an external
+    // thread has counted.
     unsafe { CONTEXT.with(|context| context.seat.get()).as_ref() }
 }
 
@@ -226,7 +325,8 @@ pub fn replace_region(region: *const Region, tag: Tag) -> (*const Region, Tag) {
     CONTEXT.with(|context| context.region.replace((region, tag)))
 }
 
-/// Runs `f`, the body of a `block_on` or the end of a runtime: inside of it, this thread does not wait for runtimes.
+/// Runs `f`, the body of a `block_on` or the end of a runtime: inside of it, this thread does not wait for
+/// runtimes.
 pub fn enter_block_on<R>(f: impl FnOnce() -> R) -> R {
     struct Restore;
     impl Drop for Restore {
@@ -254,8 +354,8 @@ pub fn thread_token() -> usize {
     CONTEXT.with(|context| std::ptr::from_ref(context).addr())
 }
 
-/// Whether a runtime owns this thread's time at the moment: it is a worker, runs blocking closures, or is in a `block_on`.
-/// Such a thread does not wait for a runtime to end.
+/// Whether a runtime owns this thread's time at the moment: it is a worker, runs blocking closures, or is in
+/// a `block_on`. Such a thread does not wait for a runtime to end.
 pub fn is_inside_runtime() -> bool {
     CONTEXT.with(|context| {
         with_worker(|worker| worker.is_some_and(Worker::is_engaged))

@@ -1,18 +1,24 @@
 //! The budget that makes a busy task yield, and the thread's record of the poll it is in.
 //!
-//! A task whose sockets and channels are always ready would never return `Pending` and keep its worker for ever.
-//! So each poll of a task starts with a budget of 128; each operation of a leaf future of this crate that makes
-//! progress costs one; at zero the leaf futures answer `Pending` and have the task queued again.
+//! A task whose sockets and channels are always ready would never return `Pending` and keep its worker for
+//! ever. So each poll of a task starts with a budget of 128; each operation of a leaf future of this crate
+//! that makes progress costs one; at zero the leaf futures answer `Pending` and have the task queued again.
 //!
-//! The record (which task is being polled, what is left of its budget, whether it asked to be queued again) belongs
-//! to the thread, not to the worker: it is saved and cleared around everything that runs foreign code with a stack
-//! of its own, such as a nested `block_on`.
+//! The record (which task is being polled, what is left of its budget, whether it asked to be queued again)
+//! belongs to the thread, not to the worker: it is saved and cleared around everything that runs foreign code
+//! with a stack of its own, such as a nested `block_on`.
+//!
+//! **Another executor's `block_on` in the poll of a task** has the task's budget, for nothing tells this
+//! crate of it. At zero it would be woken, polled, and refused for ever. A combinator with a waker of its own
+//! returns to the task after a few refusals. So whoever is refused [`MOST_REFUSALS`] times in one poll, and
+//! each time by the same waker, is an executor, and gets a fresh budget.
 //!
 //! Prior art: Tokio's `coop` module, whose names these are.
 
 use std::cell::Cell;
 use std::fmt;
 use std::future::{Future, poll_fn};
+use std::marker::PhantomData;
 use std::pin::Pin;
 use std::ptr::{self, null_mut};
 use std::sync::atomic::AtomicPtr;
@@ -23,27 +29,39 @@ use pin_project_lite::pin_project;
 
 use crate::loom::thread_cell;
 
-/// The second word of the wakers of all tasks: told by `task`, which this module does not know, before the first poll, so
-/// that a poll need not store it.
+/// The second word of the wakers of all tasks: told by `task`, which this module does not know, before the
+/// first poll, so that a poll need not store it.
 static TASK_VTABLE: AtomicPtr<RawWakerVTable> = AtomicPtr::new(null_mut());
 
 /// Operations of leaf futures that one poll of a task may complete.
 const BUDGET: u8 = 128;
 
+/// How often one waker is refused in a poll before it counts as another executor's.
+const MOST_REFUSALS: u8 = 8;
+
 /// What a thread knows of the poll it is in.
 #[derive(Debug)]
 pub struct PollState {
-    /// Operations left; `None` when nothing limits them.
+    /// Operations left; `None` when nothing limits them. A number above [`BUDGET`] says that none is left,
+    /// and how often that was answered: see [`refuse`].
     budget: Cell<Option<u8>>,
-    /// The first word of the waker of the task being polled; null outside of a poll. The second is [`TASK_VTABLE`].
+    /// The first word of the waker of the task being polled; null outside of a poll. The second is
+    /// [`TASK_VTABLE`].
     data: Cell<*const ()>,
     /// The task asked to be queued again as soon as its poll returns `Pending`.
     is_yielding: Cell<bool>,
+    /// The first word of the waker that was refused last.
+    refused: Cell<*const ()>,
 }
 
 impl PollState {
     const fn new() -> Self {
-        Self { budget: Cell::new(None), data: Cell::new(std::ptr::null()), is_yielding: Cell::new(false) }
+        Self {
+            budget: Cell::new(None),
+            data: Cell::new(std::ptr::null()),
+            is_yielding: Cell::new(false),
+            refused: Cell::new(std::ptr::null()),
+        }
     }
 
     fn restore(&self, saved: &Saved) {
@@ -79,8 +97,8 @@ pub(crate) fn set_task_vtable(vtable: &'static RawWakerVTable) {
     TASK_VTABLE.store((&raw const *vtable).cast_mut(), Relaxed);
 }
 
-/// Runs `f` as the poll of the task behind `waker`, with a fresh budget, and says whether the task asked to be queued
-/// again.
+/// Runs `f` as the poll of the task behind `waker`, with a fresh budget, and says whether the task asked to
+/// be queued again.
 ///
 /// `f` must not unwind: the caller catches panics inside.
 #[inline]
@@ -118,7 +136,8 @@ pub(crate) fn with_budget<R>(f: impl FnOnce() -> R) -> R {
     f()
 }
 
-/// Whether the calling thread is inside a poll of a task (and not in a nested `block_on` or a blocking closure).
+/// Whether the calling thread is inside a poll of a task (and not in a nested `block_on` or a blocking
+/// closure).
 pub(crate) fn is_polling_task() -> bool {
     STATE.with(|state| !state.data.get().is_null())
 }
@@ -129,20 +148,50 @@ pub(crate) fn current_task_data() -> *const () {
     STATE.with(|state| state.data.get())
 }
 
+/// Whether `waker` is that of a task of this crate, of whichever runtime.
+#[inline]
+pub(crate) fn is_of_task(waker: &Waker) -> bool {
+    // Relaxed: whoever has a waker of a task got it from a runtime that was built after the store.
+    ptr::eq(waker.vtable(), TASK_VTABLE.load(Relaxed))
+}
+
 /// Has the task behind `waker` polled again, after others had their turn.
 ///
-/// Any waker that is not that of the task being polled (but of `block_on`, or wrapped by a combinator) is woken.
+/// Any waker that is not that of the task being polled (but of `block_on`, or wrapped by a combinator) is
+/// woken.
 #[inline]
 pub(crate) fn yield_to_others(waker: &Waker) {
-    // Relaxed: whoever polls a task got it from a runtime that was built after the store. Without it the waker is woken.
-    let is_of_task = ptr::eq(waker.vtable(), TASK_VTABLE.load(Relaxed));
-    if !(is_of_task && requeue_current(waker.data())) {
+    if !(is_of_task(waker) && requeue_current(waker.data())) {
         waker.wake_by_ref();
     }
 }
 
-/// Has the task whose waker has this `data` queued again by its worker when its poll returns, if it is the task being polled; says
-/// whether it is.
+/// The budget is used up: has the task behind `waker` polled again later. False if `waker` is another
+/// executor's, which now has a fresh budget.
+#[cold]
+fn refuse(state: &PollState, waker: &Waker) -> bool {
+    if is_of_task(waker) && requeue_current(waker.data()) {
+        return true;
+    }
+    let before = state.budget.get().unwrap_or(0).saturating_sub(BUDGET);
+    let refusals = if state.refused.replace(waker.data()) == waker.data() { before + 1 } else { 1 };
+    if refusals > MOST_REFUSALS {
+        state.budget.set(Some(BUDGET));
+        return false;
+    }
+    state.budget.set(Some(BUDGET + refusals));
+    waker.wake_by_ref();
+    true
+}
+
+/// Whether `budget` allows one more operation.
+#[inline(always)]
+fn is_left(budget: u8) -> bool {
+    budget.wrapping_sub(1) < BUDGET
+}
+
+/// Has the task whose waker has this `data` queued again by its worker when its poll returns, if it is the
+/// task being polled; says whether it is.
 ///
 /// So a task that wakes itself costs a flag: what it wrote before, the thread that polls it has written.
 #[inline]
@@ -158,8 +207,8 @@ pub(crate) fn requeue_current(data: *const ()) -> bool {
 
 /// Takes one operation from the budget, or answers `Pending` and has the task polled again later.
 ///
-/// A leaf future calls this first, and [`RestoreOnPending::made_progress`] once its operation completed; without
-/// that, dropping the result gives the operation back.
+/// A leaf future calls this first, and [`RestoreOnPending::made_progress`] once its operation completed;
+/// without that, dropping the result gives the operation back.
 ///
 /// # Examples
 /// A future of your own that takes part:
@@ -181,28 +230,25 @@ pub(crate) fn requeue_current(data: *const ()) -> bool {
 #[inline]
 pub fn poll_proceed(cx: &mut Context<'_>) -> Poll<RestoreOnPending> {
     STATE.with(|state| match state.budget.get() {
-        None => Poll::Ready(RestoreOnPending { before: Cell::new(None) }),
-        Some(0) => {
-            yield_to_others(cx.waker());
-            Poll::Pending
-        }
-        Some(left) => {
+        None => Poll::Ready(RestoreOnPending::new(None)),
+        Some(left) if is_left(left) || !refuse(state, cx.waker()) => {
+            let left = if is_left(left) { left } else { BUDGET };
             state.budget.set(Some(left - 1));
-            Poll::Ready(RestoreOnPending { before: Cell::new(Some(left)) })
+            Poll::Ready(RestoreOnPending::new(Some(left)))
         }
+        Some(_) => Poll::Pending,
     })
 }
 
 /// Answers `Pending`, and has the task polled again later, if the budget is used up.
 ///
-/// As [`poll_proceed`] for those who [`spend`] the operation once it has completed: there is nothing to give back then, which is
-/// cheaper for what mostly does not complete.
+/// As [`poll_proceed`] for those who [`spend`] the operation once it has completed: there is nothing to give
+/// back then, which is cheaper for what mostly does not complete.
 #[inline]
 pub(crate) fn poll_has_budget(cx: &mut Context<'_>) -> Poll<()> {
-    if has_budget_remaining() {
+    if has_budget_remaining() || STATE.with(|state| !refuse(state, cx.waker())) {
         return Poll::Ready(());
     }
-    yield_to_others(cx.waker());
     Poll::Pending
 }
 
@@ -212,8 +258,8 @@ pub(crate) fn poll_has_budget(cx: &mut Context<'_>) -> Poll<()> {
 #[inline(always)]
 pub(crate) fn spend() {
     STATE.with(|state| {
-        if let Some(left) = state.budget.get() {
-            state.budget.set(Some(left.saturating_sub(1)));
+        if let Some(left) = state.budget.get().filter(|&left| is_left(left)) {
+            state.budget.set(Some(left - 1));
         }
     });
 }
@@ -225,9 +271,16 @@ pub(crate) fn spend() {
 pub struct RestoreOnPending {
     /// The budget before the operation, if there was one and it is to be given back.
     before: Cell<Option<u8>>,
+    /// The budget is the thread's.
+    _not_send: PhantomData<*mut ()>,
 }
 
 impl RestoreOnPending {
+    #[inline]
+    fn new(before: Option<u8>) -> Self {
+        Self { before: Cell::new(before), _not_send: PhantomData }
+    }
+
     /// Keeps the operation taken.
     #[inline]
     pub fn made_progress(&self) {
@@ -254,7 +307,7 @@ impl Drop for RestoreOnPending {
 /// ```
 #[inline]
 pub fn has_budget_remaining() -> bool {
-    STATE.with(|state| state.budget.get() != Some(0))
+    STATE.with(|state| state.budget.get().is_none_or(is_left))
 }
 
 /// Takes one operation from the budget and, if it is used up, lets other tasks run first.
@@ -327,7 +380,8 @@ impl<F: Future> Future for Unconstrained<F> {
     }
 }
 
-/// Makes `future` take one operation from the budget each time it completes, for leaf futures written elsewhere.
+/// Makes `future` take one operation from the budget each time it completes, for leaf futures written
+/// elsewhere.
 ///
 /// # Cancel safety
 /// As safe as `future`.

@@ -5,6 +5,7 @@ use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
+use std::num::NonZeroU64;
 use std::panic::{Location, RefUnwindSafe, UnwindSafe};
 use std::ptr::NonNull;
 
@@ -13,6 +14,7 @@ use crate::context::{self, Entry};
 use crate::coop;
 use crate::driver;
 use crate::metrics::RuntimeMetrics;
+use crate::scheduler::shared::next_id;
 use crate::scheduler::{Shared, current_thread};
 use crate::spawn;
 use crate::task::JoinHandle;
@@ -20,8 +22,8 @@ use crate::util::block_on;
 
 /// A way into a runtime that can be cloned and sent around.
 ///
-/// It keeps the runtime's memory, not its threads: once the [`Runtime`](crate::Runtime) has been shut down, what is spawned
-/// through a handle is cancelled.
+/// It keeps the runtime's memory, not its threads: once the [`Runtime`](crate::Runtime) has been shut down,
+/// what is spawned through a handle is cancelled.
 ///
 /// # Examples
 /// ```
@@ -98,8 +100,8 @@ impl Handle {
         }
     }
 
-    /// Returns a handle to the current runtime: the one that runs this task, `block_on` or blocking closure, or that was
-    /// [entered](Self::enter) last.
+    /// Returns a handle to the current runtime: the one that runs this task, `block_on` or blocking closure,
+    /// or that was [entered](Self::enter) last.
     ///
     /// # Errors
     /// [`TryCurrentError`] outside of a runtime.
@@ -122,10 +124,10 @@ impl Handle {
     /// ```
     pub fn enter(&self) -> EnterGuard<'_> {
         let entry = NonNull::from(Box::leak(Box::new(Entry::new(self.shared))));
-        // SAFETY: the entry is freed only by the guard, which leaves first; a guard that is forgotten leaks both the entry
-        // and its handle.
+        // SAFETY: the entry is freed only by the guard, which leaves first; a guard that is forgotten leaks
+        // both the entry and its handle.
         unsafe { entry.as_ref().enter() };
-        EnterGuard { entry, _handle: self.clone(), lifetime: PhantomData }
+        EnterGuard { _entered: Entered { entry, _handle: self.clone() }, lifetime: PhantomData }
     }
 
     /// Starts a future as a task; as [`spawn`](crate::spawn), from any thread.
@@ -151,14 +153,15 @@ impl Handle {
 
     /// Runs a future on the calling thread until it is ready, with this runtime as the current one.
     ///
-    /// On a `current_thread` runtime this also drives tasks, timers and sockets, unless another thread does. (Tokio's
-    /// `Handle::block_on` never does.) It may be called in blocking closures, inside
-    /// [`block_in_place`](crate::task::block_in_place), in [computations](fn@crate::compute) and other jobs, and by several
-    /// threads at once. In a job it holds the worker, whose tasks other threads take over; a computation that it waits for needs
-    /// another worker, so if all of them wait like that, it is for ever.
+    /// On a `current_thread` runtime this also drives tasks, timers and sockets, unless another thread does.
+    /// (Tokio's `Handle::block_on` never does.) It may be called in blocking closures, inside
+    /// [`block_in_place`](crate::task::block_in_place), in [computations](fn@crate::compute) and other jobs,
+    /// and by several threads at once. In a job it holds the worker, whose tasks other threads take over; a
+    /// computation that it waits for needs another worker, so if all of them wait like that, it is for ever.
     ///
     /// # Panics
-    /// Directly inside a task, the destructors of its future included: it would hold the worker. And if `future` panics.
+    /// Directly inside a task, the destructors of its future included: it would hold the worker. And if
+    /// `future` panics.
     #[track_caller]
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         assert!(
@@ -173,6 +176,19 @@ impl Handle {
         let _in_block_on = self.shared().enter_block_on();
         // SAFETY: our reference keeps the state.
         unsafe { context::enter_runtime(self.shared, || context::enter_block_on(wait)) }
+    }
+
+    /// Returns the identity of the runtime, which no other runtime of the process has or had.
+    ///
+    /// # Examples
+    /// ```
+    /// let (one, other) = (runtime::Runtime::new()?, runtime::Runtime::new()?);
+    /// assert_ne!(one.handle().id(), other.handle().id());
+    /// assert_eq!(one.block_on(async { runtime::Handle::current().id() }), one.handle().id());
+    /// # std::io::Result::Ok(())
+    /// ```
+    pub fn id(&self) -> Id {
+        Id(self.shared().id)
     }
 
     /// Returns a view of the runtime's metrics.
@@ -217,8 +233,8 @@ impl Handle {
         self.shared().driver.time()
     }
 
-    /// The worker on whose wheel the calling thread registers timers; of relief threads and those that are no workers, one that there
-    /// is not.
+    /// The worker on whose wheel the calling thread registers timers; of spare workers and those that are no
+    /// workers, one that there is not.
     #[inline]
     pub(crate) fn wheel_of_this_thread(&self) -> usize {
         context::with_worker_of(self.shared, |worker| {
@@ -230,6 +246,23 @@ impl Handle {
     /// A thread that is no worker registered a timer that is the earliest of its wheel.
     pub(crate) fn timer_registered(&self, deadline: driver::time::Deadline) {
         self.shared().driver.timer_registered(deadline);
+    }
+}
+
+/// The identity of a runtime; see [`Handle::id`] and [`LocalSet::id`](crate::task::LocalSet::id).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Id(NonZeroU64);
+
+impl Id {
+    /// One that no runtime has or had.
+    pub(crate) fn next() -> Self {
+        Self(next_id())
+    }
+}
+
+impl fmt::Display for Id {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
     }
 }
 
@@ -260,12 +293,21 @@ impl fmt::Debug for Handle {
 /// It belongs to its thread, so it is not `Send`.
 #[must_use = "the runtime is left when the guard is dropped"]
 pub struct EnterGuard<'a> {
-    entry: NonNull<Entry>,
-    _handle: Handle,
-    lifetime: PhantomData<(&'a Handle, *mut ())>,
+    _entered: Entered,
+    lifetime: PhantomData<&'a Handle>,
 }
 
-impl Drop for EnterGuard<'_> {
+/// What a guard gives back. Without the guard's lifetime, so that a runtime may be shut down before a guard
+/// that is not used any more, as Tokio's may.
+struct Entered {
+    entry: NonNull<Entry>,
+    _handle: Handle,
+}
+
+// SAFETY: nothing can be done with a shared reference. (The entry is of one thread, so this is not `Send`.)
+unsafe impl Sync for Entered {}
+
+impl Drop for Entered {
     fn drop(&mut self) {
         // SAFETY: made by `enter` from a box, and freed only here, after it was unlinked.
         unsafe {
@@ -319,9 +361,11 @@ fn panic_no_time(what: &str) -> ! {
     panic!("`{what}` needs timers: build the runtime with `enable_time` or `enable_all`")
 }
 
-/// The text for calls that need a runtime where there is none.
+/// The text for calls that need a runtime where there is none. Some programs know Tokio's text by a part of
+/// it, which is in this one.
 pub(crate) fn no_runtime(what: &str) -> String {
     format!(
-        "`{what}` needs a runtime: call it in a task, inside of `block_on`, or while a guard of `Handle::enter` is alive"
+        "`{what}` needs a runtime, but there is no reactor running: call it in a task, inside of `block_on`, or while a guard of \
+         `Handle::enter` is alive"
     )
 }

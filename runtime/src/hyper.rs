@@ -1,8 +1,8 @@
 //! hyper 1.x on this runtime: its `Read` and `Write` for our streams, an [`Executor`], a [`Timer`]. With the feature
 //! `hyper`.
 //!
-//! [`TcpStream`], its owned halves and [`DuplexStream`] can be given
-//! to hyper as they are, everything else that is [`AsyncRead`] and [`AsyncWrite`] inside an [`Io`].
+//! [`TcpStream`], [`UnixStream`], their owned halves and [`DuplexStream`] can be given to hyper as they are,
+//! everything else that is [`AsyncRead`] and [`AsyncWrite`] inside an [`Io`].
 //!
 //! # Examples
 //! ```no_run
@@ -27,8 +27,7 @@ use ::hyper::rt::{Read, ReadBufCursor, Write};
 use pin_project_lite::pin_project;
 
 use crate::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
-use crate::net::TcpStream;
-use crate::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use crate::net::{TcpStream, UnixStream, tcp, unix};
 
 /// hyper's `Read` for what is [`AsyncRead`].
 fn poll_read<R: AsyncRead>(
@@ -90,29 +89,24 @@ macro_rules! write {
     };
 }
 
-impl Read for TcpStream {
-    read!(self => self);
+macro_rules! reads {
+    ($($reader:ty),*) => {$(
+        impl Read for $reader {
+            read!(self => self);
+        }
+    )*};
 }
 
-impl Write for TcpStream {
-    write!(self => self, self);
+macro_rules! writes {
+    ($($writer:ty),*) => {$(
+        impl Write for $writer {
+            write!(self => self, self);
+        }
+    )*};
 }
 
-impl Read for OwnedReadHalf {
-    read!(self => self);
-}
-
-impl Write for OwnedWriteHalf {
-    write!(self => self, self);
-}
-
-impl Read for DuplexStream {
-    read!(self => self);
-}
-
-impl Write for DuplexStream {
-    write!(self => self, self);
-}
+reads!(TcpStream, tcp::OwnedReadHalf, UnixStream, unix::OwnedReadHalf, DuplexStream);
+writes!(TcpStream, tcp::OwnedWriteHalf, UnixStream, unix::OwnedWriteHalf, DuplexStream);
 
 pin_project! {
     /// Any [`AsyncRead`] and [`AsyncWrite`] as hyper's `Read` and `Write`.

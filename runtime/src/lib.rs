@@ -1,8 +1,8 @@
 //! Async I/O and parallel computation on one set of worker threads.
 //!
-//! A work-stealing async runtime for Linux under the names that Tokio gave these things, whose workers also run fork-join
-//! computations, under Rayon's names. What differs on purpose is listed in the book, in `docs/src/tokio.md` and
-//! `docs/src/rayon.md`.
+//! A work-stealing async runtime for Linux under the names that Tokio gave these things, whose workers also
+//! run fork-join computations, under Rayon's names. What differs on purpose is listed in the book, in
+//! `docs/src/tokio.md` and `docs/src/rayon.md`.
 //!
 //! # A first program
 //! ```no_run
@@ -20,24 +20,26 @@
 //! ```
 //!
 //! # What is where
-//! - [`Runtime`], [`Builder`], [`Handle`]: making a runtime, keeping a way in, ending it. [`#[runtime::main]`](main) and
-//!   [`#[runtime::test]`](test) do it for you.
+//! - [`Runtime`], [`Builder`], [`Handle`]: making a runtime, keeping a way in, ending it.
+//!   [`#[runtime::main]`](main) and [`#[runtime::test]`](test) do it for you.
 //! - [`spawn`] starts a task; [`task`] has what one does with tasks, blocking closures included.
-//! - [`parallel`]: [`join`](parallel::join), [`scope`](parallel::scope) and the rest of fork-join; [`compute()`] is how a task
-//!   waits for a computation.
-//! - [`net`], [`io`]: TCP, and reading and writing. [`signal`]: Ctrl-C and Unix signals.
+//! - [`parallel`]: [`join`](parallel::join), [`scope`](parallel::scope) and the rest of fork-join;
+//!   [`compute()`] is how a task waits for a computation.
+//! - [`net`], [`io`]: sockets and pipes, and reading and writing. `fs`: files. `process`: child processes.
+//!   [`signal`]: Ctrl-C and Unix signals.
 //! - [`time`]: sleeping, time-outs, intervals; a clock that tests can pause.
 //! - [`sync`]: channels, locks, notifications, which work with any runtime.
 //! - [`select!`], [`join!`], [`try_join!`], [`pin!`], [`task_local!`].
 //! - [`Handle::metrics`]: what the runtime knows of itself.
 //!
 //! # Features
-//! Everything is on. Tokio's feature names exist, so that a program which asks for them compiles, and switch nothing.
-//! `hyper` adds hyper 1.x's traits on this crate's types.
+//! Everything is on but files and child processes, which `fs`, `process` or `full` switch on. Tokio's other
+//! feature names exist, so that a program which asks for them compiles, and switch nothing. `hyper` adds
+//! hyper 1.x's traits on this crate's types.
 //!
 //! # How it works
-//! Each file begins with what it is for; files that hold a protocol say why it is right. Begin with `scheduler/mod.rs`, or with
-//! `docs/src/architecture.md`.
+//! Each file begins with what it is for; files that hold a protocol say why it is right. Begin with
+//! `scheduler/mod.rs`, or with `docs/src/architecture.md`.
 #![warn(missing_docs)]
 // In a model's build the parts are public, and some are not used.
 #![cfg_attr(loom, allow(missing_docs, missing_debug_implementations, dead_code))]
@@ -53,6 +55,7 @@ mod coop;
 mod driver;
 mod handle;
 mod job;
+mod local_runtime;
 mod loom;
 mod macros;
 mod metrics;
@@ -62,11 +65,15 @@ mod spawn;
 mod stall;
 mod util;
 
+#[cfg(all(feature = "fs", not(loom)))]
+pub mod fs;
 #[cfg(feature = "hyper")]
 pub mod hyper;
 pub mod io;
 pub mod net;
 pub mod parallel;
+#[cfg(all(feature = "process", not(loom)))]
+pub mod process;
 pub mod runtime;
 pub mod signal;
 pub mod sync;
@@ -83,6 +90,7 @@ pub use runtime_macros::{main, test};
 pub mod __private {
     pub use crate::macros::maybe_done::maybe_done;
     pub use crate::macros::{always_first, poll_budget};
+    pub use crate::task::local::LocalSlot;
     pub use crate::util::rand::thread_below;
 }
 
@@ -94,7 +102,8 @@ pub mod internals {
     pub use crate::loom::{DEQUE_CAPACITY, RING_CAPACITY};
 
     pub mod queue {
-        pub use crate::queue::{Chain, Deque, Injector, Line, Linked, Local, Next, Taken};
+        pub use crate::queue::chain::set_next;
+        pub use crate::queue::{Chain, Deque, Inbox, Injector, Line, Linked, Local, Next, Taken};
     }
 
     pub mod job {
@@ -102,7 +111,9 @@ pub mod internals {
     }
 
     pub mod io {
-        pub use crate::driver::io::{Direction, Hold, Readiness, Ready, ReadyEvent, Source};
+        pub use crate::driver::io::{
+            Arm, Direction, Finish, Hold, Kind, Readiness, Ready, ReadyEvent, Retracted, Source,
+        };
     }
 
     pub mod time {
@@ -117,7 +128,7 @@ pub mod internals {
         pub use crate::task::raw::{Runnable, Schedule};
         pub use crate::task::state::{AfterDetach, AfterPoll, AfterWake, Snapshot, Start, State};
 
-        use crate::task::JoinHandle;
+        use crate::task::{AbortHandle, JoinHandle, JoinSet};
         use std::future::Future;
         use std::panic::Location;
         use std::ptr::NonNull;
@@ -133,25 +144,34 @@ pub mod internals {
             // SAFETY: the caller's.
             unsafe { crate::task::new(future, scheduler, Location::caller()) }
         }
+
+        pub fn insert<T: 'static>(set: &mut JoinSet<T>, handle: JoinHandle<T>) -> AbortHandle {
+            set.insert(handle)
+        }
     }
 
     pub mod scheduler {
         pub use crate::builder::{Config, Flavor};
         pub use crate::context::{enter_runtime, enter_worker};
-        pub use crate::scheduler::guest::{Loan, Risen};
         pub use crate::scheduler::idle::{Idle, JobEvents, Pick, Work};
         pub use crate::scheduler::jobs::Jobs;
         pub use crate::scheduler::park::Parker;
         pub use crate::scheduler::processor::LifoSlot;
-        pub use crate::scheduler::{Shared, Worker, WorkerStart, monitor, relief};
+        pub use crate::scheduler::{Shared, Worker, WorkerStart, away, in_place, monitor};
     }
 
     pub mod blocking {
         pub use crate::blocking::crew::{Crew, Errand, Member, Next};
     }
 
+    pub mod stdio {
+        pub use crate::io::stdio::input::Input;
+        pub use crate::io::stdio::output::Output;
+    }
+
     pub mod driver {
         pub use crate::driver::Driver;
+        pub use crate::driver::foreign::ForeignWakes;
         pub use crate::driver::io::Driver as Io;
         pub use crate::driver::time::Driver as Time;
         pub use crate::driver::time::entry::Entry;

@@ -1,7 +1,7 @@
 //! `std` or `loom`: the one door to atomics, cells, locks and threads, and the one switch between the two.
 //!
-//! Protocol code imports from here and holds no conditional compilation of its own. Under `cfg(loom)` the same
-//! names lead to loom's checked versions; sizes that a model must shrink are constants below.
+//! Protocol code imports from here and holds no conditional compilation of its own. Under `cfg(loom)` the
+//! same names lead to loom's checked versions; sizes that a model must shrink are constants below.
 
 /// Slots of a processor's run queue; a power of two.
 #[cfg(not(loom))]
@@ -45,12 +45,20 @@ pub const MPSC_LAP: usize = 32;
 #[cfg(loom)]
 pub const MPSC_LAP: usize = 3;
 
-/// The longest time for which a computation gives way to tasks at once, in microseconds.
+/// Slots of a watch channel whose value many threads read at once; a power of two.
 #[cfg(not(loom))]
-pub const GIVING_WAY_MICROS: u64 = 500;
-/// The longest time for which a computation gives way to tasks at once: in a model for ever, unless it is told to go on.
+pub const READER_SLOTS: usize = 16;
+/// Slots of a watch channel whose value many threads read at once: few enough for a model to scan.
 #[cfg(loom)]
-pub const GIVING_WAY_MICROS: u64 = 1 << 40;
+pub const READER_SLOTS: usize = 2;
+
+/// The longest time for which a computation yields to tasks at once, in microseconds.
+#[cfg(not(loom))]
+pub const YIELD_MICROS: u64 = 500;
+/// The longest time for which a computation yields to tasks at once: in a model for ever, unless it is told
+/// to go on.
+#[cfg(loom)]
+pub const YIELD_MICROS: u64 = 1 << 40;
 
 /// Whether a runtime has a monitor. Not in models, whose threads know no time.
 pub const HAS_MONITOR: bool = cfg!(not(loom));
@@ -58,17 +66,18 @@ pub const HAS_MONITOR: bool = cfg!(not(loom));
 /// Whether the system is asked how busy the machine is. Not in models, which must be the same each time.
 pub const ASKS_THE_SYSTEM: bool = cfg!(not(loom));
 
-/// Whether workers nap (`nap.rs`). Not in models either.
-pub const HAS_NAPS: bool = cfg!(not(loom));
+/// Whether workers sample (`hints/sampling.rs`). Not in models either.
+pub const SAMPLES: bool = cfg!(not(loom));
 
 /// Whether threads wait awake at times (`patience.rs`). Not in models either.
 pub const WAITS_AWAKE: bool = cfg!(not(loom));
 
-/// Whether memory of ended tasks is kept for the next ones. Not under AddressSanitizer (`--cfg asan`), which would take a late
-/// use of a task's memory for one of the next task.
+/// Whether memory of ended tasks is kept for the next ones. Not under AddressSanitizer (`--cfg asan`), which
+/// would take a late use of a task's memory for one of the next task.
 pub const KEEPS_MEMORY: bool = cfg!(not(asan));
 
-/// Whether threads that are no workers keep some, too. Not in models, whose threads are one thread to thread-locals.
+/// Whether threads that are no workers keep some, too. Not in models, whose threads are one thread to
+/// thread-locals.
 pub const KEEPS_MEMORY_OUTSIDE: bool = cfg!(not(loom));
 
 #[cfg(not(loom))]
@@ -122,7 +131,31 @@ mod real {
         pub fn nap(micros: u64) {
             std::thread::sleep(std::time::Duration::from_micros(micros));
         }
+
+        /// A number from 1 on that no other thread has or had.
+        #[inline]
+        pub fn number() -> usize {
+            use std::cell::Cell;
+            use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+            thread_local! {
+                static NUMBER: Cell<usize> = const { Cell::new(0) };
+            }
+            static LAST: AtomicUsize = AtomicUsize::new(0);
+
+            NUMBER.with(|number| {
+                if number.get() == 0 {
+                    // Relaxed: only the numbers differ, nothing else is passed on.
+                    number.set(LAST.fetch_add(1, Relaxed) + 1);
+                }
+                number.get()
+            })
+        }
     }
+
+    /// Nothing. In a model, a `SeqCst` fence beside `SeqCst` accesses, which loom takes for `AcqRel` ones.
+    #[inline(always)]
+    pub fn model_fence() {}
 
     /// `n` null pointers, on pages that are not touched before they are used, if the allocator can do that.
     pub fn null_pointers<T>(n: usize) -> Box<[std::sync::atomic::AtomicPtr<T>]> {
@@ -353,9 +386,22 @@ mod model {
             yield_now();
         }
 
+        /// A number from 1 on that no other thread of the execution has.
+        pub fn number() -> usize {
+            // loom shows its number in no other way: `ThreadId(0)` is the first thread.
+            let id = format!("{:?}", loom::thread::current().id());
+            let digits: String = id.chars().filter(char::is_ascii_digit).collect();
+            digits.parse::<usize>().expect("a thread of a model has a number") + 1
+        }
+
         pub fn park_timeout(limit: Duration) {
             current().0.wait(Some(limit));
         }
+    }
+
+    /// A `SeqCst` fence beside `SeqCst` accesses, which loom takes for `AcqRel` ones.
+    pub fn model_fence() {
+        sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
     }
 
     pub fn null_pointers<T>(n: usize) -> Box<[sync::atomic::AtomicPtr<T>]> {

@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use crate::handle::Handle;
 use crate::loom::sync::atomic::Ordering::Relaxed;
+use crate::scheduler::away::SpareCounts;
 use crate::scheduler::metrics::WorkerMetrics;
-use crate::scheduler::relief::ReliefCounts;
 
 /// A view of a runtime's metrics; made by [`Handle::metrics`].
 ///
-/// The numbers are always kept and cost next to nothing: nearly all are written by one thread with plain stores, so what is read
-/// is a moment old. Those of a worker begin at zero when the runtime is built and wrap after 2^64.
+/// The numbers are always kept and cost next to nothing: nearly all are written by one thread with plain
+/// stores, so what is read is a moment old. Those of a worker begin at zero when the runtime is built and
+/// wrap after 2^64.
 ///
 /// # Examples
 /// ```
@@ -65,7 +66,8 @@ impl RuntimeMetrics {
         on_workers + shared.injector.newborns() + shared.refused_elsewhere.load(Relaxed)
     }
 
-    /// Tasks in the injector, the queue for tasks that are woken or spawned outside of the workers or overflowed from one.
+    /// Tasks in the injector, the queue for tasks that are woken or spawned outside of the workers or
+    /// overflowed from one.
     pub fn global_queue_depth(&self) -> usize {
         self.handle.shared().injector.len()
     }
@@ -90,36 +92,38 @@ impl RuntimeMetrics {
         self.handle.shared().blocking.counts().wakes
     }
 
-    /// Times that a thread for blocking closures was started because one waited, those times included that the system refused it.
+    /// Times that a thread for blocking closures was started because one waited, those times included that
+    /// the system refused it.
     pub fn blocking_start_count(&self) -> u64 {
         self.handle.shared().blocking.counts().starts
     }
 
     /// Threads that stand in for stuck and blocked workers, idle ones included; see
-    /// [`Builder::relief_workers`](crate::Builder::relief_workers).
-    pub fn num_relief_threads(&self) -> usize {
-        let counts = self.relief();
+    /// [`Builder::spare_workers`](crate::Builder::spare_workers).
+    pub fn num_spare_workers(&self) -> usize {
+        let counts = self.spares();
         counts.active + counts.resting
     }
 
-    /// Relief threads that are not needed at the moment.
-    pub fn num_idle_relief_threads(&self) -> usize {
-        self.relief().resting
+    /// Spare workers that are not needed at the moment.
+    pub fn num_idle_spare_workers(&self) -> usize {
+        self.spares().resting
     }
 
-    /// Relief threads started since the runtime was built.
-    pub fn relief_started_count(&self) -> u64 {
-        self.relief().started
+    /// Spare workers started since the runtime was built.
+    pub fn spare_started_count(&self) -> u64 {
+        self.spares().started
     }
 
-    /// Times that the system refused a relief thread. It is asked again while tasks wait.
-    pub fn relief_refused_count(&self) -> u64 {
-        self.relief().refused
+    /// Times that the system refused a spare worker. It is asked again while tasks wait.
+    pub fn spare_refused_count(&self) -> u64 {
+        self.spares().refused
     }
 
-    /// Times that a relief thread was needed and all that [are allowed](crate::Builder::relief_workers) were in use.
-    pub fn relief_capped_count(&self) -> u64 {
-        self.relief().capped
+    /// Times that a spare worker was needed and all that [are allowed](crate::Builder::spare_workers) were in
+    /// use.
+    pub fn spare_capped_count(&self) -> u64 {
+        self.spares().capped
     }
 
     /// Times that a worker was found stuck in a poll while work waited.
@@ -132,15 +136,26 @@ impl RuntimeMetrics {
         self.handle.shared().monitor.rescued_tasks.get()
     }
 
-    /// Times that the driver was looked at because no worker had done so for long, and something was there.
+    /// Times that somebody was called for the driver or its timers, because no worker had looked there for
+    /// long.
     pub fn rescued_driver_count(&self) -> u64 {
-        self.handle.shared().monitor.rescued_events.get()
+        self.handle.shared().monitor.rescued_driver.get()
     }
 
-    /// Times that computations gave way to tasks at a split point.
-    pub fn give_way_count(&self) -> u64 {
+    /// Wakes that were lost: work waited for a quarter of a second, and a worker slept that could have run
+    /// it.
+    ///
+    /// That would be a fault of the runtime, which looks for it and makes up for it; as far as we know this
+    /// is always 0. On a machine on which threads get no CPU for so long it may count what was only late.
+    /// Please report a program that makes it grow.
+    pub fn missed_wake_count(&self) -> u64 {
+        self.handle.shared().monitor.missed_wakes.get()
+    }
+
+    /// Times that computations yielded to tasks at a split point.
+    pub fn computation_yield_count(&self) -> u64 {
         let shared = self.handle.shared();
-        shared.processors.iter().map(|processor| processor.metrics.give_ways.get()).sum()
+        shared.processors.iter().map(|processor| processor.metrics.yields.get()).sum()
     }
 
     /// Places in the program that mark blocking calls ([`block_in_place`](crate::task::block_in_place),
@@ -173,8 +188,8 @@ impl RuntimeMetrics {
         sites
     }
 
-    fn relief(&self) -> ReliefCounts {
-        self.handle.shared().relief.counts()
+    fn spares(&self) -> SpareCounts {
+        self.handle.shared().away.counts()
     }
 
     /// Times that somebody asked the system for events; 0 without I/O and time.
@@ -251,18 +266,20 @@ impl RuntimeMetrics {
         self.worker(worker).overflows.get()
     }
 
-    /// The number of the CPU that the worker is kept on by [`pin_workers`](crate::Builder::pin_workers); `None` without that
-    /// setting, and if the system refused.
+    /// The number of the CPU that the worker is kept on by [`pin_workers`](crate::Builder::pin_workers);
+    /// `None` without that setting, and if the system refused.
     ///
-    /// It does not change any more once the runtime has been built, even if the kernel has had to move the worker since.
+    /// It does not change any more once the runtime has been built, even if the kernel has had to move the
+    /// worker since.
     #[track_caller]
     pub fn worker_cpu(&self, worker: usize) -> Option<usize> {
         self.worker(worker);
         self.handle.shared().config.pins.as_ref()?.cpu(worker)
     }
 
-    /// Why a worker could not be kept on its CPU: the first refusal of the system, for one that took over for a worker, too.
-    /// `None` if nothing was refused, and without [`pin_workers`](crate::Builder::pin_workers).
+    /// Why a worker could not be kept on its CPU: the first refusal of the system, for one that took over for
+    /// a worker, too. `None` if nothing was refused, and without
+    /// [`pin_workers`](crate::Builder::pin_workers).
     pub fn pin_error(&self) -> Option<io::Error> {
         self.handle.shared().config.pins.as_ref()?.refused()
     }
@@ -293,7 +310,8 @@ impl BlockingSite {
         self.calls
     }
 
-    /// Returns in how many of them a relief thread stood in for the worker: the call was long, or tasks waited.
+    /// Returns in how many of them a spare worker stood in for the worker: the call was long, or tasks
+    /// waited.
     pub fn relieved(&self) -> u64 {
         self.relieved
     }

@@ -2,11 +2,15 @@
 
 use std::fmt;
 use std::future::Future;
+use std::io;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::time::Duration;
 
 pub use crate::builder::{Builder, Flavor as RuntimeFlavor};
 use crate::context;
-pub use crate::handle::{EnterGuard, Handle, TryCurrentError};
+use crate::driver::io::is_shut_down_error;
+pub use crate::handle::{EnterGuard, Handle, Id, TryCurrentError};
+pub use crate::local_runtime::{LocalOptions, LocalRuntime};
 use crate::loom::thread;
 pub use crate::metrics::{BlockingSite, RuntimeMetrics};
 use crate::scheduler::current_thread;
@@ -14,12 +18,33 @@ pub use crate::scheduler::unfinished::{Unfinished, UnfinishedKind, UnfinishedTas
 pub use crate::stall::Stall;
 use crate::task::JoinHandle;
 
-/// A scheduler for tasks with its worker threads, its driver for sockets and timers, and its blocking threads.
+/// Says whether an I/O error is that of a socket, or anything else with a descriptor, whose runtime was shut
+/// down.
+///
+/// # Examples
+/// ```
+/// use runtime::net::UdpSocket;
+/// use runtime::runtime::{Runtime, is_rt_shutdown_err};
+///
+/// let (first, second) = (Runtime::new()?, Runtime::new()?);
+/// let socket = first.block_on(UdpSocket::bind("127.0.0.1:0"))?;
+/// drop(first);
+/// let error = second.block_on(socket.recv(&mut [0; 16])).unwrap_err();
+/// assert!(is_rt_shutdown_err(&error));
+/// # std::io::Result::Ok(())
+/// ```
+pub fn is_rt_shutdown_err(error: &io::Error) -> bool {
+    is_shut_down_error(error)
+}
+
+/// A scheduler for tasks with its worker threads, its driver for sockets and timers, and its blocking
+/// threads.
 ///
 /// # Shutdown
-/// Dropping a runtime ends it: tasks are dropped at their next yield, closures of `spawn_blocking` that have not begun are
-/// dropped, and the drop waits for those that have, and for the workers. Inside of any runtime (in a task, a `block_on`, a
-/// blocking closure) it does not wait; everything is then ended in the background, and nothing panics. (Tokio panics.)
+/// Dropping a runtime ends it: tasks are dropped at their next yield, closures of `spawn_blocking` that have
+/// not begun are dropped, and the drop waits for those that have, and for the workers. Inside of any runtime
+/// (in a task, a `block_on`, a blocking closure) it does not wait; everything is then ended in the
+/// background, and nothing panics. (Tokio panics.)
 ///
 /// # Examples
 /// ```
@@ -37,6 +62,10 @@ pub struct Runtime {
     /// It has been shut down, so dropping it waits for nothing.
     has_ended: bool,
 }
+
+// A panic that passes a call leaves nothing half done.
+impl UnwindSafe for Runtime {}
+impl RefUnwindSafe for Runtime {}
 
 impl Runtime {
     /// Builds a multi-thread runtime with default settings and everything enabled.
@@ -99,13 +128,10 @@ impl Runtime {
         self.handle.metrics()
     }
 
-    /// Ends the runtime and waits for its threads, but no longer than `limit`. Returns what has not ended by then.
+    /// Ends the runtime and waits for its threads, but no longer than `limit`.
     ///
-    /// That (a task that does not yield, a blocking closure) goes on, and is ended by its own thread when it returns. The report
-    /// may be ignored.
-    ///
-    /// A `current_thread` runtime has threads for blocking closures only: a task that another thread drives in a `block_on` is
-    /// neither waited for nor reported.
+    /// What has not ended by then (a task that does not yield, a blocking closure) goes on, and is ended by
+    /// its own thread when it returns; [`shutdown_report`](Self::shutdown_report) says what that is.
     ///
     /// # Examples
     /// ```
@@ -113,13 +139,31 @@ impl Runtime {
     ///
     /// let runtime = runtime::Runtime::new()?;
     /// runtime.spawn(std::future::pending::<()>());
-    /// let unfinished = runtime.shutdown_timeout(Duration::from_secs(10));
+    /// runtime.shutdown_timeout(Duration::from_secs(10));
+    /// # std::io::Result::Ok(())
+    /// ```
+    pub fn shutdown_timeout(mut self, limit: Duration) {
+        self.shutdown(Some(limit));
+    }
+
+    /// Ends the runtime as [`shutdown_timeout`](Self::shutdown_timeout) does, and returns what has not ended
+    /// by then: each task with the line that spawned it.
+    ///
+    /// A `current_thread` runtime has threads for blocking closures only: a task that another thread drives
+    /// in a `block_on` is neither waited for nor reported.
+    ///
+    /// # Examples
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let runtime = runtime::Runtime::new()?;
+    /// runtime.spawn(std::future::pending::<()>());
+    /// let unfinished = runtime.shutdown_report(Duration::from_secs(10));
     /// assert!(unfinished.is_empty(), "{unfinished}");
     /// # std::io::Result::Ok(())
     /// ```
-    ///
-    /// Prior art: `tokio::runtime::Runtime::shutdown_timeout`, which returns nothing.
-    pub fn shutdown_timeout(mut self, limit: Duration) -> Unfinished {
+    #[must_use = "only the report tells this from `shutdown_timeout`"]
+    pub fn shutdown_report(mut self, limit: Duration) -> Unfinished {
         self.shutdown(Some(limit));
         // `self` holds a handle until this returns, which keeps the records.
         self.handle.shared().unfinished()
@@ -135,7 +179,7 @@ impl Runtime {
             return;
         }
         let shared = self.handle.shared();
-        let exit = shared.shutdown.exit();
+        let exit = shared.lifecycle.exit();
         match self.handle.runtime_flavor() {
             RuntimeFlavor::CurrentThread => current_thread::shutdown(&self.handle),
             RuntimeFlavor::MultiThread => shared.begin_shutdown(),

@@ -8,14 +8,14 @@ use crate::blocking::{BlockingTask, Closures, Pool};
 use crate::context;
 use crate::coop;
 use crate::handle::Handle;
-use crate::scheduler::{Shared, magazine, relief};
+use crate::scheduler::{Shared, in_place, magazine};
 use crate::task::{self, JoinHandle};
 use crate::util::block_on;
 
 /// Starts a future as a task of the current runtime, and returns a handle that waits for its output.
 ///
-/// The task begins at once, whether or not the handle is awaited; dropping the handle detaches it. If the runtime has been
-/// shut down, the future is dropped and the handle says that the task was cancelled.
+/// The task begins at once, whether or not the handle is awaited; dropping the handle detaches it. If the
+/// runtime has been shut down, the future is dropped and the handle says that the task was cancelled.
 ///
 /// # Panics
 /// Outside of a runtime: call it in a task, in `block_on`, or while a guard of [`Handle::enter`] is alive.
@@ -41,12 +41,13 @@ where
     unsafe { spawn_on(shared, future, site) }
 }
 
-/// Runs a closure that may block on a thread for that purpose, and returns a handle that waits for its result.
+/// Runs a closure that may block on a thread for that purpose, and returns a handle that waits for its
+/// result.
 ///
-/// Up to [`max_blocking_threads`](crate::Builder::max_blocking_threads) closures run at once; more wait in order. A closure
-/// that has begun cannot be cancelled, and dropping a [`Runtime`](crate::Runtime) waits for it; one that has not begun is
-/// dropped by `abort` and at shutdown. If the system refuses a thread and the pool has none, the handle yields an error that
-/// says so.
+/// Up to [`max_blocking_threads`](crate::Builder::max_blocking_threads) closures run at once; more wait in
+/// order. A closure that has begun cannot be cancelled, and dropping a [`Runtime`](crate::Runtime) waits for
+/// it; one that has not begun is dropped by `abort` and at shutdown. If the system refuses a thread and the
+/// pool has none, the handle yields an error that says so.
 ///
 /// # Panics
 /// Outside of a runtime: call it in a task, in `block_on`, or while a guard of [`Handle::enter`] is alive.
@@ -75,9 +76,9 @@ where
 /// Runs a closure that may block, here and now, while other threads take over this worker's tasks.
 ///
 /// The other tasks of the worker go on; other futures inside the same task (in `join!`, `select!`) wait. On a
-/// `current_thread` runtime, on a blocking thread and outside of a runtime this just calls `f`. A runtime has as many spare
-/// threads for this as [`relief_workers`](crate::Builder::relief_workers) says; when all are blocked, or the system refuses a
-/// thread, tasks wait.
+/// `current_thread` runtime, on a blocking thread and outside of a runtime this just calls `f`. A runtime has
+/// as many spare threads for this as [`spare_workers`](crate::Builder::spare_workers) says; when all are
+/// blocked, or the system refuses a thread, tasks wait.
 ///
 /// Inside of `f`, [`Handle::block_on`] is allowed.
 ///
@@ -96,9 +97,9 @@ where
 pub fn block_in_place<R>(f: impl FnOnce() -> R) -> R {
     let site = Location::caller();
     context::with_worker(|worker| match worker {
-        Some(worker) => relief::block_in_place(worker, site, f),
+        Some(worker) => in_place::block_in_place(worker, site, f),
         // Outside, or in the destructor of a task that a thread which is no worker cancels.
-        // A guest shares its pieces first.
+        // An external thread shares its pieces first.
         None => block_on::blocking(|| coop::suspended(f)),
     })
 }
@@ -112,9 +113,9 @@ fn current(what: &str) -> NonNull<Shared> {
     }
 }
 
-/// Bytes of a future beyond which it is boxed before it is made a task: each move on the way into the cell may be a copy on
-/// the stack, and without optimisation each is.
-const LARGE: usize = if cfg!(debug_assertions) { 2 << 10 } else { 16 << 10 };
+/// Bytes of a future beyond which it is boxed before it is made a task: each move on the way into the cell
+/// may be a copy on the stack, and without optimisation each is.
+pub(crate) const LARGE: usize = if cfg!(debug_assertions) { 2 << 10 } else { 16 << 10 };
 
 /// # Safety
 /// 1. `shared` is valid for the call. 2. `future` and its output may be used by other threads.
@@ -152,12 +153,12 @@ unsafe fn spawn_small<F: Future + 'static>(
             }
             None => magazine::allocate_outside(layout, &state.depot),
         };
-        // SAFETY: (2); the cell's reference was just taken, or is by `take_newborn`, before anybody else sees the task; the memory is
-        // the scheduler's.
+        // SAFETY: (2); the cell's reference was just taken, or is by `take_newborn`, before anybody else sees
+        // the task; the memory is the scheduler's.
         let (task, handle) = unsafe { task::new_in(memory, future, shared, site) };
         match worker {
             // Its queues are drained before it leaves.
-            Some(worker) if !state.shutdown.has_begun() && worker.takes_tasks() => worker.push(task),
+            Some(worker) if !state.lifecycle.has_begun() && worker.takes_tasks() => worker.push(task),
             _ => state.take_newborn(task, worker.is_none()),
         }
         handle

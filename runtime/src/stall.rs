@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use crate::task::Id;
 
-/// A worker that was found stuck in one poll of a task, as [`Builder::on_stall`](crate::Builder::on_stall) is told.
+/// A worker that was found stuck in one poll of a task, as [`Builder::on_stall`](crate::Builder::on_stall) is
+/// told.
 ///
 /// Its `Display` is one line with all that is known.
 #[derive(Clone)]
 pub struct Stall {
     worker: usize,
-    is_relief: bool,
+    is_spare: bool,
     id: Id,
     spawned_at: &'static Location<'static>,
     held_for: Duration,
@@ -21,22 +22,23 @@ pub struct Stall {
 impl Stall {
     pub(crate) fn new(
         worker: usize,
-        is_relief: bool,
+        is_spare: bool,
         id: Id,
         spawned_at: &'static Location<'static>,
         held_for: Duration,
     ) -> Self {
-        Self { worker, is_relief, id, spawned_at, held_for }
+        Self { worker, is_spare, id, spawned_at, held_for }
     }
 
-    /// Returns the index of the worker. Relief threads have the indices from the number of workers on.
+    /// Returns the index of the worker. Spare workers have the indices from the number of workers on.
     pub fn worker(&self) -> usize {
         self.worker
     }
 
-    /// Says whether the worker is a relief thread: one that polls tasks while others are blocked, compute or are stuck.
-    pub fn is_relief(&self) -> bool {
-        self.is_relief
+    /// Says whether the worker is a spare worker: one that polls tasks while others are blocked, compute or
+    /// are stuck.
+    pub fn is_spare(&self) -> bool {
+        self.is_spare
     }
 
     /// Returns the name of the task that is being polled.
@@ -61,7 +63,7 @@ impl fmt::Debug for Stall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Stall")
             .field("worker", &self.worker)
-            .field("is_relief", &self.is_relief)
+            .field("is_spare", &self.is_spare)
             .field("task_id", &self.id)
             .field("spawned_at", &format_args!("{}", self.spawned_at))
             .field("held_for", &self.held_for)
@@ -72,7 +74,7 @@ impl fmt::Debug for Stall {
 impl fmt::Display for Stall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { worker, id, spawned_at, held_for, .. } = self;
-        let who = if self.is_relief { "relief worker" } else { "worker" };
+        let who = if self.is_spare { "spare worker" } else { "worker" };
         write!(f, "{who} {worker} is stuck in task {id}, spawned at {spawned_at}, for {held_for:.1?}")
     }
 }
@@ -88,10 +90,10 @@ mod tests {
         let text = format!("worker 3 is stuck in task 7, spawned at {here}, for 20.0ms");
         assert_eq!(stall.to_string(), text);
         let text = format!(
-            "Stall {{ worker: 3, is_relief: false, task_id: Id(7), spawned_at: {here}, held_for: 20.04ms }}"
+            "Stall {{ worker: 3, is_spare: false, task_id: Id(7), spawned_at: {here}, held_for: 20.04ms }}"
         );
         assert_eq!(format!("{stall:?}"), text);
-        let relief = Stall { is_relief: true, ..stall };
-        assert!(relief.to_string().starts_with("relief worker 3 is stuck in task 7, spawned at "));
+        let spare = Stall { is_spare: true, ..stall };
+        assert!(spare.to_string().starts_with("spare worker 3 is stuck in task 7, spawned at "));
     }
 }

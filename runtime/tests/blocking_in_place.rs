@@ -101,7 +101,7 @@ fn more_tasks_may_block_than_there_are_workers() {
 #[test]
 fn beyond_the_bound_tasks_wait_and_then_run() {
     let _watchdog = watchdog();
-    let runtime = builder(1).max_blocking_threads(2).build().unwrap();
+    let runtime = builder(1).spare_workers(2).build().unwrap();
     let gate = Gate::default();
     let blocked = Arc::new(AtomicUsize::new(0));
     let tasks: Vec<_> = (0..5)
@@ -172,9 +172,9 @@ fn outside_of_tasks_it_just_calls() {
 }
 
 #[test]
-fn relief_threads_are_used_again_and_leave_when_idle() {
+fn spare_workers_are_used_again_and_leave_when_idle() {
     let _watchdog = watchdog();
-    if support::in_child("relief_threads_are_used_again_and_leave_when_idle", &[]) {
+    if support::in_child("spare_workers_are_used_again_and_leave_when_idle", &[]) {
         let before = threads();
         let runtime = builder(1).thread_keep_alive(std::time::Duration::from_millis(100)).build().unwrap();
         for _ in 0..200 {

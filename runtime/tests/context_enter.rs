@@ -42,6 +42,15 @@ fn guards_may_be_dropped_in_any_order() {
     }
 }
 
+/// The borrow checker lets this pass, as with Tokio's guard: it is not used any more.
+#[test]
+fn a_runtime_may_be_shut_down_before_the_guard_that_is_dropped_last() {
+    let two = build(2);
+    let _guard = two.enter();
+    two.shutdown_timeout(std::time::Duration::from_secs(60));
+    assert_eq!(current(), Some(2), "what was entered is left by the guard alone");
+}
+
 #[test]
 fn a_guard_inside_of_a_future_may_outlive_the_block_on() {
     let (two, three) = (build(2), build(3));

@@ -82,6 +82,10 @@ gives_way! {
         tx.send(1).await.unwrap();
         assert_eq!(rx.try_recv(), Ok(1));
     }
+    mpsc_send_timeout: { let (tx, mut rx) = mpsc::channel(2); } {
+        tx.send_timeout(1, Duration::from_secs(60)).await.unwrap();
+        assert_eq!(rx.try_recv(), Ok(1));
+    }
     mpsc_send_to_nobody: { let tx = closed_channel(); } {
         assert!(tx.send(1).await.is_err());
     }

@@ -1,22 +1,26 @@
-//! Descriptors: none is inherited or leaked, and running out of them is survived. One test at a time, since the limit
-//! and the numbers belong to the whole process.
+//! Descriptors: none is inherited or leaked, and running out of them is survived. One test at a time, since
+//! the limit and the numbers belong to the whole process.
 
+mod net_support;
 mod support;
 
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
+use std::path::Path;
+use std::pin::pin;
 use std::sync::{Mutex, MutexGuard};
 
-use runtime::net::{TcpListener, TcpStream};
+use net_support::{Folder, assert_pending, block_on};
+use runtime::io::unix::AsyncFd;
+use runtime::net::unix::pipe;
+use runtime::net::{
+    TcpListener, TcpSocket, TcpStream, UdpSocket, UnixDatagram, UnixListener, UnixSocket, UnixStream,
+};
 use support::descriptors;
 
 static PROCESS: Mutex<()> = Mutex::new(());
 
 fn alone() -> MutexGuard<'static, ()> {
     PROCESS.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-}
-
-fn block_on<F: Future>(future: F) -> F::Output {
-    runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
 }
 
 /// The limit under which no descriptor can be opened: the lowest free number.
@@ -57,10 +61,23 @@ fn no_descriptor_survives_an_exec() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let _near = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let _far = listener.accept().await.unwrap();
+        let folder = Folder::new();
+        let unix = UnixListener::bind(folder.path("stream")).unwrap();
+        let _client = UnixStream::connect(folder.path("stream")).await.unwrap();
+        let _server = unix.accept().await.unwrap();
+        let _pairs = (UnixStream::pair().unwrap(), UnixDatagram::pair().unwrap(), pipe::pipe().unwrap());
+        let _udp = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+        let _unbound = (UnixSocket::new_stream().unwrap(), TcpSocket::new_v4().unwrap());
+        let _full = UnixDatagram::bind(folder.path("datagram")).unwrap();
+        let datagram = UnixDatagram::unbound().unwrap();
+        fill(&folder.path("datagram"));
+        // Has a socket more for as long as it waits.
+        let mut waiting = pin!(datagram.send_to(b"?", folder.path("datagram")));
+        assert_pending(waiting.as_mut()).await;
         let _signals =
             runtime::signal::unix::signal(runtime::signal::unix::SignalKind::user_defined1()).unwrap();
         let ours: Vec<_> = descriptors().difference(&before).copied().collect();
-        assert!(ours.len() >= 7, "epoll, eventfd, three sockets, a pair: {ours:?}");
+        assert!(ours.len() >= 20, "epoll, eventfd, an alarm, sockets and pipes: {ours:?}");
         for number in ours {
             // SAFETY: asks about a number.
             let flags = unsafe { libc::fcntl(number, libc::F_GETFD) };
@@ -71,6 +88,84 @@ fn no_descriptor_survives_an_exec() {
             );
         }
     });
+    assert_eq!(descriptors(), before);
+}
+
+/// Sends to `path` until it has no room.
+fn fill(path: &Path) {
+    let filler = std::os::unix::net::UnixDatagram::unbound().unwrap();
+    filler.set_nonblocking(true).unwrap();
+    while filler.send_to(b"filler", path).is_ok() {}
+}
+
+#[test]
+fn sockets_of_every_kind_are_errors_without_a_descriptor_and_work_again_with_one() {
+    let _alone = alone();
+    let folder = Folder::new();
+    block_on(async {
+        let listener = UnixListener::bind(folder.path("stream")).unwrap();
+        let full = UnixDatagram::bind(folder.path("datagram")).unwrap();
+        let datagram = UnixDatagram::unbound().unwrap();
+        fill(&folder.path("datagram"));
+        let _client = UnixStream::connect(folder.path("stream")).await.unwrap();
+        let before = descriptors();
+        let limit = Limit::set(next_free());
+        let errors: [io::Error; 11] = [
+            UnixStream::pair().unwrap_err(),
+            UnixStream::connect(folder.path("stream")).await.unwrap_err(),
+            UnixListener::bind(folder.path("other")).unwrap_err(),
+            listener.accept().await.unwrap_err(),
+            UnixDatagram::pair().unwrap_err(),
+            UnixDatagram::unbound().unwrap_err(),
+            UnixDatagram::bind(folder.path("other")).unwrap_err(),
+            datagram.send_to(b"?", folder.path("datagram")).await.unwrap_err(),
+            UdpSocket::bind("127.0.0.1:0").await.unwrap_err(),
+            UnixSocket::new_stream().unwrap_err(),
+            pipe::pipe().unwrap_err(),
+        ];
+        drop(limit);
+        for error in errors {
+            assert!(error.to_string().contains(&format!("os error {}", libc::EMFILE)), "{error}");
+        }
+        assert_eq!(descriptors(), before);
+        assert!(!folder.path("other").exists());
+        listener.accept().await.unwrap();
+        full.recv(&mut [0; 64]).await.unwrap();
+        datagram.send_to(b"?", folder.path("datagram")).await.unwrap();
+    });
+}
+
+/// Each in all the ways in which it can end.
+#[test]
+fn what_was_opened_is_closed() {
+    let _alone = alone();
+    let before = descriptors();
+    for _ in 0..50 {
+        block_on(async {
+            let (near, far) = UnixStream::pair().unwrap();
+            let (reader, writer) = near.into_split();
+            drop(reader);
+            drop(writer.as_ref().peer_addr());
+            drop((writer, far.into_std().unwrap()));
+            let (sender, receiver) = pipe::pipe().unwrap();
+            drop((sender.into_blocking_fd().unwrap(), receiver));
+            let file = std::fs::File::open("/proc/self/exe").unwrap();
+            // SAFETY: the file stays open for as long as it is watched.
+            drop(unsafe { AsyncFd::register(file) }.unwrap_err());
+            let folder = Folder::new();
+            let _full = UnixDatagram::bind(folder.path("datagram")).unwrap();
+            let datagram = UnixDatagram::unbound().unwrap();
+            fill(&folder.path("datagram"));
+            assert_pending(datagram.send_to(b"?", folder.path("datagram"))).await;
+            let path = folder.path("datagram");
+            for _ in 0..3 {
+                let poll = std::future::poll_fn(|cx| datagram.poll_send_to(cx, b"?", &path));
+                assert_pending(poll).await;
+            }
+            let udp = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+            drop(udp.into_std().unwrap());
+        });
+    }
     assert_eq!(descriptors(), before);
 }
 
@@ -111,8 +206,8 @@ fn a_listener_recovers_when_descriptors_return() {
         {
             let _limit = Limit::set(next_free());
             for _ in 0..300 {
-                // Each call fails by itself: no event is needed to try again, and none has been lost. More calls
-                // than the budget has, so that the task yields on the way.
+                // Each call fails by itself: no event is needed to try again, and none has been lost. More
+                // calls than the budget has, so that the task yields on the way.
                 let error = listener.accept().await.unwrap_err();
                 assert!(error.to_string().contains(&format!("os error {}", libc::EMFILE)), "{error}");
             }

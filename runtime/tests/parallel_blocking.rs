@@ -1,4 +1,5 @@
-//! Blocking calls in jobs: they are allowed, and count as blocked, so that nothing waits for the thread that waits.
+//! Blocking calls in jobs: they are allowed, and count as blocked, so that nothing waits for the thread that
+//! waits.
 
 mod support;
 
@@ -84,7 +85,8 @@ fn what_it_has_split_off_is_run_also_inside_of_another_block_on() {
         let (sender, receiver) = oneshot::channel();
         parallel::join(|| receiver.blocking_recv().unwrap(), || _ = sender.send(4)).0
     };
-    // It is blocked already, in the future of a `block_on` that has waited once; and as the worker of another runtime.
+    // It is blocked already, in the future of a `block_on` that has waited once; and as the worker of another
+    // runtime.
     let nested = move || {
         Handle::current().block_on(async move {
             runtime::task::yield_now().await;
@@ -165,8 +167,8 @@ fn tasks_go_on_while_the_only_worker_drives_another_runtime() {
 #[test]
 fn directly_inside_of_a_task_it_panics_and_says_what_to_do() {
     let _watchdog = watchdog();
-    // A relief thread, which may come because a panic takes long to be told, shares nothing of a `join`.
-    let runtime = builder(2).relief_workers(0).build().unwrap();
+    // A spare worker, which may come because a panic takes long to be told, shares nothing of a `join`.
+    let runtime = builder(2).spare_workers(0).build().unwrap();
     let handle = runtime.handle().clone();
     let text =
         runtime.block_on(runtime.spawn(async move { panic_of(|| handle.block_on(async {})) })).unwrap();

@@ -84,7 +84,7 @@ fn it_runs_on_a_seat_of_the_runtime_it_was_started_in_whoever_starts_it() {
 }
 
 #[test]
-fn a_relief_thread_starts_it_on_a_seat() {
+fn a_spare_worker_starts_it_on_a_seat() {
     let _watchdog = watchdog();
     let runtime = build(1);
     let gate = Gate::default();
@@ -92,7 +92,7 @@ fn a_relief_thread_starts_it_on_a_seat() {
         let gate = gate.clone();
         async move { runtime::task::block_in_place(|| gate.wait()) }
     });
-    // Polled by the relief thread; the only seat is blocked, so the computation waits for it.
+    // Polled by the spare worker; the only seat is blocked, so the computation waits for it.
     let task = runtime.spawn(async move {
         let computation = compute(parallel::is_cancelled);
         assert!(!computation.is_finished());

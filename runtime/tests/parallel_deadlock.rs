@@ -11,7 +11,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use runtime::parallel::{Deadlock, Mark, ThreadPool, ThreadPoolBuilder, mark_blocked, mark_unblocked};
 use runtime::{Builder, Runtime};
-use support::{Gate, builder, rounds, until, watchdog};
+use support::{Gate, builder, rounds, thread_number, until, until_asleep, watchdog};
 
 /// What the handler was told.
 #[derive(Clone, Default)]
@@ -138,7 +138,7 @@ fn no_thread_need_be_marked_but_one_of_many() {
     let _watchdog = watchdog();
     let (runtime, reports) = runtime_of(builder(2));
     let blocked: Vec<_> = (0..5).map(|_| block_a_task(&runtime)).collect();
-    // More than there are workers: relief threads are marked, too. Each new mark is a new deadlock.
+    // More than there are workers: spare workers are marked, too. Each new mark is a new deadlock.
     until("all are reported", || reports.0.lock().last().is_some_and(|last| last.blocked().len() == 5));
     let seats =
         reports.0.lock().last().unwrap().blocked().iter().filter(|blocked| blocked.seat().is_some()).count();
@@ -356,15 +356,15 @@ fn a_worker_whose_latch_was_set_is_awake_though_it_has_not_woken_yet() {
     let mut builder = Builder::new_multi_thread();
     builder.worker_threads(2);
     let (runtime, reports) = runtime_of(builder);
-    let metrics = runtime.metrics();
-    let sleeps = || (0..2).map(|worker| metrics.worker_park_count(worker)).sum::<u64>();
     for _ in rounds(300) {
+        let (number, numbers) = mpsc::channel();
         let (stolen, wait, end, blocked) =
             (Gate::default(), Gate::default(), Gate::default(), Gate::default());
         let (marks, mark) = mpsc::channel();
         let first = runtime.compute({
             let (stolen, wait, end, blocked) = (stolen.clone(), wait.clone(), end.clone(), blocked.clone());
             move || {
+                number.send(thread_number()).unwrap();
                 // Not `join`, whose second half is nobody's if it was short before.
                 runtime::parallel::scope(|s| {
                     s.spawn(|_| {
@@ -378,10 +378,9 @@ fn a_worker_whose_latch_was_set_is_awake_though_it_has_not_woken_yet() {
             }
         });
         stolen.wait();
-        let before = sleeps();
         wait.open();
-        until("the first worker sleeps on its latch", || sleeps() > before);
-        // For the other one, as soon as it has set that latch: no waiter takes a root.
+        until_asleep(numbers.recv().unwrap());
+        // No waiter takes a root.
         let second = runtime.compute(move || block_on_gate(&blocked, &marks));
         end.open();
         // Not in a `block_on`, which would be something to wait for.

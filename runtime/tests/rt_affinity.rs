@@ -120,7 +120,7 @@ fn the_metric_wants_a_worker_that_is_there() {
 }
 
 #[test]
-fn relief_threads_are_on_the_cpus_of_workers() {
+fn spare_workers_are_on_the_cpus_of_workers() {
     let _watchdog = watchdog();
     let all = affinity();
     let runtime = pinned(2).build().unwrap();
@@ -128,7 +128,8 @@ fn relief_threads_are_on_the_cpus_of_workers() {
     let workers = on_a_worker(&runtime, move || broadcast(|_| thread()));
     let gate = Gate::default();
     let seen = Arc::new(Mutex::new(Vec::new()));
-    // Two on the workers, four on relief threads: an extra one that came and got no task would leave some for each CPU.
+    // Two on the workers, four on spare workers: an extra one that came and got no task would leave some for
+    // each CPU.
     let tasks: Vec<_> = (0..6)
         .map(|_| {
             let (gate, seen) = (gate.clone(), seen.clone());
@@ -288,7 +289,8 @@ fn refuse(call: libc::c_long, error: libc::c_int) {
 #[test]
 fn refused_by_the_system_the_runtime_runs_unpinned_and_says_why() {
     let _watchdog = watchdog();
-    // The C library, too, asks where a thread may run when it is asked for its stack; ENOSYS is an answer that it takes.
+    // The C library, too, asks where a thread may run when it is asked for its stack; ENOSYS is an answer
+    // that it takes.
     let refusals = [(libc::SYS_sched_setaffinity, libc::EPERM), (libc::SYS_sched_getaffinity, libc::ENOSYS)];
     for (call, error) in refusals {
         let all = affinity();

@@ -3,9 +3,13 @@
 mod support;
 
 use std::future::{pending, poll_fn};
-use std::task::Poll;
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+use std::thread;
 
+use parking_lot::Mutex;
 use runtime::Handle;
+use runtime::task::{JoinSet, LocalSet};
 use support::{Drops, build, each_kind, watchdog};
 
 fn current() -> Option<usize> {
@@ -62,4 +66,32 @@ fn a_forgotten_waker_does_no_harm() {
     drop(task);
     drop(runtime);
     assert_eq!(drops.count(), 1);
+}
+
+#[test]
+fn local_sets_their_guards_and_sets_of_tasks_that_are_forgotten_do_no_harm() {
+    let _watchdog = watchdog();
+    let (wakers, drops) = (Arc::<Mutex<Vec<Waker>>>::default(), Drops::default());
+    let (theirs, token) = (wakers.clone(), drops.token());
+    let other = thread::spawn(move || {
+        let runtime = build(0);
+        let local = LocalSet::new();
+        std::mem::forget(local.enter());
+        let mut set = JoinSet::new();
+        set.spawn_local(poll_fn(move |cx| {
+            let _held = &token;
+            theirs.lock().push(cx.waker().clone());
+            Poll::<()>::Pending
+        }));
+        local.block_on(&runtime, runtime::task::yield_now());
+        std::mem::forget((local, set));
+    });
+    other.join().unwrap();
+    // The owner is gone: nobody polls or drops the task.
+    wakers.lock().drain(..).for_each(Waker::wake);
+    assert_eq!(drops.count(), 0);
+    let local = LocalSet::new();
+    std::mem::forget(local.enter());
+    drop(local);
+    assert!(runtime::task::spawn_local(async {}).is_finished(), "cancelled: its set is gone");
 }

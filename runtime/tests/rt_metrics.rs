@@ -33,7 +33,7 @@ fn counters_never_fall_and_add_up() {
     let _watchdog = watchdog();
     for workers in KINDS {
         // What relief polls is not counted here.
-        let runtime = builder(workers).relief_workers(0).build().unwrap();
+        let runtime = builder(workers).spare_workers(0).build().unwrap();
         let metrics = runtime.metrics();
         let mut before = counters(&metrics);
         for _ in 0..20 {

@@ -114,7 +114,9 @@ fn calls_outside_of_a_runtime_panic_and_say_what_to_do() {
     let sleep = || poll_once(runtime::time::sleep(Duration::ZERO));
     let connect = || poll_once(async { drop(runtime::net::TcpStream::connect("127.0.0.1:1").await) });
     let bind = || poll_once(async { drop(runtime::net::TcpListener::bind("127.0.0.1:0").await) });
-    let calls: [(&str, &dyn Fn()); 6] = [
+    let signal = || drop(runtime::signal::unix::signal(runtime::signal::unix::SignalKind::from_raw(-1)));
+    let calls: [(&str, &dyn Fn()); 7] = [
+        ("signal", &signal),
         ("spawn", &spawn),
         ("spawn_blocking", &blocking),
         ("Handle::current", &current),
@@ -125,6 +127,7 @@ fn calls_outside_of_a_runtime_panic_and_say_what_to_do() {
     for (name, call) in calls {
         let text = panic_of(call);
         assert!(text.contains(name) && text.contains("needs a runtime"), "{name}: {text}");
+        assert!(text.contains("there is no reactor running"), "some programs look for this: {text}");
         assert!(text.contains("block_on") && text.contains("enter"), "{name}: {text}");
     }
     let error = Handle::try_current().unwrap_err();

@@ -118,6 +118,17 @@ fn the_variable_sets_the_number_of_workers() {
 }
 
 #[test]
+fn tokios_variable_sets_the_number_of_workers_if_ours_is_absent() {
+    let tokios = ("TOKIO_WORKER_THREADS", "3");
+    if in_child("tokios_variable_sets_the_number_of_workers_if_ours_is_absent", &[tokios]) {
+        assert_eq!(Runtime::new().unwrap().metrics().num_workers(), 3);
+        // SAFETY: this process runs this test alone; the threads of the runtime have ended.
+        unsafe { std::env::set_var("RUNTIME_WORKER_THREADS", "2") };
+        assert_eq!(Runtime::new().unwrap().metrics().num_workers(), 2, "ours goes first");
+    }
+}
+
+#[test]
 fn a_variable_that_is_no_number_is_refused() {
     if in_child("a_variable_that_is_no_number_is_refused", &[("RUNTIME_WORKER_THREADS", "many")]) {
         let error = Runtime::new().unwrap_err();
@@ -140,7 +151,10 @@ fn a_variable_that_is_zero_is_refused() {
 fn without_the_variable_the_affinity_decides() {
     if in_child("without_the_variable_the_affinity_decides", &[("RUNTIME_WORKER_THREADS", "")]) {
         // SAFETY: this process runs this test alone, on this thread.
-        unsafe { std::env::remove_var("RUNTIME_WORKER_THREADS") };
+        unsafe {
+            std::env::remove_var("RUNTIME_WORKER_THREADS");
+            std::env::remove_var("TOKIO_WORKER_THREADS");
+        }
         // SAFETY: a zeroed set is an empty set, and the call reads no more than its size.
         unsafe {
             let mut set: libc::cpu_set_t = std::mem::zeroed();

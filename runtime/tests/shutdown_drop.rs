@@ -4,7 +4,7 @@ mod support;
 
 use std::cell::RefCell;
 use std::future::pending;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -374,6 +374,36 @@ fn destructors_that_panic_at_shutdown_do_not_keep_others_from_being_dropped() {
     });
 }
 
+/// The socket keeps the waker that waits for it, and the waker keeps the socket: the runtime's end takes them
+/// apart.
+#[test]
+fn a_waker_that_owns_the_socket_it_waits_for_is_dropped_at_shutdown() {
+    struct Owner {
+        _listener: Arc<runtime::net::TcpListener>,
+        dropped: Arc<AtomicBool>,
+    }
+    impl std::task::Wake for Owner {
+        fn wake(self: Arc<Self>) {}
+    }
+    impl Drop for Owner {
+        fn drop(&mut self) {
+            self.dropped.store(true, SeqCst);
+        }
+    }
+    each_kind(|runtime| {
+        let listener =
+            runtime.block_on(async { runtime::net::TcpListener::bind("127.0.0.1:0").await }).unwrap();
+        let (listener, dropped) = (Arc::new(listener), Arc::new(AtomicBool::new(false)));
+        let owner = Owner { _listener: listener.clone(), dropped: dropped.clone() };
+        let waker = std::task::Waker::from(Arc::new(owner));
+        assert!(listener.poll_accept(&mut std::task::Context::from_waker(&waker)).is_pending());
+        drop((listener, waker));
+        assert!(!dropped.load(SeqCst));
+        drop(runtime);
+        assert!(dropped.load(SeqCst));
+    });
+}
+
 #[test]
 fn shutdown_returns_in_time_though_a_task_is_stuck() {
     let _watchdog = watchdog();
@@ -419,7 +449,7 @@ fn shutdown_returns_in_time_though_a_blocking_closure_is_stuck() {
             let handle = runtime.handle().clone();
             match in_background {
                 true => runtime.shutdown_background(),
-                false => _ = runtime.shutdown_timeout(Duration::from_millis(10)),
+                false => runtime.shutdown_timeout(Duration::from_millis(10)),
             }
             until("the task is dropped", || drops.count() == 1);
             assert!(!closure.is_finished());
@@ -543,15 +573,13 @@ fn spawns_that_race_with_shutdown_run_or_are_dropped() {
 fn a_worker_may_block_long_after_the_shutdown_has_begun() {
     let _watchdog = watchdog();
     for _ in 0..10 {
-        let stopped = Arc::new(AtomicUsize::new(0));
-        let counted = stopped.clone();
-        let stop = move || _ = counted.fetch_add(1, SeqCst);
-        let runtime = builder(2).on_thread_stop(stop).build().unwrap();
+        let runtime = build(2);
         let (release_first, first_released) = mpsc::channel();
         let (release_second, second_released) = mpsc::channel();
         let (begun, has_begun) = mpsc::channel();
         let (told, tell) = mpsc::channel();
-        // One worker is stuck in a poll, with a task that waits, and blocks for that one when all others have gone.
+        // One worker is stuck in a poll, with a task that waits, and blocks for that one when all others have
+        // nothing left to do.
         let second_begun = begun.clone();
         let handle = runtime.handle().clone();
         runtime.spawn(async move {
@@ -579,7 +607,7 @@ fn a_worker_may_block_long_after_the_shutdown_has_begun() {
         });
         has_begun.recv().unwrap();
         // The other blocks, so there is a spare thread.
-        runtime.spawn(async move {
+        let first = runtime.spawn(async move {
             runtime::task::block_in_place(|| {
                 begun.send(()).unwrap();
                 first_released.recv().unwrap();
@@ -588,13 +616,14 @@ fn a_worker_may_block_long_after_the_shutdown_has_begun() {
         has_begun.recv().unwrap();
         runtime.shutdown_background();
         release_first.send(()).unwrap();
-        until("the other worker and the spare thread have gone", || stopped.load(SeqCst) == 2);
+        until("the other is back", || first.is_finished());
         release_second.send(()).unwrap();
         assert_eq!(tell.recv_timeout(LIMIT), Ok(true));
     }
 }
 
-/// The spare thread is the one that blocks, for a task that nobody has taken, when the only worker is about to leave.
+/// The spare thread is the one that blocks, for a task that nobody has taken, when the only worker is about
+/// to leave.
 #[test]
 fn a_spare_thread_may_block_while_the_shutdown_begins() {
     let _watchdog = watchdog();

@@ -1,4 +1,5 @@
-//! A runtime that is shut down while its threads are stuck returns by its deadline, and says what they are stuck in.
+//! A runtime that is shut down while its threads are stuck returns by its deadline, and says what they are
+//! stuck in.
 
 mod support;
 
@@ -22,7 +23,7 @@ const SHORT: Duration = Duration::from_millis(10);
 #[track_caller]
 fn shut_down(runtime: Runtime) -> Unfinished {
     let start = Instant::now();
-    let unfinished = runtime.shutdown_timeout(SHORT);
+    let unfinished = runtime.shutdown_report(SHORT);
     assert!(start.elapsed() >= SHORT && start.elapsed() < LIMIT);
     assert!(!unfinished.is_empty());
     unfinished
@@ -91,7 +92,7 @@ fn stuck_tasks_are_listed_with_the_places_where_they_were_spawned() {
     let _watchdog = watchdog();
     let mut settings = builder(WORKERS);
     // Or one of the three comes to relief, if the last worker takes long to wake.
-    settings.relief_workers(0);
+    settings.spare_workers(0);
     let ended = ends(&mut settings);
     let runtime = settings.build().unwrap();
     let gate = Gate::default();
@@ -304,7 +305,7 @@ fn nothing_is_listed_when_everything_has_ended() {
         runtime.spawn(std::future::pending::<()>());
         runtime.spawn_blocking(|| ());
         runtime.block_on(runtime.spawn(async { block_in_place(|| ()) })).unwrap();
-        let unfinished = runtime.shutdown_timeout(Duration::MAX);
+        let unfinished = runtime.shutdown_report(Duration::MAX);
         assert!(unfinished.is_empty() && unfinished.tasks().is_empty(), "{unfinished:?}");
         assert_eq!((unfinished.threads(), unfinished.to_string().as_str()), (0, "everything has ended"));
     }
@@ -322,7 +323,7 @@ fn what_ends_while_it_is_listed_is_listed_right_or_not_at_all() {
         let ids = [spawn(runtime.handle()), spawn(runtime.handle())];
         (0..2).for_each(|_| has_begun.recv().unwrap());
         let opener = thread::spawn(move || gate.open());
-        let unfinished = runtime.shutdown_timeout(Duration::ZERO);
+        let unfinished = runtime.shutdown_report(Duration::ZERO);
         opener.join().unwrap();
         for task in unfinished.tasks() {
             assert!(ids.contains(&task.id()) && task.spawned_at().file() == file!(), "{task:?}");
@@ -358,7 +359,7 @@ fn a_marked_worker_that_was_in_block_in_place_gets_the_end_of_its_own_tasks() {
             }
         });
         waits.wait();
-        let unfinished = runtime.shutdown_timeout(LIMIT / 4);
+        let unfinished = runtime.shutdown_report(LIMIT / 4);
         assert!(unfinished.is_empty(), "{unfinished}");
     }
 }

@@ -1,5 +1,5 @@
-//! Nobody is stuck, though ticks stand still: because the process was stopped, or has but one CPU. And somebody is, though it gets
-//! little of one.
+//! Nobody is stuck, though ticks stand still: because the process was stopped, or has but one CPU. And
+//! somebody is, though it gets little of one.
 
 mod stall_support;
 mod support;
@@ -34,7 +34,8 @@ fn load(runtime: &Runtime, tasks: usize, is_busy: bool) -> Gate {
     end
 }
 
-/// The stalls counted in 200 ms of ordinary load, at best of several times: the machine may be busy with something else.
+/// The stalls counted in 200 ms of ordinary load, at best of several times: the machine may be busy with
+/// something else.
 fn fewest_stalls(workers: usize) -> u64 {
     let rounds = (0..10).map(|_| {
         let runtime = builder(workers).build().unwrap();
@@ -81,8 +82,8 @@ fn use_one_cpu() {
     assert_eq!(unsafe { libc::sched_setaffinity(0, size_of_val(&set), &set) }, 0);
 }
 
-/// It was taken for one that waits for the CPU, for as long as its share was below an eighth: for ever if those who had the rest were
-/// stuck, too.
+/// It was taken for one that waits for the CPU, for as long as its share was below an eighth: for ever if
+/// those who had the rest were stuck, too.
 #[test]
 fn who_gets_little_of_a_cpu_is_stuck_all_the_same() {
     let (_watchdog, _cpus) = (watchdog(), CPUS.lock());
@@ -152,7 +153,7 @@ fn be_stopped() {
         stops += u64::from(start.elapsed() > STOP / 2);
     }
     // At a stop each worker may have been at a poll with a task behind it.
-    let (stalls, started) = (metrics.stall_count(), metrics.relief_started_count());
+    let (stalls, started) = (metrics.stall_count(), metrics.spare_started_count());
     assert!(stalls <= 2 * STOPS && started <= 2, "{stalls} stalls, {started} threads");
     end.open();
 }

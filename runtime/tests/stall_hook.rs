@@ -31,11 +31,11 @@ impl Told {
     }
 }
 
-/// With one relief thread at most, so that something waits while that and the workers are held.
+/// With one spare worker at most, so that something waits while that and the workers are held.
 fn build(workers: usize) -> (Runtime, Told) {
     let told = Told::default();
     let mut builder = builder(workers);
-    told.note(builder.relief_workers(1));
+    told.note(builder.spare_workers(1));
     (builder.build().unwrap(), told)
 }
 
@@ -68,7 +68,7 @@ fn the_hook_names_the_task_that_is_stuck_and_where_it_was_spawned() {
         runtime.block_on(task).unwrap();
         assert_eq!(all.len(), 1, "{all:?}");
         let stall = &all[0];
-        assert_eq!((stall.worker(), stall.is_relief()), (0, false));
+        assert_eq!((stall.worker(), stall.is_spare()), (0, false));
         assert_eq!((stall.spawned_at().file(), stall.spawned_at().line()), (file!(), line));
         assert!(stall.held_for() >= Duration::from_millis(1), "{stall}");
         assert!(runtime.metrics().stall_count() >= 1);
@@ -96,8 +96,8 @@ fn a_task_is_told_of_for_each_poll_in_which_it_is_stuck_and_also_on_relief() {
     }
     let all: Vec<_> = tasks.iter().flat_map(|task| told.of(task.id())).collect();
     // At least one of two had to be on relief, both times.
-    assert!(all.iter().filter(|stall| stall.is_relief()).count() >= 2, "{all:?}");
-    assert!(all.iter().all(|stall| stall.is_relief() == (stall.worker() >= 1)), "{all:?}");
+    assert!(all.iter().filter(|stall| stall.is_spare()).count() >= 2, "{all:?}");
+    assert!(all.iter().all(|stall| stall.is_spare() == (stall.worker() >= 1)), "{all:?}");
     for task in tasks {
         runtime.block_on(task).unwrap();
     }
@@ -117,7 +117,7 @@ fn a_hook_that_panics_harms_nobody() {
             .build()
             .unwrap();
         let stuck = try_to_stick(&runtime, 3, way);
-        // Each brings one more relief thread, and the last one is served by another, whatever the hook does.
+        // Each brings one more spare worker, and the last one is served by another, whatever the hook does.
         until("all are stuck", || stuck.trap.count() == 3);
         runtime.block_on(runtime.spawn(async { runtime::task::yield_now().await })).unwrap();
         assert!(*told.lock() >= 1);

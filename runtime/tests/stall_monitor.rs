@@ -1,5 +1,5 @@
-//! What the thread that looks for the stuck must not do: leave the driver to nobody, overlook who computes in a poll, end
-//! itself, or be overlooked.
+//! What the thread that looks for the stuck must not do: leave the driver to nobody, overlook who computes in
+//! a poll, end itself, or be overlooked.
 
 mod stall_support;
 mod support;
@@ -13,7 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use runtime::parallel::{isolated, join, mark_blocked};
+use runtime::parallel::{isolated, join};
 use runtime::{Builder, Runtime};
 use stall_support::{Client, TOO_LONG, Trap, Way, serve, stick};
 use support::{Gate, build, builder, until, watchdog};
@@ -154,61 +154,13 @@ fn a_runtime_dropped_by_its_stall_hook_ends() {
 }
 
 #[test]
-fn what_the_monitor_has_in_its_hands_is_no_deadlock() {
-    let _watchdog = watchdog();
-    let reports = Arc::new(Mutex::new(0));
-    let runtime = builder(2)
-        .relief_workers(0)
-        .deadlock_handler({
-            let reports = reports.clone();
-            move |_| *reports.lock() += 1
-        })
-        .build()
-        .unwrap();
-    let (end, ended) = mpsc::channel::<()>();
-    let door = Arc::new(Door::default());
-    let (trap, marked) = (Trap::default(), Gate::default());
-    let sleeper = runtime.spawn({
-        let (waker, trap, marked) = (Waker::from(door.clone()), trap.clone(), marked.clone());
-        async move {
-            let is_marked = marked.clone();
-            runtime::spawn(async move {
-                let mark = mark_blocked();
-                marked.open();
-                _ = ended.recv();
-                drop(mark);
-            });
-            // Before the timer is armed: on a busy machine the monitor might have that in its hands first, and leave the task to nobody.
-            is_marked.wait();
-            // Nobody works who could fire it.
-            let mut sleep = pin!(runtime::time::sleep(Duration::from_millis(100)));
-            assert!(sleep.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
-            trap.enter(Way::Spins);
-            std::future::pending::<()>().await;
-        }
-    });
-    marked.wait();
-    door.entered.wait();
-    let parks = || (0..2).map(|worker| runtime.metrics().worker_park_count(worker)).sum::<u64>();
-    let before = parks();
-    trap.release();
-    until("the worker sleeps", || parks() > before);
-    thread::sleep(Duration::from_millis(50));
-    let reported = *reports.lock();
-    end.send(()).unwrap();
-    door.opened.open();
-    drop(sleeper);
-    assert_eq!(reported, 0, "a timer is about to wake somebody");
-}
-
-#[test]
 fn threads_kept_in_reserve_are_not_started_again_and_again() {
     let _watchdog = watchdog();
     let runtime = builder(1).thread_keep_alive(Duration::ZERO).build().unwrap();
     let _listener = runtime.block_on(runtime::net::TcpListener::bind("127.0.0.1:0")).unwrap();
     let end = Instant::now() + Duration::from_secs(1);
     runtime.block_on(runtime.handle().compute(move || compute_until(end))).unwrap();
-    let started = runtime.metrics().relief_started_count();
+    let started = runtime.metrics().spare_started_count();
     assert!(started < 20, "{started} threads in a second");
 }
 
@@ -240,7 +192,8 @@ fn a_waker_may_block_when_a_computation_inside_of_block_in_place_looks_at_the_dr
     runtime.block_on(task).unwrap();
 }
 
-/// Work from outside, for which a worker is woken that gets stuck in its hook: another does it. `spawn` says so by the channel.
+/// Work from outside, for which a worker is woken that gets stuck in its hook: another does it. `spawn` says
+/// so by the channel.
 fn is_done_beside_a_stuck_hook(workers: &[usize], spawn: fn(&Runtime, mpsc::Sender<()>)) {
     for &workers in workers {
         let (stuck, entered, opened) = (Arc::new(Mutex::new(false)), Gate::default(), Gate::default());

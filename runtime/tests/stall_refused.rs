@@ -16,12 +16,12 @@ fn relief_that_is_refused_is_counted_and_tried_again() {
         let refused = NoThreads::begin();
         let stuck = stick(&runtime, 2, Way::Blocks);
         client.send(PING);
-        until("a thread is refused", || metrics.relief_refused_count() > 1);
-        assert_eq!((metrics.relief_started_count(), metrics.num_relief_threads()), (0, 0));
+        until("a thread is refused", || metrics.spare_refused_count() > 1);
+        assert_eq!((metrics.spare_started_count(), metrics.num_spare_workers()), (0, 0));
         drop(refused);
         assert_eq!(client.receive(), PING);
         stuck.end(&runtime);
-        assert!(metrics.relief_started_count() > 0);
+        assert!(metrics.spare_started_count() > 0);
     }
 }
 
@@ -34,17 +34,17 @@ fn while_relief_is_refused_everything_waits_for_the_stuck() {
         let mut client = Client::connect(serve(&runtime, &Trap::default(), Way::Blocks));
         let _refused = NoThreads::begin();
         for _ in 0..3 {
-            let before = metrics.relief_refused_count();
+            let before = metrics.spare_refused_count();
             let stuck = stick(&runtime, 1, Way::Spins);
             client.send(PING);
             // One that says so, too, behind the stuck one.
             let marked = runtime.spawn(async { runtime::task::block_in_place(|| 1) });
-            until("a thread is refused", || metrics.relief_refused_count() > before);
+            until("a thread is refused", || metrics.spare_refused_count() > before);
             stuck.end(&runtime);
             assert_eq!(client.receive(), PING);
             assert_eq!(runtime.block_on(marked).unwrap(), 1);
         }
-        assert_eq!((metrics.relief_started_count(), metrics.num_relief_threads()), (0, 0));
+        assert_eq!((metrics.spare_started_count(), metrics.num_spare_workers()), (0, 0));
         // Under the same limit it ends.
         drop(runtime);
     }

@@ -1,4 +1,5 @@
-//! Workers that are stuck in a poll: the other tasks, the sockets and the timers go on, on the other workers or on relief.
+//! Workers that are stuck in a poll: the other tasks, the sockets and the timers go on, on the other workers
+//! or on relief.
 
 mod stall_support;
 mod support;
@@ -101,7 +102,7 @@ fn a_stuck_task_behind_a_stuck_task_does_not_end_the_rescue() {
     for way in WAYS {
         let runtime = build(1);
         let mut client = Client::connect(serve(&runtime, &Trap::default(), way));
-        // The first holds the worker, the others one relief thread after the other.
+        // The first holds the worker, the others one spare worker after the other.
         let stuck = try_to_stick(&runtime, 4, way);
         until("all are stuck", || stuck.trap.count() == 4);
         client.pings(5);

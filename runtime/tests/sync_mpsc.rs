@@ -164,9 +164,9 @@ fn a_value_whose_drop_panics_does_not_keep_the_others() {
     let (tx, rx) = mpsc::unbounded_channel();
     tx.send(Bomb(None)).unwrap();
     (0..40).for_each(|_| drop(tx.send(Bomb(Some(drops.item())))));
+    tx.send(Bomb(None)).unwrap();
     assert_eq!(panic_text(|| drop(rx)), "a bomb");
-    drop(tx);
-    assert_eq!(drops.count(), 40);
+    assert_eq!(drops.count(), 40, "with the receiver, not with the last sender");
 }
 
 #[test]
@@ -233,6 +233,26 @@ fn a_closed_channel_ends_when_a_sender_gives_up_the_room_it_was_granted() {
     drop(send);
     assert_eq!(counter.wakes(), 1);
     assert_eq!(poll(pin!(rx.recv()), &counter), Poll::Ready(None));
+}
+
+// What it would send then would come after the close. So the receiver learns of the end, as if the sender had been dropped.
+#[test]
+fn a_sender_that_was_granted_room_and_looks_after_the_close_is_refused() {
+    for max in [1, 65_536] {
+        let (tx, mut rx) = mpsc::channel(max);
+        let all = tx.try_reserve_many(max).unwrap();
+        let mut send = Box::pin(tx.send(2));
+        assert!(poll_once(send.as_mut()).is_pending());
+        drop(all);
+        rx.close();
+        let counter = Counter::new();
+        assert!(poll(pin!(rx.recv()), &counter).is_pending(), "it may have sent before");
+        assert!(matches!(poll_once(send.as_mut()), Poll::Ready(Err(error)) if error.0 == 2));
+        assert_eq!(counter.wakes(), 1);
+        assert_eq!(poll(pin!(rx.recv()), &counter), Poll::Ready(None));
+        drop(send);
+        assert_eq!(rx.capacity(), max, "given back once");
+    }
 }
 
 // A send that finds room does not go through a future that would count it.

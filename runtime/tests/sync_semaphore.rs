@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use runtime::sync::{Mutex, MutexGuard, OwnedMutexGuard, Semaphore, TryAcquireError};
+use runtime::task::coop::{consume_budget, has_budget_remaining};
 use sync_support::*;
 
 #[test]
@@ -87,6 +88,59 @@ fn a_close_refuses_all_and_permits_may_still_come_back() {
     );
     assert_eq!(semaphore.available_permits(), 1);
     assert_eq!(semaphore.try_acquire().unwrap_err(), TryAcquireError::Closed);
+}
+
+// As in Tokio: after the close nobody is told of success.
+#[test]
+fn a_close_refuses_also_those_who_were_granted_permits_and_have_not_looked() {
+    let semaphore = Semaphore::new(3);
+    let permits = semaphore.try_acquire_many(3).unwrap();
+    let mut granted = Box::pin(semaphore.acquire_many(2));
+    assert!(poll_once(granted.as_mut()).is_pending());
+    drop(permits);
+    assert_eq!(semaphore.available_permits(), 1);
+    semaphore.close();
+    assert!(matches!(poll_once(granted.as_mut()), std::task::Poll::Ready(Err(_))));
+    assert_eq!(semaphore.available_permits(), 3);
+    drop(granted);
+    assert_eq!(semaphore.available_permits(), 3, "given back once");
+}
+
+// It would be overtaken by all who come before it has budget again, at each lock anew.
+#[test]
+fn a_task_without_budget_stands_in_line() {
+    let mutex = Mutex::new(());
+    let guard = mutex.try_lock().unwrap();
+    let spent = async {
+        while has_budget_remaining() {
+            consume_budget().await;
+        }
+        mutex.lock().await
+    };
+    let (first, second) = (Counter::new(), Counter::new());
+    let (mut spent, mut late) = (Box::pin(spent), Box::pin(mutex.lock()));
+    let runtime = runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async { assert!(poll(spent.as_mut(), &first).is_pending()) });
+    assert!(poll(late.as_mut(), &second).is_pending());
+    drop(guard);
+    assert_eq!((first.wakes(), second.wakes()), (1, 0));
+    let guard = match poll(spent.as_mut(), &first) {
+        std::task::Poll::Ready(guard) => guard,
+        std::task::Poll::Pending => panic!("it was the first in line"),
+    };
+
+    // What is free is not taken without budget: that would be a task that never yields.
+    drop((guard, late));
+    let spent = async {
+        while has_budget_remaining() {
+            consume_budget().await;
+        }
+        drop(mutex.lock().await);
+    };
+    let mut spent = Box::pin(spent);
+    runtime.block_on(async { assert!(poll(spent.as_mut(), &first).is_pending()) });
+    assert!(mutex.try_lock().is_ok());
+    assert_eq!(first.wakes(), 2, "it is polled again");
 }
 
 #[test]

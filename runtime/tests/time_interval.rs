@@ -3,7 +3,7 @@
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::task::{Context, Waker};
+use std::task::{Context, Poll, Waker};
 
 use futures_core::Stream;
 use runtime::Runtime;
@@ -108,6 +108,19 @@ fn resets_move_the_next_tick() {
         assert_eq!(interval.tick().await, start + ms(200));
         assert_eq!(interval.tick().await, start + ms(300));
         assert_eq!(interval.period(), ms(100));
+    });
+}
+
+#[test]
+fn a_tick_that_is_moved_to_now_while_somebody_waits_for_it_comes_at_once() {
+    paused().block_on(async {
+        let mut interval = interval(ms(100));
+        let start = interval.tick().await;
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(interval.poll_tick(&mut cx).is_pending());
+        advance(ms(30)).await;
+        interval.reset_immediately();
+        assert_eq!(interval.poll_tick(&mut cx), Poll::Ready(start + ms(30)));
     });
 }
 

@@ -1,5 +1,5 @@
-//! Time that jumps: a paused clock by years, and a process that was stopped for a while. Each timer fires once, and no task is taken
-//! for stuck because nobody had the CPU.
+//! Time that jumps: a paused clock by years, and a process that was stopped for a while. Each timer fires
+//! once, and no task is taken for stuck because nobody had the CPU.
 
 mod support;
 
@@ -57,7 +57,8 @@ fn stop_this_process() {
     assert!(Command::new("sh").args(["-c", &stop]).status().unwrap().success());
 }
 
-/// Takes ticks, counts itself in at the first, until `is_over`, and one that was taken in time. Says when each was meant for.
+/// Takes ticks, counts itself in at the first, until `is_over`, and one that was taken in time. Says when
+/// each was meant for.
 async fn ticks(
     behavior: MissedTickBehavior,
     begun: Arc<AtomicUsize>,
@@ -114,10 +115,10 @@ fn a_process_that_was_stopped_fires_each_timer_once_and_starts_no_crowd_of_threa
     let begun = Arc::new(AtomicUsize::new(0));
     let intervals = behaviors.map(|behavior| runtime.spawn(ticks(behavior, begun.clone(), is_over.clone())));
     until("the intervals tick", || begun.load(SeqCst) == 3);
-    let before = runtime.metrics().relief_started_count();
+    let before = runtime.metrics().spare_started_count();
     stop_this_process();
     until("all timers have fired", || fired.load(SeqCst) == 50);
-    let started = runtime.metrics().relief_started_count() - before;
+    let started = runtime.metrics().spare_started_count() - before;
     is_over.store(true, SeqCst);
     let [burst, delay, skip] = intervals.map(|ticks| runtime.block_on(ticks).unwrap());
     let gaps = |ticks: &[Instant]| ticks.windows(2).map(|pair| pair[1] - pair[0]).collect::<Vec<_>>();
@@ -129,5 +130,5 @@ fn a_process_that_was_stopped_fires_each_timer_once_and_starts_no_crowd_of_threa
     );
     assert!(gaps(&skip).iter().any(|&gap| gap > 20 * PERIOD), "it has not been stopped");
     assert_eq!(fired.load(SeqCst), 50);
-    assert!(started < 20, "{started} relief threads for a process that was stopped");
+    assert!(started < 20, "{started} spare workers for a process that was stopped");
 }

@@ -108,10 +108,10 @@ fn weeks_years_and_centuries_pass() {
 }
 
 #[test]
-fn the_longest_sleep_never_ends_and_does_no_harm() {
+fn the_last_instant_never_comes_and_does_no_harm() {
     paused().block_on(async {
         let (count, waker) = counter();
-        let mut forever = pin!(sleep(Duration::MAX));
+        let mut forever = pin!(sleep_until(Instant::now() + Duration::MAX));
         let mut too_far = pin!(sleep_until(Instant::now() + Duration::MAX));
         assert!(poll(forever.as_mut(), &waker).is_pending());
         assert!(poll(too_far.as_mut(), &waker).is_pending());
@@ -121,6 +121,18 @@ fn the_longest_sleep_never_ends_and_does_no_harm() {
         sleep(ms(2)).await;
         assert_eq!((poll(forever.as_mut(), &waker), count.0.load(Ordering::SeqCst)), (Poll::Ready(()), 1));
         assert!(!too_far.is_elapsed());
+    });
+}
+
+/// A test that has nothing else to wait for would hang otherwise.
+#[test]
+fn a_sleep_that_is_too_long_for_an_instant_takes_thirty_years() {
+    paused().block_on(async {
+        for duration in [Duration::MAX, Duration::MAX - ms(1)] {
+            let start = Instant::now();
+            sleep(duration).await;
+            assert_eq!(start.elapsed(), Duration::from_secs(86_400 * 365 * 30));
+        }
     });
 }
 
@@ -178,6 +190,26 @@ fn a_reset_to_earlier_or_the_past_wakes_earlier() {
             assert_eq!(count.0.load(Ordering::SeqCst), 1);
         }
     });
+}
+
+#[test]
+fn a_reset_to_the_past_is_over_at_the_next_poll_and_wakes_without_one() {
+    let real = runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    for runtime in [paused(), real] {
+        runtime.block_on(async {
+            let (count, waker) = counter();
+            let start = Instant::now();
+            let mut early = pin!(sleep(Duration::from_secs(100)));
+            assert!(poll(early.as_mut(), &waker).is_pending());
+            // The runtime has looked at its timers since `start`.
+            sleep(ms(1)).await;
+            early.as_mut().reset(start);
+            assert_eq!(count.0.load(Ordering::SeqCst), 1);
+            assert!(early.is_elapsed());
+            assert_eq!(poll(early.as_mut(), &waker), Poll::Ready(()));
+            assert_eq!(count.0.load(Ordering::SeqCst), 1, "once");
+        });
+    }
 }
 
 #[test]

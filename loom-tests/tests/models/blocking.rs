@@ -1,11 +1,12 @@
-//! Blocking calls, B1 to B4 of `relief.rs`, all real: a worker in one is counted at most once, and un-counted exactly once; its
-//! table is lent if and only if it is counted, and taken back before it is used by its owner; and at the shutdown either
-//! the one who blocks sees that it has begun, or is found.
+//! Blocking calls, `SayBlocked` to `SayBack` of `away.rs`, all real: a worker in one is counted at most once,
+//! and uncounted exactly once; its table is lent if and only if it is counted, and taken back before it is
+//! used by its owner; and at the shutdown either the worker that blocks sees that it has begun, or it is
+//! found.
 //!
 //! The tables' cells find out who touches one that is another's; the stage checks the numbers at the end.
 //!
-//! Bounds: one worker that blocks twice beside one thread that looks for the blocked, or once beside two; a task in the table after
-//! each; no relief threads.
+//! Bounds: one worker that blocks twice beside one thread that looks for the blocked, or once beside two; a
+//! task in the table after each; no spare workers.
 
 mod twin;
 
@@ -15,15 +16,16 @@ use std::task::Poll;
 
 use loom::sync::atomic::Ordering::Acquire;
 use loom::thread;
-use runtime::internals::scheduler::{Shared, Worker, relief};
+use runtime::internals::scheduler::{Worker, away, in_place};
 
 use super::stage::{Signal, Stage};
 
-/// The monitor, or whoever ends the runtime: counts seat 0 if it is blocked, and looks in the tables that are lent.
+/// The monitor, or whoever ends the runtime: counts worker 0 if it is blocked, and looks in the tables that
+/// are lent.
 fn look_for_blocked(stage: &Stage) {
     // SAFETY: the stage counts as a worker; no table is claimed as the caller's own.
     unsafe {
-        if Shared::register_blocked(stage.ptr(), 0) {
+        if stage.shared().count_blocked(0) {
             stage.shared().owned.cancel_idle(None);
         }
     }
@@ -36,7 +38,7 @@ fn enter_task(stage: &Stage) {
 
 /// The owner uses its table, without a lock.
 fn use_table(worker: &Worker, stage: &Stage) {
-    assert_eq!(worker.seat(), Some(0), "the table is not its own");
+    assert_eq!(worker.table(), Some(0), "the table is not its own");
     enter_task(stage);
 }
 
@@ -75,7 +77,7 @@ fn two_look_for_the_blocked() {
 
 /// The call lasts until the shutdown has begun: then the worker is counted, by itself or by who began it.
 #[test]
-fn who_blocks_while_the_shutdown_begins_is_counted() {
+fn a_worker_that_blocks_while_the_shutdown_begins_is_counted() {
     loom::model(|| {
         let (stage, has_begun) = (Stage::new(1, 0), Arc::new(Signal::default()));
         let blocked = {
@@ -83,12 +85,12 @@ fn who_blocks_while_the_shutdown_begins_is_counted() {
             thread::spawn(move || {
                 stage.act(0, |worker| {
                     enter_task(&stage);
-                    relief::block_in_place(worker, std::panic::Location::caller(), || {
+                    in_place::block_in_place(worker, std::panic::Location::caller(), || {
                         has_begun.wait();
                         let standing = worker.processor().standing.load(Acquire);
-                        assert_ne!(standing, relief::BLOCKED, "nobody counts the blocked worker");
-                        assert!(!stage.shared().relief.may_leave(false), "it is not counted");
-                        assert_eq!(stage.shared().relief.lent(), 1, "its table is not lent");
+                        assert_ne!(standing, away::BLOCKED, "nobody counts the blocked worker");
+                        assert_eq!(stage.shared().away.blocked(), 1, "it is not counted");
+                        assert_eq!(stage.shared().away.lent(), 1, "its table is not lent");
                     });
                     use_table(worker, &stage);
                 });

@@ -1,13 +1,14 @@
-//! The sleep protocol: a task pushed from outside is never left to sleepers, and at rest the counts are exact.
+//! The sleep protocol: a task pushed from outside is never left to sleepers, and at rest the counts are
+//! exact.
 //!
-//! A worker that would park ends its thread instead and counts as asleep; after all threads have ended, those that were
-//! unparked live on, one after the other. Then no task may be left, although some workers may be *stuck* in the task
-//! they took: whoever relies on a searcher must not be betrayed by its finding something else.
+//! A worker that would park ends its thread instead and counts as asleep; after all threads have ended, those
+//! that were unparked live on, one after the other. Then no task may be left, although some workers may be
+//! *stuck* in the task they took: whoever relies on a searcher must not be betrayed by its finding something
+//! else.
 //!
-//! Actors: threads outside that push into the real injector; workers that run, search and sleep, one of them in the
-//! driver (picked only if no other sleeps); a worker that pushes into its own ring; one that naps, and
-//! one that lies down beside it. Jobs, those who wait for latches, and relief
-//! threads are in `idle_jobs.rs`.
+//! Actors: threads outside that push into the real injector; workers that run, search and sleep, one of them
+//! in the driver (picked only if no other sleeps); a worker that pushes into its own ring. Jobs, those that
+//! wait for latches, and spare workers are in `idle_jobs.rs`.
 //!
 //! Bounds: up to three threads beside the main one, up to three workers, three tasks, rings of four slots.
 
@@ -31,11 +32,6 @@ trait Protocol: Send + Sync + 'static {
     fn announce_sleep(&self, index: usize, is_searching: bool);
     fn cancel_sleep(&self, index: usize);
     fn end_sleep(&self, index: usize) -> bool;
-    fn announce_nap(&self, index: usize);
-    /// Says whether the worker is a searcher now.
-    fn end_nap(&self, index: usize) -> bool;
-    /// By a searcher, which may be refused.
-    fn announce_sleep_beside_nap(&self, index: usize) -> bool;
     fn fence_push(&self);
     fn pick_sleeper(&self, avoided: Option<usize>) -> Option<usize>;
     fn counts(&self) -> (usize, usize);
@@ -62,19 +58,6 @@ impl Protocol for Idle {
         end_sleep(index: usize) -> bool;
         fence_push() -> ();
         counts() -> (usize, usize);
-    }
-
-    fn announce_nap(&self, index: usize) {
-        assert!(self.announce_nap_unless(index, false, self.get_sleepy()), "nobody else naps");
-    }
-
-    fn end_nap(&self, index: usize) -> bool {
-        Idle::end_nap(self, index);
-        true
-    }
-
-    fn announce_sleep_beside_nap(&self, index: usize) -> bool {
-        Idle::announce_sleep_beside_nap(self, index, true, self.get_sleepy())
     }
 
     fn pick_sleeper(&self, avoided: Option<usize>) -> Option<usize> {
@@ -135,7 +118,8 @@ impl<P: Protocol> World<P> {
 
     /// The owner of ring `own` pushes.
     fn push(&self, own: usize, value: usize) {
-        // SAFETY: one thread at a time is the owner; each value is pushed once, and items live as long as `self`.
+        // SAFETY: one thread at a time is the owner; each value is pushed once, and items live as long as
+        // `self`.
         unsafe { self.rings[own].push_back(self.items.make(value), &self.injector) };
     }
 
@@ -146,19 +130,13 @@ impl<P: Protocol> World<P> {
     /// The life of a worker: what it took, and how it ended.
     fn live(&self, own: usize, begin: Begin) -> (Vec<usize>, End) {
         let most = match begin {
-            Begin::Running(most) | Begin::Searching(most) | Begin::Napping(most) => most,
-            Begin::LyingDown | Begin::Asleep | Begin::BesideNap => FOR_EVER,
+            Begin::Running(most) | Begin::Searching(most) => most,
+            Begin::LyingDown | Begin::Asleep => FOR_EVER,
         };
-        let mut is_searching = matches!(begin, Begin::Searching(_) | Begin::BesideNap);
+        let mut is_searching = matches!(begin, Begin::Searching(_));
         let mut has_looked = matches!(begin, Begin::LyingDown | Begin::Asleep);
         let mut is_announced = matches!(begin, Begin::Asleep);
         let mut taken = Vec::new();
-        if matches!(begin, Begin::Napping(_)) {
-            is_searching = self.idle.end_nap(own);
-        }
-        if matches!(begin, Begin::BesideNap) && self.idle.announce_sleep_beside_nap(own) {
-            (is_searching, has_looked, is_announced) = (false, true, true);
-        }
         loop {
             if !std::mem::take(&mut has_looked) {
                 if let Some(value) = self.next(own, &mut is_searching) {
@@ -212,7 +190,8 @@ impl<P: Protocol> World<P> {
         found.map(|item| self.items.take(item))
     }
 
-    /// After all threads have ended: who was unparked lives on, until all sleep or are stuck; then nothing may be left.
+    /// After all threads have ended: who was unparked lives on, until all sleep or are stuck; then nothing
+    /// may be left.
     fn settle(&self, ends: &mut [End], mut taken: Vec<usize>) {
         let mut sleeping = 0;
         while let Some(own) =
@@ -238,10 +217,6 @@ enum Begin {
     Running(usize),
     /// Counted as a searcher.
     Searching(usize),
-    /// Naps; the nap ends by itself.
-    Napping(usize),
-    /// Counted as a searcher, and has left what it has seen to one who naps, but not begun with R3.
-    BesideNap,
     /// Has looked everywhere but not begun with W1.
     LyingDown,
     /// Has done everything but W5.
@@ -250,8 +225,8 @@ enum Begin {
 
 const FOR_EVER: usize = usize::MAX;
 
-/// Tasks `0..pushed` come from outside, one from the main thread and the others from a thread each; `before` are there
-/// when the workers begin.
+/// Tasks `0..pushed` come from outside, one from the main thread and the others from a thread each; `before`
+/// are there when the workers begin.
 fn pushes_from_outside<P: Protocol, const N: usize>(
     protocol: impl Fn() -> P + Send + Sync + 'static,
     begins: [Begin; N],
@@ -264,8 +239,7 @@ fn pushes_from_outside<P: Protocol, const N: usize>(
         for (index, begin) in begins.iter().enumerate() {
             match begin {
                 Begin::Running(_) | Begin::LyingDown => {}
-                Begin::Searching(_) | Begin::BesideNap => assert!(world.idle.start_searching()),
-                Begin::Napping(_) => world.idle.announce_nap(index),
+                Begin::Searching(_) => assert!(world.idle.start_searching()),
                 Begin::Asleep => world.idle.announce_sleep(index, false),
             }
         }
@@ -315,88 +289,8 @@ fn a_searcher_finds_other_work<P: Protocol>(protocol: impl Fn() -> P + Send + Sy
     pushes_from_outside(protocol, [Begin::Searching(1), Begin::Asleep], None, 1, 1);
 }
 
-/// One is up, but does not come back; another's nap ends, and it falls asleep, unless it finds the task.
-fn a_nap_ends<P: Protocol>(protocol: impl Fn() -> P + Send + Sync + 'static) {
-    a_nap_beside(protocol, FOR_EVER, 0, &[]);
-}
-
-/// The same, but it gets stuck in what it finds; a third sleeps.
-fn a_nap_ends_with_other_work<P: Protocol>(protocol: impl Fn() -> P + Send + Sync + 'static) {
-    a_nap_beside(protocol, 1, 1, &[2]);
-}
-
-/// Worker 0 is up elsewhere, 1 naps, those of `asleep` sleep.
-fn a_nap_beside<P: Protocol>(
-    protocol: impl Fn() -> P + Send + Sync + 'static,
-    most: usize,
-    before: usize,
-    asleep: &'static [usize],
-) {
-    loom::model(move || {
-        let world = World::new(protocol(), 2 + asleep.len(), before + 1, None);
-        asleep.iter().for_each(|&index| world.idle.announce_sleep(index, false));
-        world.idle.announce_nap(1);
-        for value in 0..before {
-            // SAFETY: as in `inject`.
-            unsafe { world.injector.push(world.items.make(value)) };
-        }
-        let napper = {
-            let world = world.clone();
-            thread::spawn(move || world.live(1, Begin::Napping(most)))
-        };
-        world.inject(before);
-        let (taken, end) = napper.join().unwrap();
-        let mut ends = vec![End::Stuck, end];
-        ends.extend(asleep.iter().map(|_| End::Asleep));
-        world.settle(&mut ends, taken);
-    });
-}
-
-/// Worker 0 is up, but does not come back; another lies down beside the nap of a third, unless that is over, or searches.
-fn a_searcher_lies_down_beside_a_nap<P: Protocol>(protocol: impl Fn() -> P + Send + Sync + 'static) {
-    loom::model(move || {
-        let world = World::new(protocol(), 3, 1, None);
-        world.idle.announce_nap(1);
-        assert!(world.idle.start_searching());
-        let workers = [(1, Begin::Napping(FOR_EVER)), (2, Begin::BesideNap)].map(|(own, begin)| {
-            let world = world.clone();
-            thread::spawn(move || world.live(own, begin))
-        });
-        world.inject(0);
-        let (mut taken, mut ends) = (Vec::new(), vec![End::Stuck]);
-        for worker in workers {
-            let (values, end) = worker.join().unwrap();
-            taken.extend(values);
-            ends.push(end);
-        }
-        world.settle(&mut ends, taken);
-    });
-}
-
-/// The last one that is up does not leave anything to who naps.
-fn the_last_one_would_lie_down_beside_a_nap<P: Protocol>(protocol: impl Fn() -> P + Send + Sync + 'static) {
-    loom::model(move || {
-        let idle = protocol();
-        idle.announce_sleep(0, false);
-        idle.announce_nap(1);
-        assert!(idle.start_searching());
-        assert!(!idle.announce_sleep_beside_nap(2), "who naps looks too late");
-    });
-}
-
-/// All sleep, one of them with one eye open: a push wakes somebody all the same.
-fn all_sleep_and_one_naps<P: Protocol>(protocol: impl Fn() -> P + Send + Sync + 'static) {
-    loom::model(move || {
-        let idle = protocol();
-        idle.announce_sleep(0, false);
-        idle.announce_nap(1);
-        idle.fence_push();
-        assert!(idle.pick_sleeper(None).is_some(), "who naps looks too late");
-    });
-}
-
-/// Two threads push while one worker falls asleep; the second is itself a worker that takes the first task it meets, and
-/// then pushes and is stuck.
+/// Two threads push while one worker falls asleep; the second is itself a worker that takes the first task it
+/// meets, and then pushes and is stuck.
 fn two_push_to_one_that_falls_asleep<P: Protocol>(protocol: impl Fn() -> P + Send + Sync + 'static) {
     loom::model(move || {
         let world = World::new(protocol(), 2, 2, None);
@@ -426,8 +320,8 @@ fn two_push_to_one_that_falls_asleep<P: Protocol>(protocol: impl Fn() -> P + Sen
     });
 }
 
-/// A worker pushes into its own ring and notifies as for any local push; another searches, steals or sleeps. The worker
-/// comes back to its ring itself; the counts are what may go wrong.
+/// A worker pushes into its own ring and notifies as for any local push; another searches, steals or sleeps.
+/// The worker comes back to its ring itself; the counts are what may go wrong.
 fn a_worker_shares<P: Protocol>(protocol: impl Fn() -> P + Send + Sync + 'static) {
     loom::model(move || {
         let world = World::new(protocol(), 2, 2, Some(1));
@@ -445,8 +339,9 @@ fn a_worker_shares<P: Protocol>(protocol: impl Fn() -> P + Send + Sync + 'static
     });
 }
 
-/// A worker makes a task visible and blocks, or is long at another task, so that it is as one outside: nobody overlooks it,
-/// neither in the injector nor in the worker's ring; unless those who lie down without having searched leave out the rings.
+/// A worker makes a task visible and blocks, or is long at another task, so that it is as one outside: nobody
+/// overlooks it, neither in the injector nor in the worker's ring; unless those who lie down without having
+/// searched leave out the rings.
 fn a_worker_blocks<P: Protocol>(
     protocol: impl Fn() -> P + Send + Sync + 'static,
     is_in_ring: bool,
@@ -503,23 +398,6 @@ fn a_push_is_not_left_to_a_notifier_that_finds_no_sleeper() {
 }
 
 #[test]
-fn a_push_is_not_left_to_a_nap_that_ends() {
-    a_nap_ends(|| Idle::new(2, 2));
-    all_sleep_and_one_naps(|| Idle::new(2, 2));
-}
-
-#[test]
-fn a_push_is_not_left_to_a_nap_that_ends_with_other_work() {
-    a_nap_ends_with_other_work(|| Idle::new(3, 3));
-}
-
-#[test]
-fn a_push_is_not_left_to_who_lies_down_beside_a_nap() {
-    a_searcher_lies_down_beside_a_nap(|| Idle::new(3, 3));
-    the_last_one_would_lie_down_beside_a_nap(|| Idle::new(3, 3));
-}
-
-#[test]
 fn two_workers_share_and_rest() {
     a_worker_shares(|| Idle::new(2, 2));
 }
@@ -547,11 +425,6 @@ fn a_twin_without_a_fault_passes() {
     a_searcher_finds_other_work(|| Twin::new(2, Fault::None));
     two_push_to_one_that_falls_asleep(|| Twin::new(2, Fault::None));
     a_worker_shares(|| Twin::new(2, Fault::None));
-    a_nap_ends(|| Twin::new(2, Fault::None));
-    all_sleep_and_one_naps(|| Twin::new(2, Fault::None));
-    a_nap_ends_with_other_work(|| Twin::new(3, Fault::None));
-    a_searcher_lies_down_beside_a_nap(|| Twin::new(3, Fault::None));
-    the_last_one_would_lie_down_beside_a_nap(|| Twin::new(3, Fault::None));
 }
 
 /// A twin for each fault, and the model that must refuse it.
@@ -571,12 +444,5 @@ refused! {
     a_sleeper_that_looks_before_it_announces: a_worker_falls_asleep(1, LeavesCountLate);
     a_searcher_that_finds_work_and_tells_nobody: a_searcher_finds_other_work(2, FindsQuietly);
     a_notifier_that_gives_back_blindly: two_push_to_one_that_falls_asleep(2, GivesBackBlindly);
-    a_push_without_a_fence_beside_a_nap: a_nap_ends(2, PushesWithoutFence);
-    a_sleeper_without_a_fence_after_its_nap: a_nap_ends(2, SleepsWithoutFence);
-    a_nap_that_makes_no_searcher: a_nap_ends_with_other_work(3, RisesUncounted);
-    a_pusher_that_relies_on_a_nap_alone: all_sleep_and_one_naps(2, ReliesOnNapAlone);
-    a_searcher_that_leaves_tasks_to_a_nap_that_is_over: a_searcher_lies_down_beside_a_nap(3, LeavesToNobody);
-    a_nap_without_a_fence_beside_a_searcher: a_searcher_lies_down_beside_a_nap(3, SleepsWithoutFence);
-    a_last_one_that_leaves_tasks_to_a_nap: the_last_one_would_lie_down_beside_a_nap(3, LeavesToNapAlone);
     a_sleeper_that_is_counted_out_twice: a_searcher_and_a_sleeper(2, CountsOutTwice);
 }

@@ -1,16 +1,16 @@
-//! The sleep protocol with jobs: no job from outside is left to sleepers or to those who wait for a latch, nor one whose post
-//! moved the events counter; a waiter whose latch is set wakes; no task is left to relief threads that sleep or rest; at rest
-//! the counts are exact.
+//! The sleep protocol with jobs: no job from outside is left to sleepers or to those who wait for a latch,
+//! nor one whose post moved the events counter; a waiter whose latch is set wakes; no task is left to spare
+//! workers that rest; at rest the counts are exact.
 //!
-//! Also: the glance before P3 and J3; the errand of a waiter that may not run what it was woken for; the monitor that wakes somebody
-//! although another searches, which is stuck.
+//! Also: the glance before P3 and J3; the errand of a waiter that may not run what it was woken for; the
+//! monitor that wakes somebody although another searches, which is stuck.
 //!
-//! As in `idle.rs`, who would park ends its thread instead and counts as asleep; after all threads have ended, those that
-//! were unparked live on, one after the other, and then nothing may be left, although some are *stuck* in what they took.
-//! In `join.rs` the thread really parks.
+//! As in `idle.rs`, who would park ends its thread instead and counts as asleep; after all threads have
+//! ended, those that were unparked live on, one after the other, and then nothing may be left, although some
+//! are *stuck* in what they took. In `join.rs` the thread really parks.
 //!
-//! Actors: threads outside that push tasks and roots; workers with a deque; workers outside of computations; workers that
-//! wait for a latch each; relief threads with a second instance of `Idle`, awake, asleep or resting.
+//! Actors: threads outside that push tasks and roots; workers with a deque; workers outside of computations;
+//! workers that wait for a latch each; spare workers that rest, or are about to.
 //!
 //! Bounds: up to three threads beside the main one, up to three who may sleep, three tasks or jobs.
 
@@ -59,7 +59,6 @@ impl Protocol for Idle {
     type Events = JobEvents;
 
     forward! {
-        add_searcher() -> ();
         stop_searching() -> bool;
         get_sleepy() -> JobEvents;
         announce_sleep_unless(index: usize, is_searching: bool, seen: JobEvents) -> bool;
@@ -71,8 +70,15 @@ impl Protocol for Idle {
         post_job() -> ();
         has_waiters() -> bool;
         has_sleepers() -> bool;
-        is_job_news() -> bool;
         counts() -> (usize, usize);
+    }
+
+    fn add_searcher(&self) {
+        assert!(self.start_searching());
+    }
+
+    fn is_job_news(&self) -> bool {
+        Idle::is_job_news(self, || 0)
     }
 
     fn pick_for(&self, work: Work) -> Pick {
@@ -118,10 +124,10 @@ const NOTHING: Vec<usize> = Vec::new();
 
 stories! {
     /// A root comes from outside while the only worker falls asleep.
-    RootAgainstSleeper: 1, [role(Kind::Seat, Begin::Awake)], [|w| { w.push_root(0, Work::Job); NOTHING }], [];
+    RootAgainstSleeper: 1, [role(Kind::Worker, Begin::Awake)], [|w| { w.push_root(0, Work::Job); NOTHING }], [];
     /// ... while one worker falls asleep and another waits for a latch.
     RootAgainstSleeperAndWaiter: 1,
-        [role(Kind::Seat, Begin::LyingDown), role(Kind::Waiter, Begin::Asleep)],
+        [role(Kind::Worker, Begin::LyingDown), role(Kind::Waiter, Begin::Asleep)],
         [|w| { w.push_root(0, Work::Job); NOTHING }], [];
     /// ... while the only worker is about to wait for a latch.
     RootAgainstWaiter: 1, [role(Kind::Waiter, Begin::Awake)], [|w| { w.push_root(0, Work::Job); NOTHING }], [];
@@ -138,7 +144,7 @@ stories! {
         [|w| { w.push_job(0, 0); NOTHING }], [];
     /// ... the other is about to fall asleep.
     JobAgainstSleeper: 1,
-        [role(Kind::Busy, Begin::Awake), role(Kind::Seat, Begin::LyingDown)],
+        [role(Kind::Busy, Begin::Awake), role(Kind::Worker, Begin::LyingDown)],
         [|w| { w.push_job(0, 0); NOTHING }], [];
     /// ... and then comes back to it, although the other may overlook it.
     JobOfOneWhoComesBack: 1,
@@ -150,19 +156,20 @@ stories! {
         [|w| { w.push_job_and_block(0, 0); NOTHING }], [];
     /// ... the other is about to fall asleep.
     JobOfOneWhoBlocksAgainstSleeper: 1,
-        [role(Kind::Busy, Begin::Awake), role(Kind::Seat, Begin::LyingDown)],
+        [role(Kind::Busy, Begin::Awake), role(Kind::Worker, Begin::LyingDown)],
         [|w| { w.push_job_and_block(0, 0); NOTHING }], [];
     /// ... and has posted another before, for which it woke nobody.
     JobsOfOneWhoBlocks: 2,
-        [role(Kind::Busy, Begin::Awake), role(Kind::Seat, Begin::FastAsleep)],
+        [role(Kind::Busy, Begin::Awake), role(Kind::Worker, Begin::FastAsleep)],
         [|w| { w.push_short_job(0, 1); w.push_job_and_block(0, 0); NOTHING }], [];
     /// ... the other searches, and is stuck in a task that it finds; a third waits.
     JobAgainstSearcherAndWaiter: 2,
-        [role(Kind::Busy, Begin::Awake), stuck(Kind::Seat, Begin::Searching), role(Kind::Waiter, Begin::Asleep)],
+        [role(Kind::Busy, Begin::Awake), stuck(Kind::Worker, Begin::Searching), role(Kind::Waiter, Begin::Asleep)],
         [|w| { w.push_task(1); NOTHING }, |w| { w.push_job(0, 0); NOTHING }], [1];
-    /// A worker searches and is stuck in one of two tasks, and a root comes from outside; another worker waits.
+    /// A worker searches and is stuck in one of two tasks, and a root comes from outside; another worker
+    /// waits.
     TasksAndRootAgainstSearcher: 3,
-        [stuck(Kind::Seat, Begin::Searching), role(Kind::Waiter, Begin::Asleep)],
+        [stuck(Kind::Worker, Begin::Searching), role(Kind::Waiter, Begin::Asleep)],
         [|w| { w.push_tasks(&[1, 2]); NOTHING }, |w| { w.push_root(0, Work::Job); NOTHING }], [1, 2];
     /// A root's push has picked a waiter, and its latch is set; another waiter sleeps.
     NotifiedAndSet: 1,
@@ -190,57 +197,46 @@ stories! {
         [|w| { w.set_latch(0); NOTHING }, |w| { w.push_root(0, Work::Job); NOTHING }], [0];
     /// Nobody pushes, but the latch is set.
     LatchAlone: 0, [role(Kind::Waiter, Begin::Awake)], [|w| { w.set_latch(0); NOTHING }], [];
-    /// A task comes from outside while the only worker is about to wait for a latch, and relief rests.
+    /// A task comes from outside while the only worker is about to wait for a latch, and a spare one rests.
     TaskAgainstWaiter: 1,
-        [role(Kind::Waiter, Begin::Awake), role(Kind::Relief, Begin::Resting)], [|w| { w.push_task(0); NOTHING }], [];
-    /// ... while a relief thread falls asleep.
-    TaskAgainstRelief: 1,
-        [role(Kind::Busy, Begin::Awake), role(Kind::Relief, Begin::Awake)], [|w| { w.push_task(0); NOTHING }], [];
-    /// ... while a worker searches and is stuck in another task, and a relief thread sleeps.
-    TaskAgainstSearcherAndRelief: 2,
-        [stuck(Kind::Seat, Begin::Searching), role(Kind::Relief, Begin::Asleep)],
-        [|w| { w.push_task(0); NOTHING }, |w| { w.push_task(1); NOTHING }], [];
-    /// ... while a relief thread that searches is one too many, and the only worker waits for a latch.
-    TaskAgainstRetiring: 1,
-        [role(Kind::Waiter, Begin::Asleep), role(Kind::Relief, Begin::Retiring)], [|w| { w.push_task(0); NOTHING }], [];
-    /// A worker wakes by itself and is stuck at once; who pushes a root finds it counted but without a bit, and meanwhile who
-    /// pushes a task relies on the former. A relief thread sleeps.
+        [role(Kind::Waiter, Begin::Awake), role(Kind::Worker, Begin::Resting)], [|w| { w.push_task(0); NOTHING }], [];
+    /// ... while a worker falls asleep.
+    TaskAgainstSleeper: 1,
+        [role(Kind::Busy, Begin::Awake), role(Kind::Worker, Begin::Awake)], [|w| { w.push_task(0); NOTHING }], [];
+    /// ... while a spare worker that searches is one too many, and the only other worker waits for a latch.
+    TaskAgainstSurplus: 1,
+        [role(Kind::Waiter, Begin::Asleep), role(Kind::Worker, Begin::Surplus)], [|w| { w.push_task(0); NOTHING }], [];
+    /// A worker wakes by itself and is stuck at once; a root's pusher finds it counted but without a bit, and
+    /// meanwhile a task's pusher relies on the former. Two workers wait for latches, and a spare one rests.
     TaskLeftToAPusher: 2,
-        [role(Kind::Busy, Begin::Asleep), role(Kind::Relief, Begin::FastAsleep)],
-        [|w| wake_by_itself(w), |w| { w.push_task(0); NOTHING }, |w| { w.push_root(1, Work::DetachedRoot); NOTHING }], [1];
-    /// ... who pushes a task finds it so, who pushes a job relies on the former, and another worker waits for a latch.
+        [role(Kind::Busy, Begin::Asleep), stuck(Kind::Waiter, Begin::FastAsleep), role(Kind::Waiter, Begin::FastAsleep),
+            role(Kind::Worker, Begin::Resting)],
+        [|w| wake_by_itself(w), |w| { w.push_task(0); NOTHING }, |w| { w.push_root(1, Work::Job); NOTHING }], [1];
+    /// ... a task's pusher finds it so, and a job's pusher relies on the former.
     JobLeftToAPusher: 2,
         [role(Kind::Busy, Begin::Asleep), role(Kind::Waiter, Begin::FastAsleep)],
         [|w| wake_by_itself(w), |w| { w.push_root(0, Work::Job); NOTHING }, |w| { w.push_task(1); NOTHING }], [1];
-    /// A task comes, and the one who searches is stuck: the monitor looks again.
+    /// A task comes, and the one that searches is stuck: the monitor looks again.
     TaskLeftToStuckSearcher: 1,
-        [role(Kind::Busy, Begin::Searching), role(Kind::Seat, Begin::Asleep)],
-        [|w| { w.push_task(0); w.notify_anyway(Work::Task); NOTHING }], [];
-    /// ... a relief thread sleeps, and nobody else.
-    TaskLeftToStuckSearcherBesideRelief: 1,
-        [role(Kind::Busy, Begin::Searching), role(Kind::Relief, Begin::Asleep)],
-        [|w| { w.push_task(0); w.notify_anyway(Work::Task); NOTHING }], [];
-    /// A root comes, and the one who searches is stuck: the monitor looks again.
+        [role(Kind::Busy, Begin::Searching), role(Kind::Worker, Begin::Asleep)],
+        [|w| { w.push_task(0); w.notify_anyway(); NOTHING }], [];
+    /// A root comes, and the one that searches is stuck: the monitor looks again.
     RootLeftToStuckSearcher: 1,
         [role(Kind::Busy, Begin::Searching), role(Kind::Waiter, Begin::Asleep)],
-        [|w| { w.push_root(0, Work::Job); w.notify_anyway(Work::Job); NOTHING }], [];
-    /// A task comes while the monitor looks for somebody to wake for another, and finds nobody: a relief thread rests.
+        [|w| { w.push_root(0, Work::Job); w.notify_anyway(); NOTHING }], [];
+    /// A task comes while the monitor looks for somebody to wake, and finds nobody: a spare worker rests.
     TaskLeftToTheMonitor: 1,
-        [role(Kind::Waiter, Begin::FastAsleep), role(Kind::Relief, Begin::Resting)],
-        [|w| { w.notify_anyway(Work::Task); NOTHING }, |w| { w.push_task(0); NOTHING }], [];
-    /// ... for a job.
-    TaskLeftToTheMonitorForAJob: 1,
-        [role(Kind::Waiter, Begin::FastAsleep), role(Kind::Relief, Begin::FastAsleep)],
-        [|w| { w.notify_anyway(Work::Job); NOTHING }, |w| { w.push_task(0); NOTHING }], [];
-    /// A root comes while the monitor looks for somebody to wake for a task, and finds a relief thread.
+        [role(Kind::Waiter, Begin::FastAsleep), role(Kind::Worker, Begin::Resting)],
+        [|w| { w.notify_anyway(); NOTHING }, |w| { w.push_task(0); NOTHING }], [];
+    /// A root comes meanwhile.
     RootLeftToTheMonitor: 1,
-        [role(Kind::Waiter, Begin::FastAsleep), role(Kind::Relief, Begin::FastAsleep)],
-        [|w| { w.notify_anyway(Work::Task); NOTHING }, |w| { w.push_root(0, Work::Job); NOTHING }], [];
+        [role(Kind::Waiter, Begin::FastAsleep), role(Kind::Worker, Begin::Resting)],
+        [|w| { w.notify_anyway(); NOTHING }, |w| { w.push_root(0, Work::Job); NOTHING }], [];
 }
 
 fn wake_by_itself<P: Protocol>(world: &World<P>) -> Vec<usize> {
-    if !world.seats.end_sleep(0) {
-        world.stop_searching(Kind::Seat);
+    if !world.idle.end_sleep(0) {
+        world.stop_searching();
     }
     Vec::new()
 }
@@ -256,7 +252,7 @@ macro_rules! passes {
     ($($name:ident: $story:ident from $events:expr;)*) => {$(
         #[test]
         fn $name() {
-            $story::tell(|| Idle::with_events(2, 3, $events), Slip::None);
+            $story::tell(|| Idle::with_events(2, 4, $events), Slip::None);
             $story::tell(|| Twin::new(Fault::None, $events), Slip::None);
         }
     )*};
@@ -278,11 +274,10 @@ passes! {
     a_waiter_that_takes_another_job_passes_a_root_on: NotifiedAndTempted from 0;
     a_latch_wakes_its_owner_whoever_takes_its_bit: LatchAgainstOwner from 0;
     a_latch_wakes_its_owner: LatchAlone from 0;
-    a_task_reaches_relief_while_the_only_worker_waits: TaskAgainstWaiter from 0;
-    a_task_is_not_missed_by_relief_that_falls_asleep: TaskAgainstRelief from 0;
-    a_task_left_to_a_searcher_reaches_relief: TaskAgainstSearcherAndRelief from 0;
-    a_task_left_to_relief_that_retires_is_found: TaskAgainstRetiring from 0;
-    a_task_left_to_a_pusher_reaches_relief: TaskLeftToAPusher from 0;
+    a_task_reaches_a_spare_worker_while_the_only_one_waits: TaskAgainstWaiter from 0;
+    a_task_is_not_missed_by_who_falls_asleep: TaskAgainstSleeper from 0;
+    a_task_left_to_a_spare_worker_that_goes_to_rest_is_found: TaskAgainstSurplus from 0;
+    a_task_left_to_a_pusher_reaches_a_spare_worker: TaskLeftToAPusher from 0;
     a_job_left_to_a_pusher_reaches_a_waiter: JobLeftToAPusher from 0;
     a_job_of_one_who_blocks_is_not_missed_by_who_begins_to_wait: JobOfOneWhoBlocks from ODD;
     a_job_of_one_who_blocks_is_not_missed_whatever_the_counter: JobOfOneWhoBlocks from 0;
@@ -292,10 +287,8 @@ passes! {
     an_errand_is_not_missed_by_one_before: ErrandOfOneBefore from ODD;
     an_errand_that_nobody_may_run_ends: ErrandOfNobody from 0;
     a_task_left_to_a_stuck_searcher_is_found: TaskLeftToStuckSearcher from 0;
-    a_task_left_to_a_stuck_searcher_reaches_relief: TaskLeftToStuckSearcherBesideRelief from 0;
     a_root_left_to_a_stuck_searcher_reaches_a_waiter: RootLeftToStuckSearcher from 0;
-    a_task_left_to_the_monitor_reaches_relief: TaskLeftToTheMonitor from 0;
-    a_task_left_to_the_monitor_that_looks_for_a_job_reaches_relief: TaskLeftToTheMonitorForAJob from 0;
+    a_task_left_to_the_monitor_reaches_a_spare_worker: TaskLeftToTheMonitor from 0;
     a_root_left_to_the_monitor_reaches_a_waiter: RootLeftToTheMonitor from 0;
     the_counter_rolls_over_under_a_sleeper: RootAgainstSleeper from LAST;
     the_counter_rolls_over_under_a_waiter: RootAgainstWaiter from LAST;
@@ -334,24 +327,21 @@ refused! {
     a_latch_set_after_a_look: LatchAlone(None, SetsAfterALook) from 0;
     a_task_whose_pusher_admits_nobody: TaskAgainstWaiter(None, PusherAdmitsNobody) from 0;
     a_waiter_that_admits_nobody: TaskAgainstWaiter(None, WaiterAdmitsNobody) from 0;
-    a_task_pushed_without_a_fence_to_relief: TaskAgainstRelief(PushesWithoutFence, None) from 0;
-    a_searcher_that_asks_its_own_word: TaskAgainstSearcherAndRelief(None, AsksOwnWord) from 0;
+    a_task_pushed_without_a_fence: TaskAgainstSleeper(PushesWithoutFence, None) from 0;
     a_searcher_that_looks_for_tasks_first: TasksAndRootAgainstSearcher(None, LooksForTasksFirst) from 0;
-    relief_that_retires_quietly: TaskAgainstRetiring(None, RetiresQuietly) from 0;
+    a_spare_worker_that_rests_quietly: TaskAgainstSurplus(None, RestsQuietly) from 0;
     a_pusher_that_forgets_a_task_left_to_it: TaskLeftToAPusher(GivesBackSilently, None) from 0;
     a_pusher_that_forgets_a_job_left_to_it: JobLeftToAPusher(GivesBackSilently, None) from 0;
     a_job_of_one_who_blocks_without_a_fence: JobOfOneWhoBlocks(PushesWithoutFence, None) from ODD;
     a_waiter_that_gets_sleepy_without_a_fence: JobOfOneWhoBlocks(None, LooksWithoutFence) from ODD;
     a_glance_at_the_counter_alone: JobsOfOneWhoBlocks(GlancesAtCounterAlone, None) from 0;
-    a_glance_past_relief: TaskAgainstRelief(None, GlancesPastRelief) from 0;
     a_glance_past_waiters: TaskAgainstWaiter(None, GlancesPastWaiters) from 0;
-    a_glance_before_the_fence: TaskAgainstRelief(None, GlancesEarly) from 0;
+    a_glance_before_the_fence: TaskAgainstSleeper(None, GlancesEarly) from 0;
     a_waiter_that_may_not_run_a_root_and_tells_nobody: ErrandOfAnother(None, PassesNothingOn) from 0;
     an_errand_without_end: ErrandOfNobody(None, PassesErrandToAll) from 0;
     a_task_whose_monitor_relies_on_a_stuck_searcher: TaskLeftToStuckSearcher(None, ReliesOnStuckSearcher) from 0;
     a_root_whose_monitor_relies_on_a_stuck_searcher: RootLeftToStuckSearcher(None, ReliesOnStuckSearcher) from 0;
     a_monitor_that_forgets_a_task_left_to_it: TaskLeftToTheMonitor(None, GivesUpQuietly) from 0;
-    a_monitor_that_forgets_a_task_when_it_looks_for_a_job: TaskLeftToTheMonitorForAJob(None, GivesUpQuietly) from 0;
-    a_monitor_that_wakes_relief_and_forgets_a_root: RootLeftToTheMonitor(None, WakesReliefAlone) from 0;
+    a_monitor_that_forgets_a_root_left_to_it: RootLeftToTheMonitor(None, GivesUpQuietly) from 0;
     a_counter_that_is_carried_into_the_counts: RootAgainstSleeper(CarriesIntoCounts, None) from LAST;
 }

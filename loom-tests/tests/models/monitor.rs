@@ -1,17 +1,19 @@
 //! The monitor's rest, Q1 to Q4 of `monitor.rs`, all real: it never rests while a worker is awake.
 //!
-//! In each model a worker is woken, and polls a task that ends only when the monitor does not rest any more: if the monitor
-//! rests beside it, that is a deadlock, which loom reports. The twins do not rest; they say where they would.
+//! In each model a worker is woken, and polls a task that ends only when the monitor does not rest any more:
+//! if the monitor rests beside it, that is a deadlock, which loom reports. The twins do not rest; they say
+//! where they would.
 //!
-//! Bounds: one seat, one relief thread, one sleep, blocking call or mark of the worker, one rest of the monitor. Who blocks has another
-//! seat beside it, asleep for good. (That nobody sits in the driver any more is in the twins alone: there is none here.)
+//! Bounds: one worker, one sleep, blocking call or mark of the worker, one rest of the monitor. One that
+//! blocks has another beside it, asleep for good. (That nobody sits in the driver any more is in the twins
+//! alone: there is none here.)
 
 mod twin;
 
 use std::sync::Arc;
 
 use loom::thread;
-use runtime::internals::scheduler::{monitor, relief};
+use runtime::internals::scheduler::{in_place, monitor};
 use runtime::parallel::{mark_blocked, mark_unblocked};
 
 use super::stage::{Signal, Stage};
@@ -26,8 +28,8 @@ fn start_monitor(stage: &Arc<Stage>, is_up: &Arc<Signal>) -> thread::JoinHandle<
     })
 }
 
-/// A worker, its loop and its sleep beside a monitor that goes to rest, and `wake`, which gives it a task that lasts
-/// until the monitor is up.
+/// A worker, its loop and its sleep beside a monitor that goes to rest, and `wake`, which gives it a task
+/// that lasts until the monitor is up.
 fn a_worker_wakes(wake: impl Fn(&Stage, runtime::internals::task::Runnable) + Send + Sync + 'static) {
     loom::model(move || {
         let (stage, is_up) = (Stage::new(1, 0), Arc::new(Signal::default()));
@@ -64,10 +66,11 @@ fn it_sees_a_worker_that_comes_back_from_a_call_that_blocked() {
     loom::model(|| {
         let (stage, is_up) = (Stage::new(2, 0), Arc::new(Signal::default()));
         // Or it would not rest.
+        stage.shared().away.permanent_comes();
         stage.shared().idle.announce_sleep(1, false);
         let monitor = start_monitor(&stage, &is_up);
         stage.act(0, |worker| {
-            relief::block_in_place(worker, std::panic::Location::caller(), || ());
+            in_place::block_in_place(worker, std::panic::Location::caller(), || ());
             is_up.wait();
         });
         monitor.join().unwrap();
@@ -84,6 +87,7 @@ fn it_sees_a_worker_that_is_not_marked_any_more() {
         let monitor = start_monitor(&stage, &is_up);
         stage.act(0, |_| {
             let mark = mark_blocked();
+            stage.shared().away.permanent_comes();
             // Or it would not rest; and not before, or the worker's queues would be left to it.
             stage.shared().idle.announce_sleep(1, false);
             thread::spawn(move || mark_unblocked(mark)).join().unwrap();

@@ -1,8 +1,9 @@
-//! Sleeping: no unpark is lost, wherever the thread sleeps, and what came before it is seen; and whoever sleeps in the
-//! driver is up in time for the timers that others rely on it for.
+//! Sleeping: no unpark is lost, wherever the thread sleeps, and what came before it is seen; and whoever
+//! sleeps in the driver is up in time for the timers that others rely on it for.
 //!
-//! A model has no time: a limit below an hour is over at once, a longer one never. So a sleep that lasts too long is a
-//! deadlock, which loom reports. As it then ends the whole process, the twins do not sleep; they say where they would.
+//! A model has no time: a limit below an hour is over at once, a longer one never. So a sleep that lasts too
+//! long is a deadlock, which loom reports. As it then ends the whole process, the twins do not sleep; they
+//! say where they would.
 //!
 //! Bounds: one sleeper with two sleeps, two threads that unpark; one sleep in the driver against one timer.
 
@@ -13,7 +14,7 @@ use std::time::Duration;
 use loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, fence};
 use loom::thread;
-use runtime::internals::driver::{Driver, Entry, Io, Time};
+use runtime::internals::driver::{Driver, Entry, ForeignWakes, Io, Time};
 use runtime::internals::scheduler::Parker;
 
 const SECOND: u64 = 1_000_000_000;
@@ -44,7 +45,7 @@ fn two_unparks(is_in_driver_first: bool) {
         while !flags.iter().all(|flag| flag.load(Relaxed)) {
             if is_in_driver {
                 let mut sitting = driver.try_sit(0).expect("nobody else sits");
-                parker.park_in_driver(|| sitting.sleep(None));
+                parker.park_in_driver(|| sitting.sleep(None, &mut ForeignWakes::new()));
             } else {
                 parker.park(None);
             }
@@ -199,8 +200,8 @@ impl Drop for Timer<'_> {
     }
 }
 
-/// A thread that is no worker registers a timer, sooner than the one there is or the only one, while a worker goes to
-/// sleep in the driver.
+/// A thread that is no worker registers a timer, sooner than the one there is or the only one, while a worker
+/// goes to sleep in the driver.
 fn a_foreign_timer(has_far_timer: bool) {
     loom::model(move || {
         let driver = Arc::new(driver());
@@ -217,7 +218,7 @@ fn a_foreign_timer(has_far_timer: bool) {
         });
         // Goes to sleep again and again until it sees the timer, as a worker does.
         while driver.time().unwrap().earliest() > NEAR {
-            driver.try_sit(0).expect("nobody else sits").sleep(None);
+            driver.try_sit(0).expect("nobody else sits").sleep(None, &mut ForeignWakes::new());
         }
         foreign.join().unwrap();
         drop(far);
@@ -234,15 +235,15 @@ fn a_long_sleep_in_the_driver_ends_for_a_sooner_foreign_timer() {
     a_foreign_timer(true);
 }
 
-/// A worker registers a timer on its own wheel and finds the driver taken: either it sleeps timed, or whoever sits in the
-/// driver does.
+/// A worker registers a timer on its own wheel and finds the driver taken: either it sleeps timed, or whoever
+/// sits in the driver does.
 #[test]
 fn a_worker_sleeps_untimed_only_if_the_sitter_is_up_in_time() {
     loom::model(|| {
         let driver = Arc::new(driver());
         let sitter = thread::spawn({
             let driver = driver.clone();
-            move || _ = driver.try_sit(1).expect("nobody else sits").sleep(None)
+            move || _ = driver.try_sit(1).expect("nobody else sits").sleep(None, &mut ForeignWakes::new())
         });
         let (timer, _) = Timer::register(&driver, 0, NEAR);
         if driver.own_timeout(0).is_some() {
@@ -263,7 +264,8 @@ enum Timed {
     RegistersWithoutFence,
 }
 
-/// The handshake alone: two numbers. Returns whether the sitter is up in time, by itself or because it is told.
+/// The handshake alone: two numbers. Returns whether the sitter is up in time, by itself or because it is
+/// told.
 fn a_timer_of_a_twin(fault: Timed) {
     const AWAKE: u64 = 0;
     loom::model(move || {

@@ -1,23 +1,28 @@
-//! The readiness word of a source: events, tasks that wait in a slot or in the list, shutdown, the end of a source.
+//! The readiness word of a source: events, tasks that wait in a slot or in the list, shutdown, the end of a
+//! source.
 //!
-//! A lost wake-up would be a deadlock, which loom reports by aborting. So nothing blocks here: at the end, when all
-//! threads have been joined, a task that is asleep must have nothing to do, or must have been woken since it fell
-//! asleep.
+//! A lost wake-up would be a deadlock, which loom reports by aborting. So nothing blocks here: at the end,
+//! when all threads have been joined, a task that is asleep must have nothing to do, or must have been woken
+//! since it fell asleep.
 
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc as StdArc;
 use std::sync::atomic::AtomicUsize as StdAtomicUsize;
-use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::task::{Context, Poll, Wake, Waker};
 
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::sync::atomic::AtomicBool;
 use loom::thread;
-use runtime::internals::io::{Direction, Hold, Readiness, Ready, ReadyEvent, Source};
+use runtime::internals::driver::ForeignWakes;
+use runtime::internals::io::{
+    Arm, Direction, Finish, Hold, Kind, Readiness, Ready, ReadyEvent, Retracted, Source,
+};
 
-/// Counts wakes, unseen by loom: it is read only when all threads have been joined, or by the thread that is woken.
+/// Counts wakes, unseen by loom: it is read only when all threads have been joined, or by the thread that is
+/// woken.
 #[derive(Default)]
 struct Counter(StdAtomicUsize);
 
@@ -79,7 +84,8 @@ fn source() -> Arc<Source> {
     Arc::new(Source::new(0, Ready::EMPTY))
 }
 
-/// With three preemptions at least: with two, no schedule shows what the twin that clears without a tick loses.
+/// With three preemptions at least: with two, no schedule shows what the twin that clears without a tick
+/// loses.
 fn model(f: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(builder.preemption_bound.map_or(3, |bound| bound.max(3)));
@@ -88,19 +94,41 @@ fn model(f: impl Fn() + Sync + Send + 'static) {
 
 /// Two events against a task that reads, clears and waits again.
 fn no_event_is_lost(clear: impl Fn(&Source, ReadyEvent) + Copy + Send + Sync + 'static) {
+    no_event_of_kind_is_lost(Kind::Stream, Ready::READABLE, clear);
+}
+
+/// A turn of the driver, which wakes foreign wakers at its end.
+fn dispatch(source: &Arc<Source>, ready: Ready) {
+    let mut foreign = ForeignWakes::new();
+    Source::dispatch(source, ready, &mut foreign);
+    foreign.wake_all();
+}
+
+fn shut_down(source: &Arc<Source>) {
+    let mut foreign = ForeignWakes::new();
+    Source::shut_down(source, &mut foreign);
+    foreign.wake_all();
+}
+
+/// The same on a source of some kind, where the events say `flag`.
+fn no_event_of_kind_is_lost(
+    kind: Kind,
+    flag: Ready,
+    clear: impl Fn(&Source, ReadyEvent) + Copy + Send + Sync + 'static,
+) {
     let mut builder = loom::model::Builder::new();
     // With two preemptions loom does not get to the twin's schedule.
     builder.preemption_bound = builder.preemption_bound.map(|bound| bound.max(3));
     builder.check(move || {
         // As a stream that was accepted: tried first.
-        let source = Arc::new(Source::new(0, Ready::READABLE));
+        let source = Arc::new(Source::new(0, flag).of_kind(kind));
         let bytes = Arc::new(AtomicBool::new(false));
         let poller = {
             let (source, bytes) = (source.clone(), bytes.clone());
             thread::spawn(move || {
                 for _ in 0..2 {
                     bytes.store(true, SeqCst);
-                    source.dispatch(Ready::READABLE);
+                    dispatch(&source, flag);
                 }
             })
         };
@@ -116,6 +144,26 @@ fn a_task_in_a_slot_misses_no_event() {
     no_event_is_lost(|source, event| source.clear(event));
 }
 
+/// A FIFO whose writers come and go: `bytes` stands for "there is no writer", which a reader takes for the
+/// end of the stream. One that finds a writer clears that there was none.
+#[test]
+fn a_task_at_a_pipe_misses_no_close() {
+    no_event_of_kind_is_lost(Kind::Pipe, Ready::READ_CLOSED, |source, event| {
+        assert_eq!(source.retract(event), Retracted::Cleared, "nothing is closed for good");
+    });
+}
+
+/// The twin, as below.
+#[test]
+#[should_panic = "asleep, with bytes to read"]
+fn twin_a_close_is_lost_if_it_is_cleared_without_its_tick() {
+    no_event_of_kind_is_lost(Kind::Pipe, Ready::READ_CLOSED, |source, _| {
+        if let Some(now) = source.event(Ready::READ_CLOSED) {
+            source.retract(now);
+        }
+    });
+}
+
 /// The twin: clears what is there now, not what the operation had relied on.
 #[test]
 #[should_panic = "asleep, with bytes to read"]
@@ -127,8 +175,8 @@ fn twin_a_clear_without_its_tick_loses_an_event() {
     });
 }
 
-/// Two tasks in one slot, and an event: the wakers are accessed by one writer at a time (loom watches the cells), and
-/// not both tasks sleep on.
+/// Two tasks in one slot, and an event: the wakers are accessed by one writer at a time (loom watches the
+/// cells), and not both tasks sleep on.
 #[test]
 fn two_tasks_in_one_slot_do_not_both_sleep_on() {
     model(|| {
@@ -147,7 +195,7 @@ fn two_tasks_in_one_slot_do_not_both_sleep_on() {
                 let (source, bytes) = (source.clone(), bytes.clone());
                 thread::spawn(move || {
                     bytes.store(true, SeqCst);
-                    source.dispatch(Ready::READABLE);
+                    dispatch(&source, Ready::READABLE);
                     Reader::new()
                 })
             },
@@ -163,8 +211,8 @@ fn two_tasks_in_one_slot_do_not_both_sleep_on() {
     });
 }
 
-/// A task sleeps in the slot; another one comes while an event is waking the first. It must not overwrite the waker in
-/// use (loom watches the cells), and it does not sleep on unheard.
+/// A task sleeps in the slot; another one comes while an event is waking the first. It must not overwrite the
+/// waker in use (loom watches the cells), and it does not sleep on unheard.
 #[test]
 fn a_stranger_does_not_overwrite_a_waker_in_use() {
     model(|| {
@@ -174,9 +222,9 @@ fn a_stranger_does_not_overwrite_a_waker_in_use() {
         let poller = {
             let (source, bytes) = (source.clone(), bytes.clone());
             thread::spawn(move || {
-                source.dispatch(Ready::READABLE);
+                dispatch(&source, Ready::READABLE);
                 bytes.store(true, SeqCst);
-                source.dispatch(Ready::READABLE);
+                dispatch(&source, Ready::READABLE);
             })
         };
         stranger.run(3, &source, &bytes, Source::clear);
@@ -188,8 +236,8 @@ fn a_stranger_does_not_overwrite_a_waker_in_use() {
     });
 }
 
-/// An event and the shutdown against a task that comes back while it is being woken. Whoever wakes first wakes for
-/// the other, too.
+/// An event and the shutdown against a task that comes back while it is being woken. Whoever wakes first
+/// wakes for the other, too.
 #[test]
 fn shutdown_is_seen_by_a_task_that_is_being_woken() {
     model(|| {
@@ -200,11 +248,11 @@ fn shutdown_is_seen_by_a_task_that_is_being_woken() {
         let threads = [
             {
                 let source = source.clone();
-                thread::spawn(move || source.dispatch(Ready::READABLE))
+                thread::spawn(move || dispatch(&source, Ready::READABLE))
             },
             {
                 let source = source.clone();
-                thread::spawn(move || source.shut_down())
+                thread::spawn(move || shut_down(&source))
             },
         ];
         reader.run(3, &source, &bytes, Source::clear);
@@ -212,13 +260,42 @@ fn shutdown_is_seen_by_a_task_that_is_being_woken() {
             thread.join().unwrap();
         }
         assert!(!reader.is_asleep(), "asleep in a runtime that was shut down");
+        assert_eq!(StdArc::strong_count(&reader.counter), 1, "a waker that nobody will use is left");
         source.detach();
-        assert_eq!(StdArc::strong_count(&reader.counter), 1);
     });
 }
 
-/// The end of a source against an event and the shutdown, which are waking, and a task that had come back meanwhile:
-/// the waker is dropped once, by one of them, and by nobody while another one reads it.
+/// The shutdown against a task with a waker of its own, and an event: whatever is in the slot then is dropped
+/// once, and by nobody while another one reads it.
+#[test]
+fn the_shutdown_leaves_no_waker_in_a_slot() {
+    model(|| {
+        let (source, bytes) = (source(), Arc::new(AtomicBool::new(false)));
+        let (mut first, mut stranger) = (Reader::new(), Reader::new());
+        first.run(1, &source, &bytes, Source::clear);
+        let threads = [
+            {
+                let source = source.clone();
+                thread::spawn(move || dispatch(&source, Ready::READABLE))
+            },
+            {
+                let source = source.clone();
+                thread::spawn(move || shut_down(&source))
+            },
+        ];
+        stranger.run(3, &source, &bytes, Source::clear);
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        // The first one may sleep on, if the stranger took its place.
+        assert!(!stranger.is_asleep(), "asleep in a runtime that was shut down");
+        let counters = [first.counter, stranger.counter];
+        assert!(counters.iter().all(|counter| StdArc::strong_count(counter) == 1), "a waker is left");
+    });
+}
+
+/// The end of a source against an event and the shutdown, which are waking, and a task that had come back
+/// meanwhile: the waker is dropped once, by one of them, and by nobody while another one reads it.
 #[test]
 fn the_end_of_a_source_drops_its_wakers() {
     model(|| {
@@ -228,11 +305,11 @@ fn the_end_of_a_source_drops_its_wakers() {
         let threads = [
             {
                 let source = source.clone();
-                thread::spawn(move || source.dispatch(Ready::READABLE))
+                thread::spawn(move || dispatch(&source, Ready::READABLE))
             },
             {
                 let source = source.clone();
-                thread::spawn(move || source.shut_down())
+                thread::spawn(move || shut_down(&source))
             },
         ];
         reader.run(2, &source, &bytes, Source::clear);
@@ -251,7 +328,7 @@ fn a_task_in_the_list_misses_no_event() {
         let source = source();
         let poller = {
             let source = source.clone();
-            thread::spawn(move || source.dispatch(Ready::READABLE))
+            thread::spawn(move || dispatch(&source, Ready::READABLE))
         };
         let other = {
             let source = source.clone();
@@ -274,7 +351,53 @@ fn a_task_in_the_list_misses_no_event() {
     });
 }
 
-/// A slot of our own, written by who holds it and read by who wakes. `minds_waking` is the rule that the twin breaks.
+/// A copy of the list's waiter: an event takes the waker and clears `is_linked`; the task then frees the
+/// waiter without the lock. `clears_last` is the rule that the twin breaks.
+fn a_waiter_is_freed_by_its_task(clears_last: bool) {
+    loom::model(move || {
+        struct Waiter {
+            waker: UnsafeCell<Option<u32>>,
+            is_linked: AtomicBool,
+        }
+        let waiter = Arc::new(Waiter { waker: UnsafeCell::new(Some(7)), is_linked: AtomicBool::new(true) });
+        let event = {
+            let waiter = waiter.clone();
+            thread::spawn(move || {
+                let take = || {
+                    // SAFETY: loom checks that no other thread accesses it meanwhile.
+                    waiter.waker.with_mut(|waker| unsafe { (*waker).take() })
+                };
+                if clears_last {
+                    take();
+                    waiter.is_linked.store(false, Release);
+                } else {
+                    waiter.is_linked.store(false, Release);
+                    take();
+                }
+            })
+        };
+        if !waiter.is_linked.load(Acquire) {
+            // SAFETY: as above.
+            waiter.waker.with_mut(|waker| assert!(unsafe { (*waker).is_none() }));
+        }
+        event.join().unwrap();
+    });
+}
+
+#[test]
+fn a_waiter_out_of_the_list_belongs_to_its_task() {
+    a_waiter_is_freed_by_its_task(true);
+}
+
+/// The twin: the event clears `is_linked` before it takes the waker.
+#[test]
+#[should_panic = "Causality violation"]
+fn twin_a_waiter_touched_after_it_was_unlinked() {
+    a_waiter_is_freed_by_its_task(false);
+}
+
+/// A slot of our own, written by who holds it and read by who wakes. `minds_waking` is the rule that the twin
+/// breaks.
 fn a_slot_has_one_writer(minds_waking: bool) {
     model(move || {
         let readiness = Arc::new(Readiness::new(Ready::EMPTY));
@@ -282,7 +405,8 @@ fn a_slot_has_one_writer(minds_waking: bool) {
         let write = move |readiness: &Readiness, slot: &UnsafeCell<i32>| {
             let Hold::Held { is_waking } = readiness.hold(Direction::Read) else { return };
             if is_waking && minds_waking {
-                return readiness.release(Direction::Read);
+                readiness.release(Direction::Read);
+                return;
             }
             // SAFETY: what the model is about.
             slot.with_mut(|slot| unsafe { *slot += 1 });
@@ -321,4 +445,46 @@ fn a_slot_is_written_by_nobody_while_it_is_read() {
 #[should_panic = "Causality violation"]
 fn twin_a_slot_written_while_an_event_is_waking() {
     a_slot_has_one_writer(false);
+}
+
+/// A slot of our own at the shutdown: it is emptied once, by the last one who has it. `minds_others` is the
+/// rule that the twin breaks.
+fn a_slot_is_emptied_by_the_last(minds_others: bool) {
+    model(move || {
+        let readiness = Arc::new(Readiness::new(Ready::EMPTY));
+        let slot = Arc::new(UnsafeCell::new(0));
+        // SAFETY: what the model is about.
+        let empty = |slot: &UnsafeCell<i32>| slot.with_mut(|slot| unsafe { *slot += 1 });
+        let holder = {
+            let (readiness, slot) = (readiness.clone(), slot.clone());
+            thread::spawn(move || {
+                if let Hold::Held { .. } = readiness.hold(Direction::Read) {
+                    // SAFETY: what the model is about.
+                    slot.with(|slot| _ = unsafe { *slot });
+                    if let Arm::Last(_) = readiness.arm(Direction::Read) {
+                        empty(&slot);
+                    }
+                }
+            })
+        };
+        let is_taken = readiness.shut_down().slot(Direction::Read);
+        if !minds_others || is_taken && readiness.finish_wake(Direction::Read) == Finish::Last {
+            empty(&slot);
+        }
+        holder.join().unwrap();
+        // SAFETY: the other thread is gone.
+        assert_eq!(slot.with(|slot| unsafe { *slot }), 1, "emptied once");
+    });
+}
+
+#[test]
+fn a_slot_is_emptied_by_nobody_while_it_is_held() {
+    a_slot_is_emptied_by_the_last(true);
+}
+
+/// The twin: the shutdown empties a slot that a task holds.
+#[test]
+#[should_panic = "Causality violation"]
+fn twin_a_slot_emptied_while_it_is_held() {
+    a_slot_is_emptied_by_the_last(false);
 }

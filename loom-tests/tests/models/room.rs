@@ -113,6 +113,24 @@ fn the_end_of_a_closed_channel_is_seen_when_granted_room_is_given_up() {
     });
 }
 
+/// The sender finds the close, or was served before: then its value comes.
+#[test]
+fn the_end_of_a_closed_channel_is_seen_when_granted_room_is_refused() {
+    loom::model(|| {
+        let (tx, mut rx) = mpsc::channel(1);
+        tx.try_send(1).unwrap();
+        let mut granted = sending(&tx, 2);
+        assert!(poll(granted.as_mut(), &Flag::new()).is_pending());
+        assert_eq!(rx.try_recv(), Ok(1));
+        let sender = thread::spawn(move || block_on(granted));
+        rx.close();
+        let received = block_on(rx.recv());
+        assert_eq!(received.is_some(), sender.join().unwrap());
+        assert_eq!(tx.capacity(), 1);
+        drop(tx);
+    });
+}
+
 mod twins {
     use std::collections::VecDeque;
     use std::sync::Arc as StdArc;

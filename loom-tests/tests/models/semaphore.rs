@@ -3,6 +3,7 @@
 //! Bounds: one permit or two, one thread that gives, one that waits or leaves.
 
 use std::sync::Arc as StdArc;
+use std::task::Poll;
 
 use loom::cell::UnsafeCell;
 use loom::future::block_on;
@@ -72,6 +73,39 @@ fn who_waits_for_many_leaves_and_those_behind_are_served() {
 }
 
 #[test]
+fn permits_that_come_at_once_are_all_there() {
+    loom::model(|| {
+        let semaphore = StdArc::new(Semaphore::new(0));
+        let mut waiting = Box::pin(semaphore.clone().acquire_owned());
+        let flag = Flag::new();
+        assert!(poll(waiting.as_mut(), &flag).is_pending());
+        let theirs = semaphore.clone();
+        let giver = thread::spawn(move || theirs.add_permits(1));
+        semaphore.add_permits(1);
+        giver.join().unwrap();
+        assert!(flag.is_set(), "lost permit");
+        assert_eq!(semaphore.available_permits(), 1);
+        assert!(semaphore.try_acquire().is_ok());
+    });
+}
+
+#[test]
+fn a_permit_granted_before_a_close_and_not_seen_goes_back() {
+    loom::model(|| {
+        let semaphore = StdArc::new(Semaphore::new(0));
+        let mut waiting = Box::pin(semaphore.clone().acquire_owned());
+        assert!(poll(waiting.as_mut(), &Flag::new()).is_pending());
+        let theirs = semaphore.clone();
+        let giver = thread::spawn(move || theirs.add_permits(1));
+        semaphore.close();
+        let result = poll(waiting.as_mut(), &Flag::new());
+        assert!(matches!(result, std::task::Poll::Ready(Err(_))));
+        giver.join().unwrap();
+        assert_eq!(semaphore.available_permits(), 1);
+    });
+}
+
+#[test]
 fn a_close_refuses_who_waits() {
     loom::model(|| {
         let semaphore = StdArc::new(Semaphore::new(0));
@@ -79,6 +113,21 @@ fn a_close_refuses_who_waits() {
         let closer = thread::spawn(move || theirs.close());
         assert!(block_on(semaphore.acquire()).is_err());
         closer.join().unwrap();
+    });
+}
+
+#[test]
+fn a_permit_granted_while_the_semaphore_is_closed_comes_back() {
+    loom::model(|| {
+        let semaphore = StdArc::new(Semaphore::new(1));
+        let permit = semaphore.clone().try_acquire_owned().unwrap();
+        let mut waiting = Box::pin(semaphore.clone().acquire_owned());
+        assert!(poll(waiting.as_mut(), &Flag::new()).is_pending());
+        let giver = thread::spawn(move || drop(permit));
+        semaphore.close();
+        assert!(matches!(poll(waiting.as_mut(), &Flag::new()), Poll::Ready(Err(_))), "granted or not");
+        giver.join().unwrap();
+        assert_eq!(semaphore.available_permits(), 1);
     });
 }
 
@@ -99,6 +148,7 @@ mod twins {
         None,
         QueuedWithoutLook,
         LosesGranted,
+        StoresWhatItSaw,
     }
 
     /// T1 to T3 and G1 to G4 for single permits, with a queue of flags for a line.
@@ -110,27 +160,36 @@ mod twins {
 
     impl Twin {
         fn give(&self) {
-            let mut word = self.word.load(Acquire);
-            while word & QUEUED == 0 {
-                match self.word.compare_exchange(word, word + ONE, AcqRel, Acquire) {
-                    Ok(_) => return,
-                    Err(actual) => word = actual,
-                }
+            if self.word.fetch_add(ONE, AcqRel) & QUEUED != 0 {
+                self.serve();
             }
+        }
+
+        fn serve(&self) {
             let mut line = self.line.lock().unwrap();
-            match line.pop_front() {
-                Some(flag) => std::task::Waker::from(flag).wake(),
-                None => {
-                    self.word.fetch_add(ONE, AcqRel);
-                }
+            let word = self.word.load(Acquire);
+            if word & QUEUED == 0 {
+                return;
+            }
+            let mut taken = 0;
+            while taken + ONE <= word - QUEUED {
+                let Some(flag) = line.pop_front() else { break };
+                std::task::Waker::from(flag).wake();
+                taken += ONE;
             }
             if line.is_empty() {
-                self.word.fetch_and(!QUEUED, AcqRel);
+                taken += QUEUED;
+            }
+            if self.bug == Bug::StoresWhatItSaw {
+                self.word.store(word - taken, std::sync::atomic::Ordering::Release);
+            } else {
+                self.word.fetch_sub(taken, AcqRel);
             }
         }
 
         fn try_take(&self) -> bool {
-            self.word.fetch_update(AcqRel, Acquire, |word| word.checked_sub(ONE)).is_ok()
+            let take = |word: usize| if word & QUEUED == 0 { word.checked_sub(ONE) } else { None };
+            self.word.fetch_update(AcqRel, Acquire, take).is_ok()
         }
 
         /// True if a permit was taken; else `flag` is in line.
@@ -143,7 +202,7 @@ mod twins {
                 self.word.fetch_or(QUEUED, AcqRel);
             } else {
                 let mut word = self.word.load(Acquire);
-                loop {
+                while word & QUEUED == 0 {
                     let next = if word >= ONE { word - ONE } else { word | QUEUED };
                     match self.word.compare_exchange(word, next, AcqRel, Acquire) {
                         Ok(_) if word >= ONE => return true,
@@ -162,16 +221,22 @@ mod twins {
                 line.retain(|other| !StdArc::ptr_eq(other, flag));
                 flag.is_set()
             };
-            if was_granted && self.bug != Bug::LosesGranted {
-                self.give();
+            match was_granted {
+                true if self.bug == Bug::LosesGranted => {}
+                true => self.give(),
+                false => self.serve(),
             }
         }
+    }
+
+    fn twin(bug: Bug) -> Arc<Twin> {
+        Arc::new(Twin { bug, word: AtomicUsize::new(0), line: Mutex::new(VecDeque::new()) })
     }
 
     /// `leaves`: the first in line leaves while the permit comes, and the second must get it.
     fn check(bug: Bug, leaves: bool) {
         loom::model(move || {
-            let twin = Arc::new(Twin { bug, word: AtomicUsize::new(0), line: Mutex::new(VecDeque::new()) });
+            let twin = twin(bug);
             let leaving = Flag::new();
             if leaves {
                 assert!(!twin.take(&leaving));
@@ -188,10 +253,25 @@ mod twins {
         });
     }
 
+    /// Two permits come at once for one in line: one is left.
+    fn check_givers(bug: Bug) {
+        loom::model(move || {
+            let twin = twin(bug);
+            let flag = Flag::new();
+            assert!(!twin.take(&flag));
+            let theirs = twin.clone();
+            let giver = thread::spawn(move || theirs.give());
+            twin.give();
+            giver.join().unwrap();
+            assert!(flag.is_set() && twin.try_take(), "lost permit");
+        });
+    }
+
     #[test]
     fn the_twin_without_a_bug_passes() {
         check(Bug::None, false);
         check(Bug::None, true);
+        check_givers(Bug::None);
     }
 
     #[test]
@@ -204,5 +284,11 @@ mod twins {
     #[should_panic(expected = "lost permit")]
     fn a_waiter_that_keeps_what_it_did_not_see_is_found() {
         check(Bug::LosesGranted, true);
+    }
+
+    #[test]
+    #[should_panic(expected = "lost permit")]
+    fn a_server_that_stores_what_it_saw_is_found() {
+        check_givers(Bug::StoresWhatItSaw);
     }
 }

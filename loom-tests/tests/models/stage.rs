@@ -1,5 +1,5 @@
-//! The real shared state of a runtime, without threads of its own: the threads of a model are its seats. Relief threads, if
-//! some are allowed, are real.
+//! The real shared state of a runtime, without threads of its own: the threads of a model are its permanent
+//! workers. Spare workers, if some are allowed, are real threads.
 //!
 //! They keep alive for ever, and nothing is ever due: a model has no time.
 
@@ -22,16 +22,12 @@ unsafe impl Send for Stage {}
 unsafe impl Sync for Stage {}
 
 impl Stage {
-    pub fn new(seats: usize, reliefs: usize) -> Arc<Self> {
-        let mut config = Config::of_pool(seats);
+    pub fn new(workers: usize, spares: usize) -> Arc<Self> {
+        let mut config = Config::of_pool(workers);
         config.is_pool = false;
-        config.relief_workers = reliefs;
+        config.spare_workers = spares;
         config.thread_keep_alive = Duration::MAX;
         Arc::new(Self(Shared::new(config, Driver::new(None, None))))
-    }
-
-    pub fn ptr(&self) -> NonNull<Shared> {
-        self.0
     }
 
     pub fn shared(&self) -> &Shared {
@@ -39,27 +35,31 @@ impl Stage {
         unsafe { self.0.as_ref() }
     }
 
-    /// Runs `f` as the worker of seat `index`, which leaves then.
+    /// Runs `f` as permanent worker `index`, which leaves then.
     pub fn act<R>(&self, index: usize, f: impl FnOnce(&Worker) -> R) -> R {
-        // SAFETY: the stage counts as a worker; a model gives each seat to one thread.
+        // SAFETY: the stage counts as a worker; a model has one thread for each worker.
         let start = unsafe { WorkerStart::new(self.0, index) };
         // SAFETY: as above.
         let worker = unsafe { Worker::new(self.0, index) };
         let processor = worker.processor();
         processor.parker.adopt_current_thread();
-        processor.way.adopt_current_thread();
+        processor.yield_parker.adopt_current_thread();
         processor.metrics.naps.add(1);
+        self.shared().away.permanent_comes();
+        self.shared().monitor.somebody_woke(&self.shared().driver);
         let result = enter_worker(&worker, || {
             let result = f(&worker);
             worker.drain();
             result
         });
+        // For those that wind down: it is as one that sleeps.
+        self.shared().arrive(|| false);
         self.shared().add_references(worker.take_references());
         drop(start);
         result
     }
 
-    /// The whole life of seat `index`'s worker.
+    /// The whole life of permanent worker `index`.
     pub fn live(&self, index: usize) {
         // SAFETY: as in `act`.
         unsafe { WorkerStart::new(self.0, index) }.run();
@@ -80,17 +80,20 @@ impl Stage {
         unsafe { self.shared().injector.push(task.into_raw()) };
     }
 
-    /// Shuts the runtime down, and waits for all who are left there. Panics if a thread was lost, or counted twice.
+    /// Shuts the runtime down, and waits for all who are left there. Panics if a thread was lost, or counted
+    /// twice.
     pub fn end(&self) {
         let shared = self.shared();
         shared.begin_shutdown();
         // SAFETY: the stage's own count as a worker.
         unsafe { Shared::leave(self.0, 0) };
-        shared.shutdown.exit().wait(None);
-        let counts = shared.relief.counts();
-        assert_eq!((counts.active, counts.resting), (0, 0), "a relief thread was lost, or counted twice");
-        assert_eq!(shared.relief.absent().len(), shared.config.relief_workers, "an index was lost");
-        assert!(shared.relief.may_leave(false), "somebody is still counted as blocked");
+        shared.lifecycle.exit().wait(None);
+        let spares = shared.first_spare..shared.first_spare + shared.max_spares;
+        let (used, counts) =
+            (spares.filter(|&index| !shared.away.is_absent(index)).count(), shared.away.counts());
+        // Those that were active when all left.
+        assert_eq!((counts.active, counts.resting), (used, 0), "a spare worker was lost, or counted twice");
+        assert_eq!(shared.away.blocked(), 0, "somebody is still counted as blocked");
         // SAFETY: the reference of `new`, and the last use.
         unsafe { Shared::release(self.0) };
     }

@@ -1,11 +1,12 @@
-//! A timer's entry between its future and the wheel: fire against drop, another waker, the same, reset, shutdown, another fire;
-//! and the handshake of a foreign thread that registers with the one about to sleep.
+//! A timer's entry between its future and the wheel: fire against drop, another waker, the same, reset,
+//! shutdown, another fire; and the handshake of a foreign thread that registers with the one about to sleep.
 //!
 //! Bounds: one wheel, one or two timers, two threads, one operation each.
 //!
-//! loom reorders an access only with the last one to the same atomic, so a thread that loads the state and then stores
-//! it hides an earlier load by another, and some schedules are not tried. Therefore both threads pass a [`Gate`] first,
-//! which makes either go first, and each model notes its [outcomes](Outcomes), so that none is missing unnoticed.
+//! loom reorders an access only with the last one to the same atomic, so a thread that loads the state and
+//! then stores it hides an earlier load by another, and some schedules are not tried. Therefore both threads
+//! pass a [`Gate`] first, which makes either go first, and each model notes its [outcomes](Outcomes), so that
+//! none is missing unnoticed.
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
@@ -16,6 +17,7 @@ use std::task::{Wake, Waker};
 use loom::sync::Arc;
 use loom::sync::atomic::AtomicUsize;
 use loom::thread;
+use runtime::internals::driver::ForeignWakes;
 use runtime::internals::time::{Deadline, Driver, Entry, NANOS_PER_TICK as MS, Shard, State};
 
 /// Counts its wakes.
@@ -59,6 +61,20 @@ impl Gate {
             f()
         })
     }
+}
+
+/// A turn of the driver, which wakes foreign wakers at its end.
+fn fire(shard: &Shard, now: Deadline) -> usize {
+    let mut foreign = ForeignWakes::new();
+    let fired = shard.fire(now, &mut foreign);
+    foreign.wake_all();
+    fired
+}
+
+fn shut_down(shard: &Shard) {
+    let mut foreign = ForeignWakes::new();
+    shard.shut_down(&mut foreign);
+    foreign.wake_all();
 }
 
 /// What came out in the schedules that were tried.
@@ -131,7 +147,7 @@ fn a_timer_is_not_touched_after_it_let_its_future_go() {
         let (probe, waker) = probe();
         let timer = Timer::new(&shard, MS, &waker);
         let gate = Gate::new();
-        let driver = gate.spawn(move || shard.fire(MS));
+        let driver = gate.spawn(move || fire(&shard, MS));
         gate.pass();
         let had_fired = timer.entry.state() == State::Fired;
         let cancelled = timer.cancel();
@@ -156,7 +172,7 @@ fn the_waker_given_last_is_woken() {
         let ((old, old_waker), (new, new_waker)) = (probe(), probe());
         let timer = Timer::new(&shard, MS, &old_waker);
         let gate = Gate::new();
-        let driver = gate.spawn(move || shard.fire(MS));
+        let driver = gate.spawn(move || fire(&shard, MS));
         gate.pass();
         let is_pending = timer.update(&new_waker);
         if !is_pending {
@@ -169,7 +185,8 @@ fn the_waker_given_last_is_woken() {
     outcomes.assert_all([false, true]);
 }
 
-/// Polled again with the same waker while it fires: the wake is yet to come, or the poll sees that it has fired.
+/// Polled again with the same waker while it fires: the wake is yet to come, or the poll sees that it has
+/// fired.
 #[test]
 fn a_waker_that_is_there_already_will_be_woken() {
     let outcomes = Outcomes::new();
@@ -179,7 +196,7 @@ fn a_waker_that_is_there_already_will_be_woken() {
         let (probe, waker) = probe();
         let timer = Timer::new(&shard, MS, &waker);
         let gate = Gate::new();
-        let driver = gate.spawn(move || shard.fire(MS));
+        let driver = gate.spawn(move || fire(&shard, MS));
         gate.pass();
         let before = probe.wakes();
         let is_pending = timer.will_wake(&waker);
@@ -204,7 +221,7 @@ fn a_timer_that_is_put_off_while_it_fires_is_not_over_too_soon() {
         let gate = Gate::new();
         let driver = gate.spawn({
             let shard = shard.clone();
-            move || shard.fire(MS)
+            move || fire(&shard, MS)
         });
         gate.pass();
         assert!(timer.put_off(2));
@@ -216,7 +233,7 @@ fn a_timer_that_is_put_off_while_it_fires_is_not_over_too_soon() {
             assert!(timer.register(2 * MS, waker));
         }
         assert!(shard.next_deadline() <= 2 * MS);
-        assert_eq!(shard.fire(2 * MS), 1);
+        assert_eq!(fire(&shard, 2 * MS), 1);
         assert!(timer.entry.is_over());
         noted.note(fired);
     });
@@ -235,7 +252,7 @@ fn a_timer_that_is_put_off_and_then_wanted_sooner_is_not_late() {
         let gate = Gate::new();
         let driver = gate.spawn({
             let shard = shard.clone();
-            move || shard.fire(MS)
+            move || fire(&shard, MS)
         });
         gate.pass();
         assert!(timer.put_off(9));
@@ -246,7 +263,7 @@ fn a_timer_that_is_put_off_and_then_wanted_sooner_is_not_late() {
         assert!(timer.register(2 * MS, waiting.unwrap_or(waker)));
         let fired = driver.join().unwrap();
         assert_eq!((fired, probe.wakes()), (usize::from(!was_waiting), fired));
-        assert_eq!(shard.fire(2 * MS), 1);
+        assert_eq!(fire(&shard, 2 * MS), 1);
         assert!(timer.entry.is_over());
         noted.note(was_waiting);
     });
@@ -265,7 +282,7 @@ fn a_reset_loses_no_wake() {
         let gate = Gate::new();
         let driver = gate.spawn({
             let shard = shard.clone();
-            move || shard.fire(MS)
+            move || fire(&shard, MS)
         });
         gate.pass();
         let waiting = timer.cancel();
@@ -275,7 +292,7 @@ fn a_reset_loses_no_wake() {
         assert_eq!(probe.wakes(), usize::from(!was_waiting));
         // A cancelled timer may have left its own deadline behind.
         assert!(shard.next_deadline() <= 2 * MS);
-        assert_eq!(shard.fire(2 * MS), 1);
+        assert_eq!(fire(&shard, 2 * MS), 1);
         assert_eq!(timer.entry.state(), State::Fired);
         noted.note(was_waiting);
     });
@@ -294,10 +311,10 @@ fn two_drivers_fire_each_timer_once() {
         let gate = Gate::new();
         let driver = gate.spawn({
             let shard = shard.clone();
-            move || shard.fire(70 * MS)
+            move || fire(&shard, 70 * MS)
         });
         gate.pass();
-        let here = shard.fire(MS);
+        let here = fire(&shard, MS);
         let there = driver.join().unwrap();
         assert_eq!((here + there, first.wakes(), second.wakes()), (2, 1, 1));
         assert!(timers.iter().all(|timer| timer.entry.state() == State::Fired));
@@ -317,7 +334,7 @@ fn a_timer_registered_while_others_fire_is_seen() {
         let gate = Gate::new();
         let driver = gate.spawn({
             let shard = shard.clone();
-            move || shard.fire(MS)
+            move || fire(&shard, MS)
         });
         gate.pass();
         let later = Timer::new(&shard, 5 * MS, &waker);
@@ -339,7 +356,7 @@ fn shutdown_leaves_nobody_asleep() {
         let gate = Gate::new();
         let driver = gate.spawn({
             let shard = shard.clone();
-            move || shard.shut_down()
+            move || shut_down(&shard)
         });
         let timer = Timer { shard, entry: Box::new(Entry::new()) };
         gate.pass();

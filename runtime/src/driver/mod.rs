@@ -1,11 +1,13 @@
 //! What can wake a sleeping thread: descriptors, timers, and an unpark from anywhere.
 //!
-//! One thread at a time sits in the driver ([`try_sit`](Driver::try_sit)): it sleeps until an event comes, a timer is due
-//! or somebody unparks it, dispatches the events and goes. Timers are fired by any thread that comes along
-//! ([`fire_timers`](Driver::fire_timers)), since each wheel has its own lock.
+//! One thread at a time sits in the driver ([`try_sit`](Driver::try_sit)): it sleeps until an event comes, a
+//! timer is due or somebody unparks it, dispatches the events and goes. Timers are fired by any thread that
+//! comes along ([`fire_timers`](Driver::fire_timers)), since each wheel has its own lock.
 //!
-//! The driver wakes tasks through `std::task::Waker`; it knows no scheduler.
+//! The driver wakes tasks through `std::task::Waker`; it knows no scheduler. Wakers that are not of tasks are
+//! left to its caller: see `foreign.rs`.
 
+pub mod foreign;
 pub mod io;
 mod pace;
 pub mod time;
@@ -14,6 +16,7 @@ use std::time::Duration;
 
 use crate::loom::sync::atomic::Ordering::{Relaxed, SeqCst};
 use crate::loom::sync::atomic::{AtomicU64, AtomicUsize, fence};
+use foreign::ForeignWakes;
 use pace::Pace;
 
 /// Nobody sits in the driver.
@@ -69,8 +72,8 @@ impl Driver {
     }
 
     /// Fires the timers that are due; says how many.
-    pub fn fire_timers(&self) -> usize {
-        self.time.as_ref().map_or(0, time::Driver::fire_due)
+    pub fn fire_timers(&self, foreign: &mut ForeignWakes) -> usize {
+        self.time.as_ref().map_or(0, |time| time.fire_due(foreign))
     }
 
     /// T2, T3: how long worker `index` may sleep outside of the driver because of its own timers.
@@ -87,11 +90,12 @@ impl Driver {
         if is_covered { None } else { time.until(own) }
     }
 
-    /// T2, T3 of a thread that is no worker and registered a timer that is the earliest of its wheel: makes the sitter look
-    /// at the wheels again if it would sleep too long.
+    /// T2, T3 of a thread that is no worker and registered a timer that is the earliest of its wheel: makes
+    /// the sitter look at the wheels again if it would sleep too long.
     pub fn timer_registered(&self, deadline: time::Deadline) {
         fence(SeqCst);
-        // Relaxed: ordered by the fences. Nobody sleeping is fine: who comes next will see the timer at D1 or D4.
+        // Relaxed: ordered by the fences. Nobody sleeping is fine: who comes next will see the timer at D1 or
+        // D4.
         let until = self.until.load(Relaxed);
         if until != AWAKE && until > deadline {
             self.unpark();
@@ -105,12 +109,14 @@ impl Driver {
 
     /// Wakes everyone who waits for a descriptor or a timer, with an error; refuses from now on.
     pub fn shutdown(&self) {
+        let mut foreign = ForeignWakes::new();
         if let Some(io) = &self.io {
-            io.shutdown();
+            io.shutdown(&mut foreign);
         }
         if let Some(time) = &self.time {
-            time.shutdown();
+            time.shutdown(&mut foreign);
         }
+        foreign.wake_all();
     }
 }
 
@@ -123,29 +129,31 @@ pub struct Sitting<'a> {
 
 impl Sitting<'_> {
     /// Dispatches what has come, without waiting. Says how many events there were.
-    pub fn poll(&mut self) -> usize {
-        self.poller.turn(Some(Duration::ZERO))
+    pub fn poll(&mut self, foreign: &mut ForeignWakes) -> usize {
+        self.poller.turn(Some(Duration::ZERO), foreign)
     }
 
     /// Waits for events or an unpark, whatever the timers say. Says how many events there were.
-    pub fn wait(&mut self) -> usize {
-        self.poller.turn(None)
+    pub fn wait(&mut self, foreign: &mut ForeignWakes) -> usize {
+        self.poller.turn(None, foreign)
     }
 
-    /// D1 to D5: waits for events, until the earliest timer or an unpark, or for `limit`. Says how many events there were.
+    /// D1 to D5: waits for events, until the earliest timer or an unpark, or for `limit`. Says how many
+    /// events there were.
     ///
-    /// Sleeps a little longer than until the timer if there are many: see `pace.rs`. What others are told is the timer's time.
-    pub fn sleep(&mut self, limit: Option<Duration>) -> usize {
+    /// Sleeps a little longer than until the timer if there are many: see `pace.rs`. What others are told is
+    /// the timer's time.
+    pub fn sleep(&mut self, limit: Option<Duration>, foreign: &mut ForeignWakes) -> usize {
         let Some(time) = &self.driver.time else {
-            return self.poller.turn(limit);
+            return self.poller.turn(limit, foreign);
         };
         let published = time.earliest();
         self.driver.until.store(published, Relaxed);
         fence(SeqCst);
         let deadline = time.earliest().min(published);
         let events = match deadline {
-            time::Deadline::MAX => self.poller.turn(limit),
-            deadline => self.sleep_until(time, deadline, limit),
+            time::Deadline::MAX => self.poller.turn(limit, foreign),
+            deadline => self.sleep_until(time, deadline, limit, foreign),
         };
         self.driver.until.store(AWAKE, Relaxed);
         events
@@ -157,12 +165,13 @@ impl Sitting<'_> {
         time: &time::Driver,
         deadline: time::Deadline,
         limit: Option<Duration>,
+        foreign: &mut ForeignWakes,
     ) -> usize {
         let wake_at = self.driver.pace.wake_at(deadline);
         if !self.poller.set_alarm(time.system_nanos_at(wake_at)) {
-            return self.poller.turn(time.until(deadline).into_iter().chain(limit).min());
+            return self.poller.turn(time.until(deadline).into_iter().chain(limit).min(), foreign);
         }
-        let events = self.poller.turn(limit);
+        let events = self.poller.turn(limit, foreign);
         if events == 0 && !self.poller.is_alarm_set() {
             self.driver.pace.woke(wake_at);
         }

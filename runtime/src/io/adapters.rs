@@ -6,7 +6,7 @@ use std::task::{Context, Poll, ready};
 
 use pin_project_lite::pin_project;
 
-use super::{AsyncRead, ReadBuf};
+use super::{AsyncBufRead, AsyncRead, ReadBuf};
 
 pin_project! {
     /// A reader that ends after so many bytes, made by [`AsyncReadExt::take`](super::AsyncReadExt::take).
@@ -67,11 +67,33 @@ impl<R: AsyncRead> AsyncRead for Take<R> {
         // A reader may put another buffer in its place, which would make the count a lie.
         assert_eq!(part.filled().as_ptr(), start, "`poll_read` must read into the buffer it was given");
         let n = part.filled().len();
-        // SAFETY: the first `n` bytes of the part, which are the next `n` of `buf`, are filled and so initialised.
+        // SAFETY: the first `n` bytes of the part, which are the next `n` of `buf`, are filled and so
+        // initialised.
         unsafe { buf.assume_init(n) };
         buf.advance(n);
         *this.limit -= n as u64;
         Poll::Ready(Ok(()))
+    }
+}
+
+impl<R: AsyncBufRead> AsyncBufRead for Take<R> {
+    fn poll_fill_buf(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<&[u8]>> {
+        // At the limit the reader is not asked: it might wait for bytes that nobody may have.
+        if self.limit == 0 {
+            return Poll::Ready(Ok(&[]));
+        }
+        let this = self.project();
+        let bytes = ready!(this.inner.poll_fill_buf(cx))?;
+        let n = usize::try_from(*this.limit).unwrap_or(usize::MAX).min(bytes.len());
+        Poll::Ready(Ok(&bytes[..n]))
+    }
+
+    fn consume(self: Pin<&mut Self>, amt: usize) {
+        let this = self.project();
+        // Bytes beyond the limit were never shown, so the reader keeps them.
+        let amt = usize::try_from(*this.limit).unwrap_or(usize::MAX).min(amt);
+        *this.limit -= amt as u64;
+        this.inner.consume(amt);
     }
 }
 
@@ -103,6 +125,12 @@ impl<A, B> Chain<A, B> {
         (&mut self.first, &mut self.second)
     }
 
+    /// Returns the readers inside, pinned.
+    pub fn get_pin_mut(self: Pin<&mut Self>) -> (Pin<&mut A>, Pin<&mut B>) {
+        let this = self.project();
+        (this.first, this.second)
+    }
+
     /// Gives the readers back.
     pub fn into_inner(self) -> (A, B) {
         (self.first, self.second)
@@ -122,5 +150,24 @@ impl<A: AsyncRead, B: AsyncRead> AsyncRead for Chain<A, B> {
             *this.has_first_ended = true;
         }
         this.second.poll_read(cx, buf)
+    }
+}
+
+impl<A: AsyncBufRead, B: AsyncBufRead> AsyncBufRead for Chain<A, B> {
+    fn poll_fill_buf(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<&[u8]>> {
+        let this = self.project();
+        if !*this.has_first_ended {
+            let bytes = ready!(this.first.poll_fill_buf(cx))?;
+            if !bytes.is_empty() {
+                return Poll::Ready(Ok(bytes));
+            }
+            *this.has_first_ended = true;
+        }
+        this.second.poll_fill_buf(cx)
+    }
+
+    fn consume(self: Pin<&mut Self>, amt: usize) {
+        let this = self.project();
+        if *this.has_first_ended { this.second.consume(amt) } else { this.first.consume(amt) }
     }
 }

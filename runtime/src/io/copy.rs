@@ -1,23 +1,23 @@
-//! Passing on what is read: [`copy`] one way, [`copy_bidirectional`] both.
+//! Passing on what is read: [`copy`] and [`copy_buf`] one way, [`copy_bidirectional`] both.
 
 use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use super::{AsyncRead, AsyncWrite, ReadBuf};
+use super::buffered::{Buffer, CAPACITY};
+use super::ext::operation::uninterrupted;
+use super::{AsyncBufRead, AsyncRead, AsyncWrite};
 use crate::coop;
-
-/// Bytes on the way at most, per direction, unless said otherwise.
-const BUFFER: usize = 8 * 1024;
 
 /// Copies everything from `reader` to `writer`, flushes, and says how many bytes.
 ///
-/// Up to 8 KiB are on the way. What has been read is written as soon as the writer takes it; while the reader has
-/// nothing more, the writer is flushed. `writer` is not shut down at the end.
+/// Up to 8 KiB are on the way. What has been read is written as soon as the writer takes it; while the reader
+/// has nothing more, the writer is flushed. `writer` is not shut down at the end.
 ///
 /// # Errors
-/// Those of either side, or [`WriteZero`](io::ErrorKind::WriteZero) if `writer` takes no more.
+/// Those of either side, or [`WriteZero`](io::ErrorKind::WriteZero) if `writer` takes no more. After
+/// [`Interrupted`](io::ErrorKind::Interrupted) it tries again.
 ///
 /// # Cancel safety
 /// Not safe: what has been read but not written is lost.
@@ -35,8 +35,58 @@ where
     R: AsyncRead + Unpin + ?Sized,
     W: AsyncWrite + Unpin + ?Sized,
 {
-    let mut transfer = Transfer::new(BUFFER);
+    let mut transfer = Transfer::new(CAPACITY);
     poll_fn(|cx| transfer.poll(cx, reader, writer)).await
+}
+
+/// Copies everything from `reader` to `writer`, out of the reader's own buffer, flushes, and says how many
+/// bytes.
+///
+/// As [`copy`], without a buffer in between, and safer: what the writer has not taken stays in the reader.
+///
+/// # Errors
+/// As for [`copy`].
+///
+/// # Cancel safety
+/// Safe, except that the number of bytes is lost: what has not been written has not been read.
+///
+/// # Examples
+/// ```
+/// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// let mut reader = runtime::io::BufReader::new(&b"hello"[..]);
+/// let mut writer = Vec::new();
+/// assert_eq!(runtime::io::copy_buf(&mut reader, &mut writer).await.unwrap(), 5);
+/// assert_eq!(writer, b"hello");
+/// # });
+/// ```
+pub async fn copy_buf<R, W>(reader: &mut R, writer: &mut W) -> io::Result<u64>
+where
+    R: AsyncBufRead + Unpin + ?Sized,
+    W: AsyncWrite + Unpin + ?Sized,
+{
+    let (mut copied, mut needs_flush) = (0, false);
+    poll_fn(|cx| {
+        loop {
+            let coop = ready!(coop::poll_proceed(cx));
+            let bytes = match Pin::new(&mut *reader).poll_fill_buf(cx) {
+                Poll::Ready(Ok(bytes)) => bytes,
+                Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                Poll::Pending => return poll_idle(writer, cx, &mut needs_flush),
+            };
+            if bytes.is_empty() {
+                ready!(Pin::new(&mut *writer).poll_flush(cx))?;
+                coop.made_progress();
+                return Poll::Ready(Ok(copied));
+            }
+            let n = ready!(poll_write_some(writer, cx, bytes, copied))?;
+            Pin::new(&mut *reader).consume(n);
+            copied += n as u64;
+            needs_flush = true;
+            coop.made_progress();
+        }
+    })
+    .await
 }
 
 /// Copies from `a` to `b` and from `b` to `a` at once, and says how many bytes each way.
@@ -63,7 +113,7 @@ where
     A: AsyncRead + AsyncWrite + Unpin + ?Sized,
     B: AsyncRead + AsyncWrite + Unpin + ?Sized,
 {
-    copy_bidirectional_with_sizes(a, b, BUFFER, BUFFER).await
+    copy_bidirectional_with_sizes(a, b, CAPACITY, CAPACITY).await
 }
 
 /// As [`copy_bidirectional`], with up to so many bytes on the way from `a` to `b` and from `b` to `a`.
@@ -86,6 +136,9 @@ where
     A: AsyncRead + AsyncWrite + Unpin + ?Sized,
     B: AsyncRead + AsyncWrite + Unpin + ?Sized,
 {
+    for (name, size) in [("a_to_b_buf_size", a_to_b_buf_size), ("b_to_a_buf_size", b_to_a_buf_size)] {
+        assert!(size > 0, "`{name}` must be greater than 0: a buffer of 0 bytes copies nothing");
+    }
     let mut up = Way::Copying(Transfer::new(a_to_b_buf_size));
     let mut down = Way::Copying(Transfer::new(b_to_a_buf_size));
     poll_fn(|cx| {
@@ -122,27 +175,18 @@ impl Way {
     }
 }
 
-/// A buffer on its way: `buf[start..end]` has been read and not yet written.
+/// Bytes on their way from a reader to a writer.
 struct Transfer {
-    buf: Box<[u8]>,
-    start: usize,
-    end: usize,
+    buffer: Buffer,
     copied: u64,
     has_reader_ended: bool,
     needs_flush: bool,
 }
 
 impl Transfer {
+    /// `size` must not be zero.
     fn new(size: usize) -> Self {
-        assert!(size > 0, "a buffer of 0 bytes copies nothing: give it at least 1");
-        Self {
-            buf: vec![0; size].into_boxed_slice(),
-            start: 0,
-            end: 0,
-            copied: 0,
-            has_reader_ended: false,
-            needs_flush: false,
-        }
+        Self { buffer: Buffer::new(size), copied: 0, has_reader_ended: false, needs_flush: false }
     }
 
     fn poll<R, W>(&mut self, cx: &mut Context<'_>, reader: &mut R, writer: &mut W) -> Poll<io::Result<u64>>
@@ -154,58 +198,63 @@ impl Transfer {
             // Streams of foreign crates may not take part in the budget: each round does.
             let coop = ready!(coop::poll_proceed(cx));
             let read = self.poll_fill(cx, reader)?;
-            if self.start < self.end {
-                ready!(self.poll_drain(cx, writer))?;
+            if !self.buffer.is_empty() {
+                let n = ready!(poll_write_some(writer, cx, self.buffer.filled(), self.copied))?;
+                self.buffer.consume(n);
+                self.copied += n as u64;
+                self.needs_flush = true;
                 coop.made_progress();
             } else if self.has_reader_ended {
                 ready!(Pin::new(&mut *writer).poll_flush(cx))?;
                 coop.made_progress();
                 return Poll::Ready(Ok(self.copied));
             } else if read.is_pending() {
-                // Nothing to write, so the time is good for what the writer holds back.
-                if self.needs_flush {
-                    ready!(Pin::new(&mut *writer).poll_flush(cx))?;
-                    self.needs_flush = false;
-                }
-                return Poll::Pending;
+                return poll_idle(writer, cx, &mut self.needs_flush);
             }
         }
     }
 
-    /// Reads into the free end of the buffer, if there is one.
+    /// Reads into the room of the buffer, if there is some.
     fn poll_fill<R>(&mut self, cx: &mut Context<'_>, reader: &mut R) -> Poll<io::Result<()>>
     where
         R: AsyncRead + Unpin + ?Sized,
     {
-        if self.has_reader_ended || self.end == self.buf.len() {
+        if self.has_reader_ended || self.buffer.is_at_end() {
             return Poll::Ready(Ok(()));
         }
-        let mut buf = ReadBuf::new(&mut self.buf[self.end..]);
-        ready!(Pin::new(reader).poll_read(cx, &mut buf))?;
-        let n = buf.filled().len();
+        let n = ready!(uninterrupted(|| self.buffer.poll_fill(cx, Pin::new(&mut *reader))))?;
         self.has_reader_ended = n == 0;
-        self.end += n;
         Poll::Ready(Ok(()))
     }
+}
 
-    /// Writes what is in the buffer, once.
-    fn poll_drain<W>(&mut self, cx: &mut Context<'_>, writer: &mut W) -> Poll<io::Result<()>>
-    where
-        W: AsyncWrite + Unpin + ?Sized,
-    {
-        let n = ready!(Pin::new(writer).poll_write(cx, &self.buf[self.start..self.end]))?;
-        if n == 0 {
-            return Poll::Ready(Err(io::Error::new(
-                io::ErrorKind::WriteZero,
-                format!("the writer takes no more, after {} bytes", self.copied),
-            )));
-        }
-        self.start += n;
-        self.copied += n as u64;
-        self.needs_flush = true;
-        if self.start == self.end {
-            (self.start, self.end) = (0, 0);
-        }
-        Poll::Ready(Ok(()))
+/// Writes the beginning of `bytes`, after `copied` others.
+fn poll_write_some<W>(
+    writer: &mut W,
+    cx: &mut Context<'_>,
+    bytes: &[u8],
+    copied: u64,
+) -> Poll<io::Result<usize>>
+where
+    W: AsyncWrite + Unpin + ?Sized,
+{
+    let n = ready!(uninterrupted(|| Pin::new(&mut *writer).poll_write(cx, bytes)))?;
+    if n == 0 {
+        let message = format!("the writer takes no more, after {copied} bytes");
+        return Poll::Ready(Err(io::Error::new(io::ErrorKind::WriteZero, message)));
     }
+    Poll::Ready(Ok(n))
+}
+
+/// The reader has nothing now, so the time is good for what the writer holds back. The reader may even wait
+/// for that.
+fn poll_idle<W>(writer: &mut W, cx: &mut Context<'_>, needs_flush: &mut bool) -> Poll<io::Result<u64>>
+where
+    W: AsyncWrite + Unpin + ?Sized,
+{
+    if *needs_flush {
+        ready!(Pin::new(writer).poll_flush(cx))?;
+        *needs_flush = false;
+    }
+    Poll::Pending
 }

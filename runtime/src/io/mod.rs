@@ -1,37 +1,49 @@
 //! Reading and writing without blocking: traits, everyday methods, and what connects readers and writers.
 //!
 //! - [`AsyncRead`] and [`AsyncWrite`] are what a stream implements, [`ReadBuf`] is what it reads into;
-//!   [`AsyncReadExt`] and [`AsyncWriteExt`] are what programs call.
-//! - [`copy`], [`copy_bidirectional`], [`split`], [`duplex`], [`empty`], [`sink`], [`repeat`] connect streams.
+//!   [`AsyncReadExt`] and [`AsyncWriteExt`] are what programs call. Readers with a buffer of their own
+//!   implement [`AsyncBufRead`], streams with positions [`AsyncSeek`]; programs call [`AsyncBufReadExt`],
+//!   [`AsyncSeekExt`].
+//! - [`BufReader`], [`BufWriter`], [`BufStream`] give a stream buffers; [`Lines`] and [`Split`] read piece by
+//!   piece.
+//! - [`copy`], [`copy_buf`], [`copy_bidirectional`], [`split`], [`duplex`], [`empty`], [`sink`], [`repeat`]
+//!   connect streams.
+//! - [`stdin`], [`stdout`], [`stderr`] are those of the process.
 //! - [`Interest`] and [`Ready`] are for those who call the system themselves, as with
-//!   [`TcpStream::try_io`](crate::net::TcpStream::try_io).
+//!   [`TcpStream::try_io`](crate::net::TcpStream::try_io); [`unix::AsyncFd`] watches any descriptor for them.
 //!
 //! Names and meaning are Tokio's.
 
 mod adapters;
-mod async_read;
-mod async_write;
+mod buffered;
 mod copy;
 mod duplex;
-mod read_buf;
-mod read_ext;
+mod ext;
+mod join;
+mod locked;
+mod simplex;
 mod split;
-mod transfer;
+pub(crate) mod stdio;
+mod traits;
 mod trivial;
-mod write_ext;
+pub mod unix;
 
+pub(crate) mod named_error;
 pub(crate) mod registered;
+pub(crate) mod sockaddr;
+pub(crate) mod transfer;
 
 pub use adapters::{Chain, Take};
-pub use async_read::AsyncRead;
-pub use async_write::AsyncWrite;
-pub use copy::{copy, copy_bidirectional, copy_bidirectional_with_sizes};
+pub use buffered::{BufReader, BufStream, BufWriter, Lines, Split};
+pub use copy::{copy, copy_bidirectional, copy_bidirectional_with_sizes, copy_buf};
 pub use duplex::{DuplexStream, duplex};
-pub use read_buf::ReadBuf;
-pub use read_ext::AsyncReadExt;
+pub use ext::{AsyncBufReadExt, AsyncReadExt, AsyncSeekExt, AsyncWriteExt};
+pub use join::{Join, join};
+pub use simplex::{SimplexStream, simplex};
 pub use split::{ReadHalf, WriteHalf, split};
+pub use stdio::{Stderr, Stdin, Stdout, stderr, stdin, stdout};
+pub use traits::{AsyncBufRead, AsyncRead, AsyncSeek, AsyncWrite, ReadBuf};
 pub use trivial::{Empty, Repeat, Sink, empty, repeat, sink};
-pub use write_ext::AsyncWriteExt;
 
 pub use crate::driver::io::{Interest, Ready};
 

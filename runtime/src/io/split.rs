@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io::{self, IoSlice};
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -11,9 +12,9 @@ use crate::loom::sync::Mutex;
 
 /// Divides `stream` between who reads and who writes, each with a life of its own.
 ///
-/// The halves take turns on a lock, for the time of one poll. Streams that can be read and written at once have
-/// better: [`TcpStream::into_split`](crate::net::TcpStream::into_split). Dropping the writing half does not shut it
-/// down.
+/// The halves take turns on a lock, for the time of one poll. Streams that can be read and written at once
+/// have better: [`TcpStream::into_split`](crate::net::TcpStream::into_split). Dropping the writing half does
+/// not shut it down.
 ///
 /// # Examples
 /// ```
@@ -126,6 +127,12 @@ impl<T: AsyncWrite> AsyncWrite for WriteHalf<T> {
         self.shared.is_write_vectored
     }
 }
+
+// As Tokio's: a panic in the stream is the stream's business.
+impl<T> UnwindSafe for ReadHalf<T> {}
+impl<T> RefUnwindSafe for ReadHalf<T> {}
+impl<T> UnwindSafe for WriteHalf<T> {}
+impl<T> RefUnwindSafe for WriteHalf<T> {}
 
 impl<T> fmt::Debug for ReadHalf<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,23 +1,175 @@
-//! `recv`, `send` and `writev` on a stream socket, as plain system calls. On a descriptor that is none, the system says so.
+//! Bytes through a descriptor, as plain system calls; and what a transfer that came short says there.
 //!
-//! The C library's functions are points at which a thread may be cancelled (`pthread_cancel`), and say so before the call and after
-//! it: 60 instructions, two of them read-modify-writes, for each. No thread may be cancelled that runs Rust, whose frames do not
-//! expect it.
+//! # Plain
+//! The C library's functions are points at which a thread may be cancelled (`pthread_cancel`), and say so
+//! before the call and after it: 60 instructions, two of them read-modify-writes, for each. No thread may be
+//! cancelled that runs Rust, whose frames do not expect it.
+//!
+//! # Short transfers
+//! A read that leaves room in its buffer has often emptied the descriptor. Then the readiness can be cleared
+//! at once, and the next read is spared its `WouldBlock`. Whether it has depends on what the descriptor leads
+//! to ([`ByteStream`]):
+//!
+//! - **TCP**: a short read has emptied it, a short write has filled it.
+//! - **Unix stream**: the same, unless descriptors or credentials came with the bytes. The system ends a read
+//!   behind such a message, and says that they were there.
+//! - **Pipe**: a short transfer says nothing. In packet mode (`O_DIRECT`, which the writer sets and the
+//!   reader cannot see) a read ends behind each packet; and a write is short, too, when there is no page for
+//!   the rest.
+//! - **Datagrams**: a read takes one of them, however much room there is. A write takes all or nothing.
+//!
+//! A read from any socket also ends before urgent data. Its arrival is an event of its own; from the first
+//! one on, no short read of that socket is relied upon
+//! ([`has_urgent`](crate::driver::io::Source::has_urgent)).
 
-use std::io::{self, IoSlice};
+use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
+use std::net::Shutdown;
 use std::os::fd::AsRawFd;
 use std::ptr;
 
-/// Receives into `bytes`, and says how many it has written, from the first on.
+use bytes::BufMut;
+
+use super::ReadBuf;
+use super::sockaddr::{Family, Sockaddr};
+
+/// A descriptor through which bytes pass in order.
+pub(crate) trait ByteStream: mio::event::Source + AsRawFd {
+    /// Whether a write that comes short has filled it.
+    const SHORT_WRITE_FILLS: bool;
+
+    /// Reads into `bytes`, from the first on.
+    fn read(&self, bytes: &mut [MaybeUninit<u8>]) -> io::Result<Read>;
+
+    /// Writes the beginning of `bytes`, and says how many of them.
+    fn write(&self, bytes: &[u8]) -> io::Result<usize>;
+
+    /// Tells the peer that nothing more will be written.
+    fn shutdown_write(&self) -> io::Result<()>;
+}
+
+/// What a read has done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Read {
+    /// How many bytes it has written to the buffer.
+    pub count: usize,
+    /// Whether nothing was left, if there was room for more.
+    pub short_empties: bool,
+}
+
+impl ByteStream for mio::net::TcpStream {
+    const SHORT_WRITE_FILLS: bool = true;
+
+    #[inline]
+    fn read(&self, bytes: &mut [MaybeUninit<u8>]) -> io::Result<Read> {
+        Ok(Read { count: receive(self, bytes, 0)?, short_empties: true })
+    }
+
+    #[inline]
+    fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+        send(self, bytes)
+    }
+
+    fn shutdown_write(&self) -> io::Result<()> {
+        self.shutdown(Shutdown::Write)
+    }
+}
+
+impl ByteStream for mio::net::UnixStream {
+    const SHORT_WRITE_FILLS: bool = true;
+
+    #[inline]
+    fn read(&self, bytes: &mut [MaybeUninit<u8>]) -> io::Result<Read> {
+        let (count, flags) = receive_message(self, bytes)?;
+        // What came with the bytes had no room, as none was given.
+        Ok(Read { count, short_empties: flags & libc::MSG_CTRUNC == 0 })
+    }
+
+    #[inline]
+    fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+        send(self, bytes)
+    }
+
+    fn shutdown_write(&self) -> io::Result<()> {
+        self.shutdown(Shutdown::Write)
+    }
+}
+
+/// A socket for datagrams.
+pub(crate) trait Datagrams: mio::event::Source + AsRawFd {
+    /// Where a datagram has come from.
+    type Addr;
+
+    /// A `sockaddr` of its family.
+    type Family: Family;
+
+    /// Receives a datagram into `bytes`, as far as there is room, and says how many bytes it has written,
+    /// from the first on. `flags` are those of `recv`.
+    fn receive_from(
+        &self,
+        bytes: &mut [MaybeUninit<u8>],
+        flags: libc::c_int,
+    ) -> io::Result<(usize, Self::Addr)>;
+}
+
+/// Receives into `bytes`, and says how many it has written, from the first on. `flags` are those of `recv`.
 #[inline]
-pub(crate) fn receive(socket: &impl AsRawFd, bytes: &mut [MaybeUninit<u8>]) -> io::Result<usize> {
+pub(crate) fn receive(
+    socket: &impl AsRawFd,
+    bytes: &mut [MaybeUninit<u8>],
+    flags: libc::c_int,
+) -> io::Result<usize> {
     let nowhere = ptr::null_mut::<libc::c_void>();
-    let (start, len) = (bytes.as_mut_ptr(), bytes.len());
-    // SAFETY: the arguments are those of `recvfrom`. It writes to `bytes`, which are borrowed exclusively, and to nothing else, as
-    // nobody wants to know who sent.
-    let count =
-        unsafe { libc::syscall(libc::SYS_recvfrom, socket.as_raw_fd(), start, len, 0, nowhere, nowhere) };
+    let (fd, start, len) = (socket.as_raw_fd(), bytes.as_mut_ptr(), bytes.len());
+    // SAFETY: the arguments are those of `recvfrom`. It writes to `bytes`, which are borrowed exclusively,
+    // and to nothing else, as nobody wants to know who sent.
+    let count = unsafe { libc::syscall(libc::SYS_recvfrom, fd, start, len, flags, nowhere, nowhere) };
+    result(count)
+}
+
+/// As [`receive`], and says where the datagram has come from.
+#[inline]
+pub(crate) fn receive_from<T: Family>(
+    socket: &impl AsRawFd,
+    bytes: &mut [MaybeUninit<u8>],
+    flags: libc::c_int,
+) -> io::Result<(usize, Sockaddr<T>)> {
+    let mut from = Sockaddr::empty();
+    let (addr, addr_len) = from.as_mut_ptr();
+    let (fd, start, len) = (socket.as_raw_fd(), bytes.as_mut_ptr(), bytes.len());
+    // SAFETY: the arguments are those of `recvfrom`. It writes to `bytes` and to `from`, which are borrowed
+    // exclusively.
+    let count = unsafe { libc::syscall(libc::SYS_recvfrom, fd, start, len, flags, addr, addr_len) };
+    Ok((result(count)?, from))
+}
+
+/// As [`receive`], and says the flags of the message, too (`MSG_CTRUNC` and so on). Nothing but bytes is
+/// received.
+#[inline]
+fn receive_message(socket: &impl AsRawFd, bytes: &mut [MaybeUninit<u8>]) -> io::Result<(usize, libc::c_int)> {
+    let mut slice = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
+    // SAFETY: all zero is a valid value: no address, no slices, no control data.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    (message.msg_iov, message.msg_iovlen) = (&raw mut slice, 1);
+    // SAFETY: the arguments are those of `recvmsg`. It writes to `message`, and to `bytes`, which are
+    // borrowed exclusively; `message` has no room for anything else.
+    let count = unsafe { libc::syscall(libc::SYS_recvmsg, socket.as_raw_fd(), &raw mut message, 0) };
+    Ok((result(count)?, message.msg_flags))
+}
+
+/// Reads into `bytes` from any descriptor, and says how many it has written, from the first on.
+#[inline]
+pub(crate) fn read(io: &impl AsRawFd, bytes: &mut [MaybeUninit<u8>]) -> io::Result<usize> {
+    // SAFETY: the arguments are those of `read`. It writes to `bytes`, which are borrowed exclusively.
+    let count = unsafe { libc::syscall(libc::SYS_read, io.as_raw_fd(), bytes.as_mut_ptr(), bytes.len()) };
+    result(count)
+}
+
+/// Writes the beginning of `bytes` to any descriptor, and says how many of them.
+#[inline]
+pub(crate) fn write(io: &impl AsRawFd, bytes: &[u8]) -> io::Result<usize> {
+    // SAFETY: the arguments are those of `write`. It reads `bytes`, which are borrowed.
+    let count = unsafe { libc::syscall(libc::SYS_write, io.as_raw_fd(), bytes.as_ptr(), bytes.len()) };
     result(count)
 }
 
@@ -26,20 +178,90 @@ pub(crate) fn receive(socket: &impl AsRawFd, bytes: &mut [MaybeUninit<u8>]) -> i
 pub(crate) fn send(socket: &impl AsRawFd, bytes: &[u8]) -> io::Result<usize> {
     let nowhere = ptr::null_mut::<libc::c_void>();
     let (fd, start, len) = (socket.as_raw_fd(), bytes.as_ptr(), bytes.len());
-    // SAFETY: the arguments are those of `sendto`. It reads `bytes`, which are borrowed, and no address, as the length of that is zero.
+    // SAFETY: the arguments are those of `sendto`. It reads `bytes`, which are borrowed, and no address, as
+    // the length of that is zero.
     let count =
         unsafe { libc::syscall(libc::SYS_sendto, fd, start, len, libc::MSG_NOSIGNAL, nowhere, 0_usize) };
     result(count)
 }
 
-/// Sends the beginning of `slices`, one after the other, and says how many bytes: of the first [`libc::UIO_MAXIOV`] at most.
+/// Sends `bytes` to `target` as a datagram.
 #[inline]
-pub(crate) fn send_vectored(socket: &impl AsRawFd, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-    let count = slices.len().min(libc::UIO_MAXIOV as usize);
-    // SAFETY: the arguments are those of `writev`, since an `IoSlice` is laid out as an `iovec`. It reads what the first `count` of them
-    // borrow.
-    let count = unsafe { libc::syscall(libc::SYS_writev, socket.as_raw_fd(), slices.as_ptr(), count) };
+pub(crate) fn send_to<T: Family>(
+    socket: &impl AsRawFd,
+    bytes: &[u8],
+    target: &Sockaddr<T>,
+) -> io::Result<usize> {
+    let (addr, addr_len) = target.as_ptr();
+    let (fd, start, len) = (socket.as_raw_fd(), bytes.as_ptr(), bytes.len());
+    // SAFETY: the arguments are those of `sendto`. It reads `bytes` and `target`, which are borrowed.
+    let count =
+        unsafe { libc::syscall(libc::SYS_sendto, fd, start, len, libc::MSG_NOSIGNAL, addr, addr_len) };
     result(count)
+}
+
+/// Reads into `slices`, one after the other, and says how many bytes: into the first [`libc::UIO_MAXIOV`] at
+/// most.
+#[inline]
+pub(crate) fn read_vectored(io: &impl AsRawFd, slices: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+    let count = slices.len().min(libc::UIO_MAXIOV as usize);
+    // SAFETY: the arguments are those of `readv`, since an `IoSliceMut` is laid out as an `iovec`. It writes
+    // to what the first `count` of them borrow exclusively.
+    let count = unsafe { libc::syscall(libc::SYS_readv, io.as_raw_fd(), slices.as_mut_ptr(), count) };
+    result(count)
+}
+
+/// Writes the beginning of `slices`, one after the other, and says how many bytes: of the first
+/// [`libc::UIO_MAXIOV`] at most.
+#[inline]
+pub(crate) fn write_vectored(io: &impl AsRawFd, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+    let count = slices.len().min(libc::UIO_MAXIOV as usize);
+    // SAFETY: the arguments are those of `writev`, since an `IoSlice` is laid out as an `iovec`. It reads
+    // what the first `count` of them borrow.
+    let count = unsafe { libc::syscall(libc::SYS_writev, io.as_raw_fd(), slices.as_ptr(), count) };
+    result(count)
+}
+
+/// Has `read` write to the room that `buf` has, and advances `buf`. `read` says how many bytes it has
+/// written, and what else there is to tell.
+///
+/// # Safety
+/// `read` has initialised as many bytes as it says, from the first on, and no byte is uninitialised that was
+/// not.
+#[inline]
+pub(crate) unsafe fn fill<R>(
+    buf: &mut ReadBuf<'_>,
+    read: impl FnOnce(&mut [MaybeUninit<u8>]) -> io::Result<(usize, R)>,
+) -> io::Result<R> {
+    // SAFETY: by the caller's word nothing uninitialised is written to it.
+    let (n, rest) = read(unsafe { buf.unfilled_mut() })?;
+    // SAFETY: by the caller's word.
+    unsafe { buf.assume_init(n) };
+    buf.advance(n);
+    Ok(rest)
+}
+
+/// As [`fill`], with the room that `buf` has without growing twice; returns the number of bytes, too.
+///
+/// # Safety
+/// As for [`fill`].
+#[inline]
+pub(crate) unsafe fn fill_buf<R>(
+    buf: &mut impl BufMut,
+    read: impl FnOnce(&mut [MaybeUninit<u8>]) -> io::Result<(usize, R)>,
+) -> io::Result<(usize, R)> {
+    // SAFETY: by the caller's word nothing uninitialised is written to it.
+    let (n, rest) = read(unsafe { buf.chunk_mut().as_uninit_slice_mut() })?;
+    // SAFETY: by the caller's word.
+    unsafe { buf.advance_mut(n) };
+    Ok((n, rest))
+}
+
+/// `bytes` as bytes that nobody reads before they are written.
+#[inline]
+pub(crate) fn as_uninit(bytes: &mut [u8]) -> &mut [MaybeUninit<u8>] {
+    // SAFETY: the layout is the same, and this module writes initialised bytes only.
+    unsafe { &mut *(ptr::from_mut(bytes) as *mut [MaybeUninit<u8>]) }
 }
 
 /// What a system call returned: how many bytes, or -1.
@@ -51,6 +273,7 @@ fn result(count: libc::c_long) -> io::Result<usize> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use std::io::ErrorKind;
+    use std::os::fd::{FromRawFd, OwnedFd};
     use std::os::unix::net::UnixStream;
 
     use super::*;
@@ -59,27 +282,68 @@ mod tests {
     fn what_is_sent_is_received_and_nothing_else_is_written() {
         let (one, other) = UnixStream::pair().unwrap();
         assert_eq!(send(&one, b"hello").unwrap(), 5);
-        let mut bytes = [MaybeUninit::new(b'.'); 8];
-        assert_eq!(receive(&other, &mut bytes).unwrap(), 5);
-        // SAFETY: all were initialized.
-        assert_eq!(&bytes.map(|byte| unsafe { byte.assume_init() }), b"hello...");
+        let mut bytes = *b"........";
+        assert_eq!(receive(&other, as_uninit(&mut bytes), 0).unwrap(), 5);
+        assert_eq!(&bytes, b"hello...");
         let slices = vec![IoSlice::new(b"a"); 2 * libc::UIO_MAXIOV as usize];
-        assert_eq!(send_vectored(&one, &slices).unwrap(), libc::UIO_MAXIOV as usize);
-        assert_eq!(send_vectored(&one, &[]).unwrap(), 0);
-        assert_eq!(receive(&other, &mut bytes).unwrap(), 8);
+        assert_eq!(write_vectored(&one, &slices).unwrap(), libc::UIO_MAXIOV as usize);
+        assert_eq!(write_vectored(&one, &[]).unwrap(), 0);
+        assert_eq!(receive(&other, as_uninit(&mut bytes), 0).unwrap(), 8);
+        let mut ones = [[b'.'; 1]; 2 * libc::UIO_MAXIOV as usize];
+        let mut slices: Vec<_> = ones.iter_mut().map(|one| IoSliceMut::new(one)).collect();
+        assert_eq!(read_vectored(&other, &mut slices[..5]).unwrap(), 5);
         drop(one);
-        let rest = std::iter::from_fn(|| Some(receive(&other, &mut bytes).unwrap()).filter(|&n| n > 0));
-        assert_eq!(rest.sum::<usize>(), libc::UIO_MAXIOV as usize - 8, "and the end");
+        let rest =
+            std::iter::from_fn(|| Some(read_vectored(&other, &mut slices).unwrap()).filter(|&n| n > 0));
+        assert_eq!(rest.sum::<usize>(), libc::UIO_MAXIOV as usize - 13, "and the end");
+        assert_eq!(ones.iter().filter(|one| **one == *b"a").count(), libc::UIO_MAXIOV as usize - 13);
     }
 
     #[test]
     fn errors_are_those_of_the_system() {
         let (one, other) = UnixStream::pair().unwrap();
         one.set_nonblocking(true).unwrap();
-        let nothing = receive(&one, &mut [MaybeUninit::uninit()]).unwrap_err();
+        let nothing = receive(&one, &mut [MaybeUninit::uninit()], 0).unwrap_err();
         assert_eq!(nothing.kind(), ErrorKind::WouldBlock);
+        assert_eq!(receive_message(&one, &mut []).unwrap_err().kind(), ErrorKind::WouldBlock);
         drop(other);
         // And no signal, which would end the process.
         assert_eq!(send(&one, b"?").unwrap_err().kind(), ErrorKind::BrokenPipe);
+    }
+
+    #[test]
+    fn a_read_from_a_unix_stream_says_if_it_has_ended_behind_a_descriptor() {
+        let (one, other) = UnixStream::pair().unwrap();
+        let other = mio::net::UnixStream::from_std(other);
+        send(&one, b"plain, ").unwrap();
+        send_with_descriptor(&one, b"with a descriptor");
+        send(&one, b"behind it").unwrap();
+        let mut bytes = [0; 64];
+        let read = other.read(as_uninit(&mut bytes)).unwrap();
+        assert_eq!(&bytes[..read.count], b"plain, with a descriptor");
+        assert!(!read.short_empties);
+        let read = other.read(as_uninit(&mut bytes)).unwrap();
+        assert_eq!(&bytes[..read.count], b"behind it");
+        assert!(read.short_empties);
+    }
+
+    fn send_with_descriptor(socket: &UnixStream, bytes: &[u8]) {
+        // SAFETY: gives back a new descriptor.
+        let passed = unsafe { OwnedFd::from_raw_fd(libc::dup(socket.as_raw_fd())) };
+        let mut slice = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+        let mut control = [0_u64; 3];
+        // SAFETY: all zero is a valid value.
+        let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+        (message.msg_iov, message.msg_iovlen) = (&raw mut slice, 1);
+        (message.msg_control, message.msg_controllen) = (control.as_mut_ptr().cast(), size_of_val(&control));
+        // SAFETY: the buffer has room for one header and one number, and is aligned for the header.
+        unsafe {
+            let header = &mut *libc::CMSG_FIRSTHDR(&message);
+            header.cmsg_level = libc::SOL_SOCKET;
+            header.cmsg_type = libc::SCM_RIGHTS;
+            header.cmsg_len = libc::CMSG_LEN(4) as usize;
+            libc::CMSG_DATA(header).cast::<libc::c_int>().write_unaligned(passed.as_raw_fd());
+            assert_eq!(libc::sendmsg(socket.as_raw_fd(), &message, 0), bytes.len() as isize);
+        }
     }
 }

@@ -1,14 +1,15 @@
 //! Streams that need no memory: [`empty`], [`sink`], [`repeat`].
 
-use std::io::{self, IoSlice};
+use std::fmt;
+use std::io::{self, IoSlice, SeekFrom};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use super::{AsyncRead, AsyncWrite, ReadBuf};
+use super::{AsyncBufRead, AsyncRead, AsyncSeek, AsyncWrite, ReadBuf};
 use crate::coop;
 
 /// A stream that is at its end when read, and takes everything written; made by [`empty`].
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Clone, Copy, Default)]
 pub struct Empty(());
 
 /// Returns a stream that is at its end when read, and takes everything written.
@@ -27,7 +28,7 @@ pub fn empty() -> Empty {
 }
 
 /// A stream that takes everything; made by [`sink`].
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Clone, Copy, Default)]
 pub struct Sink(());
 
 /// Returns a stream that takes everything.
@@ -63,16 +64,44 @@ pub fn repeat(byte: u8) -> Repeat {
     Repeat(byte)
 }
 
+/// Takes one operation from the budget, for streams that never wait.
+#[inline]
+fn poll_spend(cx: &mut Context<'_>) -> Poll<()> {
+    ready!(coop::poll_proceed(cx)).made_progress();
+    Poll::Ready(())
+}
+
 impl AsyncRead for Empty {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, _: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        ready!(coop::poll_proceed(cx)).made_progress();
+        ready!(poll_spend(cx));
         Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncBufRead for Empty {
+    fn poll_fill_buf(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<&[u8]>> {
+        ready!(poll_spend(cx));
+        Poll::Ready(Ok(&[]))
+    }
+
+    fn consume(self: Pin<&mut Self>, _: usize) {}
+}
+
+/// Any position is the start.
+impl AsyncSeek for Empty {
+    fn start_seek(self: Pin<&mut Self>, _: SeekFrom) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn poll_complete(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<u64>> {
+        ready!(poll_spend(cx));
+        Poll::Ready(Ok(0))
     }
 }
 
 impl AsyncRead for Repeat {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        ready!(coop::poll_proceed(cx)).made_progress();
+        ready!(poll_spend(cx));
         let n = buf.remaining();
         // SAFETY: only initialised bytes are written.
         unsafe { buf.unfilled_mut() }.fill(std::mem::MaybeUninit::new(self.0));
@@ -87,16 +116,17 @@ macro_rules! takes_everything {
     ($($ty:ty)*) => {$(
         impl AsyncWrite for $ty {
             fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-                ready!(coop::poll_proceed(cx)).made_progress();
+                ready!(poll_spend(cx));
                 Poll::Ready(Ok(buf.len()))
             }
 
-            fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+                ready!(poll_spend(cx));
                 Poll::Ready(Ok(()))
             }
 
-            fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-                Poll::Ready(Ok(()))
+            fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+                self.poll_flush(cx)
             }
 
             fn poll_write_vectored(
@@ -104,12 +134,18 @@ macro_rules! takes_everything {
                 cx: &mut Context<'_>,
                 bufs: &[IoSlice<'_>],
             ) -> Poll<io::Result<usize>> {
-                ready!(coop::poll_proceed(cx)).made_progress();
+                ready!(poll_spend(cx));
                 Poll::Ready(Ok(bufs.iter().map(|buf| buf.len()).sum()))
             }
 
             fn is_write_vectored(&self) -> bool {
                 true
+            }
+        }
+
+        impl fmt::Debug for $ty {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_struct(stringify!($ty)).finish_non_exhaustive()
             }
         }
     )*};

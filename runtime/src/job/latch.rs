@@ -16,18 +16,21 @@
 //! O3 park on the thread's token                S3 it was SLEEPING: unpark the owner
 //! O4 SLEEPING → UNSET, unless SET
 //! ```
-//! **No lost wake.** O1 and S2 are read-modify-writes of one word. O1 first: S2 finds SLEEPING, and S3 leaves a token that ends
-//! O3, begun or not. S2 first: O1 finds SET. An owner that was woken for something else does O4 and may sleep again.
+//! **No lost wake.** O1 and S2 are read-modify-writes of one word. O1 first: S2 finds SLEEPING, and S3 leaves
+//! a token that ends O3, begun or not. S2 first: O1 finds SET. An owner that was woken for something else
+//! does O4 and may sleep again.
 //!
-//! **Nothing of the latch is touched after S2.** The owner may see SET at once, return, and its frame, with the latch, be
-//! gone. So `set` takes a raw pointer, for a reference would promise that the latch outlives the call, and S1 comes before.
-//! What S3 uses (the parker of the owner, or of its seat's guest, or its thread handle) must live on by other means: a worker that sets a latch of its own
-//! pool is itself what keeps the pool; setting one of another pool's worker takes a reference to that pool at S1.
+//! **Nothing of the latch is touched after S2.** The owner may see SET at once, return, and its frame, with
+//! the latch, be gone. So `set` takes a raw pointer, for a reference would promise that the latch outlives
+//! the call, and S1 comes before. What S3 uses (the parker of the owner's processor, or its thread handle)
+//! must live on by other means: a worker that sets a latch of its own pool is itself what keeps the pool;
+//! setting one of another pool's worker takes a reference to that pool at S1.
 //!
 //! **What the job did is seen.** S2 releases, and the owner acquires SET by its load or by O1.
 //!
-//! Rayon's latch has a fourth state, SLEEPY, between UNSET and SLEEPING: there the owner decides to sleep under a lock, and
-//! SLEEPY says that it is on its way. With a token nothing lies between O1 and O3 that a setter would have to wait for.
+//! Rayon's latch has a fourth state, SLEEPY, between UNSET and SLEEPING: there the owner decides to sleep
+//! under a lock, and SLEEPY says that it is on its way. With a token nothing lies between O1 and O3 that a
+//! setter would have to wait for.
 //!
 //! Sources: Rayon's RFC 5, appendix A.
 
@@ -47,8 +50,8 @@ pub trait Latch {
     /// Sets the latch; its owner may go on, and free it, before this returns.
     ///
     /// # Safety
-    /// 1. `this` is live until its owner sees that it is set. 2. What the latch refers to is valid until this returns: see the
-    ///    implementation. 3. It is called as often as the latch expects, mostly once.
+    /// 1. `this` is live until its owner sees that it is set. 2. What the latch refers to is valid until this
+    ///    returns: see the implementation. 3. It is called as often as the latch expects, mostly once.
     unsafe fn set(this: *const Self);
 }
 
@@ -69,7 +72,8 @@ impl CoreLatch {
 
     /// O1. False if the latch is set.
     pub fn fall_asleep(&self) -> bool {
-        // Acquire if it fails: what came before S2. Relaxed: whoever is to wake us learns it at S1, and by the parker.
+        // Acquire if it fails: what came before S2. Relaxed: whoever is to wake us learns it at S1, and by
+        // the parker.
         self.0.compare_exchange(UNSET, SLEEPING, Relaxed, Acquire).is_ok()
     }
 
@@ -94,7 +98,8 @@ impl CoreLatch {
 /// Who sleeps on a [`SpinLatch`].
 ///
 /// # Safety
-/// 1. `unpark` works from any thread for as long as the owner's pool is kept. 2. The result of `hold` keeps it.
+/// 1. `unpark` works from any thread for as long as the owner's pool is kept. 2. The result of `hold` keeps
+///    it.
 pub unsafe trait Owner {
     /// Keeps the owner's pool.
     type Hold;
@@ -110,8 +115,8 @@ pub unsafe trait Owner {
     unsafe fn unpark(owner: NonNull<Self>);
 }
 
-/// The latch of a worker, which runs other jobs while it waits. `IS_CROSS`: it may be set by a thread that does not keep the
-/// owner's pool. (No field, which each `join` would have to write.)
+/// The latch of a worker, which runs other jobs while it waits. `IS_CROSS`: it may be set by a thread that
+/// does not keep the owner's pool. (No field, which each `join` would have to write.)
 #[derive(Debug)]
 pub struct SpinLatch<O, const IS_CROSS: bool = false> {
     core: CoreLatch,
@@ -136,8 +141,8 @@ impl<O: Owner, const IS_CROSS: bool> SpinLatch<O, IS_CROSS> {
 impl<O: Owner, const IS_CROSS: bool> Latch for SpinLatch<O, IS_CROSS> {
     #[inline]
     unsafe fn set(this: *const Self) {
-        // SAFETY: the latch is live until the swap, and until then its owner waits in its pool. Afterwards the pool is kept by
-        // the hold, or by the caller, who is a worker of it.
+        // SAFETY: the latch is live until the swap, and until then its owner waits in its pool. Afterwards
+        // the pool is kept by the hold, or by the caller, who is a worker of it.
         unsafe {
             let owner = (*this).owner;
             let _hold = IS_CROSS.then(|| O::hold(owner));

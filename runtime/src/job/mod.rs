@@ -1,11 +1,13 @@
 //! Jobs: fork-join closures, from push to latch.
 //!
-//! A job is run exactly once, by whoever claims it. Its owner waits for a [`latch`], for several jobs behind a [`count`]: a job in its caller's frame ([`stack`])
-//! or on the heap, for scopes and detached spawns ([`heap`]). Every job belongs to the [`region`] in which it was made, if
-//! that can be cancelled or is isolated, and inherits it wherever it runs.
+//! A job is run exactly once, by whoever claims it. Its owner waits for a [`latch`], for several jobs behind
+//! a [`count`]: a job in its caller's frame ([`stack`]) or on the heap, for scopes and detached spawns
+//! ([`heap`]). Every job belongs to the [`region`] in which it was made, if that can be cancelled or is
+//! isolated, and inherits it wherever it runs.
 //!
-//! [`JobRef`] is one word, so that deques carry it in an atomic: the address of the job's header, and in the upper bits, and one of
-//! the lower, the tag of its region, which a thief may look at before it has claimed the job and may follow the address.
+//! [`JobRef`] is one word, so that deques carry it in an atomic: the address of the job's header, and in the
+//! upper bits, and one of the lower, the tag of its region, which a thief may look at before it has claimed
+//! the job and may follow the address.
 
 pub mod count;
 pub mod heap;
@@ -21,15 +23,16 @@ pub use latch::{CoreLatch, CrossLatch, Latch, Owner, SpinLatch, ThreadLatch};
 pub use region::{Question, Region, Tag};
 pub use stack::StackJob;
 
-/// Where the tag begins: addresses of user space on Linux have 47 bits (x86-64) or 48 (aarch64), unless one asks for more.
+/// Where the tag begins: addresses of user space on Linux have 47 bits (x86-64) or 48 (aarch64), unless one
+/// asks for more.
 const TAG_SHIFT: u32 = 48;
 
-/// The tag is one of a guest. Headers are eight bytes aligned, and the deque has the two lowest bits.
-const GUEST: usize = 4;
+/// The tag is an external thread's. Headers are eight bytes aligned, and the deque has the two lowest bits.
+const EXTERNAL: usize = 4;
 
 /// All bits of the tag.
-const TAG: usize = !((1 << TAG_SHIFT) - 1) | GUEST;
-const _: () = assert!(align_of::<JobHeader>() > GUEST);
+const TAG: usize = !((1 << TAG_SHIFT) - 1) | EXTERNAL;
+const _: () = assert!(align_of::<JobHeader>() > EXTERNAL);
 
 /// What every job begins with.
 #[derive(Debug)]
@@ -102,6 +105,11 @@ impl JobRef {
     #[inline]
     pub fn tag(self) -> Tag {
         Tag::from_shifted(self.0.addr())
+    }
+
+    /// Whether this is the job that `header` begins.
+    pub fn is(self, header: NonNull<JobHeader>) -> bool {
+        self.header() == header
     }
 
     fn header(self) -> NonNull<JobHeader> {

@@ -1,22 +1,24 @@
 //! A part of a computation that can be cancelled, or that keeps other work off its stacks.
 //!
-//! A region lives in the frame that began it, and that frame waits for every job that was made inside. So a job may point at
-//! its region for as long as it has not run. Regions form a chain outwards.
+//! A region lives in the frame that began it, and that frame waits for every job that was made inside. So a
+//! job may point at its region for as long as it has not run. Regions form a chain outwards.
 //!
-//! The *tag* of a region is what a thief compares before it may look at a job. Regions that are not isolated have the tag of
-//! the isolated one around them, or none. What a guest (`scheduler/guest.rs`) splits off has a tag, too, of another kind: it holds
-//! back the guest, and nobody else.
+//! The *tag* of a region is what a thief compares before it may look at a job. Regions that are not isolated
+//! have the tag of the isolated one around them, or none. What an external thread (`scheduler/external.rs`)
+//! splits off has a tag, too, of another kind: it holds back that thread, and nobody else.
 
 use std::fmt;
 use std::ptr::{NonNull, null};
 
-use super::{GUEST, TAG, TAG_SHIFT};
+use super::{EXTERNAL, TAG, TAG_SHIFT};
 use crate::loom::sync::Mutex;
+use crate::loom::sync::atomic::AtomicPtr;
+use crate::loom::sync::atomic::Ordering::Relaxed;
 use crate::scheduler::Shared;
 use crate::task::Header;
 use crate::util::unwind::Payload;
 
-/// Says whether threads that wait in an isolated region, or as guests, may run a job.
+/// Says whether threads that wait in an isolated region, or as external ones, may run a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tag(usize);
 
@@ -41,21 +43,21 @@ impl Tag {
         Self(address & TAG)
     }
 
-    /// Of what the guest with this number splits off.
-    pub fn of_guest(number: u16) -> Self {
-        Self((number as usize) << TAG_SHIFT | GUEST)
+    /// Of what the external thread with this number splits off.
+    pub fn of_external(number: u16) -> Self {
+        Self((number as usize) << TAG_SHIFT | EXTERNAL)
     }
 
-    /// Made by [`of_guest`](Self::of_guest).
+    /// Made by [`of_external`](Self::of_external).
     #[inline]
-    pub fn is_guests(self) -> bool {
-        self.0 & GUEST != 0
+    pub fn is_external(self) -> bool {
+        self.0 & EXTERNAL != 0
     }
 
-    /// None for one of a guest, for whom it holds back nobody else.
+    /// None for an external thread's, which holds back nobody else.
     #[inline]
-    pub fn without_guests(self) -> Self {
-        if self.is_guests() { Self::NONE } else { self }
+    pub fn without_external(self) -> Self {
+        if self.is_external() { Self::NONE } else { self }
     }
 
     /// The number that [`new`](Self::new) was called with.
@@ -86,15 +88,39 @@ impl Question {
     #[inline(always)]
     pub fn is_cancelled(&self) -> bool {
         // SAFETY: duty 1 of `new`.
-        unsafe { self.task.as_ref().is_cancelled() || self.pool.as_ref().shutdown.has_begun() }
+        unsafe { self.task.as_ref().is_cancelled() || self.pool.as_ref().lifecycle.has_begun() }
     }
 }
+
+/// Which runtime is current for the jobs of a region.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Current {
+    /// That of the thread that runs them.
+    OfThread,
+    /// This one, or none.
+    Is(Option<NonNull<Shared>>),
+}
+
+/// What a region is there for.
+#[derive(Debug)]
+enum Kind {
+    /// A computation that can be asked to end.
+    Cancellable(Question),
+    /// A part that runs nothing but its own.
+    Isolated,
+    /// A part in which another runtime is current: this one, or none. Until
+    /// [`forget_current`](Region::forget_current): then it is [`FORGOTTEN`].
+    Entered(AtomicPtr<Shared>),
+}
+
+/// No runtime has this address.
+const FORGOTTEN: *mut Shared = std::ptr::dangling_mut();
 
 /// See the module's docs.
 pub struct Region {
     /// The region around this one, which outlives it; or null.
     parent: *const Region,
-    question: Option<Question>,
+    kind: Kind,
     pub tag: Tag,
     /// A panic that met a cancellation on its way out: it is what the computation ends with.
     panic: Mutex<Option<Payload>>,
@@ -103,7 +129,7 @@ pub struct Region {
 impl Region {
     /// A computation that can be asked to end.
     pub fn cancellable(question: Question) -> Self {
-        Self { parent: null(), question: Some(question), tag: Tag::NONE, panic: Mutex::new(None) }
+        Self { parent: null(), kind: Kind::Cancellable(question), tag: Tag::NONE, panic: Mutex::new(None) }
     }
 
     /// A part of the computation in `parent` (null: of none) that runs nothing but its own.
@@ -111,7 +137,48 @@ impl Region {
     /// # Safety
     /// 1. `parent` is null, or outlives the region.
     pub unsafe fn isolated(parent: *const Region, tag: Tag) -> Self {
-        Self { parent, question: None, tag, panic: Mutex::new(None) }
+        Self { parent, kind: Kind::Isolated, tag, panic: Mutex::new(None) }
+    }
+
+    /// A part of the computation in `parent` (null: of none), whose tag is `tag`, in which another runtime is
+    /// current.
+    ///
+    /// # Safety
+    /// 1. `parent` is null, or outlives the region.
+    pub unsafe fn entered(parent: *const Region, tag: Tag, current: Option<NonNull<Shared>>) -> Self {
+        let current = current.map_or(std::ptr::null_mut(), NonNull::as_ptr);
+        Self { parent, kind: Kind::Entered(AtomicPtr::new(current)), tag, panic: Mutex::new(None) }
+    }
+
+    /// Which runtime is current for the jobs of `region` (null: of none).
+    ///
+    /// # Safety
+    /// 1. `region` is null, or live until this returns.
+    pub unsafe fn current_of(region: *const Self) -> Current {
+        // SAFETY: (1).
+        let mut regions = unsafe { region.as_ref() }.into_iter().flat_map(Self::chain);
+        let current = regions.find_map(|region| match &region.kind {
+            // Relaxed: the region was handed over behind the first write. Of the second, either value will
+            // do.
+            Kind::Entered(current) => Some(current.load(Relaxed)).filter(|&current| current != FORGOTTEN),
+            Kind::Cancellable(_) | Kind::Isolated => None,
+        });
+        current.map_or(Current::OfThread, |current| Current::Is(NonNull::new(current)))
+    }
+
+    /// From now on the runtime of the region around is current, if this is an [entered](Self::entered) one.
+    pub fn forget_current(&self) {
+        if let Kind::Entered(current) = &self.kind {
+            // Relaxed: see `current_of`.
+            current.store(FORGOTTEN, Relaxed);
+        }
+    }
+
+    fn question(&self) -> Option<&Question> {
+        match &self.kind {
+            Kind::Cancellable(question) => Some(question),
+            Kind::Isolated | Kind::Entered(_) => None,
+        }
     }
 
     /// This region and those around it.
@@ -123,21 +190,25 @@ impl Region {
     /// Whether the computation, or one around it, has been cancelled.
     #[inline]
     pub fn is_cancelled(&self) -> bool {
-        self.chain().filter_map(|region| region.question.as_ref()).any(Question::is_cancelled)
+        self.chain().filter_map(Self::question).any(Question::is_cancelled)
     }
 
-    /// What split points in the region ask; null if none of them ends it, because it is isolated, or inside of such a one.
+    /// What split points in the region ask; null if none of them ends it, because it is isolated, or inside
+    /// of such a one.
     pub fn asked_at_splits(&self) -> *const Question {
-        match &self.question {
+        match &self.kind {
             // It is the outermost of its chain.
-            Some(question) if cfg!(panic = "unwind") => question,
-            _ => null(),
+            Kind::Cancellable(question) if cfg!(panic = "unwind") => question,
+            // SAFETY: a parent outlives its regions.
+            Kind::Entered(_) => unsafe { self.parent.as_ref() }.map_or(null(), Self::asked_at_splits),
+            Kind::Cancellable(_) | Kind::Isolated => null(),
         }
     }
 
-    /// Keeps a panic that cannot go on because the thread unwinds already, for the end of the computation; the first wins.
+    /// Keeps a panic that cannot go on because the thread unwinds already, for the end of the computation;
+    /// the first wins.
     pub fn keep_panic(&self, payload: Payload) -> Option<Payload> {
-        let Some(root) = self.chain().find(|region| region.question.is_some()) else {
+        let Some(root) = self.chain().find(|region| region.question().is_some()) else {
             return Some(payload);
         };
         let mut panic = root.panic.lock();
@@ -157,10 +228,7 @@ impl Region {
 
 impl fmt::Debug for Region {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Region")
-            .field("tag", &self.tag)
-            .field("question", &self.question)
-            .finish_non_exhaustive()
+        f.debug_struct("Region").field("tag", &self.tag).field("kind", &self.kind).finish_non_exhaustive()
     }
 }
 

@@ -43,8 +43,8 @@
 #[macro_export]
 macro_rules! join {
     ($(biased;)?) => { async {}.await };
-    (biased; $($future:expr),+ $(,)?) => { $crate::__join!(@read join 0 {} $($future,)+) };
-    ($($future:expr),+ $(,)?) => { $crate::__join!(@read join 1 {} $($future,)+) };
+    (biased; $($future:expr),+ $(,)?) => { $crate::__join!(@read join in_order {} $($future,)+) };
+    ($($future:expr),+ $(,)?) => { $crate::__join!(@read join in_turn {} $($future,)+) };
 }
 
 /// Waits for several futures at once, in one task, until all of them succeed or the first one fails.
@@ -85,23 +85,34 @@ macro_rules! join {
 #[macro_export]
 macro_rules! try_join {
     ($(biased;)?) => { async { ::core::result::Result::Ok(()) }.await };
-    (biased; $($future:expr),+ $(,)?) => { $crate::__join!(@read try_join 0 {} $($future,)+) };
-    ($($future:expr),+ $(,)?) => { $crate::__join!(@read try_join 1 {} $($future,)+) };
+    (biased; $($future:expr),+ $(,)?) => { $crate::__join!(@read try_join in_order {} $($future,)+) };
+    ($($future:expr),+ $(,)?) => { $crate::__join!(@read try_join in_turn {} $($future,)+) };
 }
 
 /// Reads the branches of `join!` or `try_join!`, giving each a name, and emits the code.
 ///
-/// The number before the braces is how far the circle turns between two polls.
+/// `in_order` polls them as they are given, `in_turn` begins with another one each time.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __join {
-    (@read $kind:ident $step:literal {$($done:tt)*} $init:expr, $($rest:tt)*) => {
-        $crate::__join!(@read $kind $step {$($done)* future = $init,} $($rest)*)
+    (@read $kind:ident $order:ident {$($done:tt)*} $init:expr, $($rest:tt)*) => {
+        $crate::__join!(@read $kind $order {$($done)* future = $init,} $($rest)*)
     };
-    (@read $kind:ident $step:literal {$($future:ident = $init:expr,)+}) => {{
+    (@read $kind:ident $order:ident {$($future:ident = $init:expr,)+}) => {{
         // In `let`s of their own, so that `&mut temporary()` lives as long as in any other `let`.
         $( let $future = $init; )+
         $( let mut $future = ::core::pin::pin!($crate::__private::maybe_done($future)); )+
+        $crate::__join!(@wait $kind $order $($future)+).await
+    }};
+
+    (@wait $kind:ident in_order $($future:ident)+) => {
+        ::core::future::poll_fn(move |cx| {
+            let mut is_pending = false;
+            $( $crate::__join!(@poll $kind $future cx is_pending); )+
+            $crate::__join!(@end $kind is_pending $($future)+)
+        })
+    };
+    (@wait $kind:ident in_turn $($future:ident)+) => {{
         let mut first = 0_u32;
         ::core::future::poll_fn(move |cx| {
             let mut is_pending = false;
@@ -116,15 +127,18 @@ macro_rules! __join {
                     branch += 1;
                 )+
             }
-            first = (first + $step) % branch;
-            if is_pending {
-                return ::core::task::Poll::Pending;
-            }
-            // With an output type without values, this is never reached.
-            #[allow(unreachable_code)]
-            ::core::task::Poll::Ready($crate::__join!(@outputs $kind $($future)+))
+            first = (first + 1) % branch;
+            $crate::__join!(@end $kind is_pending $($future)+)
         })
-        .await
+    }};
+
+    (@end $kind:ident $is_pending:ident $($future:ident)+) => {{
+        if $is_pending {
+            return ::core::task::Poll::Pending;
+        }
+        // With an output type without values, this is never reached.
+        #[allow(unreachable_code)]
+        ::core::task::Poll::Ready($crate::__join!(@outputs $kind $($future)+))
     }};
 
     (@poll join $future:ident $cx:ident $is_pending:ident) => {

@@ -258,21 +258,24 @@ macro_rules! __select {
                 let mut is_pending = false;
                 for turn in first..first + branches {
                     match turn % branches {
-                        $($index => {
+                        // Unreachable beyond a future whose output type has no values.
+                        $(#[allow(unreachable_code)] $index => {
                             if disabled & (1 << $index) != 0 {
                                 continue;
                             }
-                            let ::core::task::Poll::Ready(mut output) =
-                                ::core::future::Future::poll($future.as_mut(), cx)
-                            else {
-                                is_pending = true;
-                                continue;
+                            // No `let … else`: this way an output type that nothing names, of a future that only panics, is `()`.
+                            let mut output = match ::core::future::Future::poll($future.as_mut(), cx) {
+                                ::core::task::Poll::Ready(output) => output,
+                                ::core::task::Poll::Pending => {
+                                    is_pending = true;
+                                    continue;
+                                }
                             };
                             // A future that was ready is never polled again.
                             disabled |= 1 << $index;
                             // The module docs say why a match that never succeeds.
                             let mut is_match = false;
-                            #[allow(unused_variables, unused_mut, unreachable_code)]
+                            #[allow(unused_variables, unused_mut)]
                             match output {
                                 $pattern if { is_match = true; false } => ::core::unreachable!("refused"),
                                 _ => {}

@@ -1,7 +1,7 @@
 //! Names to addresses.
 //!
-//! The system resolves names by a call that blocks, so it runs on a thread that may. Whatever is an address already,
-//! or spells one in digits, goes without.
+//! The system resolves names by a call that blocks, so it runs on a thread that may. Whatever is an address
+//! already, or spells one in digits, goes without.
 
 use std::fmt;
 use std::future::Future;
@@ -10,16 +10,16 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use super::addr_error::with_addr;
 use crate::Handle;
 use crate::coop;
+use crate::io::named_error::named;
 use crate::task::JoinHandle;
 
 /// What can be turned into addresses: an address, several, or a name with a port.
 ///
-/// Implemented for the address types, for pairs of an IP address and a port, for slices of addresses, and for names:
-/// `"example.com:80"` as `&str` or `String`, `("example.com", 80)` with either. It cannot be implemented elsewhere.
-/// The same as Tokio's.
+/// Implemented for the address types, for pairs of an IP address and a port, for slices of addresses, and for
+/// names: `"example.com:80"` as `&str` or `String`, `("example.com", 80)` with either. It cannot be
+/// implemented elsewhere. The same as Tokio's.
 pub trait ToSocketAddrs: sealed::Resolve {}
 
 mod sealed {
@@ -52,11 +52,23 @@ pub async fn lookup_host<T: ToSocketAddrs>(host: T) -> io::Result<impl Iterator<
     resolve(host).await
 }
 
-pub(super) async fn resolve(host: impl ToSocketAddrs) -> io::Result<std::vec::IntoIter<SocketAddr>> {
+/// The addresses that `host` stands for.
+pub(super) async fn resolve(host: impl ToSocketAddrs) -> io::Result<Addrs> {
+    // What only resolves, such as `bind` in a loop, is always ready.
+    coop::consume_budget().await;
     let resolving = host.resolve();
     // Not kept while waiting, so that the future's size does not depend on it.
     drop(host);
-    resolving.await.map(Vec::into_iter)
+    resolving.await
+}
+
+/// The first address that `host` stands for, for an operation that costs budget itself.
+pub(super) async fn resolve_first(host: impl ToSocketAddrs) -> io::Result<SocketAddr> {
+    let addrs = match host.resolve() {
+        Resolving::Known(addrs) => Ok(addrs),
+        lookup => lookup.await,
+    };
+    addrs?.next().ok_or_else(no_address)
 }
 
 /// What an address was given as, if nothing came of it.
@@ -64,15 +76,40 @@ pub(super) fn no_address() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, "no address given, or the name has none")
 }
 
+/// Addresses, without an allocation if there is one.
+#[derive(Debug, Clone)]
+pub enum Addrs {
+    One(Option<SocketAddr>),
+    Many(std::vec::IntoIter<SocketAddr>),
+}
+
+impl Iterator for Addrs {
+    type Item = SocketAddr;
+
+    fn next(&mut self) -> Option<SocketAddr> {
+        match self {
+            Self::One(addr) => addr.take(),
+            Self::Many(addrs) => addrs.next(),
+        }
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        match self {
+            Self::One(addr) => addr.iter().size_hint(),
+            Self::Many(addrs) => addrs.size_hint(),
+        }
+    }
+}
+
 /// Addresses, at once or from a blocking thread.
 pub enum Resolving {
-    Known(Vec<SocketAddr>),
+    Known(Addrs),
     Lookup { name: String, call: JoinHandle<io::Result<Vec<SocketAddr>>> },
 }
 
 impl Resolving {
     fn known(addr: impl Into<SocketAddr>) -> Self {
-        Self::Known(vec![addr.into()])
+        Self::Known(Addrs::One(Some(addr.into())))
     }
 
     /// Resolves `host`, which is called `name` in errors.
@@ -85,18 +122,15 @@ impl Resolving {
 }
 
 impl Future for Resolving {
-    type Output = io::Result<Vec<SocketAddr>>;
+    type Output = io::Result<Addrs>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         match &mut *self {
-            Self::Known(addrs) => {
-                // What only resolves, such as `bind` in a loop, is always ready.
-                ready!(coop::poll_proceed(cx)).made_progress();
-                Poll::Ready(Ok(std::mem::take(addrs)))
-            }
+            Self::Known(addrs) => Poll::Ready(Ok(std::mem::replace(addrs, Addrs::One(None)))),
             Self::Lookup { name, call } => Poll::Ready(match ready!(Pin::new(call).poll(cx)) {
-                Ok(result) => result.map_err(|error| with_addr("lookup", name, error)),
-                Err(_) => Err(with_addr("lookup", name, io::Error::other("the runtime was shut down"))),
+                Ok(Ok(addrs)) => Ok(Addrs::Many(addrs.into_iter())),
+                Ok(Err(error)) => Err(named("lookup", name, error)),
+                Err(_) => Err(named("lookup", name, io::Error::other("the runtime was shut down"))),
             }),
         }
     }
@@ -137,7 +171,7 @@ impl ToSocketAddrs for [SocketAddr] {}
 
 impl sealed::Resolve for [SocketAddr] {
     fn resolve(&self) -> Resolving {
-        Resolving::Known(self.to_vec())
+        Resolving::Known(Addrs::Many(Vec::from(self).into_iter()))
     }
 }
 

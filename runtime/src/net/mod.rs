@@ -1,10 +1,13 @@
-//! TCP, and names to addresses.
+//! TCP, UDP, Unix sockets, pipes, and names to addresses.
 //!
-//! - [`TcpListener`] accepts, [`TcpStream`] connects; [`TcpSocket] sets options before either.
+//! - [`TcpListener`] accepts, [`TcpStream`] connects; [`TcpSocket`] sets options before either.
+//! - [`UdpSocket`] sends and receives datagrams.
+//! - [`UnixListener`], [`UnixStream`], [`UnixDatagram`], [`UnixSocket`]: the same between processes of one
+//!   machine; [`unix::pipe`] has pipes.
 //! - [`lookup_host`] resolves names, [`ToSocketAddrs`] is what the functions here take as an address.
 //!
-//! Names and meaning are Tokio's. Errors that concern an address name it: `connect 127.0.0.1:1: Connection refused`.
-//! Such an error keeps its [`kind`](std::io::Error::kind); what the system reported, with its
+//! Names and meaning are Tokio's. Errors that concern an address name it: `connect 127.0.0.1:1: Connection
+//! refused`. Such an error keeps its [`kind`](std::io::Error::kind); what the system reported, with its
 //! [`raw_os_error`](std::io::Error::raw_os_error), is its [`source`](std::error::Error::source):
 //! ```
 //! # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
@@ -17,13 +20,22 @@
 //! assert_eq!(reported.raw_os_error(), Some(111));
 //! # });
 //! ```
-//! UDP, Unix sockets and what else has a descriptor are to be built on the same `io/registered.rs`.
+//! With the feature `raw-os-errors` such an error stays as the system reports it.
+//!
+//! All of them are faces of the same `io/registered`: what they share is in `face`.
 
 mod addr;
-mod addr_error;
+pub(crate) mod face;
 pub mod tcp;
+mod udp;
+pub mod unix;
 
 pub use addr::{ToSocketAddrs, lookup_host};
 pub use tcp::listener::{Incoming, TcpListener};
 pub use tcp::socket::TcpSocket;
 pub use tcp::stream::TcpStream;
+pub use udp::UdpSocket;
+pub use unix::datagram::UnixDatagram;
+pub use unix::listener::UnixListener;
+pub use unix::socket::UnixSocket;
+pub use unix::stream::UnixStream;

@@ -1,4 +1,4 @@
-//! Saying that a thread blocks: for relief, and for finding deadlocks.
+//! Saying that a thread blocks: so that a spare worker comes, and for finding deadlocks.
 
 use std::panic::Location;
 
@@ -7,10 +7,11 @@ use crate::scheduler::deadlock::{self, Standing};
 
 /// A thread's word that it is blocked, made by [`mark_blocked`].
 ///
-/// Whoever unblocks the thread takes it back, by [`mark_unblocked`] or by dropping it, before the thread goes on.
+/// Whoever unblocks the thread takes it back, by [`mark_unblocked`] or by dropping it, before the thread goes
+/// on.
 ///
-/// A mark that is forgotten leaves its thread marked until the thread has no more work, or its `block_on` or blocking closure
-/// ends; until then a deadlock may be reported that is none.
+/// A mark that is forgotten leaves its thread marked until the thread has no more work, or its `block_on` or
+/// blocking closure ends; until then a deadlock may be reported that is none.
 #[derive(Debug)]
 #[must_use = "the thread counts as blocked until the mark is dropped"]
 pub struct Mark {
@@ -20,20 +21,22 @@ pub struct Mark {
 
 /// Marks the calling thread as blocked: it is about to wait for something that another thread will do.
 ///
-/// - Tasks and jobs that wait in this worker's queues, and its share in the driver, go to others; on a multi-thread runtime a spare
-///   thread takes over, as in [`block_in_place`](crate::task::block_in_place). (A `ThreadPool` has no spare threads.)
-/// - If the runtime or pool has a [`deadlock_handler`](crate::Builder::deadlock_handler), it is told when nothing is left that
-///   could unblock the thread.
+/// - Tasks and jobs that wait in this worker's queues, and its share in the driver, go to others; on a
+///   multi-thread runtime a spare thread takes over, as in [`block_in_place`](crate::task::block_in_place).
+///   (A `ThreadPool` has no spare threads.)
+/// - If the runtime or pool has a [`deadlock_handler`](crate::Builder::deadlock_handler), it is told when
+///   nothing is left that could unblock the thread.
 ///
-/// Between this call and the one that takes the mark back, the thread should only block. The mark may be sent to the thread that
-/// will unblock this one, which calls [`mark_unblocked`] first: were the blocked thread to do that when it has
-/// woken, it would for a moment be marked while nothing keeps it. If only one thread is at hand, as when the wait is for a pipe or
-/// another process, use [`blocking`].
+/// Between this call and the one that takes the mark back, the thread should only block. The mark may be sent
+/// to the thread that will unblock this one, which calls [`mark_unblocked`] first: were the blocked thread to
+/// do that when it has woken, it would for a moment be marked while nothing keeps it. If only one thread is
+/// at hand, as when the wait is for a pipe or another process, use [`blocking`].
 ///
-/// A thread may be marked several times; it is blocked until the last mark is gone. A thread that is no worker counts
-/// if it is inside of a `block_on` or a blocking closure of the current runtime, which has a deadlock handler; else its mark only
-/// leaves to others what a parallel call there has split off. On a thread that works for several runtimes at once, it is the current
-/// one's mark: for the others, the thread is awake.
+/// A thread may be marked several times; it is blocked until the last mark is gone. A thread that is no
+/// worker counts if it is inside of a `block_on` or a blocking closure of the current runtime, which has a
+/// deadlock handler; else its mark only leaves to others what a parallel call there has split off. On a
+/// thread that works for several runtimes at once, it is the current one's mark: for the others, the thread
+/// is awake.
 ///
 /// # Examples
 /// A job waits for a value that a thread outside provides:
@@ -57,25 +60,28 @@ pub struct Mark {
 /// provider.join().unwrap();
 /// ```
 ///
-/// Prior art: `rayon_core::mark_blocked` of Rayon's older sleep module, as rustc has it; there the second call names a registry.
+/// Prior art: `rayon_core::mark_blocked` of Rayon's older sleep module, as rustc has it; there the second
+/// call names a registry.
 #[track_caller]
 pub fn mark_blocked() -> Mark {
     Mark { _standing: deadlock::mark(Location::caller()) }
 }
 
-/// Takes a mark back: its thread is about to go on. Called before it does, on any thread; as dropping the mark.
+/// Takes a mark back: its thread is about to go on. Called before it does, on any thread; as dropping the
+/// mark.
 pub fn mark_unblocked(mark: Mark) {
     drop(mark);
 }
 
-/// Runs `f`, which waits for something that the runtime does not know, such as a pipe or another process, while other threads
-/// take over this worker's tasks.
+/// Runs `f`, which waits for something that the runtime does not know, such as a pipe or another process,
+/// while other threads take over this worker's tasks.
 ///
-/// As [`block_in_place`](crate::task::block_in_place); and while `f` runs, on any thread that has entered a runtime, nothing
-/// counts as a deadlock there. So it is also for a thread outside that is going to unblock somebody.
+/// As [`block_in_place`](crate::task::block_in_place); and while `f` runs, on any thread that has entered a
+/// runtime, nothing counts as a deadlock there. So it is also for a thread outside that is going to unblock
+/// somebody.
 ///
-/// This takes a closure, where a guard could be forgotten, and detection would be off for good, or be dropped on another
-/// thread than the one that blocks.
+/// This takes a closure, where a guard could be forgotten, and detection would be off for good, or be dropped
+/// on another thread than the one that blocks.
 ///
 /// # Examples
 /// ```

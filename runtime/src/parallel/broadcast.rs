@@ -1,7 +1,7 @@
 //! Broadcasts: a closure that runs once on each seat.
 //!
-//! Each seat has a queue of jobs that it alone may run, in their order: after what was pushed at the seat before, and before it
-//! steals. So they run at once also on all threads, and may wait for each other.
+//! Each seat has a queue of jobs that it alone may run, in their order: after what was pushed at the seat
+//! before, and before it steals. So they run at once also on all threads, and may wait for each other.
 
 use std::cell::UnsafeCell;
 use std::fmt;
@@ -10,8 +10,8 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use super::cancel;
-use super::enter::{self, OwnerLatch, Place, RootEnd};
-use super::{scope, spawn};
+use super::enter::{self, CallRegion, OwnerLatch, Place, RootEnd};
+use super::spawn;
 use crate::context;
 use crate::job::{CountLatch, JobHeader, JobRef};
 use crate::scheduler::{Seat, Shared};
@@ -61,13 +61,13 @@ impl fmt::Debug for BroadcastContext<'_> {
 
 /// Runs a closure once on each thread of the pool, and returns the results by the threads' indices.
 ///
-/// Each thread runs it when it has nothing of its own left to do, and before it takes from others; then come broadcasts that
-/// were called later. The pool is the one that the call belongs to. The calling thread takes part if it is one of the pool; otherwise
-/// it waits. If the pool is gone, the closure runs once, here.
+/// Each thread runs it when it has nothing of its own left to do, and before it takes from others; then come
+/// broadcasts that were called later. The pool is the one that the call belongs to. The calling thread takes
+/// part if it is one of the pool; otherwise it waits. If the pool is gone, the closure runs once, here.
 ///
-/// A thread that is busy for long, in a task or a job, is waited for. One that has taken a sleeping worker's place, see
-/// [`join`](super::join), stands for that worker. Two broadcasts inside of different [`isolated`](super::isolated) parts wait for each other
-/// for ever.
+/// A thread that is busy for long, in a task or a job, is waited for. One that has taken a sleeping worker's
+/// place, see [`join`](super::join), stands for that worker. Two broadcasts inside of different
+/// [`isolated`](super::isolated) parts wait for each other for ever.
 ///
 /// # Panics
 /// If the closure does on one of the threads, with the payload of the lowest index, after it has run on all.
@@ -104,8 +104,8 @@ where
 
 /// Has a closure run once on each thread of the pool, without waiting for it.
 ///
-/// It comes in the order of [`broadcast`], with which it is called in turn, and is dropped behind the last run. Otherwise as
-/// [`spawn`](super::spawn()).
+/// It comes in the order of [`broadcast`], with which it is called in turn, and is dropped behind the last
+/// run. Otherwise as [`spawn`](super::spawn()).
 ///
 /// # Panics
 /// Never itself; each panic of the closure is one of a detached job, see [`spawn`](super::spawn()).
@@ -150,27 +150,27 @@ where
     if let Some(seat) = seat {
         cancel::split_point(seat);
     }
-    let threads = state.seats.len();
+    let threads = state.config.workers;
     if !state.try_begin_many(threads) {
         return vec![op(BroadcastContext::new(0, 1))];
     }
     let floor = seat.map_or(0, Seat::head);
     let call = Call { shared, threads, op, count: CountLatch::new(OwnerLatch::new(seat, Some(shared))) };
-    let (region, tag) = scope::region_of(seat);
+    let region = CallRegion::of(seat, state);
     let parts: Vec<_> = (0..threads)
         .map(|index| Part {
-            header: JobHeader::new(Part::<OP, R>::execute, region),
+            header: JobHeader::new(Part::<OP, R>::execute, region.region()),
             call: &raw const call,
             index,
             result: UnsafeCell::new(None),
         })
         .collect();
     state.queue_broadcast(parts.iter().map(|part| {
-        // SAFETY: the parts and the call stay in this frame until the latch is set; what others get of `op` and its results is
-        // `Sync`, and `Send`. This thread counts for nobody else but the owner here.
+        // SAFETY: the parts and the call stay in this frame until the latch is set; what others get of `op`
+        // and its results is `Sync`, and `Send`. This thread counts for nobody else but the owner here.
         unsafe {
             call.count.increment(true);
-            JobRef::new(NonNull::from(part).cast(), tag)
+            JobRef::new(NonNull::from(part).cast(), region.tag())
         }
     }));
     // What was spawned here before comes first, though it is not this stack's.
@@ -213,8 +213,9 @@ where
     /// 1. As [`JobRef::run`].
     unsafe fn execute(header: NonNull<JobHeader>) {
         let this = header.cast::<Self>().as_ptr();
-        // SAFETY: (1): the frame is live until the count is zero, and the result ours alone until then. The part was counted,
-        // and runs on a seat of its pool. `false`: what the owner runs here is counted as by others.
+        // SAFETY: (1): the frame is live until the count is zero, and the result ours alone until then. The
+        // part was counted, and runs on a seat of its pool. `false`: what the owner runs here is counted as
+        // by others.
         unsafe {
             let call = (*this).call;
             let context = BroadcastContext::new((*this).index, (*call).threads);
@@ -236,7 +237,7 @@ where
 {
     // SAFETY: (1).
     let state = unsafe { shared.as_ref() };
-    let threads = state.seats.len();
+    let threads = state.config.workers;
     if !state.try_begin_many(threads) {
         return spawn::run_catching(state, || op(BroadcastContext::new(0, 1)));
     }

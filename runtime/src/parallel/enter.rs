@@ -2,22 +2,22 @@
 //!
 //! | the calling thread                                     | the work runs                                   |
 //! | has a seat (of a runtime, of a `ThreadPool`)           | there, on its own stack                         |
-//! | is a relief thread of a runtime                        | in place, without anything to share             |
 //! | is in a solitary part (see `isolated.rs`)              | in place                                        |
 //! | has entered a multi-thread runtime, or blocks in one   | on a seat of that runtime                       |
 //! | any other, also one that drives a current_thread one   | on a seat of the process-wide pool              |
 //!
-//! In the last two cases the thread borrows the seat of a worker that sleeps, and runs the work itself, as a *guest*
-//! (`scheduler/guest.rs`); if it may and there is one. Else it sends the work, and waits.
+//! In the last two cases the thread runs the work itself, as an *external thread* (`scheduler/external.rs`),
+//! if it may and a worker sleeps. Else it sends the work, and waits.
 //!
-//! A pool whose seats are leaving takes nothing more: then it runs in place, too. So it does if the system refused every thread
-//! of the process-wide pool.
+//! A pool whose seats are leaving takes nothing more: then it runs in place, too. So it does if the system
+//! refused every thread of the process-wide pool.
 
 use std::ptr::NonNull;
 
-use super::global;
 use super::pool::ThreadPool;
+use super::{global, scope};
 use crate::context;
+use crate::job::region::Current;
 use crate::job::{CoreLatch, CrossLatch, Latch, Region, SpinLatch, StackJob, Tag, ThreadLatch};
 use crate::scheduler::{Seat, Shared, Worker};
 use crate::util::block_on;
@@ -27,7 +27,8 @@ use crate::util::unwind::Payload;
 pub enum Place<'a> {
     /// The calling thread's own seat.
     Seat(&'a Seat),
-    /// Another thread's: on a seat of this pool, which is valid for as long as the caller keeps what made it current.
+    /// Another thread's: on a seat of this pool, which is valid for as long as the caller keeps what made it
+    /// current.
     Pool(NonNull<Shared>),
     /// Here, sequentially.
     Here,
@@ -75,8 +76,8 @@ fn has_seats(shared: &NonNull<Shared>) -> bool {
     !unsafe { shared.as_ref() }.is_current_thread()
 }
 
-/// The pool of a root that the caller does not wait for, valid as in [`Place::Pool`]; a relief thread has its runtime's seats
-/// for it, and a solitary part does not count. None: there is no pool, so it is run in place.
+/// The pool of a root that the caller does not wait for, valid as in [`Place::Pool`]; a spare worker has its
+/// runtime's seats for it, and a solitary part does not count. None: there is no pool, so it is run in place.
 pub fn root_pool() -> Option<NonNull<Shared>> {
     match place() {
         Place::Seat(seat) => Some(seat.shared_ptr()),
@@ -85,22 +86,57 @@ pub fn root_pool() -> Option<NonNull<Shared>> {
     }
 }
 
-/// As [`root_pool`], of a root that was meant for the runtime `shared`, which is valid: one of a single thread has no seats.
+/// As [`root_pool`], of a root that was meant for the runtime `shared`, which is valid: one of a single
+/// thread has no seats.
 pub fn root_pool_of(shared: NonNull<Shared>) -> Option<NonNull<Shared>> {
     Some(shared).filter(has_seats).or_else(global_pool)
+}
+
+/// The region to which the jobs of a call belong that leave the calling thread for a pool.
+pub struct CallRegion {
+    region: *const Region,
+    tag: Tag,
+    /// Made for this call, since its thread has another current runtime than its region, or the pool's
+    /// threads, would say.
+    entered: Option<Box<Region>>,
+}
+
+impl CallRegion {
+    /// For a call that goes to `pool`, on the calling thread, which holds `seat`.
+    pub fn of(seat: Option<&Seat>, pool: &Shared) -> Self {
+        let (region, tag) = scope::region_of(seat);
+        let here = context::current();
+        // SAFETY: the region of the calling thread is live.
+        let there = match unsafe { Region::current_of(region) } {
+            Current::OfThread => pool.current_on_threads(),
+            Current::Is(current) => current,
+        };
+        // SAFETY: the region around is live until this call ends.
+        let entered = || Box::new(unsafe { Region::entered(region, tag, here) });
+        Self { region, tag, entered: (here != there).then(entered) }
+    }
+
+    /// Live as long as `self`, and not null if the call has one.
+    pub fn region(&self) -> *const Region {
+        self.entered.as_ref().map_or(self.region, |region| &raw const **region)
+    }
+
+    pub fn tag(&self) -> Tag {
+        self.tag
+    }
 }
 
 /// What a call does on a thread outside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outside {
-    /// It is a guest if it can.
+    /// It runs the call itself if it can, as an external thread.
     Visits,
     /// It sends its work to a worker, whatever that costs.
     Sends,
 }
 
-/// Runs `op` on a seat of the pool that the call belongs to, if there is one. `op` gets the seat, and whether it was moved to
-/// another thread. Panics in `op` go on here.
+/// Runs `op` on a seat of the pool that the call belongs to, if there is one. `op` gets the seat, and whether
+/// it was moved to another thread. Panics in `op` go on here.
 #[inline]
 pub fn on_seat<R: Send>(outside: Outside, op: impl FnOnce(Option<&Seat>, bool) -> R + Send) -> R {
     match (place(), outside) {
@@ -113,7 +149,7 @@ pub fn on_seat<R: Send>(outside: Outside, op: impl FnOnce(Option<&Seat>, bool) -
     }
 }
 
-/// Runs `op` here, on a seat of `shared` that its owner can spare, or else on a seat's own thread.
+/// Runs `op` here, as an external thread of `shared`, or else on a worker's thread.
 ///
 /// # Safety
 /// 1. `shared` is valid until this returns.
@@ -130,9 +166,10 @@ unsafe fn visit_or_install<R: Send>(
     }
 }
 
-/// The calling thread holds a seat as a guest until this is dropped.
+/// The calling thread has an external thread's seat until this is dropped.
 struct Visit<'a> {
     seat: &'a Seat,
+    _region: CallRegion,
 }
 
 impl<'a> Visit<'a> {
@@ -140,18 +177,19 @@ impl<'a> Visit<'a> {
     fn begin(shared: &'a Shared) -> Option<Self> {
         // One that is the worker of a `current_thread` runtime has that one's tasks to come back to.
         let is_stranger = || context::with_worker(|worker| worker.is_none());
-        if !shared.takes_guests || !shared.idle.has_sleepers() || !is_stranger() || !shared.jobs.try_begin() {
+        if !shared.idle.has_sleepers() || !is_stranger() || !shared.jobs.try_begin() {
             return None;
         }
-        let Some((seat, own_tag)) = shared.lend_seat() else {
+        let Some((seat, own_tag)) = shared.take_external() else {
             shared.root_ended();
             return None;
         };
-        let (region, tag) = context::region();
-        let tag = if tag == Tag::NONE || tag.is_guests() { own_tag } else { tag };
-        // SAFETY: (1) the region in which this thread calls ends behind the call, which drops the visit; (2) it was lent just now.
-        unsafe { seat.begin_guest(region, tag) };
-        Some(Self { seat })
+        let region = CallRegion::of(None, shared);
+        let tag =
+            if region.tag() == Tag::NONE || region.tag().is_external() { own_tag } else { region.tag() };
+        // SAFETY: (1) the region is in `self`, whose drop ends the visit; (2) it was taken just now.
+        unsafe { seat.begin_external(region.region(), tag) };
+        Some(Self { seat, _region: region })
     }
 }
 
@@ -159,8 +197,8 @@ impl Drop for Visit<'_> {
     fn drop(&mut self) {
         let shared = self.seat.shared();
         // SAFETY: (1) `begin` did; the seat is given back below.
-        unsafe { self.seat.end_guest() };
-        shared.take_seat_back(self.seat);
+        let has_moved = unsafe { self.seat.end_external() };
+        shared.give_external_back(self.seat, has_moved);
         shared.root_ended();
     }
 }
@@ -181,29 +219,29 @@ pub unsafe fn install<R: Send>(
             let _expecting = seat.shared().expect();
             let wait = |latch: &CrossLatch<Seat>| seat.wait(latch.core(), seat.head());
             // SAFETY: (1).
-            unsafe { install_and_wait(shared, seat.region(), seat.tag(), CrossLatch::new(seat), wait, op) }
+            unsafe { install_and_wait(shared, Some(seat), CrossLatch::new(seat), wait, op) }
         }
         None if is_solitary() => op(None, false),
         None => {
-            let latch = ThreadLatch::new();
-            let (region, tag) = context::region();
             // SAFETY: (1).
-            unsafe { install_and_wait(shared, region, tag, latch, wait_blocking, op) }
+            unsafe { install_and_wait(shared, None, ThreadLatch::new(), wait_blocking, op) }
         }
     }
 }
 
 /// # Safety
-/// 1. `shared` is valid until this returns. 2. `wait` returns when its latch is set, and does not unwind before.
+/// 1. `shared` is valid until this returns. 2. `wait` returns when its latch is set, and does not unwind
+///    before.
 unsafe fn install_and_wait<L: Latch, R: Send>(
     shared: NonNull<Shared>,
-    region: *const Region,
-    tag: Tag,
+    seat: Option<&Seat>,
     latch: L,
     wait: impl FnOnce(&L),
     op: impl FnOnce(Option<&Seat>, bool) -> R + Send,
 ) -> R {
-    let job = StackJob::new(region, latch, |is_queued| {
+    // SAFETY: (1).
+    let region = CallRegion::of(seat, unsafe { shared.as_ref() });
+    let job = StackJob::new(region.region(), latch, |is_queued| {
         if !is_queued {
             return op(None, false);
         }
@@ -213,7 +251,7 @@ unsafe fn install_and_wait<L: Latch, R: Send>(
         op(unsafe { context::seat() }, true)
     });
     // SAFETY: (1); we wait below; closure and result are `Send`.
-    let is_pushed = unsafe { shared.as_ref().push_install(job.as_job_ref(tag)) };
+    let is_pushed = unsafe { shared.as_ref().push_install(job.as_job_ref(region.tag())) };
     if !is_pushed {
         // SAFETY: nobody got the reference.
         return unsafe { job.run_inline(false) };
@@ -223,7 +261,7 @@ unsafe fn install_and_wait<L: Latch, R: Send>(
     resume(unsafe { job.take_result() })
 }
 
-/// Blocks the calling thread, which has no seat but may be a worker all the same: a relief thread.
+/// Blocks the calling thread, which has no seat but may be a worker all the same: a spare worker.
 fn wait_blocking(latch: &ThreadLatch) {
     block_on::blocking(|| latch.wait());
 }

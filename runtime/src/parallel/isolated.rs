@@ -1,35 +1,40 @@
 //! `isolated`: a part of a computation whose waits run nothing foreign.
 //!
-//! The part is a region with a tag of its own (`job/region.rs`); the tag stands in the word of each job that is made inside,
-//! and a thread that waits inside takes only jobs with its tag. A region inside another has another tag: its jobs descend from both,
-//! but a job of the outer one may want what the inner one holds.
+//! The part is a region with a tag of its own (`job/region.rs`); the tag stands in the word of each job that
+//! is made inside, and a thread that waits inside takes only jobs with its tag. A region inside another has
+//! another tag: its jobs descend from both, but a job of the outer one may want what the inner one holds.
 //!
-//! A thread without a seat has its region in the thread's context, and what it sends to a pool carries it along.
+//! A thread without a seat has its region in the thread's context, and what it sends to a pool carries it
+//! along.
 //!
-//! Tags are 16 bits of a word, so 65,534 regions can be open at once. The next one is *solitary*: it shares nothing, so that it waits for
-//! nothing. Its thread is taken for one without a seat whose calls run in place, as on a relief thread.
+//! Tags are 16 bits of a word, so 65,534 regions can be open at once. The next one is *solitary*: it shares
+//! nothing, so that it waits for nothing. Its thread is taken for one without a seat whose calls run in
+//! place, as on a spare worker.
 
 use crate::context;
 use crate::job::{Region, Tag};
 use crate::scheduler::Seat;
 use crate::util::numbers::Numbers;
 
-/// Runs a closure in such a way that whatever waits for another thread inside of it runs nothing but parts of the closure.
+/// Runs a closure in such a way that whatever waits for another thread inside of it runs nothing but parts of
+/// the closure.
 ///
-/// A thread that waits, for the second half of a [`join`](super::join) or the end of a `scope`, runs other work meanwhile,
-/// whatever it finds, on the same stack. If the code below holds a lock that this work needs, the thread waits for itself, for ever.
-/// The same with a `RefCell`, a thread-local, or anything else that is not to be entered twice. Inside of `isolated`, the
-/// waiting thread takes only work that the closure has split off, as does every thread that runs a part of it. If there is none,
-/// it sleeps.
+/// A thread that waits, for the second half of a [`join`](super::join) or the end of a `scope`, runs other
+/// work meanwhile, whatever it finds, on the same stack. If the code below holds a lock that this work needs,
+/// the thread waits for itself, for ever. The same with a `RefCell`, a thread-local, or anything else that is
+/// not to be entered twice. Inside of `isolated`, the waiting thread takes only work that the closure has
+/// split off, as does every thread that runs a part of it. If there is none, it sleeps.
 ///
-/// Isolated parts can be nested; the inner one does not run work of the outer one. It runs on the calling thread. Code inside is
-/// not unwound by a cancellation, since that would leave locks poisoned and data half done; it can ask
-/// [`is_cancelled`](super::is_cancelled). Jobs that are spawned without a scope, or in a scope around, are no parts of it.
+/// Isolated parts can be nested; the inner one does not run work of the outer one. It runs on the calling
+/// thread. Code inside is not unwound by a cancellation, since that would leave locks poisoned and data half
+/// done; it can ask [`is_cancelled`](super::is_cancelled). Jobs that are spawned without a scope, or in a
+/// scope around, are no parts of it.
 ///
 /// A `broadcast` inside has to wait for threads that are in other isolated parts; so two such broadcasts
 /// wait for each other for ever.
 ///
-/// There may be 65,534 isolated parts at a time in the process. Further ones run sequentially on their threads.
+/// There may be 65,534 isolated parts at a time in the process. Further ones run sequentially on their
+/// threads.
 ///
 /// # Examples
 /// ```
@@ -121,6 +126,6 @@ unsafe fn replace_region(seat: Option<&Seat>, region: *const Region, tag: Tag) -
     }
 }
 
-/// The numbers of tags, process-wide: pools share jobs. 0 is that of [`Tag::NONE`]. All jobs of a region have ended when its number
-/// is given back: so no word has it any more.
+/// The numbers of tags, process-wide: pools share jobs. 0 is that of [`Tag::NONE`]. All jobs of a region have
+/// ended when its number is given back: so no word has it any more.
 static NUMBERS: Numbers = Numbers::below(Tag::SOLITARY.number());

@@ -1,9 +1,9 @@
 //! `join`: two closures, perhaps at the same time.
 //!
-//! The second is pushed as a job in this frame, the first is run, and the second taken back and run here, unless a thief
-//! has it: then this thread helps others until it is done. The frame stays until then, also if the first panics:
-//! that is the duty of [`Rescue`], which runs or awaits the second while unwinding. No `catch` around the first, so that it can
-//! be inlined.
+//! The second is pushed as a job in this frame, the first is run, and the second taken back and run here,
+//! unless a thief has it: then this thread helps others until it is done. The frame stays until then, also if
+//! the first panics: that is the duty of [`Rescue`], which runs or awaits the second while unwinding. No
+//! `catch` around the first, so that it can be inlined.
 
 use std::mem::MaybeUninit;
 use std::panic::resume_unwind;
@@ -40,20 +40,22 @@ impl FnContext {
 
 /// Runs two closures, perhaps in parallel, and returns both results.
 ///
-/// The first runs on the calling thread. Meanwhile another thread may take the second; if none has, it runs here, too. So it costs
-/// a few nanoseconds, and dividing a problem down to small parts is the way to use it.
+/// The first runs on the calling thread. Meanwhile another thread may take the second; if none has, it runs
+/// here, too. So it costs a few nanoseconds, and dividing a problem down to small parts is the way to use it.
 ///
-/// Called on a thread that is no worker, both are run there as well, if one of the workers sleeps: the thread takes
-/// that one's place among them, with its [index](super::current_thread_index), until the call returns. Otherwise, and if the workers were given a size for their stacks or
-/// a hook that calls them in, the call is sent to a worker, and the thread waits.
+/// Called on a thread that is no worker, both are run there as well, if one of the workers sleeps: the thread
+/// takes part beside them, without an [index](super::current_thread_index), until the call returns.
+/// Otherwise, and if the workers were given a size for their stacks or a hook that calls them in, the call is
+/// sent to a worker, and the thread waits.
 ///
-/// Whether another thread takes the second is not to be relied upon: if the first closure waits for something that the second does,
-/// the two may hang.
+/// Whether another thread takes the second is not to be relied upon: if the first closure waits for something
+/// that the second does, the two may hang.
 ///
 /// # Panics
-/// Both closures are run in any case. If one panics, that goes on here after both have ended; if both do, the first's.
-/// If the computation was cancelled (see [`compute`](crate::compute())), it unwinds from here, and closures that have not begun are
-/// dropped.
+/// Both closures are run in any case. If one panics, that goes on here after both have ended; if both do, the
+/// first's. If the computation was cancelled (see [`compute`](crate::compute())), it unwinds from here, and
+/// closures that have not begun are dropped. But a second closure that runs because the first has panicked
+/// runs while its thread unwinds, and a cancellation does not end it: nothing may unwind then.
 ///
 /// # Examples
 /// ```
@@ -184,8 +186,8 @@ where
 {
     let mut place = MaybeUninit::uninit();
     let job = StackJob::begin(&mut place, move |is_stolen| b(FnContext::new(is_stolen)));
-    // SAFETY: this thread is the seat's owner. The job is begun; `Rescue`, or what follows it, keeps the frame until it was taken
-    // back or its latch set. Closure and result are `Send`.
+    // SAFETY: this thread is the seat's owner. The job is begun; `Rescue`, or what follows it, keeps the
+    // frame until it was taken back or its latch set. Closure and result are `Send`.
     let index = match unsafe { seat.push_granted(job.cast()) } {
         Some(index) => index,
         // SAFETY: (1) as above; (2) nobody got the reference.
@@ -211,7 +213,8 @@ where
     (result_a, enter::resume(unsafe { job.take_result() }))
 }
 
-/// The split point, at the end of a grant: ends the computation if it was cancelled, and drops the closure then; else pushes.
+/// The split point, at the end of a grant: ends the computation if it was cancelled, and drops the closure
+/// then; else pushes.
 ///
 /// # Safety
 /// 1. As [`Seat::push_slowly`]. 2. Nobody else has the job.
@@ -230,8 +233,8 @@ unsafe fn split<F: FnOnce(bool) -> R, R>(
     unsafe { seat.push_slowly(job.cast()) }
 }
 
-/// The second's place, at `index`, is or was public. Runs what the first closure has left above it, jobs of scopes around
-/// the call; then says whether it is back, or stolen.
+/// The second's place, at `index`, is or was public. Runs what the first closure has left above it, jobs of
+/// scopes around the call; then says whether it is back, or stolen.
 ///
 /// # Safety
 /// 1. As [`Seat::take_back_private`].
@@ -252,8 +255,8 @@ fn wait(seat: &Seat, latch: &CoreLatch, floor: u32) {
     seat.wait(latch, floor);
 }
 
-/// While the first closure unwinds: sees to the second, which is pushed at `index`. In a computation that was cancelled it is
-/// dropped if it has not begun.
+/// While the first closure unwinds: sees to the second, which is pushed at `index`. In a computation that was
+/// cancelled it is dropped if it has not begun.
 struct Rescue<'a, F: FnOnce(bool) -> R, R> {
     seat: &'a Seat,
     job: NonNull<StackJob<SpinLatch<Seat>, F, R>>,
@@ -272,8 +275,8 @@ impl<F: FnOnce(bool) -> R, R> Drop for Rescue<'_, F, R> {
 /// See [`Rescue`].
 ///
 /// # Safety
-/// 1. The calling thread is the seat's owner, and has pushed the job at `index`; the frames that pushed anchored pieces above
-///    have been left. 2. The job's frame does not use it any more.
+/// 1. The calling thread is the seat's owner, and has pushed the job at `index`; the frames that pushed
+///    anchored pieces above have been left. 2. The job's frame does not use it any more.
 #[cold]
 #[inline(never)]
 unsafe fn rescue<F: FnOnce(bool) -> R, R>(
@@ -285,20 +288,21 @@ unsafe fn rescue<F: FnOnce(bool) -> R, R>(
     // SAFETY: (1).
     unsafe { seat.spill(index + 1) };
     // SAFETY: (1).
-    let result = match unsafe { seat.take_back(index) } {
-        Taken::Back if cancel::is_over(seat) => {
-            // SAFETY: as below.
-            return unwind::drop_quietly(unsafe { StackJob::take_closure(job) });
-        }
-        // SAFETY: taken back; (2).
-        Taken::Back => unwind::catch(|| unsafe { StackJob::take_closure(job) }(false)),
+    let is_back = match unsafe { seat.take_back(index) } {
+        Taken::Back => true,
         Taken::Stolen => {
             // SAFETY: it was stolen, so it was finished.
-            let job = unsafe { job.as_ref() };
-            seat.wait_idly(job.latch().core());
-            // SAFETY: the latch is set.
-            unsafe { job.take_result() }
+            let latch = unsafe { job.as_ref() }.latch();
+            seat.wait_unwinding(latch.core(), seat.head(), || seat.take_moved(job.cast()))
         }
+    };
+    let result = match is_back {
+        // SAFETY: taken back; (2).
+        true if cancel::is_over(seat) => return unwind::drop_quietly(unsafe { StackJob::take_closure(job) }),
+        // SAFETY: as above.
+        true => unwind::catch(|| unsafe { StackJob::take_closure(job) }(false)),
+        // SAFETY: the latch is set.
+        false => unsafe { job.as_ref().take_result() },
     };
     match result {
         Ok(result) => unwind::drop_quietly(result),

@@ -1,18 +1,22 @@
 //! Fork-join: computations split into pieces that run in parallel, on the workers that run the tasks.
 //!
-//! - [`join`] runs two closures, perhaps at the same time; [`scope`] any number, which may borrow from around it.
-//! - [`compute`](crate::compute()) is for tasks: they wait for a computation as for any future, and dropping it cancels it.
+//! - [`join`] runs two closures, perhaps at the same time; [`scope`] any number, which may borrow from around
+//!   it.
+//! - [`compute`](crate::compute()) is for tasks: they wait for a computation as for any future, and dropping
+//!   it cancels it.
 //! - [`spawn`] starts a job that nobody waits for, [`broadcast`] runs one on every thread.
-//! - [`isolated`] keeps strangers' work off a computation's stacks; [`mark_blocked`] and [`blocking`] say that a job blocks.
+//! - [`isolated`] keeps strangers' work off a computation's stacks; [`mark_blocked`] and [`blocking`] say
+//!   that a job blocks.
 //! - [`ThreadPool`] is a pool of its own, without tasks.
 //!
-//! The names, and what they do, are those of `rayon-core` 1.13. What differs on purpose is listed in the book, in
-//! `docs/src/rayon.md`.
+//! The names, and what they do, are those of `rayon-core` 1.13. What differs on purpose is listed in the
+//! book, in `docs/src/rayon.md`.
 //!
 //! # Where it runs
-//! On a worker of a multi-thread [`Runtime`](crate::Runtime), in that runtime; on a thread that has entered one, or that blocks in
-//! one, there as well. Everywhere else, and on `current_thread` runtimes, in a process-wide pool. A thread that is no worker takes a
-//! sleeping worker's place for the call, as a *guest*, or else waits for a worker.
+//! On a worker of a multi-thread [`Runtime`](crate::Runtime), in that runtime; on a thread that has entered
+//! one, or that blocks in one, there as well. Everywhere else, and on `current_thread` runtimes, in a
+//! process-wide pool. A thread that is no worker runs the call itself while a worker sleeps, and shares parts
+//! of it, or else waits for a worker.
 //!
 //! # Examples
 //! ```
@@ -27,8 +31,8 @@
 //! assert_eq!(sum(&(0..100_000).collect::<Vec<_>>()), 4_999_950_000);
 //! ```
 //
-// How it works, for readers of the code: `enter.rs` (which call from where), `join.rs`, then `queue/deque.rs`, `job/`, and
-// `scheduler/seat.rs`, `scheduler/wait.rs`, `scheduler/jobs.rs`.
+// How it works, for readers of the code: `enter.rs` (which call from where), `join.rs`, then
+// `queue/deque.rs`, `job/`, and `scheduler/seat.rs`, `scheduler/wait.rs`, `scheduler/jobs.rs`.
 
 mod blocked;
 mod broadcast;

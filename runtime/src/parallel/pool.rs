@@ -1,8 +1,9 @@
 //! Thread pools of one's own: seats that run jobs and nothing else.
 //!
-//! A pool is a [`Shared`] as a runtime has it, without driver, tasks and relief threads. Dropping the [`ThreadPool`] begins
-//! its shutdown, and no more: its workers leave once no root and no detached job is left, see `scheduler/jobs.rs`, and the last
-//! reference frees it. A call by `&self` keeps the pool; so do its own threads for what runs on them.
+//! A pool is a [`Shared`] as a runtime has it, without driver, tasks and spare workers. Dropping the
+//! [`ThreadPool`] begins its shutdown, and no more: its workers leave once no root and no detached job is
+//! left, see `scheduler/jobs.rs`, and the last reference frees it. A call by `&self` keeps the pool; so do
+//! its own threads for what runs on them.
 
 use std::error::Error;
 use std::fmt;
@@ -18,8 +19,8 @@ use crate::scheduler::Shared;
 /// Whatever runs on its threads, and calls [`join`](super::join) and the like, stays on its threads.
 ///
 /// # Dropping it
-/// The drop does not wait. What was spawned still runs, and what that spawns; then the threads end. So a pool may be dropped
-/// on one of its own threads.
+/// The drop does not wait. What was spawned still runs, and what that spawns; then the threads end. So a pool
+/// may be dropped on one of its own threads.
 ///
 /// # Examples
 /// ```
@@ -74,8 +75,8 @@ impl ThreadPool {
 
     /// Runs `op` on one of the pool's threads, and waits for it.
     ///
-    /// On a thread of this pool, `op` is just called. A thread of another pool or runtime runs that one's jobs while it waits,
-    /// any other one blocks.
+    /// On a thread of this pool, `op` is just called. A thread of another pool or runtime runs that one's
+    /// jobs while it waits, any other one blocks.
     ///
     /// # Panics
     /// If `op` does.
@@ -88,7 +89,8 @@ impl ThreadPool {
         unsafe { enter::install(self.shared, |_, _| op()) }
     }
 
-    /// Runs two closures on the pool's threads, perhaps in parallel; as [`join`](super::join) inside [`install`](Self::install).
+    /// Runs two closures on the pool's threads, perhaps in parallel; as [`join`](super::join) inside
+    /// [`install`](Self::install).
     ///
     /// # Panics
     /// If one of them does, after both have ended.
@@ -107,7 +109,8 @@ impl ThreadPool {
         self.shared().config.workers
     }
 
-    /// Runs a scope on one of the pool's threads; as [`scope`](super::scope) inside [`install`](Self::install).
+    /// Runs a scope on one of the pool's threads; as [`scope`](super::scope) inside
+    /// [`install`](Self::install).
     ///
     /// # Panics
     /// If `op` or a job of the scope does, after all have ended.
@@ -120,7 +123,8 @@ impl ThreadPool {
         unsafe { scope::scope_in(self.shared, op) }
     }
 
-    /// Runs a FIFO scope on one of the pool's threads; as [`scope_fifo`](super::scope_fifo) inside [`install`](Self::install).
+    /// Runs a FIFO scope on one of the pool's threads; as [`scope_fifo`](super::scope_fifo) inside
+    /// [`install`](Self::install).
     ///
     /// # Panics
     /// As [`scope`](Self::scope).
@@ -157,8 +161,8 @@ impl ThreadPool {
         unsafe { scope::in_place_scope_fifo_in(Some(self.shared), op) }
     }
 
-    /// Starts a job that nobody waits for on the pool's threads; as [`spawn`](fn@super::spawn). It is run also if the pool is
-    /// dropped before.
+    /// Starts a job that nobody waits for on the pool's threads; as [`spawn`](fn@super::spawn). It is run
+    /// also if the pool is dropped before.
     pub fn spawn<OP>(&self, op: OP)
     where
         OP: FnOnce() + Send + 'static,
@@ -176,7 +180,8 @@ impl ThreadPool {
         unsafe { spawn::spawn_fifo_in(self.shared, op) }
     }
 
-    /// Calls `op` once on each of the pool's threads, and returns the results by index; as [`broadcast`](fn@super::broadcast).
+    /// Calls `op` once on each of the pool's threads, and returns the results by index; as
+    /// [`broadcast`](fn@super::broadcast).
     ///
     /// # Panics
     /// If one of the calls does, after all have ended.
@@ -189,7 +194,8 @@ impl ThreadPool {
         unsafe { broadcast::broadcast_in(self.shared, op) }
     }
 
-    /// Has `op` called once on each of the pool's threads, without waiting; as [`spawn_broadcast`](super::spawn_broadcast).
+    /// Has `op` called once on each of the pool's threads, without waiting; as
+    /// [`spawn_broadcast`](super::spawn_broadcast).
     pub fn spawn_broadcast<OP>(&self, op: OP)
     where
         OP: Fn(BroadcastContext<'_>) + Send + Sync + 'static,
@@ -198,23 +204,26 @@ impl ThreadPool {
         unsafe { broadcast::spawn_broadcast_in(self.shared, op) }
     }
 
-    /// Returns the index of the calling thread among the pool's, if it is one of them; from 0 on, and the same as long as the
-    /// thread is.
+    /// Returns the index of the calling thread among the pool's, if it is one of them; from 0 on, and the
+    /// same as long as the thread is.
     pub fn current_thread_index(&self) -> Option<usize> {
         yields::current_thread_index_in(self.shared)
     }
 
-    /// Returns whether jobs wait that the calling thread could run without stealing; none if it is not one of the pool's threads.
+    /// Returns whether jobs wait that the calling thread could run without stealing; none if it is not one of
+    /// the pool's threads.
     pub fn current_thread_has_pending_tasks(&self) -> Option<bool> {
         yields::current_thread_has_pending_tasks_in(self.shared)
     }
 
-    /// Runs one job that waits, if the calling thread is one of the pool's; as [`yield_now`](super::yield_now).
+    /// Runs one job that waits, if the calling thread is one of the pool's; as
+    /// [`yield_now`](super::yield_now).
     pub fn yield_now(&self) -> Option<Yield> {
         yields::yield_now_in(self.shared)
     }
 
-    /// Runs one job that waits on the calling thread, if that is one of the pool's; as [`yield_local`](super::yield_local).
+    /// Runs one job that waits on the calling thread, if that is one of the pool's; as
+    /// [`yield_local`](super::yield_local).
     pub fn yield_local(&self) -> Option<Yield> {
         yields::yield_local_in(self.shared)
     }

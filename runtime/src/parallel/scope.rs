@@ -1,7 +1,9 @@
-//! Scopes: any number of jobs that may borrow what is outside, for all of them have ended when the scope returns.
+//! Scopes: any number of jobs that may borrow what is outside, for all of them have ended when the scope
+//! returns.
 //!
-//! A scope lives in the frame of the call that made it, on its *owner's* stack. Jobs are heap jobs that point at it; the owner
-//! does not leave the frame before the count of those that have not ended is zero (`job/count.rs`), whatever panics.
+//! A scope lives in the frame of the call that made it, on its *owner's* stack. Jobs are heap jobs that point
+//! at it; the owner does not leave the frame before the count of those that have not ended is zero
+//! (`job/count.rs`), whatever panics.
 //!
 //! # Where a job goes
 //! | spawned on                                   | it is pushed                                                    |
@@ -10,17 +12,18 @@
 //! | the same, but that pool's seats are leaving  | nowhere: it is run in place                                     |
 //! | any thread, and the scope has no pool        | on the scope's own shelf: its owner runs it after the body      |
 //!
-//! `in_place_scope` on a thread without a seat of the pool counts as one of the pool's roots: the seats stay until it
-//! has ended, so for its jobs the third row does not occur.
+//! `in_place_scope` on a thread without a seat of the pool counts as one of the pool's roots: the seats stay
+//! until it has ended, so for its jobs the third row does not occur.
 //!
 //! # First in, first out
-//! A FIFO scope has one `Fifo` a seat (`job/heap.rs`), and what is pushed into the seat's deque are its tokens. So its jobs run in the
-//! order of their spawns as far as one seat runs them, and tokens mix with other pieces as those do among themselves.
+//! A FIFO scope has one `Fifo` a seat (`job/heap.rs`), and what is pushed into the seat's deque are its
+//! tokens. So its jobs run in the order of their spawns as far as one seat runs them, and tokens mix with
+//! other pieces as those do among themselves.
 //!
 //! # Panics and cancellation
-//! The first panic wins, the body's being one of them; the scope goes on with it when all jobs have ended. Jobs of a
-//! cancelled computation that have not begun are dropped instead of run, and the scope goes on with the
-//! cancellation then, unless something has panicked.
+//! The first panic wins, the body's being one of them; the scope goes on with it when all jobs have ended.
+//! Jobs of a cancelled computation that have not begun are dropped instead of run, and the scope goes on with
+//! the cancellation then, unless something has panicked.
 
 use std::alloc::Layout;
 use std::fmt;
@@ -30,7 +33,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::broadcast::BroadcastContext;
 use super::cancel;
-use super::enter::{self, Outside, OwnerLatch, Place, RootEnd};
+use super::enter::{self, CallRegion, Outside, OwnerLatch, Place, RootEnd};
 use crate::context;
 use crate::job::region::Cancelled;
 use crate::job::{
@@ -58,18 +61,21 @@ pub struct ScopeFifo<'scope> {
 
 /// Runs a closure that can spawn jobs, and returns when all of them have ended.
 ///
-/// So the jobs may borrow what lives longer than the scope. They run in any order and on any thread of the pool, perhaps while the
-/// closure still runs, perhaps not before it has ended: where a thread stands in for a worker, there is nobody to share with. So the
-/// closure must not wait for a job, but by ending. Jobs can spawn more jobs into the same scope. One thread runs the youngest job of
-/// its own first, others take the oldest: [`scope_fifo`] is the other way round. Spawning costs an allocation, which
-/// [`join`](super::join) does without.
+/// So the jobs may borrow what lives longer than the scope. They run in any order and on any thread of the
+/// pool, perhaps while the closure still runs, perhaps not before it has ended: where a thread stands in for
+/// a worker, there is nobody to share with. So the closure must not wait for a job, but by ending. Jobs can
+/// spawn more jobs into the same scope. One thread runs the youngest job of its own first, others take the
+/// oldest: [`scope_fifo`] is the other way round. Spawning costs an allocation, which [`join`](super::join)
+/// does without.
 ///
-/// The closure runs on a thread of the pool that the call belongs to: where it is, on a thread of a runtime or a
-/// [`ThreadPool`](super::ThreadPool); else on the calling thread if it can take a sleeping worker's place, as in [`join`](super::join), or
-/// the caller waits. See [`in_place_scope`] for a closure that stays where it is in any case.
+/// The closure runs on a thread of the pool that the call belongs to: where it is, on a thread of a runtime
+/// or a [`ThreadPool`](super::ThreadPool); else on the calling thread if it can take a sleeping worker's
+/// place, as in [`join`](super::join), or the caller waits. See [`in_place_scope`] for a closure that stays
+/// where it is in any case.
 ///
 /// # Panics
-/// If the closure or one of the jobs does, with the payload of the first. The others still run, and are waited for.
+/// If the closure or one of the jobs does, with the payload of the first. The others still run, and are
+/// waited for.
 ///
 /// # Examples
 /// ```
@@ -133,8 +139,9 @@ where
 
 /// Runs a closure that can spawn jobs, which each thread runs in the order in which it spawned them.
 ///
-/// Otherwise as [`scope`]. The order is one by thread: a job that another thread has taken runs there, and what it spawns is
-/// behind what that thread has spawned into this scope before. Scopes of both kinds and `join` can be nested, and each keeps its order.
+/// Otherwise as [`scope`]. The order is one by thread: a job that another thread has taken runs there, and
+/// what it spawns is behind what that thread has spawned into this scope before. Scopes of both kinds and
+/// `join` can be nested, and each keeps its order.
 ///
 /// # Panics
 /// As [`scope`].
@@ -183,13 +190,14 @@ where
     enter::on_seat(Outside::Sends, |seat, _| ScopeFifo::run(Base::on(seat), op))
 }
 
-/// Runs a closure on the calling thread that can spawn jobs into the pool, and returns when all of them have ended.
+/// Runs a closure on the calling thread that can spawn jobs into the pool, and returns when all of them have
+/// ended.
 ///
-/// As [`scope`], but the closure stays where it is, so it need not be `Send`. Afterwards a thread of a pool works until the
-/// jobs have ended, and any other one blocks.
+/// As [`scope`], but the closure stays where it is, so it need not be `Send`. Afterwards a thread of a pool
+/// works until the jobs have ended, and any other one blocks.
 ///
-/// A runtime or pool that is shut down meanwhile stays until the scope has ended. So the closure must not wait for the end of the
-/// one that its jobs run on, as dropping a [`Runtime`](crate::Runtime) does.
+/// A runtime or pool that is shut down meanwhile stays until the scope has ended. So the closure must not
+/// wait for the end of the one that its jobs run on, as dropping a [`Runtime`](crate::Runtime) does.
 ///
 /// # Panics
 /// As [`scope`].
@@ -218,7 +226,8 @@ where
     unsafe { in_place_scope_in(current_pool(), op) }
 }
 
-/// Runs a closure on the calling thread that can spawn jobs, which each thread runs in the order in which it spawned them.
+/// Runs a closure on the calling thread that can spawn jobs, which each thread runs in the order in which it
+/// spawned them.
 ///
 /// It is to [`scope_fifo`] what [`in_place_scope`] is to [`scope`].
 ///
@@ -320,11 +329,11 @@ impl<'scope> Scope<'scope> {
 
     /// Spawns a job into the scope, which runs at some time before the scope ends.
     ///
-    /// The job gets the scope, to spawn more. It runs in the scope's pool, whichever thread spawns it. On the thread that spawned
-    /// it, younger jobs run before it.
+    /// The job gets the scope, to spawn more. It runs in the scope's pool, whichever thread spawns it. On the
+    /// thread that spawned it, younger jobs run before it.
     ///
-    /// A job of a [`compute`](crate::compute) that was cancelled is dropped instead, if it has not begun; then the scope does not
-    /// return but goes on with the cancellation.
+    /// A job of a [`compute`](crate::compute) that was cancelled is dropped instead, if it has not begun;
+    /// then the scope does not return but goes on with the cancellation.
     ///
     /// # Panics
     /// Never itself; a panic of the job goes on where the scope was made.
@@ -349,8 +358,8 @@ impl<'scope> Scope<'scope> {
 
     /// Spawns a job into the scope that runs once on each thread of the pool, before the scope ends.
     ///
-    /// As [`broadcast`](super::broadcast()), without waiting here. In a scope that has no threads, since its pool is gone, it runs
-    /// once.
+    /// As [`broadcast`](super::broadcast()), without waiting here. In a scope that has no threads, since its
+    /// pool is gone, it runs once.
     ///
     /// # Panics
     /// Never itself; the first panic goes on where the scope was made.
@@ -387,7 +396,7 @@ impl<'scope> ScopeFifo<'scope> {
     #[inline]
     fn run<R>(base: Base<'scope>, op: impl FnOnce(&Self) -> R) -> R {
         // SAFETY: a scope's pool is valid.
-        let seats = base.pool.map_or(0, |pool| unsafe { pool.as_ref() }.seats.len());
+        let seats = base.pool.map_or(0, |pool| unsafe { pool.as_ref() }.config.workers);
         let scope = Self { base, fifos: (0..seats).map(|_| OnceLock::new()).collect() };
         let result = scope.base.run_body(|| op(&scope));
         scope.base.end();
@@ -396,11 +405,11 @@ impl<'scope> ScopeFifo<'scope> {
 
     /// Spawns a job into the scope, which runs at some time before the scope ends.
     ///
-    /// The job gets the scope, to spawn more. It runs in the scope's pool, whichever thread spawns it. On the thread that spawned
-    /// it, older jobs of this scope run before it.
+    /// The job gets the scope, to spawn more. It runs in the scope's pool, whichever thread spawns it. On the
+    /// thread that spawned it, older jobs of this scope run before it.
     ///
-    /// A job of a [`compute`](crate::compute) that was cancelled is dropped instead, if it has not begun; then the scope does not
-    /// return but goes on with the cancellation.
+    /// A job of a [`compute`](crate::compute) that was cancelled is dropped instead, if it has not begun;
+    /// then the scope does not return but goes on with the cancellation.
     ///
     /// # Panics
     /// Never itself; a panic of the job goes on where the scope was made.
@@ -425,8 +434,8 @@ impl<'scope> ScopeFifo<'scope> {
 
     /// Spawns a job into the scope that runs once on each thread of the pool, before the scope ends.
     ///
-    /// As [`broadcast`](super::broadcast()), without waiting here. In a scope that has no threads, since its pool is gone, it runs
-    /// once.
+    /// As [`broadcast`](super::broadcast()), without waiting here. In a scope that has no threads, since its
+    /// pool is gone, it runs once.
     ///
     /// # Panics
     /// Never itself; the first panic goes on where the scope was made.
@@ -490,7 +499,8 @@ struct Base<'scope> {
     pool: Option<NonNull<Shared>>,
     /// The owner's seat in any pool, or null.
     owner: *const Seat,
-    /// The same if it is one of the scope's pool, and the owner has not folded its count; else nobody's address. Written by the owner.
+    /// The same if it is one of the scope's pool, and the owner has not folded its count; else nobody's
+    /// address. Written by the owner.
     home: AtomicPtr<Seat>,
     /// The owner's pieces begin there.
     floor: u32,
@@ -504,14 +514,16 @@ struct Base<'scope> {
     tag: Tag,
     /// What is asked before a job begins, the region's; or null.
     question: *const Question,
+    /// What keeps the region, if the owner holds no seat of the pool.
+    _foreign: Option<CallRegion>,
     /// Jobs of a scope without a pool.
     shelf: Shelf<JobRef>,
     /// Invariant: jobs borrow for exactly `'scope`, which a shorter or longer one must not pass for.
     _marker: PhantomData<&'scope mut &'scope ()>,
 }
 
-// SAFETY: the count's cells and the latch are the owner's, who is told by its seat, or its calls; jobs are `Send`; all else is
-// atomic, locked, or not written.
+// SAFETY: the count's cells and the latch are the owner's, who is told by its seat, or its calls; jobs are
+// `Send`; all else is atomic, locked, or not written.
 unsafe impl Send for Base<'_> {}
 // SAFETY: as above.
 unsafe impl Sync for Base<'_> {}
@@ -534,7 +546,7 @@ unsafe fn run_here(seat: Option<&Seat>, job: JobRef) {
     unsafe {
         let Some(seat) = seat else {
             let (region, tag) = context::replace_region(job.region(), job.tag());
-            job.run();
+            context::in_surroundings(context::current(), || job.run());
             context::replace_region(region, tag);
             return;
         };
@@ -614,14 +626,16 @@ impl<'scope> Base<'scope> {
 
     #[inline]
     fn new(pool: Option<NonNull<Shared>>, seat: Option<&Seat>) -> Self {
-        let (region, tag) = region_of(seat);
+        let home = seat.filter(|seat| Some(seat.shared_ptr()) == pool);
+        // SAFETY: a scope's pool is valid.
+        let foreign =
+            pool.filter(|_| home.is_none()).map(|pool| CallRegion::of(seat, unsafe { pool.as_ref() }));
+        let (region, tag) =
+            foreign.as_ref().map_or_else(|| region_of(seat), |call| (call.region(), call.tag()));
         Self {
             pool,
             owner: seat.map_or(null(), |seat| seat),
-            home: AtomicPtr::new(match seat {
-                Some(seat) if Some(seat.shared_ptr()) == pool => ptr::from_ref(seat).cast_mut(),
-                _ => NOBODY,
-            }),
+            home: AtomicPtr::new(home.map_or(NOBODY, |seat| ptr::from_ref(seat).cast_mut())),
             floor: seat.map_or(0, Seat::head),
             count: CountLatch::new(OwnerLatch::new(seat, pool)),
             panic: AtomicPtr::new(null_mut()),
@@ -630,13 +644,15 @@ impl<'scope> Base<'scope> {
             tag,
             // SAFETY: a scope's region is live.
             question: unsafe { region.as_ref() }.map_or(null(), Region::asked_at_splits),
+            _foreign: foreign,
             shelf: Shelf::new(),
             _marker: PhantomData,
         }
     }
 
-    /// The calling thread's seat, which is `seat`, if the thread is the owner, on a seat of the scope's pool, and has not folded. Any
-    /// other counts as one of the others; so does the owner in its sleep, in which wakers run, and with them whatever they call.
+    /// The calling thread's seat, which is `seat`, if the thread is the owner, on a seat of the scope's pool,
+    /// and has not folded. Any other counts as one of the others; so does the owner in its sleep, in which
+    /// wakers run, and with them whatever they call.
     #[inline(always)]
     fn at_home<'a>(&self, seat: Option<&'a Seat>) -> Option<&'a Seat> {
         let seat: *const Seat = seat.map_or(null(), |seat| seat);
@@ -817,14 +833,19 @@ fn spawn<'scope, S: Kind<'scope>>(
             _ => return spawn_outside(scope, seat, body),
         },
     };
-    // SAFETY: the calling thread runs the body, or a job of the scope, or is waited for by one: for it has the scope.
+    if fifos.is_some_and(|fifos| seat.index() >= fifos.len()) {
+        // Of spare workers and external threads: the pool's queue is first in, first out, too.
+        return spawn_outside(scope, Some(seat), body);
+    }
+    // SAFETY: the calling thread runs the body, or a job of the scope, or is waited for by one: for it has
+    // the scope.
     unsafe { base.count.increment(is_home) };
     // SAFETY: (1) just counted; (2) all seats and workers have their memory from one allocator.
     let job = unsafe { job(scope, |layout| seat.allocate(layout), body) };
     let job = match fifos {
         None => job,
-        // SAFETY: the FIFO is the scope's, which stays until the job has run; the token is pushed below; this thread is the
-        // seat's owner.
+        // SAFETY: the FIFO is the scope's, which stays until the job has run; the token is pushed below; this
+        // thread is the seat's owner.
         Some(fifos) => unsafe { fifos[seat.index()].get_or_init(|| Fifo::new(base.region)).push(job) },
     };
     // SAFETY: this thread is the seat's owner.
@@ -860,10 +881,11 @@ fn spawn_broadcast<'scope, S: Kind<'scope>>(
     let base = scope.base();
     // SAFETY: a scope's pool is valid.
     let shared = base.pool.map(|pool| (pool, unsafe { pool.as_ref() }));
-    let Some((pool, shared)) = shared.filter(|(_, shared)| shared.try_begin_many(shared.seats.len())) else {
+    let Some((pool, shared)) = shared.filter(|(_, shared)| shared.try_begin_many(shared.config.workers))
+    else {
         return spawn(scope, None, move |scope: &S| body(scope, BroadcastContext::new(0, 1)));
     };
-    let (threads, body) = (shared.seats.len(), Arc::new(body));
+    let (threads, body) = (shared.config.workers, Arc::new(body));
     shared.queue_broadcast((0..threads).map(|index| {
         // SAFETY: as in `spawn`.
         unsafe { base.count.increment(false) };
@@ -908,8 +930,9 @@ unsafe fn job<'scope, S: Kind<'scope>>(
         // SAFETY: (1).
         unsafe { run_job(this.get(), spot, body) }
     };
-    // SAFETY: (1) to (3) by our (1) the job is counted, so that the scope, whatever its body borrows, and the region are there until it has
-    // run. It does not unwind. The body is `Send`; the scope is `Sync`. (4) is our (2).
+    // SAFETY: (1) to (3) by our (1) the job is counted, so that the scope, whatever its body borrows, and the
+    // region are there until it has run. It does not unwind. The body is `Send`; the scope is `Sync`. (4) is
+    // our (2).
     unsafe { HeapJob::<JobMemory, _>::allocate_by(allocate, base.region, base.tag, run) }
 }
 

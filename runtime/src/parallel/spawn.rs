@@ -11,16 +11,18 @@ use crate::util::unwind;
 
 /// Spawns a job that runs on its own: nobody waits for it, and it can borrow nothing.
 ///
-/// It runs in the pool that the call belongs to, of a runtime, a [`ThreadPool`](super::ThreadPool), or the process, which stays
-/// until the job has ended. It never runs in the middle of something else on its thread, unless that calls
-/// [`yield_now`](super::yield_now) or the like. On the thread that spawned it, younger jobs run first: [`spawn_fifo`] is the
-/// other way round. It is no part of a computation around it, and so not cancelled with it. If there is no pool any more, it
-/// runs at once, here.
+/// It runs in the pool that the call belongs to, of a runtime, a [`ThreadPool`](super::ThreadPool), or the
+/// process, which stays until the job has ended. It never runs in the middle of something else on its thread,
+/// unless that calls [`yield_now`](super::yield_now) or the like. On the thread that spawned it, younger jobs
+/// run first: [`spawn_fifo`] is the other way round. It is no part of a computation around it, and so not
+/// cancelled with it. If there is no pool any more, it runs at once, here.
 ///
-/// For a task, an async computation, use [`runtime::spawn`](crate::spawn); for a job with a result, [`compute`](crate::compute).
+/// For a task, an async computation, use [`runtime::spawn`](crate::spawn); for a job with a result,
+/// [`compute`](crate::compute).
 ///
 /// # Panics
-/// Never itself. A panic of the job goes to the pool's panic handler if there is one, and is dropped otherwise.
+/// Never itself. A panic of the job goes to the pool's panic handler if there is one, and is dropped
+/// otherwise.
 ///
 /// # Examples
 /// ```
@@ -111,8 +113,9 @@ unsafe fn push(shared: NonNull<Shared>, is_fifo: bool, f: impl FnOnce() + Send +
     // SAFETY: counted.
     let job = unsafe { job(shared, f) };
     // SAFETY: used in this call only.
-    match unsafe { enter::seat_of(shared) } {
-        // SAFETY: the seat outlives its jobs, for they are counted; the token is pushed; this thread is the seat's owner.
+    match unsafe { enter::seat_of(shared) }.filter(|seat| !seat.is_external()) {
+        // SAFETY: the seat outlives its jobs, for they are counted; the token is pushed; this thread is the
+        // seat's owner.
         Some(seat) if is_fifo => state.queue_detached(seat, unsafe { seat.fifo.push(job) }),
         Some(seat) => state.queue_detached(seat, job),
         None => state.queue_root(Root::Job(job)),

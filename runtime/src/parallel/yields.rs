@@ -3,7 +3,7 @@
 use std::ptr::NonNull;
 
 use super::enter::{self, Place};
-use crate::builder::MAX_WORKERS;
+use crate::builder::{MAX_SPARE_WORKERS, MAX_WORKERS};
 use crate::context;
 use crate::job::Tag;
 use crate::scheduler::{Seat, Shared};
@@ -17,11 +17,13 @@ pub enum Yield {
     Idle,
 }
 
-/// Runs one job that waits in the pool, in the middle of whatever the calling thread does; none outside of pools.
+/// Runs one job that waits in the pool, in the middle of whatever the calling thread does; none outside of
+/// pools.
 ///
-/// For threads that wait for something in a loop. First it looks where [`yield_local`] does, then at other threads' jobs, then at
-/// what came from outside. The job runs on top of the caller's stack, and may take long, or need what the caller holds.
-/// Inside of [`isolated`](super::isolated) only parts of that are run. Tasks are none of its business.
+/// For threads that wait for something in a loop. First it looks where [`yield_local`] does, then at other
+/// threads' jobs, then at what came from outside. The job runs on top of the caller's stack, and may take
+/// long, or need what the caller holds. Inside of [`isolated`](super::isolated) only parts of that are run.
+/// Tasks are none of its business.
 ///
 /// # Panics
 /// Never: what panics in the job goes where the job belongs.
@@ -45,7 +47,7 @@ pub enum Yield {
 /// Prior art: `rayon::yield_now`.
 pub fn yield_now() -> Option<Yield> {
     // SAFETY: used in this call only.
-    unsafe { context::seat() }.map(|seat| give_way(seat, false))
+    unsafe { context::seat() }.map(|seat| yield_on(seat, false))
 }
 
 /// Runs one job that waits on the calling thread, as [`yield_now`], but none from elsewhere.
@@ -72,26 +74,26 @@ pub fn yield_now() -> Option<Yield> {
 /// Prior art: `rayon::yield_local`.
 pub fn yield_local() -> Option<Yield> {
     // SAFETY: used in this call only.
-    unsafe { context::seat() }.map(|seat| give_way(seat, true))
+    unsafe { context::seat() }.map(|seat| yield_on(seat, true))
 }
 
 /// [`yield_now`] for threads of the pool `shared`.
 pub(super) fn yield_now_in(shared: NonNull<Shared>) -> Option<Yield> {
     // SAFETY: used in this call only.
-    unsafe { enter::seat_of(shared) }.map(|seat| give_way(seat, false))
+    unsafe { enter::seat_of(shared) }.map(|seat| yield_on(seat, false))
 }
 
 /// [`yield_local`] for threads of the pool `shared`.
 pub(super) fn yield_local_in(shared: NonNull<Shared>) -> Option<Yield> {
     // SAFETY: used in this call only.
-    unsafe { enter::seat_of(shared) }.map(|seat| give_way(seat, true))
+    unsafe { enter::seat_of(shared) }.map(|seat| yield_on(seat, true))
 }
 
-fn give_way(seat: &Seat, is_local: bool) -> Yield {
+fn yield_on(seat: &Seat, is_local: bool) -> Yield {
     if seat.yield_to_job(is_local) {
         return Yield::Executed;
     }
-    if seat.waits_for() != Tag::NONE {
+    if seat.waits_for() != Tag::NONE || std::thread::panicking() {
         // What it may not run here may be what it yields for.
         // SAFETY: the calling thread holds the seat.
         unsafe { seat.expose_pieces() };
@@ -99,10 +101,13 @@ fn give_way(seat: &Seat, is_local: bool) -> Yield {
     Yield::Idle
 }
 
-/// Returns the index of the calling thread in its pool, below [`current_num_threads`]; none outside of pools.
+/// Returns the index of the calling thread in its pool, mostly below [`current_num_threads`]; none outside of
+/// pools.
 ///
-/// It does not change while the thread is there, and no other thread of the pool has it. A thread that has taken a sleeping worker's place, see
-/// [`join`](super::join), has that one's index meanwhile; that worker has none then if it wakes for tasks.
+/// It does not change while the thread is there, and no other thread of the pool has it. Spare workers, which
+/// run jobs while others are blocked or stuck (see [`spare_workers`](crate::Builder::spare_workers)), have
+/// indices from [`current_num_threads`] on, below [`max_num_threads`]. A thread outside that runs its own
+/// call (see [`join`](super::join)) has none.
 ///
 /// # Examples
 /// ```
@@ -118,18 +123,19 @@ fn give_way(seat: &Seat, is_local: bool) -> Yield {
 #[inline]
 pub fn current_thread_index() -> Option<usize> {
     // SAFETY: used in this call only.
-    unsafe { context::seat() }.map(Seat::index)
+    unsafe { context::seat() }.and_then(Seat::thread_index)
 }
 
 /// [`current_thread_index`] for threads of the pool `shared`.
 pub(super) fn current_thread_index_in(shared: NonNull<Shared>) -> Option<usize> {
     // SAFETY: used in this call only.
-    unsafe { enter::seat_of(shared) }.map(Seat::index)
+    unsafe { enter::seat_of(shared) }.and_then(Seat::thread_index)
 }
 
 /// Returns the number of threads of the pool that calls from here belong to.
 ///
-/// Outside of runtimes and pools that is the process-wide pool, which is started if it was not. Where calls run in place, it is 1.
+/// Outside of runtimes and pools that is the process-wide pool, which is started if it was not. Where calls
+/// run in place, it is 1.
 ///
 /// # Examples
 /// ```
@@ -150,7 +156,8 @@ pub fn current_num_threads() -> usize {
     }
 }
 
-/// Returns whether jobs that were split off or spawned on the calling thread wait there; none outside of pools.
+/// Returns whether jobs that were split off or spawned on the calling thread wait there; none outside of
+/// pools.
 ///
 /// A hint: others take them at any moment. Broadcasts do not count.
 ///
@@ -180,7 +187,8 @@ pub(super) fn current_thread_has_pending_tasks_in(shared: NonNull<Shared>) -> Op
     unsafe { enter::seat_of(shared) }.map(Seat::has_pending_jobs)
 }
 
-/// Returns the largest number of threads that a pool can have; more are cut down to it.
+/// Returns a number that no thread's [index](current_thread_index) reaches: the largest number of threads
+/// that a pool can have, and of spare workers.
 ///
 /// # Examples
 /// ```
@@ -189,5 +197,5 @@ pub(super) fn current_thread_has_pending_tasks_in(shared: NonNull<Shared>) -> Op
 ///
 /// Prior art: `rayon::max_num_threads`, whose number is another.
 pub fn max_num_threads() -> usize {
-    MAX_WORKERS
+    MAX_WORKERS + MAX_SPARE_WORKERS
 }

@@ -1,8 +1,8 @@
-//! A FIFO whose links lie in its items: linking allocates nothing, and a batch of any size changes hands by its
-//! two ends.
+//! A FIFO whose links lie in its items: linking allocates nothing, and a batch of any size changes hands by
+//! its two ends.
 //!
-//! A link is touched only through the chain that its item is in, so whoever has the chain, as a value or by holding
-//! the lock around it, has the links.
+//! A link is touched only through the chain that its item is in, so whoever has the chain, as a value or by
+//! holding the lock around it, has the links.
 
 use std::fmt;
 use std::ptr::NonNull;
@@ -12,8 +12,8 @@ use crate::loom::cell::UnsafeCell;
 /// Says where in an item its link is.
 ///
 /// # Safety
-/// 1. `next` returns a pointer into `item`, always the same one. 2. It is valid for as long as `item` is. 3. Nothing
-///    but the queues reads or writes behind it.
+/// 1. `next` returns a pointer into `item`, always the same one. 2. It is valid for as long as `item` is. 3.
+///    Nothing but the queues reads or writes behind it.
 pub unsafe trait Linked: Sized {
     /// Where the link of `item` is.
     ///
@@ -45,19 +45,40 @@ pub struct Chain<T: Linked> {
     /// Oldest and youngest item: both or none.
     first: Option<NonNull<T>>,
     last: Option<NonNull<T>>,
-    /// Items from `first` to `last`, whose link is the only one that is `None`. All are live and in no other queue:
-    /// [`push_back`](Self::push_back) asks for it.
+    /// Items from `first` to `last`, whose link is the only one that is `None`. All are live and in no other
+    /// queue: [`push_back`](Self::push_back) asks for it.
     len: usize,
 }
 
-// SAFETY: a chain is two pointers and a number. It touches nothing in an item but the link, which is the chain's
-// alone; to do more with what it returns is unsafe, and answered for there.
+// SAFETY: a chain is two pointers and a number. It touches nothing in an item but the link, which is the
+// chain's alone; to do more with what it returns is unsafe, and answered for there.
 unsafe impl<T: Linked> Send for Chain<T> {}
 
 impl<T: Linked> Chain<T> {
     /// An empty chain.
     pub const fn new() -> Self {
         Self { first: None, last: None, len: 0 }
+    }
+
+    /// The items of a stack, oldest first: `youngest`, and behind each the one that was pushed before it.
+    ///
+    /// # Safety
+    /// 1. All are live, and stay so at their places until they have been popped. 2. They are in no queue, and
+    ///    the link of the oldest is `None`.
+    pub unsafe fn from_stack(youngest: NonNull<T>) -> Self {
+        let (mut first, mut len) = (youngest, 1);
+        // SAFETY: by (1) and (2) live items of the chain that is being made.
+        unsafe {
+            let mut older = next(youngest);
+            set_next(youngest, None);
+            while let Some(item) = older {
+                older = next(item);
+                set_next(item, Some(first));
+                first = item;
+                len += 1;
+            }
+        }
+        Self { first: Some(first), last: Some(youngest), len }
     }
 
     /// How many items it has.
@@ -96,7 +117,7 @@ impl<T: Linked> Chain<T> {
     pub fn pop_front(&mut self) -> Option<NonNull<T>> {
         let first = self.first?;
         // SAFETY: `first` is live and its link is this chain's, by the invariant of the fields.
-        self.first = unsafe { T::next(first).as_ref().0.with(|next| *next) };
+        self.first = unsafe { next(first) };
         if self.first.is_none() {
             self.last = None;
         }
@@ -111,11 +132,22 @@ impl<T: Linked> fmt::Debug for Chain<T> {
     }
 }
 
+/// Links `next` behind `item`.
+///
 /// # Safety
 /// 1. `item` is live. 2. It is in a chain that the caller has, or on its way into one.
-unsafe fn set_next<T: Linked>(item: NonNull<T>, next: Option<NonNull<T>>) {
+pub unsafe fn set_next<T: Linked>(item: NonNull<T>, next: Option<NonNull<T>>) {
     // SAFETY: by (1) the link may be looked up and lives; by (2) nobody else touches it.
     unsafe { T::next(item).as_ref().0.with_mut(|link| *link = next) };
+}
+
+/// The item behind `item`.
+///
+/// # Safety
+/// As [`set_next`].
+pub unsafe fn next<T: Linked>(item: NonNull<T>) -> Option<NonNull<T>> {
+    // SAFETY: as in `set_next`.
+    unsafe { T::next(item).as_ref().0.with(|next| *next) }
 }
 
 /// What the tests of all queues push.
@@ -143,7 +175,8 @@ pub mod tests {
     #[derive(Debug)]
     pub struct Items(Vec<NonNull<Item>>);
 
-    // SAFETY: what is shared of an item is its value, which never changes, and an atomic; the link is the queues'.
+    // SAFETY: what is shared of an item is its value, which never changes, and an atomic; the link is the
+    // queues'.
     unsafe impl Send for Items {}
     // SAFETY: as above.
     unsafe impl Sync for Items {}

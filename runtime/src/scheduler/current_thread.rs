@@ -1,18 +1,20 @@
 //! The same tasks and driver on one thread: the one that is in `block_on`.
 //!
-//! A `current_thread` runtime has one processor and no thread of its own. Whoever calls `block_on` takes the *core*, the
-//! right to be its worker, and drives tasks, timers and descriptors while it waits for its future. Further callers wait
-//! beside it for their own futures, and one of them takes the core over when it is put down. A `block_on` inside of a
-//! `block_on` (not inside of a task) uses the core that its thread has already.
+//! A `current_thread` runtime has one processor and no thread of its own. Whoever calls `block_on` takes the
+//! *core*, the right to be its worker, and drives tasks, timers and descriptors while it waits for its
+//! future. Further callers wait beside it for their own futures, and one of them takes the core over when it
+//! is put down. A `block_on` inside of a `block_on` (not inside of a task) uses the core that its thread has
+//! already.
 //!
-//! **No future is forgotten.** A wake of a root future sets `is_woken` (R1), then unparks whoever its thread sleeps as: the
-//! worker, if `is_driving` (R2), else the thread. The waiter sets `is_driving` (R3), then clears `is_woken` (R4) before it
-//! sleeps. R1 and R4 are read-modify-writes of one word: either R4 finds what R1 set, or R1 acquires R4's release, and R2 sees
-//! R3. **No core is left lying**: it is put down and a waiter unparked under one lock, and a waiter looks for the core under
-//! that lock before it sleeps.
+//! **No future is forgotten.** A wake of a root future sets `is_woken` (R1), then unparks whoever its thread
+//! sleeps as: the worker, if `is_driving` (R2), else the thread. The waiter sets `is_driving` (R3), then
+//! clears `is_woken` (R4) before it sleeps. R1 and R4 are read-modify-writes of one word: either R4 finds
+//! what R1 set, or R1 acquires R4's release, and R2 sees R3. **No core is left lying**: it is put down and a
+//! waiter unparked under one lock, and a waiter looks for the core under that lock before it sleeps.
 //!
-//! A token of `thread::park` is only a hint: a future may park its thread in its poll (std's channels do), and use up one that
-//! was meant for us. So after a poll, whoever is about to park looks once more whether it was woken or called for the core.
+//! A token of `thread::park` is only a hint: a future may park its thread in its poll (std's channels do),
+//! and use up one that was meant for us. So after a poll, whoever is about to park looks once more whether it
+//! was woken or called for the core.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -143,7 +145,8 @@ struct Taken {
 
 impl Taken {
     /// # Safety
-    /// 1. The caller took the core. 2. The state stays valid for as long as the result lives, by the caller's handle.
+    /// 1. The caller took the core. 2. The state stays valid for as long as the result lives, by the caller's
+    ///    handle.
     unsafe fn new(shared: NonNull<Shared>) -> Self {
         // SAFETY: (2); by (1) nobody else is the owner of the processor.
         let worker = unsafe { Worker::new(shared, 0) };
@@ -158,20 +161,22 @@ impl Drop for Taken {
         shared.add_references(self.worker.take_references());
         let mut state = shared.core.state.lock();
         // Under the lock: whoever begins the shutdown looks there afterwards whether the core is taken.
-        if shared.shutdown.has_begun() && !state.is_finished {
+        if shared.lifecycle.has_begun() && !state.is_finished {
             drop(state);
             let drain =
                 || outside_of_computations(|| context::enter_worker(&self.worker, || self.worker.drain()));
             // SAFETY: the caller's handle keeps the state.
             unsafe { context::enter_runtime(self.worker.shared_ptr(), drain) };
-            // SAFETY: `running` counts the builder for this; once, since the core is not put down before `is_finished` is
-            // set, and nobody takes it afterwards. The state stays valid by the caller's handle.
+            // SAFETY: `running` counts the builder for this; once, since the core is not put down before
+            // `is_finished` is set, and nobody takes it afterwards. The state stays valid by the caller's
+            // handle.
             unsafe { Shared::leave(self.worker.shared_ptr(), self.worker.take_references()) };
             state = shared.core.state.lock();
             state.is_finished = true;
         }
         state.is_taken = false;
-        // Nobody takes the core of a finished runtime, but a waiter that was called may wait for a call to pass it on.
+        // Nobody takes the core of a finished runtime, but a waiter that was called may wait for a call to
+        // pass it on.
         state.unpark_a_waiter();
     }
 }
@@ -258,8 +263,8 @@ impl<F: Future> RootFuture<'_, F> {
 
     /// Drives the runtime until the future is ready, or until the runtime is shut down.
     ///
-    /// A nested call goes on after that: the runtime cannot finish before the calls around it return. So that they do, all
-    /// tasks are cancelled, now or when they are next run.
+    /// A nested call goes on after that: the runtime cannot finish before the calls around it return. So that
+    /// they do, all tasks are cancelled, now or when they are next run.
     fn drive(&mut self, worker: &Worker, is_nested: bool) -> Option<F::Output> {
         /// Puts the mark back, also if the future panics.
         struct Driving(Arc<Root>);
@@ -276,15 +281,18 @@ impl<F: Future> RootFuture<'_, F> {
             if let Poll::Ready(output) = self.poll() {
                 return Some(output);
             }
-            if !is_over && worker.shared().shutdown.has_begun() {
+            if !is_over && worker.shared().lifecycle.has_begun() {
                 if !is_nested {
                     return None;
                 }
                 is_over = true;
                 // SAFETY: this thread is the worker of its seat.
-                unsafe { worker.shared().owned.cancel_idle(worker.seat()) };
+                unsafe { worker.shared().owned.cancel_idle(worker.table()) };
             }
-            outside_of_computations(|| self.run_tasks(worker, is_over));
+            // What the frames below have set up is no matter of the tasks.
+            let run_tasks = || outside_of_computations(|| self.run_tasks(worker, is_over));
+            // SAFETY: the root holds a handle.
+            unsafe { context::in_surroundings(Some(worker.shared_ptr()), run_tasks) };
         }
     }
 
@@ -311,7 +319,7 @@ impl<F: Future> RootFuture<'_, F> {
         let is_needed = || {
             shared.has_visible_tasks()
                 || self.root.is_woken.load(SeqCst)
-                || !is_over && shared.shutdown.has_begun()
+                || !is_over && shared.lifecycle.has_begun()
         };
         if !is_needed() {
             if shared.driver.time().is_some_and(|time| time.is_paused()) {
@@ -324,6 +332,7 @@ impl<F: Future> RootFuture<'_, F> {
             // Notified, so counted as a searcher; there is nobody to steal from.
             shared.idle.stop_searching();
         }
-        shared.config.hooks.on_unpark();
+        worker.call_foreign();
+        worker.run_unpark_hook();
     }
 }

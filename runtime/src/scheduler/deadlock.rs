@@ -1,19 +1,21 @@
 //! Marks of threads that block, and noticing when nothing is left that could unblock one.
 //!
-//! A runtime cannot see what a thread waits for outside of it. But if the thread says that it is blocked, if everybody else
-//! who works for the runtime is asleep or says the same, and if nothing is under way that would wake one of them, then only a
-//! thread that the runtime does not know can end it. That is reported, once.
+//! A runtime cannot see what a thread waits for outside of it. But if the thread says that it is blocked, if
+//! everybody else who works for the runtime is asleep or says the same, and if nothing is under way that
+//! would wake one of them, then only a thread that the runtime does not know can end it. That is reported,
+//! once.
 //!
 //! # Who counts
 //! ```text
-//! worker, with a seat or relief   asleep: its parker says so, `park.rs`          marked          else awake
+//! worker of any kind              asleep: its parker says so, `park.rs`          marked          else awake
 //! thread in a `block_on`          (its future may be woken by anybody)           marked          else awake
 //! closure of `spawn_blocking`     (what it waits for is not known)               marked          else awake
 //! ```
-//! Also awake: whoever is inside of [`blocking`](crate::parallel::blocking), and a worker that waits for another pool.
-//! A relief thread that has ended, or not begun, is nobody. A thread that is none of these, and only holds a `Handle` or a waker,
-//! may push or wake at any time, and nothing tells whether it will: if it has a part in what the marked ones wait for, it
-//! belongs into a `block_on`, a blocking closure, or `blocking`.
+//! Also awake: whoever is inside of [`blocking`](crate::parallel::blocking), and a worker that waits for
+//! another pool. A spare worker that has ended, or not begun, is nobody. A thread that is none of these, and
+//! only holds a `Handle` or a waker, may push or wake at any time, and nothing tells whether it will: if it
+//! has a part in what the marked ones wait for, it belongs into a `block_on`, a blocking closure, or
+//! `blocking`.
 //!
 //! # Steps
 //! ```text
@@ -25,33 +27,36 @@
 //!       descriptor has ended, under its lock           D4 D2 again: each is in the same sleep as then
 //! A2 read the number of marks: if there are any, Look  D5 note that it is reported; give the lock back; call the handler
 //! ```
-//! **Nobody leaves unseen.** Every way to become awake again leaves the state first: an unpark swaps the parker's word before it
-//! touches the thread (U1), a sleeper that wakes by itself does so before it fires a timer (K3), and hands out events with
-//! a flag up (`driver/io`); a mark is taken out of the list before the call that takes it back returns.
+//! **Nobody leaves unseen.** Every way to become awake again leaves the state first: an unpark swaps the
+//! parker's word before it touches the thread (U1), a sleeper that wakes by itself does so before it fires a
+//! timer (K3), and hands out events with a flag up (`driver/io`); a mark is taken out of the list before the
+//! call that takes it back returns.
 //!
 //! # Why none is reported falsely
-//! D2 and D4 read the parkers' words by read-modify-writes, so each is true of its moment, and with the number of its sleeps the
-//! same, the worker slept from D2 to D4. In between no thread of ours ran. What each did before its sleep is seen by
-//! D3, which comes after D2 acquired it. So if D3 finds nothing, there was nothing: only a thread outside can have pushed later.
-//! A latch that was set, but whose owner has not woken yet, is no exception: its owner was unparked by the thread that set it,
-//! before that one lay down or was marked. If a thread of another pool set it, its owner counted as awake.
+//! D2 and D4 read the parkers' words by read-modify-writes, so each is true of its moment, and with the
+//! number of its sleeps the same, the worker slept from D2 to D4. In between no thread of ours ran. What each
+//! did before its sleep is seen by D3, which comes after D2 acquired it. So if D3 finds nothing, there was
+//! nothing: only a thread outside can have pushed later. A latch that was set, but whose owner has not woken
+//! yet, is no exception: its owner was unparked by the thread that set it, before that one lay down or was
+//! marked. If a thread of another pool set it, its owner counted as awake.
 //!
 //! # Why none is missed
-//! Take the last A1 of a deadlock, in the order of the steps that make it true. Its thread looks afterwards, unless A2 reads no
-//! mark: but marks are announced as well. Of A1 on a parker and a mark's A1, either D2 of the mark's look sees the sleeper, or it
-//! read the word before K1, which then acquires the number of marks from it. The others meet in locks. The look finds everybody
-//! else announced. It may fail because a sleeper has just woken for nothing; that one lies down again, and then it is the last.
-//! What is not noticed: a thread blocked without a mark; and what is runnable but will not be run, such as tasks when all relief
-//! threads are blocked. Nor is anything noticed once a worker has left at shutdown.
+//! Take the last A1 of a deadlock, in the order of the steps that make it true. Its thread looks afterwards,
+//! unless A2 reads no mark: but marks are announced as well. Of A1 on a parker and a mark's A1, either D2 of
+//! the mark's look sees the sleeper, or it read the word before K1, which then acquires the number of marks
+//! from it. The others meet in locks. The look finds everybody else announced. It may fail because a sleeper
+//! has just woken for nothing; that one lies down again, and then it is the last. What is not noticed: a
+//! thread blocked without a mark; and what is runnable but will not be run, such as tasks when all spare
+//! workers are blocked. Nor is anything noticed once a worker has left at shutdown.
 //!
-//! **Once for each deadlock**: after a report, nobody looks until a mark has come or gone. The same threads blocked by the same
-//! marks are the same deadlock, whatever else has run meanwhile.
+//! **Once for each deadlock**: after a report, nobody looks until a mark has come or gone. The same threads
+//! blocked by the same marks are the same deadlock, whatever else has run meanwhile.
 //!
 //! While nothing is marked, and always without a handler, all this costs a relaxed load on the way to sleep.
 //!
-//! Rejected: counters of active and blocked threads, kept up to date at each sleep and wake (Rayon's older sleep module): every
-//! sleep pays for them, and a wake would have to count the thread that it wakes as active on its behalf. Calling the handler
-//! under the lock, as there: it could not take back a mark.
+//! Rejected: counters of active and blocked threads, kept up to date at each sleep and wake (Rayon's older
+//! sleep module): every sleep pays for them, and a wake would have to count the thread that it wakes as
+//! active on its behalf. Calling the handler under the lock, as there: it could not take back a mark.
 
 use std::fmt;
 use std::panic::Location;
@@ -59,7 +64,8 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::relief;
+use super::in_place;
+use super::seat::Seat;
 use super::shared::Shared;
 use super::worker::Worker;
 use crate::blocking::crew::Counts;
@@ -102,7 +108,7 @@ struct Entry {
     thread: ThreadToken,
     /// The thread has exposed its queues, so that it counts as blocked.
     stands: bool,
-    /// The worker is counted as blocked in `relief.rs` for its marks of this kind together.
+    /// The worker is counted as blocked in `away.rs` for its marks of this kind together.
     is_relieved: bool,
     blocked: Blocked,
 }
@@ -135,7 +141,7 @@ pub struct Standing {
 
 /// Marks the calling thread as blocked, if a runtime knows it.
 pub fn mark(location: &'static Location<'static>) -> Option<Standing> {
-    // Also those of a guest, and those made since a call around this one has exposed the others.
+    // Also those of an external thread, and those made since a call around this one has exposed the others.
     context::expose_pieces();
     context::with_worker(|newest| {
         if let Some(current) = context::current() {
@@ -162,7 +168,7 @@ fn mark_worker(worker: &Worker, location: &'static Location<'static>) -> Standin
     let (number, is_first) = shared.begin_mark(Who::Worker(worker.index()), is_relieved, location);
     if is_relieved {
         worker.begin_marked();
-        relief::relieve(worker, is_first);
+        in_place::mark(worker, is_first);
     }
     shared.let_stand(number);
     // SAFETY: valid, for this thread is its worker.
@@ -186,12 +192,13 @@ impl Shared {
         context::is_blocking_thread_of(NonNull::from(self)).then_some(Who::Closure)
     }
 
-    /// Enters a mark that does not stand yet. Says its number, and whether it is the worker's first that is relieved.
+    /// Enters a mark that does not stand yet. Says its number, and whether it is the worker's first that is
+    /// relieved.
     fn begin_mark(&self, who: Who, is_relieved: bool, location: &'static Location<'static>) -> (u64, bool) {
         let blocked = Blocked {
             thread_name: std::thread::current().name().map(str::to_owned),
             seat: match who {
-                Who::Worker(index) => Some(index).filter(|&index| index < self.seats.len()),
+                Who::Worker(index) => Some(index).filter(|&index| index < self.config.workers),
                 Who::BlockOn | Who::Closure => None,
             },
             location,
@@ -237,16 +244,15 @@ impl Shared {
                     returned.push(index);
                 }
                 let marks = &self.processor(index).marks;
-                // Release: pairs with `Worker::is_unmarked`. A read-modify-write that acquires: as B4, see `monitor.rs`.
+                // Release: pairs with `Worker::is_unmarked`. A read-modify-write that acquires: as B4, see
+                // `monitor.rs`.
                 is_any_free |= marks.fetch_sub(1, AcqRel) == 1;
             }
         }
         if is_any_free {
             self.monitor.somebody_returned(&self.driver);
         }
-        for index in returned {
-            self.worker_returned(index < self.config.workers);
-        }
+        returned.into_iter().for_each(|_: usize| self.one_less_blocked());
     }
 
     fn marks_changed(&self, state: &mut State) {
@@ -318,9 +324,8 @@ impl Shared {
             // Whoever is its worker is in a `block_on`.
             return Some(sleeps);
         }
-        let absent = self.relief.absent();
-        for (index, processor) in self.processors.iter().enumerate() {
-            if absent.contains(&index) || state.is_worker_marked(index) {
+        for (index, processor) in self.processors.indices().map(|index| (index, self.processor(index))) {
+            if self.away.is_absent(index) || state.is_worker_marked(index) {
                 continue;
             }
             if !processor.parker.is_asleep() {
@@ -346,10 +351,10 @@ impl Shared {
 
     /// Whether a job is there that a seat which is not marked could run.
     fn has_job_for_a_sleeper(&self, state: &State) -> bool {
-        let sleepers = || self.seats.iter().filter(|seat| !state.is_worker_marked(seat.index()));
-        let has_pieces = self.jobs.has_installs() || self.seats.iter().any(|seat| seat.has_public_pieces());
+        let sleepers = || self.seats().filter(|seat| !state.is_worker_marked(seat.index()));
+        let has_pieces = self.jobs.has_installs() || self.seats().any(Seat::has_public_pieces);
         // No waiter runs these.
-        let has_detached = self.jobs.has_roots() || self.seats.iter().any(|seat| !seat.detached.is_empty());
+        let has_detached = self.jobs.has_roots() || self.seats().any(|seat| !seat.detached.is_empty());
         has_pieces && sleepers().next().is_some()
             || has_detached && sleepers().any(|seat| !self.idle.is_waiter(seat.index()))
             || sleepers().any(|seat| !seat.broadcasts.is_empty())
@@ -427,12 +432,24 @@ pub struct Expecting<'a> {
     is_counted: bool,
 }
 
+impl Expecting<'_> {
+    /// It goes on no more. Says what the caller has to report, or have reported.
+    pub fn end(mut self) -> Option<Report> {
+        self.uncount()
+    }
+
+    fn uncount(&mut self) -> Option<Report> {
+        if !std::mem::take(&mut self.is_counted) {
+            return None;
+        }
+        self.shared.marks.state.lock().expecting -= 1;
+        self.shared.find_deadlock()
+    }
+}
+
 impl Drop for Expecting<'_> {
     fn drop(&mut self) {
-        if self.is_counted {
-            self.shared.marks.state.lock().expecting -= 1;
-            self.shared.report_deadlock();
-        }
+        self.uncount().into_iter().for_each(Report::deliver);
     }
 }
 
@@ -441,6 +458,12 @@ impl Drop for Expecting<'_> {
 pub struct Report {
     handler: DeadlockHandler,
     deadlock: Deadlock,
+}
+
+impl fmt::Debug for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Report").field("deadlock", &self.deadlock).finish_non_exhaustive()
+    }
 }
 
 impl Report {
@@ -489,8 +512,8 @@ impl Blocked {
         self.thread_name.as_deref()
     }
 
-    /// Returns the index of the worker's seat; none for a thread that took over while others were blocked, and for one that is
-    /// no worker but in a `block_on` or a blocking closure.
+    /// Returns the index of the worker's seat; none for a thread that took over while others were blocked,
+    /// and for one that is no worker but in a `block_on` or a blocking closure.
     pub fn seat(&self) -> Option<usize> {
         self.seat
     }

@@ -1,7 +1,9 @@
-//! The one sleep protocol: who is awake, who searches, who sleeps or waits for a latch, and whom a push wakes.
+//! The one sleep protocol: who is awake, who searches, who sleeps or waits for a latch, and whom a push
+//! wakes.
 //!
-//! A worker without work searches the others' queues; few search at a time, since searchers get in each other's way. One
-//! that finds nothing sleeps. Whoever makes work wakes a sleeper, unless somebody searches: that one will find it.
+//! A worker without work searches the others' queues; few search at a time, since searchers get in each
+//! other's way. One that finds nothing sleeps. Whoever makes work wakes a sleeper, unless somebody searches:
+//! that one will find it.
 //!
 //! ```text
 //! outside of computations: in the numbers
@@ -20,14 +22,16 @@
 //!     └─────────────────────────────────┘
 //!                 its latch is set
 //! ```
-//! One word packs the number of searching workers, of sleeping workers, and the **jobs event counter**: even, if no job was
-//! posted since the last worker got sleepy, else odd. It lies on top, so that its overflow falls off. Two bitmaps say which
-//! workers sleep and which wait. The numbers count threads that may run anything; a worker that waits for a latch runs jobs
-//! and no tasks, so that who pushes a task must not rely on it.
+//! One word packs the number of searching workers, of sleeping workers, and the **jobs event counter**: even,
+//! if no job was posted since the last worker got sleepy, else odd. It lies on top, so that its overflow
+//! falls off. Two bitmaps say which workers sleep and which wait. The numbers count threads that may run
+//! anything; a worker that waits for a latch runs jobs and no tasks, so that who pushes a task must not rely
+//! on it.
 //!
-//! **Whoever clears a sleeper's bit takes it out of the number**: the notifier, or the worker itself when it wakes
-//! without having been notified. So the number is exact whenever nobody is between the two steps, and never too low.
-//! Waiters are in no number: whoever clears a waiter's bit unparks it, unless it is the waiter.
+//! **Whoever clears a sleeper's bit takes it out of the number**: the notifier, or the worker itself when it
+//! wakes without having been notified. So the number is exact whenever nobody is between the two steps, and
+//! never too low. Waiters are in no number: whoever clears a waiter's bit unparks it, unless it is the
+//! waiter.
 //!
 //! # Steps
 //! ```text
@@ -60,145 +64,145 @@
 //!    changed; W2 to W5                      N  notified, but it takes another job, or its latch is
 //!                                              set: look for jobs, everywhere; there are: from J4
 //! ```
-//! **A nap** is a sleep that ends by itself soon (`nap.rs`). One worker at a time naps:
-//! ```text
-//! R1 W1 by a CAS that refuses also if somebody naps; it sets the napping bit  | P3 of a task: somebody naps, and not
-//!    of the word, too; W2, W3. Jobs: R2                                       |    all sleep: done
-//! R2 after some time, or notified: clear bit i; in one step: no napping, sleeping -= 1, searching += 1; but the notifier
-//!    has done the last two. Search
-//! R3 who would nap, but somebody does: W1 by a CAS that refuses unless somebody naps and another one is up; W2, W3; of W4 only the
-//!    look for jobs; W5
-//! ```
-//! Roots that no waiter may run (`compute`, detached spawns) leave out J5. **A region too short to share** wakes nobody: its
-//! pusher, who knows, does J1 and J3 alone; who is about to sleep looks once more for it, and who sleeps sleeps on. Setting a
-//! latch is no business of this file: it unparks the owner (`job/latch.rs`).
+//! Roots that no waiter may run (`compute`, detached spawns) leave out J5. **A region too short to share**
+//! wakes nobody: its pusher, who knows, does J1 and J3 alone; who is about to sleep looks once more for it,
+//! and who sleeps sleeps on. Setting a latch is no business of this file: it unparks the owner
+//! (`job/latch.rs`).
 //!
 //! # The races
-//! *The glance.* Worker 1 has looked in every queue and found nothing. A thread outside pushes a task, sees nobody asleep, and
-//! leaves. Worker 1 goes to sleep. The task waits for ever. P2 and W3 are against this; among workers, which push without a
-//! fence, J3 and S1: the counter is not what worker 1 remembers.
+//! *The glance.* Worker 1 has looked in every queue and found nothing. A thread outside pushes a task, sees
+//! nobody asleep, and leaves. Worker 1 goes to sleep. The task waits for ever. P2 and W3 are against this;
+//! among workers, which push without a fence, J3 and S1: the counter is not what worker 1 remembers.
 //!
-//! *The distracted searcher.* The thread sees worker 1 searching and relies on it, but worker 1 has just found another task in
-//! the last queue it had to look at, and is busy for a second. Hence F2.
+//! *The distracted searcher.* The thread sees worker 1 searching and relies on it, but worker 1 has just
+//! found another task in the last queue it had to look at, and is busy for a second. Hence F2.
 //!
-//! *The stolen half.* Worker A shares one half of its work and does the other. Worker B steals that half and shares a part of
-//! it. A is done with its own and, while it waits for B, steals that part. B runs out of work and lies down until A is done with
-//! it. A, done, sets the latch at that very moment, takes B for awake, and lies down itself until B is done. Neither ever
-//! wakes, however many others there are. So a latch's owner says *in the latch's word* that it is about to sleep, and who sets
-//! it sees that in the same read-modify-write: one of the two comes first.
+//! *The stolen half.* Worker A shares one half of its work and does the other. Worker B steals that half and
+//! shares a part of it. A is done with its own and, while it waits for B, steals that part. B runs out of
+//! work and lies down until A is done with it. A, done, sets the latch at that very moment, takes B for
+//! awake, and lies down itself until B is done. Neither ever wakes, however many others there are. So a
+//! latch's owner says *in the latch's word* that it is about to sleep, and who sets it sees that in the same
+//! read-modify-write: one of the two comes first.
 //!
-//! *The waiter that nobody minds.* The only thread that is not busy waits for a latch when a task comes. Counted as a sleeper,
-//! it would be woken for it, look for jobs, and sleep again, and the task's pusher would be content. It is in no number, so the
-//! pusher finds nobody and asks for relief; and if the task came a moment before, L4 does.
+//! *The waiter that nobody minds.* The only thread that is not busy waits for a latch when a task comes.
+//! Counted as a sleeper, it would be woken for it, look for jobs, and sleep again, and the task's pusher
+//! would be content. It is in no number, so the pusher finds nobody and fetches a spare worker; and if the
+//! task came a moment before, L4 does.
 //!
-//! *The errand forgotten.* A root's pusher picks a waiter. Its latch is set as well; it wakes, and goes back to its own
-//! computation. Another waiter sleeps on beside the root. Hence N. (Likewise if it takes a piece of which nobody was told, while who blocks
-//! has told of another.)
+//! *The errand forgotten.* A root's pusher picks a waiter. Its latch is set as well; it wakes, and goes back
+//! to its own computation. Another waiter sleeps on beside the root. Hence N. (Likewise if it takes a piece
+//! of which nobody was told, while who blocks has told of another.)
 //!
-//! *The errand without end.* Two waiters are in isolated regions and may run only jobs of these. A root comes; each of them wakes,
-//! may not run it, and wakes the other, over and over, until a third worker has time. So who may not run what it finds asks only
-//! those waiters whom J5 picks after it, in the order of their indices. Those before were no waiters at J5, and have looked since, or
-//! will. (So J5 does not spare who sits in the driver, as P5 does: the order must not change meanwhile.)
+//! *The errand without end.* Two waiters are in isolated regions and may run only jobs of these. A root
+//! comes; each of them wakes, may not run it, and wakes the other, over and over, until a third worker has
+//! time. So who may not run what it finds asks only those waiters whom J5 picks after it, in the order of
+//! their indices. Those before were no waiters at J5, and have looked since, or will. (So J5 does not spare
+//! who sits in the driver, as P5 does: the order must not change meanwhile.)
 //!
-//! *The stand-in.* A worker woke by itself, has cleared its bit, and still stands in the number. Who pushes a root sees it
-//! there, counts as a searcher (P4) and finds no bit (P5). Between the two, others have pushed a task and a job and relied on
-//! that searcher. Before it was enough to look at the bits again. Now relief threads may sleep that the task's pusher would
-//! have asked, and waiters for the job, so who gives back asks both for them, whatever its own work was ([`Pick`]).
+//! *The one that may not.* A spare worker that serves (`away.rs`) sleeps beside one that may run everything,
+//! which sits in the driver. A child job comes. The pusher spares the one in the driver, and wakes the other,
+//! which may not run the job, and sleeps again. So a spare worker that may not run everything does not lie
+//! down as a searcher: it does F1 and F2, and at F2 it wakes only a worker with a lower index. Those that may
+//! run more have lower ones; and as each wakes a lower one, this ends.
 //!
-//! *The full turn.* Between S1 and L3, while the worker is preempted, the counter moves by 2^32: it looks unchanged.
+//! *The stand-in.* A worker woke by itself, has cleared its bit, and still stands in the number. Who pushes a
+//! root sees it there, counts as a searcher (P4) and finds no bit (P5). Between the two, others have pushed a
+//! task and a job and relied on that searcher. It is not enough to look at the bits again: waiters may sleep
+//! whom the job's pusher would have asked, and spare workers may rest whom the task's would have fetched. So
+//! who gives back asks both, whatever its own work was ([`Pick`]).
+//!
+//! *The full turn.* Between S1 and L3, while the worker is preempted, the counter moves by 2^32: it looks
+//! unchanged.
 //!
 //! # Why no work from outside is stranded
-//! Take a push P1 into the injector by a thread that will not run the task itself. SeqCst fences have one total order.
-//! - *P3 saw nobody asleep, or P5 found no bit.* For every worker i, compare P2 with i's last W3. If W3 came first, W1 and
-//!   W2 are visible at P3 and P5, so sleeper i would have been seen, unless another thread cleared its bit since: that
-//!   one was notified, is a searcher that has not looked yet (its search is ordered behind P2 by the read-modify-writes
-//!   on the word: P4 of its notifier came before P3, which saw it, or after, and then see below). If P2 came first, i's W4
-//!   sees P1. So no worker sleeps through it; if all were awake, each will pass W4 before it sleeps.
-//! - *P3 saw a searcher.* That one leaves the number by W1 or F1 later in the word's modification order than what P3 read.
-//!   By W1: its W3 comes after P2 (P2 → P3 reads a value older than W1; were W3 before P2, P3 would have to see W1), so
-//!   its W4 sees P1. By F1: if it was not the last, the argument passes to the others, the last of which looks at F2,
-//!   behind a fence that is likewise after P2, sees P1 and notifies. By P5's giving back: its fence is after P2, because P3 read
-//!   a value older than what it gave back. A worker whose W3 came before P2 thus shows its bit there, and P5 goes on with it;
-//!   one whose W3 comes later sees P1 at W4. Waiters and relief threads are asked after that fence, so what follows holds as
-//!   if P1's own thread had asked them.
+//! Take a push P1 into the injector by a thread that will not run the task itself. SeqCst fences have one
+//! total order.
+//! - *P3 saw nobody asleep, or P5 found no bit.* For every worker i, compare P2 with i's last W3. If W3 came
+//!   first, W1 and W2 are visible at P3 and P5, so sleeper i would have been seen, unless another thread
+//!   cleared its bit since: that one was notified, is a searcher that has not looked yet (its search is
+//!   ordered behind P2 by the read-modify-writes on the word: P4 of its notifier came before P3, which saw
+//!   it, or after, and then see below). If P2 came first, i's W4 sees P1. So no worker sleeps through it; if
+//!   all were awake, each will pass W4 before it sleeps.
+//! - *P3 saw a searcher.* That one leaves the number by W1 or F1 later in the word's modification order than
+//!   what P3 read. By W1: its W3 comes after P2 (P2 → P3 reads a value older than W1; were W3 before P2, P3
+//!   would have to see W1), so its W4 sees P1. By F1: if it was not the last, the argument passes to the
+//!   others, the last of which looks at F2, behind a fence that is likewise after P2, sees P1 and notifies.
+//!   By P5's giving back: its fence is after P2, because P3 read a value older than what it gave back. A
+//!   worker whose W3 came before P2 thus shows its bit there, and P5 goes on with it; one whose W3 comes
+//!   later sees P1 at W4. Waiters and spare workers are asked after that fence, so what follows holds as if
+//!   P1's own thread had asked them.
 //! - A notified worker counts as searching until it has looked, so the duty is handed on, never dropped.
 //!
-//! - *P3 saw a nap.* R2 comes later in the word's order, and makes a searcher, which leaves the number later still. So it is as if
-//!   P3 had seen that searcher. Before R1, and after R2, it may leave tasks that it finds to others; but then it lies down by R1
-//!   again, or by W1, and W4 after that leaves out nothing. What such a push is owed is that somebody looks behind P2; when, only the nap's length says. If
-//!   all sleep, nobody may come sooner, so P3 does not rely on it, and P5 may pick who naps like any other. (A number of
-//!   sleepers that is too high for a moment wakes somebody for nothing.)
-//! - *P3 saw a searcher that left by R3.* Then R2 of who naps comes later in the word's order than R3, and so than what P3 read: as
-//!   if P3 had seen that nap. And somebody else was up, who is, until it lies down by W1: its W3 comes after P2, too, and its W4 sees
-//!   P1. By R3 it may lie down only if yet another one is up; so the last one does not, and no task waits for a nap alone,
-//!   but beside one who counts as up and polls no tasks (it computes, blocks, or has lent its seat).
-//!
-//! **Job injector against sleeper**: the same, word for word; J3 only writes to the word in between. **Job injector against
-//! waiter**: if P3 relies on nobody, J5 reads the bits. For every waiter i, compare P2 with i's last L2. P2 first: L4 sees J1.
-//! L2 first: J5 sees L1, or that the bit was cleared since. Then i was up after L2, and will do L1 and L2 again, after P2, before
-//! it sleeps. So if J5 finds no bit, nobody sleeps who did not look after P2. If it clears one, that waiter sees J1 (its bit
-//! and its token order the two), and runs the job or does N. **Latch against sleeper**: `job/latch.rs`; L4's look at the latch
-//! only saves a sleep.
+//! **Job injector against sleeper**: the same, word for word; J3 only writes to the word in between. **Job
+//! injector against waiter**: if P3 relies on nobody, J5 reads the bits. For every waiter i, compare P2 with
+//! i's last L2. P2 first: L4 sees J1. L2 first: J5 sees L1, or that the bit was cleared since. Then i was up
+//! after L2, and will do L1 and L2 again, after P2, before it sleeps. So if J5 finds no bit, nobody sleeps
+//! who did not look after P2. If it clears one, that waiter sees J1 (its bit and its token order the two),
+//! and runs the job or does N. **Latch against sleeper**: `job/latch.rs`; L4's look at the latch only saves a
+//! sleep.
 //!
 //! # What pushes from inside may overlook
-//! Pushes into a worker's own ring leave out P2: the load of P3 may be stale and a chance for parallelism be missed, but
-//! not the task, because the pusher comes back to its own queue. It looks again every few dozen tasks.
+//! Pushes into a worker's own ring leave out P2: the load of P3 may be stale and a chance for parallelism be
+//! missed, but not the task, because the pusher comes back to its own queue. It looks again every few dozen
+//! tasks.
 //!
-//! Jobs in a deque leave out J2. *A post that writes (J3 finds the counter even) is not overlooked*, since all changes of the
-//! word are read-modify-writes, each of which sees what came before it in the word's order, and all that came before that:
-//! - a sleeper's W1 after J3 is refused, or, if it got sleepy after J3, has looked after J1. W1 before J3: P3 sees it. (If W2 is
-//!   still to come, P5 gives back; by the two fences either P5 then sees W2, or W4 sees J1. So W4 looks in the deques, too.)
-//! - a waiter's L3 after J3 sees a new count, or S2 came after J1. L3 before J3: J5 sees L1. A mere load at L3 would not do.
-//! - a searcher's F1 after J3 comes with F2, which sees J1; searchers that are there before J3 leave after it.
+//! Jobs in a deque leave out J2. *A post that writes (J3 finds the counter even) is not overlooked*, since
+//! all changes of the word are read-modify-writes, each of which sees what came before it in the word's
+//! order, and all that came before that:
+//! - a sleeper's W1 after J3 is refused, or, if it got sleepy after J3, has looked after J1. W1 before J3: P3
+//!   sees it. (If W2 is still to come, P5 gives back; by the two fences either P5 then sees W2, or W4 sees
+//!   J1. So W4 looks in the deques, too.)
+//! - a waiter's L3 after J3 sees a new count, or S2 came after J1. L3 before J3: J5 sees L1. A mere load at
+//!   L3 would not do.
+//! - a searcher's F1 after J3 comes with F2, which sees J1; searchers that are there before J3 leave after
+//!   it.
 //!
-//! A post that finds the counter odd only reads, and what it reads may be stale: a worker may have got sleepy meanwhile. Such a
-//! job can be overlooked by all, and a core idles until the next post. It is still run: its pusher takes it back before it
-//! waits for anything, and at the latest when its own half is done. So **who blocks, or will be long, with jobs that others
-//! could take does J2 to J5** first. With J2, a post that finds the counter odd is not overlooked either. By a sleeper: as a task. By a
-//! waiter: if J3 reads a value older than S1, J2 comes before the fence of S2, which sees J1; else it finds the counter even, unless
-//! somebody else has posted since, whom L3 sees. The order of the older Rayon, a SeqCst operation at every push, made recursive joins
-//! up to 40 % slower, a swap instead of the load more than three times as slow.
+//! A post that finds the counter odd only reads, and what it reads may be stale: a worker may have got sleepy
+//! meanwhile. Such a job can be overlooked by all, and a core idles until the next post. It is still run: its
+//! pusher takes it back before it waits for anything, and at the latest when its own half is done. So **who
+//! blocks, or will be long, with jobs that others could take does J2 to J5** first. With J2, a post that
+//! finds the counter odd is not overlooked either. By a sleeper: as a task. By a waiter: if J3 reads a value
+//! older than S1, J2 comes before the fence of S2, which sees J1; else it finds the counter even, unless
+//! somebody else has posted since, whom L3 sees. The order of the older Rayon, a SeqCst operation at every
+//! push, made recursive joins up to 40 % slower, a swap instead of the load more than three times as slow.
 //!
-//! **The full turn** hides a post from L3. One from outside is found by L4 all the same, for the fences do not ask the counter. A
-//! sleeper finds every job at W4. A waiter may overlook a job of a deque, which its pusher comes back to. The word's other fields
-//! do not notice.
+//! **The full turn** hides a post from L3. One from outside is found by L4 all the same, for the fences do
+//! not ask the counter. A sleeper finds every job at W4. A waiter may overlook a job of a deque, which its
+//! pusher comes back to. The word's other fields do not notice.
 //!
-//! # Two instances
-//! A runtime has one instance for its seats and one for relief threads, which poll tasks and run no jobs, and for workers whose seat
-//! is lent: a guest moves a sleeper from the one to the other and back, see `guest.rs`. A push of a task goes
-//! ```text
-//! P1, P2 ──▶ P3 on the seats' word ──nobody──▶ P3 on the relief threads' word ──nobody──▶ somebody waits or computes:
-//!                 │ searcher: rely on it            │ searcher: rely on it                 call one that rests, under the
-//!                 │ sleeper: unpark                 │ sleeper: unpark                      relief threads' lock
-//! ```
-//! One P2 is before all of it, so the argument above holds for each word by itself: who sleeps in either instance looks at the same
-//! queues at W4. *Nobody* on both says that whoever may poll tasks is awake and busy, or has yet to pass W4. Then only those who
-//! rest are left: [`has_waiters`](Idle::has_waiters), read after P2, sees every waiter whose L2 came before; a later one sees P1 at
-//! L4. A duty that is handed on by either word (F2, P5, N) starts anew from the seats' word. A relief thread that retires does F1
-//! and F2 on its own word *after* it is listed as resting, and looks in the queues also if it was not the last: who took the lock
-//! before, found nobody resting, and left, has pushed before that look; who takes it later finds it. One that is called may be
-//! counted as a searcher by its caller ([`add_searcher`](Idle::add_searcher)), so that later pushes rely on it instead of calling
-//! more. A push of a job asks the seats' instance only, unless [`Pick`] says otherwise.
+//! # Who is left
+//! All workers have a place in this instance, permanent ones and spare ones: they are alike. *Nobody* (P3 saw
+//! none asleep or searching, and J5 no waiter) says that whoever may run the work is awake and busy, has yet
+//! to pass W4, or is away. Then a spare worker is fetched, if one is needed (`away.rs`):
+//! [`has_waiters`](Idle::has_waiters), read after P2, sees every waiter whose L2 came before; a later one
+//! sees P1 at L4. A spare worker that goes to rest does F1 and F2, and looks in the queues after it is listed
+//! as resting.
+//!
+//! A thread that is *surplus* may sleep here, too: a spare worker that serves while all others are inside of
+//! long polls. What can wait for the others, as tasks in the pusher's own ring can, wakes nobody if no more
+//! sleep than are surplus. That is a rule of the pushers (`Shared::extra`), who come back to what they have
+//! pushed, and none of this protocol.
 //!
 //! # Rejected
-//! A mutex around a stack of sleepers (Tokio): the word has to be atomic all the same, and the lock is one more thing to
-//! wait for while a waker is preempted. Counting first and picking a bit in one word: 64 workers at most. Waiters in the number of
-//! sleepers, as in Rayon, which has no tasks: see *the waiter that nobody minds*. One sleepy worker at a time, whose index is
-//! in the word (older Rayon): no counter that can roll over, but workers fall asleep one after the other, and every event wakes all.
+//! A mutex around a stack of sleepers (Tokio): the word has to be atomic all the same, and the lock is one
+//! more thing to wait for while a waker is preempted. Counting first and picking a bit in one word: 64
+//! workers at most. Waiters in the number of sleepers, as in Rayon, which has no tasks: see *the waiter that
+//! nobody minds*. One sleepy worker at a time, whose index is in the word (older Rayon): no counter that can
+//! roll over, but workers fall asleep one after the other, and every event wakes all.
 //!
 //! # Sources
-//! Searching and its throttle: the 2019 Tokio scheduler, after Go's. Packed counters, events counter, and the two-fence argument:
-//! Rayon's sleep module and RFC 5; the stolen half and the glance: its older sleep module.
+//! Searching and its throttle: the 2019 Tokio scheduler, after Go's. Packed counters, events counter, and the
+//! two-fence argument: Rayon's sleep module and RFC 5; the stolen half and the glance: its older sleep
+//! module.
 
 use std::iter;
+use std::ops::Range;
 
 use crate::loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
-use crate::loom::sync::atomic::{AtomicU64, fence};
+use crate::loom::sync::atomic::{AtomicU64, AtomicUsize, fence};
 use crate::util::pad::CachePadded;
 
 const SEARCHING: u64 = 1;
-/// One of the sleepers sleeps with one eye open.
-const NAPPING: u64 = 1 << 15;
 const SLEEPING: u64 = 1 << 16;
 const EVENT: u64 = 1 << 32;
 /// Of the searching and of the sleeping.
@@ -220,10 +224,12 @@ pub struct Idle {
 
 #[derive(Debug)]
 struct Hot {
-    /// The word: searching in bits 0..15, napping in 15, sleeping in 16..31, the jobs event counter in 32..64, so that its
+    /// The word: searching in bits 0..15, sleeping in 16..31, the jobs event counter in 32..64, so that its
     /// overflow falls off.
     counts: AtomicU64,
     first: Bits,
+    /// How many blocks of `Idle::more` are in use.
+    more_used: AtomicUsize,
 }
 
 /// The bits of 64 workers: bit `i % 64` is worker `i`'s.
@@ -242,11 +248,11 @@ pub struct JobEvents(u32);
 /// What a push has made, which says who may run it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Work {
-    /// A task: for seats outside of computations, and for relief threads.
+    /// A task: for workers outside of computations.
     Task,
-    /// A job, or a root that waiters run too: for any seat, one that waits for a latch included.
+    /// A job, or a root that waiters run too: for any worker, one that waits for a latch included.
     Job,
-    /// A root that no waiter runs (`compute`, a detached spawn): for seats outside of computations.
+    /// A root that no waiter runs (`compute`, a detached spawn): for workers outside of computations.
     DetachedRoot,
 }
 
@@ -256,9 +262,8 @@ pub enum Work {
 pub struct Pick {
     /// To be unparked: a sleeper, which counts as searching now, or a latch waiter.
     pub unparks: Option<usize>,
-    /// There may be a task that is left to nobody here: ask the relief threads, first those that are awake or sleep, by their
-    /// instance, then those that rest.
-    pub asks_relief: bool,
+    /// Nobody was found who is awake or asleep: a spare worker may be needed.
+    pub is_nobody: bool,
 }
 
 /// What P3 to P6 came to.
@@ -269,7 +274,8 @@ enum Found {
     Searcher,
     /// P3: nobody searches or sleeps.
     Nobody,
-    /// P5 found no bit: as `Nobody`, but meanwhile others may have relied on us as a searcher, with work of any kind.
+    /// P5 found no bit: as `Nobody`, but meanwhile others may have relied on us as a searcher, with work of
+    /// any kind.
     GaveBack,
 }
 
@@ -284,10 +290,20 @@ impl Idle {
         assert!(threads <= MAX_THREADS);
         let counts = AtomicU64::new(u64::from(events) * EVENT);
         Self {
-            hot: CachePadded::new(Hot { counts, first: Bits::new() }),
+            hot: CachePadded::new(Hot {
+                counts,
+                first: Bits::new(),
+                more_used: AtomicUsize::new(workers.saturating_sub(1) / 64),
+            }),
             more: (1..threads.div_ceil(64)).map(|_| Bits::new()).collect(),
             workers,
         }
+    }
+
+    /// From now on a thread may have the bits of worker `index`.
+    pub fn cover(&self, index: usize) {
+        // Relaxed: the thread itself, and fences behind it, come later.
+        self.hot.more_used.fetch_max(index / 64, Relaxed);
     }
 
     /// Joins the searchers, unless half of the workers search already.
@@ -300,9 +316,7 @@ impl Idle {
         true
     }
 
-    /// Counts a searcher whatever their number is: a thread that rests and is about to be unparked by the caller, which
-    /// others may rely on from now on.
-    pub fn add_searcher(&self) {
+    fn add_searcher(&self) {
         // SeqCst, as every change of the word: see the module's docs.
         self.word().fetch_add(SEARCHING, SeqCst);
     }
@@ -320,15 +334,16 @@ impl Idle {
         self.show_sleeper(index);
     }
 
-    /// W4 found work: worker `index` does not sleep, it searches. Others may have relied on it as a searcher before W1, so
-    /// it has to leave the searchers by F1 like any other.
+    /// W4 found work: worker `index` does not sleep, it searches. Others may have relied on it as a searcher
+    /// before W1, so it has to leave the searchers by F1 like any other.
     pub fn cancel_sleep(&self, index: usize) {
         if clear(&self.bits(index).sleepers, index) {
             self.word().fetch_sub(SLEEPING - SEARCHING, SeqCst);
         }
     }
 
-    /// Worker `index` woke. True if it did so by itself; false if it was notified: then it counts as searching.
+    /// Worker `index` woke. True if it did so by itself; false if it was notified: then it counts as
+    /// searching.
     pub fn end_sleep(&self, index: usize) -> bool {
         let is_by_itself = clear(&self.bits(index).sleepers, index);
         if is_by_itself {
@@ -342,10 +357,11 @@ impl Idle {
         fence(SeqCst);
     }
 
-    /// Whether nobody searches and somebody sleeps: a hint for a worker that has more than it can do.
-    pub fn is_worth_notifying(&self) -> bool {
+    /// Whether nobody searches, and more sleep than `extra`: a hint for a worker that has more than it can
+    /// do.
+    pub fn is_worth_notifying(&self, extra: impl FnOnce() -> usize) -> bool {
         let counts = self.word().load(Relaxed);
-        searching(counts) == 0 && sleeping(counts) > 0 && !is_napping(counts)
+        searching(counts) == 0 && sleeping(counts) > 0 && sleeping(counts) > extra()
     }
 
     /// Numbers of searching and sleeping workers: exact at rest.
@@ -355,11 +371,6 @@ impl Idle {
         (searching(counts), sleeping(counts))
     }
 
-    /// Whether somebody naps.
-    pub fn is_anybody_napping(&self) -> bool {
-        is_napping(self.word().load(SeqCst))
-    }
-
     /// W2, W3.
     fn show_sleeper(&self, index: usize) {
         self.bits(index).sleepers.fetch_or(bit(index), AcqRel);
@@ -367,11 +378,11 @@ impl Idle {
     }
 
     /// P3 to P6.
-    fn find_sleeper(&self, work: Work, avoided: Option<usize>) -> Found {
+    fn find_sleeper(&self, avoided: Option<usize>) -> Found {
         let mut nobody = Found::Nobody;
         let mut counts = self.word().load(Relaxed);
         loop {
-            if searching(counts) > 0 || work == Work::Task && self.can_rely_on_nap(counts) {
+            if searching(counts) > 0 {
                 return Found::Searcher;
             }
             if sleeping(counts) == 0 {
@@ -381,12 +392,12 @@ impl Idle {
                 counts = actual;
                 continue;
             }
-            if let Some(index) = self.take_bit(|bits| &bits.sleepers, 0, avoided) {
+            if let Some(index) = self.take_bit(|bits| &bits.sleepers, 0..usize::MAX, avoided) {
                 self.word().fetch_sub(SLEEPING, SeqCst);
                 return Found::Sleeper(index);
             }
-            // The sleeper is between W1 and W2, or between clearing its own bit and leaving the number. Meanwhile others
-            // may have relied on us as a searcher, so look again, with their pushes in view.
+            // The sleeper is between W1 and W2, or between clearing its own bit and leaving the number.
+            // Meanwhile others may have relied on us as a searcher, so look again, with their pushes in view.
             self.word().fetch_sub(SEARCHING, SeqCst);
             nobody = Found::GaveBack;
             fence(SeqCst);
@@ -398,21 +409,27 @@ impl Idle {
         }
     }
 
-    /// Clears a bit of the bitmap `which`, from index `first` on; that of `avoided`, wherever it is, only if there is no other.
+    /// Clears a bit of the bitmap `which`, of an index in `range`; that of `avoided` only if there is no
+    /// other.
     fn take_bit(
         &self,
         which: fn(&Bits) -> &AtomicU64,
-        first: usize,
+        range: Range<usize>,
         avoided: Option<usize>,
     ) -> Option<usize> {
         // Low indices first: the same few workers stay busy, warm, and the others asleep.
-        let others = self.all_bits().enumerate().skip(first / 64).find_map(|(i, bits)| {
+        let others = self.all_bits().enumerate().skip(range.start / 64).find_map(|(i, bits)| {
             let avoided = avoided.filter(|avoided| avoided / 64 == i).map_or(0, bit);
-            let below = if first / 64 == i { bit(first) - 1 } else { 0 };
-            take_lowest(which(bits), !(avoided | below)).map(|bit| 64 * i + bit)
+            let below = if range.start / 64 == i { bit(range.start) - 1 } else { 0 };
+            let within = match range.end.saturating_sub(64 * i) {
+                left @ ..64 => bit(left) - 1,
+                _ => u64::MAX,
+            };
+            take_lowest(which(bits), within & !(avoided | below)).map(|bit| 64 * i + bit)
         });
         others.or_else(|| {
-            let avoided = avoided.filter(|avoided| avoided / 64 <= self.more.len())?;
+            let avoided =
+                avoided.filter(|avoided| range.contains(avoided) && avoided / 64 <= self.more.len())?;
             take_lowest(which(self.bits(avoided)), bit(avoided)).map(|_| avoided)
         })
     }
@@ -428,14 +445,18 @@ impl Idle {
         }
     }
 
+    /// The bits of all blocks that are in use.
     fn all_bits(&self) -> impl Iterator<Item = &Bits> {
-        iter::once(&self.hot.first).chain(&self.more)
+        // Relaxed: see `cover`.
+        let used = self.hot.more_used.load(Relaxed);
+        iter::once(&self.hot.first).chain(&self.more[..used])
     }
 }
 
 /// For jobs and those that wait for latches.
 impl Idle {
-    /// S1: makes the jobs event counter even, if it is not, and remembers it. The caller looks in the queues once more (S2).
+    /// S1: makes the jobs event counter even, if it is not, and remembers it. The caller looks in the queues
+    /// once more (S2).
     pub fn get_sleepy(&self) -> JobEvents {
         // Acquire, also on failure: pairs with J3, so that S2 sees the jobs of all events that we remember.
         let mut counts = self.word().load(Acquire);
@@ -454,7 +475,8 @@ impl Idle {
         fence(SeqCst);
     }
 
-    /// As [`announce_sleep`](Self::announce_sleep), unless a job was posted since `seen`: then says false and changes nothing.
+    /// As [`announce_sleep`](Self::announce_sleep), unless a job was posted since `seen`: then says false and
+    /// changes nothing.
     pub fn announce_sleep_unless(&self, index: usize, is_searching: bool, seen: JobEvents) -> bool {
         self.lie_down_if(index, lies_down(is_searching), |counts| events(counts) == seen)
     }
@@ -474,10 +496,12 @@ impl Idle {
         false
     }
 
-    /// J3: a job is in a queue; whoever got sleepy before looks once more. It wakes nobody: J4 is [`pick_for`](Self::pick_for).
+    /// J3: a job is in a queue; whoever got sleepy before looks once more. It wakes nobody: J4 is
+    /// [`pick_for`](Self::pick_for).
     #[inline]
     pub fn post_job(&self) {
-        // Relaxed: if this is stale and odd, the job is overlooked, which its pusher is told about in the module's docs.
+        // Relaxed: if this is stale and odd, the job is overlooked, which its pusher is told about in the
+        // module's docs.
         let mut counts = self.word().load(Relaxed);
         while !is_posted(counts) {
             match self.word().compare_exchange(counts, counts.wrapping_add(EVENT), SeqCst, Relaxed) {
@@ -487,8 +511,8 @@ impl Idle {
         }
     }
 
-    /// L1 to L3: worker `index` is about to sleep until a latch is set; false if a job was posted since `seen`: then it does
-    /// not. After true it looks in the job injector and at its latch once more (L4).
+    /// L1 to L3: worker `index` is about to sleep until a latch is set; false if a job was posted since
+    /// `seen`: then it does not. After true it looks in the job injector and at its latch once more (L4).
     pub fn announce_wait(&self, index: usize, seen: JobEvents) -> bool {
         self.bits(index).waiters.fetch_or(bit(index), AcqRel);
         fence(SeqCst);
@@ -498,28 +522,33 @@ impl Idle {
         now == seen || !self.end_wait(index)
     }
 
-    /// L6: worker `index` waits no more, or is up to look. True if it is so by itself; false if it was notified: a job is left
-    /// to it (see the module's docs).
+    /// L6: worker `index` waits no more, or is up to look. True if it is so by itself; false if it was
+    /// notified: a job is left to it (see the module's docs).
     pub fn end_wait(&self, index: usize) -> bool {
         clear(&self.bits(index).waiters, index)
     }
 
     /// J5: picks a latch waiter to be unparked by the caller, the lowest from `first` on.
     pub fn pick_waiter(&self, first: usize) -> Option<usize> {
-        self.take_bit(|bits| &bits.waiters, first, None)
+        self.take_bit(|bits| &bits.waiters, first..usize::MAX, None)
     }
 
-    /// As [`pick_for`](Self::pick_for) a job, for waiter `index`, which was picked itself and may not run it: only for those waiters that
-    /// J5 would pick after it, so that an errand which nobody may run ends.
+    /// As [`pick_for`](Self::pick_for) a job, for waiter `index`, which was picked itself and may not run it:
+    /// only for those waiters that J5 would pick after it, so that an errand which nobody may run ends.
     pub fn pass_errand_on(&self, index: usize, avoided: Option<usize>) -> Pick {
         self.pick(Work::Job, avoided, index + 1)
     }
 
-    /// P4 to P6 whoever searches already: for the monitor, when those do not come. If no bit is set, the caller does what who gives
-    /// back has to do: see *the stand-in*.
+    /// P4 to P6 whoever searches already: for the monitor, when those do not come. If no bit is set, the
+    /// caller does what who gives back has to do: see *the stand-in*.
     pub fn pick_anyway(&self, avoided: Option<usize>) -> Option<usize> {
+        self.pick_below(usize::MAX, avoided)
+    }
+
+    /// As [`pick_anyway`](Self::pick_anyway), of the workers below `end`: see *the one that may not*.
+    pub fn pick_below(&self, end: usize, avoided: Option<usize>) -> Option<usize> {
         self.add_searcher();
-        let picked = self.take_bit(|bits| &bits.sleepers, 0, avoided);
+        let picked = self.take_bit(|bits| &bits.sleepers, 0..end, avoided);
         self.word().fetch_sub(if picked.is_some() { SLEEPING } else { SEARCHING }, SeqCst);
         picked
     }
@@ -540,14 +569,14 @@ impl Idle {
 
     /// [`pick_for`](Self::pick_for) that takes a waiter only from `first` on.
     fn pick(&self, work: Work, avoided: Option<usize>, first: usize) -> Pick {
-        match self.find_sleeper(work, avoided) {
-            Found::Sleeper(index) => Pick { unparks: Some(index), asks_relief: false },
-            Found::Searcher => Pick { unparks: None, asks_relief: false },
-            Found::Nobody => Pick {
-                unparks: if work == Work::Job { self.pick_waiter(first) } else { None },
-                asks_relief: work == Work::Task,
-            },
-            Found::GaveBack => Pick { unparks: self.pick_waiter(0), asks_relief: true },
+        match self.find_sleeper(avoided) {
+            Found::Sleeper(index) => Pick { unparks: Some(index), is_nobody: false },
+            Found::Searcher => Pick { unparks: None, is_nobody: false },
+            Found::Nobody => {
+                let unparks = if work == Work::Job { self.pick_waiter(first) } else { None };
+                Pick { unparks, is_nobody: unparks.is_none() }
+            }
+            Found::GaveBack => Pick { unparks: self.pick_waiter(0), is_nobody: true },
         }
     }
 }
@@ -555,36 +584,6 @@ impl Idle {
 impl Bits {
     fn new() -> Self {
         Self { sleepers: AtomicU64::new(0), waiters: AtomicU64::new(0) }
-    }
-}
-
-/// For one who sleeps with one eye open.
-impl Idle {
-    /// R1: as [`announce_sleep_unless`](Self::announce_sleep_unless), for a nap. Also says false if somebody naps.
-    pub fn announce_nap_unless(&self, index: usize, is_searching: bool, seen: JobEvents) -> bool {
-        let may = |counts| events(counts) == seen && !is_napping(counts);
-        self.lie_down_if(index, lies_down(is_searching) + NAPPING, may)
-    }
-
-    /// R3: as [`announce_sleep_unless`](Self::announce_sleep_unless), but leaves W4's look at tasks to who naps. Says false if nobody
-    /// does, or nobody else is up.
-    pub fn announce_sleep_beside_nap(&self, index: usize, is_searching: bool, seen: JobEvents) -> bool {
-        let may =
-            |counts| events(counts) == seen && is_napping(counts) && sleeping(counts) + 1 < self.workers;
-        self.lie_down_if(index, lies_down(is_searching), may)
-    }
-
-    /// R2: the nap of worker `index` is over, and it counts as searching. True if it woke by itself; false if it was notified.
-    pub fn end_nap(&self, index: usize) -> bool {
-        let is_by_itself = clear(&self.bits(index).sleepers, index);
-        let before = if is_by_itself { SLEEPING + NAPPING - SEARCHING } else { NAPPING };
-        self.word().fetch_sub(before, SeqCst);
-        is_by_itself
-    }
-
-    /// P3 for a task: who naps looks soon enough, since who is up is probably sooner.
-    fn can_rely_on_nap(&self, counts: u64) -> bool {
-        is_napping(counts) && sleeping(counts) < self.workers
     }
 }
 
@@ -626,10 +625,6 @@ fn sleeping(counts: u64) -> usize {
     ((counts / SLEEPING) & FIELD) as usize
 }
 
-fn is_napping(counts: u64) -> bool {
-    counts & NAPPING != 0
-}
-
 fn events(counts: u64) -> JobEvents {
     JobEvents((counts / EVENT) as u32)
 }
@@ -641,25 +636,29 @@ fn is_posted(counts: u64) -> bool {
 
 /// What a worker asks before it shares pieces.
 impl Idle {
-    /// Whether J3 to J5 would change anything, as far as can be seen at a glance.
+    /// Whether J3 to J5 would change anything, as far as can be seen at a glance; so many sleepers as `extra`
+    /// are not to be woken.
     #[inline(always)]
-    pub fn is_job_news(&self) -> bool {
+    pub fn is_job_news(&self, extra: impl FnOnce() -> usize) -> bool {
         let counts = self.word().load(Relaxed);
         // Mostly nobody searches or sleeps: the lower half has the numbers.
         if is_posted(counts) && counts as u32 == 0 && !self.may_have_waiters() {
             return false;
         }
-        self.is_job_news_to(counts)
+        self.is_job_news_to(counts, extra)
     }
 
     #[inline(never)]
-    fn is_job_news_to(&self, counts: u64) -> bool {
-        !is_posted(counts) || searching(counts) == 0 && (sleeping(counts) > 0 || self.may_have_waiters())
+    fn is_job_news_to(&self, counts: u64, extra: impl FnOnce() -> usize) -> bool {
+        !is_posted(counts)
+            || searching(counts) == 0
+                && (self.may_have_waiters() || sleeping(counts) > 0 && sleeping(counts) > extra())
     }
 
     #[inline(always)]
     fn may_have_waiters(&self) -> bool {
-        self.hot.first.waiters.load(Relaxed) != 0 || !self.more.is_empty()
+        // Relaxed: a hint.
+        self.hot.first.waiters.load(Relaxed) != 0 || self.hot.more_used.load(Relaxed) != 0
     }
 
     /// Whether somebody sleeps: a hint.
@@ -673,26 +672,16 @@ impl Idle {
         searching(self.word().load(Relaxed)) > 0
     }
 
-    /// Whether somebody searches, sleeps or waits for a latch in its sleep: a hint.
-    pub fn is_anybody_idle(&self) -> bool {
+    /// Whether somebody searches, or waits for a latch in its sleep, or more sleep than `extra`: a hint.
+    pub fn is_anybody_idle(&self, extra: impl FnOnce() -> usize) -> bool {
         let counts = self.word().load(Relaxed);
-        searching(counts) + sleeping(counts) > 0 || self.has_waiters()
+        searching(counts) > 0 || sleeping(counts) > 0 && sleeping(counts) > extra() || self.has_waiters()
     }
 
-    /// How many show that they sleep: a hint, but not behind a fence. Whoever goes on has seen that its bit is gone, while its
-    /// notifier may not have done P6, so that the number in the word would be too high.
+    /// How many show that they sleep: a hint, but not behind a fence. Whoever goes on has seen that its bit
+    /// is gone, while its notifier may not have done P6, so that the number in the word would be too high.
     pub fn sleepers(&self) -> usize {
         self.all_bits().map(|bits| bits.sleepers.load(Relaxed).count_ones() as usize).sum()
-    }
-
-    /// As [`sleepers`](Self::sleepers), of the workers from `first` on.
-    pub fn sleepers_from(&self, first: usize) -> usize {
-        let below = |i: usize| match first.saturating_sub(64 * i) {
-            n @ 0..64 => (1_u64 << n) - 1,
-            _ => u64::MAX,
-        };
-        let shown = self.all_bits().enumerate().map(|(i, bits)| bits.sleepers.load(Relaxed) & !below(i));
-        shown.map(|bits| bits.count_ones() as usize).sum()
     }
 
     /// Whether worker `index` shows that it sleeps: as [`sleepers`](Self::sleepers).
@@ -702,13 +691,22 @@ impl Idle {
 
     /// Whether worker `index` waits for a latch in its sleep, and has not been notified.
     pub fn is_waiter(&self, index: usize) -> bool {
-        // Acquire: as the other ways to look at the bits; the caller knows from elsewhere that the worker sleeps.
+        // Acquire: as the other ways to look at the bits; the caller knows from elsewhere that the worker
+        // sleeps.
         self.bits(index).waiters.load(Acquire) & bit(index) != 0
     }
 
-    /// How many workers wait for a latch in their sleep: a hint.
-    pub fn waiters(&self) -> usize {
-        self.all_bits().map(|bits| bits.waiters.load(Relaxed).count_ones() as usize).sum()
+    /// How many workers wait for a latch in their sleep, but for those with the indices `but`: a hint.
+    pub fn waiters(&self, but: Range<usize>) -> usize {
+        let is_meant = |index: usize| !but.contains(&index);
+        let count = |(block, bits): (usize, &Bits)| {
+            let waiters = bits.waiters.load(Relaxed);
+            match waiters {
+                0 => 0,
+                _ => (0..64).filter(|bit| waiters & 1 << bit != 0 && is_meant(64 * block + bit)).count(),
+            }
+        };
+        self.all_bits().enumerate().map(count).sum()
     }
 
     /// Whether a job was posted since somebody last got sleepy.

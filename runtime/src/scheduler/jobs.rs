@@ -1,28 +1,29 @@
 //! Jobs that come from outside of the seats, and how long the seats stay for them.
 //!
-//! A *root* begins a computation: `install` (a thread waits for it), `compute` (a task waits for it, or nobody), `spawn` from a
-//! thread without a seat (nobody waits). Whoever waits for a piece may run the first kind but not the others, so they
-//! have queues of their own.
+//! A *root* begins a computation: `install` (a thread waits for it), `compute` (a task waits for it, or
+//! nobody), `spawn` from a thread without a seat (nobody waits). Whoever waits for a piece may run the first
+//! kind but not the others, so they have queues of their own.
 //!
 //! # Closing
-//! A job may need every seat (`broadcast`), and a job spawned during the shutdown still runs. So the workers leave together:
+//! A job may need every worker (`broadcast`), and a job spawned during the shutdown still runs. So the
+//! workers leave together (`lifecycle.rs`):
 //! ```text
 //! live   one word: the number of roots and detached jobs that have not ended; CLOSING, once the shutdown has begun; CLOSED
 //! R1 a root is pushed: live += 1, unless CLOSED      C0 the shutdown begins: CLOSING, then all are unparked
-//! R2 it has ended: live -= 1; the last one, if       C1 a worker would leave: 0 → CLOSED (CAS); no worker
+//! R2 it has ended: live -= 1; the last one, if       C1 all workers have arrived: 0 → CLOSED (CAS); nobody
 //!    CLOSING, unparks all                               leaves before somebody has succeeded
 //! ```
-//! R1 and C1 are read-modify-writes of one word: either the root is counted and C1 fails, so everybody stays until R2; or R1
-//! finds CLOSED, and the caller runs the root itself, in place. So are R2 and C0: with C0 first, R2 unparks all; with R2 first,
-//! whoever is unparked behind C0 finds nothing counted. (A flag of its own for C0 could be missed by R2, when a worker behind
-//! C0 has missed R2.)
+//! R1 and C1 are read-modify-writes of one word: either the root is counted and C1 fails, so everybody stays
+//! until R2; or R1 finds CLOSED, and the caller runs the root itself, in place. So are R2 and C0: with C0
+//! first, R2 unparks all; with R2 first, whoever is unparked behind C0 finds nothing counted. (A flag of its
+//! own for C0 could be missed by R2, when a worker behind C0 has missed R2.)
 
+use super::away::Role;
 use super::idle::Work;
-use super::seat::{Seat, may_run};
+use super::seat::{Seat, may_run, outside_of_computations};
 use super::shared::Shared;
 use super::worker::Worker;
 use crate::builder::{IndexedHook, PanicHandler};
-use crate::coop;
 use crate::job::{JobRef, Tag};
 use crate::loom::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use crate::loom::sync::atomic::{AtomicUsize, fence};
@@ -131,7 +132,8 @@ impl Jobs {
 }
 
 impl Shared {
-    /// Queues a job that a thread outside waits for. False if the seats are leaving: the caller runs it in place.
+    /// Queues a job that a thread outside waits for. False if the seats are leaving: the caller runs it in
+    /// place.
     ///
     /// # Safety
     /// 1. The job lives until it has run.
@@ -143,11 +145,11 @@ impl Shared {
         true
     }
 
-    /// The second half of [`push_install`](Self::push_install): of what was counted, or is kept running by a root that was.
+    /// The second half of [`push_install`](Self::push_install): of what was counted, or is kept running by a
+    /// root that was.
     pub fn queue_install(&self, job: JobRef) {
         self.jobs.installs.push_back(job);
-        self.idle.fence_push();
-        self.post_piece();
+        self.post_strictly(Work::Job);
     }
 
     /// Queues a root that nobody on a seat waits for; gives it back if the seats are leaving.
@@ -162,20 +164,21 @@ impl Shared {
     /// The second half of [`push_root`](Self::push_root): of what was counted.
     pub fn queue_root(&self, root: Root) {
         self.jobs.roots.push_back(root);
-        self.post_detached();
+        self.post_strictly(Work::DetachedRoot);
     }
 
     /// Queues a detached job, which was counted, where it was spawned. For the owner of `seat`.
     pub fn queue_detached(&self, seat: &Seat, job: JobRef) {
         seat.detached.push_back(job);
-        self.post_detached();
+        // Also for a thread that has a seat: it may not come back to its queues, see `use_current_thread`.
+        self.post_strictly(Work::DetachedRoot);
     }
 
-    /// With the fence, also for a thread that has a seat: it may not come back to its queues, see `use_current_thread`.
-    fn post_detached(&self) {
+    /// J2 to J5 of `idle.rs`, whoever is there: `work` was pushed by a thread that does not come back for it.
+    pub fn post_strictly(&self, work: Work) {
         self.idle.fence_push();
         self.idle.post_job();
-        self.notify_for(Work::DetachedRoot);
+        self.fetch(work);
     }
 
     /// Counts `count` jobs, or none of them once the seats are leaving.
@@ -186,14 +189,13 @@ impl Shared {
 
     /// Queues one job a seat, by index, for that seat alone; they were counted.
     pub fn queue_broadcast(&self, jobs: impl Iterator<Item = JobRef>) {
-        for (seat, job) in self.seats.iter().zip(jobs) {
-            seat.broadcasts.push_back(job);
+        for (index, job) in (0..self.config.workers).zip(jobs) {
+            self.seat(index).broadcasts.push_back(job);
         }
-        // SeqCst: between the pushes and whatever the unparks read; a token that is left is seen by the next sleep.
+        // SeqCst: between the pushes and whatever the unparks read; a token that is left is seen by the next
+        // sleep.
         self.idle.fence_push();
         self.unpark_all();
-        // Guests wait for those of their own calls.
-        self.seats.iter().for_each(|seat| seat.loan.parker.unpark(&self.driver));
     }
 
     /// A root or a detached job has ended: R2.
@@ -203,7 +205,8 @@ impl Shared {
         }
     }
 
-    /// Calls a pool's handler on the thread of seat `index`; its panics are treated as those of detached jobs.
+    /// Calls a pool's handler on the thread of seat `index`; its panics are treated as those of detached
+    /// jobs.
     pub fn call_handler(&self, handler: &Option<IndexedHook>, index: usize) {
         if let Some(handler) = handler {
             if let Err(payload) = unwind::catch(|| handler(index)) {
@@ -217,48 +220,54 @@ impl Shared {
         detached_panicked(self.config.panic_handler.as_ref(), payload);
     }
 
-    /// There is a piece that others could run.
+    /// There is a piece that others could run; its pusher comes back for it.
     #[inline]
     pub fn post_piece(&self) {
         // Mostly everybody is busy, and knows.
-        if self.idle.is_job_news() {
+        if self.idle.is_job_news(|| self.extra()) {
             self.idle.post_job();
-            self.notify_for(Work::Job);
+            if !self.fetch(Work::Job) {
+                self.samplers.wake(self);
+            }
         }
     }
 
-    /// Whether somebody is there, awake or not, who has no work.
-    pub fn is_hungry(&self) -> bool {
-        self.idle.is_anybody_idle()
-    }
-
-    /// Has each seat go through the rules at its next push, where it asks whether its computation was cancelled. Any thread, which has
-    /// said so before: K2 and K3 of `parallel/cancel.rs`.
+    /// Has each seat go through the rules at its next push, where it asks whether its computation was
+    /// cancelled. Any thread, which has said so before: K2 and K3 of `parallel/cancel.rs`.
     pub fn end_grants(&self) {
         // SeqCst: with the fence of `Seat::grant`.
         fence(SeqCst);
-        self.seats.iter().for_each(Seat::ask);
+        self.seats().for_each(Seat::ask);
     }
 
-    /// Whether there is a job that a worker without any work could run.
-    pub fn has_visible_jobs(&self, index: usize) -> bool {
-        self.jobs.has_any()
-            || self.seats.iter().any(|seat| seat.has_public_pieces() || !seat.detached.is_empty())
-            || self.seats.get(index).is_some_and(|seat| !seat.broadcasts.is_empty())
+    /// Whether there is a job that worker `index`, without any work and with this role, could run.
+    pub fn has_jobs_for(&self, index: usize, role: Role) -> bool {
+        let has_jobs = |seat: &Seat| seat.has_public_pieces() || !seat.detached.is_empty();
+        let own = || self.seats().find(|seat| seat.index() == index);
+        match role {
+            Role::Full => {
+                self.jobs.has_any() || self.seats().any(has_jobs) || own().is_some_and(Seat::has_broadcast)
+            }
+            Role::Begins => {
+                let has_detached = self.seats().any(|seat| !seat.detached.is_empty());
+                self.jobs.has_any() || has_detached || own().is_some_and(has_jobs)
+            }
+            Role::Serves => self.jobs.has_any() && !self.splits.are_passed() || own().is_some_and(has_jobs),
+            Role::Surplus => own().is_some_and(has_jobs),
+        }
     }
 }
 
 impl Seat {
-    /// What `steal` gets from another seat, from `start` on; those that have nothing are asked for something. For the holder of
-    /// this one.
+    /// What `steal` gets from another seat, from `start` on; those that have nothing are asked for something.
+    /// For the holder of this one.
     pub fn steal_from_others(&self, start: usize, steal: impl Fn(&Seat) -> Option<JobRef>) -> Option<JobRef> {
-        let seats = &self.shared().seats;
-        let mut others = (0..seats.len()).map(|i| (start + i) % seats.len()).filter(|&i| i != self.index());
-        others.find_map(|victim| {
-            let job = steal(&seats[victim]);
+        let others = self.shared().processors.iter_from(start).filter(|&(index, _)| index != self.index());
+        others.filter_map(|(_, processor)| processor.seat.as_ref()).find_map(|victim| {
+            let job = steal(victim);
             match job {
                 Some(_) => self.restart_stride(),
-                None => seats[victim].ask(),
+                None => victim.ask(),
             }
             job
         })
@@ -269,8 +278,8 @@ impl Seat {
 impl Seat {
     /// Before this thread blocks: the pieces that lie here are for others, who are told.
     ///
-    /// Also of pieces that were public before: whoever overlooked them relied on this thread to come back to them, and of those in a region
-    /// too short to share nobody was told.
+    /// Also of pieces that were public before: whoever overlooked them relied on this thread to come back to
+    /// them, and of those in a region too short to share nobody was told.
     ///
     /// # Safety
     /// 1. The calling thread is the owner.
@@ -279,23 +288,27 @@ impl Seat {
     pub unsafe fn expose_pieces(&self) {
         // SAFETY: (1).
         unsafe { self.publish_all() };
-        self.shared().idle.fence_push();
-        if self.has_public_pieces() {
-            self.shared().post_piece();
+        if self.has_public_pieces() || !self.detached.is_empty() {
+            self.shared().post_strictly(Work::Job);
         }
     }
 
-    /// Runs the detached jobs that lie here, unless this is inside an isolated region, or a guest.
+    /// Runs the detached jobs that lie here, unless this is inside an isolated region, or on an external
+    /// thread.
     pub fn run_detached(&self) {
-        while self.waits_for() == Tag::NONE {
+        while self.waits_for() == Tag::NONE && !std::thread::panicking() {
             let Some(job) = self.take_detached() else { break };
-            coop::suspended(|| self.with_worker(|worker| worker.run_job(job)));
+            self.in_surroundings(|| self.with_worker(|worker| worker.run_job(job)));
         }
     }
 
-    /// [`Worker::yield_to_job`], or for a guest one of its call.
+    /// [`Worker::yield_to_job`], or for an external thread one of its call. None on a stack that unwinds: see
+    /// `wait.rs`.
     pub fn yield_to_job(&self, is_local: bool) -> bool {
-        if !self.is_guests() {
+        if std::thread::panicking() {
+            return false;
+        }
+        if !self.is_external() {
             return self.with_worker(|worker| worker.yield_to_job(self, is_local));
         }
         let tag = self.waits_for();
@@ -304,23 +317,21 @@ impl Seat {
         let job = local.or_else(|| match is_local {
             true => None,
             false => self
-                .steal_from_others(self.index() + 1, |victim| victim.steal(tag))
+                .steal_from_others(0, |victim| victim.steal(tag))
                 .or_else(|| self.shared().jobs.take_install(tag)),
         });
         // SAFETY: as above; the job was claimed.
-        job.inspect(|&job| coop::suspended(|| unsafe { self.run(job) })).is_some()
+        job.inspect(|&job| self.in_surroundings(|| unsafe { self.run(job) })).is_some()
     }
 }
 
 impl Worker {
-    /// Runs a job that needs no theft: what jobs of this worker have left behind, what was spawned here, what is for this seat
-    /// alone (a broadcast comes after what was spawned before it), and roots.
+    /// Runs a job that needs no theft: what jobs of this worker have left behind, what was spawned here, what
+    /// is for this seat alone (a broadcast comes after what was spawned before it), and roots.
     pub fn run_next_job(&self) -> bool {
-        let Some(seat) = self.job_seat() else {
-            return self.notice_seat() && self.run_next_job();
-        };
+        let Some(seat) = self.seat() else { return false };
         // SAFETY: this thread is the seat's owner; its stack has no frame of a job, so nothing is anchored.
-        let own = unsafe { seat.pop(0) }.or_else(|| seat.take_detached());
+        let own = unsafe { seat.pop(0) }.or_else(|| seat.take_detached()).or_else(|| seat.take_overflow());
         match own {
             Some(job) => self.run_job(job),
             None => return self.run_job_from_others(),
@@ -328,11 +339,22 @@ impl Worker {
         true
     }
 
-    /// Runs a job that came from other threads, so that detached jobs that always spawn another cannot starve it.
+    /// Runs a job that came from other threads, so that detached jobs that always spawn another cannot starve
+    /// it.
     pub fn run_job_from_others(&self) -> bool {
-        let Some(seat) = self.job_seat() else {
-            return self.notice_seat() && self.run_job_from_others();
+        let Some(seat) = self.seat() else { return false };
+        if !self.shared().jobs.has_any() && seat.broadcasts.is_empty() {
+            return false;
+        }
+        // Where computations pass split points, one more would only take a CPU from those.
+        let is_extra = match self.ask_role() {
+            Role::Full | Role::Begins => false,
+            Role::Serves => self.shared().splits.are_passed(),
+            Role::Surplus => true,
         };
+        if is_extra {
+            return false;
+        }
         let shared = self.shared();
         if let Some(job) = seat.broadcasts.pop_front() {
             self.run_job(job);
@@ -352,7 +374,7 @@ impl Worker {
             Root::Task(task) => {
                 self.begin_job();
                 let _outer = self.processor().polling.begin_computation(&task);
-                let is_over = self.shared().shutdown.has_begun();
+                let is_over = self.shared().lifecycle.has_begun();
                 self.see_to_others_first();
                 self.computing(|| if is_over { task.cancel() } else { task.run() });
                 self.shared().root_ended();
@@ -362,7 +384,7 @@ impl Worker {
 
     /// A root begins, whose first part may be long: a split point, and one to look at.
     fn see_to_others_first(&self) {
-        if let Some(seat) = self.job_seat() {
+        if let Some(seat) = self.seat() {
             seat.restart_stride();
             self.computing(|| seat.pass_split());
         }
@@ -370,7 +392,7 @@ impl Worker {
 
     /// Runs a job on a fresh stack.
     pub fn run_job(&self, job: JobRef) {
-        let seat = self.job_seat().expect("only a worker with a seat runs jobs");
+        let seat = self.seat().expect("only runtimes with workers have jobs");
         self.begin_job();
         let _outer = self.processor().polling.begin_job();
         // SAFETY: this thread is the seat's owner; the job was taken from a queue.
@@ -379,13 +401,15 @@ impl Worker {
 
     /// What `steal` gets from another seat; those that have nothing are asked for something.
     fn steal_by(&self, steal: impl Fn(&Seat) -> Option<JobRef>) -> Option<JobRef> {
-        let seats = &self.shared().seats;
-        seats[self.index()].steal_from_others(self.random_below(seats.len()), steal)
+        self.seat()?.steal_from_others(self.random_below(self.shared().processors.len()), steal)
     }
 
     /// A job of another seat, for a worker without any work; perhaps others with it, which go to its own.
     pub fn steal_job(&self) -> Option<JobRef> {
-        let own = self.job_seat()?;
+        let own = self.seat()?;
+        if self.role() == Role::Begins {
+            return self.steal_detached(own);
+        }
         let most = own.end_batch();
         // SAFETY: this thread is the seat's owner.
         self.steal_by(|victim| unsafe { own.steal_several(victim, most) })
@@ -393,13 +417,13 @@ impl Worker {
     }
 
     fn steal_detached(&self, own: &Seat) -> Option<JobRef> {
-        let seats = self.shared().seats.iter().filter(|seat| seat.index() != own.index());
+        let mut seats = self.shared().seats().filter(|seat| seat.index() != own.index());
         // The oldest: the owner takes the youngest, if it is last in, first out.
-        seats.filter_map(|seat| seat.detached.pop_front()).next()
+        seats.find_map(|seat| seat.detached.pop_front())
     }
 
-    /// Runs a job in the middle of another, or of a task's poll, because that asked for it; `is_local`: one of this seat. For
-    /// the owner of `seat`. In an isolated region only pieces of that.
+    /// Runs a job in the middle of another, or of a task's poll, because that asked for it; `is_local`: one
+    /// of this seat. For the owner of `seat`. In an isolated region only pieces of that.
     pub fn yield_to_job(&self, seat: &Seat, is_local: bool) -> bool {
         let tag = seat.waits_for();
         let is_free = tag == Tag::NONE;
@@ -416,13 +440,13 @@ impl Worker {
                 .or_else(|| jobs.take_install(tag)),
         });
         if let Some(job) = job {
-            coop::suspended(|| self.run_job(job));
+            seat.in_surroundings(|| self.run_job(job));
             return true;
         }
         let root = if is_local || !is_free { None } else { jobs.take_root() };
         let has_root = root.is_some();
         if let Some(root) = root {
-            coop::suspended(|| self.run_root(root));
+            outside_of_computations(|| seat.in_surroundings(|| self.run_root(root)));
         }
         has_root
     }

@@ -1,18 +1,20 @@
 //! Memory of ended tasks and jobs, kept for the next ones.
 //!
-//! A list of free blocks is several times cheaper than any general allocator, all the more if memory is freed by another
-//! thread than took it. Each worker has a [`Magazine`]: for each size two batches of free blocks, one in use and one full or
-//! absent. When both are full it gives one to the [`Depot`] of the runtime, when both are empty it takes one, so it goes
-//! there once in 64 tasks at most, for a few instructions under a lock. So the memory of tasks that one thread spawns comes back to it
-//! from the workers that end these. A seat has one, too, for jobs: whoever spawns or ends one has looked up the seat anyway, which
-//! may be a guest's, who is no worker.
+//! A list of free blocks is several times cheaper than any general allocator, all the more if memory is freed
+//! by another thread than took it. Each worker has a [`Magazine`]: for each size two batches of free blocks,
+//! one in use and one full or absent. When both are full it gives one to the [`Depot`] of the runtime, when
+//! both are empty it takes one, so it goes there once in 64 tasks at most, for a few instructions under a
+//! lock. So the memory of tasks that one thread spawns comes back to it from the workers that end these. A
+//! seat has one, too, for jobs: whoever spawns or ends one has looked up the seat anyway, which may be an
+//! external thread's, which is no worker.
 //!
-//! A thread that is no worker has a magazine, too, one for all runtimes that it spawns on: the blocks are all the allocator's. It
-//! keeps two batches of each size that was needed, and goes with the thread; what a thread spawns or frees in its last destructors is
-//! the allocator's business.
+//! A thread that is no worker has a magazine, too, one for all runtimes that it spawns on: the blocks are all
+//! the allocator's. It keeps two batches of each size that was needed, and goes with the thread; what a
+//! thread spawns or frees in its last destructors is the allocator's business.
 //!
-//! Blocks are sorted into classes 16 bytes apart, whose sizes are those that glibc's malloc hands out anyway (16 n + 8). What
-//! the depot does not keep goes back to the allocator, and so does everything when worker or runtime end.
+//! Blocks are sorted into classes 16 bytes apart, whose sizes are those that glibc's malloc hands out anyway
+//! (16 n + 8). What the depot does not keep goes back to the allocator, and so does everything when worker or
+//! runtime end.
 //!
 //! Sources: magazines and depot are those of Bonwick and Adams, "Magazines and Vmem" (2001).
 
@@ -38,7 +40,8 @@ const MOST_KEPT: usize = 2 << 20;
 /// What malloc aligns to.
 const ALIGN: usize = 16;
 
-/// How many blocks before its turn a block is asked for: one comes from another core's cache in the time of some spawns.
+/// How many blocks before its turn a block is asked for: one comes from another core's cache in the time of
+/// some spawns.
 const AHEAD: usize = 3;
 /// How many batches are linked ahead after a thread outside has needed one.
 const LINKED: u32 = 4;
@@ -46,9 +49,9 @@ const LINKED: u32 = 4;
 /// A free block. The memory belongs to whoever has the list it is in.
 struct Block {
     next: Option<NonNull<Block>>,
-    /// In the first block of a batch in the depot: the next batch. In any other that is, or was, there, and was linked ahead: the block
-    /// that is [`AHEAD`] further on, for nothing but to ask for its memory: an address may be out of date, as that in the first block
-    /// of a batch that was taken out is. Else none.
+    /// In the first block of a batch in the depot: the next batch. In any other that is, or was, there, and
+    /// was linked ahead: the block that is [`AHEAD`] further on, for nothing but to ask for its memory: an
+    /// address may be out of date, as that in the first block of a batch that was taken out is. Else none.
     far: Option<NonNull<Block>>,
 }
 
@@ -173,7 +176,8 @@ impl Magazine {
     /// Takes memory back.
     ///
     /// # Safety
-    /// 1. `memory` comes from [`allocate`], a magazine's or a depot's, for the same layout, and is not used any more.
+    /// 1. `memory` comes from [`allocate`], a magazine's or a depot's, for the same layout, and is not used
+    ///    any more.
     #[inline(always)]
     pub unsafe fn free(&self, memory: NonNull<u8>, layout: Layout, depot: &Depot) {
         // SAFETY: (1).
@@ -221,7 +225,8 @@ impl Magazine {
         in_use.set_in_use(batch);
     }
 
-    /// For a thread outside: asks for a block that is soon needed for `layout`, if it was last written by another thread.
+    /// For a thread outside: asks for a block that is soon needed for `layout`, if it was last written by
+    /// another thread.
     #[inline]
     fn ask_for_later(&self, layout: Layout, depot: &Depot) {
         let Some(class) = class_of(layout) else { return };
@@ -285,7 +290,8 @@ pub unsafe fn free_outside(memory: NonNull<u8>, layout: Layout, depot: &Depot) {
     }
 }
 
-/// Memory for jobs: from the magazine of the calling thread's seat, or its worker's, and back into that of whoever runs the job.
+/// Memory for jobs: from the magazine of the calling thread's seat, or its worker's, and back into that of
+/// whoever runs the job.
 #[derive(Debug)]
 pub struct JobMemory;
 
@@ -414,7 +420,8 @@ fn allocate(layout: Layout) -> NonNull<u8> {
 /// Gives memory back to the allocator.
 ///
 /// # Safety
-/// 1. `memory` comes from [`allocate`], a magazine's or a depot's, for the same layout, and is not used any more.
+/// 1. `memory` comes from [`allocate`], a magazine's or a depot's, for the same layout, and is not used any
+///    more.
 pub unsafe fn free(memory: NonNull<u8>, layout: Layout) {
     let layout = class_of(layout).map_or(layout, layout_of);
     // SAFETY: (1): it was allocated with this layout.

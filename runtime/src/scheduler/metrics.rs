@@ -48,8 +48,8 @@ pub struct WorkerMetrics {
     pub naps: Counter,
     /// Split points at which it looked at the clock.
     pub looks: Counter,
-    /// Times it gave way to tasks at a split point.
-    pub give_ways: Counter,
+    /// Times it yielded to tasks at a split point.
+    pub yields: Counter,
     /// Times its ring overflowed into the injector.
     pub overflows: Counter,
     /// Nanoseconds from the end of a sleep to the beginning of the next.

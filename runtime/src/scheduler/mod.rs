@@ -1,39 +1,41 @@
 //! Who runs what on which thread, and who sleeps.
 //!
-//! Read in this order: `processor.rs` (what a worker owns), `worker.rs` (the loop), `idle.rs` (who is woken), `park.rs` (how
-//! a thread sleeps), `shared.rs` (what all see, and how long it lives), `shutdown.rs`; then `relief.rs`, `monitor.rs` and `split.rs`
-//! (what happens while workers are blocked, stuck, or compute), and `guest.rs` (who sits on the seats of those that sleep).
+//! Read in this order: `processor.rs` (what a worker owns), `worker.rs` (the loop), `next_work.rs` (where
+//! work comes from), `idle.rs` (which worker is woken), `park.rs` (how a thread sleeps), `shared.rs` (what
+//! all see, and how long it lives), `lifecycle.rs` (the end); then `away.rs`, `in_place.rs`, `monitor.rs` and
+//! `split.rs` (what happens while workers are blocked, stuck, or compute), and `external.rs` (threads that
+//! are no workers, and compute). What only makes it faster is in `hints/`.
 //!
-//! **A task's way.** Spawned or woken by a task: into the LIFO slot of the worker at hand, the task that was there into the
-//! ring, from where others steal; too many: half of the ring into the injector. Woken by another thread: into the injector.
-//! It is polled by the worker that takes it out. A task that waits is in no queue.
+//! **A task's way.** Spawned or woken by a task: into the LIFO slot of the worker at hand, the task that was
+//! there into the ring, from where others steal; too many: half of the ring into the injector. Woken by
+//! another thread: into the injector. It is polled by the worker that takes it out. A task that waits is in
+//! no queue.
 //!
-//! **A worker's life.** Local work, the injector, search, sleep; see `worker.rs`. A processor belongs to one thread for
-//! good; what it holds can be stolen, also while its thread is blocked or stuck. Relief threads (`relief.rs`) are workers that come
-//! when others block or are stuck, as the monitor finds (`monitor.rs`), and go when those return.
+//! **A worker's life.** Local work, the injector, search, sleep; see `worker.rs`. A processor belongs to one
+//! thread for good; what it holds can be stolen, also while its thread is blocked or stuck. Spare workers
+//! (`away.rs`) are workers that come when others block or are stuck, as the monitor finds (`monitor.rs`), and
+//! go when those return.
 
+pub mod away;
 pub mod current_thread;
 pub mod deadlock;
-pub mod guest;
+pub mod external;
+pub mod hints;
 pub mod idle;
+pub mod in_place;
 pub mod jobs;
-pub mod linger;
+pub mod lifecycle;
 pub mod magazine;
 pub mod metrics;
 pub mod monitor;
-pub mod nap;
+mod next_work;
 pub mod park;
 pub mod polling;
 pub mod processor;
-pub mod reinforcement;
-pub mod relief;
 pub mod seat;
 pub mod shared;
-pub mod shutdown;
 pub mod sites;
-pub mod slices;
 pub mod split;
-pub mod spread;
 pub mod unfinished;
 pub mod wait;
 pub mod worker;
@@ -46,15 +48,15 @@ use std::io;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use self::shutdown::Exit;
+use self::lifecycle::Exit;
 use crate::context::{self, Entry};
 use crate::loom::sync::atomic::Ordering::Relaxed;
 use crate::loom::thread;
 use crate::util::thread_probe::ThreadProbe;
 use crate::util::{time_slice, unwind};
 
-/// A worker that has been counted, and will run on whichever thread calls [`run`](Self::run). Dropped instead, it leaves as
-/// one that has run.
+/// A worker that has been counted, and will run on whichever thread calls [`run`](Self::run). Dropped
+/// instead, it leaves as one that has run.
 #[derive(Debug)]
 pub struct WorkerStart {
     /// Valid: this worker has not left.
@@ -72,13 +74,13 @@ impl WorkerStart {
     /// Counts a worker with the processor `index`.
     ///
     /// # Safety
-    /// 1. The caller counts as a worker until this returns, so that `shared` is valid. 2. Processor `index` has no owner until
-    ///    this one has left.
+    /// 1. The caller counts as a worker until this returns, so that `shared` is valid. 2. Processor `index`
+    ///    has no owner until this one has left.
     pub unsafe fn new(shared: NonNull<Shared>, index: usize) -> Self {
         // SAFETY: (1).
-        let shutdown = unsafe { &shared.as_ref().shutdown };
-        shutdown.worker_starts();
-        Self { shared, index, exit: shutdown.exit(), has_run: false }
+        let state = unsafe { shared.as_ref() };
+        state.lifecycle.thread_starts();
+        Self { shared, index, exit: state.lifecycle.exit(), has_run: false }
     }
 
     pub fn index(&self) -> usize {
@@ -96,8 +98,8 @@ impl WorkerStart {
         self.has_run = true;
         // SAFETY: counted by `new`.
         let watch = || unsafe { monitor::watch(self.shared) };
-        // Hooks and handlers of the user's find the runtime as on a worker's thread; and if they drop one, it must not wait for this
-        // thread.
+        // Hooks and handlers of the user's find the runtime as on a worker's thread; and if they drop one, it
+        // must not wait for this thread.
         // SAFETY: counted by `new`, so it is valid until `leave`.
         let life = || unsafe { context::enter_runtime(self.shared, || context::enter_block_on(watch)) };
         if let Err(payload) = unwind::catch(life) {
@@ -119,20 +121,22 @@ impl WorkerStart {
 impl Drop for WorkerStart {
     fn drop(&mut self) {
         if !self.has_run {
-            // SAFETY: counted by `new`; the last use. Were this thread a worker of the same state, others would be left.
+            // SAFETY: counted by `new`; the last use. Were this thread a worker of the same state, others
+            // would be left.
             unsafe { Shared::leave(self.shared, 0) };
         }
         self.exit.leave();
     }
 }
 
-/// Starts the thread of worker `index`, a seat or a relief thread.
+/// Starts the thread of worker `index`, permanent or spare.
 ///
 /// # Errors
 /// What the system says if it refuses a thread.
 ///
 /// # Safety
-/// 1. The caller counts as a worker until this returns, so that `shared` is valid. 2. Processor `index` has no owner.
+/// 1. The caller counts as a worker until this returns, so that `shared` is valid. 2. Processor `index` has
+///    no owner.
 pub unsafe fn start_worker(shared: NonNull<Shared>, index: usize) -> io::Result<thread::JoinHandle<()>> {
     // SAFETY: (1), (2).
     let start = unsafe { WorkerStart::new(shared, index) };
@@ -165,22 +169,25 @@ unsafe fn run_worker(shared: NonNull<Shared>, index: usize) {
     // SAFETY: as above; (2).
     let worker = unsafe { Worker::new(shared, index) };
     worker.processor().parker.adopt_current_thread();
-    worker.processor().way.adopt_current_thread();
+    worker.processor().yield_parker.adopt_current_thread();
     // Relaxed: a number, for the monitor.
     worker.processor().thread.store(ThreadProbe::current().to_raw(), Relaxed);
     // Odd so far: the thread was not there.
     worker.processor().metrics.naps.add(1);
     let state = worker.shared();
-    if !worker.has_seat() {
-        time_slice::ask(time_slice::SHORT_NANOS);
+    match worker.is_permanent() {
+        true => state.away.permanent_comes(),
+        false => time_slice::ask(time_slice::SHORT_NANOS),
     }
+    // A1 to A3: it counts from now on, or since it was called.
+    state.monitor.somebody_woke(&state.driver);
     // A pool of jobs is nobody's current runtime: it has no tasks, and no handle.
     let entry = (!state.config.is_pool).then(|| Entry::new(shared));
     // SAFETY: the entry stays in this frame until `leave`, and the state valid.
     entry.iter().for_each(|entry| unsafe { entry.enter() });
-    // The hooks run outside of the worker's context: what they spawn goes to the injector, whose drains they cannot miss.
-    // A pool's handlers run inside of it: jobs that they begin are on the seat.
-    // A runtime that one of them drops must not wait for this thread.
+    // The hooks run outside of the worker's context: what they spawn goes to the injector, whose drains they
+    // cannot miss. A pool's handlers run inside of it: jobs that they begin are on the seat. A runtime that
+    // one of them drops must not wait for this thread.
     let hooks = &state.config.hooks;
     context::enter_block_on(|| hooks.on_thread_start());
     let life = || {
@@ -200,17 +207,20 @@ unsafe fn run_worker(shared: NonNull<Shared>, index: usize) {
     unsafe { Shared::leave(shared, worker.take_references()) };
 }
 
-/// Makes the calling thread the owner of a pool's seat 0 for good. It never runs the loop, only what it begins itself and, while
-/// it waits for that or gives way, other jobs; what lies in its queues meanwhile is there for others to steal.
+/// Makes the calling thread the owner of a pool's seat 0 for good. It never runs the loop, only what it
+/// begins itself and, while it waits for that or gives way, other jobs; what lies in its queues meanwhile is
+/// there for others to steal.
 ///
 /// # Safety
-/// 1. `shared` is valid for ever: the caller counts as a worker and does not leave. 2. Processor 0 has no owner. 3. The thread
-///    is no worker.
+/// 1. `shared` is valid for ever: the caller counts as a worker and does not leave. 2. Processor 0 has no
+///    owner. 3. The thread is no worker.
 pub unsafe fn take_seat_for_good(shared: NonNull<Shared>) {
     // SAFETY: (1), (2).
-    let worker = unsafe { Worker::new_permanent(shared, 0) };
-    // Whoever is the owner of the seat may find it as long as the thread runs, in destructors of its thread-locals, too.
+    let worker = unsafe { Worker::new_for_good(shared, 0) };
+    // Whoever is the owner of the seat may find it as long as the thread runs, in destructors of its
+    // thread-locals, too.
     let worker: &'static Worker = Box::leak(Box::new(worker));
     worker.processor().parker.adopt_current_thread();
+    worker.seat().into_iter().for_each(|seat| seat.is_for_good.set(true));
     context::become_worker(worker);
 }

@@ -1,36 +1,60 @@
-//! Finds the stuck: one thread that looks now and then whether work waits behind a worker that does not move.
+//! Finds what nobody sees to: one thread that looks now and then whether work waits behind workers that do
+//! not move.
 //!
-//! A task that computes for long, waits for a lock or calls what blocks keeps its worker, and with it the worker's queue, its LIFO
-//! slot, its timers, and the driver if it came from there. Nothing in a poll tells so. But everything that a worker holds can
-//! be taken by others, so somebody only has to notice, and to see to it that others are there.
+//! A task that computes for long, waits for a lock or calls what blocks keeps its worker, and with it the
+//! worker's queue, its LIFO slot, its timers, and the driver if it came from there. Nothing in a poll tells
+//! so. But everything that a worker holds can be taken by others, so some thread only has to notice, and to
+//! see to it that others are there.
+//!
+//! **It runs nothing itself**: no task, no job, no turn of the driver, no hook. So nothing that it calls can
+//! hold it up.
 //!
 //! # What it sees
-//! Each worker counts its polls, the beginnings and ends of its sleeps, and the looks at its computation's split points. A worker
-//! whose sum did not change between two looks of the monitor is *still*; one that is still for [`STUCK`], or for two looks in a call
-//! that it has announced as blocking, is *stuck*. A worker that sleeps, or was woken and has no CPU yet, is neither: the number of
-//! its naps is odd. Nor is one that could run and has had next to no CPU time meanwhile: the machine is busy with something else.
-//! But who has had [`ENOUGH`] is stuck, however small its share: if those who keep a machine busy are themselves stuck, none of
-//! them ever gets more.
+//! Each worker counts its polls, the beginnings and ends of its sleeps, and the looks at its computation's
+//! split points. A worker whose sum did not change between two looks of the monitor is *still*. Still for
+//! [`STUCK`], or for two looks in a call that it has announced as blocking, it is *stuck*. A worker that
+//! sleeps, or was woken and has no CPU yet, is neither: the number of its naps is odd. Nor is one that could
+//! run and has had next to no CPU time meanwhile: the machine is busy with something else. But a worker that
+//! has had [`ENOUGH`] is stuck, however small its share.
+//!
+//! A stuck worker either computes, or is off its CPU: it waits for a lock, sleeps, or is in a system call. In
+//! the second case it is *stalled*: a spare worker takes its whole part (`away.rs`). In the first case there
+//! is no CPU for another one. So one spare worker serves for all of them.
+//!
+//! # Long polls
+//! Polls of some hundred microseconds to some milliseconds are nothing that is stuck, but while *every*
+//! worker is inside of one, nobody looks at the driver, the timers and the injector. So a look is followed by
+//! another one [`SAMPLE`] later, if all workers are up. If none has moved in between, a spare worker serves
+//! from now on, and for [`SERVES`] after it was last so: it sleeps in the driver, and is woken for what comes
+//! from outside. What the workers' own polls wake is theirs.
+//!
+//! A task that was found to compute for long is remembered, by its name ([`SlowTasks`]). Out of the queue of
+//! a stuck worker it goes into a queue of its own, from which only workers take that may be long; and a spare
+//! worker that serves puts it there, too. So as many tasks compute as there are workers, and the serving one
+//! is free for the others, but for those that nobody knows yet.
 //!
 //! # What it does
 //! ```text
-//! M1 observe every worker
-//! M2 timers that are overdue, on any wheel: fire them
-//! M3 nobody sits in the driver, and nobody has looked in since the last time: look in, and have somebody sit who sleeps
-//! M4 the LIFO slot and ring of a stuck worker, or of one that gets no CPU while a seat sleeps, whose CPU may be free: into the
-//!    injector
-//! M5 tasks wait, and somebody is stuck: wake a seat or a relief thread that sleeps, the second time also if somebody searches,
-//!    who may be stuck in a hook; if none sleeps, relief (`relief.rs`): one thread for each stuck worker, as many as tasks wait
-//!    at most
-//! M6 jobs that anybody could run, and somebody sleeps or waits for a latch: wake it, the second time also if somebody searches
-//! M7 fewer are stuck than before: a relief thread that sleeps is woken, to retire
+//! Observe      every worker; those that are in a long poll end their stride of polls early (`worker.rs`)
+//! Driver       nobody sits in the driver, and nobody has looked in since the last time; or timers are overdue: wake a worker that
+//!              sleeps, or else have a spare one serve
+//! Rescue       the LIFO slot and ring of a stuck worker, or of one that gets no CPU while another sleeps, whose CPU may be free:
+//!              into the injector, or the queue of slow tasks
+//! Relieve      tasks wait, and somebody is stuck: wake a worker that sleeps, the second time also if somebody searches; if none
+//!              sleeps, tell `away.rs` who is away, and admit as many as are needed and as tasks wait
+//! ShareJobs    jobs that anybody could run, and somebody sleeps or waits for a latch: the same
+//! Dismiss      a spare worker that is not needed, and sleeps: it is woken, to rest
+//! Net          a task or root is visible, a worker sleeps that could run it, none searches, and nothing has moved for [`MISSED`]: a
+//!              wake was lost. It is made up for, and counted ([`Monitor::missed_wakes`])
 //! ```
-//! What M2 and M3 wake goes to the injector with the strict rule, as from any thread outside. M4 steals like other thieves: the
-//! ring by its protocol, the slot by L4 of `processor.rs`. So whatever a worker does meanwhile, also if it was not stuck after all,
-//! each task is taken once: **the monitor may be wrong about everything and only costs a wake**.
+//! `Rescue` steals like other thieves: the ring by its protocol, the slot by L4 of `processor.rs`. So
+//! whatever a worker does meanwhile, also if it was not stuck after all, each task is taken once: **the
+//! monitor may be wrong about everything and only costs a wake**. `Net` is against errors in the arguments of
+//! the other files. They say that it finds nothing; tests assert that it has not.
 //!
-//! **How soon.** It looks every [`WATCH`] while work is about; every [`PRESS`] while something waits behind a still worker;
-//! every [`URGENT`] for a while after it had to act. A stuck worker is thus found after at most `2 WATCH + PRESS`.
+//! **How soon.** It looks every [`WATCH`] while work is about; every [`PRESS`] while something waits behind a
+//! still worker; every [`URGENT`] for a while after it had to act. A stuck worker is thus found after at most
+//! `2 WATCH + PRESS`.
 //!
 //! # It sleeps for good while the runtime is idle
 //! ```text
@@ -38,48 +62,58 @@
 //! Q1 is_resting = true                           A1 clear its sleeper's bit (or see that its notifier did)
 //! Q2 SeqCst fence                                A2 SeqCst fence
 //! Q3 each worker shows its bit, or is in a       A3 is_resting: swap it to false, unpark the monitor
-//!    blocking call, or marked; those who are
+//!    blocking call, or marked; those that are
 //!    left nothing to nobody; else                A worker that blocks no more, or whose last mark is taken back
-//!    is_resting = false, on                      A1 B4 of `relief.rs`, or the mark leaves the number; A3
+//!    is_resting = false, on                      A1 `SayBack` of `away.rs`, or the mark leaves the number; A3
 //! Q4 sleep until unparked
 //!                                                A worker that blocks, and sleeps on a latch meanwhile
 //!                                                A1 it leaves the driver's seat; A2, A3
+//!
+//!                                                A thread that begins as a worker
+//!                                                A1 it was counted; A2, A3
 //! ```
-//! SeqCst fences have one total order: with A2 first, Q3 sees A1 and the monitor goes on; with Q2 first, A3 sees Q1. Of one that
-//! blocks or is marked, Q3 and A1 are read-modify-writes of one word: with A1 first, Q3 sees it; with Q3 first, A1 acquires Q1. So
-//! while anybody is awake, the monitor is. It costs a worker a fence and a load for each sleep, and one unpark for each time of idleness
-//! that is longer than a few looks.
+//! SeqCst fences have one total order: with A2 first, Q3 sees A1 and the monitor goes on; with Q2 first, A3
+//! sees Q1. Of one that blocks or is marked, Q3 and A1 are read-modify-writes of one word: with A1 first, Q3
+//! sees it; with Q3 first, A1 acquires Q1. So while anybody is awake, the monitor is. It costs a worker a
+//! fence and a load for each sleep, and one unpark for each time of idleness that is longer than a few looks.
 //!
 //! **Beside workers that block**, perhaps for ever, others have to see to everything without the monitor:
-//! - *Tasks that come.* Somebody sleeps, so that a push wakes him, and he the monitor. If all others block as well, relief is
-//!   called for them, once that has been so for [`LONG_LOOKS`]. What was in a blocked worker's queues it has given away, before
-//!   it blocked; and nothing comes into them meanwhile.
-//! - *Events.* Who sits in the driver is one of the sleepers, or one of those who block, in a latch's wait: then it does A2 and A3 when it
-//!   leaves the seat. If nobody sits there, a sleeper is woken, and finds the seat free.
-//! - *Timers* on the wheel of a blocked worker: it might have woken for them itself, so the one in the driver is told of them,
-//!   as by T2 and T3 of `park.rs`. What is registered later goes to the wheel of foreign threads.
+//! - *Tasks that come.* Some worker sleeps, so that a push wakes it, and it the monitor. If all others block
+//!   as well, spare workers are called for them, once that has been so for [`LONG_LOOKS`]. What was in a
+//!   blocked worker's queues it has given away, before it blocked; and nothing comes into them meanwhile.
+//! - *Events.* The worker that sits in the driver is one of the sleepers, or one of those that block, in a
+//!   latch's wait: then it does A2 and A3 when it leaves the seat. If none sits there, a sleeper is woken,
+//!   and finds the seat free.
+//! - *Timers* on the wheel of a blocked worker: it might have woken for them itself, so the one in the driver
+//!   is told of them, as by T2 and T3 of `park.rs`. What is registered later goes to the wheel of foreign
+//!   threads.
 //!
-//! **Why a thread**, and not the workers themselves: if all are stuck there is nobody. Why no signal that interrupts
-//! the stuck one: what it runs is foreign code, in which nothing can be done from a signal handler.
+//! **Why a thread**, and not the workers themselves: if all are stuck there is nobody. Why no signal that
+//! interrupts the stuck one: what it runs is foreign code, in which nothing can be done from a signal
+//! handler.
 //!
-//! Prior art: Go's `sysmon`, which hands the processor of a thread in a system call to another, and preempts long runs. Here a
-//! processor stays with its thread, and what it holds can be stolen; so the owner need not agree, nor be told.
+//! Prior art: Go's `sysmon`, which hands the processor of a thread in a system call to another, and preempts
+//! long runs. Here a processor stays with its thread, and what it holds can be stolen; so the owner need not
+//! agree, nor be told.
 
+use std::panic::Location;
 use std::ptr::NonNull;
 use std::time::{Duration, Instant};
 
+use super::away::{self, Role};
 use super::idle::Work;
 use super::metrics::Counter;
 use super::park::Parker;
 use super::processor::{Processor, Sighting};
-use super::relief;
 use super::shared::Shared;
 use crate::driver::{Driver, time};
+use crate::handle::Handle;
 use crate::loom::sync::atomic::Ordering::{AcqRel, Relaxed, SeqCst};
-use crate::loom::sync::atomic::{AtomicBool, fence};
+use crate::loom::sync::atomic::{AtomicBool, AtomicU64, fence};
 use crate::queue::{Chain, Local};
+use crate::spawn;
 use crate::stall::Stall;
-use crate::task::Header;
+use crate::task::{Header, Runnable};
 use crate::util::thread_probe::ThreadProbe;
 
 /// Between two looks while work is about.
@@ -90,9 +124,14 @@ const PRESS: Duration = Duration::from_micros(2500);
 const URGENT: Duration = Duration::from_millis(1);
 /// That while.
 const ALERT: Duration = Duration::from_millis(100);
+/// Between the two looks that tell long polls.
+const SAMPLE: Duration = Duration::from_micros(200);
+/// For how long a spare worker serves after every worker was found inside of a long poll.
+const SERVES: Duration = Duration::from_secs(1);
 /// How many looks at which all were asleep come before it sleeps for good.
 const DROWSY_LOOKS: u32 = 10;
-/// How many such looks there are, with all workers in calls that block, before threads are started for them, so that it can.
+/// How many such looks there are, with all workers in calls that block, before threads are started for them,
+/// so that it can.
 const LONG_LOOKS: u32 = 200;
 /// How long a worker must have been still, without having said that it may block.
 const STUCK: Duration = Duration::from_micros(2500);
@@ -100,8 +139,11 @@ const STUCK: Duration = Duration::from_micros(2500);
 const ENOUGH: Duration = Duration::from_millis(10);
 /// No threads are kept in reserve that end sooner: they would be started again and again.
 const RESERVE_KEEP_ALIVE: Duration = Duration::from_secs(1);
-/// How late a timer may be, in nanoseconds, before the monitor fires it: those who should have time to.
+/// How late a timer may be, in nanoseconds, before the monitor has somebody see to it.
 const OVERDUE: u64 = time::NANOS_PER_MILLI;
+/// For how long work must have waited beside a sleeper before a wake counts as lost: a pusher may have lost
+/// its CPU before it wakes.
+const MISSED: Duration = Duration::from_millis(250);
 
 /// What others see of the monitor.
 #[derive(Debug)]
@@ -109,12 +151,15 @@ pub struct Monitor {
     pub parker: Parker,
     /// It sleeps for good, until somebody wakes.
     is_resting: AtomicBool,
+    pub slow_tasks: SlowTasks,
     /// Workers found stuck with work behind them.
     pub stalls: Counter,
     /// Tasks taken from the LIFO slots of stuck workers.
     pub rescued_tasks: Counter,
-    /// Times that it looked into the driver for a stuck worker, and something was there.
-    pub rescued_events: Counter,
+    /// Times that it had somebody see to the driver.
+    pub rescued_driver: Counter,
+    /// Wakes that were lost.
+    pub missed_wakes: Counter,
 }
 
 impl Monitor {
@@ -122,9 +167,11 @@ impl Monitor {
         Self {
             parker: Parker::new(),
             is_resting: AtomicBool::new(false),
+            slow_tasks: SlowTasks::new(),
             stalls: Counter::default(),
             rescued_tasks: Counter::default(),
-            rescued_events: Counter::default(),
+            rescued_driver: Counter::default(),
+            missed_wakes: Counter::default(),
         }
     }
 
@@ -135,18 +182,43 @@ impl Monitor {
         self.somebody_returned(driver);
     }
 
-    /// A3 of a worker that blocks no more, behind its B4.
+    /// A3 of a worker that blocks no more, behind its `SayBack`.
     #[inline]
     pub fn somebody_returned(&self, driver: &Driver) {
-        // Relaxed: ordered by the fences, or B4 has acquired Q1, if Q3 saw the worker block.
+        // Relaxed: ordered by the fences, or `SayBack` has acquired Q1, if Q3 saw the worker block.
         if self.is_resting.load(Relaxed) && self.is_resting.swap(false, Relaxed) {
             self.parker.unpark(driver);
         }
     }
+}
 
-    /// The shutdown has begun.
-    pub fn leave(&self, driver: &Driver) {
-        self.parker.unpark(driver);
+/// Names of tasks that were found to compute for long, the last ones. Written by the monitor alone; hints for
+/// all others.
+#[derive(Debug)]
+pub struct SlowTasks {
+    names: [AtomicU64; Self::MOST],
+    next: AtomicU64,
+}
+
+impl SlowTasks {
+    const MOST: usize = 64;
+
+    fn new() -> Self {
+        Self { names: std::array::from_fn(|_| AtomicU64::new(0)), next: AtomicU64::new(0) }
+    }
+
+    pub fn contains(&self, name: u64) -> bool {
+        // Relaxed: a hint.
+        self.names.iter().any(|other| other.load(Relaxed) == name)
+    }
+
+    fn insert(&self, name: u64) {
+        if !self.contains(name) {
+            // Relaxed: one thread writes.
+            let next = self.next.load(Relaxed);
+            self.names[next as usize % Self::MOST].store(name, Relaxed);
+            self.next.store(next + 1, Relaxed);
+        }
     }
 }
 
@@ -159,27 +231,30 @@ pub unsafe fn watch(shared: NonNull<Shared>) {
     let state = unsafe { shared.as_ref() };
     let monitor = &state.monitor;
     monitor.parker.adopt_current_thread();
+    let now = Instant::now();
     let mut round = Round {
         shared,
         state,
         watches: Vec::new(),
         turns: 0,
-        stuck: 0,
-        alert_until: Instant::now(),
+        alert_until: now,
+        serves_until: now,
         has_called: false,
         has_called_for_jobs: false,
+        moves: 0,
+        moved_at: now,
         hands: Local::new(),
+        cpu_times: Vec::new(),
     };
     let mut drowsy = 0;
-    while !state.shutdown.has_begun() {
+    while !state.is_closed() {
         drowsy = if all_asleep(state) { drowsy + 1 } else { 0 };
         if drowsy > DROWSY_LOOKS && rest(state) {
             drowsy = 0;
             continue;
         }
         if drowsy > DROWSY_LOOKS {
-            // SAFETY: (1).
-            unsafe { stand_in(shared, drowsy) };
+            stand_in(state, drowsy);
         }
         let next = round.look(Instant::now());
         monitor.parker.park(Some(next));
@@ -191,7 +266,7 @@ pub fn rest(state: &Shared) -> bool {
     let monitor = &state.monitor;
     monitor.is_resting.store(true, Relaxed);
     fence(SeqCst);
-    let rests = all_asleep(state) && do_others_see_to_all(state) && !state.shutdown.has_begun();
+    let rests = all_asleep(state) && do_others_see_to_all(state) && !state.is_closed();
     if rests {
         monitor.parker.park(None);
     }
@@ -201,34 +276,25 @@ pub fn rest(state: &Shared) -> bool {
 
 /// Q3: whether no worker is awake but for those that block, and none that was woken is about to be.
 ///
-/// One that returns from a call that blocks and lies down may be taken for two; but then it does A3 in between.
+/// One that returns from a call that blocks and lies down may be taken for two; but then it does A3 in
+/// between.
 fn all_asleep(state: &Shared) -> bool {
-    let workers = state.config.workers;
-    // Each seat by itself: one that is lent sleeps in the other instance, and may change over between two looks.
-    let mut seats = (0..workers).filter(|&index| is_asleep(state, index)).count();
-    let mut reliefs = state.relief_idle.sleepers_from(workers);
-    for index in blocked(state) {
-        match index < workers {
-            true => seats += 1,
-            false => reliefs += 1,
-        }
-    }
-    seats == workers && reliefs == state.relief.counts().active
+    let asleep = state.processors.indices().filter(|&index| state.idle.is_sleeper(index)).count();
+    asleep + blocked(state).count() == state.away.workers()
 }
 
 /// The workers that are in a call that blocks, as they announced, or marked.
 fn blocked(state: &Shared) -> impl Iterator<Item = usize> {
-    let processors = state.processors.iter().enumerate();
-    processors.filter(|(_, processor)| is_blocked(processor)).map(|(index, _)| index)
+    state.processors.indices().filter(|&index| is_blocked(state.processor(index)))
 }
 
 fn is_blocked(processor: &Processor) -> bool {
-    // Read-modify-writes, though of nothing new: B4, or the end of the last mark, that comes later acquires what was done before this.
-    // Acquire: pairs with B1.
-    processor.standing.fetch_add(0, AcqRel) != relief::FREE || processor.marks.fetch_add(0, AcqRel) > 0
+    // Read-modify-writes, though of nothing new: `SayBack`, or the end of the last mark, that comes later
+    // acquires what was done before this. Acquire: pairs with `SayBlocked`.
+    processor.standing.fetch_add(0, AcqRel) != away::HERE || processor.marks.fetch_add(0, AcqRel) > 0
 }
 
-/// Q3: whether those who block have left nothing to nobody.
+/// Q3: whether those that block have left nothing to nobody.
 fn do_others_see_to_all(state: &Shared) -> bool {
     let mut blocked = blocked(state).peekable();
     if blocked.peek().is_none() {
@@ -241,41 +307,26 @@ fn do_others_see_to_all(state: &Shared) -> bool {
             .filter(|&deadline| deadline != time::Deadline::MAX)
             .for_each(|deadline| driver.timer_registered(deadline));
     }
-    has_sleepers(state)
-        && (driver.io().is_none() || driver.sitter().is_some_and(|sitter| tells_when_it_wakes(state, sitter)))
+    state.idle.sleepers() > 0
+        && (driver.io().is_none() || driver.sitter().is_some_and(|poller| tells_when_it_wakes(state, poller)))
 }
 
-/// Whether worker `index`, which sits in the driver, sleeps or blocks there, and does A2 and A3 when it leaves.
+/// Whether worker `index`, which sits in the driver, sleeps or blocks there, and does A2 and A3 when it
+/// leaves.
 fn tells_when_it_wakes(state: &Shared, index: usize) -> bool {
-    is_asleep(state, index) || is_blocked(state.processor(index))
+    state.idle.is_sleeper(index) || is_blocked(state.processor(index))
 }
 
-/// Whether worker `index` sleeps, in whichever instance.
-fn is_asleep(state: &Shared, index: usize) -> bool {
-    index < state.config.workers && state.idle.is_sleeper(index) || state.relief_idle.is_sleeper(index)
-}
-
-/// Whether a push will find somebody asleep.
-fn has_sleepers(state: &Shared) -> bool {
-    state.idle.sleepers() + state.relief_idle.sleepers() > 0
-}
-
-/// It cannot rest, though all are asleep or block: has somebody sit in the driver; or if all block, and have for long, calls relief.
-///
-/// # Safety
-/// 1. As [`watch`].
-unsafe fn stand_in(shared: NonNull<Shared>, drowsy: u32) {
-    // SAFETY: (1).
-    let state = unsafe { shared.as_ref() };
-    if has_sleepers(state) {
+/// It cannot rest, though all are asleep or block: has somebody sit in the driver; or if all block, and have
+/// for long, calls others.
+fn stand_in(state: &Shared, drowsy: u32) {
+    if state.idle.sleepers() > 0 {
         if state.driver.sitter().is_none() {
-            state.notify_strictly();
+            state.fetch_strictly(Work::Task);
         }
     } else if drowsy % LONG_LOOKS == 0 {
-        for index in blocked(state) {
-            // SAFETY: (1).
-            unsafe { Shared::register_blocked(shared, index) };
-        }
+        let blocked: Vec<_> = blocked(state).collect();
+        blocked.into_iter().for_each(|index| _ = state.count_blocked(index));
     }
 }
 
@@ -287,15 +338,20 @@ struct Round<'a> {
     watches: Vec<Watch>,
     /// Turns of the driver at the last look.
     turns: u64,
-    /// How many workers were stuck, as `relief.rs` was told.
-    stuck: usize,
     alert_until: Instant,
+    /// Until when a spare worker serves.
+    serves_until: Instant,
     /// At the last look somebody who sleeps was called, unless somebody searched.
     has_called: bool,
     /// The same, for jobs.
     has_called_for_jobs: bool,
+    /// What all workers have moved, added up, and since when that did not change beside a sleeper.
+    moves: u64,
+    moved_at: Instant,
     /// Through which stolen tasks pass.
     hands: Local<Header>,
+    /// Of `sample`, empty outside of it: kept for its memory.
+    cpu_times: Vec<(usize, Option<Duration>)>,
 }
 
 /// What is remembered of one worker.
@@ -304,7 +360,8 @@ struct Watch {
     moves: u64,
     /// When it was first seen there.
     since: Instant,
-    /// The same, or when it was first seen there after a call that blocks, as it announced; none while it is in one.
+    /// The same, or when it was first seen there after a call that blocks, as it announced; none while it is
+    /// in one.
     free_since: Option<Instant>,
     /// How many looks it has been there, while awake.
     still: u32,
@@ -312,8 +369,9 @@ struct Watch {
     /// Its tick and CPU time when it was first seen still.
     tick: u64,
     cpu_time: Option<Duration>,
-    /// It was stuck at this look.
+    /// It was stuck at this look, and does not compute.
     is_stuck: bool,
+    is_off_cpu: bool,
     /// It was still for as long at this look, for want of a CPU.
     is_starved: bool,
     /// The stall has been told of.
@@ -331,17 +389,16 @@ impl Watch {
             tick: 0,
             cpu_time: None,
             is_stuck: false,
+            is_off_cpu: false,
             is_starved: false,
             is_told: false,
         }
     }
 
-    /// M1.
+    /// `Observe`.
     fn observe(&mut self, processor: &Processor, now: Instant) {
-        let metrics = &processor.metrics;
-        let naps = metrics.naps.get();
-        let moves = metrics.polls.get().wrapping_add(naps).wrapping_add(metrics.looks.get());
-        if naps % 2 == 1 || moves != self.moves {
+        let moves = moves_of(processor);
+        if is_asleep(processor) || moves != self.moves {
             *self = Self::new(moves, now);
             return;
         }
@@ -356,17 +413,36 @@ impl Watch {
         let is_known = self.is_stuck || may_block;
         self.is_starved = !is_known && is_long && self.lacks_cpu(processor, now);
         self.is_stuck = is_known || is_long && !self.is_starved;
+        self.is_off_cpu = self.is_stuck && !may_block && self.is_off_cpu(processor, now);
     }
 
-    /// Whether the worker is still only because it got no CPU: relief threads would not get one either.
+    /// Whether the worker is still only because it got no CPU: others would not get one either.
     fn lacks_cpu(&self, processor: &Processor, now: Instant) -> bool {
-        let thread = probe(processor);
-        let (Some(before), Some(after)) = (self.cpu_time, thread.cpu_time()) else {
-            return false;
-        };
-        let had = after.saturating_sub(before);
-        had < ENOUGH && had < now.duration_since(self.since) / 8 && thread.is_runnable()
+        let had = self.cpu_time_since(processor);
+        had.is_some_and(|had| had < ENOUGH && had < now.duration_since(self.since) / 8)
+            && probe(processor).is_runnable()
     }
+
+    /// Whether the worker does not compute, but waits for something.
+    fn is_off_cpu(&self, processor: &Processor, now: Instant) -> bool {
+        let had = self.cpu_time_since(processor);
+        had.is_some_and(|had| had < now.duration_since(self.since) / 2) && !probe(processor).is_runnable()
+    }
+
+    /// The CPU time that it has had since it was first seen still.
+    fn cpu_time_since(&self, processor: &Processor) -> Option<Duration> {
+        Some(probe(processor).cpu_time()?.saturating_sub(self.cpu_time?))
+    }
+}
+
+fn moves_of(processor: &Processor) -> u64 {
+    let metrics = &processor.metrics;
+    metrics.polls.get().wrapping_add(metrics.naps.get()).wrapping_add(metrics.looks.get())
+}
+
+/// Asleep, or woken and without a CPU yet.
+fn is_asleep(processor: &Processor) -> bool {
+    processor.metrics.naps.get() % 2 == 1
 }
 
 fn probe(processor: &Processor) -> ThreadProbe {
@@ -375,23 +451,30 @@ fn probe(processor: &Processor) -> ThreadProbe {
 }
 
 impl Round<'_> {
-    /// M1 to M7. Says when to look next.
+    /// One look. Says when to look next.
     fn look(&mut self, now: Instant) -> Duration {
-        let state = self.state;
         // What this thread has in its hands is in no queue.
-        let _expecting = state.expect();
-        self.observe(now);
-        let is_any_still = self.watches.iter().any(|watch| watch.still > 0);
-        if is_any_still {
-            self.fire_overdue();
+        let expecting = self.state.expect();
+        let next = self.see_to_all(now);
+        if let Some(report) = expecting.end() {
+            self.call_elsewhere(move || report.deliver());
         }
-        let is_deserted = self.look_into_driver();
-        let held = self.empty_queues(now);
+        next
+    }
+
+    fn see_to_all(&mut self, now: Instant) -> Duration {
+        let state = self.state;
+        self.observe(now);
+        self.sample();
+        let is_any_still = self.watches.iter().any(|watch| watch.still > 0);
+        let is_deserted = self.see_to_driver();
+        let held = self.rescue(now);
         let waiting = self.waiting();
         let has_acted = self.relieve(now, waiting);
         self.keep_reserve(waiting);
         self.share_jobs(is_any_still);
-        state.dismiss_relief();
+        self.make_up_for_missed_wakes(now);
+        state.dismiss_surplus();
         if has_acted {
             self.alert_until = now + ALERT;
         }
@@ -402,76 +485,112 @@ impl Round<'_> {
         }
     }
 
-    /// M1.
+    /// `Observe`.
     fn observe(&mut self, now: Instant) {
-        for index in 0..self.state.processors.len() {
-            let processor = self.state.processor(index);
-            match self.watches.get_mut(index) {
-                Some(watch) => watch.observe(processor, now),
-                None => self.watches.push(Watch::new(0, now)),
+        for index in self.state.processors.indices() {
+            if index >= self.watches.len() {
+                self.watches.resize_with(index + 1, || Watch::new(0, now));
             }
+            self.watches[index].observe(self.state.processor(index), now);
         }
     }
 
-    /// M2.
-    fn fire_overdue(&self) {
-        let Some(time) = self.state.driver.time() else { return };
-        let earliest = time.earliest();
-        if earliest != time::Deadline::MAX && earliest.saturating_add(OVERDUE) <= time.now() {
-            time.fire_due();
-        }
+    /// The indices that were observed at this look.
+    fn observed(&self) -> impl Iterator<Item = usize> + use<> {
+        let observed = self.watches.len();
+        self.state.processors.indices().filter(move |&index| index < observed)
     }
 
-    /// M3. Says whether nobody else sees to the driver.
-    fn look_into_driver(&mut self) -> bool {
-        let driver = &self.state.driver;
-        let Some(io) = driver.io().filter(|io| io.has_sources()) else {
-            return false;
-        };
-        let turns = io.turns();
-        let is_deserted = turns == self.turns && driver.sitter().is_none();
-        if is_deserted {
-            self.poll_driver();
-        }
-        self.turns = io.turns();
-        is_deserted
-    }
-
-    fn poll_driver(&self) {
+    /// Workers that are up now, of those.
+    fn up(&self) -> impl Iterator<Item = usize> {
         let state = self.state;
-        if let Some(mut sitting) = state.driver.try_sit(usize::MAX) {
-            if sitting.poll() > 0 {
-                state.monitor.rescued_events.add(1);
+        self.observed().filter(move |&index| {
+            (index < state.config.workers || index >= state.first_spare) && !is_asleep(state.processor(index))
+        })
+    }
+
+    /// A moment after the look: which workers are inside of long polls, and whether all are.
+    fn sample(&mut self) {
+        let state = self.state;
+        let permanent = self.up().filter(|&index| index < state.config.workers).count();
+        if permanent < state.config.workers || state.idle.is_anybody_searching() {
+            return;
+        }
+        let mut cpu_times = std::mem::take(&mut self.cpu_times);
+        cpu_times.extend(self.up().map(|index| (index, probe(state.processor(index)).cpu_time())));
+        state.monitor.parker.park(Some(SAMPLE));
+        let mut are_all_long = true;
+        for (index, before) in cpu_times.drain(..) {
+            let processor = state.processor(index);
+            let had =
+                probe(processor).cpu_time().zip(before).map(|(after, before)| after.saturating_sub(before));
+            // One that has lost its CPU is in no long poll, as far as anybody can tell.
+            let is_at_it = had.is_none_or(|had| had >= SAMPLE / 2) || !probe(processor).is_runnable();
+            let is_long =
+                moves_of(processor) == self.watches[index].moves && !is_asleep(processor) && is_at_it;
+            are_all_long &= is_long;
+            if is_long {
+                // Relaxed: a hint, which the owner may overwrite.
+                processor.rounds.store(1, Relaxed);
             }
         }
-        // Whoever sleeps outside of the driver may have found the seat taken by us: behind the fence its bit is seen.
-        state.idle.fence_push();
-        if state.driver.sitter().is_none() && (state.idle.has_sleepers() || state.relief_idle.has_sleepers())
-        {
-            state.notify();
+        self.cpu_times = cpu_times;
+        // (A worker that has woken meanwhile counts as one that is not.)
+        let are_still_up = self.up().filter(|&index| index < state.config.workers).count() == permanent;
+        if are_all_long && are_still_up {
+            self.serves_until = Instant::now() + SERVES;
         }
     }
 
-    /// M4. Says whether anything was there behind a worker that is still.
-    fn empty_queues(&mut self, now: Instant) -> bool {
+    /// `Driver`. Says whether nobody else sees to it.
+    fn see_to_driver(&mut self) -> bool {
+        let state = self.state;
+        let driver = &state.driver;
+        let Some(io) = driver.io() else { return false };
+        let is_overdue = driver.time().is_some_and(|time| {
+            let earliest = time.earliest();
+            earliest != time::Deadline::MAX && earliest.saturating_add(OVERDUE) <= time.now()
+        });
+        let is_unseen = io.turns() == self.turns && driver.sitter().is_none() && state.is_driver_deserted();
+        self.turns = io.turns();
+        if is_unseen || is_overdue {
+            state.monitor.rescued_driver.add(1);
+            if !state.fetch_strictly(Work::Task) && !state.idle.is_anybody_searching() {
+                self.serves_until = Instant::now() + SERVES;
+            }
+        }
+        is_unseen || is_overdue
+    }
+
+    /// `Rescue`. Says whether anything was there behind a worker that is still.
+    fn rescue(&mut self, now: Instant) -> bool {
         let mut is_any_held = false;
-        for index in 0..self.watches.len() {
-            if self.watches[index].still == 0 {
+        for index in self.observed() {
+            let Watch { still, is_stuck, is_starved, is_off_cpu, tick, .. } = self.watches[index];
+            if still == 0 {
                 continue;
             }
             let processor = self.state.processor(index);
             is_any_held |= processor.lifo.is_occupied() || !processor.ring.is_empty();
-            let Watch { is_stuck, is_starved, .. } = self.watches[index];
+            if is_stuck && !is_off_cpu && !processor.may_block() {
+                let record = processor.at_since(tick).filter(|record| !record.is_computation);
+                record.inspect(|record| self.state.monitor.slow_tasks.insert(record.id.0));
+            }
             let is_abandoned = is_stuck || is_starved && self.state.idle.has_sleepers();
             if is_abandoned && self.empty_ring(processor) | self.empty_lifo(index) && is_stuck {
                 self.tell_stall(index, now);
             }
             self.watches[index].lifo = processor.sight();
         }
+        let is_any_free = || self.state.idle.is_sleeper(0) || self.state.idle.sleepers() > self.state.extra();
+        if !self.state.slow.is_empty() && is_any_free() {
+            self.state.fetch_strictly(Work::Task);
+        }
         is_any_held
     }
 
-    /// Takes the task of the LIFO slot of a worker that is stuck or gets no CPU, if it was there at the look before.
+    /// Takes the task of the LIFO slot of a worker that is stuck or gets no CPU, if it was there at the look
+    /// before.
     fn empty_lifo(&self, index: usize) -> bool {
         let taken = self.watches[index].lifo.and_then(|seen| self.state.processor(index).steal_lifo(&seen));
         let is_taken = taken.is_some();
@@ -482,87 +601,93 @@ impl Round<'_> {
         is_taken
     }
 
+    /// Says whether there was a task that is not known to be slow.
     fn empty_ring(&self, processor: &Processor) -> bool {
-        let mut batch = Chain::new();
-        // SAFETY: `hands` is this thread's own, and no worker's; what is stolen is in no queue when it is pushed.
+        let state = self.state;
+        let (mut batch, mut slow) = (Chain::new(), Chain::new());
+        // SAFETY: `hands` is this thread's own, and no worker's; what is stolen is in no queue when it is
+        // pushed, and a `Runnable`.
         unsafe {
             while let Some((task, _)) = processor.ring.steal_into(&self.hands) {
-                batch.push_back(task);
-                while let Some(task) = self.hands.pop() {
-                    batch.push_back(task);
+                let mut next = Some(task);
+                while let Some(task) = next {
+                    let task = Runnable::from_raw(task);
+                    let is_slow = state.monitor.slow_tasks.contains(task.id());
+                    if is_slow {
+                        slow.push_back(task.into_raw())
+                    } else {
+                        batch.push_back(task.into_raw())
+                    }
+                    next = self.hands.pop();
                 }
             }
         }
         let is_any = !batch.is_empty();
+        if !slow.is_empty() {
+            state.slow.push_batch(slow);
+        }
         if is_any {
-            self.state.injector.push_batch(batch);
-            self.state.notify_strictly();
+            state.injector.push_batch(batch);
+            state.fetch_strictly(Work::Task);
         }
         is_any
     }
 
-    /// How many tasks wait in queues that any worker may take from.
+    /// How many tasks wait in queues that any worker may take from; and one, if jobs do.
     fn waiting(&self) -> usize {
-        let in_rings: usize = self.state.processors.iter().map(|processor| processor.ring.len()).sum();
-        in_rings + self.state.injector.len()
+        let state = self.state;
+        let in_rings: usize = state.processors.iter().map(|processor| processor.ring.len()).sum();
+        in_rings + state.injector.len() + usize::from(state.has_jobs_for(usize::MAX, Role::Full))
     }
 
-    /// M5. Says whether it did something.
+    /// `Relieve`. Says whether it did something.
     fn relieve(&mut self, now: Instant, waiting: usize) -> bool {
         let state = self.state;
-        let (mut stuck, mut is_anybody_held) = (0, false);
-        for index in 0..self.watches.len() {
-            let processor = state.processor(index);
-            if !self.watches[index].is_stuck {
-                continue;
-            }
-            is_anybody_held = true;
-            // Those who are marked, and those who were found blocked, are counted as such.
-            stuck += usize::from(!processor.may_block());
+        let stuck: Vec<_> = self.observed().filter(|&index| self.watches[index].is_stuck).collect();
+        let is_pressing = !stuck.is_empty() && waiting > 0;
+        let has_helper = state.idle.sleepers() > state.extra();
+        if is_pressing || state.away.is_any_spare_active() {
+            stuck.iter().for_each(|&index| self.tell_stall(index, now));
         }
-        let is_pressing = is_anybody_held && waiting > 0;
-        let has_helper = state.idle.has_sleepers() || state.relief_idle.has_sleepers();
         if is_pressing {
-            for index in 0..self.watches.len() {
-                if self.watches[index].is_stuck {
-                    self.tell_stall(index, now);
-                }
-            }
             if has_helper && self.has_called {
-                state.notify_anyway(Work::Task);
+                state.fetch_anyway();
             } else if has_helper {
-                state.notify_strictly();
+                state.fetch_strictly(Work::Task);
             } else {
-                self.count_blocked();
+                // Those that are in a call that blocks, as they announced, and were not counted, are from now
+                // on.
+                stuck.iter().for_each(|&index| _ = state.count_blocked(index));
             }
         }
         self.has_called = is_pressing && has_helper;
-        let wanted = if is_pressing && !has_helper { waiting } else { 0 };
-        if stuck != self.stuck || wanted > 0 {
-            self.stuck = stuck;
-            // SAFETY: duty 1 of `watch`.
-            unsafe { Shared::relieve_stuck(self.shared, stuck, wanted) };
+        let stalled = stuck.iter().filter(|&&index| self.watches[index].is_off_cpu).count();
+        let computing = stuck.iter().filter(|&&index| self.is_computing_spare(index)).count();
+        let are_all_stuck = self.up().all(|index| self.watches[index].is_stuck);
+        let serves = now < self.serves_until && self.up().next().is_some() || is_pressing && are_all_stuck;
+        state.set_away(stalled, if serves { 1 + computing } else { 0 });
+        if serves || is_pressing && !has_helper {
+            let wanted = waiting.max(1);
+            _ = (0..wanted).take_while(|_| state.admit(None)).count();
         }
-        is_pressing
+        is_pressing || serves
     }
 
-    /// Those who are in a call that blocks, as they announced, and were not counted, are from now on.
-    fn count_blocked(&self) {
-        for (index, watch) in self.watches.iter().enumerate() {
-            let processor = self.state.processor(index);
-            if processor.standing.load(Relaxed) == relief::BLOCKED && watch.is_stuck {
-                // SAFETY: duty 1 of `watch`.
-                unsafe { Shared::register_blocked(self.shared, index) };
-            }
-        }
+    /// A spare worker that was to serve, and computes.
+    fn is_computing_spare(&self, index: usize) -> bool {
+        index >= self.state.first_spare
+            && !self.watches[index].is_off_cpu
+            && !self.state.processor(index).may_block()
     }
 
-    /// Counts a stall, and tells the user's hook, once for each: unless the worker has said that it may block, or computes.
+    /// Counts a stall, and has the user's hook told, once for each: unless the worker has said that it may
+    /// block, or computes.
     fn tell_stall(&mut self, index: usize, now: Instant) {
         let state = self.state;
         let processor = state.processor(index);
         let watch = &mut self.watches[index];
-        // It may be the same poll in which it was blocked for long: that is no stall, nor a part of one that comes then.
+        // It may be the same poll in which it was blocked for long: that is no stall, nor a part of one that
+        // comes then.
         let held_for = watch.free_since.map_or(Duration::ZERO, |since| now.duration_since(since));
         if watch.is_told || held_for < STUCK || processor.may_block() {
             return;
@@ -572,32 +697,61 @@ impl Round<'_> {
             return;
         };
         state.monitor.stalls.add(1);
-        let is_relief = index >= state.config.workers;
-        state.config.hooks.on_stall(&Stall::new(index, is_relief, record.id, record.spawned_at, held_for));
+        if state.config.hooks.has_stall() {
+            let is_spare = index >= state.config.workers;
+            let stall = Stall::new(index, is_spare, record.id, record.spawned_at, held_for);
+            let hooks = state.config.hooks.clone();
+            // Foreign code: not here.
+            self.call_elsewhere(move || hooks.on_stall(&stall));
+        }
     }
 
-    /// M6.
+    /// Has foreign code called, by a thread that runs blocking closures.
+    fn call_elsewhere(&self, f: impl FnOnce() + Send + 'static) {
+        // SAFETY: duty 1 of `watch`.
+        let handle = unsafe { Handle::from_shared(self.shared) };
+        drop(spawn::spawn_blocking_on(&handle, f, Location::caller()));
+    }
+
+    /// `ShareJobs`.
     fn share_jobs(&mut self, is_any_still: bool) {
         let state = self.state;
         let is_any_asleep = || state.idle.has_sleepers() || state.idle.has_waiters();
-        let are_left = is_any_still && is_any_asleep() && state.has_visible_jobs(usize::MAX);
+        let are_left = is_any_still && is_any_asleep() && state.has_jobs_for(usize::MAX, Role::Full);
         match are_left {
-            true if self.has_called_for_jobs => state.notify_anyway(Work::Job),
-            true => state.notify_for(Work::Job),
+            true if self.has_called_for_jobs => state.fetch_anyway(),
+            true => _ = state.fetch(Work::Job),
             false => {}
         }
         self.has_called_for_jobs = are_left;
     }
 
-    /// Computations give way to relief threads that are there; see `split.rs`.
+    /// Computations yield to spare workers that are there; see `split.rs`.
     fn keep_reserve(&self, waiting: usize) {
         let state = self.state;
         let has_io = || state.driver.io().is_some_and(|io| io.has_sources());
         let is_computing = state.jobs.is_any_live() || state.splits.are_passed();
         let lasts = state.config.thread_keep_alive >= RESERVE_KEEP_ALIVE;
-        if lasts && is_computing && state.has_relief() && (waiting > 0 || has_io()) {
-            // SAFETY: duty 1 of `watch`.
-            unsafe { Shared::keep_in_reserve(self.shared, state.config.workers) };
+        if lasts && is_computing && state.max_spares > 0 && (waiting > 0 || has_io()) {
+            state.keep_in_reserve(state.config.workers);
+        }
+    }
+
+    /// `Net`.
+    fn make_up_for_missed_wakes(&mut self, now: Instant) {
+        let state = self.state;
+        let moves = state.processors.iter().map(moves_of).fold(0, u64::wrapping_add);
+        // A surplus sleeper may leave jobs to the others.
+        let has_jobs = || state.jobs.has_any() && state.idle.sleepers() > state.extra();
+        let is_work_left = !state.injector.is_empty() || has_jobs();
+        let is_missed = is_work_left && state.idle.has_sleepers() && !state.idle.is_anybody_searching();
+        if moves != self.moves || !is_missed {
+            (self.moves, self.moved_at) = (moves, now);
+        } else if now.duration_since(self.moved_at) >= MISSED {
+            self.moved_at = now;
+            state.monitor.missed_wakes.add(1);
+            state.fetch_anyway();
+            state.fetch(Work::Job);
         }
     }
 }
@@ -654,7 +808,7 @@ mod tests {
 
     #[test]
     fn the_time_in_a_call_that_blocks_is_no_part_of_a_stall() {
-        let processor = Processor::new();
+        let processor = Processor::new(None);
         // Its thread is there.
         processor.metrics.naps.add(1);
         let start = Instant::now();
@@ -665,14 +819,14 @@ mod tests {
             watch.observe(&processor, after(millis));
             (watch.is_stuck, watch.free_since)
         };
-        observe(relief::FREE, 0);
-        let (_, since) = observe(relief::FREE, 1);
+        observe(away::HERE, 0);
+        let (_, since) = observe(away::HERE, 1);
         assert_eq!(since, Some(start));
-        assert_eq!(observe(relief::BLOCKED, 2), (true, None));
-        assert_eq!(observe(relief::BLOCKED, 1000), (true, None));
+        assert_eq!(observe(away::BLOCKED, 2), (true, None));
+        assert_eq!(observe(away::BLOCKED, 1000), (true, None));
         // Others go on to see to what it holds.
-        assert_eq!(observe(relief::FREE, 1005), (true, Some(after(1005))));
-        assert_eq!(observe(relief::FREE, 1010), (true, Some(after(1005))));
+        assert_eq!(observe(away::HERE, 1005), (true, Some(after(1005))));
+        assert_eq!(observe(away::HERE, 1010), (true, Some(after(1005))));
     }
 
     #[track_caller]
@@ -691,7 +845,7 @@ mod tests {
             until_it_rests(&runtime);
             assert_answers(&runtime);
             until_it_rests(&runtime);
-            // And with a relief thread.
+            // And with a spare worker.
             let others = block(&runtime, 1);
             until_it_rests(&runtime);
             assert_answers(&runtime);
@@ -753,9 +907,19 @@ mod tests {
         }
     }
 
-    /// Two workers, both in calls that block. One of them waits there for a job that the other runs, and sits in the driver.
+    /// Two workers, both in calls that block. One of them waits there for a job that the other runs, and sits
+    /// in the driver.
     #[test]
     fn it_rests_while_who_blocks_sits_in_the_driver_and_watches_it_when_it_is_back() {
+        // A spare worker may come, and sit there first.
+        assert!(
+            (0..100).any(|_| one_that_blocks_sits_in_the_driver()),
+            "no worker that blocks ever sits there"
+        );
+    }
+
+    /// Says whether it came to that.
+    fn one_that_blocks_sits_in_the_driver() -> bool {
         let runtime = build(2);
         let (begins, begun) = mpsc::channel();
         let (end, ended) = mpsc::channel::<()>();
@@ -777,17 +941,20 @@ mod tests {
             });
         });
         let driver = &runtime.handle().shared().driver;
-        let start = Instant::now();
-        while driver.sitter().is_none_or(|sitter| sitter > 1) {
-            assert!(start.elapsed() < LIMIT, "the one that waits does not sit in the driver");
-            thread::sleep(Duration::from_millis(1));
+        let is_sitting = || {
+            driver
+                .sitter()
+                .is_some_and(|sitter| sitter < 2 && is_blocked(runtime.handle().shared().processor(sitter)))
+        };
+        until_it_rests(&runtime);
+        let sits = is_sitting();
+        if sits {
+            assert_answers(&runtime);
+            until_it_rests(&runtime);
         }
-        until_it_rests(&runtime);
-        assert_eq!(driver.sitter().map(|sitter| sitter > 1), Some(false));
-        assert_answers(&runtime);
-        until_it_rests(&runtime);
         drop(end);
         runtime.block_on(waits).unwrap();
+        sits
     }
 
     /// Its timer sends.
@@ -862,10 +1029,12 @@ mod tests {
         ThreadProbe::current().cpu_time().expect("the system says")
     }
 
-    /// The calling thread has only what nobody else wants of a CPU that other threads want all of, until what is returned is set.
+    /// The calling thread has only what nobody else wants of a CPU that other threads want all of, until what
+    /// is returned is set.
     #[cfg(target_os = "linux")]
     fn starve() -> Arc<AtomicBool> {
-        // SAFETY: plain data, for which zero is a value; the pointers are valid for reads and writes of the sizes given, here and below.
+        // SAFETY: plain data, for which zero is a value; the pointers are valid for reads and writes of the
+        // sizes given, here and below.
         let mut cpus: libc::cpu_set_t = unsafe { std::mem::zeroed() };
         // SAFETY: as above.
         unsafe {

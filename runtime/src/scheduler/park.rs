@@ -6,22 +6,25 @@
 //!     │  └──────▶ IN_DRIVER ───────────────▲  ▲
 //!     └────────────────────────────────────┼──┘ unpark before park: the next sleep ends at once
 //! ```
-//! - K1 the sleeper moves EMPTY to PARKED or IN_DRIVER; if it finds NOTIFIED instead, it goes on with K3 and does not sleep.
+//! - K1 the sleeper moves EMPTY to PARKED or IN_DRIVER; if it finds NOTIFIED instead, it goes on with K3 and
+//!   does not sleep.
 //! - K2 it sleeps: on its thread's token, or in the poll.
 //! - K3 it swaps EMPTY in.
-//! - U1 the unparker swaps NOTIFIED in. U2 if it found PARKED, it unparks the thread; IN_DRIVER, it wakes the driver.
+//! - U1 the unparker swaps NOTIFIED in. U2 if it found PARKED, it unparks the thread; IN_DRIVER, it wakes the
+//!   driver.
 //!
-//! **No lost unpark.** K1, K3 and U1 are read-modify-writes of one word. U1 before K1: K1 finds NOTIFIED. U1 after K1: it
-//! finds where the sleeper is, and U2 leaves a token there (the thread's, or the event descriptor's count), which ends K2
-//! whether it has begun or not. A token left after K3 makes one later sleep end early, which sleepers have to bear anyway.
-//! U1's release and K3's acquire order what came before the unpark before what follows the sleep. K1's release and U1's acquire
-//! have the unparker find the thread that sleeps here now, where that changes.
+//! **No lost unpark.** K1, K3 and U1 are read-modify-writes of one word. U1 before K1: K1 finds NOTIFIED. U1
+//! after K1: it finds where the sleeper is, and U2 leaves a token there (the thread's, or the event
+//! descriptor's count), which ends K2 whether it has begun or not. A token left after K3 makes one later
+//! sleep end early, which sleepers have to bear anyway. U1's release and K3's acquire order what came before
+//! the unpark before what follows the sleep. K1's release and U1's acquire have the unparker find the thread
+//! that sleeps here now, where that changes.
 //!
 //! # Timers
-//! Whoever sleeps in the driver sleeps no longer than until the earliest deadline on any wheel. A worker that finds the
-//! driver taken sleeps untimed if the one in the driver wakes early enough for it, else no longer than until the earliest
-//! deadline on its own wheel. So a worker's timer wakes no other thread, and one timer mostly wakes one thread (relief threads
-//! share a wheel).
+//! Whoever sleeps in the driver sleeps no longer than until the earliest deadline on any wheel. A worker that
+//! finds the driver taken sleeps untimed if the one in the driver wakes early enough for it, else no longer
+//! than until the earliest deadline on its own wheel. So a worker's timer wakes no other thread, and one
+//! timer mostly wakes one thread (spare workers share a wheel).
 //! ```text
 //! In the driver                                  On the token, or registering on the wheel of foreign threads
 //! D1 until = earliest of all wheels              T1 the deadline is in the wheel
@@ -30,15 +33,17 @@
 //! D4 earliest again: sooner, so sleep less
 //! D5 sleep; then publish NOBODY
 //! ```
-//! If T3 reads an `until` that a sleeper will outlive, D2 or D5 of that sleeper came before T3; the one that matters is a
-//! later sleeper's: if its D3 is after T2, its D4 sees T1; if before, T3 would have read its `until` or a later one.
+//! If T3 reads an `until` that a sleeper will outlive, D2 or D5 of that sleeper came before T3; the one that
+//! matters is a later sleeper's: if its D3 is after T2, its D4 sees T1; if before, T3 would have read its
+//! `until` or a later one.
 //!
-//! Who leaves the driver for a task still answers for the timers that others left to it: it fires what is due on any wheel
-//! every few dozen tasks, and before it sleeps. If it is in one poll for long, they are late, and so are events, until the
-//! monitor sees to them (`monitor.rs`). One that leaves the driver for good, because it blocks or retires, has another worker
-//! look for work, who finds the seat free before it sleeps.
+//! Who leaves the driver for a task still answers for the timers that others left to it: it fires what is due
+//! on any wheel every few dozen tasks, and before it sleeps. If it is in one poll for long, they are late,
+//! and so are events, until the monitor sees to them (`monitor.rs`). One that leaves the driver for good,
+//! because it blocks or retires, has another worker look for work, who finds the seat free before it sleeps.
 //!
-//! Sources: the token parker is the one of `std::thread::park`; the pair of places to sleep is the 2019 Tokio scheduler's.
+//! Sources: the token parker is the one of `std::thread::park`; the pair of places to sleep is the 2019 Tokio
+//! scheduler's.
 
 use std::time::Duration;
 
@@ -57,7 +62,8 @@ const NOTIFIED: u32 = 3;
 #[derive(Debug)]
 pub struct Parker {
     state: AtomicU32,
-    /// The thread that sleeps here. Set before it first sleeps; changes only on `current_thread` runtimes, and from guest to guest.
+    /// The thread that sleeps here. Set before it first sleeps; changes only on `current_thread` runtimes,
+    /// and from one external thread to the next.
     thread: Mutex<Option<Thread>>,
 }
 
@@ -76,7 +82,8 @@ impl Parker {
         self.park_if(timeout, || true);
     }
 
-    /// As [`park`](Self::park), unless `may_sleep` says no. It is asked when others already see this thread asleep.
+    /// As [`park`](Self::park), unless `may_sleep` says no. It is asked when others already see this thread
+    /// asleep.
     pub fn park_if(&self, timeout: Option<Duration>, may_sleep: impl FnOnce() -> bool) {
         if !self.begin(PARKED) {
             return;
@@ -92,8 +99,8 @@ impl Parker {
 
     /// Whether the owner sleeps, and nobody has ended its sleep: it is between K1 and both U1 and K3.
     ///
-    /// A read-modify-write, so it is true of the moment at which it is made, and the owner's next K1 acquires what came before
-    /// it. Sees all that the owner did before it lay down.
+    /// A read-modify-write, so it is true of the moment at which it is made, and the owner's next K1 acquires
+    /// what came before it. Sees all that the owner did before it lay down.
     pub fn is_asleep(&self) -> bool {
         matches!(self.state.fetch_add(0, AcqRel), PARKED | IN_DRIVER)
     }
@@ -122,8 +129,8 @@ impl Parker {
 
     /// K1. False if an unpark came first, which is then used up.
     fn begin(&self, place: u32) -> bool {
-        // Release: the unparker that finds `place` sees our thread. Acquire: what came before an `is_asleep` that did not see
-        // this is seen by what follows. Relaxed if it fails: K3 acquires.
+        // Release: the unparker that finds `place` sees our thread. Acquire: what came before an `is_asleep`
+        // that did not see this is seen by what follows. Relaxed if it fails: K3 acquires.
         match self.state.compare_exchange(EMPTY, place, AcqRel, Relaxed) {
             Ok(_) => true,
             Err(_) => {

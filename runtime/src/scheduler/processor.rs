@@ -1,35 +1,45 @@
-//! What a worker owns and others may steal from: run queue, LIFO slot, tick.
+//! What a worker owns and others may steal from: run queue, LIFO slot, jobs, tick.
 //!
-//! **The LIFO slot** holds the task woken last, to be run next: a message's receiver runs while the message is warm. Only
-//! the owner puts a task in; the owner and thieves take one out, each by one read-modify-write. The owner remembers in a
-//! plain flag whether it has put one in, so that a push into an empty slot is a store and looking into an empty one costs
-//! nothing.
+//! A processor belongs to one thread at a time, its *owner*, and to the permanent ones it does for good.
+//! There are three kinds of indices ([`Processors`]). Below `worker_threads` are the permanent workers; their
+//! number is what a program sees as the number of threads. Then come those of external threads, which take
+//! part in their own parallel calls (`external.rs`); then those of spare workers (`away.rs`). All kinds are
+//! alike, but that an external thread polls no tasks. What nobody owns is empty.
+//!
+//! **The LIFO slot** holds the task woken last, to be run next: a message's receiver runs while the message
+//! is warm. Only the owner puts a task in; the owner and thieves take one out, each by one read-modify-write.
+//! The owner remembers in a plain flag whether it has put one in, so that a push into an empty slot is a
+//! store and looking into an empty one costs nothing.
 //! ```text
 //! owner: push, flag unset: store(task, Release)         L1    push, flag set: swap(task)  L2    pop, flag set: swap(null)  L3
 //! thief: load, later compare_exchange(task → null)  L4
 //! ```
-//! A slot that the flag calls empty is null: only the owner makes it otherwise. Each task put in is taken out by exactly one
-//! of L2, L3, L4, since they are read-modify-writes of one word. L1's and L2's release pairs with L4's acquire; L2 and L3 need
-//! none, since what they take out the owner has put in itself.
-//! If L4 meets another task at the same address, it takes that one: a task is a task.
+//! A slot that the flag calls empty is null: only the owner makes it otherwise. Each task put in is taken out
+//! by exactly one of L2, L3, L4, since they are read-modify-writes of one word. L1's and L2's release pairs
+//! with L4's acquire; L2 and L3 need none, since what they take out the owner has put in itself. If L4 meets
+//! another task at the same address, it takes that one: a task is a task.
 //!
-//! **When it may be stolen.** A task in the slot is mostly run at once, and stealing it moves a hot pair of tasks apart. So a
-//! thief takes it only after everything else came up empty, and if it saw the same task there twice, at least 20 µs apart,
-//! while the owner's tick did not move: that owner is stuck in a poll. If nobody is awake to see that, the monitor does the same,
-//! with looks further apart (`monitor.rs`). And a push into the slot notifies nobody. (Tokio
-//! 1.51 made the slot stealable with a notification for each push, lost up to 30 % of its throughput, and took it back.)
+//! **When it may be stolen.** A task in the slot is mostly run at once, and stealing it moves a hot pair of
+//! tasks apart. So a thief takes it only after everything else came up empty, and if it saw the same task
+//! there twice, at least 20 µs apart, while the owner's tick did not move: that owner is stuck in a poll. If
+//! nobody is awake to see that, the monitor does the same, with looks further apart (`monitor.rs`). And a
+//! push into the slot notifies nobody. (Tokio 1.51 made the slot stealable with a notification for each push,
+//! lost up to 30 % of its throughput, and took it back.)
 
 use std::cell::Cell;
 use std::ptr::{NonNull, null_mut};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
+use super::away::HERE;
 use super::metrics::WorkerMetrics;
 use super::park::Parker;
 use super::polling::{Polling, Record};
-use super::relief::FREE;
+use super::seat::Seat;
+use super::shared::Shared;
 use super::sites::Sites;
 use crate::loom::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use crate::loom::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32};
+use crate::loom::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicUsize};
 use crate::queue::Local;
 use crate::task::{Header, Runnable};
 
@@ -42,16 +52,21 @@ const STALE: Duration = Duration::from_micros(20);
 pub struct Processor {
     pub lifo: LifoSlot,
     pub ring: Local<Header>,
+    /// Its jobs; none on `current_thread` runtimes, whose jobs go to the process-wide pool.
+    pub seat: Option<Seat>,
     pub parker: Parker,
-    /// Where the owner sleeps while it gives way to tasks; see `split.rs`.
-    pub way: Parker,
-    /// How the owner stands to the others; see `relief.rs`.
+    /// Where the owner sleeps while it yields to tasks; see `split.rs`.
+    pub yield_parker: Parker,
+    /// Whether the owner has said that it blocks, and is counted; see `away.rs`.
     pub standing: AtomicU32,
+    /// Rounds of the owner's loop until the driver's turn; see `worker.rs`. At least 1 but inside of that.
+    pub rounds: AtomicU32,
     pub metrics: WorkerMetrics,
     pub polling: Polling,
     /// Where the owner has marked blocking calls.
     pub sites: Sites,
-    /// The owner's thread, as a [`ThreadProbe`](crate::util::thread_probe::ThreadProbe); 0 before there is one.
+    /// The owner's thread, as a [`ThreadProbe`](crate::util::thread_probe::ThreadProbe); 0 before there is
+    /// one.
     pub thread: AtomicI32,
     /// Marks of the owner that stand. Written under the lock of `deadlock.rs`.
     pub marks: AtomicU32,
@@ -60,19 +75,21 @@ pub struct Processor {
 impl Processor {
     /// Whether the owner has said that it blocks, by a call or by a mark: a hint.
     pub fn may_block(&self) -> bool {
-        self.standing.load(Relaxed) != FREE || self.marks.load(Relaxed) > 0
+        self.standing.load(Relaxed) != HERE || self.marks.load(Relaxed) > 0
     }
 
-    pub fn new() -> Self {
+    pub fn new(seat: Option<Seat>) -> Self {
         let metrics = WorkerMetrics::default();
         // Odd: there is no thread yet.
         metrics.naps.add(1);
         Self {
             lifo: LifoSlot::new(),
             ring: Local::new(),
+            seat,
             parker: Parker::new(),
-            way: Parker::new(),
-            standing: AtomicU32::new(FREE),
+            yield_parker: Parker::new(),
+            standing: AtomicU32::new(HERE),
+            rounds: AtomicU32::new(1),
             metrics,
             polling: Polling::new(),
             sites: Sites::default(),
@@ -86,7 +103,8 @@ impl Processor {
         self.metrics.polls.get()
     }
 
-    /// R2 to R4 of `polling.rs`: what the owner is at, if its tick is still what it was some milliseconds ago.
+    /// R2 to R4 of `polling.rs`: what the owner is at, if its tick is still what it was some milliseconds
+    /// ago.
     pub fn at_since(&self, tick: u64) -> Option<Record> {
         if self.tick() != tick {
             return None;
@@ -102,7 +120,8 @@ impl Processor {
         Some(Sighting { task, tick: self.tick(), at: Instant::now() })
     }
 
-    /// Takes the task of the LIFO slot, if it is what was seen long enough ago and the owner has not moved since.
+    /// Takes the task of the LIFO slot, if it is what was seen long enough ago and the owner has not moved
+    /// since.
     pub fn steal_lifo(&self, seen: &Sighting) -> Option<Runnable> {
         if self.tick() != seen.tick || seen.at.elapsed() < STALE {
             return None;
@@ -187,6 +206,98 @@ impl LifoSlot {
 /// A pointer that a read-modify-write has taken out of the slot.
 #[inline]
 fn from_slot(task: *mut Header) -> Option<Runnable> {
-    // SAFETY: what is put into the slot is a `Runnable`, and the caller's read-modify-write was the only one to take it out.
+    // SAFETY: what is put into the slot is a `Runnable`, and the caller's read-modify-write was the only one
+    // to take it out.
     NonNull::new(task).map(|task| unsafe { Runnable::from_raw(task) })
+}
+
+/// All processors: those of the permanent workers, made at once, and the others, made when they are first
+/// needed.
+#[derive(Debug)]
+pub struct Processors {
+    permanent: Box<[Processor]>,
+    /// The indices from `permanent.len()` on: external threads, then spare workers.
+    others: Box<[OnceLock<Box<Processor>>]>,
+    /// How many of the external threads' have been made, and up to which place spare workers have one: all
+    /// others are empty.
+    external: AtomicUsize,
+    spare: AtomicUsize,
+    first_spare: usize,
+    has_seats: bool,
+}
+
+impl Processors {
+    /// As many for external threads as for permanent workers, if there are to be any.
+    pub fn new(permanent: usize, external: usize, spare: usize, has_seats: bool) -> Self {
+        let seat = |index| has_seats.then(|| Seat::new(index));
+        Self {
+            permanent: (0..permanent).map(|index| Processor::new(seat(index))).collect(),
+            others: (0..external + spare).map(|_| OnceLock::new()).collect(),
+            external: AtomicUsize::new(0),
+            spare: AtomicUsize::new(0),
+            first_spare: permanent + external,
+            has_seats,
+        }
+    }
+
+    /// The permanent workers', for the one that makes the shared state.
+    pub fn permanent(&self) -> &[Processor] {
+        &self.permanent
+    }
+
+    /// Makes processor `index`, if it is not there yet.
+    pub fn make(&self, index: usize, shared: NonNull<Shared>) {
+        self.others[index - self.permanent.len()].get_or_init(|| {
+            let processor = Box::new(Processor::new(self.has_seats.then(|| Seat::new(index))));
+            // SAFETY: no other thread knows the seat; the shared state has it.
+            processor.seat.iter().for_each(|seat| unsafe { seat.bind(shared) });
+            processor
+        });
+    }
+
+    /// The processor `index`, which has been made.
+    #[inline]
+    pub fn get(&self, index: usize) -> &Processor {
+        match self.permanent.get(index) {
+            Some(processor) => processor,
+            None => self.others[index - self.permanent.len()].get().expect("its processor has been made"),
+        }
+    }
+
+    /// From now on so many processors of external threads, the first ones, have been made.
+    pub fn set_external(&self, count: usize) {
+        // Release: pairs with `indices`.
+        self.external.fetch_max(count, Release);
+    }
+
+    /// From now on spare workers have the indices below `first + count` at most, `first` being the first of
+    /// theirs. Before a spare worker has a higher one; and no more once it has gone.
+    pub fn set_spare(&self, count: usize) {
+        // Release: pairs with `indices`.
+        self.spare.store(count, Release);
+    }
+
+    /// The indices of all that may hold something.
+    pub fn indices(&self) -> impl Iterator<Item = usize> + use<> {
+        // Acquire: pairs with the release of the thread that made them.
+        let (external, spare) = (self.external.load(Acquire), self.spare.load(Acquire));
+        (0..self.permanent.len() + external).chain(self.first_spare..self.first_spare + spare)
+    }
+
+    /// How many there are of them.
+    pub fn len(&self) -> usize {
+        // Relaxed: a hint.
+        self.permanent.len() + self.external.load(Relaxed) + self.spare.load(Relaxed)
+    }
+
+    /// Those that may hold something.
+    pub fn iter(&self) -> impl Iterator<Item = &Processor> {
+        self.indices().map(|index| self.get(index))
+    }
+
+    /// The same from a random place on.
+    pub fn iter_from(&self, start: usize) -> impl Iterator<Item = (usize, &Processor)> {
+        let all = || self.indices().map(|index| (index, self.get(index)));
+        all().skip(start).chain(all().take(start))
+    }
 }

@@ -1,58 +1,65 @@
 //! A worker's place in computations: its deque of jobs, and how freely it shares what is in it.
 //!
-//! A *piece* is a job that somebody waits for: a half of a `join`, a job of a scope. Pieces lie in the deque; loose ones that do
-//! not fit, on the overflow shelf. A detached job (`spawn`) lies on a shelf of its own, so that whoever waits for a piece
-//! never gets one on its stack. Roots from outside are in `jobs.rs`.
+//! A *piece* is a job that somebody waits for: a half of a `join`, a job of a scope. Pieces lie in the deque;
+//! loose ones that do not fit, on the overflow shelf. A detached job (`spawn`) lies on a shelf of its own, so
+//! that whoever waits for a piece never gets one on its stack. Roots from outside are in `jobs.rs`.
 //!
-//! While the worker sleeps, its seat may be lent to a thread outside (`guest.rs`), which is then the owner in all that is said here.
+//! Each worker has a seat, and each external thread while it takes part (`external.rs`): it is the owner in
+//! all that is said here.
 //!
 //! # Sharing
-//! A piece that is not published costs no read-modify-write, and a thread that is woken for nothing costs 2 to 6 µs. A piece
-//! that is not published while others are hungry costs a core. Rules, in the order in which a push applies them:
-//! 1. Deep in a recursion ([`EAGER`] pieces below it) and with something public: nothing to do for as long as that is public.
-//!    A thief takes the oldest piece, the biggest, and the next push publishes the next.
+//! A piece that is not published costs no read-modify-write, and a thread that is woken for nothing costs 2
+//! to 6 µs. A piece that is not published while others are hungry costs a core. Rules, in the order in which
+//! a push applies them:
+//! 1. Deep in a recursion ([`EAGER`] pieces below it) and with something public: nothing to do for as long as
+//!    that is public. A thief takes the oldest piece, the biggest, and the next push publishes the next.
 //! 2. With something public and nobody hungry: nothing to do for a few pushes.
-//! 3. Pieces that are typically [`SHORT`], by their index, are not worth a thief's way. So nothing for [`PATIENCE`] pushes,
-//!    until the oldest private one has proven long by the clock, which is looked at then.
-//! 4. Publish: while others are hungry, all private pieces that are typically long (the first of a recursion are nearly all of
-//!    its work, and the owner may be in a long leaf next); else one. Wake a thread, see `idle.rs`. Then as 1, or again at
-//!    the next push.
+//! 3. Pieces that are typically [`SHORT`], by their index, are not worth a thief's way. So nothing for
+//!    [`PATIENCE`] pushes, until the oldest private one has proven long by the clock, which is looked at
+//!    then.
+//! 4. Publish: while others are hungry, all private pieces that are typically long (the first of a recursion
+//!    are nearly all of its work, and the owner may be in a long leaf next); else one. Wake a thread, see
+//!    `idle.rs`. Then as 1, or again at the next push.
 //!
-//! What is typical is learned from the published pieces: from publishing one to taking it back, its twin was run. Of
-//! short ones, one in [`PATIENCE`] pushes is published for this alone, without a wake. So a long piece at a depth where they
-//! were short is not shared before the clock is looked at again, or its owner blocks ([`Seat::expose_pieces`]): the price of
-//! rule 3. A piece that is being timed is noted in its slot, so that another in its place is not taken for it.
+//! What is typical is learned from the published pieces: from publishing one to taking it back, its twin was
+//! run. Of short ones, one in [`PATIENCE`] pushes is published for this alone, without a wake. So a long
+//! piece at a depth where they were short is not shared before the clock is looked at again, or its owner
+//! blocks ([`Seat::expose_pieces`]): the price of rule 3. A piece that is being timed is noted in its slot,
+//! so that another in its place is not taken for it.
 //!
-//! Few halves of a `join` are ever published. So what only a thief needs of one (its region, its latch, its tag) is not written
-//! when it is pushed: it is *begun*, and finished, by [`Seat::finish`], before it is published, and before the seat's region
-//! changes.
+//! Few halves of a `join` are ever published. So what only a thief needs of one (its region, its latch, its
+//! tag) is not written when it is pushed: it is *begun*, and finished, by [`Seat::finish`], before it is
+//! published, and before the seat's region changes.
 //!
-//! All this is for halves of a `join`. A loose piece is published when it is pushed, always: whoever pushed it may wait for it
-//! by other means than its scope.
+//! All this is for halves of a `join`. A loose piece is published when it is pushed, always: whoever pushed
+//! it may wait for it by other means than its scope.
 //!
 //! # Tiny pieces
-//! A loose piece that does next to nothing is run by its owner in 20 ns. A thief needs several times that, for the piece, its memory, and
-//! the word of the deque come from the owner's cache; and the owner, who needs the lines again, loses as much. So a
-//! thief measures what it has stolen, takes several short pieces at once ([`BATCH`]), and when they were [`TINY`] it stays away for a
-//! while ([`PAUSE`]). It does not stay away for good: whoever pushed a piece may wait for it.
+//! A loose piece that does next to nothing is run by its owner in 20 ns. A thief needs several times that,
+//! for the piece, its memory, and the word of the deque come from the owner's cache; and the owner, who needs
+//! the lines again, loses as much. So a thief measures what it has stolen, takes several short pieces at once
+//! ([`BATCH`]), and when they were [`TINY`] it stays away for a while ([`PAUSE`]). It does not stay away for
+//! good: whoever pushed a piece may wait for it.
 //!
 //! # The grant
-//! A push that has nothing to do but to push should cost no more than that. So the rules are gone through now and then only
-//! ([`Seat::push_slowly`]), and what they say is *granted*: for so many pushes nothing is done. The grant also ends
-//! with the stride of `split.rs`, so that one countdown does for both.
+//! A push that has nothing to do but to push should cost no more than that. So the rules are gone through now
+//! and then only ([`Seat::push_slowly`]), and what they say is *granted*: for so many pushes nothing is done.
+//! The grant also ends with the stride of `split.rs`, so that one countdown does for both.
 //! ```text
 //! left     pushes that are left of the grant: the owner counts it down, by load and store; whoever makes it zero ends the
 //!          grant, and the next push goes through the rules
 //! ```
-//! No grant is longer than there is room for its pushes: loose pieces leave so much of the deque to halves of a `join`
-//! ([`LOOSE_LIMIT`]), that is, `left` + the larger of `head` and this limit never exceed the capacity.
+//! No grant is longer than there is room for its pushes: loose pieces leave so much of the deque to halves of
+//! a `join` ([`LOOSE_LIMIT`]), that is, `left` + the larger of `head` and this limit never exceed the
+//! capacity.
 //!
-//! Nor does a push ask within a grant whether its computation was cancelled: so a grant is for one computation, and whoever
-//! cancels that ends it (`parallel/cancel.rs`).
+//! Nor does a push ask within a grant whether its computation was cancelled: so a grant is for one
+//! computation, and whoever cancels that ends it (`parallel/cancel.rs`).
 //!
-//! A thief makes it zero when it has found nothing, or taken the last that was public ([`Seat::ask`]); the owner, when a grant
-//! relies on something that is public (rule 1) and it takes that back. The owner may overwrite a thief's zero, so no
-//! grant is longer than [`PATIENCE`] where there are thieves; and a thief that finds nothing again asks again.
+//! A thief makes it zero when it has found nothing, or taken the last that was public ([`Seat::ask`]); the
+//! owner, when a grant relies on something that is public (rule 1) and it takes that back. The owner may
+//! overwrite a thief's zero, so no grant is longer than [`PATIENCE`] where there are thieves; and a thief
+//! that finds nothing again asks again.
 
 use std::alloc::Layout;
 use std::array;
@@ -61,13 +68,14 @@ use std::fmt;
 use std::ptr::{NonNull, null};
 use std::time::{Duration, Instant};
 
-use super::guest::{GuestTag, Loan};
+use super::external::ExternalTag;
+use super::hints::slices::Slices;
 use super::magazine::Magazine;
 use super::shared::Shared;
-use super::slices::Slices;
 use super::split::Stride;
 use super::worker::Worker;
 use crate::context;
+use crate::job::region::Current;
 use crate::job::stack::StackHead;
 use crate::job::{Fifo, JobHeader, JobRef, Owner, Question, Region, SpinLatch, Tag};
 use crate::loom::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -93,8 +101,8 @@ const SHORT: u32 = 5_000;
 /// Nanoseconds of work that a thief takes at once: several short loose pieces, or one.
 const BATCH: u128 = 2_000;
 
-/// Nanoseconds of work, the way to the thief included, below which a loose piece is hardly worth that way. Of longer ones a full batch
-/// takes as long as [`PAUSE`].
+/// Nanoseconds of work, the way to the thief included, below which a loose piece is hardly worth that way. Of
+/// longer ones a full batch takes as long as [`PAUSE`].
 const TINY: u128 = 250;
 
 /// How long after a theft of tiny pieces the next one is.
@@ -124,12 +132,12 @@ pub struct Seat {
     peculiar: Cell<u32>,
     /// The region of the job that the owner runs, or null.
     region: Cell<*const Region>,
-    /// That region's tag, or that of a guest's jobs.
+    /// That region's tag, or that of an external thread's jobs.
     tag: Cell<Tag>,
     /// What that region's split points ask, or null.
     question: Cell<*const Question>,
-    /// A guest holds the seat.
-    is_guests: Cell<bool>,
+    /// It is for external threads. Written as `shared`.
+    is_external: Cell<bool>,
     /// For each of the oldest indices, and one for all others.
     habits: [Habit; EAGER as usize + 1],
     /// To the next look at the clock; see `split.rs`.
@@ -149,9 +157,11 @@ pub struct Seat {
     pub broadcasts: Shelf<JobRef>,
     /// For `spawn_fifo`.
     pub fifo: Fifo<Shelf<JobRef>>,
-    /// Whose seat it is at the moment.
-    pub loan: Loan,
-    pub guest_tag: GuestTag,
+    pub external_tag: ExternalTag,
+    /// A thread holds the seat for good, and never runs the loop.
+    /// How many waits for latches lie on the owner's stack.
+    pub waits: Cell<u32>,
+    pub is_for_good: Cell<bool>,
     /// For jobs.
     magazine: Magazine,
 }
@@ -160,7 +170,8 @@ pub struct Seat {
 struct Habit {
     /// Nanoseconds that one takes typically, a moving average.
     typical: Cell<u32>,
-    /// The index of the piece that is being timed, if that is still the one that was noted there, and since when.
+    /// The index of the piece that is being timed, if that is still the one that was noted there, and since
+    /// when.
     timed: Cell<(u32, Option<Instant>)>,
 }
 
@@ -170,8 +181,8 @@ impl Habit {
     }
 }
 
-// SAFETY: the cells are touched only by the methods whose callers are the owner, see `context::seat`; `shared` is not
-// written once others know the seat. What lies in the queues may be sent.
+// SAFETY: the cells are touched only by the methods whose callers are the owner, see `context::seat`;
+// `shared` is not written once others know the seat. What lies in the queues may be sent.
 unsafe impl Send for Seat {}
 // SAFETY: as above.
 unsafe impl Sync for Seat {}
@@ -186,7 +197,7 @@ impl Seat {
             region: Cell::new(null()),
             tag: Cell::new(Tag::NONE),
             question: Cell::new(null()),
-            is_guests: Cell::new(false),
+            is_external: Cell::new(false),
             habits: array::from_fn(|_| Habit::new()),
             stride: Stride::new(),
             slices: Slices::default(),
@@ -198,8 +209,9 @@ impl Seat {
             detached: Shelf::new(),
             broadcasts: Shelf::new(),
             fifo: Fifo::new(null()),
-            loan: Loan::new(),
-            guest_tag: GuestTag::default(),
+            external_tag: ExternalTag::default(),
+            is_for_good: Cell::new(false),
+            waits: Cell::new(0),
             magazine: Magazine::new(),
         }
     }
@@ -211,7 +223,9 @@ impl Seat {
     pub unsafe fn bind(&self, shared: NonNull<Shared>) {
         self.shared.set(shared.as_ptr());
         // SAFETY: (2).
-        self.set_peculiar(BREADTH_FIRST, unsafe { shared.as_ref() }.config.is_breadth_first);
+        let state = unsafe { shared.as_ref() };
+        self.set_peculiar(BREADTH_FIRST, state.config.is_breadth_first);
+        self.is_external.set((state.config.workers..state.first_spare).contains(&self.index));
     }
 
     #[inline]
@@ -227,6 +241,18 @@ impl Seat {
 
     pub fn index(&self) -> usize {
         self.index
+    }
+
+    /// The number that a program sees: below the number of threads for permanent workers, and from there on
+    /// for spare ones, since programs take it for the number of a slot that no other thread uses meanwhile.
+    /// External threads have none.
+    #[inline]
+    pub fn thread_index(&self) -> Option<usize> {
+        let shared = self.shared();
+        match self.index < shared.config.workers {
+            true => Some(self.index),
+            false => self.index.checked_sub(shared.first_spare).map(|place| shared.config.workers + place),
+        }
     }
 
     #[inline]
@@ -272,49 +298,59 @@ impl Seat {
         self.tag.get()
     }
 
-    /// The tag of the jobs to which the owner's waits are held, inside of an isolated region, or as a guest; else none.
+    /// The tag of the jobs to which the owner's waits are held, inside of an isolated region, or as an
+    /// external thread; else none.
     #[inline]
     pub fn waits_for(&self) -> Tag {
         self.held_to(self.tag())
     }
 
-    /// As [`waits_for`](Self::waits_for), when it works for `tag`: a guest's holds that guest only.
+    /// As [`waits_for`](Self::waits_for), when it works for `tag`: an external thread's holds that one only.
     fn held_to(&self, tag: Tag) -> Tag {
-        if self.is_guests() { tag } else { tag.without_guests() }
+        if self.is_external() { tag } else { tag.without_external() }
     }
 
-    /// The tag of what is made by a job with this tag here: a guest's own, also in a broadcast of strangers.
+    /// The tag of what is made by a job with this tag here: an external thread's own, also in a broadcast of
+    /// strangers.
     fn tag_inside(&self, tag: Tag) -> Tag {
-        if self.is_guests() && tag.without_guests() == Tag::NONE { self.tag() } else { tag }
+        if self.is_external() && tag.without_external() == Tag::NONE { self.tag() } else { tag }
     }
 
-    /// Whether a guest holds the seat. For the owner.
-    pub fn is_guests(&self) -> bool {
-        self.is_guests.get()
+    /// Whether it is for external threads.
+    pub fn is_external(&self) -> bool {
+        self.is_external.get()
     }
 
-    /// The calling thread holds the seat as a guest from now on, whose jobs get this tag.
+    /// The calling thread holds the seat as an external thread from now on, whose jobs get this tag.
     ///
     /// # Safety
-    /// 1. `region` is null, or live until [`end_guest`](Self::end_guest). 2. The calling thread holds the seat, which its owner lent.
-    pub unsafe fn begin_guest(&self, region: *const Region, tag: Tag) {
-        self.is_guests.set(true);
-        // SAFETY: (1) live until `end_guest` replaces it; (2) who holds the seat stands for its owner.
+    /// 1. `region` is null, or live until [`end_external`](Self::end_external). 2. The calling thread has
+    ///    taken the seat, which is one of an external thread.
+    pub unsafe fn begin_external(&self, region: *const Region, tag: Tag) {
+        // SAFETY: (1) live until `end_external` replaces it; (2).
         unsafe { self.replace_region(region, tag) };
     }
 
-    /// The guest goes. What it has left for scopes around its call is there for others.
+    /// `ExternalLeaves` of `external.rs`: what is left for scopes around the call goes to a worker's overflow
+    /// shelf. Says whether there was something.
     ///
     /// # Safety
-    /// 1. The calling thread has called [`begin_guest`](Self::begin_guest), and holds the seat still.
-    pub unsafe fn end_guest(&self) {
-        // SAFETY: (1) the caller holds the seat.
-        unsafe { self.publish_all() };
+    /// 1. The calling thread has called [`begin_external`](Self::begin_external), and holds the seat still.
+    pub unsafe fn end_external(&self) -> bool {
+        let others = &self.shared().seat(0).overflow;
+        let mut has_moved = false;
+        // SAFETY: (1) the caller holds the seat; its call has ended, so nothing is anchored.
+        let next =
+            || unsafe { self.deque.pop(0) }.map(JobRef::from_raw).or_else(|| self.overflow.pop_front());
+        while let Some(job) = next() {
+            has_moved = true;
+            others.push_back(job);
+        }
+        self.set_peculiar(OVERFLOWED, false);
         // SAFETY: (1) no region; (2) as above.
         unsafe { self.replace_region(null(), Tag::NONE) };
         self.restart_stride();
-        self.is_guests.set(false);
-        self.set_peculiar(HELD, self.waits_for() != Tag::NONE);
+        has_moved
     }
 
     /// A split point; see `split.rs`.
@@ -328,10 +364,27 @@ impl Seat {
     /// Other work begins: its first split is looked at. For the owner.
     pub fn restart_stride(&self) {
         self.stride.restart();
-        if !self.is_guests() {
+        if !self.is_external() {
             self.slices.begin();
         }
         self.end_grant();
+    }
+
+    /// Which runtime is current for jobs of `region` that the owner runs: a pool of jobs is nobody's.
+    pub fn current_of(&self, region: *const Region) -> Option<NonNull<Shared>> {
+        // SAFETY: the region of the owner, or of a job that it has claimed.
+        match unsafe { Region::current_of(region) } {
+            Current::OfThread => self.shared().current_on_threads(),
+            Current::Is(current) => current,
+        }
+    }
+
+    /// Runs `f`, which runs jobs of the owner's region, or of none, in surroundings of their own. For the
+    /// owner.
+    pub fn in_surroundings<R>(&self, f: impl FnOnce() -> R) -> R {
+        // SAFETY: the runtime of the owner's region is valid while that is the region, and its own pool is
+        // while it holds the seat.
+        unsafe { context::in_surroundings(self.current_of(self.region()), f) }
     }
 
     /// Makes `region`, with its tag, the one in which the owner works; returns what was.
@@ -363,12 +416,13 @@ impl Seat {
         unsafe { self.deque.head() }
     }
 
-    /// Pushes a piece whose pusher takes it back by [`take_back`](Self::take_back); says at which index. None at the end of a grant:
-    /// then it is pushed by [`push_slowly`](Self::push_slowly). (Two calls, so that the usual way has no second question.)
+    /// Pushes a piece whose pusher takes it back by [`take_back`](Self::take_back); says at which index. None
+    /// at the end of a grant: then it is pushed by [`push_slowly`](Self::push_slowly). (Two calls, so that
+    /// the usual way has no second question.)
     ///
     /// # Safety
-    /// 1. The calling thread is the owner. 2. The job is begun ([`StackJob::begin`](crate::job::StackJob::begin)), and lives until
-    ///    it has run or was taken back.
+    /// 1. The calling thread is the owner. 2. The job is begun
+    ///    ([`StackJob::begin`](crate::job::StackJob::begin)), and lives until it has run or was taken back.
     #[inline(always)]
     pub unsafe fn push_granted(&self, job: NonNull<StackHead<SpinLatch<Self>>>) -> Option<u32> {
         // Relaxed: a hint.
@@ -386,8 +440,8 @@ impl Seat {
     #[inline]
     fn finish(&self) {
         let finish = |job: *mut JobHeader| {
-            // SAFETY: a piece that is begun is one, and nobody else knows it yet. The region is that in which it was pushed,
-            // since `replace_region` comes here first.
+            // SAFETY: a piece that is begun is one, and nobody else knows it yet. The region is that in which
+            // it was pushed, since `replace_region` comes here first.
             unsafe {
                 let job = NonNull::new_unchecked(job.cast());
                 StackHead::<SpinLatch<Self>>::finish(job, self.region.get(), SpinLatch::new(self));
@@ -409,7 +463,8 @@ impl Seat {
         unsafe { self.deque.publish(n) }
     }
 
-    /// A push at the end of a grant: a split point, too, and perhaps the end of a stride. None if there is no room.
+    /// A push at the end of a grant: a split point, too, and perhaps the end of a stride. None if there is no
+    /// room.
     ///
     /// # Safety
     /// 1. and 2. As [`push_granted`](Self::push_granted).
@@ -439,6 +494,11 @@ impl Seat {
         let question = unsafe { self.question.get().as_ref() };
         let is_foreign = question.is_some_and(|question| !question.is_of(self.shared_ptr()));
         let pushes = if is_foreign { pushes.min(FOREIGN) } else { pushes };
+        // The pushes of the grant write without a look at the capacity.
+        assert!(
+            pushes + LOOSE_LIMIT.max(self.head()) <= DEQUE_CAPACITY as u32,
+            "a grant is longer than there is room"
+        );
         self.granted.set(pushes);
         self.left.store(pushes as i32, Relaxed);
         if question.is_some() {
@@ -507,11 +567,13 @@ impl Seat {
         self.overflow.push_back(job);
     }
 
-    /// Takes back the piece at `index`, if it is private: then it is the youngest, for a loose piece above would have been
-    /// published as it was pushed, and `index` with it. Else see [`take_back`](Self::take_back).
+    /// Takes back the piece at `index`, if it is private: then it is the youngest, for a loose piece above
+    /// would have been published as it was pushed, and `index` with it. Else see
+    /// [`take_back`](Self::take_back).
     ///
     /// # Safety
-    /// 1. The calling thread is the owner, has pushed it there and taken out all anchored ones that came afterwards.
+    /// 1. The calling thread is the owner, has pushed it there and taken out all anchored ones that came
+    ///    afterwards.
     #[inline(always)]
     pub unsafe fn take_back_private(&self, index: u32) -> bool {
         // SAFETY: (1).
@@ -548,8 +610,9 @@ impl Seat {
         })
     }
 
-    /// [`pop`](Self::pop) where something is on the overflow shelf, or goes breadth first: that takes the oldest; but none that is
-    /// not the caller's. And where a grant may rely on what is taken, or the caller may run only what has its tag.
+    /// [`pop`](Self::pop) where something is on the overflow shelf, or goes breadth first: that takes the
+    /// oldest; but none that is not the caller's. And where a grant may rely on what is taken, or the caller
+    /// may run only what has its tag.
     ///
     /// # Safety
     /// 1. As [`pop`](Self::pop).
@@ -573,9 +636,9 @@ impl Seat {
         unsafe { self.pop_loose(floor) }
     }
 
-    /// The youngest loose piece of the deque that is at `floor` or above, and that may be run here: others, made in an isolated
-    /// region for a scope around it, go to the overflow shelf. If there is none, the next piece gets index `floor`, or a lower
-    /// one.
+    /// The youngest loose piece of the deque that is at `floor` or above, and that may be run here: others,
+    /// made in an isolated region for a scope around it, go to the overflow shelf. If there is none, the next
+    /// piece gets index `floor`, or a lower one.
     ///
     /// # Safety
     /// 1. As [`pop`](Self::pop).
@@ -626,6 +689,11 @@ impl Seat {
         }
     }
 
+    /// A job of the overflow shelf, where thieves put some.
+    pub fn take_overflow(&self) -> Option<JobRef> {
+        if self.overflow.is_empty() { None } else { self.overflow.pop_front() }
+    }
+
     /// Puts the loose pieces from `floor` on where others find them and this thread is not in their way.
     ///
     /// # Safety
@@ -656,6 +724,40 @@ impl Seat {
         stolen.or_else(|| self.overflow.take_first(|job| may_run(tag, job.tag())))
     }
 
+    /// As [`steal`](Self::steal), and behind older pieces, too: those that may not be run go to the overflow
+    /// shelf, which is searched by tag. Their owner finds them there as if they were stolen, so this is for
+    /// threads that would sleep otherwise.
+    pub fn steal_from_below(&self, tag: Tag) -> Option<JobRef> {
+        let mut has_moved = false;
+        let stolen = loop {
+            match self.deque.steal(|_| true).map(JobRef::from_raw) {
+                Some(job) if !may_run(tag, job.tag()) => self.overflow.push_back(job),
+                stolen => break stolen,
+            }
+            has_moved = true;
+        };
+        self.ask_if_empty();
+        if has_moved {
+            self.tell_of_moved();
+        }
+        stolen.or_else(|| self.overflow.take_first(|job| may_run(tag, job.tag())))
+    }
+
+    /// Pieces were moved to the overflow shelf: in between no thread could see them, and their pusher may
+    /// wait for one that only it may run now (see [`take_moved`](Self::take_moved)).
+    fn tell_of_moved(&self) {
+        let shared = self.shared();
+        shared.idle.fence_push();
+        shared.post_piece();
+        shared.unpark_picked(Some(self.index));
+    }
+
+    /// Takes the job that `header` begins from the overflow shelf, if a thief has moved it there. For the
+    /// owner.
+    pub fn take_moved(&self, header: NonNull<JobHeader>) -> bool {
+        self.overflow.take_first(|job| job.is(header)).is_some()
+    }
+
     /// Takes pieces from `victim`: returns the oldest and pushes the others, at most `most` in all.
     ///
     /// # Safety
@@ -672,7 +774,7 @@ impl Seat {
         // Those of isolated regions one by one: in the deque of a thread that blocks, others could hide them.
         let is_open = |job| {
             let tag = JobRef::from_raw(job).tag();
-            tag == Tag::NONE || tag.is_guests()
+            tag == Tag::NONE || tag.is_external()
         };
         let job = match victim.deque.steal_several(most, is_open, put) {
             Some(job) => {
@@ -691,8 +793,8 @@ impl Seat {
         Some(job)
     }
 
-    /// How many pieces the owner should steal at once: as many as take about [`BATCH`], going by the last ones. If those were tiny,
-    /// it has paused before this says so.
+    /// How many pieces the owner should steal at once: as many as take about [`BATCH`], going by the last
+    /// ones. If those were tiny, it has paused before this says so.
     pub fn end_batch(&self) -> u32 {
         let Some(began) = self.batch_began.take() else {
             return 1;
@@ -704,7 +806,8 @@ impl Seat {
         (BATCH / each.max(1)).clamp(1, 32) as u32
     }
 
-    /// Leaves the others alone until then, unless something has come from outside: who brought it may rely on this thread.
+    /// Leaves the others alone until then, unless something has come from outside: who brought it may rely on
+    /// this thread.
     #[cold]
     fn pause_until(&self, end: Instant) {
         let shared = self.shared();
@@ -715,13 +818,13 @@ impl Seat {
 
     /// What only this seat may run, if its holder may, who waits.
     pub fn take_broadcast(&self) -> Option<JobRef> {
-        let tag = self.waits_for().without_guests();
+        let tag = self.waits_for().without_external();
         self.broadcasts.take_first(|job| may_run(tag, job.tag()))
     }
 
     /// Whether [`take_broadcast`](Self::take_broadcast) would find something.
     pub fn has_broadcast(&self) -> bool {
-        let tag = self.waits_for().without_guests();
+        let tag = self.waits_for().without_external();
         self.broadcasts.has(|job| may_run(tag, job.tag()))
     }
 
@@ -776,7 +879,8 @@ impl Seat {
         let known_for = self.known_for(oldest);
         if known_for.is_none() {
             self.finish();
-            // SAFETY: as above; it is private, or the next, of which there is one: what was pushed. So it is anchored.
+            // SAFETY: as above; it is private, or the next, of which there is one: what was pushed. So it is
+            // anchored.
             unsafe { self.deque.note(oldest) };
         }
         if habit.typical.get() < SHORT {
@@ -857,10 +961,13 @@ impl Seat {
             let inside = self.tag_inside(job.tag());
             let (region, tag) = self.replace_region(job.region(), inside);
             let (is_foreign, floor) = (self.held_to(inside) != self.held_to(tag), self.head());
-            job.run();
+            match self.current_of(self.region()) == self.current_of(region) {
+                true => job.run(),
+                false => self.in_surroundings(|| job.run()),
+            }
             if is_foreign && self.head() > floor {
-                // What is left is of an isolated region, which waits for it, and sees of a deque the oldest piece only; this
-                // thread may not come to it before it needs what the region holds.
+                // What is left is of an isolated region, which waits for it, and sees of a deque the oldest
+                // piece only; this thread may not come to it before it needs what the region holds.
                 self.spill(floor);
                 self.shared().idle.fence_push();
                 self.shared().post_piece();
@@ -870,8 +977,8 @@ impl Seat {
     }
 }
 
-/// Runs `f`, which polls tasks that are no part of the computation on whose stack they are polled, and does not unwind. An
-/// isolated region around counts: what it holds is held.
+/// Runs `f`, which polls tasks that are no part of the computation on whose stack they are polled, and does
+/// not unwind. An isolated region around counts: what it holds is held.
 pub fn outside_of_computations<R>(f: impl FnOnce() -> R) -> R {
     // SAFETY: used in this call only.
     let Some(seat) = (unsafe { context::seat() }) else {
@@ -892,7 +999,8 @@ pub fn may_run(waiter: Tag, job: Tag) -> bool {
     waiter == Tag::NONE || waiter == job
 }
 
-// SAFETY: (1) a seat's parker is its processor's, which lives as long as the shared state; (2) `Hold` is a reference to that.
+// SAFETY: (1) a seat's parker is its processor's, which lives as long as the shared state; (2) `Hold` is a
+// reference to that.
 unsafe impl Owner for Seat {
     type Hold = Hold;
 
@@ -904,7 +1012,7 @@ unsafe impl Owner for Seat {
     unsafe fn unpark(owner: NonNull<Self>) {
         // SAFETY: (1).
         let seat = unsafe { owner.as_ref() };
-        seat.shared().unpark_holder(seat.index);
+        seat.shared().unpark_picked(Some(seat.index));
     }
 }
 
@@ -938,7 +1046,9 @@ impl fmt::Debug for Seat {
 mod tests {
     use super::*;
     use crate::Builder;
-    use crate::parallel::{ThreadPoolBuilder, isolated, join, scope};
+    #[cfg(not(tsan))]
+    use crate::parallel::{ThreadPoolBuilder, scope};
+    use crate::parallel::{isolated, join};
 
     /// Calls `f` in a computation on the only seat of a runtime, which nobody steals from.
     fn on_a_seat(f: fn(&Seat)) {

@@ -1,39 +1,43 @@
 //! What every worker of a runtime sees, and how long it lives.
 //!
 //! # The life of the shared state
-//! It is freed when nothing can reach it any more: no handle, no cell of a task, no registered timer or descriptor (those
-//! hold handles), no thread. Counting each with one atomic number would have every spawn write a line that the whole
-//! runtime shares. So a worker counts in a plain cell of its own, up and down, and everybody else in `references`:
+//! It is freed when nothing can reach it any more: no handle, no cell of a task, no registered timer or
+//! descriptor (those hold handles), no thread. Counting each with one atomic number would have every spawn
+//! write a line that the whole runtime shares. So a worker counts in a plain cell of its own, up and down,
+//! and everybody else in `references`:
 //! ```text
 //! true count = references - BIAS (until the last worker has left) + the sum of the workers' own counts
 //!            + the newborn tasks that came through the injector from outside (until the last worker has left)
 //! ```
-//! - A newborn task from outside is counted under the lock that it passes anyway, before a worker can have it, and free it. The last
-//!   worker to leave closes the injector: then their number is final, and it adds it to `references`. Who comes later is refused, and
-//!   counts its task itself.
+//! - A newborn task from outside is counted under the lock that it passes anyway, before a worker can have
+//!   it, and free it. The last worker to leave closes the injector: then their number is final, and it adds
+//!   it to `references`. Who comes later is refused, and counts its task itself.
 //! - A worker adds its own count to `references` when it leaves; the last one to leave also subtracts BIAS.
-//! - While BIAS is in, `references` cannot reach zero: a runtime would have to free 2^62 cells on foreign threads first.
+//! - While BIAS is in, `references` cannot reach zero: a runtime would have to free 2^62 cells on foreign
+//!   threads first.
 //! - Once it is out, `references` is the true count, and whoever brings it to zero frees.
 //!
-//! Every subtraction is AcqRel, so all uses happen before the free. A thread that subtracts does not touch the shared state
-//! afterwards unless it holds another reference; a worker, until it has left, needs none.
+//! Every subtraction is AcqRel, so all uses happen before the free. A thread that subtracts does not touch
+//! the shared state afterwards unless it holds another reference; a worker, until it has left, needs none.
 
 use std::alloc::Layout;
+use std::num::NonZeroU64;
 use std::ptr::NonNull;
-use std::sync::OnceLock;
 
+use super::away::{Away, Role};
 use super::current_thread::Core;
 use super::deadlock::Marks;
-use super::idle::{Idle, Pick, Work};
+use super::external::External;
+use super::hints::sampling::Samplers;
+use super::hints::spread::Places;
+use super::idle::{Idle, Work};
 use super::jobs::Jobs;
+use super::lifecycle::Lifecycle;
 use super::magazine::{self, Depot};
 use super::monitor::Monitor;
-use super::processor::Processor;
-use super::relief::Relief;
+use super::processor::{Processor, Processors};
 use super::seat::Seat;
-use super::shutdown::Shutdown;
 use super::split::Splits;
-use super::spread::Places;
 use super::worker::Worker;
 use crate::blocking::Pool;
 use crate::builder::{Config, Flavor};
@@ -53,32 +57,34 @@ const BIAS: i64 = 1 << 62;
 #[derive(Debug)]
 pub struct Shared {
     pub config: Config,
+    /// No other runtime of the process has it.
+    pub id: NonZeroU64,
     pub injector: Injector<Header>,
-    /// Of the seats.
+    /// Tasks whose polls are long, taken from workers that are stuck; see `monitor.rs`.
+    pub slow: Injector<Header>,
     pub idle: Idle,
-    /// Of relief threads, which run tasks only.
-    pub relief_idle: Idle,
-    /// None on `current_thread` runtimes, which have no jobs of their own.
-    pub seats: Box<[Seat]>,
-    /// Seats are lent; see `guest.rs`.
-    pub takes_guests: bool,
     pub jobs: Jobs,
     pub processors: Processors,
+    pub external: External,
+    /// The first index of a spare worker, and how many of them there may be.
+    pub first_spare: usize,
+    pub max_spares: usize,
     pub owned: Owned,
     pub driver: Driver,
     pub blocking: Pool,
-    pub relief: Relief,
+    pub away: Away,
+    pub samplers: Samplers,
     pub monitor: Monitor,
     pub splits: Splits,
     pub places: Places,
     pub crowd: Crowd,
     pub marks: Marks,
     pub depot: Depot,
-    pub shutdown: Shutdown,
+    pub lifecycle: Lifecycle,
     /// Who drives a `current_thread` runtime.
     pub core: Core,
-    /// Tasks spawned on threads that are no workers, but refused by the injector, which counts the others; and tasks ended on
-    /// threads that are no workers.
+    /// Tasks spawned on threads that are no workers, but refused by the injector, which counts the others;
+    /// and tasks ended on threads that are no workers.
     pub refused_elsewhere: AtomicU64,
     pub ended_elsewhere: AtomicU64,
     /// See the module's docs.
@@ -90,31 +96,36 @@ impl Shared {
     pub fn new(config: Config, driver: Driver) -> NonNull<Self> {
         task::introduce_wakers();
         let workers = config.workers;
-        let reliefs = config.max_relief_threads();
-        let seats = if config.flavor == Flavor::CurrentThread { 0 } else { workers };
+        let spares = config.max_spares();
+        let externals = if config.takes_external() { workers } else { 0 };
+        let first_spare = workers + externals;
+        let has_seats = config.flavor == Flavor::MultiThread;
         let shared = Self {
             injector: Injector::new(),
-            idle: Idle::new(workers, workers),
-            relief_idle: Idle::new(workers, workers + reliefs),
-            seats: (0..seats).map(Seat::new).collect(),
-            takes_guests: config.takes_guests(),
+            slow: Injector::new(),
+            idle: Idle::new(workers, first_spare + spares),
             jobs: Jobs::new(),
-            processors: Processors::new(workers, reliefs),
+            processors: Processors::new(workers, externals, spares, has_seats),
+            external: External::new(workers, externals),
+            first_spare,
+            max_spares: spares,
             owned: Owned::new(workers),
             driver,
             blocking: Pool::new(config.max_blocking_threads),
-            relief: Relief::new(workers, reliefs),
+            away: Away::new(first_spare, spares),
+            samplers: Samplers::new(),
             monitor: Monitor::new(),
             splits: Splits::new(),
             places: Places::new(config.workers),
             crowd: Crowd::new(),
             marks: Marks::new(),
             depot: Depot::new(),
-            shutdown: Shutdown::new(),
+            lifecycle: Lifecycle::new(),
             core: Core::new(),
             refused_elsewhere: AtomicU64::new(0),
             ended_elsewhere: AtomicU64::new(0),
             references: AtomicI64::new(BIAS + 1),
+            id: next_id(),
             config,
         };
         if shared.config.is_pool {
@@ -124,7 +135,10 @@ impl Shared {
         }
         let shared = NonNull::from(Box::leak(Box::new(shared)));
         // SAFETY: just made, so nobody else knows the seats, which the state has.
-        unsafe { shared.as_ref().seats.iter().for_each(|seat| seat.bind(shared)) };
+        let seats =
+            unsafe { shared.as_ref() }.processors.permanent().iter().filter_map(|it| it.seat.as_ref());
+        // SAFETY: as above.
+        seats.for_each(|seat| unsafe { seat.bind(shared) });
         shared
     }
 
@@ -141,7 +155,8 @@ impl Shared {
     /// Drops a reference.
     ///
     /// # Safety
-    /// 1. The caller has a reference, gives it up, and does not touch `this` afterwards unless it has another.
+    /// 1. The caller has a reference, gives it up, and does not touch `this` afterwards unless it has
+    ///    another.
     #[inline]
     pub unsafe fn release(this: NonNull<Self>) {
         context::with_worker_of(this, |worker| match worker {
@@ -151,7 +166,8 @@ impl Shared {
         });
     }
 
-    /// Adds references that the caller took elsewhere, or takes some; the caller has one, or BIAS is in for it.
+    /// Adds references that the caller took elsewhere, or takes some; the caller has one, or BIAS is in for
+    /// it.
     pub fn add_references(&self, count: i64) {
         // AcqRel: a worker's own count may be negative, and stand for uses by it.
         self.references.fetch_add(count, AcqRel);
@@ -170,7 +186,8 @@ impl Shared {
     /// 1. As [`release`](Self::release), of `count` references.
     #[inline]
     unsafe fn subtract(this: NonNull<Self>, count: i64) {
-        // SAFETY: the reference that is given up keeps the state until the subtraction. Whoever gets to zero is the last.
+        // SAFETY: the reference that is given up keeps the state until the subtraction. Whoever gets to zero
+        // is the last.
         unsafe {
             if this.as_ref().references.fetch_sub(count, AcqRel) == count {
                 unwind::drop_quietly(Box::from_raw(this.as_ptr()));
@@ -183,120 +200,114 @@ impl Shared {
         self.config.flavor == Flavor::CurrentThread
     }
 
-    /// The wheel that worker `index` registers timers on; relief threads share one with those that are no workers.
+    /// Which runtime is current on the threads of this one: a pool of jobs is nobody's current runtime.
+    pub fn current_on_threads(&self) -> Option<NonNull<Self>> {
+        (!self.config.is_pool).then(|| NonNull::from(self))
+    }
+
+    /// The wheel that worker `index` registers timers on; spare workers share one with threads that are no
+    /// workers.
     pub fn wheel(&self, index: usize) -> usize {
         index.min(self.config.workers)
     }
 
+    #[inline]
     pub fn processor(&self, index: usize) -> &Processor {
         self.processors.get(index)
+    }
+
+    /// The jobs of worker `index`, or of an external thread.
+    pub fn seat(&self, index: usize) -> &Seat {
+        self.processor(index).seat.as_ref().expect("only runtimes with workers have jobs")
+    }
+
+    /// The jobs of all, where there may be some.
+    pub fn seats(&self) -> impl Iterator<Item = &Seat> {
+        self.processors.iter().filter_map(|processor| processor.seat.as_ref())
+    }
+
+    /// To which permanent worker spare worker `index` belongs: where threads are kept on CPUs, it has that
+    /// one's.
+    pub fn worker_of_spare(&self, index: usize) -> usize {
+        index % self.config.workers
     }
 
     /// Queues a task for whichever worker comes first.
     pub fn inject(&self, task: Runnable) {
         // SAFETY: the runnable owns its task, so nobody else uses its link.
         unsafe { self.injector.push(task.into_raw()) };
-        self.notify_strictly();
+        self.fetch_strictly(Work::Task);
     }
 
-    /// Queues a newborn task as [`inject`](Self::inject); gives it back once the last worker has left. It is counted if it
-    /// `is_from_outside`, unless it is given back.
+    /// Queues a newborn task as [`inject`](Self::inject); gives it back once the last worker has left. It is
+    /// counted if it `is_from_outside`, unless it is given back.
     #[inline]
     fn inject_newborn(&self, task: Runnable, is_from_outside: bool) -> Result<(), Runnable> {
         let raw = task.into_raw();
-        // SAFETY: the runnable owns its task, so nobody else uses its link; if it is refused, it is ours again.
+        // SAFETY: the runnable owns its task, so nobody else uses its link; if it is refused, it is ours
+        // again.
         unsafe {
             if !self.injector.push_unless_closed(raw, is_from_outside) {
                 return Err(Runnable::from_raw(raw));
             }
         }
-        self.notify_strictly();
+        self.fetch_strictly(Work::Task);
         Ok(())
     }
 
-    /// P2 to P6 of `idle.rs`, after a push into a queue that the caller does not drain itself.
-    pub fn notify_strictly(&self) {
+    /// As [`fetch`](Self::fetch), with `PushFence` (P2 of `idle.rs`) before it: behind a push into a queue
+    /// that the caller does not drain itself.
+    pub fn fetch_strictly(&self, work: Work) -> bool {
         self.idle.fence_push();
-        self.notify();
+        self.fetch(work)
     }
 
-    /// P3 to P6 of `idle.rs`: wakes a worker if one is needed. Says whether it did.
+    /// P3 to P6, and J5, of `idle.rs`, and `Admit` of `away.rs`: has a thread come for `work`, unless one is
+    /// there for it. Says whether it did.
     #[inline]
-    pub fn notify(&self) -> bool {
-        // P3 at a glance: mostly nobody is asleep, and no computation keeps the seats.
-        let is_anybody_away = self.idle.has_sleepers()
-            || self.relief_idle.has_sleepers()
-            || self.jobs.is_any_live()
-            || self.idle.has_waiters();
-        is_anybody_away && self.notify_somebody()
+    pub fn fetch(&self, work: Work) -> bool {
+        // At a glance: mostly nobody is asleep or away.
+        (self.idle.has_sleepers() || self.is_anybody_away()) && self.fetch_somebody(work)
     }
 
-    /// The rest of [`notify`](Self::notify): seats first, then relief threads that are awake or sleep, then those that rest.
-    fn notify_somebody(&self) -> bool {
-        let sitter = self.driver.sitter();
-        let mut pick = self.idle.pick_for(Work::Task, sitter);
-        pick.unparks.inspect(|&index| self.unpark_holder(index));
-        if pick.asks_relief {
-            pick = self.relief_idle.pick_for(Work::Task, sitter);
-            self.unpark_picked(pick.unparks);
-            if pick.asks_relief && (self.idle.has_waiters() || self.is_computing()) {
-                self.admit_relief();
-            }
-        }
-        pick.unparks.is_some()
+    fn fetch_somebody(&self, work: Work) -> bool {
+        let pick = self.idle.pick_for(work, self.driver.sitter());
+        self.unpark_picked(pick.unparks);
+        let is_admitted = pick.is_nobody && self.is_anybody_away() && self.admit(None);
+        pick.unparks.is_some() || is_admitted
     }
 
-    /// As [`notify_strictly`](Self::notify_strictly), or [`notify_for`](Self::notify_for) a job, but relies on nobody who searches.
-    pub fn notify_anyway(&self, work: Work) {
+    /// As [`fetch_strictly`](Self::fetch_strictly), for work of any kind, but relies on nobody who searches.
+    pub fn fetch_anyway(&self) {
         self.idle.fence_push();
-        let sitter = self.driver.sitter();
-        let seat = self.idle.pick_anyway(sitter);
-        self.unpark_picked(seat);
-        if seat.is_some() {
-            return;
+        if let Some(index) = self.idle.pick_anyway(self.driver.sitter()) {
+            return self.unpark_picked(Some(index));
         }
-        let relief = if work == Work::Task { self.relief_idle.pick_anyway(sitter) } else { None };
-        self.unpark_picked(relief);
-        // Meanwhile others may have relied on us: with a job also if a relief thread was found, which runs none.
+        // Meanwhile others may have relied on this thread as a searcher, with work of any kind: see `Pick`.
         self.idle.fence_push();
-        if relief.is_none() {
-            self.notify();
-        }
-        match work {
-            Work::Job => _ = self.idle.pick_waiter(0).inspect(|&index| self.unpark_holder(index)),
-            Work::Task | Work::DetachedRoot => self.notify_for(Work::Job),
-        }
+        self.unpark_picked(self.idle.pick_waiter(0));
+        self.fetch(Work::Task);
     }
 
-    /// Whether nobody searches who would find a task, and somebody sleeps: a hint.
-    pub fn is_worth_notifying(&self) -> bool {
-        self.idle.is_worth_notifying()
-            || !self.idle.is_anybody_searching() && self.relief_idle.is_worth_notifying()
-    }
-
-    /// Wakes a worker for a job, or for a root.
-    pub fn notify_for(&self, work: Work) {
-        self.unpark_for_job(self.idle.pick_for(work, self.driver.sitter()));
+    /// F2 of worker `index`, which may not run all that there is.
+    pub fn leave_to_lower(&self, index: usize) {
+        let picked = self.idle.pick_below(index, self.driver.sitter());
+        if picked.is_some() {
+            return self.unpark_picked(picked);
+        }
+        self.idle.fence_push();
+        self.unpark_picked(self.idle.pick_waiter(0));
+        if self.is_anybody_away() {
+            self.admit(None);
+        }
     }
 
     /// The worker `index`, which waits for a latch, may not run the jobs that it was woken for.
     pub fn pass_errand_on(&self, index: usize) {
-        self.unpark_for_job(self.idle.pass_errand_on(index, self.driver.sitter()));
-    }
-
-    fn unpark_for_job(&self, Pick { unparks, asks_relief }: Pick) {
-        unparks.inspect(|&index| self.unpark_holder(index));
-        if asks_relief {
-            // Somebody relied on us with a task meanwhile.
-            self.notify();
-        }
-    }
-
-    /// Unparks who holds seat `index`, and sleeps on a latch or was picked from the seats' instance: its owner, or a guest.
-    pub fn unpark_holder(&self, index: usize) {
-        match self.seats.get(index).filter(|seat| seat.loan.is_lent()) {
-            Some(seat) => seat.loan.parker.unpark(&self.driver),
-            None => self.unpark_picked(Some(index)),
+        let pick = self.idle.pass_errand_on(index, self.driver.sitter());
+        self.unpark_picked(pick.unparks);
+        if pick.is_nobody {
+            self.admit(None);
         }
     }
 
@@ -307,13 +318,41 @@ impl Shared {
         }
     }
 
-    /// Whether there is a task in the injector or in any ring: F2 and W4 of `idle.rs`.
+    /// Whether another worker is to be woken for what can wait for this one: a hint.
+    pub fn is_worth_notifying(&self) -> bool {
+        self.idle.is_worth_notifying(|| self.extra())
+    }
+
+    /// Whether somebody is there, awake or not, who has no work: a hint.
+    pub fn is_hungry(&self) -> bool {
+        self.idle.is_anybody_idle(|| self.extra())
+    }
+
+    /// Whether there is a task in a queue that any worker may take from: F2 and W4 of `idle.rs`.
     pub fn has_visible_tasks(&self) -> bool {
-        !self.injector.is_empty() || self.processors.iter().any(|processor| !processor.ring.is_empty())
+        let has_ring = || self.processors.iter().any(|processor| !processor.ring.is_empty());
+        !self.injector.is_empty() || !self.slow.is_empty() || has_ring()
+    }
+
+    /// The same, of those that a worker with this role may take.
+    pub fn has_tasks_for(&self, role: Role) -> bool {
+        match role {
+            Role::Full | Role::Begins => self.has_visible_tasks(),
+            Role::Serves | Role::Surplus => !self.injector.is_empty(),
+        }
     }
 }
 
-/// Queues a task that is woken by a thread which is not, or not only, a worker that comes back to its queues soon.
+/// A number that no runtime and no local set has or had.
+pub fn next_id() -> NonZeroU64 {
+    // Not of `loom`: no order depends on it.
+    static LAST: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+    // Relaxed: a number by itself.
+    NonZeroU64::new(LAST.fetch_add(1, Relaxed) + 1).expect("2^64 runtimes are not made")
+}
+
+/// Queues a task that is woken by a thread which is not, or not only, a worker that comes back to its queues
+/// soon.
 ///
 /// # Safety
 /// 1. `shared` is valid for the whole call.
@@ -326,8 +365,8 @@ unsafe fn schedule_elsewhere(shared: NonNull<Shared>, task: Runnable) {
     });
 }
 
-// SAFETY: (1) a task goes to a ring, a LIFO slot or the injector, which the workers drain, and which are drained at
-// shutdown; (2) cells are counted as references.
+// SAFETY: (1) a task goes to a ring, a LIFO slot or the injector, which the workers drain, and which are
+// drained at shutdown; (2) cells are counted as references.
 unsafe impl Schedule for Shared {
     #[inline]
     unsafe fn schedule(this: NonNull<Self>, task: Runnable) {
@@ -355,9 +394,9 @@ unsafe impl Schedule for Shared {
     #[inline]
     unsafe fn adopt(this: NonNull<Self>, task: NonNull<Header>) -> bool {
         context::with_worker_of(this, |worker| {
-            // SAFETY: valid, by the caller's word, who owns the task's `SCHEDULED`; the worker is the calling thread, and its
-            // seat is not lent. A task is adopted once.
-            unsafe { this.as_ref().owned.enter(task, worker.and_then(Worker::seat)) }
+            // SAFETY: valid, by the caller's word, who owns the task's `SCHEDULED`; the worker is the calling
+            // thread, and its seat is not lent. A task is adopted once.
+            unsafe { this.as_ref().owned.enter(task, worker.and_then(Worker::table)) }
         })
     }
 
@@ -373,7 +412,7 @@ unsafe impl Schedule for Shared {
             }
             if header.is_owned() {
                 // SAFETY: the worker is the calling thread, and its seat is not lent; the task was entered.
-                unsafe { state.owned.leave(task, worker.and_then(Worker::seat)) };
+                unsafe { state.owned.leave(task, worker.and_then(Worker::table)) };
             }
         });
     }
@@ -415,11 +454,12 @@ impl Shared {
         }
     }
 
-    /// Queues a newborn task that goes into no worker's own queue, or cancels it once the runtime ends. If its spawner is no worker, the
-    /// task `is_from_outside`, and its cell's reference is taken here; the spawner has one.
+    /// Queues a newborn task that goes into no worker's own queue, or cancels it once the runtime ends. If
+    /// its spawner is no worker, the task `is_from_outside`, and its cell's reference is taken here; the
+    /// spawner has one.
     #[inline(never)]
     pub fn take_newborn(&self, task: Runnable, is_from_outside: bool) {
-        let refused = match self.shutdown.has_begun() {
+        let refused = match self.lifecycle.has_begun() {
             true => Err(task),
             false => self.inject_newborn(task, is_from_outside),
         };
@@ -436,41 +476,6 @@ impl Shared {
             self.refused_elsewhere.fetch_add(1, Relaxed);
         }
         task.cancel();
-    }
-}
-
-/// All processors: those of the seats, made at once, and those of relief threads, made when first needed.
-#[derive(Debug)]
-pub struct Processors {
-    seats: Box<[Processor]>,
-    reliefs: Box<[OnceLock<Box<Processor>>]>,
-}
-
-impl Processors {
-    fn new(seats: usize, reliefs: usize) -> Self {
-        Self {
-            seats: (0..seats).map(|_| Processor::new()).collect(),
-            reliefs: (0..reliefs).map(|_| OnceLock::new()).collect(),
-        }
-    }
-
-    /// The processor `index`, made if it is not there yet.
-    pub fn get(&self, index: usize) -> &Processor {
-        match self.seats.get(index) {
-            Some(seat) => seat,
-            None => self.reliefs[index - self.seats.len()].get_or_init(|| Box::new(Processor::new())),
-        }
-    }
-
-    /// How many there are at least: indices below are worth a thief's look.
-    pub fn len(&self) -> usize {
-        self.seats.len() + self.reliefs.iter().take_while(|relief| relief.get().is_some()).count()
-    }
-
-    /// Those that have been made.
-    pub fn iter(&self) -> impl Iterator<Item = &Processor> {
-        let reliefs = self.reliefs.iter().map_while(|relief| relief.get().map(|relief| &**relief));
-        self.seats.iter().chain(reliefs)
     }
 }
 
@@ -534,17 +539,6 @@ mod tests {
             }
         }
         assert_rests(&runtime, 2);
-        // Relief threads sleep in an instance of their own, until they find that they are not needed.
-        let shared = runtime.handle().shared();
-        let begin = Instant::now();
-        while shared.relief_idle.counts() != (0, shared.relief.counts().active) {
-            let (counts, active) = (shared.relief_idle.counts(), shared.relief.counts().active);
-            assert!(
-                begin.elapsed() < Duration::from_secs(20),
-                "searching and sleeping: {counts:?} of {active}"
-            );
-            std::thread::sleep(Duration::from_millis(1));
-        }
     }
 
     #[test]

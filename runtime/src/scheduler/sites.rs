@@ -1,7 +1,8 @@
 //! Where blocking calls are marked, and how often, so that a flood of them shows.
 //!
-//! Each worker counts in a table of its own, so that a call costs no read-modify-write; the metrics add them up. A table has
-//! [`MOST`] places, found by the address of the site; calls at more sites than that are counted together, without a name.
+//! Each worker counts in a table of its own, so that a call costs no read-modify-write; the metrics add them
+//! up. A table has [`MOST`] places, found by the address of the site; calls at more sites than that are
+//! counted together, without a name.
 //!
 //! The counters are not those of `loom.rs`, as in `metrics.rs`: nothing depends on them.
 
@@ -29,7 +30,7 @@ pub struct Site {
     location: AtomicPtr<Location<'static>>,
     /// Calls.
     pub calls: Counter,
-    /// Calls in which a relief thread stood in for the worker.
+    /// Calls in which a spare worker stood in for the worker.
     pub relieved: Counter,
 }
 

@@ -1,71 +1,77 @@
 //! Split points as safe points: how a computation stays polite to sockets, timers and tasks.
 //!
-//! A worker that computes does not come back to its loop for long. But it calls `join` or `scope` all the time, or takes the
-//! next job. There it is safe to see to the rest, for the computation holds nothing that it does not hold across any call.
-//! (In an isolated region it does, so nothing of this happens there.)
+//! A worker that computes does not come back to its loop for long. But it calls `join` or `scope` all the
+//! time, or takes the next job. There it is safe to see to the rest, for the computation holds nothing that
+//! it does not hold across any call. (In an isolated region it does, so nothing of this happens there.)
 //!
-//! **The look.** Reading the clock at every split would cost more than the split. So a seat counts down a *stride* of splits,
-//! which it adapts so that one takes about [`STRIDE_NANOS`]; a single slow one brings it down to 1, and so does other work: a root, or
-//! what was stolen, mostly begins with long parts. At its end it reads the clock;
-//! whoever is the first to do so [`INTERVAL_NANOS`] after the last look of any seat looks:
-//! 1. in the driver, without waiting, unless somebody sits there: that one is woken by the system, and may only need a CPU;
-//! 2. tasks wait, and a seat or a relief thread is idle: it is woken. All seats compute, or whoever was woken at the last look has not
-//!    taken them, since something else has its CPU: this one *gives way*.
-//! 3. In all other cases it gives way to other threads of the system (`sched_yield`): without that, the kernel lets a thread that
-//!    computes run on until the next tick, up to 4 ms, whoever has been woken on its CPU. Each seat does so every now and then ([`YIELD_NANOS`]),
-//!    also while others look: it is about its own CPU.
+//! **The look.** Reading the clock at every split would cost more than the split. So a seat counts down a
+//! *stride* of splits, which it adapts so that one takes about [`STRIDE_NANOS`]; a single slow one brings it
+//! down to 1, and so does other work: a root, or what was stolen, mostly begins with long parts. At its end
+//! it reads the clock; whoever is the first to do so [`INTERVAL_NANOS`] after the last look of any seat
+//! looks:
+//! 1. in the driver, without waiting, unless somebody sits there: that one is woken by the system, and may
+//!    only need a CPU;
+//! 2. tasks wait, and a worker is idle: it is woken. All compute, or the one that was woken at the last look
+//!    has not taken them, since something else has its CPU: this one *yields*.
+//! 3. In all other cases it yields its CPU to other threads of the system (`sched_yield`): without that, the
+//!    kernel lets a thread that computes run on until the next tick, up to 4 ms, whoever has been woken on
+//!    its CPU. Each seat does so every now and then ([`YIELD_NANOS`]), also while others look: it is about
+//!    its own CPU.
 //!
-//! **Giving way.** Tasks are never polled on the stack of a computation: they could need a lock that it holds, and wait for ever;
-//! and their stack would grow on top of it. So the worker calls a relief thread that rests, and sleeps until
-//! that one has run out of tasks, or for [`LIMIT`].
+//! **Yielding.** Tasks are never polled on the stack of a computation: they could need a lock that it holds,
+//! and wait for ever; and their stack would grow on top of it. So the worker calls a spare worker that rests,
+//! and sleeps until that one has run out of tasks, or for [`LIMIT`].
 //! ```text
-//! Seat                                             Relief thread
-//!                                                  D0 its search found nothing: look at the driver
-//! G1 lock; enter among the givers                  D1 nothing there either: lock; take out all givers
-//! G2 call the relief thread of this CPU, or        D2 unpark each on its own token (`way`)
-//!    another that rests; none: rely on one that    D3 retire: active > needed, which counts givers
-//!    is active, and notify (P2 to P6 of `idle.rs`)
-//! G3 sleep on `way`, at most LIMIT
-//! G4 lock; leave the givers if still there
+//! Worker that computes                             Spare worker
+//! Yield      lock; enter among those that yield    TasksDone    its search found nothing, nor does the driver bring
+//! CallSpare  call the spare worker of this CPU,                 anything: lock; take out all that yield
+//!            or another that rests; none: rely on  WakeYielding unpark each on its own token (`yield_parker`)
+//!            one that is active beyond what is     then it rests: active > needed, which counts those that yield
+//!            needed, and fetch (P2 to P6 of `idle.rs`)
+//! YieldSleep sleep on `yield_parker`, at most LIMIT
+//! YieldOver  lock; leave those that yield if still there
 //! ```
-//! *No computation hangs*: G3 is limited, and a task that needs a lock which the computation holds is thus delayed and not in a
-//! deadlock. *No relief thread is created here*: that is the monitor's, so that a look never costs a thread. If none rests and
-//! none is awake, the seats do not count as moving any more, so that the monitor takes them for stuck. *No unpark is lost*: G1 and D1 are under one lock; with G1 first, D1 finds the giver and D2 leaves
-//! a token that G3 finds, whenever; with D1 first, the relief thread has retired under the same lock, and G2 calls it back, or it
-//! is active for other reasons: then by G2's fence and W3 either G2 finds it asleep and wakes it, or its W4 sees the giver (or a
-//! task), and it gets to D1 again. *No wake meant for something else is used up*: `way` is a place
-//! of its own, and a poll of the driver does not drain it.
+//! *No computation hangs*: `YieldSleep` is limited, and a task that needs a lock which the computation holds
+//! is thus delayed and not in a deadlock. *No thread is started here*: that is the monitor's, so that a look
+//! never costs a thread. If no spare worker rests and none is active beyond what is needed, the worker does
+//! not count as moving any more, so that the monitor takes it for stuck. *No unpark is lost*: `Yield` and
+//! `TasksDone` are under one lock. With `Yield` first, `TasksDone` finds the worker, and `WakeYielding`
+//! leaves a token that `YieldSleep` finds, whenever. With `TasksDone` first, the spare worker has gone to
+//! rest under the same lock, and `CallSpare` calls it back; or it is active for other reasons: then by the
+//! fences of `CallSpare` and W3 either `CallSpare` finds it asleep and wakes it, or its W4 sees that somebody
+//! yields (or a task), and it gets to `TasksDone` again. *No wake meant for something else is used up*:
+//! `yield_parker` is a place of its own, and a poll of the driver does not drain it.
 //!
-//! **Its fair share.** After it has given way a seat does not do so again until it has computed for as long, and likewise after a yield. So
-//! under a load of tasks that never ends it gets half of its CPU at least, and beside another process that computes, too, where
-//! each yield would cost it a whole time slice. The two are apart: a seat that was away because others had its CPU looks at once for the
-//! events that they have made meanwhile. Hand-overs that are short, as most are, delay the next one by nothing.
-//! Relief threads never begin a computation and never give way, so two cannot wait for each other.
+//! **Its fair share.** After it has yielded, a worker does not do so again until it has computed for as long,
+//! and likewise with its CPU. So under a load of tasks that never ends it gets half of its CPU at least, and
+//! beside another process that computes, too, where each `sched_yield` would cost it a whole time slice. The
+//! two are apart: a worker that was away because others had its CPU looks at once for the events that they
+//! have made meanwhile. Hand-overs that are short, as most are, delay the next one by nothing.
 //!
 //! And at the end of a look it sees to it that it computes on a CPU of its own (`spread.rs`).
 //!
-//! Whether split points *are passed* says to `relief.rs` and to the monitor that this works: while it does, no relief thread sits in
-//! the driver. A computation without splits is the monitor's case.
+//! Whether split points *are passed* tells the monitor that this works. A computation without splits is the
+//! monitor's case.
 //!
-//! Measured by a prototype against kernel time slices, priorities, and flags: only acting at split points brought the tail of
-//! echo requests below a millisecond beside a parallel sort.
+//! Measured by a prototype against kernel time slices, priorities, and flags: only acting at split points
+//! brought the tail of echo requests below a millisecond beside a parallel sort.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
+use super::idle::Work;
 use super::seat::Seat;
-use super::shared::Shared;
 use super::worker::Worker;
 use crate::job::Tag;
-use crate::loom::GIVING_WAY_MICROS;
+use crate::loom::YIELD_MICROS;
 use crate::loom::sync::atomic::Ordering::Relaxed;
 use crate::loom::sync::atomic::{AtomicBool, AtomicU64};
 use crate::loom::thread;
 
-/// Between two looks, over all seats of a runtime.
+/// Between two looks, over all workers of a runtime.
 pub const INTERVAL_NANOS: u64 = 200_000;
 
-/// Between two times at which a seat lets others have its CPU, also while other seats look.
+/// Between two times at which a worker lets others have its CPU, also while other workers look.
 const YIELD_NANOS: u64 = 2 * INTERVAL_NANOS;
 
 /// How long a stride should take.
@@ -74,22 +80,25 @@ const STRIDE_NANOS: u64 = 25_000;
 /// No stride has more splits: it is what a computation does before it finds that they have become slow.
 const LONGEST_STRIDE: u32 = 1024;
 
-/// The longest time for which a seat gives way at once.
-const LIMIT: Duration = Duration::from_micros(GIVING_WAY_MICROS);
+/// The longest time for which a worker yields to tasks at once.
+const LIMIT: Duration = Duration::from_micros(YIELD_MICROS);
 
-/// A seat that was away for longer does not compute for as long: the process was stopped, or the machine overloaded.
+/// A worker that was away for longer does not compute for as long: the process was stopped, or the machine
+/// overloaded.
 const LONGEST_STAY_NANOS: u64 = 100_000_000;
 
-/// Split points were passed a moment ago if a look is no older: a seat that gives way may be away for [`LIMIT`], and then stay for as long.
+/// Split points were passed a moment ago if a look is no older: a worker that yields may be away for
+/// [`LIMIT`], and then stay for as long.
 const RECENT_NANOS: u64 = 2_000_000;
 
-/// What the seats of a runtime know of each other's looks.
+/// What the workers of a runtime know of each other's looks.
 #[derive(Debug)]
 pub struct Splits {
     base: Instant,
     /// When somebody last looked, in nanoseconds since `base`.
     last: AtomicU64,
-    /// At the last look tasks waited, and there was no relief thread to give way to: a hint. The seats then count as stuck.
+    /// At the last look tasks waited, and there was no spare worker to yield to: a hint. The workers then
+    /// count as stuck.
     is_pressed: AtomicBool,
     /// At the last look tasks waited, and a thread that is idle was asked to take them: a hint.
     has_asked: AtomicBool,
@@ -133,10 +142,10 @@ pub struct Stride {
     began: Cell<u64>,
     /// When others last had the CPU.
     yielded: Cell<u64>,
-    /// Until when the seat does not yield.
-    yields_from: Cell<u64>,
-    /// Until when it does not give way.
-    gives_way_from: Cell<u64>,
+    /// Until when it does not yield its CPU.
+    yields_cpu_from: Cell<u64>,
+    /// Until when it does not yield to tasks.
+    yields_to_tasks_from: Cell<u64>,
 }
 
 impl Stride {
@@ -146,8 +155,8 @@ impl Stride {
             length: Cell::new(1),
             began: Cell::new(0),
             yielded: Cell::new(0),
-            yields_from: Cell::new(0),
-            gives_way_from: Cell::new(0),
+            yields_cpu_from: Cell::new(0),
+            yields_to_tasks_from: Cell::new(0),
         }
     }
 
@@ -212,11 +221,12 @@ impl Seat {
         }
         let now = shared.splits.now();
         self.stride.adapt(now);
-        if self.is_guests() {
+        if self.is_external() {
             return self.share_if_hungry();
         }
         self.with_worker(|worker| {
-            let may_look = self.waits_for() == Tag::NONE && !std::thread::panicking() && shared.has_relief();
+            let may_look =
+                self.waits_for() == Tag::NONE && !std::thread::panicking() && shared.max_spares > 0;
             if !may_look {
                 return;
             }
@@ -245,11 +255,11 @@ impl Seat {
         }
     }
 
-    /// Gives way to other threads of the system, unless it is too soon `now`.
+    /// Yields the CPU to other threads of the system, unless it is too soon `now`.
     fn yield_cpu(&self, now: u64) {
-        if now >= self.stride.yields_from.get() {
+        if now >= self.stride.yields_cpu_from.get() {
             let stays_until = self.absent(thread::yield_now);
-            self.stride.yields_from.set(stays_until);
+            self.stride.yields_cpu_from.set(stays_until);
         }
     }
 
@@ -269,7 +279,7 @@ impl Worker {
     /// 1 to 3 of the module's docs.
     pub fn see_to_tasks(&self, seat: &Seat, now: u64) {
         let shared = self.shared();
-        self.collect_tasks();
+        self.collect_tasks(seat);
         seat.share_if_hungry();
         // Relaxed, as all of them: hints.
         let (has_asked, is_pressed) = (&shared.splits.has_asked, &shared.splits.is_pressed);
@@ -277,33 +287,28 @@ impl Worker {
             has_asked.store(false, Relaxed);
             is_pressed.store(false, Relaxed);
         } else if shared.is_hungry() && !has_asked.swap(true, Relaxed) {
-            // A sleeper, or a relief thread beside a seat that sleeps on a latch: a CPU should be free.
-            shared.notify_strictly();
-        } else if now < seat.stride.gives_way_from.get() {
-            // Its share.
-        } else if shared.begin_giving_way(self.index()) {
-            return self.give_way(seat);
+            // A sleeper, or a spare worker beside one that sleeps on a latch: a CPU should be free.
+            shared.fetch_strictly(Work::Task);
         } else {
-            is_pressed.store(true, Relaxed);
+            let has_had_its_share = now >= seat.stride.yields_to_tasks_from.get();
+            if has_had_its_share && shared.begin_yield(self.index()) {
+                return self.yield_to_tasks(seat);
+            }
+            // Somebody may have fallen asleep since the glance.
+            shared.fetch_strictly(Work::Task);
+            is_pressed.fetch_or(has_had_its_share, Relaxed);
         }
         seat.yield_cpu(now);
     }
 
-    /// G3, G4.
-    fn give_way(&self, seat: &Seat) {
+    /// `YieldSleep`, `YieldOver`.
+    fn yield_to_tasks(&self, seat: &Seat) {
         self.shared().splits.has_asked.store(false, Relaxed);
         self.shared().splits.is_pressed.store(false, Relaxed);
-        self.processor().metrics.give_ways.add(1);
-        let stays_until = seat.absent(|| self.processor().way.park(Some(LIMIT)));
-        seat.stride.gives_way_from.set(stays_until);
-        self.shared().end_giving_way(self.index());
-    }
-}
-
-impl Shared {
-    /// Whether computations may give way, and stuck workers be relieved.
-    pub fn has_relief(&self) -> bool {
-        self.config.max_relief_threads() > 0
+        self.processor().metrics.yields.add(1);
+        let stays_until = seat.absent(|| self.processor().yield_parker.park(Some(LIMIT)));
+        seat.stride.yields_to_tasks_from.set(stays_until);
+        self.shared().end_yield(self.index());
     }
 }
 
@@ -357,7 +362,7 @@ mod tests {
         let runtime = Builder::new_multi_thread().worker_threads(1).build().unwrap();
         let has_looked = on_seat(&runtime, |seat| {
             let splits = &seat.shared().splits;
-            seat.stride.yields_from.set(u64::MAX);
+            seat.stride.yields_cpu_from.set(u64::MAX);
             // The interval since the beginning, too.
             while splits.now() < INTERVAL_NANOS {
                 std::hint::spin_loop();

@@ -1,9 +1,10 @@
 //! What has not ended when a shutdown has waited long enough, by name.
 //!
-//! The threads that have not gone are counted by [`Exit`](super::shutdown::Exit). What each is at stands in its record, see
-//! `polling.rs`. Once the shutdown has begun a worker begins no poll, and takes its record back when it has returned from the
-//! one it was in. So its record, read at any time after, is that of what keeps it, or nothing. A thread with no record is only
-//! counted: it is in a hook, say, or in the destructor of a task that waited, or stays for one that blocks.
+//! The threads that have not gone are counted by [`Exit`](super::shutdown::Exit). What each is at stands in
+//! its record, see `polling.rs`. Once the shutdown has begun a worker begins no poll, and takes its record
+//! back when it has returned from the one it was in. So its record, read at any time after, is that of what
+//! keeps it, or nothing. A thread with no record is only counted: it is in a hook, say, or in the destructor
+//! of a task that waited, or stays for one that blocks.
 
 use std::fmt;
 use std::panic::Location;
@@ -14,7 +15,7 @@ use super::shared::Shared;
 use crate::loom::sync::Mutex;
 use crate::task::Id;
 
-/// What had not ended when [`Runtime::shutdown_timeout`](crate::Runtime::shutdown_timeout) returned.
+/// What had not ended when [`Runtime::shutdown_report`](crate::Runtime::shutdown_report) returned.
 ///
 /// Its `Display` is a line for each task, without a line feed at the end.
 #[derive(Debug, Clone)]
@@ -31,9 +32,10 @@ impl Unfinished {
 
     /// Returns the number of the runtime's threads that had not ended.
     ///
-    /// May be more than there are [`tasks`](Self::tasks): while a worker is [blocked](UnfinishedTask::is_blocked) another stays
-    /// for what it may wait for; a hook of the user or the destructor of a task that waited may have kept a thread; and if the
-    /// time was short, some were just about to end.
+    /// May be more than there are [`tasks`](Self::tasks): while a worker is
+    /// [blocked](UnfinishedTask::is_blocked) another stays for what it may wait for; a hook of the user or
+    /// the destructor of a task that waited may have kept a thread; and if the time was short, some were just
+    /// about to end.
     pub fn threads(&self) -> usize {
         self.threads
     }
@@ -79,7 +81,7 @@ pub enum UnfinishedKind {
 #[derive(Clone, PartialEq, Eq)]
 pub struct UnfinishedTask {
     worker: Option<usize>,
-    is_relief: bool,
+    is_spare: bool,
     id: Id,
     spawned_at: &'static Location<'static>,
     kind: UnfinishedKind,
@@ -102,8 +104,8 @@ impl UnfinishedTask {
         self.kind
     }
 
-    /// Returns the index of the worker that runs it, which is at least the number of workers if that is a relief thread; `None`
-    /// for a blocking closure.
+    /// Returns the index of the worker that runs it, which is at least the number of workers if that is a
+    /// spare worker; `None` for a blocking closure.
     pub fn worker(&self) -> Option<usize> {
         self.worker
     }
@@ -130,7 +132,7 @@ impl fmt::Debug for UnfinishedTask {
 impl fmt::Display for UnfinishedTask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.worker {
-            Some(worker) if self.is_relief => write!(f, "relief worker {worker}: ")?,
+            Some(worker) if self.is_spare => write!(f, "spare worker {worker}: ")?,
             Some(worker) => write!(f, "worker {worker}: ")?,
             None => write!(f, "blocking thread: ")?,
         }
@@ -145,24 +147,25 @@ impl fmt::Display for UnfinishedTask {
 }
 
 impl Shared {
-    /// What has not ended. Once the shutdown has begun, for a caller with a reference of its own: the last worker may be about to
-    /// give up its.
+    /// What has not ended. Once the shutdown has begun, for a caller with a reference of its own: the last
+    /// worker may be about to give up its.
     pub fn unfinished(&self) -> Unfinished {
-        let workers = self.processors.iter().enumerate().filter_map(|(index, processor)| {
+        let workers = self.processors.indices().filter_map(|index| {
+            let processor = self.processor(index);
             let record = processor.polling.read()?;
             let kind = match record.is_computation {
                 true => UnfinishedKind::Computation,
                 false => UnfinishedKind::Task,
             };
-            let (is_blocked, is_relief) = (processor.may_block(), index >= self.config.workers);
-            Some(UnfinishedTask { is_relief, is_blocked, ..task(record, kind, Some(index)) })
+            let (is_blocked, is_spare) = (processor.may_block(), index >= self.config.workers);
+            Some(UnfinishedTask { is_spare, is_blocked, ..task(record, kind, Some(index)) })
         });
         let closures = self.blocking.records().read_all().into_iter();
         let closures = closures.map(|record| task(record, UnfinishedKind::BlockingClosure, None));
         // On a `current_thread` runtime tasks run on threads that nobody waits for.
         let tasks: Vec<_> = workers.filter(|_| !self.is_current_thread()).chain(closures).collect();
         // Afterwards: what has ended meanwhile is not told of if everything has.
-        match self.shutdown.exit().threads() {
+        match self.lifecycle.exit().threads() {
             0 => Unfinished { threads: 0, tasks: Vec::new() },
             threads => Unfinished { threads, tasks },
         }
@@ -171,7 +174,7 @@ impl Shared {
 
 fn task(record: Record, kind: UnfinishedKind, worker: Option<usize>) -> UnfinishedTask {
     let Record { id, spawned_at, .. } = record;
-    UnfinishedTask { worker, is_relief: false, id, spawned_at, kind, is_blocked: false }
+    UnfinishedTask { worker, is_spare: false, id, spawned_at, kind, is_blocked: false }
 }
 
 /// The records of threads that come and go.

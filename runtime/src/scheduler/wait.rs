@@ -1,37 +1,54 @@
 //! Waiting for a latch: what a waiter runs meanwhile, and what may wake it.
 //!
-//! A worker that waits for a piece of its computation is in the middle of a stack, perhaps inside the poll of a task, so
-//! it **never polls a task**: the stack would grow without bound, the task could need a lock that a frame below holds, and
-//! budget and task-locals would be another's. In this order it runs
+//! A worker that waits for a piece of its computation is in the middle of a stack, perhaps inside the poll of
+//! a task, so it **never polls a task**: the stack would grow without bound, the task could need a lock that
+//! a frame below holds, and budget and task-locals would be another's. In this order it runs
 //! 1. its own pieces, youngest first: they are what it waits for;
-//! 2. a job that is meant for this seat alone (`broadcast`): somebody may wait for it who has what this one waits for;
+//! 2. a job that is meant for this seat alone (`broadcast`): somebody may wait for it who has what this one
+//!    waits for;
 //! 3. the oldest piece of another seat, mostly descending from what it waits for, if that was stolen;
 //! 4. its own older pieces: somebody further out on its stack will need them;
 //! 5. roots that a thread outside waits for (`install`).
 //!
-//! Never a detached job or a `compute` root: they may take for ever, and nobody waits for them here. Inside an isolated region
-//! it runs only jobs of that region, told by their tags.
+//! On top of several waits it takes no piece of another seat (3): each would bring its own waits, and the
+//! stack has an end. Its own older ones (4) it takes at any depth, for they may be what another thread waits
+//! for; there are only so many of these.
 //!
-//! A guest (`guest.rs`) runs 1 to 4, but only pieces of its own call, told by their tag.
+//! Never a detached job or a `compute` root: they may take for ever, and nobody waits for them here. Inside
+//! an isolated region it runs only jobs of that region, told by their tags. A deque shows its oldest piece
+//! only. So before the thread sleeps, it moves older pieces of other tags to their seat's overflow shelf,
+//! which is searched by tag.
 //!
-//! Nothing found: it looks again a number of times, giving way to other threads in between, gets sleepy and looks once more,
-//! then sleeps (`idle.rs`): in the driver if that is free, where it dispatches events; the tasks woken by them
-//! go to the injector, and if nobody else is there to poll them, a relief thread is admitted. A guest sleeps on its own token.
+//! An external thread (`external.rs`) runs 1 to 4, but only pieces of its own call, told by their tag.
+//!
+//! A thread that waits on a stack that unwinds runs 1 and 2 only, and is blocked for all else. A stranger's
+//! job could not be cancelled there, and would find that its thread is panicking.
+//!
+//! Nothing found: it looks again a number of times, yielding its CPU to other threads in between, gets sleepy
+//! and looks once more, then sleeps (`idle.rs`): in the driver if that is free, where it dispatches events;
+//! the tasks woken by them go to the injector, and if nobody else is there to poll them, a spare worker is
+//! admitted. An external thread sleeps on its own token.
 
+use super::away::Role;
 use super::idle::Work;
-use super::relief;
+use super::in_place;
 use super::seat::Seat;
+use super::shared::Shared;
 use super::worker::Worker;
-use crate::coop;
+use crate::driver::time::Deadline;
 use crate::job::{CoreLatch, JobRef, Tag};
 use crate::loom::thread;
+
+/// On top of so many waits on one stack, a waiter takes no more pieces of others.
+const DEEPEST: u32 = 8;
 
 /// What a thread waits for on its seat. For that thread alone.
 pub trait Awaited {
     /// Whether it is over.
     fn is_over(&self) -> bool;
 
-    /// The same, asked after each of `jobs` jobs that it runs meanwhile: may say no if the question would be in somebody's way.
+    /// The same, asked after each of `jobs` jobs that it runs meanwhile: may say no if the question would be
+    /// in somebody's way.
     fn is_over_after(&self, jobs: u32) -> bool;
 
     /// O1 of `job/latch.rs`: whoever ends it unparks the worker from now on. False if it is over.
@@ -62,27 +79,35 @@ impl Awaited for CoreLatch {
 /// How often a waiter looks for work before it gets sleepy.
 pub const ROUNDS: u32 = 32;
 
-/// Who waits, on the seat that it holds: the owner, or a guest.
+/// The thread that waits, on the seat that it holds: a worker, or an external thread.
 #[derive(Clone, Copy)]
 enum Host<'a> {
     Owner(&'a Worker),
-    Guest,
+    External,
 }
 
 impl Host<'_> {
-    /// Calls `f`, which runs jobs. A task whose poll waits here is another matter than those.
-    fn engaged<R>(self, f: impl FnOnce() -> R) -> R {
-        coop::suspended(|| match self {
+    /// Calls `f`, which runs jobs. What the frames below have set up is no matter of theirs.
+    fn engaged<R>(self, seat: &Seat, f: impl FnOnce() -> R) -> R {
+        seat.in_surroundings(|| match self {
             Host::Owner(worker) => worker.computing(f),
-            Host::Guest => f(),
+            Host::External => f(),
         })
     }
 
-    /// At which seat it begins to look for a victim.
+    /// Whether it takes pieces of other workers: see *What a spare worker takes* in `away.rs`.
+    fn takes_pieces(self) -> bool {
+        match self {
+            Host::Owner(worker) => worker.ask_role() == Role::Full,
+            Host::External => true,
+        }
+    }
+
+    /// At which of the others it begins to look for a victim.
     fn start(self, seat: &Seat) -> usize {
         match self {
-            Host::Owner(worker) => worker.random_below(seat.shared().seats.len()),
-            Host::Guest => seat.index() + 1,
+            Host::Owner(worker) => worker.random_below(seat.shared().processors.len()),
+            Host::External => 0,
         }
     }
 }
@@ -90,28 +115,35 @@ impl Host<'_> {
 /// For the holder.
 impl Seat {
     fn with_host<R>(&self, f: impl FnOnce(Host<'_>) -> R) -> R {
-        match self.is_guests() {
-            true => f(Host::Guest),
+        match self.is_external() {
+            true => f(Host::External),
             false => self.with_worker(|worker| f(Host::Owner(worker))),
         }
     }
 
-    /// Waits until `awaited` is over; see the module's docs. `floor`: what is the caller's own in the deque begins there.
+    /// Waits until `awaited` is over; see the module's docs. `floor`: what is the caller's own in the deque
+    /// begins there.
     #[inline]
     pub fn wait(&self, awaited: &impl Awaited, floor: u32) {
-        if !awaited.is_over() {
-            self.with_host(|host| self.wait_as(host, awaited, floor));
+        if awaited.is_over() {
+            return;
+        }
+        match std::thread::panicking() {
+            true => _ = self.wait_unwinding(awaited, floor, || false),
+            false => self.with_host(|host| self.wait_as(host, awaited, floor)),
         }
     }
 
     #[cold]
     fn wait_as(&self, host: Host<'_>, awaited: &impl Awaited, floor: u32) {
-        host.engaged(|| {
+        // Nothing unwinds through here.
+        self.waits.set(self.waits.get() + 1);
+        host.engaged(self, || {
             let (mut rounds, mut jobs) = (0, 0_u32);
             // Of what lies here it may run only a part.
             let mut is_to_expose = self.waits_for() != Tag::NONE;
             while !if rounds == 0 { awaited.is_over_after(jobs) } else { awaited.is_over() } {
-                if let Some(job) = self.find_piece(host, floor) {
+                if let Some(job) = self.find_piece(host, floor, Seat::steal) {
                     (rounds, jobs) = (0, jobs.wrapping_add(1));
                     // SAFETY: this thread holds the seat, and has just claimed the job.
                     unsafe { self.run(job) };
@@ -127,39 +159,59 @@ impl Seat {
                 }
             }
         });
+        self.waits.set(self.waits.get() - 1);
     }
 
-    /// Waits until `latch` is set: this stack unwinds. What lies in the deque is left to others, and so are tasks: this is a blocked
-    /// worker. What nobody else may run is run all the same: the job that is waited for may wait for that.
-    pub fn wait_idly(&self, latch: &CoreLatch) {
-        if latch.is_set() {
-            return;
-        }
+    /// Whether a waiter here takes pieces of other workers: not on top of [`DEEPEST`] waits, nor as some
+    /// spare workers.
+    fn takes_pieces(&self, host: Host<'_>) -> bool {
+        self.waits.get() <= DEEPEST && host.takes_pieces()
+    }
+
+    /// Waits until `awaited` is over, or `is_back`, on a stack that unwinds; says which. Besides what is the
+    /// caller's own from `floor` on, it runs only what nobody else may: the job that is waited for may wait
+    /// for that. For all else this is a blocked worker.
+    pub fn wait_unwinding(&self, awaited: &impl Awaited, floor: u32, is_back: impl Fn() -> bool) -> bool {
         self.with_host(|host| {
-            let wait = || {
-                while !latch.is_set() {
-                    if let Some(job) = self.take_broadcast() {
-                        // SAFETY: this thread holds the seat, and has just claimed the job.
-                        unsafe { self.run(job) };
-                    } else if latch.fall_asleep() {
-                        // A broadcast that comes later leaves a token.
-                        self.sleep_if(host, || !self.has_broadcast());
-                        latch.wake_up();
-                    }
+            while !awaited.is_over() {
+                if is_back() {
+                    return true;
                 }
-            };
-            match host {
-                Host::Owner(worker) => relief::sleep_in_place(worker, || host.engaged(wait)),
-                Host::Guest => host.engaged(wait),
+                // SAFETY: this thread holds the seat; nothing anchored is above `floor`, by the caller's
+                // word.
+                match unsafe { self.pop(floor) }.or_else(|| self.take_broadcast()) {
+                    // SAFETY: as above; the job was just claimed.
+                    Some(job) => host.engaged(self, || unsafe { self.run(job) }),
+                    None => self.sleep_unwinding(host, awaited),
+                }
             }
-        });
+            false
+        })
+    }
+
+    /// A broadcast, or what makes `is_back` true, leaves a token.
+    fn sleep_unwinding(&self, host: Host<'_>, awaited: &impl Awaited) {
+        let sleep = || {
+            if awaited.fall_asleep() {
+                self.sleep_if(host, || !self.has_broadcast());
+                awaited.wake_up();
+            }
+            if let Host::Owner(worker) = host {
+                worker.call_foreign();
+            }
+        };
+        match host {
+            Host::Owner(worker) => in_place::sleep_in_place(worker, || host.engaged(self, sleep)),
+            Host::External => host.engaged(self, sleep),
+        }
     }
 
     /// Runs the loose pieces of this seat from `floor` on. Nothing anchored is there.
     pub fn run_loose(&self, floor: u32) {
         self.with_host(|host| {
-            host.engaged(|| {
-                // SAFETY: this thread holds the seat; nothing anchored is above `floor`, by the caller's word.
+            host.engaged(self, || {
+                // SAFETY: this thread holds the seat; nothing anchored is above `floor`, by the caller's
+                // word.
                 while let Some(job) = unsafe { self.pop_loose(floor) } {
                     // SAFETY: as above; the job was just claimed.
                     unsafe { self.run(job) };
@@ -168,7 +220,8 @@ impl Seat {
         });
     }
 
-    /// Runs the pieces of this seat from `floor` on, until there are none or `is_done`. As [`wait`](Self::wait).
+    /// Runs the pieces of this seat from `floor` on, until there are none or `is_done`. As
+    /// [`wait`](Self::wait).
     #[inline]
     pub fn run_own(&self, floor: u32, is_done: impl Fn() -> bool) {
         if !is_done() {
@@ -177,12 +230,13 @@ impl Seat {
     }
 
     fn run_own_as(&self, host: Host<'_>, floor: u32, is_done: impl Fn() -> bool) {
-        host.engaged(move || {
+        host.engaged(self, move || {
             // Not asked each time: others write there.
             while !is_done() {
                 let mut left = 32;
                 while left > 0 {
-                    // SAFETY: this thread holds the seat; nothing anchored is above `floor`, by the caller's word.
+                    // SAFETY: this thread holds the seat; nothing anchored is above `floor`, by the caller's
+                    // word.
                     let Some(job) = (unsafe { self.pop(floor) }) else { return };
                     // SAFETY: as above; the job was just claimed.
                     unsafe { self.run(job) };
@@ -192,31 +246,49 @@ impl Seat {
         });
     }
 
-    /// What a waiter may run; see the module's docs.
-    fn find_piece(&self, host: Host<'_>, floor: u32) -> Option<JobRef> {
+    /// What a waiter may run; see the module's docs. `steal` takes it from a seat.
+    fn find_piece(
+        &self,
+        host: Host<'_>,
+        floor: u32,
+        steal: fn(&Self, Tag) -> Option<JobRef>,
+    ) -> Option<JobRef> {
         let tag = self.waits_for();
         let shared = self.shared();
-        // SAFETY: this thread holds the seat; nothing anchored is above `floor`, which the frame that waits vouches for.
+        // SAFETY: this thread holds the seat; nothing anchored is above `floor`, which the frame that waits
+        // vouches for.
         unsafe { self.pop(floor) }
             .or_else(|| self.take_broadcast())
-            .or_else(|| self.steal_from_others(host.start(self), |victim| victim.steal(tag)))
+            .or_else(|| match self.takes_pieces(host) {
+                true => self.steal_from_others(host.start(self), |victim| steal(victim, tag)),
+                false => None,
+            })
             .or_else(|| {
                 // SAFETY: as above.
                 if unsafe { self.publish_all() } {
                     // Perhaps it may not run them itself.
                     shared.post_piece();
                 }
-                self.steal(tag)
+                steal(self, tag)
             })
             .or_else(|| shared.jobs.take_install(tag))
     }
 
-    /// Sleeps until it is over or there is something to run. May end early. True if it has run something instead.
+    /// The last look before a sleep: also below what this thread may not run.
+    fn find_piece_anywhere(&self, host: Host<'_>, floor: u32) -> Option<JobRef> {
+        match self.waits_for() {
+            Tag::NONE => self.find_piece(host, floor, Self::steal),
+            _ => self.find_piece(host, floor, Self::steal_from_below),
+        }
+    }
+
+    /// Sleeps until it is over or there is something to run. May end early. True if it has run something
+    /// instead.
     fn sleep_on(&self, host: Host<'_>, awaited: &impl Awaited, floor: u32) -> bool {
         let shared = self.shared();
         let seen = shared.idle.get_sleepy();
         shared.idle.fence_look();
-        if let Some(job) = self.find_piece(host, floor) {
+        if let Some(job) = self.find_piece_anywhere(host, floor) {
             // SAFETY: this thread holds the seat, and has just claimed the job.
             unsafe { self.run(job) };
             return true;
@@ -231,7 +303,7 @@ impl Seat {
             self.sleep_if(host, || {
                 let may_sleep = !shared.jobs.has_install(tag) && !self.has_broadcast();
                 if let (true, Host::Owner(worker)) = (may_sleep, host) {
-                    worker.leave_tasks();
+                    worker.leave_for_others();
                 }
                 may_sleep
             });
@@ -241,6 +313,9 @@ impl Seat {
             }
         }
         awaited.wake_up();
+        if let Host::Owner(worker) = host {
+            was_notified &= !self.calls_foreign(worker);
+        }
         was_notified && self.run_errand(host, awaited, floor)
     }
 
@@ -251,27 +326,44 @@ impl Seat {
                     worker.sleep();
                 }
             }
-            Host::Guest => {
-                self.loan.parker.adopt_current_thread();
+            Host::External => {
+                let parker = &self.shared().processor(self.index()).parker;
+                parker.adopt_current_thread();
                 if may_sleep() {
-                    self.loan.parker.park(None);
+                    parker.park(None);
                 }
             }
         }
     }
 
-    /// N of `idle.rs`: this thread was woken for a job. It looks for one, and leaves what it does not take to another.
+    /// Calls foreign wakers that a turn of the driver has left. The errand for which this thread was woken,
+    /// maybe, is passed on before: they may take their time. Says whether there were any.
+    fn calls_foreign(&self, worker: &Worker) -> bool {
+        let has_foreign = worker.has_foreign();
+        if has_foreign {
+            if self.shared().has_jobs_for(self.index(), Role::Full) {
+                self.shared().fetch(Work::Job);
+            }
+            worker.call_foreign();
+        }
+        has_foreign
+    }
+
+    /// N of `idle.rs`: this thread was woken for a job. It looks for one, and leaves what it does not take to
+    /// another.
     fn run_errand(&self, host: Host<'_>, awaited: &impl Awaited, floor: u32) -> bool {
         let shared = self.shared();
-        let job = if awaited.is_over() { None } else { self.find_piece(host, floor) };
+        let job = if awaited.is_over() { None } else { self.find_piece_anywhere(host, floor) };
         let has_job = job.is_some();
         if has_job || awaited.is_over() {
             // Whoever called it may block for one that it did not take.
-            if shared.has_visible_jobs(self.index()) {
-                shared.notify_for(Work::Job);
+            if shared.has_jobs_for(self.index(), Role::Full) {
+                shared.fetch(Work::Job);
             }
-        } else if self.waits_for() != Tag::NONE && shared.has_visible_jobs(self.index()) {
-            // It may run only its region's.
+        } else if (self.waits_for() != Tag::NONE || !self.takes_pieces(host))
+            && shared.has_jobs_for(self.index(), Role::Full)
+        {
+            // It may run only some.
             shared.pass_errand_on(self.index());
         }
         if let Some(job) = job {
@@ -279,5 +371,44 @@ impl Seat {
             unsafe { self.run(job) };
         }
         has_job
+    }
+}
+
+/// Before and after a sleep on a latch.
+impl Worker {
+    /// L4 of `idle.rs`, `Leave` of `away.rs`: what this worker has, and what others have left to it, is not
+    /// to wait for its latch.
+    fn leave_for_others(&self) {
+        let shared = self.shared();
+        if self.has_own_tasks() {
+            self.expose();
+        } else if shared.has_visible_tasks() || shared.lifecycle.has_begun() {
+            shared.fetch(Work::Task);
+        }
+        if shared.jobs.has_any() {
+            // Perhaps no waiter may run them.
+            shared.fetch(Work::DetachedRoot);
+        }
+    }
+
+    /// This worker slept on a latch, and goes on with its computation: if nobody sits in the driver, somebody
+    /// who sleeps has to.
+    fn leave_driver(&self) {
+        let shared = self.shared();
+        // Behind the fence: whoever has found the seat taken shows its bit.
+        shared.idle.fence_push();
+        if shared.idle.has_waiters() && shared.is_driver_deserted() {
+            shared.fetch(Work::Task);
+        }
+    }
+}
+
+impl Shared {
+    /// Whether events or timers may come, and nobody sits in the driver: a hint.
+    pub fn is_driver_deserted(&self) -> bool {
+        let driver = &self.driver;
+        let has_sources = || driver.io().is_some_and(|io| io.has_sources());
+        let has_timers = || driver.time().is_some_and(|time| time.earliest() != Deadline::MAX);
+        driver.sitter().is_none() && (has_sources() || has_timers())
     }
 }

@@ -1,14 +1,15 @@
 //! Unix signals as a stream of events.
 //!
 //! # How a signal travels
-//! A signal handler may do next to nothing: no lock, no allocation, so it cannot wake a task. It can write to a
-//! descriptor, and descriptors are what the driver watches. So each [`Signal`] has a socket pair of its own: the
-//! handler, shared through `signal-hook-registry` with whoever else listens in this process, writes one byte into one
-//! end; the other end is an ordinary source. When the pair is full, the byte is dropped: there are events to be seen
-//! already, and signals of one kind merge anyway.
+//! A signal handler may do next to nothing: no lock, no allocation, so it cannot wake a task. It can write to
+//! a descriptor, and descriptors are what the driver watches. So each [`Signal`] has a socket pair of its
+//! own: the handler, shared through `signal-hook-registry` with whoever else listens in this process, writes
+//! one byte into one end; the other end is an ordinary source. When the pair is full, the byte is dropped:
+//! there are events to be seen already, and signals of one kind merge anyway.
 //!
-//! Rejected: one pair for the process and a table of listeners (Tokio), which ties every listener to the runtime that
-//! happened to be first to read, and needs a broadcast; `signalfd`, which needs the signal blocked in every thread.
+//! Rejected: one pair for the process and a table of listeners (Tokio), which ties every listener to the
+//! runtime that happened to be first to read, and needs a broadcast; `signalfd`, which needs the signal
+//! blocked in every thread.
 
 use std::ffi::c_int;
 use std::fmt;
@@ -19,8 +20,9 @@ use std::task::{Context, Poll, ready};
 use mio::net::UnixStream;
 use signal_hook_registry::SigId;
 
-use crate::driver::io::{Direction, Interest, Ready};
-use crate::io::registered::Registered;
+use crate::driver::io::{Direction, Interest};
+use crate::handle::Handle;
+use crate::io::registered::{Registered, Watch};
 
 /// Bytes read at once: more than a socket pair holds of one-byte writes, so that one read takes all.
 const DRAIN: usize = 1024;
@@ -117,12 +119,13 @@ impl From<SignalKind> for c_int {
 
 /// Listens to signals of one kind, from this call on.
 ///
-/// From the first call on, the signal no longer does to the process what it would by default (mostly, end it), also
-/// after the last listener is gone.
+/// From the first call on, the signal no longer does to the process what it would by default (mostly, end
+/// it), also after the last listener is gone.
 ///
 /// # Errors
-/// With the number in the text: if the signal cannot be caught (`SIGKILL`, `SIGSTOP`) or must not be (`SIGILL`,
-/// `SIGFPE`, `SIGSEGV`), if there is no such signal, or what the system says when it has no descriptors left.
+/// With the number in the text: if the signal cannot be caught (`SIGKILL`, `SIGSTOP`) or must not be
+/// (`SIGILL`, `SIGFPE`, `SIGSEGV`), if there is no such signal, or what the system says when it has no
+/// descriptors left.
 ///
 /// # Panics
 /// Outside of a runtime, or if its I/O is not enabled: build it with `enable_io` or `enable_all`.
@@ -141,12 +144,14 @@ impl From<SignalKind> for c_int {
 /// ```
 #[track_caller]
 pub fn signal(kind: SignalKind) -> io::Result<Signal> {
+    // First, as in Tokio: that there is no driver is a mistake in the program, whatever the number.
+    Handle::current_for("signal").io_driver("signal");
     let number = kind.as_raw_value();
     if number <= 0 || signal_hook_registry::FORBIDDEN.contains(&number) {
         return Err(io::Error::other(format!("signal {number} cannot be listened to")));
     }
     let (receiver, sender) = UnixStream::pair()?;
-    let receiver = Registered::new(receiver, Interest::READABLE, Ready::EMPTY, "signal")?;
+    let receiver = Registered::new(receiver, Watch::new("signal", Interest::READABLE))?;
     // SAFETY: the handler only calls `send` and puts `errno` back: neither locks nor allocates.
     let registered = unsafe { signal_hook_registry::register(number, move || notify(&sender)) };
     let id = registered.map_err(|error| io::Error::new(error.kind(), format!("signal {number}: {error}")))?;
@@ -187,7 +192,14 @@ impl Drop for Handler {
 }
 
 impl Signal {
-    /// Waits for the next signal: for any that came since the last one was returned, or since the listener was made.
+    /// The runtime that watches for it.
+    #[cfg(all(feature = "process", not(loom)))]
+    pub(crate) fn handle(&self) -> &Handle {
+        self.receiver.handle()
+    }
+
+    /// Waits for the next signal: for any that came since the last one was returned, or since the listener
+    /// was made.
     ///
     /// `None` means that the runtime was shut down, so none will be seen any more.
     ///

@@ -2,42 +2,68 @@
 //!
 //! - [`oneshot`]: one value from one task to another.
 //! - [`mpsc`]: many values from many tasks to one.
+//! - [`broadcast`]: many values from many tasks, each to all of many others.
+//! - [`watch`]: the last of many values, for many tasks to look at.
 //! - [`Notify`]: something happened.
 //! - [`Semaphore`]: at most so many at a time.
 //! - [`Mutex`]: one at a time, with data, held across an `.await`.
+//! - [`RwLock`]: many readers or one writer, likewise.
+//! - [`OnceCell`]: a value that the first to ask makes.
+//! - [`SetOnce`]: a value that many wait for.
+//! - [`Barrier`]: many that go on together.
 //!
-//! None of them needs a runtime: they work in any task of any executor, and, through their `blocking_` methods, on
-//! plain threads. Every future takes part in the [budget](crate::task::coop).
+//! None of them needs a runtime: they work in any task of any executor, and, through their `blocking_`
+//! methods, on plain threads. Every future takes part in the [budget](crate::task::coop).
 //!
 //! # In which order to read
 //! ```text
 //! oneshot.rs          alone: one cell, one word
 //! wait_list.rs        a fair line of futures; who may touch a waiter, how it is released
 //! ├── notify.rs       … which one event or a broadcast releases
+//! ├── broadcast/, watch/    … which the next value releases
+//! ├── barrier.rs      … which the last to come releases
 //! └── permits.rs      … which stand in line for permits
 //!     ├── semaphore.rs                the public face
 //!     ├── mutex.rs, mutex_owned.rs    one permit and the data it guards
+//!     ├── once.rs, once_cell.rs, set_once.rs    a value that is there when they are closed
+//!     ├── rwlock/                     as many permits as there may be readers, and the data they guard
 //!     └── mpsc/                       a permit for each value in a bounded channel
 //! ```
-//! Wakers are foreign code: they are cloned, woken and dropped while no lock is held. One that panics keeps nobody
-//! else asleep; the panic comes out of the call that woke it.
+//! Wakers are foreign code: they are cloned, woken and dropped while no lock is held. One that panics keeps
+//! nobody else asleep; the panic comes out of the call that woke it.
 //!
 //! Blocking calls are allowed everywhere but directly inside a task, where they would hold its worker.
 
+mod backoff;
+mod barrier;
+mod counts;
 mod mutex;
 mod mutex_owned;
 mod notify;
+mod once;
+mod once_cell;
 mod permits;
+mod rwlock;
 mod semaphore;
+mod set_once;
 mod wait_list;
 
+pub mod broadcast;
 pub mod mpsc;
 pub mod oneshot;
+pub mod watch;
 
+pub use self::barrier::{Barrier, BarrierWaitResult};
 pub use self::mutex::{MappedMutexGuard, Mutex, MutexGuard, TryLockError};
 pub use self::mutex_owned::{OwnedMappedMutexGuard, OwnedMutexGuard};
 pub use self::notify::Notify;
+pub use self::once_cell::{OnceCell, SetError};
+pub use self::rwlock::{
+    OwnedRwLockMappedWriteGuard, OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock, RwLockMappedWriteGuard,
+    RwLockReadGuard, RwLockWriteGuard,
+};
 pub use self::semaphore::{AcquireError, OwnedSemaphorePermit, Semaphore, SemaphorePermit, TryAcquireError};
+pub use self::set_once::{SetOnce, SetOnceError};
 
 /// Futures that have a name because they have methods.
 pub mod futures {

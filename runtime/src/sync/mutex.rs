@@ -81,6 +81,12 @@ unsafe impl<T: ?Sized + Sync> Sync for MappedMutexGuard<'_, T> {}
 #[derive(Debug)]
 pub struct TryLockError(());
 
+impl TryLockError {
+    pub(super) fn new() -> Self {
+        Self(())
+    }
+}
+
 impl<T: ?Sized> Mutex<T> {
     /// Creates an unlocked mutex.
     ///
@@ -180,7 +186,7 @@ impl<T: ?Sized> Mutex<T> {
     /// # drop(guard);
     /// ```
     pub fn try_lock(&self) -> Result<MutexGuard<'_, T>, TryLockError> {
-        self.permit.try_take(1).map_err(|_| TryLockError(()))?;
+        self.permit.try_take(1).map_err(|_| TryLockError::new())?;
         Ok(self.guard())
     }
 
@@ -197,7 +203,7 @@ impl<T: ?Sized> Mutex<T> {
     /// # drop(guard);
     /// ```
     pub fn try_lock_owned(self: Arc<Self>) -> Result<OwnedMutexGuard<T>, TryLockError> {
-        self.permit.try_take(1).map_err(|_| TryLockError(()))?;
+        self.permit.try_take(1).map_err(|_| TryLockError::new())?;
         Ok(OwnedMutexGuard::of_holder(self))
     }
 
@@ -292,7 +298,11 @@ impl<'a, T: ?Sized> MutexGuard<'a, T> {
     /// *MutexGuard::map(mutex.try_lock().unwrap(), |pair| &mut pair.0) = 2;
     /// assert_eq!(mutex.into_inner(), (2, "one"));
     /// ```
-    pub fn map<U: ?Sized>(mut this: Self, f: impl FnOnce(&mut T) -> &mut U) -> MappedMutexGuard<'a, U> {
+    pub fn map<U, F>(mut this: Self, f: F) -> MappedMutexGuard<'a, U>
+    where
+        U: ?Sized,
+        F: FnOnce(&mut T) -> &mut U,
+    {
         // If `f` panics, `this` is dropped, and that unlocks.
         let part: *mut U = f(&mut *this);
         let this = ManuallyDrop::new(this);
@@ -311,10 +321,11 @@ impl<'a, T: ?Sized> MutexGuard<'a, T> {
     /// let mutex = Mutex::new(vec![1, 2]);
     /// assert!(MutexGuard::try_map(mutex.try_lock().unwrap(), |list| list.get_mut(2)).is_err());
     /// ```
-    pub fn try_map<U: ?Sized>(
-        mut this: Self,
-        f: impl FnOnce(&mut T) -> Option<&mut U>,
-    ) -> Result<MappedMutexGuard<'a, U>, Self> {
+    pub fn try_map<U, F>(mut this: Self, f: F) -> Result<MappedMutexGuard<'a, U>, Self>
+    where
+        U: ?Sized,
+        F: FnOnce(&mut T) -> Option<&mut U>,
+    {
         let Some(part) = f(&mut *this).map(|part| part as *mut U) else { return Err(this) };
         let this = ManuallyDrop::new(this);
         Ok(MappedMutexGuard { permit: &this.mutex.permit, part, _data: PhantomData })
@@ -368,7 +379,11 @@ impl<'a, T: ?Sized> MappedMutexGuard<'a, T> {
     /// let pair = MutexGuard::map(mutex.try_lock().unwrap(), |data| &mut data.0);
     /// assert_eq!(*MappedMutexGuard::map(pair, |pair| &mut pair.1), 2);
     /// ```
-    pub fn map<U: ?Sized>(mut this: Self, f: impl FnOnce(&mut T) -> &mut U) -> MappedMutexGuard<'a, U> {
+    pub fn map<U, F>(mut this: Self, f: F) -> MappedMutexGuard<'a, U>
+    where
+        U: ?Sized,
+        F: FnOnce(&mut T) -> &mut U,
+    {
         let part: *mut U = f(&mut *this);
         let this = ManuallyDrop::new(this);
         MappedMutexGuard { permit: this.permit, part, _data: PhantomData }
@@ -387,10 +402,11 @@ impl<'a, T: ?Sized> MappedMutexGuard<'a, T> {
     /// let list = MutexGuard::map(mutex.try_lock().unwrap(), |data| &mut data.0);
     /// assert!(MappedMutexGuard::try_map(list, |list| list.get_mut(1)).is_err());
     /// ```
-    pub fn try_map<U: ?Sized>(
-        mut this: Self,
-        f: impl FnOnce(&mut T) -> Option<&mut U>,
-    ) -> Result<MappedMutexGuard<'a, U>, Self> {
+    pub fn try_map<U, F>(mut this: Self, f: F) -> Result<MappedMutexGuard<'a, U>, Self>
+    where
+        U: ?Sized,
+        F: FnOnce(&mut T) -> Option<&mut U>,
+    {
         let Some(part) = f(&mut *this).map(|part| part as *mut U) else { return Err(this) };
         let this = ManuallyDrop::new(this);
         Ok(MappedMutexGuard { permit: this.permit, part, _data: PhantomData })

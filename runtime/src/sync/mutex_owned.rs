@@ -30,8 +30,8 @@ unsafe impl<T: ?Sized + Send + Sync> Sync for OwnedMutexGuard<T> {}
 
 // SAFETY: the pointer stands for a `&mut U`; the mutex may end up being dropped where the guard is.
 unsafe impl<T: ?Sized + Send, U: ?Sized + Send> Send for OwnedMappedMutexGuard<T, U> {}
-// SAFETY: a shared guard gives out `&U` and nothing else.
-unsafe impl<T: ?Sized + Send, U: ?Sized + Send + Sync> Sync for OwnedMappedMutexGuard<T, U> {}
+// SAFETY: a shared guard gives out `&U` and nothing else. (`T: Sync` is not needed, but Tokio asks for it.)
+unsafe impl<T: ?Sized + Send + Sync, U: ?Sized + Send + Sync> Sync for OwnedMappedMutexGuard<T, U> {}
 
 impl<T: ?Sized> OwnedMutexGuard<T> {
     /// For the holder of the permit.
@@ -49,7 +49,11 @@ impl<T: ?Sized> OwnedMutexGuard<T> {
     /// let guard = mutex.try_lock_owned().unwrap();
     /// assert_eq!(*OwnedMutexGuard::map(guard, |pair| &mut pair.1), "one");
     /// ```
-    pub fn map<U: ?Sized>(mut this: Self, f: impl FnOnce(&mut T) -> &mut U) -> OwnedMappedMutexGuard<T, U> {
+    pub fn map<U, F>(mut this: Self, f: F) -> OwnedMappedMutexGuard<T, U>
+    where
+        U: ?Sized,
+        F: FnOnce(&mut T) -> &mut U,
+    {
         // If `f` panics, `this` is dropped, and that unlocks.
         let part: *mut U = f(&mut *this);
         OwnedMappedMutexGuard { mutex: this.into_mutex(), part }
@@ -68,10 +72,11 @@ impl<T: ?Sized> OwnedMutexGuard<T> {
     /// let guard = mutex.try_lock_owned().unwrap();
     /// assert!(OwnedMutexGuard::try_map(guard, |list| list.get_mut(2)).is_err());
     /// ```
-    pub fn try_map<U: ?Sized>(
-        mut this: Self,
-        f: impl FnOnce(&mut T) -> Option<&mut U>,
-    ) -> Result<OwnedMappedMutexGuard<T, U>, Self> {
+    pub fn try_map<U, F>(mut this: Self, f: F) -> Result<OwnedMappedMutexGuard<T, U>, Self>
+    where
+        U: ?Sized,
+        F: FnOnce(&mut T) -> Option<&mut U>,
+    {
         let Some(part) = f(&mut *this).map(|part| part as *mut U) else { return Err(this) };
         Ok(OwnedMappedMutexGuard { mutex: this.into_mutex(), part })
     }
@@ -130,7 +135,11 @@ impl<T: ?Sized, U: ?Sized> OwnedMappedMutexGuard<T, U> {
     /// let pair = OwnedMutexGuard::map(guard, |data| &mut data.0);
     /// assert_eq!(*OwnedMappedMutexGuard::map(pair, |pair| &mut pair.1), 2);
     /// ```
-    pub fn map<V: ?Sized>(mut this: Self, f: impl FnOnce(&mut U) -> &mut V) -> OwnedMappedMutexGuard<T, V> {
+    pub fn map<V, F>(mut this: Self, f: F) -> OwnedMappedMutexGuard<T, V>
+    where
+        V: ?Sized,
+        F: FnOnce(&mut U) -> &mut V,
+    {
         let part: *mut V = f(&mut *this);
         OwnedMappedMutexGuard { mutex: this.into_mutex(), part }
     }
@@ -148,10 +157,11 @@ impl<T: ?Sized, U: ?Sized> OwnedMappedMutexGuard<T, U> {
     /// let list = OwnedMutexGuard::map(guard, |data| &mut data.0);
     /// assert!(OwnedMappedMutexGuard::try_map(list, |list| list.get_mut(1)).is_err());
     /// ```
-    pub fn try_map<V: ?Sized>(
-        mut this: Self,
-        f: impl FnOnce(&mut U) -> Option<&mut V>,
-    ) -> Result<OwnedMappedMutexGuard<T, V>, Self> {
+    pub fn try_map<V, F>(mut this: Self, f: F) -> Result<OwnedMappedMutexGuard<T, V>, Self>
+    where
+        V: ?Sized,
+        F: FnOnce(&mut U) -> Option<&mut V>,
+    {
         let Some(part) = f(&mut *this).map(|part| part as *mut V) else { return Err(this) };
         Ok(OwnedMappedMutexGuard { mutex: this.into_mutex(), part })
     }

@@ -5,36 +5,44 @@
 //!  bit 63 … 2         1          0
 //!  free permits    QUEUED     CLOSED
 //! ```
-//! QUEUED: somebody may stand in line. While it is set, *only the holder of the line's lock changes the word*, and
-//! nobody takes a permit but through the line, so the first in line is served first, however many it needs.
+//! QUEUED: somebody may stand in line. While it is set, permits are taken only through the line, by *the holder of the
+//! line's lock*, who alone clears it; so the first in line is served first, however many it needs. Permits come
+//! back at any time.
 //!
 //! # Steps
 //! ```text
 //! take(n)                                        give(n)
-//! T1 not QUEUED, free ≥ n: free -= n (CAS)       G1 not QUEUED: free += n (CAS), done
-//! T2 else lock; T1 again; set QUEUED (CAS)       G2 else lock; free += n
+//! T1 not QUEUED, free ≥ n: free -= n (CAS)       G1 free += n; it was not QUEUED: done
+//! T2 else lock; T1 again; set QUEUED (CAS)       G2 else lock
 //! T3 join the line; unlock                       G3 release waiters from the front while free ≥ their need
-//! T4 wait for the outcome                        G4 line empty: clear QUEUED; unlock; wake
+//! T4 wait for the outcome                        G4 free -= theirs; line empty: clear QUEUED; unlock; wake
 //! ```
 //! Only G4 and the end of `close` clear QUEUED, under the lock. A future dropped in line leaves it and runs G3:
-//! those behind it may need less. One dropped after it was granted, before it knew, gives the permits on.
+//! those behind it may need less. One dropped after it was granted, before it knew, gives the permits on; so does one that
+//! finds CLOSED then: after `close`, nobody is told of success any more.
+//!
+//! A task without budget joins the line as any other, but takes nothing that is free (T1).
 //!
 //! # The race
 //! A taker finds too few permits; before it stands in line, a permit comes back, and nobody wakes the taker.
 //!
 //! # Ordering
-//! T2's CAS sets QUEUED only on a word with too few permits. A give before it in the word's order is seen by
-//! it. A give after it sees QUEUED and takes the lock, which the taker holds from before T2 until after T3, so G3
-//! finds it in line. The word needs no more than that for itself.
+//! T2's CAS sets QUEUED only on a word with too few permits. A G1 before it in the word's order is counted in that
+//! word. A G1 after it sees QUEUED and takes the lock after T3, unless G4 has cleared QUEUED in between: then the line
+//! was empty after T3, so the taker was served, or has left.
 //!
-//! What was done under a permit is seen by the next who takes it: T1 is Acquire and pairs with G1 and G4, which
-//! are Release. G2 reads the word with Acquire and G4 and the outcomes pass on what it saw. G4 is a plain
-//! store: no other thread writes meanwhile.
+//! Who stands in front with a need above what is free is looked at again by whoever gives more: that G1 comes after
+//! G3's look at the word, so it sees QUEUED and waits for the lock. Between G3's look and G4 the free permits only
+//! grow, so G4 can take what G3 has promised.
+//!
+//! What was done under a permit is seen by the next who takes it: all changes of the word are read-modify-writes, those
+//! that give are Release, and T1 and G3's look are Acquire. The outcomes pass on what G3 saw.
 //!
 //! # Rejected
 //! Handing single permits to the first in line as they come: `available_permits` then hides them, and a waiter
 //! that gives up has to return them. Always locking in `give`: two read-modify-writes more for each message of
-//! a bounded channel.
+//! a bounded channel. A G1 that leaves the word alone while QUEUED is set, so that G4 is a plain store: it has to be a
+//! load and a CAS, a third slower than an addition alone, and fails where many give at once.
 //!
 //! Prior art: Tokio's `batch_semaphore`, where the idea of one FIFO line for requests of any size is from.
 
@@ -86,6 +94,13 @@ impl Permits {
         }
     }
 
+    const_fn! {
+        /// None, and there will be none.
+        pub(super) const fn new_closed() -> Self {
+            Self { word: AtomicUsize::new(CLOSED), line: Mutex::new(Line::new()) }
+        }
+    }
+
     /// How many are free. A hint as soon as it is read.
     pub(super) fn free(&self) -> usize {
         self.word.load(Ordering::Acquire) >> SHIFT
@@ -120,55 +135,73 @@ impl Permits {
     }
 
     /// Waits until `n` are free and everybody before has been served, and takes them.
-    pub(super) fn take(&self, n: usize) -> Take<&Self> {
-        Take::new(self, n)
+    pub(super) async fn take(&self, n: usize) -> Result<(), Closed> {
+        if coop::has_budget_remaining() && self.try_take(n).is_ok() {
+            // Mostly they are free, and no waiter is needed.
+            coop::spend();
+            return Ok(());
+        }
+        Take::new(self, n).await
     }
 
-    /// Returns or adds `n`. Panics if there would be more than [`MAX`](Self::MAX); nothing is changed then.
+    /// Returns `n` that were taken.
     #[inline]
     pub(super) fn give(&self, n: usize) {
+        // Relaxed: a hint. If it says that somebody waits, G1 can be done together with G4.
+        if self.word.load(Ordering::Relaxed) & QUEUED != 0 {
+            return self.give_and_serve(n);
+        }
+        // G1. Release: pairs with T1 and G3. It cannot overflow: they were taken from here.
+        if self.word.fetch_add(n << SHIFT, Ordering::Release) & QUEUED != 0 {
+            self.give_and_serve(0);
+        }
+    }
+
+    /// Adds `n`. Panics if there would be more than [`MAX`](Self::MAX); nothing is changed then.
+    pub(super) fn add(&self, n: usize) {
         let mut word = self.word.load(Ordering::Relaxed);
-        while word & QUEUED == 0 {
-            // G1. Release: pairs with T1.
-            match self.word.compare_exchange_weak(word, plus(word, n), Ordering::Release, Ordering::Relaxed) {
+        loop {
+            let free = (word >> SHIFT).saturating_add(n);
+            assert!(free <= Self::MAX, "a semaphore holds at most {} permits, not {free}", Self::MAX);
+            // G1.
+            let next = word + (n << SHIFT);
+            match self.word.compare_exchange_weak(word, next, Ordering::Release, Ordering::Relaxed) {
+                Ok(_) if word & QUEUED != 0 => return self.give_and_serve(0),
                 Ok(_) => return,
                 Err(actual) => word = actual,
             }
         }
-        self.give_and_serve(n);
     }
 
-    /// G2 to G4; with zero, only serves.
+    /// G2 to G4, with a G1 of `n` in it.
     #[inline(never)]
     fn give_and_serve(&self, mut n: usize) {
         release_in_batches(&self.line, |line, wakers| {
             let word = self.word.load(Ordering::Acquire);
-            if word & QUEUED == 0 {
-                // The line went away before we had the lock; T1 and G1 may run beside us, so this is a step
-                // like theirs.
-                self.word.fetch_update(Ordering::Release, Ordering::Relaxed, |word| Some(plus(word, n))).ok();
-                return false;
-            }
-            let word = plus(word, std::mem::take(&mut n));
-            let mut free = word >> SHIFT;
-            // Once closed, the line belongs to `close`.
-            while word & CLOSED == 0 && !wakers.is_full() {
+            let mut change = std::mem::take(&mut n);
+            let mut free = (word >> SHIFT) + change;
+            // Once closed, the line belongs to `close`. Without QUEUED it is empty.
+            while word & (CLOSED | QUEUED) == QUEUED && !wakers.is_full() {
                 match line.front_key() {
-                    Some(need) if need <= free => free -= need,
+                    Some(need) if need <= free => {
+                        free -= need;
+                        change = change.wrapping_sub(need);
+                    }
                     _ => break,
                 }
                 line.release_front(GRANTED, wakers);
             }
-            let queued = if line.is_empty() { 0 } else { QUEUED };
+            // Nobody else clears QUEUED while we have the lock.
+            let ended = if line.is_empty() { word & QUEUED } else { 0 };
             // G4.
-            self.word.store(free << SHIFT | queued | (word & CLOSED), Ordering::Release);
+            self.word.fetch_add((change << SHIFT).wrapping_sub(ended), Ordering::Release);
             wakers.is_full()
         });
     }
 
     /// Takes up to `n` out of circulation, and says how many.
     pub(super) fn forget(&self, n: usize) -> usize {
-        // With QUEUED set, the lock makes us the only writer; without, the CAS does.
+        // With QUEUED set, only the holder of the lock takes permits.
         let _line = self.line.lock();
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
@@ -183,7 +216,21 @@ impl Permits {
 
     /// Refuses those who wait and all who come. Permits may still be given back.
     pub(super) fn close(&self) {
+        self.close_with(|| ());
+    }
+
+    /// The same, and calls `first`, under the lock, if the permits were not closed before. Who sees them closed sees what
+    /// `first` did.
+    pub(super) fn close_with(&self, first: impl FnOnce()) {
+        let mut first = Some(first);
         release_in_batches(&self.line, |line, wakers| {
+            // Relaxed: it is set under the lock.
+            if self.word.load(Ordering::Relaxed) & CLOSED == 0
+                && let Some(first) = first.take()
+            {
+                first();
+            }
+            // Release: pairs with `is_closed`.
             self.word.fetch_or(CLOSED, Ordering::Release);
             while !wakers.is_full() && line.release_front(REFUSED, wakers) {}
             if line.is_empty() {
@@ -198,6 +245,15 @@ impl Permits {
 unsafe impl Source for &Permits {
     fn try_take(&self, n: usize) -> Result<(), TakeError> {
         Permits::try_take(self, n)
+    }
+
+    fn must_wait(&self, n: usize) -> bool {
+        let word = self.word.load(Ordering::Relaxed);
+        word & CLOSED == 0 && (word & QUEUED != 0 || word >> SHIFT < n)
+    }
+
+    fn is_closed(&self) -> bool {
+        Permits::is_closed(self)
     }
 
     fn line(&self) -> &Mutex<Line> {
@@ -242,14 +298,6 @@ unsafe impl Source for &Permits {
 impl std::panic::UnwindSafe for Permits {}
 impl std::panic::RefUnwindSafe for Permits {}
 
-/// `word` with `n` more free permits.
-#[inline(always)]
-fn plus(word: usize, n: usize) -> usize {
-    let free = (word >> SHIFT).saturating_add(n);
-    assert!(free <= Permits::MAX, "a semaphore holds at most {} permits, not {free}", Permits::MAX);
-    (free << SHIFT) | (word & (QUEUED | CLOSED))
-}
-
 impl fmt::Debug for Permits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Permits").field("free", &self.free()).field("is_closed", &self.is_closed()).finish()
@@ -264,6 +312,12 @@ impl fmt::Debug for Permits {
 pub(super) unsafe trait Source {
     /// T1: takes `n` if they are free and nobody stands in line.
     fn try_take(&self, n: usize) -> Result<(), TakeError>;
+
+    /// Whether T1 would find too few permits, or others in line; a hint.
+    fn must_wait(&self, n: usize) -> bool;
+
+    /// Whether the source was closed.
+    fn is_closed(&self) -> bool;
 
     fn line(&self) -> &Mutex<Line>;
 
@@ -311,11 +365,17 @@ impl<S: Source> Future for Take<S> {
     type Output = Result<(), Closed>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let coop = ready!(coop::poll_proceed(cx));
         // SAFETY: the waiter is not moved out of; the other fields are not pinned.
         let this = unsafe { self.get_unchecked_mut() };
         // SAFETY: a field of a pinned struct, never moved.
         let waiter = unsafe { Pin::new_unchecked(&this.waiter) };
+        // Without budget it stands in line all the same, or tasks that come later would go first.
+        let is_for_the_line = matches!(this.state, State::Apart)
+            && !coop::has_budget_remaining()
+            && this.source.must_wait(waiter.key());
+        if !is_for_the_line {
+            ready!(coop::poll_has_budget(cx));
+        }
         let result = match this.state {
             State::Apart => match this.source.try_take(waiter.key()) {
                 Ok(()) => Ok(()),
@@ -331,13 +391,19 @@ impl<S: Source> Future for Take<S> {
             },
             // SAFETY: (1) the state says so.
             State::Queued => match ready!(unsafe { waiter.poll_outcome(this.source.line(), cx) }) {
+                GRANTED if this.source.is_closed() => {
+                    // First, since the wakers of others may panic.
+                    this.state = State::Done;
+                    this.source.give(waiter.key());
+                    Err(Closed)
+                }
                 GRANTED => Ok(()),
                 _ => Err(Closed),
             },
             State::Done => panic!("a future was polled after it had completed"),
         };
         this.state = State::Done;
-        coop.made_progress();
+        coop::spend();
         Poll::Ready(result)
     }
 }

@@ -136,7 +136,7 @@ impl Semaphore {
     /// assert_eq!(semaphore.available_permits(), 2);
     /// ```
     pub fn add_permits(&self, n: usize) {
-        self.permits.give(n);
+        self.permits.add(n);
     }
 
     /// Takes up to `n` free permits away for good, and says how many.

@@ -33,7 +33,7 @@ use crate::loom::cell::UnsafeCell;
 use crate::loom::sync::Mutex;
 use crate::loom::sync::atomic::{AtomicU8, Ordering};
 use crate::util::list::{Link, Links, List};
-use crate::util::unwind::{self, Payload};
+use crate::util::unwind::FirstPanic;
 use crate::util::wake_list::WakeList;
 
 /// What a waiter was released with: a number of the primitive's, not zero.
@@ -216,20 +216,13 @@ impl Line {
 /// that panics keeps nobody asleep: the first panic is resumed at the end.
 pub(super) fn release_in_batches(line: &Mutex<Line>, mut step: impl FnMut(&mut Line, &mut WakeList) -> bool) {
     let mut wakers = WakeList::new();
-    let mut panic: Option<Payload> = None;
+    let mut panic = FirstPanic::new();
     loop {
         let is_more = step(&mut line.lock(), &mut wakers);
-        if let Err(payload) = unwind::catch(|| wakers.wake_all()) {
-            match panic {
-                None => panic = Some(payload),
-                Some(_) => unwind::drop_quietly(payload),
-            }
-        }
+        panic.catch(|| wakers.wake_all());
         if !is_more {
             break;
         }
     }
-    if let Some(payload) = panic {
-        std::panic::resume_unwind(payload);
-    }
+    panic.resume();
 }

@@ -1,4 +1,5 @@
-//! What a spawner keeps of a task: the handle that waits for its output, the handle that only cancels, the error.
+//! What a spawner keeps of a task: the handle that waits for its output, the handle that only cancels, the
+//! error.
 
 use std::any::Any;
 use std::fmt;
@@ -10,7 +11,7 @@ use std::panic::{Location, RefUnwindSafe, UnwindSafe};
 use std::pin::Pin;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 
 use super::cell::Header;
 use super::id::Id;
@@ -43,7 +44,8 @@ pub struct JoinHandle<T> {
     output: PhantomData<T>,
 }
 
-// SAFETY: the handle moves the output to the thread that takes or drops it, and otherwise touches only the header.
+// SAFETY: the handle moves the output to the thread that takes or drops it, and otherwise touches only the
+// header.
 unsafe impl<T: Send> Send for JoinHandle<T> {}
 // SAFETY: through `&JoinHandle` only the header's atomics are reached.
 unsafe impl<T: Send> Sync for JoinHandle<T> {}
@@ -65,8 +67,8 @@ impl<T> JoinHandle<T> {
 
     /// Asks the runtime to cancel the task: its future is dropped at its next yield, or at once if it waits.
     ///
-    /// The handle then yields an error whose [`is_cancelled`](JoinError::is_cancelled) is true, unless the task completed
-    /// first. A closure of `spawn_blocking` is cancelled only if it has not begun.
+    /// The handle then yields an error whose [`is_cancelled`](JoinError::is_cancelled) is true, unless the
+    /// task completed first. A closure of `spawn_blocking` is cancelled only if it has not begun.
     ///
     /// # Examples
     /// ```
@@ -108,6 +110,47 @@ impl<T> JoinHandle<T> {
     pub fn id(&self) -> Id {
         Id(self.header().id)
     }
+
+    /// Has the task's completer wake `waker`, once; gives it back if the task is done already. For a handle
+    /// that was not polled.
+    pub(super) fn set_waker(&mut self, waker: Waker) -> Result<(), Waker> {
+        let Header { state, join_waker, .. } = self.header();
+        let now = state.load();
+        debug_assert!(!now.has_join_waker(), "for a handle that was not polled");
+        if now.is_done() {
+            return Err(waker);
+        }
+        // SAFETY: JOIN_WAKER is unset, so the slot is the handle's.
+        join_waker.with_mut(|slot| unsafe { *slot = Some(waker) });
+        if state.set_join_waker() {
+            return Ok(());
+        }
+        // SAFETY: as before: the completer did not see JOIN_WAKER, so it leaves the slot alone.
+        Err(join_waker.with_mut(|slot| unsafe { (*slot).take() }).expect("set above"))
+    }
+
+    /// The result of a task whose completer has woken the waker of [`set_waker`](Self::set_waker), or that
+    /// was done before.
+    pub(super) fn take_result(&mut self) -> Result<T, JoinError> {
+        assert!(self.is_finished(), "a task's completer wakes after `DONE`");
+        // SAFETY: `DONE` was just seen with an acquire.
+        match unsafe { self.take_output() } {
+            Poll::Ready(result) => result,
+            Poll::Pending => unreachable!("`take_output` is ready"),
+        }
+    }
+
+    /// # Safety
+    /// 1. The caller saw `DONE` with an acquire.
+    #[inline(always)]
+    unsafe fn take_output(&self) -> Poll<Result<T, JoinError>> {
+        let mut output = MaybeUninit::<Poll<_>>::uninit();
+        // SAFETY: (1), and we are the handle; `output` has the type that `take_output` writes.
+        unsafe {
+            (self.header().vtable.take_output)(self.header, output.as_mut_ptr().cast());
+            output.assume_init()
+        }
+    }
 }
 
 impl<T> Future for JoinHandle<T> {
@@ -121,17 +164,13 @@ impl<T> Future for JoinHandle<T> {
             return Poll::Pending;
         }
         coop::spend();
-        let mut output = MaybeUninit::<Poll<Self::Output>>::uninit();
-        // SAFETY: `DONE` was seen with an acquire and we are the handle; `output` has the type that `take_output` writes.
-        unsafe {
-            (header.vtable.take_output)(self.header, output.as_mut_ptr().cast());
-            output.assume_init()
-        }
+        // SAFETY: `DONE` was seen with an acquire.
+        unsafe { self.take_output() }
     }
 }
 
-/// Says whether the task is done; if not, its completer will wake `cx`. A function of its own: mostly a handle is polled twice, and the
-/// second time the task is done.
+/// Says whether the task is done; if not, its completer will wake `cx`. A function of its own: mostly a
+/// handle is polled twice, and the second time the task is done.
 ///
 /// # Safety
 /// 1. The caller is the task's handle.
@@ -141,7 +180,8 @@ unsafe fn poll_done(header: &Header, cx: &mut Context<'_>) -> bool {
     if now.is_done() {
         return true;
     }
-    // The waker may be touched while JOIN_WAKER is unset and DONE was not seen: `try_complete` leaves it alone then.
+    // The waker may be touched while JOIN_WAKER is unset and DONE was not seen: `try_complete` leaves it
+    // alone then.
     if now.has_join_waker() && !header.state.unset_join_waker() {
         return true;
     }
@@ -165,7 +205,8 @@ impl<T> Drop for JoinHandle<T> {
         match header.state.detach() {
             AfterDetach::Nothing => return,
             AfterDetach::DropWaker => {
-                // SAFETY: `JOIN` and `JOIN_WAKER` are unset: nobody else touches the slot. We still have a reference.
+                // SAFETY: `JOIN` and `JOIN_WAKER` are unset: nobody else touches the slot. We still have a
+                // reference.
                 drop_quietly(header.join_waker.with_mut(|slot| unsafe { (*slot).take() }));
             }
             // SAFETY: `DONE` was seen with an acquire and we are the handle.
@@ -188,8 +229,8 @@ pub struct AbortHandle {
     header: NonNull<Header>,
 }
 
-// SAFETY: only the header's atomics are reached through the handle; the last reference may be dropped anywhere, since
-// by then the future is gone and the output, if any, was `Send` or dropped.
+// SAFETY: only the header's atomics are reached through the handle; the last reference may be dropped
+// anywhere, since by then the future is gone and the output, if any, was `Send` or dropped.
 unsafe impl Send for AbortHandle {}
 // SAFETY: as above.
 unsafe impl Sync for AbortHandle {}
@@ -295,8 +336,8 @@ impl JoinError {
         Self { id, spawned_at, failure }
     }
 
-    /// Says whether the task was cancelled: by `abort`, by the shutdown of its runtime, because that was shut down
-    /// already when it was spawned, or, a blocking closure, because the system refused a thread for it.
+    /// Says whether the task was cancelled: by `abort`, by the shutdown of its runtime, because that was shut
+    /// down already when it was spawned, or, a blocking closure, because the system refused a thread for it.
     pub fn is_cancelled(&self) -> bool {
         !self.is_panic()
     }

@@ -1,14 +1,25 @@
 //! `task_local!`: values that a future carries along, whichever thread polls it.
+//!
+//! A value stays where its scope has it: in the frame of `sync_scope`, or in the future. A thread's
+//! [`LocalSlot`] points to the value of the innermost scope, and every scope puts the pointer of the scope
+//! around it back. So a reader needs no lock, and may begin another scope while it reads.
+//!
+//! The slot also says in which *surroundings* (`context.rs`) its scope began. A job that runs on the stack of
+//! another call has surroundings of its own, and finds no value there.
 
-use std::cell::RefCell;
+use std::cell::Cell;
 use std::error::Error;
 use std::fmt;
 use std::future::Future;
+use std::marker::PhantomPinned;
 use std::pin::Pin;
+use std::ptr::null;
 use std::task::{Context, Poll};
 use std::thread;
 
 use pin_project_lite::pin_project;
+
+use crate::context;
 
 /// Declares [`LocalKey`]s: values that belong to a task rather than to a thread.
 ///
@@ -40,8 +51,7 @@ macro_rules! task_local {
         $(#[$attr])*
         $vis static $name: $crate::task::LocalKey<$ty> = {
             ::std::thread_local! {
-                static SLOT: ::std::cell::RefCell<::std::option::Option<$ty>> =
-                    const { ::std::cell::RefCell::new(::std::option::Option::None) };
+                static SLOT: $crate::__private::LocalSlot<$ty> = const { $crate::__private::LocalSlot::new() };
             }
             $crate::task::LocalKey::__new(&SLOT)
         };
@@ -50,17 +60,17 @@ macro_rules! task_local {
 
 /// A value that belongs to a task, declared by [`task_local!`](crate::task_local).
 ///
-/// The value is there only inside [`scope`](Self::scope) and [`sync_scope`](Self::sync_scope); spawned tasks do not
-/// inherit it.
+/// The value is there only inside [`scope`](Self::scope) and [`sync_scope`](Self::sync_scope); spawned tasks
+/// do not inherit it.
 pub struct LocalKey<T: 'static> {
-    /// Holds the value while the future it belongs to is polled.
-    slot: &'static thread::LocalKey<RefCell<Option<T>>>,
+    /// Points to the value while the future it belongs to is polled.
+    slot: &'static thread::LocalKey<LocalSlot<T>>,
 }
 
 impl<T: 'static> LocalKey<T> {
     /// Used by the macro.
     #[doc(hidden)]
-    pub const fn __new(slot: &'static thread::LocalKey<RefCell<Option<T>>>) -> Self {
+    pub const fn __new(slot: &'static thread::LocalKey<LocalSlot<T>>) -> Self {
         Self { slot }
     }
 
@@ -69,17 +79,18 @@ impl<T: 'static> LocalKey<T> {
     /// # Cancel safety
     /// As safe as `future`; dropping it drops the value, too.
     pub fn scope<F: Future>(&'static self, value: T, future: F) -> TaskLocalFuture<T, F> {
-        TaskLocalFuture { key: self, value: Some(value), future: Some(future) }
+        TaskLocalFuture { key: self, value: Some(value), future: Some(future), pinned: PhantomPinned }
     }
 
     /// Calls `f` while `value` is there.
     ///
+    /// May be called from within [`with`](Self::with), where Tokio's panics.
+    ///
     /// # Panics
-    /// If the key is borrowed at the moment, that is, called from within [`with`](Self::with).
+    /// If the thread is ending and its thread-locals are gone.
     #[track_caller]
     pub fn sync_scope<R>(&'static self, value: T, f: impl FnOnce() -> R) -> R {
-        let mut value = Some(value);
-        match self.swapped(&mut value, f) {
+        match self.in_scope(&raw const value, f) {
             Ok(result) => result,
             Err(error) => panic!("`sync_scope` cannot set a task-local: {error}"),
         }
@@ -104,8 +115,10 @@ impl<T: 'static> LocalKey<T> {
     /// # Errors
     /// [`AccessError`] if there is none here; `f` has then not been called.
     pub fn try_with<R>(&'static self, f: impl FnOnce(&T) -> R) -> Result<R, AccessError> {
-        let access = |slot: &RefCell<Option<T>>| slot.borrow().as_ref().map(f).ok_or(AccessError(()));
-        self.slot.try_with(access).unwrap_or(Err(AccessError(())))
+        let value = self.slot.try_with(LocalSlot::value).map_err(|_| AccessError(()))?;
+        // SAFETY: the scope that set the pointer is a frame below on this thread. It keeps the value until it
+        // returns.
+        unsafe { value.as_ref() }.map(f).ok_or(AccessError(()))
     }
 
     /// Returns a copy of the value.
@@ -131,29 +144,45 @@ impl<T: 'static> LocalKey<T> {
         self.try_with(T::clone)
     }
 
-    /// Calls `f` with `value` in the slot, and swaps it out again, also if `f` panics.
-    fn swapped<R>(&'static self, value: &mut Option<T>, f: impl FnOnce() -> R) -> Result<R, AccessError> {
-        struct Back<'a, T: 'static>(&'static LocalKey<T>, &'a mut Option<T>);
-        impl<T> Drop for Back<'_, T> {
+    /// Calls `f` while the slot points to `value`, which is null for a scope whose value was taken.
+    fn in_scope<R>(&'static self, value: *const T, f: impl FnOnce() -> R) -> Result<R, AccessError> {
+        struct Leave<T: 'static>(&'static LocalKey<T>, (*const T, u64));
+        impl<T> Drop for Leave<T> {
             fn drop(&mut self) {
-                // Neither fails: it worked a moment ago, and a thread that ends does not poll.
-                self.0.swap(self.1).ok();
+                // Cannot fail: the slot has no destructor, and was there a moment ago.
+                self.0.slot.try_with(|slot| slot.replace(self.1)).ok();
             }
         }
-        self.swap(value)?;
-        let _back = Back(self, value);
+        let set = |slot: &LocalSlot<T>| slot.replace((value, context::surroundings()));
+        let outer = self.slot.try_with(set).map_err(|_| AccessError(()))?;
+        let _leave = Leave(self, outer);
         Ok(f())
     }
+}
 
-    fn swap(&'static self, value: &mut Option<T>) -> Result<(), AccessError> {
-        let swap = |slot: &RefCell<Option<T>>| match slot.try_borrow_mut() {
-            Ok(mut slot) => {
-                std::mem::swap(&mut *slot, value);
-                Ok(())
-            }
-            Err(_) => Err(AccessError(())),
-        };
-        self.slot.try_with(swap).unwrap_or(Err(AccessError(())))
+/// What a thread knows of one key; see the module's docs.
+#[derive(Debug)]
+pub struct LocalSlot<T> {
+    /// The value of the innermost scope, or null.
+    value: Cell<*const T>,
+    /// The surroundings in which that scope began.
+    surroundings: Cell<u64>,
+}
+
+impl<T> LocalSlot<T> {
+    /// Used by the macro.
+    #[allow(clippy::new_without_default, reason = "a constant needs it")]
+    pub const fn new() -> Self {
+        Self { value: Cell::new(null()), surroundings: Cell::new(0) }
+    }
+
+    /// The value that is there for the calling code, or null.
+    fn value(&self) -> *const T {
+        if self.surroundings.get() == context::surroundings() { self.value.get() } else { null() }
+    }
+
+    fn replace(&self, (value, surroundings): (*const T, u64)) -> (*const T, u64) {
+        (self.value.replace(value), self.surroundings.replace(surroundings))
     }
 }
 
@@ -171,6 +200,9 @@ pin_project! {
         value: Option<T>,
         #[pin]
         future: Option<F>,
+        // As Tokio's, for which a program may not rely on another.
+        #[pin]
+        pinned: PhantomPinned,
     }
 
     impl<T: 'static, F> PinnedDrop for TaskLocalFuture<T, F> {
@@ -179,7 +211,7 @@ pin_project! {
             let mut this = this.project();
             if this.future.is_some() {
                 let mut future = this.future.as_mut();
-                this.key.swapped(this.value, || future.set(None)).ok();
+                this.key.in_scope(pointer(this.value), || future.set(None)).ok();
             }
         }
     }
@@ -199,7 +231,7 @@ impl<T: 'static, F: Future> Future for TaskLocalFuture<T, F> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let mut this = self.project();
         let mut slot = this.future.as_mut();
-        let polled = this.key.swapped(this.value, || {
+        let polled = this.key.in_scope(pointer(this.value), || {
             let future =
                 slot.as_mut().as_pin_mut().expect("polled a `TaskLocalFuture` after it had completed");
             let polled = future.poll(cx);
@@ -213,6 +245,11 @@ impl<T: 'static, F: Future> Future for TaskLocalFuture<T, F> {
             Err(error) => panic!("a scope cannot set its task-local: {error}"),
         }
     }
+}
+
+/// Null for a value that was taken.
+fn pointer<T>(value: &Option<T>) -> *const T {
+    value.as_ref().map_or(null(), |value| value)
 }
 
 impl<T: 'static, F> fmt::Debug for TaskLocalFuture<T, F> {

@@ -1,17 +1,24 @@
 //! Tasks: spawned futures, and what one does with them.
 //!
-//! - [`spawn`] starts a future as a task; its [`JoinHandle`] waits for the output, its [`AbortHandle`] cancels it.
-//! - [`spawn_blocking`] runs a closure that may block on a thread of its own; [`block_in_place`] runs one where the
-//!   task is, while other threads take over the worker's other tasks.
-//! - [`yield_now`] and [`coop`] let other tasks run; [`task_local!`](crate::task_local) declares what a task carries along.
+//! - [`spawn`] starts a future as a task; its [`JoinHandle`] waits for the output, its [`AbortHandle`]
+//!   cancels it.
+//! - [`spawn_blocking`] runs a closure that may block on a thread of its own; [`block_in_place`] runs one
+//!   where the task is, while other threads take over the worker's other tasks.
+//! - [`JoinSet`] awaits many tasks, in the order in which they end. [`LocalSet`] and [`spawn_local`] are for
+//!   futures that are not `Send`.
+//! - [`yield_now`] and [`coop`] let other tasks run; [`task_local!`](crate::task_local) declares what a task
+//!   carries along.
 //
 // How a task works, for readers of the code; begin with `state.rs`.
 //
-// - `cell.rs`: one allocation: header (72 bytes: links and wakers, then state, vtable, scheduler, name), future or output.
+// - `cell.rs`: one allocation: header (72 bytes: links and wakers, then state, vtable, scheduler, name),
+//   future or output.
 // - `state.rs`: the state word. `SCHEDULED` is the right to poll. Queues hold that right and no reference.
 // - `raw.rs`: type erasure; `harness.rs`: poll, complete, cancel; `waker.rs`, `join.rs`: what others hold.
 // - `stock.rs`: references kept ready for the task's own polls.
 // - `owned.rs`: all tasks that wait, for shutdown.
+// - `join_set/entries.rs`: how a set learns which of its tasks have ended.
+// - `local_set/shared.rs`: the scheduler of tasks that stay on one thread.
 //
 // Kinds of reference: the life's (until `DONE`), the handle's, one for each waker and abort handle, and
 // those in stock (until `DONE`). Who may touch what:
@@ -27,7 +34,9 @@ pub(crate) mod cell;
 mod harness;
 mod id;
 mod join;
-mod local;
+mod join_set;
+pub mod local;
+mod local_set;
 pub(crate) mod owned;
 pub(crate) mod raw;
 pub(crate) mod state;
@@ -42,12 +51,15 @@ use std::ptr::NonNull;
 
 pub use self::id::{Id, id, try_id};
 pub use self::join::{AbortHandle, JoinError, JoinHandle};
-pub use self::local::{AccessError, LocalKey, TaskLocalFuture};
+pub use self::join_set::JoinSet;
+pub use self::local::{AccessError, LocalKey};
+pub use self::local_set::{LocalEnterGuard, LocalSet, spawn_local};
 pub use self::yield_now::yield_now;
 pub use crate::spawn::{block_in_place, spawn, spawn_blocking};
 
 pub(crate) use self::cell::Header;
 pub(crate) use self::join::Failure;
+pub(crate) use self::local_set::StandIn;
 pub(crate) use self::owned::Owned;
 pub(crate) use self::raw::{Runnable, Schedule};
 pub(crate) use self::waker::introduce as introduce_wakers;
@@ -60,11 +72,27 @@ pub mod coop {
     };
 }
 
+/// Futures that programs may have to name.
+pub mod futures {
+    pub use super::local::TaskLocalFuture;
+}
+
+// Tokio had these here before `coop` was there, and some programs still ask for them.
+#[doc(hidden)]
+#[deprecated = "use `task::coop::Unconstrained`"]
+pub use crate::coop::Unconstrained;
+#[doc(hidden)]
+#[deprecated = "use `task::coop::consume_budget`"]
+pub use crate::coop::consume_budget;
+#[doc(hidden)]
+#[deprecated = "use `task::coop::unconstrained`"]
+pub use crate::coop::unconstrained;
+
 /// Makes a task of `future`, to be queued by the caller. The scheduler has to count the cell.
 ///
 /// # Safety
-/// 1. `future` and its output may be used by the threads that run and join the task. 2. `scheduler` stays valid until
-///    `S::free`.
+/// 1. `future` and its output may be used by the threads that run and join the task. 2. `scheduler` stays
+///    valid until `S::free`.
 pub(crate) unsafe fn new<F: Future + 'static, S: Schedule>(
     future: F,
     scheduler: NonNull<S>,

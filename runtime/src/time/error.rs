@@ -1,6 +1,8 @@
 //! What can go wrong in [`time`](super).
+//!
+//! Nothing of this crate fails with [`Error`]; it is for programs and libraries written for Tokio that keep one among their
+//! own errors.
 
-use std::error::Error;
 use std::fmt;
 use std::io;
 
@@ -29,10 +31,74 @@ impl fmt::Display for Elapsed {
     }
 }
 
-impl Error for Elapsed {}
+impl std::error::Error for Elapsed {}
 
 impl From<Elapsed> for io::Error {
     fn from(_: Elapsed) -> io::Error {
         io::ErrorKind::TimedOut.into()
     }
 }
+
+/// Why a timer cannot work.
+///
+/// # Examples
+/// ```
+/// use runtime::time::error::Error;
+///
+/// let error = Error::at_capacity();
+/// assert!(error.is_at_capacity() && !error.is_shutdown());
+/// assert_eq!(error.to_string(), "no room for another timer");
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct Error(Reason);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reason {
+    Shutdown,
+    AtCapacity,
+    Invalid,
+}
+
+impl Error {
+    /// Makes the error of a timer whose runtime was shut down.
+    pub fn shutdown() -> Self {
+        Self(Reason::Shutdown)
+    }
+
+    /// Says whether it is [`shutdown`](Self::shutdown).
+    pub fn is_shutdown(&self) -> bool {
+        self.0 == Reason::Shutdown
+    }
+
+    /// Makes the error of a timer for which there is no room.
+    pub fn at_capacity() -> Self {
+        Self(Reason::AtCapacity)
+    }
+
+    /// Says whether it is [`at_capacity`](Self::at_capacity).
+    pub fn is_at_capacity(&self) -> bool {
+        self.0 == Reason::AtCapacity
+    }
+
+    /// Makes the error of a timer that lasts longer than can be counted.
+    pub fn invalid() -> Self {
+        Self(Reason::Invalid)
+    }
+
+    /// Says whether it is [`invalid`](Self::invalid).
+    pub fn is_invalid(&self) -> bool {
+        self.0 == Reason::Invalid
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.0 {
+            Reason::Shutdown => "the runtime that the timer belongs to was shut down",
+            Reason::AtCapacity => "no room for another timer",
+            Reason::Invalid => "the duration is longer than a timer can last",
+        })
+    }
+}
+
+impl std::error::Error for Error {}

@@ -22,7 +22,7 @@ use super::Instant;
 /// `duration` counts from this call, not from the first poll, and is a lower bound: timers count eighths of a
 /// millisecond, rounded up; whole milliseconds once the clock has been [paused](super::pause). Where thousands a
 /// second are due, several share a wake of their thread, up to 0.3 milliseconds later. A zero `duration` is over at the
-/// first poll, [`Duration::MAX`] never. For work at regular intervals use [`interval`](super::interval()), which does not
+/// first poll. One that is too long for an [`Instant`], such as [`Duration::MAX`], counts as thirty years. For work at regular intervals use [`interval`](super::interval()), which does not
 /// drift.
 ///
 /// A `duration` that has passed before the first poll is over at once or at the runtime's next look at its timers, which
@@ -120,6 +120,9 @@ pin_project! {
     }
 }
 
+/// What a duration that is too long for an instant counts as: as in Tokio, a time that a paused clock can jump over.
+const FAR: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
+
 /// A deadline, in the words that it was given in.
 #[derive(Debug, Clone, Copy)]
 enum When {
@@ -162,7 +165,9 @@ impl Sleep {
     fn at_end_of(duration: Duration, what: &str) -> Sleep {
         let handle = Handle::current_for(what);
         handle.time_driver(what);
-        Sleep::new(handle, When::At(Instant::now() + duration), Look::Now)
+        let now = Instant::now();
+        let deadline = now.checked_add(duration).unwrap_or_else(|| now + FAR);
+        Sleep::new(handle, When::At(deadline), Look::Now)
     }
 
     #[track_caller]
@@ -257,6 +262,11 @@ impl Sleep {
         // SAFETY: `cancel` saw to it that the entry is in no wheel; `Pin<&mut Self>` makes us its owner.
         unsafe { self.as_mut().project().entry.set_by_owner(State::Idle) };
         let Some(waker) = waiting else { return };
+        if self.has_passed() {
+            // SAFETY: as above.
+            unsafe { self.project().entry.set_by_owner(State::Fired) };
+            return waker.wake();
+        }
         if let Err(ShutDown(waker)) = self.as_mut().register(waker) {
             // The driver ended in between. The task is told as the driver would have told it.
             // SAFETY: as above.
@@ -307,7 +317,6 @@ impl Sleep {
     #[inline(never)]
     fn poll_slowly(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let me = self.as_mut().project();
-        let driver = me.handle.time_driver("sleep");
         // SAFETY: `Pin<&mut Self>` makes us the owner; if registered, then in `home`, which our handle keeps.
         let is_registered =
             me.entry.state() == State::Registered && unsafe { me.home.shard().update(&me.entry, cx.waker()) };
@@ -320,22 +329,28 @@ impl Sleep {
             // It fired for a deadline from which it was put off, or is not registered yet.
             State::Fired | State::Idle | State::Registered => {}
         }
-        let deadline = me.deadline.in_nanos(driver);
-        let has_passed = match (*me.deadline, *me.look) {
-            (When::Ahead(_), _) if !driver.was_paused() => false,
-            (_, Look::Behind) if !driver.was_paused() => driver.had_passed(deadline),
-            // A test that moves the clock should not have to wait for a turn.
-            _ => deadline <= driver.now(),
-        };
+        let has_passed = self.has_passed();
         let state = if has_passed { State::Fired } else { State::Idle };
         // SAFETY: owner as above; not registered.
-        unsafe { me.entry.set_by_owner(state) };
+        unsafe { self.as_mut().project().entry.set_by_owner(state) };
         if has_passed {
             return Poll::Ready(());
         }
         match self.register(cx.waker().clone()) {
             Ok(()) => Poll::Pending,
             Err(refused) => panic_refused(refused),
+        }
+    }
+
+    /// Whether the deadline has passed, as far as this is looked at.
+    fn has_passed(&self) -> bool {
+        let driver = self.handle.time_driver("sleep");
+        let deadline = self.deadline.in_nanos(driver);
+        match (self.deadline, self.look) {
+            (When::Ahead(_), _) if !driver.was_paused() => false,
+            (_, Look::Behind) if !driver.was_paused() => driver.had_passed(deadline),
+            // A test that moves the clock should not have to wait for a turn.
+            _ => deadline <= driver.now(),
         }
     }
 

@@ -1,15 +1,16 @@
 //! Keeping threads on CPUs: the kernel's set of CPUs, and which of a runtime's workers is on which.
 //!
-//! A new thread inherits the CPUs of the one that starts it, so a pinned worker would pin whatever it starts. What is started
-//! by this crate is therefore wrapped in [`unpinned`]: it begins on all CPUs, those that the runtime was built on or, for a
-//! pool or another runtime, those that the pinned thread at hand had before; a worker then pins itself. Threads that user code
-//! starts are its own business.
+//! A new thread inherits the CPUs of the one that starts it, so a pinned worker would pin whatever it starts.
+//! What is started by this crate is therefore wrapped in [`unpinned`]: it begins on all CPUs, those that the
+//! runtime was built on or, for a pool or another runtime, those that the pinned thread at hand had before; a
+//! worker then pins itself. Threads that user code starts are its own business.
 //!
 //! Nothing here looks again: if CPUs are taken away later, the kernel moves the threads.
 //!
-//! A thread that is not pinned can be [moved](move_this_thread) without being kept. In between its set is another, for some
-//! microseconds: a change from outside just then is overwritten. And the kernel takes the set that it had for a wish from then on: the thread
-//! keeps to it, should a control group be given more CPUs later.
+//! A thread that is not pinned can be [moved](move_this_thread) without being kept. In between its set is
+//! another, for some microseconds: a change from outside just then is overwritten. And the kernel takes the
+//! set that it had for a wish from then on: the thread keeps to it, should a control group be given more CPUs
+//! later.
 
 use std::cell::OnceCell;
 use std::io;
@@ -52,12 +53,14 @@ impl CpuSet {
     /// Those that the calling thread may use, pinned or not.
     fn current() -> io::Result<Self> {
         Self::ask(|words| {
-            // SAFETY: writes no more bytes than the second argument says. To the kernel a set is any number of words.
+            // SAFETY: writes no more bytes than the second argument says. To the kernel a set is any number
+            // of words.
             check(unsafe { libc::sched_getaffinity(0, size_of_val(words), words.as_mut_ptr().cast()) })
         })
     }
 
-    /// The set that `ask` writes, which refuses with EINVAL one that is too small for all CPUs the kernel may have.
+    /// The set that `ask` writes, which refuses with EINVAL one that is too small for all CPUs the kernel may
+    /// have.
     fn ask(ask: impl Fn(&mut [c_ulong]) -> io::Result<()>) -> io::Result<Self> {
         let mut len = FIRST_WORDS;
         loop {
@@ -111,8 +114,8 @@ pub fn current_cpu() -> Option<usize> {
     usize::try_from(unsafe { libc::sched_getcpu() }).ok()
 }
 
-/// Has the calling thread go on, unless it is pinned, on the CPU that `choose` takes from those that it may use, in ascending order; the
-/// kernel may move it again from then on. None: it was left where it is.
+/// Has the calling thread go on, unless it is pinned, on the CPU that `choose` takes from those that it may
+/// use, in ascending order; the kernel may move it again from then on. None: it was left where it is.
 pub fn move_this_thread(choose: impl FnOnce(&[usize]) -> Option<usize>) -> Option<usize> {
     if before().is_some() {
         return None;
@@ -125,8 +128,8 @@ pub fn move_this_thread(choose: impl FnOnce(&[usize]) -> Option<usize>) -> Optio
     Some(cpu)
 }
 
-/// What a thread is to run that the calling one starts: `main`, on the CPUs of `pins`, or else on those that the calling thread
-/// had before it was pinned, if it is.
+/// What a thread is to run that the calling one starts: `main`, on the CPUs of `pins`, or else on those that
+/// the calling thread had before it was pinned, if it is.
 pub fn unpinned<R, F: FnOnce() -> R>(pins: Option<&Pins>, main: F) -> impl FnOnce() -> R + use<R, F> {
     let whole = pins.and_then(|pins| pins.whole.clone()).or_else(before);
     move || {
@@ -151,7 +154,7 @@ pub struct Pins {
 
 #[derive(Debug)]
 struct State {
-    /// Workers, without relief threads, that have not tried yet.
+    /// Workers, without spare workers, that have not tried yet.
     pending: usize,
     /// The CPU of each worker that is pinned.
     pinned: Box<[Option<usize>]>,
@@ -174,8 +177,8 @@ impl Pins {
         Self { whole, cpus, workers, state: Mutex::new(state), settled: Condvar::new() }
     }
 
-    /// Keeps the calling thread on the CPU of worker `index`, or of the one that relief thread `index` serves. If the system
-    /// refuses, the thread stays on all CPUs.
+    /// Keeps the calling thread on the CPU of worker `index`, or of the one that spare worker `index` serves.
+    /// If the system refuses, the thread stays on all CPUs.
     pub fn pin(&self, index: usize) {
         let Some(whole) = self.whole.as_ref().filter(|_| !self.cpus.is_empty()) else {
             return;
@@ -227,7 +230,8 @@ mod tests {
 
     use super::*;
 
-    /// As a kernel for `cpus` CPUs, all of which the thread may use: it refuses a set that is too small for them.
+    /// As a kernel for `cpus` CPUs, all of which the thread may use: it refuses a set that is too small for
+    /// them.
     fn kernel_of(cpus: usize) -> impl Fn(&mut [c_ulong]) -> io::Result<()> {
         move |words| {
             if words.len() * WORD < cpus {
@@ -304,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn workers_go_round_the_cpus_and_relief_threads_are_beside_their_worker() {
+    fn workers_go_round_the_cpus_and_spare_workers_are_beside_their_worker() {
         let whole = CpuSet::of_this_thread().unwrap();
         let cpus = whole.cpus();
         for workers in [1, 2, 3, 5] {

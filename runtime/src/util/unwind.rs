@@ -32,6 +32,35 @@ pub fn drop_quietly<T>(value: T) {
     std::mem::forget(payload);
 }
 
+/// The first of several panics, to be resumed when all that must not be kept from running has run.
+#[derive(Default)]
+pub struct FirstPanic(Option<Payload>);
+
+impl FirstPanic {
+    pub const fn new() -> Self {
+        Self(None)
+    }
+
+    /// Calls `f`; `None` if it panics.
+    #[inline]
+    pub fn catch<R>(&mut self, f: impl FnOnce() -> R) -> Option<R> {
+        match catch(f) {
+            Ok(result) => return Some(result),
+            Err(payload) if self.0.is_none() => self.0 = Some(payload),
+            Err(payload) => drop_quietly(payload),
+        }
+        None
+    }
+
+    /// Goes on with the panic, if there was one.
+    #[inline]
+    pub fn resume(self) {
+        if let Some(payload) = self.0 {
+            std::panic::resume_unwind(payload);
+        }
+    }
+}
+
 /// Aborts the process with a text, for breaches of our own invariants that would otherwise corrupt memory.
 #[cold]
 pub fn abort(text: &str) -> ! {

@@ -3,14 +3,14 @@
 use std::mem::MaybeUninit;
 use std::task::Waker;
 
-use super::unwind::{self, Payload};
+use super::unwind::{self, FirstPanic};
 
 const CAPACITY: usize = 32;
 
 /// Up to 32 wakers, on the stack.
 ///
-/// The loop that uses it: lock, push until [`is_full`](Self::is_full), unlock, [`wake_all`](Self::wake_all), and
-/// again while there may be more.
+/// The loop that uses it: lock, push until [`is_full`](Self::is_full), unlock, [`wake_all`](Self::wake_all),
+/// and again while there may be more.
 pub struct WakeList {
     wakers: [MaybeUninit<Waker>; CAPACITY],
     /// The slots in `next..len` are initialised; `next` is not zero only while wakers are taken out.
@@ -37,27 +37,20 @@ impl WakeList {
         self.len += 1;
     }
 
-    /// Wakes all, in the order they were added, and empties the list. A waker that panics does not keep the others asleep: the first panic is
-    /// resumed after all have been woken.
+    /// Wakes all, in the order they were added, and empties the list. A waker that panics does not keep the
+    /// others asleep: the first panic is resumed after all have been woken.
     pub fn wake_all(&mut self) {
-        let mut panic: Option<Payload> = None;
+        let mut panic = FirstPanic::new();
         while let Some(waker) = self.pop() {
-            if let Err(payload) = unwind::catch(|| waker.wake()) {
-                match panic {
-                    None => panic = Some(payload),
-                    Some(_) => unwind::drop_quietly(payload),
-                }
-            }
+            panic.catch(|| waker.wake());
         }
-        if let Some(payload) = panic {
-            std::panic::resume_unwind(payload);
-        }
+        panic.resume();
     }
 
-    /// As [`wake_all`](Self::wake_all), for threads that nobody above would want unwound.
-    pub fn wake_all_quietly(&mut self) {
+    /// Gives all to `f`, in the order they were added, and empties the list.
+    pub fn drain(&mut self, mut f: impl FnMut(Waker)) {
         while let Some(waker) = self.pop() {
-            unwind::drop_quietly(unwind::catch(|| waker.wake()));
+            f(waker);
         }
     }
 
@@ -69,7 +62,8 @@ impl WakeList {
         }
         let slot = &self.wakers[self.next];
         self.next += 1;
-        // SAFETY: slots in `next..len` are initialised; this one is now below `next`, so it is not read again.
+        // SAFETY: slots in `next..len` are initialised; this one is now below `next`, so it is not read
+        // again.
         Some(unsafe { slot.assume_init_read() })
     }
 }

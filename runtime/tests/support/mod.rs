@@ -1,6 +1,6 @@
-//! What the tests of the front door share: runtimes of every kind, waiting for conditions, a guard against hangs, and
-//! child processes for what would harm the test process. Locks are parking_lot's: those of std look like races to
-//! ThreadSanitizer, which cannot see into what std ships compiled.
+//! What the tests of the front door share: runtimes of every kind, waiting for conditions, a guard against
+//! hangs, and child processes for what would harm the test process. Locks are parking_lot's: those of std
+//! look like races to ThreadSanitizer, which cannot see into what std ships compiled.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 use std::collections::BTreeSet;
@@ -55,8 +55,26 @@ pub fn until(what: &str, condition: impl Fn() -> bool) {
     }
 }
 
-/// A time to wait, in rounds of a few milliseconds at most. A round that has taken longer counts as one that has not: then the
-/// process was stopped, or the machine has so much to do that others were as late.
+/// The system's number of the calling thread.
+pub fn thread_number() -> i32 {
+    // SAFETY: takes nothing.
+    unsafe { libc::gettid() }
+}
+
+/// Waits until the thread of this process with that number sleeps, and does so for a while.
+#[track_caller]
+pub fn until_asleep(thread: i32) {
+    let status = || std::fs::read_to_string(format!("/proc/self/task/{thread}/status")).unwrap();
+    until("the thread sleeps", || {
+        let before = status();
+        thread::sleep(Duration::from_millis(5));
+        // The number of its switches is the same.
+        before.contains("State:\tS") && before == status()
+    });
+}
+
+/// A time to wait, in rounds of a few milliseconds at most. A round that has taken longer counts as one that
+/// has not: then the process was stopped, or the machine has so much to do that others were as late.
 pub struct Patience {
     left: Duration,
     last: Instant,
@@ -84,7 +102,8 @@ pub fn rounds(most: u32) -> impl Iterator<Item = u32> {
     (0..most).take_while(move |_| start.elapsed() < LIMIT / 6)
 }
 
-/// Numbers of short joins, by [`short_joins`], such that with one or other of them the next is one of the few short ones that are published.
+/// Numbers of short joins, by [`short_joins`], such that with one or other of them the next is one of the few
+/// short ones that are published.
 pub const NEAR_A_GRANTS_END: std::ops::Range<usize> = 1000..1100;
 
 /// So many joins of which the seat learns that they are short.
@@ -128,8 +147,8 @@ pub fn watchdog() -> Watchdog {
 
 const CHILD: &str = "RUNTIME_TEST_CHILD";
 
-/// Runs the test `name` again in a process of its own, with `variables` set. True in that process; false in the parent, after
-/// the child has succeeded.
+/// Runs the test `name` again in a process of its own, with `variables` set. True in that process; false in
+/// the parent, after the child has succeeded.
 #[track_caller]
 pub fn in_child(name: &str, variables: &[(&str, &str)]) -> bool {
     if is_child(name) {
@@ -158,14 +177,18 @@ pub fn run_child(name: &str, variables: &[(&str, &str)]) -> Output {
 
 /// Starts a process that runs the test `name`. What it prints waits in pipes: it should not be much.
 pub fn start_child(name: &str, variables: &[(&str, &str)]) -> Child {
-    Command::new(std::env::current_exe().unwrap())
+    child_command(name).envs(variables.iter().copied()).spawn().unwrap()
+}
+
+/// The command for a process that runs the test `name`, and prints into pipes.
+pub fn child_command(name: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
         .args(["--exact", name, "--nocapture", "--test-threads=1"])
         .env(CHILD, name)
-        .envs(variables.iter().copied())
         .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap()
+        .stderr(Stdio::piped());
+    command
 }
 
 /// Waits until `child` ends by itself, or kills it because it hangs.
@@ -272,9 +295,10 @@ pub const HUGE_STACK: usize = 1 << 30;
 
 /// Has the system refuse threads with a [`HUGE_STACK`] until it is dropped.
 ///
-/// Not any thread: what is measured here may be too much by 64 MiB for each thread that has just been started, since the C library
-/// takes twice the memory that it wants for such a thread's heap, and gives back what it does not need. (Threads that have ended do
-/// the opposite: their stacks are kept for others of that size, but huge ones are not.)
+/// Not any thread: what is measured here may be too much by 64 MiB for each thread that has just been
+/// started, since the C library takes twice the memory that it wants for such a thread's heap, and gives back
+/// what it does not need. (Threads that have ended do the opposite: their stacks are kept for others of that
+/// size, but huge ones are not.)
 pub struct NoThreads;
 
 impl NoThreads {
@@ -304,8 +328,8 @@ pub fn has_shadow_memory() -> bool {
 
 /// The open descriptors of this process.
 ///
-/// Under ThreadSanitizer without pipes, of which the runtime has none: at its first report, also one that a suppression matches,
-/// it starts a program that names functions, and keeps a pipe to it and one back.
+/// Under ThreadSanitizer without pipes, of which the runtime has none: at its first report, also one that a
+/// suppression matches, it starts a program that names functions, and keeps a pipe to it and one back.
 pub fn descriptors() -> BTreeSet<i32> {
     let is_known = |link: PathBuf| !cfg!(tsan) || !link.to_string_lossy().starts_with("pipe:");
     let paths = std::fs::read_dir("/proc/self/fd").unwrap().map(|entry| entry.unwrap().path());

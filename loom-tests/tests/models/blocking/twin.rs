@@ -1,4 +1,4 @@
-//! A copy of B1 to B4 and of the shutdown's scan, with at most one bug.
+//! A copy of `SayBlocked` to `SayBack`, `CountBlocked` and `CloseFence` of `away.rs`, with at most one bug.
 
 use std::sync::Arc;
 
@@ -12,27 +12,27 @@ use loom::thread;
 #[derive(Clone, Copy, PartialEq)]
 enum Fault {
     None,
-    /// No fence between B1 and the look whether the shutdown has begun.
+    /// No fence between `SayBlocked` and `SeeShutdown`.
     BlocksWithoutFence,
-    /// No fence between C0 and the scan.
+    /// No fence between the beginning of the shutdown and the scan.
     ScansWithoutFence,
-    /// The scan comes before C0.
+    /// The scan comes before the shutdown has begun.
     ScansFirst,
-    /// B4 takes the table back without the lock.
+    /// `SayBack` takes the table back without the lock.
     EndsWithoutLock,
-    /// B4 looks how the worker stands, and then writes.
+    /// `SayBack` looks how the worker stands, and then writes.
     EndsByStore,
-    /// B3 lends when the lock is free again.
+    /// `CountBlocked` lends when the lock is free again.
     LendsLate,
-    /// B3 counts whoever it finds blocked, and does not say so.
+    /// `CountBlocked` counts a worker that it finds blocked, and does not say so.
     CountsAgain,
-    /// B1 publishes nothing.
+    /// `SayBlocked` publishes nothing.
     BlocksRelaxed,
 }
 
-const FREE: u32 = 0;
+const HERE: u32 = 0;
 const BLOCKED: u32 = 1;
-const RELIEVED: u32 = 2;
+const COUNTED: u32 = 2;
 
 struct World {
     standing: AtomicU32,
@@ -54,7 +54,7 @@ unsafe impl Sync for World {}
 impl World {
     fn new(fault: Fault) -> Arc<Self> {
         Arc::new(Self {
-            standing: AtomicU32::new(FREE),
+            standing: AtomicU32::new(HERE),
             has_begun: AtomicBool::new(false),
             lock: Mutex::new(()),
             blocked: AtomicUsize::new(0),
@@ -69,7 +69,7 @@ impl World {
         self.table.with_mut(|table| unsafe { *table += 1 });
     }
 
-    /// B1.
+    /// `SayBlocked`.
     fn begin(&self) {
         self.standing.swap(BLOCKED, if self.fault == Fault::BlocksRelaxed { Relaxed } else { AcqRel });
         if self.fault != Fault::BlocksWithoutFence {
@@ -77,12 +77,12 @@ impl World {
         }
     }
 
-    /// B3.
-    fn register(&self) {
+    /// `CountBlocked`.
+    fn count(&self) {
         let guard = self.lock.lock().unwrap();
         let is_ours = match self.fault {
             Fault::CountsAgain => self.standing.load(Acquire) == BLOCKED,
-            _ => self.standing.compare_exchange(BLOCKED, RELIEVED, AcqRel, Relaxed).is_ok(),
+            _ => self.standing.compare_exchange(BLOCKED, COUNTED, AcqRel, Relaxed).is_ok(),
         };
         if !is_ours {
             return;
@@ -109,24 +109,24 @@ impl World {
         }
     }
 
-    /// B4.
+    /// `SayBack`.
     fn end(&self) {
         let stood = match self.fault {
             Fault::EndsByStore => {
                 let stood = self.standing.load(Acquire);
-                self.standing.store(FREE, SeqCst);
+                self.standing.store(HERE, SeqCst);
                 stood
             }
-            _ => self.standing.swap(FREE, AcqRel),
+            _ => self.standing.swap(HERE, AcqRel),
         };
-        if stood == RELIEVED {
+        if stood == COUNTED {
             let _guard = (self.fault != Fault::EndsWithoutLock).then(|| self.lock.lock().unwrap());
             self.blocked.fetch_sub(1, Relaxed);
             *self.is_lent.lock().unwrap() = false;
         }
     }
 
-    /// C0, and the scan.
+    /// `CloseFence`, and the scan.
     fn begin_shutdown(&self) {
         if self.fault == Fault::ScansFirst {
             self.scan();
@@ -142,7 +142,7 @@ impl World {
 
     fn scan(&self) {
         if self.standing.load(Acquire) == BLOCKED {
-            self.register();
+            self.count();
         }
     }
 }
@@ -154,7 +154,7 @@ fn blocks_while_two_look(fault: Fault) {
         let others = [0, 1].map(|_| {
             let world = world.clone();
             thread::spawn(move || {
-                world.register();
+                world.count();
                 world.walk();
             })
         });
@@ -180,10 +180,10 @@ fn blocks_while_the_shutdown_begins(fault: Fault) {
         };
         world.begin();
         if world.has_begun.load(Acquire) {
-            world.register();
+            world.count();
         }
         ender.join().unwrap();
-        assert_eq!(world.standing.load(Acquire), RELIEVED, "nobody counts the blocked worker");
+        assert_eq!(world.standing.load(Acquire), COUNTED, "nobody counts the blocked worker");
         assert_eq!(world.blocked.load(Relaxed), 1);
         world.end();
     });

@@ -6,7 +6,6 @@ use loom::sync::atomic::{AtomicU64, fence};
 use super::Protocol;
 
 const SEARCHING: u64 = 1;
-const NAPPING: u64 = 1 << 15;
 const SLEEPING: u64 = 1 << 16;
 
 /// The bug that was put back.
@@ -23,14 +22,6 @@ pub enum Fault {
     GivesBackBlindly,
     /// A sleeper that was notified leaves the number, which its notifier has done.
     CountsOutTwice,
-    /// Whose nap is over is no searcher.
-    RisesUncounted,
-    /// A pusher relies on a nap also if everybody sleeps.
-    ReliesOnNapAlone,
-    /// A searcher lies down beside a nap that is over.
-    LeavesToNobody,
-    /// A searcher lies down beside a nap also if nobody else is up.
-    LeavesToNapAlone,
 }
 
 pub struct Twin {
@@ -66,7 +57,7 @@ impl Twin {
 }
 
 fn searching(counts: u64) -> u64 {
-    counts % NAPPING
+    counts % SLEEPING
 }
 
 fn sleeping(counts: u64) -> u64 {
@@ -88,7 +79,8 @@ impl Protocol for Twin {
 
     fn announce_sleep(&self, index: usize, is_searching: bool) {
         if self.fault == Fault::LeavesCountLate {
-            // The caller looks in the queues next, and the numbers follow when the worker is asleep; here: never.
+            // The caller looks in the queues next, and the numbers follow when the worker is asleep; here:
+            // never.
             return;
         }
         let change = if is_searching { SLEEPING - SEARCHING } else { SLEEPING };
@@ -111,39 +103,6 @@ impl Protocol for Twin {
         is_own
     }
 
-    fn announce_nap(&self, index: usize) {
-        let before = self.counts.fetch_add(SLEEPING + NAPPING, SeqCst);
-        assert_eq!(before & NAPPING, 0);
-        self.sleepers.fetch_or(1 << index, AcqRel);
-        fence(SeqCst);
-    }
-
-    fn end_nap(&self, index: usize) -> bool {
-        let is_own = self.sleepers.fetch_and(!(1 << index), AcqRel) & (1 << index) != 0;
-        let searching = if self.fault == Fault::RisesUncounted { 0 } else { SEARCHING };
-        self.counts.fetch_sub(if is_own { SLEEPING + NAPPING - searching } else { NAPPING }, SeqCst);
-        !is_own || searching > 0
-    }
-
-    fn announce_sleep_beside_nap(&self, index: usize) -> bool {
-        let mut counts = self.counts.load(Acquire);
-        loop {
-            let is_nap = counts & NAPPING != 0 || self.fault == Fault::LeavesToNobody;
-            let is_anybody_up = sleeping(counts) + 1 < self.workers || self.fault == Fault::LeavesToNapAlone;
-            if !is_nap || !is_anybody_up {
-                return false;
-            }
-            let lying = counts + SLEEPING - SEARCHING;
-            match self.counts.compare_exchange(counts, lying, SeqCst, Acquire) {
-                Ok(_) => break,
-                Err(actual) => counts = actual,
-            }
-        }
-        self.sleepers.fetch_or(1 << index, AcqRel);
-        fence(SeqCst);
-        true
-    }
-
     fn fence_push(&self) {
         self.fence_unless(Fault::PushesWithoutFence);
     }
@@ -151,9 +110,7 @@ impl Protocol for Twin {
     fn pick_sleeper(&self, avoided: Option<usize>) -> Option<usize> {
         let mut counts = self.counts.load(Relaxed);
         loop {
-            let is_anybody_up = sleeping(counts) < self.workers || self.fault == Fault::ReliesOnNapAlone;
-            let is_nap_enough = counts & NAPPING != 0 && is_anybody_up;
-            if searching(counts) > 0 || is_nap_enough || sleeping(counts) == 0 {
+            if searching(counts) > 0 || sleeping(counts) == 0 {
                 return None;
             }
             if let Err(actual) = self.counts.compare_exchange(counts, counts + SEARCHING, SeqCst, Relaxed) {

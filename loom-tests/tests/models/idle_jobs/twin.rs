@@ -89,14 +89,12 @@ impl Twin {
     fn pick(&self, work: Work, first: usize) -> Pick {
         let (sleeper, is_left, gave_back) = self.find_sleeper();
         if sleeper.is_some() || is_left {
-            return Pick { unparks: sleeper, asks_relief: false };
+            return Pick { unparks: sleeper, is_nobody: false };
         }
         let asks_waiters = gave_back || work == Work::Job;
         let first = if gave_back { 0 } else { first };
-        Pick {
-            unparks: if asks_waiters { take_lowest(&self.waiters, first) } else { None },
-            asks_relief: gave_back || work == Work::Task,
-        }
+        let unparks = if asks_waiters { take_lowest(&self.waiters, first) } else { None };
+        Pick { unparks, is_nobody: gave_back || unparks.is_none() }
     }
 
     /// Whom P3 to P6 found, whether somebody searches, whether others may have relied on us.

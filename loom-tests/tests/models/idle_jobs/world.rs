@@ -1,4 +1,5 @@
-//! What the models of the sleep protocol with jobs have in common: queues, latches, and the lives of those who sleep.
+//! What the models of the sleep protocol with jobs have in common: queues, latches, and the lives of those
+//! who sleep.
 
 use std::sync::Arc;
 
@@ -22,24 +23,20 @@ pub enum Slip {
     LooksNotInDeques,
     /// A waiter that was notified, and takes another job or goes, looks for no more.
     PassesNothingOn,
-    /// Who pushes a task admits no relief.
+    /// Who pushes a task admits nobody.
     PusherAdmitsNobody,
-    /// Who begins to wait for a latch admits no relief.
+    /// Who begins to wait for a latch admits nobody.
     WaiterAdmitsNobody,
-    /// F2 asks those of its own word alone.
-    AsksOwnWord,
     /// F2 looks for jobs only if there are no tasks.
     LooksForTasksFirst,
-    /// A relief thread that retires does not look again.
-    RetiresQuietly,
+    /// A spare worker that goes to rest does not look again.
+    RestsQuietly,
     /// Who sets a latch looks at it first.
     SetsAfterALook,
     /// No fence between S1 and S2.
     LooksWithoutFence,
     /// Who made a job does not come back to it.
     LeavesOwnJob,
-    /// The glance of a task's pusher does not see the relief threads.
-    GlancesPastRelief,
     /// The glance of a task's pusher does not see those who wait for latches.
     GlancesPastWaiters,
     /// The glance of a task's pusher comes before P2.
@@ -48,8 +45,6 @@ pub enum Slip {
     ReliesOnStuckSearcher,
     /// The monitor, which nobody was there to be woken by, forgets that others may have relied on it.
     GivesUpQuietly,
-    /// So it does if it has woken a relief thread.
-    WakesReliefAlone,
     /// A waiter that may not run what it was woken for has any other woken.
     PassesErrandToAll,
 }
@@ -99,11 +94,9 @@ impl Latch {
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Kind {
     /// Runs anything.
-    Seat,
-    /// A seat's worker that waits for the latch of its own index.
+    Worker,
+    /// A worker that waits for the latch of its own index.
     Waiter,
-    /// Polls tasks.
-    Relief,
     /// Is in a computation for good: it has a deque, no thread.
     Busy,
 }
@@ -114,8 +107,8 @@ pub enum Begin {
     Awake,
     /// Counted as a searcher.
     Searching,
-    /// As `Searching`; it has looked everywhere and is one too many.
-    Retiring,
+    /// As `Searching`; it has looked everywhere, and is a spare worker too many.
+    Surplus,
     /// Is sleepy and has looked once more.
     LyingDown,
     /// Has looked, and then the counter came back to what it was before.
@@ -124,7 +117,7 @@ pub enum Begin {
     Asleep,
     /// As `Asleep`, and wakes only after all others have ended, which costs the model less.
     FastAsleep,
-    /// A relief thread that is no worker until it is called.
+    /// A spare worker that is no worker until it is called.
     Resting,
 }
 
@@ -166,8 +159,7 @@ pub enum End {
 pub type Life = (Vec<usize>, End);
 
 pub struct World<P: Protocol> {
-    pub seats: P,
-    pub reliefs: P,
+    pub idle: P,
     pub tasks: Injector<Item>,
     /// The job injector.
     pub roots: Injector<Item>,
@@ -187,8 +179,7 @@ impl<P: Protocol> World<P> {
     /// For `threads` threads and `items` tasks and jobs.
     pub fn new(protocol: impl Fn() -> P, slip: Slip, threads: usize, items: usize) -> Self {
         Self {
-            seats: protocol(),
-            reliefs: protocol(),
+            idle: protocol(),
             tasks: Injector::new(),
             roots: Injector::new(),
             deques: (0..threads).map(|_| AtomicUsize::new(0)).collect(),
@@ -214,7 +205,7 @@ impl<P: Protocol> World<P> {
         if self.slip == Slip::GlancesEarly && !self.is_anybody_away() {
             return;
         }
-        self.seats.fence_push();
+        self.idle.fence_push();
         self.notify_for_task();
     }
 
@@ -225,19 +216,17 @@ impl<P: Protocol> World<P> {
         }
     }
 
-    /// The glance of `Shared::notify`.
+    /// The glance of `Shared::fetch`.
     fn is_anybody_away(&self) -> bool {
-        self.seats.has_sleepers()
-            || self.slip != Slip::GlancesPastRelief && self.reliefs.has_sleepers()
-            || self.slip != Slip::GlancesPastWaiters && self.seats.has_waiters()
+        self.idle.has_sleepers() || self.slip != Slip::GlancesPastWaiters && self.idle.has_waiters()
     }
 
     /// A thread outside pushes into the job injector.
     pub fn push_root(&self, value: usize, work: Work) {
         // SAFETY: as above.
         unsafe { self.roots.push(self.items.make(value)) };
-        self.seats.fence_push();
-        self.seats.post_job();
+        self.idle.fence_push();
+        self.idle.post_job();
         self.notify(work);
     }
 
@@ -247,37 +236,30 @@ impl<P: Protocol> World<P> {
         self.notify(Work::Job);
     }
 
-    /// A worker shares a job and will not come back to it soon: J2 to J5, after the glance of `Shared::post_piece`.
+    /// A worker shares a job and will not come back to it soon: J2 to J5, after the glance of
+    /// `Shared::post_piece`.
     pub fn push_job_and_block(&self, own: usize, value: usize) {
         self.deques[own].fetch_or(1 << value, AcqRel);
-        self.seats.fence_push();
-        if self.seats.is_job_news() {
-            self.seats.post_job();
+        self.idle.fence_push();
+        if self.idle.is_job_news() {
+            self.idle.post_job();
             self.notify(Work::Job);
         }
     }
 
-    /// The monitor has called somebody for `work`, in vain: `Shared::notify_anyway`.
-    pub fn notify_anyway(&self, work: Work) {
-        self.seats.fence_push();
+    /// The monitor has called somebody, in vain: `Shared::fetch_anyway`.
+    pub fn notify_anyway(&self) {
+        self.idle.fence_push();
         if self.slip == Slip::ReliesOnStuckSearcher {
-            return self.notify(work);
+            return self.notify(Work::Job);
         }
-        if let Some(seat) = self.seats.pick_anyway() {
-            return self.unpark(seat);
+        if let Some(index) = self.idle.pick_anyway() {
+            return self.unpark(index);
         }
-        let relief = if work == Work::Task { self.reliefs.pick_anyway() } else { None };
-        relief.into_iter().for_each(|index| self.unpark(index));
-        if self.slip == Slip::GivesUpQuietly || self.slip == Slip::WakesReliefAlone && relief.is_some() {
-            return;
-        }
-        self.seats.fence_push();
-        if relief.is_none() {
+        if self.slip != Slip::GivesUpQuietly {
+            self.idle.fence_push();
+            self.idle.pick_waiter().into_iter().for_each(|index| self.unpark(index));
             self.notify_for_task();
-        }
-        match work {
-            Work::Job => self.seats.pick_waiter().into_iter().for_each(|index| self.unpark(index)),
-            _ => self.notify(Work::Job),
         }
     }
 
@@ -302,32 +284,22 @@ impl<P: Protocol> World<P> {
     /// As `push_job`, from a region too short to wake anybody for.
     pub fn push_short_job(&self, own: usize, value: usize) {
         self.deques[own].fetch_or(1 << value, AcqRel);
-        self.seats.post_job();
+        self.idle.post_job();
     }
 
-    /// P3 to P6, J4, J5: on the seats' word, then on the relief threads', then admission.
+    /// P3 to P6, J4, J5, and admission.
     pub fn notify(&self, work: Work) {
-        let seat = self.seats.pick_for(work);
-        seat.unparks.into_iter().for_each(|index| self.unpark(index));
-        if seat.asks_relief {
-            self.notify_relief();
-        }
-    }
-
-    fn notify_relief(&self) {
-        let relief = self.reliefs.pick_for(Work::Task);
-        relief.unparks.into_iter().for_each(|index| self.unpark(index));
-        if relief.asks_relief && self.slip != Slip::PusherAdmitsNobody && self.seats.has_waiters() {
+        let pick = self.idle.pick_for(work);
+        pick.unparks.into_iter().for_each(|index| self.unpark(index));
+        if pick.is_nobody && self.slip != Slip::PusherAdmitsNobody && self.idle.has_waiters() {
             self.admit();
         }
     }
 
+    /// `Admit`: a spare worker is needed as long as somebody waits.
     pub fn admit(&self) {
-        let mut resting = self.resting.lock().unwrap();
-        if let Some(index) = resting.pop() {
-            self.reliefs.add_searcher();
-            self.unpark(index);
-        }
+        let called = self.resting.lock().unwrap().pop();
+        called.into_iter().for_each(|index| self.unpark(index));
     }
 
     pub fn unpark(&self, index: usize) {
@@ -364,12 +336,9 @@ impl<P: Protocol> World<P> {
         from_deque.or_else(|| root().map(|root| self.items.take(root)))
     }
 
-    fn next(&self, own: usize, kind: Kind) -> Option<usize> {
-        let task = || self.tasks.pop().map(|task| self.items.take(task));
-        match kind {
-            Kind::Relief => task(),
-            _ => task().or_else(|| self.next_job(own, false)),
-        }
+    fn next(&self, own: usize) -> Option<usize> {
+        let task = self.tasks.pop().map(|task| self.items.take(task));
+        task.or_else(|| self.next_job(own, false))
     }
 
     /// What work means to those who are there when it has been run.
@@ -384,57 +353,42 @@ impl<P: Protocol> World<P> {
     }
 
     /// What W4 looks at.
-    fn has_visible_work(&self, kind: Kind) -> bool {
+    fn has_visible_work(&self) -> bool {
         let in_deques = || self.slip != Slip::LooksNotInDeques && self.has_job_in_deques();
-        let has_job = || kind == Kind::Seat && (!self.roots.is_empty() || in_deques());
-        self.slip != Slip::LooksOnce && (!self.tasks.is_empty() || has_job())
+        self.slip != Slip::LooksOnce && (!self.tasks.is_empty() || !self.roots.is_empty() || in_deques())
     }
 
     /// F1, F2.
-    pub fn stop_searching(&self, kind: Kind) {
-        let idle = if kind == Kind::Relief { &self.reliefs } else { &self.seats };
-        if idle.stop_searching() {
+    pub fn stop_searching(&self) {
+        if self.idle.stop_searching() {
             fence(SeqCst);
-            self.notify_if_visible(kind);
-        }
-    }
-
-    fn notify_if_visible(&self, kind: Kind) {
-        if !self.tasks.is_empty() {
-            match (self.slip, kind) {
-                (Slip::AsksOwnWord, Kind::Relief) => self.notify_relief(),
-                (Slip::AsksOwnWord, _) => {
-                    let own = self.seats.pick_for(Work::DetachedRoot);
-                    own.unparks.into_iter().for_each(|index| self.unpark(index));
-                }
-                _ => self.notify_for_task(),
+            if !self.tasks.is_empty() {
+                self.notify_for_task();
+            }
+            let is_enough = self.slip == Slip::LooksForTasksFirst && !self.tasks.is_empty();
+            if !is_enough && (!self.roots.is_empty() || self.has_job_in_deques()) {
+                self.notify(Work::Job);
             }
         }
-        let is_enough = self.slip == Slip::LooksForTasksFirst && !self.tasks.is_empty();
-        if !is_enough && (!self.roots.is_empty() || self.has_job_in_deques()) {
-            self.notify(Work::Job);
-        }
     }
 
-    /// The life of a seat's worker outside of computations, or of a relief thread.
+    /// The life of a worker outside of computations.
     pub fn live(&self, own: usize, role: &Role) -> Life {
-        let kind = role.kind;
-        let idle = if kind == Kind::Relief { &self.reliefs } else { &self.seats };
-        let mut is_searching = matches!(role.begin, Begin::Searching | Begin::Retiring);
+        let mut is_searching = role.begin == Begin::Searching;
         let mut is_asleep = role.begin == Begin::Asleep;
         let mut has_looked = role.begin == Begin::LyingDown;
         let mut taken = Vec::new();
-        if role.begin == Begin::Retiring {
-            return self.retire(own);
+        if role.begin == Begin::Surplus {
+            return self.rest(own);
         }
         loop {
             if !std::mem::take(&mut is_asleep) {
-                let seen = idle.get_sleepy();
+                let seen = self.idle.get_sleepy();
                 if !std::mem::take(&mut has_looked) {
-                    if let Some(value) = self.next(own, kind) {
+                    if let Some(value) = self.next(own) {
                         taken.push(value);
                         if std::mem::take(&mut is_searching) {
-                            self.stop_searching(kind);
+                            self.stop_searching();
                         }
                         self.ran(value);
                         if taken.len() == role.most {
@@ -443,11 +397,11 @@ impl<P: Protocol> World<P> {
                         continue;
                     }
                 }
-                if !idle.announce_sleep_unless(own, is_searching, seen) {
+                if !self.idle.announce_sleep_unless(own, is_searching, seen) {
                     continue;
                 }
-                if self.has_visible_work(kind) {
-                    idle.cancel_sleep(own);
+                if self.has_visible_work() {
+                    self.idle.cancel_sleep(own);
                     is_searching = true;
                     continue;
                 }
@@ -455,17 +409,24 @@ impl<P: Protocol> World<P> {
             if !self.tokens[own].swap(false, AcqRel) {
                 return (taken, End::Asleep);
             }
-            is_searching = !idle.end_sleep(own);
+            is_searching = !self.idle.end_sleep(own);
         }
     }
 
-    /// A relief thread that searches and is one too many rests, and sees to what was left to it.
-    fn retire(&self, own: usize) -> Life {
+    /// A spare worker that searches, and is one too many, rests: `RestLook` of `away.rs`.
+    fn rest(&self, own: usize) -> Life {
         self.resting.lock().unwrap().push(own);
-        let was_last = self.reliefs.stop_searching();
-        if was_last && self.slip != Slip::RetiresQuietly {
-            fence(SeqCst);
-            self.notify_if_visible(Kind::Relief);
+        if self.slip == Slip::RestsQuietly {
+            self.idle.stop_searching();
+            return (Vec::new(), End::Resting);
+        }
+        self.stop_searching();
+        self.idle.fence_push();
+        if !self.tasks.is_empty() {
+            self.notify_for_task();
+        }
+        if !self.roots.is_empty() || self.has_job_in_deques() {
+            self.notify(Work::Job);
         }
         (Vec::new(), End::Resting)
     }
@@ -484,7 +445,7 @@ impl<P: Protocol> World<P> {
                     self.pass_on(is_notified);
                     return (taken, End::Done);
                 }
-                let mut seen = self.seats.get_sleepy();
+                let mut seen = self.idle.get_sleepy();
                 if self.slip != Slip::LooksWithoutFence {
                     // S2.
                     fence(SeqCst);
@@ -501,7 +462,7 @@ impl<P: Protocol> World<P> {
                     }
                 }
                 if std::mem::take(&mut has_rolled_over) {
-                    seen = self.seats.get_sleepy();
+                    seen = self.idle.get_sleepy();
                 }
                 if std::mem::take(&mut is_notified) && role.is_isolated {
                     self.pass_errand_on(own);
@@ -509,24 +470,24 @@ impl<P: Protocol> World<P> {
                 if !latch.begin_sleep() {
                     continue;
                 }
-                if !self.seats.announce_wait(own, seen) {
+                if !self.idle.announce_wait(own, seen) {
                     latch.end_sleep();
                     continue;
                 }
                 let sees_root = !role.is_isolated && !self.roots.is_empty();
                 if latch.is_set() || self.slip != Slip::LooksOnce && sees_root {
-                    is_notified = !self.seats.end_wait(own);
+                    is_notified = !self.idle.end_wait(own);
                     latch.end_sleep();
                     continue;
                 }
                 if self.slip != Slip::WaiterAdmitsNobody && !self.tasks.is_empty() {
-                    self.admit();
+                    self.notify_for_task();
                 }
             }
             if !self.tokens[own].swap(false, AcqRel) {
                 return (taken, End::Asleep);
             }
-            is_notified = !self.seats.end_wait(own);
+            is_notified = !self.idle.end_wait(own);
             latch.end_sleep();
         }
     }
@@ -546,14 +507,14 @@ impl<P: Protocol> World<P> {
         match self.slip {
             Slip::PassesNothingOn => {}
             Slip::PassesErrandToAll => self.notify(Work::Job),
-            _ => self.seats.pass_errand_on(own).unparks.into_iter().for_each(|index| self.unpark(index)),
+            _ => self.idle.pass_errand_on(own).unparks.into_iter().for_each(|index| self.unpark(index)),
         }
     }
 
     fn play(&self, own: usize, role: &Role) -> Life {
         match role.kind {
             Kind::Waiter => self.wait(own, role),
-            Kind::Seat | Kind::Relief => self.live(own, role),
+            Kind::Worker => self.live(own, role),
             Kind::Busy => (Vec::new(), End::Stuck),
         }
     }
@@ -561,9 +522,9 @@ impl<P: Protocol> World<P> {
     /// Puts the cast where it begins.
     fn set_up(&self, cast: &[Role]) {
         for (own, role) in cast.iter().enumerate() {
-            let idle = if role.kind == Kind::Relief { &self.reliefs } else { &self.seats };
+            let idle = &self.idle;
             match (role.kind, role.begin) {
-                (_, Begin::Searching | Begin::Retiring) => idle.add_searcher(),
+                (_, Begin::Searching | Begin::Surplus) => idle.add_searcher(),
                 (_, Begin::Resting) => self.resting.lock().unwrap().push(own),
                 (Kind::Waiter, Begin::Asleep | Begin::FastAsleep) => {
                     assert!(self.latches[own].begin_sleep());
@@ -586,7 +547,7 @@ impl<P: Protocol> World<P> {
             let begin = match ends[own] {
                 End::Resting => {
                     self.tokens[own].store(false, SeqCst);
-                    Begin::Searching
+                    Begin::Awake
                 }
                 _ => Begin::Asleep,
             };
@@ -594,17 +555,14 @@ impl<P: Protocol> World<P> {
             taken.extend(more);
             ends[own] = end;
         }
-        let asleep = |is_relief: bool| {
-            let of_word = |role: &Role| (role.kind == Kind::Relief) == is_relief && role.kind != Kind::Waiter;
-            cast.iter().zip(&*ends).filter(|(role, end)| of_word(role) && **end == End::Asleep).count()
-        };
+        let is_asleep = |(role, end): &(&Role, &End)| role.kind != Kind::Waiter && **end == End::Asleep;
+        let asleep = cast.iter().zip(&*ends).filter(is_asleep).count();
         let is_stuck_searcher = |role: &&Role| role.kind == Kind::Busy && role.begin == Begin::Searching;
         let searching = cast.iter().filter(is_stuck_searcher).count();
-        assert_eq!(self.seats.counts(), (searching, asleep(false)), "the counts are wrong at rest");
-        assert_eq!(self.reliefs.counts(), (0, asleep(true)), "the relief threads' counts are wrong at rest");
+        assert_eq!(self.idle.counts(), (searching, asleep), "the counts are wrong at rest");
         let waits =
             cast.iter().zip(&*ends).any(|(role, end)| role.kind == Kind::Waiter && *end == End::Asleep);
-        assert!(!self.seats.has_waiters() || waits, "a bit was left set");
+        assert!(!self.idle.has_waiters() || waits, "a bit was left set");
         for (own, role) in cast.iter().enumerate() {
             if role.kind == Kind::Waiter && ends[own] == End::Asleep {
                 assert!(!self.latches[own].is_set(), "a waiter sleeps although its latch is set");
@@ -616,8 +574,8 @@ impl<P: Protocol> World<P> {
 /// What a thread that is no sleeper does; says what it ran itself.
 pub type Act<P> = fn(&World<P>) -> Vec<usize>;
 
-/// Each of the `cast` and all `acts` but the last, which is the main thread's, on a thread each; in the end, all of `items`
-/// must have been run, but for those `left` to whoever is stuck.
+/// Each of the `cast` and all `acts` but the last, which is the main thread's, on a thread each; in the end,
+/// all of `items` must have been run, but for those `left` to whoever is stuck.
 pub fn play<P: Protocol>(
     world: impl Fn() -> World<P> + Send + Sync + 'static,
     cast: &'static [Role],

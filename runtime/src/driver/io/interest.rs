@@ -74,6 +74,12 @@ impl Ready {
         !(self & Ready::ERROR).is_empty()
     }
 
+    /// Whether no flag is set but those for reading and writing.
+    #[inline]
+    pub(crate) fn is_plain(self) -> bool {
+        self.0 & !(Ready::READABLE.0 | Ready::WRITABLE.0) == 0
+    }
+
     pub(crate) const fn bits(self) -> u64 {
         self.0 as u64
     }

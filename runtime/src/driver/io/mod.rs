@@ -1,48 +1,56 @@
 //! Descriptors in, wakers out: mio's `Poll`, and who may free a source when.
 //!
-//! Read `readiness.rs` (the word), `source.rs` (who waits), then this file (who polls). `interest.rs` holds the two
-//! public sets of flags. Whatever holds a descriptor and a [`Source`] is built on top, in `io/registered.rs`.
+//! Read `readiness.rs` (the word), `source.rs` (who waits), then this file (who polls). `interest.rs` holds
+//! the two public sets of flags. Whatever holds a descriptor and a [`Source`] is built on top, in
+//! `io/registered.rs`.
 //!
 //! # Turns
-//! One thread at a time is the poller: the one that has the lock around mio's `Poll`. It sleeps in `epoll_wait`
-//! holding that lock, which is fine since everybody else only tries to take it. [`Driver::unpark`] ends the sleep of
-//! a poller, or keeps the next one from sleeping: its eventfd is an edge-triggered source, written whether or not
-//! somebody sleeps, so a write between a poller's last look at its queues and its `epoll_wait` is reported there.
+//! One thread at a time is the poller: the one that has the lock around mio's `Poll`. It sleeps in
+//! `epoll_wait` holding that lock, which is fine since everybody else only tries to take it.
+//! [`Driver::unpark`] ends the sleep of a poller, or keeps the next one from sleeping: its eventfd is an
+//! edge-triggered source, written whether or not somebody sleeps, so a write between a poller's last look at
+//! its queues and its `epoll_wait` is reported there.
 //!
-//! **The alarm.** A poller that waits for a timer sets an alarm, since epoll counts milliseconds ([`Poller::set_alarm`]). It stays set
-//! when the wait ends for another reason, and is not set again for the same time: `alarm_set_to` says when it will go off, or that its
-//! event waits to be taken. Whoever takes that event says first that the alarm is not set ([`NOT_SET`]), so that nobody relies on it
-//! any more. Who glances may say so too late, when the poller has set the alarm anew: then it is set once more for nothing.
+//! **The alarm.** A poller that waits for a timer sets an alarm, since epoll counts milliseconds
+//! ([`Poller::set_alarm`]). It stays set when the wait ends for another reason, and is not set again for the
+//! same time: `alarm_set_to` says when it will go off, or that its event waits to be taken. Whoever takes
+//! that event says first that the alarm is not set ([`NOT_SET`]), so that nobody relies on it any more. Who
+//! glances may say so too late, when the poller has set the alarm anew: then it is set once more for nothing.
 //!
-//! **A glance beside the poller.** The poller may sleep in `epoll_wait`, be woken there, and get no CPU, because computations have
-//! them all. Whoever has one may then take the events itself ([`Driver::glance`]): the system gives each to one of the two. If it
-//! takes the eventfd's or the alarm's, which was meant to end the poller's sleep, it writes the eventfd (again). Two threads may then dispatch to one source at
-//! once, as a shutdown may beside the poller: `readiness.rs` is made for it.
+//! **A glance beside the poller.** The poller may sleep in `epoll_wait`, be woken there, and get no CPU,
+//! because computations have them all. Whoever has one may then take the events itself ([`Driver::glance`]):
+//! the system gives each to one of the two. If it takes the eventfd's or the alarm's, which was meant to end
+//! the poller's sleep, it writes the eventfd (again). Two threads may then dispatch to one source at once, as
+//! a shutdown may beside the poller: `readiness.rs` is made for it.
 //!
 //! # Lifetime of a source
-//! A token is the address of a [`Source`], so the poller finds it without a table. The price: a source must outlive
-//! every event that carries its address, and events sit in the poller's buffer from `epoll_wait` to dispatch.
+//! A token is the address of a [`Source`], so the poller finds it without a table. The price: a source must
+//! outlive every event that carries its address, and events sit in the poller's buffer from `epoll_wait` to
+//! dispatch.
 //! ```text
 //!   any thread:  D1 epoll_ctl(DEL)   D2 push onto `released` (lock)
 //!   poller:      T1 take `released` (lock), drop them   T2 epoll_wait   T3 dispatch    T1 …
 //!   glance:      with a lock that T1 needs, too, or leaves it for the next turn:   T2   T3
 //! ```
-//! After D1 the kernel puts the address into no buffer. A source found at T1 was pushed, so D1 came before T1; events
-//! harvested before D1 were harvested at an earlier T2, whose T3 is over, because T1 excludes turns and glances. So no event
-//! that could name it is left, and none will come. A source pushed after T1 waits for the next turn: at most
-//! [`RELEASE_BATCH`] of them, whoever pushed the last unparks the poller. If D1 fails (somebody closed the descriptor behind our back) the kernel may report it
-//! yet: then the source stays until the driver goes.
+//! After D1 the kernel puts the address into no buffer. A source found at T1 was pushed, so D1 came before
+//! T1; events harvested before D1 were harvested at an earlier T2, whose T3 is over, because T1 excludes
+//! turns and glances. So no event that could name it is left, and none will come. A source pushed after T1
+//! waits for the next turn: at most [`RELEASE_BATCH`] of them, whoever pushed the last unparks the poller. If
+//! D1 fails (somebody closed the descriptor behind our back) the kernel may report it yet: then the source
+//! stays until the driver goes.
 //!
-//! Rejected: a table of slots with generations (a lock or a second indirection for each event); waiting in the
-//! dropping thread until the turn is over (a drop that blocks).
+//! Rejected: a table of slots with generations (a lock or a second indirection for each event); waiting in
+//! the dropping thread until the turn is over (a drop that blocks).
 
 mod interest;
 mod readiness;
 mod selector;
 mod source;
 
+use std::error::Error;
 use std::fmt;
 use std::io;
+use std::mem::ManuallyDrop;
 use std::time::Duration;
 
 use mio::{Events, Registry, Token};
@@ -52,13 +60,14 @@ use crate::loom::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use crate::loom::sync::{Arc, Mutex, MutexGuard};
 use crate::util::unwind;
 
+use super::foreign::ForeignWakes;
 use selector::{Alarm, Glance, Poll, Waker};
 
 pub use interest::{Interest, Ready};
-pub use readiness::{Direction, ReadyEvent};
 #[cfg(loom)]
-pub use readiness::{Hold, Readiness};
-pub use source::Source;
+pub use readiness::{Arm, Finish, Hold, Readiness};
+pub use readiness::{Direction, ReadyEvent};
+pub use source::{Kind, Retracted, Source, WaitReady};
 
 /// The token of the eventfd behind [`Driver::unpark`]; no source has this address.
 const UNPARK: Token = Token(0);
@@ -81,7 +90,8 @@ pub struct Driver {
     waker: Waker,
     /// What ends a wait for a timer, if the driver has timers and the system lets it.
     alarm: Option<Alarm>,
-    /// The system's time at which the alarm goes off, or has gone off without anybody taking its event; or [`NOT_SET`].
+    /// The system's time at which the alarm goes off, or has gone off without anybody taking its event; or
+    /// [`NOT_SET`].
     alarm_set_to: AtomicU64,
     sources: Mutex<Sources>,
     /// Length of `Sources::live`, a hint for those who have no time for the lock.
@@ -92,7 +102,8 @@ pub struct Driver {
     is_dispatching: AtomicBool,
     /// Who glances does. Written with the lock of `glance`.
     is_glancing: AtomicBool,
-    /// Turns and events so far. Written by the poller alone; its lock orders one poller's writes before the next's.
+    /// Turns and events so far. Written by the poller alone; its lock orders one poller's writes before the
+    /// next's.
     turns: AtomicU64,
     events: AtomicU64,
 }
@@ -149,15 +160,14 @@ impl Driver {
         Some(Poller { inner: self.poller.try_lock()?, driver: self })
     }
 
-    /// Dispatches what is ready, without waiting, though another thread is the poller; see the module's docs. Does nothing while a
-    /// third one does the same.
-    pub fn glance(&self) {
+    /// Dispatches what is ready, without waiting, though another thread is the poller; see the module's docs.
+    /// Does nothing while a third one does the same. Foreign wakers go to `foreign`.
+    pub fn glance(&self, foreign: &mut ForeignWakes) {
         let Some(mut glance) = self.glance.try_lock() else {
             return;
         };
         // As in `turn`.
         self.is_glancing.store(true, Relaxed);
-        // The unpark first: wakers are foreign code, and may take their time.
         glance.take(&self.registry, ALARM, |token, ready| {
             if token == ALARM {
                 self.alarm_set_to.store(NOT_SET, Relaxed);
@@ -166,25 +176,25 @@ impl Driver {
                 return self.unpark();
             }
             self.see_sources();
-            let source = std::ptr::with_exposed_provenance::<Source>(token.0);
-            // SAFETY: the address was exposed when the source was registered, and the source is alive: it is among the live ones, or
-            // was released, but nobody frees those while we have the lock.
-            unsafe { &*source }.dispatch(ready);
+            // SAFETY: (1) the source is alive: it is among the live ones, or was released, but nobody frees
+            // those while we have the lock.
+            let source = unsafe { source_of(token) };
+            Source::dispatch(&source, ready, foreign);
         });
         self.is_glancing.store(false, Release);
     }
 
     /// Ends the sleep of the poller, or the next one if nobody sleeps.
     pub fn unpark(&self) {
-        // A full counter is mio's business. Anything else means that the descriptor is not ours any more, and a
-        // wake-up that is lost here is a hang that nobody can explain.
+        // A full counter is mio's business. Anything else means that the descriptor is not ours any more, and
+        // a wake-up that is lost here is a hang that nobody can explain.
         if let Err(error) = self.waker.wake() {
             unwind::abort(&format!("cannot wake the I/O driver: {error}"));
         }
     }
 
     /// Ends every wait, and refuses new sources from now on. Descriptors may still be deregistered.
-    pub fn shutdown(&self) {
+    pub fn shutdown(&self, foreign: &mut ForeignWakes) {
         let live = {
             let mut sources = self.sources.lock();
             sources.is_shutdown = true;
@@ -192,7 +202,7 @@ impl Driver {
             sources.live.clone()
         };
         for source in live {
-            source.shut_down();
+            Source::shut_down(&source, foreign);
         }
     }
 
@@ -206,11 +216,12 @@ impl Driver {
         self.live.load(Relaxed) > 0
     }
 
-    /// Whether no descriptor is registered, and no event of one that was wakes anybody any more. Not a hint: what the poller
-    /// woke before, and what was done before the last descriptor was deregistered, is seen by the caller.
+    /// Whether no descriptor is registered, and no event of one that was wakes anybody any more. Not a hint:
+    /// what the poller woke before, and what was done before the last descriptor was deregistered, is seen by
+    /// the caller.
     pub fn is_quiet(&self) -> bool {
-        // A dispatch that took wakers out did so before the source was detached, which orders its flag before the lock. One that
-        // comes after the detachment finds none.
+        // A dispatch that took wakers out did so before the source was detached, which orders its flag before
+        // the lock. One that comes after the detachment finds none.
         let is_dispatching = || self.is_dispatching.load(Acquire) || self.is_glancing.load(Acquire);
         self.sources.lock().live.is_empty() && !is_dispatching()
     }
@@ -225,7 +236,8 @@ impl Driver {
         self.events.load(Relaxed)
     }
 
-    /// Starts to watch `io`. `assumed` is what its first operations may try without waiting for an event.
+    /// Starts to watch `io`. The events go to `source`, which is [new](Source::new) and of this driver,
+    /// number 0.
     ///
     /// # Errors
     /// [`shut_down_error`] after shutdown, or what the system says.
@@ -233,12 +245,12 @@ impl Driver {
         &self,
         io: &mut impl mio::event::Source,
         interest: Interest,
-        assumed: Ready,
+        source: Source,
     ) -> io::Result<Arc<Source>> {
-        let source = Arc::new(Source::new(0, assumed));
+        let source = Arc::new(source);
         // The list comes first: from `epoll_ctl` on, the poller may follow the address.
         self.insert(&source)?;
-        let address = (&raw const *source).expose_provenance();
+        let address = Arc::as_ptr(&source).expose_provenance();
         if let Err(error) = self.registry.register(io, Token(address), interest.to_mio()) {
             self.sources.lock().remove(&source, &self.live);
             return Err(error);
@@ -262,15 +274,15 @@ impl Driver {
             sources.released.len() % RELEASE_BATCH == 0
         };
         if is_batch_full {
-            // Not freed here: whoever holds the poller's lock, however shortly, must be ready to poll, or a worker that
-            // finds it taken would go to sleep elsewhere.
+            // Not freed here: whoever holds the poller's lock, however shortly, must be ready to poll, or a
+            // worker that finds it taken would go to sleep elsewhere.
             self.unpark();
         }
         Ok(())
     }
 
-    /// What was done before a source was inserted comes before the events that name it. The system sees to that, since `epoll_ctl`
-    /// comes before them; this says so to the memory model, which does not know.
+    /// What was done before a source was inserted comes before the events that name it. The system sees to
+    /// that, since `epoll_ctl` comes before them; this says so to the memory model, which does not know.
     fn see_sources(&self) {
         self.live.load(Acquire);
     }
@@ -318,12 +330,14 @@ pub struct Poller<'a> {
 }
 
 impl Poller<'_> {
-    /// One turn: waits at most `timeout` (`None`: until unparked or an event comes), dispatches readiness, wakes.
-    /// Says how many events there were; zero also if a signal interrupted the wait.
+    /// One turn: waits at most `timeout` (`None`: until unparked or an event comes), dispatches readiness,
+    /// wakes tasks; other wakers go to `foreign`. Says how many events there were; zero also if a signal
+    /// interrupted the wait.
     ///
-    /// Rounds `timeout` up to whole milliseconds, as epoll counts; the [alarm](Self::set_alarm) is more exact. Aborts the process if epoll is broken: a runtime
-    /// that cannot wait can do nothing but burn its processor or hang.
-    pub fn turn(&mut self, timeout: Option<Duration>) -> usize {
+    /// Rounds `timeout` up to whole milliseconds, as epoll counts; the [alarm](Self::set_alarm) is more
+    /// exact. Aborts the process if epoll is broken: a runtime that cannot wait can do nothing but burn its
+    /// processor or hang.
+    pub fn turn(&mut self, timeout: Option<Duration>, foreign: &mut ForeignWakes) -> usize {
         self.free_released();
         let Inner { poll, events, .. } = &mut *self.inner;
         match poll.poll(events, timeout) {
@@ -345,10 +359,10 @@ impl Poller<'_> {
                 self.driver.alarm_set_to.store(NOT_SET, Relaxed);
                 continue;
             }
-            let source = std::ptr::with_exposed_provenance::<Source>(event.token().0);
-            // SAFETY: the address was exposed when the source was registered, and the source is alive: either it is
-            // among the live ones, or it was released after this turn freed what had been released before.
-            unsafe { &*source }.dispatch(Ready::from_event(event));
+            // SAFETY: (1) the source is alive: either it is among the live ones, or it was released after
+            // this turn freed what had been released before.
+            let source = unsafe { source_of(event.token()) };
+            Source::dispatch(&source, Ready::from_event(event), foreign);
             dispatched += 1;
         }
         self.driver.is_dispatching.store(false, Release);
@@ -357,12 +371,13 @@ impl Poller<'_> {
         dispatched
     }
 
-    /// Has the next turn end when the system's clock says `nanos`, to the microsecond; false if that cannot be, and its time-out has to
-    /// do it. Calls the system only if the alarm is not set to that yet.
+    /// Has the next turn end when the system's clock says `nanos`, to the microsecond; false if that cannot
+    /// be, and its time-out has to do it. Calls the system only if the alarm is not set to that yet.
     pub fn set_alarm(&mut self, nanos: u64) -> bool {
         let Some(alarm) = &self.driver.alarm else { return false };
         let set_to = &self.driver.alarm_set_to;
-        // Relaxed: the poller alone sets it. Whoever glances makes it `NOT_SET` and unparks the poller then, which looks here again.
+        // Relaxed: the poller alone sets it. Whoever glances makes it `NOT_SET` and unparks the poller then,
+        // which looks here again.
         if set_to.load(Relaxed) != nanos {
             // Before: the event that makes it `NOT_SET` may be taken at once.
             set_to.store(nanos, Relaxed);
@@ -403,15 +418,48 @@ impl fmt::Debug for Poller<'_> {
     }
 }
 
+/// The source whose address `token` is.
+///
+/// # Safety
+/// 1. It was registered, and is alive as long as the result.
+unsafe fn source_of(token: Token) -> ManuallyDrop<Arc<Source>> {
+    let source = std::ptr::with_exposed_provenance::<Source>(token.0);
+    // SAFETY: (1); the address was exposed when it was registered, and comes from an `Arc`, whose count is
+    // left alone.
+    ManuallyDrop::new(unsafe { Arc::from_raw(source) })
+}
+
 /// Adds to a counter that only the caller writes.
 fn add(counter: &AtomicU64, n: u64) {
     counter.store(counter.load(Relaxed) + n, Relaxed);
 }
 
 /// What an operation on a source fails with once the driver has been shut down.
+#[cold]
 pub fn shut_down_error() -> io::Error {
-    io::Error::other("the runtime that watched this descriptor was shut down")
+    io::Error::other(ShutDown)
 }
+
+/// Whether `error` is [`shut_down_error`], or has it for its source.
+pub fn is_shut_down_error(error: &io::Error) -> bool {
+    error.get_ref().is_some_and(|error| {
+        let error: &(dyn Error + 'static) = error;
+        error.is::<ShutDown>()
+            || error.source().and_then(|source| source.downcast_ref()).is_some_and(is_shut_down_error)
+    })
+}
+
+/// See [`shut_down_error`].
+#[derive(Debug)]
+struct ShutDown;
+
+impl fmt::Display for ShutDown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the runtime that watched this descriptor was shut down")
+    }
+}
+
+impl Error for ShutDown {}
 
 #[cfg(all(test, not(loom)))]
 mod tests;

@@ -23,6 +23,11 @@
 //! - ARMED beside WAKING means "wake again": a second event leaves it to the first, whose `finish` sees bit and ready.
 //! - A task that finds HELD has a rival in the same direction, which the `poll_*` contract allows to win.
 //!
+//! After SHUTDOWN nobody waits in a slot any more, but a waker that stayed there may keep alive what owns the source, and so
+//! itself. So whoever has a slot as the last one empties it: the shutdown takes each slot that is in nobody's hands, as an event
+//! takes an armed one; who is WAKING or HELD beside it finds SHUTDOWN when it finishes, and unless it leaves the slot to the
+//! other of the two, it keeps its bit for ever. With its bit set, nobody else touches the slot.
+//!
 //! # Why a late clear loses no event
 //! An operation that answered `WouldBlock` (or came short) clears the bits it had relied on. An event may have come
 //! since; clearing its bits would lose it, for an edge is reported once. So each event advances the tick, the
@@ -31,9 +36,11 @@
 //!   task:    load (readable, tick 4)   read: WouldBlock                          clear(4): tick is 5, nothing happens
 //!   poller:                                            event: readable, tick 5
 //! ```
-//! The other order needs no help: what makes the descriptor ready after the read is a new edge, whose event follows
-//! the clear. The tick has 32 bits; a task would have to be stopped for exactly 2^32 events to be deceived.
-//! Bits of [`Ready::FINAL`] stay: after a short read the end of the stream is news that no edge repeats.
+//! The other order needs no help: what makes the descriptor ready after the read is a new edge, whose event
+//! follows the clear. The tick has 32 bits; a task would have to be stopped for exactly 2^32 events to be
+//! deceived. Bits of [`Ready::FINAL`] stay: after a short read the end of the stream is news that no edge
+//! repeats. Only where nothing is closed for good, and an operation answered `WouldBlock`, are they cleared,
+//! too: the operation is proof that the source is open, and if it is closed later, that is an edge.
 //!
 //! # Ordering
 //! `hold` acquires and `arm`, `finish_wake`, `release` release, so each write of a slot happens before the next access.
@@ -59,7 +66,9 @@ const TICK_SHIFT: u32 = 32;
 const ARMED_BOTH: u64 = ARMED | ARMED << 1;
 /// From ARMED of a direction to its WAKING.
 const TO_WAKING: u32 = 2;
-const _: () = assert!(ARMED << TO_WAKING == WAKING);
+/// From ARMED of a direction to its HELD.
+const TO_HELD: u32 = 4;
+const _: () = assert!(ARMED << TO_WAKING == WAKING && ARMED << TO_HELD == HELD);
 /// From a closed direction to one that is ready.
 const FROM_CLOSED: u32 = 2;
 /// From what is ready to ARMED of that direction.
@@ -115,13 +124,22 @@ impl Snapshot {
         (is_shutdown || !ready.is_empty()).then_some(ReadyEvent { ready, is_shutdown, tick: self.tick() })
     }
 
-    /// ARMED of each direction in which nobody has to wait.
+    /// ARMED of each direction in which an event that leads to `next` wakes. After the shutdown: of each that is in nobody's
+    /// hands.
     #[inline]
-    fn armed_if_ready(self) -> u64 {
-        if self.has(SHUTDOWN) {
-            return ARMED_BOTH;
+    fn taken_by(self, next: Snapshot) -> u64 {
+        // Beside WAKING, ARMED stays: who is waking sees it when it finishes.
+        let free = ARMED_BOTH & !(self.0 >> TO_WAKING);
+        if next.has(SHUTDOWN) {
+            return free & !(self.0 >> TO_HELD);
         }
-        (self.0 | self.0 >> FROM_CLOSED) << TO_ARMED & ARMED_BOTH
+        let ready = (next.0 | next.0 >> FROM_CLOSED) << TO_ARMED;
+        free & self.0 & ready
+    }
+
+    /// Whether the slot of `direction` is used no more, and in nobody's hands but those of who has one of the bits.
+    fn is_left_to_last(self, bits_of_others: u64) -> bool {
+        self.has(SHUTDOWN) && !self.has(bits_of_others)
     }
 
     fn tick(self) -> u32 {
@@ -186,8 +204,19 @@ pub enum Finish {
     Done,
     /// The slot was armed again and is ready again: wake once more.
     Again,
-    /// The source is gone: the slot is the caller's for ever, to be emptied.
-    Detached,
+    /// The source is gone, or shut down: the slot is the caller's for ever, to be emptied.
+    Last,
+}
+
+/// Outcome of [`Readiness::arm`].
+#[derive(Debug)]
+pub enum Arm {
+    /// The next event wakes.
+    Armed,
+    /// There is no need to wait; the slot was given back.
+    Ready(ReadyEvent),
+    /// The source was shut down: the slot is the caller's for ever, to be emptied.
+    Last(ReadyEvent),
 }
 
 /// The word. It changes only here.
@@ -227,26 +256,36 @@ impl Readiness {
     }
 
     /// Gives the slot back: armed, so that the next event wakes; or idle, if there is no need to wait any more.
-    pub fn arm(&self, direction: Direction) -> Option<ReadyEvent> {
+    pub fn arm(&self, direction: Direction) -> Arm {
         let (armed, held) = (direction.of(ARMED), direction.of(HELD));
         let mut seen = self.load();
         loop {
             debug_assert!(seen.has(held) && !seen.has(armed), "armed by its holder: {seen:x?}");
             let event = seen.event(direction.mask());
-            let next = match event {
-                Some(_) => seen.without(held),
-                None => seen.without(held).with(armed),
+            let (next, arm) = match event {
+                Some(event) if seen.is_left_to_last(direction.of(WAKING)) => return Arm::Last(event),
+                Some(event) => (seen.without(held), Arm::Ready(event)),
+                None => (seen.without(held).with(armed), Arm::Armed),
             };
             match self.replace(seen, next) {
-                Ok(()) => return event,
+                Ok(()) => return arm,
                 Err(current) => seen = current,
             }
         }
     }
 
-    /// Gives the slot back, idle.
-    pub fn release(&self, direction: Direction) {
-        self.word.fetch_and(!direction.of(HELD), AcqRel);
+    /// Gives the slot back, idle. False: it is the caller's for ever, to be emptied.
+    pub fn release(&self, direction: Direction) -> bool {
+        let mut seen = self.load();
+        loop {
+            if seen.is_left_to_last(direction.of(WAKING)) {
+                return false;
+            }
+            match self.replace(seen, seen.without(direction.of(HELD))) {
+                Ok(()) => return true,
+                Err(current) => seen = current,
+            }
+        }
     }
 
     /// Adds what an event says, and takes the armed slots that it ends the wait of.
@@ -254,7 +293,7 @@ impl Readiness {
         self.dispatch(|seen| seen.with(ready.bits()).with_next_tick())
     }
 
-    /// Ends every wait from now on.
+    /// Ends every wait from now on, and takes the slots that are in nobody's hands.
     pub fn shut_down(&self) -> Wakes {
         self.dispatch(|seen| seen.with(SHUTDOWN))
     }
@@ -266,8 +305,7 @@ impl Readiness {
                 return Wakes::default();
             }
             let next = change(seen);
-            // Beside WAKING, ARMED stays: who is waking sees it when it finishes.
-            let taken = seen.0 & !(seen.0 >> TO_WAKING) & next.armed_if_ready();
+            let taken = seen.taken_by(next);
             let bits = taken | seen.0 & HAS_WAITERS;
             match self.replace(seen, next.without(taken).with(taken << TO_WAKING)) {
                 Ok(()) => return Wakes { bits },
@@ -284,10 +322,11 @@ impl Readiness {
         loop {
             debug_assert!(seen.has(waking), "finished by who woke: {seen:x?}");
             if seen.has(DETACHED) {
-                return Finish::Detached;
+                return Finish::Last;
             }
             let (next, finish) = match seen.has(armed) && seen.event(direction.mask()).is_some() {
                 true => (seen.without(armed), Finish::Again),
+                false if seen.is_left_to_last(direction.of(HELD)) => return Finish::Last,
                 false => (seen.without(waking), Finish::Done),
             };
             match self.replace(seen, next) {
@@ -297,11 +336,21 @@ impl Readiness {
         }
     }
 
-    /// Takes back what `event` had promised, unless another event has come since.
+    /// Takes back what `event` had promised, but for [`Ready::FINAL`], unless another event has come since.
     pub fn clear(&self, event: ReadyEvent) {
-        let stale = (event.ready - Ready::FINAL).bits();
+        self.take_back(event.tick, event.ready - Ready::FINAL);
+    }
+
+    /// Takes back all that `event` had promised, unless another event has come since. For what may be opened
+    /// again, after an operation has shown that it is open.
+    pub fn clear_closed(&self, event: ReadyEvent) {
+        self.take_back(event.tick, event.ready);
+    }
+
+    fn take_back(&self, tick: u32, stale: Ready) {
+        let stale = stale.bits();
         let mut seen = self.load();
-        while seen.tick() == event.tick && seen.has(stale) {
+        while seen.tick() == tick && seen.has(stale) {
             match self.replace(seen, seen.without(stale)) {
                 Ok(()) => return,
                 Err(current) => seen = current,

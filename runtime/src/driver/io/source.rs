@@ -1,34 +1,69 @@
 //! One registered source, and those who wait for it.
 //!
-//! Who waits through a `poll_*` function leaves its waker in a slot (`readiness.rs` has the protocol), where it stays
-//! for the next time. Who awaits `ready()` and the like stands in a list, so that many tasks can wait at once. The
-//! list is touched only while the word says HAS_WAITERS:
+//! Who waits through a `poll_*` function leaves its waker in a slot (`readiness.rs` has the protocol), where
+//! it stays for the next time. Who awaits `ready()` and the like stands in a list, so that many tasks can
+//! wait at once. The list is touched only while the word says HAS_WAITERS:
 //! ```text
 //!   waiter (under the lock): link, then set HAS_WAITERS     event: add ready, and see the bit; then lock and collect
 //! ```
-//! Both change the same word, so one of them comes first: either the waiter sees the readiness in what it replaced,
-//! or the event sees the bit and then, having the lock, the waiter.
+//! Both change the same word, so one of them comes first: either the waiter sees the readiness in what it
+//! replaced, or the event sees the bit and then, having the lock, the waiter.
+//!
+//! An event takes the waiters that it wakes out of the list. A woken task reads that from `is_linked`,
+//! without the lock, and may then free its waiter. So the event takes the waker first, clears `is_linked`
+//! last, and does not touch the waiter after that.
 
 use std::fmt;
 use std::future::Future;
 use std::marker::PhantomPinned;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::pin::Pin;
 use std::ptr::NonNull;
 use std::task::{Context, Poll, Waker};
 
+use crate::coop;
+use crate::driver::foreign::ForeignWakes;
 use crate::loom::cell::UnsafeCell;
-use crate::loom::sync::Mutex;
-use crate::loom::sync::atomic::AtomicUsize;
+use crate::loom::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use crate::loom::sync::atomic::{AtomicBool, AtomicUsize};
+use crate::loom::sync::{Arc, Mutex};
 use crate::util::list::{Link, Links, List};
 use crate::util::unwind;
 use crate::util::wake_list::WakeList;
 
 use super::interest::Ready;
-use super::readiness::{Direction, Finish, Hold, Readiness, ReadyEvent, Wakes};
+use super::readiness::{Arm, Direction, Finish, Hold, Readiness, ReadyEvent, Wakes};
+
+/// What a descriptor leads to, as far as its events mean something else there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A direction that was closed stays closed.
+    Stream,
+    /// An end that was closed may be opened again: a FIFO.
+    Pipe,
+    /// An error is a message of its own: the next receive takes it, and nothing is closed although the flags
+    /// call it closed for writing. One that its user has shut down for reading would block a receive for
+    /// ever.
+    Datagrams,
+}
+
+/// What became of a readiness, see [`Source::retract`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Retracted {
+    /// It was cleared; when it is back, there is an event.
+    Cleared,
+    /// A direction was closed for good: its readiness stays, and no event need follow.
+    Stays,
+    /// Nothing will ever be received.
+    Ended,
+}
 
 /// One registered source. Its address is its token.
 pub struct Source {
     readiness: Readiness,
+    kind: Kind,
+    /// An event has announced urgent data.
+    has_urgent: AtomicBool,
     /// The cached wakers. Who may touch which when: `readiness.rs`.
     slots: [UnsafeCell<Option<Waker>>; 2],
     waiters: Mutex<List<Waiter>>,
@@ -38,20 +73,30 @@ pub struct Source {
     pub(super) index: AtomicUsize,
 }
 
-// SAFETY: `slots` are accessed by whom `readiness` grants it, one writer or several readers at a time, and `Waker` is
-// `Send` and `Sync`. The rest is so by itself.
+// SAFETY: `slots` are accessed by whom `readiness` grants it, one writer or several readers at a time, and
+// `Waker` is `Send` and `Sync`. The rest is so by itself.
 unsafe impl Sync for Source {}
+// A panic that passes a wait leaves the word and the slots as they were, see `ReleaseOnUnwind`.
+impl UnwindSafe for Source {}
+impl RefUnwindSafe for Source {}
 
 impl Source {
     /// `assumed` is what the first operations may try without waiting for an event.
     pub fn new(driver: u32, assumed: Ready) -> Self {
         Self {
             readiness: Readiness::new(assumed),
+            kind: Kind::Stream,
+            has_urgent: AtomicBool::new(false),
             slots: [UnsafeCell::new(None), UnsafeCell::new(None)],
             waiters: Mutex::new(List::new()),
             driver,
             index: AtomicUsize::new(usize::MAX),
         }
+    }
+
+    /// The same source, of that kind.
+    pub fn of_kind(self, kind: Kind) -> Self {
+        Self { kind, ..self }
     }
 
     /// What ends a wait for `mask` now, if anything does.
@@ -64,6 +109,36 @@ impl Source {
     #[inline]
     pub fn clear(&self, event: ReadyEvent) {
         self.readiness.clear(event);
+    }
+
+    /// As [`clear`](Self::clear), for an operation that answered `WouldBlock`.
+    #[inline]
+    pub fn retract(&self, event: ReadyEvent) -> Retracted {
+        if (event.ready & Ready::FINAL).is_empty() {
+            self.readiness.clear(event);
+            return Retracted::Cleared;
+        }
+        match self.kind {
+            Kind::Stream => {
+                self.readiness.clear(event);
+                Retracted::Stays
+            }
+            Kind::Datagrams if event.ready.is_read_closed() => Retracted::Ended,
+            // The operation has shown that nothing is closed.
+            Kind::Pipe | Kind::Datagrams => {
+                self.readiness.clear_closed(event);
+                Retracted::Cleared
+            }
+        }
+    }
+
+    /// Whether urgent data was ever announced, by an event whose readiness the caller relied on or by an
+    /// earlier one. A read stops before such data, so one that comes short has not emptied the source then.
+    #[inline]
+    pub fn has_urgent(&self) -> bool {
+        // Relaxed: the store comes before the readiness of the same event, which the caller has acquired. If
+        // the caller relied on an older event, its clear does nothing.
+        self.has_urgent.load(Relaxed)
     }
 
     /// Waits in the slot of `direction`: the last task to do so is the one that is woken.
@@ -91,21 +166,34 @@ impl Source {
         let mut previous = None;
         if !is_ours {
             if is_waking {
-                self.readiness.release(direction);
+                self.give_back(direction);
                 waker.wake_by_ref();
                 return Poll::Pending;
             }
             let bomb = ReleaseOnUnwind { source: self, direction };
             let ours = waker.clone();
             std::mem::forget(bomb);
-            // SAFETY: held while no event was waking, and none begins to while the slot is held: it is ours alone.
+            // SAFETY: held while no event was waking, and none begins to while the slot is held: it is ours
+            // alone.
             previous = slot.with_mut(|slot| unsafe { &mut *slot }.replace(ours));
         }
-        let event = self.readiness.arm(direction);
+        let arm = self.readiness.arm(direction);
         drop(previous);
-        match event {
-            Some(event) => Poll::Ready(event),
-            None => Poll::Pending,
+        match arm {
+            Arm::Armed => Poll::Pending,
+            Arm::Ready(event) => Poll::Ready(event),
+            Arm::Last(event) => {
+                self.empty(direction);
+                Poll::Ready(event)
+            }
+        }
+    }
+
+    /// Gives a slot back that the caller holds and has not written.
+    #[cold]
+    fn give_back(&self, direction: Direction) {
+        if !self.readiness.release(direction) {
+            self.empty(direction);
         }
     }
 
@@ -114,17 +202,31 @@ impl Source {
         WaitReady { source: self, has_registered: false, waiter: Waiter::new(mask) }
     }
 
-    /// Adds what the system reports and wakes whom it concerns. What panics there goes no further.
+    /// Adds what the system reports, and wakes the tasks that wait for it. Other wakers go to `foreign`.
     #[inline]
-    pub fn dispatch(&self, ready: Ready) {
-        let wakes = self.readiness.add(ready);
-        self.wake(wakes, ready);
+    pub fn dispatch(this: &Arc<Self>, ready: Ready, foreign: &mut ForeignWakes) {
+        let ready = if ready.is_plain() { ready } else { this.interpret(ready) };
+        let wakes = this.readiness.add(ready);
+        Self::wake(this, wakes, ready, foreign);
     }
 
-    /// Ends every wait, now and in future.
-    pub fn shut_down(&self) {
-        let wakes = self.readiness.shut_down();
-        self.wake(wakes, Ready::ALL);
+    /// What the rarer flags mean for this kind.
+    #[cold]
+    fn interpret(&self, ready: Ready) -> Ready {
+        if ready.is_priority() {
+            // Relaxed: see `has_urgent`.
+            self.has_urgent.store(true, Relaxed);
+        }
+        match self.kind {
+            Kind::Datagrams if ready.is_error() => ready | Ready::READABLE,
+            _ => ready,
+        }
+    }
+
+    /// Ends every wait, now and in future. Foreign wakers go to `foreign`.
+    pub fn shut_down(this: &Arc<Self>, foreign: &mut ForeignWakes) {
+        let wakes = this.readiness.shut_down();
+        Self::wake(this, wakes, Ready::ALL, foreign);
     }
 
     /// Drops the cached wakers, and wakes nobody from now on. Nobody waits any more when this is called.
@@ -143,21 +245,44 @@ impl Source {
     }
 
     #[inline]
-    fn wake(&self, wakes: Wakes, ready: Ready) {
+    fn wake(this: &Arc<Self>, wakes: Wakes, ready: Ready, foreign: &mut ForeignWakes) {
         for direction in Direction::BOTH {
             if wakes.slot(direction) {
-                self.wake_slot(direction);
+                match this.wake_task(direction) {
+                    true => this.finish_wake(direction),
+                    false => foreign.keep_slot(this.clone(), direction),
+                }
             }
         }
         if wakes.waiters() {
-            self.wake_waiters(ready);
+            this.wake_waiters(ready, foreign);
         }
     }
 
-    /// Wakes the waker in the slot of `direction`, in which the caller is WAKING.
+    /// Wakes the task whose waker is in the slot of `direction`, in which the caller is WAKING. False if the
+    /// waker is none of a task.
     #[inline]
-    fn wake_slot(&self, direction: Direction) {
+    fn wake_task(&self, direction: Direction) -> bool {
+        self.slots[direction as usize].with(|slot| {
+            // SAFETY: the caller is WAKING, and while that is set nobody writes the slot.
+            match unsafe { &*slot } {
+                Some(waker) if coop::is_of_task(waker) => waker.wake_by_ref(),
+                Some(_) => return false,
+                None => {}
+            }
+            true
+        })
+    }
+
+    /// Wakes the waker in the slot of `direction`, in which the caller is WAKING. What panics there goes no
+    /// further.
+    pub(in crate::driver) fn wake_slot(&self, direction: Direction) {
         self.wake_cached(direction);
+        self.finish_wake(direction);
+    }
+
+    #[inline]
+    fn finish_wake(&self, direction: Direction) {
         let finish = self.readiness.finish_wake(direction);
         if finish != Finish::Done {
             self.go_on_waking(direction, finish);
@@ -170,13 +295,12 @@ impl Source {
             self.wake_cached(direction);
             finish = self.readiness.finish_wake(direction);
         }
-        if finish == Finish::Detached {
+        if finish == Finish::Last {
             self.empty(direction);
         }
     }
 
     /// Wakes by reference. What panics there goes no further.
-    #[inline]
     fn wake_cached(&self, direction: Direction) {
         self.slots[direction as usize].with(|slot| {
             // SAFETY: the caller is WAKING, and while that is set nobody writes the slot.
@@ -187,21 +311,23 @@ impl Source {
         });
     }
 
-    /// Drops the waker of a detached source's slot; called by the one to whom it was left.
+    /// Drops the waker of a slot that is used no more; called by the one to whom it was left.
     fn empty(&self, direction: Direction) {
-        // SAFETY: nobody arms a detached source, so no event begins to wake; of those that had begun, the last one
-        // calls this, or else there was none and the caller of `detach` does.
+        // SAFETY: nobody arms a source that was detached or shut down, so no event begins to wake, nor does a
+        // task hold it; of those that had begun, the last one calls this, or else there was none and the
+        // caller of `detach` does.
         let waker = self.slots[direction as usize].with_mut(|slot| unsafe { &mut *slot }.take());
         unwind::drop_quietly(waker);
     }
 
     #[inline(never)]
-    fn wake_waiters(&self, ready: Ready) {
+    fn wake_waiters(&self, ready: Ready, foreign: &mut ForeignWakes) {
         let mut left = usize::MAX;
         while left > 0 {
             let mut wakes = WakeList::new();
             let mut waiters = self.waiters.lock();
-            // Those who come while the lock is open are not this event's: they line up behind, and are not counted.
+            // Those who come while the lock is open are not this event's: they line up behind, and are not
+            // counted.
             left = left.min(waiters.len());
             while left > 0 && !wakes.is_full() {
                 left -= 1;
@@ -210,16 +336,20 @@ impl Source {
                     let Some(waiter) = waiters.pop_front() else { break };
                     if (waiter.as_ref().mask & ready).is_empty() {
                         waiters.push_back(waiter);
-                    } else if let Some(waker) = waiter.as_ref().waker.with_mut(|waker| (*waker).take()) {
-                        wakes.push(waker);
+                        continue;
                     }
+                    let waker = waiter.as_ref().waker.with_mut(|waker| (*waker).take());
+                    // Last: the task may free the waiter from here on. Release: pairs with the load in
+                    // `leave`.
+                    waiter.as_ref().is_linked.store(false, Release);
+                    waker.into_iter().for_each(|waker| wakes.push(waker));
                 }
             }
             if waiters.is_empty() {
                 self.readiness.retract_waiters();
             }
             drop(waiters);
-            wakes.wake_all_quietly();
+            wakes.drain(|waker| foreign.wake(waker));
         }
     }
 }
@@ -230,7 +360,8 @@ impl fmt::Debug for Source {
     }
 }
 
-/// Gives a held slot back when a waker panics in `clone`. Holding disarmed it: whoever's waker is in it has to look.
+/// Gives a held slot back when a waker panics in `clone`. Holding disarmed it: whoever's waker is in it has
+/// to look.
 struct ReleaseOnUnwind<'a> {
     source: &'a Source,
     direction: Direction,
@@ -243,7 +374,7 @@ impl Drop for ReleaseOnUnwind<'_> {
             let waker = unsafe { &*slot }.as_ref();
             unwind::drop_quietly(unwind::catch(|| waker.map(Waker::wake_by_ref)));
         });
-        self.source.readiness.release(self.direction);
+        self.source.give_back(self.direction);
     }
 }
 
@@ -254,12 +385,21 @@ struct Waiter {
     mask: Ready,
     /// Some while linked. Under the list's lock.
     waker: UnsafeCell<Option<Waker>>,
+    /// Whether it is in the list. Written under the list's lock. A task that reads false without the lock has
+    /// the waiter to itself.
+    is_linked: AtomicBool,
     _pinned: PhantomPinned,
 }
 
 impl Waiter {
     fn new(mask: Ready) -> Self {
-        Self { links: Links::new(), mask, waker: UnsafeCell::new(None), _pinned: PhantomPinned }
+        Self {
+            links: Links::new(),
+            mask,
+            waker: UnsafeCell::new(None),
+            is_linked: AtomicBool::new(false),
+            _pinned: PhantomPinned,
+        }
     }
 }
 
@@ -305,11 +445,14 @@ impl Future for WaitReady<'_> {
         let event = this.source.readiness.announce_waiter(mask);
         let node = NonNull::from(&mut this.waiter);
         this.has_registered = true;
-        // SAFETY: the waiter is pinned and leaves the list in `drop` at the latest; links and waker are the lock's.
+        // SAFETY: the waiter is pinned and leaves the list in `drop` at the latest; links and waker are the
+        // lock's.
         let previous = unsafe {
             let previous = node.as_ref().waker.with_mut(|waker| (*waker).replace(ours));
             if previous.is_none() {
                 waiters.push_back(node);
+                // Relaxed: all writes happen under the lock.
+                node.as_ref().is_linked.store(true, Relaxed);
             }
             previous
         };
@@ -331,11 +474,19 @@ impl WaitReady<'_> {
         if !std::mem::take(&mut self.has_registered) {
             return;
         }
+        // Acquire: pairs with the store in `wake_waiters`, after which the event does not touch the waiter.
+        if !self.waiter.is_linked.load(Acquire) {
+            // SAFETY: the waiter is in no list, so this task alone can reach it.
+            let waker = self.waiter.waker.with_mut(|waker| unsafe { (*waker).take() });
+            debug_assert!(waker.is_none(), "an event that unlinks a waiter takes its waker");
+            return;
+        }
         let mut waiters = self.source.waiters.lock();
         let node = NonNull::from(&mut self.waiter);
         // SAFETY: the waiter is live and in this list or in none; links and waker are the lock's.
         let waker = unsafe {
             waiters.remove(node);
+            node.as_ref().is_linked.store(false, Relaxed);
             node.as_ref().waker.with_mut(|waker| (*waker).take())
         };
         if waiters.is_empty() {

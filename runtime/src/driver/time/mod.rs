@@ -1,38 +1,41 @@
 //! Deadlines in, wakers out.
 //!
-//! Read `wheel.rs` (order), `entry.rs` (who may touch a timer when), `shard.rs` (the wheel's lock), `clock.rs`.
+//! Read `wheel.rs` (order), `entry.rs` (who may touch a timer when), `shard.rs` (the wheel's lock),
+//! `clock.rs`.
 //!
-//! There is a wheel for each worker and one, the last, for all other threads. A timer goes into the wheel of the thread
-//! that first polls it and stays there, though its task may migrate: it is taken out, from anywhere, under that wheel's
-//! lock. So workers share no lock unless one helps another.
+//! There is a wheel for each worker and one, the last, for all other threads. A timer goes into the wheel of
+//! the thread that first polls it and stays there, though its task may migrate: it is taken out, from
+//! anywhere, under that wheel's lock. So workers share no lock unless one helps another.
 //!
 //! # Who sleeps until when
-//! Whoever parks in the driver sleeps until the earliest deadline of all wheels, then [fires](Driver::fire_due) what is
-//! due in any. A worker's own timers wake nobody: it reads its wheel before it parks (`park.rs` says what it does about a
-//! sleeper in the driver), and one that is about to block, or ends up blocked, registers like a thread that is no worker.
-//! That one may have to cut a sleep short, for a timer earlier than the sleeper knew:
+//! Whoever parks in the driver sleeps until the earliest deadline of all wheels, then
+//! [fires](Driver::fire_due) what is due in any. A worker's own timers wake nobody: it reads its wheel before
+//! it parks (`park.rs` says what it does about a sleeper in the driver), and one that is about to block, or
+//! ends up blocked, registers like a thread that is no worker. That one may have to cut a sleep short, for a
+//! timer earlier than the sleeper knew:
 //! ```text
 //!   Register (no worker)                      Park
 //!     R1 insert, store next_deadline            S1 publish until when the sleep will last
 //!     R2 SeqCst fence                           S2 SeqCst fence
 //!     R3 is the sleep longer? end it            S3 read every next_deadline again; sleep no longer than that
 //! ```
-//! A deadline is missed only if R3 misses S1 and S3 misses R1. SeqCst fences have one total order: with R2 first, S3
-//! sees R1; with S2 first, R3 sees S1. A deadline read too early, left behind by a
-//! cancelled timer, costs one wake for nothing; one read too late cannot be, by the rule in `shard.rs`.
+//! A deadline is missed only if R3 misses S1 and S3 misses R1. SeqCst fences have one total order: with R2
+//! first, S3 sees R1; with S2 first, R3 sees S1. A deadline read too early, left behind by a cancelled timer,
+//! costs one wake for nothing; one read too late cannot be, by the rule in `shard.rs`.
 //!
 //! # Time
-//! Deadlines are nanoseconds since the driver began. A wheel's tick is an eighth of a millisecond: a timer is rounded up to the
-//! next tick, so it fires never early and, for the wheel's part, less than a tick late. How often a thread wakes for timers is the
-//! business of `pace.rs`. Once the clock has been paused, whole milliseconds count, as Tokio's do: what a test
-//! measures then should not depend on the tick.
+//! Deadlines are nanoseconds since the driver began. A wheel's tick is an eighth of a millisecond: a timer is
+//! rounded up to the next tick, so it fires never early and, for the wheel's part, less than a tick late. How
+//! often a thread wakes for timers is the business of `pace.rs`. Once the clock has been paused, whole
+//! milliseconds count, as Tokio's do: what a test measures then should not depend on the tick.
 //!
-//! A sleep that is polled for the first time when its time has passed need not notice, since a look at the clock is most of what
-//! it costs. Then it is registered as one that is due: R lowers `next_deadline`, so whoever drives or is about to sleep fires it
-//! at the next turn, without waiting for another timer.
+//! A sleep that is polled for the first time when its time has passed need not notice, since a look at the
+//! clock is most of what it costs. Then it is registered as one that is due: R lowers `next_deadline`, so
+//! whoever drives or is about to sleep fires it at the next turn, without waiting for another timer.
 //!
-//! Prior art: one wheel for the whole runtime behind one lock (Tokio), where a timer that becomes the earliest writes to
-//! the eventfd even though its own worker, which is running, will look before it sleeps; heaps per processor (Go).
+//! Prior art: one wheel for the whole runtime behind one lock (Tokio), where a timer that becomes the
+//! earliest writes to the eventfd even though its own worker, which is running, will look before it sleeps;
+//! heaps per processor (Go).
 
 pub mod clock;
 pub mod entry;
@@ -46,6 +49,7 @@ use crate::loom::sync::atomic::AtomicU64;
 use crate::loom::sync::atomic::Ordering::Relaxed;
 use crate::util::pad::CachePadded;
 
+use super::foreign::ForeignWakes;
 use clock::{Clock, ClockError};
 use entry::Entry;
 use shard::{Shard, ShutDown, tick_not_before};
@@ -71,7 +75,8 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// `wheels`: one for each processor, the last for threads that are no worker. `start_paused`: see `Builder`.
+    /// `wheels`: one for each processor, the last for threads that are no worker. `start_paused`: see
+    /// `Builder`.
     pub fn new(wheels: usize, start_paused: bool) -> Driver {
         Driver {
             clock: Clock::new(start_paused),
@@ -85,9 +90,11 @@ impl Driver {
         self.clock.allow_pausing();
     }
 
-    /// A deadline that no timer on wheel `i` comes before; the earliest timer's own, if none was cancelled lately.
+    /// A deadline that no timer on wheel `i` comes before; the earliest timer's own, if none was cancelled
+    /// lately.
     ///
-    /// Reads one word, without a lock. See the module's docs for what a reader must do so that it misses nothing.
+    /// Reads one word, without a lock. See the module's docs for what a reader must do so that it misses
+    /// nothing.
     pub fn deadline_of(&self, wheel: usize) -> Deadline {
         self.shards[wheel].next_deadline()
     }
@@ -99,7 +106,8 @@ impl Driver {
 
     /// Time from now until `deadline`; zero if past, `None` if never.
     ///
-    /// While the clock is paused this is its own time, which does not pass: use [`auto_advance`](Self::auto_advance).
+    /// While the clock is paused this is its own time, which does not pass: use
+    /// [`auto_advance`](Self::auto_advance).
     pub fn until(&self, deadline: Deadline) -> Option<Duration> {
         (deadline != Deadline::MAX).then(|| Duration::from_nanos(deadline.saturating_sub(self.now())))
     }
@@ -107,7 +115,7 @@ impl Driver {
     /// Fires what is due on all wheels, waking outside of their locks. Says how many fired.
     ///
     /// Reads the clock once, and not at all if there is no timer.
-    pub fn fire_due(&self) -> usize {
+    pub fn fire_due(&self, foreign: &mut ForeignWakes) -> usize {
         let earliest = self.earliest();
         if earliest == Deadline::MAX {
             return 0;
@@ -119,13 +127,13 @@ impl Driver {
             return 0;
         }
         let is_due = |shard: &&CachePadded<Shard>| shard.next_deadline() <= now;
-        self.shards.iter().filter(is_due).map(|shard| shard.fire(now)).sum()
+        self.shards.iter().filter(is_due).map(|shard| shard.fire(now, foreign)).sum()
     }
 
     /// Wakes all waiters; from now on registering panics with a text that says the runtime was shut down.
-    pub fn shutdown(&self) {
+    pub fn shutdown(&self, foreign: &mut ForeignWakes) {
         for shard in &self.shards {
-            shard.shut_down();
+            shard.shut_down(foreign);
         }
     }
 }
@@ -161,7 +169,8 @@ impl Driver {
         self.clock.was_paused()
     }
 
-    /// The deadline of a timer that lasts so long from now, less than 140 years. Not once the clock has been paused.
+    /// The deadline of a timer that lasts so long from now, less than 140 years. Not once the clock has been
+    /// paused.
     #[inline]
     pub fn deadline_after(&self, nanos: u64) -> Deadline {
         self.clock.deadline_after(nanos)
@@ -187,12 +196,12 @@ impl Driver {
         }
     }
 
-    /// Registers `entry` in `shard`, the calling thread's. Says whether whoever sleeps in the driver must be unparked,
-    /// as the module's docs tell: then R1 is done, R2 and R3 are the caller's.
+    /// Registers `entry` in `shard`, the calling thread's. Says whether whoever sleeps in the driver must be
+    /// unparked, as the module's docs tell: then R1 is done, R2 and R3 are the caller's.
     ///
     /// # Safety
-    /// 1. The caller is the owner of `entry`, which is not registered. 2. The entry stays live and at its place until its
-    ///    state is no longer `Registered`.
+    /// 1. The caller is the owner of `entry`, which is not registered. 2. The entry stays live and at its
+    ///    place until its state is no longer `Registered`.
     pub unsafe fn register(
         &self,
         entry: &Entry,
@@ -210,8 +219,8 @@ impl Driver {
         std::ptr::eq(self.last_shard(), shard)
     }
 
-    /// P of `entry.rs`: has `entry`, which may be registered, fire at `deadline` instead. False if that is sooner than before, and
-    /// nothing was done.
+    /// P of `entry.rs`: has `entry`, which may be registered, fire at `deadline` instead. False if that is
+    /// sooner than before, and nothing was done.
     ///
     /// # Safety
     /// 1. The caller is the owner of `entry`.
@@ -220,8 +229,8 @@ impl Driver {
         unsafe { entry.put_off(tick_not_before(self.rounded(deadline))) }
     }
 
-    /// The wheel of worker `index`; that of all other threads if there is no such worker. It stays where it is for as long as the
-    /// driver lives.
+    /// The wheel of worker `index`; that of all other threads if there is no such worker. It stays where it
+    /// is for as long as the driver lives.
     #[inline]
     pub fn shard(&self, index: usize) -> &Shard {
         match self.shards.get(index) {
@@ -264,12 +273,15 @@ impl Driver {
     /// Moves a paused clock on, and fires what is due then.
     pub fn advance(&self, duration: Duration) -> Result<(), ClockError> {
         self.clock.advance(duration)?;
-        self.fire_due();
+        let mut foreign = ForeignWakes::new();
+        self.fire_due(&mut foreign);
+        foreign.wake_all();
         Ok(())
     }
 
     /// If the clock is paused, a park must not sleep for timers: it calls this instead, once nothing else is
-    /// runnable. Moves the clock to the earliest deadline if there is one and nothing inhibits it; says whether it did.
+    /// runnable. Moves the clock to the earliest deadline if there is one and nothing inhibits it; says
+    /// whether it did.
     ///
     /// Then something is due: the caller fires it.
     pub fn auto_advance(&self) -> bool {
@@ -291,8 +303,8 @@ impl Driver {
         self.clock.inhibit_auto_advance();
     }
 
-    /// Ends one [`inhibit_auto_advance`](Self::inhibit_auto_advance). The caller then unparks the driver, which may
-    /// have gone to sleep without a limit.
+    /// Ends one [`inhibit_auto_advance`](Self::inhibit_auto_advance). The caller then unparks the driver,
+    /// which may have gone to sleep without a limit.
     pub fn allow_auto_advance(&self) {
         self.clock.allow_auto_advance();
     }

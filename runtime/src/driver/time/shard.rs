@@ -1,19 +1,22 @@
 //! One wheel behind its lock, and the deadline that can be read without it.
 //!
-//! The steps R, C and F are those of `entry.rs`. A waker is foreign code: it is cloned before the lock is taken, and
-//! woken or dropped after it is released.
+//! The steps R, C and F are those of `entry.rs`. A waker is foreign code: it is cloned before the lock is
+//! taken, and woken or dropped after it is released.
 //!
-//! The lock is one whose holder lets go with a plain store (`util/byte_lock.rs`): a timer that is made and dropped takes it twice, and
-//! nobody has it for longer than [`STEPS_PER_LOCK`] steps take, but for the far list once in months and paused clocks.
+//! The lock is one whose holder lets go with a plain store (`util/byte_lock.rs`): a timer that is made and
+//! dropped takes it twice, and nobody has it for longer than [`STEPS_PER_LOCK`] steps take, but for the far
+//! list once in months and paused clocks.
 //!
-//! `next_deadline` is written under the lock and read without it. It is never later than the earliest timer of the wheel
-//! (R lowers it; only F, having looked at the whole wheel, raises it). It may be earlier: a timer that was cancelled or put off
-//! leaves its deadline behind, and whoever sleeps until then wakes once for nothing and corrects it.
+//! `next_deadline` is written under the lock and read without it. It is never later than the earliest timer
+//! of the wheel (R lowers it; only F, having looked at the whole wheel, raises it). It may be earlier: a
+//! timer that was cancelled or put off leaves its deadline behind, and whoever sleeps until then wakes once
+//! for nothing and corrects it.
 
 use std::fmt;
 use std::ptr::{NonNull, null};
 use std::task::Waker;
 
+use crate::driver::foreign::ForeignWakes;
 use crate::loom::sync::atomic::{AtomicU64, Ordering};
 use crate::loom::sync::{ShortGuard, ShortLock};
 use crate::util::pad::CachePadded;
@@ -82,16 +85,16 @@ impl Shard {
 
     /// When the wheel wants to be driven; `Deadline::MAX`: not.
     pub fn next_deadline(&self) -> Deadline {
-        // Relaxed: only the number matters; entries are reached through the lock. That a later timer is not missed is
-        // the business of the fences in the driver's docs.
+        // Relaxed: only the number matters; entries are reached through the lock. That a later timer is not
+        // missed is the business of the fences in the driver's docs.
         self.next_deadline.load(Ordering::Relaxed)
     }
 
     /// R: registers `entry`, and says whether it became the earliest of this wheel.
     ///
     /// # Safety
-    /// 1. The caller is the owner of `entry`, which is not registered. 2. The entry stays live and at its place until its
-    ///    state is no longer `Registered`.
+    /// 1. The caller is the owner of `entry`, which is not registered. 2. The entry stays live and at its
+    ///    place until its state is no longer `Registered`.
     #[inline(always)]
     pub unsafe fn register(&self, entry: &Entry, deadline: Deadline, waker: Waker) -> Result<bool, ShutDown> {
         let tick = tick_not_before(deadline);
@@ -131,8 +134,8 @@ impl Shard {
         if inner.is_shut_down {
             return Err(refuse(inner, waker));
         }
-        // SAFETY: (1) is the caller's, and this is the lock of the wheel that the entry goes into; (2) is what the wheel
-        // asks for, and it is in no wheel; all entries of the wheel belong to the lock.
+        // SAFETY: (1) is the caller's, and this is the lock of the wheel that the entry goes into; (2) is
+        // what the wheel asks for, and it is in no wheel; all entries of the wheel belong to the lock.
         unsafe {
             entry.begin(tick, waker);
             inner.wheel.insert(NonNull::from(entry));
@@ -147,8 +150,8 @@ impl Shard {
         Ok(is_earliest)
     }
 
-    /// Has `waker` woken instead of the one given before. False if the timer has fired, or the driver has ended; then
-    /// nobody will be woken any more.
+    /// Has `waker` woken instead of the one given before. False if the timer has fired, or the driver has
+    /// ended; then nobody will be woken any more.
     ///
     /// # Safety
     /// 1. The caller is the owner of `entry`, which was registered here.
@@ -205,8 +208,9 @@ impl Shard {
         }
     }
 
-    /// F for all that is due at `now`; their wakers are woken outside of the lock. Says how many fired.
-    pub fn fire(&self, now: Deadline) -> usize {
+    /// F for all that is due at `now`; tasks are woken outside of the lock, other wakers go to `foreign`.
+    /// Says how many fired.
+    pub fn fire(&self, now: Deadline, foreign: &mut ForeignWakes) -> usize {
         let mut fired = 0;
         let mut wakers = WakeList::new();
         let mut is_done = false;
@@ -218,7 +222,7 @@ impl Shard {
             }
             drop(inner);
             fired += wakers.len();
-            wakers.wake_all_quietly();
+            wakers.drain(|waker| foreign.wake(waker));
         }
         fired
     }
@@ -232,8 +236,8 @@ impl Shard {
         next
     }
 
-    /// Takes all timers out and wakes them; nothing can be registered from now on.
-    pub fn shut_down(&self) {
+    /// As [`fire`](Self::fire) for all timers; nothing can be registered from now on.
+    pub fn shut_down(&self, foreign: &mut ForeignWakes) {
         let mut wakers = WakeList::new();
         let mut is_done = false;
         while !is_done {
@@ -244,7 +248,7 @@ impl Shard {
                 self.next_deadline.store(Deadline::MAX, Ordering::Relaxed);
             }
             drop(inner);
-            wakers.wake_all_quietly();
+            wakers.drain(|waker| foreign.wake(waker));
         }
     }
 
@@ -268,7 +272,8 @@ impl Inner {
             }
             // SAFETY: `&mut Inner` comes only from the lock, which all entries of the wheel belong to.
             match unsafe { self.wheel.step(now) } {
-                // SAFETY: it was in this wheel, so live and registered; the lock is held; it is not used again.
+                // SAFETY: it was in this wheel, so live and registered; the lock is held; it is not used
+                // again.
                 Step::Due(entry) => wakers.push(unsafe { Entry::release(entry, State::Fired) }),
                 Step::Moved => {}
                 Step::Done => return true,

@@ -1,27 +1,29 @@
 //! A socket that accepts connections.
 
-use std::fmt;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use super::stream::TcpStream;
-use crate::driver::io::{Direction, Interest, Ready};
-use crate::io::registered::Registered;
+use crate::driver::io::{Direction, Interest};
+use crate::io::named_error::named;
+use crate::io::registered::{Registered, Watch};
 use crate::net::addr::{self, ToSocketAddrs};
-use crate::net::addr_error::with_addr;
+use crate::net::face;
+use crate::net::face::options::options;
+
+const WATCH: Watch = Watch::new("TcpListener", Interest::READABLE);
 
 /// A TCP socket that accepts connections.
 ///
 /// Any number of tasks may [`accept`](Self::accept) from it at once.
 ///
 /// # Out of descriptors
-/// When the process has no descriptor left, accepting fails, and the connection stays in the system's queue. The
-/// listener lives on: the next call tries again at once, without waiting for an event (which would not come, since
-/// nothing new has happened to the socket). So a loop that only logs the error runs as fast as it can; other tasks
-/// get their turns, but it is better to wait a little:
+/// When the process has no descriptor left, accepting fails, and the connection stays in the system's queue.
+/// The listener lives on: the next call tries again at once, without waiting for an event (which would not
+/// come, since nothing new has happened to the socket). So a loop that only logs the error runs as fast as it
+/// can; other tasks get their turns, but it is better to wait a little:
 /// ```no_run
 /// # async fn f() -> std::io::Result<()> {
 /// # let listener = runtime::net::TcpListener::bind("127.0.0.1:0").await?;
@@ -64,8 +66,8 @@ pub struct TcpListener {
 impl TcpListener {
     /// Binds to the first of the addresses for which it works, and listens.
     ///
-    /// Port 0 has the system choose one; [`local_addr`](Self::local_addr) tells. `SO_REUSEADDR` is set, so that a
-    /// server can be restarted at once; at most 1024 connections wait to be accepted.
+    /// Port 0 has the system choose one; [`local_addr`](Self::local_addr) tells. `SO_REUSEADDR` is set, so
+    /// that a server can be restarted at once; at most 1024 connections wait to be accepted.
     ///
     /// # Errors
     /// Those of the last address, which the text names: `bind 127.0.0.1:80: Permission denied`.
@@ -88,57 +90,15 @@ impl TcpListener {
         for addr in addr::resolve(addr).await? {
             match mio::net::TcpListener::bind(addr) {
                 Ok(listener) => return Self::register(listener),
-                Err(error) => last_error = Some(with_addr("bind", addr, error)),
+                Err(error) => last_error = Some(named("bind", addr, error)),
             }
         }
         Err(last_error.unwrap_or_else(addr::no_address))
     }
 
-    /// Takes over a listener of the standard library.
-    ///
-    /// It is set to non-blocking mode here. (Tokio leaves that to the caller, and blocks a worker if it was forgotten.)
-    ///
-    /// # Errors
-    /// Those of the system; the listener is closed then.
-    ///
-    /// # Panics
-    /// Outside of a runtime, or if its I/O is not enabled: call it inside `block_on`, a task, or the scope of
-    /// `Handle::enter`, and build the runtime with `enable_io` or `enable_all`.
-    ///
-    /// # Examples
-    /// ```
-    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
-    /// let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    /// let listener = runtime::net::TcpListener::from_std(listener).unwrap();
-    /// # });
-    /// ```
     #[track_caller]
-    pub fn from_std(listener: std::net::TcpListener) -> io::Result<TcpListener> {
-        listener.set_nonblocking(true)?;
-        Self::register(mio::net::TcpListener::from_std(listener))
-    }
-
-    /// Gives the socket back as a listener of the standard library, still in non-blocking mode.
-    ///
-    /// # Errors
-    /// Those of the system; the listener is closed then.
-    ///
-    /// # Examples
-    /// ```
-    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
-    /// let listener = runtime::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    /// listener.into_std().unwrap().set_nonblocking(false).unwrap();
-    /// # });
-    /// ```
-    pub fn into_std(self) -> io::Result<std::net::TcpListener> {
-        self.io.into_inner().map(Into::into)
-    }
-
-    /// Registers a listening socket in non-blocking mode with the current runtime.
-    #[track_caller]
-    pub(super) fn register(listener: mio::net::TcpListener) -> io::Result<TcpListener> {
-        let io = Registered::new(listener, Interest::READABLE, Ready::EMPTY, "TcpListener")?;
-        Ok(TcpListener { io })
+    fn register(listener: mio::net::TcpListener) -> io::Result<TcpListener> {
+        Ok(TcpListener { io: Registered::new(listener, WATCH)? })
     }
 
     /// Accepts a connection, and says who is at its other end.
@@ -201,50 +161,19 @@ impl TcpListener {
         self.io.local_addr()
     }
 
-    /// Returns the time to live of the packets it sends (`IP_TTL`), in hops.
-    ///
-    /// # Errors
-    /// Those of the system.
-    pub fn ttl(&self) -> io::Result<u32> {
-        self.io.ttl()
-    }
-
-    /// Sets the time to live of the packets it sends (`IP_TTL`), in hops.
-    ///
-    /// # Errors
-    /// Those of the system.
-    pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
-        self.io.set_ttl(ttl)
+    options! {
+        /// Sets the time to live of the packets it sends (`IP_TTL`), in hops.
+        ttl, set_ttl(ttl: u32) => ttl_v4, set_ttl_v4;
     }
 }
 
-impl TryFrom<std::net::TcpListener> for TcpListener {
-    type Error = io::Error;
-
-    /// The same as [`TcpListener::from_std`].
-    #[track_caller]
-    fn try_from(listener: std::net::TcpListener) -> io::Result<Self> {
-        Self::from_std(listener)
-    }
-}
-
-impl fmt::Debug for TcpListener {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.io.fmt(f)
-    }
-}
-
-impl AsRawFd for TcpListener {
-    fn as_raw_fd(&self) -> RawFd {
-        self.io.as_raw_fd()
-    }
-}
-
-impl AsFd for TcpListener {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.io.as_fd()
-    }
-}
+face::descriptor::std_socket!(
+    TcpListener,
+    std::net::TcpListener,
+    mio::net::TcpListener,
+    "listener",
+    "let listener = std::net::TcpListener::bind(\"127.0.0.1:0\")?;"
+);
 
 /// The stream of connections returned by [`TcpListener::incoming`].
 #[must_use = "streams do nothing unless polled"]

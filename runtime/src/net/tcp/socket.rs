@@ -10,7 +10,8 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use super::listener::TcpListener;
 use super::stream::TcpStream;
-use crate::net::addr_error::with_addr;
+use crate::io::named_error::named;
+use crate::net::face::options::{deprecated_tos, device, options, take_error};
 
 /// A TCP socket that neither listens nor is connected yet.
 ///
@@ -31,27 +32,6 @@ use crate::net::addr_error::with_addr;
 /// ```
 pub struct TcpSocket {
     inner: Socket,
-}
-
-/// Pairs of `name` and `set_name`, as socket2 has them.
-macro_rules! options {
-    ($($(#[$doc:meta])* $get:ident, $set:ident: $ty:ty => $inner_get:ident, $inner_set:ident;)*) => {$(
-        #[doc = concat!("Returns what [`", stringify!($set), "`](Self::", stringify!($set), ") sets.")]
-        ///
-        /// # Errors
-        /// Those of the system.
-        pub fn $get(&self) -> io::Result<$ty> {
-            self.inner.$inner_get()
-        }
-
-        $(#[$doc])*
-        ///
-        /// # Errors
-        /// Those of the system.
-        pub fn $set(&self, $get: $ty) -> io::Result<()> {
-            self.inner.$inner_set($get)
-        }
-    )*};
 }
 
 /// Sizes of buffers, in bytes: the system counts them in more bits.
@@ -104,21 +84,25 @@ impl TcpSocket {
 
     options! {
         /// Has the system probe a silent peer from time to time (`SO_KEEPALIVE`).
-        keepalive, set_keepalive: bool => keepalive, set_keepalive;
+        keepalive, set_keepalive(keepalive: bool) => keepalive, set_keepalive;
         /// Allows to bind an address whose old connections are still dying (`SO_REUSEADDR`).
-        reuseaddr, set_reuseaddr: bool => reuse_address, set_reuse_address;
+        reuseaddr, set_reuseaddr(reuseaddr: bool) => reuse_address, set_reuse_address;
         /// Allows several sockets to bind one address and share its connections (`SO_REUSEPORT`).
-        reuseport, set_reuseport: bool => reuse_port, set_reuse_port;
+        reuseport, set_reuseport(reuseport: bool) => reuse_port, set_reuse_port;
         /// Has small writes sent at once instead of gathered (`TCP_NODELAY`).
-        nodelay, set_nodelay: bool => tcp_nodelay, set_tcp_nodelay;
+        nodelay, set_nodelay(nodelay: bool) => tcp_nodelay, set_tcp_nodelay;
         /// Sets for how long closing waits for unsent bytes (`SO_LINGER`), in whole seconds: see
         /// [`TcpStream::set_linger`].
-        linger, set_linger: Option<Duration> => linger, set_linger;
+        #[deprecated = "dropping a socket that lingers blocks its thread; use `set_zero_linger`"]
+        linger, set_linger(limit: Option<Duration>) => linger, set_linger;
         /// Sets the type of service of its IPv4 packets (`IP_TOS`).
-        tos_v4, set_tos_v4: u32 => tos_v4, set_tos_v4;
+        tos_v4, set_tos_v4(tos: u32) => tos_v4, set_tos_v4;
         /// Sets the traffic class of its IPv6 packets (`IPV6_TCLASS`).
-        tclass_v6, set_tclass_v6: u32 => tclass_v6, set_tclass_v6;
+        tclass_v6, set_tclass_v6(tclass: u32) => tclass_v6, set_tclass_v6;
     }
+
+    deprecated_tos!();
+    device!();
 
     sizes! {
         "send", send_buffer_size, set_send_buffer_size => send_buffer_size, set_send_buffer_size;
@@ -130,23 +114,7 @@ impl TcpSocket {
     /// # Errors
     /// Those of the system.
     pub fn set_zero_linger(&self) -> io::Result<()> {
-        self.set_linger(Some(Duration::ZERO))
-    }
-
-    /// Returns the name of the interface it is bound to (`SO_BINDTODEVICE`), if it is.
-    ///
-    /// # Errors
-    /// Those of the system.
-    pub fn device(&self) -> io::Result<Option<Vec<u8>>> {
-        self.inner.device()
-    }
-
-    /// Binds to an interface by its name (`SO_BINDTODEVICE`), or to none.
-    ///
-    /// # Errors
-    /// Those of the system.
-    pub fn bind_device(&self, interface: Option<&[u8]>) -> io::Result<()> {
-        self.inner.bind_device(interface)
+        self.inner.set_linger(Some(Duration::ZERO))
     }
 
     /// Returns the address it is bound to.
@@ -158,20 +126,14 @@ impl TcpSocket {
         addr.as_socket().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "not an IP socket"))
     }
 
-    /// Takes the error that waits on the socket (`SO_ERROR`), if there is one.
-    ///
-    /// # Errors
-    /// Those of the system.
-    pub fn take_error(&self) -> io::Result<Option<io::Error>> {
-        self.inner.take_error()
-    }
+    take_error!();
 
     /// Binds to an address; with port 0, the system chooses the port.
     ///
     /// # Errors
     /// Those of the system, with the address in the text.
     pub fn bind(&self, addr: SocketAddr) -> io::Result<()> {
-        self.inner.bind(&addr.into()).map_err(|error| with_addr("bind", addr, error))
+        self.inner.bind(&addr.into()).map_err(|error| named("bind", addr, error))
     }
 
     /// Listens; at most `backlog` connections wait to be accepted.
@@ -198,7 +160,7 @@ impl TcpSocket {
     /// # Cancel safety
     /// Safe: the socket is closed.
     pub async fn connect(self, addr: SocketAddr) -> io::Result<TcpStream> {
-        self.connect_to(addr).await.map_err(|error| with_addr("connect", addr, error))
+        self.connect_to(addr).await.map_err(|error| named("connect", addr, error))
     }
 
     async fn connect_to(self, addr: SocketAddr) -> io::Result<TcpStream> {

@@ -2,10 +2,13 @@
 
 use super::{Idle, Pick, Work};
 
-const NOBODY: Pick = Pick { unparks: None, asks_relief: false };
+const NOBODY: Pick = Pick { unparks: None, is_nobody: true };
+
+/// Somebody searches.
+const RELIES: Pick = Pick { unparks: None, is_nobody: false };
 
 fn unparks(index: usize) -> Pick {
-    Pick { unparks: Some(index), ..NOBODY }
+    Pick { unparks: Some(index), is_nobody: false }
 }
 
 #[test]
@@ -59,7 +62,7 @@ fn a_job_wakes_a_sleeper_before_a_waiter_and_nobody_beside_a_searcher() {
     idle.announce_sleep(3, false);
     assert_eq!(idle.pick_for(Work::Job, None), unparks(3));
     assert!(!idle.end_sleep(3));
-    assert_eq!(idle.pick_for(Work::Job, None), NOBODY);
+    assert_eq!(idle.pick_for(Work::Job, None), RELIES);
     assert!(idle.stop_searching());
     assert_eq!(idle.pick_for(Work::Job, None), unparks(0));
     assert!(!idle.end_wait(0), "it was notified");
@@ -70,7 +73,7 @@ fn a_job_wakes_a_sleeper_before_a_waiter_and_nobody_beside_a_searcher() {
 fn a_waiter_is_not_woken_for_a_task_nor_for_a_detached_root() {
     let idle = Idle::new(4, 4);
     assert!(idle.announce_wait(0, idle.get_sleepy()));
-    assert_eq!(idle.pick_for(Work::Task, None), Pick { unparks: None, asks_relief: true });
+    assert_eq!(idle.pick_for(Work::Task, None), NOBODY);
     assert_eq!(idle.pick_for(Work::DetachedRoot, None), NOBODY);
     assert!(idle.end_wait(0), "nobody has notified it");
     assert!(!idle.has_waiters());
@@ -81,7 +84,7 @@ fn an_errand_that_no_waiter_may_run_ends() {
     let idle = Idle::new(200, 200);
     let lie_down = |index| assert!(idle.announce_wait(index, idle.get_sleepy()));
     [63, 64, 5, 199, 130].into_iter().for_each(lie_down);
-    assert_eq!(idle.waiters(), 5);
+    assert_eq!((idle.waiters(0..0), idle.waiters(63..130)), (5, 3));
     let mut order = Vec::new();
     let mut pick = idle.pick_for(Work::Job, Some(64));
     while let Some(index) = pick.unparks {
@@ -102,25 +105,4 @@ fn the_word_and_the_first_bits_share_a_pair_of_cache_lines() {
     let word = std::ptr::from_ref(idle.word()).addr();
     assert_eq!(line(word), line(std::ptr::from_ref(&idle.bits(0).sleepers).addr()));
     assert_eq!(line(word), line(std::ptr::from_ref(&idle.bits(63).waiters).addr()));
-}
-
-#[test]
-fn who_lies_down_beside_a_nap_needs_the_nap_and_another_that_is_up() {
-    let idle = Idle::new(4, 4);
-    let seen = idle.get_sleepy();
-    assert!(idle.start_searching());
-    assert!(!idle.announce_sleep_beside_nap(0, true, seen), "nobody naps");
-    assert!(idle.announce_nap_unless(1, false, seen));
-    idle.post_job();
-    assert!(!idle.announce_sleep_beside_nap(0, true, seen), "a job was posted");
-    let seen = idle.get_sleepy();
-    assert!(idle.announce_sleep_beside_nap(0, true, seen));
-    assert_eq!(idle.counts(), (0, 2));
-    assert!(idle.announce_sleep_beside_nap(2, false, seen));
-    assert!(!idle.announce_sleep_beside_nap(3, false, seen), "nobody else is up");
-    assert_eq!(idle.counts(), (0, 3));
-    assert!(idle.end_nap(1));
-    assert!(!idle.announce_sleep_beside_nap(3, false, seen), "the nap is over");
-    assert!(idle.end_sleep(0) && idle.end_sleep(2));
-    assert_eq!(idle.counts(), (1, 0));
 }

@@ -146,9 +146,12 @@ impl<T> Sender<T> {
     /// ```
     pub async fn send_timeout(&self, value: T, limit: Duration) -> Result<(), SendTimeoutError<T>> {
         // A channel with room needs no timer, nor a runtime.
-        let is_taken = match self.try_take(1) {
-            Ok(()) => Ok(()),
-            Err(_) => match timeout(limit, self.take(1)).await {
+        let is_taken = match coop::has_budget_remaining() && self.try_take(1).is_ok() {
+            true => {
+                coop::spend();
+                Ok(())
+            }
+            false => match timeout(limit, self.take(1)).await {
                 Ok(taken) => taken,
                 Err(_) => return Err(SendTimeoutError::Timeout(value)),
             },

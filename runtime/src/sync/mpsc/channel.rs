@@ -16,11 +16,12 @@
 use std::task::{Context, Poll, ready};
 
 use super::error::{SendError, TryRecvError};
-use super::queue::{Backoff, Pop, Queue};
+use super::queue::{Pop, Queue};
 use super::room::{Desk, Room};
 use crate::coop;
 use crate::loom::sync::Arc;
-use crate::loom::sync::atomic::{AtomicUsize, Ordering};
+use crate::sync::backoff::Backoff;
+use crate::sync::counts::Counts;
 use crate::sync::notify::Notify;
 use crate::util::unwind;
 
@@ -32,10 +33,8 @@ pub(super) struct Channel<T> {
     queue: Queue<T>,
     /// How much it may hold; `None` if there is no bound.
     room: Option<Room>,
-    /// Senders; at zero the queue has ended.
-    strong: AtomicUsize,
-    /// Weak senders, for the count only.
-    weak: AtomicUsize,
+    /// When the last strong sender leaves, the queue ends.
+    senders: Counts,
     /// Notified when the channel is closed.
     closed: Notify,
 }
@@ -46,8 +45,7 @@ impl<T> Channel<T> {
         let channel = Arc::new(Channel {
             queue: Queue::new(room.as_ref().map_or(0, Room::free_in_tail)),
             room,
-            strong: AtomicUsize::new(1),
-            weak: AtomicUsize::new(0),
+            senders: Counts::new(),
             closed: Notify::new(),
         });
         (Tx { channel: channel.clone() }, Rx { channel })
@@ -96,8 +94,8 @@ impl<T> Channel<T> {
         self.queue.push(value).map_err(SendError)
     }
 
-    /// Sends if there is room, nobody stands in line, and it is simple. Else the value comes back: go the long way, by way
-    /// of [`desk`](Self::desk).
+    /// Sends if there is room, nobody stands in line, and it is simple. Else the value comes back: go the
+    /// long way, by way of [`desk`](Self::desk).
     #[inline(always)]
     pub(super) fn try_push(&self, value: T) -> Result<(), T> {
         self.queue.push_taking_permit(value)
@@ -124,11 +122,10 @@ impl<T> Channel<T> {
             self.queue.seal();
         }
         // A waker that panics must not keep the others asleep.
-        let senders = unwind::catch(|| self.bound().map(Desk::close));
-        self.closed.notify_waiters();
-        if let Err(payload) = senders {
-            std::panic::resume_unwind(payload);
-        }
+        let mut panic = unwind::FirstPanic::new();
+        panic.catch(|| self.bound().map(Desk::close));
+        panic.catch(|| self.closed.notify_waiters());
+        panic.resume();
     }
 }
 
@@ -143,11 +140,11 @@ pub(super) struct Tx<T> {
 
 impl<T> Tx<T> {
     pub(super) fn strong_count(&self) -> usize {
-        self.channel.strong.load(Ordering::Acquire)
+        self.channel.senders.strong()
     }
 
     pub(super) fn weak_count(&self) -> usize {
-        self.channel.weak.load(Ordering::Acquire)
+        self.channel.senders.weak()
     }
 
     pub(super) fn same_channel(&self, other: &Self) -> bool {
@@ -163,16 +160,14 @@ impl<T> Clone for Tx<T> {
     fn clone(&self) -> Self {
         // The `Arc` first: it aborts before any count can overflow.
         let channel = self.channel.clone();
-        // Relaxed: we are one of those counted, so it is not zero meanwhile.
-        channel.strong.fetch_add(1, Ordering::Relaxed);
+        channel.senders.add();
         Self { channel }
     }
 }
 
 impl<T> Drop for Tx<T> {
     fn drop(&mut self) {
-        // AcqRel: what every sender did comes before the end.
-        if self.channel.strong.fetch_sub(1, Ordering::AcqRel) == 1 {
+        if self.channel.senders.remove() {
             self.channel.queue.end();
         }
     }
@@ -186,31 +181,21 @@ pub(super) struct WeakTx<T> {
 impl<T> WeakTx<T> {
     fn of(channel: &Arc<Channel<T>>) -> Self {
         let channel = channel.clone();
-        // Relaxed: a count, nothing depends on it.
-        channel.weak.fetch_add(1, Ordering::Relaxed);
+        channel.senders.add_weak();
         Self { channel }
     }
 
     /// A sender, if one is left.
     pub(super) fn upgrade(&self) -> Option<Tx<T>> {
-        let strong = &self.channel.strong;
-        let mut count = strong.load(Ordering::Relaxed);
-        while count != 0 {
-            // Acquire: pairs with the AcqRel of those who left, as a clone of theirs would.
-            match strong.compare_exchange_weak(count, count + 1, Ordering::Acquire, Ordering::Relaxed) {
-                Ok(_) => return Some(Tx { channel: self.channel.clone() }),
-                Err(actual) => count = actual,
-            }
-        }
-        None
+        self.channel.senders.try_add().then(|| Tx { channel: self.channel.clone() })
     }
 
     pub(super) fn strong_count(&self) -> usize {
-        self.channel.strong.load(Ordering::Acquire)
+        self.channel.senders.strong()
     }
 
     pub(super) fn weak_count(&self) -> usize {
-        self.channel.weak.load(Ordering::Acquire)
+        self.channel.senders.weak()
     }
 }
 
@@ -222,7 +207,7 @@ impl<T> Clone for WeakTx<T> {
 
 impl<T> Drop for WeakTx<T> {
     fn drop(&mut self) {
-        self.channel.weak.fetch_sub(1, Ordering::Relaxed);
+        self.channel.senders.remove_weak();
     }
 }
 
@@ -242,11 +227,11 @@ impl<T> Rx<T> {
     }
 
     pub(super) fn strong_count(&self) -> usize {
-        self.channel.strong.load(Ordering::Acquire)
+        self.channel.senders.strong()
     }
 
     pub(super) fn weak_count(&self) -> usize {
-        self.channel.weak.load(Ordering::Acquire)
+        self.channel.senders.weak()
     }
 
     #[inline]
@@ -357,18 +342,16 @@ impl<T> Drop for Rx<T> {
     fn drop(&mut self) {
         // Values that permits bring later go back to their senders.
         self.channel.queue.seal();
-        let closed = unwind::catch(|| self.channel.close());
+        let mut panic = unwind::FirstPanic::new();
+        panic.catch(|| self.channel.close());
         // SAFETY: (1) there is one `Rx`, borrowed mutably.
-        unwind::drop_quietly(unwind::catch(|| unsafe { self.channel.queue.unpark() }));
+        panic.catch(|| unsafe { self.channel.queue.unpark() });
         let _waker = self.channel.room.as_ref().map(|room| room.last_permits.lock().take());
-        // What is being written at this moment is dropped with the channel. A destructor that panics leaves the
-        // rest to that, too.
+        // What is being written at this moment is dropped with the channel.
         while let Pop::Value(value) = self.pop() {
-            self.channel.received(1);
-            drop(value);
+            panic.catch(|| self.channel.received(1));
+            panic.catch(|| drop(value));
         }
-        if let Err(payload) = closed {
-            std::panic::resume_unwind(payload);
-        }
+        panic.resume();
     }
 }

@@ -34,6 +34,12 @@ pub enum TryRecvError {
     Disconnected,
 }
 
+/// Never made: `recv` returns an `Option`. Tokio has it, and some programs name it.
+#[doc(hidden)]
+#[deprecated = "`recv` returns an `Option`"]
+#[derive(Debug, Clone)]
+pub struct RecvError(());
+
 impl<T> TrySendError<T> {
     /// The value that was not sent.
     ///
@@ -130,6 +136,15 @@ impl fmt::Display for TryRecvError {
     }
 }
 
+#[allow(deprecated)]
+impl fmt::Display for RecvError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("channel closed")
+    }
+}
+
+#[allow(deprecated)]
+impl Error for RecvError {}
 impl<T> Error for SendError<T> {}
 impl<T> Error for TrySendError<T> {}
 impl<T> Error for SendTimeoutError<T> {}

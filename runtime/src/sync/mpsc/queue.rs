@@ -5,10 +5,10 @@
 //!  bit 63 … 21   20 … 5   4         3         2         1        0
 //!  position      FREE     QUEUED    CLOSED    SEALED    ENDED    PARKED
 //! ```
-//! FREE, QUEUED and CLOSED are the room of a bounded channel (`room.rs`); here they only pass through. The position is that
-//! of the next value, modulo 2⁴³. Of each MPSC_LAP positions, the last stands for no value: while the
-//! tail is there, a producer is putting the next block in place. PARKED: the consumer found the queue empty and
-//! sleeps. ENDED: no producer is left. SEALED: the consumer takes no further values.
+//! FREE, QUEUED and CLOSED are the room of a bounded channel (`room.rs`); here they only pass through. The
+//! position is that of the next value, modulo 2⁴³. Of each MPSC_LAP positions, the last stands for no value:
+//! while the tail is there, a producer is putting the next block in place. PARKED: the consumer found the
+//! queue empty and sleeps. ENDED: no producer is left. SEALED: the consumer takes no further values.
 //!
 //! # Steps
 //! ```text
@@ -27,44 +27,46 @@
 //! A push that finds the consumer awake costs one read-modify-write; a pop costs none.
 //!
 //! # The races
-//! *Lost wake.* The consumer finds nothing; a producer pushes and sees no PARKED; the consumer parks. P3 and K2
-//! change the same word: if P3 is first, K2 fails, for the position has moved; if K2 is first, P3 sees PARKED.
+//! *Lost wake.* The consumer finds nothing; a producer pushes and sees no PARKED; the consumer parks. P3 and
+//! K2 change the same word: if P3 is first, K2 fails, for the position has moved; if K2 is first, P3 sees
+//! PARKED.
 //!
 //! *The waker slot* is the consumer's while PARKED is clear and the head is the tail. Who clears PARKED moves
 //! the waker out: a producer (P5) does it before it fills its slot (P6), and the consumer cannot pass that
 //! slot; the last producer sets ENDED with it, after which the consumer never parks; the consumer itself
 //! (`unpark`).
 //!
-//! *A block freed under a producer.* A producer touches a block only between its claim of a slot there (P3) and
-//! filling it (P6). The consumer recycles a block when all its slots were filled. P2 may read a block that is
-//! recycled before P3, but then the tail has moved and P3 fails: a position comes back after 2⁴³ values, in more than a
-//! day, and the producer would have to stop between P2 and P3 for exactly as long.
+//! *A block freed under a producer.* A producer touches a block only between its claim of a slot there (P3)
+//! and filling it (P6). The consumer recycles a block when all its slots were filled. P2 may read a block
+//! that is recycled before P3, but then the tail has moved and P3 fails: a position comes back after 2⁴³
+//! values, in more than a day, and the producer would have to stop between P2 and P3 for exactly as long.
 //!
 //! *The next block.* P4 links it before P6 fills the last slot, so the consumer, having found that slot full,
-//! finds the link. Others meanwhile spin at P1: for a block already allocated, so for a few instructions, once
-//! in a lap.
+//! finds the link. Others meanwhile spin at P1: for a block already allocated, so for a few instructions,
+//! once in a lap.
 //!
 //! # Ordering
-//! P6 is Release, C1 Acquire: the value, and the link of P4. P4's second step is Release, P1 Acquire: P2 reads
-//! the block of that lap or a later one. P2 is Acquire, so that a later block makes P3 fail. P3 and K2 are
-//! AcqRel, ENDED and SEALED too: P5 pairs with K1. Recycling passes a block through `spare`: Release in,
+//! P6 is Release, C1 Acquire: the value, and the link of P4. P4's second step is Release, P1 Acquire: P2
+//! reads the block of that lap or a later one. P2 is Acquire, so that a later block makes P3 fail. P3 and K2
+//! are AcqRel, ENDED and SEALED too: P5 pairs with K1. Recycling passes a block through `spare`: Release in,
 //! Acquire out.
 //!
 //! # Memory
 //! One block is kept for reuse, so that a steady stream allocates nothing; all others are freed as they are
 //! emptied.
 //!
-//! Prior art: the block list with its spare last position is that of Crossbeam's unbounded channel; the parked
-//! bit in the tail is ours, and saves the fence or the second read-modify-write that a separate "is it asleep?"
-//! costs.
+//! Prior art: the block list with its spare last position is that of Crossbeam's unbounded channel; the
+//! parked bit in the tail is ours, and saves the fence or the second read-modify-write that a separate "is it
+//! asleep?" costs.
 
 use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
 use std::task::Waker;
 
+use crate::loom::MPSC_LAP as LAP;
 use crate::loom::cell::UnsafeCell;
 use crate::loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
-use crate::loom::{MPSC_LAP as LAP, hint, thread};
+use crate::sync::backoff::Backoff;
 use crate::util::pad::CachePadded;
 
 const PARKED: usize = 1;
@@ -198,8 +200,9 @@ impl<T> Queue<T> {
         self.push_slowly(value)
     }
 
-    /// As [`push`](Self::push), and takes a permit along, which the value then carries. The value comes back if there is none
-    /// for it at once (T1 of `room.rs`), and if the way is longer than that: then take a permit first.
+    /// As [`push`](Self::push), and takes a permit along, which the value then carries. The value comes back
+    /// if there is none for it at once (T1 of `room.rs`), and if the way is longer than that: then take a
+    /// permit first.
     #[inline(always)]
     pub fn push_taking_permit(&self, value: T) -> Result<(), T> {
         // P1, T1.
@@ -277,8 +280,8 @@ impl<T> Queue<T> {
     /// P5 to P7.
     ///
     /// # Safety
-    /// 1. The caller has claimed the position of `word`, which is at `offset` in its block, and calls this once. 2. `block`
-    ///    is the block of that position.
+    /// 1. The caller has claimed the position of `word`, which is at `offset` in its block, and calls this
+    ///    once. 2. `block` is the block of that position.
     #[inline(always)]
     unsafe fn fill(&self, block: *mut Block<T>, offset: usize, word: usize, value: T) {
         // P5. SAFETY: (1) P3 cleared the bit.
@@ -352,7 +355,8 @@ impl<T> Queue<T> {
             &mut head.block,
             NonNull::new(next).expect("the next block is linked before the last slot is filled"),
         );
-        // SAFETY: made by `Box`; all its slots were filled and emptied, so no producer uses it, and we have left it.
+        // SAFETY: made by `Box`; all its slots were filled and emptied, so no producer uses it, and we have
+        // left it.
         self.recycle(unsafe { Box::from_raw(emptied.as_ptr()) });
     }
 
@@ -530,36 +534,6 @@ impl<T> Drop for Queue<T> {
         while let Pop::Value(value) = unsafe { blocks.0.pop() } {
             drop(value);
         }
-    }
-}
-
-/// Waits for another thread's few instructions: spins, then lets others have the CPU, should that thread have
-/// lost its.
-pub struct Backoff {
-    rounds: u32,
-}
-
-impl Backoff {
-    const SPINS: u32 = 6;
-
-    pub fn new() -> Self {
-        Self { rounds: 0 }
-    }
-
-    pub fn snooze(&mut self) {
-        if self.rounds < Self::SPINS {
-            for _ in 0..1 << self.rounds {
-                hint::spin_loop();
-            }
-            self.rounds += 1;
-        } else {
-            thread::yield_now();
-        }
-    }
-
-    /// Whether it has come to yielding the CPU.
-    pub fn is_spent(&self) -> bool {
-        self.rounds == Self::SPINS
     }
 }
 

@@ -219,6 +219,20 @@ unsafe impl Source for Desk<'_> {
         (*self).try_take(n)
     }
 
+    fn must_wait(&self, n: usize) -> bool {
+        match &self.room.permits {
+            Kind::Narrow(_) => {
+                let word = self.tail.load(Ordering::Relaxed);
+                word & CLOSED == 0 && (word & QUEUED != 0 || free_in(word) < n)
+            }
+            Kind::Wide(permits) => Source::must_wait(&permits, n),
+        }
+    }
+
+    fn is_closed(&self) -> bool {
+        (*self).is_closed()
+    }
+
     fn line(&self) -> &Mutex<Line> {
         match &self.room.permits {
             Kind::Narrow(line) => line,

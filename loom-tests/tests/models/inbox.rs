@@ -1,0 +1,198 @@
+//! The inbox: each item is taken once, by the owner, who sees what its pusher wrote; an owner that waits is
+//! woken through its last waker; and the inbox may be freed as soon as the owner has the last item.
+//!
+//! Bounds: two pushers of an item each, and an owner that is polled twice, with two wakers. With three
+//! preemptions, too.
+
+mod twin;
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::task::Waker;
+
+use loom::thread;
+use runtime::internals::queue::{Chain, Inbox};
+
+use super::flag::Flag;
+use super::item::{Item, Items};
+use twin::{Fault, Twin};
+
+/// What the real inbox and its twins have in common.
+#[allow(clippy::missing_safety_doc, reason = "the duties are those of the real methods")]
+trait Queue: Send + Sync + 'static {
+    /// Pushes, and wakes what is to be woken.
+    unsafe fn push(this: NonNull<Self>, item: NonNull<Item>);
+    fn take_all(&self) -> Chain<Item>;
+    fn wait(&self, waker: &Waker) -> bool;
+    /// Frees what was leaked from a box, or does as if.
+    unsafe fn free(this: NonNull<Self>);
+}
+
+impl Queue for Inbox<Item> {
+    unsafe fn push(this: NonNull<Self>, item: NonNull<Item>) {
+        // SAFETY: the caller's.
+        if let Some(waker) = unsafe { Inbox::push(this, item) }.expect("nobody closes it") {
+            waker.wake();
+        }
+    }
+
+    fn take_all(&self) -> Chain<Item> {
+        self.take_all()
+    }
+
+    fn wait(&self, waker: &Waker) -> bool {
+        self.wait(waker)
+    }
+
+    unsafe fn free(this: NonNull<Self>) {
+        // SAFETY: the caller's.
+        drop(unsafe { Box::from_raw(this.as_ptr()) });
+    }
+}
+
+/// A pointer that a pusher takes along.
+struct Sent<T>(NonNull<T>);
+
+// SAFETY: to find out whether the accesses of the threads are ordered is what the models are for.
+unsafe impl<T> Send for Sent<T> {}
+
+impl<T> Sent<T> {
+    fn get(&self) -> NonNull<T> {
+        self.0
+    }
+}
+
+/// A thread for each item, which pushes it.
+fn pushers<Q: Queue>(inbox: NonNull<Q>, items: &Arc<Items>) -> Vec<thread::JoinHandle<()>> {
+    (0..items.count())
+        .map(|value| {
+            let (inbox, items) = (Sent(inbox), items.clone());
+            thread::spawn(move || {
+                let item = items.make(value);
+                // SAFETY: the owner frees the inbox when it has all items, which outlive it.
+                unsafe { Q::push(inbox.get(), item) };
+            })
+        })
+        .collect()
+}
+
+fn take(inbox: &impl Queue, items: &Items, taken: &mut Vec<usize>) {
+    let mut chain = inbox.take_all();
+    while let Some(item) = chain.pop_front() {
+        taken.push(items.take(item));
+    }
+}
+
+/// Takes what is there, then waits; false if there was more.
+fn poll(inbox: &impl Queue, items: &Items, taken: &mut Vec<usize>, flag: &Arc<Flag>) -> bool {
+    take(inbox, items, taken);
+    inbox.wait(&Waker::from(flag.clone()))
+}
+
+/// The owner is polled twice, with different wakers. If it waits in the end, what is there has woken it.
+fn an_owner_lies_down<Q: Queue>(make: impl Fn() -> Q + Send + Sync + 'static) {
+    loom::model(move || {
+        let (inbox, items, mut taken) = (make(), Arc::new(Items::new(2)), Vec::new());
+        let threads = pushers(NonNull::from(&inbox), &items);
+        let flags = [Flag::new(), Flag::new()];
+        let is_waiting = flags.each_ref().map(|flag| poll(&inbox, &items, &mut taken, flag));
+        let missed = items.count() - taken.len();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        if is_waiting[1] && missed > 0 {
+            assert!(flags[1].is_set(), "lost wake");
+        }
+        take(&inbox, &items, &mut taken);
+        items.assert_all(taken);
+    });
+}
+
+/// The owner, which is polled again and again, frees the inbox when it has all items.
+fn the_owner_frees_it<Q: Queue>(make: impl Fn() -> Q + Send + Sync + 'static) {
+    loom::model(move || {
+        let (inbox, items) = (NonNull::from(Box::leak(Box::new(make()))), Arc::new(Items::new(2)));
+        let threads = pushers(inbox, &items);
+        let (flag, mut taken) = (Flag::new(), Vec::new());
+        while taken.len() < items.count() {
+            // SAFETY: freed below.
+            poll(unsafe { inbox.as_ref() }, &items, &mut taken, &flag);
+            thread::yield_now();
+        }
+        // SAFETY: leaked above; that no pusher uses it any more is what is to be shown.
+        unsafe { Q::free(inbox) };
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        items.assert_all(taken);
+    });
+}
+
+#[test]
+fn an_owner_that_waits_is_woken_through_its_last_waker() {
+    an_owner_lies_down(Inbox::new);
+}
+
+#[test]
+fn an_inbox_may_be_freed_with_the_last_item() {
+    the_owner_frees_it(Inbox::new);
+}
+
+/// Each push is taken or refused, whenever the owner closes; refused items are the pusher's.
+#[test]
+fn a_push_is_taken_or_refused() {
+    loom::model(|| {
+        let (inbox, items) = (Arc::new(Inbox::<Item>::new()), Arc::new(Items::new(2)));
+        let threads: Vec<_> = (0..2)
+            .map(|value| {
+                let (inbox, items) = (inbox.clone(), items.clone());
+                thread::spawn(move || {
+                    let item = items.make(value);
+                    // SAFETY: the items outlive the inbox.
+                    match unsafe { Inbox::push(NonNull::from(&*inbox), item) } {
+                        Ok(waker) => {
+                            waker.into_iter().for_each(Waker::wake);
+                            None
+                        }
+                        Err(_) => Some(items.take(item)),
+                    }
+                })
+            })
+            .collect();
+        let flag = Flag::new();
+        inbox.wait(&Waker::from(flag.clone()));
+        let (mut chain, mut taken) = (inbox.close(), Vec::new());
+        while let Some(item) = chain.pop_front() {
+            taken.push(items.take(item));
+        }
+        taken.extend(threads.into_iter().filter_map(|thread| thread.join().unwrap()));
+        items.assert_all(taken);
+        assert_eq!(Arc::strong_count(&flag), 1, "leaked waker");
+    });
+}
+
+#[test]
+fn a_twin_without_a_fault_passes() {
+    an_owner_lies_down(|| Twin::new(Fault::None));
+    the_owner_frees_it(|| Twin::new(Fault::None));
+}
+
+#[test]
+#[should_panic(expected = "an item was lost")]
+fn an_owner_that_waits_without_a_second_look_is_found() {
+    an_owner_lies_down(|| Twin::new(Fault::WaitsWithoutLook));
+}
+
+#[test]
+#[should_panic(expected = "lost wake")]
+fn waits_that_are_not_told_apart_are_found() {
+    an_owner_lies_down(|| Twin::new(Fault::CountsNoWaits));
+}
+
+#[test]
+#[should_panic(expected = "Causality violation")]
+fn a_pusher_that_takes_the_waker_after_the_push_is_found() {
+    the_owner_frees_it(|| Twin::new(Fault::TakesAfterPush));
+}
+
+#[test]
+#[should_panic(expected = "Causality violation")]
+fn a_push_that_does_not_release_is_found() {
+    an_owner_lies_down(|| Twin::new(Fault::PushesRelaxed));
+}

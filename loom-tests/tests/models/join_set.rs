@@ -1,0 +1,101 @@
+//! A set of tasks, all real but for the scheduler: each result is taken once, by a set that is woken for it;
+//! and tasks that end while the set is dropped or lets them go leave nothing behind: no task, no waker, and
+//! no memory that is used after it was freed.
+//!
+//! Bounds: two tasks, a thread that ends each, and the set's.
+
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use loom::thread;
+use runtime::internals::task::insert;
+use runtime::task::JoinSet;
+
+use super::flag::Flag;
+use super::task::board::{Board, Life, Output};
+
+/// A set of `count` tasks that are ended each by a thread of its own, at once.
+struct Running {
+    board: Arc<Board>,
+    set: JoinSet<Output>,
+    lives: Vec<Arc<Life>>,
+    threads: Vec<thread::JoinHandle<()>>,
+}
+
+fn start(count: usize) -> Running {
+    let (board, mut set, mut lives, mut threads) = (Board::new(), JoinSet::new(), Vec::new(), Vec::new());
+    for _ in 0..count {
+        let (task, join, life) = board.newborn_with_handle();
+        life.make_ready_then(|| ());
+        // The task may end before it is in the set.
+        threads.push(thread::spawn(move || task.run()));
+        drop(insert(&mut set, join));
+        lives.push(life);
+    }
+    Running { board, set, lives, threads }
+}
+
+impl Running {
+    fn finish(self) {
+        let Self { board, set, lives, threads } = self;
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        drop(set);
+        lives.iter().for_each(|life| life.assert_ended());
+        board.assert_freed();
+        lives.iter().for_each(|life| life.assert_outputs_dropped());
+    }
+}
+
+fn poll(set: &mut JoinSet<Output>, flag: &Arc<Flag>) -> Poll<Option<()>> {
+    set.poll_join_next(&mut Context::from_waker(&Waker::from(flag.clone())))
+        .map(|result| result.map(|result| result.expect("it is not aborted").check()))
+}
+
+#[test]
+fn a_set_that_waits_is_woken_and_gets_each_result_once() {
+    loom::model(|| {
+        let mut running = start(2);
+        let flags = [Flag::new(), Flag::new()];
+        let mut joined = 0;
+        let polls = flags.each_ref().map(|flag| poll(&mut running.set, flag));
+        joined += polls.iter().filter(|poll| poll.is_ready()).count();
+        let is_waiting = polls[1].is_pending();
+        running.threads.drain(..).for_each(|thread| thread.join().unwrap());
+        assert!(!is_waiting || flags[1].is_set(), "lost wake");
+        while let Some(result) = running.set.try_join_next() {
+            result.expect("it is not aborted").check();
+            joined += 1;
+        }
+        assert_eq!(joined, 2);
+        running.finish();
+        assert!(flags.iter().all(|flag| Arc::strong_count(flag) == 1), "leaked waker");
+    });
+}
+
+#[test]
+fn tasks_end_while_the_set_is_dropped() {
+    loom::model(|| {
+        let mut running = start(2);
+        let flag = Flag::new();
+        let _ = poll(&mut running.set, &flag);
+        drop(std::mem::take(&mut running.set));
+        running.finish();
+        assert_eq!(Arc::strong_count(&flag), 1, "leaked waker");
+    });
+}
+
+#[test]
+fn tasks_end_while_they_are_detached_and_their_places_are_used_again() {
+    loom::model(|| {
+        let mut running = start(1);
+        running.set.detach_all();
+        let (task, join, life) = running.board.newborn_with_handle();
+        life.make_ready_then(|| ());
+        drop(insert(&mut running.set, join));
+        running.lives.push(life);
+        assert!(running.set.try_join_next().is_none(), "the other was detached");
+        task.run();
+        running.set.try_join_next().expect("it has ended").expect("it is not aborted").check();
+        running.finish();
+    });
+}

@@ -1,0 +1,402 @@
+//! Where a call to the file system is made: the only file that decides it.
+//!
+//! | surroundings ([`Place`]) | a short call | a read | a lengthy call, or one that may wait for ever |
+//! |---|---|---|---|
+//! | `Many`: other threads take over | here | here if in memory, else on the pool | on the pool |
+//! | `Single`: a `current_thread` runtime | on the pool | here if in memory, else on the pool | on the pool |
+//! | `Outside`: no runtime | here | here | here |
+//!
+//! # Short calls here
+//! A call that is made here is not marked as blocking (`block_in_place`). The scheduler's monitor finds a
+//! worker whose poll hangs in a system call, marked or not, and other tasks were no later without the mark; a
+//! mark would cost up to half as much as the call, because the worker offers the tasks that it holds to
+//! others first. `tried.md` has the figures. The budget is charged for each call, so that a loop of calls
+//! yields.
+//!
+//! # Reads
+//! `RWF_NOWAIT` has the system copy what is in the page cache and fail with `EAGAIN` for the rest. So a task
+//! that reads cached files starts no thread, and one that reads from a disk does not hold its worker for each
+//! block: with as many reads in flight as the pool has threads, a disk works in parallel. A file system that
+//! does not know the flag says so; its regular files are then read as by a short call. Linux 5.9 and 5.10
+//! answer 0 to such a read although the file goes on (`preadv2(2)`, section BUGS), so the flag is not used
+//! there.
+//!
+//! # What may wait for ever
+//! Opening a FIFO waits for the other end; reading a terminal waits for its user. In a `select!` the other
+//! branches have to go on meanwhile, so those calls go to the pool, whatever the surroundings. An open looks
+//! at the path's kind before, which takes a third of the time that the open itself takes; `fs::read` then
+//! needs not ask for the file's size. If the path is replaced in between, the worker hangs, as it does for a
+//! slow disk.
+//!
+//! # Another back end
+//! What a simulated disk or io_uring would have to replace: the functions of this file.
+
+use std::fs::{File as StdFile, FileType, OpenOptions as StdOpenOptions};
+use std::future::{Future, poll_fn};
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::{Arc, LazyLock};
+use std::task::{Context, Poll, ready};
+
+use super::system;
+use crate::context;
+use crate::coop;
+use crate::io::transfer;
+use crate::sync::oneshot;
+use crate::task::{JoinHandle, spawn_blocking};
+
+/// Where the calling code runs, as far as it matters here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// A runtime whose other threads take over if this one hangs; or the thread of a `block_on`, which is its
+    /// caller's.
+    Many,
+    /// A `current_thread` runtime: if this thread hangs, the runtime does.
+    Single,
+    /// No runtime: there is no pool.
+    Outside,
+}
+
+fn place() -> Place {
+    match context::current() {
+        None => Place::Outside,
+        // SAFETY: the current runtime's shared state is valid.
+        Some(shared) if unsafe { shared.as_ref() }.is_current_thread() => Place::Single,
+        Some(_) => Place::Many,
+    }
+}
+
+/// Whether a short call is to be made here; spends budget if so.
+///
+/// Waits for budget before, and may be dropped then.
+async fn is_here() -> bool {
+    poll_fn(coop::poll_has_budget).await;
+    let is_here = place() != Place::Single;
+    if is_here {
+        coop::spend();
+    }
+    is_here
+}
+
+/// Makes a short call with a path.
+pub async fn on_path<T: Send + 'static>(
+    path: &Path,
+    call: impl FnOnce(&Path) -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    if is_here().await {
+        return call(path);
+    }
+    let path = path.to_owned();
+    Job::start(move || call(&path)).await?
+}
+
+/// Makes a short call with two paths.
+pub async fn on_paths<T: Send + 'static>(
+    (one, other): (&Path, &Path),
+    call: impl FnOnce(&Path, &Path) -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    if is_here().await {
+        return call(one, other);
+    }
+    let (one, other) = (one.to_owned(), other.to_owned());
+    Job::start(move || call(&one, &other)).await?
+}
+
+/// Makes a short call with a value that several threads may use.
+pub async fn on_shared<S: Send + Sync + 'static, T: Send + 'static>(
+    shared: &Arc<S>,
+    call: impl FnOnce(&S) -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    if is_here().await {
+        return call(shared);
+    }
+    let shared = shared.clone();
+    Job::start(move || call(&shared)).await?
+}
+
+/// Makes a call that takes long by its nature.
+pub async fn lengthy<T: Send + 'static>(
+    call: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    match place() {
+        Place::Outside => call(),
+        Place::Many | Place::Single => Job::start(call).await?,
+    }
+}
+
+/// As [`lengthy`], with a path.
+pub async fn lengthy_on_path<T: Send + 'static>(
+    path: &Path,
+    call: impl FnOnce(&Path) -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    let path = path.to_owned();
+    lengthy(move || call(&path)).await
+}
+
+/// A call on the blocking pool, as a future of its result. If it is dropped, the call is made all the same,
+/// unless the runtime ends before it begins.
+///
+/// Ends in an error if the call is not made: the runtime was shut down, or the system refused a thread.
+#[derive(Debug)]
+pub enum Job<T> {
+    Plain(JoinHandle<T>),
+    Sure(oneshot::Receiver<T>),
+}
+
+impl<T: Send + 'static> Job<T> {
+    /// # Panics
+    /// Outside of a runtime.
+    pub fn start(call: impl FnOnce() -> T + Send + 'static) -> Self {
+        Self::Plain(spawn_blocking(call))
+    }
+
+    /// The same for a call that must be made in any case, because its caller was told that it will be: if it
+    /// cannot begin, it is made by the thread that drops it.
+    pub fn start_surely(call: impl FnOnce() -> T + Send + 'static) -> Self {
+        struct Surely<F: FnOnce()>(Option<F>);
+        impl<F: FnOnce()> Drop for Surely<F> {
+            fn drop(&mut self) {
+                self.0.take().into_iter().for_each(|call| call());
+            }
+        }
+        let (sender, receiver) = oneshot::channel();
+        let surely = Surely(Some(move || _ = sender.send(call())));
+        drop(spawn_blocking(move || drop(surely)));
+        Self::Sure(receiver)
+    }
+}
+
+impl<T> Future for Job<T> {
+    type Output = io::Result<T>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<T>> {
+        Poll::Ready(match self.get_mut() {
+            Self::Plain(handle) => ready!(Pin::new(handle).poll(cx)).map_err(io::Error::from),
+            Self::Sure(receiver) => ready!(Pin::new(receiver).poll(cx)).map_err(io::Error::other),
+        })
+    }
+}
+
+/// Says whether a call on a file of this type may wait for another process for as long as that one likes.
+fn may_wait_for_ever(file: FileType) -> bool {
+    !(file.is_file() || file.is_dir())
+}
+
+/// A file that was opened, and what is known of it.
+#[derive(Debug)]
+pub struct Opened {
+    pub std: StdFile,
+    pub route: Route,
+    /// Bytes that are in it; 0 if unknown.
+    pub size: u64,
+}
+
+/// Opens a file as a short call. `None`: the open may wait for ever, or has to be made on the pool; the
+/// caller does what it wants to do there in one.
+///
+/// `is_new`: the open fails if there is a file.
+pub async fn open_here(options: &StdOpenOptions, path: &Path, is_new: bool) -> Option<io::Result<Opened>> {
+    if !is_here().await {
+        return None;
+    }
+    // If it fails, the open will say why.
+    let found = if is_new { None } else { std::fs::metadata(path).ok() };
+    let may_wait = found.as_ref().is_some_and(|found| may_wait_for_ever(found.file_type()));
+    if may_wait && place() == Place::Many {
+        return None;
+    }
+    let size = found.map_or(0, |found| found.len());
+    let opened = |std| Opened { std, route: Route { may_wait: Some(may_wait), ..Route::UNKNOWN }, size };
+    Some(options.open(path).map(opened))
+}
+
+/// How calls on a file are made, as far as the file has told.
+#[derive(Debug, Clone, Copy)]
+pub struct Route {
+    may_wait: Option<bool>,
+    /// It has not refused `RWF_NOWAIT`.
+    knows_nowait: bool,
+}
+
+impl Route {
+    /// That of a file of which nothing is known.
+    pub const UNKNOWN: Self = Self { may_wait: None, knows_nowait: true };
+
+    /// Says whether a short call on `file` is to be made here. `Some(false)`: on the pool.
+    fn is_here(&mut self, file: &StdFile) -> bool {
+        match place() {
+            Place::Outside => true,
+            Place::Single => false,
+            Place::Many => !*self.may_wait.get_or_insert_with(|| {
+                // A descriptor that cannot be asked is wrong, and a call on it fails at once.
+                file.metadata().is_ok_and(|found| may_wait_for_ever(found.file_type()))
+            }),
+        }
+    }
+
+    /// Reads into `bytes`, from the first on, at the file's position or at `offset`; says how many. `None`:
+    /// the read has to be made on the pool.
+    pub fn read(
+        &mut self,
+        file: &StdFile,
+        bytes: &mut [MaybeUninit<u8>],
+        offset: Option<u64>,
+    ) -> Option<io::Result<usize>> {
+        if self.asks_for_cached() {
+            match uninterrupted(|| system::read_cached(file, bytes, offset)) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return None,
+                Err(error) if system::is_unknown_flag(&error) => self.knows_nowait = false,
+                result => return Some(result),
+            }
+        }
+        self.is_here(file).then(|| {
+            uninterrupted(|| match offset {
+                None => transfer::read(file, bytes),
+                Some(offset) => system::read_at(file, bytes, offset),
+            })
+        })
+    }
+
+    /// As [`read`](Self::read), into several slices, at `offset`.
+    pub fn read_vectored(
+        &mut self,
+        file: &StdFile,
+        slices: &mut [IoSliceMut<'_>],
+        offset: u64,
+    ) -> Option<io::Result<usize>> {
+        if self.asks_for_cached() {
+            match uninterrupted(|| system::read_vectored_at(file, slices, offset, libc::RWF_NOWAIT)) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return None,
+                Err(error) if system::is_unknown_flag(&error) => self.knows_nowait = false,
+                result => return Some(result),
+            }
+        }
+        self.is_here(file).then(|| uninterrupted(|| system::read_vectored_at(file, slices, offset, 0)))
+    }
+
+    /// Whether to try with `RWF_NOWAIT`. Outside of a runtime the read is made here anyway.
+    fn asks_for_cached(&self) -> bool {
+        static IS_RIGHT: LazyLock<bool> = LazyLock::new(system::nowait_is_right);
+        self.knows_nowait && *IS_RIGHT && place() != Place::Outside
+    }
+
+    /// Writes the beginning of `slices`, at the file's position or at `offset`; says how many bytes. `None`:
+    /// the write has to be made on the pool.
+    pub fn write(
+        &mut self,
+        file: &StdFile,
+        slices: &[IoSlice<'_>],
+        offset: Option<u64>,
+    ) -> Option<io::Result<usize>> {
+        self.is_here(file).then(|| {
+            uninterrupted(|| match (slices, offset) {
+                ([bytes], None) => transfer::write(file, bytes),
+                (_, None) => transfer::write_vectored(file, slices),
+                (_, Some(offset)) => system::write_vectored_at(file, slices, offset),
+            })
+        })
+    }
+
+    /// Sets the file's length. `None`: on the pool.
+    pub fn set_len(&mut self, file: &StdFile, len: u64) -> Option<io::Result<()>> {
+        self.is_here(file).then(|| file.set_len(len))
+    }
+}
+
+/// Repeats `call` while a signal interrupts it.
+pub fn uninterrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    loop {
+        match call() {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            result => return result,
+        }
+    }
+}
+
+/// A source that is asked for its next item here, or for many at once on the pool.
+#[derive(Debug)]
+pub enum Batches<S, B> {
+    Here(S),
+    OnPool(Job<(S, B)>),
+    /// The runtime ended with the source.
+    Lost,
+}
+
+/// What [`Batches`] yields: the next item, or a batch.
+#[derive(Debug)]
+pub enum Batch<T, B> {
+    Here(T),
+    Fetched(B),
+}
+
+impl<S: Send + 'static, B: Send + 'static> Batches<S, B> {
+    pub fn new(source: S) -> Self {
+        Self::Here(source)
+    }
+
+    /// Calls `one` here, or `many` on the pool.
+    ///
+    /// An error says that the call on the pool could not be made; the source is lost, and later calls fail as
+    /// well.
+    pub fn poll_next<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        one: fn(&mut S) -> T,
+        many: fn(&mut S) -> B,
+    ) -> Poll<io::Result<Batch<T, B>>> {
+        ready!(coop::poll_has_budget(cx));
+        loop {
+            match self {
+                Self::Here(source) if place() != Place::Single => {
+                    coop::spend();
+                    return Poll::Ready(Ok(Batch::Here(one(source))));
+                }
+                Self::Here(_) => {
+                    let Self::Here(mut source) = std::mem::replace(self, Self::Lost) else { unreachable!() };
+                    *self = Self::OnPool(Job::start(move || {
+                        let batch = many(&mut source);
+                        (source, batch)
+                    }));
+                }
+                Self::OnPool(job) => {
+                    let made = ready!(Pin::new(job).poll(cx));
+                    *self = Self::Lost;
+                    let (source, batch) = made?;
+                    *self = Self::Here(source);
+                    return Poll::Ready(Ok(Batch::Fetched(batch)));
+                }
+                Self::Lost => {
+                    return Poll::Ready(Err(io::Error::other("the runtime ended during an earlier call")));
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_is_repeated_while_signals_interrupt_it_and_no_longer() {
+        let mut kinds = [ErrorKind::Interrupted, ErrorKind::Interrupted, ErrorKind::WouldBlock].into_iter();
+        let result = uninterrupted(|| io::Result::<()>::Err(kinds.next().expect("no more").into()));
+        assert_eq!(result.unwrap_err().kind(), ErrorKind::WouldBlock);
+        assert_eq!(uninterrupted(|| Ok(7)).unwrap(), 7);
+    }
+
+    #[test]
+    fn a_call_that_must_be_made_is_made_by_who_drops_it() {
+        let runtime = crate::Runtime::new().unwrap();
+        let handle = runtime.handle().clone();
+        drop(runtime);
+        let _guard = handle.enter();
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let job = Job::start_surely(move || sender.send(7).is_ok());
+        assert_eq!(receiver.try_recv(), Ok(7));
+        assert!(crate::util::block_on::block_on(job).unwrap());
+        assert!(crate::util::block_on::block_on(Job::start(|| ())).is_err(), "the other kind is not");
+    }
+}

@@ -1,0 +1,260 @@
+//! What goes through a file in order: reads, writes and moves of its position.
+//!
+//! Where the [`Route`] allows it, each is one system call, done when the poll function returns, and this is a
+//! shell around it. Else a [`Job`] does it on the blocking pool:
+//! - A **read** into a buffer of its own. If its future is dropped, what was read stays, for the next read; a
+//!   write or a move before that moves the file back by as much as was not taken.
+//! - A **write** of a copy. The poll function says how many bytes it has copied at once, because `Pending`
+//!   would have to mean that nothing was written. So an error of it is reported by the next write, flush or
+//!   sync.
+//!
+//! There is at most one job at a time; whatever comes next waits for it.
+
+use std::fs::File as StdFile;
+use std::future::{Future, poll_fn};
+use std::io::{self, IoSlice, Read, Seek, SeekFrom, Write};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use super::super::backend::{Job, Route, uninterrupted};
+use crate::coop::{self, poll_proceed};
+use crate::io::{ReadBuf, transfer};
+
+/// A call on the pool.
+#[derive(Debug)]
+enum UnderWay {
+    Read(Job<io::Result<Fetched>>),
+    Write(Job<io::Result<()>>),
+    SetLen(Job<io::Result<()>>),
+}
+
+/// What a read on the pool has brought; empty at the end of the file.
+#[derive(Debug)]
+struct Fetched {
+    bytes: Vec<u8>,
+    /// How many of them were taken.
+    taken: usize,
+}
+
+/// The state of a file's reads, writes and moves.
+#[derive(Debug)]
+pub struct Flow {
+    pub route: Route,
+    job: Option<UnderWay>,
+    /// What was read and not taken, or why it was not read.
+    fetched: Option<io::Result<Fetched>>,
+    /// Of a write whose caller was told that it is done.
+    write_error: Option<io::Error>,
+    /// What came of setting the length.
+    len_set: Option<io::Result<()>>,
+    /// What the last move came to, until `poll_complete` tells.
+    moved: Option<io::Result<u64>>,
+    /// The position behind the last move that succeeded.
+    position: u64,
+}
+
+impl Flow {
+    pub fn new(route: Route) -> Self {
+        let (fetched, write_error, len_set, moved) = (None, None, None, None);
+        Self { route, job: None, fetched, write_error, len_set, moved, position: 0 }
+    }
+
+    /// Waits until no job is under way.
+    pub fn poll_quiet(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        match &mut self.job {
+            None => return Poll::Ready(()),
+            Some(UnderWay::Read(job)) => self.fetched = Some(ready!(poll_job(job, cx))),
+            Some(UnderWay::Write(job)) => self.write_error = ready!(poll_job(job, cx)).err(),
+            Some(UnderWay::SetLen(job)) => self.len_set = Some(ready!(poll_job(job, cx))),
+        }
+        self.job = None;
+        Poll::Ready(())
+    }
+
+    pub async fn quiet(&mut self) {
+        poll_fn(|cx| self.poll_quiet(cx)).await;
+    }
+
+    /// The error of a write that was reported as done.
+    pub fn take_write_error(&mut self) -> io::Result<()> {
+        self.write_error.take().map_or(Ok(()), Err)
+    }
+
+    pub fn poll_read(
+        &mut self,
+        cx: &mut Context<'_>,
+        file: &Arc<StdFile>,
+        buf: &mut ReadBuf<'_>,
+        most: usize,
+    ) -> Poll<io::Result<()>> {
+        let coop = ready!(poll_proceed(cx));
+        loop {
+            ready!(self.poll_quiet(cx));
+            if let Some(fetched) = self.fetched.take() {
+                coop.made_progress();
+                let mut fetched = fetched?;
+                fetched.move_to(buf);
+                self.fetched = (!fetched.is_empty()).then_some(Ok(fetched));
+                return Poll::Ready(Ok(()));
+            }
+            let len = buf.remaining().min(most);
+            if len == 0 {
+                return Poll::Ready(Ok(()));
+            }
+            let route = &mut self.route;
+            // SAFETY: a read has initialised as many bytes as it says, from the first on, and has touched no
+            // others.
+            let is_done = unsafe {
+                transfer::fill(buf, |bytes| match route.read(file, &mut bytes[..len], None) {
+                    Some(result) => result.map(|count| (count, true)),
+                    None => Ok((0, false)),
+                })
+            };
+            if is_done.as_ref().is_ok_and(|is_done| !is_done) {
+                self.fetch(file, len);
+                continue;
+            }
+            coop.made_progress();
+            return Poll::Ready(is_done.map(drop));
+        }
+    }
+
+    /// Begins a read on the pool.
+    fn fetch(&mut self, file: &Arc<StdFile>, len: usize) {
+        let file = file.clone();
+        self.job = Some(UnderWay::Read(Job::start(move || {
+            let mut bytes = vec![0; len];
+            let count = uninterrupted(|| (&*file).read(&mut bytes))?;
+            bytes.truncate(count);
+            Ok(Fetched { bytes, taken: 0 })
+        })));
+    }
+
+    /// Forgets what was read and not taken. Says how many bytes the file's position is ahead.
+    fn forget_fetched(&mut self) -> i64 {
+        match self.fetched.take() {
+            // No `Vec` is longer than `i64::MAX`.
+            Some(Ok(fetched)) => (fetched.bytes.len() - fetched.taken) as i64,
+            _ => 0,
+        }
+    }
+
+    /// Moves the file back to behind what was taken of it.
+    pub fn move_back(&mut self, file: &StdFile) -> io::Result<()> {
+        match self.forget_fetched() {
+            0 => Ok(()),
+            ahead => (&*file).seek(SeekFrom::Current(-ahead)).map(drop),
+        }
+    }
+
+    pub fn poll_write(
+        &mut self,
+        cx: &mut Context<'_>,
+        file: &Arc<StdFile>,
+        slices: &[IoSlice<'_>],
+        most: usize,
+    ) -> Poll<io::Result<usize>> {
+        let coop = ready!(poll_proceed(cx));
+        ready!(self.poll_quiet(cx));
+        coop.made_progress();
+        self.take_write_error()?;
+        self.move_back(file)?;
+        // The first slices are as many as one call takes; a slice that is too long goes alone, and not whole.
+        let mut total = 0_usize;
+        let fit = slices.iter().take_while(|slice| {
+            total = total.saturating_add(slice.len());
+            total <= most
+        });
+        let fitting = fit.count();
+        let first;
+        let slices = match (fitting, slices.first()) {
+            (0, Some(slice)) => {
+                first = [IoSlice::new(&slice[..most])];
+                &first[..]
+            }
+            _ => &slices[..fitting],
+        };
+        if slices.iter().all(|slice| slice.is_empty()) {
+            return Poll::Ready(Ok(0));
+        }
+        Poll::Ready(match self.route.write(file, slices, None) {
+            Some(result) => result,
+            None => Ok(self.write_later(file, slices)),
+        })
+    }
+
+    /// Has a job write a copy of `slices`; says how long they are.
+    fn write_later(&mut self, file: &Arc<StdFile>, slices: &[IoSlice<'_>]) -> usize {
+        let bytes = slices.iter().flat_map(|slice| slice.iter().copied()).collect::<Vec<_>>();
+        let (file, len) = (file.clone(), bytes.len());
+        self.job = Some(UnderWay::Write(Job::start_surely(move || (&*file).write_all(&bytes))));
+        len
+    }
+
+    pub fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.poll_quiet(cx));
+        Poll::Ready(self.take_write_error())
+    }
+
+    /// Sets the file's length. If it is dropped, what comes next waits for the call.
+    pub async fn set_len(&mut self, file: &Arc<StdFile>, len: u64) -> io::Result<()> {
+        poll_fn(coop::poll_has_budget).await;
+        self.move_back(file)?;
+        if let Some(result) = self.route.set_len(file, len) {
+            coop::spend();
+            return result;
+        }
+        let file = file.clone();
+        self.job = Some(UnderWay::SetLen(Job::start(move || file.set_len(len))));
+        self.quiet().await;
+        self.len_set.take().unwrap_or(Ok(()))
+    }
+
+    /// Moves the file's position. That is made here and now, since no device is asked.
+    pub fn start_seek(&mut self, file: &StdFile, position: SeekFrom) -> io::Result<()> {
+        if self.job.is_some() {
+            let text = "a read or write is under way: call `poll_complete` before `start_seek`";
+            return Err(io::Error::other(text));
+        }
+        let ahead = self.forget_fetched();
+        let moved = match position {
+            SeekFrom::Current(offset) if ahead > 0 => match offset.checked_sub(ahead) {
+                Some(offset) => (&*file).seek(SeekFrom::Current(offset)),
+                None => (&*file)
+                    .seek(SeekFrom::Current(-ahead))
+                    .and_then(|_| (&*file).seek(SeekFrom::Current(offset))),
+            },
+            _ => (&*file).seek(position),
+        };
+        self.moved = Some(moved);
+        Ok(())
+    }
+
+    pub fn poll_complete(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<u64>> {
+        ready!(coop::poll_has_budget(cx));
+        ready!(self.poll_quiet(cx));
+        coop::spend();
+        if let Some(moved) = self.moved.take() {
+            self.position = moved?;
+        }
+        Poll::Ready(Ok(self.position))
+    }
+}
+
+fn poll_job<T: Send + 'static>(job: &mut Job<io::Result<T>>, cx: &mut Context<'_>) -> Poll<io::Result<T>> {
+    Pin::new(job).poll(cx).map(|made| made?)
+}
+
+impl Fetched {
+    fn move_to(&mut self, buf: &mut ReadBuf<'_>) {
+        let rest = &self.bytes[self.taken..];
+        let count = rest.len().min(buf.remaining());
+        buf.put_slice(&rest[..count]);
+        self.taken += count;
+    }
+
+    fn is_empty(&self) -> bool {
+        self.taken == self.bytes.len()
+    }
+}

@@ -1,0 +1,188 @@
+//! How to open a file.
+
+use std::fs::OpenOptions as StdOpenOptions;
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use super::backend::{self, Opened, Route};
+use super::{File, entries};
+
+/// Says how to open a file: for reading, writing, or both, and what to do if it exists or not.
+///
+/// A new value opens nothing until at least one of [`read`](Self::read), [`write`](Self::write) and
+/// [`append`](Self::append) is set.
+///
+/// # Examples
+/// ```no_run
+/// # #[runtime::main]
+/// # async fn main() -> std::io::Result<()> {
+/// use runtime::fs::OpenOptions;
+///
+/// let file = OpenOptions::new().read(true).write(true).create(true).open("counter").await?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Prior art: `tokio::fs::OpenOptions`, `std::fs::OpenOptions`.
+#[derive(Clone, Debug)]
+pub struct OpenOptions {
+    std: StdOpenOptions,
+    creates_new: bool,
+}
+
+impl OpenOptions {
+    /// Returns options that are all off.
+    ///
+    /// # Examples
+    /// ```
+    /// let options = runtime::fs::OpenOptions::new();
+    /// ```
+    pub fn new() -> OpenOptions {
+        StdOpenOptions::new().into()
+    }
+
+    /// Sets whether the file can be read.
+    ///
+    /// # Examples
+    /// ```
+    /// let mut options = runtime::fs::OpenOptions::new();
+    /// options.read(true);
+    /// ```
+    pub fn read(&mut self, read: bool) -> &mut OpenOptions {
+        self.std.read(read);
+        self
+    }
+
+    /// Sets whether the file can be written. What is there is overwritten, and the rest of it stays.
+    ///
+    /// # Examples
+    /// ```
+    /// let mut options = runtime::fs::OpenOptions::new();
+    /// options.write(true);
+    /// ```
+    pub fn write(&mut self, write: bool) -> &mut OpenOptions {
+        self.std.write(write);
+        self
+    }
+
+    /// Sets whether each write goes to the end of the file, wherever that is by then.
+    ///
+    /// # Examples
+    /// ```
+    /// let mut options = runtime::fs::OpenOptions::new();
+    /// options.append(true).create(true);
+    /// ```
+    pub fn append(&mut self, append: bool) -> &mut OpenOptions {
+        self.std.append(append);
+        self
+    }
+
+    /// Sets whether the file is emptied when it is opened; needs [`write`](Self::write).
+    ///
+    /// # Examples
+    /// ```
+    /// let mut options = runtime::fs::OpenOptions::new();
+    /// options.write(true).truncate(true);
+    /// ```
+    pub fn truncate(&mut self, truncate: bool) -> &mut OpenOptions {
+        self.std.truncate(truncate);
+        self
+    }
+
+    /// Sets whether the file is made if it does not exist; needs [`write`](Self::write) or
+    /// [`append`](Self::append).
+    ///
+    /// # Examples
+    /// ```
+    /// let mut options = runtime::fs::OpenOptions::new();
+    /// options.write(true).create(true);
+    /// ```
+    pub fn create(&mut self, create: bool) -> &mut OpenOptions {
+        self.std.create(create);
+        self
+    }
+
+    /// Sets whether the file is made, and opening it fails if it exists, in one step.
+    ///
+    /// [`create`](Self::create) and [`truncate`](Self::truncate) then do not count.
+    ///
+    /// # Examples
+    /// ```
+    /// let mut options = runtime::fs::OpenOptions::new();
+    /// options.write(true).create_new(true);
+    /// ```
+    pub fn create_new(&mut self, create_new: bool) -> &mut OpenOptions {
+        self.std.create_new(create_new);
+        self.creates_new = create_new;
+        self
+    }
+
+    /// Sets the permissions of a file that is made, of which the process's `umask` takes some away; `0o666`
+    /// unless set.
+    ///
+    /// # Examples
+    /// ```
+    /// let mut options = runtime::fs::OpenOptions::new();
+    /// options.mode(0o600).write(true).create(true);
+    /// ```
+    pub fn mode(&mut self, mode: u32) -> &mut OpenOptions {
+        self.std.mode(mode);
+        self
+    }
+
+    /// Sets flags of `open(2)` beyond those that the other options stand for, such as `libc::O_NOFOLLOW`.
+    ///
+    /// # Examples
+    /// ```
+    /// let mut options = runtime::fs::OpenOptions::new();
+    /// options.read(true).custom_flags(libc::O_NOFOLLOW);
+    /// ```
+    pub fn custom_flags(&mut self, flags: i32) -> &mut OpenOptions {
+        self.std.custom_flags(flags);
+        self
+    }
+
+    /// Opens the file at `path`.
+    ///
+    /// # Errors
+    /// Those of the system, with the path. [`InvalidInput`](io::ErrorKind::InvalidInput) if options
+    /// contradict each other, or the path has a NUL in it.
+    ///
+    /// # Cancel safety
+    /// Not safe if the file may be made or emptied: that may have happened or not. Else safe.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[runtime::main]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let file = runtime::fs::OpenOptions::new().read(true).open("/proc/self/status").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn open(&self, path: impl AsRef<Path>) -> io::Result<File> {
+        let path = path.as_ref();
+        let opened = match backend::open_here(&self.std, path, self.creates_new).await {
+            Some(result) => result.map(|Opened { std, route, .. }| File::with_route(std, route)),
+            None => {
+                let (options, path) = (self.std.clone(), path.to_owned());
+                let opened = backend::lengthy(move || options.open(path)).await;
+                opened.map(|std| File::with_route(std, Route::UNKNOWN))
+            }
+        };
+        opened.map_err(|error| entries::about("open", path, error))
+    }
+}
+
+impl From<StdOpenOptions> for OpenOptions {
+    fn from(std: StdOpenOptions) -> OpenOptions {
+        // Std does not tell what is set.
+        OpenOptions { std, creates_new: false }
+    }
+}
+
+impl Default for OpenOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}

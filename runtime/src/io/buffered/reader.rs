@@ -1,0 +1,178 @@
+//! Fewer and larger reads.
+
+use std::fmt;
+use std::io::{self, SeekFrom};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use pin_project_lite::pin_project;
+
+use super::{Buffer, CAPACITY};
+use crate::io::traits::forward;
+use crate::io::{AsyncBufRead, AsyncRead, AsyncSeek, AsyncWrite, ReadBuf};
+
+pin_project! {
+    /// A reader with a buffer: it reads much at once from the reader inside, for programs that read little at
+    /// a time.
+    ///
+    /// A read of at least the capacity that finds the buffer empty goes past it. Writes always do. The
+    /// buffer's bytes are lost when this is dropped, so what is left of the stream must be read from here. A
+    /// buffer helps with many small reads of a socket or file, and with nothing else.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// use runtime::io::{AsyncBufReadExt, BufReader};
+    ///
+    /// let mut reader = BufReader::new(&b"first\nsecond\n"[..]);
+    /// let mut line = String::new();
+    /// reader.read_line(&mut line).await?;
+    /// assert_eq!(line, "first\n");
+    /// assert_eq!(reader.buffer(), b"second\n");
+    /// # std::io::Result::Ok(())
+    /// # }).unwrap();
+    /// ```
+    pub struct BufReader<R> {
+        #[pin]
+        pub(super) inner: R,
+        pub(super) buffer: Buffer,
+        pub(super) seeking: Seeking,
+    }
+}
+
+/// How far a move has come.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Seeking {
+    No,
+    /// Not begun yet.
+    Asked(SeekFrom),
+    /// The reader inside moves back to where the program is; so far from there is where the program wants to.
+    MovingBack(i64),
+    Moving,
+}
+
+impl<R: AsyncRead> BufReader<R> {
+    /// Gives `inner` a buffer of 8 KiB.
+    pub fn new(inner: R) -> Self {
+        Self::with_capacity(CAPACITY, inner)
+    }
+
+    /// Gives `inner` a buffer of `capacity` bytes.
+    ///
+    /// # Panics
+    /// If `capacity` is zero: nothing could ever be read.
+    #[track_caller]
+    pub fn with_capacity(capacity: usize, inner: R) -> Self {
+        assert!(capacity > 0, "capacity must be greater than zero: a buffer of 0 bytes reads nothing");
+        Self { inner, buffer: Buffer::new(capacity), seeking: Seeking::No }
+    }
+
+    /// Returns the reader inside.
+    pub fn get_ref(&self) -> &R {
+        &self.inner
+    }
+
+    /// Returns the reader inside; what is read from it directly comes after what is in the buffer.
+    pub fn get_mut(&mut self) -> &mut R {
+        &mut self.inner
+    }
+
+    /// Returns the reader inside, pinned; what is read from it directly comes after what is in the buffer.
+    pub fn get_pin_mut(self: Pin<&mut Self>) -> Pin<&mut R> {
+        self.project().inner
+    }
+
+    /// Gives the reader back. What is in the buffer is lost.
+    pub fn into_inner(self) -> R {
+        self.inner
+    }
+
+    /// Returns what is in the buffer, without reading more.
+    pub fn buffer(&self) -> &[u8] {
+        self.buffer.filled()
+    }
+}
+
+impl<R: AsyncRead> AsyncRead for BufReader<R> {
+    #[inline]
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let this = self.project();
+        if this.buffer.is_empty() {
+            if buf.remaining() >= this.buffer.capacity() {
+                return this.inner.poll_read(cx, buf);
+            }
+            ready!(this.buffer.poll_fill(cx, this.inner))?;
+        }
+        this.buffer.drain_into(buf);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<R: AsyncRead> AsyncBufRead for BufReader<R> {
+    #[inline]
+    fn poll_fill_buf(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<&[u8]>> {
+        let this = self.project();
+        if this.buffer.is_empty() {
+            ready!(this.buffer.poll_fill(cx, this.inner))?;
+        }
+        Poll::Ready(Ok(this.buffer.filled()))
+    }
+
+    #[inline]
+    fn consume(self: Pin<&mut Self>, amt: usize) {
+        self.project().buffer.consume(amt);
+    }
+}
+
+/// A move empties the buffer, once it has succeeded; the program's position is that of the reader inside,
+/// less what is in the buffer.
+impl<R: AsyncRead + AsyncSeek> AsyncSeek for BufReader<R> {
+    fn start_seek(self: Pin<&mut Self>, position: SeekFrom) -> io::Result<()> {
+        *self.project().seeking = Seeking::Asked(position);
+        Ok(())
+    }
+
+    fn poll_complete(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<u64>> {
+        let mut this = self.project();
+        loop {
+            let position = match *this.seeking {
+                Seeking::No => return this.inner.poll_complete(cx),
+                Seeking::Asked(position) => position,
+                Seeking::MovingBack(_) | Seeking::Moving => {
+                    let result = ready!(this.inner.as_mut().poll_complete(cx));
+                    let before = std::mem::replace(this.seeking, Seeking::No);
+                    if result.is_ok() {
+                        this.buffer.clear();
+                    }
+                    match (before, &result) {
+                        (Seeking::MovingBack(offset), Ok(_)) => SeekFrom::Current(offset),
+                        _ => return Poll::Ready(result),
+                    }
+                }
+            };
+            // An error ends the move.
+            *this.seeking = Seeking::No;
+            // No allocation is larger than `i64::MAX`.
+            let ahead = this.buffer.filled().len() as i64;
+            let (position, next) = match position {
+                SeekFrom::Current(offset) => match offset.checked_sub(ahead) {
+                    Some(offset) => (SeekFrom::Current(offset), Seeking::Moving),
+                    None => (SeekFrom::Current(-ahead), Seeking::MovingBack(offset)),
+                },
+                position => (position, Seeking::Moving),
+            };
+            this.inner.as_mut().start_seek(position)?;
+            *this.seeking = next;
+        }
+    }
+}
+
+impl<R: AsyncRead + AsyncWrite> AsyncWrite for BufReader<R> {
+    forward!(AsyncWrite: self => self.project().inner, self.inner);
+}
+
+impl<R: fmt::Debug> fmt::Debug for BufReader<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BufReader").field("reader", &self.inner).field("buffer", &self.buffer).finish()
+    }
+}

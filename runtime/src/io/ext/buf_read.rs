@@ -1,0 +1,224 @@
+//! The everyday methods of readers with a buffer, and what they do.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use super::operation::{Operation, OperationFuture};
+use super::text::{Kept, PartialText};
+use crate::io::AsyncBufRead;
+use crate::io::buffered::{Lines, Split};
+
+/// The everyday methods of everything that is [`AsyncBufRead`].
+///
+/// # Examples
+/// ```
+/// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// use runtime::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+///
+/// let (mut client, server) = runtime::io::duplex(64);
+/// client.write_all(b"HELO there\r\nQUIT\r\n").await?;
+/// drop(client);
+///
+/// let mut reader = BufReader::new(server);
+/// let mut verb = Vec::new();
+/// reader.read_until(b' ', &mut verb).await?;
+/// assert_eq!(verb, b"HELO ");
+/// let mut lines = reader.lines();
+/// assert_eq!(lines.next_line().await?.as_deref(), Some("there"));
+/// assert_eq!(lines.next_line().await?.as_deref(), Some("QUIT"));
+/// assert_eq!(lines.next_line().await?, None);
+/// # std::io::Result::Ok(())
+/// # }).unwrap();
+/// ```
+pub trait AsyncBufReadExt: AsyncBufRead {
+    /// Reads up to and including the first `byte`, or to the end, appends it to `buf`, and says how many
+    /// bytes.
+    ///
+    /// Zero means the end. There is no limit: [`take`](crate::io::AsyncReadExt::take) sets one.
+    ///
+    /// # Errors
+    /// Those of the reader, except [`Interrupted`](io::ErrorKind::Interrupted), after which it tries again.
+    /// What was read until then is in `buf`.
+    ///
+    /// # Cancel safety
+    /// Safe, if the caller goes on with the same `buf`: what was read so far is in it. The number counts from
+    /// the last call.
+    fn read_until<'a>(&'a mut self, byte: u8, buf: &'a mut Vec<u8>) -> OperationFuture<ReadUntil<'a, Self>>
+    where
+        Self: Unpin,
+    {
+        OperationFuture::new(ReadUntil { reader: self, delimiter: byte, start: buf.len(), buf })
+    }
+
+    /// Reads up to and including the first line feed, or to the end, appends it to `buf`, and says how many
+    /// bytes.
+    ///
+    /// Zero means the end. There is no limit: [`take`](crate::io::AsyncReadExt::take) sets one.
+    ///
+    /// # Errors
+    /// [`InvalidData`](io::ErrorKind::InvalidData) if the line is not UTF-8, or those of the reader, except
+    /// [`Interrupted`](io::ErrorKind::Interrupted), after which it tries again. Of a line that is not UTF-8
+    /// nothing is in `buf`, and it is lost; after another error what was read until then is in `buf`, if that
+    /// much is UTF-8.
+    ///
+    /// # Cancel safety
+    /// Not safe: if what was read so far ends inside of a character, it is lost, else it is in `buf`. (Tokio
+    /// leaves `buf` empty.) [`Lines::next_line`] and [`read_until`](Self::read_until) are safe.
+    fn read_line<'a>(&'a mut self, buf: &'a mut String) -> OperationFuture<ReadLine<'a, Self>>
+    where
+        Self: Unpin,
+    {
+        OperationFuture::new(ReadLine { reader: self, text: PartialText::new(buf, Kept::Whole) })
+    }
+
+    /// Makes a stream of the pieces between the bytes `byte`, without them.
+    fn split(self, byte: u8) -> Split<Self>
+    where
+        Self: Sized + Unpin,
+    {
+        Split::new(self, byte)
+    }
+
+    /// Returns what is in the buffer, after filling it if it is empty; an empty slice means the end.
+    ///
+    /// The bytes stay in the buffer until [`consume`](Self::consume) removes them.
+    ///
+    /// # Errors
+    /// Those of the reader; nothing was read then.
+    ///
+    /// # Cancel safety
+    /// Safe: bytes that have not been returned have not been read.
+    ///
+    /// # Panics
+    /// If the future is polled again after it was ready.
+    fn fill_buf(&mut self) -> OperationFuture<FillBuf<'_, Self>>
+    where
+        Self: Unpin,
+    {
+        OperationFuture::new(FillBuf { reader: Some(self) })
+    }
+
+    /// Removes `amt` bytes from the buffer, at most as many as [`fill_buf`](Self::fill_buf) returned.
+    fn consume(&mut self, amt: usize)
+    where
+        Self: Unpin,
+    {
+        Pin::new(self).consume(amt);
+    }
+
+    /// Makes a stream of the lines, without their line feeds and without a carriage return before them.
+    fn lines(self) -> Lines<Self>
+    where
+        Self: Sized,
+    {
+        Lines::new(self)
+    }
+}
+
+impl<R: AsyncBufRead + ?Sized> AsyncBufReadExt for R {}
+
+/// Appends to `buf` up to and including the first `delimiter`, or to the end.
+#[inline]
+pub(in crate::io) fn poll_read_until<R: AsyncBufRead + ?Sized>(
+    mut reader: Pin<&mut R>,
+    cx: &mut Context<'_>,
+    delimiter: u8,
+    buf: &mut Vec<u8>,
+) -> Poll<io::Result<()>> {
+    loop {
+        let (used, is_last) = {
+            // Not `uninterrupted`: what is returned borrows from the reader, so the loop cannot go round
+            // inside of a closure.
+            let bytes = match ready!(reader.as_mut().poll_fill_buf(cx)) {
+                Ok(bytes) => bytes,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Poll::Ready(Err(error)),
+            };
+            let found = find(delimiter, bytes);
+            let used = found.map_or(bytes.len(), |index| index + 1);
+            buf.extend_from_slice(&bytes[..used]);
+            (used, found.is_some() || used == 0)
+        };
+        reader.as_mut().consume(used);
+        if is_last {
+            return Poll::Ready(Ok(()));
+        }
+    }
+}
+
+/// Where `byte` is in `bytes` for the first time.
+///
+/// The C library's search, made for the machine's widest registers. A crate for the same would be one more to
+/// build.
+#[inline]
+fn find(byte: u8, bytes: &[u8]) -> Option<usize> {
+    let start = bytes.as_ptr();
+    // SAFETY: it reads these bytes, as far as the first that is found.
+    let found = unsafe { libc::memchr(start.cast(), byte.into(), bytes.len()) };
+    (!found.is_null()).then(|| found as usize - start as usize)
+}
+
+/// The operation of [`AsyncBufReadExt::read_until`].
+#[derive(Debug)]
+pub struct ReadUntil<'a, R: ?Sized> {
+    reader: &'a mut R,
+    delimiter: u8,
+    buf: &'a mut Vec<u8>,
+    /// Length of `buf` at the beginning.
+    start: usize,
+}
+
+impl<R: AsyncBufRead + Unpin + ?Sized> Operation for ReadUntil<'_, R> {
+    type Output = io::Result<usize>;
+
+    #[inline]
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        ready!(poll_read_until(Pin::new(&mut *self.reader), cx, self.delimiter, self.buf))?;
+        Poll::Ready(Ok(self.buf.len() - self.start))
+    }
+}
+
+/// The operation of [`AsyncBufReadExt::read_line`].
+#[derive(Debug)]
+pub struct ReadLine<'a, R: ?Sized> {
+    reader: &'a mut R,
+    text: PartialText<'a>,
+}
+
+impl<R: AsyncBufRead + Unpin + ?Sized> Operation for ReadLine<'_, R> {
+    type Output = io::Result<usize>;
+
+    #[inline]
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        let result = ready!(poll_read_until(Pin::new(&mut *self.reader), cx, b'\n', self.text.bytes_mut()));
+        Poll::Ready(self.text.finish(result))
+    }
+}
+
+/// The operation of [`AsyncBufReadExt::fill_buf`].
+#[derive(Debug)]
+pub struct FillBuf<'a, R: ?Sized> {
+    /// `None` once its bytes have been returned, which borrow from it.
+    reader: Option<&'a mut R>,
+}
+
+impl<'a, R: AsyncBufRead + Unpin + ?Sized> Operation for FillBuf<'a, R> {
+    type Output = io::Result<&'a [u8]>;
+
+    #[inline]
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<&'a [u8]>> {
+        let reader: *mut R = self.reader.take().expect("`fill_buf` was polled after it was ready");
+        // SAFETY: the pointer was made of a reference that lives as long. What is borrowed here is either
+        // returned, and then the pointer is not used again, or it is gone when `poll_fill_buf` returns
+        // `Pending`.
+        match unsafe { Pin::new(&mut *reader) }.poll_fill_buf(cx) {
+            Poll::Ready(result) => Poll::Ready(result),
+            Poll::Pending => {
+                // SAFETY: as above.
+                self.reader = Some(unsafe { &mut *reader });
+                Poll::Pending
+            }
+        }
+    }
+}

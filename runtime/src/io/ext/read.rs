@@ -1,0 +1,441 @@
+//! The everyday methods of readers, and what they do.
+
+use std::io::{self, ErrorKind};
+use std::mem::MaybeUninit;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::BufMut;
+
+use super::number::{Number, for_each_number};
+use super::operation::{Operation, OperationFuture, uninterrupted};
+use super::text::{Kept, PartialText};
+use crate::io::{AsyncRead, Chain, ReadBuf, Take};
+
+/// Room that [`AsyncReadExt::read_to_end`] makes at once, at least.
+const PROBE: usize = 32;
+
+/// The method that reads a number, and its twin for the other byte order.
+macro_rules! read_number_methods {
+    ($($ty:ty, $words:literal, $name:ident $le:ident, $write:ident $write_le:ident;)*) => {$(
+        read_number_methods!(@method $ty, $name, false, $words, "most");
+        read_number_methods!(@method $ty, $le, true, $words, "least");
+    )*};
+    (@method $ty:ty, $name:ident, $is_le:literal, $words:literal, $first:literal) => {
+        #[doc = concat!("Reads ", $words, ", ", $first, " significant byte first.")]
+        ///
+        /// # Errors
+        /// As for [`read_exact`](Self::read_exact).
+        ///
+        /// # Cancel safety
+        /// Not safe: bytes read so far are lost.
+        #[inline]
+        fn $name(&mut self) -> OperationFuture<ReadNumber<'_, Self, $ty, $is_le>>
+        where
+            Self: Unpin,
+        {
+            ReadNumber::future(self)
+        }
+    };
+}
+
+/// The everyday methods of everything that is [`AsyncRead`].
+///
+/// # Examples
+/// ```
+/// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// use runtime::io::AsyncReadExt;
+///
+/// let mut reader = &b"\0\x05hello, world"[..];
+/// let len = reader.read_u16().await?;
+/// let mut word = vec![0; len.into()];
+/// reader.read_exact(&mut word).await?;
+/// assert_eq!(word, b"hello");
+///
+/// let mut rest = String::new();
+/// reader.read_to_string(&mut rest).await?;
+/// assert_eq!(rest, ", world");
+/// # std::io::Result::Ok(())
+/// # }).unwrap();
+/// ```
+pub trait AsyncReadExt: AsyncRead {
+    /// Reads what is there into `buf`, waiting until there is something, and says how many bytes.
+    ///
+    /// Zero means the end, or that `buf` is empty.
+    ///
+    /// # Errors
+    /// Those of the reader; nothing was read then.
+    ///
+    /// # Cancel safety
+    /// Safe: bytes that have not been returned have not been read.
+    fn read<'a>(&'a mut self, buf: &'a mut [u8]) -> OperationFuture<Read<'a, Self>>
+    where
+        Self: Unpin,
+    {
+        OperationFuture::new(Read { reader: self, buf })
+    }
+
+    /// Reads into the room that `buf` has, advances it, and says by how many bytes. A `Vec` or `BytesMut`
+    /// grows.
+    ///
+    /// Zero means the end, or that there is no room.
+    ///
+    /// # Errors
+    /// Those of the reader; nothing was read then.
+    ///
+    /// # Cancel safety
+    /// Safe: bytes that are not in `buf` have not been read.
+    fn read_buf<'a, B: BufMut + ?Sized>(
+        &'a mut self,
+        buf: &'a mut B,
+    ) -> OperationFuture<ReadToBuf<'a, Self, B>>
+    where
+        Self: Unpin,
+    {
+        OperationFuture::new(ReadToBuf { reader: self, buf })
+    }
+
+    /// Reads until `buf` is full, and says how long it is.
+    ///
+    /// # Errors
+    /// [`UnexpectedEof`](io::ErrorKind::UnexpectedEof) if the stream ends before, or those of the reader,
+    /// except [`Interrupted`](io::ErrorKind::Interrupted), after which it tries again. What was read until
+    /// then is in `buf`.
+    ///
+    /// # Cancel safety
+    /// Not safe: bytes read so far are in `buf`, but how many is lost.
+    fn read_exact<'a>(&'a mut self, buf: &'a mut [u8]) -> OperationFuture<ReadExact<'a, Self>>
+    where
+        Self: Unpin,
+    {
+        OperationFuture::new(ReadExact { reader: self, buf, filled: 0 })
+    }
+
+    /// Reads to the end, appends it to `buf`, and says how many bytes.
+    ///
+    /// There is no limit: [`take`](Self::take) sets one.
+    ///
+    /// # Errors
+    /// Those of the reader, except [`Interrupted`](io::ErrorKind::Interrupted), after which it tries again.
+    /// What was read until then is in `buf`.
+    ///
+    /// # Cancel safety
+    /// Not safe, unless the caller goes on with the same `buf`: what was read so far is in it.
+    fn read_to_end<'a>(&'a mut self, buf: &'a mut Vec<u8>) -> OperationFuture<ReadToEnd<'a, Self>>
+    where
+        Self: Unpin,
+    {
+        OperationFuture::new(ReadToEnd { reader: self, start: buf.len(), room: Room::of(buf), buf })
+    }
+
+    /// Reads to the end, appends it to `buf`, and says how many bytes.
+    ///
+    /// # Errors
+    /// [`InvalidData`](io::ErrorKind::InvalidData) if it is not UTF-8, or those of the reader, except
+    /// [`Interrupted`](io::ErrorKind::Interrupted), after which it tries again. `buf` is then as before, and
+    /// what was read is lost.
+    ///
+    /// # Cancel safety
+    /// Not safe: `buf` is then as before, and what was read so far is lost.
+    fn read_to_string<'a>(&'a mut self, buf: &'a mut String) -> OperationFuture<ReadToString<'a, Self>>
+    where
+        Self: Unpin,
+    {
+        let mut text = PartialText::new(buf, Kept::Nothing);
+        OperationFuture::new(ReadToString { reader: self, room: Room::of(text.bytes_mut()), text })
+    }
+
+    /// Ends the stream after at most `limit` bytes.
+    fn take(self, limit: u64) -> Take<Self>
+    where
+        Self: Sized,
+    {
+        Take::new(self, limit)
+    }
+
+    /// Goes on with `next` when this reader ends.
+    fn chain<R: AsyncRead>(self, next: R) -> Chain<Self, R>
+    where
+        Self: Sized,
+    {
+        Chain::new(self, next)
+    }
+
+    /// Reads one byte.
+    ///
+    /// # Errors
+    /// As for [`read_exact`](Self::read_exact).
+    ///
+    /// # Cancel safety
+    /// Safe.
+    #[inline]
+    fn read_u8(&mut self) -> OperationFuture<ReadNumber<'_, Self, u8, false>>
+    where
+        Self: Unpin,
+    {
+        ReadNumber::future(self)
+    }
+
+    /// Reads one byte as a signed number.
+    ///
+    /// # Errors
+    /// As for [`read_exact`](Self::read_exact).
+    ///
+    /// # Cancel safety
+    /// Safe.
+    #[inline]
+    fn read_i8(&mut self) -> OperationFuture<ReadNumber<'_, Self, i8, false>>
+    where
+        Self: Unpin,
+    {
+        ReadNumber::future(self)
+    }
+
+    for_each_number!(read_number_methods);
+}
+
+impl<R: AsyncRead + ?Sized> AsyncReadExt for R {}
+
+/// The operation of [`AsyncReadExt::read`].
+#[derive(Debug)]
+pub struct Read<'a, R: ?Sized> {
+    reader: &'a mut R,
+    buf: &'a mut [u8],
+}
+
+impl<R: AsyncRead + Unpin + ?Sized> Operation for Read<'_, R> {
+    type Output = io::Result<usize>;
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        poll_read_some(Pin::new(&mut *self.reader), cx, self.buf)
+    }
+}
+
+/// Reads into `room`, once, and says how many bytes.
+#[inline]
+pub(in crate::io) fn poll_read_some<R: AsyncRead + ?Sized>(
+    reader: Pin<&mut R>,
+    cx: &mut Context<'_>,
+    room: &mut [u8],
+) -> Poll<io::Result<usize>> {
+    let mut buf = ReadBuf::new(room);
+    ready!(reader.poll_read(cx, &mut buf))?;
+    Poll::Ready(Ok(buf.filled().len()))
+}
+
+/// The operation of [`AsyncReadExt::read_buf`].
+#[derive(Debug)]
+pub struct ReadToBuf<'a, R: ?Sized, B: ?Sized> {
+    reader: &'a mut R,
+    buf: &'a mut B,
+}
+
+impl<R: AsyncRead + Unpin + ?Sized, B: BufMut + ?Sized> Operation for ReadToBuf<'_, R, B> {
+    type Output = io::Result<usize>;
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        if !self.buf.has_remaining_mut() {
+            return Poll::Ready(Ok(0));
+        }
+        let room = self.buf.chunk_mut();
+        // SAFETY: a `ReadBuf` does not let anybody write uninitialised bytes.
+        let room = unsafe { room.as_uninit_slice_mut() };
+        let reader = Pin::new(&mut *self.reader);
+        // SAFETY: (1) nothing is said to be initialised.
+        let n = ready!(unsafe { poll_read_into(reader, cx, room, &mut 0) })?;
+        // SAFETY: `poll_read_into` has counted bytes of this room that were written.
+        unsafe { self.buf.advance_mut(n) };
+        Poll::Ready(Ok(n))
+    }
+}
+
+/// Reads into `room`, and says how many bytes of it, from the beginning, are now filled.
+///
+/// `initialized` is how many of them, from the beginning, are initialised, before and after, whatever is
+/// returned: a reader that wants initialised bytes clears the rest, and need not do so again.
+///
+/// # Safety
+/// 1. The first `initialized` bytes of `room` are.
+#[inline]
+unsafe fn poll_read_into<R: AsyncRead + ?Sized>(
+    reader: Pin<&mut R>,
+    cx: &mut Context<'_>,
+    room: &mut [MaybeUninit<u8>],
+    initialized: &mut usize,
+) -> Poll<io::Result<usize>> {
+    let mut buf = ReadBuf::uninit(room);
+    // SAFETY: (1).
+    unsafe { buf.assume_init(*initialized) };
+    let start = buf.filled().as_ptr();
+    let result = reader.poll_read(cx, &mut buf);
+    // A reader may put another buffer in its place, which would make the counts lies.
+    assert_eq!(buf.filled().as_ptr(), start, "`poll_read` must read into the buffer it was given");
+    *initialized = buf.initialized().len();
+    ready!(result)?;
+    Poll::Ready(Ok(buf.filled().len()))
+}
+
+/// The operation of [`AsyncReadExt::read_exact`].
+#[derive(Debug)]
+pub struct ReadExact<'a, R: ?Sized> {
+    reader: &'a mut R,
+    buf: &'a mut [u8],
+    filled: usize,
+}
+
+impl<R: AsyncRead + Unpin + ?Sized> Operation for ReadExact<'_, R> {
+    type Output = io::Result<usize>;
+
+    #[inline]
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        ready!(poll_fill(self.reader, cx, self.buf, &mut self.filled))?;
+        Poll::Ready(Ok(self.buf.len()))
+    }
+}
+
+/// Reads until `buf` is full, of which the first `filled` bytes are.
+#[inline]
+fn poll_fill<R: AsyncRead + Unpin + ?Sized>(
+    reader: &mut R,
+    cx: &mut Context<'_>,
+    buf: &mut [u8],
+    filled: &mut usize,
+) -> Poll<io::Result<()>> {
+    while *filled < buf.len() {
+        let room = &mut buf[*filled..];
+        let n = ready!(uninterrupted(|| poll_read_some(Pin::new(&mut *reader), cx, room)))?;
+        if n == 0 {
+            return Poll::Ready(Err(ended_early(*filled, buf.len())));
+        }
+        *filled += n;
+    }
+    Poll::Ready(Ok(()))
+}
+
+#[cold]
+fn ended_early(read: usize, wanted: usize) -> io::Error {
+    io::Error::new(ErrorKind::UnexpectedEof, format!("the stream ended after {read} of {wanted} bytes"))
+}
+
+/// The operation of [`AsyncReadExt::read_to_end`].
+#[derive(Debug)]
+pub struct ReadToEnd<'a, R: ?Sized> {
+    reader: &'a mut R,
+    buf: &'a mut Vec<u8>,
+    /// Length of `buf` at the beginning.
+    start: usize,
+    room: Room,
+}
+
+impl<R: AsyncRead + Unpin + ?Sized> Operation for ReadToEnd<'_, R> {
+    type Output = io::Result<usize>;
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        // SAFETY: (1) `buf` is borrowed since `room` was made of it.
+        ready!(unsafe { poll_read_to_end(self.reader, cx, self.buf, &mut self.room) })?;
+        Poll::Ready(Ok(self.buf.len() - self.start))
+    }
+}
+
+/// What is known of the room behind the end of a `Vec`.
+#[derive(Debug)]
+struct Room {
+    /// How much of it, from the end of the `Vec` on, is initialised.
+    initialized: usize,
+    /// Capacity of the `Vec` at the beginning.
+    first_capacity: usize,
+}
+
+impl Room {
+    fn of(buf: &Vec<u8>) -> Self {
+        Self { initialized: 0, first_capacity: buf.capacity() }
+    }
+}
+
+/// Appends to `buf` until the end. `Vec` doubles as it grows, so the number of copies does not depend on the
+/// pieces.
+///
+/// # Safety
+/// 1. `room` was made of `buf`, and only this function has touched either since.
+unsafe fn poll_read_to_end<R: AsyncRead + Unpin + ?Sized>(
+    reader: &mut R,
+    cx: &mut Context<'_>,
+    buf: &mut Vec<u8>,
+    room: &mut Room,
+) -> Poll<io::Result<()>> {
+    loop {
+        let is_full = buf.capacity() - buf.len() < PROBE;
+        if is_full && buf.capacity() == room.first_capacity && room.first_capacity >= PROBE {
+            // A `Vec` of exactly the right size is not doubled only to find the end.
+            let mut probe = [MaybeUninit::uninit(); PROBE];
+            let mut read = ReadBuf::uninit(&mut probe);
+            ready!(uninterrupted(|| Pin::new(&mut *reader).poll_read(cx, &mut read)))?;
+            if read.filled().is_empty() {
+                return Poll::Ready(Ok(()));
+            }
+            buf.extend_from_slice(read.filled());
+            room.initialized = 0;
+            continue;
+        }
+        if is_full {
+            buf.reserve(PROBE);
+            room.initialized = 0;
+        }
+        let n = ready!(uninterrupted(|| {
+            let (reader, spare) = (Pin::new(&mut *reader), buf.spare_capacity_mut());
+            // SAFETY: (1) by the caller's (1), since whatever changes the end of `buf` is counted here.
+            unsafe { poll_read_into(reader, cx, spare, &mut room.initialized) }
+        }))?;
+        if n == 0 {
+            return Poll::Ready(Ok(()));
+        }
+        room.initialized -= n;
+        // SAFETY: `poll_read_into` has counted bytes of the room that were written.
+        unsafe { buf.set_len(buf.len() + n) };
+    }
+}
+
+/// The operation of [`AsyncReadExt::read_to_string`].
+#[derive(Debug)]
+pub struct ReadToString<'a, R: ?Sized> {
+    reader: &'a mut R,
+    text: PartialText<'a>,
+    room: Room,
+}
+
+impl<R: AsyncRead + Unpin + ?Sized> Operation for ReadToString<'_, R> {
+    type Output = io::Result<usize>;
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        let bytes = self.text.bytes_mut();
+        // SAFETY: (1) `room` was made of these bytes, which nothing else touches before `finish`. That leaves
+        // a `Vec` without capacity, in which nothing of `room` is believed.
+        let result = ready!(unsafe { poll_read_to_end(self.reader, cx, bytes, &mut self.room) });
+        Poll::Ready(self.text.finish(result))
+    }
+}
+
+/// The operation of the methods of [`AsyncReadExt`] that read a number.
+#[derive(Debug)]
+pub struct ReadNumber<'a, R: ?Sized, N: Number, const IS_LITTLE_ENDIAN: bool> {
+    reader: &'a mut R,
+    bytes: N::Bytes,
+    filled: usize,
+}
+
+impl<'a, R: ?Sized, N: Number, const LE: bool> ReadNumber<'a, R, N, LE> {
+    #[inline]
+    fn future(reader: &'a mut R) -> OperationFuture<Self> {
+        OperationFuture::new(Self { reader, bytes: N::ZERO, filled: 0 })
+    }
+}
+
+impl<R: AsyncRead + Unpin + ?Sized, N: Number, const LE: bool> Operation for ReadNumber<'_, R, N, LE> {
+    type Output = io::Result<N>;
+
+    #[inline]
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<N>> {
+        ready!(poll_fill(self.reader, cx, self.bytes.as_mut(), &mut self.filled))?;
+        Poll::Ready(Ok(if LE { N::from_le(self.bytes) } else { N::from_be(self.bytes) }))
+    }
+}

@@ -1,0 +1,109 @@
+//! Text that is being read and may end inside of a character.
+
+use std::io::{self, ErrorKind};
+use std::mem;
+use std::str::{self, Utf8Error};
+
+/// What of the bytes read stays in the string if reading ends with an error, or is given up.
+#[derive(Debug, Clone, Copy)]
+pub enum Kept {
+    /// Nothing: the string is as before.
+    Nothing,
+    /// All, if they are UTF-8; else nothing.
+    Whole,
+}
+
+/// The bytes of a `String` to which bytes are appended that may not be UTF-8. They leave the string and come
+/// back, in the same memory, at the end or when this is dropped.
+#[derive(Debug)]
+pub struct PartialText<'a> {
+    /// Empty until the bytes are back.
+    string: &'a mut String,
+    bytes: Vec<u8>,
+    /// Length of the string at first: what is below is UTF-8. Zero once the bytes are back.
+    start: usize,
+    kept: Kept,
+    is_back: bool,
+}
+
+impl<'a> PartialText<'a> {
+    pub fn new(string: &'a mut String, kept: Kept) -> Self {
+        let bytes = mem::take(string).into_bytes();
+        Self { string, start: bytes.len(), bytes, kept, is_back: false }
+    }
+
+    /// The bytes of the string and those appended. The caller appends to them, and does nothing else.
+    pub fn bytes_mut(&mut self) -> &mut Vec<u8> {
+        &mut self.bytes
+    }
+
+    /// Puts the bytes back into the string, and says how many were appended.
+    ///
+    /// `result` is how reading ended; if it was an error, this returns it.
+    ///
+    /// # Errors
+    /// [`InvalidData`](ErrorKind::InvalidData) if what was appended is not UTF-8; the string is as before
+    /// then.
+    pub fn finish(&mut self, result: io::Result<()>) -> io::Result<usize> {
+        let appended = self.bytes.len() - self.start;
+        let text = str::from_utf8(&self.bytes[self.start..]);
+        let (is_kept, result) = match (result, text) {
+            (Ok(()), Ok(_)) => (true, Ok(appended)),
+            // An error that counts from the beginning of the string.
+            (Ok(()), Err(_)) => (false, str::from_utf8(&self.bytes).map(|_| 0).map_err(invalid)),
+            (Err(error), text) => (text.is_ok() && matches!(self.kept, Kept::Whole), Err(error)),
+        };
+        if !is_kept {
+            self.bytes.truncate(self.start);
+        }
+        // SAFETY: both parts are UTF-8, the first by the rule at `start`, the other was looked at and is gone
+        // if it is not.
+        *self.string = unsafe { String::from_utf8_unchecked(mem::take(&mut self.bytes)) };
+        // Of the bytes that are here now, none is known to be UTF-8.
+        self.start = 0;
+        self.is_back = true;
+        result
+    }
+}
+
+fn invalid(error: Utf8Error) -> io::Error {
+    io::Error::new(ErrorKind::InvalidData, error)
+}
+
+impl Drop for PartialText<'_> {
+    fn drop(&mut self) {
+        if !self.is_back {
+            // Given up: as after an error.
+            let _ = self.finish(Err(ErrorKind::Other.into()));
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn given_up(kept: Kept, appended: &[u8]) -> String {
+        let mut string = String::from("é");
+        PartialText::new(&mut string, kept).bytes_mut().extend(appended);
+        string
+    }
+
+    #[test]
+    fn text_that_was_given_up_stays_as_far_as_it_was_asked_for() {
+        assert_eq!(given_up(Kept::Whole, b"abc"), "éabc");
+        assert_eq!(given_up(Kept::Whole, "abcé".as_bytes().split_last().unwrap().1), "é");
+        assert_eq!(given_up(Kept::Nothing, b"abc"), "é");
+    }
+
+    #[test]
+    fn the_memory_of_the_string_is_used() {
+        let mut string = String::with_capacity(64);
+        let memory = string.as_ptr();
+        let mut text = PartialText::new(&mut string, Kept::Whole);
+        text.bytes_mut().extend(b"abc");
+        assert_eq!(text.finish(Ok(())).unwrap(), 3);
+        drop(text);
+        assert_eq!((string.as_str(), string.as_ptr()), ("abc", memory));
+    }
+}

@@ -1,0 +1,369 @@
+//! The everyday methods of writers, and what they do.
+
+use std::io::{self, ErrorKind, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::Buf;
+
+use super::number::{Number, for_each_number};
+use super::operation::{Operation, OperationFuture, uninterrupted};
+use crate::io::AsyncWrite;
+
+/// Slices that [`AsyncWriteExt::write_all_buf`] passes on at once.
+const SLICES: usize = 64;
+
+/// The method that writes a number, and its twin for the other byte order.
+macro_rules! write_number_methods {
+    ($($ty:ty, $words:literal, $read:ident $read_le:ident, $name:ident $le:ident;)*) => {$(
+        write_number_methods!(@method $ty, $name, to_be_bytes, $words, "most");
+        write_number_methods!(@method $ty, $le, to_le_bytes, $words, "least");
+    )*};
+    (@method $ty:ty, $name:ident, $to_bytes:ident, $words:literal, $first:literal) => {
+        #[doc = concat!("Writes ", $words, ", ", $first, " significant byte first.")]
+        ///
+        /// # Errors
+        /// As for [`write_all`](Self::write_all).
+        ///
+        /// # Cancel safety
+        /// Not safe: how many bytes were written is lost.
+        #[inline]
+        fn $name(&mut self, number: $ty) -> OperationFuture<WriteNumber<'_, Self, $ty>>
+        where
+            Self: Unpin,
+        {
+            WriteNumber::future(self, number.$to_bytes())
+        }
+    };
+}
+
+/// The everyday methods of everything that is [`AsyncWrite`].
+///
+/// # Examples
+/// ```
+/// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// use runtime::io::AsyncWriteExt;
+///
+/// let mut writer = Vec::new();
+/// writer.write_u16(5).await?;
+/// writer.write_all(b"hello").await?;
+/// assert_eq!(writer, b"\0\x05hello");
+/// # std::io::Result::Ok(())
+/// # }).unwrap();
+/// ```
+pub trait AsyncWriteExt: AsyncWrite {
+    /// Writes the beginning of `buf`, waiting until there is room, and says how many bytes.
+    ///
+    /// # Errors
+    /// Those of the writer; nothing was written then.
+    ///
+    /// # Cancel safety
+    /// Safe: bytes that have not been counted have not been written.
+    fn write<'a>(&'a mut self, buf: &'a [u8]) -> OperationFuture<Write<'a, Self>>
+    where
+        Self: Unpin,
+    {
+        OperationFuture::new(Write { writer: self, buf })
+    }
+
+    /// Writes the beginning of `bufs`, one after the other, and says how many bytes.
+    ///
+    /// # Errors
+    /// Those of the writer; nothing was written then.
+    ///
+    /// # Cancel safety
+    /// Safe: bytes that have not been counted have not been written.
+    fn write_vectored<'a, 'b>(
+        &'a mut self,
+        bufs: &'a [IoSlice<'b>],
+    ) -> OperationFuture<WriteVectored<'a, 'b, Self>>
+    where
+        Self: Unpin,
+    {
+        OperationFuture::new(WriteVectored { writer: self, bufs })
+    }
+
+    /// Writes the beginning of `buf`, advances it, and says by how many bytes.
+    ///
+    /// # Errors
+    /// Those of the writer; nothing was written then.
+    ///
+    /// # Cancel safety
+    /// Safe: `buf` is advanced by what was written.
+    fn write_buf<'a, B: Buf>(&'a mut self, buf: &'a mut B) -> OperationFuture<WriteBuf<'a, Self, B>>
+    where
+        Self: Unpin,
+    {
+        OperationFuture::new(WriteBuf { writer: self, buf })
+    }
+
+    /// Writes all of `buf`.
+    ///
+    /// # Errors
+    /// [`WriteZero`](io::ErrorKind::WriteZero) if the writer takes no more, or those of the writer, except
+    /// [`Interrupted`](io::ErrorKind::Interrupted), after which it tries again.
+    ///
+    /// # Cancel safety
+    /// Not safe: how many bytes were written is lost.
+    fn write_all<'a>(&'a mut self, buf: &'a [u8]) -> OperationFuture<WriteAll<'a, Self>>
+    where
+        Self: Unpin,
+    {
+        OperationFuture::new(WriteAll { writer: self, buf, written: 0 })
+    }
+
+    /// Writes all of `buf`, advancing it.
+    ///
+    /// # Errors
+    /// [`WriteZero`](io::ErrorKind::WriteZero) if the writer takes no more, or those of the writer, except
+    /// [`Interrupted`](io::ErrorKind::Interrupted), after which it tries again.
+    ///
+    /// # Cancel safety
+    /// Safe, if the caller goes on with the same `buf`: it is advanced by what was written.
+    fn write_all_buf<'a, B: Buf>(&'a mut self, buf: &'a mut B) -> OperationFuture<WriteAllBuf<'a, Self, B>>
+    where
+        Self: Unpin,
+    {
+        OperationFuture::new(WriteAllBuf { writer: self, buf })
+    }
+
+    /// Passes on what is buffered.
+    ///
+    /// # Errors
+    /// Those of the writer.
+    ///
+    /// # Cancel safety
+    /// Safe.
+    fn flush(&mut self) -> OperationFuture<Flush<'_, Self>>
+    where
+        Self: Unpin,
+    {
+        OperationFuture::new(Flush { writer: self })
+    }
+
+    /// Flushes and ends the stream; a TCP stream tells its peer that nothing more will come.
+    ///
+    /// # Errors
+    /// Those of the writer.
+    ///
+    /// # Cancel safety
+    /// Safe: call it again.
+    fn shutdown(&mut self) -> OperationFuture<Shutdown<'_, Self>>
+    where
+        Self: Unpin,
+    {
+        OperationFuture::new(Shutdown { writer: self })
+    }
+
+    /// Writes one byte.
+    ///
+    /// # Errors
+    /// As for [`write_all`](Self::write_all).
+    ///
+    /// # Cancel safety
+    /// Safe.
+    #[inline]
+    fn write_u8(&mut self, number: u8) -> OperationFuture<WriteNumber<'_, Self, u8>>
+    where
+        Self: Unpin,
+    {
+        WriteNumber::future(self, number.to_be_bytes())
+    }
+
+    /// Writes a signed number of one byte.
+    ///
+    /// # Errors
+    /// As for [`write_all`](Self::write_all).
+    ///
+    /// # Cancel safety
+    /// Safe.
+    #[inline]
+    fn write_i8(&mut self, number: i8) -> OperationFuture<WriteNumber<'_, Self, i8>>
+    where
+        Self: Unpin,
+    {
+        WriteNumber::future(self, number.to_be_bytes())
+    }
+
+    for_each_number!(write_number_methods);
+}
+
+impl<W: AsyncWrite + ?Sized> AsyncWriteExt for W {}
+
+/// The operation of [`AsyncWriteExt::write`].
+#[derive(Debug)]
+pub struct Write<'a, W: ?Sized> {
+    writer: &'a mut W,
+    buf: &'a [u8],
+}
+
+impl<W: AsyncWrite + Unpin + ?Sized> Operation for Write<'_, W> {
+    type Output = io::Result<usize>;
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        Pin::new(&mut *self.writer).poll_write(cx, self.buf)
+    }
+}
+
+/// The operation of [`AsyncWriteExt::write_vectored`].
+#[derive(Debug)]
+pub struct WriteVectored<'a, 'b, W: ?Sized> {
+    writer: &'a mut W,
+    bufs: &'a [IoSlice<'b>],
+}
+
+impl<W: AsyncWrite + Unpin + ?Sized> Operation for WriteVectored<'_, '_, W> {
+    type Output = io::Result<usize>;
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        Pin::new(&mut *self.writer).poll_write_vectored(cx, self.bufs)
+    }
+}
+
+/// The operation of [`AsyncWriteExt::write_buf`].
+#[derive(Debug)]
+pub struct WriteBuf<'a, W: ?Sized, B> {
+    writer: &'a mut W,
+    buf: &'a mut B,
+}
+
+impl<W: AsyncWrite + Unpin + ?Sized, B: Buf> Operation for WriteBuf<'_, W, B> {
+    type Output = io::Result<usize>;
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        if !self.buf.has_remaining() {
+            return Poll::Ready(Ok(0));
+        }
+        poll_write_some(self.writer, cx, self.buf)
+    }
+}
+
+/// Writes once from `buf`, which is not empty, and advances it.
+fn poll_write_some<W: AsyncWrite + Unpin + ?Sized>(
+    writer: &mut W,
+    cx: &mut Context<'_>,
+    buf: &mut impl Buf,
+) -> Poll<io::Result<usize>> {
+    let n = if writer.is_write_vectored() {
+        let mut slices = [IoSlice::new(&[]); SLICES];
+        let count = buf.chunks_vectored(&mut slices);
+        ready!(Pin::new(&mut *writer).poll_write_vectored(cx, &slices[..count]))?
+    } else {
+        ready!(Pin::new(&mut *writer).poll_write(cx, buf.chunk()))?
+    };
+    buf.advance(n);
+    Poll::Ready(Ok(n))
+}
+
+/// The operation of [`AsyncWriteExt::write_all_buf`].
+#[derive(Debug)]
+pub struct WriteAllBuf<'a, W: ?Sized, B> {
+    writer: &'a mut W,
+    buf: &'a mut B,
+}
+
+impl<W: AsyncWrite + Unpin + ?Sized, B: Buf> Operation for WriteAllBuf<'_, W, B> {
+    type Output = io::Result<()>;
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while self.buf.has_remaining() {
+            if ready!(uninterrupted(|| poll_write_some(self.writer, cx, self.buf)))? == 0 {
+                return Poll::Ready(Err(takes_no_more(self.buf.remaining())));
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// The operation of [`AsyncWriteExt::write_all`].
+#[derive(Debug)]
+pub struct WriteAll<'a, W: ?Sized> {
+    writer: &'a mut W,
+    buf: &'a [u8],
+    written: usize,
+}
+
+impl<W: AsyncWrite + Unpin + ?Sized> Operation for WriteAll<'_, W> {
+    type Output = io::Result<()>;
+
+    #[inline]
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        poll_write_all(Pin::new(&mut *self.writer), cx, self.buf, &mut self.written)
+    }
+}
+
+/// Writes all of `buf`, of which the first `written` bytes have been.
+#[inline]
+pub(in crate::io) fn poll_write_all<W: AsyncWrite + ?Sized>(
+    mut writer: Pin<&mut W>,
+    cx: &mut Context<'_>,
+    buf: &[u8],
+    written: &mut usize,
+) -> Poll<io::Result<()>> {
+    while *written < buf.len() {
+        let left = &buf[*written..];
+        let n = ready!(uninterrupted(|| writer.as_mut().poll_write(cx, left)))?;
+        if n == 0 {
+            return Poll::Ready(Err(takes_no_more(left.len())));
+        }
+        *written += n;
+    }
+    Poll::Ready(Ok(()))
+}
+
+#[cold]
+fn takes_no_more(left: usize) -> io::Error {
+    io::Error::new(ErrorKind::WriteZero, format!("the writer takes no more, with {left} bytes left"))
+}
+
+/// The operation of [`AsyncWriteExt::flush`].
+#[derive(Debug)]
+pub struct Flush<'a, W: ?Sized> {
+    writer: &'a mut W,
+}
+
+impl<W: AsyncWrite + Unpin + ?Sized> Operation for Flush<'_, W> {
+    type Output = io::Result<()>;
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut *self.writer).poll_flush(cx)
+    }
+}
+
+/// The operation of [`AsyncWriteExt::shutdown`].
+#[derive(Debug)]
+pub struct Shutdown<'a, W: ?Sized> {
+    writer: &'a mut W,
+}
+
+impl<W: AsyncWrite + Unpin + ?Sized> Operation for Shutdown<'_, W> {
+    type Output = io::Result<()>;
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut *self.writer).poll_shutdown(cx)
+    }
+}
+
+/// The operation of the methods of [`AsyncWriteExt`] that write a number.
+#[derive(Debug)]
+pub struct WriteNumber<'a, W: ?Sized, N: Number> {
+    writer: &'a mut W,
+    bytes: N::Bytes,
+    written: usize,
+}
+
+impl<'a, W: ?Sized, N: Number> WriteNumber<'a, W, N> {
+    #[inline]
+    fn future(writer: &'a mut W, bytes: N::Bytes) -> OperationFuture<Self> {
+        OperationFuture::new(Self { writer, bytes, written: 0 })
+    }
+}
+
+impl<W: AsyncWrite + Unpin + ?Sized, N: Number> Operation for WriteNumber<'_, W, N> {
+    type Output = io::Result<()>;
+
+    #[inline]
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        poll_write_all(Pin::new(&mut *self.writer), cx, self.bytes.as_ref(), &mut self.written)
+    }
+}

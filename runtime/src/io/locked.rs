@@ -1,0 +1,112 @@
+//! Waiting for what a lock protects, without a waker under the lock.
+//!
+//! A waker may be foreign: its `clone`, `wake` and `drop` may take other locks, or come back here. So an
+//! operation that must wait, and whose waker is not there yet, lets go of the lock, clones the waker, and
+//! tries again: what came meanwhile is seen by the second try, and what comes later finds the waker.
+
+use std::mem;
+use std::task::{Context, Poll, Waker};
+
+use crate::loom::sync::Mutex;
+use crate::util::unwind;
+
+/// Tries, and has the caller wait if it must: puts its waker into the `slot`.
+#[inline]
+pub fn poll_locked<S, T>(
+    lock: &Mutex<S>,
+    cx: &mut Context<'_>,
+    mut attempt: impl FnMut(&mut S) -> Option<T>,
+    slot: impl Fn(&mut S) -> &mut Option<Waker>,
+) -> Poll<T> {
+    // Used up, or dropped after the lock.
+    let mut waker: Option<Waker> = None;
+    loop {
+        let mut state = lock.lock();
+        if let Some(result) = attempt(&mut state) {
+            return Poll::Ready(result);
+        }
+        let slot = slot(&mut state);
+        if slot.as_ref().is_some_and(|there| there.will_wake(cx.waker())) {
+            return Poll::Pending;
+        }
+        if waker.is_some() {
+            mem::swap(slot, &mut waker);
+            return Poll::Pending;
+        }
+        drop(state);
+        waker = Some(cx.waker().clone());
+    }
+}
+
+/// What a lock protects of those who use it: each has a number, something of its own, and perhaps a waker.
+#[derive(Debug, Default)]
+pub struct Users<T> {
+    /// By number.
+    users: Vec<Option<User<T>>>,
+    /// Numbers that nobody has.
+    free: Vec<usize>,
+}
+
+#[derive(Debug)]
+struct User<T> {
+    own: T,
+    waker: Option<Waker>,
+}
+
+impl<T> Users<T> {
+    /// Adds a user, and returns its number.
+    pub fn enter(&mut self, own: T) -> usize {
+        let user = Some(User { own, waker: None });
+        match self.free.pop() {
+            Some(number) => {
+                self.users[number] = user;
+                number
+            }
+            None => {
+                self.users.push(user);
+                self.users.len() - 1
+            }
+        }
+    }
+
+    /// Removes a user. What is returned is to be dropped without the lock.
+    #[must_use]
+    pub fn leave(&mut self, number: usize) -> Option<impl Sized + use<T>> {
+        self.free.push(number);
+        self.users[number].take()
+    }
+
+    /// Something of a user's own.
+    pub fn own(&mut self, number: usize) -> &mut T {
+        &mut self.user(number).own
+    }
+
+    /// The waker of a user that waits.
+    pub fn waker(&mut self, number: usize) -> &mut Option<Waker> {
+        &mut self.user(number).waker
+    }
+
+    fn user(&mut self, number: usize) -> &mut User<T> {
+        self.users[number].as_mut().expect("a user is there until it leaves")
+    }
+
+    /// What all have of their own.
+    pub fn all(&mut self) -> impl Iterator<Item = &mut T> {
+        self.users.iter_mut().flatten().map(|user| &mut user.own)
+    }
+
+    /// The wakers of all who wait, to be woken without the lock.
+    #[must_use]
+    pub fn take_wakers(&mut self) -> Vec<Waker> {
+        self.users.iter_mut().flatten().filter_map(|user| user.waker.take()).collect()
+    }
+}
+
+/// Wakes all, on a thread that nothing of them may end.
+pub fn wake_all(wakers: Vec<Waker>) {
+    for waker in wakers {
+        if let Err(panic) = unwind::catch(|| waker.wake()) {
+            unwind::drop_quietly(panic);
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Datagrams: sending and receiving on a [`Registered`].
+//!
+//! No transfer clears the readiness but one that would block: a receive takes one datagram, whatever the
+//! room, and how many more there are it does not say.
+//!
+//! An error is a message of its own. The system reports it as an event (mostly because an earlier datagram
+//! found nobody), the next operation returns it, and then it is over. So it ends waits for something to read
+//! ([`Kind::Datagrams`]).
+//!
+//! [`Kind::Datagrams`]: crate::driver::io::Kind::Datagrams
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::AsRawFd;
+use std::task::{Context, Poll};
+
+use ::bytes::BufMut;
+
+use super::Registered;
+use crate::driver::io::{Direction, Interest};
+use crate::io::ReadBuf;
+use crate::io::sockaddr::Sockaddr;
+use crate::io::transfer::{self, Datagrams};
+
+/// Of any socket.
+impl<S: mio::event::Source + AsRawFd> Registered<S> {
+    /// Receives as much as there is, of a stream, or one datagram. `flags` are those of `recv`, here and
+    /// below.
+    pub(crate) async fn recv(&self, buf: &mut [u8], flags: libc::c_int) -> io::Result<usize> {
+        let buf = transfer::as_uninit(buf);
+        self.async_io(Interest::READABLE, || transfer::receive(self.io(), buf, flags)).await
+    }
+
+    pub(crate) fn poll_recv(
+        &self,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+        flags: libc::c_int,
+    ) -> Poll<io::Result<()>> {
+        let receive = |room: &mut [MaybeUninit<u8>]| Ok((transfer::receive(self.io(), room, flags)?, ()));
+        // SAFETY: the system has written what it says, and nothing else.
+        self.poll_io(cx, Direction::Read, || unsafe { transfer::fill(buf, receive) })
+    }
+
+    pub(crate) fn try_recv(&self, buf: &mut [u8], flags: libc::c_int) -> io::Result<usize> {
+        self.try_io(Interest::READABLE, || transfer::receive(self.io(), transfer::as_uninit(buf), flags))
+    }
+}
+
+impl<S: Datagrams> Registered<S> {
+    pub(crate) async fn send(&self, buf: &[u8]) -> io::Result<usize> {
+        self.async_io(Interest::WRITABLE, || transfer::send(self.io(), buf)).await
+    }
+
+    pub(crate) fn poll_send(&self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        self.poll_io(cx, Direction::Write, || transfer::send(self.io(), buf))
+    }
+
+    pub(crate) fn try_send(&self, buf: &[u8]) -> io::Result<usize> {
+        self.try_io(Interest::WRITABLE, || transfer::send(self.io(), buf))
+    }
+
+    pub(crate) async fn recv_buf(&self, buf: &mut impl BufMut) -> io::Result<usize> {
+        self.async_io(Interest::READABLE, || self.fill_buf(buf)).await
+    }
+
+    pub(crate) fn try_recv_buf(&self, buf: &mut impl BufMut) -> io::Result<usize> {
+        self.try_io(Interest::READABLE, || self.fill_buf(buf))
+    }
+
+    fn fill_buf(&self, buf: &mut impl BufMut) -> io::Result<usize> {
+        let receive = |room: &mut [MaybeUninit<u8>]| Ok((transfer::receive(self.io(), room, 0)?, ()));
+        // SAFETY: the system has written what it says, and nothing else.
+        let (n, ()) = unsafe { transfer::fill_buf(buf, receive) }?;
+        Ok(n)
+    }
+
+    pub(crate) async fn recv_from(&self, buf: &mut [u8], flags: libc::c_int) -> io::Result<(usize, S::Addr)> {
+        let buf = transfer::as_uninit(buf);
+        self.async_io(Interest::READABLE, || self.io().receive_from(buf, flags)).await
+    }
+
+    pub(crate) fn poll_recv_from(
+        &self,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+        flags: libc::c_int,
+    ) -> Poll<io::Result<S::Addr>> {
+        let receive = |room: &mut [MaybeUninit<u8>]| self.io().receive_from(room, flags);
+        // SAFETY: the system has written what it says, and nothing else.
+        self.poll_io(cx, Direction::Read, || unsafe { transfer::fill(buf, receive) })
+    }
+
+    pub(crate) fn try_recv_from(&self, buf: &mut [u8], flags: libc::c_int) -> io::Result<(usize, S::Addr)> {
+        self.try_io(Interest::READABLE, || self.io().receive_from(transfer::as_uninit(buf), flags))
+    }
+
+    pub(crate) async fn recv_buf_from(&self, buf: &mut impl BufMut) -> io::Result<(usize, S::Addr)> {
+        self.async_io(Interest::READABLE, || self.fill_buf_from(buf)).await
+    }
+
+    pub(crate) fn try_recv_buf_from(&self, buf: &mut impl BufMut) -> io::Result<(usize, S::Addr)> {
+        self.try_io(Interest::READABLE, || self.fill_buf_from(buf))
+    }
+
+    fn fill_buf_from(&self, buf: &mut impl BufMut) -> io::Result<(usize, S::Addr)> {
+        let receive = |room: &mut [MaybeUninit<u8>]| self.io().receive_from(room, 0);
+        // SAFETY: the system has written what it says, and nothing else.
+        unsafe { transfer::fill_buf(buf, receive) }
+    }
+
+    pub(crate) async fn send_to(&self, buf: &[u8], target: &Sockaddr<S::Family>) -> io::Result<usize> {
+        self.async_io(Interest::WRITABLE, || transfer::send_to(self.io(), buf, target)).await
+    }
+
+    pub(crate) fn poll_send_to(
+        &self,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+        target: &Sockaddr<S::Family>,
+    ) -> Poll<io::Result<usize>> {
+        self.poll_io(cx, Direction::Write, || transfer::send_to(self.io(), buf, target))
+    }
+
+    pub(crate) fn try_send_to(&self, buf: &[u8], target: &Sockaddr<S::Family>) -> io::Result<usize> {
+        self.try_io(Interest::WRITABLE, || transfer::send_to(self.io(), buf, target))
+    }
+}

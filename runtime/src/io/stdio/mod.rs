@@ -1,0 +1,188 @@
+//! The process's standard streams: [`stdin`], [`stdout`], [`stderr`].
+//!
+//! They may be anything, a terminal, a pipe, a file, and are shared with other processes. So they are left as
+//! they are, blocking, and threads that may block use them: one of its own for input ([`input`]), those of
+//! the blocking pool for output ([`output`]).
+
+mod descriptor;
+pub mod input;
+pub mod output;
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::pin::Pin;
+use std::sync::LazyLock;
+use std::task::{Context, Poll};
+use std::thread;
+
+use super::{AsyncRead, AsyncWrite, ReadBuf};
+use input::Input;
+use output::{Drain, Output};
+
+static INPUT: LazyLock<Input> = LazyLock::new(Input::new);
+static OUTPUT: LazyLock<Output> = LazyLock::new(Output::new);
+static ERRORS: LazyLock<Output> = LazyLock::new(Output::new);
+
+/// Returns a handle to the process's standard input.
+///
+/// All handles read the one input, and none loses a byte of it: what was asked for by a read that was
+/// dropped, or by a handle that was, is there for the next read. No runtime is needed.
+///
+/// The input is waited for on a thread of its own, which reads when it is asked to, as much as it is asked
+/// for, by way of `std::io::stdin()`. The end of a runtime does not wait for it; the end of the process
+/// neither. (Tokio's runtime waits until the user presses enter.) With a paused clock, time goes on while the
+/// input is waited for.
+///
+/// # Examples
+/// ```no_run
+/// # #[runtime::main]
+/// # async fn main() -> std::io::Result<()> {
+/// use runtime::io::{AsyncBufReadExt, BufReader};
+///
+/// let mut lines = BufReader::new(runtime::io::stdin()).lines();
+/// while let Some(line) = lines.next_line().await? {
+///     println!("{}", line.to_uppercase());
+/// }
+/// # Ok(())
+/// # }
+/// ```
+pub fn stdin() -> Stdin {
+    Stdin { user: INPUT.enter() }
+}
+
+/// A handle to the process's standard input, made by [`stdin`].
+///
+/// Reading fails with what the system says, or if the system refuses the thread.
+#[derive(Debug)]
+pub struct Stdin {
+    user: usize,
+}
+
+impl AsyncRead for Stdin {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        INPUT.poll_read(cx, self.user, buf, || {
+            let thread = thread::Builder::new().name("runtime-stdin".into());
+            thread.spawn(|| INPUT.run(|bytes| descriptor::read(&mut io::stdin(), bytes))).map(drop)
+        })
+    }
+}
+
+impl Drop for Stdin {
+    fn drop(&mut self) {
+        INPUT.leave(self.user);
+    }
+}
+
+/// Returns a handle to the process's standard output.
+///
+/// A write goes into a buffer, and returns; threads of the blocking pool empty the buffer into
+/// `std::io::stdout()`. A write waits while 64 KiB are in the buffer. What one write takes, up to 2 MiB,
+/// stays together, also beside `println!`. What all handles write comes out in the order in which it was
+/// written. (Tokio's handles do not know each other.)
+///
+/// [`flush`](super::AsyncWriteExt::flush) waits until everything that this handle wrote has left the process.
+/// The end of a runtime waits for the output that was written on it, as for other blocking closures. Beside
+/// `println!`, which goes past the buffer, flush first.
+///
+/// An error of a write that has returned is reported by the handle's next write or flush.
+///
+/// # Examples
+/// ```
+/// # #[runtime::main]
+/// # async fn main() -> std::io::Result<()> {
+/// use runtime::io::AsyncWriteExt;
+///
+/// let mut stdout = runtime::io::stdout();
+/// stdout.write_all(b"hello\n").await?;
+/// stdout.flush().await?;
+/// # Ok(())
+/// # }
+/// ```
+pub fn stdout() -> Stdout {
+    Stdout { user: OUTPUT.enter() }
+}
+
+/// A handle to the process's standard output, made by [`stdout`].
+#[derive(Debug)]
+pub struct Stdout {
+    user: usize,
+}
+
+/// Returns a handle to the process's standard error output; as [`stdout`], for `std::io::stderr()`.
+///
+/// # Examples
+/// ```
+/// # #[runtime::main]
+/// # async fn main() -> std::io::Result<()> {
+/// use runtime::io::AsyncWriteExt;
+///
+/// runtime::io::stderr().write_all(b"that went wrong\n").await?;
+/// # Ok(())
+/// # }
+/// ```
+pub fn stderr() -> Stderr {
+    Stderr { user: ERRORS.enter() }
+}
+
+/// A handle to the process's standard error output, made by [`stderr`].
+#[derive(Debug)]
+pub struct Stderr {
+    user: usize,
+}
+
+/// Writing to one of the two.
+macro_rules! standard_output {
+    ($ty:ident, $output:ident, $write:expr) => {
+        impl AsyncWrite for $ty {
+            fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+                let owner = output::owner();
+                let start = || Drain::start(owner, &$output, $write);
+                $output.poll_write(cx, (self.user, owner), buf, start)
+            }
+
+            fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+                let owner = output::owner();
+                let start = || Drain::start(owner, &$output, $write);
+                $output.poll_flush(cx, (self.user, owner), start)
+            }
+
+            /// Flushes: the stream stays open, for others.
+            fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+                self.poll_flush(cx)
+            }
+        }
+
+        impl Drop for $ty {
+            fn drop(&mut self) {
+                $output.leave(self.user);
+            }
+        }
+    };
+}
+
+standard_output!(Stdout, OUTPUT, |bytes, flush| descriptor::write(&mut io::stdout().lock(), bytes, flush));
+standard_output!(Stderr, ERRORS, |bytes, flush| descriptor::write(&mut io::stderr().lock(), bytes, flush));
+
+/// Descriptors of the standard streams, which are there as long as the process.
+macro_rules! descriptor_of {
+    ($($ty:ident: $number:ident;)*) => {$(
+        impl AsRawFd for $ty {
+            fn as_raw_fd(&self) -> RawFd {
+                libc::$number
+            }
+        }
+
+        impl AsFd for $ty {
+            fn as_fd(&self) -> BorrowedFd<'_> {
+                // SAFETY: std, too, takes this descriptor for open as long as the process lives.
+                unsafe { BorrowedFd::borrow_raw(libc::$number) }
+            }
+        }
+    )*};
+}
+
+descriptor_of! {
+    Stdin: STDIN_FILENO;
+    Stdout: STDOUT_FILENO;
+    Stderr: STDERR_FILENO;
+}

@@ -1,0 +1,334 @@
+//! Standard output: why what was written comes out, in order, and whoever flushes is told.
+//!
+//! A write appends to a buffer, and nobody waits for the system. A *drain*, a closure for the blocking pool,
+//! empties the buffer and goes. While one works others need not be started, so many small writes make few
+//! system calls and wake few threads.
+//!
+//! # States
+//! All is under one lock. Bytes are counted from the first ever written: `accepted` is the end of the buffer,
+//! `flushed` how far they have left the process, `flush_to` how far somebody wants that. *Draining* is the
+//! runtime of whose blocking pool a drain is that will look once more before it ends, if any. *Writing*: a
+//! drain is between `TakeBatch` and `Report`.
+//!
+//! # Steps
+//! ```text
+//! Write, Flush (a handle)                    Drain (a thread of the pool)
+//!   Accept     append; or want a flush of      AwaitTurn  until nobody is writing
+//!              what was appended               EndDrain   nothing to do: if it was this runtime's, nobody
+//!   StartDrain if this runtime is not                     is draining; gone
+//!              draining: it is; unlock;        TakeBatch  the whole buffer; writing
+//!              push a drain                    WriteBatch without the lock
+//!                                              Report     how far it came; errors to those whose bytes
+//!                                                         they concern; not writing; take all wakers;
+//!                                                         unlock; wake
+//! ```
+//! # Nothing stays behind
+//! **While there is something to do, a drain is draining which has `EndDrain` before it.** `StartDrain` makes
+//! it so in the step of `Accept`; `EndDrain` finds nothing to do under the same lock. If two runtimes write
+//! at once, each starts a drain: the end of each runtime waits for its own drain, and that one for its turn,
+//! so the bytes written on a runtime are out when it ends, whichever drain wrote them. Batches are written in
+//! the order in which they were taken, since there is one turn.
+//!
+//! **A drain that never begins**, because its runtime ends before, runs on a thread of its own when it is
+//! dropped, and the end of the runtime waits for that one as for its other threads. So does a drain without a
+//! runtime, for which nobody waits.
+//!
+//! # Rejected
+//! - *A buffer and a closure for each handle*, as Tokio's: a write waits for the thread of the last one, and
+//!   what two handles write changes places.
+//! - *Writing here and now while `poll` says that there is room*: std's lock may be held by a thread that
+//!   blocks.
+
+use std::io;
+use std::mem;
+use std::task::{Context, Poll, ready};
+use std::thread;
+
+use crate::context;
+use crate::coop;
+use crate::handle::Handle;
+use crate::io::locked::{Users, poll_locked, wake_all};
+use crate::loom::sync::{Condvar, Mutex};
+
+/// Bytes in the buffer from which on a write waits.
+const FULL: usize = 64 << 10;
+
+/// Bytes that a write takes at once, at most; as many as Tokio's.
+const MOST: usize = 2 << 20;
+
+/// Memory that is kept for the next batch.
+const KEPT: usize = 128 << 10;
+
+/// An output that closures of the blocking pool write for all handles.
+#[derive(Debug, Default)]
+pub struct Output {
+    state: Mutex<State>,
+    /// A drain is not writing any more.
+    turn: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// What was accepted and is in no batch.
+    buffer: Vec<u8>,
+    accepted: u64,
+    flushed: u64,
+    flush_to: u64,
+    draining: Option<Owner>,
+    is_writing: bool,
+    handles: Users<Written>,
+}
+
+/// A runtime, by its address; 0 for none.
+pub type Owner = usize;
+
+/// The current runtime.
+pub fn owner() -> Owner {
+    context::current().map_or(0, |shared| shared.as_ptr() as usize)
+}
+
+/// What a handle has written that may not have left the process: some of `begin..end`.
+#[derive(Debug, Default)]
+struct Written {
+    begin: u64,
+    end: u64,
+    error: Option<io::Error>,
+}
+
+impl State {
+    fn accept(&mut self, handle: usize, bytes: &[u8]) {
+        let flushed = self.flushed;
+        let written = self.handles.own(handle);
+        if written.end <= flushed {
+            written.begin = self.accepted;
+        }
+        self.buffer.extend_from_slice(bytes);
+        self.accepted += bytes.len() as u64;
+        written.end = self.accepted;
+    }
+
+    fn has_work(&self) -> bool {
+        !self.buffer.is_empty() || self.flush_to > self.flushed
+    }
+
+    /// `StartDrain`: whether the caller must push one.
+    fn start_drain(&mut self, owner: Owner) -> bool {
+        self.draining.replace(owner) != Some(owner)
+    }
+
+    /// All up to `end` has left the process, or is lost with an error, which those get whose bytes it may
+    /// concern.
+    fn report(&mut self, end: u64, error: Option<io::Error>) {
+        for written in self.handles.all() {
+            if let Some(error) = &error {
+                if written.begin < end && written.end > self.flushed {
+                    written.error.get_or_insert_with(|| copy_of(error));
+                }
+            }
+        }
+        self.flushed = end;
+    }
+}
+
+/// Errors of writes are those of the system, or a mere kind.
+fn copy_of(error: &io::Error) -> io::Error {
+    match error.raw_os_error() {
+        Some(code) => io::Error::from_raw_os_error(code),
+        None => error.kind().into(),
+    }
+}
+
+impl Output {
+    /// An output to which nobody has written yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a handle, and returns its number.
+    pub fn enter(&self) -> usize {
+        self.state.lock().handles.enter(Written::default())
+    }
+
+    /// Removes a handle. What it has written stays.
+    pub fn leave(&self, handle: usize) {
+        let left = self.state.lock().handles.leave(handle);
+        drop(left);
+    }
+
+    /// Writes for a handle. `start` is to push a drain on the runtime that is the `owner`.
+    pub fn poll_write(
+        &self,
+        cx: &mut Context<'_>,
+        (handle, owner): (usize, Owner),
+        buf: &[u8],
+        start: impl FnOnce(),
+    ) -> Poll<io::Result<usize>> {
+        let bytes = &buf[..whole_characters(buf, MOST)];
+        self.poll(cx, (handle, owner), start, |state| {
+            if bytes.is_empty() {
+                return (Some(0), false);
+            }
+            if state.buffer.len() >= FULL {
+                return (None, false);
+            }
+            state.accept(handle, bytes);
+            (Some(bytes.len()), true)
+        })
+    }
+
+    /// Flushes for a handle. `start` is to push a drain on the runtime that is the `owner`.
+    pub fn poll_flush(
+        &self,
+        cx: &mut Context<'_>,
+        (handle, owner): (usize, Owner),
+        start: impl FnOnce(),
+    ) -> Poll<io::Result<()>> {
+        self.poll(cx, (handle, owner), start, |state| {
+            let end = state.handles.own(handle).end;
+            if end <= state.flushed {
+                return (Some(()), false);
+            }
+            state.flush_to = state.flush_to.max(end);
+            (None, true)
+        })
+    }
+
+    /// What writes and flushes share. `attempt` says what came of it, and whether there is something to do
+    /// for a drain.
+    fn poll<T>(
+        &self,
+        cx: &mut Context<'_>,
+        (handle, owner): (usize, Owner),
+        start: impl FnOnce(),
+        mut attempt: impl FnMut(&mut State) -> (Option<T>, bool),
+    ) -> Poll<io::Result<T>> {
+        let coop = ready!(coop::poll_proceed(cx));
+        let mut must_start = false;
+        let attempt = |state: &mut State| {
+            if let Some(error) = state.handles.own(handle).error.take() {
+                return Some(Err(error));
+            }
+            let (result, needs_drain) = attempt(state);
+            must_start |= needs_drain && state.start_drain(owner);
+            result.map(Ok)
+        };
+        let result = poll_locked(&self.state, cx, attempt, |state| state.handles.waker(handle));
+        if must_start {
+            start();
+        }
+        if result.is_ready() {
+            coop.made_progress();
+        }
+        result
+    }
+
+    /// A drain of `owner`. `write` is given a batch and whether to flush, and says whether nothing is held
+    /// back.
+    pub fn drain(&self, owner: Owner, mut write: impl FnMut(&[u8], bool) -> io::Result<bool>) {
+        let mut batch = Vec::new();
+        loop {
+            let mut state = self.state.lock();
+            while state.is_writing {
+                self.turn.wait(&mut state);
+            }
+            if !state.has_work() {
+                if state.draining == Some(owner) {
+                    state.draining = None;
+                }
+                return;
+            }
+            state.is_writing = true;
+            mem::swap(&mut state.buffer, &mut batch);
+            let (end, flush) = (state.accepted, state.flush_to > state.flushed);
+            drop(state);
+            let result = write(&batch, flush);
+            let mut state = self.state.lock();
+            match result {
+                Ok(true) => state.report(end, None),
+                Ok(false) => {}
+                Err(error) => state.report(end, Some(error)),
+            }
+            state.is_writing = false;
+            self.turn.notify_all();
+            let wakers = state.handles.take_wakers();
+            drop(state);
+            batch.clear();
+            if batch.capacity() > KEPT {
+                batch = Vec::new();
+            }
+            wake_all(wakers);
+        }
+    }
+}
+
+/// How many of the bytes to take, `most` at most: if not all, none of a character that would be cut.
+fn whole_characters(bytes: &[u8], most: usize) -> usize {
+    if bytes.len() <= most {
+        return bytes.len();
+    }
+    // A character has up to three bytes after its first.
+    let is_first = |index: &usize| bytes[*index] & 0b1100_0000 != 0b1000_0000;
+    (most - 3..=most).rev().find(is_first).unwrap_or(most)
+}
+
+/// What writes a batch; see [`Output::drain`].
+pub trait Write: FnMut(&[u8], bool) -> io::Result<bool> + Clone + Send + 'static {}
+
+impl<W: FnMut(&[u8], bool) -> io::Result<bool> + Clone + Send + 'static> Write for W {}
+
+/// A drain that has been pushed and has not begun. When it is dropped, it runs all the same.
+pub struct Drain<W: Write> {
+    output: &'static Output,
+    owner: Owner,
+    /// Until it begins.
+    write: Option<W>,
+    /// Kept, so that no other runtime has its address.
+    runtime: Option<Handle>,
+}
+
+impl<W: Write> Drain<W> {
+    /// Pushes a drain on the current runtime, which is the `owner`.
+    pub fn start(owner: Owner, output: &'static Output, write: W) {
+        match Handle::try_current() {
+            Ok(handle) => {
+                let drain = Self { output, owner, write: Some(write), runtime: Some(handle.clone()) };
+                drop(handle.spawn_blocking(move || drain.run()));
+            }
+            // Its end runs it.
+            Err(_) => drop(Self { output, owner, write: Some(write), runtime: None }),
+        }
+    }
+
+    fn run(mut self) {
+        if let Some(write) = self.write.take() {
+            self.output.drain(self.owner, write);
+        }
+    }
+}
+
+impl<W: Write> Drop for Drain<W> {
+    fn drop(&mut self) {
+        let Some(write) = self.write.take() else {
+            return;
+        };
+        let (output, owner, runtime) = (self.output, self.owner, self.runtime.take());
+        let exit = runtime.as_ref().map(|runtime| runtime.shared().lifecycle.exit());
+        if let Some(exit) = &exit {
+            exit.enter();
+        }
+        // Cloned, so that it is still here if the thread is refused.
+        let run = move || {
+            output.drain(owner, write);
+            drop(runtime);
+            if let Some(exit) = exit {
+                exit.leave();
+            }
+        };
+        if thread::Builder::new().name("runtime-output".into()).spawn(run.clone()).is_err() {
+            run();
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -1,0 +1,108 @@
+//! Writing bytes without blocking.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use super::forward::{forward, forward_pointers};
+
+/// Writes bytes to a sink that may have no room yet.
+///
+/// What `std::io::Write` is to blocking writers. Programs use the methods of
+/// [`AsyncWriteExt`](crate::io::AsyncWriteExt); this trait is for those who write a writer. The same as
+/// Tokio's.
+pub trait AsyncWrite {
+    /// Writes the beginning of `buf` and says how many bytes.
+    ///
+    /// `Pending` means that nothing was written, and that the task will be woken when it is worth trying
+    /// again; only the last task that called is.
+    ///
+    /// # Errors
+    /// Those of the sink; nothing was written then.
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>>;
+
+    /// Passes on what is buffered.
+    ///
+    /// # Errors
+    /// Those of the sink.
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
+
+    /// Flushes and ends the stream, as far as it has an end: a TCP stream tells its peer that nothing more
+    /// will come.
+    ///
+    /// # Errors
+    /// Those of the sink.
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
+
+    /// Writes the beginning of `bufs`, one after the other, as [`poll_write`](Self::poll_write) does.
+    ///
+    /// By default it writes only the first that is not empty.
+    ///
+    /// # Errors
+    /// Those of the sink; nothing was written then.
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let first = bufs.iter().find(|buf| !buf.is_empty()).map_or(&[][..], |buf| buf);
+        self.poll_write(cx, first)
+    }
+
+    /// Says whether [`poll_write_vectored`](Self::poll_write_vectored) is better than copying into one
+    /// buffer.
+    fn is_write_vectored(&self) -> bool {
+        false
+    }
+}
+
+forward_pointers!(AsyncWrite);
+
+/// A writer that has all it needs in memory: `std::io::Write` never blocks there.
+macro_rules! write_in_memory {
+    () => {
+        fn poll_write(mut self: Pin<&mut Self>, _: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+            Poll::Ready(io::Write::write(&mut *self, buf))
+        }
+
+        fn poll_flush(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(io::Write::flush(&mut *self))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+            self.poll_flush(cx)
+        }
+
+        fn poll_write_vectored(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            bufs: &[IoSlice<'_>],
+        ) -> Poll<io::Result<usize>> {
+            Poll::Ready(io::Write::write_vectored(&mut *self, bufs))
+        }
+
+        fn is_write_vectored(&self) -> bool {
+            true
+        }
+    };
+}
+
+impl AsyncWrite for Vec<u8> {
+    write_in_memory!();
+}
+
+impl AsyncWrite for io::Cursor<&mut [u8]> {
+    write_in_memory!();
+}
+
+impl AsyncWrite for io::Cursor<&mut Vec<u8>> {
+    write_in_memory!();
+}
+
+impl AsyncWrite for io::Cursor<Vec<u8>> {
+    write_in_memory!();
+}
+
+impl AsyncWrite for io::Cursor<Box<[u8]>> {
+    write_in_memory!();
+}

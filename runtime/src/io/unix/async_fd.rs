@@ -1,0 +1,413 @@
+//! A descriptor of any kind that the driver watches.
+
+use std::fmt;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::task::{Context, Poll, ready};
+
+use super::{AsyncFdReadyGuard, AsyncFdReadyMutGuard, AsyncFdRegisterError};
+use crate::Handle;
+use crate::driver::io::{Direction, Interest};
+use crate::io::named_error::named;
+use crate::io::registered::{Fd, Registered, Watch};
+
+/// A descriptor of any kind, and when it can be read or written.
+///
+/// For what is no socket or pipe of this crate: devices, `inotify`, `timerfd`, sockets of other families,
+/// those of a library in another language. It is anything that is [`AsRawFd`];
+/// [`OwnedFd`](std::os::fd::OwnedFd) is the plainest, and closes it in the end. `AsyncFd` waits; reading and
+/// writing is its user's, by the system's calls, in non-blocking mode, which has to be set before.
+///
+/// The kernel tells of changes only. So readiness, once told, stays until an operation has found that it is
+/// over: see [`AsyncFdReadyGuard`]. [`async_io`](Self::async_io) and [`try_io`](Self::try_io) see to that by
+/// themselves.
+///
+/// Of several tasks that wait through `poll_*` functions, only the last one that polled is woken, in each
+/// direction. Any number of tasks may await the others.
+///
+/// # Examples
+/// ```
+/// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// use runtime::io::{Interest, unix::AsyncFd};
+/// use std::io::{Read, Write};
+/// use std::os::unix::net::UnixStream;
+///
+/// let (near, far) = UnixStream::pair()?;
+/// near.set_nonblocking(true)?;
+/// // SAFETY: the socket stays open, and has the same descriptor, as long as the `AsyncFd` lives.
+/// let near = unsafe { AsyncFd::register(near)? };
+///
+/// (&far).write_all(b"hello")?;
+/// let mut buf = [0; 64];
+/// let n = near.async_io(Interest::READABLE, |mut near| near.read(&mut buf)).await?;
+/// assert_eq!(&buf[..n], b"hello");
+/// # std::io::Result::Ok(())
+/// # }).unwrap();
+/// ```
+pub struct AsyncFd<T: AsRawFd> {
+    /// Before `inner`, so that the watch ends before the descriptor is closed. Of its number, so that the
+    /// watch ends for the one for which it began, whatever `inner` says then.
+    pub(super) watch: Registered<Fd<RawFd>>,
+    inner: T,
+}
+
+/// Beginning and ending.
+impl<T: AsRawFd> AsyncFd<T> {
+    /// Starts to watch the descriptor of `inner` for reading and writing.
+    ///
+    /// # Errors
+    /// [`AsyncFdRegisterError`], with `inner` in it: for a descriptor that is not open, for a file or a
+    /// folder, which the system does not watch, for one that is watched already, and after the shutdown of
+    /// the runtime.
+    ///
+    /// # Panics
+    /// Outside of a runtime, or if its I/O is not enabled: call it inside `block_on`, a task, or the scope of
+    /// `Handle::enter`, and build the runtime with `enable_io` or `enable_all`.
+    ///
+    /// # Safety
+    /// As long as the `AsyncFd` lives (until it is dropped, or taken apart by
+    /// [`into_inner`](Self::into_inner)),
+    /// 1. the descriptor that `inner.as_raw_fd()` returns is open, and leads to the same thing,
+    /// 2. `inner.as_raw_fd()` returns the same each time.
+    #[inline]
+    #[track_caller]
+    pub unsafe fn register(inner: T) -> Result<Self, AsyncFdRegisterError<T>> {
+        // SAFETY: (1), (2) are the caller's.
+        unsafe { Self::register_with_interest(inner, Interest::READABLE | Interest::WRITABLE) }
+    }
+
+    /// Starts to watch the descriptor of `inner` for `interest`, and nothing else: a wait for another one
+    /// does not end.
+    ///
+    /// # Errors
+    /// As for [`register`](Self::register).
+    ///
+    /// # Panics
+    /// As for [`register`](Self::register).
+    ///
+    /// # Safety
+    /// As for [`register`](Self::register).
+    #[track_caller]
+    pub unsafe fn register_with_interest(
+        inner: T,
+        interest: Interest,
+    ) -> Result<Self, AsyncFdRegisterError<T>> {
+        let number = inner.as_raw_fd();
+        let handle = Handle::current_for("AsyncFd");
+        match Registered::with_handle(Fd(number), Watch::new("AsyncFd", interest), handle) {
+            Ok(watch) => Ok(Self { watch, inner }),
+            Err(error) => {
+                let cause = named("watch", format_args!("descriptor {number}"), error);
+                Err(AsyncFdRegisterError::new(inner, cause))
+            }
+        }
+    }
+
+    /// The same as [`register`](Self::register), which says what its caller has to see to.
+    ///
+    /// # Errors
+    /// As there, without `inner`.
+    #[doc(hidden)]
+    #[deprecated = "nothing keeps the descriptor open; use `AsyncFd::register`"]
+    #[track_caller]
+    pub fn new(inner: T) -> io::Result<Self> {
+        // SAFETY: (1), (2) are the caller's, who is told so by the deprecation only.
+        unsafe { Ok(Self::register(inner)?) }
+    }
+
+    /// The same as [`register_with_interest`](Self::register_with_interest).
+    ///
+    /// # Errors
+    /// As there, without `inner`.
+    #[doc(hidden)]
+    #[deprecated = "nothing keeps the descriptor open; use `AsyncFd::register_with_interest`"]
+    #[track_caller]
+    pub fn with_interest(inner: T, interest: Interest) -> io::Result<Self> {
+        // SAFETY: (1), (2) are the caller's, who is told so by the deprecation only.
+        unsafe { Ok(Self::register_with_interest(inner, interest)?) }
+    }
+
+    /// The same as [`register`](Self::register).
+    ///
+    /// # Errors
+    /// As there.
+    #[doc(hidden)]
+    #[deprecated = "nothing keeps the descriptor open; use `AsyncFd::register`"]
+    #[track_caller]
+    pub fn try_new(inner: T) -> Result<Self, AsyncFdRegisterError<T>> {
+        // SAFETY: (1), (2) are the caller's, who is told so by the deprecation only.
+        unsafe { Self::register(inner) }
+    }
+
+    /// The same as [`register_with_interest`](Self::register_with_interest).
+    ///
+    /// # Errors
+    /// As there.
+    #[doc(hidden)]
+    #[deprecated = "nothing keeps the descriptor open; use `AsyncFd::register_with_interest`"]
+    #[track_caller]
+    pub fn try_with_interest(inner: T, interest: Interest) -> Result<Self, AsyncFdRegisterError<T>> {
+        // SAFETY: (1), (2) are the caller's, who is told so by the deprecation only.
+        unsafe { Self::register_with_interest(inner, interest) }
+    }
+
+    /// Returns what is inside.
+    #[inline]
+    pub fn get_ref(&self) -> &T {
+        &self.inner
+    }
+
+    /// Returns what is inside. It must not be replaced by something with another descriptor: that would break
+    /// the promise that was made to [`register`](Self::register).
+    #[inline]
+    pub fn get_mut(&mut self) -> &mut T {
+        &mut self.inner
+    }
+
+    /// Ends the watch, and gives back what is inside.
+    pub fn into_inner(self) -> T {
+        drop(self.watch);
+        self.inner
+    }
+}
+
+/// Waiting.
+impl<T: AsRawFd> AsyncFd<T> {
+    /// Polls until the descriptor is readable; of several tasks, only the last one that called this or
+    /// [`poll_read_ready_mut`](Self::poll_read_ready_mut) is woken.
+    ///
+    /// # Errors
+    /// If the runtime that watches the descriptor was shut down.
+    pub fn poll_read_ready<'a>(&'a self, cx: &mut Context<'_>) -> Poll<io::Result<AsyncFdReadyGuard<'a, T>>> {
+        let event = ready!(self.watch.poll_ready(cx, Direction::Read))?;
+        Poll::Ready(Ok(AsyncFdReadyGuard::new(self, event)))
+    }
+
+    /// As [`poll_read_ready`](Self::poll_read_ready), with an exclusive reference in the guard.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn poll_read_ready_mut<'a>(
+        &'a mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<AsyncFdReadyMutGuard<'a, T>>> {
+        let event = ready!(self.watch.poll_ready(cx, Direction::Read))?;
+        Poll::Ready(Ok(AsyncFdReadyMutGuard::new(self, event)))
+    }
+
+    /// Polls until the descriptor is writable; of several tasks, only the last one that called this or
+    /// [`poll_write_ready_mut`](Self::poll_write_ready_mut) is woken.
+    ///
+    /// # Errors
+    /// If the runtime that watches the descriptor was shut down.
+    pub fn poll_write_ready<'a>(
+        &'a self,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<AsyncFdReadyGuard<'a, T>>> {
+        let event = ready!(self.watch.poll_ready(cx, Direction::Write))?;
+        Poll::Ready(Ok(AsyncFdReadyGuard::new(self, event)))
+    }
+
+    /// As [`poll_write_ready`](Self::poll_write_ready), with an exclusive reference in the guard.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn poll_write_ready_mut<'a>(
+        &'a mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<AsyncFdReadyMutGuard<'a, T>>> {
+        let event = ready!(self.watch.poll_ready(cx, Direction::Write))?;
+        Poll::Ready(Ok(AsyncFdReadyMutGuard::new(self, event)))
+    }
+
+    /// Waits until the descriptor is ready for any of `interest`.
+    ///
+    /// # Errors
+    /// If the runtime that watches the descriptor was shut down.
+    ///
+    /// # Cancel safety
+    /// Safe.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// # let (near, _far) = std::os::unix::net::UnixStream::pair()?;
+    /// # near.set_nonblocking(true)?;
+    /// use runtime::io::{Interest, Ready, unix::AsyncFd};
+    ///
+    /// # // SAFETY: the socket stays open, and has the same descriptor, as long as the `AsyncFd` lives.
+    /// # let near = unsafe { AsyncFd::register(near)? };
+    /// let mut guard = near.ready(Interest::READABLE | Interest::WRITABLE).await?;
+    /// assert!(guard.ready().is_writable());
+    /// // After a write that would have blocked:
+    /// guard.clear_ready_matching(Ready::WRITABLE);
+    /// # std::io::Result::Ok(())
+    /// # }).unwrap();
+    /// ```
+    pub async fn ready(&self, interest: Interest) -> io::Result<AsyncFdReadyGuard<'_, T>> {
+        let event = self.watch.ready(interest).await?;
+        Ok(AsyncFdReadyGuard::new(self, event))
+    }
+
+    /// As [`ready`](Self::ready), with an exclusive reference in the guard.
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Cancel safety
+    /// Safe.
+    pub async fn ready_mut(&mut self, interest: Interest) -> io::Result<AsyncFdReadyMutGuard<'_, T>> {
+        let event = self.watch.ready(interest).await?;
+        Ok(AsyncFdReadyMutGuard::new(self, event))
+    }
+
+    /// Waits until the descriptor is readable: `ready(Interest::READABLE)`.
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Cancel safety
+    /// Safe.
+    pub async fn readable<'a>(&'a self) -> io::Result<AsyncFdReadyGuard<'a, T>> {
+        self.ready(Interest::READABLE).await
+    }
+
+    /// As [`readable`](Self::readable), with an exclusive reference in the guard.
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Cancel safety
+    /// Safe.
+    pub async fn readable_mut<'a>(&'a mut self) -> io::Result<AsyncFdReadyMutGuard<'a, T>> {
+        self.ready_mut(Interest::READABLE).await
+    }
+
+    /// Waits until the descriptor is writable: `ready(Interest::WRITABLE)`.
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Cancel safety
+    /// Safe.
+    pub async fn writable<'a>(&'a self) -> io::Result<AsyncFdReadyGuard<'a, T>> {
+        self.ready(Interest::WRITABLE).await
+    }
+
+    /// As [`writable`](Self::writable), with an exclusive reference in the guard.
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Cancel safety
+    /// Safe.
+    pub async fn writable_mut<'a>(&'a mut self) -> io::Result<AsyncFdReadyMutGuard<'a, T>> {
+        self.ready_mut(Interest::WRITABLE).await
+    }
+}
+
+/// Reading, writing, and what else the system can do.
+impl<T: AsRawFd> AsyncFd<T> {
+    /// Calls `f` whenever the descriptor is ready for `interest`, until it answers anything but
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock).
+    ///
+    /// `f` must answer so only because the descriptor did: a readiness cleared without reason comes back with
+    /// the next event at best.
+    ///
+    /// # Errors
+    /// Those of `f`, or if the runtime that watches the descriptor was shut down.
+    ///
+    /// # Cancel safety
+    /// Safe: `f` is not interrupted.
+    ///
+    /// # Examples
+    /// An `eventfd`, through which another thread wakes a task:
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// use runtime::io::{Interest, unix::AsyncFd};
+    /// use std::fs::File;
+    /// use std::io::{Read, Write};
+    /// use std::os::fd::FromRawFd;
+    ///
+    /// // SAFETY: gives a new descriptor, or -1.
+    /// let number = unsafe { libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) };
+    /// assert!(number >= 0, "{}", std::io::Error::last_os_error());
+    /// // SAFETY: it is ours.
+    /// let event = unsafe { File::from_raw_fd(number) };
+    /// let mut writer = event.try_clone()?;
+    /// // SAFETY: the file stays open, and has the same descriptor, as long as the `AsyncFd` lives.
+    /// let event = unsafe { AsyncFd::register_with_interest(event, Interest::READABLE)? };
+    ///
+    /// std::thread::spawn(move || writer.write_all(&7_u64.to_ne_bytes()));
+    /// let mut count = [0; 8];
+    /// event.async_io(Interest::READABLE, |mut event| event.read_exact(&mut count)).await?;
+    /// assert_eq!(u64::from_ne_bytes(count), 7);
+    /// # std::io::Result::Ok(())
+    /// # }).unwrap();
+    /// ```
+    pub async fn async_io<R>(
+        &self,
+        interest: Interest,
+        mut f: impl FnMut(&T) -> io::Result<R>,
+    ) -> io::Result<R> {
+        self.watch.async_io(interest, || f(&self.inner)).await
+    }
+
+    /// As [`async_io`](Self::async_io), with an exclusive reference.
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Cancel safety
+    /// Safe: `f` is not interrupted.
+    pub async fn async_io_mut<R>(
+        &mut self,
+        interest: Interest,
+        mut f: impl FnMut(&mut T) -> io::Result<R>,
+    ) -> io::Result<R> {
+        let Self { watch, inner } = self;
+        watch.async_io(interest, || f(inner)).await
+    }
+
+    /// Calls `f` if the descriptor is ready for `interest`; clears that readiness if it answers
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock), which it must do only because the descriptor did.
+    ///
+    /// # Errors
+    /// `WouldBlock` if it is not ready, or those of `f`; or if the runtime that watches the descriptor was
+    /// shut down.
+    pub fn try_io<R>(&self, interest: Interest, f: impl FnOnce(&T) -> io::Result<R>) -> io::Result<R> {
+        self.watch.try_io(interest, || f(&self.inner))
+    }
+
+    /// As [`try_io`](Self::try_io), with an exclusive reference.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn try_io_mut<R>(
+        &mut self,
+        interest: Interest,
+        f: impl FnOnce(&mut T) -> io::Result<R>,
+    ) -> io::Result<R> {
+        let Self { watch, inner } = self;
+        watch.try_io(interest, || f(inner))
+    }
+}
+
+impl<T: AsRawFd + fmt::Debug> fmt::Debug for AsyncFd<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AsyncFd").field("inner", &self.inner).finish()
+    }
+}
+
+impl<T: AsRawFd> AsRawFd for AsyncFd<T> {
+    fn as_raw_fd(&self) -> RawFd {
+        self.inner.as_raw_fd()
+    }
+}
+
+impl<T: AsRawFd> AsFd for AsyncFd<T> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        // SAFETY: by (1) and (2) of `register` it is open, and stays so for as long as `self` is borrowed.
+        unsafe { BorrowedFd::borrow_raw(self.as_raw_fd()) }
+    }
+}

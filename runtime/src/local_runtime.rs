@@ -1,0 +1,175 @@
+//! A `current_thread` runtime whose thread may spawn futures that are not `Send`.
+//!
+//! It is a [`Runtime`] and a [`LocalSet`], which each `block_on` drives together. An entry in a chain of the
+//! thread (`task/local_set/current.rs`) tells `spawn_local` that this set stands for that runtime.
+
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::marker::PhantomData;
+use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::time::Duration;
+
+use crate::builder::{Builder, Flavor};
+use crate::handle::{EnterGuard, Handle};
+use crate::metrics::RuntimeMetrics;
+use crate::runtime::Runtime;
+use crate::task::{JoinHandle, LocalSet, StandIn};
+
+/// A `current_thread` runtime that stays on the thread that made it, so that its tasks need not be `Send`.
+///
+/// [`spawn_local`](crate::task::spawn_local) works in its `block_on`, in all its tasks and while a guard of
+/// [`enter`](Self::enter) is alive, without a [`LocalSet`]. [`spawn`](crate::spawn) and its
+/// [`handle`](Self::handle) work as those of any runtime, from any thread.
+///
+/// Tasks of both kinds run while the thread is in [`block_on`](Self::block_on).
+///
+/// # Examples
+/// ```
+/// use std::rc::Rc;
+/// use runtime::runtime::LocalRuntime;
+/// use runtime::task::spawn_local;
+///
+/// let runtime = LocalRuntime::new()?;
+/// let answer = runtime.block_on(async {
+///     let here = Rc::new(42);
+///     spawn_local(async move { *here }).await.unwrap()
+/// });
+/// assert_eq!(answer, 42);
+/// # std::io::Result::Ok(())
+/// ```
+///
+/// Prior art: `tokio::runtime::LocalRuntime`.
+pub struct LocalRuntime {
+    // Dropped before the runtime.
+    local: Local,
+    runtime: Runtime,
+}
+
+/// The set, whose tasks are dropped with the runtime entered.
+struct Local {
+    set: LocalSet,
+    handle: Handle,
+    _stand_in: StandIn,
+}
+
+// A panic that passes a call leaves nothing half done.
+impl UnwindSafe for LocalRuntime {}
+impl RefUnwindSafe for LocalRuntime {}
+
+impl LocalRuntime {
+    /// Builds one with default settings and everything enabled.
+    ///
+    /// # Errors
+    /// As [`Builder::build`].
+    pub fn new() -> io::Result<Self> {
+        Builder::new_current_thread().enable_all().build_local(LocalOptions::default())
+    }
+
+    /// Returns the runtime's handle; clone it to keep it.
+    pub fn handle(&self) -> &Handle {
+        self.runtime.handle()
+    }
+
+    /// Starts a future that need not be `Send` as a task of this runtime.
+    #[track_caller]
+    pub fn spawn_local<F>(&self, future: F) -> JoinHandle<F::Output>
+    where
+        F: Future + 'static,
+        F::Output: 'static,
+    {
+        self.local.set.spawn_local(future)
+    }
+
+    /// Runs a closure that may block; as [`spawn_blocking`](crate::task::spawn_blocking).
+    #[track_caller]
+    pub fn spawn_blocking<F, R>(&self, func: F) -> JoinHandle<R>
+    where
+        F: FnOnce() -> R + Send + 'static,
+        R: Send + 'static,
+    {
+        self.runtime.spawn_blocking(func)
+    }
+
+    /// Runs a future on the calling thread until it is ready, and the runtime's tasks meanwhile.
+    ///
+    /// # Panics
+    /// As [`Runtime::block_on`].
+    #[track_caller]
+    pub fn block_on<F: Future>(&self, future: F) -> F::Output {
+        self.runtime.block_on(self.local.set.run_until(future))
+    }
+
+    /// Makes this runtime the current one of the calling thread; as [`Handle::enter`].
+    pub fn enter(&self) -> EnterGuard<'_> {
+        self.runtime.enter()
+    }
+
+    /// Ends the runtime and waits for its threads, those of blocking closures, but no longer than `duration`.
+    pub fn shutdown_timeout(self, duration: Duration) {
+        let Self { local, runtime } = self;
+        drop(local);
+        runtime.shutdown_timeout(duration);
+    }
+
+    /// Ends the runtime and waits for nothing; as [`shutdown_timeout`](Self::shutdown_timeout) with zero.
+    pub fn shutdown_background(self) {
+        self.shutdown_timeout(Duration::ZERO);
+    }
+
+    /// Returns a view of the runtime's metrics. They do not count what
+    /// [`spawn_local`](crate::task::spawn_local) spawned.
+    pub fn metrics(&self) -> RuntimeMetrics {
+        self.runtime.metrics()
+    }
+}
+
+impl Drop for Local {
+    fn drop(&mut self) {
+        let _entered = self.handle.enter();
+        self.set.shut_down();
+    }
+}
+
+impl fmt::Debug for LocalRuntime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LocalRuntime").finish_non_exhaustive()
+    }
+}
+
+/// The settings that only a [`LocalRuntime`] has: none yet.
+#[derive(Default, Debug)]
+#[non_exhaustive]
+pub struct LocalOptions {
+    /// They may come to hold what stays on the thread.
+    not_send: PhantomData<*mut u8>,
+}
+
+impl Builder {
+    /// Builds a runtime that stays on the calling thread, whose tasks need not be `Send`.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) unless the builder is one of
+    /// [`new_current_thread`](Self::new_current_thread) (Tokio panics); else as [`build`](Self::build).
+    ///
+    /// # Examples
+    /// ```
+    /// use runtime::runtime::{Builder, LocalOptions};
+    ///
+    /// let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default())?;
+    /// runtime.block_on(async { runtime::task::spawn_local(async {}).await }).unwrap();
+    /// # std::io::Result::Ok(())
+    /// ```
+    pub fn build_local(&mut self, options: LocalOptions) -> io::Result<LocalRuntime> {
+        let LocalOptions { not_send: _ } = options;
+        let runtime = self.build()?;
+        if runtime.handle().runtime_flavor() != Flavor::CurrentThread {
+            let text = "`build_local` needs `Builder::new_current_thread`, not `new_multi_thread`";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
+        let set = LocalSet::new();
+        let stand_in = set.stand_in(runtime.handle());
+        let local = Local { set, handle: runtime.handle().clone(), _stand_in: stand_in };
+        Ok(LocalRuntime { local, runtime })
+    }
+}

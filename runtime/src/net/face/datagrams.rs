@@ -1,0 +1,239 @@
+//! Sending and receiving of datagrams.
+
+/// All that sockets for datagrams have in common, for one in whose field `io` the registration is. `$setup`
+/// makes a `socket` connected to a `peer`, which has sent `hello`.
+macro_rules! datagram_socket {
+    ($type:ident, $io:ty, $addr:ty, $setup:expr) => {
+        impl $crate::net::face::Face for $type {
+            type Io = $io;
+
+            fn registered(&self) -> &$crate::io::registered::Registered<$io> {
+                &self.io
+            }
+        }
+
+        /// Waiting, and trying without waiting.
+        impl $type {
+            $crate::net::face::readiness::ready!("socket", $setup, READABLE, is_readable);
+            $crate::net::face::readiness::readable!("socket", $setup, try_recv);
+            $crate::net::face::readiness::writable!("socket", $setup, try_send);
+            $crate::net::face::readiness::poll_ready!("socket", poll_recv_ready, Read, "readable");
+            $crate::net::face::readiness::poll_ready!("socket", poll_send_ready, Write, "writable");
+            $crate::net::face::readiness::user_io!("socket", $setup);
+        }
+
+        /// Sending to the socket that this one is connected to.
+        impl $type {
+            /// Sends `buf` as one datagram, and returns its length.
+            ///
+            /// # Errors
+            /// Those of the system: that it is not connected, that the datagram is too long, or that an
+            /// earlier one found nobody ([`ConnectionRefused`](std::io::ErrorKind::ConnectionRefused)), and
+            /// so on.
+            ///
+            /// # Cancel safety
+            /// Safe: what has not been sent is not sent.
+            ///
+            /// # Examples
+            /// ```
+            /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+            #[doc = $setup]
+            /// socket.send(b"question").await?;
+            /// let mut buf = [0; 16];
+            /// assert_eq!(peer.recv(&mut buf).await?, 8);
+            /// # std::io::Result::Ok(())
+            /// # }).unwrap();
+            /// ```
+            pub async fn send(&self, buf: &[u8]) -> std::io::Result<usize> {
+                self.io.send(buf).await
+            }
+
+            /// Polls until `buf` is sent as one datagram; of several tasks, only the last one that called is
+            /// woken.
+            ///
+            /// # Errors
+            /// As for [`send`](Self::send).
+            pub fn poll_send(
+                &self,
+                cx: &mut std::task::Context<'_>,
+                buf: &[u8],
+            ) -> std::task::Poll<std::io::Result<usize>> {
+                self.io.poll_send(cx, buf)
+            }
+
+            /// Sends `buf` as one datagram without waiting, and returns its length.
+            ///
+            /// # Errors
+            /// [`WouldBlock`](std::io::ErrorKind::WouldBlock) if there is no room, or as for
+            /// [`send`](Self::send).
+            pub fn try_send(&self, buf: &[u8]) -> std::io::Result<usize> {
+                self.io.try_send(buf)
+            }
+        }
+
+        /// Receiving.
+        impl $type {
+            /// Receives a datagram into `buf`, and returns how many of its bytes are there.
+            ///
+            /// What of a datagram has no room in `buf` is lost, without a word. A datagram may be empty.
+            ///
+            /// # Errors
+            /// Those of the system. [`ConnectionRefused`](std::io::ErrorKind::ConnectionRefused) says that a
+            /// datagram that was sent before has found nobody; the socket can be used on.
+            ///
+            /// # Cancel safety
+            /// Safe: a datagram that has not been returned waits for the next call.
+            ///
+            /// # Examples
+            /// ```
+            /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+            #[doc = $setup]
+            /// let mut buf = [0; 1500];
+            /// let n = socket.recv(&mut buf).await?;
+            /// assert_eq!(&buf[..n], b"hello");
+            /// # std::io::Result::Ok(())
+            /// # }).unwrap();
+            /// ```
+            pub async fn recv(&self, buf: &mut [u8]) -> std::io::Result<usize> {
+                self.io.recv(buf, 0).await
+            }
+
+            /// Polls for a datagram, and appends it to what `buf` holds; of several tasks, only the last one
+            /// that called is woken.
+            ///
+            /// # Errors
+            /// As for [`recv`](Self::recv).
+            pub fn poll_recv(
+                &self,
+                cx: &mut std::task::Context<'_>,
+                buf: &mut $crate::io::ReadBuf<'_>,
+            ) -> std::task::Poll<std::io::Result<()>> {
+                self.io.poll_recv(cx, buf, 0)
+            }
+
+            /// Receives a datagram into `buf` without waiting, and returns how many of its bytes are there.
+            ///
+            /// # Errors
+            /// [`WouldBlock`](std::io::ErrorKind::WouldBlock) if there is none, or as for
+            /// [`recv`](Self::recv).
+            pub fn try_recv(&self, buf: &mut [u8]) -> std::io::Result<usize> {
+                self.io.try_recv(buf, 0)
+            }
+
+            /// Receives a datagram into the room that `buf` has, advances it, and returns how many of its
+            /// bytes are there.
+            ///
+            /// Room is what [`BufMut::chunk_mut`](bytes::BufMut::chunk_mut) returns: reserve as much as a
+            /// datagram may have.
+            ///
+            /// # Errors
+            /// As for [`recv`](Self::recv).
+            ///
+            /// # Cancel safety
+            /// Safe: a datagram that has not been returned waits for the next call.
+            ///
+            /// # Examples
+            /// ```
+            /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+            #[doc = $setup]
+            /// let mut buf = Vec::with_capacity(1500);
+            /// socket.recv_buf(&mut buf).await?;
+            /// assert_eq!(buf, b"hello");
+            /// # std::io::Result::Ok(())
+            /// # }).unwrap();
+            /// ```
+            pub async fn recv_buf<B: ::bytes::BufMut>(&self, buf: &mut B) -> std::io::Result<usize> {
+                self.io.recv_buf(buf).await
+            }
+
+            /// As [`recv_buf`](Self::recv_buf), without waiting.
+            ///
+            /// # Errors
+            /// [`WouldBlock`](std::io::ErrorKind::WouldBlock) if there is nothing, or as for
+            /// [`recv`](Self::recv).
+            pub fn try_recv_buf<B: ::bytes::BufMut>(&self, buf: &mut B) -> std::io::Result<usize> {
+                self.io.try_recv_buf(buf)
+            }
+
+            /// Receives a datagram into `buf`, and returns how many of its bytes are there, and who has sent
+            /// it.
+            ///
+            /// What of a datagram has no room in `buf` is lost, without a word. A datagram may be empty.
+            ///
+            /// # Errors
+            /// As for [`recv`](Self::recv).
+            ///
+            /// # Cancel safety
+            /// Safe: a datagram that has not been returned waits for the next call.
+            ///
+            /// # Examples
+            /// ```
+            /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+            #[doc = $setup]
+            /// let mut buf = [0; 1500];
+            /// let (n, sender) = socket.recv_from(&mut buf).await?;
+            /// println!("{sender:?}: {:?}", &buf[..n]);
+            /// # assert_eq!(&buf[..n], b"hello");
+            /// # std::io::Result::Ok(())
+            /// # }).unwrap();
+            /// ```
+            pub async fn recv_from(&self, buf: &mut [u8]) -> std::io::Result<(usize, $addr)> {
+                self.io.recv_from(buf, 0).await
+            }
+
+            /// Polls for a datagram, appends it to what `buf` holds, and returns who has sent it; of several
+            /// tasks, only the last one that called is woken.
+            ///
+            /// # Errors
+            /// As for [`recv`](Self::recv).
+            pub fn poll_recv_from(
+                &self,
+                cx: &mut std::task::Context<'_>,
+                buf: &mut $crate::io::ReadBuf<'_>,
+            ) -> std::task::Poll<std::io::Result<$addr>> {
+                self.io.poll_recv_from(cx, buf, 0)
+            }
+
+            /// As [`recv_from`](Self::recv_from), without waiting.
+            ///
+            /// # Errors
+            /// [`WouldBlock`](std::io::ErrorKind::WouldBlock) if there is nothing, or as for
+            /// [`recv`](Self::recv).
+            pub fn try_recv_from(&self, buf: &mut [u8]) -> std::io::Result<(usize, $addr)> {
+                self.io.try_recv_from(buf, 0)
+            }
+
+            /// Receives a datagram into the room that `buf` has, advances it, and returns how many of its
+            /// bytes are there, and who has sent it.
+            ///
+            /// Room is what [`BufMut::chunk_mut`](bytes::BufMut::chunk_mut) returns: reserve as much as a
+            /// datagram may have.
+            ///
+            /// # Errors
+            /// As for [`recv`](Self::recv).
+            ///
+            /// # Cancel safety
+            /// Safe: a datagram that has not been returned waits for the next call.
+            pub async fn recv_buf_from<B: ::bytes::BufMut>(
+                &self,
+                buf: &mut B,
+            ) -> std::io::Result<(usize, $addr)> {
+                self.io.recv_buf_from(buf).await
+            }
+
+            /// As [`recv_buf_from`](Self::recv_buf_from), without waiting.
+            ///
+            /// # Errors
+            /// [`WouldBlock`](std::io::ErrorKind::WouldBlock) if there is nothing, or as for
+            /// [`recv`](Self::recv).
+            pub fn try_recv_buf_from<B: ::bytes::BufMut>(
+                &self,
+                buf: &mut B,
+            ) -> std::io::Result<(usize, $addr)> {
+                self.io.try_recv_buf_from(buf)
+            }
+        }
+    };
+}
+
+pub(crate) use datagram_socket;

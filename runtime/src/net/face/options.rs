@@ -1,0 +1,80 @@
+//! Options of sockets, as socket2 has them.
+
+/// Pairs of `name` and `set_name`, for a type that is `AsFd`. The docs are those of the second; the first
+/// says that it returns what the second sets.
+macro_rules! options {
+    ($(
+        $(#[$doc:meta])*
+        $get:ident, $set:ident($value:ident: $ty:ty) => $their_get:ident, $their_set:ident;
+    )*) => {$(
+        #[doc = concat!("Returns what [`", stringify!($set), "`](Self::", stringify!($set), ") sets.")]
+        ///
+        /// # Errors
+        /// Those of the system.
+        pub fn $get(&self) -> std::io::Result<$ty> {
+            socket2::SockRef::from(self).$their_get()
+        }
+
+        $(#[$doc])*
+        ///
+        /// # Errors
+        /// Those of the system.
+        pub fn $set(&self, $value: $ty) -> std::io::Result<()> {
+            socket2::SockRef::from(self).$their_set($value)
+        }
+    )*};
+}
+
+/// `device` and `bind_device`.
+macro_rules! device {
+    () => {
+        /// Returns the name of the interface it is bound to (`SO_BINDTODEVICE`), if it is.
+        ///
+        /// # Errors
+        /// Those of the system.
+        pub fn device(&self) -> std::io::Result<Option<Vec<u8>>> {
+            socket2::SockRef::from(self).device()
+        }
+
+        /// Binds to an interface by its name (`SO_BINDTODEVICE`), or to none. What comes by another one is
+        /// not received.
+        ///
+        /// # Errors
+        /// Those of the system.
+        pub fn bind_device(&self, interface: Option<&[u8]>) -> std::io::Result<()> {
+            socket2::SockRef::from(self).bind_device(interface)
+        }
+    };
+}
+
+/// `tos` and `set_tos`, which are `tos_v4` and `set_tos_v4`.
+macro_rules! deprecated_tos {
+    () => {
+        #[doc(hidden)]
+        #[deprecated = "it is for IPv4 only, and called `tos_v4`"]
+        pub fn tos(&self) -> std::io::Result<u32> {
+            self.tos_v4()
+        }
+
+        #[doc(hidden)]
+        #[deprecated = "it is for IPv4 only, and called `set_tos_v4`"]
+        pub fn set_tos(&self, tos: u32) -> std::io::Result<()> {
+            self.set_tos_v4(tos)
+        }
+    };
+}
+
+/// `take_error`.
+macro_rules! take_error {
+    () => {
+        /// Takes the error that waits on the socket (`SO_ERROR`), if there is one.
+        ///
+        /// # Errors
+        /// Those of the system.
+        pub fn take_error(&self) -> std::io::Result<Option<std::io::Error>> {
+            socket2::SockRef::from(self).take_error()
+        }
+    };
+}
+
+pub(crate) use {deprecated_tos, device, options, take_error};

@@ -1,0 +1,47 @@
+//! The halves of a TCP stream.
+
+use std::io;
+use std::net::SocketAddr;
+use std::task::{Context, Poll};
+
+use super::stream::TcpStream;
+use crate::io::ReadBuf;
+use crate::net::face::halves::halves;
+
+halves!(TcpStream, SocketAddr, setup!());
+
+/// What only TCP has: bytes can be looked at before they are taken.
+macro_rules! peek {
+    ($half:ty) => {
+        impl $half {
+            /// Reads into `buf` without taking the bytes from the stream, and says how many: see
+            /// [`TcpStream::peek`].
+            ///
+            /// # Errors
+            /// Those of the system.
+            ///
+            /// # Cancel safety
+            /// Safe: nothing is taken.
+            pub async fn peek(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+                self.0.peek(buf).await
+            }
+
+            /// Polls for bytes to look at, without taking them, and says how many have been put into `buf`.
+            ///
+            /// Of several tasks, only the last one that called is woken.
+            ///
+            /// # Errors
+            /// Those of the system.
+            pub fn poll_peek(
+                &mut self,
+                cx: &mut Context<'_>,
+                buf: &mut ReadBuf<'_>,
+            ) -> Poll<io::Result<usize>> {
+                self.0.poll_peek(cx, buf)
+            }
+        }
+    };
+}
+
+peek!(ReadHalf<'_>);
+peek!(OwnedReadHalf);

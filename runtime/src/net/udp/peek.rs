@@ -1,0 +1,129 @@
+//! Looking at the datagram that would be received next.
+
+use std::io;
+use std::net::SocketAddr;
+use std::task::{Context, Poll};
+
+use super::UdpSocket;
+use crate::io::ReadBuf;
+use crate::net::face::Face;
+
+/// Looking at a datagram without taking it.
+impl UdpSocket {
+    /// Reads the next datagram into `buf` and leaves it there; returns how many of its bytes fit into `buf`.
+    ///
+    /// # Errors
+    /// As for [`recv`](Self::recv).
+    ///
+    /// # Cancel safety
+    /// Safe: nothing is taken.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// # let socket = runtime::net::UdpSocket::bind("127.0.0.1:0").await?;
+    /// # socket.send_to(b"hello", socket.local_addr()?).await?;
+    /// let mut kind = [0; 1];
+    /// socket.peek(&mut kind).await?;
+    /// let mut buf = [0; 1500];
+    /// assert_eq!(socket.recv(&mut buf).await?, 5);
+    /// assert_eq!(kind[0], buf[0]);
+    /// # std::io::Result::Ok(())
+    /// # }).unwrap();
+    /// ```
+    pub async fn peek(&self, buf: &mut [u8]) -> io::Result<usize> {
+        self.registered().recv(buf, libc::MSG_PEEK).await
+    }
+
+    /// Polls for a datagram to look at, and appends it to what `buf` holds; of several tasks, only the last
+    /// one that called is woken.
+    ///
+    /// # Errors
+    /// As for [`recv`](Self::recv).
+    pub fn poll_peek(&self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        self.registered().poll_recv(cx, buf, libc::MSG_PEEK)
+    }
+
+    /// As [`peek`](Self::peek), without waiting.
+    ///
+    /// # Errors
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is nothing, or as for [`recv`](Self::recv).
+    pub fn try_peek(&self, buf: &mut [u8]) -> io::Result<usize> {
+        self.registered().try_recv(buf, libc::MSG_PEEK)
+    }
+
+    /// Reads the next datagram into `buf` and leaves it there; returns how many of its bytes fit into `buf`,
+    /// and who has sent it.
+    ///
+    /// # Errors
+    /// As for [`recv`](Self::recv).
+    ///
+    /// # Cancel safety
+    /// Safe: nothing is taken.
+    pub async fn peek_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        self.registered().recv_from(buf, libc::MSG_PEEK).await
+    }
+
+    /// Polls for a datagram to look at, appends it to what `buf` holds, and returns who has sent it; of
+    /// several tasks, only the last one that called is woken.
+    ///
+    /// # Errors
+    /// As for [`recv`](Self::recv).
+    pub fn poll_peek_from(
+        &self,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<SocketAddr>> {
+        self.registered().poll_recv_from(cx, buf, libc::MSG_PEEK)
+    }
+
+    /// As [`peek_from`](Self::peek_from), without waiting.
+    ///
+    /// # Errors
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is nothing, or as for [`recv`](Self::recv).
+    pub fn try_peek_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        self.registered().try_recv_from(buf, libc::MSG_PEEK)
+    }
+
+    /// Waits for a datagram, leaves it there, and returns who has sent it.
+    ///
+    /// # Errors
+    /// As for [`recv`](Self::recv).
+    ///
+    /// # Cancel safety
+    /// Safe: nothing is taken.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// # let socket = runtime::net::UdpSocket::bind("127.0.0.1:0").await?;
+    /// # let peer = runtime::net::UdpSocket::bind("127.0.0.1:0").await?;
+    /// # peer.send_to(b"hello", socket.local_addr()?).await?;
+    /// let sender = socket.peek_sender().await?;
+    /// // From now on only its datagrams are received.
+    /// socket.connect(sender).await?;
+    /// assert_eq!(socket.recv(&mut [0; 1500]).await?, 5);
+    /// # std::io::Result::Ok(())
+    /// # }).unwrap();
+    /// ```
+    pub async fn peek_sender(&self) -> io::Result<SocketAddr> {
+        self.peek_from(&mut []).await.map(|(_, sender)| sender)
+    }
+
+    /// Polls for a datagram, leaves it there, and returns who has sent it; of several tasks, only the last
+    /// one that called is woken.
+    ///
+    /// # Errors
+    /// As for [`recv`](Self::recv).
+    pub fn poll_peek_sender(&self, cx: &mut Context<'_>) -> Poll<io::Result<SocketAddr>> {
+        self.poll_peek_from(cx, &mut ReadBuf::new(&mut []))
+    }
+
+    /// As [`peek_sender`](Self::peek_sender), without waiting.
+    ///
+    /// # Errors
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is nothing, or as for [`recv`](Self::recv).
+    pub fn try_peek_sender(&self) -> io::Result<SocketAddr> {
+        self.try_peek_from(&mut []).map(|(_, sender)| sender)
+    }
+}

@@ -1,0 +1,7 @@
+//! Datagrams between processes of one machine: `socket.rs` binds, connects and sends, `room.rs` waits for
+//! room at a receiver. Receiving is what all sockets for datagrams have in common: `net/face/datagrams.rs`.
+
+mod room;
+mod socket;
+
+pub use socket::UnixDatagram;

@@ -1,0 +1,271 @@
+//! A socket for datagrams of the Unix family.
+
+use std::io;
+use std::net::Shutdown;
+use std::panic::RefUnwindSafe;
+use std::path::Path;
+use std::task::{Context, Poll, ready};
+
+use socket2::SockRef;
+
+use super::room::{Attempt, Room, attempt};
+use crate::Handle;
+use crate::driver::io::{Direction, Interest};
+use crate::io::registered::{Registered, Watch};
+use crate::io::sockaddr::Sockaddr;
+use crate::loom::sync::Mutex;
+use crate::net::face;
+use crate::net::face::options::take_error;
+use crate::net::unix::SocketAddr;
+
+const WATCH: Watch = Watch::datagrams("UnixDatagram");
+
+/// A socket for datagrams between processes of one machine.
+///
+/// None of them is lost on the way: a sender waits until the receiver has room.
+///
+/// Bound by [`bind`](Self::bind) to a path, it receives from all; after [`connect`](Self::connect) it may
+/// [`send`](Self::send); of a [`pair`](Self::pair), each is connected to the other. All methods take a shared
+/// reference, so an `Arc` divides it between tasks. Wherever a path is wanted, one that begins with a zero
+/// byte is a name in Linux's abstract namespace.
+///
+/// Of several tasks that wait through `poll_*` functions, only the last one that polled is woken, in each
+/// direction. Any number of tasks may await the others.
+///
+/// Descriptors and credentials that come along are received by `recvmsg` in [`async_io`](Self::async_io);
+/// other receives drop them.
+///
+/// # Examples
+/// ```
+/// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// # let name = format!("\0runtime-datagram-{}", std::process::id());
+/// use runtime::net::UnixDatagram;
+///
+/// let server = UnixDatagram::bind(&name)?;
+/// let client = UnixDatagram::unbound()?;
+/// client.send_to(b"hello", &name).await?;
+/// let mut buf = [0; 16];
+/// let (n, client) = server.recv_from(&mut buf).await?;
+/// assert_eq!(&buf[..n], b"hello");
+/// assert!(client.is_unnamed(), "so it cannot be answered");
+/// # std::io::Result::Ok(())
+/// # }).unwrap();
+/// ```
+pub struct UnixDatagram {
+    io: Registered<mio::net::UnixDatagram>,
+    /// Where the task waits that was the last to call [`poll_send_to`](Self::poll_send_to), if it is there.
+    room: Mutex<Option<Room>>,
+}
+
+// A panic leaves nothing half done, as in `Registered`: no foreign code is called under the lock.
+impl RefUnwindSafe for UnixDatagram {}
+
+/// A new socket, and addresses.
+impl UnixDatagram {
+    /// Makes a socket at `path`.
+    ///
+    /// The file at `path` stays when the socket is dropped.
+    ///
+    /// # Errors
+    /// Those of the system, with the path in the text: `bind /run/server: Address already in use` if there is
+    /// a file. [`InvalidInput`](io::ErrorKind::InvalidInput) if `path` is longer than the 107 bytes of an
+    /// address, or has a zero byte inside.
+    ///
+    /// # Panics
+    /// Outside of a runtime, or if its I/O is not enabled: build it with `enable_io` or `enable_all`. No file
+    /// is made then.
+    #[track_caller]
+    pub fn bind<P>(path: P) -> io::Result<UnixDatagram>
+    where
+        P: AsRef<Path>,
+    {
+        let addr = SocketAddr::of_path("bind", path.as_ref())?;
+        let handle = WATCH.current_runtime();
+        let socket = addr.add_to("bind", mio::net::UnixDatagram::bind_addr(&addr.0))?;
+        Self::with_handle(socket, handle)
+    }
+
+    /// Creates a socket without an address: it sends, and cannot be answered until it is connected.
+    ///
+    /// # Errors
+    /// Those of the system.
+    ///
+    /// # Panics
+    /// Outside of a runtime, or if its I/O is not enabled: build it with `enable_io` or `enable_all`.
+    #[track_caller]
+    pub fn unbound() -> io::Result<UnixDatagram> {
+        Self::register(mio::net::UnixDatagram::unbound()?)
+    }
+
+    /// Creates two sockets that are connected to each other, without an address.
+    ///
+    /// # Errors
+    /// Those of the system.
+    ///
+    /// # Panics
+    /// Outside of a runtime, or if its I/O is not enabled: build it with `enable_io` or `enable_all`.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// let (near, far) = runtime::net::UnixDatagram::pair()?;
+    /// near.send(b"hello").await?;
+    /// assert_eq!(far.recv(&mut [0; 16]).await?, 5);
+    /// # std::io::Result::Ok(())
+    /// # }).unwrap();
+    /// ```
+    #[track_caller]
+    pub fn pair() -> io::Result<(UnixDatagram, UnixDatagram)> {
+        let (near, far) = mio::net::UnixDatagram::pair()?;
+        Ok((Self::register(near)?, Self::register(far)?))
+    }
+
+    /// Connects to the socket at `path`: from now on [`send`](Self::send) sends there, and nothing is
+    /// received from others.
+    ///
+    /// May be called again, for another path.
+    ///
+    /// # Errors
+    /// Those of the system, with the path in the text. [`InvalidInput`](io::ErrorKind::InvalidInput) as for
+    /// [`bind`](Self::bind).
+    pub fn connect<P: AsRef<Path>>(&self, path: P) -> io::Result<()> {
+        let addr = SocketAddr::of_path("connect", path.as_ref())?;
+        let path = socket2::SockAddr::unix(path)?;
+        addr.add_to("connect", SockRef::from(&*self.io).connect(&path))
+    }
+
+    /// Returns the address of this socket.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.io.local_addr().map(SocketAddr)
+    }
+
+    /// Returns the address of the socket that it is connected to.
+    ///
+    /// # Errors
+    /// Those of the system, such as that it is not connected.
+    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
+        self.io.peer_addr().map(SocketAddr)
+    }
+
+    take_error!();
+
+    /// Closes the reading side, the writing side, or both.
+    ///
+    /// From then on, a receive is an error of the kind [`UnexpectedEof`](io::ErrorKind::UnexpectedEof) when
+    /// no datagram is left, or a send one of the kind [`BrokenPipe`](io::ErrorKind::BrokenPipe). So is a send
+    /// of the peer.
+    ///
+    /// # Errors
+    /// Those of the system.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// let (near, far) = runtime::net::UnixDatagram::pair()?;
+    /// near.shutdown(std::net::Shutdown::Both)?;
+    /// assert!(near.recv(&mut [0; 16]).await.is_err());
+    /// assert!(far.send(b"hello").await.is_err());
+    /// # std::io::Result::Ok(())
+    /// # }).unwrap();
+    /// ```
+    pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
+        self.io.shutdown(how)
+    }
+
+    #[track_caller]
+    fn register(socket: mio::net::UnixDatagram) -> io::Result<UnixDatagram> {
+        Self::with_handle(socket, WATCH.current_runtime())
+    }
+
+    #[track_caller]
+    fn with_handle(socket: mio::net::UnixDatagram, handle: Handle) -> io::Result<UnixDatagram> {
+        let io = Registered::with_handle(socket, WATCH, handle)?;
+        Ok(UnixDatagram { io, room: Mutex::new(None) })
+    }
+}
+
+/// Sending to any address.
+impl UnixDatagram {
+    /// Sends `buf` as one datagram to the socket at `target`, and returns its length. Waits while that has no
+    /// room.
+    ///
+    /// # Errors
+    /// Those of the system: that there is no such socket, that the datagram is too long, and so on; while it
+    /// waits for room at a receiver, also that no descriptor is left.
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) as for [`bind`](Self::bind).
+    ///
+    /// # Cancel safety
+    /// Safe: what has not been sent is not sent.
+    pub async fn send_to<P>(&self, buf: &[u8], target: P) -> io::Result<usize>
+    where
+        P: AsRef<Path>,
+    {
+        let target = Sockaddr::unix(&SocketAddr::of_path("send to", target.as_ref())?);
+        loop {
+            match self.io.async_io(Interest::WRITABLE, || attempt(&self.io, buf, &target)).await? {
+                Attempt::Sent(n) => return Ok(n),
+                Attempt::NoRoom => Room::at(&target, self.io.handle())?.wait().await?,
+            }
+        }
+    }
+
+    /// Polls until `buf` is sent as one datagram to the socket at `target`; of several tasks, only the last
+    /// one that called is woken.
+    ///
+    /// # Errors
+    /// As for [`send_to`](Self::send_to).
+    pub fn poll_send_to<P>(&self, cx: &mut Context<'_>, buf: &[u8], target: P) -> Poll<io::Result<usize>>
+    where
+        P: AsRef<Path>,
+    {
+        let target = Sockaddr::unix(&SocketAddr::of_path("send to", target.as_ref())?);
+        loop {
+            let attempt = || attempt(&self.io, buf, &target);
+            match ready!(self.io.poll_io(cx, Direction::Write, attempt))? {
+                Attempt::Sent(n) => return Poll::Ready(Ok(n)),
+                Attempt::NoRoom => {}
+            }
+            let room = Room::at(&target, self.io.handle())?;
+            if room.poll_wait(cx)?.is_pending() {
+                let previous = self.room.lock().replace(room);
+                drop(previous);
+                return Poll::Pending;
+            }
+        }
+    }
+
+    /// Sends `buf` as one datagram to the socket at `target` without waiting, and returns its length.
+    ///
+    /// # Errors
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is no room, here or there, or as for
+    /// [`send_to`](Self::send_to). This socket is writable, also when there is no room there: wait for that
+    /// by [`send_to`](Self::send_to).
+    pub fn try_send_to<P>(&self, buf: &[u8], target: P) -> io::Result<usize>
+    where
+        P: AsRef<Path>,
+    {
+        let target = Sockaddr::unix(&SocketAddr::of_path("send to", target.as_ref())?);
+        match self.io.try_io(Interest::WRITABLE, || attempt(&self.io, buf, &target))? {
+            Attempt::Sent(n) => Ok(n),
+            Attempt::NoRoom => Err(io::ErrorKind::WouldBlock.into()),
+        }
+    }
+}
+
+face::datagrams::datagram_socket!(
+    UnixDatagram,
+    mio::net::UnixDatagram,
+    SocketAddr,
+    "# let (socket, peer) = runtime::net::UnixDatagram::pair()?;
+# peer.send(b\"hello\").await?;"
+);
+face::descriptor::std_socket!(
+    UnixDatagram,
+    std::os::unix::net::UnixDatagram,
+    mio::net::UnixDatagram,
+    "socket",
+    "let (socket, _peer) = std::os::unix::net::UnixDatagram::pair()?;"
+);

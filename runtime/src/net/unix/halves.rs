@@ -1,0 +1,7 @@
+//! The halves of a Unix stream.
+
+use super::SocketAddr;
+use super::stream::UnixStream;
+use crate::net::face::halves::halves;
+
+halves!(UnixStream, SocketAddr, setup!());

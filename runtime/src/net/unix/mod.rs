@@ -1,0 +1,43 @@
+//! Sockets of the Unix family: between processes of one machine.
+//!
+//! [`UnixListener`](super::UnixListener) and [`UnixStream`](super::UnixStream) are in [`net`](super). Here is
+//! what belongs to them: [`SocketAddr`], the credentials of a peer ([`UCred`]), the halves of a stream. And
+//! [pipes](pipe).
+//!
+//! An address is a path, and `bind` makes a file there. The file stays when the socket is dropped, and `bind`
+//! fails as long as it is there: remove it before or after. A path that begins with a zero byte is a name in
+//! Linux's abstract namespace instead, which leaves nothing behind.
+
+/// A connected `stream` with something to read, for examples.
+macro_rules! setup {
+    () => {
+        "# let (stream, peer) = runtime::net::UnixStream::pair()?;
+# assert_eq!(peer.try_write(b\"hello\")?, 5);"
+    };
+}
+
+mod addr;
+pub(super) mod datagram;
+mod halves;
+pub(super) mod listener;
+pub mod pipe;
+mod sockaddr;
+pub(super) mod socket;
+pub(super) mod stream;
+mod ucred;
+
+pub use addr::SocketAddr;
+pub use halves::{OwnedReadHalf, OwnedWriteHalf, ReadHalf, ReuniteError, WriteHalf};
+pub use ucred::UCred;
+
+/// The number of a user.
+#[allow(non_camel_case_types, reason = "Tokio's name")]
+pub type uid_t = u32;
+
+/// The number of a group.
+#[allow(non_camel_case_types, reason = "Tokio's name")]
+pub type gid_t = u32;
+
+/// The number of a process, or of a group of processes.
+#[allow(non_camel_case_types, reason = "Tokio's name")]
+pub type pid_t = i32;

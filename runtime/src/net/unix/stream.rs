@@ -1,0 +1,210 @@
+//! A connection between two processes, or within one.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::path::Path;
+
+use super::{SocketAddr, UCred};
+use crate::Handle;
+use crate::driver::io::{Interest, Ready};
+use crate::io::registered::{Registered, Watch};
+use crate::net::face;
+use crate::net::face::options::take_error;
+
+const WATCH: Watch = Watch::stream("UnixStream");
+
+/// A connection of the Unix family: a stream of bytes between two sockets of one machine.
+///
+/// Read and written by the methods of [`AsyncReadExt`](crate::io::AsyncReadExt) and
+/// [`AsyncWriteExt`](crate::io::AsyncWriteExt). [`split`](Self::split) and [`into_split`](Self::into_split)
+/// divide it between who reads and who writes. Dropping it closes the connection;
+/// [`shutdown`](crate::io::AsyncWriteExt::shutdown) closes only the writing side.
+///
+/// Of several tasks that read at once through `poll_*` functions or `AsyncRead`, only the last one that
+/// polled is woken; likewise for writing. [`readable`](Self::readable), [`writable`](Self::writable),
+/// [`ready`](Self::ready) and [`async_io`](Self::async_io) can be awaited by any number of tasks.
+///
+/// Descriptors and credentials that come with the bytes are received by `recvmsg` in
+/// [`async_io`](Self::async_io); other reads drop them.
+///
+/// # Examples
+/// ```
+/// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// use runtime::io::{AsyncReadExt, AsyncWriteExt};
+/// use runtime::net::UnixStream;
+///
+/// let (mut near, mut far) = UnixStream::pair()?;
+/// near.write_all(b"hello").await?;
+/// near.shutdown().await?;
+/// let mut text = String::new();
+/// far.read_to_string(&mut text).await?;
+/// assert_eq!(text, "hello");
+/// # std::io::Result::Ok(())
+/// # }).unwrap();
+/// ```
+pub struct UnixStream {
+    io: Registered<mio::net::UnixStream>,
+}
+
+/// A new connection.
+impl UnixStream {
+    /// Connects to the socket at `path`, or to an abstract name if `path` begins with a zero byte.
+    ///
+    /// # Errors
+    /// Those of the system, with the path in the text: `connect /run/server: Connection refused`. One of them
+    /// is [`WouldBlock`](io::ErrorKind::WouldBlock): as many connections wait to be accepted as the listener
+    /// allows; the system does not tell when that changes. [`InvalidInput`](io::ErrorKind::InvalidInput) if
+    /// `path` is longer than the 107 bytes of an address, or has a zero byte inside.
+    ///
+    /// # Panics
+    /// Outside of a runtime, or if its I/O is not enabled: build it with `enable_io` or `enable_all`.
+    ///
+    /// # Cancel safety
+    /// Safe: a connection that has not been returned is closed.
+    ///
+    /// # Examples
+    /// ```no_run
+    /// # async fn f() -> std::io::Result<()> {
+    /// let stream = runtime::net::UnixStream::connect("/run/server").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn connect<P>(path: P) -> io::Result<UnixStream>
+    where
+        P: AsRef<Path>,
+    {
+        let addr = SocketAddr::of_path("connect", path.as_ref())?;
+        // Not kept while waiting, so that the future's size does not depend on it.
+        drop(path);
+        Self::connect_addr(&addr).await
+    }
+
+    /// Connects to the socket with this address.
+    ///
+    /// # Errors
+    /// As for [`connect`](Self::connect).
+    ///
+    /// # Panics
+    /// As for [`connect`](Self::connect).
+    ///
+    /// # Cancel safety
+    /// Safe: a connection that has not been returned is closed.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// # let name = format!("\0runtime-connect-addr-{}", std::process::id());
+    /// let listener = runtime::net::UnixListener::bind(name)?;
+    /// let stream = runtime::net::UnixStream::connect_addr(&listener.local_addr()?).await?;
+    /// # std::io::Result::Ok(())
+    /// # }).unwrap();
+    /// ```
+    pub async fn connect_addr(socket_addr: &SocketAddr) -> io::Result<UnixStream> {
+        WATCH.current_runtime();
+        socket_addr.add_to("connect", Self::connect_to(&socket_addr.0).await)
+    }
+
+    async fn connect_to(addr: &std::os::unix::net::SocketAddr) -> io::Result<UnixStream> {
+        Self::finish_connect(mio::net::UnixStream::connect_addr(addr)?).await
+    }
+
+    /// Registers a socket that was connected. The first event tells whether the listener has gone without
+    /// accepting it.
+    pub(super) async fn finish_connect(connected: mio::net::UnixStream) -> io::Result<UnixStream> {
+        let stream = Self::register(connected)?;
+        let check = || stream.io.take_error()?.map_or(Ok(()), Err);
+        stream.io.async_io(Interest::WRITABLE, check).await?;
+        Ok(stream)
+    }
+
+    #[track_caller]
+    fn register(stream: mio::net::UnixStream) -> io::Result<UnixStream> {
+        Ok(UnixStream { io: Registered::new(stream, WATCH)? })
+    }
+
+    /// Creates two streams that are connected to each other, without an address.
+    ///
+    /// # Errors
+    /// Those of the system.
+    ///
+    /// # Panics
+    /// Outside of a runtime, or if its I/O is not enabled: build it with `enable_io` or `enable_all`.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// let (near, far) = runtime::net::UnixStream::pair()?;
+    /// assert_eq!(near.try_write(b"hello")?, 5);
+    /// # std::io::Result::Ok(())
+    /// # }).unwrap();
+    /// ```
+    #[track_caller]
+    pub fn pair() -> io::Result<(UnixStream, UnixStream)> {
+        let handle = WATCH.current_runtime();
+        let (near, far) = mio::net::UnixStream::pair()?;
+        Ok((Self::assuming(Ready::WRITABLE, near, &handle)?, Self::assuming(Ready::WRITABLE, far, &handle)?))
+    }
+
+    /// An accepted connection is writable, and often the request has come with it: both are tried without
+    /// waiting for the first event.
+    pub(super) fn register_accepted(stream: mio::net::UnixStream, handle: &Handle) -> io::Result<UnixStream> {
+        Self::assuming(Ready::READABLE | Ready::WRITABLE, stream, handle)
+    }
+
+    fn assuming(assumed: Ready, stream: mio::net::UnixStream, handle: &Handle) -> io::Result<UnixStream> {
+        Ok(UnixStream { io: Registered::with_handle(stream, WATCH.assuming(assumed), handle.clone())? })
+    }
+}
+
+/// Addresses and options.
+impl UnixStream {
+    /// Returns the address of this end.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.io.local_addr().map(SocketAddr)
+    }
+
+    /// Returns the address of the other end.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
+        self.io.peer_addr().map(SocketAddr)
+    }
+
+    /// Returns the credentials of the process that called `connect`, `listen` or `pair` at the other end.
+    ///
+    /// # Errors
+    /// Those of the system.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// let (stream, _peer) = runtime::net::UnixStream::pair()?;
+    /// assert_eq!(stream.peer_cred()?.pid(), Some(std::process::id() as i32));
+    /// # std::io::Result::Ok(())
+    /// # }).unwrap();
+    /// ```
+    pub fn peer_cred(&self) -> io::Result<UCred> {
+        UCred::of_peer(self.as_fd())
+    }
+
+    take_error!();
+}
+
+face::bytes::stream_socket!(UnixStream, mio::net::UnixStream, setup!());
+face::descriptor::std_socket!(
+    UnixStream,
+    std::os::unix::net::UnixStream,
+    mio::net::UnixStream,
+    "stream",
+    "let (stream, _peer) = std::os::unix::net::UnixStream::pair()?;"
+);
+
+impl AsRef<UnixStream> for UnixStream {
+    fn as_ref(&self) -> &UnixStream {
+        self
+    }
+}

@@ -1,0 +1,56 @@
+//! Who is at the other end.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use super::{gid_t, pid_t, uid_t};
+
+/// The user, the group and the process at the other end of a Unix stream, made by
+/// [`UnixStream::peer_cred`](crate::net::UnixStream::peer_cred).
+///
+/// They are those of the moment of `connect`, `listen` or `socketpair`, as the kernel has seen them; the peer
+/// cannot lie. But a process may have ended since, and its number may be another's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct UCred {
+    pid: Option<pid_t>,
+    uid: uid_t,
+    gid: gid_t,
+}
+
+impl UCred {
+    /// Returns the number of the user.
+    pub fn uid(&self) -> uid_t {
+        self.uid
+    }
+
+    /// Returns the number of the group.
+    pub fn gid(&self) -> gid_t {
+        self.gid
+    }
+
+    /// Returns the number of the process, which Linux always knows; 0 for one outside of the caller's PID
+    /// namespace.
+    pub fn pid(&self) -> Option<pid_t> {
+        self.pid
+    }
+
+    /// Asks the system (`SO_PEERCRED`).
+    pub(super) fn of_peer(socket: BorrowedFd<'_>) -> io::Result<UCred> {
+        let mut cred = libc::ucred { pid: 0, uid: 0, gid: 0 };
+        let mut len = size_of_val(&cred) as libc::socklen_t;
+        // SAFETY: writes `len` bytes to `cred` at most, and `len` itself.
+        let result = unsafe {
+            libc::getsockopt(
+                socket.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_PEERCRED,
+                (&raw mut cred).cast(),
+                &mut len,
+            )
+        };
+        if result != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(UCred { pid: Some(cred.pid), uid: cred.uid, gid: cred.gid })
+    }
+}

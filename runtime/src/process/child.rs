@@ -1,0 +1,253 @@
+//! A child process.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::io;
+use std::process::{Child as StdChild, ExitStatus, Output};
+
+use super::exit::Process;
+use super::orphans;
+use super::{ChildStderr, ChildStdin, ChildStdout};
+use crate::io::{AsyncRead, AsyncReadExt};
+
+/// A child process, started by [`Command::spawn`](super::Command::spawn).
+///
+/// Dropping it leaves the process running, unless [`kill_on_drop`](super::Command::kill_on_drop) was set. The
+/// runtime reaps it when it ends, so that no zombie is left.
+///
+/// # Examples
+/// ```
+/// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// use runtime::process::Command;
+///
+/// let mut child = Command::new("sh").args(["-c", "exit 3"]).spawn()?;
+/// println!("started process {:?}", child.id());
+/// let status = child.wait().await?;
+/// assert_eq!(status.code(), Some(3));
+/// assert_eq!(child.id(), None, "its number may belong to another process now");
+/// # std::io::Result::Ok(())
+/// # }).unwrap();
+/// ```
+pub struct Child {
+    state: State,
+    /// The pipe to its standard input, if that is [piped](std::process::Stdio::piped). Take it out to write
+    /// while another task waits for the child.
+    pub stdin: Option<ChildStdin>,
+    /// The pipe from its standard output, if that is piped.
+    pub stdout: Option<ChildStdout>,
+    /// The pipe from its standard error stream, if that is piped.
+    pub stderr: Option<ChildStderr>,
+}
+
+enum State {
+    /// It has not been reaped.
+    Running(Running),
+    Exited(ExitStatus),
+}
+
+/// A process that is left to the orphans if it is dropped.
+struct Running {
+    /// `None` only in `drop`.
+    process: Option<Process>,
+    kill_on_drop: bool,
+}
+
+impl Child {
+    /// Takes over a child of the standard library that has just been started.
+    ///
+    /// # Errors
+    /// If the child or its pipes cannot be watched. The child has been killed then.
+    pub(super) fn new(child: StdChild, kill_on_drop: bool) -> io::Result<Self> {
+        let process = Process::watch(child).map_err(|(child, error)| {
+            orphans::kill(child);
+            error
+        })?;
+        // Killed if this function fails.
+        let mut running = Running { process: Some(process), kill_on_drop: true };
+        let std = running.process().std_mut();
+        let stdin = std.stdin.take().map(ChildStdin::from_std).transpose()?;
+        let stdout = std.stdout.take().map(ChildStdout::from_std).transpose()?;
+        let stderr = std.stderr.take().map(ChildStderr::from_std).transpose()?;
+        running.kill_on_drop = kill_on_drop;
+        Ok(Self { state: State::Running(running), stdin, stdout, stderr })
+    }
+
+    /// Returns the number by which the system knows the process; `None` once it was waited for, because the
+    /// number may belong to another process then.
+    pub fn id(&self) -> Option<u32> {
+        match &self.state {
+            State::Running(running) => running.process.as_ref().map(Process::id),
+            State::Exited(_) => None,
+        }
+    }
+
+    /// Sends `SIGKILL` to the process, and does not wait for its end. [`wait`](Self::wait) does.
+    ///
+    /// Does nothing if the process has ended.
+    ///
+    /// # Errors
+    /// Those of the system: the process may have become another user's, for instance.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// use runtime::process::Command;
+    /// use std::os::unix::process::ExitStatusExt;
+    ///
+    /// let mut child = Command::new("sleep").arg("1000").spawn()?;
+    /// child.start_kill()?;
+    /// assert_eq!(child.wait().await?.signal(), Some(9));
+    /// # std::io::Result::Ok(())
+    /// # }).unwrap();
+    /// ```
+    pub fn start_kill(&mut self) -> io::Result<()> {
+        match &mut self.state {
+            State::Running(running) => running.kill(),
+            State::Exited(_) => Ok(()),
+        }
+    }
+
+    /// Sends `SIGKILL` to the process, and waits for its end.
+    ///
+    /// # Errors
+    /// As for [`start_kill`](Self::start_kill) and [`wait`](Self::wait).
+    ///
+    /// # Cancel safety
+    /// Safe: the process is killed by the first poll, and a later [`wait`](Self::wait) returns its status.
+    pub async fn kill(&mut self) -> io::Result<()> {
+        self.start_kill()?;
+        self.wait().await?;
+        Ok(())
+    }
+
+    /// Waits for the process to end, and returns its status; again and again, if it is called so.
+    ///
+    /// Closes [`stdin`](Self::stdin) first, if it has not been taken out, because the process might wait for
+    /// the end of its input. A process that writes more than a pipe holds (64 KiB) waits for a reader of
+    /// [`stdout`](Self::stdout) and [`stderr`](Self::stderr): read them meanwhile, or use
+    /// [`wait_with_output`](Self::wait_with_output).
+    ///
+    /// It may be called in another runtime than the one that has started the process, and after that one was
+    /// dropped.
+    ///
+    /// # Errors
+    /// Those of the system: `ECHILD` if something else has waited for this process, or if the program ignores
+    /// `SIGCHLD`. If the runtime was shut down.
+    ///
+    /// # Cancel safety
+    /// Safe: the status is there for the next call. `stdin` is closed by the first poll.
+    ///
+    /// # Examples
+    /// Asks the process to end, and kills it if it does not within a second:
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// use runtime::process::Command;
+    /// use std::time::Duration;
+    ///
+    /// let mut child = Command::new("cat").stdin(std::process::Stdio::piped()).spawn()?;
+    /// child.stdin.take();
+    /// if runtime::time::timeout(Duration::from_secs(1), child.wait()).await.is_err() {
+    ///     child.kill().await?;
+    /// }
+    /// # std::io::Result::Ok(())
+    /// # }).unwrap();
+    /// ```
+    pub async fn wait(&mut self) -> io::Result<ExitStatus> {
+        drop(self.stdin.take());
+        let running = match &mut self.state {
+            State::Exited(status) => return Ok(*status),
+            State::Running(running) => running,
+        };
+        let status = poll_fn(|cx| running.process().poll_wait(cx)).await?;
+        self.has_exited(status);
+        Ok(status)
+    }
+
+    /// Returns the status of the process if it has ended, and `None` while it runs.
+    ///
+    /// Leaves [`stdin`](Self::stdin) open.
+    ///
+    /// # Errors
+    /// Those of the system, as for [`wait`](Self::wait).
+    pub fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
+        let running = match &mut self.state {
+            State::Exited(status) => return Ok(Some(*status)),
+            State::Running(running) => running,
+        };
+        let status = running.process().try_wait()?;
+        if let Some(status) = status {
+            self.has_exited(status);
+        }
+        Ok(status)
+    }
+
+    /// Waits for the process to end, and returns its status with all that it has written.
+    ///
+    /// Only what is piped is collected; [`Command::output`](super::Command::output) pipes both streams
+    /// itself. Closes [`stdin`](Self::stdin) first.
+    ///
+    /// The streams end when all processes have closed them, so a process that this one has started may keep
+    /// them open after its end.
+    ///
+    /// # Errors
+    /// As for [`wait`](Self::wait), and those of the reads.
+    ///
+    /// # Cancel safety
+    /// Not safe: what has been read is lost, and the handle is dropped.
+    pub async fn wait_with_output(mut self) -> io::Result<Output> {
+        let (mut out, mut err) = (self.stdout.take(), self.stderr.take());
+        let (status, stdout, stderr) = crate::try_join!(self.wait(), read_all(&mut out), read_all(&mut err))?;
+        Ok(Output { status, stdout, stderr })
+    }
+
+    /// After the process was reaped: forgets it.
+    fn has_exited(&mut self, status: ExitStatus) {
+        if let State::Running(mut running) = std::mem::replace(&mut self.state, State::Exited(status)) {
+            running.process = None;
+        }
+    }
+}
+
+async fn read_all(stream: &mut Option<impl AsyncRead + Unpin>) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    if let Some(stream) = stream {
+        stream.read_to_end(&mut bytes).await?;
+    }
+    Ok(bytes)
+}
+
+impl Running {
+    fn process(&mut self) -> &mut Process {
+        self.process.as_mut().expect("taken out only at the end")
+    }
+
+    fn kill(&mut self) -> io::Result<()> {
+        self.process().kill()?;
+        self.kill_on_drop = false;
+        Ok(())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let Some(mut process) = self.process.take() else { return };
+        if self.kill_on_drop {
+            // There is no caller to be told.
+            let _ = process.kill();
+        }
+        orphans::adopt(process);
+    }
+}
+
+impl fmt::Debug for Child {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut debug = f.debug_struct("Child");
+        match &self.state {
+            State::Running(running) => {
+                debug.field("id", &self.id()).field("kill_on_drop", &running.kill_on_drop)
+            }
+            State::Exited(status) => debug.field("status", status),
+        };
+        debug.field("stdin", &self.stdin).field("stdout", &self.stdout).field("stderr", &self.stderr).finish()
+    }
+}

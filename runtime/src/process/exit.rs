@@ -1,0 +1,178 @@
+//! How the exit of a child is noticed: by a pidfd, or by `SIGCHLD`.
+//!
+//! # Pidfd
+//! `pidfd_open` is called after the child was started. The number cannot belong to another process by then:
+//! the system keeps it until the child has been reaped, and only this file and `orphans.rs` reap. The
+//! descriptor becomes readable at the exit, and mio's edge is reported also if that was before the
+//! registration.
+//!
+//! A debugger that traces the child is told of the exit first. The descriptor is readable then, while
+//! `waitpid` still answers that the child runs. So that answer clears the readiness, as `WouldBlock` does;
+//! the system reports the next edge when the debugger lets go.
+//!
+//! # Signal
+//! `pidfd_open` fails with `ENOSYS` before Linux 5.3, and with `EPERM` or `ENOSYS` in sandboxes. The child
+//! then has a listener to `SIGCHLD`, and each signal makes it ask again. The listener begins before the first
+//! question, so an exit between the question and the wait is not missed.
+//!
+//! Rejected: signals only, because each exit then makes each waiting task ask the system, and because the
+//! handler stays in the process for good.
+//!
+//! # Another runtime
+//! A `Child` may outlive the runtime that watched it. A wait that finds that runtime shut down watches the
+//! child with the current runtime from then on.
+
+use std::io::{self, ErrorKind};
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::process::{Child as StdChild, ExitStatus};
+use std::task::{Context, Poll, ready};
+
+use crate::Handle;
+use crate::driver::io::{Direction, Interest, is_shut_down_error, shut_down_error};
+use crate::io::registered::{Fd, Registered, Watch};
+use crate::signal::unix::{Signal, SignalKind, signal};
+
+/// Kind pipe: after the exit the descriptor counts as closed, and a question that answers "still running"
+/// then clears that as well.
+const WATCH: Watch = Watch::pipe("Command::spawn", Interest::READABLE);
+
+/// Makes sure that the current runtime can watch a child.
+///
+/// # Panics
+/// Outside of a runtime, or if its I/O is not enabled.
+#[track_caller]
+pub(super) fn require_runtime() {
+    WATCH.current_runtime();
+}
+
+/// A child that has not been reaped, and what notices its exit.
+#[derive(Debug)]
+pub(super) struct Process {
+    child: StdChild,
+    /// `None` if the process was gone before it could be watched.
+    notice: Option<Notice>,
+}
+
+/// What notices the exit.
+#[derive(Debug)]
+enum Notice {
+    Pidfd(Registered<Fd<OwnedFd>>),
+    Signal(Signal),
+}
+
+impl Process {
+    /// Watches `child` with the current runtime.
+    ///
+    /// # Errors
+    /// With the child: those of the system, or if the runtime was shut down.
+    pub fn watch(child: StdChild) -> Result<Self, (StdChild, io::Error)> {
+        match Notice::of(child.id()) {
+            Ok(notice) => Ok(Self { child, notice }),
+            Err(error) => Err((child, error)),
+        }
+    }
+
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The pipes of the child are in here until they are taken.
+    pub fn std_mut(&mut self) -> &mut StdChild {
+        &mut self.child
+    }
+
+    pub fn into_std(self) -> StdChild {
+        self.child
+    }
+
+    /// The runtime that watches the child, if one does.
+    pub fn handle(&self) -> Option<&Handle> {
+        self.notice.as_ref().map(|notice| match notice {
+            Notice::Pidfd(pidfd) => pidfd.handle(),
+            Notice::Signal(signal) => signal.handle(),
+        })
+    }
+
+    /// Sends `SIGKILL`.
+    pub fn kill(&mut self) -> io::Result<()> {
+        self.child.kill()
+    }
+
+    /// Reaps the child if it has ended.
+    pub fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
+        self.child.try_wait()
+    }
+
+    /// Waits for the exit, and reaps the child.
+    ///
+    /// # Errors
+    /// Those of `waitpid`: `ECHILD` if something else in this process has reaped the child. An error that
+    /// [`is_shut_down_error`] if the runtime was shut down and no other runtime is current.
+    pub fn poll_wait(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<ExitStatus>> {
+        loop {
+            match ready!(self.poll_notice(cx)) {
+                Err(error) if is_shut_down_error(&error) => {
+                    if let Some(status) = self.try_wait()? {
+                        return Poll::Ready(Ok(status));
+                    }
+                    if !Handle::try_current().is_ok_and(|current| current.shared().config.has_io) {
+                        return Poll::Ready(Err(error));
+                    }
+                    self.notice = Notice::of(self.child.id())?;
+                }
+                result => return Poll::Ready(result),
+            }
+        }
+    }
+
+    /// The same; fails as soon as the runtime that watches the child was shut down.
+    fn poll_notice(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<ExitStatus>> {
+        let child = &mut self.child;
+        match &mut self.notice {
+            None => Poll::Ready(reap(child)),
+            Some(Notice::Pidfd(pidfd)) => pidfd.poll_io(cx, Direction::Read, || reap(child)),
+            Some(Notice::Signal(signal)) => loop {
+                match reap(child) {
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                    result => return Poll::Ready(result),
+                }
+                if ready!(signal.poll_recv(cx)).is_none() {
+                    return Poll::Ready(Err(shut_down_error()));
+                }
+            },
+        }
+    }
+}
+
+/// Reaps `child`, or answers `WouldBlock` while it runs.
+fn reap(child: &mut StdChild) -> io::Result<ExitStatus> {
+    child.try_wait()?.ok_or_else(|| ErrorKind::WouldBlock.into())
+}
+
+impl Notice {
+    /// Notices the exit of the child with this number; `None` if there is no such process any more.
+    fn of(id: u32) -> io::Result<Option<Self>> {
+        match open(id) {
+            Ok(pidfd) => Registered::new(Fd(pidfd), WATCH).map(|pidfd| Some(Self::Pidfd(pidfd))),
+            Err(error) => match error.raw_os_error() {
+                Some(libc::ENOSYS | libc::EPERM) => {
+                    signal(SignalKind::child()).map(|s| Some(Self::Signal(s)))
+                }
+                // `SIGCHLD` is ignored in this process, so the system reaps children itself.
+                Some(libc::ESRCH) => Ok(None),
+                _ => Err(error),
+            },
+        }
+    }
+}
+
+/// Opens a pidfd, closed by `exec`.
+fn open(id: u32) -> io::Result<OwnedFd> {
+    // SAFETY: takes a process's number and flags, none here, and accesses no memory of ours.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, id as libc::pid_t, 0) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the system has just given it to us.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as libc::c_int) })
+}

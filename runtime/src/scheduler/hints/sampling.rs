@@ -1,0 +1,664 @@
+//! Sampling: how a worker that others would wake for nothing waits for work that is worth its while.
+//!
+//! Tasks of some ten nanoseconds are done by the worker that is up long before another thread has woken for
+//! them, and to wake it costs 2 to 15 µs of the waker. So a worker that is out of work, while all others that
+//! are up get on quickly, neither steals from these nor falls asleep: it *samples*. It sleeps for a short
+//! time, [`SAMPLE_PAUSE`] and then longer, and looks again.
+//! ```text
+//!             all that are up are quick, nothing is worth it           its pause is over
+//!   searching ─────────────────────────────────────────────▶ sampling ──────────────────▶ searching
+//! ```
+//! For the sleep protocol it is a searcher that takes its time: a push relies on it, and it leaves the
+//! searchers as any other does. One worker samples for all. If what it finds is worth it, it takes it, and
+//! wakes one of the others for the rest, as any searcher. A worker that would sample beside it sleeps, and
+//! leaves the tasks that it sees to those that are up: the sampler is, and whoever goes to sleep last finds
+//! no sampler, and leaves nothing. The sampler's pause ends early when a job is posted, when a worker is
+//! about to block, and when all others have fallen asleep ([`Samplers`]).
+//!
+//! **Which workers are quick** say the numbers of their polls, spawns and pushes: by how much they moved
+//! since this worker last looked, and in what time. That includes all sleep of either, so it errs towards
+//! slow; only a worker that was among the quick when it fell asleep watches them for a moment first when it
+//! is up again ([`GLANCE`]). It costs the quick ones nothing. And if something waits, they have to move once
+//! more before the look ends, for they may be in a long poll since just now. A worker that does not move and
+//! has nothing waiting is not asked: it may be looking for work itself, or wait for a CPU.
+//!
+//! **What is worth it**: a queue that takes its owner [`WORTH`] or longer at that pace, so anything behind a
+//! poll that turns out long, but nothing that is [`TINY`]; and what has not been empty for [`PATIENCE`]
+//! looks, since whatever is in it, its owner does not get done. A worker that works through the injector in
+//! company asks itself the same every [`SAMPLE`] tasks.
+//!
+//! **What is the use**: tasks that write to the same memory, or want the same lock, may take several times as
+//! long when two workers are at them as when one is, and look well worth it then. So a worker remembers what
+//! a poll takes while only one side works. If it and the others together are not faster than that by a
+//! quarter, the others are taken to be as quick as they would be without it, and it samples if that makes
+//! what waits not worth it. What it remembers is forgotten by and by.
+//!
+//! No worker samples where that could make events late: if descriptors are registered and no worker sleeps in
+//! the driver, a worker that is out of work has to sit there.
+//!
+//! Rejected: an estimate of the owner's, with a look at its clock every some polls: it knows the past as
+//! well, and pays for it. A threshold for the length of the ring alone: without anybody who looks again, a
+//! short queue behind a long poll waits for the monitor. Prior art: none known; Go and Tokio wake one
+//! searcher at a time, whatever the tasks cost.
+
+use std::cell::{Cell, RefCell};
+use std::mem;
+use std::time::{Duration, Instant};
+
+use crate::loom::sync::atomic::AtomicUsize;
+use crate::loom::sync::atomic::Ordering::Relaxed;
+use crate::loom::{SAMPLES, hint};
+use crate::scheduler::processor::Processor;
+use crate::scheduler::shared::Shared;
+use crate::scheduler::worker::Worker;
+
+/// How long the first nap is. The system adds some 50 µs to each.
+const SAMPLE_PAUSE: Duration = Duration::from_micros(80);
+/// How often in a row the next one is twice as long.
+const DOUBLINGS: u32 = 2;
+/// How many naps in a row may come to nothing.
+const MOST_SAMPLES: u32 = 8;
+/// What a worker gets over with in less time is no reason to rise.
+const WORTH: Duration = Duration::from_micros(20);
+/// The longest poll of somebody quick, on average.
+const QUICK: Duration = Duration::from_micros(5);
+/// How often in a row a queue must be found with something in it.
+const PATIENCE: u32 = 5;
+/// Who has not looked for longer has slept, and so may the others have.
+const STALE: Duration = Duration::from_micros(500);
+/// For how long it watches them.
+const GLANCE: Duration = Duration::from_micros(2);
+/// Looks closer to each other than this are one.
+const SHORTEST: Duration = Duration::from_micros(10);
+/// A task that its owner runs in less is not worth to be fetched from another core: the memory that it
+/// touches comes along.
+const TINY: Duration = Duration::from_nanos(250);
+/// How many tasks a worker runs before it asks itself whether others would do without it.
+const SAMPLE: u64 = 64;
+
+/// What a worker remembers of the others from look to look. Its thread's alone.
+#[derive(Debug)]
+pub struct Sampling {
+    looked_at: Cell<Instant>,
+    /// By index, seats only.
+    others: RefCell<Vec<Other>>,
+    injector: Cell<Queue>,
+    /// Somebody is up, and all who are up are quick.
+    is_hurried: Cell<bool>,
+    /// All who were up at the last look at them were quick.
+    was_hurried: Cell<bool>,
+    /// The tick of this worker at its last look.
+    own_tick: Cell<u64>,
+    company: Company,
+    samples_left: Cell<u32>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Other {
+    moves: Moves,
+    /// A hint.
+    ring: Queue,
+}
+
+/// What a worker has done, in counts that wrap around.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Moves {
+    polls: u64,
+    spawned: u64,
+    /// Into its ring: one poll that wakes a thousand tasks moves, too.
+    pushes: u32,
+}
+
+/// What is known of a queue.
+#[derive(Debug, Clone, Copy, Default)]
+struct Queue {
+    /// In how many looks in a row it was not empty.
+    looks: u32,
+    is_worth: bool,
+}
+
+impl Queue {
+    /// At this look, it has `len` tasks, and whoever runs them takes `pace` for one; none if it does not
+    /// move.
+    fn look(&mut self, len: usize, pace: Option<Duration>) {
+        self.looks = if len > 0 { self.looks + 1 } else { 0 };
+        let is_long = || pace.is_none_or(|pace| pace > TINY && pace.saturating_mul(len as u32) >= WORTH);
+        self.is_worth = len > 0 && (self.looks >= PATIENCE || is_long());
+    }
+}
+
+/// Whether this worker and the others get more done together than one side does while the other does nothing.
+#[derive(Debug, Default)]
+struct Company {
+    /// The ticks of all workers at the last look, added up.
+    ticks: Cell<u64>,
+    /// What a poll took of late while one side did nothing.
+    alone: Cell<Option<Duration>>,
+}
+
+impl Company {
+    /// At this look the ticks of all, added up, are `ticks`; since the last one, this worker has made so many
+    /// polls. If both sides have worked and it was of no use: what a poll takes one alone.
+    fn look(&self, own_polls: u64, ticks: u64, passed: Duration) -> Option<Duration> {
+        let polls = ticks.wrapping_sub(self.ticks.replace(ticks));
+        let pace = pace(polls, passed)?;
+        if own_polls == 0 || own_polls == polls {
+            // Part of the time went into one long poll, maybe: the shortest of late counts.
+            self.alone.set(Some(self.alone.get().map_or(pace, |alone| pace.min(alone + alone / 2))));
+            return None;
+        }
+        self.alone.get().filter(|&alone| pace * 5 > alone * 4)
+    }
+}
+
+impl Sampling {
+    pub fn new() -> Self {
+        Self {
+            looked_at: Cell::new(Instant::now()),
+            others: RefCell::default(),
+            injector: Cell::default(),
+            is_hurried: Cell::new(false),
+            was_hurried: Cell::new(false),
+            own_tick: Cell::new(0),
+            company: Company::default(),
+            samples_left: Cell::new(MOST_SAMPLES),
+        }
+    }
+
+    /// Looks at everybody. Worker `own` has found nothing of its own.
+    pub fn look(&self, shared: &Shared, own: usize) {
+        let workers = shared.config.workers;
+        if !SAMPLES || own >= workers {
+            return;
+        }
+        if shared.idle.sleepers() + 1 >= workers {
+            // Nobody is up: nothing to look at, and nobody's lines to fetch.
+            return self.is_hurried.set(false);
+        }
+        let mut passed = self.looked_at.get().elapsed();
+        if passed < SHORTEST {
+            return;
+        }
+        let mut others = self.others.borrow_mut();
+        others.resize(workers, Other::default());
+        if passed > STALE && self.was_hurried.get() {
+            passed = self.glance(shared, own, &mut others);
+        }
+        self.looked_at.set(Instant::now());
+        let ticks = ticks(shared);
+        let tick = shared.processor(own).tick();
+        let own_polls = tick.wrapping_sub(self.own_tick.replace(tick));
+        let undisturbed = self.company.look(own_polls, ticks, passed);
+        let mut quickest = None;
+        let mut are_quick = true;
+        for (index, other) in others.iter_mut().enumerate().filter(|&(index, _)| index != own) {
+            let processor = shared.processor(index);
+            let moves = Moves::of(processor);
+            let since = moves.since(mem::replace(&mut other.moves, moves));
+            let pace = pace(since.most(), passed);
+            let mut pace = pace.map(|pace| pace.min(undisturbed.unwrap_or(pace)));
+            let is_up = !shared.idle.is_sleeper(index);
+            let waiting = processor.ring.len();
+            if is_up && waiting + shared.injector.len() > 0 {
+                pace = pace.filter(|&pace| goes_on(processor, moves, pace));
+            }
+            other.ring.look(waiting, pace);
+            if is_up {
+                // Who has nothing waiting may search, or wait for a CPU since it was woken.
+                are_quick &= pace.map_or(waiting == 0, |pace| pace <= QUICK);
+                quickest = quickest.into_iter().chain(pace).min();
+            }
+        }
+        let mut injector = self.injector.get();
+        injector.look(shared.injector.len(), quickest);
+        self.injector.set(injector);
+        self.is_hurried.set(are_quick && quickest.is_some());
+        self.was_hurried.set(self.is_hurried.get());
+    }
+
+    /// Watches the others for a moment, as if the last look had been before it. Says for how long.
+    fn glance(&self, shared: &Shared, own: usize, others: &mut [Other]) -> Duration {
+        for (index, other) in others.iter_mut().enumerate() {
+            other.moves = Moves::of(shared.processor(index));
+        }
+        self.own_tick.set(shared.processor(own).tick());
+        self.company.ticks.set(ticks(shared));
+        let start = Instant::now();
+        loop {
+            hint::spin_loop();
+            let passed = start.elapsed();
+            if passed >= GLANCE {
+                return passed;
+            }
+        }
+    }
+
+    /// Whether worker `own` leaves alone what is not worth it, and naps then.
+    pub fn would_sample(&self, shared: &Shared) -> bool {
+        let has_driver = || {
+            let driver = &shared.driver;
+            // Not one that only looks in, and goes on with its tasks.
+            let sleeps = |poller| shared.idle.is_sleeper(poller);
+            driver.io().is_none_or(|io| !io.has_sources()) || driver.sitter().is_some_and(sleeps)
+        };
+        SAMPLES && self.is_hurried.get() && self.samples_left.get() > 0 && has_driver()
+    }
+
+    /// Whether worker `own`, which could take what is in the injector, leaves it to the others and naps.
+    /// `has_slept`: it has run nothing since.
+    #[inline]
+    pub fn leaves_it_to_others(&self, shared: &Shared, own: usize, has_slept: bool) -> bool {
+        let polls = shared.processor(own).tick().wrapping_sub(self.own_tick.get());
+        shared.config.workers > 1 && (has_slept || polls >= SAMPLE) && self.weighs(shared, own)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn weighs(&self, shared: &Shared, own: usize) -> bool {
+        self.look(shared, own);
+        self.would_sample(shared) && !self.is_injector_worth()
+    }
+
+    /// Whether the ring of worker `victim` is worth a theft.
+    pub fn is_ring_worth(&self, victim: usize) -> bool {
+        self.others.borrow().get(victim).is_none_or(|other| other.ring.is_worth)
+    }
+
+    pub fn is_injector_worth(&self) -> bool {
+        self.injector.get().is_worth
+    }
+
+    /// This worker took something: its patience begins anew.
+    pub fn took(&self) {
+        self.samples_left.set(MOST_SAMPLES);
+        self.injector.take();
+        self.others.borrow_mut().iter_mut().for_each(|other| other.ring = Queue::default());
+    }
+
+    /// A nap begins. Says how long it is.
+    pub fn begin_sample(&self) -> Duration {
+        let left = self.samples_left.get();
+        self.samples_left.set(left.saturating_sub(1));
+        SAMPLE_PAUSE * (1 << (MOST_SAMPLES - left).min(DOUBLINGS))
+    }
+
+    /// A real sleep begins.
+    pub fn reset(&self) {
+        self.samples_left.set(MOST_SAMPLES);
+    }
+}
+
+/// Which worker of a runtime samples.
+#[derive(Debug)]
+pub struct Samplers {
+    /// Its index, or [`NOBODY`].
+    sampler: AtomicUsize,
+}
+
+const NOBODY: usize = usize::MAX;
+
+impl Samplers {
+    pub fn new() -> Self {
+        Self { sampler: AtomicUsize::new(NOBODY) }
+    }
+
+    // All Relaxed: hints.
+    fn sampler(&self) -> Option<usize> {
+        Some(self.sampler.load(Relaxed)).filter(|&index| index != NOBODY)
+    }
+
+    fn begin(&self, index: usize) -> bool {
+        self.sampler.compare_exchange(NOBODY, index, Relaxed, Relaxed).is_ok()
+    }
+
+    fn end(&self) {
+        self.sampler.store(NOBODY, Relaxed);
+    }
+
+    /// Ends the pause of the worker that samples.
+    #[inline]
+    pub fn wake(&self, shared: &Shared) {
+        shared.unpark_picked(self.sampler());
+    }
+
+    /// The same, if all other workers sleep.
+    pub fn wake_if_alone(&self, shared: &Shared) {
+        if shared.idle.sleepers() + 1 >= shared.config.workers {
+            self.wake(shared);
+        }
+    }
+}
+
+impl Worker {
+    /// Samples, if it should: it has slept a short time then, and is still a searcher.
+    pub(in crate::scheduler) fn samples(&self) -> bool {
+        let shared = self.shared();
+        let is_searcher = self.is_permanent() && self.is_searching.get();
+        if !is_searcher || !self.sampling.would_sample(shared) || !shared.samplers.begin(self.index()) {
+            return false;
+        }
+        self.sleep_on_token(self.sampling.begin_sample());
+        shared.samplers.end();
+        self.call_foreign();
+        shared.monitor.somebody_woke(&shared.driver);
+        true
+    }
+
+    /// Whether it leaves tasks that wait to those that are up, and sleeps.
+    pub(in crate::scheduler) fn sleeps_beside_sampler(&self) -> bool {
+        let shared = self.shared();
+        let would_sample = self.is_permanent() && self.sampling.would_sample(shared);
+        self.sampling.reset();
+        would_sample && shared.samplers.sampler().is_some()
+    }
+}
+
+impl Moves {
+    fn of(processor: &Processor) -> Self {
+        Self {
+            polls: processor.tick(),
+            spawned: processor.metrics.spawned.get(),
+            pushes: processor.ring.pushes(),
+        }
+    }
+
+    fn since(self, before: Self) -> Self {
+        Self {
+            polls: self.polls.wrapping_sub(before.polls),
+            spawned: self.spawned.wrapping_sub(before.spawned),
+            pushes: self.pushes.wrapping_sub(before.pushes),
+        }
+    }
+
+    /// As many tasks at least were run, spawned or woken.
+    fn most(self) -> u64 {
+        self.polls.max(self.spawned).max(self.pushes.into())
+    }
+}
+
+/// The ticks of all workers, added up.
+fn ticks(shared: &Shared) -> u64 {
+    (0..shared.config.workers).map(|index| shared.processor(index).tick()).fold(0, u64::wrapping_add)
+}
+
+/// Whether the owner, who had made so many `moves`, makes another in the time in which it has made some on
+/// average: what it is at may have become long just now.
+fn goes_on(processor: &Processor, before: Moves, pace: Duration) -> bool {
+    const SPINS: u32 = 16;
+    let limit = Duration::from_micros(1) + 4 * pace.min(QUICK);
+    let start = Instant::now();
+    loop {
+        for _ in 0..SPINS {
+            if Moves::of(processor) != before {
+                return true;
+            }
+            hint::spin_loop();
+        }
+        if start.elapsed() >= limit {
+            return false;
+        }
+    }
+}
+
+/// What a poll takes one whose tick moved by `polls` in a time.
+fn pace(polls: u64, passed: Duration) -> Option<Duration> {
+    let polls = u32::try_from(polls).unwrap_or(u32::MAX);
+    passed.checked_div(polls)
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::hint::black_box;
+    use std::sync::Arc;
+    use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+    use std::sync::atomic::{AtomicBool, AtomicUsize};
+    use std::thread;
+
+    use super::*;
+    use crate::{Builder, Runtime};
+
+    /// Far less than what the monitor needs to find a worker stuck.
+    const SOON: Duration = Duration::from_micros(1500);
+
+    fn two_workers() -> Runtime {
+        Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
+    }
+
+    /// Keeps the worker that it is called on at tiny tasks until the other samples. False if that takes long.
+    async fn be_quick(shared: &Shared) -> bool {
+        let start = Instant::now();
+        while shared.samplers.sampler().is_none() {
+            if start.elapsed() > Duration::from_millis(20) {
+                return false;
+            }
+            for _ in 0..20 {
+                crate::spawn(async { black_box(()) }).await.unwrap();
+            }
+        }
+        true
+    }
+
+    /// What `push` pushes is to set the flag that it gets, and waits behind a poll which does not return
+    /// before that. After how long it does so; none if none sampled when it was pushed.
+    fn delay_behind_a_long_poll(
+        runtime: &Runtime,
+        push: impl FnOnce(Arc<AtomicBool>) + Send + 'static,
+    ) -> Option<Duration> {
+        let handle = runtime.handle().clone();
+        let poll = runtime.spawn(async move {
+            let shared = handle.shared();
+            let did_sample = be_quick(shared).await;
+            let has_run = Arc::new(AtomicBool::new(false));
+            let start = Instant::now();
+            push(has_run.clone());
+            // Who pushed has relied on it.
+            let is_sampling = did_sample && shared.samplers.sampler().is_some();
+            while !has_run.load(Acquire) {
+                thread::yield_now();
+            }
+            is_sampling.then(|| start.elapsed())
+        });
+        runtime.block_on(poll).unwrap()
+    }
+
+    /// Not each time: the machine may have other work. If that is so much that none samples, this says
+    /// nothing.
+    #[track_caller]
+    fn assert_is_soon(delay: impl Fn() -> Option<Duration>) {
+        let (start, mut soon, mut late) = (Instant::now(), 0, Vec::new());
+        while soon < 20 && start.elapsed() < Duration::from_secs(5) {
+            match delay() {
+                Some(delay) if delay < SOON => soon += 1,
+                Some(delay) => late.push(delay),
+                None => {}
+            }
+            assert!(late.len() < 100, "soon: {soon}; late: {late:?}");
+        }
+    }
+
+    #[test]
+    fn nobody_naps_while_descriptors_are_registered_and_nobody_sleeps_in_the_driver() {
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let naps = |shared: &Shared| {
+            let sampling = Sampling::new();
+            sampling.is_hurried.set(true);
+            sampling.would_sample(shared)
+        };
+        let shared = runtime.handle().shared();
+        assert!(naps(shared), "there are no events");
+        let _listener =
+            runtime.block_on(async { crate::net::TcpListener::bind("127.0.0.1:0").await }).unwrap();
+        let begin = Instant::now();
+        while !naps(shared) {
+            assert!(begin.elapsed() < Duration::from_secs(60), "somebody sleeps in the driver");
+            thread::yield_now();
+        }
+        let handle = runtime.handle().clone();
+        let task = runtime.spawn(async move {
+            let shared = handle.shared();
+            assert!(!naps(shared), "nobody is in the driver");
+            let _sitting = shared.driver.try_sit(0).unwrap();
+            assert!(!naps(shared), "who is in the driver does not sleep");
+        });
+        runtime.block_on(task).unwrap();
+    }
+
+    #[test]
+    fn a_task_behind_a_poll_that_turns_out_long_is_taken_soon_by_who_naps() {
+        let runtime = two_workers();
+        for to_be_queued in [2, 3, 100] {
+            assert_is_soon(|| {
+                delay_behind_a_long_poll(&runtime, move |has_run| {
+                    crate::spawn(async move { has_run.store(true, Release) });
+                    // Each displaces the one before from the LIFO slot.
+                    for _ in 1..to_be_queued {
+                        crate::spawn(async { black_box(()) });
+                    }
+                })
+            });
+        }
+    }
+
+    #[test]
+    fn a_queue_is_worth_it_if_it_is_long_or_its_owner_slow_or_it_stays() {
+        let quick = Some(Duration::from_nanos(300));
+        let mut queue = Queue::default();
+        queue.look(10, quick);
+        assert!(!queue.is_worth);
+        queue.look(100, quick);
+        assert!(queue.is_worth);
+        queue.look(0, quick);
+        queue.look(1000, Some(TINY));
+        assert!(!queue.is_worth, "they are tiny");
+        queue.look(0, None);
+        assert!(!queue.is_worth);
+        queue.look(1, None);
+        assert!(queue.is_worth, "its owner does not move");
+        queue.look(0, quick);
+        (1..PATIENCE).for_each(|_| queue.look(1, quick));
+        assert!(!queue.is_worth);
+        queue.look(1, quick);
+        assert!(queue.is_worth, "its owner does not get it done");
+    }
+
+    #[test]
+    fn company_is_of_no_use_if_two_are_hardly_faster_than_one() {
+        const LOOK: Duration = Duration::from_micros(100);
+        let (company, ticks) = (Company::default(), Cell::new(0));
+        let look = |own, others| {
+            ticks.set(ticks.get() + own + others);
+            company.look(own, ticks.get(), LOOK)
+        };
+        assert_eq!(look(100, 100), None, "nothing is known");
+        assert_eq!(look(0, 1000), None, "it does nothing");
+        let alone = Some(Duration::from_nanos(100));
+        assert_eq!(look(600, 600), alone);
+        assert_eq!(look(700, 700), None, "a gain");
+        assert_eq!(look(0, 0), None, "nobody does anything");
+        assert_eq!(look(100, 100), alone);
+        assert_eq!(look(900, 0), None, "the others do nothing");
+        assert_eq!(look(100, 100), Some(LOOK / 900));
+    }
+
+    #[test]
+    fn what_a_poll_took_alone_is_forgotten() {
+        let (company, ticks) = (Company::default(), Cell::new(0));
+        let look = |own, others| {
+            ticks.set(ticks.get() + own + others);
+            company.look(own, ticks.get(), Duration::from_micros(100))
+        };
+        look(0, 1000);
+        // They take 1 µs now. In company it gets some done, and naps, and again.
+        let in_vain = (0..100).take_while(|_| {
+            look(0, 100);
+            look(100, 100).is_some()
+        });
+        assert!((2..10).contains(&in_vain.count()));
+    }
+
+    #[test]
+    fn spawns_and_pushes_are_moves_as_polls_are() {
+        let before = Moves { polls: 5, spawned: u64::MAX, pushes: u32::MAX };
+        assert_eq!(before.since(before).most(), 0);
+        assert_eq!(Moves { polls: 8, ..before }.since(before).most(), 3);
+        assert_eq!(Moves { spawned: 1, ..before }.since(before).most(), 2);
+        assert_eq!(Moves { pushes: 6, polls: 8, ..before }.since(before).most(), 7);
+    }
+
+    #[test]
+    fn naps_become_longer_until_something_is_taken() {
+        let sampling = Sampling::new();
+        let naps = || {
+            [(); 4]
+                .map(|()| sampling.begin_sample() / SAMPLE_PAUSE.as_micros() as u32)
+                .map(|nap| nap.as_micros())
+        };
+        assert_eq!(naps(), [1, 2, 4, 4]);
+        sampling.took();
+        assert_eq!(naps(), [1, 2, 4, 4]);
+    }
+
+    /// What is known of a backlog's tasks.
+    #[derive(Default)]
+    struct Backlog {
+        begun: AtomicUsize,
+        busy: AtomicUsize,
+        /// How many had begun when four were at work for the first time.
+        begun_until_four: AtomicUsize,
+    }
+
+    impl Backlog {
+        fn work_for(&self, time: Duration) {
+            let begun = self.begun.fetch_add(1, Relaxed) + 1;
+            if self.busy.fetch_add(1, Relaxed) + 1 == 4 {
+                let first = &self.begun_until_four;
+                _ = first.compare_exchange(0, begun, Relaxed, Relaxed);
+            }
+            let start = Instant::now();
+            while start.elapsed() < time {
+                thread::yield_now();
+            }
+            self.busy.fetch_sub(1, Relaxed);
+        }
+    }
+
+    #[test]
+    fn a_backlog_that_is_worth_it_gets_all_workers_soon() {
+        const SOON: usize = 60;
+        let runtime = Builder::new_multi_thread().worker_threads(4).build().unwrap();
+        let (start, mut in_vain) = (Instant::now(), 0);
+        // If the machine has so much other work that none samples, this says nothing.
+        while start.elapsed() < Duration::from_secs(20) {
+            let handle = runtime.handle().clone();
+            let backlog = Arc::new(Backlog::default());
+            let spawner = backlog.clone();
+            let spawned = runtime.spawn(async move {
+                // The others sleep or nap, for nothing was worth it before.
+                let is_sampling = be_quick(handle.shared()).await;
+                let work = |_| {
+                    let backlog = spawner.clone();
+                    crate::spawn(async move { backlog.work_for(Duration::from_micros(50)) })
+                };
+                let tasks: Vec<_> = (0..200).map(work).collect();
+                for task in tasks {
+                    task.await.unwrap();
+                }
+                is_sampling
+            });
+            let is_sampling = runtime.block_on(spawned).unwrap();
+            let begun = backlog.begun_until_four.load(Relaxed);
+            if is_sampling && (1..=SOON).contains(&begun) {
+                return;
+            }
+            in_vain += u32::from(is_sampling);
+            assert!(in_vain < 500, "{begun} had begun until four were at work");
+        }
+    }
+
+    #[test]
+    fn who_does_not_move_has_no_pace() {
+        assert_eq!(pace(0, Duration::from_secs(1)), None);
+        assert_eq!(pace(100, Duration::from_micros(100)), Some(Duration::from_micros(1)));
+        assert_eq!(pace(u64::MAX, Duration::from_micros(1)), Some(Duration::ZERO));
+    }
+}

@@ -1,0 +1,140 @@
+//! A seat's time slices: the usual ones while its worker polls tasks, long ones while it computes.
+//!
+//! A split point lets others have the CPU, but a computation may take a millisecond from one to the next: the
+//! first partition of a sort does. Who is woken on its CPU meanwhile, a spare worker or the client of an echo
+//! server, should not wait for that; and the kernel lets it go first if it asks for shorter slices than the
+//! thread that runs (`time_slice.rs`). So a worker that computes asks for long ones, and for the usual ones
+//! again when it is back at its tasks. The sort then keeps its whole share of the CPU, in longer pieces.
+//!
+//! Asking costs two system calls. So a worker asks once it has computed for [`LONG_AFTER_NANOS`], as its
+//! looks tell; and at the very beginning if its last computation took as long. Short ones do not pay for it.
+//!
+//! Measured beside a parallel sort every 12 ms, p99 of echo requests with pinned workers: 0.9 to 1.5 ms with
+//! the kernel's slices for all or with short ones for all, 0.4 ms with long ones for computations. The
+//! computation gets no less: with the latter, looks twice as far apart are enough.
+
+use std::cell::Cell;
+
+use crate::scheduler::split::INTERVAL_NANOS;
+use crate::util::time_slice::{self, LONG_NANOS, USUAL};
+
+/// A computation that takes as long is worth two system calls.
+const LONG_AFTER_NANOS: u64 = INTERVAL_NANOS;
+
+/// The owner's alone.
+#[derive(Debug, Default)]
+pub struct Slices {
+    /// When the computation that is under way first looked at the clock.
+    began: Cell<Option<u64>>,
+    are_long: Cell<bool>,
+    /// The last computation took long, or the one under way has taken long already.
+    computes_long: Cell<bool>,
+}
+
+impl Slices {
+    /// Part of a computation begins.
+    pub fn begin(&self) {
+        if self.computes_long.get() {
+            self.lengthen();
+        }
+    }
+
+    /// A computation is still under way `now`.
+    pub fn go_on(&self, now: u64) {
+        match self.began.get() {
+            None => self.began.set(Some(now)),
+            Some(began) if now.saturating_sub(began) >= LONG_AFTER_NANOS => {
+                self.computes_long.set(true);
+                self.lengthen();
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// The worker is back at its tasks, or about to sleep at the latest: `now` only if it is asked for.
+    pub fn end(&self, now: impl FnOnce() -> u64) {
+        let began = self.began.take();
+        if began.is_none() && !self.are_long.get() {
+            return;
+        }
+        self.computes_long.set(began.is_some_and(|began| now().saturating_sub(began) >= LONG_AFTER_NANOS));
+        if self.are_long.replace(false) {
+            time_slice::ask(USUAL);
+        }
+    }
+
+    fn lengthen(&self) {
+        if !self.are_long.replace(true) {
+            time_slice::ask(LONG_NANOS);
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::util::time_slice::current_nanos;
+
+    /// Whether `slices` and the kernel agree that this thread has long ones; the kernel is not asked if it
+    /// does not say.
+    fn are_long(slices: &Slices) -> bool {
+        let are_long = slices.are_long.get();
+        if let Some(nanos) = current_nanos() {
+            assert_eq!(nanos == LONG_NANOS, are_long);
+        }
+        are_long
+    }
+
+    #[test]
+    fn a_computation_has_long_slices_once_it_has_taken_long_and_the_next_from_its_beginning() {
+        std::thread::spawn(|| {
+            let slices = Slices::default();
+            slices.begin();
+            slices.go_on(5);
+            slices.go_on(4 + LONG_AFTER_NANOS);
+            assert!(!are_long(&slices));
+            slices.go_on(5 + LONG_AFTER_NANOS);
+            assert!(are_long(&slices));
+            slices.end(|| 5 + LONG_AFTER_NANOS);
+            assert!(!are_long(&slices));
+
+            slices.begin();
+            assert!(are_long(&slices));
+            slices.go_on(5);
+            slices.end(|| 6);
+            slices.begin();
+            assert!(!are_long(&slices), "the last one was short");
+
+            slices.computes_long.set(true);
+            slices.begin();
+            slices.end(|| unreachable!("nothing looked at the clock"));
+            assert!(!are_long(&slices));
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn a_worker_computes_in_long_slices_and_polls_tasks_in_the_usual_ones() {
+        let runtime = crate::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+        let usual = current_nanos();
+        let current = || (current_nanos(), std::thread::current().id());
+        let computed = runtime.handle().compute(move || {
+            // Passes split points for as long as it takes, but not for ever; time alone says nothing on a
+            // loaded machine.
+            let mut left = 1_000_000;
+            while current_nanos().is_some_and(|nanos| nanos != LONG_NANOS) && left > 0 {
+                crate::parallel::join(|| (), || ());
+                left -= 1;
+            }
+            current()
+        });
+        let (computed, worker) = runtime.block_on(computed).unwrap();
+        assert_eq!(computed, usual.map(|_| LONG_NANOS));
+        // Its next park, or the next look at the driver, ends it. A spare worker may poll some of these.
+        let poll = |_| runtime.block_on(runtime.spawn(async move { current() })).unwrap();
+        let is_back = |&(nanos, thread): &(_, _)| thread == worker && nanos != Some(LONG_NANOS);
+        let back = (0..100_000).map(poll).find(is_back);
+        assert_eq!(back, Some((usual, worker)));
+    }
+}

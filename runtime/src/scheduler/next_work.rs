@@ -1,0 +1,303 @@
+//! Tasks in and out of a worker's queues: where the next one comes from, and where one that is woken goes.
+
+use std::iter;
+use std::time::Instant;
+
+use super::away::Role;
+use super::idle::Work;
+use super::worker::Worker;
+use crate::loom::sync::atomic::Ordering::SeqCst;
+use crate::loom::sync::atomic::fence;
+use crate::queue::Chain;
+use crate::task::Runnable;
+
+/// How many tasks in a row may come from the LIFO slot before the ring has its turn.
+const LIFO_STREAK: u32 = 16;
+
+/// Out.
+impl Worker {
+    /// The next task that needs no search.
+    #[inline(always)]
+    pub fn next_task(&self) -> Option<Runnable> {
+        let left = self.tasks_to_injector.get() - 1;
+        self.tasks_to_injector.set(left);
+        if left > 0 {
+            return self.next_local_task().or_else(|| self.next_injected_task());
+        }
+        self.tasks_to_injector.set(self.shared().config.global_queue_interval);
+        // SAFETY: what is pushed into the injector is a `Runnable`.
+        let injected = self.shared().injector.pop().map(|task| unsafe { Runnable::from_raw(task) });
+        injected.or_else(|| self.next_slow_task()).or_else(|| self.next_local_task())
+    }
+
+    #[inline(always)]
+    fn next_local_task(&self) -> Option<Runnable> {
+        let processor = self.processor();
+        // SAFETY: this thread is the owner (duty 2 of `new`).
+        if let Some(task) = unsafe { processor.lifo.pop() } {
+            let streak = self.lifo_streak.get() + 1;
+            if streak <= LIFO_STREAK {
+                self.lifo_streak.set(streak);
+                processor.metrics.lifo_polls.add(1);
+                return Some(task);
+            }
+            // Two tasks that keep waking each other must not starve the ring.
+            self.push_to_ring(task);
+        }
+        self.lifo_streak.set(0);
+        // SAFETY: this thread is the owner; what is pushed into the ring is a `Runnable`.
+        unsafe { processor.ring.pop().map(|task| Runnable::from_raw(task)) }
+    }
+
+    /// Takes a batch from the injector: one task to run, the others into the ring.
+    fn next_injected_task(&self) -> Option<Runnable> {
+        let shared = self.shared();
+        if shared.injector.is_empty() || self.leaves_it_to_others() {
+            return None;
+        }
+        let has_waited = self.linger.gathers(shared);
+        // SAFETY: this thread is the owner of its ring; what is pushed into the injector is a `Runnable`.
+        let (task, count) = unsafe {
+            let (task, count) = shared.injector.pop_batch_into(&self.processor().ring)?;
+            (Runnable::from_raw(task), count)
+        };
+        self.linger.took(count, has_waited);
+        self.sampling.took();
+        if count > 1 {
+            // Who pushed them saw to it that somebody is awake for them. This thread is, but may be long at
+            // the first.
+            shared.fetch_strictly(Work::Task);
+        }
+        Some(task)
+    }
+
+    /// A task that is known to compute for long, for workers that may do so.
+    fn next_slow_task(&self) -> Option<Runnable> {
+        let slow = &self.shared().slow;
+        if slow.is_empty() || !self.role().takes_any_task() {
+            return None;
+        }
+        // SAFETY: what is pushed there is a `Runnable`.
+        slow.pop().map(|task| unsafe { Runnable::from_raw(task) })
+    }
+
+    #[inline]
+    fn leaves_it_to_others(&self) -> bool {
+        self.sampling.leaves_it_to_others(self.shared(), self.index(), self.is_searching.get())
+    }
+
+    /// A task from another worker, if few search already. Stays a searcher if it finds none.
+    pub(super) fn search(&self) -> Option<Runnable> {
+        let shared = self.shared();
+        let processors = shared.processors.len();
+        if processors == 1 || !self.ask_role().takes_any_task() {
+            return self.next_slow_task();
+        }
+        if !self.is_searching.get() {
+            if !self.idle().start_searching() {
+                return None;
+            }
+            self.is_searching.set(true);
+        }
+        let metrics = &self.processor().metrics;
+        metrics.searches.add(1);
+        self.sampling.look(shared, self.index());
+        let is_choosy = self.sampling.would_sample(shared);
+        let others = || shared.processors.iter_from(self.random_below(processors));
+        for (index, victim) in others().filter(|&(index, _)| index != self.index()) {
+            if is_choosy && !self.sampling.is_ring_worth(index) {
+                continue;
+            }
+            // SAFETY: this thread is the owner of its ring; what is in rings is `Runnable`s.
+            unsafe {
+                if let Some((task, stolen)) = victim.ring.steal_into(&self.processor().ring) {
+                    metrics.steals.add(1);
+                    metrics.stolen.add(stolen as u64);
+                    self.sampling.took();
+                    return Some(Runnable::from_raw(task));
+                }
+            }
+        }
+        let injected = self.next_injected_task().or_else(|| self.next_slow_task());
+        injected.or_else(|| self.steal_lifo_task())
+    }
+
+    /// A task from the LIFO slot of a worker that is stuck in a poll; see `processor.rs`.
+    fn steal_lifo_task(&self) -> Option<Runnable> {
+        let shared = self.shared();
+        let sees = |(index, processor): (usize, &super::processor::Processor)| {
+            processor.sight().filter(|_| index != self.index()).map(|sighting| (index, sighting))
+        };
+        let Some((victim, now)) = shared.processors.iter_from(0).find_map(sees) else {
+            self.sighting.set(None);
+            return None;
+        };
+        match self.sighting.get() {
+            Some((seen_victim, seen)) if seen_victim == victim && seen.is_same(&now) => {
+                let task = shared.processor(victim).steal_lifo(&seen)?;
+                let metrics = &self.processor().metrics;
+                metrics.steals.add(1);
+                metrics.stolen.add(1);
+                Some(task)
+            }
+            _ => {
+                self.sighting.set(Some((victim, now)));
+                None
+            }
+        }
+    }
+
+    #[inline]
+    pub(super) fn stop_searching_if_so(&self) {
+        if self.is_searching.get() {
+            self.stop_searching();
+        }
+    }
+
+    /// F1, F2 of `idle.rs`: this worker has found work.
+    pub fn stop_searching(&self) {
+        self.is_searching.set(false);
+        self.is_notified.set(false);
+        let shared = self.shared();
+        if self.idle().stop_searching() {
+            fence(SeqCst);
+            if shared.has_visible_tasks() {
+                self.notify();
+            }
+            // Also if there are tasks: a waiter may be needed, which nobody wakes for those.
+            if shared.has_jobs_for(self.index(), Role::Full) {
+                shared.fetch(Work::Job);
+            }
+        }
+    }
+
+    /// F1, F2 of a worker that may not run everything, and is about to sleep: see *the one that may not* in
+    /// `idle.rs`.
+    pub(super) fn leave_rest_to_others(&self) {
+        if !self.is_searching.replace(false) {
+            return;
+        }
+        let shared = self.shared();
+        if self.idle().stop_searching() {
+            fence(SeqCst);
+            if shared.has_visible_tasks() || shared.has_jobs_for(usize::MAX, Role::Full) {
+                shared.leave_to_lower(self.index());
+            }
+        }
+    }
+
+    /// Runs a job of another worker, if this one may search.
+    pub(super) fn run_stolen_job(&self) -> bool {
+        if !self.is_searching.get() || !self.role().takes_any_task() {
+            return false;
+        }
+        let Some(job) = self.steal_job() else {
+            return false;
+        };
+        self.run_job(job);
+        true
+    }
+}
+
+/// In.
+impl Worker {
+    /// Queues a task that was woken or spawned by this thread, to run next.
+    #[inline]
+    pub fn push(&self, task: Runnable) {
+        if self.is_fifo.get() {
+            return self.push_to_ring(task);
+        }
+        // SAFETY: this thread is the owner.
+        if let Some(displaced) = unsafe { self.processor().lifo.push(task) } {
+            self.push_displaced(displaced);
+        }
+    }
+
+    #[inline(never)]
+    fn push_displaced(&self, task: Runnable) {
+        self.push_to_ring(task);
+        self.notify_if_worth();
+    }
+
+    /// Queues a task that yielded, behind the others.
+    #[inline]
+    pub fn push_back(&self, task: Runnable) {
+        self.push_to_ring(task);
+        // One task that yields to itself needs no help.
+        if self.processor().ring.len() >= 2 {
+            self.notify_if_worth();
+        }
+    }
+
+    fn push_to_ring(&self, task: Runnable) {
+        let shared = self.shared();
+        // SAFETY: this thread is the owner; the runnable owns its task, so its link is free.
+        let overflowed = unsafe { self.processor().ring.push_back(task.into_raw(), &shared.injector) };
+        if overflowed > 0 {
+            self.ring_overflowed();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn ring_overflowed(&self) {
+        self.processor().metrics.overflows.add(1);
+        self.shared().fetch_strictly(Work::Task);
+    }
+
+    pub(super) fn move_tasks_to_injector(&self) {
+        if !self.has_own_tasks() {
+            return;
+        }
+        let processor = self.processor();
+        let mut batch = Chain::new();
+        // SAFETY: this thread is the owner, and the tasks it takes out are in no queue then.
+        unsafe {
+            let next = || processor.lifo.pop().map(Runnable::into_raw).or_else(|| processor.ring.pop());
+            iter::from_fn(next).for_each(|task| batch.push_back(task));
+        }
+        self.shared().injector.push_batch(batch);
+    }
+
+    #[inline(always)]
+    fn notify_if_worth(&self) {
+        // Mostly nobody sleeps: a load and a branch.
+        if self.shared().idle.has_sleepers() {
+            self.notify_beside_sleepers();
+        }
+    }
+
+    #[inline(never)]
+    fn notify_beside_sleepers(&self) {
+        if self.shared().is_worth_notifying() {
+            self.notify();
+        }
+    }
+
+    fn notify(&self) {
+        if self.shared().fetch(Work::Task) {
+            self.processor().metrics.notifies.add(1);
+        }
+    }
+
+    /// Decides, after a dispatch, whether others should help with what it woke. If they should not now, asks
+    /// again soon.
+    pub(super) fn share_ring(&self) {
+        let shared = self.shared();
+        let waiting = self.processor().ring.len();
+        if waiting < 2 || !shared.idle.has_sleepers() {
+            return;
+        }
+        let now = Instant::now();
+        self.reinforcement.ask(now);
+        let is_worth = self.reinforcement.is_worth(now, self.processor().tick(), waiting);
+        if is_worth && self.reinforcement.is_welcome(now, || shared.crowd.has_room()) {
+            self.notify_if_worth();
+        } else {
+            let rounds = self.rounds() + self.rounds_put_off.get();
+            let pause = self.reinforcement.pause().min(rounds);
+            self.set_rounds(pause);
+            self.rounds_put_off.set(rounds - pause);
+        }
+    }
+}

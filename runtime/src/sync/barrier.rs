@@ -1,0 +1,189 @@
+//! Lets a number of tasks go on together.
+//!
+//! `arrivals` counts all calls of `wait`, under the lock of the line; the number divided by `n` is the *generation*. The
+//! last arrival of a generation, the leader, releases those in line that belong to it. With more than fit into one batch
+//! of wakers it unlocks in between; those that come then are of the next generation and stand behind, so it stops
+//! before them.
+//!
+//! # Ordering
+//! Each arrival takes the lock, the leader's last; so what happened before any of them happened before the leader goes
+//! on, and, through the outcomes, before the others do.
+
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use super::wait_list::{Line, Outcome, Waiter, release_in_batches};
+use crate::coop;
+use crate::loom::sync::Mutex;
+use crate::loom::sync::atomic::AtomicUsize;
+use crate::loom::sync::atomic::Ordering::Relaxed;
+
+/// Outcome of a waiter whose generation is complete.
+const COMPLETE: Outcome = 1;
+
+/// Lets tasks wait until a number of them have come, and then go on together; again and again.
+///
+/// # Examples
+/// ```
+/// use std::sync::Arc;
+/// use runtime::sync::Barrier;
+///
+/// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// let barrier = Arc::new(Barrier::new(3));
+/// let tasks: Vec<_> = (0..3)
+///     .map(|_| {
+///         let barrier = barrier.clone();
+///         runtime::spawn(async move { barrier.wait().await.is_leader() })
+///     })
+///     .collect();
+/// let mut leaders = 0;
+/// for task in tasks {
+///     leaders += u32::from(task.await.unwrap());
+/// }
+/// assert_eq!(leaders, 1);
+/// # });
+/// ```
+pub struct Barrier {
+    n: usize,
+    /// All calls of `wait`. Touched under the lock of `line` only, so its accesses are Relaxed.
+    arrivals: AtomicUsize,
+    /// Those that wait; the key of each is its generation.
+    line: Mutex<Line>,
+}
+
+// A panic leaves the count and the line as the methods do.
+impl std::panic::UnwindSafe for Barrier {}
+impl std::panic::RefUnwindSafe for Barrier {}
+
+impl Barrier {
+    /// Creates a barrier for `n` tasks; 0 is the same as 1, and no task waits then.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// assert!(runtime::sync::Barrier::new(1).wait().await.is_leader());
+    /// # });
+    /// ```
+    #[track_caller]
+    pub fn new(n: usize) -> Self {
+        Self { n: n.max(1), arrivals: AtomicUsize::new(0), line: Mutex::new(Line::new()) }
+    }
+
+    /// Waits until the last of a group has come. To one of them, the last, it answers that it is the leader.
+    ///
+    /// # Cancel safety
+    /// Not cancel safe: one that is dropped after its first poll counts all the same, so the others go on without it.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// let barrier = runtime::sync::Barrier::new(2);
+    /// let (first, second) = runtime::join!(barrier.wait(), barrier.wait());
+    /// assert!(!first.is_leader());
+    /// assert!(second.is_leader());
+    /// # });
+    /// ```
+    pub async fn wait(&self) -> BarrierWaitResult {
+        Wait { barrier: self, waiter: None }.await
+    }
+
+    /// Counts an arrival. The first of the answers is its generation; the second says whether it completes it.
+    fn arrive(&self) -> (usize, bool) {
+        let arrivals = self.arrivals.load(Relaxed) + 1;
+        self.arrivals.store(arrivals, Relaxed);
+        ((arrivals - 1) / self.n, arrivals % self.n == 0)
+    }
+
+    /// Releases those of `generation`.
+    fn release(&self, generation: usize) {
+        release_in_batches(&self.line, |line, wakers| {
+            while !wakers.is_full() && line.front_key().is_some_and(|key| key <= generation) {
+                line.release_front(COMPLETE, wakers);
+            }
+            wakers.is_full()
+        });
+    }
+}
+
+impl fmt::Debug for Barrier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let _line = self.line.lock();
+        let arrivals = self.arrivals.load(Relaxed);
+        f.debug_struct("Barrier")
+            .field("n", &self.n)
+            .field("arrived", &(arrivals % self.n))
+            .finish_non_exhaustive()
+    }
+}
+
+/// An arrival, which waits for the others.
+struct Wait<'a> {
+    barrier: &'a Barrier,
+    /// There once it stands in line.
+    waiter: Option<Waiter>,
+}
+
+impl Future for Wait<'_> {
+    type Output = BarrierWaitResult;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        // SAFETY: the waiter is not moved once it is there; the reference is not pinned.
+        let this = unsafe { self.get_unchecked_mut() };
+        let line = &this.barrier.line;
+        let Some(waiter) = &this.waiter else {
+            // Foreign code, which may panic: before the arrival counts.
+            let waker = cx.waker().clone();
+            let mut line = line.lock();
+            let (generation, is_last) = this.barrier.arrive();
+            if is_last {
+                drop(line);
+                coop::spend();
+                this.barrier.release(generation);
+                return Poll::Ready(BarrierWaitResult(true));
+            }
+            let waiter = this.waiter.insert(Waiter::new(generation));
+            // SAFETY: (1) it is new; pinned as `self` is; (2) `drop` does.
+            unsafe { line.join(Pin::new_unchecked(waiter), Some(waker)) };
+            return Poll::Pending;
+        };
+        // SAFETY: (1) it joined when it was made.
+        match unsafe { waiter.poll_outcome(line, cx) } {
+            Poll::Ready(_) => {
+                coop::spend();
+                Poll::Ready(BarrierWaitResult(false))
+            }
+            Poll::Pending => Poll::Pending,
+        }
+    }
+}
+
+impl Drop for Wait<'_> {
+    fn drop(&mut self) {
+        let Some(waiter) = &self.waiter else { return };
+        // SAFETY: a pinned future is dropped where it is.
+        let waiter = unsafe { Pin::new_unchecked(waiter) };
+        if waiter.outcome().is_none() {
+            // SAFETY: (1) it joined when it was made. The waker is dropped last, since that may panic.
+            let (_outcome, _waker) = unsafe { self.barrier.line.lock().leave(waiter) };
+        }
+    }
+}
+
+/// What [`Barrier::wait`] answers.
+#[derive(Debug, Clone)]
+pub struct BarrierWaitResult(bool);
+
+impl BarrierWaitResult {
+    /// Says whether this is the last of its group. There is one in each.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// assert!(runtime::sync::Barrier::new(1).wait().await.is_leader());
+    /// # });
+    /// ```
+    pub fn is_leader(&self) -> bool {
+        self.0
+    }
+}

@@ -1,0 +1,326 @@
+//! What the handles of a broadcast channel share: the ring, where its end is, and the receivers that wait for
+//! more.
+//!
+//! # State
+//! - `tail`, under a lock of its own: how many receivers there are; whether anybody may stand in line
+//!   (`may_wait`).
+//! - `end`: the position after the last value, and CLOSED, when no sender is left. Written under the lock of
+//!   `tail`, read without.
+//! - `line`: the receivers that wait; the key of each is the position it waits for. `may_wait` is written
+//!   under both locks, so whoever has either of them may read it. The lock of `line` is taken first.
+//!
+//! # Steps
+//! ```text
+//! send                                             recv, that finds nothing
+//! LockTail     no receivers: Err                   LockLine    lock the line
+//! LockOld      (of the ring) or try again later    ReadEnd     end above its position, or CLOSED: done
+//! MoveEnd      end + 1                             SetMark     may_wait not set: lock the tail, ReadEnd again,
+//! FillSlot     (of the ring)                                   may_wait := true, unlock the tail
+//! ReadMark     may_wait?                           StandInLine join, unlock
+//! UnlockTail
+//! ReleaseBelow lock the line; release those
+//!              that wait for less than end
+//! ```
+//! The end of the last sender sets CLOSED in MoveEnd's place, and releases all. `subscribe` and the end of a
+//! receiver change the count of receivers under the lock of `tail`, so each value is counted for those
+//! receivers that are to have it.
+//!
+//! The line grows at its end, with positions that only grow; so ReleaseBelow stops at the first that waits
+//! for more. With more to wake than fit into one batch it unlocks, wakes, and locks again. `may_wait` is
+//! cleared when ReleaseBelow finds nobody at all: receivers that wait for each value set it once.
+//!
+//! MoveEnd comes before FillSlot, so a receiver that has taken a value has seen the end above it, and so has
+//! whoever comes to the line later. Otherwise a quick receiver could stand in line for the next value before
+//! a slow one stands in line for this one, and ReleaseBelow would stop at the first. A receiver that comes
+//! between the two looks again.
+//!
+//! # The race
+//! A receiver finds nothing; before it stands in line, a send passes and sees nobody to wake.
+//!
+//! # Ordering
+//! If `may_wait` is not set, SetMark and the send's locked part exclude each other. If the send is first, the
+//! receiver sees the new end. If SetMark is first, the send reads it and goes to the line, which is locked
+//! until the receiver stands in it.
+//!
+//! If `may_wait` is set, it stays so while the receiver has the line's lock. A send that ReadEnd does not see
+//! has still to take that lock, since it reads `may_wait` and had it taken the lock before, its MoveEnd would
+//! be seen. So it finds the receiver in line.
+//!
+//! MoveEnd is Release and pairs with ReadEnd. FillSlot is Release, too, and pairs with LockSlot: a receiver
+//! that finds a value, or that its own was overwritten, sees how far the end has gone.
+//!
+//! # A slot that is busy
+//! A send that comes round to a slot where a receiver clones a value lets go of the tail and tries again. So
+//! it waits for that clone, but nobody else does.
+//!
+//! # Cancellation
+//! A receiver that is dropped in line leaves it. One that was released and did not look owes nothing: the
+//! value is there until it takes it, or is overwritten.
+
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use super::ring::{Missing, Ring};
+use crate::loom::sync::atomic::{AtomicBool, AtomicUsize};
+use crate::loom::sync::{Mutex, ShortLock};
+use crate::sync::backoff::Backoff;
+use crate::sync::counts::Counts;
+use crate::sync::notify::Notify;
+use crate::sync::wait_list::{Line, Outcome, release_in_batches};
+use crate::util::pad::CachePadded;
+use crate::util::unwind::FirstPanic;
+
+/// In `end`: no sender is left.
+const CLOSED: usize = 1;
+/// One position in `end`.
+const ONE: usize = 2;
+
+/// Outcome of a waiter that may look again.
+pub(super) const COME: Outcome = 1;
+
+/// One channel, shared by its handles.
+pub(super) struct Channel<T> {
+    pub(super) ring: Ring<T>,
+    sending: CachePadded<Sending>,
+    pub(super) line: Mutex<Line>,
+    pub(super) senders: Counts,
+    /// Notified when the last receiver leaves.
+    abandoned: Notify,
+}
+
+/// What senders write with each value.
+struct Sending {
+    tail: ShortLock<Tail>,
+    end: AtomicUsize,
+    may_wait: AtomicBool,
+}
+
+/// Only while it is locked, the count and the end change.
+struct Tail {
+    receivers: usize,
+}
+
+/// Why there is nothing to take.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Nothing {
+    /// It has not come.
+    Empty,
+    /// Another receiver is at it at this moment.
+    Busy,
+    /// It will not come.
+    Closed,
+    /// So many values were overwritten. The next is at `oldest`.
+    Lagged { missed: usize, oldest: usize },
+}
+
+impl<T> Channel<T> {
+    /// With one sender and so many receivers, which begin at position 0. `None` if there is no memory.
+    pub(super) fn new(capacity: usize, receivers: usize) -> Option<Self> {
+        let sending = Sending {
+            tail: ShortLock::new(Tail { receivers }),
+            end: AtomicUsize::new(0),
+            may_wait: AtomicBool::new(false),
+        };
+        Some(Self {
+            ring: Ring::new(capacity)?,
+            sending: CachePadded::new(sending),
+            line: Mutex::new(Line::new()),
+            senders: Counts::new(),
+            abandoned: Notify::new(),
+        })
+    }
+
+    /// Puts `value` in and answers how many receivers are to have it; or `value`, if there are none.
+    pub(super) fn send(&self, value: T) -> Result<usize, T> {
+        let mut backoff = Backoff::new();
+        loop {
+            // LockTail.
+            let tail = self.sending.tail.lock();
+            let receivers = tail.receivers;
+            if receivers == 0 {
+                return Err(value);
+            }
+            // Relaxed: it changes under the lock only.
+            let end = self.sending.end.load(Relaxed);
+            // SAFETY: (1) under the lock, to `fill`; `end` goes up by one for each value.
+            if let Some(room) = unsafe { self.ring.reserve(end / ONE) } {
+                // MoveEnd, pairs with ReadEnd.
+                self.sending.end.store(end + ONE, Release);
+                // Dropped at the end, since that may panic.
+                let _old = room.fill(receivers, value);
+                // ReadMark. Relaxed: it changes under the lock only.
+                let may_wait = self.sending.may_wait.load(Relaxed);
+                drop(tail);
+                if may_wait {
+                    self.release_below(end / ONE + 1);
+                }
+                return Ok(receivers);
+            }
+            drop(tail);
+            backoff.snooze();
+        }
+    }
+
+    /// ReleaseBelow.
+    #[inline(never)]
+    fn release_below(&self, position: usize) {
+        self.release(|key| key < position);
+    }
+
+    /// Releases from the front those whose key is in `range`.
+    fn release(&self, range: impl Fn(usize) -> bool) {
+        let mut is_first = true;
+        release_in_batches(&self.line, |line, wakers| {
+            if std::mem::take(&mut is_first) && line.is_empty() {
+                let _tail = self.sending.tail.lock();
+                // Relaxed: under both locks.
+                self.sending.may_wait.store(false, Relaxed);
+            }
+            while !wakers.is_full() && line.front_key().is_some_and(&range) {
+                line.release_front(COME, wakers);
+            }
+            wakers.is_full()
+        });
+    }
+
+    /// The last sender leaves.
+    pub(super) fn close(&self) {
+        let may_wait = {
+            let _tail = self.sending.tail.lock();
+            // Pairs with ReadEnd.
+            self.sending.end.fetch_or(CLOSED, Release);
+            // Relaxed: it changes under the lock only.
+            self.sending.may_wait.load(Relaxed)
+        };
+        if may_wait {
+            self.release(|_| true);
+        }
+    }
+
+    /// The position after the last value.
+    pub(super) fn end(&self) -> usize {
+        // ReadEnd.
+        self.sending.end.load(Acquire) / ONE
+    }
+
+    /// The position of the oldest value, for one who has seen that one was overwritten.
+    fn oldest(&self) -> usize {
+        self.end() - self.ring.capacity()
+    }
+
+    /// ReadEnd: whether a receiver at `position` has something to learn.
+    fn has_news(&self, position: usize) -> bool {
+        let end = self.sending.end.load(Acquire);
+        end & CLOSED != 0 || end / ONE > position
+    }
+
+    /// Why a receiver at `position` found its value `missing`.
+    pub(super) fn explain(&self, position: usize, missing: Missing) -> Nothing {
+        match missing {
+            Missing::Busy => Nothing::Busy,
+            Missing::Overwritten => {
+                let oldest = self.oldest();
+                Nothing::Lagged { missed: oldest - position, oldest }
+            }
+            // ReadEnd. It comes after the look at the slot: what came, or comes, in between is taken the next
+            // time.
+            Missing::NotYet => match self.sending.end.load(Acquire) {
+                end if end == position * ONE + CLOSED => Nothing::Closed,
+                end if end / ONE > position => Nothing::Busy,
+                _ => Nothing::Empty,
+            },
+        }
+    }
+
+    /// LockLine to SetMark. `None` if a receiver at `position` has something to learn; else it may stand in
+    /// line, and will be released.
+    pub(super) fn line_for(&self, position: usize) -> Option<crate::loom::sync::MutexGuard<'_, Line>> {
+        let line = self.line.lock();
+        if self.has_news(position) {
+            return None;
+        }
+        // Relaxed: it changes under the line's lock only.
+        if !self.sending.may_wait.load(Relaxed) {
+            let _tail = self.sending.tail.lock();
+            if self.has_news(position) {
+                return None;
+            }
+            // Relaxed: under both locks.
+            self.sending.may_wait.store(true, Relaxed);
+        }
+        Some(line)
+    }
+
+    pub(super) fn receivers(&self) -> usize {
+        self.sending.tail.lock().receivers
+    }
+
+    /// Counts one more receiver; answers the position it begins at.
+    pub(super) fn subscribe(&self) -> usize {
+        let mut tail = self.sending.tail.lock();
+        tail.receivers += 1;
+        // Relaxed: it changes under the lock only.
+        self.sending.end.load(Relaxed) / ONE
+    }
+
+    /// A receiver at `position` leaves: it takes what is left for it.
+    pub(super) fn unsubscribe(&self, mut position: usize) {
+        let (receivers, end) = {
+            let mut tail = self.sending.tail.lock();
+            tail.receivers -= 1;
+            // Relaxed: it changes under the lock only.
+            (tail.receivers, self.sending.end.load(Relaxed) / ONE)
+        };
+        let mut panic = FirstPanic::new();
+        let mut backoff = Backoff::new();
+        while position < end {
+            match self.ring.lock(position) {
+                Ok(locked) => {
+                    let last = locked.count_down();
+                    panic.catch(|| drop(last));
+                    position += 1;
+                }
+                Err(Missing::Overwritten) => position = self.oldest(),
+                Err(Missing::Busy | Missing::NotYet) => backoff.snooze(),
+            }
+        }
+        if receivers == 0 {
+            panic.catch(|| self.abandoned.notify_waiters());
+        }
+        panic.resume();
+    }
+
+    /// Waits until there is no receiver.
+    pub(super) async fn abandoned(&self) {
+        while self.receivers() > 0 {
+            // Made before the second look: `notify_waiters` releases it from its creation on.
+            let notified = self.abandoned.notified();
+            if self.receivers() == 0 {
+                break;
+            }
+            notified.await;
+        }
+    }
+
+    /// Counts the values that somebody has still to take.
+    pub(super) fn len(&self) -> usize {
+        // Nobody puts values in meanwhile.
+        let _tail = self.sending.tail.lock();
+        // Relaxed: it changes under the lock only.
+        let end = self.sending.end.load(Relaxed) / ONE;
+        // Older values have gone before younger ones: those that are left follow each other up to the end.
+        let (mut low, mut high) = (end.saturating_sub(self.ring.capacity()), end);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if self.ring.is_taken(middle) {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        end - low
+    }
+}
+
+// A panic leaves the ring and the line as their methods do.
+impl<T> std::panic::UnwindSafe for Channel<T> {}
+impl<T> std::panic::RefUnwindSafe for Channel<T> {}

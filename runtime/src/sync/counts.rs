@@ -1,0 +1,60 @@
+//! How many senders a channel has, strong ones, which keep it open, and weak ones.
+
+use crate::loom::sync::atomic::AtomicUsize;
+use crate::loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+
+/// The counts of one channel. Each handle also has an `Arc` of the channel, which aborts before a count can
+/// overflow.
+pub(super) struct Counts {
+    strong: AtomicUsize,
+    weak: AtomicUsize,
+}
+
+impl Counts {
+    /// For one strong sender.
+    pub(super) fn new() -> Self {
+        Self { strong: AtomicUsize::new(1), weak: AtomicUsize::new(0) }
+    }
+
+    pub(super) fn strong(&self) -> usize {
+        self.strong.load(Acquire)
+    }
+
+    pub(super) fn weak(&self) -> usize {
+        self.weak.load(Acquire)
+    }
+
+    /// Adds a strong sender, for one.
+    pub(super) fn add(&self) {
+        // Relaxed: the caller is one of those counted, so it is not zero meanwhile.
+        self.strong.fetch_add(1, Relaxed);
+    }
+
+    /// Adds a strong sender, if there is one.
+    pub(super) fn try_add(&self) -> bool {
+        let mut count = self.strong.load(Relaxed);
+        while count != 0 {
+            // Acquire: pairs with the AcqRel of those who left, as a clone of theirs would.
+            match self.strong.compare_exchange_weak(count, count + 1, Acquire, Relaxed) {
+                Ok(_) => return true,
+                Err(actual) => count = actual,
+            }
+        }
+        false
+    }
+
+    /// Removes a strong sender; true for the last one, which must end the channel.
+    pub(super) fn remove(&self) -> bool {
+        // AcqRel: what every sender did comes before the end.
+        self.strong.fetch_sub(1, AcqRel) == 1
+    }
+
+    pub(super) fn add_weak(&self) {
+        // Relaxed: a count, nothing depends on it.
+        self.weak.fetch_add(1, Relaxed);
+    }
+
+    pub(super) fn remove_weak(&self) {
+        self.weak.fetch_sub(1, Relaxed);
+    }
+}

@@ -1,0 +1,363 @@
+//! A lock for many readers or one writer, whose guards may be held across an `.await`.
+//!
+//! It is a count of [`permits`](super::permits): a reader takes one, a writer takes all. So the line is fair for both: a
+//! reader that comes after a waiting writer waits behind it. The permits' Acquire and Release order one holder after
+//! the other; that reading and writing exclude each other is counting.
+//!
+//! A guard is what it holds (`Share`, `Whole`), which is given back when dropped, and where the data are. Mapping a guard
+//! moves the hold into another guard; downgrading gives back all permits but one.
+//!
+//! `borrowed.rs` has the guards that borrow their lock, `owned.rs` those that keep it alive.
+
+mod borrowed;
+mod owned;
+
+use std::cell::UnsafeCell;
+use std::fmt;
+use std::sync::Arc;
+
+pub use self::borrowed::{RwLockMappedWriteGuard, RwLockReadGuard, RwLockWriteGuard};
+use self::borrowed::{Share, Whole};
+pub use self::owned::{OwnedRwLockMappedWriteGuard, OwnedRwLockReadGuard, OwnedRwLockWriteGuard};
+use self::owned::{OwnedShare, OwnedWhole};
+use super::mutex::TryLockError;
+use super::permits::Permits;
+use crate::loom::const_fn;
+use crate::util::block_on::{assert_may_block, block_on};
+
+/// As many readers as there may be at once.
+const MAX_READERS: u32 = u32::MAX >> 3;
+
+/// Gives access to its data to many readers, or to one writer; waiting for it does not block the thread.
+///
+/// The line is fair: first come, first served. A reader waits behind a writer that waits, so readers cannot keep
+/// writers out for ever. It follows that a task which holds a read guard must not wait for a second one: a writer
+/// may stand in between. A panic while a guard is held does not poison the lock.
+///
+/// # Examples
+/// ```
+/// use runtime::sync::RwLock;
+///
+/// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// let lock = RwLock::new(5);
+/// {
+///     let (first, second) = (lock.read().await, lock.read().await);
+///     assert_eq!(*first + *second, 10);
+/// }
+/// *lock.write().await += 1;
+/// assert_eq!(*lock.read().await, 6);
+/// # });
+/// ```
+pub struct RwLock<T: ?Sized> {
+    permits: Permits,
+    /// As many permits as there are when nobody holds any.
+    max_readers: u32,
+    /// Read by holders of a permit, written by the holder of all, or through `&mut RwLock`.
+    data: UnsafeCell<T>,
+}
+
+// SAFETY: the data move with the lock.
+unsafe impl<T: ?Sized + Send> Send for RwLock<T> {}
+// SAFETY: `&RwLock` gives out `&T` to many threads at once, and `&mut T` to one, which moves the data between threads.
+unsafe impl<T: ?Sized + Send + Sync> Sync for RwLock<T> {}
+
+impl<T> RwLock<T> {
+    /// Creates an unlocked lock.
+    ///
+    /// # Examples
+    /// ```
+    /// let lock = runtime::sync::RwLock::new(5);
+    /// assert_eq!(lock.into_inner(), 5);
+    /// ```
+    pub fn new(value: T) -> Self {
+        Self::const_new(value)
+    }
+
+    /// Creates an unlocked lock that admits at most `max_readers` readers at once.
+    ///
+    /// # Panics
+    /// If `max_readers` is 0 or above `u32::MAX >> 3`.
+    ///
+    /// # Examples
+    /// ```
+    /// let lock = runtime::sync::RwLock::with_max_readers(5, 1);
+    /// let reader = lock.try_read().unwrap();
+    /// assert!(lock.try_read().is_err());
+    /// # drop(reader);
+    /// ```
+    #[track_caller]
+    pub fn with_max_readers(value: T, max_readers: u32) -> Self {
+        assert!(
+            max_readers <= MAX_READERS,
+            "a RwLock may not be created with more than {MAX_READERS} readers, got {max_readers}"
+        );
+        Self::const_with_max_readers(value, max_readers)
+    }
+
+    const_fn! {
+        /// Creates an unlocked lock in a constant, for instance in a `static`.
+        ///
+        /// # Examples
+        /// ```
+        /// static NAMES: runtime::sync::RwLock<Vec<String>> = runtime::sync::RwLock::const_new(Vec::new());
+        /// ```
+        pub const fn const_new(value: T) -> Self {
+            Self::const_with_max_readers(value, MAX_READERS)
+        }
+    }
+
+    const_fn! {
+        /// As [`with_max_readers`](Self::with_max_readers), in a constant.
+        ///
+        /// # Panics
+        /// As [`with_max_readers`](Self::with_max_readers); in a constant that is a compile error.
+        ///
+        /// # Examples
+        /// ```
+        /// static LIMIT: runtime::sync::RwLock<u32> = runtime::sync::RwLock::const_with_max_readers(1, 100);
+        /// ```
+        #[track_caller]
+        pub const fn const_with_max_readers(value: T, max_readers: u32) -> Self {
+            assert!(max_readers != 0, "a RwLock may not be created with 0 readers: give the most that may read at once");
+            assert!(max_readers <= MAX_READERS, "a RwLock may not be created with more than `u32::MAX >> 3` readers");
+            Self { permits: Permits::new(max_readers as usize), max_readers, data: UnsafeCell::new(value) }
+        }
+    }
+
+    /// Takes the data out.
+    ///
+    /// # Examples
+    /// ```
+    /// assert_eq!(runtime::sync::RwLock::new(1).into_inner(), 1);
+    /// ```
+    pub fn into_inner(self) -> T {
+        self.data.into_inner()
+    }
+}
+
+impl<T: ?Sized> RwLock<T> {
+    /// Waits until nobody writes, and nobody who came before waits, and reads.
+    ///
+    /// # Cancel safety
+    /// Loses its place in line; a lock granted meanwhile goes to the next.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// let lock = runtime::sync::RwLock::new(1);
+    /// let reader = lock.read().await;
+    /// assert_eq!(*reader, 1);
+    /// assert!(lock.try_write().is_err());
+    /// # });
+    /// ```
+    pub async fn read(&self) -> RwLockReadGuard<'_, T> {
+        self.take(1).await;
+        self.reader()
+    }
+
+    /// As [`read`](Self::read), but blocks the thread.
+    ///
+    /// # Panics
+    /// Directly inside a task: there, use [`read`](Self::read).
+    ///
+    /// # Examples
+    /// ```
+    /// let lock = runtime::sync::RwLock::new(1);
+    /// assert_eq!(*lock.blocking_read(), 1);
+    /// ```
+    #[track_caller]
+    pub fn blocking_read(&self) -> RwLockReadGuard<'_, T> {
+        assert_may_block("blocking_read", "read().await");
+        block_on(self.read())
+    }
+
+    /// As [`read`](Self::read), with a guard that keeps the lock alive.
+    ///
+    /// # Cancel safety
+    /// As [`read`](Self::read).
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// let lock = std::sync::Arc::new(runtime::sync::RwLock::new(1));
+    /// let reader = lock.clone().read_owned().await;
+    /// runtime::spawn(async move { assert_eq!(*reader, 1) }).await.unwrap();
+    /// # });
+    /// ```
+    pub async fn read_owned(self: Arc<Self>) -> OwnedRwLockReadGuard<T> {
+        self.take(1).await;
+        OwnedRwLockReadGuard::of_holder(OwnedShare::of_taken(self))
+    }
+
+    /// Reads, if nobody writes or stands in line.
+    ///
+    /// # Errors
+    /// [`TryLockError`] otherwise, or if as many read as may.
+    ///
+    /// # Examples
+    /// ```
+    /// let lock = runtime::sync::RwLock::new(1);
+    /// let writer = lock.try_write().unwrap();
+    /// assert!(lock.try_read().is_err());
+    /// # drop(writer);
+    /// ```
+    pub fn try_read(&self) -> Result<RwLockReadGuard<'_, T>, TryLockError> {
+        self.try_take(1)?;
+        Ok(self.reader())
+    }
+
+    /// As [`try_read`](Self::try_read), with a guard that keeps the lock alive.
+    ///
+    /// # Errors
+    /// As [`try_read`](Self::try_read).
+    ///
+    /// # Examples
+    /// ```
+    /// let lock = std::sync::Arc::new(runtime::sync::RwLock::new(1));
+    /// assert_eq!(*lock.try_read_owned().unwrap(), 1);
+    /// ```
+    pub fn try_read_owned(self: Arc<Self>) -> Result<OwnedRwLockReadGuard<T>, TryLockError> {
+        self.try_take(1)?;
+        Ok(OwnedRwLockReadGuard::of_holder(OwnedShare::of_taken(self)))
+    }
+
+    /// Waits until nobody reads or writes, and nobody who came before waits, and writes.
+    ///
+    /// # Cancel safety
+    /// Loses its place in line; a lock granted meanwhile goes to the next, and readers behind it may go on.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// let lock = runtime::sync::RwLock::new(1);
+    /// *lock.write().await += 1;
+    /// assert_eq!(*lock.read().await, 2);
+    /// # });
+    /// ```
+    pub async fn write(&self) -> RwLockWriteGuard<'_, T> {
+        self.take(self.max_readers).await;
+        self.writer()
+    }
+
+    /// As [`write`](Self::write), but blocks the thread.
+    ///
+    /// # Panics
+    /// Directly inside a task: there, use [`write`](Self::write).
+    ///
+    /// # Examples
+    /// ```
+    /// let lock = runtime::sync::RwLock::new(1);
+    /// *lock.blocking_write() += 1;
+    /// # assert_eq!(lock.into_inner(), 2);
+    /// ```
+    #[track_caller]
+    pub fn blocking_write(&self) -> RwLockWriteGuard<'_, T> {
+        assert_may_block("blocking_write", "write().await");
+        block_on(self.write())
+    }
+
+    /// As [`write`](Self::write), with a guard that keeps the lock alive.
+    ///
+    /// # Cancel safety
+    /// As [`write`](Self::write).
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// let lock = std::sync::Arc::new(runtime::sync::RwLock::new(1));
+    /// let mut writer = lock.clone().write_owned().await;
+    /// runtime::spawn(async move { *writer += 1 }).await.unwrap();
+    /// assert_eq!(*lock.read().await, 2);
+    /// # });
+    /// ```
+    pub async fn write_owned(self: Arc<Self>) -> OwnedRwLockWriteGuard<T> {
+        self.take(self.max_readers).await;
+        OwnedRwLockWriteGuard::of_holder(OwnedWhole::of_taken(self))
+    }
+
+    /// Writes, if nobody reads, writes or stands in line.
+    ///
+    /// # Errors
+    /// [`TryLockError`] otherwise.
+    ///
+    /// # Examples
+    /// ```
+    /// let lock = runtime::sync::RwLock::new(1);
+    /// let reader = lock.try_read().unwrap();
+    /// assert!(lock.try_write().is_err());
+    /// # drop(reader);
+    /// ```
+    pub fn try_write(&self) -> Result<RwLockWriteGuard<'_, T>, TryLockError> {
+        self.try_take(self.max_readers)?;
+        Ok(self.writer())
+    }
+
+    /// As [`try_write`](Self::try_write), with a guard that keeps the lock alive.
+    ///
+    /// # Errors
+    /// As [`try_write`](Self::try_write).
+    ///
+    /// # Examples
+    /// ```
+    /// let lock = std::sync::Arc::new(runtime::sync::RwLock::new(1));
+    /// *lock.clone().try_write_owned().unwrap() += 1;
+    /// assert_eq!(*lock.try_read().unwrap(), 2);
+    /// ```
+    pub fn try_write_owned(self: Arc<Self>) -> Result<OwnedRwLockWriteGuard<T>, TryLockError> {
+        self.try_take(self.max_readers)?;
+        Ok(OwnedRwLockWriteGuard::of_holder(OwnedWhole::of_taken(self)))
+    }
+
+    /// The data, without locking: a `&mut RwLock` is alone.
+    ///
+    /// # Examples
+    /// ```
+    /// let mut lock = runtime::sync::RwLock::new(1);
+    /// *lock.get_mut() += 1;
+    /// assert_eq!(lock.into_inner(), 2);
+    /// ```
+    pub fn get_mut(&mut self) -> &mut T {
+        self.data.get_mut()
+    }
+
+    async fn take(&self, permits: u32) {
+        self.permits.take(permits as usize).await.expect("the permits of a lock are never closed");
+    }
+
+    fn try_take(&self, permits: u32) -> Result<(), TryLockError> {
+        self.permits.try_take(permits as usize).map_err(|_| TryLockError::new())
+    }
+
+    /// For the taker of one permit.
+    #[inline]
+    fn reader(&self) -> RwLockReadGuard<'_, T> {
+        RwLockReadGuard::of_holder(Share::of_taken(&self.permits), self.data.get())
+    }
+
+    /// For the taker of all permits.
+    #[inline]
+    fn writer(&self) -> RwLockWriteGuard<'_, T> {
+        RwLockWriteGuard::of_holder(Whole::of_taken(&self.permits, self.max_readers), self.data.get())
+    }
+}
+
+impl<T> From<T> for RwLock<T> {
+    fn from(value: T) -> Self {
+        Self::new(value)
+    }
+}
+
+impl<T: Default> Default for RwLock<T> {
+    fn default() -> Self {
+        Self::new(T::default())
+    }
+}
+
+impl<T: ?Sized + fmt::Debug> fmt::Debug for RwLock<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.try_read() {
+            Ok(data) => f.debug_struct("RwLock").field("data", &&*data).finish(),
+            Err(_) => f.debug_struct("RwLock").field("data", &format_args!("<locked>")).finish(),
+        }
+    }
+}

@@ -1,0 +1,502 @@
+//! A lock for a value that many threads read often and for a short time, and that is written rarely.
+//!
+//! Each reader writes to a slot of its own thread: one read-modify-write to enter, a plain store to leave, on a
+//! cache line that no other reader writes to. The writer pays: it looks at every slot.
+//!
+//! # States
+//! ```text
+//! word   bit 63 … 3         2          1         0
+//!        of the owner   DRAINING   BLOCKED   WRITER
+//!
+//! slot   0 ── ClaimSlot ──▶ thread's number << 16 | 1 ◀── nested ──▶ … | 2 ──▶ …
+//!        ▲                            │
+//!        └──────── ClearSlot ─────────┘
+//! ```
+//! - WRITER: one thread writes, or waits for the readers to leave.
+//! - BLOCKED: threads sleep until WRITER is cleared.
+//! - DRAINING: the writer sleeps until readers leave.
+//!
+//! The bits from 3 on belong to the owner of the lock, which changes them while it lowers WRITER, or by
+//! read-modify-writes of its own. One slot lies beside the word. The first time two threads want it at once, a
+//! table with more slots is made; it stays. A reader that finds no free slot is counted in `unnumbered`.
+//!
+//! # Steps
+//! ```text
+//! reader                                          writer
+//! ClaimSlot    slot: 0 → own number (CAS)         RaiseWriter  WRITER: 0 → 1 (CAS)
+//! CheckWriter  WRITER? ClearSlot, sleep, again    ScanSlots    wait until every slot is 0
+//! …            read                               …            write
+//! ClearSlot    slot := 0                          LowerWriter  WRITER: 1 → 0, and the owner's bits
+//! ```
+//! A thread that holds a slot already and reads again only counts up its slot. No writer can be active, because the
+//! slot is not 0, so CheckWriter is not needed: nested reads wait for nobody, not even for a writer that waits.
+//!
+//! # The race
+//! A reader claims its slot while a writer raises WRITER, and each looks for the other too early.
+//!
+//! # Ordering
+//! ClaimSlot, CheckWriter, RaiseWriter and ScanSlots are `SeqCst`, so they have one order that all threads agree
+//! on. If CheckWriter misses RaiseWriter, it comes before it in that order, and so does ClaimSlot, which the same thread
+//! did earlier; ScanSlots comes after RaiseWriter and sees ClaimSlot. The table is published by a `SeqCst`
+//! CAS before a slot in it is claimed, and ScanSlots loads its address likewise. On x86-64 this costs no fence: a
+//! read-modify-write is one. Loom is told by `model_fence`.
+//!
+//! LowerWriter is Release and pairs with CheckWriter (the reader sees what was written) and RaiseWriter (the next
+//! writer does). ClearSlot is Release and pairs with ScanSlots: what was read is read before it is overwritten.
+//!
+//! # Sleeping
+//! A reader or writer that finds WRITER sets BLOCKED and sleeps; LowerWriter sees BLOCKED in the word it
+//! changes. The sleeper holds the lock of `sleepers` from before BLOCKED until it sleeps, and the waker takes it.
+//!
+//! A writer that waits for a reader for long sets DRAINING. ClearSlot is a plain store, so the look at DRAINING
+//! that follows may come too early, and the writer is not told. A fence would cost as much as all the rest. So
+//! the writer also looks by itself, every [`LOOK`].
+//!
+//! # Deadlocks
+//! A slot says whose it is, and `writer` says who writes. So a thread that would wait for itself panics with the
+//! way out, where Tokio's lock hangs.
+//!
+//! # Rejected
+//! - One count of readers in the word: two read-modify-writes for each reader, on a line that all readers share.
+//! - Slots of the receivers, not of threads: the writer of a channel with 100 receivers would look at 100 lines.
+//! - A table of the whole process: a writer would look at the slots of all threads.
+//! - `membarrier`, which would make ClaimSlot a plain store: a system call for each writer.
+//!
+//! Prior art: Linux's `brlock`, from which the name is; Dice and Kogan, *BRAVO: Biased Locking for Reader-Writer
+//! Locks* (2019), where readers publish themselves in a table by a hash of the thread.
+
+use std::fmt;
+use std::iter;
+use std::marker::PhantomData;
+use std::ptr;
+use std::time::{Duration, Instant};
+
+use crate::loom::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use crate::loom::sync::atomic::{AtomicPtr, AtomicUsize};
+use crate::loom::sync::{Condvar, Mutex};
+use crate::loom::{READER_SLOTS, WAITS_AWAKE, hint, model_fence, thread};
+use crate::util::block_on::blocking;
+use crate::util::pad::CachePadded;
+
+const WRITER: usize = 1;
+const BLOCKED: usize = 2;
+const DRAINING: usize = 4;
+/// The bits from here on belong to the owner.
+pub(super) const OWNERS_SHIFT: u32 = 3;
+
+/// A slot counts its thread's nested reads in so many bits.
+const DEPTH_BITS: u32 = 16;
+const DEPTH: usize = (1 << DEPTH_BITS) - 1;
+
+/// Looks one after the other before a thread lets others have the CPU: some two microseconds.
+const SPINS: u32 = 64;
+/// Looks after others had the CPU, before a thread sleeps.
+const YIELDS: u32 = 16;
+/// How long a writer that waits for readers sleeps from one look to the next.
+const LOOK: Duration = Duration::from_millis(1);
+
+type Slot = AtomicUsize;
+
+/// The slots of a lock that many threads read at once.
+struct Table([CachePadded<Slot>; READER_SLOTS]);
+
+/// The lock. It guards what its owner says it guards.
+pub(super) struct BigReaderLock {
+    word: AtomicUsize,
+    /// The slot that is used while there is no table.
+    first: Slot,
+    /// Null until two threads wanted `first` at once; never changed after that.
+    table: AtomicPtr<Table>,
+    /// Readers that found no slot.
+    unnumbered: AtomicUsize,
+    /// The stamp of the thread that has set WRITER; 0 if there is none.
+    writer: AtomicUsize,
+    /// Held to fall asleep and to wake.
+    sleepers: Mutex<()>,
+    changed: Condvar,
+}
+
+impl BigReaderLock {
+    pub(super) fn new() -> Self {
+        Self {
+            word: AtomicUsize::new(0),
+            first: Slot::new(0),
+            table: AtomicPtr::new(ptr::null_mut()),
+            unnumbered: AtomicUsize::new(0),
+            writer: AtomicUsize::new(0),
+            sleepers: Mutex::new(()),
+            changed: Condvar::new(),
+        }
+    }
+
+    /// The word, for its owner.
+    #[inline]
+    pub(super) fn word(&self) -> &AtomicUsize {
+        &self.word
+    }
+
+    /// Enters as a reader, and waits for a writer to leave. Also answers the word as it is until the result is dropped,
+    /// but for bits that are set by others than writers.
+    ///
+    /// # Panics
+    /// If the calling thread is the writer.
+    #[inline]
+    #[track_caller]
+    pub(super) fn read(&self) -> (Reading<'_>, usize) {
+        let stamp = stamp();
+        let slot = self.slot_of(stamp);
+        // ClaimSlot, pairs with ScanSlots.
+        if slot.compare_exchange(0, stamp | 1, SeqCst, Relaxed).is_ok() {
+            let reading = Reading::of(self, Some(slot));
+            if let Some(word) = self.check_writer() {
+                return (reading, word);
+            }
+        }
+        self.read_slowly(stamp)
+    }
+
+    /// Enters as a reader, unless it has to wait for a writer.
+    pub(super) fn try_read(&self) -> Option<Reading<'_>> {
+        let stamp = stamp();
+        self.nest(stamp).or_else(|| {
+            let reading = self.claim_any(stamp);
+            self.check_writer().map(|_| reading)
+        })
+    }
+
+    /// CheckWriter, after a slot was claimed: the word, if nobody writes. Pairs with RaiseWriter and LowerWriter.
+    #[inline]
+    fn check_writer(&self) -> Option<usize> {
+        model_fence();
+        Some(self.word.load(SeqCst)).filter(|word| word & WRITER == 0)
+    }
+
+    #[cold]
+    #[track_caller]
+    fn read_slowly(&self, stamp: usize) -> (Reading<'_>, usize) {
+        loop {
+            if let Some(reading) = self.nest(stamp) {
+                // Relaxed: no writer was active since this thread entered, so the word it saw then is there.
+                return (reading, self.word.load(Relaxed));
+            }
+            let reading = self.claim_any(stamp);
+            if let Some(word) = self.check_writer() {
+                return (reading, word);
+            }
+            // The writer waits for it.
+            drop(reading);
+            self.assert_not_writing(stamp);
+            self.wait_for_writer();
+        }
+    }
+
+    /// Counts up the slot that the calling thread holds, if any.
+    fn nest(&self, stamp: usize) -> Option<Reading<'_>> {
+        // Relaxed, both: only the thread itself writes to its slot.
+        self.slots().find_map(|slot| {
+            let held = slot.load(Relaxed);
+            if held & !DEPTH != stamp || held & DEPTH == DEPTH {
+                return None;
+            }
+            slot.store(held + 1, Relaxed);
+            Some(Reading::of(self, Some(slot)))
+        })
+    }
+
+    /// ClaimSlot, with any slot that is free, or none.
+    fn claim_any(&self, stamp: usize) -> Reading<'_> {
+        let claim = |slot: &&Slot| slot.compare_exchange(0, stamp | 1, SeqCst, Relaxed).is_ok();
+        let is_crowded = self.table().is_some();
+        if !is_crowded && claim(&&self.first) {
+            return Reading::of(self, Some(&self.first));
+        }
+        let Table(slots) = self.table().unwrap_or_else(|| self.make_table());
+        let own = place(stamp);
+        let mut in_turn = slots[own..].iter().chain(&slots[..own]).map(|slot| &**slot);
+        let slot = in_turn.find(claim);
+        if slot.is_none() {
+            // ClaimSlot, for a reader without one.
+            self.unnumbered.fetch_add(1, SeqCst);
+        }
+        Reading::of(self, slot)
+    }
+
+    /// ClearSlot.
+    #[inline]
+    fn leave(&self, slot: Option<&Slot>) {
+        match slot {
+            Some(slot) => {
+                // Relaxed: only the thread itself writes to its slot.
+                let held = slot.load(Relaxed);
+                let is_last = held & DEPTH == 1;
+                slot.store(if is_last { 0 } else { held - 1 }, Release);
+            }
+            None => _ = self.unnumbered.fetch_sub(1, Release),
+        }
+        // Relaxed: a hint; the writer also looks by itself.
+        if self.word.load(Relaxed) & DRAINING != 0 {
+            self.wake_sleepers();
+        }
+    }
+
+    /// RaiseWriter and ScanSlots: waits until the calling thread is alone.
+    ///
+    /// # Panics
+    /// If the calling thread is the writer, or a reader.
+    #[inline]
+    #[track_caller]
+    pub(super) fn write(&self) -> Writing<'_> {
+        let stamp = stamp();
+        let mut word = self.word.load(Relaxed);
+        loop {
+            if word & WRITER != 0 {
+                self.assert_not_writing(stamp);
+                self.assert_not_reading(stamp);
+                self.wait_for_writer();
+                word = self.word.load(Relaxed);
+                continue;
+            }
+            // RaiseWriter, pairs with CheckWriter, and with LowerWriter of the last writer.
+            match self.word.compare_exchange_weak(word, word | WRITER, SeqCst, Relaxed) {
+                Ok(_) => break,
+                Err(actual) => word = actual,
+            }
+        }
+        model_fence();
+        // Relaxed: it concerns this thread alone.
+        self.writer.store(stamp, Relaxed);
+        let mut writing = Writing { lock: self, flags: WRITER, _not_send: PhantomData };
+        // ScanSlots, pairs with ClaimSlot and ClearSlot. If this panics, `writing` lowers WRITER.
+        for slot in self.slots().chain(iter::once(&self.unnumbered)) {
+            if slot.load(SeqCst) != 0 {
+                self.assert_not_reading(stamp);
+                self.drain(slot, &mut writing);
+            }
+        }
+        writing
+    }
+
+    /// Panics if the calling thread is the writer.
+    #[track_caller]
+    fn assert_not_writing(&self, stamp: usize) {
+        // Relaxed: a thread sees what it stored itself, and no other thread stores its stamp.
+        assert!(
+            self.writer.load(Relaxed) != stamp,
+            "this thread is changing the value of this watch channel: use the reference that the closure was given, \
+             and send when it has returned"
+        );
+    }
+
+    /// Panics if the calling thread is a reader with a slot.
+    #[track_caller]
+    fn assert_not_reading(&self, stamp: usize) {
+        // Relaxed: as above.
+        assert!(
+            self.slots().all(|slot| slot.load(Relaxed) & !DEPTH != stamp),
+            "this thread holds a `Ref` of this watch channel, for which a send waits: drop it first"
+        );
+    }
+
+    /// Waits until `slot` is 0.
+    #[cold]
+    fn drain(&self, slot: &Slot, writing: &mut Writing<'_>) {
+        // Acquire, here and below: pairs with ClearSlot.
+        let is_clear = || slot.load(Acquire) == 0;
+        if wait_awake(is_clear) {
+            return;
+        }
+        blocking(|| {
+            let mut sleepers = self.sleepers.lock();
+            if writing.flags & DRAINING == 0 {
+                writing.flags |= DRAINING;
+                self.word.fetch_or(DRAINING, SeqCst);
+            }
+            while !is_clear() {
+                self.changed.wait_until(&mut sleepers, Instant::now() + LOOK);
+            }
+        });
+    }
+
+    /// Waits until the writer, if there is one, has left.
+    #[cold]
+    fn wait_for_writer(&self) {
+        // Relaxed: a hint; the caller looks again.
+        if wait_awake(|| self.word.load(Relaxed) & WRITER == 0) {
+            return;
+        }
+        blocking(|| {
+            let mut sleepers = self.sleepers.lock();
+            let mut word = self.word.load(Relaxed);
+            while word & WRITER != 0 {
+                let next = word | BLOCKED;
+                // Relaxed: the lock orders who sleeps and who wakes.
+                match self.word.compare_exchange(word, next, Relaxed, Relaxed) {
+                    Ok(_) => {
+                        self.changed.wait(&mut sleepers);
+                        word = self.word.load(Relaxed);
+                    }
+                    Err(actual) => word = actual,
+                }
+            }
+        });
+    }
+
+    #[cold]
+    fn wake_sleepers(&self) {
+        let _sleepers = self.sleepers.lock();
+        self.changed.notify_all();
+    }
+
+    /// The slots that exist.
+    fn slots(&self) -> impl Iterator<Item = &Slot> {
+        let table = self.table().map(|Table(slots)| slots).into_iter().flatten();
+        iter::once(&self.first).chain(table.map(|slot| &**slot))
+    }
+
+    /// Where the thread with `stamp` enters, if nobody is there.
+    #[inline]
+    fn slot_of(&self, stamp: usize) -> &Slot {
+        self.table().map_or(&self.first, |Table(slots)| &slots[place(stamp)])
+    }
+
+    #[inline]
+    fn table(&self) -> Option<&Table> {
+        // SeqCst: pairs with the CAS in `make_table`, as the head docs say.
+        let table = self.table.load(SeqCst);
+        // SAFETY: null, or published by `make_table` and freed when the lock is dropped.
+        unsafe { table.as_ref() }
+    }
+
+    #[cold]
+    fn make_table(&self) -> &Table {
+        let fresh = Box::into_raw(Box::new(Table(std::array::from_fn(|_| CachePadded::new(Slot::new(0))))));
+        match self.table.compare_exchange(ptr::null_mut(), fresh, SeqCst, SeqCst) {
+            // SAFETY: published, and freed when the lock is dropped.
+            Ok(_) => unsafe { &*fresh },
+            Err(theirs) => {
+                // SAFETY: ours, and not published.
+                drop(unsafe { Box::from_raw(fresh) });
+                // SAFETY: published by another thread, and freed when the lock is dropped.
+                unsafe { &*theirs }
+            }
+        }
+    }
+}
+
+// A panic leaves the word and the slots as their methods do.
+impl std::panic::UnwindSafe for BigReaderLock {}
+impl std::panic::RefUnwindSafe for BigReaderLock {}
+
+impl Drop for BigReaderLock {
+    fn drop(&mut self) {
+        // Relaxed: `&mut self` has come after everything else.
+        let table = self.table.load(Relaxed);
+        if !table.is_null() {
+            // SAFETY: made by `Box` in `make_table`; nobody else has the lock any more.
+            drop(unsafe { Box::from_raw(table) });
+        }
+    }
+}
+
+impl fmt::Debug for BigReaderLock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let word = self.word.load(Relaxed);
+        f.debug_struct("BigReaderLock")
+            .field("is_written", &(word & WRITER != 0))
+            .field("is_crowded", &self.table().is_some())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A reader inside of a [`BigReaderLock`].
+pub(super) struct Reading<'a> {
+    lock: &'a BigReaderLock,
+    /// `None` if it is counted in `unnumbered`.
+    slot: Option<&'a Slot>,
+    /// A slot belongs to its thread.
+    _not_send: PhantomData<std::sync::MutexGuard<'static, ()>>,
+}
+
+impl<'a> Reading<'a> {
+    #[inline]
+    fn of(lock: &'a BigReaderLock, slot: Option<&'a Slot>) -> Self {
+        Self { lock, slot, _not_send: PhantomData }
+    }
+}
+
+impl Drop for Reading<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.lock.leave(self.slot);
+    }
+}
+
+/// The writer inside of a [`BigReaderLock`]. Dropping it leaves the owner's bits as they are.
+pub(super) struct Writing<'a> {
+    lock: &'a BigReaderLock,
+    /// The bits of the word to be cleared in the end.
+    flags: usize,
+    /// `writer` names its thread.
+    _not_send: PhantomData<std::sync::MutexGuard<'static, ()>>,
+}
+
+impl Writing<'_> {
+    /// LowerWriter: leaves, and in the same step adds `plus`, a number of the owner's, to the word. Answers the word as
+    /// it was before.
+    #[inline]
+    pub(super) fn finish(self, plus: usize) -> usize {
+        let this = std::mem::ManuallyDrop::new(self);
+        this.lower(plus)
+    }
+
+    #[inline]
+    fn lower(&self, plus: usize) -> usize {
+        // Relaxed: it concerns this thread alone.
+        self.lock.writer.store(0, Relaxed);
+        // Pairs with CheckWriter and RaiseWriter.
+        let word = self.lock.word.fetch_add(plus.wrapping_sub(self.flags), Release);
+        if word & BLOCKED != 0 {
+            self.unblock();
+        }
+        word
+    }
+
+    #[cold]
+    fn unblock(&self) {
+        let _sleepers = self.lock.sleepers.lock();
+        // Relaxed: the lock orders who sleeps and who wakes.
+        self.lock.word.fetch_and(!BLOCKED, Relaxed);
+        self.lock.changed.notify_all();
+    }
+}
+
+impl Drop for Writing<'_> {
+    fn drop(&mut self) {
+        self.lower(0);
+    }
+}
+
+/// What the calling thread writes into a slot, but for the depth.
+#[inline]
+fn stamp() -> usize {
+    thread::number() << DEPTH_BITS
+}
+
+/// The slot of a table that the thread with `stamp` tries first: threads that were started together have different ones.
+#[inline]
+fn place(stamp: usize) -> usize {
+    (stamp >> DEPTH_BITS) % READER_SLOTS
+}
+
+/// Looks again and again for some microseconds whether `condition` holds, and says whether it does.
+fn wait_awake(condition: impl Fn() -> bool) -> bool {
+    if WAITS_AWAKE {
+        for look in 0..SPINS + YIELDS {
+            if condition() {
+                return true;
+            }
+            if look < SPINS { hint::spin_loop() } else { thread::yield_now() }
+        }
+    }
+    condition()
+}

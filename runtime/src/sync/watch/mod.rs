@@ -1,0 +1,108 @@
+//! Channels that keep only the last value: senders replace it, receivers learn that it changed, and read it
+//! in place.
+//!
+//! For what many tasks look at and few change: configuration, a state, a request to shut down. A value that
+//! is replaced before a receiver looks is never seen by it; where each value counts, use
+//! [`broadcast`](super::broadcast).
+//!
+//! # Seen and unseen
+//! Each [`Receiver`] remembers which value it has *seen*. At first that is the value there is when the
+//! receiver is made.
+//!
+//! | method | waits | marks the value as seen | when no sender is left |
+//! |---|---|---|---|
+//! | [`borrow`](Receiver::borrow) | no | no | the last value |
+//! | [`borrow_and_update`](Receiver::borrow_and_update) | no | yes | the last value |
+//! | [`has_changed`](Receiver::has_changed) | no | no | an error |
+//! | [`changed`](Receiver::changed) | until there is an unseen value | yes | an error, if the last value was seen |
+//! | [`wait_for`](Receiver::wait_for) | until the value is as wanted | yes | an error, if the last value is not as wanted |
+//!
+//! In a loop around `changed`, read with `borrow_and_update`. With `borrow` a value that is sent between the
+//! two would be seen twice.
+//!
+//! # Reading in place
+//! A [`Ref`] is a reference to the value itself. While there is one, senders that want to replace the value
+//! block their threads; so keep it for a short time, and not across an `.await`. Reading costs one atomic
+//! read-modify-write, on a cache line that no other thread reads through, and no reader waits for another. A
+//! thread may hold several `Ref`s. A thread that sends while it holds a `Ref` of the same channel panics,
+//! where it would wait for itself.
+//!
+//! # Examples
+//! ```
+//! # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+//! use runtime::sync::watch;
+//!
+//! let (tx, mut rx) = watch::channel("starting");
+//! let watcher = runtime::spawn(async move {
+//!     while rx.changed().await.is_ok() {
+//!         println!("now {}", *rx.borrow_and_update());
+//!     }
+//! });
+//! tx.send("running").unwrap();
+//! drop(tx);
+//! watcher.await.unwrap();
+//! # });
+//! ```
+//!
+//! # In which order to read
+//! `big_reader_lock.rs` guards the value; `shared.rs` tells who has seen what and wakes receivers;
+//! `sender.rs` and `receiver.rs` are the public faces.
+
+mod big_reader_lock;
+mod receiver;
+mod sender;
+mod shared;
+
+pub use self::receiver::{Receiver, Ref};
+pub use self::sender::Sender;
+use self::shared::Shared;
+use crate::loom::sync::Arc;
+
+/// Creates a channel that holds `init`, with one sender and one receiver that has seen it.
+///
+/// # Examples
+/// ```
+/// let (tx, mut rx) = runtime::sync::watch::channel(1);
+/// tx.send(2).unwrap();
+/// assert_eq!(*rx.borrow_and_update(), 2);
+/// ```
+pub fn channel<T>(init: T) -> (Sender<T>, Receiver<T>) {
+    let shared = Arc::new(Shared::new(init, 1));
+    let seen = shared.version();
+    (Sender::of(shared.clone()), Receiver::of_counted(shared, seen))
+}
+
+/// What can go wrong on a watch channel.
+pub mod error {
+    use std::fmt;
+
+    /// There is no receiver; the value comes back.
+    #[derive(PartialEq, Eq, Clone, Copy)]
+    pub struct SendError<T>(pub T);
+
+    /// There is no sender, and so there will be no new value.
+    #[derive(Debug, Clone)]
+    pub struct RecvError(pub(super) ());
+
+    impl<T> fmt::Debug for SendError<T> {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.debug_struct("SendError").finish_non_exhaustive()
+        }
+    }
+
+    impl<T> fmt::Display for SendError<T> {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("channel closed")
+        }
+    }
+
+    impl<T> std::error::Error for SendError<T> {}
+
+    impl fmt::Display for RecvError {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("channel closed")
+        }
+    }
+
+    impl std::error::Error for RecvError {}
+}

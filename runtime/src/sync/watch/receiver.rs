@@ -1,0 +1,284 @@
+//! The receiving side of a watch channel, and a reference to its value.
+
+use std::fmt;
+use std::ops::Deref;
+
+use super::big_reader_lock::Reading;
+use super::error::RecvError;
+use super::shared::{Changed, Closed, Shared, Version};
+use crate::coop::{self, cooperative};
+use crate::loom::sync::Arc;
+
+/// A receiving side of a watch channel: reads the value, and waits until it changes.
+///
+/// A clone has seen what the original has, and goes on by itself.
+pub struct Receiver<T> {
+    shared: Arc<Shared<T>>,
+    seen: Version,
+}
+
+impl<T> Receiver<T> {
+    /// For a receiver that is counted already.
+    pub(super) fn of_counted(shared: Arc<Shared<T>>, seen: Version) -> Self {
+        Self { shared, seen }
+    }
+
+    pub(super) fn of(shared: Arc<Shared<T>>, seen: Version) -> Self {
+        shared.add_receiver();
+        Self::of_counted(shared, seen)
+    }
+
+    /// Reads the value in place, without marking it as seen. Blocks the thread while a sender replaces it.
+    ///
+    /// # Panics
+    /// If the calling thread is inside of a closure that changes the value.
+    ///
+    /// # Examples
+    /// ```
+    /// let (_tx, rx) = runtime::sync::watch::channel("hello");
+    /// assert_eq!(*rx.borrow(), "hello");
+    /// ```
+    #[inline]
+    #[track_caller]
+    pub fn borrow(&self) -> Ref<'_, T> {
+        let (reading, version) = self.shared.read();
+        Ref::new(&self.shared, reading, version != self.seen)
+    }
+
+    /// Reads the value in place and marks it as seen. Blocks the thread while a sender replaces it.
+    ///
+    /// # Panics
+    /// As [`borrow`](Self::borrow).
+    ///
+    /// # Examples
+    /// ```
+    /// let (tx, mut rx) = runtime::sync::watch::channel(1);
+    /// tx.send(2).unwrap();
+    /// assert_eq!(*rx.borrow_and_update(), 2);
+    /// assert!(!rx.has_changed().unwrap());
+    /// ```
+    #[inline]
+    #[track_caller]
+    pub fn borrow_and_update(&mut self) -> Ref<'_, T> {
+        let (reading, version) = self.shared.read();
+        let has_changed = version != self.seen;
+        self.seen = version;
+        Ref::new(&self.shared, reading, has_changed)
+    }
+
+    /// Says whether there is a value that was not marked as seen. Values are not compared.
+    ///
+    /// # Errors
+    /// [`RecvError`] if no sender is left, even if the last value was not seen.
+    ///
+    /// # Examples
+    /// ```
+    /// let (tx, rx) = runtime::sync::watch::channel(1);
+    /// tx.send(1).unwrap();
+    /// assert!(rx.has_changed().unwrap());
+    /// drop(tx);
+    /// assert!(rx.has_changed().is_err());
+    /// ```
+    pub fn has_changed(&self) -> Result<bool, RecvError> {
+        self.shared.has_unseen(self.seen).map_err(RecvError::from)
+    }
+
+    /// Says whether no sender is left.
+    ///
+    /// # Examples
+    /// ```
+    /// let (tx, rx) = runtime::sync::watch::channel(());
+    /// assert!(!rx.is_closed());
+    /// drop(tx);
+    /// assert!(rx.is_closed());
+    /// ```
+    pub fn is_closed(&self) -> bool {
+        self.shared.is_closed()
+    }
+
+    /// Marks the value as not seen, so that [`changed`](Self::changed) does not wait.
+    ///
+    /// # Examples
+    /// ```
+    /// let (_tx, mut rx) = runtime::sync::watch::channel(());
+    /// rx.mark_changed();
+    /// assert!(rx.has_changed().unwrap());
+    /// ```
+    pub fn mark_changed(&mut self) {
+        self.seen = self.seen.before();
+    }
+
+    /// Marks the value as seen, without reading it.
+    ///
+    /// # Examples
+    /// ```
+    /// let (tx, mut rx) = runtime::sync::watch::channel(1);
+    /// tx.send(2).unwrap();
+    /// rx.mark_unchanged();
+    /// assert!(!rx.has_changed().unwrap());
+    /// ```
+    pub fn mark_unchanged(&mut self) {
+        self.seen = self.shared.version();
+    }
+
+    /// Waits until there is a value that was not seen, and marks it as seen. Does not wait if there is one already.
+    ///
+    /// # Errors
+    /// [`RecvError`] if no sender is left and the last value was seen.
+    ///
+    /// # Cancel safety
+    /// Safe: if it is dropped, nothing was marked as seen.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// let (tx, mut rx) = runtime::sync::watch::channel(1);
+    /// runtime::spawn(async move { tx.send(2).unwrap() });
+    /// rx.changed().await.unwrap();
+    /// assert_eq!(*rx.borrow_and_update(), 2);
+    /// assert!(rx.changed().await.is_err());
+    /// # });
+    /// ```
+    pub async fn changed(&mut self) -> Result<(), RecvError> {
+        if coop::has_budget_remaining() {
+            // Where there is something to see, no waiter is needed.
+            if let Some(result) = self.shared.look(&mut self.seen) {
+                coop::spend();
+                return Ok(result?);
+            }
+        }
+        Ok(cooperative(Changed::new(&self.shared, &mut self.seen)).await?)
+    }
+
+    /// Waits until `f` answers `true` for the value, marks that as seen, and answers access to it.
+    ///
+    /// `f` is asked for the current value, even if that was seen, and for each value that this receiver finds
+    /// later. Values that are replaced before it looks are skipped.
+    ///
+    /// # Errors
+    /// [`RecvError`] if no sender is left; `f` has answered `false` for the last value.
+    ///
+    /// # Panics
+    /// If `f` panics; the channel goes on.
+    ///
+    /// # Cancel safety
+    /// Safe: values that were marked as seen are those for which `f` answered `false`.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// let (tx, mut rx) = runtime::sync::watch::channel(0);
+    /// runtime::spawn(async move {
+    ///     for n in 1..=3 {
+    ///         tx.send(n).unwrap();
+    ///     }
+    /// });
+    /// assert_eq!(*rx.wait_for(|&n| n >= 3).await.unwrap(), 3);
+    /// # });
+    /// ```
+    pub async fn wait_for(&mut self, f: impl FnMut(&T) -> bool) -> Result<Ref<'_, T>, RecvError> {
+        cooperative(wait_for(&self.shared, &mut self.seen, f)).await
+    }
+
+    /// Says whether both are for the same channel.
+    ///
+    /// # Examples
+    /// ```
+    /// let (_tx, rx) = runtime::sync::watch::channel(());
+    /// assert!(rx.same_channel(&rx.clone()));
+    /// ```
+    pub fn same_channel(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
+    }
+}
+
+/// As [`Receiver::wait_for`], without a part in the budget.
+async fn wait_for<'a, T>(
+    shared: &'a Shared<T>,
+    seen: &mut Version,
+    mut f: impl FnMut(&T) -> bool,
+) -> Result<Ref<'a, T>, RecvError> {
+    let mut result = Ok(());
+    loop {
+        {
+            let (reading, version) = shared.read();
+            let value = Ref::new(shared, reading, version != *seen);
+            *seen = version;
+            // The last value is not asked about twice.
+            if (result.is_ok() || value.has_changed()) && f(&value) {
+                return Ok(value);
+            }
+        }
+        result?;
+        result = Changed::new(shared, seen).await;
+    }
+}
+
+impl<T> Clone for Receiver<T> {
+    fn clone(&self) -> Self {
+        Self::of(self.shared.clone(), self.seen)
+    }
+}
+
+impl<T> Drop for Receiver<T> {
+    fn drop(&mut self) {
+        self.shared.remove_receiver();
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Receiver<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Receiver").field("shared", &self.shared).field("seen", &self.seen).finish()
+    }
+}
+
+impl From<Closed> for RecvError {
+    fn from(_: Closed) -> Self {
+        Self(())
+    }
+}
+
+/// A reference to the value of a watch channel. While there is one, senders block their threads.
+///
+/// It belongs to the thread that made it, and should not live across an `.await`.
+pub struct Ref<'a, T> {
+    shared: &'a Shared<T>,
+    reading: Reading<'a>,
+    has_changed: bool,
+}
+
+impl<'a, T> Ref<'a, T> {
+    #[inline]
+    pub(super) fn new(shared: &'a Shared<T>, reading: Reading<'a>, has_changed: bool) -> Self {
+        Self { shared, reading, has_changed }
+    }
+
+    /// Says whether the receiver had not seen this value before. For a sender it is `false`.
+    ///
+    /// # Examples
+    /// ```
+    /// let (tx, mut rx) = runtime::sync::watch::channel(1);
+    /// tx.send(2).unwrap();
+    /// assert!(rx.borrow_and_update().has_changed());
+    /// assert!(!rx.borrow().has_changed());
+    /// ```
+    pub fn has_changed(&self) -> bool {
+        self.has_changed
+    }
+}
+
+impl<T> Deref for Ref<'_, T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: (1) the result borrows `self`, which keeps `reading`, of this channel.
+        unsafe { self.shared.value(&self.reading) }
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Ref<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ref").field("value", &**self).field("has_changed", &self.has_changed).finish()
+    }
+}

@@ -1,0 +1,261 @@
+//! The sending side of a watch channel.
+
+use std::fmt;
+use std::mem;
+
+use super::error::SendError;
+use super::receiver::{Receiver, Ref};
+use super::shared::Shared;
+use crate::coop::cooperative;
+use crate::loom::sync::Arc;
+use crate::loom::sync::atomic::Ordering::{Acquire, Relaxed};
+
+/// A sending side of a watch channel: replaces the value. The receivers learn when the last one is dropped.
+pub struct Sender<T> {
+    shared: Arc<Shared<T>>,
+}
+
+impl<T> Sender<T> {
+    /// For the first sender of a channel.
+    pub(super) fn of(shared: Arc<Shared<T>>) -> Self {
+        Self { shared }
+    }
+
+    /// Creates a channel that holds `init` and has no receiver yet: [`subscribe`](Self::subscribe) makes them.
+    ///
+    /// # Examples
+    /// ```
+    /// let tx = runtime::sync::watch::Sender::new(1);
+    /// assert!(tx.is_closed());
+    /// assert_eq!(*tx.subscribe().borrow(), 1);
+    /// ```
+    pub fn new(init: T) -> Self {
+        Self::of(Arc::new(Shared::new(init, 0)))
+    }
+
+    /// Replaces the value and wakes the receivers that wait. Never waits for them, but blocks the thread while others
+    /// hold a [`Ref`] of the old value.
+    ///
+    /// `Ok` does not mean that the value is seen: it may be replaced, or the receivers dropped, before that.
+    ///
+    /// # Errors
+    /// The value, if there is no receiver; the channel keeps the old one. [`send_replace`](Self::send_replace) puts it
+    /// there all the same.
+    ///
+    /// # Panics
+    /// If the calling thread holds a [`Ref`] of this channel, or is inside of a closure that changes its value.
+    ///
+    /// # Examples
+    /// ```
+    /// let (tx, rx) = runtime::sync::watch::channel(1);
+    /// tx.send(2).unwrap();
+    /// assert_eq!(*rx.borrow(), 2);
+    /// drop(rx);
+    /// assert_eq!(tx.send(3).unwrap_err().0, 3);
+    /// assert_eq!(*tx.borrow(), 2);
+    /// ```
+    #[track_caller]
+    pub fn send(&self, value: T) -> Result<(), SendError<T>> {
+        if self.is_closed() {
+            return Err(SendError(value));
+        }
+        self.send_replace(value);
+        Ok(())
+    }
+
+    /// Changes the value in place and wakes the receivers that wait. Works without receivers, too.
+    ///
+    /// If `modify` panics, the value stays as it was left, no receiver learns of it, and the channel goes on.
+    ///
+    /// # Panics
+    /// As [`send`](Self::send), and if `modify` does.
+    ///
+    /// # Examples
+    /// ```
+    /// let (tx, rx) = runtime::sync::watch::channel(vec![1]);
+    /// tx.send_modify(|list| list.push(2));
+    /// assert_eq!(*rx.borrow(), [1, 2]);
+    /// ```
+    #[track_caller]
+    pub fn send_modify<F>(&self, modify: F)
+    where
+        F: FnOnce(&mut T),
+    {
+        self.shared.modify(|value| {
+            modify(value);
+            true
+        });
+    }
+
+    /// As [`send_modify`](Self::send_modify), but the receivers learn of it only if `modify` answers `true`. Answers
+    /// what `modify` did.
+    ///
+    /// # Panics
+    /// As [`send_modify`](Self::send_modify).
+    ///
+    /// # Examples
+    /// ```
+    /// let (tx, rx) = runtime::sync::watch::channel(3);
+    /// let raise = |floor: i32| tx.send_if_modified(|value| {
+    ///     let is_below = *value < floor;
+    ///     *value = floor.max(*value);
+    ///     is_below
+    /// });
+    /// assert!(!raise(2));
+    /// assert!(!rx.has_changed().unwrap());
+    /// assert!(raise(4));
+    /// assert!(rx.has_changed().unwrap());
+    /// ```
+    #[track_caller]
+    pub fn send_if_modified<F>(&self, modify: F) -> bool
+    where
+        F: FnOnce(&mut T) -> bool,
+    {
+        self.shared.modify(modify)
+    }
+
+    /// Replaces the value, wakes the receivers that wait, and answers the old value. Works without receivers, too.
+    ///
+    /// # Panics
+    /// As [`send`](Self::send).
+    ///
+    /// # Examples
+    /// ```
+    /// let tx = runtime::sync::watch::Sender::new(1);
+    /// assert_eq!(tx.send_replace(2), 1);
+    /// assert_eq!(tx.send_replace(3), 2);
+    /// ```
+    #[track_caller]
+    pub fn send_replace(&self, mut value: T) -> T {
+        self.shared.modify(|old| {
+            mem::swap(old, &mut value);
+            true
+        });
+        value
+    }
+
+    /// Reads the value in place. A sender has always seen it.
+    ///
+    /// # Panics
+    /// If the calling thread is inside of a closure that changes the value.
+    ///
+    /// # Examples
+    /// ```
+    /// let tx = runtime::sync::watch::Sender::new("hello");
+    /// assert_eq!(*tx.borrow(), "hello");
+    /// ```
+    #[track_caller]
+    pub fn borrow(&self) -> Ref<'_, T> {
+        let (reading, _) = self.shared.read();
+        Ref::new(&self.shared, reading, false)
+    }
+
+    /// Says whether there is no receiver. There may be one again: see [`subscribe`](Self::subscribe).
+    ///
+    /// # Examples
+    /// ```
+    /// let (tx, rx) = runtime::sync::watch::channel(());
+    /// assert!(!tx.is_closed());
+    /// drop(rx);
+    /// assert!(tx.is_closed());
+    /// ```
+    pub fn is_closed(&self) -> bool {
+        self.receiver_count() == 0
+    }
+
+    /// Waits until there is no receiver.
+    ///
+    /// # Cancel safety
+    /// Safe.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// let (tx, rx) = runtime::sync::watch::channel(());
+    /// runtime::spawn(async move { drop(rx) });
+    /// tx.closed().await;
+    /// # });
+    /// ```
+    pub async fn closed(&self) {
+        cooperative(self.shared.abandoned()).await;
+    }
+
+    /// Creates a receiver that has seen the current value.
+    ///
+    /// # Examples
+    /// ```
+    /// let tx = runtime::sync::watch::Sender::new(1);
+    /// tx.send_replace(2);
+    /// let rx = tx.subscribe();
+    /// assert!(!rx.has_changed().unwrap());
+    /// assert_eq!(*rx.borrow(), 2);
+    /// ```
+    pub fn subscribe(&self) -> Receiver<T> {
+        Receiver::of(self.shared.clone(), self.shared.version())
+    }
+
+    /// Counts the receivers.
+    ///
+    /// # Examples
+    /// ```
+    /// let (tx, rx) = runtime::sync::watch::channel(());
+    /// let more = rx.clone();
+    /// assert_eq!(tx.receiver_count(), 2);
+    /// # drop(more);
+    /// ```
+    pub fn receiver_count(&self) -> usize {
+        self.shared.receiver_count()
+    }
+
+    /// Counts the senders.
+    ///
+    /// # Examples
+    /// ```
+    /// let (tx, _rx) = runtime::sync::watch::channel(());
+    /// let more = tx.clone();
+    /// assert_eq!(tx.sender_count(), 2);
+    /// # drop(more);
+    /// ```
+    pub fn sender_count(&self) -> usize {
+        self.shared.senders.load(Acquire)
+    }
+
+    /// Says whether both are for the same channel.
+    ///
+    /// # Examples
+    /// ```
+    /// let (tx, _rx) = runtime::sync::watch::channel(());
+    /// assert!(tx.same_channel(&tx.clone()));
+    /// ```
+    pub fn same_channel(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
+    }
+}
+
+impl<T> Clone for Sender<T> {
+    fn clone(&self) -> Self {
+        // The `Arc` first: it aborts before any count can overflow.
+        let shared = self.shared.clone();
+        // Relaxed: we are one of those counted, so it is not zero meanwhile.
+        shared.senders.fetch_add(1, Relaxed);
+        Self { shared }
+    }
+}
+
+impl<T> Drop for Sender<T> {
+    fn drop(&mut self) {
+        self.shared.remove_sender();
+    }
+}
+
+impl<T: Default> Default for Sender<T> {
+    fn default() -> Self {
+        Self::new(T::default())
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Sender<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sender").field("shared", &self.shared).finish()
+    }
+}

@@ -1,0 +1,361 @@
+//! What the handles of a watch channel share: the value, its version, and the receivers that wait for the next.
+//!
+//! # The word
+//! ```text
+//! bit 63 … 5      4         3        2 … 0
+//!  version     CLOSED   WAITING     of the lock (`big_reader_lock.rs`)
+//! ```
+//! The version counts the changes of the value. CLOSED: no sender is left; never cleared. WAITING: receivers may
+//! stand in line. A receiver remembers the version it has seen.
+//!
+//! The version is in the word of the lock, so that one read-modify-write lets readers in, publishes the version and tells
+//! whether somebody waits. The version that a reader finds when it enters is that of the value it reads.
+//!
+//! # Steps
+//! ```text
+//! send                                            changed
+//! RaiseWriter  (of the lock)                      CompareVersion  other version, or CLOSED: done
+//! …            change the value                   MarkWaiting     lock the line; CompareVersion again;
+//! LowerWriter  version + 1; was WAITING set?                      set WAITING (CAS)
+//! ReleaseOlder lock the line; release all that    JoinLine        join, unlock
+//!              have seen an older version
+//! ```
+//! The end of the last sender is the same as a send that sets CLOSED instead of the version, and releases all.
+//! The line grows at its end and versions only grow, so ReleaseOlder stops at the first receiver that has seen the new
+//! version. With more to wake than fit into one batch it unlocks, wakes, and locks again.
+//!
+//! WAITING is cleared when ReleaseOlder finds nobody at all: a receiver that waits for each value sets it once.
+//!
+//! # The race
+//! A receiver finds its version unchanged; before it stands in line, a send passes and sees nobody to wake.
+//!
+//! # Ordering
+//! MarkWaiting's CAS expects the very word that CompareVersion judged. LowerWriter before it changes the word, so
+//! the CAS fails and the receiver looks again. LowerWriter after it sees WAITING and takes the line's lock, which
+//! the receiver holds until it has joined. If WAITING is set already, the receiver need not set it: whoever clears
+//! it has the lock. And if the word that it judged was no longer the newest, the send that changed it saw WAITING,
+//! and has still to take the lock; had it been there before, the receiver would see its version.
+//!
+//! LowerWriter and the closing are Release; CompareVersion is Acquire. So what happened before a send is seen by the
+//! receivers that it releases. The value itself is guarded by the lock.
+//!
+//! The versions have 59 bits. They do not wrap: at a send each nanosecond that takes 18 years.
+//!
+//! # Cancellation
+//! A receiver that is dropped in line leaves it. One that was released and did not look owes nothing, since the version is
+//! still there to be seen.
+//!
+//! # Rejected
+//! Eight lines, as Tokio has, against contention on one: a send takes eight locks although nobody waits, and a
+//! task is woken at a higher price than its place in line. A version beside the lock: one read-modify-write more.
+
+use std::cell::UnsafeCell;
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+use super::big_reader_lock::{BigReaderLock, OWNERS_SHIFT, Reading};
+use crate::loom::sync::Mutex;
+use crate::loom::sync::atomic::AtomicUsize;
+use crate::loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use crate::sync::notify::Notify;
+use crate::sync::wait_list::{Line, Outcome, Waiter, release_in_batches};
+
+const WAITING: usize = 1 << OWNERS_SHIFT;
+const CLOSED: usize = WAITING << 1;
+const VERSION: usize = CLOSED << 1;
+
+/// Outcome of a waiter that may look again.
+const CHANGED: Outcome = 1;
+
+/// A version of the value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Version(usize);
+
+impl Version {
+    #[inline]
+    fn of(word: usize) -> Self {
+        Self(word / VERSION)
+    }
+
+    /// A version that is not the current one, if `self` is or has been.
+    pub(super) fn before(self) -> Self {
+        Self(self.0.wrapping_sub(1))
+    }
+}
+
+/// No sender is left, and there is nothing unseen.
+#[derive(Debug)]
+pub(super) struct Closed;
+
+/// One channel, shared by its handles.
+pub(super) struct Shared<T> {
+    lock: BigReaderLock,
+    /// Guarded by `lock`.
+    value: UnsafeCell<T>,
+    /// The receivers that wait; the key of each is the version it has seen.
+    line: Mutex<Line>,
+    pub(super) senders: AtomicUsize,
+    receivers: AtomicUsize,
+    /// Notified when the last receiver leaves.
+    abandoned: Notify,
+}
+
+// SAFETY: the value moves with the channel.
+unsafe impl<T: Send> Send for Shared<T> {}
+// SAFETY: readers share the value between threads, and a sender replaces it from any.
+unsafe impl<T: Send + Sync> Sync for Shared<T> {}
+
+// A panic leaves the word and the line as their methods do, and the value as the closure that panicked did.
+impl<T> std::panic::UnwindSafe for Shared<T> {}
+impl<T> std::panic::RefUnwindSafe for Shared<T> {}
+
+impl<T> Shared<T> {
+    /// A channel with one sender and `receivers` receivers.
+    pub(super) fn new(value: T, receivers: usize) -> Self {
+        Self {
+            lock: BigReaderLock::new(),
+            value: UnsafeCell::new(value),
+            line: Mutex::new(Line::new()),
+            senders: AtomicUsize::new(1),
+            receivers: AtomicUsize::new(receivers),
+            abandoned: Notify::new(),
+        }
+    }
+
+    #[inline]
+    fn word(&self) -> &AtomicUsize {
+        self.lock.word()
+    }
+
+    pub(super) fn version(&self) -> Version {
+        Version::of(self.word().load(Acquire))
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.word().load(Acquire) & CLOSED != 0
+    }
+
+    /// Waits until nobody writes, and answers access to the value with its version.
+    #[inline]
+    #[track_caller]
+    pub(super) fn read(&self) -> (Reading<'_>, Version) {
+        let (reading, word) = self.lock.read();
+        (reading, Version::of(word))
+    }
+
+    /// The value.
+    ///
+    /// # Safety
+    /// 1. The result is not used after `_reading`, of this channel, was dropped.
+    #[inline]
+    pub(super) unsafe fn value(&self, _reading: &Reading<'_>) -> &T {
+        // SAFETY: nobody writes while there is a `Reading`, which outlives the result by (1).
+        unsafe { &*self.value.get() }
+    }
+
+    /// Changes the value by `modify`; if that says that it did, all receivers learn of it. Answers what it said.
+    #[track_caller]
+    pub(super) fn modify(&self, modify: impl FnOnce(&mut T) -> bool) -> bool {
+        let writing = self.lock.write();
+        // SAFETY: the writer is alone until `writing` is dropped. If `modify` panics, it is dropped, and the version
+        // stays.
+        if !modify(unsafe { &mut *self.value.get() }) {
+            return false;
+        }
+        let word = writing.finish(VERSION);
+        if word & WAITING != 0 {
+            self.release_older(Version::of(word.wrapping_add(VERSION)));
+        }
+        true
+    }
+
+    /// ReleaseOlder.
+    #[inline(never)]
+    fn release_older(&self, version: Version) {
+        self.release(|key| key < version.0);
+    }
+
+    /// Releases from the front those whose key is in `range`.
+    fn release(&self, range: impl Fn(usize) -> bool) {
+        let mut is_first = true;
+        release_in_batches(&self.line, |line, wakers| {
+            if std::mem::take(&mut is_first) && line.is_empty() {
+                // Relaxed: the lock orders this with MarkWaiting.
+                self.word().fetch_and(!WAITING, Relaxed);
+            }
+            while !wakers.is_full() && line.front_key().is_some_and(&range) {
+                line.release_front(CHANGED, wakers);
+            }
+            wakers.is_full()
+        });
+    }
+
+    /// CompareVersion: marks the current version as seen in `seen`, if it is another; `None` if there is nothing to say.
+    #[inline]
+    pub(super) fn look(&self, seen: &mut Version) -> Option<Result<(), Closed>> {
+        // Acquire: pairs with LowerWriter and the closing.
+        let word = self.word().load(Acquire);
+        let version = Version::of(word);
+        if version != *seen {
+            *seen = version;
+            return Some(Ok(()));
+        }
+        (word & CLOSED != 0).then_some(Err(Closed))
+    }
+
+    /// CompareVersion, without marking anything; an error once no sender is left.
+    pub(super) fn has_unseen(&self, seen: Version) -> Result<bool, Closed> {
+        // Acquire: as in `look`.
+        let word = self.word().load(Acquire);
+        if word & CLOSED == 0 { Ok(Version::of(word) != seen) } else { Err(Closed) }
+    }
+
+    /// MarkWaiting and JoinLine. `Pending` if `waiter` is now in line; else there is something to see.
+    ///
+    /// # Safety
+    /// 1. `waiter` has not joined a line. 2. Once `Pending` was answered, it leaves `self.line` before it is freed,
+    ///    unless it has seen its outcome.
+    unsafe fn join(&self, waiter: Pin<&Waiter>, waker: Waker) -> Poll<()> {
+        // `waker` is a parameter: dropped after the lock if it is not needed.
+        let mut line = self.line.lock();
+        let mut word = self.word().load(Acquire);
+        loop {
+            if Version::of(word) != Version(waiter.key()) || word & CLOSED != 0 {
+                return Poll::Ready(());
+            }
+            if word & WAITING != 0 {
+                break;
+            }
+            match self.word().compare_exchange_weak(word, word | WAITING, Acquire, Acquire) {
+                Ok(_) => break,
+                Err(actual) => word = actual,
+            }
+        }
+        // SAFETY: (1) and (2) are the caller's.
+        unsafe { line.join(waiter, Some(waker)) };
+        Poll::Pending
+    }
+
+    pub(super) fn receiver_count(&self) -> usize {
+        // Acquire: pairs with the end of a receiver.
+        self.receivers.load(Acquire)
+    }
+
+    pub(super) fn add_receiver(&self) {
+        // Relaxed: a count; who sees the receiver got it in another way.
+        self.receivers.fetch_add(1, Relaxed);
+    }
+
+    pub(super) fn remove_receiver(&self) {
+        // Release: pairs with `receiver_count`.
+        if self.receivers.fetch_sub(1, Release) == 1 {
+            self.abandoned.notify_waiters();
+        }
+    }
+
+    /// Waits until there is no receiver.
+    pub(super) async fn abandoned(&self) {
+        while self.receiver_count() > 0 {
+            // Made before the second look: `notify_waiters` releases it from its creation on.
+            let notified = self.abandoned.notified();
+            if self.receiver_count() == 0 {
+                break;
+            }
+            notified.await;
+        }
+    }
+
+    pub(super) fn remove_sender(&self) {
+        // AcqRel: what every sender did comes before the end.
+        if self.senders.fetch_sub(1, AcqRel) == 1 {
+            // Pairs with CompareVersion.
+            let word = self.word().fetch_or(CLOSED, Release);
+            if word & WAITING != 0 {
+                self.release(|_| true);
+            }
+        }
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Shared<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut debug = f.debug_struct("Shared");
+        match self.lock.try_read() {
+            // SAFETY: (1) `reading` lives until the end of the arm.
+            Some(reading) => debug.field("value", unsafe { self.value(&reading) }),
+            None => debug.field("value", &format_args!("<locked>")),
+        };
+        debug
+            .field("version", &self.version().0)
+            .field("is_closed", &self.is_closed())
+            .field("receivers", &self.receiver_count())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Where a [`Changed`] is.
+#[derive(Debug)]
+enum State {
+    Apart,
+    /// In the line, or released from it without having looked.
+    Queued,
+    Done,
+}
+
+/// Waits until the version of the value is another than `seen`, and marks it as seen. Takes no part in the budget.
+#[derive(Debug)]
+pub(super) struct Changed<'a, T> {
+    shared: &'a Shared<T>,
+    seen: &'a mut Version,
+    /// Its key is the version that was seen.
+    waiter: Waiter,
+    state: State,
+}
+
+impl<'a, T> Changed<'a, T> {
+    pub(super) fn new(shared: &'a Shared<T>, seen: &'a mut Version) -> Self {
+        let waiter = Waiter::new(seen.0);
+        Self { shared, seen, waiter, state: State::Apart }
+    }
+}
+
+impl<T> Future for Changed<'_, T> {
+    type Output = Result<(), Closed>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        // SAFETY: the waiter is not moved out of; the other fields are not pinned.
+        let this = unsafe { self.get_unchecked_mut() };
+        // SAFETY: a field of a pinned struct, never moved.
+        let waiter = unsafe { Pin::new_unchecked(&this.waiter) };
+        let mut result = None;
+        if let State::Apart = this.state {
+            result = this.shared.look(this.seen);
+            if result.is_none() {
+                // SAFETY: (1) the state says so; (2) `drop` does.
+                if unsafe { this.shared.join(waiter, cx.waker().clone()) }.is_pending() {
+                    this.state = State::Queued;
+                    return Poll::Pending;
+                }
+            }
+        } else if let State::Queued = this.state {
+            // SAFETY: (1) the state says so.
+            if unsafe { waiter.poll_outcome(&this.shared.line, cx) }.is_pending() {
+                return Poll::Pending;
+            }
+        }
+        this.state = State::Done;
+        let result = result.or_else(|| this.shared.look(this.seen));
+        Poll::Ready(result.expect("a receiver is released when there is something to see"))
+    }
+}
+
+impl<T> Drop for Changed<'_, T> {
+    fn drop(&mut self) {
+        let State::Queued = self.state else { return };
+        // SAFETY: a pinned future is dropped where it is.
+        let waiter = unsafe { Pin::new_unchecked(&self.waiter) };
+        // SAFETY: (1) the state says so. The waker is dropped last, since that may panic.
+        let (_outcome, _waker) = unsafe { self.shared.line.lock().leave(waiter) };
+    }
+}

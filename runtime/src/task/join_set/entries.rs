@@ -1,0 +1,330 @@
+//! The handles of a set of tasks, and how the set learns which of them have ended.
+//!
+//! Each task has an *entry* in memory of the set: its handle, and a link. The entry is the data of the task's
+//! join waker. So the completer of a task, which wakes the join waker after `DONE`, pushes the entry to the
+//! set's [`Inbox`]: one compare-and-swap, no lock, no allocation. The set takes all ended tasks at once, and
+//! wakes up once for all that end while it is awake.
+//!
+//! Entries lie in segments that double in size, so that ten thousand tasks are some ten allocations.
+//!
+//! # The life of an entry
+//! ```text
+//!   free ──insert──▶ out ──push, by whoever uses the waker up──▶ back ──take, by the set──▶ free
+//! ```
+//! - *Out*: the join waker exists. The set may read and take the handle; nobody else touches it.
+//! - *Back*: in the inbox, or in the chain that the set has taken out of it.
+//!
+//! A join waker is used up once: the completer wakes it; or the task is `DONE` before the waker is set, or
+//! the handle is dropped before `DONE`, and then it is dropped. Each of these pushes the entry (`RETURN`). So
+//! the number of entries that are out is known to the set, and an entry that came back belongs to a task that
+//! is done, or its handle is gone.
+//!
+//! # The end
+//! The set drops its handles, which returns most entries, then closes the inbox. What is still out belongs to
+//! completers between `DONE` and the push. They find the inbox closed, and the last of them frees the memory:
+//! ```text
+//!   set                                            completer
+//!   SetClose  close the inbox, count what is out   LateReturn   push is refused: left -= 1;
+//!   SetLeave  left += what is out;                              if that makes 0: free
+//!             if that makes 0: free
+//! ```
+//! `left` begins at 0 and is below 0 after a LateReturn that comes before SetLeave, so exactly one of these
+//! changes makes 0, and it is the last. All are `AcqRel`: whoever frees has acquired what the others did. A
+//! completer whose push succeeds touches nothing afterwards (`queue/inbox.rs`).
+
+use std::fmt;
+use std::mem::{self, MaybeUninit};
+use std::ptr::NonNull;
+use std::task::{RawWaker, RawWakerVTable, Waker};
+
+use crate::loom::cell::UnsafeCell;
+use crate::loom::sync::atomic::AtomicUsize;
+use crate::loom::sync::atomic::Ordering::AcqRel;
+use crate::queue::{Chain, Inbox, Linked, Next};
+use crate::task::JoinHandle;
+use crate::util::unwind::abort;
+
+/// Entries of the first segment.
+const FIRST: usize = 16;
+/// Segments that a set without tasks keeps.
+const KEPT: usize = 4;
+
+/// See the module's docs.
+pub struct Entries<T> {
+    shared: NonNull<Shared<T>>,
+    segments: Segments<T>,
+    /// Back, oldest first.
+    back: Chain<Entry<T>>,
+    /// Free, youngest first; linked to each other.
+    free: Option<NonNull<Entry<T>>>,
+    /// How many are out or back.
+    used: usize,
+    /// How many have a handle.
+    len: usize,
+}
+
+// SAFETY: the entries hold handles, which are `Send` with `T`; the rest is the set's own, or atomic.
+unsafe impl<T: Send> Send for Entries<T> {}
+// SAFETY: through `&Entries` only `len` is reached.
+unsafe impl<T: Send> Sync for Entries<T> {}
+
+/// What completers reach.
+struct Shared<T> {
+    inbox: Inbox<Entry<T>>,
+    /// See *the end*.
+    left: AtomicUsize,
+    /// The memory of the entries that are out, once the set is gone.
+    segments: UnsafeCell<Segments<T>>,
+}
+
+struct Entry<T> {
+    next: Next<Entry<T>>,
+    /// The set's. None in an entry that is free, or whose task was detached.
+    handle: UnsafeCell<Option<JoinHandle<T>>>,
+    /// Valid while the entry is out. Never changes.
+    shared: NonNull<Shared<T>>,
+}
+
+// SAFETY: the link is a field of the entry, at the same place for as long as the entry lives.
+unsafe impl<T> Linked for Entry<T> {
+    unsafe fn next(item: NonNull<Self>) -> NonNull<Next<Self>> {
+        // SAFETY: `item` is live, by the caller's word; only an address is computed.
+        unsafe { NonNull::new_unchecked(&raw mut (*item.as_ptr()).next) }
+    }
+}
+
+impl<T> Entries<T> {
+    pub fn new() -> Self {
+        let shared = Shared {
+            inbox: Inbox::new(),
+            left: AtomicUsize::new(0),
+            segments: UnsafeCell::new(Segments::new()),
+        };
+        Self {
+            shared: NonNull::from(Box::leak(Box::new(shared))),
+            segments: Segments::new(),
+            back: Chain::new(),
+            free: None,
+            used: 0,
+            len: 0,
+        }
+    }
+
+    /// How many tasks the set has.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    fn inbox(&self) -> &Inbox<Entry<T>> {
+        // SAFETY: the set frees it last of all, or leaves that to a completer when it is dropped.
+        unsafe { &self.shared.as_ref().inbox }
+    }
+
+    /// Adds a task, whose handle has not been polled.
+    pub fn insert(&mut self, handle: JoinHandle<T>) {
+        let entry = self.unused();
+        let waker = waker_of(entry);
+        self.used += 1;
+        self.len += 1;
+        // SAFETY: live, and the handle is the set's.
+        let result = unsafe { entry.as_ref() }.handle.with_mut(|slot| unsafe {
+            let handle = (*slot).insert(handle);
+            handle.set_waker(waker)
+        });
+        // Done already: dropping the waker returns the entry.
+        drop(result);
+    }
+
+    /// The handle of a task that has ended, the oldest first.
+    pub fn take_ended(&mut self) -> Option<JoinHandle<T>> {
+        loop {
+            if self.back.is_empty() {
+                self.back = self.inbox().take_all();
+            }
+            let entry = self.back.pop_front()?;
+            // SAFETY: the entry is back, so the set's alone.
+            let handle = unsafe { entry.as_ref().handle.with_mut(|slot| (*slot).take()) };
+            self.release(entry);
+            if let Some(handle) = handle {
+                self.len -= 1;
+                return Some(handle);
+            }
+            // It was detached.
+        }
+    }
+
+    /// Has `waker` woken when the next task ends; false if one has ended since
+    /// [`take_ended`](Self::take_ended) said none.
+    pub fn wait(&self, waker: &Waker) -> bool {
+        self.inbox().wait(waker)
+    }
+
+    /// Calls `f` for each handle.
+    pub fn for_each(&self, mut f: impl FnMut(&JoinHandle<T>)) {
+        for entry in self.segments.iter() {
+            // SAFETY: entries live as long as the set, and the handle is the set's.
+            unsafe { entry.as_ref() }.handle.with(|slot| unsafe { (*slot).as_ref().map(&mut f) });
+        }
+    }
+
+    /// Takes all handles out, and calls `f` for each.
+    pub fn drain(&mut self, mut f: impl FnMut(JoinHandle<T>)) {
+        for entry in self.segments.iter() {
+            // SAFETY: as in `for_each`.
+            let handle = unsafe { entry.as_ref() }.handle.with_mut(|slot| unsafe { (*slot).take() });
+            if let Some(handle) = handle {
+                self.len -= 1;
+                f(handle);
+            }
+        }
+        // What came back is free at once; the rest when it comes.
+        let ended = self.take_ended();
+        debug_assert!(ended.is_none(), "no handle is left");
+    }
+
+    /// An entry that is free.
+    fn unused(&mut self) -> NonNull<Entry<T>> {
+        match self.free {
+            Some(entry) => {
+                // SAFETY: free entries are live and the set's alone.
+                self.free = unsafe { crate::queue::chain::next(entry) };
+                entry
+            }
+            None => self.segments.add(self.shared),
+        }
+    }
+
+    /// Takes back an entry that is the set's alone, and has no handle.
+    fn release(&mut self, entry: NonNull<Entry<T>>) {
+        self.used -= 1;
+        if self.used == 0 {
+            // None is in use: the room for a peak goes back.
+            self.free = None;
+            self.segments.clear();
+            return;
+        }
+        // SAFETY: live, and in no queue.
+        unsafe { crate::queue::chain::set_next(entry, self.free) };
+        self.free = Some(entry);
+    }
+}
+
+impl<T> Drop for Entries<T> {
+    fn drop(&mut self) {
+        self.drain(drop);
+        // SAFETY: this is the set; a completer frees the memory after SetLeave at the earliest.
+        let shared = unsafe { self.shared.as_ref() };
+        // SetClose.
+        let out = self.used - shared.inbox.close().len();
+        let segments = mem::replace(&mut self.segments, Segments::new());
+        // SAFETY: touched here, and by whoever frees.
+        shared.segments.with_mut(|slot| unsafe { *slot = segments });
+        // SetLeave.
+        if shared.left.fetch_add(out, AcqRel).wrapping_add(out) == 0 {
+            // SAFETY: the last; see *the end*.
+            drop(unsafe { Box::from_raw(self.shared.as_ptr()) });
+        }
+    }
+}
+
+impl<T> fmt::Debug for Entries<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Entries").field("len", &self.len).finish_non_exhaustive()
+    }
+}
+
+/// Entries side by side, at places that do not change.
+struct Segments<T> {
+    /// Each but the second is twice as long as the one before.
+    segments: Vec<Box<[MaybeUninit<Entry<T>>]>>,
+    /// Entries that were made, from the first on; the others are uninitialised. None has a handle when it is
+    /// dropped.
+    made: usize,
+    /// The segment of the next, and its place there.
+    next: (usize, usize),
+}
+
+impl<T> Segments<T> {
+    const fn new() -> Self {
+        Self { segments: Vec::new(), made: 0, next: (0, 0) }
+    }
+
+    /// Makes another entry.
+    fn add(&mut self, shared: NonNull<Shared<T>>) -> NonNull<Entry<T>> {
+        let (segment, place) = self.next;
+        if segment == self.segments.len() {
+            self.segments.push(Box::new_uninit_slice(self.made.max(FIRST)));
+        }
+        let segment_len = self.segments[segment].len();
+        self.made += 1;
+        self.next = if place + 1 == segment_len { (segment + 1, 0) } else { (segment, place + 1) };
+        let entry = Entry { next: Next::new(), handle: UnsafeCell::new(None), shared };
+        NonNull::from(self.segments[segment][place].write(entry))
+    }
+
+    /// Forgets all entries, and gives back the memory of most. None is in use, or has a handle.
+    fn clear(&mut self) {
+        self.segments.truncate(KEPT);
+        self.made = 0;
+        self.next = (0, 0);
+    }
+
+    /// All that were made.
+    fn iter(&self) -> impl Iterator<Item = NonNull<Entry<T>>> + use<T> {
+        let slices: Vec<_> = self.segments.iter().map(|segment| (segment.as_ptr(), segment.len())).collect();
+        slices
+            .into_iter()
+            // SAFETY: within the segment.
+            .flat_map(|(first, len)| (0..len).map(move |place| unsafe { first.add(place) }))
+            .take(self.made)
+            // SAFETY: a place in a segment is not null.
+            .map(|entry| unsafe { NonNull::new_unchecked(entry.cast_mut().cast()) })
+    }
+}
+
+fn waker_of<T>(entry: NonNull<Entry<T>>) -> Waker {
+    let raw = RawWaker::new(entry.as_ptr().cast_const().cast(), VTable::<T>::OF);
+    // SAFETY: the functions may be called on any thread; the entry lives until the waker is used up.
+    unsafe { Waker::from_raw(raw) }
+}
+
+struct VTable<T>(T);
+
+impl<T> VTable<T> {
+    const OF: &'static RawWakerVTable = &RawWakerVTable::new(
+        // Its place is the task's cell, from where it is only woken or dropped.
+        |_| abort("the join waker of a set is cloned"),
+        |entry| {
+            // SAFETY: the waker is used up.
+            if let Some(waker) = unsafe { give_back::<T>(entry) } {
+                waker.wake();
+            }
+        },
+        |_| {},
+        // SAFETY: the waker is used up. The set is awake: it drops the handle, or has just set the waker.
+        |entry| drop(unsafe { give_back::<T>(entry) }),
+    );
+}
+
+/// RETURN: pushes the entry; returns the set's waker if that waits.
+///
+/// # Safety
+/// 1. `data` is that of a waker of [`waker_of`], which is used up.
+unsafe fn give_back<T>(data: *const ()) -> Option<Waker> {
+    // SAFETY: (1): the entry is out, so it and what completers reach are live, until the push or LateReturn.
+    unsafe {
+        let entry = NonNull::new_unchecked(data.cast_mut().cast::<Entry<T>>());
+        let shared = entry.as_ref().shared;
+        let inbox = NonNull::new_unchecked(&raw mut (*shared.as_ptr()).inbox);
+        match Inbox::push(inbox, entry) {
+            Ok(waker) => waker,
+            Err(_) => {
+                // LateReturn.
+                if shared.as_ref().left.fetch_sub(1, AcqRel) == 1 {
+                    drop(Box::from_raw(shared.as_ptr()));
+                }
+                None
+            }
+        }
+    }
+}

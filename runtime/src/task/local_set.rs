@@ -1,0 +1,367 @@
+//! Tasks that stay on the thread that spawned them.
+
+mod current;
+mod shared;
+
+use std::fmt;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::panic::{Location, RefUnwindSafe, UnwindSafe};
+use std::pin::Pin;
+use std::ptr::NonNull;
+use std::task::{Context, Poll};
+
+use pin_project_lite::pin_project;
+
+use self::current::Entry;
+use self::shared::Shared;
+use super::JoinHandle;
+use crate::handle::{Handle, Id};
+use crate::runtime::Runtime;
+
+/// Starts a future as a task of the current [`LocalSet`], on this thread. The future need not be `Send`.
+///
+/// The current set is the one that polls the caller, or that was [entered](LocalSet::enter) last. In a
+/// [`LocalRuntime`](crate::runtime::LocalRuntime) it is that of the runtime.
+///
+/// # Panics
+/// Where there is no current set.
+///
+/// # Examples
+/// ```
+/// use std::rc::Rc;
+/// use runtime::task::{LocalSet, spawn_local};
+///
+/// # runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let local = LocalSet::new();
+/// let sum = local.run_until(async {
+///     let here = Rc::new(41);
+///     spawn_local(async move { *here + 1 }).await.unwrap()
+/// });
+/// assert_eq!(sum.await, 42);
+/// # });
+/// ```
+///
+/// Prior art: `tokio::task::spawn_local`.
+#[track_caller]
+pub fn spawn_local<F>(future: F) -> JoinHandle<F::Output>
+where
+    F: Future + 'static,
+    F::Output: 'static,
+{
+    let Some(set) = current::current() else {
+        panic!(
+            "`spawn_local` called from outside of a `task::LocalSet` or `runtime::LocalRuntime`: call it in a \
+             future of `run_until`, or in a task of the set. (Local tasks can only be spawned on a LocalRuntime \
+             from the thread the runtime was created on.)"
+        );
+    };
+    // SAFETY: the calling thread is the set's owner, and the set valid while it is current.
+    unsafe { Shared::spawn(set, future, Location::caller()) }
+}
+
+/// A set of tasks that stay on one thread, so that their futures need not be `Send`.
+///
+/// The tasks are polled while the set is: by [`run_until`](Self::run_until), by [`block_on`](Self::block_on),
+/// or by awaiting the set, which ends when all its tasks have. The set belongs to the thread that made it. So
+/// it cannot be in a future that is [spawned](crate::spawn), but in one of a `block_on`, on any thread that
+/// may block: a program's main thread, a thread of [`spawn_blocking`](super::spawn_blocking), inside of
+/// [`block_in_place`](super::block_in_place) or [`compute`](fn@crate::compute). Tasks that block hold up the
+/// other tasks of their set, and those of a `current_thread` runtime, and no others.
+///
+/// Dropping the set drops its tasks; their handles yield a cancellation. Wakers that outlive it do nothing.
+///
+/// # Examples
+/// ```
+/// use std::cell::Cell;
+/// use std::rc::Rc;
+/// use runtime::task::{LocalSet, yield_now};
+///
+/// # runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let count = Rc::new(Cell::new(0));
+/// let local = LocalSet::new();
+/// for _ in 0..3 {
+///     let count = count.clone();
+///     local.spawn_local(async move {
+///         yield_now().await;
+///         count.set(count.get() + 1);
+///     });
+/// }
+/// local.await;
+/// assert_eq!(count.get(), 3);
+/// # });
+/// ```
+///
+/// Prior art: `tokio::task::LocalSet`.
+pub struct LocalSet {
+    /// A reference, the set's own.
+    shared: NonNull<Shared>,
+    id: Id,
+    /// The owner is a thread, so the set is not `Send`.
+    not_send: PhantomData<*const ()>,
+}
+
+// A panic that passes a call leaves nothing half done.
+impl UnwindSafe for LocalSet {}
+impl RefUnwindSafe for LocalSet {}
+
+impl LocalSet {
+    /// Returns a set of the calling thread, without tasks.
+    pub fn new() -> Self {
+        Self { shared: Shared::new(), id: Id::next(), not_send: PhantomData }
+    }
+
+    fn shared(&self) -> &Shared {
+        // SAFETY: our reference keeps it.
+        unsafe { self.shared.as_ref() }
+    }
+
+    /// Makes this set the current one of the thread until the guard is dropped, so that [`spawn_local`]
+    /// spawns here.
+    ///
+    /// Tasks are polled when the set is. Guards may be dropped in any order. A task that is spawned while a
+    /// guard is alive and the set is gone is cancelled.
+    ///
+    /// # Examples
+    /// ```
+    /// use runtime::task::{LocalSet, spawn_local};
+    ///
+    /// let local = LocalSet::new();
+    /// let task = {
+    ///     let _guard = local.enter();
+    ///     spawn_local(async { 7 })
+    /// };
+    /// let runtime = runtime::Builder::new_current_thread().build()?;
+    /// assert_eq!(local.block_on(&runtime, task).unwrap(), 7);
+    /// # std::io::Result::Ok(())
+    /// ```
+    pub fn enter(&self) -> LocalEnterGuard {
+        // SAFETY: the set is `!Send`, so this thread is its owner, and it is there.
+        unsafe { self.shared().retain() };
+        // SAFETY: the reference is the guard's.
+        LocalEnterGuard(unsafe { Linked::new(Entry::new(self.shared, None)) })
+    }
+
+    /// Returns the identity of the set, which no other set and no runtime of the process has or had.
+    ///
+    /// # Examples
+    /// ```
+    /// use runtime::task::LocalSet;
+    ///
+    /// assert_ne!(LocalSet::new().id(), LocalSet::new().id());
+    /// ```
+    pub fn id(&self) -> Id {
+        self.id
+    }
+
+    /// Makes this the set in which [`spawn_local`] spawns while the runtime of `handle` is the current one.
+    pub(crate) fn stand_in(&self, handle: &Handle) -> StandIn {
+        // SAFETY: as in `enter`.
+        unsafe { self.shared().retain() };
+        // SAFETY: as in `enter`.
+        let linked = unsafe { Linked::new(Entry::new(self.shared, Some(handle.shared_ptr()))) };
+        StandIn { _linked: linked, _handle: handle.clone() }
+    }
+
+    /// Cancels all tasks, and those that are spawned from now on.
+    pub(crate) fn shut_down(&self) {
+        // SAFETY: the set is `!Send`, so this thread is its owner.
+        self.poll_with(|| unsafe { self.shared().shut_down() });
+    }
+
+    /// Starts a future as a task of this set, to be polled when the set is.
+    ///
+    /// # Examples
+    /// ```
+    /// use runtime::task::LocalSet;
+    ///
+    /// # runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let local = LocalSet::new();
+    /// let task = local.spawn_local(async { 7 });
+    /// assert_eq!(local.run_until(task).await.unwrap(), 7);
+    /// # });
+    /// ```
+    #[track_caller]
+    pub fn spawn_local<F>(&self, future: F) -> JoinHandle<F::Output>
+    where
+        F: Future + 'static,
+        F::Output: 'static,
+    {
+        // SAFETY: the set is `!Send`, so this thread is its owner; our reference keeps it.
+        unsafe { Shared::spawn(self.shared, future, Location::caller()) }
+    }
+
+    /// Runs `future` to its end in a `block_on` of `rt`, and the set's tasks meanwhile; as
+    /// `rt.block_on(local.run_until(future))`.
+    ///
+    /// # Panics
+    /// As [`Runtime::block_on`].
+    #[track_caller]
+    pub fn block_on<F>(&self, rt: &Runtime, future: F) -> F::Output
+    where
+        F: Future,
+    {
+        rt.block_on(self.run_until(future))
+    }
+
+    /// Runs `future` to its end, and the set's tasks meanwhile. Tasks that have not ended then stay in the
+    /// set.
+    ///
+    /// If several calls are polled at a time, in tasks of their own, wakes of the set's tasks reach the one
+    /// that was polled last.
+    ///
+    /// # Cancel safety
+    /// As safe as `future`. The tasks stay in the set.
+    pub async fn run_until<F>(&self, future: F) -> F::Output
+    where
+        F: Future,
+    {
+        RunUntil { set: self, future }.await
+    }
+
+    /// Runs `f` as a poll of the set.
+    fn poll_with<R>(&self, f: impl FnOnce() -> R) -> R {
+        struct Leave<'a>(&'a Shared, &'a Entry);
+        impl Drop for Leave<'_> {
+            fn drop(&mut self) {
+                self.1.leave();
+                // SAFETY: as below.
+                unsafe { self.0.count_poll(false) };
+            }
+        }
+        let entry = Entry::new(self.shared, None);
+        // SAFETY: the set is `!Send`, so this thread is its owner; the entry stays in this frame until
+        // `Leave` is dropped.
+        unsafe {
+            self.shared().count_poll(true);
+            entry.enter();
+        }
+        let _leave = Leave(self.shared(), &entry);
+        f()
+    }
+
+    /// Runs the set's tasks for a round, and has `cx` woken when there are tasks to be polled. Says whether
+    /// all tasks have ended; if so, and `may_end`, nobody is woken.
+    fn run_tasks(&self, cx: &mut Context<'_>, may_end: bool) -> bool {
+        // SAFETY: the set is `!Send`, so this thread is its owner.
+        let (has_more, is_done) = unsafe { (self.shared().run_round(), self.shared().is_done()) };
+        let is_over = is_done && may_end;
+        if !is_over && (has_more || !self.shared().wait(cx.waker())) {
+            cx.waker().wake_by_ref();
+        }
+        is_done
+    }
+}
+
+impl Default for LocalSet {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Ready when all tasks of the set have ended.
+impl Future for LocalSet {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        match self.poll_with(|| self.run_tasks(cx, true)) {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        }
+    }
+}
+
+impl Drop for LocalSet {
+    fn drop(&mut self) {
+        self.shut_down();
+        // SAFETY: the set is `!Send`, so this thread is its owner; it is being dropped.
+        unsafe { Shared::leave(self.shared) };
+    }
+}
+
+impl fmt::Debug for LocalSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LocalSet").finish_non_exhaustive()
+    }
+}
+
+pin_project! {
+    /// The future of [`LocalSet::run_until`].
+    struct RunUntil<'a, F> {
+        set: &'a LocalSet,
+        #[pin]
+        future: F,
+    }
+}
+
+impl<F: Future> Future for RunUntil<'_, F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let this = self.project();
+        let set = *this.set;
+        let result = set.poll_with(|| {
+            let result = this.future.poll(cx);
+            if result.is_pending() {
+                set.run_tasks(cx, false);
+            }
+            result
+        });
+        // SAFETY: the set is `!Send`, so this thread is its owner.
+        if result.is_ready() && unsafe { set.shared().has_queued() } {
+            // Another future may be running the set.
+            set.shared().notify();
+        }
+        result
+    }
+}
+
+/// Keeps a [`LocalSet`] current; made by [`LocalSet::enter`].
+///
+/// It belongs to its thread, so it is not `Send`.
+#[must_use = "the set is left when the guard is dropped"]
+pub struct LocalEnterGuard(#[expect(dead_code, reason = "it is dropped")] Linked);
+
+impl fmt::Debug for LocalEnterGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LocalEnterGuard").finish_non_exhaustive()
+    }
+}
+
+/// Has a set stand for a [`LocalRuntime`](crate::runtime::LocalRuntime); made by [`LocalSet::stand_in`].
+pub(crate) struct StandIn {
+    _linked: Linked,
+    /// Keeps the runtime's address from being that of another.
+    _handle: Handle,
+}
+
+/// An entry in a chain of the thread, with a reference to its set; both end when it is dropped.
+struct Linked {
+    entry: NonNull<Entry>,
+    /// An entry is of one thread.
+    not_send: PhantomData<*const ()>,
+}
+
+impl Linked {
+    /// # Safety
+    /// 1. The caller is the owner of the entry's set, and gives up a reference to it.
+    unsafe fn new(entry: Entry) -> Self {
+        let entry = NonNull::from(Box::leak(Box::new(entry)));
+        // SAFETY: the entry is freed in `drop`, which leaves first; a guard that is forgotten leaks entry and
+        // reference. (1).
+        unsafe { entry.as_ref().enter() };
+        Self { entry, not_send: PhantomData }
+    }
+}
+
+impl Drop for Linked {
+    fn drop(&mut self) {
+        // SAFETY: made by `new` from a box, and freed only here, after it was unlinked; the reference is
+        // ours.
+        unsafe {
+            self.entry.as_ref().leave();
+            let entry = Box::from_raw(self.entry.as_ptr());
+            Shared::release(entry.set());
+        }
+    }
+}

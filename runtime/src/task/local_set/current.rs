@@ -1,0 +1,115 @@
+//! The thread-local: which [`LocalSet`](super::LocalSet) takes what `spawn_local` spawns.
+//!
+//! Sets are entered in a chain, newest first, as runtimes are in `context.rs`: each entry lives in the guard
+//! or the stack frame that made it, and unlinks itself from wherever it is. So guards may be dropped in any
+//! order.
+
+//!
+//! In a second chain is a set for each [`LocalRuntime`](crate::runtime::LocalRuntime) of the thread. It takes
+//! what is spawned while that runtime is the current one.
+
+use std::cell::Cell;
+use std::ptr::{NonNull, null};
+
+use super::shared::Shared;
+use crate::context;
+use crate::loom::thread_cell;
+use crate::scheduler;
+
+thread_cell! {
+    /// The sets that were entered.
+    static ENTERED: Cell<*const Entry> = Cell::new(null());
+}
+
+thread_cell! {
+    /// The sets of local runtimes.
+    static OF_RUNTIMES: Cell<*const Entry> = Cell::new(null());
+}
+
+/// One of the chains.
+#[derive(Clone, Copy)]
+enum Chain {
+    Entered,
+    OfRuntimes,
+}
+
+impl Chain {
+    fn with<R>(self, f: impl FnOnce(&Cell<*const Entry>) -> R) -> R {
+        match self {
+            Self::Entered => ENTERED.with(f),
+            Self::OfRuntimes => OF_RUNTIMES.with(f),
+        }
+    }
+}
+
+/// A set in a chain.
+pub struct Entry {
+    /// Kept valid by the owner of the entry.
+    set: NonNull<Shared>,
+    /// The runtime that it stands for.
+    runtime: Option<NonNull<scheduler::Shared>>,
+    older: Cell<*const Entry>,
+}
+
+impl Entry {
+    /// An entry of a set; `runtime`: it is for what is spawned in that runtime, and kept valid by the entry's
+    /// owner.
+    pub fn new(set: NonNull<Shared>, runtime: Option<NonNull<scheduler::Shared>>) -> Self {
+        Self { set, runtime, older: Cell::new(null()) }
+    }
+
+    pub fn set(&self) -> NonNull<Shared> {
+        self.set
+    }
+
+    fn chain(&self) -> Chain {
+        if self.runtime.is_some() { Chain::OfRuntimes } else { Chain::Entered }
+    }
+
+    /// Puts the entry into its chain.
+    ///
+    /// # Safety
+    /// 1. The entry stays where it is, and its set valid, until [`leave`](Self::leave), on the same thread.
+    ///    2. It is not linked. 3. The thread is the set's owner.
+    pub unsafe fn enter(&self) {
+        self.chain().with(|newest| self.older.set(newest.replace(self)));
+    }
+
+    /// Takes the entry out of the chain.
+    pub fn leave(&self) {
+        self.chain().with(|newest| {
+            let mut link = newest;
+            while !link.get().is_null() {
+                if std::ptr::eq(link.get(), self) {
+                    return link.set(self.older.get());
+                }
+                // SAFETY: linked entries are live (duty 1 of `enter`).
+                link = unsafe { &(*link.get()).older };
+            }
+        });
+    }
+}
+
+/// The set of the current runtime if that is a local one, else the set that was entered last and not left.
+/// The calling thread is its owner.
+pub fn current() -> Option<NonNull<Shared>> {
+    // SAFETY: linked entries are live (duty 1 of `Entry::enter`).
+    let entered = || ENTERED.with(|newest| unsafe { newest.get().as_ref() }.map(|entry| entry.set));
+    of_current_runtime().or_else(entered)
+}
+
+fn of_current_runtime() -> Option<NonNull<Shared>> {
+    let mut entry = OF_RUNTIMES.with(Cell::get);
+    if entry.is_null() {
+        return None;
+    }
+    let runtime = context::current()?;
+    // SAFETY: as in `current`.
+    while let Some(this) = unsafe { entry.as_ref() } {
+        if this.runtime == Some(runtime) {
+            return Some(this.set);
+        }
+        entry = this.older.get();
+    }
+    None
+}

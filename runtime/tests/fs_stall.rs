@@ -1,0 +1,91 @@
+//! Calls that hang, and who goes on.
+#![cfg(feature = "fs")]
+
+mod fs_support;
+mod support;
+
+use std::fs::File as StdFile;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+
+use fs_support::{Dir, poll_once};
+use runtime::fs;
+use support::{build, until, watchdog};
+
+/// A lease on a file: whoever opens the file hangs in the call, until the lease is given back. That is the
+/// slow disk.
+struct Lease(StdFile);
+
+impl Lease {
+    /// None if the file system has no leases.
+    fn take(path: &Path) -> Option<Lease> {
+        // The system tells the lease's holder that somebody waits, by a signal that would end the process.
+        // SAFETY: the signal is ignored from now on.
+        unsafe { libc::signal(libc::SIGIO, libc::SIG_IGN) };
+        let file = StdFile::options().write(true).open(path).unwrap();
+        // SAFETY: the call only asks the system for something.
+        let taken = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, libc::F_WRLCK) } == 0;
+        taken.then_some(Lease(file))
+    }
+
+    fn give_back(self) {
+        // SAFETY: as above.
+        assert_eq!(unsafe { libc::fcntl(self.0.as_raw_fd(), libc::F_SETLEASE, libc::F_UNLCK) }, 0);
+    }
+}
+
+#[test]
+fn while_a_call_hangs_the_other_tasks_go_on() {
+    let _watchdog = watchdog();
+    for workers in support::KINDS {
+        let runtime = build(workers);
+        let dir = Dir::new();
+        let path = dir.file("file", "late");
+        let Some(lease) = Lease::take(&path) else { return };
+        runtime.block_on(async {
+            let opening = runtime::spawn(async move { fs::read(path).await });
+            // It is given back by a task that the hanging one would hold.
+            let other = runtime::spawn(async move {
+                for _ in 0..10 {
+                    runtime::time::sleep(std::time::Duration::from_millis(1)).await;
+                }
+                lease.give_back();
+            });
+            other.await.unwrap();
+            assert_eq!(opening.await.unwrap().unwrap(), b"late");
+        });
+    }
+}
+
+#[test]
+fn a_fifo_without_another_end_holds_no_branch_of_its_own_task() {
+    let _watchdog = watchdog();
+    support::each_kind(|runtime| {
+        let dir = Dir::new();
+        let fifo = dir.fifo("fifo");
+        let reader = runtime.block_on(async {
+            let mut reading = Box::pin(fs::File::open(fifo.clone()));
+            assert!(poll_once(&mut reading).is_pending());
+            let mut options = fs::OpenOptions::new();
+            options.write(true);
+            let (reader, writer) = runtime::join!(reading, options.open(fifo.clone()));
+            drop(writer.unwrap());
+            reader.unwrap()
+        });
+        drop(reader);
+    });
+}
+
+#[test]
+fn a_runtime_ends_while_a_call_hangs() {
+    let _watchdog = watchdog();
+    let dir = Dir::new();
+    let path = dir.file("file", "late");
+    let Some(lease) = Lease::take(&path) else { return };
+    let runtime = build(1);
+    let opening = runtime.spawn(async move { fs::read(path).await });
+    until("the worker is in the call", || runtime.metrics().num_alive_tasks() == 1);
+    runtime.shutdown_timeout(std::time::Duration::from_millis(10));
+    lease.give_back();
+    drop(opening);
+}

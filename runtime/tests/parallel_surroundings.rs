@@ -1,0 +1,216 @@
+//! What a job sees is what the call that made it has set up, never what the frames below it have.
+
+mod support;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use runtime::parallel::{ThreadPoolBuilder, in_place_scope, isolated, join, scope, yield_now};
+use runtime::sync::oneshot;
+use runtime::{Builder, Handle, Runtime};
+use support::watchdog;
+
+runtime::task_local! {
+    static NUMBER: u32;
+}
+
+fn build(workers: usize) -> Runtime {
+    Builder::new_multi_thread().worker_threads(workers).enable_all().build().unwrap()
+}
+
+/// Whether the runtime of `handle` is the current one.
+fn is_current(handle: &Handle) -> bool {
+    Handle::try_current().is_ok_and(|current| current.id() == handle.id())
+}
+
+/// Runs jobs of others until one has set `flag`.
+fn run_others_until(flag: &AtomicBool) {
+    while !flag.load(SeqCst) {
+        yield_now();
+        thread::yield_now();
+    }
+}
+
+/// Calls `body` in a computation of `runtime`, whose only worker runs `job`, a job of somebody else, inside
+/// of `body`.
+#[track_caller]
+fn with_a_stranger(
+    runtime: &Runtime,
+    job: impl FnOnce() + Send + 'static,
+    body: impl FnOnce(&AtomicBool) + Send + 'static,
+) {
+    let has_ended = Arc::new(AtomicBool::new(false));
+    let ended = has_ended.clone();
+    let (results, result) = mpsc::channel();
+    let computed = runtime.compute(move || {
+        runtime::parallel::spawn(move || {
+            results.send(catch_unwind(AssertUnwindSafe(job)).is_ok()).unwrap();
+            ended.store(true, SeqCst);
+        });
+        body(&has_ended);
+    });
+    runtime.block_on(computed).unwrap();
+    assert!(result.recv().unwrap(), "the stranger panicked");
+}
+
+#[test]
+fn a_stranger_sees_its_own_runtime_and_not_the_one_that_the_frame_below_blocks_in() {
+    let _watchdog = watchdog();
+    let (a, b) = (build(1), build(1));
+    let (own, other) = (a.handle().clone(), b.handle().clone());
+    let job = {
+        let own = own.clone();
+        move || assert!(is_current(&own), "the stranger sees the runtime of the frame below")
+    };
+    let inner = other.clone();
+    with_a_stranger(&a, job, move |has_run| {
+        inner.block_on(async { run_others_until(has_run) });
+    });
+    let job = move || assert!(is_current(&own));
+    with_a_stranger(&a, job, move |has_run| {
+        let _entered = other.enter();
+        run_others_until(has_run);
+        assert!(is_current(&other));
+    });
+}
+
+#[test]
+fn what_a_stranger_spawns_lives_as_long_as_its_own_runtime() {
+    let _watchdog = watchdog();
+    let (a, b) = (build(1), build(1));
+    let other = b.handle().clone();
+    let (sender, receiver) = mpsc::channel();
+    let (end, ended) = oneshot::channel::<()>();
+    let job = move || sender.send(runtime::spawn(ended)).unwrap();
+    with_a_stranger(&a, job, move |has_run| other.block_on(async { run_others_until(has_run) }));
+    drop(b);
+    end.send(()).expect("its task lives");
+    a.block_on(receiver.recv().unwrap()).unwrap().unwrap();
+}
+
+#[test]
+fn jobs_see_the_runtime_in_which_their_call_blocks_whoever_runs_them() {
+    let _watchdog = watchdog();
+    let (a, b) = (build(2), build(1));
+    let other = b.handle().clone();
+    let computed = a.compute(move || {
+        other.block_on(async {
+            let (first, second) = (AtomicBool::new(false), AtomicBool::new(false));
+            // Each waits for the other, so one of them is stolen.
+            let meet = |own: &AtomicBool, others: &AtomicBool| {
+                assert!(is_current(&other));
+                own.store(true, SeqCst);
+                while !others.load(SeqCst) {
+                    thread::yield_now();
+                }
+            };
+            scope(|scope| {
+                scope.spawn(|_| meet(&first, &second));
+                scope.spawn(|_| meet(&second, &first));
+            });
+            let seen = join(
+                || is_current(&other),
+                || isolated(|| join(|| is_current(&other), || is_current(&other))),
+            );
+            assert_eq!(seen, (true, (true, true)));
+        });
+    });
+    a.block_on(computed).unwrap();
+}
+
+#[test]
+fn a_call_into_a_pool_takes_the_current_runtime_along() {
+    let _watchdog = watchdog();
+    let runtime = build(1);
+    let handle = runtime.handle().clone();
+    let pool = ThreadPoolBuilder::new().num_threads(2).build().unwrap();
+    assert!(
+        pool.install(|| Handle::try_current().is_err()),
+        "a thread without a runtime has none to take along"
+    );
+    let in_pool = || pool.install(|| join(|| is_current(&handle), || is_current(&handle)));
+    let entered = runtime.enter();
+    assert_eq!(in_pool(), (true, true));
+    assert!(pool.broadcast(|_| is_current(&handle)).into_iter().all(|is_so| is_so));
+    pool.in_place_scope(|scope| scope.spawn(|_| assert!(is_current(&handle))));
+    in_place_scope(|scope| scope.spawn(|_| assert!(is_current(&handle))));
+    drop(entered);
+    assert!(pool.install(|| Handle::try_current().is_err()));
+}
+
+#[test]
+fn a_guard_that_is_dropped_out_of_order_leaves_the_runtime_that_was_current_before() {
+    let _watchdog = watchdog();
+    let (a, b, c) = (build(1), build(1), build(1));
+    let (own, second, third) = (a.handle().clone(), b.handle().clone(), c.handle().clone());
+    let computed = a.compute(move || {
+        let sees = |handle: &Handle| {
+            assert!(is_current(handle));
+            scope(|scope| scope.spawn(|_| assert!(is_current(handle))));
+        };
+        let outer = second.enter();
+        sees(&second);
+        let inner = third.enter();
+        drop(outer);
+        sees(&third);
+        drop(inner);
+        sees(&own);
+        let outer = second.enter();
+        isolated(|| {
+            drop(outer);
+            sees(&own);
+        });
+        sees(&own);
+    });
+    a.block_on(computed).unwrap();
+}
+
+#[test]
+fn a_stranger_finds_no_task_local_of_the_frame_below_and_may_set_one() {
+    let _watchdog = watchdog();
+    let runtime = build(1);
+    let job = || {
+        assert!(NUMBER.try_get().is_err(), "it sees the value of the frame below");
+        NUMBER.sync_scope(2, || assert_eq!(NUMBER.get(), 2));
+    };
+    with_a_stranger(&runtime, job, |has_run| {
+        NUMBER.sync_scope(1, || {
+            NUMBER.with(|number| {
+                run_others_until(has_run);
+                assert_eq!((*number, NUMBER.get()), (1, 1));
+            });
+        });
+    });
+}
+
+#[test]
+fn jobs_find_no_task_local_of_their_call_whoever_runs_them() {
+    let _watchdog = watchdog();
+    for workers in [1, 2] {
+        let runtime = build(workers);
+        let computed = runtime.compute(|| {
+            NUMBER.sync_scope(1, || {
+                scope(|scope| (0..20).for_each(|_| scope.spawn(|_| assert!(NUMBER.try_get().is_err()))));
+                assert_eq!(NUMBER.get(), 1);
+            });
+        });
+        runtime.block_on(computed).unwrap();
+    }
+}
+
+#[test]
+fn a_nested_runtime_polls_its_tasks_without_the_task_locals_of_the_frame_below() {
+    let _watchdog = watchdog();
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    NUMBER.sync_scope(1, || {
+        runtime.block_on(async {
+            assert_eq!(NUMBER.get(), 1, "the future of `block_on` is the caller's");
+            assert!(runtime::spawn(async { NUMBER.try_get().is_err() }).await.unwrap());
+            runtime::time::sleep(Duration::from_millis(1)).await;
+        });
+    });
+}

@@ -1,0 +1,299 @@
+//! Child processes: their start, their end, and what can go wrong with either.
+#![cfg(feature = "process")]
+
+mod process_support;
+
+use std::io::{self, ErrorKind};
+use std::os::unix::process::ExitStatusExt;
+use std::pin::pin;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
+use std::task::{Context, Poll, Wake, Waker};
+
+use process_support::{block_on, is_reaped, send, shell, state, until};
+use runtime::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use runtime::process::Command;
+
+#[test]
+fn a_status_is_returned_again_and_again() {
+    block_on(async {
+        let mut child = shell("exit 7").spawn().unwrap();
+        let id = child.id().unwrap();
+        assert_eq!(child.wait().await.unwrap().code(), Some(7));
+        assert!(is_reaped(id));
+        assert_eq!(child.id(), None);
+        assert_eq!(child.wait().await.unwrap().code(), Some(7));
+        assert_eq!(child.try_wait().unwrap().unwrap().code(), Some(7));
+        child.start_kill().unwrap();
+        child.kill().await.unwrap();
+        assert_eq!(child.wait().await.unwrap().code(), Some(7));
+    });
+}
+
+#[test]
+fn a_child_that_ended_before_the_wait_is_found() {
+    block_on(async {
+        let mut child = shell("exit 1").spawn().unwrap();
+        let id = child.id().unwrap();
+        until(|| state(id) == Some('Z')).await;
+        assert_eq!(child.wait().await.unwrap().code(), Some(1));
+    });
+}
+
+#[test]
+fn try_wait_tells_a_running_child_from_one_that_ended() {
+    block_on(async {
+        let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+        let id = child.id().unwrap();
+        assert_eq!(child.try_wait().unwrap(), None);
+        assert!(child.stdin.is_some(), "it is left open");
+        child.stdin = None;
+        until(|| state(id) == Some('Z')).await;
+        assert!(child.try_wait().unwrap().unwrap().success());
+        assert!(is_reaped(id));
+    });
+}
+
+#[test]
+fn a_child_that_ignores_sigterm_is_killed() {
+    block_on(async {
+        let mut child = shell("trap '' TERM; echo ready; read line; echo $line; read line")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        assert_eq!(lines.next_line().await.unwrap().unwrap(), "ready");
+        send(child.id().unwrap(), libc::SIGTERM);
+        stdin.write_all(b"alive\n").await.unwrap();
+        assert_eq!(lines.next_line().await.unwrap().unwrap(), "alive");
+        assert_eq!(child.try_wait().unwrap(), None);
+        child.kill().await.unwrap();
+        assert_eq!(child.wait().await.unwrap().signal(), Some(libc::SIGKILL));
+    });
+}
+
+#[test]
+fn a_hundred_children_at_once_are_told_apart() {
+    let runtime = runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let waits: Vec<_> = (0..100)
+            .map(|code| {
+                runtime::spawn(async move {
+                    let mut child = shell(&format!("read line; exit {code}"))
+                        .stdin(Stdio::piped())
+                        .kill_on_drop(true)
+                        .spawn()
+                        .unwrap();
+                    runtime::task::yield_now().await;
+                    child.wait().await.unwrap().code()
+                })
+            })
+            .collect();
+        for (code, wait) in waits.into_iter().enumerate() {
+            assert_eq!(wait.await.unwrap(), Some(code as i32));
+        }
+    });
+}
+
+#[test]
+fn a_program_that_is_not_there_is_named() {
+    block_on(async {
+        let error = Command::new("no-such-program").arg("x").spawn().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotFound);
+        assert_eq!(error.to_string(), "spawn no-such-program: No such file or directory (os error 2)");
+        let error = Command::new("no-such-program").status().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotFound);
+        let error = Command::new("no-such-program").output().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotFound);
+        let error = Command::new("true").current_dir("/no/such/folder").spawn().unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "spawn true in /no/such/folder: No such file or directory (os error 2)"
+        );
+        let error = Command::new("/etc").spawn().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::PermissionDenied);
+        let error = Command::new("echo").arg("a\0b").spawn().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput);
+    });
+}
+
+#[test]
+fn settings_reach_the_child() {
+    block_on(async {
+        let mut command = shell("echo $0 $A $B $C; pwd");
+        command.arg0("me").env_clear().envs([("A", "1"), ("B", "2"), ("C", "3")]);
+        command.env_remove("B").env("C", "4").current_dir("/");
+        let output = command.output().await.unwrap();
+        assert_eq!(String::from_utf8(output.stdout).unwrap(), "me 1 4\n/\n");
+
+        // SAFETY: asks for the numbers of this process.
+        let (uid, gid) = unsafe { (libc::getuid(), libc::getgid()) };
+        let mut child = shell("read line");
+        let child = child.stdin(Stdio::piped()).uid(uid).gid(gid).process_group(0).spawn().unwrap();
+        let id = child.id().unwrap() as libc::pid_t;
+        // SAFETY: asks for the group of a process that has not been reaped.
+        assert_eq!(unsafe { libc::getpgid(id) }, id);
+    });
+}
+
+#[test]
+fn an_error_before_exec_is_the_error_of_the_spawn() {
+    block_on(async {
+        let mut command = Command::new("true");
+        // SAFETY: (1) it makes an error out of a number, without an allocation. (2) It uses nothing.
+        unsafe { command.pre_exec(|| Err(io::Error::from_raw_os_error(libc::EXDEV))) };
+        assert_eq!(command.spawn().unwrap_err().kind(), ErrorKind::CrossesDevices);
+
+        let mut command = shell("umask");
+        // SAFETY: (1) `umask` is safe in a signal handler. (2) It uses nothing.
+        unsafe {
+            command.pre_exec(|| {
+                libc::umask(0o27);
+                Ok(())
+            })
+        };
+        assert_eq!(command.output().await.unwrap().stdout.trim_ascii(), b"0027");
+    });
+}
+
+#[test]
+fn a_command_is_one_of_the_standard_library() {
+    block_on(async {
+        let mut std = std::process::Command::new("sh");
+        std.args(["-c", "exit 4"]);
+        let mut command = Command::from(std);
+        assert!(!command.get_kill_on_drop());
+        assert!(command.kill_on_drop(true).get_kill_on_drop());
+        assert_eq!(command.as_std().get_program(), "sh");
+        command.as_std_mut().env("X", "1");
+        assert_eq!(command.status().await.unwrap().code(), Some(4));
+        assert_eq!(command.into_std().status().unwrap().code(), Some(4));
+    });
+}
+
+#[test]
+fn a_wait_that_was_dropped_may_be_repeated_elsewhere() {
+    struct Count(AtomicUsize);
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Relaxed);
+        }
+    }
+
+    block_on(async {
+        let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+        let stdin = child.stdin.take();
+        let count = Arc::new(Count(AtomicUsize::new(0)));
+        {
+            let waker = Waker::from(count.clone());
+            let mut wait = pin!(child.wait());
+            assert!(wait.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        }
+        let wait = runtime::spawn(async move { child.wait().await });
+        runtime::task::yield_now().await;
+        drop(stdin);
+        assert!(wait.await.unwrap().unwrap().success());
+        assert_eq!(count.0.load(Relaxed), 0, "the first task waits no more");
+    });
+}
+
+#[test]
+fn a_child_that_something_else_has_reaped_is_an_error() {
+    block_on(async {
+        let mut child = shell("exit 5").spawn().unwrap();
+        let id = child.id().unwrap() as libc::pid_t;
+        let mut status = 0;
+        // SAFETY: writes to `status`.
+        assert_eq!(unsafe { libc::waitpid(id, &mut status, 0) }, id);
+        assert_eq!(child.wait().await.unwrap_err().raw_os_error(), Some(libc::ECHILD));
+        assert_eq!(child.wait().await.unwrap_err().raw_os_error(), Some(libc::ECHILD));
+    });
+}
+
+#[test]
+fn a_wait_goes_on_in_another_runtime() {
+    let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let mut child = runtime.block_on(async {
+        let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+        assert_eq!(child.try_wait().unwrap(), None);
+        child
+    });
+    let stdin = child.stdin.take();
+    drop(runtime);
+    {
+        let mut wait = pin!(child.wait());
+        let Poll::Ready(result) = wait.as_mut().poll(&mut Context::from_waker(Waker::noop())) else {
+            panic!("no runtime can watch it");
+        };
+        assert!(result.unwrap_err().to_string().contains("was shut down"));
+    }
+    block_on(async {
+        let wait = runtime::spawn(async move { child.wait().await });
+        runtime::task::yield_now().await;
+        drop(stdin);
+        assert!(wait.await.unwrap().unwrap().success());
+    });
+}
+
+#[test]
+fn a_wait_that_the_shutdown_finds_asleep_ends() {
+    let runtime = runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let mut child = runtime.block_on(async { Command::new("cat").stdin(Stdio::piped()).spawn().unwrap() });
+    let stdin = child.stdin.take();
+    let waiting = Arc::new(AtomicUsize::new(0));
+    let thread = {
+        let waiting = waiting.clone();
+        std::thread::spawn(move || {
+            block_on(async {
+                let mut wait = pin!(child.wait());
+                std::future::poll_fn(|cx| {
+                    let poll = wait.as_mut().poll(cx);
+                    waiting.fetch_add(1, Relaxed);
+                    poll
+                })
+                .await
+            })
+        })
+    };
+    process_support::until_blocking(|| waiting.load(Relaxed) > 0);
+    drop(runtime);
+    // The second poll has found the runtime shut down, and waits in the thread's own.
+    process_support::until_blocking(|| waiting.load(Relaxed) > 1);
+    drop(stdin);
+    assert!(thread.join().unwrap().unwrap().success());
+}
+
+#[test]
+#[should_panic = "no reactor running"]
+fn a_spawn_outside_of_a_runtime_panics() {
+    let _ = Command::new("no-such-program").spawn();
+}
+
+#[test]
+#[should_panic = "`Command::spawn` needs I/O"]
+fn a_spawn_without_io_panics() {
+    let runtime = runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async {
+        let _ = Command::new("no-such-program").spawn();
+    });
+}
+
+#[test]
+fn handles_can_be_sent_and_shared_and_printed() {
+    fn check<T: Send + Sync + Unpin + std::fmt::Debug>() {}
+    check::<Command>();
+    check::<runtime::process::Child>();
+    check::<runtime::process::ChildStdin>();
+    check::<runtime::process::ChildStdout>();
+    check::<runtime::process::ChildStderr>();
+    block_on(async {
+        let mut child = shell("exit 0").spawn().unwrap();
+        assert!(format!("{child:?}").contains(&child.id().unwrap().to_string()));
+        child.wait().await.unwrap();
+        assert!(format!("{child:?}").contains("status"));
+    });
+}

@@ -1,0 +1,93 @@
+//! Children where `pidfd_open` does not exist or is forbidden: a filter of the system's says so to the thread
+//! of the test and to those that it starts.
+#![cfg(feature = "process")]
+
+mod process_support;
+
+use std::process::Stdio;
+
+use process_support::{block_on, is_reaped, shell, until};
+use runtime::process::Command;
+
+/// Makes `pidfd_open` fail with `errno` on this thread from now on.
+fn forbid_pidfds(errno: libc::c_int) {
+    const LOAD_NUMBER: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
+    const JUMP_IF_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
+    const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
+    let step = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
+    let mut steps = [
+        step(LOAD_NUMBER, 0, 0, 0),
+        step(JUMP_IF_EQUAL, 0, 1, libc::SYS_pidfd_open as u32),
+        step(RETURN, 0, 0, libc::SECCOMP_RET_ERRNO | errno as u32),
+        step(RETURN, 0, 0, libc::SECCOMP_RET_ALLOW),
+    ];
+    let program = libc::sock_fprog { len: steps.len() as u16, filter: steps.as_mut_ptr() };
+    // SAFETY: the system copies the program. The child processes need no more rights than this one.
+    unsafe {
+        assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+        assert_eq!(libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program), 0);
+        let id = std::process::id() as libc::pid_t;
+        assert_eq!(libc::syscall(libc::SYS_pidfd_open, id, 0), -1);
+        assert_eq!(std::io::Error::last_os_error().raw_os_error(), Some(errno));
+    }
+}
+
+#[test]
+fn children_are_waited_for_by_a_signal() {
+    forbid_pidfds(libc::ENOSYS);
+    block_on(async {
+        let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+        let stdin = child.stdin.take();
+        let wait = runtime::spawn(async move { child.wait().await });
+        runtime::task::yield_now().await;
+        drop(stdin);
+        assert!(wait.await.unwrap().unwrap().success());
+        let output = shell("echo out; exit 3").output().await.unwrap();
+        assert_eq!((output.status.code(), output.stdout), (Some(3), b"out\n".to_vec()));
+    });
+}
+
+#[test]
+fn many_children_share_their_signals() {
+    forbid_pidfds(libc::EPERM);
+    let runtime = runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let waits: Vec<_> = (0..50)
+            .map(|code| {
+                runtime::spawn(async move {
+                    let mut child = shell(&format!("exit {code}")).spawn().unwrap();
+                    child.wait().await.unwrap().code()
+                })
+            })
+            .collect();
+        for (code, wait) in waits.into_iter().enumerate() {
+            assert_eq!(wait.await.unwrap(), Some(code as i32));
+        }
+    });
+}
+
+#[test]
+fn an_orphan_is_reaped_by_a_signal() {
+    forbid_pidfds(libc::EPERM);
+    block_on(async {
+        let child = Command::new("sleep").arg("1000").kill_on_drop(true).spawn().unwrap();
+        let id = child.id().unwrap();
+        drop(child);
+        until(|| is_reaped(id)).await;
+    });
+}
+
+#[test]
+fn a_wait_goes_on_in_another_runtime() {
+    forbid_pidfds(libc::ENOSYS);
+    let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let mut child = runtime.block_on(async { Command::new("cat").stdin(Stdio::piped()).spawn().unwrap() });
+    let stdin = child.stdin.take();
+    drop(runtime);
+    block_on(async {
+        let wait = runtime::spawn(async move { child.wait().await });
+        runtime::task::yield_now().await;
+        drop(stdin);
+        assert!(wait.await.unwrap().unwrap().success());
+    });
+}

@@ -1,0 +1,224 @@
+//! `sync::OnceCell` and `sync::SetOnce` from outside.
+
+mod support;
+mod sync_support;
+
+use std::future::pending;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::task::Poll;
+
+use runtime::sync::*;
+use sync_support::*;
+
+static MADE: OnceCell<String> = OnceCell::const_new();
+static GIVEN: OnceCell<u8> = OnceCell::const_new_with(3);
+static SET: SetOnce<String> = SetOnce::const_new();
+static READY: SetOnce<u8> = SetOnce::const_new_with(3);
+
+#[test]
+fn cells_may_be_static() {
+    assert_eq!((GIVEN.get(), READY.get()), (Some(&3), Some(&3)));
+    assert!(GIVEN.set(4).unwrap_err().is_already_init_err() && READY.set(4).is_err());
+    block_on(async {
+        assert_eq!(MADE.get_or_init(|| async { "made".to_string() }).await, "made");
+        runtime::spawn(async { SET.set("set".into()).unwrap() });
+        assert_eq!(SET.wait().await, "set");
+    });
+}
+
+#[test]
+fn one_makes_the_value_and_the_others_wait() {
+    let cell = OnceCell::new();
+    let (tx, rx) = oneshot::channel();
+    let made = AtomicUsize::new(0);
+    let counters = [Counter::new(), Counter::new()];
+    {
+        let mut first = pin!(cell.get_or_init(|| async {
+            made.fetch_add(1, SeqCst);
+            rx.await.unwrap()
+        }));
+        let mut others = counters.each_ref().map(|_| Box::pin(cell.get_or_init(|| async { unreachable!() })));
+        assert!(poll_once(first.as_mut()).is_pending());
+        for (other, counter) in others.iter_mut().zip(&counters) {
+            assert!(poll(other.as_mut(), counter).is_pending());
+        }
+        assert!(cell.set(1).unwrap_err().is_initializing_err());
+        tx.send(7).unwrap();
+        assert_eq!(poll_once(first.as_mut()), Poll::Ready(&7));
+        for (mut other, counter) in others.into_iter().zip(&counters) {
+            assert_eq!(counter.wakes(), 1);
+            assert_eq!(poll_once(other.as_mut()), Poll::Ready(&7));
+        }
+    }
+    assert_eq!((made.into_inner(), cell.into_inner()), (1, Some(7)));
+}
+
+/// How making the value ends without one: an error, a panic, a drop.
+#[test]
+fn when_making_fails_the_next_makes_it() {
+    for end in ["error", "panic", "drop"] {
+        let cell = OnceCell::new();
+        let (tx, rx) = oneshot::channel::<()>();
+        let mut first = Box::pin(cell.get_or_try_init(|| async {
+            rx.await.unwrap();
+            assert_ne!(end, "panic", "making panics");
+            Err::<i32, _>("making fails")
+        }));
+        let counters = [Counter::new(), Counter::new()];
+        let mut second = pin!(cell.get_or_init(|| async { 2 }));
+        let mut third = pin!(cell.get_or_init(|| async { 3 }));
+        assert!(poll_once(first.as_mut()).is_pending());
+        assert!(poll(second.as_mut(), &counters[0]).is_pending());
+        assert!(poll(third.as_mut(), &counters[1]).is_pending());
+        match end {
+            "error" => {
+                tx.send(()).unwrap();
+                assert_eq!(poll_once(first.as_mut()), Poll::Ready(Err("making fails")));
+            }
+            "panic" => {
+                tx.send(()).unwrap();
+                assert!(panic_text(|| poll_once(first.as_mut())).contains("making panics"));
+            }
+            _ => drop(first),
+        }
+        assert_eq!(counters.each_ref().map(|counter| counter.wakes()), [1, 0]);
+        assert_eq!(poll_once(second.as_mut()), Poll::Ready(&2));
+        assert_eq!(poll_once(third.as_mut()), Poll::Ready(&2));
+    }
+}
+
+#[test]
+fn a_turn_that_was_granted_and_not_seen_goes_to_the_next() {
+    let cell = OnceCell::new();
+    let mut first = Box::pin(cell.get_or_init(pending));
+    let mut second = Box::pin(cell.get_or_init(|| async { 2 }));
+    let counter = Counter::new();
+    let mut third = pin!(cell.get_or_init(|| async { 3 }));
+    assert!(poll_once(first.as_mut()).is_pending());
+    assert!(poll_once(second.as_mut()).is_pending());
+    assert!(poll(third.as_mut(), &counter).is_pending());
+    drop(first);
+    assert_eq!(counter.wakes(), 0);
+    drop(second);
+    assert_eq!(counter.wakes(), 1);
+    assert_eq!(poll_once(third.as_mut()), Poll::Ready(&3));
+}
+
+#[test]
+fn values_of_cells_are_dropped_once() {
+    let drops = Drops::default();
+    let cell = OnceCell::from(drops.item());
+    assert!(cell.set(drops.item()).is_err());
+    assert_eq!(drops.count(), 1);
+    drop(cell);
+    assert_eq!(drops.count(), 2);
+    let mut cell = OnceCell::new_with(Some(drops.item()));
+    drop(cell.take());
+    assert_eq!(drops.count(), 3);
+    cell.set(drops.item()).unwrap();
+    drop(cell.into_inner());
+    drop(OnceCell::<Item>::new());
+    let once = SetOnce::new();
+    assert!(once.set(drops.item()).is_ok() && once.set(drops.item()).is_err());
+    assert_eq!(drops.count(), 5);
+    drop(once);
+    drop(SetOnce::from(drops.item()).into_inner());
+    drop(SetOnce::<Item>::new());
+    assert_eq!(drops.count(), 7);
+}
+
+#[test]
+fn cells_act_as_their_values() {
+    let mut cell = OnceCell::new();
+    assert_eq!(format!("{cell:?}"), "OnceCell { value: None }");
+    assert_eq!((cell.clone(), cell.get_mut()), (OnceCell::default(), None));
+    cell.set(1).unwrap();
+    *cell.get_mut().unwrap() += 1;
+    assert_eq!((cell.clone(), cell.initialized()), (OnceCell::new_with(Some(2)), true));
+    let once = SetOnce::new();
+    assert_eq!((once.clone(), once.get()), (SetOnce::new_with(None), None));
+    once.set(2).unwrap();
+    assert_eq!((once.clone(), once.initialized()), (SetOnce::from(2), true));
+    assert_eq!(format!("{once:?}"), "SetOnce { value: Some(2) }");
+    assert_eq!(once.set(3), Err(SetOnceError(3)));
+    assert_eq!(cell.set(3), Err(SetError::AlreadyInitializedError(3)));
+}
+
+#[test]
+fn all_that_wait_for_a_value_are_woken_even_if_a_waker_panics() {
+    let once = SetOnce::new();
+    let counters: Vec<_> =
+        (0..100).map(|n| if n % 40 == 0 { Counter::panicking() } else { Counter::new() }).collect();
+    let mut futures: Vec<_> = (0..100).map(|_| Box::pin(once.wait())).collect();
+    for (future, counter) in futures.iter_mut().zip(&counters) {
+        assert!(poll(future.as_mut(), counter).is_pending());
+    }
+    drop(futures.pop());
+    assert_eq!(panic_text(|| once.set(5)), "this waker panics");
+    assert!(counters[..99].iter().all(|counter| counter.wakes() == 1));
+    assert!(futures.iter_mut().all(|future| poll_once(future.as_mut()) == Poll::Ready(&5)));
+}
+
+#[test]
+fn of_many_that_set_one_wins_and_the_others_see_its_value() {
+    for _ in 0..200 {
+        let (once, cell) = (SetOnce::new(), OnceCell::new());
+        let wins = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            let threads = [0, 1, 2, 3].map(|n| {
+                let (once, cell, wins) = (&once, &cell, &wins);
+                scope.spawn(move || {
+                    match once.set(n) {
+                        Ok(()) => _ = wins.fetch_add(1, SeqCst),
+                        Err(SetOnceError(value)) => {
+                            assert_eq!(value, n);
+                            assert!(once.get().is_some_and(|&value| value != n));
+                        }
+                    }
+                    match cell.set(n) {
+                        Ok(()) => _ = wins.fetch_add(1, SeqCst),
+                        Err(error) => assert!(error.is_initializing_err() || cell.get().is_some()),
+                    }
+                })
+            });
+            threads.into_iter().for_each(|thread| thread.join().unwrap());
+        });
+        assert_eq!(wins.into_inner(), 2);
+    }
+}
+
+#[test]
+fn tasks_on_many_threads_get_the_one_value() {
+    let _watchdog = support::watchdog();
+    support::each_kind(|rt| {
+        for round in 0..50 {
+            let shared = Arc::new((OnceCell::new(), SetOnce::new(), AtomicUsize::new(0)));
+            rt.block_on(async {
+                let tasks: Vec<_> = (0..8)
+                    .map(|n| {
+                        let shared = shared.clone();
+                        runtime::spawn(async move {
+                            let (cell, once, made) = &*shared;
+                            let value = cell.get_or_init(|| async {
+                                made.fetch_add(1, SeqCst);
+                                runtime::task::yield_now().await;
+                                round
+                            });
+                            assert_eq!(value.await, &round);
+                            if n == 7 {
+                                once.set(round).unwrap();
+                            }
+                            assert_eq!(once.wait().await, &round);
+                        })
+                    })
+                    .collect();
+                for task in tasks {
+                    task.await.unwrap();
+                }
+            });
+            assert_eq!(shared.2.load(SeqCst), 1);
+        }
+    });
+}

@@ -1,0 +1,711 @@
+//! Tasks that stay on a thread: they run there and nowhere else, are woken from anywhere, and end with their
+//! set, on its thread.
+
+mod support;
+
+use std::cell::{Cell, RefCell};
+use std::future::{pending, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::mpsc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, ThreadId};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use runtime::runtime::{LocalOptions, LocalRuntime};
+use runtime::sync::{Notify, mpsc as channel, oneshot};
+use runtime::task::{self, JoinSet, LocalSet, spawn_local, yield_now};
+use runtime::{Builder, time};
+use support::{Drops, build, each_kind, is_child, panic_of, run_child, until, watchdog};
+
+/// A waker that counts.
+#[derive(Default)]
+struct Bell(AtomicUsize);
+
+impl Bell {
+    fn rings(&self) -> usize {
+        self.0.load(SeqCst)
+    }
+}
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, SeqCst);
+    }
+}
+
+/// Tells which thread dropped it.
+struct Witness(Arc<Mutex<Vec<ThreadId>>>, #[expect(dead_code, reason = "makes it stay")] Rc<()>);
+
+impl Witness {
+    fn new(seen: &Arc<Mutex<Vec<ThreadId>>>) -> Self {
+        Self(seen.clone(), Rc::new(()))
+    }
+}
+
+impl Drop for Witness {
+    fn drop(&mut self) {
+        self.0.lock().push(thread::current().id());
+    }
+}
+
+/// Gives its waker away, and waits for ever.
+struct Leaks<T> {
+    wakers: Arc<Mutex<Vec<Waker>>>,
+    _held: T,
+}
+
+impl<T> Leaks<T> {
+    fn new(wakers: &Arc<Mutex<Vec<Waker>>>, held: T) -> Self {
+        Self { wakers: wakers.clone(), _held: held }
+    }
+}
+
+impl<T> Future for Leaks<T> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        self.wakers.lock().push(cx.waker().clone());
+        Poll::Pending
+    }
+}
+
+#[test]
+fn tasks_stay_on_the_thread_and_share_what_is_not_send() {
+    let _watchdog = watchdog();
+    each_kind(|runtime| {
+        let (here, count) = (thread::current().id(), Rc::new(Cell::new(0)));
+        let local = LocalSet::new();
+        local.block_on(&runtime, async {
+            let tasks: Vec<_> = (0..1000)
+                .map(|i| {
+                    let count = count.clone();
+                    spawn_local(async move {
+                        // By timers, by other threads, by itself.
+                        match i % 4 {
+                            0 => time::sleep(Duration::from_millis(i % 7)).await,
+                            1 => task::spawn_blocking(|| {}).await.unwrap(),
+                            2 => yield_now().await,
+                            _ => task::spawn(yield_now()).await.unwrap(),
+                        }
+                        assert_eq!(thread::current().id(), here);
+                        count.set(count.get() + 1);
+                        i
+                    })
+                })
+                .collect();
+            for (i, task) in tasks.into_iter().enumerate() {
+                assert_eq!(task.await.unwrap(), i as u64);
+            }
+        });
+        assert_eq!(count.get(), 1000);
+    });
+}
+
+#[test]
+fn a_set_that_is_awaited_ends_with_its_last_task() {
+    let _watchdog = watchdog();
+    each_kind(|runtime| {
+        let local = LocalSet::new();
+        let (sum, trail) = (Rc::new(Cell::new(0)), Rc::new(RefCell::new(Vec::new())));
+        for i in 0..3 {
+            let (sum, trail) = (sum.clone(), trail.clone());
+            local.spawn_local(async move {
+                trail.borrow_mut().push(i);
+                yield_now().await;
+                spawn_local(async move {
+                    time::sleep(Duration::from_millis(1)).await;
+                    sum.set(sum.get() + i);
+                });
+            });
+        }
+        runtime.block_on(local);
+        assert_eq!((sum.get(), &*trail.borrow()), (3, &vec![0, 1, 2]));
+        runtime.block_on(LocalSet::default());
+    });
+}
+
+#[test]
+fn run_until_leaves_tasks_for_the_next_one() {
+    let _watchdog = watchdog();
+    each_kind(|runtime| {
+        let (local, is_done) = (LocalSet::new(), Rc::new(Cell::new(false)));
+        let (sender, receiver) = oneshot::channel::<()>();
+        let flag = is_done.clone();
+        let task = local.spawn_local(async move {
+            receiver.await.unwrap();
+            flag.set(true);
+        });
+        assert_eq!(local.block_on(&runtime, async { 1 }), 1);
+        local.block_on(&runtime, yield_now());
+        sender.send(()).unwrap();
+        assert!(!is_done.get());
+        local.block_on(&runtime, task).unwrap();
+        assert!(is_done.get());
+    });
+}
+
+#[test]
+fn a_foreign_wake_at_any_moment_reaches_its_task() {
+    let _watchdog = watchdog();
+    each_kind(|runtime| {
+        let local = LocalSet::new();
+        let (sender, mut receiver) = channel::unbounded_channel();
+        let (answers, answered) = mpsc::channel();
+        let other = thread::spawn(move || {
+            for i in 0..2000 {
+                sender.send(i).unwrap();
+                if i % 3 == 0 {
+                    // Until then the set sleeps.
+                    while answered.recv().unwrap() != i {}
+                }
+            }
+        });
+        local.block_on(&runtime, async {
+            let task = spawn_local(async move {
+                let mut next = 0;
+                while let Some(i) = receiver.recv().await {
+                    assert_eq!(i, next);
+                    next += 1;
+                    _ = answers.send(i);
+                }
+                next
+            });
+            assert_eq!(task.await.unwrap(), 2000);
+        });
+        other.join().unwrap();
+    });
+}
+
+#[test]
+fn the_round_is_bounded() {
+    let _watchdog = watchdog();
+    build(0).block_on(async {
+        let local = LocalSet::new();
+        let turns = Rc::new(Cell::new(0));
+        for _ in 0..500 {
+            let turns = turns.clone();
+            local.spawn_local(async move { turns.set(turns.get() + 1) });
+        }
+        let mut polls = Vec::new();
+        let mut run = pin!(local.run_until(pending::<()>()));
+        while turns.get() < 500 {
+            _ = poll_fn(|cx| Poll::Ready(run.as_mut().poll(cx))).await;
+            polls.push(turns.get());
+        }
+        assert_eq!(polls, [61, 122, 183, 244, 305, 366, 427, 488, 500]);
+    });
+}
+
+#[test]
+fn foreign_wakes_have_their_turn_among_tasks_that_never_rest() {
+    let _watchdog = watchdog();
+    let (runtime, local) = (build(0), LocalSet::new());
+    local.block_on(&runtime, async {
+        let is_over = Rc::new(Cell::new(false));
+        for _ in 0..100 {
+            let is_over = is_over.clone();
+            spawn_local(async move {
+                while !is_over.get() {
+                    yield_now().await;
+                }
+            });
+        }
+        task::spawn_blocking(|| thread::sleep(Duration::from_millis(5))).await.unwrap();
+        spawn_local(async { task::spawn_blocking(|| ()).await.unwrap() }).await.unwrap();
+        is_over.set(true);
+    });
+}
+
+#[test]
+fn a_task_that_is_always_ready_lets_others_run() {
+    let _watchdog = watchdog();
+    let (runtime, local) = (build(0), LocalSet::new());
+    local.block_on(&runtime, async {
+        let is_over = Rc::new(Cell::new(false));
+        let flag = is_over.clone();
+        let busy = spawn_local(async move {
+            while !flag.get() {
+                task::coop::consume_budget().await;
+            }
+        });
+        spawn_local(async move { is_over.set(true) }).await.unwrap();
+        busy.await.unwrap();
+    });
+}
+
+#[test]
+fn a_set_that_is_dropped_drops_its_tasks_on_its_thread() {
+    let _watchdog = watchdog();
+    each_kind(|runtime| {
+        let (seen, wakers, local) = (Arc::default(), Arc::<Mutex<Vec<_>>>::default(), LocalSet::new());
+        let handles: Vec<_> =
+            (0..100).map(|_| local.spawn_local(Leaks::new(&wakers, Witness::new(&seen)))).collect();
+        local.block_on(&runtime, async {
+            for _ in 0..3 {
+                yield_now().await;
+            }
+        });
+        let newborn = local.spawn_local(Leaks::new(&wakers, Witness::new(&seen)));
+        assert_eq!(wakers.lock().len(), 100);
+        // Some are in the run queue then.
+        wakers.lock().drain(..20).for_each(Waker::wake);
+        drop(local);
+        assert_eq!(*seen.lock(), [thread::current().id(); 101]);
+        for handle in handles.into_iter().chain([newborn]) {
+            assert!(handle.is_finished());
+            assert!(runtime.block_on(handle).unwrap_err().is_cancelled());
+        }
+        // The others are the last to hold their tasks.
+        let wakers: Vec<_> = wakers.lock().drain(..).collect();
+        let other = thread::spawn(move || {
+            wakers.iter().for_each(Waker::wake_by_ref);
+            wakers.into_iter().for_each(Waker::wake);
+        });
+        other.join().unwrap();
+    });
+}
+
+#[test]
+fn foreign_wakes_and_aborts_may_come_while_the_set_is_dropped() {
+    let _watchdog = watchdog();
+    let runtime = build(0);
+    for round in 0..1000 {
+        let (seen, wakers, local) = (Arc::default(), Arc::<Mutex<Vec<_>>>::default(), LocalSet::new());
+        let handles: Vec<_> =
+            (0..8).map(|_| local.spawn_local(Leaks::new(&wakers, Witness::new(&seen)))).collect();
+        local.block_on(&runtime, yield_now());
+        let aborts: Vec<_> = handles.iter().map(|handle| handle.abort_handle()).collect();
+        let has_begun = Arc::new(AtomicBool::new(false));
+        let flag = has_begun.clone();
+        let other = thread::spawn(move || {
+            let wakers: Vec<_> = wakers.lock().drain(..).collect();
+            flag.store(true, SeqCst);
+            for (i, (waker, abort)) in wakers.into_iter().zip(aborts).enumerate() {
+                match (round + i) % 3 {
+                    0 => waker.wake_by_ref(),
+                    1 => abort.abort(),
+                    _ => waker.wake(),
+                }
+            }
+        });
+        while !has_begun.load(SeqCst) {
+            thread::yield_now();
+        }
+        if round % 2 == 0 {
+            local.block_on(&runtime, yield_now());
+        }
+        drop(local);
+        assert_eq!(*seen.lock(), [thread::current().id(); 8]);
+        other.join().unwrap();
+        assert!(handles.iter().all(|handle| handle.is_finished()));
+    }
+}
+
+#[test]
+fn a_waker_that_outlives_its_set_does_not_keep_what_polled_the_set() {
+    let _watchdog = watchdog();
+    let (bell, wakers, local) = (Arc::<Bell>::default(), Arc::default(), LocalSet::new());
+    local.spawn_local(Leaks::new(&wakers, ()));
+    let waker = Waker::from(bell.clone());
+    assert!(pin!(local.run_until(pending::<()>())).poll(&mut Context::from_waker(&waker)).is_pending());
+    drop(waker);
+    assert_eq!((Arc::strong_count(&bell), wakers.lock().len()), (2, 1));
+    drop(local);
+    assert_eq!((Arc::strong_count(&bell), bell.rings()), (1, 0));
+}
+
+#[test]
+fn tasks_that_wake_abort_and_spawn_each_other_in_destructors_end() {
+    let _watchdog = watchdog();
+    struct Meddles {
+        others: Rc<RefCell<Vec<Waker>>>,
+        drops: Drops,
+        depth: usize,
+    }
+    impl Drop for Meddles {
+        fn drop(&mut self) {
+            drop(self.drops.token());
+            let others: Vec<_> = self.others.borrow().clone();
+            others.iter().for_each(Waker::wake_by_ref);
+            if self.depth < 3 {
+                let meddles =
+                    Meddles { others: self.others.clone(), drops: self.drops.clone(), depth: self.depth + 1 };
+                let handle = spawn_local(async move {
+                    let _meddles = meddles;
+                    pending::<()>().await;
+                });
+                assert!(handle.is_finished(), "cancelled at once");
+            }
+        }
+    }
+    impl Future for Meddles {
+        type Output = ();
+        fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+            self.others.borrow_mut().push(cx.waker().clone());
+            Poll::Pending
+        }
+    }
+    let (runtime, local) = (build(0), LocalSet::new());
+    let (others, drops) = (Rc::default(), Drops::default());
+    for _ in 0..10 {
+        local.spawn_local(Meddles { others: Rc::clone(&others), drops: drops.clone(), depth: 0 });
+    }
+    local.block_on(&runtime, yield_now());
+    drop(local);
+    assert_eq!(drops.count(), 40);
+}
+
+#[test]
+fn panics_are_their_tasks_own() {
+    let _watchdog = watchdog();
+    struct PanicsInDrop;
+    impl Drop for PanicsInDrop {
+        fn drop(&mut self) {
+            resume_unwind(Box::new("drop"));
+        }
+    }
+    each_kind(|runtime| {
+        let local = LocalSet::new();
+        local.block_on(&runtime, async {
+            let error = spawn_local(async { resume_unwind(Box::new("poll")) }).await.unwrap_err();
+            assert!(error.is_panic());
+            let held = PanicsInDrop;
+            let error = spawn_local(async move {
+                let _held = held;
+                yield_now().await;
+            });
+            assert!(error.await.unwrap_err().is_panic());
+            drop(spawn_local(async { PanicsInDrop }));
+            let held = PanicsInDrop;
+            spawn_local(async move {
+                let _held = held;
+                pending::<()>().await;
+            });
+            assert_eq!(spawn_local(async { 5 }).await.unwrap(), 5);
+        });
+        // The future of `run_until` panics; the set is as good as before.
+        let run = || local.block_on(&runtime, async { resume_unwind(Box::new("root")) });
+        assert!(catch_unwind(AssertUnwindSafe(run)).is_err());
+        assert_eq!(local.block_on(&runtime, async { spawn_local(async { 6 }).await.unwrap() }), 6);
+        drop(local);
+        let text = panic_of(|| drop(spawn_local(async {})));
+        assert!(text.contains("`spawn_local` called from outside of a `task::LocalSet`"), "{text}");
+    });
+}
+
+#[test]
+fn a_spawn_from_outside_of_a_poll_wakes_the_set() {
+    let _watchdog = watchdog();
+    let (bell, local) = (Arc::<Bell>::default(), LocalSet::new());
+    let waker = Waker::from(bell.clone());
+    let mut cx = Context::from_waker(&waker);
+    let notify = Arc::new(Notify::new());
+    let (sum, theirs) = (Rc::new(Cell::new(0)), notify.clone());
+    let mut run = Box::pin(local.run_until(pending::<()>()));
+    assert!(run.as_mut().poll(&mut cx).is_pending());
+    assert_eq!(bell.rings(), 0);
+    let count = sum.clone();
+    local.spawn_local(async move {
+        count.set(1);
+        theirs.notified().await;
+        count.set(2);
+    });
+    assert_eq!((bell.rings(), sum.get()), (1, 0));
+    assert!(run.as_mut().poll(&mut cx).is_pending());
+    assert_eq!((bell.rings(), sum.get()), (1, 1));
+    // By a wake on this thread, then by a guard's spawn.
+    notify.notify_one();
+    assert_eq!(bell.rings(), 2);
+    assert!(run.as_mut().poll(&mut cx).is_pending());
+    assert_eq!(sum.get(), 2);
+    let guard = local.enter();
+    spawn_local(async {});
+    assert_eq!(bell.rings(), 3);
+    assert!(run.as_mut().poll(&mut cx).is_pending());
+    drop((guard, run));
+    drop(local);
+    drop(waker);
+    assert_eq!(Arc::strong_count(&bell), 1);
+}
+
+#[test]
+fn guards_may_be_dropped_in_any_order_and_outlive_the_set() {
+    let _watchdog = watchdog();
+    let (first, second) = (LocalSet::new(), LocalSet::new());
+    let outer = first.enter();
+    let inner = second.enter();
+    let of_second = spawn_local(async { 2 });
+    drop(outer);
+    drop(spawn_local(async {}));
+    let outer = first.enter();
+    drop(inner);
+    let of_first = spawn_local(async { 1 });
+    let runtime = build(0);
+    assert_eq!(second.block_on(&runtime, of_second).unwrap(), 2);
+    assert_eq!(first.block_on(&runtime, of_first).unwrap(), 1);
+    drop(first);
+    let late = spawn_local(pending::<()>());
+    assert!(late.is_finished());
+    drop(outer);
+    assert!(runtime.block_on(late).unwrap_err().is_cancelled());
+    drop(second);
+}
+
+#[test]
+fn sets_may_be_nested() {
+    let _watchdog = watchdog();
+    each_kind(|runtime| {
+        let outer = Rc::new(LocalSet::new());
+        outer.block_on(&runtime, async {
+            let (sender, receiver) = oneshot::channel();
+            let task = spawn_local(async move {
+                let inner = LocalSet::new();
+                let answer = inner
+                    .run_until(async {
+                        // A task of the inner set, which is woken by one of the outer.
+                        spawn_local(async { receiver.await.unwrap() }).await.unwrap()
+                    })
+                    .await;
+                inner.spawn_local(pending::<()>());
+                answer
+            });
+            yield_now().await;
+            spawn_local(async move { sender.send(7).unwrap() });
+            assert_eq!(task.await.unwrap(), 7);
+        });
+    });
+}
+
+#[test]
+fn a_set_runs_in_a_blocking_closure_in_a_block_and_in_a_computation() {
+    let _watchdog = watchdog();
+    fn run_here() -> i32 {
+        let (local, count) = (LocalSet::new(), Rc::new(Cell::new(0)));
+        let handle = runtime::Handle::current();
+        handle.block_on(local.run_until(async {
+            let mut set = JoinSet::new();
+            for i in 0..50 {
+                let count = count.clone();
+                set.spawn_local(async move {
+                    time::sleep(Duration::from_millis(i % 3)).await;
+                    task::spawn(async {}).await.unwrap();
+                    count.set(count.get() + 1);
+                });
+            }
+            set.join_all().await;
+        }));
+        count.get()
+    }
+    for workers in [1, 3] {
+        let runtime = build(workers);
+        runtime.block_on(async {
+            assert_eq!(task::spawn_blocking(run_here).await.unwrap(), 50);
+            let task = task::spawn(async { task::block_in_place(run_here) });
+            assert_eq!(task.await.unwrap(), 50);
+        });
+        // It spawns on the workers and waits: one of them has to be free.
+        if workers > 1 {
+            let task = runtime.spawn(async { runtime::compute(run_here).await });
+            assert_eq!(runtime.block_on(task).unwrap().unwrap(), 50);
+        }
+    }
+}
+
+#[test]
+fn a_task_that_blocks_holds_up_nobody_else() {
+    let _watchdog = watchdog();
+    let runtime = build(1);
+    let (local, count, is_over) =
+        (LocalSet::new(), Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+    let (counter, flag) = (count.clone(), is_over.clone());
+    let other = runtime.spawn(async move {
+        while !flag.load(SeqCst) {
+            time::sleep(Duration::from_millis(1)).await;
+            counter.fetch_add(1, SeqCst);
+        }
+    });
+    local.block_on(&runtime, async {
+        spawn_local(async move {
+            let before = count.load(SeqCst);
+            // Blocks until the runtime's task has gone on.
+            until("the other task goes on", || count.load(SeqCst) > before + 3);
+        })
+        .await
+        .unwrap();
+    });
+    is_over.store(true, SeqCst);
+    runtime.block_on(other).unwrap();
+}
+
+#[test]
+fn handles_of_local_tasks_may_be_awaited_and_aborted_elsewhere() {
+    let _watchdog = watchdog();
+    let runtime = build(2);
+    let (local, seen) = (LocalSet::new(), Arc::default());
+    local.block_on(&runtime, async {
+        let here = Rc::new(3);
+        let output = spawn_local(async move { *here });
+        assert_eq!(task::spawn(output).await.unwrap().unwrap(), 3);
+        let witness = Witness::new(&seen);
+        let waits = spawn_local(async move {
+            let _witness = witness;
+            pending::<()>().await;
+        });
+        yield_now().await;
+        let error = task::spawn(async move {
+            waits.abort();
+            waits.await.unwrap_err()
+        });
+        assert!(error.await.unwrap().is_cancelled());
+        // Dropped there: the output that comes here is nobody's.
+        let dropped = spawn_local(async { yield_now().await });
+        task::spawn(async move { drop(dropped) }).await.unwrap();
+    });
+    assert_eq!(*seen.lock(), [thread::current().id()]);
+}
+
+#[test]
+fn a_set_in_a_thread_local_ends_with_its_thread() {
+    let _watchdog = watchdog();
+    thread_local! {
+        static SET: LocalSet = LocalSet::new();
+    }
+    let (drops, wakers) = (Drops::default(), Arc::<Mutex<Vec<Waker>>>::default());
+    let (token, theirs) = (drops.token(), wakers.clone());
+    let other = thread::spawn(move || {
+        SET.with(|local| {
+            local.spawn_local(Leaks::new(&theirs, token));
+            let runtime = build(0);
+            local.block_on(&runtime, yield_now());
+        });
+    });
+    other.join().unwrap();
+    assert_eq!((drops.count(), wakers.lock().len()), (1, 1));
+    wakers.lock().drain(..).for_each(Waker::wake);
+}
+
+#[test]
+fn a_task_that_exits_the_process_does_not_wait_for_itself() {
+    const NAME: &str = "a_task_that_exits_the_process_does_not_wait_for_itself";
+    thread_local! {
+        static SET: LocalSet = LocalSet::new();
+    }
+    if !is_child(NAME) {
+        assert_eq!(run_child(NAME, &[]).status.code(), Some(7));
+        return;
+    }
+    SET.with(|local| {
+        local.spawn_local(async { std::process::exit(7) });
+        build(0).block_on(local.run_until(pending::<()>()));
+    });
+}
+
+#[test]
+fn ten_thousand_tasks_are_spawned_woken_and_dropped() {
+    let _watchdog = watchdog();
+    let (runtime, local) = (build(0), LocalSet::new());
+    local.block_on(&runtime, async {
+        let mut set = JoinSet::new();
+        for i in 0..10_000_u64 {
+            set.spawn_local(async move {
+                yield_now().await;
+                *Rc::new(i)
+            });
+        }
+        assert_eq!(set.join_all().await.into_iter().sum::<u64>(), 49_995_000);
+    });
+    let wakers = Arc::<Mutex<Vec<Waker>>>::default();
+    (0..10_000).for_each(|_| _ = local.spawn_local(Leaks::new(&wakers, Rc::new(()))));
+    local.block_on(&runtime, async {
+        while wakers.lock().len() < 10_000 {
+            yield_now().await;
+        }
+    });
+    drop(local);
+    thread::spawn(move || wakers.lock().drain(..).for_each(drop)).join().unwrap();
+}
+
+#[test]
+fn local_tasks_know_their_names() {
+    let _watchdog = watchdog();
+    let (runtime, local) = (build(0), LocalSet::new());
+    let task = local.spawn_local(async { task::id() });
+    let id = task.id();
+    assert_eq!(local.block_on(&runtime, task).unwrap(), id);
+}
+
+#[test]
+fn a_local_runtime_spawns_here_from_everywhere_on_its_thread() {
+    let _watchdog = watchdog();
+    let runtime = LocalRuntime::new().unwrap();
+    let other = Builder::new_current_thread().build_local(LocalOptions::default()).unwrap();
+    let count = Rc::new(Cell::new(0));
+    let add = |n: i32| {
+        let count = count.clone();
+        async move { count.set(count.get() + n) }
+    };
+    let outside = runtime.spawn_local(add(1));
+    let guarded = {
+        let _guard = runtime.enter();
+        spawn_local(add(2))
+    };
+    let of_other = other.spawn_local(add(4));
+    runtime.block_on(async {
+        outside.await.unwrap();
+        guarded.await.unwrap();
+        spawn_local(add(8)).await.unwrap();
+        // In a task of the runtime, which must be `Send`.
+        let id = task::spawn(async { spawn_local(async { thread::current().id() }).await.unwrap() });
+        assert_eq!(id.await.unwrap(), thread::current().id());
+        // Waits for nothing but the other task.
+        assert!(!of_other.is_finished());
+    });
+    other.block_on(of_other).unwrap();
+    assert_eq!(count.get(), 15);
+    assert_eq!(runtime.block_on(runtime.spawn_blocking(|| 5)).unwrap(), 5);
+    let handle = runtime.handle().clone();
+    let elsewhere = thread::spawn(move || {
+        let _guard = handle.enter();
+        panic_of(|| drop(spawn_local(async {})))
+    });
+    let text = elsewhere.join().unwrap();
+    assert!(text.contains("from the thread the runtime was created on"), "{text}");
+    let error =
+        Builder::new_multi_thread().worker_threads(1).build_local(LocalOptions::default()).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
+}
+
+#[test]
+fn a_local_runtime_that_ends_drops_its_tasks_inside_of_it() {
+    let _watchdog = watchdog();
+    struct Asks(Rc<Cell<usize>>);
+    impl Drop for Asks {
+        fn drop(&mut self) {
+            assert!(runtime::Handle::try_current().is_ok());
+            self.0.set(self.0.get() + 1);
+        }
+    }
+    let asked = Rc::new(Cell::new(0));
+    for round in 0..3 {
+        let runtime = LocalRuntime::new().unwrap();
+        for _ in 0..3 {
+            let asks = Asks(asked.clone());
+            runtime.spawn_local(async move {
+                let _asks = asks;
+                pending::<()>().await;
+            });
+        }
+        runtime.block_on(yield_now());
+        match round {
+            0 => drop(runtime),
+            1 => runtime.shutdown_timeout(Duration::from_secs(10)),
+            _ => runtime.shutdown_background(),
+        }
+        assert_eq!(asked.get(), 3 * (round + 1));
+    }
+}

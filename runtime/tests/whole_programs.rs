@@ -1,0 +1,322 @@
+//! Small whole programs that hung, each because of how two or more parts of the scheduler meet. Each must
+//! end.
+
+mod support;
+
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, mpsc};
+use std::task::{Context, Wake, Waker};
+use std::thread;
+use std::time::Duration;
+
+use runtime::parallel::{self, ThreadPoolBuilder, isolated, join, mark_blocked, scope};
+use runtime::{Builder, Handle, net, task, time};
+use support::{LIMIT, build, builder, rounds, until, watchdog};
+
+#[test]
+fn a_computation_runs_while_every_worker_blocks() {
+    let _watchdog = watchdog();
+    for (workers, tasks) in [(1, 1), (2, 8)] {
+        let runtime = build(workers);
+        let wait = || task::block_in_place(|| Handle::current().block_on(runtime::compute(|| 42)).unwrap());
+        let tasks: Vec<_> = (0..tasks).map(|_| runtime.spawn(async move { wait() })).collect();
+        tasks.into_iter().for_each(|task| assert_eq!(runtime.block_on(task).unwrap(), 42));
+    }
+}
+
+#[test]
+fn a_computation_runs_while_every_worker_is_in_a_call_that_says_nothing() {
+    let _watchdog = watchdog();
+    let runtime = build(2);
+    let (begin, begun) = mpsc::channel();
+    let ends: Vec<_> = (0..2)
+        .map(|_| {
+            let (begin, (end, ended)) = (begin.clone(), mpsc::channel::<()>());
+            runtime.spawn(async move {
+                begin.send(()).unwrap();
+                _ = ended.recv();
+            });
+            end
+        })
+        .collect();
+    (0..2).for_each(|_| begun.recv_timeout(LIMIT).unwrap());
+    let (sender, answer) = mpsc::channel();
+    runtime.spawn(async move { sender.send(runtime::compute(|| 42).await.unwrap()).unwrap() });
+    assert_eq!(answer.recv_timeout(LIMIT), Ok(42), "it waits for the blocked threads");
+    drop(ends);
+}
+
+#[test]
+fn pieces_are_run_by_others_while_every_worker_blocks() {
+    let _watchdog = watchdog();
+    let runtime = build(1);
+    let computed = runtime.compute(|| {
+        let (send, receive) = mpsc::channel();
+        join(move || task::block_in_place(|| receive.recv().unwrap()), move || send.send(7).unwrap()).0
+    });
+    assert_eq!(runtime.block_on(computed).unwrap(), 7);
+}
+
+#[test]
+fn what_a_deadlock_handler_spawns_and_wakes_is_run() {
+    let _watchdog = watchdog();
+    for _ in rounds(20) {
+        let handle = Arc::new(Mutex::new(None::<Handle>));
+        let (spawned, ran) = mpsc::channel();
+        let inner = handle.clone();
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .thread_keep_alive(Duration::from_millis(5))
+            .deadlock_handler(move |_| {
+                let spawned = spawned.clone();
+                let handle = inner.lock().unwrap().clone().unwrap();
+                handle.spawn(async move { spawned.send(()).unwrap() });
+            })
+            .build()
+            .unwrap();
+        *handle.lock().unwrap() = Some(runtime.handle().clone());
+        let (end, ended) = mpsc::channel::<()>();
+        // A spare worker comes for the task, rests, and is the last to fall asleep.
+        let (ready, is_ready) = mpsc::channel();
+        runtime.spawn(async move {
+            runtime::spawn(async move { ready.send(()).unwrap() });
+            let _mark = mark_blocked();
+            _ = ended.recv();
+        });
+        is_ready.recv_timeout(LIMIT).unwrap();
+        ran.recv_timeout(LIMIT).expect("the handler's task is run");
+        // Or the runtime's state would keep itself.
+        handle.lock().unwrap().take();
+        drop(end);
+    }
+}
+
+/// Blocks until the gate is open.
+struct BlockingWaker {
+    is_entered: AtomicBool,
+    is_open: Arc<AtomicBool>,
+}
+
+impl Wake for BlockingWaker {
+    fn wake(self: Arc<Self>) {
+        self.is_entered.store(true, SeqCst);
+        while !self.is_open.load(SeqCst) {
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+#[test]
+fn a_foreign_waker_that_blocks_holds_up_nobody_else() {
+    let _watchdog = watchdog();
+    for workers in [1, 2, 4] {
+        let runtime = build(workers);
+        let is_open = Arc::new(AtomicBool::new(false));
+        let blocking =
+            Arc::new(BlockingWaker { is_entered: AtomicBool::new(false), is_open: is_open.clone() });
+        let waker = Waker::from(blocking.clone());
+        // A timer that a worker fires, with a waker of somebody else.
+        let entered = runtime.enter();
+        let mut sleep = pin!(time::sleep(Duration::from_millis(20)));
+        drop(entered);
+        assert!(sleep.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        until("a worker is in the waker", || blocking.is_entered.load(SeqCst));
+        for _ in 0..20 {
+            let (send, receive) = mpsc::channel();
+            runtime.spawn(async move {
+                task::yield_now().await;
+                time::sleep(Duration::from_millis(1)).await;
+                send.send(()).unwrap();
+            });
+            receive.recv_timeout(LIMIT).expect("a task is run");
+        }
+        assert_eq!(runtime.block_on(runtime.compute(|| 42)).unwrap(), 42);
+        runtime.block_on(async {
+            let listener = net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let address = listener.local_addr().unwrap();
+            let connect = runtime::spawn(async move { net::TcpStream::connect(address).await.map(drop) });
+            listener.accept().await.unwrap();
+            connect.await.unwrap().unwrap();
+        });
+        is_open.store(true, SeqCst);
+    }
+}
+
+#[test]
+fn a_piece_behind_an_older_one_of_another_region_is_found() {
+    let _watchdog = watchdog();
+    let runtime = build(1);
+    let other = ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+    let computed = runtime.compute(move || {
+        let (tx, rx) = mpsc::channel();
+        let inner = || join(|| other.install(move || rx.recv().unwrap()), move || tx.send(7).unwrap()).0;
+        join(|| isolated(inner), || ()).0
+    });
+    assert_eq!(runtime.block_on(computed).unwrap(), 7);
+}
+
+#[test]
+fn a_piece_of_a_thread_outside_behind_an_older_one_of_a_worker_is_found() {
+    let _watchdog = watchdog();
+    let pool = ThreadPoolBuilder::new().num_threads(2).build().unwrap();
+    for _ in rounds(50) {
+        let sum = pool.install(|| {
+            let part = |n: u64| isolated(|| join(|| join(|| n, || n).0, || join(|| n, || n).1));
+            join(|| part(1), || join(|| part(2), || part(3)))
+        });
+        assert_eq!(sum, ((1, 1), ((2, 2), (3, 3))));
+    }
+}
+
+#[test]
+fn a_poll_that_splits_after_the_shutdown_has_begun_finds_help() {
+    let _watchdog = watchdog();
+    for workers in [1, 2] {
+        let runtime = build(workers);
+        let (begin, begun) = mpsc::channel();
+        let (go_on, goes_on) = mpsc::channel::<()>();
+        let (end, ended) = mpsc::channel();
+        runtime.spawn(async move {
+            begin.send(()).unwrap();
+            _ = goes_on.recv();
+            scope(|scope| {
+                let (send, receive) = mpsc::channel();
+                scope.spawn(move |_| send.send(1).unwrap());
+                task::block_in_place(|| receive.recv().unwrap());
+            });
+            let (send, receive) = mpsc::channel();
+            join(move || task::block_in_place(|| receive.recv().unwrap()), move || send.send(1).unwrap());
+            end.send(()).unwrap();
+        });
+        begun.recv_timeout(LIMIT).unwrap();
+        let dropped = thread::spawn(move || drop(runtime));
+        // It should have begun.
+        thread::sleep(Duration::from_millis(20));
+        drop(go_on);
+        ended.recv_timeout(LIMIT).expect("the poll ends");
+        dropped.join().unwrap();
+    }
+}
+
+#[test]
+fn a_scope_whose_body_blocks_for_one_of_its_jobs_ends_on_every_kind_of_worker() {
+    let _watchdog = watchdog();
+    let runtime = build(1);
+    let (end, ended) = mpsc::channel::<()>();
+    let (begin, begun) = mpsc::channel();
+    runtime.spawn(async move {
+        begin.send(()).unwrap();
+        task::block_in_place(|| _ = ended.recv());
+    });
+    begun.recv_timeout(LIMIT).unwrap();
+    // On a spare worker.
+    let waits = runtime.spawn(async {
+        scope(|scope| {
+            let (send, receive) = mpsc::channel();
+            scope.spawn(move |_| send.send(1).unwrap());
+            task::block_in_place(|| receive.recv().unwrap())
+        })
+    });
+    let yields = runtime.spawn(async {
+        let ran = AtomicBool::new(false);
+        scope(|scope| {
+            scope.spawn(|_| ran.store(true, SeqCst));
+            while !ran.load(SeqCst) {
+                parallel::yield_now();
+            }
+        });
+    });
+    assert_eq!(runtime.block_on(waits).unwrap(), 1);
+    runtime.block_on(yields).unwrap();
+    drop(end);
+}
+
+#[test]
+fn a_runtime_ends_while_its_worker_waits_in_a_pool_for_a_thread_that_waits_for_its_tasks() {
+    let _watchdog = watchdog();
+    for round in rounds(300) {
+        let runtime = build(1);
+        let pool = ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+        let handle = runtime.handle().clone();
+        let (begin, begun) = mpsc::channel();
+        runtime
+            .compute(move || {
+                pool.install(|| {
+                    begin.send(()).unwrap();
+                    while handle.block_on(handle.spawn(task::yield_now())).is_ok() {}
+                });
+            })
+            .detach();
+        begun.recv_timeout(LIMIT).unwrap();
+        (0..50 * (round % 20)).for_each(|_| std::hint::spin_loop());
+        drop(runtime);
+    }
+}
+
+#[test]
+fn a_stack_that_unwinds_runs_no_piece_of_another_computation() {
+    let _watchdog = watchdog();
+    let runtime = build(2);
+    let pool = Arc::new(ThreadPoolBuilder::new().num_threads(1).build().unwrap());
+    let seen = Arc::new(AtomicUsize::new(0));
+    let (end, ended) = mpsc::channel::<()>();
+    let (wait, waits) = mpsc::channel();
+    let unwinding = runtime.compute(move || {
+        let second = || {
+            pool.install(move || {
+                wait.send(()).unwrap();
+                _ = ended.recv();
+            });
+        };
+        _ = catch_unwind(AssertUnwindSafe(|| join(|| std::panic::resume_unwind(Box::new(1)), second)));
+    });
+    waits.recv_timeout(LIMIT).unwrap();
+    let saw = seen.clone();
+    let endless = move || {
+        let begin = std::time::Instant::now();
+        loop {
+            saw.fetch_add(usize::from(thread::panicking()), SeqCst);
+            join(|| (), || ());
+            // Long enough to be shared.
+            while begin.elapsed() < Duration::from_millis(2) {
+                std::hint::spin_loop();
+            }
+        }
+    };
+    let innocent = runtime.compute(move || {
+        join(&endless, &endless);
+    });
+    thread::sleep(Duration::from_millis(50));
+    innocent.abort();
+    assert!(runtime.block_on(innocent).unwrap_err().is_cancelled());
+    assert_eq!(seen.load(SeqCst), 0, "a piece ran on a stack that unwinds");
+    drop(end);
+    runtime.block_on(unwinding).unwrap();
+}
+
+#[test]
+fn a_poll_after_poll_loop_of_another_executor_is_not_starved_of_its_budget() {
+    let _watchdog = watchdog();
+    let runtime = builder(1).build().unwrap();
+    let task = runtime.spawn(async {
+        let (sender, mut receiver) = runtime::sync::mpsc::unbounded_channel();
+        (0..1000).for_each(|n| sender.send(n).unwrap());
+        // Another executor, in the poll of a task, whose budget it uses up.
+        let waker = Waker::noop();
+        let mut polls = 0;
+        let mut received = 0;
+        while received < 1000 {
+            let mut recv = pin!(receiver.recv());
+            polls += 1;
+            assert!(polls < 10_000, "it spins");
+            if recv.as_mut().poll(&mut Context::from_waker(waker)).is_ready() {
+                received += 1;
+            }
+        }
+    });
+    runtime.block_on(task).unwrap();
+}

@@ -1,0 +1,5 @@
+//! What is counted: memory, threads, descriptors, and that everything is dropped once.
+
+pub mod allocator;
+pub mod process;
+pub mod token;

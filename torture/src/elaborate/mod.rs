@@ -1,0 +1,362 @@
+//! From a genome to a program: what each gene stands for where it is, by the [rules](crate::rules).
+//!
+//! What a gene asks for and the rules do not allow becomes the sequence of its children. That is decided top
+//! down, by the [surroundings](Ctx), and once more when the whole tree is known, by [who waits for
+//! whom](crate::rules): the last operation of a circle *gives way*, and the program is made again.
+//!
+//! `tables` says which operation a number chooses, `surroundings` what a thread may do and holds where it is;
+//! `steps` and `calls` make what is awaited and what is called.
+
+mod calls;
+mod steps;
+mod surroundings;
+mod tables;
+
+use std::cell::Cell;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::expect;
+use crate::genome::{Gene, Genome};
+use crate::kinds::{Kind, Kinds};
+use crate::program::*;
+use crate::rules::{Set, Waits};
+use surroundings::{Ctx, Place};
+
+/// Threads of the process-wide pool; the child process says so in `RAYON_NUM_THREADS`.
+pub const GLOBAL_THREADS: usize = 2;
+/// Most copies of one operation at once.
+const MOST_TIMES: u32 = 24;
+/// Most operations of a program.
+const MOST_OPERATIONS: usize = 150;
+/// Most runtimes and pools inside of a program.
+const MOST_NESTED: usize = 4;
+
+/// Makes the program of a genome.
+pub fn elaborate(genome: &Genome, kinds: Kinds) -> Program {
+    let mut gave_way = BTreeSet::new();
+    loop {
+        let (mut program, waits) = Maker::new(genome, kinds, &gave_way).program(genome);
+        match waits.offender(&program.pools, kinds.has(Kind::Spares)) {
+            Some(gene) => assert!(gave_way.insert(gene), "an operation that gave way does not wait"),
+            None => {
+                expect::fill(&mut program);
+                return program;
+            }
+        }
+    }
+}
+
+/// A gene and its number.
+#[derive(Debug, Clone, Copy)]
+struct At<'a> {
+    gene: &'a Gene,
+    number: usize,
+}
+
+impl<'a> At<'a> {
+    fn kids(self) -> Vec<At<'a>> {
+        let mut number = self.number + 1;
+        let numbered = |gene: &'a Gene| {
+            let at = At { gene, number };
+            number += size(gene);
+            at
+        };
+        self.gene.kids.iter().map(numbered).collect()
+    }
+
+    fn a(self) -> u8 {
+        self.gene.numbers[0]
+    }
+
+    fn b(self) -> u8 {
+        self.gene.numbers[1]
+    }
+
+    fn c(self) -> u8 {
+        self.gene.numbers[2]
+    }
+}
+
+fn size(gene: &Gene) -> usize {
+    1 + gene.kids.iter().map(size).sum::<usize>()
+}
+
+/// A time of up to 5 ms, mostly short.
+fn micros(n: u8) -> Micros {
+    match n {
+        0 => 0,
+        1..128 => u64::from(n) * 2,
+        _ => u64::from(n - 127) * 40,
+    }
+}
+
+struct Maker<'a> {
+    kinds: Kinds,
+    gave_way: &'a BTreeSet<usize>,
+    pools: Vec<Pool>,
+    facts: Vec<Fact>,
+    waits: Waits,
+    regions: usize,
+    nested: usize,
+    /// The runtime is ended in the middle.
+    ends_early: bool,
+    /// By the main thread, after some time.
+    ends_by_time: bool,
+    has_handler: bool,
+    uses_global: Cell<bool>,
+}
+
+/// The program's runtime.
+const RUNTIME: PoolId = 0;
+
+impl<'a> Maker<'a> {
+    fn new(genome: &Genome, kinds: Kinds, gave_way: &'a BTreeSet<usize>) -> Self {
+        let s = &genome.settings;
+        let is_single = kinds.has(Kind::Single) && s[0] >= 235;
+        let runtime = match is_single {
+            true => Pool::Single,
+            false => Pool::Workers {
+                workers: 1 + usize::from(s[0] % 4),
+                spares: match s[1] % 8 {
+                    0 if kinds.has(Kind::Relief) => 0,
+                    1 if kinds.has(Kind::Relief) => 1,
+                    2 if kinds.has(Kind::Relief) => 3,
+                    _ => 512,
+                },
+                blocking: if s[2] % 4 == 3 { 1 + usize::from(s[2] / 4 % 3) } else { 512 },
+            },
+        };
+        let mut pools = vec![runtime, Pool::Global(GLOBAL_THREADS)];
+        if kinds.has(Kind::Installs) {
+            (0..s[3] % 3).for_each(|i| pools.push(Pool::Threads(1 + usize::from(s[4 + usize::from(i)] % 3))));
+        }
+        let ends_early = kinds.has(Kind::Shutdown) && s[6] >= 170 && !is_single;
+        Self {
+            kinds,
+            gave_way,
+            pools,
+            facts: Vec::new(),
+            waits: Waits::default(),
+            regions: 0,
+            nested: 0,
+            ends_early,
+            ends_by_time: ends_early && s[6] % 4 != 0,
+            uses_global: Cell::new(false),
+            has_handler: kinds.has(Kind::Deadlocks) && s[9] % 4 == 1 && !is_single,
+        }
+    }
+
+    fn program(mut self, genome: &Genome) -> (Program, Waits) {
+        let s = &genome.settings;
+        let is_single = self.pools[RUNTIME] == Pool::Single;
+        let in_block_on = is_single || s[8] % 2 == 1;
+        let thread_pools = (2..self.pools.len()).collect::<Vec<_>>();
+        let outside = Ctx {
+            place: Place::Outside,
+            in_poll: false,
+            is_inside: false,
+            current: None,
+            poller: Set::NONE,
+            driver: Set::NONE,
+            drives: Set::NONE,
+            driven_by: None,
+            runtimes: if is_single { vec![] } else { vec![RUNTIME] },
+            threads: thread_pools.clone(),
+            certain: !self.ends_early,
+            times: 1,
+            unwinding: false,
+            cancellable: false,
+            borrowed: false,
+            pure: false,
+            stealable: false,
+            alone: true,
+            region: None,
+            outer: Vec::new(),
+            home_waits: false,
+            no_close: false,
+            guest: false,
+            maybe_in_place: false,
+            quiet: false,
+        };
+        let root_at = At { gene: &genome.root, number: 0 };
+        let root_ctx = match in_block_on {
+            true => self.in_block_on(&outside, RUNTIME),
+            false => Ctx { quiet: true, ..self.task(&outside, RUNTIME) },
+        };
+        let (root, _) = self.step(root_at, &root_ctx);
+        let mut number = size(&genome.root);
+        let mut threads = Vec::new();
+        for gene in &genome.outside {
+            let at = At { gene, number };
+            number += size(gene);
+            if self.on(Kind::Threads) && self.facts.len() < MOST_OPERATIONS {
+                threads.push(Arc::new(self.call(at, &outside).0));
+            }
+        }
+        let kinds = self.kinds;
+        let program = Program {
+            pools: self.pools,
+            thread_pools,
+            in_block_on,
+            root: Arc::new(root),
+            outside: threads,
+            when: match self.ends_by_time {
+                true => When::After(micros(s[7])),
+                false => When::Last,
+            },
+            close: close(s[10]),
+            checks_surroundings: kinds.has(Kind::Surroundings),
+            uses_global: self.uses_global.get(),
+            is_awaited: !kinds.has(Kind::Shutdown),
+            has_handler: self.has_handler,
+            hook: match s[11] % 16 {
+                _ if !kinds.has(Kind::Hooks) => None,
+                1 => Some(Hook::Spins),
+                2 => Some(Hook::Spawns),
+                3 if kinds.has(Kind::Panics) => Some(Hook::Panics),
+                _ => None,
+            },
+            is_pinned: s[12] % 8 == 1,
+            interval: if s[13] % 4 == 1 { 1 } else { 61 },
+            facts: self.facts,
+        };
+        (program, self.waits)
+    }
+}
+
+fn close(n: u8) -> Close {
+    match n % 4 {
+        1 => Close::Timeout(micros(n)),
+        2 => Close::Background,
+        _ => Close::Drop,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::genome::{genomes, tree};
+    use crate::show::show;
+
+    fn programs(kinds: Kinds, seeds: u64) -> impl Iterator<Item = Program> {
+        let strategy = genomes();
+        (0..seeds).map(move |seed| elaborate(&tree(&strategy, seed).current(), kinds))
+    }
+
+    fn text(program: &Program) -> String {
+        show(program, &|_| String::new())
+    }
+
+    #[test]
+    fn every_genome_makes_a_program_in_which_nobody_waits_in_a_circle() {
+        // `elaborate` goes on until there is no circle; here it must come to an end.
+        let sizes: Vec<_> = programs(Kinds::ALL, 500).map(|program| program.facts.len()).collect();
+        assert!(sizes.iter().all(|&size| size < 2 * MOST_OPERATIONS), "{sizes:?}");
+        assert!(sizes.iter().sum::<usize>() > 10 * sizes.len(), "{sizes:?}");
+    }
+
+    #[test]
+    fn each_operation_is_made() {
+        let all: String = programs(Kinds::ALL, 3000).map(|program| text(&program)).collect();
+        let operations = [
+            "yield_now, ",
+            "sleep(",
+            "spin ",
+            "std::thread::sleep",
+            "panic",
+            ": spawn, ",
+            ": handle.spawn, ",
+            "await all",
+            "spawn_blocking, Await",
+            "spawn_blocking, Abort",
+            "compute, Await",
+            "compute, Drop",
+            "compute(loop join)",
+            "block_in_place",
+            "in the poll",
+            "join!",
+            "select!",
+            "timeout(",
+            "waits: Notify",
+            "waits: Closure",
+            "waits: Computation",
+            "mpsc None",
+            "mpsc Some",
+            "holding mutex",
+            "holding semaphore",
+            "TCP echo",
+            "woken by a thread",
+            "waker that Blocks",
+            "waker that Panics",
+            "waker that Joins",
+            "waker that Spawns",
+            "KEY.scope",
+            "KEY.sync_scope",
+            "KEY.with",
+            "end the runtime: Drop",
+            "spawn there, awaited",
+            "block_on there",
+            "loop yield_now",
+            "deadlock handler",
+            "catch_unwind",
+            "pool2.join",
+            "scope_fifo",
+            "in_place_scope",
+            "isolated",
+            ".install",
+            "broadcast on",
+            "wait: Marked",
+            "wait: Channel",
+            "wait: Unmarked",
+            "Broadcast, ",
+            ".block_on",
+            "parallel::blocking",
+            "join(blocking_recv",
+            "join(block_in_place(recv)",
+            ".install(recv)",
+            "parallel::yield_now",
+            "yield_local",
+            "detached",
+            "std::thread::spawn, join",
+            "install, drop it",
+            "holding lock",
+            "is ok",
+            "current_thread",
+            "spare_workers(0)",
+            "max_blocking_threads",
+            "a thread outside",
+            "runtime.block_on:",
+            "runtime.spawn:",
+            "Timeout(",
+            "Background",
+            "hooks: Spawns",
+            "pin_workers",
+            "deadlock_handler",
+            "intervals 1",
+        ];
+        let missing: Vec<_> = operations.iter().filter(|&&operation| !all.contains(operation)).collect();
+        assert!(missing.is_empty(), "{missing:?}");
+    }
+
+    #[test]
+    fn what_is_switched_off_is_not_made() {
+        let kinds: Kinds = "timers".parse().unwrap();
+        for program in programs(kinds, 200) {
+            let text = text(&program);
+            for operation in
+                ["compute", "install", "block_on there", "isolated", "panic", "scope", "spawn_blocking"]
+            {
+                assert!(!text.contains(operation), "{operation} is in {text}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_seed_makes_the_same_program_each_time() {
+        for (one, other) in programs(Kinds::ALL, 100).zip(programs(Kinds::ALL, 100)) {
+            assert_eq!(text(&one), text(&other));
+            assert_eq!(one.facts, other.facts);
+        }
+    }
+}

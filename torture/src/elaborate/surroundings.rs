@@ -1,0 +1,347 @@
+//! Where an operation is, and what a thread holds that waits there.
+
+use super::{At, MOST_NESTED, MOST_OPERATIONS, Maker, RUNTIME};
+use crate::kinds::Kind;
+use crate::program::*;
+use crate::rules::{MOST_POOLS, Of, Set, Wait as Waiting};
+
+/// The thread that an operation is on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// One that belongs to nothing.
+    Outside,
+    /// A closure of this runtime's `spawn_blocking`.
+    Closure(PoolId),
+    /// A thread that polls this runtime's tasks, at a task.
+    Task(PoolId),
+    /// A thread of this pool, at a job.
+    Job(PoolId),
+}
+
+/// Where an operation is.
+#[derive(Debug, Clone)]
+pub(super) struct Ctx {
+    pub(super) place: Place,
+    /// Directly in the poll of a task.
+    pub(super) in_poll: bool,
+    /// In a `block_on`, a task or a blocking closure, however deep: ending a runtime does not wait.
+    pub(super) is_inside: bool,
+    /// The current runtime, as the documents say.
+    pub(super) current: Option<PoolId>,
+    /// What an awaited operation needs to be polled.
+    pub(super) poller: Set,
+    /// What timers and sockets need.
+    pub(super) driver: Set,
+    /// The `current_thread` runtimes that this thread drives.
+    pub(super) drives: Set,
+    /// The pool of the thread that drives the task's `current_thread` runtime. The documents leave open
+    /// whether a parallel call in the task belongs to that pool or to the process-wide one: it is counted as
+    /// both.
+    pub(super) driven_by: Option<PoolId>,
+    /// Multi-thread runtimes that are at hand, the innermost last.
+    pub(super) runtimes: Vec<PoolId>,
+    /// `ThreadPool`s that are at hand.
+    pub(super) threads: Vec<PoolId>,
+    pub(super) certain: bool,
+    pub(super) times: u32,
+    pub(super) unwinding: bool,
+    pub(super) cancellable: bool,
+    /// Inside of `LocalKey::with`.
+    pub(super) borrowed: bool,
+    /// Inside of a lock of `std`: nothing but forks.
+    pub(super) pure: bool,
+    /// A waiting thread may run this on top of its own frames.
+    pub(super) stealable: bool,
+    /// No sibling in the same task.
+    pub(super) alone: bool,
+    /// The isolated part, and the pool of the thread that is in it.
+    pub(super) region: Option<(usize, Option<PoolId>)>,
+    /// The isolated parts around that one.
+    pub(super) outer: Vec<(usize, Option<PoolId>)>,
+    /// The thread that is in the isolated part waits in an `install`.
+    pub(super) home_waits: bool,
+    pub(super) no_close: bool,
+    /// A thread from outside may be here in a worker's place: it runs only pieces of its own call.
+    pub(super) guest: bool,
+    /// The job may be run by the call that spawns it, since the pool may have ended.
+    pub(super) maybe_in_place: bool,
+    /// Nothing but tasks waits for this.
+    pub(super) quiet: bool,
+}
+
+impl Maker<'_> {
+    /// A task on `rt`.
+    pub(super) fn task(&self, ctx: &Ctx, rt: PoolId) -> Ctx {
+        let poller = Set::of(rt, Of::Poll);
+        Ctx {
+            place: Place::Task(rt),
+            in_poll: true,
+            is_inside: true,
+            current: Some(rt),
+            poller,
+            driver: poller,
+            drives: Set::NONE,
+            driven_by: if self.pools[rt] == Pool::Single { self.seat(ctx) } else { None },
+            // Its thread may be in a `block_on` that is around.
+            unwinding: ctx.unwinding && self.pools[rt] == Pool::Single,
+            cancellable: false,
+            borrowed: ctx.borrowed && self.pools[rt] == Pool::Single,
+            stealable: false,
+            alone: true,
+            region: None,
+            outer: Vec::new(),
+            home_waits: false,
+            guest: false,
+            maybe_in_place: false,
+            quiet: ctx.quiet && rt == RUNTIME,
+            ..ctx.clone()
+        }
+    }
+
+    /// A closure on a thread, or a stack, of its own.
+    pub(super) fn fresh(ctx: &Ctx, place: Place, current: Option<PoolId>) -> Ctx {
+        Ctx {
+            place,
+            in_poll: false,
+            is_inside: !matches!(place, Place::Outside),
+            current,
+            poller: Set::NONE,
+            driver: Set::NONE,
+            drives: Set::NONE,
+            driven_by: None,
+            unwinding: false,
+            cancellable: false,
+            borrowed: false,
+            stealable: false,
+            alone: true,
+            region: None,
+            outer: Vec::new(),
+            home_waits: false,
+            guest: false,
+            maybe_in_place: false,
+            quiet: false,
+            ..ctx.clone()
+        }
+    }
+
+    /// The future of a `block_on` of `rt`.
+    pub(super) fn in_block_on(&self, ctx: &Ctx, rt: PoolId) -> Ctx {
+        Ctx {
+            in_poll: false,
+            is_inside: true,
+            current: Some(rt),
+            poller: Set::NONE,
+            driver: Set::of(rt, Of::Poll),
+            drives: ctx.drives
+                | if self.pools[rt] == Pool::Single { Set::of(rt, Of::Poll) } else { Set::NONE },
+            alone: true,
+            home_waits: false,
+            quiet: false,
+            ..ctx.clone()
+        }
+    }
+
+    /// The pool that parallel calls belong to.
+    pub(super) fn pool_of(&self, ctx: &Ctx) -> PoolId {
+        let named = match ctx.place {
+            Place::Job(pool) => return pool,
+            Place::Task(_) if ctx.driven_by.is_some() => ctx.driven_by,
+            Place::Task(rt) => Some(rt),
+            Place::Closure(_) | Place::Outside => ctx.current,
+        };
+        named.filter(|&rt| self.pools[rt] != Pool::Single).unwrap_or(GLOBAL)
+    }
+
+    /// The pool of the thread, if it has a deque.
+    pub(super) fn seat(&self, ctx: &Ctx) -> Option<PoolId> {
+        match ctx.place {
+            Place::Job(pool) => Some(pool),
+            Place::Task(rt) if self.pools[rt] != Pool::Single => Some(rt),
+            Place::Task(_) => ctx.driven_by,
+            _ => None,
+        }
+    }
+
+    /// What a thread holds that blocks here.
+    pub(super) fn blocked(&self, ctx: &Ctx) -> Set {
+        let Some(pool) = self.seat(ctx) else {
+            return ctx.drives
+                | match ctx.place {
+                    Place::Closure(rt) => Set::of(rt, Of::Closure),
+                    Place::Task(rt) => Set::of(rt, Of::Poll),
+                    _ => Set::NONE,
+                };
+        };
+        let mut holds = self.at_rest(ctx, pool) | Set::of(pool, Of::Help) | Set::of(pool, Of::All);
+        if ctx.stealable {
+            holds |= Set::of(pool, Of::Top);
+        }
+        for &(region, home) in ctx.outer.iter().chain(&ctx.region) {
+            if home == Some(pool) {
+                holds |= Set::region(region);
+            }
+        }
+        holds
+    }
+
+    /// What a thread holds that waits here and runs other jobs meanwhile.
+    pub(super) fn waiting(&self, ctx: &Ctx) -> Set {
+        match self.seat(ctx) {
+            // A thread that unwinds may run nothing meanwhile.
+            Some(pool) if !ctx.unwinding && ctx.driven_by.is_none() => {
+                let rest = self.at_rest(ctx, pool);
+                // It unwinds when it is cancelled.
+                let block = Set::of(pool, Of::Help) | Set::of(pool, Of::All);
+                if ctx.cancellable { rest | block } else { rest }
+            }
+            _ => self.blocked(ctx),
+        }
+    }
+
+    /// What a thread of `pool` holds that waits in whatever way.
+    pub(super) fn at_rest(&self, ctx: &Ctx, pool: PoolId) -> Set {
+        let mut holds = ctx.drives | Set::of(pool, Of::Root);
+        if let (Place::Task(rt), Some(_)) = (ctx.place, ctx.driven_by) {
+            holds |= Set::of(rt, Of::Poll);
+        }
+        if self.pools[pool].is_runtime() {
+            holds |= Set::of(pool, Of::Poll);
+        }
+        if ctx.region.is_some() || ctx.guest {
+            holds |= Set::of(pool, Of::Help) | Set::of(pool, Of::All);
+        }
+        for &(region, home) in &ctx.outer {
+            if home == Some(pool) {
+                holds |= Set::region(region);
+            }
+        }
+        holds
+    }
+
+    /// What a thread needs that waits here and runs other jobs meanwhile: that each of those ends.
+    pub(super) fn on_top(&self, ctx: &Ctx) -> Set {
+        match (self.seat(ctx), ctx.region) {
+            (None, _) => Set::NONE,
+            // It blocks: see `waiting`.
+            _ if ctx.unwinding => Set::NONE,
+            (Some(pool), Some((region, home))) if home == Some(pool) => Set::region(region),
+            (Some(pool), _) => Set::of(pool, Of::Top),
+        }
+    }
+
+    pub(super) fn note_use(&self, pool: PoolId) {
+        if pool == GLOBAL {
+            self.uses_global.set(true);
+        }
+    }
+
+    /// The first closure of a fork at `ctx`, and what the caller needs to get there.
+    pub(super) fn fork(&self, ctx: &Ctx) -> (Ctx, Set) {
+        match self.seat(ctx) {
+            Some(_) if ctx.driven_by.is_some() => (ctx.clone(), self.on_top(ctx) | Set::of(GLOBAL, Of::Help)),
+            Some(_) => (ctx.clone(), self.on_top(ctx)),
+            None => self.sent(ctx, self.pool_of(ctx)),
+        }
+    }
+
+    /// Whether a runtime may have ended, so that calls into it run in place.
+    pub(super) fn may_have_ended(&self, ctx: &Ctx, pool: PoolId) -> bool {
+        !ctx.certain && self.pools[pool].is_runtime()
+    }
+
+    /// A call that a thread of `pool` runs for the caller.
+    pub(super) fn sent(&self, ctx: &Ctx, pool: PoolId) -> (Ctx, Set) {
+        self.note_use(pool);
+        if ctx.place == Place::Job(pool) {
+            return (ctx.clone(), Set::NONE);
+        }
+        let from = self.seat(ctx);
+        let help = match ctx.region {
+            // The thread that is in the isolated part waits, and runs this.
+            Some((region, home)) if home == Some(pool) && ctx.home_waits => Set::region(region),
+            _ => Set::of(pool, Of::Help),
+        };
+        let home_waits = match ctx.region {
+            Some((_, home)) if home == Some(pool) => false,
+            Some((_, home)) => ctx.home_waits || home.is_some() && home == from,
+            None => false,
+        };
+        let inner = Ctx {
+            place: Place::Job(pool),
+            in_poll: false,
+            drives: Set::NONE,
+            driven_by: None,
+            stealable: true,
+            home_waits,
+            no_close: ctx.no_close || matches!(ctx.place, Place::Outside | Place::Closure(_)),
+            guest: matches!(ctx.place, Place::Outside | Place::Closure(_)),
+            maybe_in_place: ctx.maybe_in_place || self.may_have_ended(ctx, pool),
+            quiet: false,
+            ..ctx.clone()
+        };
+        (inner, help | self.on_top(ctx))
+    }
+
+    pub(super) fn wait(&mut self, at: At, ctx: &Ctx, holds: Set, needs: Set) -> Set {
+        self.waits.push(Waiting { gene: at.number, holds, needs, times: ctx.times, is_busy: false });
+        needs
+    }
+
+    pub(super) fn fact(&mut self, ctx: &Ctx) -> Id {
+        self.facts.push(Fact {
+            certain: ctx.certain,
+            most: ctx.times,
+            unwinding: ctx.unwinding,
+            cancellable: ctx.cancellable,
+            ..Fact::default()
+        });
+        self.facts.len() - 1
+    }
+
+    pub(super) fn on(&self, kind: Kind) -> bool {
+        self.kinds.has(kind)
+    }
+
+    /// Whether the gene may be more than a sequence.
+    pub(super) fn is_more(&self, at: At) -> bool {
+        self.facts.len() < MOST_OPERATIONS && !self.gave_way.contains(&at.number)
+    }
+
+    /// A runtime for what gene `at` spawns.
+    pub(super) fn runtime(&self, ctx: &Ctx, n: u8) -> Option<PoolId> {
+        match ctx.runtimes.len() {
+            len if len > 0 && (n % 4 == 3 || ctx.current.is_none()) => {
+                Some(ctx.runtimes[usize::from(n / 4) % len])
+            }
+            _ => ctx.current,
+        }
+    }
+
+    pub(super) fn multi(&self, ctx: &Ctx, n: u8) -> Option<PoolId> {
+        let rt = self.runtime(ctx, n)?;
+        if self.pools[rt] != Pool::Single { Some(rt) } else { ctx.runtimes.last().copied() }
+    }
+
+    pub(super) fn may_nest(&self, ctx: &Ctx) -> bool {
+        let is_awaited = ctx.certain && !ctx.cancellable || self.on(Kind::Shutdown);
+        is_awaited
+            && self.nested < MOST_NESTED
+            && self.pools.len() < MOST_POOLS
+            && ctx.times <= 4
+            && !ctx.pure
+    }
+
+    /// A new runtime, with another number of workers than those around.
+    pub(super) fn nest(&mut self, ctx: &Ctx, n: u8) -> PoolId {
+        self.nested += 1;
+        let taken = |workers| {
+            ctx.runtimes
+                .iter()
+                .any(|&rt| matches!(self.pools[rt], Pool::Workers { workers: w, .. } if w == workers))
+        };
+        let first = usize::from(n % 4);
+        let workers = (0..4).map(|i| 1 + (first + i) % 4).find(|&w| !taken(w)).unwrap_or(5);
+        self.pools.push(Pool::Workers { workers, spares: 512, blocking: 512 });
+        self.pools.len() - 1
+    }
+}

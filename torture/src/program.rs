@@ -1,0 +1,370 @@
+//! A program: the tree of operations that is run, printed and judged.
+//!
+//! There are two sorts of operation. [`Async`] ones are awaited: in a task, or in the future of a `block_on`.
+//! [`Call`] ones are called: in jobs, closures and threads, and directly in the poll of a task.
+
+use std::sync::Arc;
+
+/// The number of an operation, its place in [`Program::facts`].
+pub type Id = usize;
+
+/// The number of a pool, its place in [`Program::pools`]. Pool 0 is the program's runtime.
+pub type PoolId = usize;
+
+/// A time in microseconds.
+pub type Micros = u64;
+
+/// What runs tasks or jobs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pool {
+    /// A multi-thread runtime.
+    Workers {
+        /// `worker_threads`.
+        workers: usize,
+        /// `spare_workers`.
+        spares: usize,
+        /// `max_blocking_threads`.
+        blocking: usize,
+    },
+    /// A `current_thread` runtime.
+    Single,
+    /// A `ThreadPool` of so many threads.
+    Threads(usize),
+    /// The process-wide pool of so many threads.
+    Global(usize),
+}
+
+impl Pool {
+    /// Says whether tasks run there.
+    pub fn is_runtime(self) -> bool {
+        matches!(self, Pool::Workers { .. } | Pool::Single)
+    }
+
+    /// How many threads run a broadcast.
+    pub fn threads(self) -> usize {
+        match self {
+            Pool::Workers { workers, .. } => workers,
+            Pool::Single => 1,
+            Pool::Threads(threads) | Pool::Global(threads) => threads,
+        }
+    }
+}
+
+/// What becomes of a handle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// It is awaited.
+    Await,
+    /// It is detached.
+    Detach,
+    /// It is aborted after that time, and awaited.
+    Abort(Micros),
+    /// It is dropped after that time: a computation is then cancelled.
+    Drop(Micros),
+}
+
+/// How a runtime is ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Close {
+    /// `drop`.
+    Drop,
+    /// `shutdown_timeout`.
+    Timeout(Micros),
+    /// `shutdown_background`.
+    Background,
+}
+
+/// How a waiter learns that the opener of its gate has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GateKind {
+    /// The waiter is a task.
+    Oneshot,
+    /// The waiter is a task.
+    Notify,
+    /// The waiter is a task.
+    Semaphore,
+    /// The waiter is a closure of `spawn_blocking` in `blocking_recv`.
+    Closure,
+    /// The waiter is a computation in `blocking_recv`.
+    Computation,
+    /// The waiter is a task that blocks in `block_in_place`.
+    InPlace,
+    /// The waiter is a task that blocks in a channel of `std`.
+    Unmarked,
+}
+
+/// What a waker of the program's own does before it wakes the task behind it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OddKind {
+    /// It sleeps for a millisecond.
+    Blocks,
+    /// It spawns a task.
+    Spawns,
+    /// It computes, with `join`.
+    Joins,
+    /// It panics after it has woken the task.
+    Panics,
+}
+
+/// How the first closure of a `join` waits for the second.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MeetKind {
+    /// `blocking_recv`.
+    Channel,
+    /// A channel of `std` in `block_in_place`.
+    InPlace,
+    /// A channel of `std` on a thread of that pool, by `install`.
+    Install(PoolId),
+}
+
+/// How a job that nobody waits for by itself is waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wait {
+    /// Not at all.
+    No,
+    /// In a channel of `std`, which is not announced.
+    Unmarked,
+    /// In `blocking_recv`.
+    Channel,
+    /// In a channel of `std`, marked by `mark_blocked`.
+    Marked,
+}
+
+/// How a job is spawned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// `spawn`.
+    Lifo,
+    /// `spawn_fifo`.
+    Fifo,
+    /// `spawn_broadcast`.
+    Broadcast,
+}
+
+/// An operation that is awaited.
+#[derive(Debug)]
+pub struct Async {
+    /// Its number.
+    pub id: Id,
+    /// What it does.
+    pub op: AsyncOp,
+}
+
+/// What an [`Async`] does. Bodies are shared, since tasks own what they run.
+#[derive(Debug)]
+pub enum AsyncOp {
+    /// One after the other.
+    Seq(Vec<Async>),
+    /// `yield_now` so many times.
+    Yield(u8),
+    /// `sleep`.
+    Sleep(Micros),
+    /// Computes in the poll.
+    Spin(Micros),
+    /// `std::thread::sleep` in the poll.
+    Block(Micros),
+    /// Panics.
+    Panic,
+    /// `spawn` on a runtime; by the free function if `free` and that one is current.
+    Spawn { rt: PoolId, free: bool, body: Arc<Async>, end: End },
+    /// Spawns so many tasks and awaits them in turn.
+    Many { rt: PoolId, count: usize, body: Arc<Async> },
+    /// `spawn_blocking`.
+    Blocking { rt: PoolId, body: Arc<Call>, end: End },
+    /// `compute`, by a handle if one is named.
+    Compute { on: Option<PoolId>, body: Arc<Call>, end: End },
+    /// A computation that ends only by being cancelled, which is done behind the body.
+    Endless { rt: PoolId, body: Arc<Async> },
+    /// `block_in_place`.
+    InPlace(Arc<Call>),
+    /// Called in the poll.
+    Here(Arc<Call>),
+    /// `join!`.
+    Both(Vec<Async>),
+    /// `select!`.
+    Select(Vec<Async>),
+    /// `timeout`.
+    Timeout(Micros, Box<Async>),
+    /// Two parts on a runtime; the second begins when the first has ended.
+    Gate { rt: PoolId, kind: GateKind, opener: Arc<Async>, waiter: Arc<Async> },
+    /// A task or a closure sends so many values through `mpsc`, with a bound if there is one; then runs the
+    /// body.
+    Pipe { rt: PoolId, bound: Option<usize>, count: usize, blocking: bool, body: Arc<Async> },
+    /// Holds a `Mutex` or, if `is_semaphore`, a permit meanwhile.
+    Hold { lock: usize, is_semaphore: bool, body: Box<Async> },
+    /// A listener and a client over loopback, so many bytes there and back.
+    Echo { rt: PoolId, bytes: usize },
+    /// Waits for a thread that wakes after that time; `again`: and once more when everything has ended.
+    Foreign { late: Micros, again: bool },
+    /// The body is polled with a waker of the program's own.
+    Odd { kind: OddKind, rt: PoolId, body: Box<Async> },
+    /// `LocalKey::scope`.
+    Local(Box<Async>),
+    /// Ends the program's runtime.
+    Close(Close),
+    /// Builds a runtime in the task, spawns the body there, awaits it unless `early`, and ends the runtime in
+    /// the task.
+    Nested { pool: PoolId, close: Close, early: bool, body: Arc<Async> },
+    /// Yields until the task is cancelled by the end of the runtime.
+    UntilEnd,
+    /// Marks the thread as blocked and waits until the deadlock handler releases it.
+    Deadlock,
+}
+
+/// An operation that is called.
+#[derive(Debug)]
+pub struct Call {
+    /// Its number.
+    pub id: Id,
+    /// What it does.
+    pub op: CallOp,
+}
+
+/// A job of a scope, which first spawns others.
+#[derive(Debug)]
+pub struct Job {
+    /// Spawned by the job into the same scope.
+    pub more: Vec<Arc<Job>>,
+    /// What the job does.
+    pub body: Call,
+}
+
+/// What a [`Call`] does.
+#[derive(Debug)]
+pub enum CallOp {
+    /// One after the other.
+    Seq(Vec<Call>),
+    /// Computes.
+    Spin(Micros),
+    /// `std::thread::sleep`.
+    Block(Micros),
+    /// Panics.
+    Panic,
+    /// `catch_unwind`.
+    Catch(Box<Call>),
+    /// `join`, in a `ThreadPool` if one is named.
+    Join { on: Option<PoolId>, a: Arc<Call>, b: Arc<Call> },
+    /// The `scope` functions, in a `ThreadPool` if one is named.
+    Scope { on: Option<PoolId>, fifo: bool, in_place: bool, jobs: Vec<Arc<Job>>, body: Arc<Call> },
+    /// `isolated`.
+    Isolated(Box<Call>),
+    /// `ThreadPool::install`.
+    Install(PoolId, Arc<Call>),
+    /// `broadcast` in a `ThreadPool`, or where the call belongs, on so many threads.
+    Broadcast { on: Option<PoolId>, threads: usize, body: Arc<Call> },
+    /// `parallel::spawn` and the like; `runs`: how often the body is run.
+    Detached { on: Option<PoolId>, order: Order, runs: usize, wait: Wait, body: Arc<Call> },
+    /// `Handle::block_on`.
+    BlockOn { rt: PoolId, body: Arc<Async> },
+    /// `block_in_place`.
+    InPlace(Box<Call>),
+    /// `parallel::blocking`.
+    Blocking(Box<Call>),
+    /// A `join` whose first closure waits until the second has run the body.
+    Meet { kind: MeetKind, body: Arc<Call> },
+    /// `parallel::yield_now` or, if `local`, `yield_local`.
+    Yield { local: bool },
+    /// Spawns a task that nobody awaits.
+    Task { rt: PoolId, body: Arc<Async> },
+    /// A thread that enters a runtime, if one is named, and is joined.
+    Thread { enter: Option<PoolId>, body: Arc<Call> },
+    /// Builds a runtime, runs the body in `block_on` or, if `early`, as a task that nobody awaits, and ends
+    /// the runtime.
+    Nested { pool: PoolId, close: Close, early: bool, body: Arc<Async> },
+    /// Builds a `ThreadPool`, installs the body, drops the pool.
+    OwnPool { pool: PoolId, body: Arc<Call> },
+    /// `LocalKey::sync_scope`.
+    Local(Box<Call>),
+    /// `LocalKey::with`.
+    Borrow(Box<Call>),
+    /// A lock of `std`, and `isolated` inside.
+    Locked { lock: usize, body: Box<Call> },
+    /// Spawns tasks and waits for them, until the runtime has ended.
+    UntilEnd { rt: PoolId },
+    /// Ends the program's runtime.
+    Close(Close),
+}
+
+/// What the documents promise about one operation.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Fact {
+    /// Its value, unless it panics.
+    pub value: u64,
+    /// If not empty, it panics, with one of these.
+    pub panics: Vec<Id>,
+    /// Every panic that is below it and not caught there.
+    pub any_panics: Vec<Id>,
+    /// How often it begins at least.
+    pub least: u32,
+    /// How often it begins at most.
+    pub most: u32,
+    /// Whether it must not be cut short: no end of a runtime, no abort and no drop can reach it.
+    pub certain: bool,
+    /// Whether its thread may be unwinding.
+    pub unwinding: bool,
+    /// Whether it may be part of a computation that is cancelled.
+    pub cancellable: bool,
+}
+
+/// When the program's runtime is ended by the main thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum When {
+    /// Behind the root task and the threads outside.
+    Last,
+    /// After that time.
+    After(Micros),
+}
+
+/// A hook of the runtime's threads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hook {
+    /// Takes some microseconds.
+    Spins,
+    /// Spawns a task.
+    Spawns,
+    /// Panics.
+    Panics,
+}
+
+/// A whole program.
+#[derive(Debug)]
+pub struct Program {
+    /// What runs tasks and jobs.
+    pub pools: Vec<Pool>,
+    /// Those of them that the main thread builds, beside the runtime.
+    pub thread_pools: Vec<PoolId>,
+    /// Whether the main thread is in `block_on` for the root. Otherwise the root is spawned.
+    pub in_block_on: bool,
+    /// The root.
+    pub root: Arc<Async>,
+    /// Threads outside, and the runtime that each has entered.
+    pub outside: Vec<Arc<Call>>,
+    /// When the runtime is ended.
+    pub when: When,
+    /// How it is ended.
+    pub close: Close,
+    /// Whether everything that was detached has ended before the runtime is ended.
+    pub is_awaited: bool,
+    /// Whether it is checked what jobs see.
+    pub checks_surroundings: bool,
+    /// Whether jobs go to the process-wide pool, which keeps their memory for the next ones.
+    pub uses_global: bool,
+    /// Whether the runtime has a deadlock handler.
+    pub has_handler: bool,
+    /// `on_thread_park` and `on_thread_start`.
+    pub hook: Option<Hook>,
+    /// `pin_workers`.
+    pub is_pinned: bool,
+    /// `event_interval` and `global_queue_interval`.
+    pub interval: u32,
+    /// By operation.
+    pub facts: Vec<Fact>,
+}
+
+/// The process-wide pool's number.
+pub const GLOBAL: PoolId = 1;
+
+/// Two values as one.
+pub fn mix(a: u64, b: u64) -> u64 {
+    (a.rotate_left(5) ^ b).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+}

@@ -1,0 +1,254 @@
+//! Runs a whole program: builds the runtime, ends it, and waits until nothing of it is left.
+
+use std::error::Error;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::{Arc, Weak};
+use std::thread;
+use std::time::Duration;
+
+use runtime::{Builder, Handle, Runtime};
+
+use super::steps::{blocked_on, task};
+use super::{Boom, Cx, Failed, OnDrop, Reach, Reaches, World, calls, lock, micros, spin, text_of};
+use crate::check::process;
+use crate::program::*;
+
+/// Tells what the run is at.
+pub type Phase<'a> = &'a mut dyn FnMut(&str);
+
+/// What the process has while no program runs.
+#[derive(Debug, Clone, Copy)]
+pub struct AtRest {
+    /// Threads.
+    pub threads: usize,
+    /// Descriptors.
+    pub descriptors: usize,
+}
+
+/// Builds a runtime as `pool` says.
+pub fn build(pool: Pool, id: PoolId) -> io::Result<Runtime> {
+    builder(pool, id).build()
+}
+
+fn builder(pool: Pool, id: PoolId) -> Builder {
+    let mut builder = match pool {
+        Pool::Single => Builder::new_current_thread(),
+        _ => Builder::new_multi_thread(),
+    };
+    builder.enable_all().thread_name(format!("rt{id}"));
+    if let Pool::Workers { workers, spares, blocking } = pool {
+        builder.worker_threads(workers).spare_workers(spares).max_blocking_threads(blocking);
+    }
+    builder
+}
+
+/// Ends a runtime.
+pub fn end(runtime: Runtime, close: Close) {
+    match close {
+        Close::Drop => drop(runtime),
+        Close::Timeout(limit) => runtime.shutdown_timeout(micros(limit)),
+        Close::Background => runtime.shutdown_background(),
+    }
+}
+
+/// Missed wakes that the scheduler's own net has caught. There is no such net yet: its metric is to be read
+/// here, for the end of each runtime, and must be zero.
+fn missed_wakes(_handle: &Handle) -> u64 {
+    0
+}
+
+fn build_program(w: &Arc<World>) -> Result<(Runtime, Reaches), Box<dyn Error>> {
+    let program = &w.program;
+    let mut builder = builder(program.pools[0], 0);
+    builder.pin_workers(program.is_pinned);
+    builder.event_interval(program.interval).global_queue_interval(program.interval);
+    // The runtime holds its hooks: they must not hold the world, which may hold the runtime.
+    let weak = Arc::downgrade(w);
+    if program.has_handler {
+        let weak = weak.clone();
+        builder.deadlock_handler(move |deadlock| release(&weak, deadlock));
+    }
+    if let Some(hook) = program.hook {
+        let hook = move || match hook {
+            Hook::Spins => spin(20),
+            Hook::Panics => panic_any(Boom(usize::MAX)),
+            Hook::Spawns => {
+                if let Ok(handle) = Handle::try_current() {
+                    drop(handle.spawn(async {}));
+                }
+            }
+        };
+        match program.hook {
+            // A task at each sleep would never let the worker sleep.
+            Some(Hook::Spawns) => builder.on_thread_start(hook).on_thread_stop(hook),
+            _ => builder.on_thread_start(hook).on_thread_park(hook).on_thread_unpark(hook),
+        };
+    }
+    let runtime = builder.build()?;
+    let mut reaches = Reaches::NONE.with(0, Reach::Runtime(runtime.handle().clone()));
+    for &pool in &program.thread_pools {
+        let threads = calls::build_threads(program.pools[pool].threads())?;
+        reaches = reaches.with(pool, Reach::Threads(Arc::new(threads)));
+    }
+    Ok((runtime, reaches))
+}
+
+/// The deadlock handler: releases all that wait for it.
+fn release(w: &Weak<World>, deadlock: &runtime::parallel::Deadlock) {
+    let Some(w) = w.upgrade() else { return };
+    if !w.has_marks.load(SeqCst) {
+        w.fault(format!("a deadlock is reported where nothing was marked: {deadlock}"));
+    }
+    let waiting = std::mem::take(&mut *lock(&w.deadlocked));
+    waiting.into_iter().for_each(|send| _ = send.send(()));
+}
+
+/// Runs the program of `w` to its end, and until nothing is left of it.
+pub fn run(w: &Arc<World>, at_rest: AtRest, phase: Phase) {
+    phase("build");
+    let (runtime, reaches) = match build_program(w) {
+        Ok(built) => built,
+        Err(refused) => return w.fault(format!("the runtime was not built: {refused}")),
+    };
+    let handle = runtime.handle().clone();
+    crate::child::watch(&handle);
+    let is_alone = !w.program.in_block_on;
+    *lock(&w.runtime) = Some(runtime);
+
+    phase("run");
+    let outside: Vec<_> = w.program.outside.iter().filter_map(|call| start(w, &reaches, call)).collect();
+    let cx = Cx::outside(w, reaches.clone());
+    cx.sabotage();
+    let (send, receive) = sync_channel(1);
+    if is_alone {
+        let root = task(cx.clone(), 0, w.program.root.clone());
+        let handle = handle.spawn(root);
+        let tell = OnDrop::new(move || drop(send));
+        // Asked for by a task of its own, so that the main thread is in no `block_on`, which would never be a
+        // deadlock.
+        let (inner, of) = (cx.clone(), w.program.root.id);
+        drop(cx.handle(0).spawn(async move {
+            let _tell = tell;
+            inner.settle(of, of, handle.await.map_err(Failed::from));
+        }));
+        wait(w, receive);
+    } else {
+        let (handle, cx, root) = (handle.clone(), cx.clone(), w.program.root.clone());
+        let main = move || {
+            let _tell = OnDrop::new(move || drop(send));
+            let of = root.id;
+            let root = AssertUnwindSafe(|| handle.block_on(blocked_on(cx.clone(), 0, root)));
+            cx.settle(of, of, catch_unwind(root).map_err(Failed::Panicked));
+        };
+        match w.program.when {
+            When::Last => main(),
+            When::After(_) => {
+                // The main thread ends the runtime meanwhile.
+                let thread = thread::Builder::new().name("main-block-on".into()).spawn(main);
+                wait(w, receive);
+                end_program(w);
+                thread.into_iter().for_each(|thread| _ = thread.join());
+            }
+        }
+    }
+    drop(cx);
+    if matches!(w.program.when, When::After(_)) {
+        phase("end");
+        end_program(w);
+    }
+    phase("join");
+    for thread in outside {
+        if let Err(payload) = thread.join() {
+            w.fault(format!("a thread outside panicked: {}", text_of(&payload)));
+        }
+    }
+    // On a `current_thread` runtime nobody runs what is left.
+    if w.program.is_awaited && w.program.pools[0] != Pool::Single {
+        phase("detached");
+        until(|| w.tokens.live() == 0);
+    }
+    phase("end");
+    end_program(w);
+    phase("drop");
+    drop(reaches);
+    lock(&w.deadlocked).clear();
+    wake_late(w);
+    // Detached jobs of pools that were dropped still run; so do workers of runtimes that were ended in the
+    // background.
+    phase("left: closures and futures");
+    until(|| w.tokens.live() == 0);
+    // Those that came since: they may hold a runtime.
+    wake_late(w);
+    until(|| Arc::strong_count(w) == 1);
+    phase("left: threads");
+    until(|| process::threads() <= at_rest.threads);
+    let missed = missed_wakes(&handle);
+    if missed > 0 {
+        w.fault(format!("the scheduler missed {missed} wakes, and only its net has caught them"));
+    }
+    crate::child::unwatch();
+    drop(handle);
+    phase("left: descriptors");
+    until(|| process::descriptors() <= at_rest.descriptors);
+    phase("checked");
+    if w.tokens.is_any_dropped_twice() {
+        w.fault("something was dropped twice");
+    }
+    w.check_counts();
+}
+
+/// Wakes what kept a waker for the end, here and on another thread.
+fn wake_late(w: &World) {
+    let late = std::mem::take(&mut *lock(&w.late));
+    late.iter().for_each(std::task::Waker::wake_by_ref);
+    let wakes = thread::Builder::new().name("later".into()).spawn(move || {
+        late.into_iter().for_each(std::task::Waker::wake);
+    });
+    wakes.into_iter().for_each(|thread| _ = thread.join());
+}
+
+/// Waits for the root, or for the time when the runtime is ended.
+fn wait(w: &World, receive: Receiver<()>) {
+    match w.program.when {
+        When::Last => _ = receive.recv(),
+        When::After(time) => _ = receive.recv_timeout(micros(time)),
+    }
+}
+
+/// Ends the program's runtime, unless an operation has.
+fn end_program(w: &Arc<World>) {
+    let runtime = lock(&w.runtime).take();
+    let Some(runtime) = runtime else { return };
+    let close = w.program.close;
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| end(runtime, close))) {
+        w.fault(format!("the end of the runtime panicked: {}", text_of(&payload)));
+    }
+}
+
+/// Starts one of the program's threads outside.
+fn start(w: &Arc<World>, reaches: &Reaches, call: &Arc<Call>) -> Option<thread::JoinHandle<()>> {
+    let (inner, reaches, call) = (w.clone(), reaches.clone(), call.clone());
+    let main = move || {
+        let of = call.id;
+        let cx = Cx::outside(&inner, Reaches::NONE);
+        let result = catch_unwind(AssertUnwindSafe(|| calls::outside(&inner, reaches, None, &call)));
+        cx.settle(of, of, result.map_err(Failed::Panicked));
+    };
+    let started = thread::Builder::new().name("outside".into()).spawn(main);
+    started.map_err(|error| w.fault(format!("a thread outside was refused: {error}"))).ok()
+}
+
+/// Waits for a condition. If it never comes true the supervisor ends the process.
+pub fn until(condition: impl Fn() -> bool) {
+    let mut round = 0;
+    while !condition() {
+        round += 1;
+        match round {
+            0..50 => thread::yield_now(),
+            _ => thread::sleep(Duration::from_micros(200)),
+        }
+    }
+}
