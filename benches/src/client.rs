@@ -1,19 +1,19 @@
 //! A client in a process of its own: the benchmark's program, started again by [`measure`].
 //!
-//! It is a closed loop. Each connection sends one request, waits for the whole response, and sends the next; one
-//! thread looks after all of them. So the server is never flooded, and the latency is what a patient client sees.
-//! [`measure_paced`] starts the other kind, which does not wait: [`paced`].
+//! It is a closed loop. Each connection sends one request, waits for the whole response, and sends the next;
+//! one thread looks after all of them. So the server is never flooded, and the latency is what a patient
+//! client sees. [`measure_paced`] starts the other kind, which does not wait: [`paced`].
 
-use std::io::{self, Read, Write};
+use std::io;
 use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use mio::net::TcpStream;
-use mio::{Events, Interest, Poll, Token};
+use mio::{Events, Poll, Token};
 
 use crate::paced;
 use crate::table::quantile;
+use crate::transport::{Address, Socket};
 
 /// Set in the client's process; holds what it is to do.
 const VARIABLE: &str = "BENCH_CLIENT";
@@ -71,11 +71,17 @@ pub struct Outcome {
 
 /// Lets a new process load the server at `addr` over so many `connections` for `time`.
 pub fn measure(addr: SocketAddr, protocol: Protocol, connections: usize, time: Duration) -> Outcome {
+    measure_at(&Address::Tcp(addr), protocol, connections, time)
+}
+
+/// The same for a server of any transport.
+pub fn measure_at(addr: &Address, protocol: Protocol, connections: usize, time: Duration) -> Outcome {
     start(format!("{addr} {} {connections} {}", protocol.name(), time.as_millis()))
 }
 
 /// The same with `rate` echo requests a second on each connection, whether the server keeps up or not.
 pub fn measure_paced(addr: SocketAddr, connections: usize, rate: usize, time: Duration) -> Outcome {
+    let addr = Address::Tcp(addr);
     start(format!("{addr} {PACED} {connections} {} {rate}", time.as_millis()))
 }
 
@@ -99,8 +105,8 @@ fn start(order: String) -> Outcome {
     Outcome { rate, requests: requests as u64, p50, p99, p999 }
 }
 
-/// Runs the client if this process was started by [`measure`], and never returns then. The first line of every
-/// `main` that uses `measure`.
+/// Runs the client if this process was started by [`measure`], and never returns then. The first line of
+/// every `main` that uses `measure`.
 pub fn run_if_asked() {
     let Ok(order) = std::env::var(VARIABLE) else {
         return;
@@ -109,13 +115,13 @@ pub fn run_if_asked() {
     let [addr, protocol, connections, milliseconds, ref rate @ ..] = words[..] else {
         panic!("{VARIABLE} must be four words or more, got {order:?}");
     };
-    let addr = addr.parse().expect("an address");
+    let addr: Address = addr.parse().expect("an address");
     let connections = connections.parse().expect("a number of connections");
     let time = Duration::from_millis(milliseconds.parse().expect("a number of milliseconds"));
     let outcome = match protocol {
-        PACED => paced::run(addr, connections, rate[0].parse().expect("a number of requests"), time),
-        "http" => run(addr, Protocol::Http, connections, time),
-        _ => run(addr, Protocol::Echo, connections, time),
+        PACED => paced::run(&addr, connections, rate[0].parse().expect("a number of requests"), time),
+        "http" => run(&addr, Protocol::Http, connections, time),
+        _ => run(&addr, Protocol::Echo, connections, time),
     };
     let outcome = outcome.expect("the server stays");
     println!("{} {} {} {} {}", outcome.rate, outcome.requests, outcome.p50, outcome.p99, outcome.p999);
@@ -124,12 +130,12 @@ pub fn run_if_asked() {
 
 /// One connection, with at most one request on its way.
 pub(crate) struct Connection {
-    stream: TcpStream,
+    socket: Socket,
     sent_at: Instant,
     received: Vec<u8>,
 }
 
-fn run(addr: SocketAddr, protocol: Protocol, connections: usize, time: Duration) -> io::Result<Outcome> {
+fn run(addr: &Address, protocol: Protocol, connections: usize, time: Duration) -> io::Result<Outcome> {
     let mut poll = Poll::new()?;
     let mut connections: Vec<_> = (0..connections)
         .map(|index| {
@@ -168,20 +174,15 @@ fn run(addr: SocketAddr, protocol: Protocol, connections: usize, time: Duration)
 }
 
 impl Connection {
-    pub(crate) fn open(addr: SocketAddr, poll: &Poll, token: Token) -> io::Result<Self> {
-        let stream = std::net::TcpStream::connect(addr)?;
-        stream.set_nodelay(true)?;
-        stream.set_nonblocking(true)?;
-        let mut stream = TcpStream::from_std(stream);
-        poll.registry().register(&mut stream, token, Interest::READABLE)?;
-        Ok(Self { stream, sent_at: Instant::now(), received: Vec::new() })
+    pub(crate) fn open(addr: &Address, poll: &Poll, token: Token) -> io::Result<Self> {
+        Ok(Self { socket: Socket::open(addr, poll, token)?, sent_at: Instant::now(), received: Vec::new() })
     }
 
     pub(crate) fn send(&mut self, protocol: Protocol) -> io::Result<()> {
         self.sent_at = Instant::now();
         self.received.clear();
         // A request fits into an empty send buffer, and it is empty since the last request has been answered.
-        let sent = self.stream.write(protocol.request())?;
+        let sent = self.socket.write(protocol.request())?;
         assert_eq!(sent, protocol.request().len());
         Ok(())
     }
@@ -190,13 +191,14 @@ impl Connection {
     pub(crate) fn receive(&mut self, protocol: Protocol) -> io::Result<bool> {
         let mut buffer = [0; 4096];
         loop {
-            match self.stream.read(&mut buffer) {
+            match self.socket.read(&mut buffer) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(length) => self.received.extend_from_slice(&buffer[..length]),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
                 Err(error) => return Err(error),
             }
-            // Nothing can follow a response before the next request, so there is no need to read until EAGAIN.
+            // Nothing can follow a response before the next request, so there is no need to read until
+            // EAGAIN.
             if protocol.is_complete(&self.received) {
                 return Ok(true);
             }

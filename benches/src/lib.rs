@@ -3,20 +3,22 @@
 //! - [`peer`]: what a load needs from a runtime, so that each load is written once;
 //! - [`loads`]: the scheduler loads, by name;
 //! - [`duel`]: runs a load on both in turns, through criterion, and prints the ratio;
-//! - [`network`]: the same for servers, whose client runs in a process of its own ([`client`]);
+//! - [`network`]: the same for servers, whose client runs in a process of its own ([`client`],
+//!   [`transport`]);
 //! - [`fork_join`]: parallel computation, with loads, peers and rounds of its own;
 //! - [`mixed`]: a server that computes at the same time;
 //! - [`fairness`]: how late a ticker is beside a task that is always ready;
+//! - [`long_polls`]: how late everybody is beside polls of microseconds to a second;
 //! - [`stall`]: tasks that are stuck, and what others notice of it;
 //! - [`report`]: all of these and more peers, on one page.
 //!
-//! The benchmarks are in `benches/benches`, one file each. Three programs in `src/bin` measure what a clock does not
-//! show: `instructions`, `memory`, `idle`; and `report` writes the page.
+//! The benchmarks are in `benches/benches`, one file each. Three programs in `src/bin` measure what a clock
+//! does not show: `instructions`, `memory`, `idle`; and `report` writes the page.
 //!
 //! # How to read a result
 //!
-//! Ratios travel, nanoseconds do not: both sides of a ratio were measured within milliseconds of each other. The
-//! minimum says what the code costs, the median what this machine made of it meanwhile.
+//! Ratios travel, nanoseconds do not: both sides of a ratio were measured within milliseconds of each other.
+//! The minimum says what the code costs, the median what this machine made of it meanwhile.
 
 pub mod arguments;
 pub mod client;
@@ -25,6 +27,7 @@ pub mod echo_loop;
 pub mod fairness;
 pub mod fork_join;
 pub mod loads;
+pub mod long_polls;
 pub mod memory;
 pub mod mixed;
 pub mod network;
@@ -34,6 +37,7 @@ pub mod pin;
 pub mod report;
 pub mod stall;
 pub mod table;
+pub mod transport;
 pub mod usage;
 pub mod wrk;
 

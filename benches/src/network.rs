@@ -1,13 +1,15 @@
 //! A server on both runtimes, loaded in turns.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixListener;
 use std::time::Duration;
 
 use crate::arguments::{asked_for, is_test};
 use crate::client::Outcome;
 use crate::peer::{Ours, Peer, Tokio};
 use crate::table::{maximum, median, minimum};
+use crate::transport::{Address, unix_address};
 use crate::usage::Usage;
 
 /// Starts a server on a listener and returns at once.
@@ -15,9 +17,9 @@ pub type Serve<P> = fn(&P, TcpListener);
 
 /// Measures a server on both runtimes and prints the result.
 ///
-/// `serve` starts the server on a listener, once for each runtime; `load` runs a client against it for a time.
-/// `BENCH_ROUNDS` (5) is how often each gets its turn, `BENCH_SECONDS` (2) how long a turn is. Under `cargo test` each
-/// gets one short turn, to see that it works.
+/// `serve` starts the server on a listener, once for each runtime; `load` runs a client against it for a
+/// time. `BENCH_ROUNDS` (5) is how often each gets its turn, `BENCH_SECONDS` (2) how long a turn is. Under
+/// `cargo test` each gets one short turn, to see that it works.
 pub fn compare(
     name: &str,
     serve: (Serve<Ours>, Serve<Tokio>),
@@ -66,8 +68,8 @@ pub fn compare(
     println!();
 }
 
-/// What a turn of a server of this process gives, while `load` runs a client: requests a second, p50, p99 and p99.9 in
-/// microseconds, and nanoseconds of CPU time a request.
+/// What a turn of a server of this process gives, while `load` runs a client: requests a second, p50, p99 and
+/// p99.9 in microseconds, and nanoseconds of CPU time a request.
 pub fn turn(load: impl FnOnce() -> Outcome) -> [f64; 5] {
     let before = Usage::now();
     let outcome = load();
@@ -83,11 +85,29 @@ const BACKLOG: i32 = 4096;
 pub fn listener() -> TcpListener {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     listener.set_nonblocking(true).expect("a socket takes the option");
-    // The standard library's queue is short: a client of many connections would find it full, and try again a second later.
+    // The standard library's queue is short: a client of many connections would find it full, and try again a
+    // second later.
     // SAFETY: touches no memory; the socket is open, and listens already, which a second call may change.
     let result = unsafe { libc::listen(listener.as_raw_fd(), BACKLOG) };
     assert_eq!(result, 0, "a listener may listen");
     listener
+}
+
+/// A listener for Unix streams that a runtime can take over, and where it is.
+pub fn unix_listener() -> (UnixListener, Address) {
+    let name = format!("runtime-bench-{}", std::process::id());
+    let addr = unix_address(&name).expect("the name is short");
+    let listener = UnixListener::bind_addr(&addr).expect("the name is free");
+    listener.set_nonblocking(true).expect("a socket takes the option");
+    (listener, Address::Unix(name))
+}
+
+/// A UDP socket that a runtime can take over, and where it is.
+pub fn udp_socket() -> (UdpSocket, Address) {
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+    socket.set_nonblocking(true).expect("a socket takes the option");
+    let addr = socket.local_addr().expect("it is bound");
+    (socket, Address::Udp(addr))
 }
 
 /// One value a round in each column.

@@ -1,15 +1,15 @@
 //! The client that does not wait: on each connection a request becomes due at fixed times.
 //!
-//! A latency counts from the time when the request was due, so one that had to wait for a late answer before it could
-//! be sent counts with its waiting time ("no coordinated omission"). The connections' times are spread evenly.
+//! A latency counts from the time when the request was due, so one that had to wait for a late answer before
+//! it could be sent counts with its waiting time ("no coordinated omission"). The connections' times are
+//! spread evenly.
 //!
 //! The client asks for the highest priority, since its own delays would count as the server's: nice −20, or
-//! `SCHED_FIFO` if `BENCH_CLIENT_FIFO` is set. A kernel that lets a running thread end its time slice delays it all the
-//! same, but for `SCHED_FIFO`.
+//! `SCHED_FIFO` if `BENCH_CLIENT_FIFO` is set. A kernel that lets a running thread end its time slice delays
+//! it all the same, but for `SCHED_FIFO`.
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -17,6 +17,7 @@ use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 
 use crate::client::{Connection, Outcome, Protocol, WARM_UP};
+use crate::transport::Address;
 
 /// How long the server may be silent.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -28,7 +29,7 @@ struct Paced {
 }
 
 /// Sends `rate` echo requests a second over each connection.
-pub fn run(addr: SocketAddr, connections: usize, rate: u32, time: Duration) -> io::Result<Outcome> {
+pub fn run(addr: &Address, connections: usize, rate: u32, time: Duration) -> io::Result<Outcome> {
     if let Err(error) = raise_priority(std::env::var_os("BENCH_CLIENT_FIFO").is_some()) {
         eprintln!("the client runs at normal priority ({error}): its own delays count as the server's");
     }
@@ -93,8 +94,8 @@ pub fn run(addr: SocketAddr, connections: usize, rate: u32, time: Duration) -> i
     Ok(Outcome::new(requests, &mut latencies, time))
 }
 
-/// Lets the calling thread go before all others, as far as nice −20 does, or `SCHED_FIFO`, which threads that it starts do not
-/// inherit.
+/// Lets the calling thread go before all others, as far as nice −20 does, or `SCHED_FIFO`, which threads that
+/// it starts do not inherit.
 pub(crate) fn raise_priority(is_fifo: bool) -> io::Result<()> {
     let result = if is_fifo {
         // SAFETY: plain data, for which zero is a value.
@@ -153,7 +154,7 @@ mod tests {
         const STALL: Duration = Duration::from_secs(2);
 
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let addr = listener.local_addr().expect("it is bound");
+        let addr = Address::Tcp(listener.local_addr().expect("it is bound"));
         let server = std::thread::spawn(move || {
             let (mut stream, _) = listener.accept().expect("the client connects");
             std::thread::sleep(STALL);
@@ -164,7 +165,7 @@ mod tests {
         });
 
         let time = Duration::from_millis(500);
-        let outcome = run(addr, 1, 100, time).expect("the server answers in the end");
+        let outcome = run(&addr, 1, 100, time).expect("the server answers in the end");
         server.join().expect("the server does not panic");
         // Every request was due during the stall, though all but one were sent after it.
         assert_eq!(outcome.rate, 100.0);

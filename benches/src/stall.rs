@@ -1,22 +1,25 @@
 //! Tasks that hold their threads for long, and how late everybody else is.
 //!
-//! Five programs on both runtimes, one after the other. A ping is an echo request over TCP that a thread of this process sends
-//! every 10 ms; it runs before all others (`SCHED_FIFO`, where that is allowed), or its own delays would count. A tick is a task's
-//! sleep until a time 10 ms after the last. Both count from when they were due, so a stall of a second counts with all the pings that should have been
-//! sent in it. At last, what a call of `block_in_place` costs that does not block.
+//! Six programs on both runtimes, one after the other. A ping is an echo request over TCP that a thread of
+//! this process sends every 10 ms; it runs before all others (`SCHED_FIFO`, where that is allowed), or its
+//! own delays would count. A tick is a task's sleep until a time 10 ms after the last. Both count from when
+//! they were due, so a stall of a second counts with all the pings that should have been sent in it. At last,
+//! what a call of `block_in_place` costs that does not block.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::ops::Range;
+use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::arguments::{asked_for, is_test};
+use crate::loads::files::TemporaryFile;
 use crate::network::listener;
 use crate::paced::raise_priority;
-use crate::peer::{Ours, Peer, Settings, Tokio, Tunable};
+use crate::peer::{Files, Ours, Peer, Settings, Tokio, Tunable};
 use crate::table::{maximum, median, minimum, quantile};
 use crate::usage::Others;
 
@@ -37,11 +40,11 @@ struct Size {
     rounds: usize,
     /// How long a task is stuck there.
     long: Duration,
-    /// Of programs 3 and 4.
+    /// Of programs 3, 4 and 6.
     repetitions: usize,
     /// How often handlers block.
     blocks: usize,
-    /// How long a task is stuck in programs 3 to 5.
+    /// How long a task is stuck in programs 3 to 6.
     second: Duration,
     /// Marked calls in a round, of which there are several.
     calls: usize,
@@ -80,8 +83,8 @@ struct Row {
 
 /// Runs the programs that the command line asks for, and prints a table.
 ///
-/// `BENCH_ROUNDS` (3) is how often tasks are stuck for `BENCH_SECONDS` (10) in the first two programs. Under `cargo test`
-/// everything is short, to see that it works.
+/// `BENCH_ROUNDS` (3) is how often tasks are stuck for `BENCH_SECONDS` (10) in the first two programs. Under
+/// `cargo test` everything is short, to see that it works.
 pub fn compare() {
     let size = Size::of_this_run();
     let others = Others::watch();
@@ -124,6 +127,17 @@ pub fn compare() {
         }
         let what = "twice as many handlers block as there are workers: pings";
         rows.push(Row { what, bound: 25.0, ours: ours.0, tokio: tokio.0 });
+    }
+
+    if asked_for("files") {
+        if let (Some(ours), Some(tokio)) = (hang_in_files::<Ours>(size), hang_in_files::<Tokio>(size)) {
+            let what = "as many tasks hang in the open of a file as there are workers: pings";
+            rows.push(Row { what, bound: 25.0, ours, tokio });
+        } else {
+            notes.push(
+                "This file system has no leases, so no open of a file could be made to hang.".to_owned(),
+            );
+        }
     }
 
     if !rows.is_empty() {
@@ -312,7 +326,8 @@ fn wake_and_hold<P: Tunable>(size: Size) -> Vec<f64> {
     (0..size.repetitions).map(wake).collect()
 }
 
-/// Program 4: a handler is stuck on the worker that took its request from the driver; another request comes 5 ms later.
+/// Program 4: a handler is stuck on the worker that took its request from the driver; another request comes 5
+/// ms later.
 fn hold_driver<P: Tunable>(size: Size) -> Vec<f64> {
     let peer = P::start(size.workers);
     let addr = serve(&peer, size.second);
@@ -329,8 +344,8 @@ fn hold_driver<P: Tunable>(size: Size) -> Vec<f64> {
     })
 }
 
-/// Program 5: twice as many handlers as there are workers block for a second each, again and again. How late pings are, and the
-/// process's threads before, meanwhile, and at the end.
+/// Program 5: twice as many handlers as there are workers block for a second each, again and again. How late
+/// pings are, and the process's threads before, meanwhile, and at the end.
 fn block_handlers<P: Tunable>(size: Size) -> (Vec<f64>, [usize; 3]) {
     let peer = P::start_with(size.workers, Settings { keep_alive: Some(KEEP_ALIVE), ..Settings::default() });
     let addr = serve(&peer, Duration::ZERO);
@@ -366,6 +381,57 @@ fn block_handlers<P: Tunable>(size: Size) -> (Vec<f64>, [usize; 3]) {
     (pings, [before, most - 1, threads()])
 }
 
+/// Program 6: as many tasks open a file as there are workers, and the open hangs, again and again. How late
+/// pings are; nothing where a file cannot be made so slow.
+fn hang_in_files<P: Tunable + Files>(size: Size) -> Option<Vec<f64>> {
+    let peer = P::start(size.workers);
+    let addr = serve(&peer, Duration::ZERO);
+    let file = Arc::new(TemporaryFile::new("slow", b"late"));
+    promptly(|| {
+        let mut pinger = Pinger::connect(addr);
+        let mut pings = Vec::new();
+        for _ in 0..size.repetitions {
+            let lease = Lease::take(&file)?;
+            peer.block_on(async {
+                for _ in 0..size.workers {
+                    let file = file.clone();
+                    P::spawn(async move { assert_eq!(P::read_whole(&file.0, 1).await, 4) });
+                }
+            });
+            let end = Instant::now() + size.second;
+            let mut due = Instant::now() + PERIOD;
+            while due < end {
+                pings.push(pinger.ping(due));
+                due += PERIOD;
+            }
+            drop(lease);
+            while Arc::strong_count(&file) > 1 {
+                thread::sleep(Duration::from_millis(1));
+            }
+        }
+        Some(pings)
+    })
+}
+
+/// The right to be asked before others open a file. They hang in the call until this is dropped.
+struct Lease {
+    _file: std::fs::File,
+}
+
+impl Lease {
+    /// Nothing if the file system has no leases.
+    fn take(file: &TemporaryFile) -> Option<Self> {
+        let file = std::fs::File::options().write(true).open(&file.0).expect("the file is there");
+        // The system's question is a signal, which would end the process.
+        // SAFETY: the calls have no effect on memory.
+        let result = unsafe {
+            libc::signal(libc::SIGIO, libc::SIG_IGN);
+            libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, libc::F_WRLCK)
+        };
+        (result == 0).then_some(Self { _file: file })
+    }
+}
+
 /// Threads of this process.
 fn threads() -> usize {
     std::fs::read_dir("/proc/self/task").expect("Linux tells a process its threads").count()
@@ -377,8 +443,9 @@ static STARTED: AtomicUsize = AtomicUsize::new(0);
 /// Rounds of [`compare_calls`].
 const CALL_ROUNDS: usize = 5;
 
-/// What `block_in_place` costs: around nothing; around a microsecond of work; around nothing, once in each poll of a task. (A runtime
-/// that gives the whole worker away at the first call has nothing left to do at the others of the same poll.)
+/// What `block_in_place` costs: around nothing; around a microsecond of work; around nothing, once in each
+/// poll of a task. (A runtime that gives the whole worker away at the first call has nothing left to do at
+/// the others of the same poll.)
 fn compare_calls(size: Size) {
     println!(
         "| {} calls of block_in_place, minimum, median ns | empty | 1 µs, less that | threads started | one a poll | threads started |",

@@ -1,17 +1,18 @@
 //! Guards what the hot operations cost: `cargo run --release -p gates [OPERATION]`.
 //!
-//! Each operation runs under `valgrind --tool=callgrind`, with one worker: once so often, once three times as often. The
-//! difference, divided by the operations it has more, leaves out starting, stopping and all else that does not grow. The
-//! counts hardly depend on the machine and not at all on what else it does. One that exceeds its bound ends the program
-//! with status 1, and so does an allocation once an operation has been warmed up, or one read-modify-write more than there
-//! should be: those of tasks are of the task's own state word and of the worker's own queues, so one of a line that the
-//! whole runtime shares would be one more.
+//! Each operation runs under `valgrind --tool=callgrind`, with one worker: once so often, once three times as
+//! often. The difference, divided by the operations it has more, leaves out starting, stopping and all else
+//! that does not grow. The counts hardly depend on the machine and not at all on what else it does. One that
+//! exceeds its bound ends the program with status 1, and so does an allocation once an operation has been
+//! warmed up, or one read-modify-write more than there should be: those of tasks are of the task's own state
+//! word and of the worker's own queues, so one of a line that the whole runtime shares would be one more.
 //!
-//! Where the bound is above the aim, the operation is not there yet, and the bound is what it costs today and some percent:
-//! whoever makes it cheaper lowers the bound. Compilers differ a little, which is what the percents are for.
+//! Where the bound is above the aim, the operation is not there yet, and the bound is what it costs today and
+//! some percent: whoever makes it cheaper lowers the bound. Compilers differ a little, which is what the
+//! percents are for.
 //!
-//! With `OPERATION TIMES` the program runs it so often (and as often before, to warm up) and nothing else, for
-//! `callgrind_annotate` and other tools.
+//! With `OPERATION TIMES` the program runs it so often (and as often before, to warm up) and nothing else,
+//! for `callgrind_annotate` and other tools.
 
 mod loads;
 mod memory;
@@ -38,7 +39,7 @@ struct Gate {
 }
 
 /// How often an operation that costs too much is measured in all.
-const TRIES: usize = 3;
+const TRIES: usize = 5;
 
 const GATES: [Gate; 9] = [
     gate("spawn and run, next", "spawn_chain", 170.0, 236.0, 3.0),
@@ -105,7 +106,8 @@ fn check(wanted: Option<&str>) -> ExitCode {
     let mut failures = 0;
     for gate in gates {
         let mut cost = gate.measure();
-        // A thread that got no processor for long may have had the runtime start another: rare, and not what it costs.
+        // A thread that got no processor for long may have had the runtime start another: rare, and not what
+        // it costs.
         for _ in 1..TRIES {
             if !gate.allows(&cost) {
                 cost = cost.min(gate.measure());
@@ -130,8 +132,8 @@ struct Cost {
     instructions: f64,
     /// Of one operation: atomic read-modify-writes.
     updates: f64,
-    /// Of all operations once they were warm. What the runtime allocates now and then, when a thread gets no processor,
-    /// is not in both runs.
+    /// Of all operations once they were warm. What the runtime allocates now and then, when a thread gets no
+    /// processor, is not in both runs.
     allocations: usize,
 }
 

@@ -1,19 +1,20 @@
 //! Counts the instructions of one operation: `cargo run --release -p benches --bin instructions [LOAD]`.
 //!
-//! Each load runs twice under `valgrind --tool=callgrind`, with one worker: once with a number of operations, once
-//! with three times as many. The difference, divided by the operations it has more, leaves out starting, stopping and
-//! all else that does not grow. Instructions are nearly the same in every run and on every machine, so a change of
-//! some percent is real; but a cache miss counts as one like any other.
+//! Each load runs twice under `valgrind --tool=callgrind`, with one worker: once with a number of operations,
+//! once with three times as many. The difference, divided by the operations it has more, leaves out starting,
+//! stopping and all else that does not grow. Instructions are nearly the same in every run and on every
+//! machine, so a change of some percent is real; but a cache miss counts as one like any other.
 //!
-//! The loads are those of [`loads`] beside Tokio, and those of [`benches::fork_join::loads`] beside Rayon and chili. With
-//! `RUNTIME LOAD OPERATIONS` it runs that load and nothing else, for `callgrind_annotate` and other tools.
+//! The loads are those of [`loads`] beside Tokio, and those of [`benches::fork_join::loads`] beside Rayon and
+//! chili. With `RUNTIME LOAD OPERATIONS` it runs that load and nothing else, for `callgrind_annotate` and
+//! other tools.
 
 use std::process::{Command, Stdio};
 
 use benches::fork_join::loads::{counted_fifos, counted_joins, counted_scopes};
 use benches::fork_join::peer::{self as pools, FifoScopes, ForkJoin};
 use benches::loads;
-use benches::peer::{Ours, Peer, Tokio};
+use benches::peer::{Channels, Files, Ours, Peer, Sockets, Tokio};
 
 /// A load's name, the operations to begin with, and how to run so many of them.
 type Load = (&'static str, usize, Box<dyn Fn(usize)>);
@@ -37,8 +38,13 @@ fn compare_all(wanted: Option<&str>) {
     assert!(found.contains(&true), "no load {wanted:?}");
 }
 
-fn tasks<P: Peer>() -> Vec<Load> {
-    with_one_worker(loads::all(), P::start)
+fn tasks<P: Sockets + Channels + Files>() -> Vec<Load> {
+    let mut all = with_one_worker(loads::all(), P::start);
+    all.extend(with_one_worker(loads::streams::all(), P::start));
+    all.extend(with_one_worker(loads::channels::all(), P::start));
+    all.extend(with_one_worker(loads::sockets::all(), P::start));
+    all.extend(with_one_worker(loads::files::all(), P::start));
+    all
 }
 
 fn joins<P: ForkJoin>() -> Vec<Load> {

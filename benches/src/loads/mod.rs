@@ -1,15 +1,28 @@
-//! The scheduler loads. Each runs a number of operations on one runtime, started from a thread that is no worker.
+//! The scheduler loads. Each runs a number of operations on one runtime, started from a thread that is no
+//! worker.
 //!
 //! - here: spawning, yielding, channels, the blocking threads;
+//! - [`channels`]: one task and many others;
+//! - [`streams`]: lines, buffers and a relay;
+//! - [`sets`]: sets of tasks, and tasks that stay on a thread;
+//! - [`files`]: files that are in memory;
+//! - [`sockets`]: messages to another task and back;
+//! - [`processes`]: children that are started and end;
 //! - [`storm`]: many parked tasks that are woken at once;
 //! - [`timers`]: timers that are dropped, that fire, that are put off;
 //! - [`latency`]: how long a runtime that sleeps takes to answer.
 //!
-//! [`chained_spawn`], [`ping_pong`], [`spawn_many`] and [`yield_many`] are those with which Tokio's 2019 scheduler was
-//! introduced; the descriptions are in <https://tokio.rs/blog/2019-10-scheduler>.
+//! [`chained_spawn`], [`ping_pong`], [`spawn_many`] and [`yield_many`] are those with which Tokio's 2019
+//! scheduler was introduced; the descriptions are in <https://tokio.rs/blog/2019-10-scheduler>.
 
+pub mod channels;
+pub mod files;
 pub mod latency;
+pub mod processes;
+pub mod sets;
+pub mod sockets;
 pub mod storm;
+pub mod streams;
 pub mod timers;
 
 use std::future::poll_fn;
@@ -50,7 +63,8 @@ pub fn service<P: Service>() -> [(&'static str, usize, Load<P>); 6] {
     ]
 }
 
-/// One task spawns the next, `depth` times: the cost of a spawn on a worker, when a second worker is of no use.
+/// One task spawns the next, `depth` times: the cost of a spawn on a worker, when a second worker is of no
+/// use.
 pub fn chained_spawn<P: Peer>(peer: &P, depth: usize) {
     fn link<P: Peer>(left: usize, done: P::Sender) {
         P::spawn(async move {
@@ -68,7 +82,8 @@ pub fn chained_spawn<P: Peer>(peer: &P, depth: usize) {
     });
 }
 
-/// `pairs` pairs of tasks: one sends the other a message and waits for the answer, each over a oneshot channel.
+/// `pairs` pairs of tasks: one sends the other a message and waits for the answer, each over a oneshot
+/// channel.
 pub fn ping_pong<P: Peer>(peer: &P, pairs: usize) {
     peer.block_on(async {
         let (finish, all_done) = Countdown::<P>::new(pairs);
@@ -128,7 +143,8 @@ pub fn spawn_await<P: Peer>(peer: &P, tasks: usize) {
     });
 }
 
-/// A task that wakes itself while it is polled, `wakes` times. Unlike a yield, nothing says that others should go first.
+/// A task that wakes itself while it is polled, `wakes` times. Unlike a yield, nothing says that others
+/// should go first.
 pub fn self_wake<P: Peer>(peer: &P, wakes: usize) {
     let mut left = wakes;
     in_task(
@@ -208,12 +224,14 @@ pub fn yield_many<P: Peer>(peer: &P, yields: usize) {
     });
 }
 
-/// `closures` closures that do nothing for the blocking threads, submitted and awaited by one thread that is no worker.
+/// `closures` closures that do nothing for the blocking threads, submitted and awaited by one thread that is
+/// no worker.
 pub fn blocking_from_one<P: Service>(peer: &P, closures: usize) {
     submit_and_wait(peer, closures);
 }
 
-/// `closures` closures that do nothing for the blocking threads, submitted and awaited by 16 threads that are no workers.
+/// `closures` closures that do nothing for the blocking threads, submitted and awaited by 16 threads that are
+/// no workers.
 pub fn blocking_from_many<P: Service>(peer: &P, closures: usize) {
     std::thread::scope(|scope| {
         for _ in 0..SUBMITTERS {

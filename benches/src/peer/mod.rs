@@ -5,8 +5,13 @@
 //! - [`Bare`], one thread and no atomics: how little a task can cost.
 
 mod bare;
+mod channels;
+mod files;
 mod named;
+mod processes;
 mod smol;
+mod sockets;
+mod streams;
 
 use std::fmt::Debug;
 use std::net::TcpListener;
@@ -14,8 +19,13 @@ use std::pin::Pin;
 use std::time::{Duration, Instant};
 
 pub use self::bare::Bare;
+pub use self::channels::Channels;
+pub use self::files::Files;
 pub use self::named::{Ours, Tokio};
+pub use self::processes::Processes;
 pub use self::smol::Smol;
+pub use self::sockets::Sockets;
+pub use self::streams::Streams;
 
 /// A runtime under test: tasks and channels. Everything is handed straight to the crate that it stands for.
 pub trait Peer: Send + Sync + Sized + 'static {

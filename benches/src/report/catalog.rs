@@ -109,6 +109,10 @@ fn tasks() -> Vec<Entry> {
         entry.workers = workers.into();
         entry
     };
+    // The others have other traits for it.
+    let of_streams =
+        |entry: Entry| Entry { peers: vec![Ours::NAME, Tokio::NAME], workers: vec![1, 2], ..entry };
+    let (of_channels, of_files) = (of_streams, of_streams);
     vec![
         with_limit(load("chained_spawn", "a task spawns the next, 1000 deep", 1_000, 1_000)),
         with_limit(load(
@@ -145,6 +149,54 @@ fn tasks() -> Vec<Entry> {
             &[2],
         ),
         with_workers(load("blocking_from_many", "the same from 16 threads", 16_000, 0), &[2]),
+        of_streams(load("lines", "lines of 10 to 90 bytes out of a text in memory", 100_000, 10_000)),
+        of_streams(load(
+            "copy_bidirectional",
+            "messages of 1 KiB through a relay between pipes in memory, and back",
+            3_000,
+            1_000,
+        )),
+        of_files(load("file_read_64k", "a file of 64 KiB that is in memory, read whole", 1_000, 100)),
+        of_files(load("file_lines", "lines of 10 to 90 bytes out of a file in memory", 100_000, 10_000)),
+        of_files(load("file_read_4k", "pieces of 4 KiB read from a file in memory", 10_000, 1_000)),
+        of_files(load("file_write_4k", "pieces of 4 KiB written to a file and flushed", 2_000, 500)),
+        of_files(load("file_metadata", "a question for a file's length", 2_000, 500)),
+        of_streams(load("child_exit", "16 tasks start a program that does nothing, and wait for it", 64, 0)),
+        of_channels(load(
+            "broadcast_wake",
+            "a task sends another a number when the last was heard",
+            10_000,
+            2_000,
+        )),
+        of_channels(load("broadcast_wake_100", "the same to 100 tasks, a number heard", 100_000, 20_000)),
+        of_channels(load("broadcast_stream", "a task sends another 128 numbers at a time", 128_000, 12_800)),
+        of_channels(load(
+            "broadcast_stream_100",
+            "the same to 100 tasks, a number heard",
+            1_280_000,
+            128_000,
+        )),
+        of_channels(load(
+            "watch_wake",
+            "a task sees a number of another when that saw the last",
+            10_000,
+            2_000,
+        )),
+        of_channels(load("watch_wake_100", "the same for 100 tasks, a number seen", 100_000, 20_000)),
+        of_channels(load(
+            "watch_send_read",
+            "a number that nobody waits for, sent and read",
+            100_000,
+            10_000,
+        )),
+        of_channels(load("watch_shared", "8 tasks read a watched number", 400_000, 40_000)),
+        of_channels(load(
+            "rwlock_read_mostly",
+            "8 tasks read under a lock, one in 100 writes",
+            100_000,
+            10_000,
+        )),
+        of_channels(load("rwlock_contended", "one in 4 writes, and yields meanwhile", 40_000, 8_000)),
     ]
 }
 
@@ -189,12 +241,16 @@ fn servers() -> Vec<Entry> {
         entry
     };
     let mut http = echo("http_hello", "hyper says hello over 50 connections", 50);
+    // The others have other types for it.
+    let of_sockets = |entry: Entry| Entry { peers: vec![Ours::NAME, Tokio::NAME], ..entry };
     http.turn = Duration::from_secs(1);
     http.peers = RUNTIMES.into();
     vec![
         echo("tcp_echo_1", "1 connection, 64 bytes there and back", 1),
         echo("tcp_echo_64", "the same over 64 connections", 64),
         echo("tcp_echo_1000", "the same over 1000 connections", 1000),
+        of_sockets(echo("unix_echo_64", "the same over 64 Unix streams", 64)),
+        of_sockets(echo("udp_echo_64", "the same from 64 UDP sockets to one, which a task reads", 64)),
         http,
     ]
 }

@@ -14,7 +14,7 @@ use crate::loads::{self, Load};
 use crate::memory::bytes_per_task;
 use crate::mixed::{self, Sorts};
 use crate::network;
-use crate::peer::{Bare, Ours, Peer, Service, Smol, Tokio};
+use crate::peer::{Bare, Channels, Files, Ours, Peer, Processes, Service, Smol, Sockets, Streams, Tokio};
 use crate::table::{median, minimum, quantile};
 use crate::usage::Usage;
 use crate::{echo_loop, wrk};
@@ -28,8 +28,8 @@ pub const READY: &str = "ready";
 /// Peers that are neither runtimes nor pools.
 pub const EPOLL: &str = "epoll";
 
-/// Runs the process if this is one, and never returns then. For each line from its input, a [`Turn`], it takes a turn and
-/// writes a line of numbers.
+/// Runs the process if this is one, and never returns then. For each line from its input, a [`Turn`], it
+/// takes a turn and writes a line of numbers.
 pub fn run_if_asked() {
     let Ok(order) = std::env::var(VARIABLE) else {
         return;
@@ -54,8 +54,8 @@ fn start(order: &Order) -> Option<Contestant> {
         return Some(contestant);
     }
     match order.peer.as_str() {
-        Ours::NAME => service::<Ours>(order).or_else(|| all_pools::<pools::Ours>(order)),
-        Tokio::NAME => service::<Tokio>(order),
+        Ours::NAME => with_files::<Ours>(order).or_else(|| all_pools::<pools::Ours>(order)),
+        Tokio::NAME => with_files::<Tokio>(order),
         Smol::NAME => service::<Smol>(order),
         Bare::NAME => tasks::<Bare>(order),
         pools::Rayon::NAME => all_pools::<pools::Rayon>(order),
@@ -122,6 +122,56 @@ fn service<P: Service>(order: &Order) -> Option<Contestant> {
         })),
         _ => None,
     }
+}
+
+/// What needs streams, channels and child processes as Tokio has them, besides.
+fn with_all<P: Streams + Channels + Processes>(order: &Order) -> Option<Contestant> {
+    service::<P>(order).or_else(|| {
+        let loads = loads::streams::all::<P>().into_iter().chain(loads::channels::all());
+        let mut loads = loads.chain(loads::processes::all());
+        let (.., load) = loads.find(|(name, ..)| *name == order.load)?;
+        Some(iterations(P::start(order.workers), load, order.operations))
+    })
+}
+
+/// What needs files as Tokio has them, besides.
+fn with_files<P: Sockets + Channels + Processes + Files>(order: &Order) -> Option<Contestant> {
+    let (.., load) = match loads::files::all::<P>().into_iter().find(|(name, ..)| *name == order.load) {
+        Some(load) => load,
+        None => return with_sockets::<P>(order),
+    };
+    Some(iterations(P::start(order.workers), load, order.operations))
+}
+
+/// What needs sockets as Tokio has them, besides.
+fn with_sockets<P: Sockets + Channels + Processes>(order: &Order) -> Option<Contestant> {
+    if let Some(contestant) = with_all::<P>(order) {
+        return Some(contestant);
+    }
+    let connections = order.operations;
+    let peer = P::start(order.workers);
+    let addr = match order.load.as_str() {
+        "unix_echo_64" => {
+            let (listener, addr) = network::unix_listener();
+            peer.serve_unix_echo(listener);
+            addr
+        }
+        "udp_echo_64" => {
+            let (socket, addr) = network::udp_socket();
+            peer.serve_udp_echo(socket);
+            addr
+        }
+        load => {
+            let (.., load) = loads::sockets::all::<P>().into_iter().find(|(name, ..)| *name == load)?;
+            return Some(iterations(peer, load, connections));
+        }
+    };
+    let mut turn = client_of(move |time| client::measure_at(&addr, Protocol::Echo, connections, time));
+    Some(Box::new(move |time| {
+        // The server lives as long as its runtime.
+        _ = &peer;
+        turn(time)
+    }))
 }
 
 /// Runs `load` again and again.
@@ -192,8 +242,13 @@ fn server(
     let listener = network::listener();
     let addr = listener.local_addr().expect("it is bound");
     serve(listener);
+    client_of(move |time| load(addr, time))
+}
+
+/// Lets a client load a server that has been started.
+fn client_of(load: impl Fn(Duration) -> client::Outcome + 'static) -> Contestant {
     Box::new(move |turn| {
-        let [rate, p50, p99, p999, cpu] = network::turn(|| load(addr, turn.time()));
+        let [rate, p50, p99, p999, cpu] = network::turn(|| load(turn.time()));
         let time = 1e9 / rate;
         let mut numbers = vec![
             (Metric::Best, time),
