@@ -251,6 +251,29 @@ fn a_blocking_closure_is_something_to_wait_for_unless_it_is_marked() {
     release(&closure_gate, closure);
 }
 
+/// The spare worker that came for the task is dismissed when that is back, and may be the last to lie down.
+#[test]
+fn one_that_a_spare_worker_finds_on_its_way_to_rest_is_reported() {
+    let _watchdog = watchdog();
+    let (runtime, reports) = runtime_of(builder(2));
+    let (closure_gate, marks) = (Gate::default(), mpsc::channel());
+    runtime.spawn_blocking({
+        let (gate, marks) = (closure_gate.clone(), marks.0);
+        move || block_on_gate(&gate, &marks)
+    });
+    let closure = marks.1.recv().unwrap();
+    reports.expect(1);
+    for round in rounds(50) {
+        let round = round as usize;
+        let (gate, mark) = block_a_task(&runtime);
+        let reported = || reports.count() >= 2 + 2 * round;
+        until("both are reported", reported);
+        release(&gate, mark);
+        until("the closure is reported again", || reports.count() >= 3 + 2 * round);
+    }
+    release(&closure_gate, closure);
+}
+
 #[test]
 fn a_runnable_task_is_something_to_wait_for() {
     let _watchdog = watchdog();

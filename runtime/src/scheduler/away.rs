@@ -488,6 +488,7 @@ impl Worker {
     /// Whether this is a spare worker that is not needed. It has rested then: see [`rest`](Self::rest).
     pub fn rests(&self) -> bool {
         let shared = self.shared();
+        debug_assert!(!self.has_foreign(), "a thread rests with foreign code left to call");
         if self.is_permanent() || self.holds_work() || !shared.begin_rest(self.index()) {
             return false;
         }
@@ -522,9 +523,10 @@ impl Worker {
             metrics.naps.add(1);
             shared.monitor.somebody_woke(&shared.driver);
             if report.is_some() {
-                // The handler is foreign code, which nobody calls at rest: this is a worker again.
+                // The handler is foreign code, which no thread calls at rest: this is a worker again.
                 shared.end_rest(self.index(), false);
                 self.keep_report(report);
+                self.call_foreign();
                 return true;
             }
             let is_over =
