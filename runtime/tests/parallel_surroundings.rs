@@ -214,3 +214,35 @@ fn a_nested_runtime_polls_its_tasks_without_the_task_locals_of_the_frame_below()
         });
     });
 }
+
+/// What a computation of a task of a new `current_thread` runtime, which the calling thread drives, sees: the
+/// name of its thread, and the current runtime.
+fn seen_by_a_computation_of_a_nested_task() -> (String, Option<runtime::runtime::Id>) {
+    let seen = || {
+        let name = thread::current().name().unwrap_or_default().to_owned();
+        (name, Handle::try_current().ok().map(|current| current.id()))
+    };
+    let nested = Builder::new_current_thread().build().unwrap();
+    let task = nested.spawn(async move { runtime::compute(seen).await.unwrap() });
+    nested.block_on(task).unwrap()
+}
+
+#[test]
+fn a_task_of_a_nested_runtime_computes_where_the_thread_that_drives_it_does() {
+    let _watchdog = watchdog();
+    let runtime = Builder::new_multi_thread().worker_threads(2).thread_name("outer").build().unwrap();
+    let of_runtime = ("outer".to_owned(), Some(runtime.handle().id()));
+    let computed = || runtime.block_on(runtime.compute(seen_by_a_computation_of_a_nested_task)).unwrap();
+    assert_eq!(computed(), of_runtime);
+    let isolated = runtime.compute(|| isolated(seen_by_a_computation_of_a_nested_task));
+    assert_eq!(runtime.block_on(isolated).unwrap(), of_runtime);
+    let pool = ThreadPoolBuilder::new().num_threads(2).thread_name(|_| "pool".to_owned()).build().unwrap();
+    assert_eq!(pool.install(seen_by_a_computation_of_a_nested_task), ("pool".to_owned(), None));
+    // On a thread of no pool, also inside of a runtime's `block_on`.
+    for name in [
+        seen_by_a_computation_of_a_nested_task().0,
+        runtime.block_on(async { runtime::task::block_in_place(seen_by_a_computation_of_a_nested_task).0 }),
+    ] {
+        assert!(name.starts_with("runtime-pool"), "{name}");
+    }
+}

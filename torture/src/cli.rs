@@ -66,6 +66,8 @@ pub enum Sabotage {
     Descriptor,
     /// Memory stays.
     Memory,
+    /// A wake is missed.
+    Wake,
     /// Every program with a computation in it is wrong.
     Compute,
 }
@@ -84,6 +86,7 @@ pub const SABOTAGE: &[(&str, Sabotage)] = &[
     ("thread", Sabotage::Thread),
     ("descriptor", Sabotage::Descriptor),
     ("memory", Sabotage::Memory),
+    ("wake", Sabotage::Wake),
     ("compute", Sabotage::Compute),
 ];
 

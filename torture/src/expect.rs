@@ -6,7 +6,7 @@ use crate::program::*;
 /// Fills the facts of a program.
 pub fn fill(program: &mut Program) {
     let mut facts = std::mem::take(&mut program.facts);
-    let mut filler = Filler { facts: &mut facts };
+    let mut filler = Filler { facts: &mut facts, lost: Vec::new() };
     filler.step(&program.root, true);
     program.outside.iter().for_each(|call| _ = filler.call(call, true));
     program.facts = facts;
@@ -51,6 +51,9 @@ type Outcome = (u64, Vec<Id>);
 
 struct Filler<'a> {
     facts: &'a mut Vec<Fact>,
+    /// The panics of second closures whose first ones may panic, in what was filled so far of the computation
+    /// that is being filled.
+    lost: Vec<Id>,
 }
 
 impl Filler<'_> {
@@ -77,6 +80,13 @@ impl Filler<'_> {
     fn caught(&mut self, id: Id, value: u64, outcome: &Outcome) -> u64 {
         let own = if outcome.1.is_empty() { outcome.0 } else { 1 };
         mix(mix(id as u64, value), own)
+    }
+
+    /// Fills by `fill` what is no part of the computation around; returns the panics that it may lose.
+    fn apart(&mut self, fill: impl FnOnce(&mut Self)) -> Vec<Id> {
+        let around = std::mem::take(&mut self.lost);
+        fill(self);
+        std::mem::replace(&mut self.lost, around)
     }
 
     fn steps(&mut self, id: Id, steps: &[Async], mut is_reached: bool) -> Outcome {
@@ -112,20 +122,21 @@ impl Filler<'_> {
             AsyncOp::Yield(_) | AsyncOp::Sleep(_) | AsyncOp::Spin(_) | AsyncOp::Block(_) => plain,
             AsyncOp::Echo { .. } | AsyncOp::Foreign { .. } | AsyncOp::Close(_) => plain,
             AsyncOp::UntilEnd | AsyncOp::Deadlock => plain,
-            AsyncOp::Spawn { body, .. } => {
-                self.step(body, is_reached);
+            AsyncOp::Spawn { body, .. } | AsyncOp::Many { body, .. } => {
+                self.apart(|filler| _ = filler.step(body, is_reached));
                 plain
             }
-            AsyncOp::Many { body, .. } => {
-                self.step(body, is_reached);
+            AsyncOp::Blocking { body, .. } => {
+                self.apart(|filler| _ = filler.call(body, is_reached));
                 plain
             }
-            AsyncOp::Blocking { body, .. } | AsyncOp::Compute { body, .. } => {
-                self.call(body, is_reached);
+            AsyncOp::Compute { body, .. } => {
+                let lost = self.apart(|filler| _ = filler.call(body, is_reached));
+                self.facts[body.id].lost_panics = lost;
                 plain
             }
             AsyncOp::Nested { body, .. } | AsyncOp::Pipe { body, .. } => {
-                self.step(body, is_reached);
+                self.apart(|filler| _ = filler.step(body, is_reached));
                 plain
             }
             AsyncOp::Timeout(_, body) => {
@@ -145,8 +156,9 @@ impl Filler<'_> {
                 plain
             }
             AsyncOp::Gate { opener, waiter, .. } => {
-                self.step(opener, is_reached);
-                self.step(waiter, is_reached);
+                self.apart(|filler| _ = filler.step(opener, is_reached));
+                let lost = self.apart(|filler| _ = filler.step(waiter, is_reached));
+                self.facts[waiter.id].lost_panics = lost;
                 plain
             }
             AsyncOp::Endless { body, .. } => {
@@ -205,22 +217,21 @@ impl Filler<'_> {
                 let outcome = self.call(body, is_reached);
                 (self.caught(id, value, &outcome), Vec::new())
             }
-            CallOp::Thread { body, .. } => {
-                self.call(body, is_reached);
-                plain
-            }
-            CallOp::Detached { body, .. } => {
-                self.call(body, is_reached);
+            CallOp::Thread { body, .. } | CallOp::Detached { body, .. } => {
+                self.apart(|filler| _ = filler.call(body, is_reached));
                 plain
             }
             CallOp::Task { body, .. } => {
-                self.step(body, is_reached);
+                self.apart(|filler| _ = filler.step(body, is_reached));
                 plain
             }
             CallOp::Join { a, b, .. } => {
                 let (value_a, panics_a) = self.call(a, is_reached);
                 let (value_b, panics_b) = self.call(b, is_reached);
                 any = self.any([a.id, b.id]);
+                if !self.facts[a.id].any_panics.is_empty() {
+                    self.lost.extend(self.any([b.id]));
+                }
                 let panics = if panics_a.is_empty() { panics_b } else { panics_a };
                 (mix(mix(value, value_a), value_b), panics)
             }

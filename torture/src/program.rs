@@ -294,6 +294,8 @@ pub struct Fact {
     pub panics: Vec<Id>,
     /// Every panic that is below it and not caught there.
     pub any_panics: Vec<Id>,
+    /// Of a computation: every panic below it that a `join` may lose, because its first closure panics, too.
+    pub lost_panics: Vec<Id>,
     /// How often it begins at least.
     pub least: u32,
     /// How often it begins at most.

@@ -21,8 +21,9 @@
 //!
 //! **Computations and jobs** (`rayon.md`, `parallel`)
 //! - R6 `compute` begins as soon as a worker has nothing else to do. Its wait holds no worker. Dropped or
-//!   aborted, it ends at its next split; what it was inside of `isolated` runs on. *Made*: endless loops of
-//!   `join` that are dropped behind something.
+//!   aborted, it ends at its next split; what it was inside of `isolated` runs on. It ends in any panic of a
+//!   part of it then, also in one that a `join` has lost because its first closure panicked as well. *Made*:
+//!   endless loops of `join` that are dropped behind something.
 //! - R7 A thread that waits for a `join`, a `scope` or an `install` runs pieces and calls of `install`, never
 //!   a task, a `compute` or a detached job. So those may wait for the thread as well; see *Who waits for
 //!   whom*.
@@ -52,6 +53,8 @@
 //! **Surroundings** (the design: what runs on a stack runs in its own surroundings)
 //! - R16 A task, closure or `block_on` sees its own runtime as the current one. A job sees the current
 //!   runtime and the task-local of the call that made it, or none; or the runtime whose worker it runs on.
+//!   A parallel call in a task of a `current_thread` runtime belongs to the pool of the thread that drives it,
+//!   if that is a worker or in a job; else to the process-wide pool.
 //! - R17 Tasks do not inherit task-locals. (Those of a `current_thread` runtime may see what is around its
 //!   `block_on`.)
 //! - R18 Inside of `LocalKey::with` the same key panics in `sync_scope`: nothing below it on its stack uses
@@ -77,8 +80,8 @@
 //!   `block_on`. It is not called without a mark. (A runtime that is being ended reports none.)
 //!
 //! **Where the documents leave something open**, programs do not depend on it
-//! - R25 A task of a `current_thread` runtime that a worker drives: its parallel calls may belong to the
-//!   worker's pool or to the process-wide one. They are counted as both.
+//! - R25 Threads of several pools may drive one `current_thread` runtime, one after the other. Where they have,
+//!   it is not checked to which of these pools a parallel call of a task belongs.
 //! - R26 A thread outside that has taken a worker's place runs only pieces of its own call, so it counts as
 //!   one that blocks. Without `spares` a spare worker runs parallel calls in place: no broadcast and no
 //!   meeting of closures (R9) is made where a task may be on one.

@@ -80,6 +80,11 @@ fn a_descriptor_that_stays_open_is_reported() {
 }
 
 #[test]
+fn a_missed_wake_is_reported() {
+    is_reported("wake", "missed 1 wakes");
+}
+
+#[test]
 fn memory_that_stays_is_reported() {
     is_reported("memory", "memory is left behind each time");
 }

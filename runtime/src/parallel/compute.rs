@@ -38,8 +38,9 @@ use crate::util::unwind;
 /// [`join`](crate::parallel::join) and the like share its work with the other workers. Meanwhile the task that awaits the handle
 /// holds no worker, and [`block_on`](crate::Runtime::block_on) may await it as well, also that of another runtime.
 ///
-/// It runs in the runtime whose thread calls, or which the calling thread has [entered](crate::Handle::enter), if that has several
-/// workers; else in the process-wide pool.
+/// It runs in the runtime or [`ThreadPool`](crate::parallel::ThreadPool) that has the calling thread as a worker; else in the
+/// multi-thread runtime that the thread has [entered](crate::Handle::enter); else in the process-wide pool. A `current_thread`
+/// runtime that the thread drives does not count, see [where it runs](crate::parallel#where-it-runs).
 ///
 /// # Cancelling
 /// Dropping the handle, or [`abort`](Compute::abort), never waits. A computation that has not begun is dropped unrun. One that

@@ -14,9 +14,15 @@
 //!
 //! # Where it runs
 //! On a worker of a multi-thread [`Runtime`](crate::Runtime), in that runtime; on a thread that has entered
-//! one, or that blocks in one, there as well. Everywhere else, and on `current_thread` runtimes, in a
-//! process-wide pool. A thread that is no worker runs the call itself while a worker sleeps, and shares parts
-//! of it, or else waits for a worker.
+//! one, or that blocks in one, there as well. On a thread of a [`ThreadPool`], in that pool. Everywhere else
+//! in a process-wide pool.
+//!
+//! A `current_thread` runtime has no workers. So a call in one of its tasks runs where a call of the thread
+//! that drives the runtime runs: in the pool of that thread if it is a worker's or a `ThreadPool`'s, and in
+//! the process-wide pool otherwise.
+//!
+//! A thread that is no worker runs the call itself while a worker sleeps, and shares parts of it, or else
+//! waits for a worker.
 //!
 //! # Examples
 //! ```

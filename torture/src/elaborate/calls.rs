@@ -354,9 +354,6 @@ impl Maker<'_> {
         };
         let (body, needs) = self.call_body(at, &inner);
         let mut needs = needs | Set::of(pool, Of::Root);
-        if ctx.driven_by.is_some() {
-            needs |= Set::of(GLOBAL, Of::Root);
-        }
         if is_broadcast {
             needs |= Set::of(pool, Of::All) | Set::of(pool, Of::Help);
         }

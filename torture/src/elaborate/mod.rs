@@ -13,7 +13,7 @@ mod surroundings;
 mod tables;
 
 use std::cell::Cell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::expect;
@@ -21,7 +21,7 @@ use crate::genome::{Gene, Genome};
 use crate::kinds::{Kind, Kinds};
 use crate::program::*;
 use crate::rules::{Set, Waits};
-use surroundings::{Ctx, Place};
+use surroundings::{Ctx, Driver, Place};
 
 /// Threads of the process-wide pool; the child process says so in `RAYON_NUM_THREADS`.
 pub const GLOBAL_THREADS: usize = 2;
@@ -95,6 +95,8 @@ struct Maker<'a> {
     kinds: Kinds,
     gave_way: &'a BTreeSet<usize>,
     pools: Vec<Pool>,
+    /// By `current_thread` runtime, the thread that is in its first `block_on`.
+    drivers: BTreeMap<PoolId, Driver>,
     facts: Vec<Fact>,
     waits: Waits,
     regions: usize,
@@ -136,6 +138,7 @@ impl<'a> Maker<'a> {
             kinds,
             gave_way,
             pools,
+            drivers: BTreeMap::new(),
             facts: Vec::new(),
             waits: Waits::default(),
             regions: 0,

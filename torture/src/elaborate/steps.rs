@@ -283,8 +283,7 @@ impl Maker<'_> {
         };
         let (body, needs) = self.call_body(at, &inner);
         let op = AsyncOp::Compute { on, body: Arc::new(body), end };
-        let either = if ctx.driven_by.is_some() { Set::of(GLOBAL, Of::Root) } else { Set::NONE };
-        Some((op, needs | either | Set::of(pool, Of::Root) | self.after(ctx, end)))
+        Some((op, needs | Set::of(pool, Of::Root) | self.after(ctx, end)))
     }
 
     pub(super) fn gate(&mut self, at: At, ctx: &Ctx) -> Option<(AsyncOp, Set)> {
@@ -312,6 +311,7 @@ impl Maker<'_> {
             }
             GateKind::Computation => {
                 let job = Self::fresh(&around, Place::Job(rt), Some(rt));
+                let job = Ctx { cancellable: self.ends_early || !ctx.certain, ..job };
                 (self.in_block_on(&job, rt), Set::of(rt, Of::Root))
             }
             _ => (task.clone(), task.poller),

@@ -34,9 +34,7 @@ pub(super) struct Ctx {
     pub(super) driver: Set,
     /// The `current_thread` runtimes that this thread drives.
     pub(super) drives: Set,
-    /// The pool of the thread that drives the task's `current_thread` runtime. The documents leave open
-    /// whether a parallel call in the task belongs to that pool or to the process-wide one: it is counted as
-    /// both.
+    /// The pool of the thread that drives the task's `current_thread` runtime, if it is one of a pool.
     pub(super) driven_by: Option<PoolId>,
     /// Multi-thread runtimes that are at hand, the innermost last.
     pub(super) runtimes: Vec<PoolId>,
@@ -69,10 +67,21 @@ pub(super) struct Ctx {
     pub(super) quiet: bool,
 }
 
+/// The thread that drives a `current_thread` runtime, below the runtime's tasks.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Driver {
+    /// Its pool, if it has a deque.
+    seat: Option<PoolId>,
+    unwinding: bool,
+    borrowed: bool,
+}
+
 impl Maker<'_> {
     /// A task on `rt`.
     pub(super) fn task(&self, ctx: &Ctx, rt: PoolId) -> Ctx {
         let poller = Set::of(rt, Of::Poll);
+        // None: a multi-thread runtime, or one that nobody drives.
+        let driver = self.drivers.get(&rt).copied().unwrap_or_default();
         Ctx {
             place: Place::Task(rt),
             in_poll: true,
@@ -81,11 +90,10 @@ impl Maker<'_> {
             poller,
             driver: poller,
             drives: Set::NONE,
-            driven_by: if self.pools[rt] == Pool::Single { self.seat(ctx) } else { None },
-            // Its thread may be in a `block_on` that is around.
-            unwinding: ctx.unwinding && self.pools[rt] == Pool::Single,
+            driven_by: driver.seat,
+            unwinding: driver.unwinding,
             cancellable: false,
-            borrowed: ctx.borrowed && self.pools[rt] == Pool::Single,
+            borrowed: driver.borrowed,
             stealable: false,
             alone: true,
             region: None,
@@ -125,7 +133,12 @@ impl Maker<'_> {
     }
 
     /// The future of a `block_on` of `rt`.
-    pub(super) fn in_block_on(&self, ctx: &Ctx, rt: PoolId) -> Ctx {
+    pub(super) fn in_block_on(&mut self, ctx: &Ctx, rt: PoolId) -> Ctx {
+        if self.pools[rt] == Pool::Single {
+            // Others drive it when this one has ended, and nothing that they wait for waits for a task.
+            let driver = Driver { seat: self.seat(ctx), unwinding: ctx.unwinding, borrowed: ctx.borrowed };
+            self.drivers.entry(rt).or_insert(driver);
+        }
         Ctx {
             in_poll: false,
             is_inside: true,
@@ -146,8 +159,8 @@ impl Maker<'_> {
         let named = match ctx.place {
             Place::Job(pool) => return pool,
             Place::Task(_) if ctx.driven_by.is_some() => ctx.driven_by,
-            Place::Task(rt) => Some(rt),
-            Place::Closure(_) | Place::Outside => ctx.current,
+            Place::Task(rt) if self.pools[rt] != Pool::Single => Some(rt),
+            Place::Task(_) | Place::Closure(_) | Place::Outside => ctx.current,
         };
         named.filter(|&rt| self.pools[rt] != Pool::Single).unwrap_or(GLOBAL)
     }
@@ -238,7 +251,6 @@ impl Maker<'_> {
     /// The first closure of a fork at `ctx`, and what the caller needs to get there.
     pub(super) fn fork(&self, ctx: &Ctx) -> (Ctx, Set) {
         match self.seat(ctx) {
-            Some(_) if ctx.driven_by.is_some() => (ctx.clone(), self.on_top(ctx) | Set::of(GLOBAL, Of::Help)),
             Some(_) => (ctx.clone(), self.on_top(ctx)),
             None => self.sent(ctx, self.pool_of(ctx)),
         }

@@ -52,7 +52,7 @@ fn run_op(cx: &Cx, this: &Call) -> u64 {
             let (token_a, token_b) = (cx.token(), cx.token());
             let (value_a, value_b) = match on {
                 Some(pool) => {
-                    let inner = Cx { pool: *pool, ..cx.clone() };
+                    let inner = cx.on(Some(*pool));
                     let first = || {
                         let _token = token_a;
                         job(&inner, a)
@@ -93,7 +93,7 @@ fn run_op(cx: &Cx, this: &Call) -> u64 {
         }
         CallOp::Broadcast { on, threads, body } => {
             let token = cx.token();
-            let inner = Cx { pool: on.unwrap_or(cx.pool), ..cx.clone() };
+            let inner = cx.on(*on);
             let each = |_: parallel::BroadcastContext<'_>| {
                 let _token = &token;
                 job(&inner, body)
@@ -144,7 +144,7 @@ fn run_op(cx: &Cx, this: &Call) -> u64 {
             if cx.w.program.is_awaited && cx.w.program.pools[*pool] != Pool::Single {
                 until(|| tokens.live() == 0);
             }
-            end(runtime, *close);
+            end(&cx.w, runtime, *close);
             return value;
         }
         CallOp::OwnPool { pool, body } => {
@@ -186,7 +186,7 @@ fn run_op(cx: &Cx, this: &Call) -> u64 {
         }
         CallOp::Close(how) => {
             let runtime = lock(&cx.w.runtime).take();
-            runtime.into_iter().for_each(|runtime| end(runtime, *how));
+            runtime.into_iter().for_each(|runtime| end(&cx.w, runtime, *how));
         }
     }
     value
@@ -242,7 +242,7 @@ fn scope(
         jobs.iter().for_each(|job| spawn_job(scope, jobs_cx.clone(), job.clone()));
         body()
     }
-    let jobs_cx = Cx { pool: on.unwrap_or(cx.pool), ..cx.clone() };
+    let jobs_cx = cx.on(on);
     // Where the body is: at the caller's, or with the jobs.
     let body = || match (in_place, on) {
         (true, _) => call(cx, body),
@@ -282,8 +282,7 @@ fn detached(cx: &Cx, id: Id, on: Option<PoolId>, order: Order, runs: usize, wait
             }
         }
     });
-    let pool = on.unwrap_or(cx.pool);
-    let (inner, body, token) = (Cx { pool, ..cx.clone() }, body.clone(), cx.token());
+    let (inner, body, token) = (cx.on(on), body.clone(), cx.token());
     let ended = std::sync::Mutex::new(ended);
     let run = move || {
         let _keep = (&ended, &token);

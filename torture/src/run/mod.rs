@@ -59,6 +59,9 @@ pub struct World {
     pub deadlocked: Mutex<Vec<SyncSender<()>>>,
     /// The threads whose jobs live, by pool and index: thread and number of jobs.
     indexes: Box<[[AtomicU64; INDEXES]]>,
+    /// By `current_thread` runtime, the threads that have driven it: a bit for each pool that parallel calls
+    /// on such a thread belong to, see [`Cx::as_driver`].
+    drivers: Box<[AtomicU64]>,
     has_marks: AtomicBool,
     sabotage: Option<Sabotage>,
 }
@@ -83,6 +86,7 @@ impl World {
     pub fn new(program: Program, sabotage: Option<Sabotage>) -> Self {
         let marks = program.facts.iter().map(|_| Mark::default()).collect();
         let indexes = program.pools.iter().map(|_| Default::default()).collect();
+        let drivers = program.pools.iter().map(|_| AtomicU64::new(0)).collect();
         Self {
             program,
             marks,
@@ -95,6 +99,7 @@ impl World {
             late: Mutex::new(Vec::new()),
             deadlocked: Mutex::new(Vec::new()),
             indexes,
+            drivers,
             has_marks: AtomicBool::new(false),
             sabotage,
         }
@@ -205,8 +210,9 @@ pub struct Cx {
     pool: PoolId,
     /// Whether the thread is one of that pool.
     is_on_seat: bool,
-    /// Whether the documents say which pool it is.
-    is_pool_known: bool,
+    /// The `current_thread` runtime that says which pool it is, and who had driven that runtime when it was
+    /// asked.
+    driven: Option<(PoolId, u64)>,
 }
 
 impl Cx {
@@ -220,7 +226,7 @@ impl Cx {
             seen,
             pool: GLOBAL,
             is_on_seat: false,
-            is_pool_known: true,
+            driven: None,
         }
     }
 
@@ -255,6 +261,27 @@ impl Cx {
         if self.w.program.pools[rt] == Pool::Single { 1 } else { rt }
     }
 
+    /// Whether [`pool`](Self::pool) is certain. It is not where threads of several pools have driven the
+    /// `current_thread` runtime that says so.
+    fn is_pool_known(&self) -> bool {
+        let is_known =
+            |(rt, seen): (PoolId, u64)| seen.count_ones() == 1 && seen == self.w.drivers[rt].load(SeqCst);
+        self.driven.is_none_or(is_known)
+    }
+
+    /// What [`World::drivers`] says of the thread that is here: its pool, and whether it is one of that pool.
+    fn as_driver(&self) -> u64 {
+        if self.is_pool_known() { 1 << (2 * self.pool + usize::from(self.is_on_seat)) } else { u64::MAX }
+    }
+
+    /// Where a call is that names a pool, or none.
+    fn on(&self, pool: Option<PoolId>) -> Self {
+        match pool {
+            Some(pool) => Self { pool, driven: None, ..self.clone() },
+            None => self.clone(),
+        }
+    }
+
     fn token(&self) -> Token {
         self.tokens.token()
     }
@@ -283,16 +310,21 @@ impl Cx {
             self.w.fault(format!("[{id}], a task of pool {rt}, sees {seen:?}"));
         }
         self.seen = seen;
-        self.pool = self.pool_of_runtime(rt);
-        self.is_on_seat = !is_single;
+        if is_single {
+            let drivers = self.w.drivers[rt].load(SeqCst);
+            let driver = drivers.trailing_zeros() as usize;
+            (self.pool, self.is_on_seat) = (driver / 2, driver % 2 == 1);
+            self.driven = Some((rt, drivers));
+        } else {
+            (self.pool, self.is_on_seat, self.driven) = (rt, true, None);
+        }
         self
     }
 
     /// As a closure of `spawn_blocking`.
     fn into_closure(mut self, rt: PoolId, id: Id) -> Self {
         self.seen = Seen { runtime: self.look(rt), local: None };
-        self.pool = self.pool_of_runtime(rt);
-        self.is_on_seat = false;
+        (self.pool, self.is_on_seat, self.driven) = (self.pool_of_runtime(rt), false, None);
         self.must_see(id);
         self
     }
@@ -307,9 +339,10 @@ impl Cx {
         self.seen = seen;
         if !self.is_on_seat {
             self.pool = self.pool_of_runtime(rt);
-        } else if self.w.program.pools[rt] == Pool::Single {
-            // The thread's pool, or the process-wide one.
-            (self.is_on_seat, self.is_pool_known) = (false, false);
+        }
+        if self.w.program.pools[rt] == Pool::Single {
+            // Before this thread polls a task of it.
+            self.w.drivers[rt].fetch_or(self.as_driver(), SeqCst);
         }
         self
     }
@@ -325,7 +358,7 @@ impl Cx {
     fn into_job(mut self, id: Id) -> Self {
         let seen = seen();
         let is_known = seen.runtime == self.seen.runtime || seen.runtime.is_none();
-        let is_known = is_known || seen.runtime == self.look(self.pool);
+        let is_known = is_known || seen.runtime == self.look(self.pool) || !self.is_pool_known();
         let is_local = seen.local == self.seen.local || seen.local.is_none();
         if self.w.program.checks_surroundings && !(is_known && is_local) {
             let Self { pool, seen: call, .. } = &self;
@@ -340,9 +373,8 @@ impl Cx {
     }
 
     /// As a job of `pool`.
-    fn into_job_of(mut self, pool: PoolId, id: Id) -> Self {
-        (self.pool, self.is_pool_known) = (pool, true);
-        self.into_job(id)
+    fn into_job_of(self, pool: PoolId, id: Id) -> Self {
+        self.on(Some(pool)).into_job(id)
     }
 
     /// While a job lives, no other thread of its pool has its index.
@@ -350,7 +382,7 @@ impl Cx {
         let programs = 2 + self.w.program.thread_pools.len();
         let index = runtime::parallel::current_thread_index();
         let slot = index
-            .filter(|&index| index < INDEXES && self.pool < programs && self.is_pool_known)
+            .filter(|&index| index < INDEXES && self.pool < programs && self.is_pool_known())
             .map(|index| &self.w.indexes[self.pool][index]);
         // SAFETY: it has no duties.
         let thread = unsafe { libc::gettid() } as u64;
@@ -382,8 +414,12 @@ impl Cx {
             Err(Failed::Cut) => {}
             Err(Failed::Panicked(payload)) => {
                 let allowed = if is_certain { &fact.panics } else { &fact.any_panics };
+                let is_allowed = |id: &Id| {
+                    // Any panic of a part counts more than a cancellation, also one that came out nowhere.
+                    allowed.contains(id) || fact.cancellable && fact.lost_panics.contains(id)
+                };
                 match payload.downcast_ref::<Boom>() {
-                    Some(Boom(id)) if allowed.contains(id) => {}
+                    Some(Boom(id)) if is_allowed(id) => {}
                     Some(Boom(id)) => self.w.fault(format!("[{of}] ended in the panic of [{id}]")),
                     None if self.is_cancellation(at, &payload) && fact.cancellable => resume_unwind(payload),
                     None => self.w.fault(format!("[{of}] panicked: {}", text_of(&payload))),

@@ -12,7 +12,7 @@ impl Cx {
     pub fn sabotage(&self) {
         let root = self.w.program.root.id;
         match self.w.sabotage {
-            None => {}
+            None | Some(Sabotage::Wake) => {}
             Some(Sabotage::Token) => forget(self.token()),
             Some(Sabotage::Twice) => self.drop_twice(),
             Some(Sabotage::Value) => {

@@ -181,8 +181,7 @@ async fn run_op(cx: &Cx, step: &Async) -> u64 {
             finish(cx, id, of, handle, *end).await;
         }
         AsyncOp::Compute { on, body, end } => {
-            let pool = on.map_or(cx.pool, |rt| cx.pool_of_runtime(rt));
-            let closure = computation(cx.clone(), pool, body.clone());
+            let closure = computation(cx.on(on.map(|rt| cx.pool_of_runtime(rt))), body.clone());
             let handle = match on {
                 Some(rt) => cx.handle(*rt).compute(closure),
                 None => compute(closure),
@@ -252,7 +251,7 @@ async fn run_op(cx: &Cx, step: &Async) -> u64 {
         }
         AsyncOp::Close(how) => {
             let runtime = lock(&cx.w.runtime).take();
-            runtime.into_iter().for_each(|runtime| end(runtime, *how));
+            runtime.into_iter().for_each(|runtime| end(&cx.w, runtime, *how));
         }
         AsyncOp::Nested { pool, close, early, body } => {
             let runtime = match build(cx.w.program.pools[*pool], *pool) {
@@ -272,7 +271,7 @@ async fn run_op(cx: &Cx, step: &Async) -> u64 {
                 // Not `yield_now`: a task that is always runnable may keep jobs waiting.
                 _ = timer(cx, id, sleep(micros(200))).await;
             }
-            end(runtime, *close);
+            end(&cx.w, runtime, *close);
         }
         AsyncOp::UntilEnd => loop {
             yield_now().await;
@@ -301,11 +300,11 @@ fn check_second_closure(f: impl Fn() + Send + Sync) {
 }
 
 /// The closure of a `compute`.
-fn computation(cx: Cx, pool: PoolId, body: Arc<Call>) -> impl FnOnce() -> u64 + Send + 'static {
+fn computation(cx: Cx, body: Arc<Call>) -> impl FnOnce() -> u64 + Send + 'static {
     let token = cx.token();
     move || {
         let _token = token;
-        let cx = cx.into_job_of(pool, body.id);
+        let cx = cx.into_job(body.id);
         let _index = cx.claim_index(body.id);
         super::calls::call(&cx, &body)
     }

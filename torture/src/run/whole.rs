@@ -14,6 +14,7 @@ use runtime::{Builder, Handle, Runtime};
 use super::steps::{blocked_on, task};
 use super::{Boom, Cx, Failed, OnDrop, Reach, Reaches, World, calls, lock, micros, spin, text_of};
 use crate::check::process;
+use crate::cli::Sabotage;
 use crate::program::*;
 
 /// Tells what the run is at.
@@ -45,19 +46,24 @@ fn builder(pool: Pool, id: PoolId) -> Builder {
     builder
 }
 
-/// Ends a runtime.
-pub fn end(runtime: Runtime, close: Close) {
+/// Ends a runtime, which must not have missed a wake until then.
+pub fn end(w: &World, runtime: Runtime, close: Close) {
+    let handle = runtime.handle().clone();
     match close {
         Close::Drop => drop(runtime),
         Close::Timeout(limit) => runtime.shutdown_timeout(micros(limit)),
         Close::Background => runtime.shutdown_background(),
     }
+    check_wakes(w, &handle);
 }
 
-/// Missed wakes that the scheduler's own net has caught. There is no such net yet: its metric is to be read
-/// here, for the end of each runtime, and must be zero.
-fn missed_wakes(_handle: &Handle) -> u64 {
-    0
+/// Wakes that only the scheduler's own net has caught are faults, although the program goes on.
+fn check_wakes(w: &World, handle: &Handle) {
+    let missed = handle.metrics().missed_wake_count();
+    let missed = missed + u64::from(w.sabotage == Some(Sabotage::Wake));
+    if missed > 0 {
+        w.fault(format!("the scheduler missed {missed} wakes, and only its net has caught them"));
+    }
 }
 
 fn build_program(w: &Arc<World>) -> Result<(Runtime, Reaches), Box<dyn Error>> {
@@ -185,10 +191,8 @@ pub fn run(w: &Arc<World>, at_rest: AtRest, phase: Phase) {
     until(|| Arc::strong_count(w) == 1);
     phase("left: threads");
     until(|| process::threads() <= at_rest.threads);
-    let missed = missed_wakes(&handle);
-    if missed > 0 {
-        w.fault(format!("the scheduler missed {missed} wakes, and only its net has caught them"));
-    }
+    // What was ended in the background may have missed one since.
+    check_wakes(w, &handle);
     crate::child::unwatch();
     drop(handle);
     phase("left: descriptors");
@@ -223,7 +227,7 @@ fn end_program(w: &Arc<World>) {
     let runtime = lock(&w.runtime).take();
     let Some(runtime) = runtime else { return };
     let close = w.program.close;
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| end(runtime, close))) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| end(w, runtime, close))) {
         w.fault(format!("the end of the runtime panicked: {}", text_of(&payload)));
     }
 }
