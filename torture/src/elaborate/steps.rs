@@ -221,8 +221,16 @@ impl Maker<'_> {
                     self.async_body(at, &Ctx { alone: false, quiet: false, ..ctx.clone() });
                 if kind == OddKind::Joins {
                     // Whatever thread wakes may have to send the fork to where it belongs.
-                    let pools = ctx.runtimes.iter().chain(&ctx.current).chain(&[GLOBAL]);
-                    needs |= pools.fold(Set::NONE, |set, &pool| set | Set::of(pool, Of::Help));
+                    let pools = || ctx.runtimes.iter().chain(&ctx.current).copied();
+                    let help =
+                        pools().fold(Set::of(GLOBAL, Of::Help), |set, pool| set | Set::of(pool, Of::Help));
+                    // It has no deque if it is a blocking one, or drives a `current_thread` runtime.
+                    let holds = pools().fold(Set::NONE, |set, pool| match self.pools[pool] {
+                        Pool::Single => set | Set::of(pool, Of::Poll) | Set::of(pool, Of::Closure),
+                        _ => set | Set::of(pool, Of::Closure),
+                    });
+                    self.wait(at, ctx, holds, help);
+                    needs |= help;
                 }
                 Some((AsyncOp::Odd { kind, rt, body: Box::new(body) }, needs))
             }
