@@ -20,6 +20,10 @@
 //! tokens. So its jobs run in the order of their spawns as far as one seat runs them, and tokens mix with
 //! other pieces as those do among themselves.
 //!
+//! Seats of spare workers and external threads have none, but for the owner's: their jobs go to the pool's
+//! queue, which is first in, first out, too. The owner's jobs must lie on its own seat, because an owner that
+//! unwinds runs nothing from anywhere else, and the other workers may all be blocked.
+//!
 //! # Panics and cancellation
 //! The first panic wins, the body's being one of them; the scope goes on with it when all jobs have ended.
 //! Jobs of a cancelled computation that have not begun are dropped instead of run, and the scope goes on with
@@ -55,8 +59,7 @@ pub struct Scope<'scope> {
 /// Spawns jobs that end before the scope does, first in, first out; see [`scope_fifo`].
 pub struct ScopeFifo<'scope> {
     base: Base<'scope>,
-    /// By seat.
-    fifos: Box<[OnceLock<ScopedFifo>]>,
+    fifos: Fifos,
 }
 
 /// Runs a closure that can spawn jobs, and returns when all of them have ended.
@@ -397,7 +400,8 @@ impl<'scope> ScopeFifo<'scope> {
     fn run<R>(base: Base<'scope>, op: impl FnOnce(&Self) -> R) -> R {
         // SAFETY: a scope's pool is valid.
         let seats = base.pool.map_or(0, |pool| unsafe { pool.as_ref() }.config.workers);
-        let scope = Self { base, fifos: (0..seats).map(|_| OnceLock::new()).collect() };
+        let of_seats = (0..seats).map(|_| OnceLock::new()).collect();
+        let scope = Self { base, fifos: Fifos { of_seats, of_owner: OnceLock::new() } };
         let result = scope.base.run_body(|| op(&scope));
         scope.base.end();
         result.expect("a panic has gone on")
@@ -475,6 +479,21 @@ trait Kind<'scope>: Sync {
 
 /// One seat's jobs of a FIFO scope.
 type ScopedFifo = Fifo<Line<JobHeader>>;
+
+/// The jobs of a FIFO scope.
+struct Fifos {
+    /// By seat of a permanent worker.
+    of_seats: Box<[OnceLock<ScopedFifo>]>,
+    /// Of the scope's owner, at home on another seat.
+    of_owner: OnceLock<ScopedFifo>,
+}
+
+impl Fifos {
+    /// Of the calling thread, whose seat this is; `is_home`: it is the scope's owner, at home.
+    fn at(&self, seat: &Seat, is_home: bool) -> Option<&OnceLock<ScopedFifo>> {
+        self.of_seats.get(seat.index()).or(is_home.then_some(&self.of_owner))
+    }
+}
 
 /// A scope's address, for its jobs.
 struct Pointer<T>(*const T);
@@ -818,11 +837,7 @@ impl<'scope> Base<'scope> {
 }
 
 #[inline(always)]
-fn spawn<'scope, S: Kind<'scope>>(
-    scope: &S,
-    fifos: Option<&[OnceLock<ScopedFifo>]>,
-    body: impl FnOnce(&S) + Send,
-) {
+fn spawn<'scope, S: Kind<'scope>>(scope: &S, fifos: Option<&Fifos>, body: impl FnOnce(&S) + Send) {
     let base = scope.base();
     // SAFETY: used in this call only.
     let seat = unsafe { context::seat() };
@@ -833,20 +848,23 @@ fn spawn<'scope, S: Kind<'scope>>(
             _ => return spawn_outside(scope, seat, body),
         },
     };
-    if fifos.is_some_and(|fifos| seat.index() >= fifos.len()) {
-        // Of spare workers and external threads: the pool's queue is first in, first out, too.
-        return spawn_outside(scope, Some(seat), body);
-    }
+    let fifo = match fifos {
+        None => None,
+        Some(fifos) => match fifos.at(seat, is_home) {
+            None => return spawn_outside(scope, Some(seat), body),
+            fifo => fifo,
+        },
+    };
     // SAFETY: the calling thread runs the body, or a job of the scope, or is waited for by one: for it has
     // the scope.
     unsafe { base.count.increment(is_home) };
     // SAFETY: (1) just counted; (2) all seats and workers have their memory from one allocator.
     let job = unsafe { job(scope, |layout| seat.allocate(layout), body) };
-    let job = match fifos {
+    let job = match fifo {
         None => job,
-        // SAFETY: the FIFO is the scope's, which stays until the job has run; the token is pushed below; this
-        // thread is the seat's owner.
-        Some(fifos) => unsafe { fifos[seat.index()].get_or_init(|| Fifo::new(base.region)).push(job) },
+        // SAFETY: (1) the FIFO is the scope's, which stays until the job has run; (2) the token is pushed below;
+        // (3) this thread is the seat's owner, or the scope's.
+        Some(fifo) => unsafe { fifo.get_or_init(|| Fifo::new(base.region)).push(job) },
     };
     // SAFETY: this thread is the seat's owner.
     unsafe { seat.push(job) };
@@ -966,7 +984,7 @@ impl fmt::Debug for Scope<'_> {
 impl fmt::Debug for ScopeFifo<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut debug = f.debug_struct("ScopeFifo");
-        debug.field("num_fifos", &self.fifos.len());
+        debug.field("num_fifos", &self.fifos.of_seats.len());
         self.base.fields(&mut debug);
         debug.finish_non_exhaustive()
     }
