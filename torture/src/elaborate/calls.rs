@@ -98,7 +98,11 @@ impl Maker<'_> {
                 let needs = needs | more | self.on_top(ctx);
                 let needs =
                     needs | Set::of(pool, Of::All) | Set::of(pool, Of::Root) | Set::of(pool, Of::Help);
-                self.wait(at, ctx, self.waiting(ctx), needs);
+                self.wait(at, ctx, self.waiting(ctx) | Set::of(pool, Of::Busy), needs);
+                if let (true, Some(seat)) = (ctx.stealable, self.seat(ctx)) {
+                    // The frames below it wait for all threads, too.
+                    self.wait(at, ctx, Set::of(seat, Of::Top), Set::of(pool, Of::All));
+                }
                 Some((CallOp::Broadcast { on: named, threads, body: Arc::new(body) }, needs))
             }
             Called::Detached if self.on(Kind::Detached) => self.detached(at, ctx),
@@ -358,7 +362,8 @@ impl Maker<'_> {
             needs |= Set::of(pool, Of::All) | Set::of(pool, Of::Help);
         }
         if wait != Wait::No {
-            self.wait(at, ctx, self.blocked(ctx), needs);
+            let busy = if is_broadcast { Set::of(pool, Of::Busy) } else { Set::NONE };
+            self.wait(at, ctx, self.blocked(ctx) | busy, needs);
         }
         Some((CallOp::Detached { on: named, order, runs, wait, body: Arc::new(body) }, needs))
     }

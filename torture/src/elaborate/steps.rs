@@ -262,7 +262,8 @@ impl Maker<'_> {
             {
                 let mut needs = Set::NONE;
                 for (pool, kind) in self.pools.iter().enumerate() {
-                    needs |= Set::of(pool, Of::Root) | Set::of(pool, Of::Help);
+                    // All that is going on must end first, whatever else could run.
+                    needs |= Set::of(pool, Of::Root) | Set::of(pool, Of::Help) | Set::of(pool, Of::Busy);
                     if kind.is_runtime() {
                         needs |= Set::of(pool, Of::Poll);
                     }
