@@ -60,6 +60,31 @@ fn pieces_are_run_by_others_while_every_worker_blocks() {
     assert_eq!(runtime.block_on(computed).unwrap(), 7);
 }
 
+/// The last of them leaves its second half to a spare worker that only serves as long as the monitor does
+/// not count that one as blocked; and the monitor may be about to rest.
+#[test]
+fn the_pieces_of_more_computations_than_workers_are_run_while_these_block() {
+    let _watchdog = watchdog();
+    let wait_for_second_half = || {
+        let (send, receive) = mpsc::channel();
+        let tasks = || Handle::current().block_on(async { task::yield_now().await });
+        let second = move || {
+            tasks();
+            send.send(7).unwrap();
+        };
+        join(move || task::block_in_place(|| receive.recv().unwrap()), second).0
+    };
+    for round in rounds(12) {
+        // A spare worker that only serves does not look again by itself.
+        let runtime = builder(1).thread_keep_alive(Duration::from_secs(3600)).build().unwrap();
+        // As long as the monitor looks before it rests, and a little more or less.
+        thread::sleep(Duration::from_millis(u64::from(round) * 5));
+        let compute = || runtime.spawn(async move { runtime::compute(wait_for_second_half).await.unwrap() });
+        let computed: Vec<_> = (0..6).map(|_| compute()).collect();
+        computed.into_iter().for_each(|task| assert_eq!(runtime.block_on(task).unwrap(), 7));
+    }
+}
+
 #[test]
 fn what_a_deadlock_handler_spawns_and_wakes_is_run() {
     let _watchdog = watchdog();

@@ -199,6 +199,8 @@ impl Worker {
             }
             self.take_table_back();
         }
+        // For step 4. Its sleep has taken it back.
+        self.lend_table();
         shared.unpark_all();
     }
 

@@ -203,6 +203,10 @@ unsafe fn run_worker(shared: NonNull<Shared>, index: usize) {
     context::enter_block_on(|| hooks.on_thread_stop());
     worker.processor().metrics.naps.add(1);
     entry.iter().for_each(Entry::leave);
+    debug_assert!(
+        worker.table().is_none(),
+        "a worker leaves, and step 4 of `lifecycle.rs` cannot see its table"
+    );
     // SAFETY: (1), and this is the last use.
     unsafe { Shared::leave(shared, worker.take_references()) };
 }

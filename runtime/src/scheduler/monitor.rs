@@ -62,9 +62,9 @@
 //! Q1 is_resting = true                           A1 clear its sleeper's bit (or see that its notifier did)
 //! Q2 SeqCst fence                                A2 SeqCst fence
 //! Q3 each worker shows its bit, or is in a       A3 is_resting: swap it to false, unpark the monitor
-//!    blocking call, or marked; those that are
-//!    left nothing to nobody; else                A worker that blocks no more, or whose last mark is taken back
-//!    is_resting = false, on                      A1 `SayBack` of `away.rs`, or the mark leaves the number; A3
+//!    blocking call, or marked; a worker sleeps
+//!    in the driver, and no work is visible;      A worker that blocks no more, or whose last mark is taken back
+//!    else is_resting = false, on                 A1 `SayBack` of `away.rs`, or the mark leaves the number; A3
 //! Q4 sleep until unparked
 //!                                                A worker that blocks, and sleeps on a latch meanwhile
 //!                                                A1 it leaves the driver's seat; A2, A3
@@ -78,9 +78,13 @@
 //! fence and a load for each sleep, and one unpark for each time of idleness that is longer than a few looks.
 //!
 //! **Beside workers that block**, perhaps for ever, others have to see to everything without the monitor:
-//! - *Tasks that come.* Some worker sleeps, so that a push wakes it, and it the monitor. If all others block
-//!   as well, spare workers are called for them, once that has been so for [`LONG_LOOKS`]. What was in a
-//!   blocked worker's queues it has given away, before it blocked; and nothing comes into them meanwhile.
+//! - *Work that comes.* Some worker sleeps, so that a push wakes it, and it the monitor. If all others block
+//!   as well, spare workers are called for them, once that has been so for [`LONG_LOOKS`].
+//! - *Work that was there.* What was in a blocked worker's queues it has given away, before it blocked; and
+//!   nothing comes into them meanwhile. But the worker that sleeps may be a spare one that only serves, and
+//!   may not run it as long as the blocked worker is not counted. So Q3 asks for visible work: what was
+//!   visible before it keeps the monitor up, and it counts the worker (`Relieve`); what became visible later
+//!   was pushed, and is the case above.
 //! - *Events.* The worker that sits in the driver is one of the sleepers, or one of those that block, in a
 //!   latch's wait: then it does A2 and A3 when it leaves the seat. If none sits there, a sleeper is woken,
 //!   and finds the seat free.
@@ -294,11 +298,14 @@ fn is_blocked(processor: &Processor) -> bool {
     processor.standing.fetch_add(0, AcqRel) != away::HERE || processor.marks.fetch_add(0, AcqRel) > 0
 }
 
-/// Q3: whether those that block have left nothing to nobody.
+/// Q3: whether the workers that sleep see to everything beside those that block.
 fn do_others_see_to_all(state: &Shared) -> bool {
     let mut blocked = blocked(state).peekable();
     if blocked.peek().is_none() {
         return true;
+    }
+    if state.has_visible_tasks() || state.has_jobs_for(usize::MAX, Role::Full) {
+        return false;
     }
     let driver = &state.driver;
     if let Some(time) = driver.time() {
