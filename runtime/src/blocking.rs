@@ -5,7 +5,8 @@
 //! and why no closure is forgotten. Each thread holds a handle, so the pool's memory outlives its threads.
 //!
 //! Closures are tasks that never wait: the same cell, the same handle. They are in no owned list: shutdown
-//! drops those in the queue, and those that have begun run to their end.
+//! drops those in the queue that no thread is on its way for. The others, and those that have begun, run to
+//! their end.
 
 pub mod crew;
 
@@ -26,7 +27,7 @@ use crate::queue::Chain;
 use crate::scheduler::Shared;
 use crate::scheduler::polling::Polling;
 use crate::scheduler::unfinished::Records;
-use crate::task::{Failure, Header, Runnable, Schedule};
+use crate::task::{self, Failure, Header, Runnable, Schedule};
 use crew::{Counts, Crew, Errand, Member, Next};
 
 /// The blocking threads of one runtime.
@@ -53,7 +54,7 @@ impl Pool {
         self.crew.counts()
     }
 
-    /// Step 1 of the shutdown: drops the closures that have not begun and has idle threads leave.
+    /// Step 1 of the shutdown: drops the closures that no thread is on its way for, and has idle threads leave.
     pub fn close(&self, shared: &Shared) {
         end_all(shared, self.crew.close(), Runnable::cancel);
     }
@@ -247,6 +248,7 @@ impl<T, F: FnOnce() -> T> Future for BlockingTask<F> {
 
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<T> {
         let f = self.0.take().expect("a blocking closure is run once");
-        Poll::Ready(coop::suspended(f))
+        let id = task::try_id();
+        Poll::Ready(coop::suspended(|| task::with_id(id, f)))
     }
 }

@@ -46,8 +46,8 @@ where
 ///
 /// Up to [`max_blocking_threads`](crate::Builder::max_blocking_threads) closures run at once; more wait in
 /// order. A closure that has begun cannot be cancelled, and dropping a [`Runtime`](crate::Runtime) waits for
-/// it; one that has not begun is dropped by `abort` and at shutdown. If the system refuses a thread and the
-/// pool has none, the handle yields an error that says so.
+/// it; one that has not begun is dropped by `abort`, and at shutdown unless a thread is on its way for it. If
+/// the system refuses a thread and the pool has none, the handle yields an error that says so.
 ///
 /// # Panics
 /// Outside of a runtime: call it in a task, in `block_on`, or while a guard of [`Handle::enter`] is alive.

@@ -125,15 +125,61 @@ fn no_closure_is_lost_while_threads_leave() {
 }
 
 #[test]
-fn a_closure_finds_its_runtime_and_no_task() {
+fn a_closure_finds_its_runtime() {
     each_kind(|runtime| {
         let closure = runtime.spawn_blocking(|| {
-            assert!(runtime::task::try_id().is_none());
             let task = runtime::spawn(async { 1 });
             runtime::Handle::current().block_on(task).unwrap()
         });
         assert_eq!(runtime.block_on(closure).unwrap(), 1);
     });
+}
+
+#[test]
+fn a_closure_knows_its_name_and_what_it_waits_for_has_names_of_its_own() {
+    each_kind(|runtime| {
+        let handle = runtime.handle().clone();
+        let closure = runtime.spawn_blocking(move || {
+            let own = runtime::task::id();
+            // On this thread, if it drives the runtime.
+            let task = handle.spawn(async { runtime::task::id() });
+            let id = task.id();
+            assert_eq!(handle.block_on(task).unwrap(), id);
+            assert_eq!(handle.block_on(async { runtime::task::try_id() }), Some(own));
+            let caught = std::panic::catch_unwind(|| handle.block_on(async { panic!("on purpose") }));
+            assert!(caught.is_err());
+            assert_eq!(runtime::task::try_id(), Some(own));
+            own
+        });
+        let id = closure.id();
+        assert_eq!(runtime.block_on(closure).unwrap(), id);
+        // On the same thread.
+        let name = runtime.spawn_blocking(|| runtime::spawn(async {}).abort_handle());
+        assert_ne!(runtime.block_on(name).unwrap().id(), id);
+        assert_eq!(runtime::task::try_id(), None);
+    });
+}
+
+#[test]
+fn a_job_that_a_waiting_closure_runs_does_not_have_its_name() {
+    let _watchdog = watchdog();
+    let runtime = builder(2).build().unwrap();
+    let closure = runtime.spawn_blocking(|| {
+        let own = runtime::task::try_id();
+        let scope = runtime::parallel::scope(|scope| {
+            let (sender, receiver) = std::sync::mpsc::channel();
+            for _ in 0..64 {
+                let sender = sender.clone();
+                scope.spawn(move |_| sender.send(runtime::task::try_id()).unwrap());
+            }
+            receiver
+        });
+        assert_eq!(runtime::task::try_id(), own);
+        (own, scope.into_iter().collect::<Vec<_>>())
+    });
+    let (own, of_jobs) = runtime.block_on(closure).unwrap();
+    assert!(own.is_some());
+    assert!(of_jobs.iter().all(|id| id.is_none()), "{of_jobs:?}");
 }
 
 #[test]

@@ -489,6 +489,38 @@ fn dropping_a_runtime_waits_for_blocking_closures_that_have_begun_and_drops_the_
 }
 
 #[test]
+fn a_closure_whose_thread_is_on_its_way_runs_though_the_runtime_ends() {
+    let _watchdog = watchdog();
+    for workers in KINDS {
+        let (gate, is_armed) = (Gate::default(), Arc::new(AtomicBool::new(false)));
+        let hook = {
+            let (gate, is_armed) = (gate.clone(), is_armed.clone());
+            move || {
+                if is_armed.load(SeqCst) {
+                    gate.wait();
+                }
+            }
+        };
+        let runtime = builder(workers).max_blocking_threads(1).on_thread_start(hook).build().unwrap();
+        until("the workers are past the hook", || {
+            let metrics = runtime.metrics();
+            (0..workers).all(|worker| metrics.worker_park_count(worker) > 0)
+        });
+        is_armed.store(true, SeqCst);
+        let first = runtime.spawn_blocking(|| 7);
+        let second = runtime.spawn_blocking(|| 8);
+        let handle = runtime.handle().clone();
+        let dropper = thread::spawn(move || drop(runtime));
+        until("the pool is closed", || handle.spawn_blocking(|| ()).is_finished());
+        assert!(!first.is_finished() && !dropper.is_finished());
+        gate.open();
+        assert_eq!(handle.block_on(first).unwrap(), 7);
+        assert!(handle.block_on(second).unwrap_err().is_cancelled(), "no thread was on its way for it");
+        dropper.join().unwrap();
+    }
+}
+
+#[test]
 fn a_block_on_in_a_blocking_closure_learns_that_the_runtime_ends() {
     let _watchdog = watchdog();
     for workers in KINDS {

@@ -33,7 +33,7 @@
 //!                                            T2 a closure is there: take the oldest; Choose
 //! Choose (under the lock)                    T3 unlock; do the errand; run the closure; T1
 //! C1 a thread is coming, or no closure       T4 else, if the keep-alive time was over: leave, one thread less
-//!    waits: no errand                        T5 else lie down on top of the idle; unlock
+//!    waits, or it is closed: no errand       T5 else lie down on top of the idle; unlock
 //! C2 one is idle: the top one comes;         T6 sleep until chosen or the keep-alive time is over; T1
 //!    the errand is to wake it
 //! C3 below the bound, and more closures      Arrive (a new thread)
@@ -44,6 +44,11 @@
 //!                                            R1 lock; nobody is coming; one thread less
 //!                                            R2 no thread is left: take all closures, unlock; they fail
 //!                                            R3 one is idle and closures wait: as C2
+//!
+//! Close (the shutdown)
+//! E1 lock; no closure is taken, and no thread fetched, from now on
+//! E2 the oldest closures stay: one for each thread that is coming or starting
+//! E3 the idle are chosen, to leave; unlock; they are woken, the other closures dropped
 //! ```
 //! # Nothing is stranded
 //! Whenever the lock is free: **if a closure waits, a thread is coming, or none is idle and there are as many as may be**, or
@@ -69,6 +74,12 @@
 //! **A refused thread.** If all threads work, nobody tries again by himself: the next submitter does, and the next thread that
 //! takes a closure and leaves others behind (C3). Until then the closures wait for the threads there are. That is the one case
 //! in which closures that wait for each other may hang below the bound: the system lets them have no thread, and nothing ends.
+//!
+//! **The end.** A closure whose thread is on its way when the pool is closed (E2) counts as begun: the submitter had a thread
+//! fetched for it, and only chance decides how far that thread has come. Another thread may take it first: one that is told to
+//! leave and finds a closure at T1, or one whose own closure has ended. The closures that stay are as many as the threads that are on
+//! their way, and a thread leaves only when no closure waits, so all of them run. If the system refuses one of these threads, the
+//! others take its closure; if there are none, it fails (R2).
 //!
 //! # Ordering
 //! The lock carries everything. A thread reads without it only whether it was chosen: Relaxed, for `unpark` comes after the choice
@@ -258,11 +269,13 @@ impl<T: Linked> Crew<T> {
         (state.choose(0), Chain::new())
     }
 
-    /// Takes no closure from now on, gives those that wait, and has every thread leave that has nothing to run.
+    /// E1 to E3: takes no closure from now on, and has every thread leave that has nothing to run. Gives the closures for which no
+    /// thread is on its way.
     pub fn close(&self) -> Chain<T> {
         let mut state = self.state.lock();
         state.is_closed = true;
-        let closures = mem::replace(&mut state.closures, Chain::new());
+        let on_their_way = state.starting + usize::from(state.is_coming);
+        let closures = state.closures.split_off(on_their_way);
         let idle = mem::take(&mut state.idle);
         for member in &idle {
             member.state.store(COMING, Relaxed);
@@ -282,7 +295,7 @@ impl<T: Linked> State<T> {
 
     /// C1 to C4.
     fn choose(&mut self, most: usize) -> Errand {
-        if self.is_coming || self.closures.is_empty() {
+        if self.is_coming || self.is_closed || self.closures.is_empty() {
             return Errand::Nothing;
         }
         if let Some(member) = self.idle.pop() {
@@ -404,8 +417,8 @@ mod tests {
         assert!(is_wake_of(world.takes(&third, 5), &first));
         let Counts { threads, idle, queued, wakes, starts } = world.crew.counts();
         assert_eq!((threads, idle, queued, wakes, starts), (3, 0, 1, 2, 3));
-        let mut left = world.crew.close();
-        assert_eq!(left.pop_front(), Some(world.items.at(6)));
+        assert!(world.crew.close().is_empty(), "its thread is on its way");
+        assert!(matches!(world.takes(&first, 6), Errand::Nothing));
     }
 
     #[test]
@@ -478,6 +491,50 @@ mod tests {
         world.lies_down(&starting);
         world.lies_down(&worker);
         assert_eq!(world.crew.counts().threads, 3);
+    }
+
+    #[test]
+    fn closures_whose_threads_are_on_their_way_outlive_the_close() {
+        let world = World::new(8);
+        assert!(matches!(world.submit(0), Errand::Start));
+        let (working, _) = world.arrive(0);
+        assert!(matches!(world.submit(1), Errand::Start));
+        assert!(matches!(world.crew.arrive(), Errand::Nothing));
+        let starting = Member::new();
+        assert!(matches!(world.submit(2), Errand::Start));
+        assert!(matches!(world.submit(3), Errand::Nothing));
+        // One thread is in its hook, one is coming: two closures stay.
+        let mut left = world.crew.close();
+        assert_eq!(world.items.take(left.pop_front().unwrap()), 3);
+        assert!(left.is_empty());
+        assert!(matches!(world.takes(&starting, 1), Errand::Nothing));
+        // Another thread may take one, and nobody is fetched in its place.
+        assert!(matches!(world.takes(&working, 2), Errand::Nothing));
+        assert!(matches!(world.crew.arrive(), Errand::Nothing));
+        for member in [Member::new(), starting, working] {
+            assert!(matches!(world.crew.next(&member, false), Next::Leave));
+        }
+        assert_eq!(world.crew.counts().threads, 0);
+    }
+
+    #[test]
+    fn a_closure_whose_thread_was_refused_after_the_close_is_taken_by_another_or_fails() {
+        let world = World::new(2);
+        assert!(matches!(world.submit(0), Errand::Start));
+        let (working, _) = world.arrive(0);
+        assert!(matches!(world.submit(1), Errand::Start));
+        assert!(world.crew.close().is_empty());
+        let (errand, failed) = world.crew.refused();
+        assert!(matches!(errand, Errand::Nothing) && failed.is_empty());
+        assert!(matches!(world.takes(&working, 1), Errand::Nothing));
+        assert!(matches!(world.crew.next(&working, false), Next::Leave));
+
+        let world = World::new(2);
+        assert!(matches!(world.submit(0), Errand::Start));
+        assert!(world.crew.close().is_empty());
+        let (_, mut failed) = world.crew.refused();
+        assert_eq!(world.items.take(failed.pop_front().unwrap()), 0);
+        assert_eq!(world.crew.counts().threads, 0);
     }
 
     #[test]

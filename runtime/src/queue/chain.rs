@@ -5,6 +5,7 @@
 //! holding the lock around it, has the links.
 
 use std::fmt;
+use std::mem;
 use std::ptr::NonNull;
 
 use crate::loom::cell::UnsafeCell;
@@ -111,6 +112,17 @@ impl<T: Linked> Chain<T> {
         }
         self.last = other.last;
         self.len += other.len;
+    }
+
+    /// Keeps the oldest `kept` items, or all, and returns the others. Takes as many steps as it keeps items.
+    pub fn split_off(&mut self, kept: usize) -> Self {
+        let mut oldest = Self::new();
+        while oldest.len < kept {
+            let Some(item) = self.pop_front() else { break };
+            // SAFETY: it was in this chain, so it is live until it is popped for good; it was just unlinked.
+            unsafe { oldest.push_back(item) };
+        }
+        mem::replace(self, oldest)
     }
 
     /// Unlinks and returns the oldest.

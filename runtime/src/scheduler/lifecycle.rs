@@ -1,8 +1,8 @@
 //! How a runtime ends, at any moment, without a panic and with nothing left over.
 //!
 //! 1. *Begin* ([`Shared::begin_shutdown`]): a spawn gets a handle that says cancelled, and a task that would
-//!    wait for the first time is cancelled instead. The blocking pool drops the closures that have not begun.
-//!    All workers are unparked. Wakes go on as before.
+//!    wait for the first time is cancelled instead. The blocking pool drops the closures that no thread
+//!    is on its way for. All workers are unparked. Wakes go on as before.
 //! 2. *Wind down* ([`Worker::wind_down`]): a worker that is back from its poll or job leaves the usual loop.
 //!    It cancels the tasks in all queues, and those in its table that wait for a wake, and runs the jobs that
 //!    are left. With nothing to do it *arrives*, and sleeps as ever. It is woken as ever, and takes its

@@ -9,6 +9,7 @@ use std::ptr::NonNull;
 use std::task::{Context, Poll};
 
 use super::cell::{Header, Stage, TaskCell};
+use super::id::{self, Id};
 use super::join::{Failure, JoinError};
 use super::raw::{Runnable, Schedule, drop_reference, free};
 use super::state::{AfterPoll, Start};
@@ -230,10 +231,27 @@ unsafe fn take_failure<F: Future>(header: NonNull<Header>) -> JoinError {
 /// 1. and 2. of [`take_output`].
 pub(super) unsafe fn drop_output<F: Future>(header: NonNull<Header>) {
     // SAFETY: as in `take_output`.
-    let stage = unsafe { stage::<F>(header) };
-    // Mostly it was taken.
-    if !matches!(stage, Stage::Consumed) {
-        drop_quietly(std::mem::replace(stage, Stage::Consumed));
+    unsafe {
+        // Mostly it was taken.
+        if !matches!(stage::<F>(header), Stage::Consumed) {
+            drop_output_that_is_there::<F>(header);
+        }
+    }
+}
+
+/// The destructor knows its task by name. Where another task is polled, it is a part of that poll: it cannot block the worker.
+///
+/// # Safety
+/// 1. and 2. of [`take_output`].
+#[cold]
+#[inline(never)]
+unsafe fn drop_output_that_is_there<F: Future>(header: NonNull<Header>) {
+    // SAFETY: as in `take_output`; the caller keeps the cell.
+    let (id, result) =
+        unsafe { (Id(header.as_ref().id), std::mem::replace(stage::<F>(header), Stage::Consumed)) };
+    match coop::is_polling_task() {
+        true => coop::suspended(|| coop::poll_task(&waker::borrowed(&header), || drop_quietly(result))).0,
+        false => id::with_id(Some(id), || drop_quietly(result)),
     }
 }
 

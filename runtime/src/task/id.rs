@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::cell::Header;
+use crate::context;
 use crate::coop;
 use crate::loom::thread_cell;
 
@@ -27,7 +28,8 @@ impl fmt::Debug for Id {
     }
 }
 
-/// Returns the name of the task that is being polled by this thread.
+/// Returns the name of the task that is being polled by this thread, or of the closure of
+/// [`spawn_blocking`](crate::task::spawn_blocking) that it runs.
 ///
 /// # Panics
 /// Outside of a task; see [`try_id`].
@@ -45,11 +47,48 @@ pub fn id() -> Id {
     try_id().expect("`task::id` needs a task: call it in a spawned future, or use `task::try_id`")
 }
 
-/// Returns the name of the task that is being polled by this thread, or `None` outside of a task.
+/// Returns the name of the task that is being polled by this thread, or of the closure of
+/// [`spawn_blocking`](crate::task::spawn_blocking) that it runs; `None` outside of both.
+///
+/// # Examples
+/// ```
+/// # runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// assert_eq!(runtime::task::try_id(), None, "the future of a `block_on` is no task");
+/// let closure = runtime::task::spawn_blocking(runtime::task::try_id);
+/// let id = closure.id();
+/// assert_eq!(closure.await.unwrap(), Some(id));
+/// # });
+/// ```
 pub fn try_id() -> Option<Id> {
     let header = coop::current_task_data().cast::<Header>();
     // SAFETY: the pointer is null, or the task that this thread is polling: its cell is live, and the id never changes.
-    unsafe { header.as_ref() }.map(|header| Id(header.id))
+    let polled = unsafe { header.as_ref() }.map(|header| Id(header.id));
+    polled.or_else(outside_of_polls)
+}
+
+thread_cell! {
+    /// The name that code outside of polls has, and the surroundings in which it has it.
+    static OUTSIDE_OF_POLLS: Cell<Option<(Id, u64)>> = Cell::new(None);
+}
+
+/// The name that [`with_id`] gave to what this thread runs.
+fn outside_of_polls() -> Option<Id> {
+    let (id, surroundings) = OUTSIDE_OF_POLLS.with(Cell::get)?;
+    // Jobs that this thread runs while the code waits are not a part of it.
+    (surroundings == context::surroundings()).then_some(id)
+}
+
+/// Runs `f`, which is not a poll, with `id` as the name of its task. Tasks that are polled inside of `f` have their own.
+pub fn with_id<R>(id: Option<Id>, f: impl FnOnce() -> R) -> R {
+    struct Restore(Option<(Id, u64)>);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            OUTSIDE_OF_POLLS.with(|current| current.set(self.0));
+        }
+    }
+    let new = id.map(|id| (id, context::surroundings()));
+    let _restore = Restore(OUTSIDE_OF_POLLS.with(|current| current.replace(new)));
+    f()
 }
 
 /// How many names a thread takes at a time, so that spawning writes no line that other threads write.

@@ -58,6 +58,7 @@ pub use self::yield_now::yield_now;
 pub use crate::spawn::{block_in_place, spawn, spawn_blocking};
 
 pub(crate) use self::cell::Header;
+pub(crate) use self::id::with_id;
 pub(crate) use self::join::Failure;
 pub(crate) use self::local_set::StandIn;
 pub(crate) use self::owned::Owned;
