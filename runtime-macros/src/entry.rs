@@ -118,9 +118,10 @@ fn builder(options: &Options) -> TokenStream {
         Flavor::MultiThread => format_ident!("new_multi_thread"),
         Flavor::CurrentThread => format_ident!("new_current_thread"),
     };
+    let name = options.name.as_ref().map(|name| quote!(.name(#name)));
     let worker_threads = options.worker_threads.map(|count| quote!(.worker_threads(#count)));
     let start_paused = options.start_paused.then(|| quote!(.start_paused(true)));
-    quote!(#krate::runtime::Builder::#constructor().enable_all() #worker_threads #start_paused)
+    quote!(#krate::runtime::Builder::#constructor().enable_all() #name #worker_threads #start_paused)
 }
 
 /// The crate under the name that the `Cargo.toml` of the crate being compiled gives it.

@@ -23,6 +23,7 @@ use crate::options::Kind;
 /// [`spawn`](https://docs.rs/runtime/latest/runtime/fn.spawn.html) it instead.
 ///
 /// # Options
+/// - `name = "requests"`: the runtime's name, which `Handle::name` returns.
 /// - `flavor = "multi_thread"` (the default) or `"current_thread"`: the workers are new threads, or all tasks
 ///   run on the calling thread while it waits.
 /// - `worker_threads = 4`: how many workers a `multi_thread` runtime has; at least 1. Without it, what

@@ -42,6 +42,8 @@ impl Kind {
 
 /// The options, checked.
 pub struct Options {
+    /// The runtime's name.
+    pub name: Option<String>,
     pub flavor: Flavor,
     pub worker_threads: Option<usize>,
     pub start_paused: bool,
@@ -52,6 +54,7 @@ pub struct Options {
 /// The options as written: each with the whole `name = value` it came from.
 #[derive(Default)]
 struct Written {
+    name: Option<(String, Meta)>,
     flavor: Option<(Flavor, Meta)>,
     worker_threads: Option<(usize, Meta)>,
     start_paused: Option<(bool, Meta)>,
@@ -61,7 +64,13 @@ struct Written {
 impl Options {
     /// What holds when nothing is said.
     pub fn default_of(kind: Kind) -> Self {
-        Self { flavor: kind.default_flavor(), worker_threads: None, start_paused: false, krate: None }
+        Self {
+            name: None,
+            flavor: kind.default_flavor(),
+            worker_threads: None,
+            start_paused: false,
+            krate: None,
+        }
     }
 
     pub fn parse(kind: Kind, tokens: TokenStream) -> Result<Self, Error> {
@@ -79,6 +88,7 @@ impl Written {
     fn add(&mut self, meta: Meta) -> Result<(), Error> {
         let name = meta.path().get_ident().map(Ident::to_string).unwrap_or_default();
         match name.as_str() {
+            "name" => set(&mut self.name, parse_name, meta),
             "flavor" => set(&mut self.flavor, parse_flavor, meta),
             "worker_threads" => set(&mut self.worker_threads, parse_worker_threads, meta),
             "start_paused" => set(&mut self.start_paused, parse_bool, meta),
@@ -86,7 +96,7 @@ impl Written {
             _ => {
                 let name = meta.path().to_token_stream();
                 let text = format!(
-                    "unknown option `{name}`: expected `flavor`, `worker_threads`, `start_paused` or `crate`"
+                    "unknown option `{name}`: expected `name`, `flavor`, `worker_threads`, `start_paused` or `crate`"
                 );
                 Err(Error::new_spanned(meta.path(), text))
             }
@@ -106,6 +116,7 @@ impl Written {
                 "`start_paused` needs `flavor = \"current_thread\"`: only there all tasks can be seen to wait",
             )),
             _ => Ok(Options {
+                name: self.name.map(|(name, _)| name),
                 flavor,
                 worker_threads: self.worker_threads.map(|(count, _)| count),
                 start_paused: self.start_paused.is_some_and(|(is_paused, _)| is_paused),
@@ -127,6 +138,16 @@ fn set<T>(
     let value = parse(&meta.require_name_value()?.value)?;
     *slot = Some((value, meta));
     Ok(())
+}
+
+fn parse_name(value: &Expr) -> Result<String, Error> {
+    let name = match literal(value) {
+        Some(Lit::Str(text)) => Some(text.value()).filter(|name| !name.trim().is_empty()),
+        _ => None,
+    };
+    name.ok_or_else(|| {
+        Error::new(value.span(), "`name` must be a text that is not empty, such as `\"requests\"`")
+    })
 }
 
 fn parse_flavor(value: &Expr) -> Result<Flavor, Error> {

@@ -59,7 +59,7 @@ fn options_reach_the_builder() {
         &test,
         &[quote!(a::b::runtime::Builder::new_multi_thread().enable_all().worker_threads(4usize).build())],
     );
-    let options = quote!(flavor = "current_thread", start_paused = true, crate = self::c,);
+    let options = quote!(name = "a b", flavor = "current_thread", start_paused = true, crate = self::c,);
     let main = expansion(
         Kind::Main,
         options,
@@ -69,7 +69,9 @@ fn options_reach_the_builder() {
     );
     assert_contains(
         &main,
-        &[quote!(self::c::runtime::Builder::new_current_thread().enable_all().start_paused(true))],
+        &[quote!(
+            self::c::runtime::Builder::new_current_thread().enable_all().name("a b").start_paused(true)
+        )],
     );
 }
 
@@ -110,9 +112,11 @@ fn an_opaque_output_gets_no_hint() {
 fn bad_options_are_told() {
     let cases = [
         (
-            quote!(name = "x"),
-            "unknown option `name`: expected `flavor`, `worker_threads`, `start_paused` or `crate`",
+            quote!(threads = 4),
+            "unknown option `threads`: expected `name`, `flavor`, `worker_threads`, `start_paused` or `crate`",
         ),
+        (quote!(name = " "), "`name` must be a text that is not empty"),
+        (quote!(name = 4), "`name` must be a text"),
         (quote!(a::b = 1), "unknown option"),
         (
             quote!(flavor = "single"),

@@ -27,8 +27,10 @@ const MONITOR_NAME: &str = "runtime-monitor";
 /// Every so many rounds a worker looks at the injector first, and at the driver: prime, as in Go, so that no
 /// periodic load falls in step.
 const INTERVAL: u32 = 61;
-/// Events taken from the system in one turn of the driver.
+/// Events taken from the system in one turn of the driver, unless the builder says otherwise.
 const EVENTS_PER_TURN: usize = 1024;
+/// Most events of one turn, for which the driver keeps 12 MiB.
+const MAX_EVENTS_PER_TURN: usize = 1 << 20;
 /// The variables that set the default number of worker threads: ours, else Tokio's.
 const WORKERS_VARIABLES: [&str; 2] = ["RUNTIME_WORKER_THREADS", "TOKIO_WORKER_THREADS"];
 
@@ -136,6 +138,8 @@ fn call(hook: &Option<Hook>) {
 
 /// What a runtime was built with.
 pub struct Config {
+    /// The runtime's own name, not that of its threads.
+    pub name: Option<String>,
     pub flavor: Flavor,
     pub workers: usize,
     pub max_blocking_threads: usize,
@@ -166,6 +170,7 @@ impl Config {
     /// That of a pool of jobs, whose threads others start and name.
     pub fn of_pool(workers: usize) -> Self {
         Self {
+            name: None,
             flavor: Flavor::MultiThread,
             workers,
             max_blocking_threads: 0,
@@ -232,6 +237,7 @@ impl Config {
 impl fmt::Debug for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Config")
+            .field("name", &self.name)
             .field("flavor", &self.flavor)
             .field("workers", &self.workers)
             .field("max_blocking_threads", &self.max_blocking_threads)
@@ -258,6 +264,7 @@ impl fmt::Debug for Config {
 ///
 /// Prior art: `tokio::runtime::Builder`.
 pub struct Builder {
+    name: Option<String>,
     flavor: Flavor,
     worker_threads: Option<usize>,
     max_blocking_threads: usize,
@@ -267,6 +274,8 @@ pub struct Builder {
     thread_name: ThreadName,
     event_interval: u32,
     global_queue_interval: u32,
+    max_io_events_per_tick: usize,
+    max_io_events_per_busy_tick: Option<usize>,
     hooks: Hooks,
     deadlock_handler: Option<DeadlockHandler>,
     is_pinning: bool,
@@ -288,6 +297,7 @@ impl Builder {
 
     fn new(flavor: Flavor) -> Self {
         Self {
+            name: None,
             flavor,
             worker_threads: None,
             max_blocking_threads: 512,
@@ -297,6 +307,8 @@ impl Builder {
             thread_name: ThreadName::Fixed("runtime-worker".to_owned()),
             event_interval: INTERVAL,
             global_queue_interval: INTERVAL,
+            max_io_events_per_tick: EVENTS_PER_TURN,
+            max_io_events_per_busy_tick: None,
             hooks: Hooks::default(),
             deadlock_handler: None,
             is_pinning: false,
@@ -304,6 +316,24 @@ impl Builder {
             has_time: false,
             is_start_paused: false,
         }
+    }
+
+    /// Sets the name of the runtime, which [`Handle::name`] returns: at least one character that is no white
+    /// space. By default a runtime has no name.
+    ///
+    /// The name is for people and logs. It is not that of the threads: see
+    /// [`thread_name`](Self::thread_name). Several runtimes may have the same one; what tells them apart is
+    /// [`Handle::id`].
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime = runtime::Builder::new_multi_thread().worker_threads(1).name("requests").build()?;
+    /// assert_eq!(runtime.handle().name(), Some("requests"));
+    /// # std::io::Result::Ok(())
+    /// ```
+    pub fn name(&mut self, name: impl Into<String>) -> &mut Self {
+        self.name = Some(name.into());
+        self
     }
 
     /// Sets the number of worker threads, from 1 to 4096. No effect on a `current_thread` runtime.
@@ -499,6 +529,39 @@ impl Builder {
         self
     }
 
+    /// Sets how many I/O events the driver takes from the system at once, from 1 to 1,048,576. The default is
+    /// 1024.
+    ///
+    /// The tasks that these events wake are queued before any of them runs.
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime = runtime::Builder::new_current_thread()
+    ///     .enable_io()
+    ///     .max_io_events_per_tick(256)
+    ///     .max_io_events_per_busy_tick(8)
+    ///     .build()?;
+    /// # std::io::Result::Ok(())
+    /// ```
+    pub fn max_io_events_per_tick(&mut self, events: usize) -> &mut Self {
+        self.max_io_events_per_tick = events;
+        self
+    }
+
+    /// Sets how many I/O events a worker takes at once when it does not wait for them, because it has tasks to
+    /// run: from 1 to 1,048,576. The default is the number of
+    /// [`max_io_events_per_tick`](Self::max_io_events_per_tick).
+    ///
+    /// A small number keeps the queues of a busy runtime short: what is not taken stays with the system until
+    /// the next look.
+    ///
+    /// # Examples
+    /// As [`max_io_events_per_tick`](Self::max_io_events_per_tick).
+    pub fn max_io_events_per_busy_tick(&mut self, events: usize) -> &mut Self {
+        self.max_io_events_per_busy_tick = Some(events);
+        self
+    }
+
     /// Starts with the clock paused; see [`time::pause`](crate::time::pause). For `current_thread` runtimes
     /// with time enabled.
     pub fn start_paused(&mut self, is_paused: bool) -> &mut Self {
@@ -585,6 +648,13 @@ impl Builder {
         at_least_one("max_blocking_threads", self.max_blocking_threads)?;
         at_least_one("event_interval", self.event_interval as usize)?;
         at_least_one("global_queue_interval", self.global_queue_interval as usize)?;
+        check_events("max_io_events_per_tick", self.max_io_events_per_tick)?;
+        if let Some(events) = self.max_io_events_per_busy_tick {
+            check_events("max_io_events_per_busy_tick", events)?;
+        }
+        if let Some(name) = self.name.as_ref().filter(|name| name.trim().is_empty()) {
+            return Err(invalid(format!("name must not be empty, got {name:?}")));
+        }
         if let Some(size) = self.thread_stack_size.filter(|&size| size == 0 || size > isize::MAX as usize / 2)
         {
             return Err(invalid(format!(
@@ -600,6 +670,7 @@ impl Builder {
             return Err(invalid(text.to_owned()));
         }
         Ok(Config {
+            name: self.name.clone(),
             flavor: self.flavor,
             workers,
             max_blocking_threads: self.max_blocking_threads,
@@ -652,9 +723,7 @@ impl Builder {
     fn driver(&self, workers: usize) -> io::Result<Driver> {
         // Timers need a place to sleep, so there is an I/O driver also if only time is enabled.
         let io = match self.has_io || self.has_time {
-            true => Some(driver::io::Driver::new(EVENTS_PER_TURN).map_err(|error| {
-                io::Error::new(error.kind(), format!("could not open the driver's descriptors: {error}"))
-            })?),
+            true => Some(self.io_driver()?),
             false => None,
         };
         // One wheel for each worker, one for all other threads.
@@ -664,11 +733,18 @@ impl Builder {
         }
         Ok(Driver::new(io, time))
     }
+
+    fn io_driver(&self) -> io::Result<driver::io::Driver> {
+        driver::io::Driver::new(self.max_io_events_per_tick, self.max_io_events_per_busy_tick).map_err(
+            |error| io::Error::new(error.kind(), format!("could not open the driver's descriptors: {error}")),
+        )
+    }
 }
 
 impl fmt::Debug for Builder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Builder")
+            .field("name", &self.name)
             .field("flavor", &self.flavor)
             .field("worker_threads", &self.worker_threads)
             .field("max_blocking_threads", &self.max_blocking_threads)
@@ -749,6 +825,14 @@ pub fn available_cpus() -> usize {
 
 fn at_least_one(what: &str, n: usize) -> io::Result<()> {
     if n == 0 { Err(invalid(format!("{what} must be at least 1, got 0"))) } else { Ok(()) }
+}
+
+fn check_events(what: &str, n: usize) -> io::Result<()> {
+    at_least_one(what, n)?;
+    match n {
+        0..=MAX_EVENTS_PER_TURN => Ok(()),
+        _ => Err(invalid(format!("{what} must be at most {MAX_EVENTS_PER_TURN}, got {n}"))),
+    }
 }
 
 fn invalid(text: String) -> io::Error {

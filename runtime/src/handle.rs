@@ -191,6 +191,19 @@ impl Handle {
         Id(self.shared().id)
     }
 
+    /// Returns the name that [`Builder::name`](crate::Builder::name) gave the runtime, if it did.
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime = runtime::Builder::new_current_thread().name("timers").build()?;
+    /// let name = runtime.block_on(async { runtime::Handle::current().name().map(str::to_owned) });
+    /// assert_eq!(name.as_deref(), Some("timers"));
+    /// # std::io::Result::Ok(())
+    /// ```
+    pub fn name(&self) -> Option<&str> {
+        self.shared().config.name.as_deref()
+    }
+
     /// Returns a view of the runtime's metrics.
     pub fn metrics(&self) -> RuntimeMetrics {
         RuntimeMetrics::new(self.clone())

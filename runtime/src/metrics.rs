@@ -5,6 +5,7 @@ use std::io;
 use std::panic::Location;
 use std::time::Duration;
 
+use crate::builder::Flavor;
 use crate::handle::Handle;
 use crate::loom::sync::atomic::Ordering::Relaxed;
 use crate::scheduler::away::SpareCounts;
@@ -260,6 +261,29 @@ impl RuntimeMetrics {
         self.worker(worker).parks.get()
     }
 
+    /// Times that the worker went to sleep and times that it woke, added up: odd while it is asleep, even while
+    /// it is awake and once the runtime has ended.
+    ///
+    /// # Panics
+    /// If there is no such worker.
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime = runtime::Builder::new_current_thread().build()?;
+    /// let metrics = runtime.metrics();
+    /// let count = runtime.block_on(async { metrics.worker_park_unpark_count(0) });
+    /// assert_eq!(count % 2, 0, "the worker that asks is awake");
+    /// # std::io::Result::Ok(())
+    /// ```
+    #[track_caller]
+    pub fn worker_park_unpark_count(&self, worker: usize) -> u64 {
+        let metrics = self.worker(worker);
+        match self.handle.runtime_flavor() {
+            Flavor::CurrentThread => metrics.parks_and_unparks_without_thread(),
+            Flavor::MultiThread => metrics.parks_and_unparks(),
+        }
+    }
+
     /// Times that the worker's run queue overflowed into the injector.
     #[track_caller]
     pub fn worker_overflow_count(&self, worker: usize) -> u64 {
@@ -284,7 +308,9 @@ impl RuntimeMetrics {
         self.handle.shared().config.pins.as_ref()?.refused()
     }
 
-    /// Time that the worker has not been asleep, up to its last sleep.
+    /// Time that the worker has not been asleep, up to its last sleep, or to its end if it has ended.
+    ///
+    /// The worker of a `current_thread` runtime ends with each `block_on`.
     #[track_caller]
     pub fn worker_total_busy_duration(&self, worker: usize) -> Duration {
         self.worker(worker).busy()

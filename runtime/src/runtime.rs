@@ -13,8 +13,8 @@ pub use crate::handle::{EnterGuard, Handle, Id, TryCurrentError};
 pub use crate::local_runtime::{LocalOptions, LocalRuntime};
 use crate::loom::thread;
 pub use crate::metrics::{BlockingSite, RuntimeMetrics};
-use crate::scheduler::current_thread;
 pub use crate::scheduler::unfinished::{Unfinished, UnfinishedKind, UnfinishedTask};
+use crate::scheduler::{Worker, current_thread};
 pub use crate::stall::Stall;
 use crate::task::JoinHandle;
 
@@ -37,12 +37,38 @@ pub fn is_rt_shutdown_err(error: &io::Error) -> bool {
     is_shut_down_error(error)
 }
 
+/// Returns the index of the worker that the calling thread is, or `None` if it is no worker of a runtime.
+///
+/// The index is that of [`RuntimeMetrics`]' methods, from 0 to [`num_workers`](RuntimeMetrics::num_workers)
+/// less 1. A thread that is in a `block_on` of a `current_thread` runtime has index 0 while it drives that
+/// runtime, also by [`Handle::block_on`]; one that waits beside it for a future of its own has none. The
+/// result is also `None` in closures of `spawn_blocking`, in the future of a `block_on` of a runtime with
+/// workers, and on threads that take over for blocked workers, which the metrics do not number: see
+/// [`Builder::spare_workers`].
+///
+/// A task may be on another worker after each `.await`.
+///
+/// # Examples
+/// ```
+/// let runtime = runtime::Builder::new_multi_thread().worker_threads(4).spare_workers(0).build()?;
+/// assert_eq!(runtime.block_on(async { runtime::runtime::worker_index() }), None);
+/// let task = runtime.spawn(async { runtime::runtime::worker_index() });
+/// assert!(runtime.block_on(task).unwrap().is_some_and(|index| index < 4));
+/// # std::io::Result::Ok(())
+/// ```
+///
+/// Prior art: `tokio::runtime::worker_index`.
+pub fn worker_index() -> Option<usize> {
+    context::with_worker(|worker| worker.and_then(Worker::public_index))
+}
+
 /// A scheduler for tasks with its worker threads, its driver for sockets and timers, and its blocking
 /// threads.
 ///
 /// # Shutdown
 /// Dropping a runtime ends it: tasks are dropped at their next yield, closures of `spawn_blocking` that have
-/// not begun are dropped, and the drop waits for those that have, and for the workers. Inside of any runtime
+/// not begun are dropped, unless a thread is on its way for them, and the drop waits for the others, and for
+/// the workers. Inside of any runtime
 /// (in a task, a `block_on`, a blocking closure) it does not wait; everything is then ended in the
 /// background, and nothing panics. (Tokio panics.)
 ///

@@ -21,6 +21,11 @@ async fn a_test_with_the_default_number_of_workers() {
 #[runtime::test(flavor = "current_thread", start_paused = true)]
 async fn a_test_with_a_paused_clock() {}
 
+#[runtime::test(name = "a test's")]
+async fn a_test_with_a_name() {
+    assert_eq!(runtime::Handle::current().name(), Some("a test's"));
+}
+
 #[runtime::test]
 async fn a_test_may_return_a_result() -> Result<(), ParseIntError> {
     let n: u32 = "4".parse()?;

@@ -90,6 +90,27 @@ fn park_and_unpark_are_called_around_each_sleep() {
 }
 
 #[test]
+fn a_park_hook_that_wakes_the_block_on_each_time_does_not_stop_timers() {
+    let _watchdog = watchdog();
+    let notify = Arc::new(runtime::sync::Notify::new());
+    let hook = {
+        let notify = notify.clone();
+        move || notify.notify_waiters()
+    };
+    let runtime = builder(0).on_thread_park(hook).build().unwrap();
+    let sleeper = runtime.spawn(runtime_sleep());
+    // Each is over at its first park.
+    until("the timer fires", || {
+        runtime.block_on(notify.notified());
+        sleeper.is_finished()
+    });
+}
+
+async fn runtime_sleep() {
+    runtime::time::sleep(Duration::from_millis(1)).await;
+}
+
+#[test]
 fn a_worker_that_does_not_sleep_for_a_job_has_been_unparked_too() {
     let _watchdog = watchdog();
     let (parks, unparks) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));

@@ -21,6 +21,7 @@ fn counters(metrics: &RuntimeMetrics) -> Vec<u64> {
             metrics.worker_notify_count(worker),
             metrics.worker_noop_count(worker),
             metrics.worker_park_count(worker),
+            metrics.worker_park_unpark_count(worker),
             metrics.worker_overflow_count(worker),
             metrics.worker_total_busy_duration(worker).as_nanos() as u64,
         ]);
@@ -90,6 +91,44 @@ fn queues_and_live_tasks_are_seen() {
     assert!(text.contains("1 workers") && text.contains("number 1"), "{text}");
     drop(runtime);
     assert_eq!(metrics.num_alive_tasks(), 0, "a view may outlive its runtime");
+}
+
+#[test]
+fn the_count_of_parks_and_unparks_is_odd_while_a_worker_sleeps() {
+    let _watchdog = watchdog();
+    for workers in KINDS {
+        let runtime = build(workers);
+        let metrics = runtime.metrics();
+        let counts = || (0..metrics.num_workers()).map(|worker| metrics.worker_park_unpark_count(worker));
+        if workers > 0 {
+            until("all sleep", || counts().all(|count| count % 2 == 1));
+        } else {
+            assert_eq!(counts().sum::<u64>(), 0);
+        }
+        let view = metrics.clone();
+        let own = async move { view.worker_park_unpark_count(runtime::runtime::worker_index().unwrap()) };
+        assert_eq!(runtime.block_on(runtime.spawn(own)).unwrap() % 2, 0);
+        runtime.block_on(async { runtime::time::sleep(Duration::from_millis(1)).await });
+        drop(runtime);
+        assert!(counts().all(|count| count % 2 == 0 && count > 0), "{:?}", counts().collect::<Vec<_>>());
+        let parks = (0..metrics.num_workers()).map(|worker| metrics.worker_park_count(worker));
+        assert!(counts().eq(parks.map(|parks| 2 * parks)));
+    }
+}
+
+#[test]
+fn time_after_the_last_sleep_is_counted_as_busy_at_the_end() {
+    let _watchdog = watchdog();
+    for workers in KINDS {
+        let runtime = build(workers);
+        let metrics = runtime.metrics();
+        // A `current_thread` runtime does not sleep for this.
+        runtime.block_on(runtime.spawn(async {})).unwrap();
+        drop(runtime);
+        for worker in 0..metrics.num_workers() {
+            assert!(metrics.worker_total_busy_duration(worker) > Duration::ZERO, "{workers}: {worker}");
+        }
+    }
 }
 
 #[test]

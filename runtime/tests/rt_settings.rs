@@ -4,9 +4,13 @@ mod support;
 
 use std::io::ErrorKind;
 use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
-use runtime::{Builder, Runtime};
+use runtime::io::{AsyncReadExt, AsyncWriteExt};
+use runtime::net::UnixStream;
+use runtime::{Builder, Handle, Runtime};
 use support::{
     HUGE_STACK, NoThreads, address_space, builder, descriptors, has_shadow_memory, in_child, limit, threads,
     until, watchdog,
@@ -45,6 +49,81 @@ fn other_zeros_are_refused() {
     refused(|builder| _ = builder.event_interval(0), &["event_interval", "got 0"]);
     refused(|builder| _ = builder.global_queue_interval(0), &["global_queue_interval", "got 0"]);
     refused_for(builder(0), |builder| _ = builder.event_interval(0), &["event_interval", "got 0"]);
+}
+
+#[test]
+fn numbers_of_events_out_of_range_are_refused() {
+    for n in [0, (1 << 20) + 1, usize::MAX] {
+        for workers in [0, 2] {
+            let at_once = |builder: &mut Builder| _ = builder.max_io_events_per_tick(n);
+            refused_for(builder(workers), at_once, &["max_io_events_per_tick must be", &format!("got {n}")]);
+            let while_busy = |builder: &mut Builder| _ = builder.max_io_events_per_busy_tick(n);
+            let says = ["max_io_events_per_busy_tick must be", &format!("got {n}")];
+            refused_for(builder(workers), while_busy, &says);
+        }
+    }
+}
+
+#[test]
+fn a_runtime_has_the_name_that_it_was_given_or_none() {
+    for workers in [0, 2] {
+        assert_eq!(builder(workers).build().unwrap().handle().name(), None);
+        let runtime = builder(workers).name("first").name(String::from("the second")).build().unwrap();
+        let name = async { Handle::current().name().map(str::to_owned) };
+        assert_eq!(runtime.block_on(runtime.spawn(name)).unwrap().as_deref(), Some("the second"));
+    }
+}
+
+#[test]
+fn an_empty_name_is_refused() {
+    for name in ["", " \t\n"] {
+        let says = ["name must not be empty", &format!("{name:?}")];
+        refused(|builder| _ = builder.name(name), &says);
+        refused_for(builder(0), |builder| _ = builder.name(name), &says);
+    }
+}
+
+#[test]
+fn every_event_comes_though_a_look_takes_one() {
+    let _watchdog = watchdog();
+    for workers in [0, 1, 2] {
+        let runtime =
+            builder(workers).max_io_events_per_tick(1).max_io_events_per_busy_tick(1).build().unwrap();
+        let is_over = Arc::new(AtomicBool::new(false));
+        // So that workers look without waiting, too.
+        let busy = is_over.clone();
+        let spinning = runtime.spawn(async move {
+            while !busy.load(SeqCst) {
+                runtime::task::yield_now().await;
+            }
+        });
+        runtime.block_on(async {
+            let echoes: Vec<_> = (0..8)
+                .map(|_| {
+                    let (mut near, mut far) = UnixStream::pair().unwrap();
+                    runtime::spawn(async move {
+                        let mut byte = [0];
+                        while far.read(&mut byte).await.unwrap() > 0 {
+                            far.write_all(&byte).await.unwrap();
+                        }
+                    });
+                    runtime::spawn(async move {
+                        for round in 0..20 {
+                            near.write_all(&[round]).await.unwrap();
+                            let mut byte = [0];
+                            near.read_exact(&mut byte).await.unwrap();
+                            assert_eq!(byte, [round]);
+                        }
+                    })
+                })
+                .collect();
+            for echo in echoes {
+                echo.await.unwrap();
+            }
+            is_over.store(true, SeqCst);
+            spinning.await.unwrap();
+        });
+    }
 }
 
 #[test]

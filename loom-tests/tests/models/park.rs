@@ -24,7 +24,7 @@ const NEAR: u64 = SECOND;
 const FAR: u64 = 100_000 * SECOND;
 
 fn driver() -> Driver {
-    Driver::new(Some(Io::new(1).unwrap()), Some(Time::new(2, false)))
+    Driver::new(Some(Io::new(1, None).unwrap()), Some(Time::new(2, false)))
 }
 
 /// Two threads each set a flag and unpark; the sleeper sleeps until it has seen both.

@@ -157,6 +157,7 @@ impl Taken {
 
 impl Drop for Taken {
     fn drop(&mut self) {
+        self.worker.count_busy();
         let shared = self.worker.shared();
         shared.add_references(self.worker.take_references());
         let mut state = shared.core.state.lock();
@@ -321,7 +322,8 @@ impl<F: Future> RootFuture<'_, F> {
                 || self.root.is_woken.load(SeqCst)
                 || !is_over && shared.lifecycle.has_begun()
         };
-        if !is_needed() {
+        let is_awake = is_needed();
+        if !is_awake {
             if shared.driver.time().is_some_and(|time| time.is_paused()) {
                 worker.sleep_with_paused_clock(is_needed);
             } else {
@@ -331,6 +333,11 @@ impl<F: Future> RootFuture<'_, F> {
         if !shared.idle.end_sleep(worker.index()) {
             // Notified, so counted as a searcher; there is nobody to steal from.
             shared.idle.stop_searching();
+        }
+        if is_awake && shared.config.hooks.has_park() {
+            // A hook that wakes the future each time would keep this thread from the driver for ever, if each
+            // `block_on` is short.
+            worker.maintain();
         }
         worker.call_foreign();
         worker.run_unpark_hook();

@@ -172,8 +172,7 @@ unsafe fn run_worker(shared: NonNull<Shared>, index: usize) {
     worker.processor().yield_parker.adopt_current_thread();
     // Relaxed: a number, for the monitor.
     worker.processor().thread.store(ThreadProbe::current().to_raw(), Relaxed);
-    // Odd so far: the thread was not there.
-    worker.processor().metrics.naps.add(1);
+    worker.processor().metrics.thread_begins_or_ends();
     let state = worker.shared();
     match worker.is_permanent() {
         true => state.away.permanent_comes(),
@@ -201,7 +200,8 @@ unsafe fn run_worker(shared: NonNull<Shared>, index: usize) {
         unwind::abort("a worker panicked outside of a task");
     }
     context::enter_block_on(|| hooks.on_thread_stop());
-    worker.processor().metrics.naps.add(1);
+    worker.count_busy();
+    worker.processor().metrics.thread_begins_or_ends();
     entry.iter().for_each(Entry::leave);
     debug_assert!(
         worker.table().is_none(),

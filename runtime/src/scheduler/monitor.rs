@@ -816,8 +816,7 @@ mod tests {
     #[test]
     fn the_time_in_a_call_that_blocks_is_no_part_of_a_stall() {
         let processor = Processor::new(None);
-        // Its thread is there.
-        processor.metrics.naps.add(1);
+        processor.metrics.thread_begins_or_ends();
         let start = Instant::now();
         let after = |millis| start + Duration::from_millis(millis);
         let mut watch = Watch::new(1, start);

@@ -79,9 +79,6 @@ impl Processor {
     }
 
     pub fn new(seat: Option<Seat>) -> Self {
-        let metrics = WorkerMetrics::default();
-        // Odd: there is no thread yet.
-        metrics.naps.add(1);
         Self {
             lifo: LifoSlot::new(),
             ring: Local::new(),
@@ -90,7 +87,7 @@ impl Processor {
             yield_parker: Parker::new(),
             standing: AtomicU32::new(HERE),
             rounds: AtomicU32::new(1),
-            metrics,
+            metrics: WorkerMetrics::new(),
             polling: Polling::new(),
             sites: Sites::default(),
             thread: AtomicI32::new(0),

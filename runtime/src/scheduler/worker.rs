@@ -206,6 +206,11 @@ impl Worker {
         self.index
     }
 
+    /// The number that users know this worker by: none for a spare one, and for one of a pool of jobs.
+    pub fn public_index(&self) -> Option<usize> {
+        (self.is_permanent() && !self.shared().config.is_pool).then_some(self.index)
+    }
+
     #[inline]
     pub fn processor(&self) -> &Processor {
         // SAFETY: processors live as long as the shared state: duty 1 of `new`.
@@ -746,13 +751,19 @@ impl Worker {
         });
     }
 
+    /// Counts the time since the last sleep as busy. Says what time it is, and how long that was.
+    pub(super) fn count_busy(&self) -> (Instant, Duration) {
+        let now = Instant::now();
+        let busy = now.saturating_duration_since(self.awake_since.replace(now));
+        self.processor().metrics.busy_ns.add(busy.as_nanos() as u64);
+        (now, busy)
+    }
+
     /// Counts `sleep` as time asleep, and dispatches what it and the timers wake.
     fn sleeping(&self, sleep: impl FnOnce(&mut ForeignWakes)) {
         let metrics = &self.processor().metrics;
         metrics.parks.add(1);
-        let start = Instant::now();
-        let busy = start.saturating_duration_since(self.awake_since.get());
-        metrics.busy_ns.add(busy.as_nanos() as u64);
+        let (start, busy) = self.count_busy();
         self.linger.sleeps();
         self.reinforcement.sleeps(self.processor().tick(), busy);
         self.lend_table();

@@ -112,7 +112,7 @@ fn a_worker_sleeps_on_a_stolen_job<P: Protocol>(
 /// All real but the latch and the job: the owner parks, and is woken for either.
 fn an_owner_parks(events: u32) {
     loom::model(move || {
-        let driver = Driver::new(Some(Io::new(1).unwrap()), Some(Time::new(1, false)));
+        let driver = Driver::new(Some(Io::new(1, None).unwrap()), Some(Time::new(1, false)));
         let idle = Idle::with_events(1, 1, events);
         let world = Arc::new((idle, Parker::new(), driver, Latch::new(), AtomicBool::new(false)));
         let (idle, parker, driver, latch, has_job) = &*world;

@@ -111,6 +111,8 @@ pub struct Driver {
 struct Inner {
     poll: Poll,
     events: Events,
+    /// The events of a turn that does not wait, if it takes another number.
+    busy_events: Option<Events>,
     /// Empty; swapped with `Sources::released` so that neither side allocates again and again.
     spare: Vec<Arc<Source>>,
 }
@@ -124,17 +126,24 @@ struct Sources {
 }
 
 impl Driver {
-    /// A driver whose poller takes up to `events` events a turn.
+    /// A driver whose poller takes up to `events` events a turn, or `busy_events` in a turn that does not
+    /// wait. Neither is 0.
     ///
     /// # Errors
     /// What the system says when it has no descriptors left; none stays open then.
-    pub fn new(events: usize) -> io::Result<Driver> {
+    pub fn new(events: usize, busy_events: Option<usize>) -> io::Result<Driver> {
         let (poll, registry, waker) = selector::open(UNPARK)?;
-        let inner = Inner { poll, events: Events::with_capacity(events), spare: Vec::new() };
+        let inner = Inner {
+            poll,
+            events: Events::with_capacity(events),
+            busy_events: busy_events.map(Events::with_capacity),
+            spare: Vec::new(),
+        };
+        let at_a_glance = busy_events.unwrap_or(events);
         let sources = Sources { live: Vec::new(), released: Vec::new(), is_shutdown: false };
         Ok(Driver {
             poller: Mutex::new(inner),
-            glance: Mutex::new(Glance::new()),
+            glance: Mutex::new(Glance::new(at_a_glance)),
             registry,
             waker,
             alarm: None,
@@ -339,7 +348,11 @@ impl Poller<'_> {
     /// processor or hang.
     pub fn turn(&mut self, timeout: Option<Duration>, foreign: &mut ForeignWakes) -> usize {
         self.free_released();
-        let Inner { poll, events, .. } = &mut *self.inner;
+        let Inner { poll, events, busy_events, .. } = &mut *self.inner;
+        let events = match busy_events {
+            Some(busy_events) if timeout == Some(Duration::ZERO) => busy_events,
+            _ => events,
+        };
         match poll.poll(events, timeout) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::Interrupted => events.clear(),

@@ -64,21 +64,27 @@ impl Alarm {
 
 /// What one look beside the poller takes from the system.
 #[cfg(not(loom))]
-pub struct Glance([libc::epoll_event; 64]);
+pub struct Glance {
+    events: [libc::epoll_event; 64],
+    /// How many of them a look may fill.
+    most: usize,
+}
 
 #[cfg(not(loom))]
 impl Glance {
-    pub fn new() -> Self {
-        Self([libc::epoll_event { events: 0, u64: 0 }; 64])
+    /// One that takes up to `most` events, or all that it has room for.
+    pub fn new(most: usize) -> Self {
+        let events = [libc::epoll_event { events: 0, u64: 0 }; 64];
+        Self { most: most.min(events.len()), events }
     }
 
     /// Takes what is ready now, without waiting, and calls `f` with each token and what it is ready for; with those up to `first` before
     /// the others.
     pub fn take(&mut self, registry: &Registry, first: Token, mut f: impl FnMut(Token, Ready)) {
-        let room = self.0.len() as libc::c_int;
+        let room = self.most as libc::c_int;
         // SAFETY: the buffer is ours, and has that much room. An error leaves it as it is: the poller will meet it, too.
-        let found = unsafe { libc::epoll_wait(registry.as_raw_fd(), self.0.as_mut_ptr(), room, 0) };
-        let found = &mut self.0[..found.max(0) as usize];
+        let found = unsafe { libc::epoll_wait(registry.as_raw_fd(), self.events.as_mut_ptr(), room, 0) };
+        let found = &mut self.events[..found.max(0) as usize];
         found.sort_unstable_by_key(|event| event.u64 > first.0 as u64);
         for event in found {
             f(Token(event.u64 as usize), Ready::from_epoll(event.events));
@@ -134,7 +140,7 @@ mod model {
     pub struct Glance;
 
     impl Glance {
-        pub fn new() -> Self {
+        pub fn new(_: usize) -> Self {
             Self
         }
 

@@ -53,7 +53,7 @@ fn on_wake(f: impl Fn() + Send + Sync + 'static) -> Waker {
 }
 
 fn driver() -> Arc<Driver> {
-    Arc::new(Driver::new(64).unwrap())
+    Arc::new(Driver::new(64, None).unwrap())
 }
 
 /// One turn, and the wakes that it leaves to its caller.
@@ -89,6 +89,20 @@ fn pair(driver: &Driver) -> (UnixStream, super::Arc<Source>, UnixStream) {
 
 fn poll_read(source: &Source, waker: &Waker) -> Poll<ReadyEvent> {
     source.poll_ready(&mut Context::from_waker(waker), Direction::Read)
+}
+
+#[test]
+fn a_turn_that_does_not_wait_takes_no_more_events_than_it_may() {
+    let driver = Arc::new(Driver::new(64, Some(2)).unwrap());
+    let mut pairs: Vec<_> = (0..9).map(|_| pair(&driver)).collect();
+    pairs.iter_mut().for_each(|(_, _, far)| far.write_all(b"x").unwrap());
+    assert_eq!(turn(&driver), 2);
+    let ready = || pairs.iter().filter(|(_, source, _)| poll_read(source, Waker::noop()).is_ready()).count();
+    assert_eq!(ready(), 2);
+    glance(&driver);
+    assert_eq!(ready(), 4);
+    assert_eq!(turn_for(&mut driver.try_poller().unwrap(), None), 5);
+    assert_eq!(ready(), 9);
 }
 
 /// Polls in a thread of its own until told to stop.
@@ -648,7 +662,7 @@ fn system_nanos() -> u64 {
 }
 
 fn driver_with_alarm() -> Arc<Driver> {
-    Arc::new(Driver::new(64).unwrap().with_alarm())
+    Arc::new(Driver::new(64, None).unwrap().with_alarm())
 }
 
 #[test]
