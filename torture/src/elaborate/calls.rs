@@ -108,6 +108,9 @@ impl Maker<'_> {
             Called::Detached if self.on(Kind::Detached) => self.detached(at, ctx),
             Called::BlockOn if self.on(Kind::BlockOn) && !ctx.in_poll => {
                 let rt = self.runtime(ctx, a)?;
+                if !self.may_drive(ctx, rt) {
+                    return None;
+                }
                 let inner = self.in_block_on(ctx, rt);
                 let (body, needs) = self.async_body(at, &inner);
                 self.wait(at, ctx, self.blocked(ctx), needs);

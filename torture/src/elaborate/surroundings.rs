@@ -132,6 +132,11 @@ impl Maker<'_> {
         }
     }
 
+    /// Whether tasks of `rt` may find themselves above this: they may use the task-local.
+    pub(super) fn may_drive(&self, ctx: &Ctx, rt: PoolId) -> bool {
+        !ctx.borrowed || self.drivers.get(&rt).is_none_or(|driver| driver.borrowed)
+    }
+
     /// The future of a `block_on` of `rt`.
     pub(super) fn in_block_on(&mut self, ctx: &Ctx, rt: PoolId) -> Ctx {
         if self.pools[rt] == Pool::Single {

@@ -66,6 +66,9 @@ pub struct World {
     sabotage: Option<Sabotage>,
 }
 
+/// In [`World::drivers`]: a thread has driven the runtime while it unwinds.
+const UNWINDS: u64 = 1 << 63;
+
 /// Indexes of threads that are looked at.
 const INDEXES: usize = 8;
 
@@ -264,14 +267,25 @@ impl Cx {
     /// Whether [`pool`](Self::pool) is certain. It is not where threads of several pools have driven the
     /// `current_thread` runtime that says so.
     fn is_pool_known(&self) -> bool {
-        let is_known =
-            |(rt, seen): (PoolId, u64)| seen.count_ones() == 1 && seen == self.w.drivers[rt].load(SeqCst);
+        let is_known = |(rt, seen): (PoolId, u64)| {
+            (seen & !UNWINDS).count_ones() == 1 && seen == self.w.drivers[rt].load(SeqCst)
+        };
         self.driven.is_none_or(is_known)
     }
 
     /// What [`World::drivers`] says of the thread that is here: its pool, and whether it is one of that pool.
     fn as_driver(&self) -> u64 {
-        if self.is_pool_known() { 1 << (2 * self.pool + usize::from(self.is_on_seat)) } else { u64::MAX }
+        let pool = match self.is_pool_known() {
+            true => 1 << (2 * self.pool + usize::from(self.is_on_seat)),
+            false => !UNWINDS,
+        };
+        if std::thread::panicking() { pool | UNWINDS } else { pool }
+    }
+
+    /// Whether the thread of operation `id` may be unwinding.
+    fn may_unwind(&self, id: Id) -> bool {
+        let is_unwound = |(rt, _): (PoolId, u64)| self.w.drivers[rt].load(SeqCst) & UNWINDS != 0;
+        self.fact(id).unwinding || self.driven.is_some_and(is_unwound)
     }
 
     /// Where a call is that names a pool, or none.
@@ -293,7 +307,7 @@ impl Cx {
         if seen != self.seen {
             self.w.fault(format!("[{id}] sees {seen:?}, not {:?}", self.seen));
         }
-        if std::thread::panicking() && !self.fact(id).unwinding {
+        if std::thread::panicking() && !self.may_unwind(id) {
             self.w.fault(format!("[{id}] runs on a thread that unwinds"));
         }
     }
@@ -364,7 +378,7 @@ impl Cx {
             let Self { pool, seen: call, .. } = &self;
             self.w.fault(format!("[{id}], a job of pool {pool}, sees {seen:?}, and its call {call:?}"));
         }
-        if std::thread::panicking() && !self.fact(id).unwinding {
+        if std::thread::panicking() && !self.may_unwind(id) {
             self.w.fault(format!("[{id}], a job, begins on a thread that unwinds"));
         }
         self.seen = seen;
