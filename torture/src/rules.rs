@@ -103,7 +103,7 @@
 //! | `Help` | a pool | as `Root`, if they block, are isolated or external threads: they run no stranger's piece |
 //! | `Closure` | a runtime | closures of `spawn_blocking`; as many as `max_blocking_threads` |
 //! | `All` | a pool | as `Help`, for broadcasts, which need each thread |
-//! | `Top` | a pool | blocking, and broadcasts, in jobs that another's waiting thread may run on top of its frames |
+//! | `Top` | a pool | blocking, broadcasts, and calls into other pools, in jobs that another's waiting thread may run on top of its frames |
 //! | `Busy` | a pool | computations without an end; broadcasts, which the deadlock handler waits for |
 //! | `Lock` | a lock | its holder |
 //! | `Region` | a part inside of `isolated` | blocking inside of it, on the thread that is in it |

@@ -75,7 +75,7 @@ impl Maker<'_> {
             }
             Called::Install if self.on(Kind::Installs) && !ctx.threads.is_empty() => {
                 let pool = ctx.threads[usize::from(a) % ctx.threads.len()];
-                let (inner, needs) = self.sent(ctx, pool);
+                let (inner, needs) = self.send(at, ctx, pool);
                 let (body, more) = self.call_body(at, &inner);
                 let needs = self.wait(at, ctx, self.waiting(ctx), needs | more);
                 Some((CallOp::Install(pool, Arc::new(body)), needs))
@@ -231,7 +231,7 @@ impl Maker<'_> {
     pub(super) fn join(&mut self, at: At, ctx: &Ctx) -> Option<(CallOp, Set)> {
         let named = self.named_pool(at, ctx);
         let (inner, mut needs) = match named {
-            Some(pool) => self.sent(ctx, pool),
+            Some(pool) => self.send(at, ctx, pool),
             None => self.fork(ctx),
         };
         needs |= self.on_top(&inner);
@@ -283,7 +283,7 @@ impl Maker<'_> {
         let (fifo, in_place) = (b % 2 == 1, b % 8 >= 6 && !ctx.pure);
         let pool = named.unwrap_or_else(|| self.pool_of(ctx));
         let (sent, mut needs) = match named {
-            Some(pool) => self.sent(ctx, pool),
+            Some(pool) => self.send(at, ctx, pool),
             None => self.fork(ctx),
         };
         needs |= self.on_top(&sent);
@@ -408,7 +408,7 @@ impl Maker<'_> {
         let fork = needs | self.on_top(ctx);
         let all = match kind {
             MeetKind::Install(other) => {
-                let (there, way) = self.sent(ctx, other);
+                let (there, way) = self.send(at, ctx, other);
                 self.wait(at, ctx, self.blocked(&there), needs);
                 fork | way
             }

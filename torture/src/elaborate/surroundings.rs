@@ -266,6 +266,17 @@ impl Maker<'_> {
         !ctx.certain && self.pools[pool].is_runtime()
     }
 
+    /// As [`sent`](Self::sent). If the caller is a job, it may be on top of another's frames, which wait for
+    /// a thread of `pool`, too.
+    pub(super) fn send(&mut self, at: At, ctx: &Ctx, pool: PoolId) -> (Ctx, Set) {
+        if let (true, Some(seat)) = (ctx.stealable, self.seat(ctx)) {
+            if seat != pool {
+                self.wait(at, ctx, Set::of(seat, Of::Top), Set::of(pool, Of::Help));
+            }
+        }
+        self.sent(ctx, pool)
+    }
+
     /// A call that a thread of `pool` runs for the caller.
     pub(super) fn sent(&self, ctx: &Ctx, pool: PoolId) -> (Ctx, Set) {
         self.note_use(pool);
