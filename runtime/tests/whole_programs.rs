@@ -197,6 +197,22 @@ fn a_piece_of_a_thread_outside_behind_an_older_one_of_a_worker_is_found() {
     }
 }
 
+/// The worker waits inside of the region for the pool's thread, which waits for a piece below.
+#[test]
+fn a_piece_below_a_wait_in_a_region_is_run_by_a_spare_worker() {
+    let _watchdog = watchdog();
+    let runtime = build(1);
+    let pool = Arc::new(ThreadPoolBuilder::new().num_threads(1).build().unwrap());
+    let computed = runtime.compute(move || {
+        let (send, receive) = mpsc::channel();
+        scope(|scope| {
+            scope.spawn(|_| isolated(|| pool.install(|| ())));
+            join(|| pool.install(move || receive.recv().unwrap()), move || send.send(7).unwrap()).0
+        })
+    });
+    assert_eq!(runtime.block_on(computed).unwrap(), 7);
+}
+
 #[test]
 fn a_poll_that_splits_after_the_shutdown_has_begun_finds_help() {
     let _watchdog = watchdog();

@@ -30,7 +30,7 @@
 //! # What a spare worker takes
 //! The active ones have ranks, by their indices.
 //! - Rank below `full`, [`Role::Full`]: everything, if any worker of whichever kind is blocked or stalled, or
-//!   a spare one waits.
+//!   a spare one waits, or a thread waits on top of pieces that it may not run (in an isolated region).
 //! - Rank below `full`, [`Role::Begins`], if permanent workers wait for latches and that is all: everything
 //!   but pieces of other workers' computations. Those that wait are woken for these themselves, and programs
 //!   like to find the same few threads in a computation.
@@ -112,6 +112,8 @@ pub struct Away {
     has_yielding: AtomicBool,
     /// How many tables were lent for workers that others counted as blocked.
     lent: AtomicUsize,
+    /// Threads that wait for latches, and may not run the pieces that lie on their own seats.
+    on_pieces: AtomicUsize,
 }
 
 /// What a spare worker that is out of tasks may do.
@@ -194,7 +196,17 @@ impl Away {
             is_any: AtomicBool::new(false),
             has_yielding: AtomicBool::new(false),
             lent: AtomicUsize::new(0),
+            on_pieces: AtomicUsize::new(0),
         }
+    }
+
+    /// Until the result is dropped, the caller waits on top of pieces that it may not run. It fetches another
+    /// worker for them afterwards, behind a fence.
+    pub fn wait_on_pieces(&self) -> OnPieces<'_> {
+        // Relaxed: the fence orders it before the sleepers' bits. A spare worker whose W3 of `idle.rs` comes
+        // later asks for its role after that.
+        self.on_pieces.fetch_add(1, Relaxed);
+        OnPieces(self)
     }
 
     /// Whether a spare worker is active: a hint.
@@ -246,6 +258,17 @@ impl Away {
     /// left.)
     pub fn permanent_comes(&self) {
         self.state.lock().permanent += 1;
+    }
+}
+
+/// See [`Away::wait_on_pieces`].
+#[derive(Debug)]
+pub struct OnPieces<'a>(&'a Away);
+
+impl Drop for OnPieces<'_> {
+    fn drop(&mut self) {
+        // Relaxed: one that takes a piece too many does no harm.
+        self.0.on_pieces.fetch_sub(1, Relaxed);
     }
 }
 
@@ -441,9 +464,11 @@ impl Shared {
         let state = self.away.state.lock();
         let rank = state.active.iter().take_while(|&&active| active < index).count();
         let waiting = self.waiting();
-        let is_any_stuck = state.full(self.idle.waiters(0..self.first_spare)) > 0;
+        // Relaxed: see `wait_on_pieces`.
+        let are_pieces_left =
+            state.full(self.idle.waiters(0..self.first_spare)) > 0 || self.away.on_pieces.load(Relaxed) > 0;
         if rank < state.full(waiting) {
-            if is_any_stuck { Role::Full } else { Role::Begins }
+            if are_pieces_left { Role::Full } else { Role::Begins }
         } else if rank < state.needed(waiting) {
             Role::Serves
         } else {

@@ -10,6 +10,8 @@
 //! 4. its own older pieces: somebody further out on its stack will need them;
 //! 5. roots that a thread outside waits for (`install`).
 //!
+//! Before 3 it publishes its own older pieces: the job of another may take long, or block.
+//!
 //! On top of several waits it takes no piece of another seat (3): each would bring its own waits, and the
 //! stack has an end. Its own older ones (4) it takes at any depth, for they may be what another thread waits
 //! for; there are only so many of these.
@@ -17,7 +19,7 @@
 //! Never a detached job or a `compute` root: they may take for ever, and nobody waits for them here. Inside
 //! an isolated region it runs only jobs of that region, told by their tags. A deque shows its oldest piece
 //! only. So before the thread sleeps, it moves older pieces of other tags to their seat's overflow shelf,
-//! which is searched by tag.
+//! which is searched by tag. Those on its own seat it leaves to workers that are free, or to a spare one.
 //!
 //! An external thread (`external.rs`) runs 1 to 4, but only pieces of its own call, told by their tag.
 //!
@@ -257,21 +259,20 @@ impl Seat {
         let shared = self.shared();
         // SAFETY: this thread holds the seat; nothing anchored is above `floor`, which the frame that waits
         // vouches for.
-        unsafe { self.pop(floor) }
-            .or_else(|| self.take_broadcast())
-            .or_else(|| match self.takes_pieces(host) {
-                true => self.steal_from_others(host.start(self), |victim| steal(victim, tag)),
-                false => None,
-            })
-            .or_else(|| {
-                // SAFETY: as above.
-                if unsafe { self.publish_all() } {
-                    // Perhaps it may not run them itself.
-                    shared.post_piece();
-                }
-                steal(self, tag)
-            })
-            .or_else(|| shared.jobs.take_install(tag))
+        let own = unsafe { self.pop(floor) }.or_else(|| self.take_broadcast());
+        if own.is_some() {
+            return own;
+        }
+        // A job of another may keep this thread for long, and perhaps it may not run its own itself.
+        // SAFETY: as above.
+        if unsafe { self.publish_all() } {
+            shared.post_piece();
+        }
+        let stolen = match self.takes_pieces(host) {
+            true => self.steal_from_others(host.start(self), |victim| steal(victim, tag)),
+            false => None,
+        };
+        stolen.or_else(|| steal(self, tag)).or_else(|| shared.jobs.take_install(tag))
     }
 
     /// The last look before a sleep: also below what this thread may not run.
@@ -300,7 +301,14 @@ impl Seat {
         if shared.idle.announce_wait(self.index(), seen) {
             // Behind the fence: what came from outside before anybody could see us here.
             let tag = self.waits_for();
+            // What this thread may run of these, it has found above.
+            let leaves_pieces = tag != Tag::NONE && self.has_public_pieces();
+            let _on_pieces = leaves_pieces.then(|| shared.away.wait_on_pieces());
             self.sleep_if(host, || {
+                if leaves_pieces {
+                    // Not a waiter, which might leave them to this one again.
+                    shared.fetch_strictly(Work::Task);
+                }
                 let may_sleep = !shared.jobs.has_install(tag) && !self.has_broadcast();
                 if let (true, Host::Owner(worker)) = (may_sleep, host) {
                     worker.leave_for_others();

@@ -649,7 +649,8 @@ impl Worker {
             return self.run_unpark_hook();
         }
         self.is_searching.set(false);
-        if self.has_work(role, is_beside_sampler) {
+        // Asked again behind W3: a thread that widens the role of a spare worker fetches one afterwards.
+        if self.has_work(self.ask_role(), is_beside_sampler) {
             idle.cancel_sleep(self.index);
             self.is_searching.set(true);
         } else {
