@@ -200,6 +200,10 @@ impl<S> ThreadPoolBuilder<S> {
     ///
     /// It runs the pool's jobs only while it waits for its own or gives way (`yield_now`), so a pool of this thread alone runs
     /// what others spawn only then. A `broadcast` waits for it. The memory of the pool is never given back.
+    ///
+    /// Once the pool has been dropped, it runs both closures of its `join`s and all jobs of its scopes itself,
+    /// one after the other. So from then on none of them may wait for another, also where that would be
+    /// announced.
     pub fn use_current_thread(mut self) -> Self {
         self.settings.use_current_thread = true;
         self

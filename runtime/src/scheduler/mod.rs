@@ -225,6 +225,5 @@ pub unsafe fn take_seat_for_good(shared: NonNull<Shared>) {
     // thread-locals, too.
     let worker: &'static Worker = Box::leak(Box::new(worker));
     worker.processor().parker.adopt_current_thread();
-    worker.seat().into_iter().for_each(|seat| seat.is_for_good.set(true));
     context::become_worker(worker);
 }

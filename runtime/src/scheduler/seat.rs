@@ -158,10 +158,8 @@ pub struct Seat {
     /// For `spawn_fifo`.
     pub fifo: Fifo<Shelf<JobRef>>,
     pub external_tag: ExternalTag,
-    /// A thread holds the seat for good, and never runs the loop.
     /// How many waits for latches lie on the owner's stack.
     pub waits: Cell<u32>,
-    pub is_for_good: Cell<bool>,
     /// For jobs.
     magazine: Magazine,
 }
@@ -210,7 +208,6 @@ impl Seat {
             broadcasts: Shelf::new(),
             fifo: Fifo::new(null()),
             external_tag: ExternalTag::default(),
-            is_for_good: Cell::new(false),
             waits: Cell::new(0),
             magazine: Magazine::new(),
         }
