@@ -3,6 +3,8 @@
 use std::fmt;
 use std::io;
 use std::panic::Location;
+#[cfg(not(loom))]
+use std::thread::ThreadId;
 use std::time::Duration;
 
 use crate::builder::Flavor;
@@ -58,6 +60,20 @@ impl RuntimeMetrics {
         let ended = on_workers + shared.ended_elsewhere.load(Relaxed);
         // Read later, so at least as large.
         self.spawned_tasks_count().saturating_sub(ended) as usize
+    }
+
+    /// As [`num_alive_tasks`](Self::num_alive_tasks).
+    #[doc(hidden)]
+    #[deprecated = "it is called `num_alive_tasks` now"]
+    pub fn active_tasks_count(&self) -> usize {
+        self.num_alive_tasks()
+    }
+
+    /// As [`global_queue_depth`](Self::global_queue_depth).
+    #[doc(hidden)]
+    #[deprecated = "it is called `global_queue_depth` now"]
+    pub fn injection_queue_depth(&self) -> usize {
+        self.global_queue_depth()
     }
 
     /// Tasks that have been spawned since the runtime was built.
@@ -201,6 +217,60 @@ impl RuntimeMetrics {
     /// Events that came from the system; 0 without I/O and time.
     pub fn driver_event_count(&self) -> u64 {
         self.handle.shared().driver.io().map_or(0, |io| io.events())
+    }
+
+    /// The same as [`driver_event_count`](Self::driver_event_count), under Tokio's name.
+    pub fn io_driver_ready_count(&self) -> u64 {
+        self.driver_event_count()
+    }
+
+    /// Descriptors that have been registered with the driver since the runtime was built, those included that
+    /// were deregistered again; 0 without I/O.
+    ///
+    /// # Examples
+    /// ```
+    /// use runtime::net::UdpSocket;
+    ///
+    /// let runtime = runtime::Builder::new_current_thread().enable_io().build()?;
+    /// let metrics = runtime.metrics();
+    /// let socket = runtime.block_on(UdpSocket::bind("127.0.0.1:0"))?;
+    /// let counts = || (metrics.io_driver_fd_registered_count(), metrics.io_driver_fd_deregistered_count());
+    /// assert_eq!(counts(), (1, 0));
+    /// drop(socket);
+    /// assert_eq!(counts(), (1, 1));
+    /// # std::io::Result::Ok(())
+    /// ```
+    pub fn io_driver_fd_registered_count(&self) -> u64 {
+        self.registrations().0
+    }
+
+    /// Descriptors that have been deregistered from the driver since the runtime was built; 0 without I/O.
+    pub fn io_driver_fd_deregistered_count(&self) -> u64 {
+        self.registrations().1
+    }
+
+    fn registrations(&self) -> (u64, u64) {
+        self.handle.shared().driver.io().map_or((0, 0), |io| io.registrations())
+    }
+
+    /// The name of the worker's thread: `None` until the thread has begun. Of a `current_thread` runtime it is
+    /// the thread that drives the runtime, or that did so last.
+    ///
+    /// # Panics
+    /// If there is no such worker.
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime = runtime::Builder::new_multi_thread().worker_threads(1).spare_workers(0).build()?;
+    /// let thread = runtime.block_on(runtime.spawn(async { std::thread::current().id() })).unwrap();
+    /// assert_eq!(runtime.metrics().worker_thread_id(0), Some(thread));
+    /// # std::io::Result::Ok(())
+    /// ```
+    #[cfg(not(loom))]
+    #[track_caller]
+    pub fn worker_thread_id(&self, worker: usize) -> Option<ThreadId> {
+        self.worker(worker);
+        self.handle.shared().processor(worker).parker.thread_id()
     }
 
     /// Tasks in the worker's run queue, without the one that it runs next.

@@ -80,7 +80,8 @@ where
 /// as many spare threads for this as [`spare_workers`](crate::Builder::spare_workers) says; when all are
 /// blocked, or the system refuses a thread, tasks wait.
 ///
-/// Inside of `f`, [`Handle::block_on`] is allowed.
+/// Inside of `f`, [`Handle::block_on`] is allowed, and [`task::id`](crate::task::id) is that of the task
+/// around.
 ///
 /// # Examples
 /// ```
@@ -96,6 +97,8 @@ where
 #[track_caller]
 pub fn block_in_place<R>(f: impl FnOnce() -> R) -> R {
     let site = Location::caller();
+    let id = task::try_id();
+    let f = || task::with_id(id, f);
     context::with_worker(|worker| match worker {
         Some(worker) => in_place::block_in_place(worker, site, f),
         // Outside, or in the destructor of a task that a thread which is no worker cancels.

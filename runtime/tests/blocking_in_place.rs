@@ -37,6 +37,28 @@ fn the_other_tasks_of_a_blocked_worker_go_on() {
 }
 
 #[test]
+fn a_task_keeps_its_name_in_the_closure() {
+    let _watchdog = watchdog();
+    each_kind(|runtime| {
+        let handle = runtime.handle().clone();
+        let task = runtime.spawn(async move {
+            let own = runtime::task::id();
+            runtime::task::block_in_place(|| {
+                assert_eq!(runtime::task::try_id(), Some(own));
+                assert_eq!(handle.block_on(async { runtime::task::try_id() }), Some(own));
+                let other = handle.spawn(async { runtime::task::id() });
+                let id = other.id();
+                assert_eq!(handle.block_on(other).unwrap(), id);
+                assert_eq!(runtime::task::block_in_place(runtime::task::try_id), Some(own));
+            });
+            assert_eq!(runtime::task::id(), own);
+        });
+        runtime.block_on(task).unwrap();
+        assert_eq!(runtime::task::block_in_place(runtime::task::try_id), None);
+    });
+}
+
+#[test]
 fn the_task_that_a_blocked_worker_would_have_run_next_goes_on() {
     let _watchdog = watchdog();
     // Nothing but that task can wake another thread for it.

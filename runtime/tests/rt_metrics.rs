@@ -132,6 +132,47 @@ fn time_after_the_last_sleep_is_counted_as_busy_at_the_end() {
 }
 
 #[test]
+fn workers_are_known_by_their_threads() {
+    let _watchdog = watchdog();
+    for workers in KINDS {
+        let runtime =
+            if workers == 0 { build(0) } else { builder(workers).spare_workers(0).build().unwrap() };
+        let metrics = runtime.metrics();
+        if workers == 0 {
+            assert_eq!(metrics.worker_thread_id(0), None, "no thread drives it yet");
+        }
+        for _ in 0..20 {
+            let own = async {
+                let index = runtime::runtime::worker_index().unwrap();
+                (index, std::thread::current().id())
+            };
+            let (index, thread) = runtime.block_on(runtime.spawn(own)).unwrap();
+            assert_eq!(metrics.worker_thread_id(index), Some(thread));
+        }
+    }
+}
+
+#[test]
+fn descriptors_that_come_and_go_are_counted() {
+    let runtime = build(0);
+    let metrics = runtime.metrics();
+    let counts = || (metrics.io_driver_fd_registered_count(), metrics.io_driver_fd_deregistered_count());
+    let before = counts();
+    let pairs = runtime.block_on(async { [(); 3].map(|()| runtime::net::UnixStream::pair().unwrap()) });
+    assert_eq!(counts(), (before.0 + 6, before.1));
+    drop(pairs);
+    assert_eq!(counts(), (before.0 + 6, before.1 + 6));
+    // A file cannot be watched.
+    let file = std::fs::File::open("/proc/self/status").unwrap();
+    // SAFETY: (1), (2) the `AsyncFd` owns the file, whose number does not change, and gives nobody the file.
+    let refused = runtime.block_on(async { unsafe { runtime::io::unix::AsyncFd::register(file) }.is_err() });
+    assert!(refused);
+    assert_eq!(counts(), (before.0 + 6, before.1 + 6), "a refused one was not registered");
+    let without = runtime::Builder::new_current_thread().build().unwrap();
+    assert_eq!(without.metrics().io_driver_fd_registered_count(), 0);
+}
+
+#[test]
 fn an_idle_runtime_stops_counting() {
     let _watchdog = watchdog();
     for workers in [1, 3] {

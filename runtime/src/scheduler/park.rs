@@ -77,6 +77,12 @@ impl Parker {
         *self.thread.lock() = Some(thread::current());
     }
 
+    /// The name of the thread that sleeps here, once there is one.
+    #[cfg(not(loom))]
+    pub fn thread_id(&self) -> Option<std::thread::ThreadId> {
+        self.thread.lock().as_ref().map(Thread::id)
+    }
+
     /// Sleeps until unparked, on the thread's token, at most for `timeout`. May end early.
     pub fn park(&self, timeout: Option<Duration>) {
         self.park_if(timeout, || true);

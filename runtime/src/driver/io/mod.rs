@@ -123,6 +123,9 @@ struct Sources {
     /// Sources that get no new event, but may be named by one in the poller's buffer.
     released: Vec<Arc<Source>>,
     is_shutdown: bool,
+    /// How many descriptors have been registered, and deregistered.
+    registered: u64,
+    deregistered: u64,
 }
 
 impl Driver {
@@ -140,7 +143,13 @@ impl Driver {
             spare: Vec::new(),
         };
         let at_a_glance = busy_events.unwrap_or(events);
-        let sources = Sources { live: Vec::new(), released: Vec::new(), is_shutdown: false };
+        let sources = Sources {
+            live: Vec::new(),
+            released: Vec::new(),
+            is_shutdown: false,
+            registered: 0,
+            deregistered: 0,
+        };
         Ok(Driver {
             poller: Mutex::new(inner),
             glance: Mutex::new(Glance::new(at_a_glance)),
@@ -245,6 +254,12 @@ impl Driver {
         self.events.load(Relaxed)
     }
 
+    /// How many descriptors have been registered so far, and how many deregistered.
+    pub fn registrations(&self) -> (u64, u64) {
+        let sources = self.sources.lock();
+        (sources.registered, sources.deregistered)
+    }
+
     /// Starts to watch `io`. The events go to `source`, which is [new](Source::new) and of this driver,
     /// number 0.
     ///
@@ -261,7 +276,9 @@ impl Driver {
         self.insert(&source)?;
         let address = Arc::as_ptr(&source).expose_provenance();
         if let Err(error) = self.registry.register(io, Token(address), interest.to_mio()) {
-            self.sources.lock().remove(&source, &self.live);
+            let mut sources = self.sources.lock();
+            sources.remove(&source, &self.live);
+            sources.registered -= 1;
             return Err(error);
         }
         Ok(source)
@@ -280,6 +297,7 @@ impl Driver {
             let mut sources = self.sources.lock();
             let removed = sources.remove(source, &self.live);
             sources.released.push(removed);
+            sources.deregistered += 1;
             sources.released.len() % RELEASE_BATCH == 0
         };
         if is_batch_full {
@@ -303,6 +321,7 @@ impl Driver {
         }
         source.index.store(sources.live.len(), Relaxed);
         sources.live.push(source.clone());
+        sources.registered += 1;
         // Release: pairs with `see_sources`.
         self.live.store(sources.live.len(), Release);
         Ok(())
