@@ -1,9 +1,9 @@
-//! The one sleep protocol: who is awake, who searches, who sleeps or waits for a latch, and whom a push
+//! The sleep protocol: which workers are awake, search, sleep or wait for a latch, and which worker a push
 //! wakes.
 //!
-//! A worker without work searches the others' queues; few search at a time, since searchers get in each
-//! other's way. One that finds nothing sleeps. Whoever makes work wakes a sleeper, unless somebody searches:
-//! that one will find it.
+//! A worker without work searches the others' queues; only a few search at a time, because searchers get in
+//! each other's way. A searcher that finds nothing sleeps. A thread that pushes work wakes a sleeper, unless
+//! a worker searches: the searcher will find the work.
 //!
 //! ```text
 //! outside of computations: in the numbers
@@ -22,16 +22,16 @@
 //!     └─────────────────────────────────┘
 //!                 its latch is set
 //! ```
-//! One word packs the number of searching workers, of sleeping workers, and the **jobs event counter**: even,
-//! if no job was posted since the last worker got sleepy, else odd. It lies on top, so that its overflow
-//! falls off. Two bitmaps say which workers sleep and which wait. The numbers count threads that may run
-//! anything; a worker that waits for a latch runs jobs and no tasks, so that who pushes a task must not rely
-//! on it.
+//! One word packs the number of searching workers, of sleeping workers, and the **jobs event counter**. The
+//! counter is even if no job was posted since the last worker got sleepy, else odd. It lies in the top bits,
+//! so that its overflow falls off. Two bitmaps say which workers sleep and which wait. The numbers count
+//! threads that may run anything. A worker that waits for a latch runs jobs and no tasks, so the pusher of a
+//! task must not rely on it.
 //!
-//! **Whoever clears a sleeper's bit takes it out of the number**: the notifier, or the worker itself when it
-//! wakes without having been notified. So the number is exact whenever nobody is between the two steps, and
-//! never too low. Waiters are in no number: whoever clears a waiter's bit unparks it, unless it is the
-//! waiter.
+//! **The thread that clears a sleeper's bit takes the sleeper out of the number**: the notifier, or the
+//! worker itself when it wakes without having been notified. So the number is never too low, and exact
+//! whenever no thread is between the two steps. Waiters are in no number: the thread that clears a waiter's
+//! bit unparks the waiter, unless it is the waiter itself.
 //!
 //! # Steps
 //! ```text
@@ -55,7 +55,7 @@
 //!                                              to SLEEPING
 //! J3 the counter is even: make it odd (CAS) L1 set bit i among the waiters
 //! J4 P3 to P6                               L2 SeqCst fence
-//! J5 P3 or P5 saw nobody: clear a waiter's  L3 read the counter by a read-modify-write; it has
+//! J5 P3 or P5 saw none: clear a waiter's    L3 read the counter by a read-modify-write; it has
 //!    bit, unpark                               changed: clear bit i, look again
 //!                                           L4 look in the job injector and at the latch;
 //! Fall asleep where there are jobs             tasks wait: as if one was pushed (P3)
@@ -65,51 +65,51 @@
 //!                                              set: look for jobs, everywhere; there are: from J4
 //! ```
 //! Roots that no waiter may run (`compute`, detached spawns) leave out J5. **A region too short to share**
-//! wakes nobody: its pusher, who knows, does J1 and J3 alone; who is about to sleep looks once more for it,
-//! and who sleeps sleeps on. Setting a latch is no business of this file: it unparks the owner
-//! (`job/latch.rs`).
+//! wakes no worker: its pusher knows that it is short, and does J1 and J3 alone. A worker that is about to
+//! sleep looks once more for its jobs; a worker that sleeps already sleeps on. Setting a latch is not part of
+//! this protocol: it unparks the owner (`job/latch.rs`).
 //!
 //! # The races
 //! *The glance.* Worker 1 has looked in every queue and found nothing. A thread outside pushes a task, sees
-//! nobody asleep, and leaves. Worker 1 goes to sleep. The task waits for ever. P2 and W3 are against this;
-//! among workers, which push without a fence, J3 and S1: the counter is not what worker 1 remembers.
+//! no worker asleep, and leaves. Worker 1 goes to sleep. The task waits for ever. P2 and W3 prevent this.
+//! Workers push jobs without a fence; there J3 and S1 prevent it: the counter is not what worker 1 remembers.
 //!
 //! *The distracted searcher.* The thread sees worker 1 searching and relies on it, but worker 1 has just
 //! found another task in the last queue it had to look at, and is busy for a second. Hence F2.
 //!
 //! *The stolen half.* Worker A shares one half of its work and does the other. Worker B steals that half and
-//! shares a part of it. A is done with its own and, while it waits for B, steals that part. B runs out of
-//! work and lies down until A is done with it. A, done, sets the latch at that very moment, takes B for
-//! awake, and lies down itself until B is done. Neither ever wakes, however many others there are. So a
-//! latch's owner says *in the latch's word* that it is about to sleep, and who sets it sees that in the same
-//! read-modify-write: one of the two comes first.
+//! shares a part of it. A is done with its own half and, while it waits for B, steals that part. B runs out
+//! of work and sleeps until A is done with the part. At that very moment A is done, sets the latch, takes B
+//! for awake, and sleeps itself until B is done. Neither ever wakes, however many other workers there are. So
+//! a latch's owner says *in the latch's word* that it is about to sleep, and the setter sees that in the
+//! read-modify-write that sets the latch: one of the two comes first.
 //!
 //! *The waiter that nobody minds.* The only thread that is not busy waits for a latch when a task comes.
 //! Counted as a sleeper, it would be woken for it, look for jobs, and sleep again, and the task's pusher
-//! would be content. It is in no number, so the pusher finds nobody and fetches a spare worker; and if the
-//! task came a moment before, L4 does.
+//! would be content. It is in no number, so the pusher finds no worker and fetches a spare one. If the task
+//! came a moment before the wait, L4 fetches a spare worker.
 //!
 //! *The errand forgotten.* A root's pusher picks a waiter. Its latch is set as well; it wakes, and goes back
-//! to its own computation. Another waiter sleeps on beside the root. Hence N. (Likewise if it takes a piece
-//! of which nobody was told, while who blocks has told of another.)
+//! to its own computation. Another waiter sleeps on beside the root. Hence N. (Likewise if the picked waiter
+//! takes a piece that was not announced, while a worker that blocks has announced another one.)
 //!
 //! *The errand without end.* Two waiters are in isolated regions and may run only jobs of these. A root
 //! comes; each of them wakes, may not run it, and wakes the other, over and over, until a third worker has
-//! time. So who may not run what it finds asks only those waiters whom J5 picks after it, in the order of
-//! their indices. Those before were no waiters at J5, and have looked since, or will. (So J5 does not spare
-//! who sits in the driver, as P5 does: the order must not change meanwhile.)
+//! time. So a waiter that may not run what it finds asks only waiters that J5 picks after it, in the order of
+//! their indices. The workers with lower indices were no waiters at J5, and have looked since, or will. (So
+//! J5 does not avoid the worker that sits in the driver, as P5 does: the order must not change meanwhile.)
 //!
-//! *The one that may not.* A spare worker that serves (`away.rs`) sleeps beside one that may run everything,
-//! which sits in the driver. A child job comes. The pusher spares the one in the driver, and wakes the other,
-//! which may not run the job, and sleeps again. So a spare worker that may not run everything does not lie
-//! down as a searcher: it does F1 and F2, and at F2 it wakes only a worker with a lower index. Those that may
-//! run more have lower ones; and as each wakes a lower one, this ends.
+//! *The one that may not.* A spare worker that serves (`away.rs`) sleeps beside a worker that may run
+//! everything, which sits in the driver. A child job comes. The pusher avoids the worker in the driver, and
+//! wakes the spare one, which may not run the job, and sleeps again. So a spare worker that may not run
+//! everything does not go to sleep as a searcher: it does F1 and F2, and at F2 it wakes only a worker with a
+//! lower index. Workers that may run more have lower indices. Each wakes only a lower one, so this ends.
 //!
-//! *The stand-in.* A worker woke by itself, has cleared its bit, and still stands in the number. Who pushes a
-//! root sees it there, counts as a searcher (P4) and finds no bit (P5). Between the two, others have pushed a
-//! task and a job and relied on that searcher. It is not enough to look at the bits again: waiters may sleep
-//! whom the job's pusher would have asked, and spare workers may rest whom the task's would have fetched. So
-//! who gives back asks both, whatever its own work was ([`Pick`]).
+//! *The stand-in.* A worker woke by itself, has cleared its bit, and is still in the number. The pusher of a
+//! root sees it there, counts as a searcher (P4) and finds no bit (P5). Between P4 and P5, other threads have
+//! pushed a task and a job and relied on that searcher. It is not enough to look at the bits again: there may
+//! be sleeping waiters that the job's pusher would have asked, and resting spare workers that the task's
+//! pusher would have fetched. So a pusher that gives back asks both, whatever its own work was ([`Pick`]).
 //!
 //! *The full turn.* Between S1 and L3, while the worker is preempted, the counter moves by 2^32: it looks
 //! unchanged.
@@ -117,15 +117,15 @@
 //! # Why no work from outside is stranded
 //! Take a push P1 into the injector by a thread that will not run the task itself. SeqCst fences have one
 //! total order.
-//! - *P3 saw nobody asleep, or P5 found no bit.* For every worker i, compare P2 with i's last W3. If W3 came
+//! - *P3 saw no sleeper, or P5 found no bit.* For every worker i, compare P2 with i's last W3. If W3 came
 //!   first, W1 and W2 are visible at P3 and P5, so sleeper i would have been seen, unless another thread
 //!   cleared its bit since: that one was notified, is a searcher that has not looked yet (its search is
 //!   ordered behind P2 by the read-modify-writes on the word: P4 of its notifier came before P3, which saw
 //!   it, or after, and then see below). If P2 came first, i's W4 sees P1. So no worker sleeps through it; if
 //!   all were awake, each will pass W4 before it sleeps.
-//! - *P3 saw a searcher.* That one leaves the number by W1 or F1 later in the word's modification order than
-//!   what P3 read. By W1: its W3 comes after P2 (P2 → P3 reads a value older than W1; were W3 before P2, P3
-//!   would have to see W1), so its W4 sees P1. By F1: if it was not the last, the argument passes to the
+//! - *P3 saw a searcher.* That searcher leaves the number by W1 or F1 later in the word's modification order
+//!   than what P3 read. By W1: its W3 comes after P2 (P2 → P3 reads a value older than W1; were W3 before P2,
+//!   P3 would have to see W1), so its W4 sees P1. By F1: if it was not the last, the argument passes to the
 //!   others, the last of which looks at F2, behind a fence that is likewise after P2, sees P1 and notifies.
 //!   By P5's giving back: its fence is after P2, because P3 read a value older than what it gave back. A
 //!   worker whose W3 came before P2 thus shows its bit there, and P5 goes on with it; one whose W3 comes
@@ -134,12 +134,12 @@
 //! - A notified worker counts as searching until it has looked, so the duty is handed on, never dropped.
 //!
 //! **Job injector against sleeper**: the same, word for word; J3 only writes to the word in between. **Job
-//! injector against waiter**: if P3 relies on nobody, J5 reads the bits. For every waiter i, compare P2 with
-//! i's last L2. P2 first: L4 sees J1. L2 first: J5 sees L1, or that the bit was cleared since. Then i was up
-//! after L2, and will do L1 and L2 again, after P2, before it sleeps. So if J5 finds no bit, nobody sleeps
-//! who did not look after P2. If it clears one, that waiter sees J1 (its bit and its token order the two),
-//! and runs the job or does N. **Latch against sleeper**: `job/latch.rs`; L4's look at the latch only saves a
-//! sleep.
+//! injector against waiter**: if P3 relies on no worker, J5 reads the bits. For every waiter i, compare P2
+//! with i's last L2. P2 first: L4 sees J1. L2 first: J5 sees L1, or that the bit was cleared since. Then i
+//! was up after L2, and will do L1 and L2 again, after P2, before it sleeps. So if J5 finds no bit, every
+//! waiter that sleeps has looked after P2. If it clears one, that waiter sees J1 (its bit and its token order
+//! the two), and runs the job or does N. **Latch against sleeper**: `job/latch.rs`; L4's look at the latch
+//! only saves a sleep.
 //!
 //! # What pushes from inside may overlook
 //! Pushes into a worker's own ring leave out P2: the load of P3 may be stale and a chance for parallelism be
@@ -159,29 +159,30 @@
 //!
 //! A post that finds the counter odd only reads, and what it reads may be stale: a worker may have got sleepy
 //! meanwhile. Such a job can be overlooked by all, and a core idles until the next post. It is still run: its
-//! pusher takes it back before it waits for anything, and at the latest when its own half is done. So **who
-//! blocks, or will be long, with jobs that others could take does J2 to J5** first. With J2, a post that
-//! finds the counter odd is not overlooked either. By a sleeper: as a task. By a waiter: if J3 reads a value
-//! older than S1, J2 comes before the fence of S2, which sees J1; else it finds the counter even, unless
-//! somebody else has posted since, whom L3 sees. The order of the older Rayon, a SeqCst operation at every
-//! push, made recursive joins up to 40 % slower, a swap instead of the load more than three times as slow.
+//! pusher takes it back before it waits for anything, and at the latest when its own half is done. So **a
+//! worker that blocks, or will be long, with jobs that others could take does J2 to J5** first. With J2, a
+//! post that finds the counter odd is not overlooked either. By a sleeper: as a task. By a waiter: if J3
+//! reads a value older than S1, J2 comes before the fence of S2, which sees J1; else it finds the counter
+//! even, unless another thread has posted since, and L3 sees that post. Two stricter orders were measured
+//! with recursive joins. The order of the older Rayon, a SeqCst operation at every push, made them up to 40 %
+//! slower; a swap instead of the load made them more than three times as slow.
 //!
-//! **The full turn** hides a post from L3. One from outside is found by L4 all the same, for the fences do
-//! not ask the counter. A sleeper finds every job at W4. A waiter may overlook a job of a deque, which its
-//! pusher comes back to. The word's other fields do not notice.
+//! **The full turn** hides a post from L3. L4 finds a job from outside all the same, because the fences do
+//! not depend on the counter. A sleeper finds every job at W4. A waiter may overlook a job of a deque, which
+//! its pusher comes back to. The word's other fields do not notice.
 //!
-//! # Who is left
+//! # When no worker is left
 //! All workers have a place in this instance, permanent ones and spare ones: they are alike. *Nobody* (P3 saw
-//! none asleep or searching, and J5 no waiter) says that whoever may run the work is awake and busy, has yet
-//! to pass W4, or is away. Then a spare worker is fetched, if one is needed (`away.rs`):
+//! no sleeper and no searcher, and J5 no waiter) says that every worker that may run the work is awake and
+//! busy, has yet to pass W4, or is away. Then a spare worker is fetched, if one is needed (`away.rs`):
 //! [`has_waiters`](Idle::has_waiters), read after P2, sees every waiter whose L2 came before; a later one
 //! sees P1 at L4. A spare worker that goes to rest does F1 and F2, and looks in the queues after it is listed
 //! as resting.
 //!
-//! A thread that is *surplus* may sleep here, too: a spare worker that serves while all others are inside of
-//! long polls. What can wait for the others, as tasks in the pusher's own ring can, wakes nobody if no more
-//! sleep than are surplus. That is a rule of the pushers (`Shared::extra`), who come back to what they have
-//! pushed, and none of this protocol.
+//! A *surplus* thread may sleep here, too: a spare worker that serves while all others are inside of long
+//! polls. Work that can wait for the others, such as tasks in the pusher's own ring, wakes no worker if there
+//! are no more sleepers than surplus threads. That rule is not part of this protocol: it belongs to the
+//! pushers (`Shared::extra`), which come back to what they have pushed.
 //!
 //! # Rejected
 //! A mutex around a stack of sleepers (Tokio): the word has to be atomic all the same, and the lock is one
@@ -245,24 +246,24 @@ struct Bits {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JobEvents(u32);
 
-/// What a push has made, which says who may run it.
+/// The kind of work that a push has made visible: it says which workers may run it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Work {
     /// A task: for workers outside of computations.
     Task,
-    /// A job, or a root that waiters run too: for any worker, one that waits for a latch included.
+    /// A job, or a root that waiters run too: for any worker, also for a worker that waits for a latch.
     Job,
     /// A root that no waiter runs (`compute`, a detached spawn): for workers outside of computations.
     DetachedRoot,
 }
 
-/// Whom a push has to wake.
+/// The worker that a push has to wake.
 #[must_use = "who was picked has to be unparked"]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pick {
     /// To be unparked: a sleeper, which counts as searching now, or a latch waiter.
     pub unparks: Option<usize>,
-    /// Nobody was found who is awake or asleep: a spare worker may be needed.
+    /// No searcher, sleeper or waiter was found: a spare worker may be needed.
     pub is_nobody: bool,
 }
 
@@ -270,9 +271,9 @@ pub struct Pick {
 enum Found {
     /// P6.
     Sleeper(usize),
-    /// P3: somebody searches.
+    /// P3: a worker searches.
     Searcher,
-    /// P3: nobody searches or sleeps.
+    /// P3: no worker searches or sleeps.
     Nobody,
     /// P5 found no bit: as `Nobody`, but meanwhile others may have relied on us as a searcher, with work of
     /// any kind.
@@ -321,7 +322,7 @@ impl Idle {
         self.word().fetch_add(SEARCHING, SeqCst);
     }
 
-    /// F1: a searcher found work. Says whether it was the last, who has to do F2.
+    /// F1: a searcher found work. Says whether it was the last searcher, which has to do F2.
     pub fn stop_searching(&self) -> bool {
         let before = self.word().fetch_sub(SEARCHING, SeqCst);
         debug_assert!(searching(before) > 0);
@@ -357,8 +358,8 @@ impl Idle {
         fence(SeqCst);
     }
 
-    /// Whether nobody searches, and more sleep than `extra`: a hint for a worker that has more than it can
-    /// do.
+    /// Whether no worker searches, and more than `extra` workers sleep: a hint for a worker that has more
+    /// than it can do.
     pub fn is_worth_notifying(&self, extra: impl FnOnce() -> usize) -> bool {
         let counts = self.word().load(Relaxed);
         searching(counts) == 0 && sleeping(counts) > 0 && sleeping(counts) > extra()
@@ -453,7 +454,7 @@ impl Idle {
     }
 }
 
-/// For jobs and those that wait for latches.
+/// For jobs and for workers that wait for latches.
 impl Idle {
     /// S1: makes the jobs event counter even, if it is not, and remembers it. The caller looks in the queues
     /// once more (S2).
@@ -496,7 +497,7 @@ impl Idle {
         false
     }
 
-    /// J3: a job is in a queue; whoever got sleepy before looks once more. It wakes nobody: J4 is
+    /// J3: a job is in a queue; a worker that got sleepy before looks once more. It wakes no worker: J4 is
     /// [`pick_for`](Self::pick_for).
     #[inline]
     pub fn post_job(&self) {
@@ -534,13 +535,13 @@ impl Idle {
     }
 
     /// As [`pick_for`](Self::pick_for) a job, for waiter `index`, which was picked itself and may not run it:
-    /// only for those waiters that J5 would pick after it, so that an errand which nobody may run ends.
+    /// only for waiters that J5 would pick after it, so that the search ends if no waiter may run the job.
     pub fn pass_errand_on(&self, index: usize, avoided: Option<usize>) -> Pick {
         self.pick(Work::Job, avoided, index + 1)
     }
 
-    /// P4 to P6 whoever searches already: for the monitor, when those do not come. If no bit is set, the
-    /// caller does what who gives back has to do: see *the stand-in*.
+    /// P4 to P6, also if a worker searches already: for the monitor, when the searchers do not come. If no
+    /// bit is set, the caller does what a pusher does that gives back: see *the stand-in*.
     pub fn pick_anyway(&self, avoided: Option<usize>) -> Option<usize> {
         self.pick_below(usize::MAX, avoided)
     }
@@ -560,9 +561,9 @@ impl Idle {
         self.all_bits().any(|bits| bits.waiters.load(Relaxed) != 0)
     }
 
-    /// P3 to P6, or J4 and J5: whom a push of `work` has to wake.
+    /// P3 to P6, or J4 and J5: picks the worker that a push of `work` has to wake.
     ///
-    /// `avoided` (who sits in the driver) is picked only if there is no other.
+    /// `avoided` (the worker that sits in the driver) is picked only if there is no other.
     pub fn pick_for(&self, work: Work, avoided: Option<usize>) -> Pick {
         self.pick(work, avoided, 0)
     }
@@ -589,7 +590,7 @@ impl Bits {
 
 /// Clears the bit of worker `index`. Says whether it was set.
 fn clear(word: &AtomicU64, index: usize) -> bool {
-    // A load first: who was notified need not write.
+    // A load first: a worker that was notified need not write.
     word.load(Acquire) & bit(index) != 0 && word.fetch_and(!bit(index), AcqRel) & bit(index) != 0
 }
 
@@ -636,12 +637,11 @@ fn is_posted(counts: u64) -> bool {
 
 /// What a worker asks before it shares pieces.
 impl Idle {
-    /// Whether J3 to J5 would change anything, as far as can be seen at a glance; so many sleepers as `extra`
-    /// are not to be woken.
+    /// Whether J3 to J5 would change anything: a hint. `extra` sleepers are not to be woken.
     #[inline(always)]
     pub fn is_job_news(&self, extra: impl FnOnce() -> usize) -> bool {
         let counts = self.word().load(Relaxed);
-        // Mostly nobody searches or sleeps: the lower half has the numbers.
+        // Mostly no worker searches or sleeps: the lower half has the numbers.
         if is_posted(counts) && counts as u32 == 0 && !self.may_have_waiters() {
             return false;
         }
@@ -661,25 +661,27 @@ impl Idle {
         self.hot.first.waiters.load(Relaxed) != 0 || self.hot.more_used.load(Relaxed) != 0
     }
 
-    /// Whether somebody sleeps: a hint.
+    /// Whether a worker sleeps: a hint.
     #[inline(always)]
     pub fn has_sleepers(&self) -> bool {
         self.word().load(Relaxed) & (FIELD * SLEEPING) != 0
     }
 
-    /// Whether somebody searches: a hint.
+    /// Whether a worker searches: a hint.
     pub fn is_anybody_searching(&self) -> bool {
         searching(self.word().load(Relaxed)) > 0
     }
 
-    /// Whether somebody searches, or waits for a latch in its sleep, or more sleep than `extra`: a hint.
+    /// Whether a worker searches, or waits for a latch in its sleep, or more than `extra` workers sleep: a
+    /// hint.
     pub fn is_anybody_idle(&self, extra: impl FnOnce() -> usize) -> bool {
         let counts = self.word().load(Relaxed);
         searching(counts) > 0 || sleeping(counts) > 0 && sleeping(counts) > extra() || self.has_waiters()
     }
 
-    /// How many show that they sleep: a hint, but not behind a fence. Whoever goes on has seen that its bit
-    /// is gone, while its notifier may not have done P6, so that the number in the word would be too high.
+    /// How many workers show that they sleep: a hint, unless the caller is behind a fence. The number in the
+    /// word may be too high: a woken worker has seen that its bit is gone, while its notifier may not have
+    /// done P6 yet.
     pub fn sleepers(&self) -> usize {
         self.all_bits().map(|bits| bits.sleepers.load(Relaxed).count_ones() as usize).sum()
     }
@@ -709,7 +711,7 @@ impl Idle {
         self.all_bits().enumerate().map(count).sum()
     }
 
-    /// Whether a job was posted since somebody last got sleepy.
+    /// Whether a job was posted since a worker last got sleepy.
     pub fn is_job_posted(&self) -> bool {
         is_posted(self.word().load(Relaxed))
     }
