@@ -7,8 +7,8 @@ use crate::scheduler::deadlock::{self, Standing};
 
 /// A thread's word that it is blocked, made by [`mark_blocked`].
 ///
-/// Whoever unblocks the thread takes it back, by [`mark_unblocked`] or by dropping it, before the thread goes
-/// on.
+/// The thread that unblocks it takes the mark back, by [`mark_unblocked`] or by dropping it, before the
+/// blocked thread goes on.
 ///
 /// A mark that is forgotten leaves its thread marked until the thread has no more work, or its `block_on` or
 /// blocking closure ends; until then a deadlock may be reported that is none.
@@ -27,10 +27,10 @@ pub struct Mark {
 /// - If the runtime or pool has a [`deadlock_handler`](crate::Builder::deadlock_handler), it is told when
 ///   nothing is left that could unblock the thread.
 ///
-/// Between this call and the one that takes the mark back, the thread should only block. The mark may be sent
-/// to the thread that will unblock this one, which calls [`mark_unblocked`] first: were the blocked thread to
-/// do that when it has woken, it would for a moment be marked while nothing keeps it. If only one thread is
-/// at hand, as when the wait is for a pipe or another process, use [`blocking`].
+/// Until another call takes the mark back, the thread should only block. The mark may be sent to the thread
+/// that will unblock this one, which calls [`mark_unblocked`] first: were the blocked thread to do that when
+/// it has woken, it would for a moment be marked while nothing keeps it. If only one thread is at hand, as
+/// when the wait is for a pipe or another process, use [`blocking`].
 ///
 /// A thread may be marked several times; it is blocked until the last mark is gone. A thread that is no
 /// worker counts if it is inside of a `block_on` or a blocking closure of the current runtime, which has a
@@ -78,7 +78,7 @@ pub fn mark_unblocked(mark: Mark) {
 ///
 /// As [`block_in_place`](crate::task::block_in_place); and while `f` runs, on any thread that has entered a
 /// runtime, nothing counts as a deadlock there. So it is also for a thread outside that is going to unblock
-/// somebody.
+/// another thread.
 ///
 /// This takes a closure, where a guard could be forgotten, and detection would be off for good, or be dropped
 /// on another thread than the one that blocks.
@@ -92,6 +92,6 @@ pub fn mark_unblocked(mark: Mark) {
 pub fn blocking<R>(f: impl FnOnce() -> R) -> R {
     let handle = Handle::try_current().ok();
     let _expecting = handle.as_ref().map(|handle| handle.shared().expect());
-    // A thread of a pool, which is nobody's current runtime, is awake for it anyway.
+    // A thread of a pool is awake for it anyway: a pool is no thread's current runtime.
     crate::task::block_in_place(f)
 }

@@ -63,10 +63,10 @@ impl fmt::Debug for BroadcastContext<'_> {
 ///
 /// Each thread runs it when it has nothing of its own left to do, and before it takes from others; then come
 /// broadcasts that were called later. The pool is the one that the call belongs to. The calling thread takes
-/// part if it is one of the pool; otherwise it waits. If the pool is gone, the closure runs once, here.
+/// part if it belongs to the pool; otherwise it waits. If the pool is gone, the closure runs once, here.
 ///
-/// A thread that is busy for long, in a task or a job, is waited for. One that has taken a sleeping worker's
-/// place, see [`join`](super::join), stands for that worker. Two broadcasts inside of different
+/// A thread that is busy for long, in a task or a job, is waited for. A thread that has taken a sleeping
+/// worker's place, see [`join`](super::join), stands for that worker. Two broadcasts inside of different
 /// [`isolated`](super::isolated) parts wait for each other for ever.
 ///
 /// # Panics
@@ -167,7 +167,7 @@ where
         .collect();
     state.queue_broadcast(parts.iter().map(|part| {
         // SAFETY: the parts and the call stay in this frame until the latch is set; what others get of `op`
-        // and its results is `Sync`, and `Send`. This thread counts for nobody else but the owner here.
+        // and its results is `Sync`, and `Send`. This thread counts for no thread but the owner here.
         unsafe {
             call.count.increment(true);
             JobRef::new(NonNull::from(part).cast(), region.tag())

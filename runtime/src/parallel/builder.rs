@@ -1,4 +1,5 @@
-//! Building a thread pool: its settings, who starts its threads, and what happens if one cannot be started.
+//! Building a thread pool: its settings, how its threads are started, and what happens if one cannot be
+//! started.
 //!
 //! The builder counts as a worker of the pool that it builds, so nothing is freed before it has given every seat to a
 //! [`ThreadBuilder`], which counts as one, too. If a thread is refused, the pool is dropped at once, and the threads that were
@@ -41,14 +42,14 @@ const OLD_THREADS_VARIABLE: &str = "RAYON_RS_NUM_CPUS";
 /// # Ok::<(), runtime::parallel::ThreadPoolBuildError>(())
 /// ```
 ///
-/// Prior art: `rayon::ThreadPoolBuilder`, whose names and defaults these are.
+/// Prior art: `rayon::ThreadPoolBuilder`, with the same names and defaults.
 pub struct ThreadPoolBuilder<S = DefaultSpawn> {
     settings: Settings,
     /// Starts the threads.
     spawner: S,
 }
 
-/// Everything but who starts the threads.
+/// Everything but how the threads are started.
 #[derive(Default)]
 pub struct Settings {
     /// 0: the default.
@@ -209,8 +210,8 @@ impl<S> ThreadPoolBuilder<S> {
         self
     }
 
-    /// Sets a function that gets the panics of jobs that nobody waits for (`spawn`, `spawn_fifo`, `spawn_broadcast`), and of the
-    /// start and exit handlers. If it panics, the process aborts.
+    /// Sets a function that gets the panics of jobs that no caller waits for (`spawn`, `spawn_fifo`,
+    /// `spawn_broadcast`), and of the start and exit handlers. If it panics, the process aborts.
     ///
     /// Without it such a panic ends with the message that the panic hook prints. (Rayon aborts the process; so does this crate
     /// with its feature `abort-on-detached-panic`, which the shim `rayon-core` switches on.)
@@ -325,7 +326,7 @@ impl Settings {
         if uses_current_thread {
             // Never given up: see the module's docs.
             std::mem::forget(building);
-            // SAFETY: that was our count; nobody was given seat 0; looked at above.
+            // SAFETY: that was our count; no thread was given seat 0; looked at above.
             unsafe { scheduler::take_seat_for_good(shared) };
         }
         Ok(pool)

@@ -9,8 +9,8 @@
 //! Code that catches the payload and goes on meets it again at its next split point.
 //!
 //! # Asked without asking
-//! To ask costs a `join` a third of its instructions. So it does not while it is *granted* (`scheduler/seat.rs`), and whoever cancels
-//! ends the grants.
+//! To ask costs a `join` a third of its instructions. So it does not ask while it is *granted*
+//! (`scheduler/seat.rs`), and the thread that cancels ends the grants.
 //! ```text
 //! Who cancels                                    Seat
 //! K1 mark: `CANCELLED`, or the pool's shutdown   A1 a push finds left = 0: marked? Then unwind
@@ -23,8 +23,8 @@
 //! than a stride of `scheduler/split.rs`, so it ends after some 25 µs, and if splits become slow all of a sudden, after 1024 of them. (In a
 //! `ThreadPool` there are no strides: after 1024 of them, and where there are several threads, after 64.)
 //!
-//! Who cancels knows the seats of the pool in which the computation began, and of no other: in a pool that it has gone into (`install`),
-//! grants are short instead.
+//! The thread that cancels knows the seats of the pool in which the computation began, and of no other: in a
+//! pool that it has gone into (`install`), grants are short instead.
 
 use std::panic::resume_unwind;
 

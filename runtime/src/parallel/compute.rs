@@ -1,9 +1,10 @@
 //! `compute`: a computation that starts at once, and a handle that a task can wait for and that stops it when dropped.
 //!
-//! A computation is a task that never waits: the same cell, the same handle, the same errors. It is no task of the runtime
-//! otherwise: it is a root of `scheduler/jobs.rs`, run on a seat, on a fresh stack, and in no owned list. What asks it to end is
-//! in its own cell, the `CANCELLED` bit, so that it needs nothing else: an abort of a task that is `SCHEDULED`, as this one
-//! is all its life, sets the bit and leaves the rest to whoever runs it.
+//! A computation is a task that never waits: the same cell, the same handle, the same errors. It is no task
+//! of the runtime otherwise: it is a root of `scheduler/jobs.rs`, run on a seat, on a fresh stack, and in no
+//! owned list. What asks it to end is in its own cell, the `CANCELLED` bit, so that it needs nothing else: an
+//! abort of a task that is `SCHEDULED`, as this one is all its life, sets the bit and leaves the rest to the
+//! thread that runs it.
 //!
 //! ```text
 //! C1 compute: the cell, then the root     D1 drop or abort: CANCELLED
@@ -43,16 +44,18 @@ use crate::util::unwind;
 /// runtime that the thread drives does not count, see [where it runs](crate::parallel#where-it-runs).
 ///
 /// # Cancelling
-/// Dropping the handle, or [`abort`](Compute::abort), never waits. A computation that has not begun is dropped unrun. One that
-/// runs ends at its next *split point*, each call of `join` or `scope`, by unwinding as from a panic, without a message; so
-/// destructors run, and `catch_unwind` sees it. (A `join` that is begun at the same instant may go unnoticed, and up to 1024 after it
-/// with it: some 25 µs, as a rule. In a pool that it has been [installed](crate::parallel::ThreadPool::install) into, up to 16 always may.)
-/// It does not unwind inside of `isolated` parts, from destructors while it unwinds already, or in programs built with `panic = "abort"`: there, and in long loops without a split, ask
-/// [`is_cancelled`](crate::parallel::is_cancelled). If the closure returns all the same, its value counts. If any part of the
-/// computation panics, that counts more than the cancellation. Jobs that were [spawned](fn@crate::spawn) without a scope are
-/// not a part of it.
+/// Dropping the handle, or [`abort`](Compute::abort), never waits. A computation that has not begun is
+/// dropped unrun. A computation that runs ends at its next *split point*, each call of `join` or `scope`, by
+/// unwinding as from a panic, without a message; so destructors run, and `catch_unwind` sees it. (A `join`
+/// that is begun at the same instant may go unnoticed, and up to 1024 after it with it: some 25 µs, as a
+/// rule. In a pool that it has been [installed](crate::parallel::ThreadPool::install) into, up to 16 always
+/// may.) It does not unwind inside of `isolated` parts, from destructors while it unwinds already, or in
+/// programs built with `panic = "abort"`: there, and in long loops without a split, ask
+/// [`is_cancelled`](crate::parallel::is_cancelled). If the closure returns all the same, its value counts. If
+/// any part of the computation panics, that counts more than the cancellation. Jobs that were
+/// [spawned](fn@crate::spawn) without a scope are not a part of it.
 ///
-/// The shutdown of its runtime cancels it, too; one that is started afterwards is dropped unrun.
+/// The shutdown of its runtime cancels it, too; a computation that is started afterwards is dropped unrun.
 ///
 /// # Errors
 /// The handle yields a [`JoinError`] if the closure panicked or was cancelled.
@@ -145,7 +148,7 @@ where
     let (task, handle) = unsafe { task::new(future, pool.cast::<Computations>(), site) };
     // SAFETY: (1), and the handle's cell keeps it.
     if let Err(Root::Task(task)) = unsafe { pool.as_ref() }.push_root(Root::Task(task)) {
-        // The seats are leaving; those that stay would cancel it as well.
+        // The seats are leaving; the remaining ones would cancel it as well.
         task.cancel();
     }
     Compute { handle, cancels: true }
@@ -153,7 +156,8 @@ where
 
 /// Waits for a computation: a future that yields its result. Made by [`compute`](fn@compute).
 ///
-/// Dropping it cancels the computation, and does not wait for it. The result of one that has ended is dropped with it.
+/// Dropping it cancels the computation, and does not wait for it. If the computation has ended, its result is
+/// dropped with the handle.
 ///
 /// # Cancel safety
 /// Safe if it is awaited by `&mut`: it can be awaited again. Dropping it cancels the computation.
@@ -201,7 +205,7 @@ impl<T> Compute<T> {
 
     /// Says whether the computation has ended: by returning, panicking or having been cancelled.
     ///
-    /// One that was asked to end is not finished until all its parts have ended.
+    /// A computation that was asked to end is not finished until all its parts have ended.
     pub fn is_finished(&self) -> bool {
         self.handle.is_finished()
     }
@@ -259,7 +263,7 @@ impl<T, F: FnOnce() -> T> Future for Computation<F> {
 unsafe fn run<T>(task: NonNull<Header>, f: impl FnOnce() -> T) -> T {
     // SAFETY: used in this call only.
     let Some(seat) = (unsafe { context::seat() }) else {
-        // In place, and nobody has the handle yet.
+        // In place, and no other thread has the handle yet.
         return f();
     };
     // SAFETY: (1), and this worker keeps the pool; the region is used until this call returns, when all that was made inside has
@@ -323,7 +327,7 @@ unsafe impl Schedule for Computations {
     }
 }
 
-/// The scheduler of a computation that is run by who makes it, where there is no pool.
+/// The scheduler of a computation that its caller runs, where there is no pool.
 struct InPlace;
 
 // SAFETY: (1) nothing is scheduled; (2) there is nothing to stay valid.

@@ -52,7 +52,8 @@ impl Configuration {
         Self { builder: self.builder.num_threads(num_threads) }
     }
 
-    /// Sets who gets the panics of jobs that nobody waits for; as [`ThreadPoolBuilder::panic_handler`].
+    /// Sets the function that gets the panics of jobs that no caller waits for; as
+    /// [`ThreadPoolBuilder::panic_handler`].
     pub fn panic_handler<H>(self, handler: H) -> Self
     where
         H: Fn(Box<dyn Any + Send>) + Send + Sync + 'static,

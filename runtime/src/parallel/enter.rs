@@ -175,7 +175,7 @@ struct Visit<'a> {
 impl<'a> Visit<'a> {
     /// None if no seat is to be had, or this thread must not have it.
     fn begin(shared: &'a Shared) -> Option<Self> {
-        // One that is the worker of a `current_thread` runtime has that one's tasks to come back to.
+        // The worker of a `current_thread` runtime has that runtime's tasks to come back to.
         let is_stranger = || context::with_worker(|worker| worker.is_none());
         if !shared.idle.has_sleepers() || !is_stranger() || !shared.jobs.try_begin() {
             return None;
@@ -215,7 +215,7 @@ pub unsafe fn install<R: Send>(
     match unsafe { context::seat() } {
         Some(seat) if seat.shared_ptr() == shared => op(Some(seat), false),
         Some(seat) => {
-            // What sets the latch is nobody whom this seat's pool knows.
+            // What sets the latch is no thread that this seat's pool knows.
             let _expecting = seat.shared().expect();
             let wait = |latch: &CrossLatch<Seat>| seat.wait(latch.core(), seat.head());
             // SAFETY: (1).
@@ -253,7 +253,7 @@ unsafe fn install_and_wait<L: Latch, R: Send>(
     // SAFETY: (1); we wait below; closure and result are `Send`.
     let is_pushed = unsafe { shared.as_ref().push_install(job.as_job_ref(region.tag())) };
     if !is_pushed {
-        // SAFETY: nobody got the reference.
+        // SAFETY: no other thread got the reference.
         return unsafe { job.run_inline(false) };
     }
     wait(job.latch());
@@ -320,7 +320,7 @@ impl OwnerLatch {
         match (self, seat) {
             (Self::Seat(latch), Some(seat)) => seat.wait(latch.core(), floor),
             (Self::Cross(latch), Some(seat)) => {
-                // What sets it is nobody whom this seat's pool knows.
+                // What sets it is no thread that this seat's pool knows.
                 let _expecting = seat.shared().expect();
                 seat.wait(latch.core(), floor);
             }

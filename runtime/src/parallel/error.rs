@@ -6,7 +6,7 @@ use std::io;
 
 /// Why a pool could not be built.
 ///
-/// Prior art: `rayon::ThreadPoolBuildError`, whose texts these are.
+/// Prior art: `rayon::ThreadPoolBuildError`, with the same texts.
 #[derive(Debug)]
 pub struct ThreadPoolBuildError {
     kind: ErrorKind,

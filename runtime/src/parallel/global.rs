@@ -13,7 +13,8 @@ use super::pool::ThreadPool;
 /// Inside: none if the system had no thread for it.
 static POOL: OnceLock<Option<ThreadPool>> = OnceLock::new();
 
-/// Whoever builds holds it. True while somebody does: the functions that name and start threads may call us.
+/// The thread that builds holds it. True while a thread builds: the functions that name and start threads may
+/// call us.
 static IS_BUILDING: ReentrantMutex<Cell<bool>> = ReentrantMutex::new(Cell::new(false));
 
 /// The pool; none if the system has no thread for it, or if this thread is about to build it: then calls run in place.

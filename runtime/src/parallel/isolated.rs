@@ -8,7 +8,7 @@
 //! along.
 //!
 //! Tags are 16 bits of a word, so 65,534 regions can be open at once. The next one is *solitary*: it shares
-//! nothing, so that it waits for nothing. Its thread is taken for one without a seat whose calls run in
+//! nothing, so that it waits for nothing. Its thread is taken for a thread without a seat, whose calls run in
 //! place, as on a spare worker.
 
 use crate::context;

@@ -31,7 +31,7 @@ impl FnContext {
         Self { is_migrated, _marker: std::marker::PhantomData }
     }
 
-    /// Returns whether the closure was called on another thread than the one that called [`join_context`].
+    /// Returns whether the closure was called on another thread than the caller of [`join_context`].
     #[inline]
     pub fn migrated(&self) -> bool {
         self.is_migrated
@@ -162,7 +162,7 @@ where
     })
 }
 
-/// Without a seat there is nobody to share with.
+/// Without a seat there is no thread to share with.
 #[cold]
 fn join_in_place<RA, RB>(a: impl FnOnce(FnContext) -> RA, b: impl FnOnce(FnContext) -> RB) -> (RA, RB) {
     let result_a = unwind::catch(|| a(FnContext::new(false)));
@@ -190,11 +190,11 @@ where
     // frame until it was taken back or its latch set. Closure and result are `Send`.
     let index = match unsafe { seat.push_granted(job.cast()) } {
         Some(index) => index,
-        // SAFETY: (1) as above; (2) nobody got the reference.
+        // SAFETY: (1) as above; (2) no other thread got the reference.
         None => match unsafe { split(seat, job) } {
             Some(index) => index,
             // So deep that thieves have plenty.
-            // SAFETY: nobody got the reference.
+            // SAFETY: no other thread got the reference.
             None => return join_in_place(a, move |_| unsafe { StackJob::take_closure(job)(is_migrated) }),
         },
     };
@@ -217,7 +217,7 @@ where
 /// then; else pushes.
 ///
 /// # Safety
-/// 1. As [`Seat::push_slowly`]. 2. Nobody else has the job.
+/// 1. As [`Seat::push_slowly`]. 2. No other thread has the job.
 #[cold]
 #[inline(never)]
 unsafe fn split<F: FnOnce(bool) -> R, R>(

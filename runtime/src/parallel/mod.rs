@@ -4,7 +4,7 @@
 //!   it.
 //! - [`compute`](crate::compute()) is for tasks: they wait for a computation as for any future, and dropping
 //!   it cancels it.
-//! - [`spawn`] starts a job that nobody waits for, [`broadcast`] runs one on every thread.
+//! - [`spawn`] starts a job that no caller waits for, [`broadcast`] runs one on every thread.
 //! - [`isolated`] keeps strangers' work off a computation's stacks; [`mark_blocked`] and [`blocking`] say
 //!   that a job blocks.
 //! - [`ThreadPool`] is a pool of its own, without tasks.

@@ -161,7 +161,7 @@ impl ThreadPool {
         unsafe { scope::in_place_scope_fifo_in(Some(self.shared), op) }
     }
 
-    /// Starts a job that nobody waits for on the pool's threads; as [`spawn`](fn@super::spawn). It is run
+    /// Starts a job on the pool's threads and does not wait for it; as [`spawn`](fn@super::spawn). It is run
     /// also if the pool is dropped before.
     pub fn spawn<OP>(&self, op: OP)
     where
@@ -171,7 +171,8 @@ impl ThreadPool {
         unsafe { spawn::spawn_in(self.shared, op) }
     }
 
-    /// Starts a job that nobody waits for, in the order of these calls; as [`spawn_fifo`](super::spawn_fifo).
+    /// Starts a job and does not wait for it, in the order of these calls; as
+    /// [`spawn_fifo`](super::spawn_fifo).
     pub fn spawn_fifo<OP>(&self, op: OP)
     where
         OP: FnOnce() + Send + 'static,

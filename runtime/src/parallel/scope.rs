@@ -2,8 +2,8 @@
 //! returns.
 //!
 //! A scope lives in the frame of the call that made it, on its *owner's* stack. Jobs are heap jobs that point
-//! at it; the owner does not leave the frame before the count of those that have not ended is zero
-//! (`job/count.rs`), whatever panics.
+//! at it; the owner does not leave the frame before the count of unfinished jobs is zero (`job/count.rs`),
+//! whatever panics.
 //!
 //! # Where a job goes
 //! | spawned on                                   | it is pushed                                                    |
@@ -66,10 +66,10 @@ pub struct ScopeFifo<'scope> {
 ///
 /// So the jobs may borrow what lives longer than the scope. They run in any order and on any thread of the
 /// pool, perhaps while the closure still runs, perhaps not before it has ended: where a thread stands in for
-/// a worker, there is nobody to share with. So the closure must not wait for a job, but by ending. Jobs can
-/// spawn more jobs into the same scope. One thread runs the youngest job of its own first, others take the
-/// oldest: [`scope_fifo`] is the other way round. Spawning costs an allocation, which [`join`](super::join)
-/// does without.
+/// a worker, there is no thread to share with. So the closure must not wait for a job, but by ending. Jobs
+/// can spawn more jobs into the same scope. One thread runs the youngest job of its own first, others take
+/// the oldest: [`scope_fifo`] is the other way round. Spawning costs an allocation, which
+/// [`join`](super::join) does without.
 ///
 /// The closure runs on a thread of the pool that the call belongs to: where it is, on a thread of a runtime
 /// or a [`ThreadPool`](super::ThreadPool); else on the calling thread if it can take a sleeping worker's
@@ -200,7 +200,8 @@ where
 /// works until the jobs have ended, and any other one blocks.
 ///
 /// A runtime or pool that is shut down meanwhile stays until the scope has ended. So the closure must not
-/// wait for the end of the one that its jobs run on, as dropping a [`Runtime`](crate::Runtime) does.
+/// wait for the end of the runtime or pool that its jobs run on, as dropping a [`Runtime`](crate::Runtime)
+/// does.
 ///
 /// # Panics
 /// As [`scope`].
@@ -518,8 +519,8 @@ struct Base<'scope> {
     pool: Option<NonNull<Shared>>,
     /// The owner's seat in any pool, or null.
     owner: *const Seat,
-    /// The same if it is one of the scope's pool, and the owner has not folded its count; else nobody's
-    /// address. Written by the owner.
+    /// The same if it is one of the scope's pool, and the owner has not folded its count; else an address
+    /// that no seat has. Written by the owner.
     home: AtomicPtr<Seat>,
     /// The owner's pieces begin there.
     floor: u32,
@@ -541,7 +542,7 @@ struct Base<'scope> {
     _marker: PhantomData<&'scope mut &'scope ()>,
 }
 
-// SAFETY: the count's cells and the latch are the owner's, who is told by its seat, or its calls; jobs are
+// SAFETY: the count's cells and the latch are the owner's, which is told by its seat, or its calls; jobs are
 // `Send`; all else is atomic, locked, or not written.
 unsafe impl Send for Base<'_> {}
 // SAFETY: as above.
@@ -603,7 +604,7 @@ impl Awaited for JobsOf<'_, '_> {
     }
 }
 
-/// Keeps a pool's seats for a scope whose owner has none of them.
+/// Keeps a pool's seats for a scope if its owner has none of them.
 struct Stay {
     _end: RootEnd,
     /// Dropped last.
@@ -774,9 +775,9 @@ impl<'scope> Base<'scope> {
             return;
         }
         let new = Box::into_raw(Box::new(payload));
-        // AcqRel: pairs with `end`; whoever waits has seen all anyway.
+        // AcqRel: pairs with `end`; a thread that waits has seen all anyway.
         if self.panic.compare_exchange(null_mut(), new, AcqRel, Acquire).is_err() {
-            // SAFETY: made above, and nobody else has it.
+            // SAFETY: made above, and no other thread has it.
             unwind::drop_quietly(unsafe { Box::from_raw(new) });
         }
     }
@@ -811,7 +812,7 @@ impl<'scope> Base<'scope> {
         }
     }
 
-    /// Runs the jobs of a scope without a pool, in the order of their spawns or against it: nobody can tell.
+    /// Runs the jobs of a scope without a pool, in the order of their spawns or against it: no job can tell.
     fn run_shelf(&self, seat: Option<&Seat>) {
         while let Some(job) = self.shelf.pop_back() {
             // SAFETY: claimed by the pop.

@@ -1,4 +1,4 @@
-//! Detached jobs: nobody waits for them, and they keep their pool running until they have ended.
+//! Detached jobs: no caller waits for them, and they keep their pool running until they have ended.
 
 use std::ptr::NonNull;
 
@@ -9,7 +9,7 @@ use crate::scheduler::jobs::{self, Root};
 use crate::scheduler::magazine::JobMemory;
 use crate::util::unwind;
 
-/// Spawns a job that runs on its own: nobody waits for it, and it can borrow nothing.
+/// Spawns a job that runs on its own: no caller waits for it, and it can borrow nothing.
 ///
 /// It runs in the pool that the call belongs to, of a runtime, a [`ThreadPool`](super::ThreadPool), or the
 /// process, which stays until the job has ended. It never runs in the middle of something else on its thread,
@@ -56,7 +56,7 @@ where
     }
 }
 
-/// Spawns a job that runs on its own, behind those that this thread has spawned so before.
+/// Spawns a job that runs on its own, behind the jobs that this thread has spawned so before.
 ///
 /// Otherwise as [`spawn`].
 ///
@@ -147,7 +147,7 @@ struct Pool(NonNull<Shared>);
 // SAFETY: the shared state is made to be used from all threads.
 unsafe impl Send for Pool {}
 
-/// Runs `f`, of which nobody but the pool's panic handler hears.
+/// Runs `f`; only the pool's panic handler hears of its panic.
 pub(super) fn run_catching(shared: &Shared, f: impl FnOnce()) {
     if let Err(payload) = unwind::catch(f) {
         shared.detached_panicked(payload);

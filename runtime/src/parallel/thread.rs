@@ -1,4 +1,4 @@
-//! One thread of a pool that is being built, and who starts it.
+//! One thread of a pool that is being built, and how it is started.
 
 use std::fmt;
 use std::io;

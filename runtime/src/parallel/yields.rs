@@ -195,7 +195,7 @@ pub(super) fn current_thread_has_pending_tasks_in(shared: NonNull<Shared>) -> Op
 /// assert!(runtime::parallel::max_num_threads() >= runtime::parallel::current_num_threads());
 /// ```
 ///
-/// Prior art: `rayon::max_num_threads`, whose number is another.
+/// Prior art: `rayon::max_num_threads`, which returns another number.
 pub fn max_num_threads() -> usize {
     MAX_WORKERS + MAX_SPARE_WORKERS
 }

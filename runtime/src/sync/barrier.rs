@@ -1,9 +1,9 @@
 //! Lets a number of tasks go on together.
 //!
-//! `arrivals` counts all calls of `wait`, under the lock of the line; the number divided by `n` is the *generation*. The
-//! last arrival of a generation, the leader, releases those in line that belong to it. With more than fit into one batch
-//! of wakers it unlocks in between; those that come then are of the next generation and stand behind, so it stops
-//! before them.
+//! `arrivals` counts all calls of `wait`, under the lock of the line; the number divided by `n` is the
+//! *generation*. The last arrival of a generation, the leader, releases those in line that belong to it. With
+//! more than fit into one batch of wakers it unlocks in between. Tasks that come then are of the next
+//! generation and stand behind, so it stops before them.
 //!
 //! # Ordering
 //! Each arrival takes the lock, the leader's last; so what happened before any of them happened before the leader goes
@@ -48,7 +48,7 @@ pub struct Barrier {
     n: usize,
     /// All calls of `wait`. Touched under the lock of `line` only, so its accesses are Relaxed.
     arrivals: AtomicUsize,
-    /// Those that wait; the key of each is its generation.
+    /// The waiters; the key of each is its generation.
     line: Mutex<Line>,
 }
 
@@ -73,7 +73,8 @@ impl Barrier {
     /// Waits until the last of a group has come. To one of them, the last, it answers that it is the leader.
     ///
     /// # Cancel safety
-    /// Not cancel safe: one that is dropped after its first poll counts all the same, so the others go on without it.
+    /// Not cancel safe: a future that is dropped after its first poll counts all the same, so the other tasks
+    /// go on without it.
     ///
     /// # Examples
     /// ```

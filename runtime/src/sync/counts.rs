@@ -34,7 +34,7 @@ impl Counts {
     pub(super) fn try_add(&self) -> bool {
         let mut count = self.strong.load(Relaxed);
         while count != 0 {
-            // Acquire: pairs with the AcqRel of those who left, as a clone of theirs would.
+            // Acquire: pairs with the AcqRel of the handles that left, as a clone of theirs would.
             match self.strong.compare_exchange_weak(count, count + 1, Acquire, Relaxed) {
                 Ok(_) => return true,
                 Err(actual) => count = actual,

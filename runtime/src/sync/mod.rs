@@ -29,8 +29,8 @@
 //!     ├── rwlock/                     as many permits as there may be readers, and the data they guard
 //!     └── mpsc/                       a permit for each value in a bounded channel
 //! ```
-//! Wakers are foreign code: they are cloned, woken and dropped while no lock is held. One that panics keeps
-//! nobody else asleep; the panic comes out of the call that woke it.
+//! Wakers are foreign code: they are cloned, woken and dropped while no lock is held. A waker that panics
+//! keeps no other task asleep; the panic comes out of the call that woke it.
 //!
 //! Blocking calls are allowed everywhere but directly inside a task, where they would hold its worker.
 

@@ -1,9 +1,9 @@
 //! A mutex whose guard may be held across an `.await`: one permit of [`permits`](super::permits) and the data it
 //! guards.
 //!
-//! Who holds the permit may use the data; the permit's Acquire and Release order one holder after the other. A
-//! guard *is* the permit: each kind gives it back when dropped, and mapping one guard into another hands it
-//! over.
+//! The holder of the permit may use the data; the permit's Acquire and Release order one holder after the
+//! other. A guard *is* the permit: each kind gives it back when dropped, and mapping one guard into another
+//! hands it over.
 //!
 //! Guards that own an `Arc` of their mutex are in `mutex_owned.rs`.
 
@@ -46,7 +46,7 @@ pub struct Mutex<T: ?Sized> {
     data: UnsafeCell<T>,
 }
 
-// SAFETY: who moves the mutex moves the data.
+// SAFETY: moving the mutex moves the data.
 unsafe impl<T: ?Sized + Send> Send for Mutex<T> {}
 // SAFETY: `&Mutex` gives out `&mut T`, to one thread at a time: that moves the data between threads, and no more.
 unsafe impl<T: ?Sized + Send> Sync for Mutex<T> {}
@@ -67,7 +67,7 @@ pub struct MutexGuard<'a, T: ?Sized> {
 pub struct MappedMutexGuard<'a, T: ?Sized> {
     /// Its permit is held until this guard is dropped.
     permit: &'a Permits,
-    /// Inside of the mutex's data, where the permit lets nobody else in.
+    /// Inside of the mutex's data, where the permit lets no other task in.
     part: *mut T,
     _data: PhantomData<&'a mut T>,
 }
@@ -77,7 +77,7 @@ unsafe impl<T: ?Sized + Send> Send for MappedMutexGuard<'_, T> {}
 // SAFETY: as above.
 unsafe impl<T: ?Sized + Sync> Sync for MappedMutexGuard<'_, T> {}
 
-/// Somebody else holds the mutex, or stands in line for it.
+/// Another task holds the mutex, or stands in line for it.
 #[derive(Debug)]
 pub struct TryLockError(());
 
@@ -173,7 +173,7 @@ impl<T: ?Sized> Mutex<T> {
         OwnedMutexGuard::of_holder(self)
     }
 
-    /// Locks the mutex if it is free and nobody stands in line.
+    /// Locks the mutex if it is free and no task stands in line.
     ///
     /// # Errors
     /// [`TryLockError`] otherwise.
@@ -356,7 +356,7 @@ impl<T: ?Sized> Deref for MutexGuard<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: the guard holds the permit; its own borrow says who else reads or writes.
+        // SAFETY: the guard holds the permit; the borrow of the guard excludes writes through it.
         unsafe { &*self.mutex.data() }
     }
 }
@@ -423,8 +423,8 @@ impl<T: ?Sized> Deref for MappedMutexGuard<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: the guard holds the permit, so the part is in place and ours; its own borrow says who else
-        // reads.
+        // SAFETY: the guard holds the permit, so the part is in place and ours; the borrow of the guard
+        // excludes writes through it.
         unsafe { &*self.part }
     }
 }

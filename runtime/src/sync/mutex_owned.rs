@@ -21,7 +21,7 @@ pub struct OwnedMutexGuard<T: ?Sized> {
 pub struct OwnedMappedMutexGuard<T: ?Sized, U: ?Sized = T> {
     /// Its permit is held until this guard is dropped.
     mutex: Arc<Mutex<T>>,
-    /// Inside of the mutex's data, where the permit lets nobody else in.
+    /// Inside of the mutex's data, where the permit lets no other task in.
     part: *mut U,
 }
 
@@ -112,7 +112,7 @@ impl<T: ?Sized> Deref for OwnedMutexGuard<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: the guard holds the permit; its own borrow says who else reads or writes.
+        // SAFETY: the guard holds the permit; the borrow of the guard excludes writes through it.
         unsafe { &*self.mutex.data() }
     }
 }
@@ -184,8 +184,8 @@ impl<T: ?Sized, U: ?Sized> Deref for OwnedMappedMutexGuard<T, U> {
     type Target = U;
 
     fn deref(&self) -> &U {
-        // SAFETY: the guard holds the permit, so the part is in place and ours; its own borrow says who else
-        // reads.
+        // SAFETY: the guard holds the permit, so the part is in place and ours; the borrow of the guard
+        // excludes writes through it.
         unsafe { &*self.part }
     }
 }

@@ -22,11 +22,11 @@
 //! ```
 //! With more to wake than fit into one batch, B3 and N2 unlock, wake, and lock again. Meanwhile futures may
 //! leave the line and new ones may join it; those are of the new generation, so B3 stops before them, and N3
-//! does not spend its notification on one that is owed the broadcast. No list is moved, so nobody's place
-//! changes under them.
+//! does not spend its notification on a future that is owed the broadcast. No list is moved, so no future's
+//! place in line changes.
 //!
 //! # The race
-//! A future looks, finds nothing; before it stands in line, a notification passes and finds nobody.
+//! A future looks, finds nothing; before it stands in line, a notification passes and finds no future.
 //!
 //! # Ordering
 //! W3's CAS expects the very word it has judged, generation included. N1 or B1 before it change the word, so it
@@ -34,17 +34,17 @@
 //! W4. If the word says WAITING already, it stays so while W3's lock is held, and there is nothing to set.
 //!
 //! N1, B1 and B2 are Release, and so are the stores of N3; W1's load and W2's CAS are Acquire: what happened
-//! before a notification is seen by whom it releases (through the line: by the outcome). N1 writes even if
-//! STORED is set already, so that the one who takes it also sees what happened before the second call. A future
-//! made after B1, when read as such, sees what happened before B1; so "create, check the condition, await"
-//! misses nothing.
+//! before a notification is seen by the future that it releases (through the line: by the outcome). N1 writes
+//! even if STORED is set already, so that the future that takes it also sees what happened before the second
+//! call. A future made after B1, when read as such, sees what happened before B1; so "create, check the
+//! condition, await" misses nothing.
 //!
 //! # Cancellation
 //! A future that was released by `notify_one` and is dropped before it knew runs N1 again, from the same end
 //! of the line. One owed a broadcast owes nothing.
 //!
-//! Prior art: Tokio's `Notify`, whose interface this is; it moves the list of waiters to a guarded one instead of
-//! counting generations.
+//! Prior art: Tokio's `Notify`, which has the same interface; it moves the list of waiters to a guarded one
+//! instead of counting generations.
 
 use std::fmt;
 use std::future::Future;
@@ -246,7 +246,7 @@ impl Notify {
         }
         release_in_batches(&self.line, |line, wakers| {
             let mut word = self.word.load(Ordering::Acquire);
-            // The line went away before we had the lock; nobody can join it now.
+            // The line went away before we had the lock; no future can join it now.
             while word & STATE != WAITING {
                 match self.store(word) {
                     Ok(_) => return false,
@@ -273,7 +273,7 @@ impl Notify {
         });
     }
 
-    /// N1, on a word that says nobody waits.
+    /// N1, on a word that says that no future waits.
     fn store(&self, word: usize) -> Result<usize, usize> {
         self.word.compare_exchange_weak(word, (word & !STATE) | STORED, Ordering::Release, Ordering::Relaxed)
     }

@@ -1,9 +1,9 @@
 //! A value that is set once: what [`OnceCell`](super::OnceCell) and [`SetOnce`](super::SetOnce) share.
 //!
-//! It is a count of [`permits`](super::permits) and room for the value. The permits are closed when the value is there,
-//! and never before: CLOSED in their word says "set". `OnceCell` has one permit, for the one that makes the value;
-//! those that wait for it learn that it failed, or that the value is there. `SetOnce` has none: who waits can
-//! only learn that the value is there.
+//! It is a count of [`permits`](super::permits) and room for the value. The permits are closed when the value
+//! is there, and never before: CLOSED in their word says "set". `OnceCell` has one permit, for the task that
+//! makes the value. Tasks that wait for it learn that it failed, or that the value is there. `SetOnce` has
+//! none: a task that waits can only learn that the value is there.
 //!
 //! # Ordering
 //! The value is written under the lock of the line, by the first to find the permits open (`Permits::close_with`), before
@@ -63,7 +63,8 @@ impl<T> Once<T> {
         let mut value = Some(value);
         self.permits.close_with(|| {
             if let Some(value) = value.take() {
-                // SAFETY: called once, before the permits are closed and under the line's lock: nobody else reads or writes.
+                // SAFETY: called once, before the permits are closed and under the line's lock: no other
+                // thread reads or writes.
                 unsafe { (*self.value.get()).write(value) };
             }
         });
@@ -83,7 +84,7 @@ impl<T> Once<T> {
 impl<T> Drop for Once<T> {
     fn drop(&mut self) {
         if self.is_set() {
-            // SAFETY: it is set, and nobody reads it any more.
+            // SAFETY: it is set, and no thread reads it any more.
             unsafe { self.value.get_mut().assume_init_drop() };
         }
     }

@@ -1,4 +1,5 @@
-//! A value that is made once, by whoever wants it first: one permit for the maker, and the value (`once.rs`).
+//! A value that is made once, by the first task that wants it: one permit for the maker, and the value
+//! (`once.rs`).
 
 use std::fmt;
 
@@ -26,7 +27,7 @@ use crate::loom::const_fn;
 /// # });
 /// ```
 pub struct OnceCell<T> {
-    /// Whoever has the permit may set the value.
+    /// The holder of the permit may set the value.
     once: Once<T>,
 }
 
@@ -115,7 +116,7 @@ impl<T> OnceCell<T> {
         self.once.get_mut()
     }
 
-    /// Sets the value, unless there is one or somebody makes one.
+    /// Sets the value, unless there is one or a task is making one.
     ///
     /// # Errors
     /// `value`, in [`SetError::AlreadyInitializedError`] or [`SetError::InitializingError`].
@@ -137,7 +138,7 @@ impl<T> OnceCell<T> {
         }
     }
 
-    /// The value; if there is none, the one that the future of `f` makes, or that somebody else is making.
+    /// The value; if there is none, the one that the future of `f` makes, or that another task is making.
     ///
     /// `f` must not ask the same cell for its value: it would wait for itself.
     ///
@@ -261,7 +262,7 @@ impl Drop for Maker<'_> {
 pub enum SetError<T> {
     /// There is a value.
     AlreadyInitializedError(T),
-    /// Somebody makes a value.
+    /// A task is making a value.
     InitializingError(T),
 }
 
@@ -276,7 +277,7 @@ impl<T> SetError<T> {
         matches!(self, Self::AlreadyInitializedError(_))
     }
 
-    /// Says whether somebody makes a value.
+    /// Says whether a task is making a value.
     ///
     /// # Examples
     /// ```

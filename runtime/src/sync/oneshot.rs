@@ -17,7 +17,7 @@
 //! - A side's waker slot: that side, while its WAKER bit is clear; while it is set, that side may read it, and
 //!   must clear the bit to change it. The side that sets DONE first clears its own bit in the same step, and if
 //!   the *other's* is set, moves that waker out. After that neither WAKER bit is set any more.
-//! - The cell: a side until it sets its GONE. Who then finds the other's GONE frees it.
+//! - The cell: a side until it sets its GONE. The side that then finds the other's GONE frees it.
 //!
 //! # Steps
 //! ```text
@@ -30,12 +30,13 @@
 //! S5 set TX_GONE, clear RX_WAKER; free or wake     L1 TX_GONE? free
 //!                                                  L2 else set RX_GONE; free if TX_GONE is there
 //! ```
-//! A value that is sent before it is awaited costs one read-modify-write, one that is awaited first three, and
-//! the receiver that finds it frees the cell without any. `close` and `closed` are the same steps with the
-//! sides exchanged.
+//! A value that is sent before it is awaited costs one read-modify-write. A value that is awaited first costs
+//! three. The receiver that finds the value frees the cell without any. `close` and `closed` are the same
+//! steps with the sides exchanged.
 //!
 //! # The race
-//! The receiver looks, finds nothing, and goes to sleep; between the two the sender sends and sees nobody to wake.
+//! The receiver looks, finds nothing, and goes to sleep; between the two the sender sends and sees no
+//! receiver to wake.
 //!
 //! # Ordering
 //! S3 and R3 change the same word, so one is first. If S3 is, R3 fails and finds the value. If R3 is, S3 sees
@@ -48,7 +49,7 @@
 //! A reference count beside the word, as `Arc` would be: two more read-modify-writes. A waker slot that both
 //! may read and validate by a version: saves S5's, for a protocol twice as long.
 //!
-//! Prior art: Tokio's `oneshot`, whose interface this is.
+//! Prior art: Tokio's `oneshot`, which has the same interface.
 
 use std::fmt;
 use std::future::Future;
@@ -121,7 +122,7 @@ impl<T> Cell<T> {
     /// Moves the waker of `side` out.
     ///
     /// # Safety
-    /// 1. The slot holds a waker, and the caller is the one who may move it out. 2. It does so once.
+    /// 1. The slot holds a waker, and only the caller may move it out. 2. It does so once.
     unsafe fn take_waker(&self, side: Side) -> Waker {
         // SAFETY: by (1) it is initialised and not written meanwhile; by (2) there is one owner.
         self.waker_slot(side).with(|slot| unsafe { (*slot).assume_init_read() })
@@ -204,13 +205,13 @@ unsafe fn leave<T>(cell: NonNull<Cell<T>>, side: Side, other: Side, also: usize)
     // SAFETY: live, since `side` has not gone.
     let word = unsafe { cell.as_ref() }.word.fetch_xor(side.gone | also, Ordering::AcqRel);
     if word & other.gone != 0 {
-        // SAFETY: both have gone: nobody else uses the cell, and each left its slots empty.
+        // SAFETY: both have gone: no other thread uses the cell, and each left its slots empty.
         unsafe { free(cell) };
     }
 }
 
 /// # Safety
-/// 1. Nobody else uses the cell, now or later. 2. Its slots are empty.
+/// 1. No other thread uses the cell, now or later. 2. Its slots are empty.
 unsafe fn free<T>(shared: NonNull<Cell<T>>) {
     // SAFETY: made by `Box` in `channel`; freed once, by (1).
     let cell = unsafe { Box::from_raw(shared.as_ptr()) };
@@ -338,8 +339,8 @@ impl<T> Drop for Sender<T> {
     }
 }
 
-/// S2 to S5: publishes the sender's verdict, VALUE or none, and leaves. `false` if there is a value that nobody
-/// wants: then the sender has not left.
+/// S2 to S5: publishes the sender's verdict, VALUE or none, and leaves. `false` if there is a value that the
+/// receiver does not want: then the sender has not left.
 ///
 /// # Safety
 /// 1. The caller is the sender, is not done, and if this answers `true` does not use the cell again. 2. With
@@ -380,7 +381,7 @@ unsafe fn finish<T>(shared: NonNull<Cell<T>>, verdict: usize) -> bool {
 }
 
 impl<T> Receiver<T> {
-    /// Refuses a value that was not sent yet. One that was can still be received.
+    /// Refuses a value that was not sent yet. A value that was sent can still be received.
     ///
     /// # Examples
     /// ```
@@ -514,8 +515,8 @@ impl<T> Receiver<T> {
 ///
 /// # Safety
 /// 1. The caller is the receiver and does not use the cell again. 2. A value that `word` tells of has been taken.
-/// 3. In `word`, one side is done: so no value can come, and who became done first has moved the receiver's
-///    waker out.
+/// 3. In `word`, one side is done: so no value can come, and the side that became done first has moved the
+///    receiver's waker out.
 unsafe fn depart<T>(shared: NonNull<Cell<T>>, word: usize) {
     if word & TX_GONE != 0 {
         // SAFETY: (1) the sender has gone, and so have we. (2) By the caller's (2) and (3), and the sender

@@ -5,9 +5,9 @@
 //!  bit 63 … 2         1          0
 //!  free permits    QUEUED     CLOSED
 //! ```
-//! QUEUED: somebody may stand in line. While it is set, permits are taken only through the line, by *the holder of the
-//! line's lock*, who alone clears it; so the first in line is served first, however many it needs. Permits come
-//! back at any time.
+//! QUEUED: a future may stand in line. While it is set, permits are taken only through the line, by *the
+//! holder of the line's lock*, which alone clears it; so the first in line is served first, however many it
+//! needs. Permits come back at any time.
 //!
 //! # Steps
 //! ```text
@@ -17,26 +17,27 @@
 //! T3 join the line; unlock                       G3 release waiters from the front while free ≥ their need
 //! T4 wait for the outcome                        G4 free -= theirs; line empty: clear QUEUED; unlock; wake
 //! ```
-//! Only G4 and the end of `close` clear QUEUED, under the lock. A future dropped in line leaves it and runs G3:
-//! those behind it may need less. One dropped after it was granted, before it knew, gives the permits on; so does one that
-//! finds CLOSED then: after `close`, nobody is told of success any more.
+//! Only G4 and the end of `close` clear QUEUED, under the lock. A future dropped in line leaves it and runs
+//! G3: those behind it may need less. A future dropped after it was granted, before it knew, gives the
+//! permits on. So does a future that finds CLOSED then: after `close`, no future is told of success any more.
 //!
 //! A task without budget joins the line as any other, but takes nothing that is free (T1).
 //!
 //! # The race
-//! A taker finds too few permits; before it stands in line, a permit comes back, and nobody wakes the taker.
+//! A taker finds too few permits; before it stands in line, a permit comes back, and no giver wakes the
+//! taker.
 //!
 //! # Ordering
 //! T2's CAS sets QUEUED only on a word with too few permits. A G1 before it in the word's order is counted in that
 //! word. A G1 after it sees QUEUED and takes the lock after T3, unless G4 has cleared QUEUED in between: then the line
 //! was empty after T3, so the taker was served, or has left.
 //!
-//! Who stands in front with a need above what is free is looked at again by whoever gives more: that G1 comes after
-//! G3's look at the word, so it sees QUEUED and waits for the lock. Between G3's look and G4 the free permits only
-//! grow, so G4 can take what G3 has promised.
+//! The first in line, with a need above what is free, is looked at again by the next giver: that G1 comes
+//! after G3's look at the word, so it sees QUEUED and waits for the lock. Between G3's look and G4 the free
+//! permits only grow, so G4 can take what G3 has promised.
 //!
-//! What was done under a permit is seen by the next who takes it: all changes of the word are read-modify-writes, those
-//! that give are Release, and T1 and G3's look are Acquire. The outcomes pass on what G3 saw.
+//! What was done under a permit is seen by the next taker: all changes of the word are read-modify-writes,
+//! those that give are Release, and T1 and G3's look are Acquire. The outcomes pass on what G3 saw.
 //!
 //! # Rejected
 //! Handing single permits to the first in line as they come: `available_permits` then hides them, and a waiter
@@ -77,7 +78,7 @@ pub(super) enum TakeError {
 #[derive(Debug)]
 pub(super) struct Closed;
 
-/// The permits that are free and the line of those who wait for some.
+/// The permits that are free and the line of the futures that wait for some.
 pub(super) struct Permits {
     word: AtomicUsize,
     pub(super) line: Mutex<Line>,
@@ -110,7 +111,7 @@ impl Permits {
         self.word.load(Ordering::Acquire) & CLOSED != 0
     }
 
-    /// Takes `n` if they are free and nobody stands in line (T1).
+    /// Takes `n` if they are free and no future stands in line (T1).
     #[inline]
     pub(super) fn try_take(&self, n: usize) -> Result<(), TakeError> {
         let mut word = self.word.load(Ordering::Relaxed);
@@ -121,7 +122,7 @@ impl Permits {
             if word & QUEUED != 0 || word >> SHIFT < n {
                 return Err(TakeError::TooFew);
             }
-            // Acquire: pairs with the Release of those who gave these permits.
+            // Acquire: pairs with the Release of the givers of these permits.
             match self.word.compare_exchange_weak(
                 word,
                 word - (n << SHIFT),
@@ -134,7 +135,7 @@ impl Permits {
         }
     }
 
-    /// Waits until `n` are free and everybody before has been served, and takes them.
+    /// Waits until `n` are free and every earlier request has been served, and takes them.
     pub(super) async fn take(&self, n: usize) -> Result<(), Closed> {
         if coop::has_budget_remaining() && self.try_take(n).is_ok() {
             // Mostly they are free, and no waiter is needed.
@@ -147,7 +148,7 @@ impl Permits {
     /// Returns `n` that were taken.
     #[inline]
     pub(super) fn give(&self, n: usize) {
-        // Relaxed: a hint. If it says that somebody waits, G1 can be done together with G4.
+        // Relaxed: a hint. If it says that a future waits, G1 can be done together with G4.
         if self.word.load(Ordering::Relaxed) & QUEUED != 0 {
             return self.give_and_serve(n);
         }
@@ -191,7 +192,7 @@ impl Permits {
                 }
                 line.release_front(GRANTED, wakers);
             }
-            // Nobody else clears QUEUED while we have the lock.
+            // No other thread clears QUEUED while we have the lock.
             let ended = if line.is_empty() { word & QUEUED } else { 0 };
             // G4.
             self.word.fetch_add((change << SHIFT).wrapping_sub(ended), Ordering::Release);
@@ -214,13 +215,13 @@ impl Permits {
         }
     }
 
-    /// Refuses those who wait and all who come. Permits may still be given back.
+    /// Refuses all waiting and later requests. Permits may still be given back.
     pub(super) fn close(&self) {
         self.close_with(|| ());
     }
 
-    /// The same, and calls `first`, under the lock, if the permits were not closed before. Who sees them closed sees what
-    /// `first` did.
+    /// The same, and calls `first`, under the lock, if the permits were not closed before. A thread that sees
+    /// them closed sees what `first` did.
     pub(super) fn close_with(&self, first: impl FnOnce()) {
         let mut first = Some(first);
         release_in_batches(&self.line, |line, wakers| {
@@ -307,10 +308,10 @@ impl fmt::Debug for Permits {
 /// What a [`Take`] takes from: a count of permits and the line for it.
 ///
 /// # Safety
-/// 1. `join` puts its waiter into the line that `line` returns, or nowhere, and whoever has the waiter from there releases it
-///    with [`GRANTED`] or [`REFUSED`].
+/// 1. `join` puts its waiter into the line that `line` returns, or nowhere, and the code that takes the
+///    waiter out of it releases it with [`GRANTED`] or [`REFUSED`].
 pub(super) unsafe trait Source {
-    /// T1: takes `n` if they are free and nobody stands in line.
+    /// T1: takes `n` if they are free and no future stands in line.
     fn try_take(&self, n: usize) -> Result<(), TakeError>;
 
     /// Whether T1 would find too few permits, or others in line; a hint.
@@ -328,7 +329,7 @@ pub(super) unsafe trait Source {
     ///    has seen its outcome.
     unsafe fn join(&self, waiter: Pin<&Waiter>, waker: Waker) -> Poll<Result<(), Closed>>;
 
-    /// Gives back `n` that nobody used.
+    /// Gives back `n` that were not used.
     fn give(&self, n: usize);
 
     /// G3 and G4, after a waiter has left the line.
@@ -345,7 +346,8 @@ enum State {
     Done,
 }
 
-/// Waits until so many permits of a [`Source`] are free and everybody before has been served, and takes them.
+/// Waits until so many permits of a [`Source`] are free and every earlier request has been served, and takes
+/// them.
 ///
 /// Dropped while in line, it loses its place; permits that it was granted and did not see go back.
 #[derive(Debug)]

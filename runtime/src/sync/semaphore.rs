@@ -10,10 +10,10 @@ use crate::util::block_on::{assert_may_block, block_on};
 /// Limits how many may do something at the same time.
 ///
 /// A semaphore holds permits. [`acquire`](Self::acquire) waits for one and hands it out as a guard; dropping
-/// the guard gives it back. The line is fair: who came first is served first, and a request for many permits is
-/// not overtaken by later ones for few, even if those could be served at once. What is free is never reserved
-/// piece by piece: [`available_permits`](Self::available_permits) counts it until the first in line can have
-/// all it needs (Tokio's counts it as taken).
+/// the guard gives it back. The line is fair: the first request is served first, and a request for many
+/// permits is not overtaken by later ones for few, even if those could be served at once. What is free is
+/// never reserved piece by piece: [`available_permits`](Self::available_permits) counts it until the first in
+/// line can have all it needs (Tokio's counts it as taken).
 ///
 /// # Examples
 /// ```
@@ -193,7 +193,7 @@ impl Semaphore {
         Ok(SemaphorePermit { semaphore: self, permits: n as usize })
     }
 
-    /// Takes a permit if one is free and nobody stands in line.
+    /// Takes a permit if one is free and no task stands in line.
     ///
     /// # Errors
     /// [`TryAcquireError::Closed`] or [`TryAcquireError::NoPermits`].
@@ -211,7 +211,7 @@ impl Semaphore {
         self.try_acquire_many(1)
     }
 
-    /// Takes `n` permits if so many are free and nobody stands in line.
+    /// Takes `n` permits if so many are free and no task stands in line.
     ///
     /// # Errors
     /// As [`try_acquire`](Self::try_acquire).
@@ -382,7 +382,7 @@ impl Semaphore {
         block_on(self.acquire_many_owned(n))
     }
 
-    /// Closes the semaphore: those who wait and all who come get an error. Permits that are out stay valid.
+    /// Closes the semaphore: waiting and later requests get an error. Permits that are out stay valid.
     ///
     /// # Examples
     /// ```
@@ -454,7 +454,7 @@ impl<'a> SemaphorePermit<'a> {
         Some(Self { semaphore: self.semaphore, permits: n })
     }
 
-    /// The semaphore whose permits these are.
+    /// The semaphore that the permits belong to.
     ///
     /// # Examples
     /// ```
@@ -524,7 +524,7 @@ impl OwnedSemaphorePermit {
         Some(Self { semaphore: self.semaphore.clone(), permits: n })
     }
 
-    /// The semaphore whose permits these are.
+    /// The semaphore that the permits belong to.
     ///
     /// # Examples
     /// ```

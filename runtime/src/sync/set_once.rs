@@ -1,4 +1,5 @@
-//! A value that is set once, by anybody, while others wait for it: a value and permits of which there are none (`once.rs`).
+//! A value that is set once, by any task, while other tasks wait for it: a value and permits of which there
+//! are none (`once.rs`).
 
 use std::fmt;
 
@@ -8,8 +9,8 @@ use crate::loom::const_fn;
 
 /// A value that is set once, and for which many may wait.
 ///
-/// Unlike a [`OnceCell`](super::OnceCell), those that wait do not know how to make it. Reading a value that is there costs
-/// one load.
+/// Unlike a [`OnceCell`](super::OnceCell), the waiting tasks do not know how to make it. Reading a value that
+/// is there costs one load.
 ///
 /// # Examples
 /// ```
@@ -152,7 +153,7 @@ impl<T> SetOnce<T> {
     }
 }
 
-/// There is a value already; the one that was to be set comes back.
+/// There is a value already; the new value comes back.
 #[derive(Debug, PartialEq, Eq)]
 pub struct SetOnceError<T>(pub T);
 

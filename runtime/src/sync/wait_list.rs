@@ -1,4 +1,5 @@
-//! Who waits, in the order they came: the line that the primitives of this module put their futures into.
+//! The waiting futures in the order they came: the line that the primitives of this module put their futures
+//! into.
 //!
 //! A waiter is a node inside the future that waits, so waiting allocates nothing. The line sits in a mutex of its
 //! primitive.
@@ -11,9 +12,9 @@
 //!    └──────────────────┘ leave (the future is dropped)
 //! ```
 //! # Who may touch what
-//! Links and waker: whoever holds the lock, while the waiter is in line; otherwise its future alone. The
-//! outcome is written once, under the lock, by the thread that releases the waiter, *as its last access to it*;
-//! the future reads it without the lock.
+//! Links and waker: the holder of the lock, while the waiter is in line; otherwise its future alone. The
+//! outcome is written once, under the lock, by the thread that releases the waiter, *as its last access to
+//! it*; the future reads it without the lock.
 //!
 //! # Ordering
 //! R1 unlink, R2 take the waker, R3 outcome := o (Release); F1 outcome? (Acquire). If F1 sees R3, the releaser
@@ -110,7 +111,7 @@ impl Waiter {
             }
             // Not released, so by (1) in line: the lock makes the slot ours.
             let is_current = self.waker.with(|slot| {
-                // SAFETY: as said, nobody else reads or writes the slot.
+                // SAFETY: as said, no other thread reads or writes the slot.
                 unsafe { (*slot).as_ref() }.is_some_and(|waker| waker.will_wake(cx.waker()))
             });
             if is_current {
@@ -212,8 +213,8 @@ impl Line {
 
 /// Runs `step` under the lock as long as it asks for more, and wakes what it collects with the lock released.
 ///
-/// `step` must ask for more when the list of wakers is full and there may be another waiter to release. A waker
-/// that panics keeps nobody asleep: the first panic is resumed at the end.
+/// `step` must ask for more when the list of wakers is full and there may be another waiter to release. A
+/// waker that panics keeps no other task asleep: the first panic is resumed at the end.
 pub(super) fn release_in_batches(line: &Mutex<Line>, mut step: impl FnMut(&mut Line, &mut WakeList) -> bool) {
     let mut wakers = WakeList::new();
     let mut panic = FirstPanic::new();

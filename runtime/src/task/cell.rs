@@ -27,15 +27,16 @@ const NO_TABLE: u16 = u16::MAX;
 pub struct Header {
     /// Woken by the completer. The handle's while `JOIN_WAKER` is unset, the completer's once `DONE` is set.
     pub(super) join_waker: UnsafeCell<Option<Waker>>,
-    /// Link of the injector, of an overflow batch, of the blocking queue. Whoever owns `SCHEDULED` may write it.
+    /// Link of the injector, of an overflow batch, of the blocking queue. The owner of `SCHEDULED` may write
+    /// it.
     next: Next<Header>,
-    /// References ready for the task's own polls. Of whoever owns `SCHEDULED`.
+    /// References ready for the task's own polls. Belongs to the owner of `SCHEDULED`.
     pub(super) stock: Stock,
     /// Which table of `owned.rs` it is in, or `NO_TABLE`, and its place there. Written once, by the owner of `SCHEDULED`,
     /// before the task first waits.
     pub(super) table: Cell<u16>,
     pub(super) slot: Cell<u32>,
-    /// Who may do what; see [`State`].
+    /// Which thread may do what; see [`State`].
     pub(super) state: State,
     /// What depends on the future's type. Never changes.
     pub(super) vtable: &'static Vtable,
@@ -51,7 +52,7 @@ pub struct Header {
 #[repr(C)]
 pub struct TaskCell<F: Future> {
     header: Header,
-    /// The owner of `SCHEDULED` may touch it until `DONE`, then whoever `JOIN` names.
+    /// The owner of `SCHEDULED` may touch it until `DONE`, then the side that `JOIN` names.
     pub(super) stage: UnsafeCell<Stage<F>>,
 }
 
@@ -66,7 +67,7 @@ pub enum Stage<F: Future> {
 const _: () = assert!(size_of::<Header>() == 72 && std::mem::offset_of!(Header, state) == 32);
 
 impl<F: Future> TaskCell<F> {
-    /// Makes a task that is about to be queued by its spawner, who gets the handle: two references.
+    /// Makes a task that is about to be queued by its spawner, which gets the handle: two references.
     ///
     /// # Safety
     /// 1. `scheduler` is valid. 2. `vtable` is that of `F` and `S`.

@@ -83,7 +83,8 @@ unsafe fn poll_future<F: Future>(header: NonNull<Header>) -> Polled<F::Output> {
     let mut output = None;
     let (result, is_yielding) = coop::poll_task(&waker, || {
         catch(|| {
-            // SAFETY: we own `SCHEDULED`, so nobody else touches the stage, and the cell is a `TaskCell<F>`.
+            // SAFETY: we own `SCHEDULED`, so no other thread touches the stage, and the cell is a
+            // `TaskCell<F>`.
             let stage = unsafe { stage::<F>(header) };
             let Stage::Running(future) = stage else {
                 unreachable!("a task that is not done has its future");
@@ -179,7 +180,7 @@ unsafe fn finish<F: Future + 'static, S: Schedule>(
     }
 }
 
-/// Drops what nobody will ask for, as a part of the poll.
+/// Drops what no handle will ask for, as a part of the poll.
 ///
 /// # Safety
 /// 1. The caller owns `SCHEDULED`.
@@ -256,7 +257,7 @@ unsafe fn drop_output_that_is_there<F: Future>(header: NonNull<Header>) {
 }
 
 /// # Safety
-/// 1. The cell is a live `TaskCell<F>`. 2. Nobody else touches the stage while the result is used.
+/// 1. The cell is a live `TaskCell<F>`. 2. No other thread touches the stage while the result is used.
 unsafe fn stage<'a, F: Future>(header: NonNull<Header>) -> &'a mut Stage<F> {
     // SAFETY: (1) and (2).
     unsafe { &mut *(*header.cast::<TaskCell<F>>().as_ptr()).stage.with_mut(|stage| stage) }

@@ -10,7 +10,7 @@ use crate::context;
 use crate::coop;
 use crate::loom::thread_cell;
 
-/// The name of a task, unique among all tasks of the process, also those that have ended.
+/// The name of a task, unique among all tasks of the process, including ended ones.
 ///
 /// Prior art: `tokio::task::Id`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

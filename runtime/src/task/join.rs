@@ -205,8 +205,8 @@ impl<T> Drop for JoinHandle<T> {
         match header.state.detach() {
             AfterDetach::Nothing => return,
             AfterDetach::DropWaker => {
-                // SAFETY: `JOIN` and `JOIN_WAKER` are unset: nobody else touches the slot. We still have a
-                // reference.
+                // SAFETY: `JOIN` and `JOIN_WAKER` are unset: no other thread touches the slot. We still have
+                // a reference.
                 drop_quietly(header.join_waker.with_mut(|slot| unsafe { (*slot).take() }));
             }
             // SAFETY: `DONE` was seen with an acquire and we are the handle.

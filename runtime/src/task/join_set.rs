@@ -14,7 +14,7 @@ use crate::handle::Handle;
 
 /// A set of tasks whose results come in the order in which the tasks end.
 ///
-/// All tasks have the same type of output. Dropping the set aborts those that have not ended.
+/// All tasks have the same type of output. Dropping the set aborts the tasks that have not ended.
 ///
 /// A set costs each task a few instructions and no allocation of its own: tasks that end announce it without
 /// a lock, and the set wakes up once for all that end before it looks.
@@ -260,7 +260,7 @@ impl<T: 'static> JoinSet<T> {
     /// A closure that has begun is waited for, as it cannot be aborted.
     ///
     /// # Cancel safety
-    /// Safe: if it is dropped, the tasks are aborted, and those that have not been waited for are in the set.
+    /// Safe: if it is dropped, the tasks are aborted, and the tasks that were not waited for are in the set.
     pub async fn shutdown(&mut self) {
         self.abort_all();
         while self.join_next().await.is_some() {}
@@ -299,7 +299,7 @@ impl<T: 'static> JoinSet<T> {
     }
 
     /// Aborts all tasks. They stay in the set, and [`join_next`](Self::join_next) returns them as cancelled,
-    /// but those that have ended before.
+    /// except tasks that have ended before.
     pub fn abort_all(&mut self) {
         self.entries.for_each(JoinHandle::abort);
     }

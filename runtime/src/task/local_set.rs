@@ -21,8 +21,8 @@ use crate::runtime::Runtime;
 
 /// Starts a future as a task of the current [`LocalSet`], on this thread. The future need not be `Send`.
 ///
-/// The current set is the one that polls the caller, or that was [entered](LocalSet::enter) last. In a
-/// [`LocalRuntime`](crate::runtime::LocalRuntime) it is that of the runtime.
+/// The current set is the set that polls the caller, or the set that was [entered](LocalSet::enter) last. In
+/// a [`LocalRuntime`](crate::runtime::LocalRuntime) it is that of the runtime.
 ///
 /// # Panics
 /// Where there is no current set.
@@ -163,7 +163,7 @@ impl LocalSet {
         StandIn { _linked: linked, _handle: handle.clone() }
     }
 
-    /// Cancels all tasks, and those that are spawned from now on.
+    /// Cancels all tasks, and all tasks that are spawned from now on.
     pub(crate) fn shut_down(&self) {
         // SAFETY: the set is `!Send`, so this thread is its owner.
         self.poll_with(|| unsafe { self.shared().shut_down() });
@@ -207,7 +207,7 @@ impl LocalSet {
     /// Runs `future` to its end, and the set's tasks meanwhile. Tasks that have not ended then stay in the
     /// set.
     ///
-    /// If several calls are polled at a time, in tasks of their own, wakes of the set's tasks reach the one
+    /// If several calls are polled at a time, in tasks of their own, wakes of the set's tasks reach the call
     /// that was polled last.
     ///
     /// # Cancel safety
@@ -241,7 +241,7 @@ impl LocalSet {
     }
 
     /// Runs the set's tasks for a round, and has `cx` woken when there are tasks to be polled. Says whether
-    /// all tasks have ended; if so, and `may_end`, nobody is woken.
+    /// all tasks have ended; if so, and `may_end`, no task is woken.
     fn run_tasks(&self, cx: &mut Context<'_>, may_end: bool) -> bool {
         // SAFETY: the set is `!Send`, so this thread is its owner.
         let (has_more, is_done) = unsafe { (self.shared().run_round(), self.shared().is_done()) };

@@ -20,8 +20,8 @@
 // - `join_set/entries.rs`: how a set learns which of its tasks have ended.
 // - `local_set/shared.rs`: the scheduler of tasks that stay on one thread.
 //
-// Kinds of reference: the life's (until `DONE`), the handle's, one for each waker and abort handle, and
-// those in stock (until `DONE`). Who may touch what:
+// Kinds of reference: the life's (until `DONE`), the handle's, one for each waker and abort handle, and the
+// references in stock (until `DONE`). Which thread may touch what:
 //
 // | field        | while not `DONE`                                   | once `DONE`                    |
 // | stage        | the owner of `SCHEDULED`                           | the handle, if there is one    |

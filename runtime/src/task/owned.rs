@@ -4,18 +4,20 @@
 //! when it is about to be `DONE`. So a task that never waits costs nothing here. Tables rather than linked lists: links would
 //! write to the neighbours' cells, which are on another core or cold.
 //!
-//! **A seat's table is its worker's alone**: entering and leaving on the worker that spawned the task is plain code, without
-//! a lock. A task that ends on another thread leaves its number in `returned`, under a lock; the owner clears these slots
-//! before it enters the next task. Until then such a slot has a pointer to a cell that may be gone, which nobody follows
-//! before it has cleared those slots. A worker that sleeps, blocks, or has left its loop, *lends* its table under the same
-//! lock, and does not touch it until it has taken it back: then whoever has the lock may change it and look in, since a task
-//! that is in ends only after its completer has passed through that lock. Threads without a seat, and workers that block, share a few tables,
-//! each under a lock.
+//! **A seat's table is its worker's alone**: entering and leaving on the worker that spawned the task is
+//! plain code, without a lock. A task that ends on another thread leaves its number in `returned`, under a
+//! lock; the owner clears these slots before it enters the next task. Until then such a slot has a pointer to
+//! a cell that may be gone. No thread follows that pointer before the owner has cleared those slots. A worker
+//! that sleeps, blocks, or has left its loop, *lends* its table under the same lock, and does not touch it
+//! until it has taken it back: then the holder of the lock may change it and look in, since a task that is in
+//! ends only after its completer has passed through that lock. Threads without a seat, and workers that
+//! block, share a few tables, each under a lock.
 //!
-//! **Nothing slips through.** Once the shutdown has begun, a task that would wait is refused and cancelled instead. Closing a
-//! shared table splits its users under its lock: those that entered their task before, which
-//! [`cancel_idle`](Owned::cancel_idle) sees, and those that are refused. A worker that has not seen `is_closed` may still enter
-//! tasks; it does so before it lends its table, and the last to leave looks after that.
+//! **Nothing slips through.** Once the shutdown has begun, a task that would wait is refused and cancelled
+//! instead. Closing a shared table splits its users under its lock: users that entered their task before,
+//! which [`cancel_idle`](Owned::cancel_idle) sees, and users that are refused. A worker that has not seen
+//! `is_closed` may still enter tasks; it does so before it lends its table, and the last to leave looks after
+//! that.
 
 use std::ptr::NonNull;
 
@@ -45,7 +47,7 @@ pub struct Owned {
 /// The table of one worker.
 #[derive(Debug)]
 struct Seat {
-    /// The worker's alone; while it is lent, of whoever has the lock of `side`.
+    /// The worker's alone; while it is lent, it belongs to the holder of the lock of `side`.
     tasks: UnsafeCell<Slots<Header>>,
     side: Mutex<Side>,
     /// `returned` is not empty: a hint for the owner. Written under the lock.
@@ -99,7 +101,7 @@ impl Owned {
             // SAFETY: (2) and (3).
             return unsafe { self.enter_shared(task) };
         };
-        // Acquire: whoever is refused may rely on what came before the shutdown.
+        // Acquire: a refused user may rely on what came before the shutdown.
         if self.is_closed.load(Acquire) {
             return false;
         }
@@ -138,7 +140,7 @@ impl Owned {
     /// 1. The caller is the worker of `seat`, and has not lent it. 2. It owns the task's `SCHEDULED`. 3. The task was entered.
     #[inline(never)]
     pub unsafe fn leave(&self, task: NonNull<Header>, seat: Option<usize>) {
-        // SAFETY: (2) keeps the cell live; nobody changes the slot any more.
+        // SAFETY: (2) keeps the cell live; no thread changes the slot any more.
         let header = unsafe { task.as_ref() };
         let (table, slot) = (header.table.get() as usize, header.slot.get());
         match self.seats.get(table) {
@@ -167,7 +169,8 @@ impl Owned {
         }
     }
 
-    /// Lends the table of `seat` to whoever looks for tasks; the worker does not touch it until [`take_back`](Self::take_back).
+    /// Lends the table of `seat` to any thread that looks for tasks; the worker does not touch it until
+    /// [`take_back`](Self::take_back).
     ///
     /// # Safety
     /// 1. The caller is the worker of `seat`, and has not lent it.
@@ -184,8 +187,8 @@ impl Owned {
         self.seats[seat].side.lock().is_lent = false;
     }
 
-    /// Cancels every task that waits for a wake, and marks the others so that whoever owns their `SCHEDULED` cancels them: in
-    /// the shared tables, those that are lent, and `own`. Says how many are left there.
+    /// Cancels every task that waits for a wake, and marks the others so that the owner of their `SCHEDULED`
+    /// cancels them: in the shared tables, the lent tables, and `own`. Returns how many are left there.
     ///
     /// # Safety
     /// 1. The caller is the worker of `own`.

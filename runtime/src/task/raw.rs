@@ -25,8 +25,8 @@ pub unsafe trait Schedule: Sized + 'static {
     /// 1. `this` is valid for the whole call. 2. The caller owned the task's `SCHEDULED`, and gives it up.
     unsafe fn schedule(this: NonNull<Self>, task: Runnable);
 
-    /// Queues a task that gave way or was woken while it was polled: behind those that wait already. Called by the
-    /// thread that polled it.
+    /// Queues a task that gave way or was woken while it was polled: behind the tasks that wait already.
+    /// Called by the thread that polled it.
     ///
     /// # Safety
     /// As [`schedule`](Self::schedule).
@@ -102,7 +102,7 @@ impl Vtable {
     }
 }
 
-/// The right to run a task, and the duty: its `SCHEDULED`. Whoever has it polls, cancels or queues the task.
+/// The right to run a task, and the duty: its `SCHEDULED`. Its owner polls, cancels or queues the task.
 #[derive(Debug)]
 #[must_use = "a task whose `SCHEDULED` is forgotten never runs again"]
 pub struct Runnable(NonNull<Header>);

@@ -1,4 +1,5 @@
-//! The state word of a task: who may poll it, who may touch its output, and when its memory is freed.
+//! The state word of a task: which thread may poll it, which may touch its output, and when its memory is
+//! freed.
 //!
 //! ```text
 //!                wake, abort                 Pending
@@ -8,19 +9,21 @@
 //!            while it was polled      ▼
 //!                                    DONE
 //! ```
-//! - `SCHEDULED`: somebody owns the right to poll: the task is in exactly one queue or is being polled. A newborn
-//!   task is `SCHEDULED`, so its first poll needs no transition.
-//! - `NOTIFIED`: woken while `SCHEDULED`, but not by its own poll. Cleared by whoever takes the task from a queue; seen when a poll ends.
+//! - `SCHEDULED`: a queue or a thread owns the right to poll: the task is in exactly one queue or is being
+//!   polled. A newborn task is `SCHEDULED`, so its first poll needs no transition.
+//! - `NOTIFIED`: woken while `SCHEDULED`, but not by its own poll. Cleared by the thread that takes the task
+//!   from a queue; seen when a poll ends.
 //! - `CANCELLED`: to be dropped instead of polled, at the next occasion.
 //! - `DONE`: the future is gone; the output is there or was dropped. Set once, by the owner of `SCHEDULED`.
 //! - `JOIN`: a `JoinHandle` exists; the output belongs to it once `DONE` is set.
 //! - `JOIN_WAKER`: the join waker is set and, until `DONE`, untouched; with `DONE` it belongs to the completer.
-//! - The rest of the word counts references: one for the life of the task (dropped with `DONE`), one for the handle,
-//!   one for each `Waker` and `AbortHandle`, and those that polls have [in stock](super::stock).
+//! - The rest of the word counts references: one for the life of the task (dropped with `DONE`), one for the
+//!   handle, one for each `Waker` and `AbortHandle`, and the references that polls have [in
+//!   stock](super::stock).
 //!
-//! **Queues hold no reference.** A cell lives at least until `DONE`; only the owner of `SCHEDULED` sets `DONE`; a
-//! queued task is owned by its queue. So a queued pointer is valid, and whoever pushed it must not touch the cell
-//! afterwards: it may have been polled and freed.
+//! **Queues hold no reference.** A cell lives at least until `DONE`; only the owner of `SCHEDULED` sets
+//! `DONE`; a queued task is owned by its queue. So a queued pointer is valid, and the thread that pushed it
+//! must not touch the cell afterwards: it may have been polled and freed.
 //!
 //! **Every wake happens before the poll it causes.** A wake is a read-modify-write (W), even if it changes
 //! nothing: a load would not order the waker's earlier writes before the poll. (Not that of the task which the calling thread is
@@ -30,8 +33,9 @@
 //! acquiring W's release. Or W comes after E: then it finds `IDLE`, becomes the owner and pushes, and the queue's
 //! release and acquire order it before the next S.
 //!
-//! **The output** is written before the release of `DONE` and read after an acquire of it. **Freeing**: each reference
-//! is dropped with a release; whoever drops the last acquires, so all uses happen before the memory is freed.
+//! **The output** is written before the release of `DONE` and read after an acquire of it. **Freeing**: each
+//! reference is dropped with a release; the thread that drops the last one acquires, so all uses happen
+//! before the memory is freed.
 //!
 //! Source: the design of 2019's Tokio scheduler, less the reference that a queue entry held there.
 
@@ -103,7 +107,7 @@ impl State {
         Self(AtomicUsize::new(INITIAL + more * REFERENCE))
     }
 
-    /// `Acquire`: whoever sees `DONE` may read the output.
+    /// `Acquire`: the thread that sees `DONE` may read the output.
     #[inline]
     pub fn load(&self) -> Snapshot {
         Snapshot(self.0.load(Acquire))
@@ -191,8 +195,9 @@ impl State {
         if !seen.has_join_waker() {
             next -= REFERENCE;
         }
-        // Release: publishes the output. Acquire: the join waker; and for the last reference, all uses of the cell.
-        // Relaxed if it fails: whoever let go left nothing to read, and the attempt that succeeds acquires the rest.
+        // Release: publishes the output. Acquire: the join waker; and for the last reference, all uses of the
+        // cell. Relaxed if it fails: the thread that let go left nothing to read, and the attempt that
+        // succeeds acquires the rest.
         match self.0.compare_exchange(seen.0, next, AcqRel, Relaxed) {
             Ok(_) => Ok(next < REFERENCE),
             Err(actual) => Err(Snapshot(actual)),
@@ -251,7 +256,8 @@ impl State {
     /// Drops a reference; says whether it was the last, so that the caller frees the cell.
     #[inline]
     pub fn drop_reference(&self) -> bool {
-        // A sole owner needs no read-modify-write: nobody else can change the word. Acquire: all uses of the cell.
+        // A sole owner needs no read-modify-write: no other thread can change the word. Acquire: all uses of
+        // the cell.
         if self.0.load(Acquire) < 2 * REFERENCE {
             return true;
         }

@@ -1,24 +1,26 @@
 //! References that a task has in stock, so that a poll which clones its waker, and drops it again, does not count.
 //!
-//! A waker is mostly cloned inside of the poll that it was given to, by a timer, a channel or a socket that has to wait; and a timer that is
-//! dropped in time drops it in such a poll, too. The thread that polls owns `SCHEDULED`. So some references that the state word
-//! counts belong to whoever owns that, as a number in the header that is not atomic: a clone takes one of them, and a drop gives one
-//! back.
+//! A waker is mostly cloned inside of the poll that it was given to, by a timer, a channel or a socket that
+//! has to wait; and a timer that is dropped in time drops it in such a poll, too. The thread that polls owns
+//! `SCHEDULED`. So some references that the state word counts belong to the owner of `SCHEDULED`, as a number
+//! in the header that is not atomic: a clone takes one of them, and a drop gives one back.
 //! ```text
 //!   references in the word = life's + handle's + wakers' and abort handles' + in stock
 //! ```
-//! The word counts at least as many as there are, so nobody takes a reference for the last one that is not. The stock ends when the
-//! task is `DONE`, in the step that gives up the life's reference: it keeps no memory. A clone or drop outside of the task's own poll,
-//! by another thread or in the poll of another task, counts in the word.
+//! The word counts at least as many as there are, so no thread mistakes a reference for the last one. The
+//! stock ends when the task is `DONE`, in the step that gives up the life's reference: it keeps no memory. A
+//! clone or drop outside of the task's own poll, by another thread or in the poll of another task, counts in
+//! the word.
 //!
-//! **Who may touch it**: the thread whose record (`coop.rs`) names the task as the one being polled: it owns `SCHEDULED`; besides, the
-//! completer, who owns it up to `DONE`. From one owner to the next it passes like the future.
+//! **Who may touch it**: the thread whose record (`coop.rs`) names the task as the one being polled: it owns
+//! `SCHEDULED`; besides, the completer, which owns it up to `DONE`. From one owner to the next it passes like
+//! the future.
 
 use super::state::State;
 use crate::loom::WAKER_STOCK;
 use crate::loom::cell::UnsafeCell;
 
-/// Most that are kept: one that was counted elsewhere and dropped here stays in stock.
+/// Most that are kept: a reference that was counted elsewhere and dropped here stays in stock.
 const MOST: u16 = 1024;
 
 /// How many references are in stock.

@@ -5,8 +5,9 @@
 //! and a worker has been notified: without it, the task could be run, complete and drop the last reference while the
 //! foreign thread is still inside the queue of a shared state that has just been freed.
 //!
-//! A wake by reference of the task that the calling thread is polling changes no word: `coop.rs` notes that the task is to be queued again.
-//! (By value it would save as much; but whoever wakes by value mostly wakes another, and pays for each question.)
+//! A wake by reference of the task that the calling thread is polling changes no word: `coop.rs` notes that
+//! the task is to be queued again. (By value it would save as much; but a wake by value mostly wakes another
+//! task, and pays for each question.)
 
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
@@ -24,7 +25,7 @@ pub(crate) fn introduce() {
     coop::set_task_vtable(&VTABLE);
 }
 
-/// A waker that borrows the reference of whoever polls.
+/// A waker that borrows the reference of the polling thread.
 pub(super) struct Borrowed(ManuallyDrop<Waker>);
 
 impl Deref for Borrowed {
@@ -38,8 +39,8 @@ impl Deref for Borrowed {
 /// A waker of the task, without a reference of its own: valid while the caller owns `SCHEDULED`.
 #[inline]
 pub(super) fn borrowed(header: &NonNull<Header>) -> Borrowed {
-    // SAFETY: the vtable treats its pointer as a header with a reference; `ManuallyDrop` keeps from dropping one that was
-    // not taken, and the life's reference stands in for it while the task is not `DONE`.
+    // SAFETY: the vtable treats its pointer as a header with a reference; `ManuallyDrop` keeps from dropping
+    // a reference that was not taken, and the life's reference stands in for it while the task is not `DONE`.
     Borrowed(ManuallyDrop::new(unsafe { Waker::from_raw(raw(*header)) }))
 }
 
@@ -81,7 +82,7 @@ unsafe fn wake_by_ref(data: *const ()) {
     // SAFETY: the waker's reference keeps the cell live for the whole call, also after the task was queued.
     unsafe {
         let header = header(data);
-        // One that waits is not being polled, and mostly it waits.
+        // A task that waits is not being polled, and mostly it waits.
         match header.as_ref().state.load().is_scheduled() {
             true => wake_scheduled(header),
             false => wake_any(header),
@@ -89,7 +90,7 @@ unsafe fn wake_by_ref(data: *const ()) {
     }
 }
 
-/// Wakes a task that may be the one that this thread polls.
+/// Wakes a task that this thread may be polling.
 ///
 /// # Safety
 /// 1. The cell is live for the whole call.

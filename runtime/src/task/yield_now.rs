@@ -8,8 +8,8 @@ use crate::coop;
 
 /// Lets the other tasks that wait for this worker run first.
 ///
-/// The task is queued behind those that are runnable already; which of them run before it is polled again is not
-/// promised. Inside a task this costs no wake-up: the worker queues the task when its poll returns.
+/// The task is queued behind the tasks that are runnable already; which of them run before it is polled again
+/// is not promised. Inside a task this costs no wake-up: the worker queues the task when its poll returns.
 ///
 /// # Cancel safety
 /// Safe: nothing is lost when it is dropped.

@@ -170,7 +170,7 @@ impl Interval {
         } else {
             tick + self.period
         };
-        // It is over, so nobody waits and this registers nothing; the next poll does.
+        // It is over, so no task waits and this registers nothing; the next poll does.
         self.next.as_mut().reset_and_look(next);
         Poll::Ready(tick)
     }

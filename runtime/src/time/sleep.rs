@@ -20,10 +20,11 @@ use super::Instant;
 /// Waits for `duration`.
 ///
 /// `duration` counts from this call, not from the first poll, and is a lower bound: timers count eighths of a
-/// millisecond, rounded up; whole milliseconds once the clock has been [paused](super::pause). Where thousands a
-/// second are due, several share a wake of their thread, up to 0.3 milliseconds later. A zero `duration` is over at the
-/// first poll. One that is too long for an [`Instant`], such as [`Duration::MAX`], counts as thirty years. For work at regular intervals use [`interval`](super::interval()), which does not
-/// drift.
+/// millisecond, rounded up; whole milliseconds once the clock has been [paused](super::pause). Where
+/// thousands a second are due, several share a wake of their thread, up to 0.3 milliseconds later. A zero
+/// `duration` is over at the first poll. A `duration` that is too long for an [`Instant`], such as
+/// [`Duration::MAX`], counts as thirty years. For work at regular intervals use
+/// [`interval`](super::interval()), which does not drift.
 ///
 /// A `duration` that has passed before the first poll is over at once or at the runtime's next look at its timers, which
 /// does not wait for anything.
@@ -50,8 +51,9 @@ pub fn sleep(duration: Duration) -> Sleep {
 
 /// Waits until `deadline`.
 ///
-/// One that has passed is over at the first poll, if the runtime has looked at the clock since, or else at its next look
-/// at its timers, which does not wait for anything. Otherwise as [`sleep`].
+/// A deadline that has passed is over at the first poll, if the runtime has looked at the clock since.
+/// Otherwise it is over at the runtime's next look at its timers, which does not wait for anything. In all
+/// else as [`sleep`].
 ///
 /// # Panics
 /// As [`sleep`].
@@ -108,7 +110,7 @@ pin_project! {
     impl PinnedDrop for Sleep {
         fn drop(mut this: Pin<&mut Self>) {
             let me = this.as_mut().project();
-            // SAFETY: taken out here only; nobody uses what is dropped.
+            // SAFETY: taken out here only; no thread uses what is dropped.
             let handle = unsafe { ManuallyDrop::take(me.handle) };
             // Mostly it has fired: no lock.
             if me.entry.state() == State::Registered {
@@ -217,7 +219,7 @@ impl Sleep {
 
     /// Moves the deadline, earlier or later, and starts the wait again if it was over.
     ///
-    /// Whoever waits already is woken at the new deadline, without another poll.
+    /// A task that waits already is woken at the new deadline, without another poll.
     ///
     /// # Examples
     /// ```
@@ -255,7 +257,7 @@ impl Sleep {
         self.register_anew();
     }
 
-    /// Takes the timer out of its wheel; and if somebody waits still, registers it again.
+    /// Takes the timer out of its wheel; and if a task waits still, registers it again.
     fn register_anew(mut self: Pin<&mut Self>) {
         let waiting = self.as_mut().cancel();
         self.handle.shared().report_deadlock();
@@ -371,7 +373,7 @@ impl Sleep {
         Ok(())
     }
 
-    /// Takes the timer out of its wheel. Returns the waker of whoever waits still.
+    /// Takes the timer out of its wheel. Returns the waker of the task that waits still.
     #[inline(always)]
     fn cancel(self: Pin<&mut Self>) -> Option<Waker> {
         let me = self.project();

@@ -14,9 +14,9 @@ use super::{Instant, Sleep};
 
 /// Waits for `future`, but no longer than `limit`.
 ///
-/// `limit` counts from this call and is a lower bound, as in [`sleep`](super::sleep()). The future is polled first: one
-/// that is ready at once is never late, not even with a zero `limit`, and costs no timer. A future that does not return
-/// from its poll cannot be interrupted.
+/// `limit` counts from this call and is a lower bound, as in [`sleep`](super::sleep()). The future is polled
+/// first: a future that is ready at once is never late, not even with a zero `limit`, and costs no timer. A
+/// future that does not return from its poll cannot be interrupted.
 ///
 /// # Errors
 /// [`Elapsed`] if time runs out first. The future is then dropped with the `Timeout`; to keep it, pass `&mut future`, or
@@ -43,7 +43,7 @@ pub fn timeout<F: IntoFuture>(limit: Duration, future: F) -> Timeout<F::IntoFutu
 
 /// Waits for `future`, but no longer than until `deadline`.
 ///
-/// As [`timeout`], whose notes hold here too.
+/// As [`timeout`]; its notes hold here too.
 ///
 /// # Errors
 /// [`Elapsed`] if `deadline` passes first.

@@ -2,12 +2,12 @@
 //! more.
 //!
 //! # State
-//! - `tail`, under a lock of its own: how many receivers there are; whether anybody may stand in line
+//! - `tail`, under a lock of its own: how many receivers there are; whether a receiver may stand in line
 //!   (`may_wait`).
 //! - `end`: the position after the last value, and CLOSED, when no sender is left. Written under the lock of
 //!   `tail`, read without.
 //! - `line`: the receivers that wait; the key of each is the position it waits for. `may_wait` is written
-//!   under both locks, so whoever has either of them may read it. The lock of `line` is taken first.
+//!   under both locks, so the holder of either of them may read it. The lock of `line` is taken first.
 //!
 //! # Steps
 //! ```text
@@ -27,15 +27,15 @@
 //!
 //! The line grows at its end, with positions that only grow; so ReleaseBelow stops at the first that waits
 //! for more. With more to wake than fit into one batch it unlocks, wakes, and locks again. `may_wait` is
-//! cleared when ReleaseBelow finds nobody at all: receivers that wait for each value set it once.
+//! cleared when ReleaseBelow finds no receiver at all: receivers that wait for each value set it once.
 //!
 //! MoveEnd comes before FillSlot, so a receiver that has taken a value has seen the end above it, and so has
-//! whoever comes to the line later. Otherwise a quick receiver could stand in line for the next value before
-//! a slow one stands in line for this one, and ReleaseBelow would stop at the first. A receiver that comes
-//! between the two looks again.
+//! any receiver that comes to the line later. Otherwise a quick receiver could stand in line for the next
+//! value before a slow one stands in line for this one, and ReleaseBelow would stop at the first. A receiver
+//! that comes between the two looks again.
 //!
 //! # The race
-//! A receiver finds nothing; before it stands in line, a send passes and sees nobody to wake.
+//! A receiver finds nothing; before it stands in line, a send passes and sees no receiver to wake.
 //!
 //! # Ordering
 //! If `may_wait` is not set, SetMark and the send's locked part exclude each other. If the send is first, the
@@ -51,11 +51,11 @@
 //!
 //! # A slot that is busy
 //! A send that comes round to a slot where a receiver clones a value lets go of the tail and tries again. So
-//! it waits for that clone, but nobody else does.
+//! it waits for that clone, but no other task does.
 //!
 //! # Cancellation
-//! A receiver that is dropped in line leaves it. One that was released and did not look owes nothing: the
-//! value is there until it takes it, or is overwritten.
+//! A receiver that is dropped in line leaves it. A receiver that was released and did not look owes nothing:
+//! the value is there until it takes it, or is overwritten.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -166,7 +166,7 @@ impl<T> Channel<T> {
         self.release(|key| key < position);
     }
 
-    /// Releases from the front those whose key is in `range`.
+    /// Releases from the front the waiters with a key in `range`.
     fn release(&self, range: impl Fn(usize) -> bool) {
         let mut is_first = true;
         release_in_batches(&self.line, |line, wakers| {
@@ -202,7 +202,7 @@ impl<T> Channel<T> {
         self.sending.end.load(Acquire) / ONE
     }
 
-    /// The position of the oldest value, for one who has seen that one was overwritten.
+    /// The position of the oldest value, for a receiver that has seen that a value was overwritten.
     fn oldest(&self) -> usize {
         self.end() - self.ring.capacity()
     }
@@ -301,9 +301,9 @@ impl<T> Channel<T> {
         }
     }
 
-    /// Counts the values that somebody has still to take.
+    /// Counts the values that a receiver has still to take.
     pub(super) fn len(&self) -> usize {
-        // Nobody puts values in meanwhile.
+        // No sender puts values in meanwhile.
         let _tail = self.sending.tail.lock();
         // Relaxed: it changes under the lock only.
         let end = self.sending.end.load(Relaxed) / ONE;

@@ -18,7 +18,7 @@
 //!
 //! # What a value costs
 //! Its sender takes one short lock, and each receiver one atomic read-modify-write. Nothing is allocated. A
-//! clone holds up receivers of the same value, and nobody else unless the senders come round to it; so what
+//! clone holds up receivers of the same value, and no other task unless the senders come round to it; so what
 //! is large should be in an `Arc`. The `clone` of a value must not use the channel that the value is in.
 //!
 //! # Examples

@@ -211,7 +211,7 @@ impl<T: Clone> Receiver<T> {
         block_on(self.recv())
     }
 
-    /// Takes the next value, or goes on behind those that were missed.
+    /// Takes the next value, or goes on behind the missed ones.
     #[inline]
     fn take(&mut self) -> Result<T, Nothing> {
         match self.channel.ring.lock(self.next) {

@@ -16,11 +16,11 @@
 //! EMPTY.
 //!
 //! # Who may touch what
-//! The value and the count of receivers that have still to take it: whoever set LOCKED; while EMPTY, the
-//! sender. A receiver clones the value while the slot is locked, because a `T` need not be `Sync`. This is
-//! the one place where foreign code runs under a lock of ours: it holds up receivers of the same value, which
-//! let other tasks run meanwhile, and a sender that has come round to this slot. The last receiver takes the
-//! value itself.
+//! The value and the count of receivers that have still to take it: the thread that set LOCKED; while EMPTY,
+//! the sender. A receiver clones the value while the slot is locked, because a `T` need not be `Sync`. This
+//! is the one place where foreign code runs under a lock of ours: it holds up receivers of the same value,
+//! which let other tasks run meanwhile, and a sender that has come round to this slot. The last receiver
+//! takes the value itself.
 //!
 //! # Steps
 //! ```text
@@ -34,10 +34,10 @@
 //! So a value that all take costs its sender no read-modify-write here, and each receiver one.
 //!
 //! # Ordering
-//! FillSlot and CountDown are Release. ReadOld, LockOld and LockSlot are Acquire. So whoever is at the value
-//! sees what those before it did, and the sender that finds EMPTY comes after the last receiver. A receiver
-//! that is counted for a value has not taken it, so the slot is not EMPTY for it: if it finds its stamp, it
-//! finds FULL or LOCKED.
+//! FillSlot and CountDown are Release. ReadOld, LockOld and LockSlot are Acquire. So the thread that is at
+//! the value sees what the threads before it did, and the sender that finds EMPTY comes after the last
+//! receiver. A receiver that is counted for a value has not taken it, so the slot is not EMPTY for it: if it
+//! finds its stamp, it finds FULL or LOCKED.
 //!
 //! # Rejected
 //! - Counting readers in and out of a slot, so that they clone at once: needs `T: Sync`, which Tokio's does
@@ -135,7 +135,7 @@ impl<T> Ring<T> {
         }
     }
 
-    /// Whether all have taken the value at `position`. To be asked while nobody puts values in.
+    /// Whether all have taken the value at `position`. To be asked while no sender puts values in.
     pub(super) fn is_taken(&self, position: usize) -> bool {
         // Relaxed: a hint as soon as it is read.
         self.slot(position).word.load(Relaxed) & STATE == EMPTY
@@ -193,8 +193,8 @@ impl<T> Slot<T> {
     /// Moves the value out.
     ///
     /// # Safety
-    /// 1. The slot is locked by the caller, or nobody else has it, and holds a value. 2. It counts as empty
-    ///    from here on.
+    /// 1. The slot is locked by the caller, or no other thread has it, and holds a value. 2. It counts as
+    ///    empty from here on.
     unsafe fn take(&self) -> T {
         // SAFETY: as (1) and (2) say.
         self.value.with(|value| unsafe { (*value).assume_init_read() })
@@ -207,7 +207,7 @@ impl<T> Drop for Ring<T> {
         for slot in &self.slots {
             // Relaxed: `&mut self` has come after everything else.
             if slot.word.load(Relaxed) & STATE == FULL {
-                // SAFETY: (1) nobody else has the slot. (2) The ring is at its end.
+                // SAFETY: (1) no other thread has the slot. (2) The ring is at its end.
                 let value = unsafe { slot.take() };
                 panic.catch(|| drop(value));
             }
@@ -223,8 +223,8 @@ pub(super) struct Locked<'a, T> {
 }
 
 impl<T> Locked<'_, T> {
-    /// Takes a copy, or the value itself if nobody else is to have it. If the clone panics, the value counts
-    /// as taken.
+    /// Takes a copy, or the value itself if no other receiver is to have it. If the clone panics, the value
+    /// counts as taken.
     #[inline]
     pub(super) fn copy(self) -> T
     where
@@ -237,7 +237,7 @@ impl<T> Locked<'_, T> {
         self.count_down().expect("the last one takes the value")
     }
 
-    /// Takes nothing; if nobody else is to have the value, it comes back.
+    /// Takes nothing; if no other receiver is to have the value, it comes back.
     #[inline]
     pub(super) fn count_down(self) -> Option<T> {
         ManuallyDrop::new(self).unlock()

@@ -52,8 +52,8 @@ impl<T> Sender<T> {
         &self.channel
     }
 
-    /// Sends `value` to all receivers there are, wakes those that wait, and answers how many there are. Never
-    /// waits for room: with as many values in the channel as it holds, it overwrites the oldest.
+    /// Sends `value` to all receivers there are, wakes the waiting ones, and returns how many there are.
+    /// Never waits for room: with as many values in the channel as it holds, it overwrites the oldest.
     ///
     /// `Ok` does not mean that the value is received: the receivers may be dropped, or too slow, before that.
     ///

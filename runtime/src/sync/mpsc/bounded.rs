@@ -99,7 +99,7 @@ impl<T> Sender<T> {
         }
     }
 
-    /// Sends `value` if there is room and nobody stands in line for it.
+    /// Sends `value` if there is room and no task stands in line for it.
     ///
     /// # Errors
     /// [`TrySendError::Full`] or [`TrySendError::Closed`], with the value.
@@ -252,7 +252,7 @@ impl<T> Sender<T> {
         Ok(OwnedPermit::of_taken(self.tx))
     }
 
-    /// Takes room for one value if there is some and nobody stands in line for it.
+    /// Takes room for one value if there is some and no task stands in line for it.
     ///
     /// # Errors
     /// [`TrySendError::Full`] or [`TrySendError::Closed`].
@@ -269,7 +269,7 @@ impl<T> Sender<T> {
         Ok(Permit::of_taken(&self.tx.channel))
     }
 
-    /// Takes room for `n` values if there is so much and nobody stands in line for it.
+    /// Takes room for `n` values if there is so much and no task stands in line for it.
     ///
     /// # Errors
     /// [`TrySendError::Full`] or [`TrySendError::Closed`].

@@ -4,14 +4,15 @@
 //! The receiver gets `None` when the queue is empty and
 //! - no sender is left: ENDED in the queue's tail, read together with its position; or
 //! - the channel was closed, and nothing can come any more. Unbounded: `close` sealed the queue. Bounded:
-//!   `close` refuses new permits, but those that are out may still be used, so all of them must be back. A
-//!   value keeps its permit until it is received.
+//!   `close` refuses new permits, but the permits that are out may still be used, so all of them must be
+//!   back. A value keeps its permit until it is received.
 //!
 //! In the last case the receiver may have to wait for a permit to be dropped. That wakes it through
-//! `last_permits`: the receiver L1 leaves its waker there (under the lock), L2 counts the permits; who drops
-//! one D1 gives it back, D2 sees the channel closed, D3 takes the waker (under the lock). If D3 comes before
-//! L1, D1 came before L2, and the receiver sees that permit; else D3 finds the waker. If D2 does not see the
-//! channel closed, then D1 precedes the closing in the order of the permits' word, and L2 comes after that.
+//! `last_permits`: the receiver L1 leaves its waker there (under the lock), L2 counts the permits; the drop
+//! of a permit D1 gives it back, D2 sees the channel closed, D3 takes the waker (under the lock). If D3 comes
+//! before L1, D1 came before L2, and the receiver sees that permit; else D3 finds the waker. If D2 does not
+//! see the channel closed, then D1 precedes the closing in the order of the permits' word, and L2 comes after
+//! that.
 
 use std::task::{Context, Poll, ready};
 
@@ -94,7 +95,7 @@ impl<T> Channel<T> {
         self.queue.push(value).map_err(SendError)
     }
 
-    /// Sends if there is room, nobody stands in line, and it is simple. Else the value comes back: go the
+    /// Sends if there is room, no task stands in line, and it is simple. Else the value comes back: go the
     /// long way, by way of [`desk`](Self::desk).
     #[inline(always)]
     pub(super) fn try_push(&self, value: T) -> Result<(), T> {
@@ -300,8 +301,8 @@ impl<T> Rx<T> {
         unsafe { self.channel.queue.pop() }
     }
 
-    /// The next value, whose permit the caller gives back, or `None` if it is over, or `Pending` and `cx` is
-    /// woken.
+    /// The next value, or `None` if it is over (the caller gives back the value's permit), or `Pending` and
+    /// `cx` is woken.
     fn poll_pop(&mut self, cx: &mut Context<'_>) -> Poll<Option<T>> {
         let mut backoff = Backoff::new();
         loop {

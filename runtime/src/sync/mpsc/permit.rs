@@ -30,7 +30,7 @@ pub struct PermitIterator<'a, T> {
 }
 
 impl<'a, T> Permit<'a, T> {
-    /// For who has taken one permit of `channel`.
+    /// For a caller that has taken one permit of `channel`.
     pub(super) fn of_taken(channel: &'a Channel<T>) -> Self {
         Self { channel }
     }
@@ -59,7 +59,7 @@ impl<T> Drop for Permit<'_, T> {
 }
 
 impl<T> OwnedPermit<T> {
-    /// For who has taken one permit of the channel.
+    /// For a caller that has taken one permit of the channel.
     pub(super) fn of_taken(tx: Tx<T>) -> Self {
         Self { tx }
     }
@@ -134,7 +134,7 @@ impl<T> Drop for OwnedPermit<T> {
 }
 
 impl<'a, T> PermitIterator<'a, T> {
-    /// For who has taken `left` permits of `channel`.
+    /// For a caller that has taken `left` permits of `channel`.
     pub(super) fn of_taken(channel: &'a Channel<T>, left: usize) -> Self {
         Self { channel, left }
     }

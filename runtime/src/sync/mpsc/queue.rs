@@ -31,10 +31,10 @@
 //! K2 change the same word: if P3 is first, K2 fails, for the position has moved; if K2 is first, P3 sees
 //! PARKED.
 //!
-//! *The waker slot* is the consumer's while PARKED is clear and the head is the tail. Who clears PARKED moves
-//! the waker out: a producer (P5) does it before it fills its slot (P6), and the consumer cannot pass that
-//! slot; the last producer sets ENDED with it, after which the consumer never parks; the consumer itself
-//! (`unpark`).
+//! *The waker slot* is the consumer's while PARKED is clear and the head is the tail. The thread that clears
+//! PARKED moves the waker out: a producer (P5) does it before it fills its slot (P6), and the consumer cannot
+//! pass that slot; the last producer sets ENDED with it, after which the consumer never parks; the consumer
+//! itself (`unpark`).
 //!
 //! *A block freed under a producer.* A producer touches a block only between its claim of a slot there (P3)
 //! and filling it (P6). The consumer recycles a block when all its slots were filled. P2 may read a block
@@ -125,12 +125,12 @@ struct Head<T> {
     block: NonNull<Block<T>>,
 }
 
-/// The queue. Values are pushed by anyone, popped by one consumer.
+/// The queue. Values are pushed by any thread, popped by one consumer.
 pub struct Queue<T> {
     tail: CachePadded<Tail<T>>,
     /// The consumer's.
     head: CachePadded<UnsafeCell<Head<T>>>,
-    /// Holds a waker while PARKED is set. Whose it is, see "the waker slot".
+    /// Holds a waker while PARKED is set. For which thread may use it, see "the waker slot".
     waker: UnsafeCell<MaybeUninit<Waker>>,
     /// An empty block for reuse, or null.
     spare: AtomicPtr<Block<T>>,
@@ -167,7 +167,7 @@ impl<T> Block<T> {
 }
 
 impl<T> Queue<T> {
-    /// A queue whose tail says that so many permits are free.
+    /// A queue with so many permits free in its tail.
     pub fn new(free: usize) -> Self {
         debug_assert!(free <= MOST_FREE);
         let block = NonNull::from(Box::leak(Block::new()));
@@ -245,7 +245,7 @@ impl<T> Queue<T> {
             // P2.
             let block = self.tail.block.load(Ordering::Acquire);
             if offset + 1 == VALUES && next.is_none() {
-                // Before the claim, so that nobody waits for the allocator.
+                // Before the claim, so that no other thread waits for the allocator.
                 next = Some(self.fresh_block());
             }
             match self.claim(word, 0) {
@@ -306,7 +306,7 @@ impl<T> Queue<T> {
         if let Some(value) = unsafe { self.try_pop() } {
             return Pop::Value(value);
         }
-        // SAFETY: by (1), nobody writes the head.
+        // SAFETY: by (1), no thread writes the head.
         let position = self.head.with(|head| unsafe { (*head).position });
         let word = self.tail.word.load(Ordering::Acquire);
         if word >> SHIFT != position {
@@ -326,7 +326,7 @@ impl<T> Queue<T> {
     #[inline(always)]
     pub unsafe fn try_pop(&self) -> Option<T> {
         self.head.with_mut(|head| {
-            // SAFETY: by (1), nobody else uses the head.
+            // SAFETY: by (1), no other thread uses the head.
             let head = unsafe { &mut *head };
             let offset = head.position % LAP;
             // SAFETY: the head's block is recycled only in `leave_block`, when the head leaves it.
@@ -378,7 +378,7 @@ impl<T> Queue<T> {
             word = self.tail.word.load(Ordering::Acquire);
         }
         let fresh = waker.clone();
-        // SAFETY: by (1) nobody else uses the head.
+        // SAFETY: by (1) no other thread uses the head.
         let position = self.head.with(|head| unsafe { (*head).position });
         if word >> SHIFT != position || word & ENDED != 0 {
             return false;
@@ -434,7 +434,7 @@ impl<T> Queue<T> {
     /// 1. The consumer does not pop meanwhile.
     pub unsafe fn len(&self) -> usize {
         let tail = self.tail.word.load(Ordering::Acquire) >> SHIFT;
-        // SAFETY: by (1), nobody writes the head.
+        // SAFETY: by (1), no thread writes the head.
         let head = self.head.with(|head| unsafe { (*head).position });
         let positions = tail.wrapping_sub(head) & LAST_POSITION;
         // All positions but the last of each lap that the tail has left since.
@@ -463,17 +463,17 @@ impl<T> Queue<T> {
     }
 
     /// # Safety
-    /// 1. The slot holds a waker, and the caller is the one who cleared PARKED, or is the consumer and it was
-    ///    never set.
+    /// 1. The slot holds a waker, and the caller has cleared PARKED, or is the consumer and PARKED was never
+    ///    set.
     unsafe fn take_waker(&self) -> Waker {
-        // SAFETY: by (1), nobody else moves it out, and nobody writes before we have.
+        // SAFETY: by (1), no other thread moves it out, and none writes before we have.
         self.waker.with(|slot| unsafe { (*slot).assume_init_read() })
     }
 
     /// An empty block: the spare one, or a new one.
     fn fresh_block(&self) -> Box<Block<T>> {
         match NonNull::new(self.spare.swap(ptr::null_mut(), Ordering::Acquire)) {
-            // SAFETY: made by `Box`, and whoever takes it out of `spare` owns it.
+            // SAFETY: made by `Box`, and the thread that takes it out of `spare` owns it.
             Some(block) => unsafe { Box::from_raw(block.as_ptr()) },
             None => Block::new(),
         }
@@ -485,7 +485,7 @@ impl<T> Queue<T> {
         for slot in slots {
             // Nothing is done here, but a model checks that the slot's producer is done with it.
             slot.value.with_mut(|_| ());
-            // Nobody else sees it; `keep` publishes.
+            // No other thread sees it; `keep` publishes.
             slot.is_full.store(false, Ordering::Relaxed);
         }
         next.store(ptr::null_mut(), Ordering::Relaxed);

@@ -22,28 +22,33 @@
 //! G3 and G4 are read-modify-writes anyway. A waiter that leaves the line runs G2 to G4.
 //!
 //! # The race
-//! A taker finds too few permits; before it stands in line, a permit comes back, and nobody wakes the taker.
+//! A taker finds too few permits; before it stands in line, a permit comes back, and no giver wakes the
+//! taker.
 //!
 //! # Ordering
-//! T2 sets QUEUED by a compare-and-swap on a word with too few permits. A G1 before it in the word's order is counted in
-//! that word. A G1 after it sees QUEUED, unless G4 has cleared it in between: then the line was empty after T3, so the
-//! taker was served, or has left. Who sees QUEUED takes the lock after T3, or it took it before T2 and another G1 or T2 set
-//! the order; in each case G3 reads the word after every G1 whose giver relies on it.
+//! T2 sets QUEUED by a compare-and-swap on a word with too few permits. A G1 before it in the word's order is
+//! counted in that word. A G1 after it sees QUEUED, unless G4 has cleared it in between: then the line was
+//! empty after T3, so the taker was served, or has left. A giver that sees QUEUED takes the lock after T3, or
+//! it took it before T2 and another G1 or T2 set the order. In each case G3 reads the word after every G1
+//! whose giver relies on it.
 //!
-//! Who stands in front with a need above FREE is looked at again by whoever raises FREE: that G1 comes after G3's look in
-//! the word's order, so it sees QUEUED and waits for the lock. G4 clears QUEUED only on an empty line, under the lock, and
-//! does not touch FREE: a permit that came back unseen stays in the word for T1.
+//! The first in line, with a need above FREE, is looked at again by the thread that raises FREE: that G1
+//! comes after G3's look in the word's order, so it sees QUEUED and waits for the lock. G4 clears QUEUED only
+//! on an empty line, under the lock, and does not touch FREE: a permit that came back unseen stays in the
+//! word for T1.
 //!
-//! What was done under a permit is seen by the next who takes it: all steps are AcqRel, and G3's outcome passes it on.
+//! What was done under a permit is seen by the next taker: all steps are AcqRel, and G3's outcome passes it
+//! on.
 //!
 //! # More room than fits
 //! A channel for more than 65,535 values has its permits in a word of their own (`permits.rs`), and FREE is 0. So it is where
 //! there is no bound.
 //!
 //! # Rejected
-//! A word of its own for all: two read-modify-writes for a value to send instead of one, and between two threads, a second
-//! line that both write with each value. The receiver's position in a word of its own, which senders read only when they
-//! run out of room: the receiver then needs a fence for each value (it must see who waits), which costs as much as G1.
+//! A word of its own for all: two read-modify-writes for a value to send instead of one, and between two
+//! threads, a second line that both write with each value. The receiver's position in a word of its own,
+//! which senders read only when they run out of room: the receiver then needs a fence for each value (it must
+//! see the waiters), which costs as much as G1.
 
 use std::pin::Pin;
 use std::task::{Poll, Waker};
@@ -116,7 +121,7 @@ impl Desk<'_> {
         }
     }
 
-    /// T1: takes `n` if they are free and nobody stands in line.
+    /// T1: takes `n` if they are free and no future stands in line.
     pub(super) fn try_take(self, n: usize) -> Result<(), TakeError> {
         if let Kind::Wide(permits) = &self.room.permits {
             return permits.try_take(n);
@@ -192,7 +197,7 @@ impl Desk<'_> {
         });
     }
 
-    /// Refuses those who wait and all who come. Permits may still be given back.
+    /// Refuses all waiting and later requests. Permits may still be given back.
     pub(super) fn close(self) {
         let line = match &self.room.permits {
             Kind::Narrow(line) => line,

@@ -61,7 +61,7 @@ impl Drop for Whole<'_> {
 #[clippy::has_significant_drop]
 pub struct RwLockReadGuard<'a, T: ?Sized> {
     share: Share<'a>,
-    /// In the lock's data, which nobody writes while there is a share.
+    /// In the lock's data, which no task writes while there is a share.
     data: *const T,
     _data: PhantomData<&'a T>,
 }
@@ -71,7 +71,7 @@ pub struct RwLockReadGuard<'a, T: ?Sized> {
 #[clippy::has_significant_drop]
 pub struct RwLockWriteGuard<'a, T: ?Sized> {
     whole: Whole<'a>,
-    /// The lock's data, which nobody else reads or writes while somebody has the whole.
+    /// The lock's data, which no other task reads or writes while one task holds the whole.
     data: *mut T,
     _data: PhantomData<&'a mut T>,
 }
@@ -81,7 +81,7 @@ pub struct RwLockWriteGuard<'a, T: ?Sized> {
 #[clippy::has_significant_drop]
 pub struct RwLockMappedWriteGuard<'a, T: ?Sized> {
     whole: Whole<'a>,
-    /// In the lock's data, which nobody else reads or writes while somebody has the whole.
+    /// In the lock's data, which no other task reads or writes while one task holds the whole.
     data: *mut T,
     _data: PhantomData<&'a mut T>,
 }
@@ -148,7 +148,7 @@ impl<'a, T: ?Sized> RwLockReadGuard<'a, T> {
 }
 
 impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
-    /// For the holder of the `whole` of the lock whose data are at `data`.
+    /// For the holder of the `whole` of the lock with its data at `data`.
     #[inline]
     pub(super) fn of_holder(whole: Whole<'a>, data: *mut T) -> Self {
         Self { whole, data, _data: PhantomData }
@@ -316,7 +316,8 @@ macro_rules! access_data {
 
             #[inline]
             fn deref(&self) -> &T {
-                // SAFETY: the guard holds what lets it read; its own borrow says who writes through it.
+                // SAFETY: the guard holds what lets it read; the borrow of the guard excludes writes through
+                // it.
                 unsafe { &*self.data }
             }
         }

@@ -7,7 +7,7 @@
 //! A guard is what it holds (`Share`, `Whole`), which is given back when dropped, and where the data are. Mapping a guard
 //! moves the hold into another guard; downgrading gives back all permits but one.
 //!
-//! `borrowed.rs` has the guards that borrow their lock, `owned.rs` those that keep it alive.
+//! `borrowed.rs` has the guards that borrow their lock, `owned.rs` the guards that keep it alive.
 
 mod borrowed;
 mod owned;
@@ -50,7 +50,7 @@ const MAX_READERS: u32 = u32::MAX >> 3;
 /// ```
 pub struct RwLock<T: ?Sized> {
     permits: Permits,
-    /// As many permits as there are when nobody holds any.
+    /// As many permits as there are when no task holds any.
     max_readers: u32,
     /// Read by holders of a permit, written by the holder of all, or through `&mut RwLock`.
     data: UnsafeCell<T>,
@@ -136,7 +136,7 @@ impl<T> RwLock<T> {
 }
 
 impl<T: ?Sized> RwLock<T> {
-    /// Waits until nobody writes, and nobody who came before waits, and reads.
+    /// Waits until no task writes and no earlier task waits, then reads.
     ///
     /// # Cancel safety
     /// Loses its place in line; a lock granted meanwhile goes to the next.
@@ -189,7 +189,7 @@ impl<T: ?Sized> RwLock<T> {
         OwnedRwLockReadGuard::of_holder(OwnedShare::of_taken(self))
     }
 
-    /// Reads, if nobody writes or stands in line.
+    /// Reads, if no task writes or stands in line.
     ///
     /// # Errors
     /// [`TryLockError`] otherwise, or if as many read as may.
@@ -221,7 +221,7 @@ impl<T: ?Sized> RwLock<T> {
         Ok(OwnedRwLockReadGuard::of_holder(OwnedShare::of_taken(self)))
     }
 
-    /// Waits until nobody reads or writes, and nobody who came before waits, and writes.
+    /// Waits until no task reads or writes and no earlier task waits, then writes.
     ///
     /// # Cancel safety
     /// Loses its place in line; a lock granted meanwhile goes to the next, and readers behind it may go on.
@@ -275,7 +275,7 @@ impl<T: ?Sized> RwLock<T> {
         OwnedRwLockWriteGuard::of_holder(OwnedWhole::of_taken(self))
     }
 
-    /// Writes, if nobody reads, writes or stands in line.
+    /// Writes, if no task reads, writes or stands in line.
     ///
     /// # Errors
     /// [`TryLockError`] otherwise.

@@ -55,7 +55,7 @@ impl<T: ?Sized> Drop for OwnedWhole<T> {
 #[clippy::has_significant_drop]
 pub struct OwnedRwLockReadGuard<T: ?Sized, U: ?Sized = T> {
     share: OwnedShare<T>,
-    /// In the lock's data, which nobody writes while there is a share.
+    /// In the lock's data, which no task writes while there is a share.
     data: *const U,
 }
 
@@ -64,7 +64,7 @@ pub struct OwnedRwLockReadGuard<T: ?Sized, U: ?Sized = T> {
 #[clippy::has_significant_drop]
 pub struct OwnedRwLockWriteGuard<T: ?Sized> {
     whole: OwnedWhole<T>,
-    /// The lock's data, which nobody else reads or writes while somebody has the whole.
+    /// The lock's data, which no other task reads or writes while one task holds the whole.
     data: *mut T,
 }
 
@@ -73,7 +73,7 @@ pub struct OwnedRwLockWriteGuard<T: ?Sized> {
 #[clippy::has_significant_drop]
 pub struct OwnedRwLockMappedWriteGuard<T: ?Sized, U: ?Sized = T> {
     whole: OwnedWhole<T>,
-    /// In the lock's data, which nobody else reads or writes while somebody has the whole.
+    /// In the lock's data, which no other task reads or writes while one task holds the whole.
     data: *mut U,
 }
 
@@ -343,7 +343,8 @@ macro_rules! access_data {
             type Target = $data;
 
             fn deref(&self) -> &$data {
-                // SAFETY: the guard holds what lets it read; its own borrow says who writes through it.
+                // SAFETY: the guard holds what lets it read; the borrow of the guard excludes writes through
+                // it.
                 unsafe { &*self.data }
             }
         }

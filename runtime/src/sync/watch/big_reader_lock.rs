@@ -28,8 +28,9 @@
 //! …            read                               …            write
 //! ClearSlot    slot := 0                          LowerWriter  WRITER: 1 → 0, and the owner's bits
 //! ```
-//! A thread that holds a slot already and reads again only counts up its slot. No writer can be active, because the
-//! slot is not 0, so CheckWriter is not needed: nested reads wait for nobody, not even for a writer that waits.
+//! A thread that holds a slot already and reads again only counts up its slot. No writer can be active,
+//! because the slot is not 0, so CheckWriter is not needed: nested reads wait for no other thread, not even
+//! for a writer that waits.
 //!
 //! # The race
 //! A reader claims its slot while a writer raises WRITER, and each looks for the other too early.
@@ -53,8 +54,8 @@
 //! the writer also looks by itself, every [`LOOK`].
 //!
 //! # Deadlocks
-//! A slot says whose it is, and `writer` says who writes. So a thread that would wait for itself panics with the
-//! way out, where Tokio's lock hangs.
+//! A slot names its thread, and `writer` names the thread that writes. So a thread that would wait for itself
+//! panics with the way out, where Tokio's lock hangs.
 //!
 //! # Rejected
 //! - One count of readers in the word: two read-modify-writes for each reader, on a line that all readers share.
@@ -164,7 +165,8 @@ impl BigReaderLock {
         })
     }
 
-    /// CheckWriter, after a slot was claimed: the word, if nobody writes. Pairs with RaiseWriter and LowerWriter.
+    /// CheckWriter, after a slot was claimed: the word, if no thread writes. Pairs with RaiseWriter and
+    /// LowerWriter.
     #[inline]
     fn check_writer(&self) -> Option<usize> {
         model_fence();
@@ -329,7 +331,7 @@ impl BigReaderLock {
             let mut word = self.word.load(Relaxed);
             while word & WRITER != 0 {
                 let next = word | BLOCKED;
-                // Relaxed: the lock orders who sleeps and who wakes.
+                // Relaxed: the lock orders the threads that sleep and the threads that wake them.
                 match self.word.compare_exchange(word, next, Relaxed, Relaxed) {
                     Ok(_) => {
                         self.changed.wait(&mut sleepers);
@@ -353,7 +355,7 @@ impl BigReaderLock {
         iter::once(&self.first).chain(table.map(|slot| &**slot))
     }
 
-    /// Where the thread with `stamp` enters, if nobody is there.
+    /// Where the thread with `stamp` enters, if no thread is there.
     #[inline]
     fn slot_of(&self, stamp: usize) -> &Slot {
         self.table().map_or(&self.first, |Table(slots)| &slots[place(stamp)])
@@ -392,7 +394,7 @@ impl Drop for BigReaderLock {
         // Relaxed: `&mut self` has come after everything else.
         let table = self.table.load(Relaxed);
         if !table.is_null() {
-            // SAFETY: made by `Box` in `make_table`; nobody else has the lock any more.
+            // SAFETY: made by `Box` in `make_table`; no other thread has the lock any more.
             drop(unsafe { Box::from_raw(table) });
         }
     }
@@ -464,7 +466,7 @@ impl Writing<'_> {
     #[cold]
     fn unblock(&self) {
         let _sleepers = self.lock.sleepers.lock();
-        // Relaxed: the lock orders who sleeps and who wakes.
+        // Relaxed: the lock orders the threads that sleep and the threads that wake them.
         self.lock.word.fetch_and(!BLOCKED, Relaxed);
         self.lock.changed.notify_all();
     }

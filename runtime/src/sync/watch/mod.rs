@@ -45,8 +45,8 @@
 //! ```
 //!
 //! # In which order to read
-//! `big_reader_lock.rs` guards the value; `shared.rs` tells who has seen what and wakes receivers;
-//! `sender.rs` and `receiver.rs` are the public faces.
+//! `big_reader_lock.rs` guards the value; `shared.rs` tells which receiver has seen which version and wakes
+//! receivers; `sender.rs` and `receiver.rs` are the public faces.
 
 mod big_reader_lock;
 mod receiver;

@@ -8,8 +8,9 @@
 //! The version counts the changes of the value. CLOSED: no sender is left; never cleared. WAITING: receivers may
 //! stand in line. A receiver remembers the version it has seen.
 //!
-//! The version is in the word of the lock, so that one read-modify-write lets readers in, publishes the version and tells
-//! whether somebody waits. The version that a reader finds when it enters is that of the value it reads.
+//! The version is in the word of the lock, so that one read-modify-write lets readers in, publishes the
+//! version and tells whether a receiver waits. The version that a reader finds when it enters is that of the
+//! value it reads.
 //!
 //! # Steps
 //! ```text
@@ -24,17 +25,20 @@
 //! The line grows at its end and versions only grow, so ReleaseOlder stops at the first receiver that has seen the new
 //! version. With more to wake than fit into one batch it unlocks, wakes, and locks again.
 //!
-//! WAITING is cleared when ReleaseOlder finds nobody at all: a receiver that waits for each value sets it once.
+//! WAITING is cleared when ReleaseOlder finds no receiver at all: a receiver that waits for each value sets
+//! it once.
 //!
 //! # The race
-//! A receiver finds its version unchanged; before it stands in line, a send passes and sees nobody to wake.
+//! A receiver finds its version unchanged; before it stands in line, a send passes and sees no receiver to
+//! wake.
 //!
 //! # Ordering
-//! MarkWaiting's CAS expects the very word that CompareVersion judged. LowerWriter before it changes the word, so
-//! the CAS fails and the receiver looks again. LowerWriter after it sees WAITING and takes the line's lock, which
-//! the receiver holds until it has joined. If WAITING is set already, the receiver need not set it: whoever clears
-//! it has the lock. And if the word that it judged was no longer the newest, the send that changed it saw WAITING,
-//! and has still to take the lock; had it been there before, the receiver would see its version.
+//! MarkWaiting's CAS expects the very word that CompareVersion judged. LowerWriter before it changes the
+//! word, so the CAS fails and the receiver looks again. LowerWriter after it sees WAITING and takes the
+//! line's lock, which the receiver holds until it has joined. If WAITING is set already, the receiver need
+//! not set it: the thread that clears it has the lock. And if the word that it judged was no longer the
+//! newest, the send that changed it saw WAITING, and has still to take the lock; had it been there before,
+//! the receiver would see its version.
 //!
 //! LowerWriter and the closing are Release; CompareVersion is Acquire. So what happened before a send is seen by the
 //! receivers that it releases. The value itself is guarded by the lock.
@@ -42,12 +46,13 @@
 //! The versions have 59 bits. They do not wrap: at a send each nanosecond that takes 18 years.
 //!
 //! # Cancellation
-//! A receiver that is dropped in line leaves it. One that was released and did not look owes nothing, since the version is
-//! still there to be seen.
+//! A receiver that is dropped in line leaves it. A receiver that was released and did not look owes nothing,
+//! since the version is still there to be seen.
 //!
 //! # Rejected
-//! Eight lines, as Tokio has, against contention on one: a send takes eight locks although nobody waits, and a
-//! task is woken at a higher price than its place in line. A version beside the lock: one read-modify-write more.
+//! Eight lines, as Tokio has, against contention on one: a send takes eight locks although no receiver waits,
+//! and a task is woken at a higher price than its place in line. A version beside the lock: one
+//! read-modify-write more.
 
 use std::cell::UnsafeCell;
 use std::fmt;
@@ -136,7 +141,7 @@ impl<T> Shared<T> {
         self.word().load(Acquire) & CLOSED != 0
     }
 
-    /// Waits until nobody writes, and answers access to the value with its version.
+    /// Waits until no thread writes, and returns access to the value with its version.
     #[inline]
     #[track_caller]
     pub(super) fn read(&self) -> (Reading<'_>, Version) {
@@ -150,7 +155,7 @@ impl<T> Shared<T> {
     /// 1. The result is not used after `_reading`, of this channel, was dropped.
     #[inline]
     pub(super) unsafe fn value(&self, _reading: &Reading<'_>) -> &T {
-        // SAFETY: nobody writes while there is a `Reading`, which outlives the result by (1).
+        // SAFETY: no thread writes while there is a `Reading`, which outlives the result by (1).
         unsafe { &*self.value.get() }
     }
 
@@ -176,7 +181,7 @@ impl<T> Shared<T> {
         self.release(|key| key < version.0);
     }
 
-    /// Releases from the front those whose key is in `range`.
+    /// Releases from the front the waiters with a key in `range`.
     fn release(&self, range: impl Fn(usize) -> bool) {
         let mut is_first = true;
         release_in_batches(&self.line, |line, wakers| {
@@ -243,7 +248,7 @@ impl<T> Shared<T> {
     }
 
     pub(super) fn add_receiver(&self) {
-        // Relaxed: a count; who sees the receiver got it in another way.
+        // Relaxed: a count; a thread that sees the receiver got it in another way.
         self.receivers.fetch_add(1, Relaxed);
     }
 

@@ -11,7 +11,7 @@
 //! ```text
 //!   free ──insert──▶ out ──push, by whoever uses the waker up──▶ back ──take, by the set──▶ free
 //! ```
-//! - *Out*: the join waker exists. The set may read and take the handle; nobody else touches it.
+//! - *Out*: the join waker exists. The set may read and take the handle; no other thread touches it.
 //! - *Back*: in the inbox, or in the chain that the set has taken out of it.
 //!
 //! A join waker is used up once: the completer wakes it; or the task is `DONE` before the waker is set, or
@@ -29,8 +29,8 @@
 //!             if that makes 0: free
 //! ```
 //! `left` begins at 0 and is below 0 after a LateReturn that comes before SetLeave, so exactly one of these
-//! changes makes 0, and it is the last. All are `AcqRel`: whoever frees has acquired what the others did. A
-//! completer whose push succeeds touches nothing afterwards (`queue/inbox.rs`).
+//! changes makes 0, and it is the last. All are `AcqRel`: the thread that frees has acquired what the others
+//! did. A completer whose push succeeds touches nothing afterwards (`queue/inbox.rs`).
 
 use std::fmt;
 use std::mem::{self, MaybeUninit};
@@ -217,7 +217,7 @@ impl<T> Drop for Entries<T> {
         // SetClose.
         let out = self.used - shared.inbox.close().len();
         let segments = mem::replace(&mut self.segments, Segments::new());
-        // SAFETY: touched here, and by whoever frees.
+        // SAFETY: touched here, and by the thread that frees.
         shared.segments.with_mut(|slot| unsafe { *slot = segments });
         // SetLeave.
         if shared.left.fetch_add(out, AcqRel).wrapping_add(out) == 0 {

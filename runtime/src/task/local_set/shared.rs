@@ -8,9 +8,9 @@
 //! ```
 //!
 //! # A task's way
-//! `SCHEDULED`, the right to poll (`task/state.rs`), goes to whoever wakes or aborts a task that waits. If
-//! that is another thread it passes the right on by its push, and does nothing else with it: the future is
-//! polled and dropped by the owner alone.
+//! `SCHEDULED`, the right to poll (`task/state.rs`), goes to the thread that wakes or aborts a task that
+//! waits. If that is another thread it passes the right on by its push, and does nothing else with it: the
+//! future is polled and dropped by the owner alone.
 //!
 //! # Sleep
 //! A poll of the set runs tasks until run queue and inbox are empty, or for one round (`ROUND`). With tasks
@@ -19,12 +19,12 @@
 //! which will look there before it ends, it takes the waker out of the inbox and wakes it (`notify`).
 //!
 //! # The end
-//! The set's drop cancels the tasks: those in the run queue and in the inbox, then those that wait, until
-//! none lives. What destructors wake comes into the run queue and is cancelled there; what they spawn is
-//! cancelled at once. A task whose `SCHEDULED` another thread has just taken is in neither, and its future
-//! must not outlive the drop: the owner yields its time slice until the push, which is a few instructions
-//! away on that thread, without foreign code between. A task that is being polled further up on this stack
-//! (in a destructor of a thread-local, when a task exits the process) is left out.
+//! The set's drop cancels the tasks: first the tasks in the run queue and in the inbox, then the waiting
+//! tasks, until none lives. What destructors wake comes into the run queue and is cancelled there; what they
+//! spawn is cancelled at once. A task whose `SCHEDULED` another thread has just taken is in neither, and its
+//! future must not outlive the drop: the owner yields its time slice until the push, which is a few
+//! instructions away on that thread, without foreign code between. A task that is being polled further up on
+//! this stack (in a destructor of a thread-local, when a task exits the process) is left out.
 //!
 //! After the end all tasks are `DONE`: a wake does nothing. The waker that is the last to go frees the cell,
 //! on whatever thread; the future is long gone.
@@ -38,7 +38,7 @@
 //!              if that makes 0: free
 //! ```
 //! Before SetLeave `left` is at most 0 and only falls, so CellFreed does not make 0. After it, `left` is the
-//! number of references. All changes are `AcqRel`, so whoever frees has acquired what the others did.
+//! number of references. All changes are `AcqRel`, so the thread that frees has acquired what the others did.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::future::Future;
@@ -85,7 +85,7 @@ struct Own {
     tasks: Slots<Header>,
     /// Tasks that are not `DONE`.
     live: usize,
-    /// Of these, those that are being polled or cancelled on the stack of this thread.
+    /// How many of these are being polled or cancelled on the stack of this thread.
     running: usize,
     /// Tasks that were taken from the queues.
     ticks: u32,
@@ -261,7 +261,7 @@ impl Shared {
         self.inbox.wait(waker)
     }
 
-    /// Wakes whoever waits for tasks.
+    /// Wakes the task that waits in [`wait`](Self::wait), if there is one.
     pub fn notify(&self) {
         self.inbox.notify();
     }
@@ -275,7 +275,7 @@ impl Shared {
         unsafe { self.with_own(|own| own.polls = if begins { own.polls + 1 } else { own.polls - 1 }) }
     }
 
-    /// Cancels all tasks, and those that are spawned from now on. See *the end*.
+    /// Cancels all tasks, and all tasks that are spawned from now on. See *the end*.
     ///
     /// # Safety
     /// 1. The caller is the owner.
