@@ -50,8 +50,8 @@ use crate::task::{JoinHandle, spawn_blocking};
 /// Where the calling code runs, as far as it matters here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
-    /// A runtime whose other threads take over if this one hangs; or the thread of a `block_on`, which is its
-    /// caller's.
+    /// A runtime whose other threads take over if this one hangs; or the thread of a `block_on`, which
+    /// belongs to its caller.
     Many,
     /// A `current_thread` runtime: if this thread hangs, the runtime does.
     Single,

@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-/// Times of a file that [`File::set_times`](crate::fs::File::set_times) sets; those that are not named stay.
+/// Times of a file that [`File::set_times`](crate::fs::File::set_times) sets; times that are not named stay.
 ///
 /// # Examples
 /// ```

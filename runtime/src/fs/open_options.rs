@@ -131,7 +131,7 @@ impl OpenOptions {
         self
     }
 
-    /// Sets flags of `open(2)` beyond those that the other options stand for, such as `libc::O_NOFOLLOW`.
+    /// Sets flags of `open(2)` beyond the flags that the other options stand for, such as `libc::O_NOFOLLOW`.
     ///
     /// # Examples
     /// ```

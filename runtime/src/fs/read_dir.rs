@@ -56,7 +56,7 @@ pub async fn read_dir(path: impl AsRef<Path>) -> io::Result<ReadDir> {
 #[must_use = "streams do nothing unless polled"]
 pub struct ReadDir {
     batches: Batches<std::fs::ReadDir, Vec<io::Result<DirEntry>>>,
-    /// Entries of the last batch that nobody has taken.
+    /// Entries of the last batch that the reader has not taken yet.
     fetched: VecDeque<io::Result<DirEntry>>,
 }
 
@@ -77,7 +77,7 @@ impl ReadDir {
 
     /// Polls for the next entry; what [`next_entry`](Self::next_entry) waits for.
     ///
-    /// `Pending` means that the task will be woken; only the last one that called is.
+    /// `Pending` means that the task will be woken; of several tasks, only the last one that called is.
     ///
     /// # Errors
     /// As for [`next_entry`](Self::next_entry).

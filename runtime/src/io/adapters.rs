@@ -78,7 +78,7 @@ impl<R: AsyncRead> AsyncRead for Take<R> {
 
 impl<R: AsyncBufRead> AsyncBufRead for Take<R> {
     fn poll_fill_buf(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<&[u8]>> {
-        // At the limit the reader is not asked: it might wait for bytes that nobody may have.
+        // At the limit the reader is not asked: it might wait for bytes that the caller may not have.
         if self.limit == 0 {
             return Poll::Ready(Ok(&[]));
         }

@@ -38,12 +38,12 @@ pub fn poll_locked<S, T>(
     }
 }
 
-/// What a lock protects of those who use it: each has a number, something of its own, and perhaps a waker.
+/// What a lock protects of its users: each user has a number, something of its own, and perhaps a waker.
 #[derive(Debug, Default)]
 pub struct Users<T> {
     /// By number.
     users: Vec<Option<User<T>>>,
-    /// Numbers that nobody has.
+    /// Numbers that no user has.
     free: Vec<usize>,
 }
 
@@ -95,7 +95,7 @@ impl<T> Users<T> {
         self.users.iter_mut().flatten().map(|user| &mut user.own)
     }
 
-    /// The wakers of all who wait, to be woken without the lock.
+    /// The wakers of all waiting users, to be woken without the lock.
     #[must_use]
     pub fn take_wakers(&mut self) -> Vec<Waker> {
         self.users.iter_mut().flatten().filter_map(|user| user.waker.take()).collect()

@@ -9,7 +9,7 @@
 //! - [`copy`], [`copy_buf`], [`copy_bidirectional`], [`split`], [`duplex`], [`empty`], [`sink`], [`repeat`]
 //!   connect streams.
 //! - [`stdin`], [`stdout`], [`stderr`] are those of the process.
-//! - [`Interest`] and [`Ready`] are for those who call the system themselves, as with
+//! - [`Interest`] and [`Ready`] are for programs that call the system themselves, as with
 //!   [`TcpStream::try_io`](crate::net::TcpStream::try_io); [`unix::AsyncFd`] watches any descriptor for them.
 //!
 //! Names and meaning are Tokio's.

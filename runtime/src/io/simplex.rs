@@ -106,7 +106,7 @@ impl SimplexStream {
         bufs.iter().all(|buf| buf.is_empty()).then_some((Ok(0), None))
     }
 
-    /// Ends the pipe, and returns whoever waits at the other end, to be woken, and at this one.
+    /// Ends the pipe, and returns the wakers of the tasks that wait at the other end and at this one.
     pub(super) fn close(&mut self, end: End) -> (Option<Waker>, Option<Waker>) {
         self.is_closed = true;
         let wakers = (self.reader.take(), self.writer.take());
@@ -116,7 +116,7 @@ impl SimplexStream {
         }
     }
 
-    /// The waker of whoever waits at an end.
+    /// The waker of the task that waits at an end.
     #[inline]
     pub(super) fn waiting(&mut self, end: End) -> &mut Option<Waker> {
         match end {

@@ -17,7 +17,7 @@ pub(crate) struct Sockaddr<T> {
 pub(crate) unsafe trait Family: Copy {}
 
 impl<T: Family> Sockaddr<T> {
-    /// One that is all zero, for the system to write.
+    /// An address that is all zero, for the system to write.
     pub(crate) fn empty() -> Self {
         // SAFETY: (1) of `Family`.
         Self { storage: unsafe { mem::zeroed() }, len: size_of::<T>() as libc::socklen_t }

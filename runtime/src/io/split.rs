@@ -1,4 +1,4 @@
-//! Dividing any stream between who reads and who writes.
+//! Dividing any stream into a half that reads and a half that writes.
 
 use std::fmt;
 use std::io::{self, IoSlice};
@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use super::{AsyncRead, AsyncWrite, ReadBuf};
 use crate::loom::sync::Mutex;
 
-/// Divides `stream` between who reads and who writes, each with a life of its own.
+/// Divides `stream` into a half that reads and a half that writes, each with a life of its own.
 ///
 /// The halves take turns on a lock, for the time of one poll. Streams that can be read and written at once
 /// have better: [`TcpStream::into_split`](crate::net::TcpStream::into_split). Dropping the writing half does

@@ -2,8 +2,8 @@
 //!
 //! # Plain
 //! The C library's functions are points at which a thread may be cancelled (`pthread_cancel`), and say so
-//! before the call and after it: 60 instructions, two of them read-modify-writes, for each. No thread may be
-//! cancelled that runs Rust, whose frames do not expect it.
+//! before the call and after it: 60 instructions, two of them read-modify-writes, for each. No thread that
+//! runs Rust may be cancelled: Rust's frames do not expect it.
 //!
 //! # Short transfers
 //! A read that leaves room in its buffer has often emptied the descriptor. Then the readiness can be cleared
@@ -122,7 +122,7 @@ pub(crate) fn receive(
     let nowhere = ptr::null_mut::<libc::c_void>();
     let (fd, start, len) = (socket.as_raw_fd(), bytes.as_mut_ptr(), bytes.len());
     // SAFETY: the arguments are those of `recvfrom`. It writes to `bytes`, which are borrowed exclusively,
-    // and to nothing else, as nobody wants to know who sent.
+    // and to nothing else, as the sender's address is not asked for.
     let count = unsafe { libc::syscall(libc::SYS_recvfrom, fd, start, len, flags, nowhere, nowhere) };
     result(count)
 }
@@ -257,7 +257,7 @@ pub(crate) unsafe fn fill_buf<R>(
     Ok((n, rest))
 }
 
-/// `bytes` as bytes that nobody reads before they are written.
+/// `bytes` as bytes that are not read before they are written.
 #[inline]
 pub(crate) fn as_uninit(bytes: &mut [u8]) -> &mut [MaybeUninit<u8>] {
     // SAFETY: the layout is the same, and this module writes initialised bytes only.

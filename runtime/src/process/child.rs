@@ -127,8 +127,8 @@ impl Child {
     /// [`stdout`](Self::stdout) and [`stderr`](Self::stderr): read them meanwhile, or use
     /// [`wait_with_output`](Self::wait_with_output).
     ///
-    /// It may be called in another runtime than the one that has started the process, and after that one was
-    /// dropped.
+    /// It may be called in another runtime than the one that has started the process, and after that runtime
+    /// was dropped.
     ///
     /// # Errors
     /// Those of the system: `ECHILD` if something else has waited for this process, or if the program ignores

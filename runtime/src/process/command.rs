@@ -155,7 +155,7 @@ impl Command {
     /// Sets whether the drop of a [`Child`], or of the future of [`status`](Self::status) or
     /// [`output`](Self::output), kills the process. Unless set, it runs on.
     ///
-    /// The process alone is killed, not those that it has started.
+    /// The process alone is killed, not the processes that it has started.
     ///
     /// # Examples
     /// ```
@@ -191,7 +191,7 @@ impl Command {
         self
     }
 
-    /// Sets the child's process group, by number; 0 makes a new group, whose number is that of the child.
+    /// Sets the child's process group, by number; 0 0 makes a new group, with the child's number.
     ///
     /// A signal that a terminal sends to its group, as Ctrl-C does, does not reach a child in another group.
     ///
@@ -217,7 +217,7 @@ impl Command {
     /// error of the spawn.
     ///
     /// # Safety
-    /// 1. `f` runs in the child between `fork` and `exec`, where the only thread is a copy of the one that
+    /// 1. `f` runs in the child between `fork` and `exec`, where the only thread is a copy of the thread that
     ///    called `spawn`. Locks may be held there by threads that do not exist, that of the allocator
     ///    included. So `f` must call nothing but what is safe in a signal handler: no allocation, no lock, no
     ///    panic that allocates.

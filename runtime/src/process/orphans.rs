@@ -1,11 +1,11 @@
-//! Children whose handle was dropped before they ended.
+//! Children that were still running when their handle was dropped.
 //!
 //! An orphan that is not reaped stays in the system's table as long as this process lives. Two places reap,
 //! and neither is a thread:
 //! - **A task** of the runtime that watches the child waits for the exit, as the program would have. It reaps
 //!   at once, costs nothing meanwhile, and looks at no other child.
-//! - **A list** of the process takes those that no runtime watches any more. The next [`sweep`] reaps what
-//!   has ended: at the next spawn of a child, and when the next child joins the list.
+//! - **A list** of the process takes the children that no runtime watches any more. The next [`sweep`] reaps
+//!   what has ended: at the next spawn of a child, and when the next child joins the list.
 //!
 //! The list cannot be the only place: a server that starts a child a day would keep a zombie for a day. The
 //! task cannot be, either: a runtime may be dropped while its children run.
@@ -22,10 +22,10 @@ use parking_lot::Mutex;
 
 use super::exit::Process;
 
-/// Those that no runtime watches. Locked for a few system calls, none of which waits.
+/// Children that no runtime watches. Locked for a few system calls, none of which waits.
 static LIST: Mutex<Vec<StdChild>> = Mutex::new(Vec::new());
 
-/// Takes over a child that nobody waits for any more.
+/// Takes over a child that no handle waits for any more.
 pub(super) fn adopt(mut process: Process) {
     if !matches!(process.try_wait(), Ok(None)) {
         return;
@@ -57,7 +57,7 @@ fn enlist(child: StdChild) {
     reap_all(&mut list);
 }
 
-/// Keeps those that still run. An error says that something else in this process has reaped the child.
+/// Keeps the children that still run. An error says that other code in this process has reaped the child.
 fn reap_all(list: &mut Vec<StdChild>) {
     list.retain_mut(|child| matches!(child.try_wait(), Ok(None)));
 }

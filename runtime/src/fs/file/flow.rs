@@ -44,7 +44,7 @@ pub struct Flow {
     job: Option<UnderWay>,
     /// What was read and not taken, or why it was not read.
     fetched: Option<io::Result<Fetched>>,
-    /// Of a write whose caller was told that it is done.
+    /// Of a write that was reported as done to its caller.
     write_error: Option<io::Error>,
     /// What came of setting the length.
     len_set: Option<io::Result<()>>,

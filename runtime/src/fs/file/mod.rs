@@ -166,7 +166,7 @@ impl File {
     /// A thread of the blocking pool waits; several files can be synced at once.
     ///
     /// # Errors
-    /// Those of the system. The error of an earlier write that nobody was told of, in which case the file was
+    /// Those of the system. The error of an earlier write, if it was not reported before; then the file was
     /// not synced.
     ///
     /// # Cancel safety
@@ -285,11 +285,11 @@ impl File {
 
     /// Turns the file into one of std's, once what is under way has ended.
     ///
-    /// Its position is behind what was read, if it has one. An error of a write that nobody was told of is
-    /// lost; flush before.
+    /// Its position is behind what was read, if it has one. An error of an earlier write that was not
+    /// reported yet is lost; flush before.
     ///
     /// # Panics
-    /// If a call on the pool whose future was dropped still uses the file, and the system refuses another
+    /// If a call on the pool still uses the file after its future was dropped, and the system refuses another
     /// descriptor.
     ///
     /// # Cancel safety

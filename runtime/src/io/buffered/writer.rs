@@ -137,8 +137,8 @@ impl<W: AsyncWrite> AsyncWrite for BufWriter<W> {
                 return self.project().inner.poll_write_vectored(cx, bufs);
             }
         } else if let Some(first) = left.next() {
-            // It would take one slice at a time: those that fit go into the buffer, the first one wherever it
-            // must.
+            // It would take one slice at a time: the slices that fit go into the buffer, the first one
+            // wherever it must.
             let n = ready!(self.as_mut().poll_write(cx, first))?;
             if first.len() >= self.buf.capacity() {
                 return Poll::Ready(Ok(n));

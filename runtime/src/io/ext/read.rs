@@ -238,7 +238,7 @@ impl<R: AsyncRead + Unpin + ?Sized, B: BufMut + ?Sized> Operation for ReadToBuf<
             return Poll::Ready(Ok(0));
         }
         let room = self.buf.chunk_mut();
-        // SAFETY: a `ReadBuf` does not let anybody write uninitialised bytes.
+        // SAFETY: a `ReadBuf` lets no code write uninitialised bytes.
         let room = unsafe { room.as_uninit_slice_mut() };
         let reader = Pin::new(&mut *self.reader);
         // SAFETY: (1) nothing is said to be initialised.

@@ -4,8 +4,8 @@
 //! room, and how many more there are it does not say.
 //!
 //! An error is a message of its own. The system reports it as an event (mostly because an earlier datagram
-//! found nobody), the next operation returns it, and then it is over. So it ends waits for something to read
-//! ([`Kind::Datagrams`]).
+//! found no receiver), the next operation returns it, and then it is over. So it ends waits for something to
+//! read ([`Kind::Datagrams`]).
 //!
 //! [`Kind::Datagrams`]: crate::driver::io::Kind::Datagrams
 

@@ -7,7 +7,7 @@ use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
 
 /// Something with a descriptor. A number alone is something, too: that of a descriptor which belongs to
-/// somebody else.
+/// another owner.
 #[derive(Debug)]
 pub(crate) struct Fd<T>(pub(crate) T);
 

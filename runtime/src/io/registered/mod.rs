@@ -247,7 +247,7 @@ impl<S: mio::event::Source> Deref for Registered<S> {
 impl<S: mio::event::Source> Drop for Registered<S> {
     fn drop(&mut self) {
         if let Some(mut io) = self.io.take() {
-            // If it fails, the driver keeps the source, and nobody is left to be told.
+            // If it fails, the driver keeps the source, and no caller is left to be told.
             let _ = self.deregister(&mut io);
         }
     }

@@ -1,7 +1,7 @@
 //! Reading and writing std's standard streams on a thread that may block.
 //!
-//! Another process may have made the stream non-blocking, for all who share it. Where std would fail then,
-//! these wait.
+//! Another process may have made the stream non-blocking, for all processes that share it. Where std would
+//! fail then, these wait.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::AsRawFd;

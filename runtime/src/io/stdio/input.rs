@@ -1,7 +1,7 @@
-//! Standard input: who reads it, and why no byte is lost and no read forgotten.
+//! Standard input: which thread reads it, and why no byte is lost and no read forgotten.
 //!
 //! A thread reads, when a handle asks for bytes and none are there, and leaves what it has read where every
-//! handle finds it. So the read may take for ever, and those who asked may go.
+//! handle finds it. So the read may take for ever, and the handles that asked may go.
 //!
 //! # States
 //! All is under one lock: the bytes that were read and not yet taken; or how the last read ended, if it
@@ -21,9 +21,9 @@
 //! # Nobody waits for nothing
 //! **While a handle waits, bytes are wanted, and there is a thread on its way to `Deposit`.** `Demand` makes
 //! both true, in the step in which the handle begins to wait (`locked.rs`), and only `Deposit` ends the first
-//! and only `AwaitDemand` the second, which looks for a demand under the same lock. `Deposit` wakes
-//! everybody; those who find nothing left demand again. A thread that is refused counts as gone: the demand
-//! is taken back, all are woken, and each gets the error of its own try.
+//! and only `AwaitDemand` the second, which looks for a demand under the same lock. `Deposit` wakes all
+//! handles; a handle that finds nothing left demands again. A thread that is refused counts as gone: the
+//! demand is taken back, all are woken, and each gets the error of its own try.
 //!
 //! **No byte is lost**: bytes are only wanted when none are there, so `Deposit` overwrites nothing.
 
@@ -80,7 +80,7 @@ impl State {
 }
 
 impl Input {
-    /// An input that nobody reads yet.
+    /// An input that no thread reads yet.
     pub fn new() -> Self {
         Self::default()
     }

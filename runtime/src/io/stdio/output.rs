@@ -1,26 +1,26 @@
-//! Standard output: why what was written comes out, in order, and whoever flushes is told.
+//! Standard output: why what was written comes out, in order, and every flush is told.
 //!
-//! A write appends to a buffer, and nobody waits for the system. A *drain*, a closure for the blocking pool,
+//! A write appends to a buffer, and no task waits for the system. A *drain*, a closure for the blocking pool,
 //! empties the buffer and goes. While one works others need not be started, so many small writes make few
 //! system calls and wake few threads.
 //!
 //! # States
 //! All is under one lock. Bytes are counted from the first ever written: `accepted` is the end of the buffer,
-//! `flushed` how far they have left the process, `flush_to` how far somebody wants that. *Draining* is the
-//! runtime of whose blocking pool a drain is that will look once more before it ends, if any. *Writing*: a
-//! drain is between `TakeBatch` and `Report`.
+//! `flushed` how far they have left the process, `flush_to` how far a handle wants that. *Draining* is the
+//! runtime, if any, that has a drain in its blocking pool which will look once more before it ends.
+//! *Writing*: a drain is between `TakeBatch` and `Report`.
 //!
 //! # Steps
 //! ```text
 //! Write, Flush (a handle)                    Drain (a thread of the pool)
-//!   Accept     append; or want a flush of      AwaitTurn  until nobody is writing
-//!              what was appended               EndDrain   nothing to do: if it was this runtime's, nobody
-//!   StartDrain if this runtime is not                     is draining; gone
+//!   Accept     append; or want a flush of      AwaitTurn  until no drain is writing
+//!              what was appended               EndDrain   nothing to do: if Draining is this runtime,
+//!   StartDrain if this runtime is not                     clear it; gone
 //!              draining: it is; unlock;        TakeBatch  the whole buffer; writing
 //!              push a drain                    WriteBatch without the lock
-//!                                              Report     how far it came; errors to those whose bytes
-//!                                                         they concern; not writing; take all wakers;
-//!                                                         unlock; wake
+//!                                              Report     how far it came; errors to the handles
+//!                                                         whose bytes they concern; not writing; take
+//!                                                         all wakers; unlock; wake
 //! ```
 //! # Nothing stays behind
 //! **While there is something to do, a drain is draining which has `EndDrain` before it.** `StartDrain` makes
@@ -31,7 +31,7 @@
 //!
 //! **A drain that never begins**, because its runtime ends before, runs on a thread of its own when it is
 //! dropped, and the end of the runtime waits for that one as for its other threads. So does a drain without a
-//! runtime, for which nobody waits.
+//! runtime; no runtime waits for that one.
 //!
 //! # Rejected
 //! - *A buffer and a closure for each handle*, as Tokio's: a write waits for the thread of the last one, and
@@ -116,8 +116,8 @@ impl State {
         self.draining.replace(owner) != Some(owner)
     }
 
-    /// All up to `end` has left the process, or is lost with an error, which those get whose bytes it may
-    /// concern.
+    /// All up to `end` has left the process, or is lost with an error, which goes to the handles that wrote
+    /// the bytes it may concern.
     fn report(&mut self, end: u64, error: Option<io::Error>) {
         for written in self.handles.all() {
             if let Some(error) = &error {
@@ -139,7 +139,7 @@ fn copy_of(error: &io::Error) -> io::Error {
 }
 
 impl Output {
-    /// An output to which nobody has written yet.
+    /// An output without a write so far.
     pub fn new() -> Self {
         Self::default()
     }

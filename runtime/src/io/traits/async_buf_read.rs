@@ -10,8 +10,8 @@ use super::forward::{forward, forward_pointers};
 /// Reads bytes that the reader holds in a buffer of its own.
 ///
 /// What `std::io::BufRead` is to blocking readers. Programs use the methods of
-/// [`AsyncBufReadExt`](crate::io::AsyncBufReadExt); this trait is for those who write a reader. The same as
-/// Tokio's.
+/// [`AsyncBufReadExt`](crate::io::AsyncBufReadExt); this trait is for code that implements a reader. The same
+/// as Tokio's.
 ///
 /// # Examples
 /// ```

@@ -10,7 +10,7 @@ use super::forward::{forward, forward_pointers};
 /// Reads bytes from a source that may not have any yet.
 ///
 /// What `std::io::Read` is to blocking readers. Programs use the methods of
-/// [`AsyncReadExt`](crate::io::AsyncReadExt); this trait is for those who write a reader. The same as
+/// [`AsyncReadExt`](crate::io::AsyncReadExt); this trait is for code that implements a reader. The same as
 /// Tokio's.
 ///
 /// # Examples

@@ -9,8 +9,8 @@ use super::forward::{forward, forward_pointers};
 /// Moves to a position, in bytes, of a stream that has positions.
 ///
 /// What `std::io::Seek` is to blocking streams, in two steps, since a future that waits for a position may be
-/// dropped. Programs use the methods of [`AsyncSeekExt`](crate::io::AsyncSeekExt); this trait is for those
-/// who write a stream. The same as Tokio's.
+/// dropped. Programs use the methods of [`AsyncSeekExt`](crate::io::AsyncSeekExt); this trait is for code
+/// that implements a stream. The same as Tokio's.
 ///
 /// # Examples
 /// ```

@@ -9,7 +9,7 @@ use super::forward::{forward, forward_pointers};
 /// Writes bytes to a sink that may have no room yet.
 ///
 /// What `std::io::Write` is to blocking writers. Programs use the methods of
-/// [`AsyncWriteExt`](crate::io::AsyncWriteExt); this trait is for those who write a writer. The same as
+/// [`AsyncWriteExt`](crate::io::AsyncWriteExt); this trait is for code that implements a writer. The same as
 /// Tokio's.
 pub trait AsyncWrite {
     /// Writes the beginning of `buf` and says how many bytes.

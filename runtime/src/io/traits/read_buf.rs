@@ -37,7 +37,7 @@ impl<'a> ReadBuf<'a> {
     pub fn new(bytes: &'a mut [u8]) -> ReadBuf<'a> {
         let initialized = bytes.len();
         // SAFETY: the layout is the same, and nothing uninitialised is ever written: safe methods write
-        // bytes, and who calls `inner_mut` or `unfilled_mut` promises not to.
+        // bytes, and the caller of `inner_mut` or `unfilled_mut` promises not to.
         let bytes = unsafe { &mut *(std::ptr::from_mut(bytes) as *mut [MaybeUninit<u8>]) };
         ReadBuf { bytes, filled: 0, initialized }
     }
@@ -225,7 +225,7 @@ unsafe impl BufMut for ReadBuf<'_> {
     }
 
     unsafe fn advance_mut(&mut self, n: usize) {
-        // SAFETY: who calls `advance_mut` promises that the next `n` bytes have been written.
+        // SAFETY: the caller of `advance_mut` promises that the next `n` bytes have been written.
         unsafe { self.assume_init(n) };
         self.advance(n);
     }

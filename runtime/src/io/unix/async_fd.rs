@@ -111,7 +111,7 @@ impl<T: AsRawFd> AsyncFd<T> {
     #[deprecated = "nothing keeps the descriptor open; use `AsyncFd::register`"]
     #[track_caller]
     pub fn new(inner: T) -> io::Result<Self> {
-        // SAFETY: (1), (2) are the caller's, who is told so by the deprecation only.
+        // SAFETY: (1), (2) are the caller's duties; only the deprecation tells the caller.
         unsafe { Ok(Self::register(inner)?) }
     }
 
@@ -123,7 +123,7 @@ impl<T: AsRawFd> AsyncFd<T> {
     #[deprecated = "nothing keeps the descriptor open; use `AsyncFd::register_with_interest`"]
     #[track_caller]
     pub fn with_interest(inner: T, interest: Interest) -> io::Result<Self> {
-        // SAFETY: (1), (2) are the caller's, who is told so by the deprecation only.
+        // SAFETY: (1), (2) are the caller's duties; only the deprecation tells the caller.
         unsafe { Ok(Self::register_with_interest(inner, interest)?) }
     }
 
@@ -135,7 +135,7 @@ impl<T: AsRawFd> AsyncFd<T> {
     #[deprecated = "nothing keeps the descriptor open; use `AsyncFd::register`"]
     #[track_caller]
     pub fn try_new(inner: T) -> Result<Self, AsyncFdRegisterError<T>> {
-        // SAFETY: (1), (2) are the caller's, who is told so by the deprecation only.
+        // SAFETY: (1), (2) are the caller's duties; only the deprecation tells the caller.
         unsafe { Self::register(inner) }
     }
 
@@ -147,7 +147,7 @@ impl<T: AsRawFd> AsyncFd<T> {
     #[deprecated = "nothing keeps the descriptor open; use `AsyncFd::register_with_interest`"]
     #[track_caller]
     pub fn try_with_interest(inner: T, interest: Interest) -> Result<Self, AsyncFdRegisterError<T>> {
-        // SAFETY: (1), (2) are the caller's, who is told so by the deprecation only.
+        // SAFETY: (1), (2) are the caller's duties; only the deprecation tells the caller.
         unsafe { Self::register_with_interest(inner, interest) }
     }
 

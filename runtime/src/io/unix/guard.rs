@@ -9,10 +9,10 @@ use crate::driver::io::{Ready, ReadyEvent};
 
 /// That a descriptor is ready, as [`AsyncFd`] has found it.
 ///
-/// Readiness stays until somebody says that it is over, and from then on waits for the next event. Who tries
-/// to read or write and finds that the system would block, says so: [`try_io`](Self::try_io) does by itself,
-/// [`clear_ready`](Self::clear_ready) at the user's word. Who finds that it is still ready does nothing, or
-/// calls [`retain_ready`](Self::retain_ready) so that a reader of the code sees it.
+/// Readiness stays until it is cleared; the next wait is then for the next event. Code that tries to read or
+/// write and finds that the system would block clears it: [`try_io`](Self::try_io) does so by itself,
+/// [`clear_ready`](Self::clear_ready) at the user's word. Code that finds the descriptor still ready does
+/// nothing, or calls [`retain_ready`](Self::retain_ready) so that a reader of the code sees it.
 #[must_use = "say whether the descriptor is still ready: use `try_io`, `clear_ready` or `retain_ready`"]
 pub struct AsyncFdReadyGuard<'a, T: AsRawFd> {
     async_fd: &'a AsyncFd<T>,

@@ -152,7 +152,7 @@ macro_rules! async_write {
     };
 }
 
-/// All of the above, and readiness, for a stream socket in whose field `io` the registration is.
+/// All of the above, and readiness, for a stream socket that has the registration in its field `io`.
 macro_rules! stream_socket {
     ($type:ident, $io:ty, $setup:expr) => {
         impl $crate::net::face::Face for $type {

@@ -1,7 +1,7 @@
 //! Sending and receiving of datagrams.
 
-/// All that sockets for datagrams have in common, for one in whose field `io` the registration is. `$setup`
-/// makes a `socket` connected to a `peer`, which has sent `hello`.
+/// All that sockets for datagrams have in common, for a socket that has the registration in its field `io`.
+/// `$setup` makes a `socket` connected to a `peer`, which has sent `hello`.
 macro_rules! datagram_socket {
     ($type:ident, $io:ty, $addr:ty, $setup:expr) => {
         impl $crate::net::face::Face for $type {
@@ -28,8 +28,8 @@ macro_rules! datagram_socket {
             ///
             /// # Errors
             /// Those of the system: that it is not connected, that the datagram is too long, or that an
-            /// earlier one found nobody ([`ConnectionRefused`](std::io::ErrorKind::ConnectionRefused)), and
-            /// so on.
+            /// earlier datagram found no receiver
+            /// ([`ConnectionRefused`](std::io::ErrorKind::ConnectionRefused)), and so on.
             ///
             /// # Cancel safety
             /// Safe: what has not been sent is not sent.
@@ -79,7 +79,7 @@ macro_rules! datagram_socket {
             ///
             /// # Errors
             /// Those of the system. [`ConnectionRefused`](std::io::ErrorKind::ConnectionRefused) says that a
-            /// datagram that was sent before has found nobody; the socket can be used on.
+            /// datagram that was sent before has found no receiver; the socket can be used on.
             ///
             /// # Cancel safety
             /// Safe: a datagram that has not been returned waits for the next call.
@@ -155,8 +155,8 @@ macro_rules! datagram_socket {
                 self.io.try_recv_buf(buf)
             }
 
-            /// Receives a datagram into `buf`, and returns how many of its bytes are there, and who has sent
-            /// it.
+            /// Receives a datagram into `buf`, and returns how many of its bytes are there, and the sender's
+            /// address.
             ///
             /// What of a datagram has no room in `buf` is lost, without a word. A datagram may be empty.
             ///
@@ -181,8 +181,8 @@ macro_rules! datagram_socket {
                 self.io.recv_from(buf, 0).await
             }
 
-            /// Polls for a datagram, appends it to what `buf` holds, and returns who has sent it; of several
-            /// tasks, only the last one that called is woken.
+            /// Polls for a datagram, appends it to what `buf` holds, and returns the sender's address; of
+            /// several tasks, only the last one that called is woken.
             ///
             /// # Errors
             /// As for [`recv`](Self::recv).
@@ -204,7 +204,7 @@ macro_rules! datagram_socket {
             }
 
             /// Receives a datagram into the room that `buf` has, advances it, and returns how many of its
-            /// bytes are there, and who has sent it.
+            /// bytes are there, and the sender's address.
             ///
             /// Room is what [`BufMut::chunk_mut`](bytes::BufMut::chunk_mut) returns: reserve as much as a
             /// datagram may have.

@@ -1,7 +1,7 @@
 //! To and from the standard library; the number of the descriptor.
 
-/// `from_std` and `into_std` of a socket in whose field `io` the registration is. `$what` names it in texts,
-/// `$new` makes one that is to be non-blocking already, `$setup` is one of the standard library in the
+/// `from_std` and `into_std` of a socket that has the registration in its field `io`. `$what` names it in
+/// texts, `$new` makes one that is to be non-blocking already, `$setup` is one of the standard library in the
 /// examples, called `$what`.
 macro_rules! std_socket {
     ($type:ident, $std:ty, $mio:ty, $what:literal, $setup:literal) => {

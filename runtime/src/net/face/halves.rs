@@ -36,7 +36,7 @@ impl<S: Face<Io: ByteStream>> WritingSide<S> {
 impl<S: Face<Io: ByteStream>> Drop for WritingSide<S> {
     fn drop(&mut self) {
         if self.closes {
-            // The peer may be gone already, and nobody is left to be told.
+            // The peer may be gone already, and no caller is left to be told.
             let _ = self.close();
         }
     }
@@ -50,7 +50,7 @@ impl<S: Face<Io: ByteStream>> Deref for WritingSide<S> {
     }
 }
 
-/// The types of the halves of `$stream`, whose addresses are `$addr`, and the methods that make them.
+/// The types of the halves of `$stream`, with addresses of type `$addr`, and the methods that make them.
 macro_rules! halves {
     ($stream:ident, $addr:ty, $setup:expr) => {
         use std::sync::Arc;
@@ -99,8 +99,8 @@ macro_rules! halves {
 
         /// Reading and writing at the same time.
         impl $stream {
-            /// Divides the borrowed stream between who reads and who writes, at no cost; both stay in this
-            /// task.
+            /// Divides the borrowed stream into a half that reads and a half that writes, at no cost; both
+            /// stay in this task.
             ///
             /// # Examples
             /// ```
@@ -115,7 +115,7 @@ macro_rules! halves {
                 (ReadHalf(self), WriteHalf(self))
             }
 
-            /// Divides the stream between who reads and who writes, each with a life of its own.
+            /// Divides the stream into a half that reads and a half that writes, each with a life of its own.
             ///
             /// Dropping the writing half closes the writing side; [`forget`](OwnedWriteHalf::forget) drops it
             /// without. [`reunite`](OwnedReadHalf::reunite) puts both together again.

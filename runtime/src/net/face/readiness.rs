@@ -5,8 +5,8 @@ macro_rules! ready {
     ($noun:literal, $setup:expr, $interest:ident, $is_ready:ident) => {
         #[doc = concat!("Waits until the ", $noun, " is ready for any of `interest`, and says for what.")]
         ///
-        /// Readiness stays until an operation finds that it is over, so follow this by a method whose name
-        /// begins with `try_`. Otherwise it returns at once for ever.
+        /// Readiness stays until an operation finds that it is over, so follow this by a method with a name
+        /// that begins with `try_`. Otherwise it returns at once for ever.
         ///
         /// # Errors
         /// If the runtime that watches the descriptor was shut down.
@@ -96,7 +96,7 @@ macro_rules! writable {
     };
 }
 
-/// Readiness in `$direction` for those who poll.
+/// Readiness in `$direction` for callers that poll.
 macro_rules! poll_ready {
     ($noun:literal, $name:ident, $direction:ident, $adjective:literal) => {
         #[doc = concat!("Polls until the ", $noun, " is ", $adjective, ".")]

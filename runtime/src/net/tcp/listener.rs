@@ -101,9 +101,9 @@ impl TcpListener {
         Ok(TcpListener { io: Registered::new(listener, WATCH)? })
     }
 
-    /// Accepts a connection, and says who is at its other end.
+    /// Accepts a connection, and returns it with the peer's address.
     ///
-    /// The stream belongs to the runtime of the listener, whoever accepts it.
+    /// The stream belongs to the runtime of the listener, whichever task accepts it.
     ///
     /// # Errors
     /// Those of the system, unchanged. The listener can be used on: see [above](Self#out-of-descriptors).

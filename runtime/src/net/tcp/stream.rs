@@ -22,7 +22,7 @@ const WATCH: Watch = Watch::stream("TcpStream");
 ///
 /// Read and written by the methods of [`AsyncReadExt`](crate::io::AsyncReadExt) and
 /// [`AsyncWriteExt`](crate::io::AsyncWriteExt). [`split`](Self::split) and [`into_split`](Self::into_split)
-/// divide it between who reads and who writes. Dropping it closes the connection;
+/// divide it into a half that reads and a half that writes. Dropping it closes the connection;
 /// [`shutdown`](crate::io::AsyncWriteExt::shutdown) closes only the writing side.
 ///
 /// Of several tasks that read at once through `poll_*` functions or `AsyncRead`, only the last one that

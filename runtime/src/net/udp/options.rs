@@ -30,7 +30,7 @@ impl UdpSocket {
     device!();
 
     /// Becomes a member of an IPv4 group (`IP_ADD_MEMBERSHIP`), on the interface that has the address
-    /// `interface`; on one that the system chooses if that is 0.0.0.0.
+    /// `interface`. If that is 0.0.0.0, the system chooses the interface.
     ///
     /// # Errors
     /// Those of the system.
@@ -49,8 +49,8 @@ impl UdpSocket {
         self.io().join_multicast_v4(&multiaddr, &interface)
     }
 
-    /// Becomes a member of an IPv6 group (`IPV6_ADD_MEMBERSHIP`), on the interface with this index; on one
-    /// that the system chooses if it is 0.
+    /// Becomes a member of an IPv6 group (`IPV6_ADD_MEMBERSHIP`), on the interface with this index. If it is
+    /// 0, the system chooses the interface.
     ///
     /// # Errors
     /// Those of the system.

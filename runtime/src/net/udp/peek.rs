@@ -53,7 +53,7 @@ impl UdpSocket {
     }
 
     /// Reads the next datagram into `buf` and leaves it there; returns how many of its bytes fit into `buf`,
-    /// and who has sent it.
+    /// and the sender's address.
     ///
     /// # Errors
     /// As for [`recv`](Self::recv).
@@ -64,7 +64,7 @@ impl UdpSocket {
         self.registered().recv_from(buf, libc::MSG_PEEK).await
     }
 
-    /// Polls for a datagram to look at, appends it to what `buf` holds, and returns who has sent it; of
+    /// Polls for a datagram to look at, appends it to what `buf` holds, and returns the sender's address; of
     /// several tasks, only the last one that called is woken.
     ///
     /// # Errors
@@ -85,7 +85,7 @@ impl UdpSocket {
         self.registered().try_recv_from(buf, libc::MSG_PEEK)
     }
 
-    /// Waits for a datagram, leaves it there, and returns who has sent it.
+    /// Waits for a datagram, leaves it there, and returns the sender's address.
     ///
     /// # Errors
     /// As for [`recv`](Self::recv).
@@ -110,8 +110,8 @@ impl UdpSocket {
         self.peek_from(&mut []).await.map(|(_, sender)| sender)
     }
 
-    /// Polls for a datagram, leaves it there, and returns who has sent it; of several tasks, only the last
-    /// one that called is woken.
+    /// Polls for a datagram, leaves it there, and returns the sender's address; of several tasks, only the
+    /// last one that called is woken.
     ///
     /// # Errors
     /// As for [`recv`](Self::recv).

@@ -141,7 +141,7 @@ impl UdpSocket {
     ///
     /// # Errors
     /// Those of the system: that the datagram is too long, that there is no way there, and so on. On Linux an
-    /// unconnected socket is not told that nobody receives there.
+    /// unconnected socket is not told that no socket receives there.
     ///
     /// # Panics
     /// Outside of a runtime, if `addr` is a name that has to be resolved.

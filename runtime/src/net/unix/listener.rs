@@ -96,7 +96,7 @@ impl UnixListener {
 
     /// Accepts a connection, and says what address its other end has: mostly none.
     ///
-    /// The stream belongs to the runtime of the listener, whoever accepts it.
+    /// The stream belongs to the runtime of the listener, whichever task accepts it.
     ///
     /// # Errors
     /// Those of the system, unchanged. The listener can be used on.

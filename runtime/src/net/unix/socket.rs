@@ -13,8 +13,8 @@ use super::stream::UnixStream;
 
 /// A Unix socket that neither listens nor is connected yet.
 ///
-/// [`UnixListener::bind`], [`UnixStream::connect`] and [`UnixDatagram::bind`] are for most programs; this is
-/// for who wants a shorter queue, or binds before it connects.
+/// [`UnixListener::bind`], [`UnixStream::connect`] and [`UnixDatagram::bind`] are for most programs; this
+/// type is for programs that want a shorter queue, or bind before they connect.
 ///
 /// # Examples
 /// ```

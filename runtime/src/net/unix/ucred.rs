@@ -1,4 +1,4 @@
-//! Who is at the other end.
+//! The credentials of the peer.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};

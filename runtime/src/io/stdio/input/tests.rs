@@ -7,7 +7,7 @@ use std::thread;
 
 use super::*;
 
-/// An input whose thread reads what a test sends.
+/// An input with a thread that reads what a test sends.
 struct Sent {
     input: Arc<Input>,
     sender: Sender<io::Result<Vec<u8>>>,

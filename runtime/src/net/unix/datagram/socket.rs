@@ -26,7 +26,7 @@ const WATCH: Watch = Watch::datagrams("UnixDatagram");
 ///
 /// Bound by [`bind`](Self::bind) to a path, it receives from all; after [`connect`](Self::connect) it may
 /// [`send`](Self::send); of a [`pair`](Self::pair), each is connected to the other. All methods take a shared
-/// reference, so an `Arc` divides it between tasks. Wherever a path is wanted, one that begins with a zero
+/// reference, so an `Arc` divides it between tasks. Wherever a path is wanted, a path that begins with a zero
 /// byte is a name in Linux's abstract namespace.
 ///
 /// Of several tasks that wait through `poll_*` functions, only the last one that polled is woken, in each

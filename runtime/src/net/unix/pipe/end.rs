@@ -67,7 +67,7 @@ fn invalid(fd: BorrowedFd<'_>, what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, format!("descriptor {}: {what}", fd.as_raw_fd()))
 }
 
-/// Sets or clears `O_NONBLOCK`, for all who have the same open file.
+/// Sets or clears `O_NONBLOCK`, for all descriptors of the same open file.
 pub(crate) fn set_nonblocking(fd: &OwnedFd, nonblocking: bool) -> io::Result<()> {
     let before = flags(fd.as_fd())?;
     let after = if nonblocking { before | libc::O_NONBLOCK } else { before & !libc::O_NONBLOCK };
@@ -86,7 +86,7 @@ fn flags(fd: BorrowedFd<'_>) -> io::Result<libc::c_int> {
     }
 }
 
-/// The ways into an end and out of it, for a type in whose field `io` the registration is.
+/// The ways into an end and out of it, for a type that has the registration in its field `io`.
 macro_rules! end {
     ($type:ident, $access:ident, $noun:literal, $example:literal) => {
         /// To and from files and descriptors.

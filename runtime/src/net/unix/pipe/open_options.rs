@@ -70,7 +70,7 @@ impl OpenOptions {
     /// Opens a FIFO for writing.
     ///
     /// # Errors
-    /// Those of the system, unchanged: `ENXIO` if nobody has opened it for reading.
+    /// Those of the system, unchanged: `ENXIO` if no process has opened it for reading.
     /// [`InvalidInput`](io::ErrorKind::InvalidInput) if it is no FIFO.
     ///
     /// # Panics

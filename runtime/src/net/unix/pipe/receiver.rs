@@ -23,7 +23,7 @@ macro_rules! setup {
 /// Read by the methods of [`AsyncReadExt`](crate::io::AsyncReadExt).
 ///
 /// When all senders are closed, it reads what is left, and then the end of the stream. At a FIFO, that is
-/// over when somebody opens it again for writing: read on then. One that is opened for both
+/// over when a sender opens it again: read on then. A receiver that is opened for both
 /// ([`read_write`](super::OpenOptions::read_write)) has a sender itself, and never ends.
 ///
 /// # Examples

@@ -24,10 +24,10 @@ macro_rules! setup {
 /// all of them are closed, the receiver finds the end of the stream. `shutdown` does nothing.
 ///
 /// To write when all receivers are closed is an error of the kind [`BrokenPipe`](io::ErrorKind::BrokenPipe).
-/// At a FIFO it is over when somebody opens it again.
+/// At a FIFO the error is over when a receiver opens it again.
 ///
 /// # Examples
-/// Waits until somebody reads from a FIFO:
+/// Waits until a process reads from a FIFO:
 /// ```no_run
 /// # async fn f() -> std::io::Result<()> {
 /// use runtime::io::AsyncWriteExt;
