@@ -1,6 +1,6 @@
-//! Who is away, and which spare workers stand in.
+//! Which workers are away, and which spare workers take their parts.
 //!
-//! A permanent worker is *away* while it does not come back to its queues soon, and others have to do its
+//! A permanent worker is *away* while it does not come back to its queues soon, so that others have to do its
 //! part:
 //!
 //! | reason | begins | counted by | ends |
@@ -10,33 +10,35 @@
 //! | waiting | it sleeps until a latch is set | its bit in `idle.rs` | it wakes |
 //! | yielding | a split point, while tasks wait (`split.rs`) | itself | its tasks are done, or a time is over |
 //!
-//! *Spare workers* take the parts of those. A spare worker is a worker like any other, with a processor of
-//! its own. It polls tasks and runs jobs of every kind. What differs is when it comes and when it goes.
+//! *Spare workers* take the parts of workers that are away. A spare worker is a worker like any other, with a
+//! processor of its own. It polls tasks and runs jobs of every kind. What differs is when it comes and when
+//! it goes.
 //!
 //! ```text
 //! full    = blocked + stalled + waiting
 //! needed  = full + yielding + 1 while every worker is inside of long polls (`monitor.rs`)
 //! active  = spare workers that run, search, sleep or are away as workers do
 //!
-//!          admitted: active < needed, work waits, and nobody is idle           out of work, and active > needed
+//!          admitted: active < needed, work waits, and no worker is idle       out of work, and active > needed
 //!   free ───────────────────────────────────────────────────────────▶ active ─────────────────────────────────▶ resting
 //!    ▲                                                                   ▲        admitted, as beside              │ │
 //!    │                                                                   └─────────────────────────────────────────┘ │
 //!    └───────────────────────────────────────────────────────────────────────────────────────── keep-alive is over ──┘
 //! ```
-//! One place decides whether a spare worker is needed: [`Shared::admit`]. All that make work visible come to
-//! it by [`Shared::fetch`](super::shared::Shared::fetch), when nobody sleeps or searches.
+//! One place decides whether a spare worker is needed: [`Shared::admit`]. A thread that makes work visible
+//! comes to it by [`Shared::fetch`](super::shared::Shared::fetch), when no worker sleeps or searches.
 //!
 //! # What a spare worker takes
 //! The active ones have ranks, by their indices.
-//! - Rank below `full`, [`Role::Full`]: everything, if any worker of whichever kind is blocked or stalled, or
-//!   a spare one waits, or a thread waits on top of pieces that it may not run (in an isolated region).
-//! - Rank below `full`, [`Role::Begins`], if permanent workers wait for latches and that is all: everything
-//!   but pieces of other workers' computations. Those that wait are woken for these themselves, and programs
-//!   like to find the same few threads in a computation.
+//! - Rank below `full`, [`Role::Full`]: everything. Given if a worker of either kind is blocked or stalled,
+//!   if a spare worker waits for a latch, or if a thread waits on top of pieces that it may not run (in an
+//!   isolated region).
+//! - Rank below `full`, [`Role::Begins`], everything but pieces of other workers' computations. Given if
+//!   permanent workers wait for latches, and nothing else is the reason. The waiting workers are woken for
+//!   such pieces themselves, and programs like to find the same few threads in a computation.
 //! - Rank below `needed`, [`Role::Serves`]: its own queues, the driver, timers, the injector and injected
 //!   jobs, but nothing from other workers, which are there to see to it themselves. So tasks in other rings
-//!   that compute for long stay where they are, and the serving one is soon back.
+//!   that compute for long stay where they are, and the serving worker is soon back.
 //! - Others rest.
 //!
 //! A spare worker asks for its role when it is out of work.
@@ -46,17 +48,18 @@
 //! `idle.rs` has the argument. Otherwise the pusher comes to `Admit`, under the lock of this file. With
 //! active < needed a spare worker comes, and looks. With active ≥ needed there are as many spare workers as
 //! workers are away, and none of them sleeps. Each of them looks again before it sleeps (W4 of `idle.rs`),
-//! and when it goes away itself (`Leave`). One that goes to rest is not needed: so the others are as many as
-//! are, and it looks, behind the lock, and has one of them come for what it sees (`RestLook`): either it sees
-//! the work, or `Admit` sees it resting. A worker that goes away does `Leave`: it is counted, or shows its
-//! bit; SeqCst fence; it has a look, and fetches somebody for what waits. So of a push and a worker that
-//! leaves, one sees the other. If the system refuses a thread, work waits for the others, and the next push,
-//! or the monitor, tries again.
+//! and when it goes away itself (`Leave`). A spare worker that goes to rest is not needed: there are as many
+//! others as are needed. It looks, behind the lock, and has one of the others come for what it sees
+//! (`RestLook`): either it sees the work, or `Admit` sees it resting. A worker that goes away does `Leave`:
+//! it is counted, or shows its bit; SeqCst fence; it looks, and fetches a worker for what waits. So of a push
+//! and a worker that leaves, one sees the other. If the system refuses a thread, the work waits for the other
+//! workers, and the next push, or the monitor, tries again.
 //!
 //! # A call that may block
-//! `block_in_place` is mostly short. So it costs two swaps of the worker's own word, and the worker is
-//! counted only if that is worth it: at once if the call surely sleeps, if the shutdown has begun, or if
-//! tasks wait and a spare worker rests; else when the monitor finds that something waits for it.
+//! `block_in_place` is mostly short. So it costs only two swaps of the worker's own word, and the worker is
+//! counted only if that is worth it. It is counted at once if the call surely sleeps, if the shutdown has
+//! begun, or if tasks wait and a spare worker rests. Else it is counted when the monitor finds that something
+//! waits for it.
 //! ```text
 //! Worker                                            Any thread that finds it blocked
 //! SayBlocked   HERE → BLOCKED (swap); fence          CountBlocked   lock; BLOCKED → COUNTED (CAS); lend its table;
@@ -65,21 +68,21 @@
 //!              blocked -= 1; table back                             is BLOCKED
 //! ```
 //! *Counted at most once, and uncounted as often*: `CountBlocked` and `SayBack` are read-modify-writes of one
-//! word, and `SayBack` that finds COUNTED waits for the lock under which `CountBlocked` is done. *Its table
-//! is touched by others only in between*: `CountBlocked` lends it under the lock, and the worker does not use
-//! it from `SayBlocked` on; it takes it back behind that lock. *None is missed at shutdown*: of `SayBlocked`,
-//! fence, `SeeShutdown` and `CloseFence`, one sees the other.
+//! word, and `SayBack` that finds COUNTED waits for the lock under which `CountBlocked` is done. *Other
+//! threads touch its table only in between*: `CountBlocked` lends it under the lock, and the worker does not
+//! use it from `SayBlocked` on; it takes it back behind that lock. *No blocked worker is missed at shutdown*:
+//! of `SayBlocked`, fence, `SeeShutdown` and `CloseFence`, one sees the other.
 //!
 //! # Arrivals at shutdown
-//! The workers leave together, when none of them is inside of a poll or a job; see `lifecycle.rs`. Who has
-//! nothing left to do *arrives*, under this lock, and sleeps as ever. It takes its arrival back, under this
-//! lock, before it looks for work again.
+//! The workers leave together, when none of them is inside of a poll or a job; see `lifecycle.rs`. A worker
+//! that has nothing left to do *arrives*, under this lock, and sleeps as ever. It takes its arrival back,
+//! under this lock, before it looks for work again.
 //!
 //! # The lock
 //! All numbers are under one lock: it is taken only when a thread is about to block, to be woken, or to rest.
-//! Threads are started and woken without it: to start one calls the user's `thread_name_fn`, and one that is
-//! woken runs at once. Meanwhile the new worker's own count in `lifecycle.rs` keeps the shared state, taken
-//! under the lock.
+//! Threads are started and woken without it: starting a thread calls the user's `thread_name_fn`, and a woken
+//! thread runs at once. Meanwhile the new worker's own count in `lifecycle.rs`, taken under the lock, keeps
+//! the shared state.
 
 use std::ptr::NonNull;
 use std::time::{Duration, Instant};
@@ -121,7 +124,8 @@ pub struct Away {
 pub enum Role {
     /// It takes the part of a worker that is away.
     Full,
-    /// The same, where workers are away only because they wait for latches: it takes no pieces of others.
+    /// The same, where workers are away only because they wait for latches: it takes no pieces of other
+    /// workers.
     Begins,
     /// It sees to the driver, timers, and what comes from outside.
     Serves,
@@ -159,7 +163,7 @@ struct State {
     yielding: Vec<usize>,
     /// Indices of active spare workers, in their order.
     active: Vec<usize>,
-    /// Indices of those that rest, the last to lie down last.
+    /// Indices of the resting spare workers; the last to rest is last.
     resting: Vec<usize>,
     /// Places of spare workers that no thread has: `used[i]` is that of index `first + i`.
     used: Vec<bool>,
@@ -167,7 +171,7 @@ struct State {
     /// Permanent workers whose threads have begun, and workers of all kinds that have arrived.
     permanent: usize,
     arrived: usize,
-    /// Everybody has arrived: all leave, and nobody is admitted.
+    /// All workers have arrived: all leave, and no spare worker is admitted.
     is_closed: bool,
     counts: SpareCounts,
 }
@@ -214,8 +218,8 @@ impl Away {
         self.active.load(Relaxed) > 0
     }
 
-    /// Whether some worker yields: a hint, but for who is behind W3 of `idle.rs`, since who relies on it does
-    /// the fence behind `Yield`.
+    /// Whether some worker yields: a hint, unless the caller is behind W3 of `idle.rs`, because a worker that
+    /// relies on it does the fence behind `Yield`.
     pub fn has_yielding(&self) -> bool {
         self.has_yielding.load(Relaxed)
     }
@@ -248,8 +252,8 @@ impl Away {
         state.permanent + state.active.len()
     }
 
-    /// What was done under the lock before is seen by the caller; and what the caller has done, by what is
-    /// done there later.
+    /// The caller sees what was done under the lock before; later holders of the lock see what the caller has
+    /// done.
     pub fn pass(&self) {
         drop(self.state.lock());
     }
@@ -267,7 +271,7 @@ pub struct OnPieces<'a>(&'a Away);
 
 impl Drop for OnPieces<'_> {
     fn drop(&mut self) {
-        // Relaxed: one that takes a piece too many does no harm.
+        // Relaxed: a spare worker that takes a piece too many does no harm.
         self.0.on_pieces.fetch_sub(1, Relaxed);
     }
 }
@@ -297,7 +301,7 @@ impl State {
         self.active.insert(place, index);
     }
 
-    /// An index that no spare worker has, the lowest.
+    /// The lowest index that no spare worker has.
     fn take_free(&mut self) -> Option<usize> {
         let place = self.used.iter().position(|is_used| !is_used)?;
         self.used[place] = true;
@@ -316,8 +320,8 @@ impl State {
 
 /// Where spare workers come from.
 impl Shared {
-    /// `Admit`: work waits, and nobody is idle. Has a spare worker come, if one is needed; one for worker
-    /// `near`, if it belongs there.
+    /// `Admit`: work waits, and no worker is idle. Has a spare worker come, if one is needed; preferably one
+    /// that belongs to worker `near`.
     #[cold]
     pub fn admit(&self, near: Option<usize>) -> bool {
         if self.max_spares == 0 {
@@ -340,14 +344,14 @@ impl Shared {
         self.idle.waiters(self.config.workers..self.first_spare)
     }
 
-    /// Whether some worker may be away, for whom a spare one could come: a hint.
+    /// Whether some worker may be away, so that a spare one could come for it: a hint.
     pub fn is_anybody_away(&self) -> bool {
         // Relaxed: behind the fence of the push, or of the worker that leaves.
         self.away.is_any.load(Relaxed) || self.idle.has_waiters()
     }
 
-    /// How many more threads take part than are needed, spare workers and external threads: as many sleepers
-    /// are not woken for what can wait. A hint.
+    /// How many more threads take part than are needed, spare workers and external threads. That many
+    /// sleepers are not woken for work that can wait. A hint.
     pub fn extra(&self) -> usize {
         // Relaxed, all of them: hints.
         let active = self.away.active.load(Relaxed);
@@ -366,11 +370,12 @@ impl Shared {
         self.away.is_any.store(state.needed(0) > 0, Relaxed);
     }
 
-    /// Takes one that rests, or an index for a new one; none if there are as many as there may be, or all
-    /// workers leave.
+    /// Takes a resting spare worker, or an index for a new one; none if there are as many as there may be, or
+    /// if all workers leave.
     ///
-    /// Spare worker `i` belongs to worker `i % workers`: if threads are kept on CPUs, it has that one's. So
-    /// one is preferred that belongs to `near`, or else to a worker that waits for a latch.
+    /// Spare worker `i` belongs to worker `i % workers`: if threads are kept on CPUs, it has that worker's
+    /// CPU. So a spare worker is preferred that belongs to `near`, or else to a worker that waits for a
+    /// latch.
     fn call(&self, state: &mut State, near: Option<usize>) -> Option<Called> {
         if state.is_closed {
             return None;
@@ -425,7 +430,8 @@ impl Shared {
         }
     }
 
-    /// Starts a spare worker that rests at once, unless there are `least`: computations will yield to it.
+    /// Starts a spare worker that rests at once, unless there are `least` already: computations will yield to
+    /// it.
     pub fn keep_in_reserve(&self, least: usize) {
         let called = {
             let mut state = self.away.state.lock();
@@ -437,7 +443,7 @@ impl Shared {
         self.bring(called);
     }
 
-    /// The monitor's word: how many workers are stalled, and how many spare ones are to serve.
+    /// Stores what the monitor found: how many workers are stalled, and how many spare ones are to serve.
     pub fn set_away(&self, stalled: usize, serving: usize) {
         let mut state = self.away.state.lock();
         if (state.stalled, state.serving) != (stalled, serving) {
@@ -615,8 +621,8 @@ impl Shared {
         self.update_hints(&state);
     }
 
-    /// `CountBlocked` for each that is blocked, once the shutdown has begun: from now on who blocks counts
-    /// itself.
+    /// `CountBlocked` for each worker that is blocked, once the shutdown has begun: a worker that blocks
+    /// later counts itself.
     pub fn count_all_blocked(&self) {
         for index in self.processors.indices() {
             // SeqCst: behind `CloseFence`; a worker whose `SayBlocked` is missed here sees that the shutdown
@@ -658,7 +664,7 @@ impl Shared {
         drop(state);
         match called.is_some() {
             true => self.bring(called),
-            // The active one may be about to sleep, or asleep.
+            // The active spare worker may be about to sleep, or asleep.
             false => _ = self.fetch_strictly(Work::Task),
         }
         true

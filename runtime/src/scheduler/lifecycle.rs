@@ -9,33 +9,33 @@
 //!    arrival back before it looks for work.
 //! 3. *Close*: the last worker to arrive finds that nothing is visible and that no job lives. It closes the
 //!    door to jobs (`jobs.rs`), and all workers leave.
-//! 4. The last to leave *finishes*: it has the injector refuse newborn tasks, whose spawners then cancel
-//!    them, and cancels what it holds and every owned task that waits for a wake. A task that is still
-//!    scheduled now is so by a foreign thread that has just woken it and will push it into the injector in a
-//!    moment (all workers have left, so nobody polls it): it waits for that. So when the last task has been
-//!    dropped no wake is in flight, and later ones find their task `DONE`.
-//! 5. It shuts down the driver, which wakes those who wait for descriptors and timers outside of tasks, and
-//!    gives up BIAS: handles, cells that are still referred to, and such futures now keep the shared state,
-//!    and the last of them frees it.
+//! 4. The last worker to leave *finishes*: it has the injector refuse newborn tasks, whose spawners then
+//!    cancel them, and cancels what it holds and every owned task that waits for a wake. A task that is still
+//!    scheduled now was woken a moment ago by a foreign thread, which is about to push it into the injector:
+//!    all workers have left, so no worker polls it. The last worker waits for that push. So when the last
+//!    task has been dropped no wake is in flight, and later ones find their task `DONE`.
+//! 5. The last worker shuts down the driver, which wakes the futures that wait for descriptors and timers
+//!    outside of tasks. It gives up BIAS: handles, cells that are still referred to, and such futures now
+//!    keep the shared state, and the last of them frees it.
 //!
-//! # Nobody leaves while anybody is inside of a poll or a job
+//! # No worker leaves while another is inside of a poll or a job
 //! What a worker does there may need the others: a scope's jobs, a task to be cancelled, a computation. A
-//! worker that polls, runs a job, blocks, or waits for a latch has not arrived. So the others stay, asleep,
-//! and come for what it makes visible; and if there is none, a spare worker comes (`away.rs`), also now.
-//! External threads count as jobs that live.
+//! worker that polls, runs a job, blocks, or waits for a latch has not arrived. So the other workers stay,
+//! asleep, and come for what it makes visible. If there is no other, a spare worker comes (`away.rs`), also
+//! now. External threads count as jobs that live.
 //!
-//! *Everybody leaves in the end.* Who arrives does so under one lock, so one of them is the last. It closes
-//! unless something is visible, which it then sees to itself, or a job lives. The end of the last job unparks
-//! all (`RootEnds` of `jobs.rs`), and the last to arrive again looks again. *Nothing is left*: what was
-//! visible before the last arrival was seen by it, because whoever takes work has taken its arrival back
-//! first, and so has not arrived. Later only threads outside push: tasks, for step 4, and jobs, which the
-//! door refuses.
+//! *All workers leave in the end.* They arrive under one lock, so one of them is the last. It closes unless
+//! something is visible, which it then sees to itself, or a job lives. The end of the last job unparks all
+//! (`RootEnds` of `jobs.rs`), and the last to arrive again looks again. *Nothing is left*: what was visible
+//! before the last arrival was seen by it, because a worker that takes work has taken its arrival back first,
+//! and so has not arrived. Later only outside threads push: tasks, for step 4, and jobs, which the door
+//! refuses.
 //!
 //! A table that is lent while a worker blocks or waits for a latch (`owned.rs`) may hold tasks that have to
-//! be cancelled: who lends one fetches somebody, as for a task.
+//! be cancelled: the worker that lends it fetches another worker, as for a task.
 //!
-//! Whoever ended the runtime waits for the threads, if it may wait: [`Exit`]. If some have not gone in time,
-//! `unfinished.rs` tells what keeps them.
+//! The thread that ended the runtime waits for the others, if it may wait: [`Exit`]. If some threads have not
+//! gone in time, `unfinished.rs` tells what keeps them.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -55,7 +55,7 @@ use crate::task::Runnable;
 #[derive(Debug)]
 pub struct Lifecycle {
     has_begun: AtomicBool,
-    /// Workers that have not left, and whoever builds the runtime.
+    /// Workers that have not left, and the thread that builds the runtime.
     running: AtomicUsize,
     /// Outlives the shared state.
     exit: Arc<Exit>,
@@ -73,7 +73,7 @@ impl Lifecycle {
 
     #[inline]
     pub fn has_begun(&self) -> bool {
-        // Acquire costs nothing, and lets whoever acts on it rely on what came before.
+        // Acquire costs nothing, and lets a caller that acts on it rely on what came before.
         self.has_begun.load(Acquire)
     }
 
@@ -92,7 +92,7 @@ impl Lifecycle {
 impl Shared {
     /// Step 1. Any thread, any number of times.
     pub fn begin_shutdown(&self) {
-        // First: whoever sees that the shutdown has begun may rely on it that no task is added.
+        // First: a thread that sees that the shutdown has begun may rely on it that no task is added.
         self.owned.close();
         self.jobs.begin_closing();
         // SeqCst: before the unparks, which are read-modify-writes; a worker that finds itself unparked sees
@@ -110,7 +110,7 @@ impl Shared {
             unsafe { context::enter_runtime(NonNull::from(self), || self.blocking.close(self)) };
         }
         self.unpark_all();
-        // If all are away, somebody has to cancel what they wait for.
+        // If all workers are away, a spare one has to cancel what they wait for.
         self.fetch_strictly(Work::Task);
     }
 
@@ -146,7 +146,7 @@ impl Shared {
 
     fn finish(&self) {
         self.jobs.close();
-        // Ours until BIAS is given up, which is in for them.
+        // Ours until BIAS is given up, which counts for them.
         self.add_references(self.injector.close() as i64);
         loop {
             for injector in [&self.injector, &self.slow] {
@@ -187,7 +187,7 @@ impl Worker {
             if self.cancels_or_computes() {
                 continue;
             }
-            // A forgotten one would keep this worker from being found idle.
+            // A forgotten mark would keep this worker from being found idle.
             shared.void_marks_of(self.index());
             self.lend_table();
             if shared.arrive(|| shared.may_close()) {
@@ -215,7 +215,7 @@ impl Worker {
     }
 }
 
-/// Lets the one who ends a runtime wait for its threads.
+/// Lets the thread that ends a runtime wait for the runtime's threads.
 #[derive(Debug, Default)]
 pub struct Exit {
     threads: Mutex<usize>,

@@ -1,10 +1,9 @@
-//! Finds what nobody sees to: one thread that looks now and then whether work waits behind workers that do
-//! not move.
+//! The monitor: a thread that looks now and then whether work waits behind workers that do not move.
 //!
-//! A task that computes for long, waits for a lock or calls what blocks keeps its worker, and with it the
-//! worker's queue, its LIFO slot, its timers, and the driver if it came from there. Nothing in a poll tells
-//! so. But everything that a worker holds can be taken by others, so some thread only has to notice, and to
-//! see to it that others are there.
+//! A task that computes for long, waits for a lock or makes a blocking call holds up its worker. With the
+//! worker it holds up the worker's queue, its LIFO slot, its timers, and the driver if the worker came from
+//! there. Nothing in a poll tells so. But other workers can take everything that a worker holds. So the
+//! monitor only has to notice, and to see to it that other workers are there.
 //!
 //! **It runs nothing itself**: no task, no job, no turn of the driver, no hook. So nothing that it calls can
 //! hold it up.
@@ -13,48 +12,52 @@
 //! Each worker counts its polls, the beginnings and ends of its sleeps, and the looks at its computation's
 //! split points. A worker whose sum did not change between two looks of the monitor is *still*. Still for
 //! [`STUCK`], or for two looks in a call that it has announced as blocking, it is *stuck*. A worker that
-//! sleeps, or was woken and has no CPU yet, is neither: the number of its naps is odd. Nor is one that could
-//! run and has had next to no CPU time meanwhile: the machine is busy with something else. But a worker that
-//! has had [`ENOUGH`] is stuck, however small its share.
+//! sleeps, or was woken and has no CPU yet, is neither: the number of its naps is odd. A runnable worker that
+//! has had next to no CPU time meanwhile is neither, too: the machine is busy with something else. But a
+//! worker that has had [`ENOUGH`] CPU time is stuck, however small its share.
 //!
 //! A stuck worker either computes, or is off its CPU: it waits for a lock, sleeps, or is in a system call. In
 //! the second case it is *stalled*: a spare worker takes its whole part (`away.rs`). In the first case there
-//! is no CPU for another one. So one spare worker serves for all of them.
+//! is no CPU for another worker. So one spare worker serves for all that compute.
 //!
 //! # Long polls
-//! Polls of some hundred microseconds to some milliseconds are nothing that is stuck, but while *every*
-//! worker is inside of one, nobody looks at the driver, the timers and the injector. So a look is followed by
-//! another one [`SAMPLE`] later, if all workers are up. If none has moved in between, a spare worker serves
-//! from now on, and for [`SERVES`] after it was last so: it sleeps in the driver, and is woken for what comes
-//! from outside. What the workers' own polls wake is theirs.
+//! A worker in a poll of some hundred microseconds to some milliseconds is not stuck. But while *every*
+//! worker is inside of such a poll, no worker looks at the driver, the timers and the injector. So if all
+//! workers are up, the monitor looks again [`SAMPLE`] later. If no worker has moved in between, a spare
+//! worker serves from now on, and until [`SERVES`] after the monitor last saw this. The serving worker sleeps
+//! in the driver, and is woken for what comes from outside. What the workers' own polls wake is left to the
+//! workers.
 //!
-//! A task that was found to compute for long is remembered, by its name ([`SlowTasks`]). Out of the queue of
-//! a stuck worker it goes into a queue of its own, from which only workers take that may be long; and a spare
-//! worker that serves puts it there, too. So as many tasks compute as there are workers, and the serving one
-//! is free for the others, but for those that nobody knows yet.
+//! The monitor remembers the names of tasks that it found computing for long ([`SlowTasks`]). From the queue
+//! of a stuck worker, it moves such a task into the queue of slow tasks, and so does a spare worker that
+//! serves. Only workers that may be long take from that queue. So as many slow tasks compute as there are
+//! workers, and the serving worker is free for other tasks. Only a slow task that is not known yet can hold
+//! it up.
 //!
 //! # What it does
 //! ```text
-//! Observe      every worker; those that are in a long poll end their stride of polls early (`worker.rs`)
-//! Driver       nobody sits in the driver, and nobody has looked in since the last time; or timers are overdue: wake a worker that
-//!              sleeps, or else have a spare one serve
-//! Rescue       the LIFO slot and ring of a stuck worker, or of one that gets no CPU while another sleeps, whose CPU may be free:
-//!              into the injector, or the queue of slow tasks
-//! Relieve      tasks wait, and somebody is stuck: wake a worker that sleeps, the second time also if somebody searches; if none
-//!              sleeps, tell `away.rs` who is away, and admit as many as are needed and as tasks wait
-//! ShareJobs    jobs that anybody could run, and somebody sleeps or waits for a latch: the same
-//! Dismiss      a spare worker that is not needed, and sleeps: it is woken, to rest
-//! Net          a task or root is visible, a worker sleeps that could run it, none searches, and nothing has moved for [`MISSED`]: a
-//!              wake was lost. It is made up for, and counted ([`Monitor::missed_wakes`])
+//! Observe      every worker; a worker in a long poll ends its stride of polls early (`worker.rs`)
+//! Driver       no worker sits in the driver, and none has polled it since the last look; or timers are overdue:
+//!              wake a worker that sleeps, or else have a spare one serve
+//! Rescue       the LIFO slot and ring of a stuck worker, or of a worker that gets no CPU while another sleeps
+//!              (whose CPU may be free): into the injector, or the queue of slow tasks
+//! Relieve      tasks wait, and a worker is stuck: wake a worker that sleeps, the second time also if a worker
+//!              searches; if none sleeps, tell `away.rs` which workers are away, and admit as many spare workers
+//!              as are needed and as tasks wait
+//! ShareJobs    jobs that any worker could run, and a worker sleeps or waits for a latch: the same
+//! Dismiss      a spare worker is not needed, and sleeps: it is woken, to rest
+//! Net          a task or root is visible, a worker sleeps that could run it, none searches, and nothing has
+//!              moved for [`MISSED`]: a wake was lost. It is made up for, and counted
+//!              ([`Monitor::missed_wakes`])
 //! ```
 //! `Rescue` steals like other thieves: the ring by its protocol, the slot by L4 of `processor.rs`. So
 //! whatever a worker does meanwhile, also if it was not stuck after all, each task is taken once: **the
 //! monitor may be wrong about everything and only costs a wake**. `Net` is against errors in the arguments of
 //! the other files. They say that it finds nothing; tests assert that it has not.
 //!
-//! **How soon.** It looks every [`WATCH`] while work is about; every [`PRESS`] while something waits behind a
-//! still worker; every [`URGENT`] for a while after it had to act. A stuck worker is thus found after at most
-//! `2 WATCH + PRESS`.
+//! **How soon.** The monitor looks every [`WATCH`] while work is about, every [`PRESS`] while something waits
+//! behind a still worker, and every [`URGENT`] for a while ([`ALERT`]) after it had to act. A stuck worker is
+//! thus found after at most `2 WATCH + PRESS`.
 //!
 //! # It sleeps for good while the runtime is idle
 //! ```text
@@ -73,32 +76,33 @@
 //!                                                A1 it was counted; A2, A3
 //! ```
 //! SeqCst fences have one total order: with A2 first, Q3 sees A1 and the monitor goes on; with Q2 first, A3
-//! sees Q1. Of one that blocks or is marked, Q3 and A1 are read-modify-writes of one word: with A1 first, Q3
-//! sees it; with Q3 first, A1 acquires Q1. So while anybody is awake, the monitor is. It costs a worker a
-//! fence and a load for each sleep, and one unpark for each time of idleness that is longer than a few looks.
+//! sees Q1. For a worker that blocks or is marked, Q3 and A1 are read-modify-writes of one word: with A1
+//! first, Q3 sees it; with Q3 first, A1 acquires Q1. So while any worker is awake, the monitor is. This costs
+//! a worker a fence and a load for each sleep, and one unpark for each idle period that is longer than a few
+//! looks.
 //!
-//! **Beside workers that block**, perhaps for ever, others have to see to everything without the monitor:
-//! - *Work that comes.* Some worker sleeps, so that a push wakes it, and it the monitor. If all others block
-//!   as well, spare workers are called for them, once that has been so for [`LONG_LOOKS`].
-//! - *Work that was there.* What was in a blocked worker's queues it has given away, before it blocked; and
+//! **Beside workers that block**, perhaps for ever, the other workers have to see to everything without the
+//! monitor:
+//! - *Work that comes.* Some worker sleeps: a push wakes that worker, and the worker wakes the monitor. If
+//!   all others block as well, spare workers are called for them, once that has been so for [`LONG_LOOKS`].
+//! - *Work that was there.* A blocked worker has given away what was in its queues before it blocked, and
 //!   nothing comes into them meanwhile. But the worker that sleeps may be a spare one that only serves, and
-//!   may not run it as long as the blocked worker is not counted. So Q3 asks for visible work: what was
-//!   visible before it keeps the monitor up, and it counts the worker (`Relieve`); what became visible later
-//!   was pushed, and is the case above.
-//! - *Events.* The worker that sits in the driver is one of the sleepers, or one of those that block, in a
-//!   latch's wait: then it does A2 and A3 when it leaves the seat. If none sits there, a sleeper is woken,
-//!   and finds the seat free.
-//! - *Timers* on the wheel of a blocked worker: it might have woken for them itself, so the one in the driver
-//!   is told of them, as by T2 and T3 of `park.rs`. What is registered later goes to the wheel of foreign
-//!   threads.
+//!   may not run it as long as the blocked worker is not counted. So Q3 asks for visible work. Work that was
+//!   visible before Q3 keeps the monitor up, and the monitor counts the worker (`Relieve`). Work that became
+//!   visible later was pushed, and is the case above.
+//! - *Events.* The worker that sits in the driver sleeps, or it blocks and waits for a latch there: then it
+//!   does A2 and A3 when it leaves the seat. If no worker sits there, a sleeper is woken, and finds the seat
+//!   free.
+//! - *Timers* on the wheel of a blocked worker: without the call, that worker would have woken for them. So
+//!   the worker in the driver is told of them, as by T2 and T3 of `park.rs`. Timers that are registered later
+//!   go to the wheel of foreign threads.
 //!
-//! **Why a thread**, and not the workers themselves: if all are stuck there is nobody. Why no signal that
-//! interrupts the stuck one: what it runs is foreign code, in which nothing can be done from a signal
-//! handler.
+//! **Why a thread**, and not the workers themselves: if all workers are stuck, no worker can look. Why no
+//! signal that interrupts the stuck worker: it runs foreign code, in which a signal handler can do nothing.
 //!
 //! Prior art: Go's `sysmon`, which hands the processor of a thread in a system call to another, and preempts
-//! long runs. Here a processor stays with its thread, and what it holds can be stolen; so the owner need not
-//! agree, nor be told.
+//! long runs. Here a processor stays with its thread, and others can steal what it holds. So the owner need
+//! neither agree nor be told.
 
 use std::panic::Location;
 use std::ptr::NonNull;
@@ -124,26 +128,26 @@ use crate::util::thread_probe::ThreadProbe;
 const WATCH: Duration = Duration::from_millis(5);
 /// While something waits behind a worker that is still.
 const PRESS: Duration = Duration::from_micros(2500);
-/// For a while after it had to act: one who blocks mostly blocks again.
+/// For a while after it had to act: a worker that blocked mostly blocks again.
 const URGENT: Duration = Duration::from_millis(1);
-/// That while.
+/// How long the monitor looks every [`URGENT`] after it had to act.
 const ALERT: Duration = Duration::from_millis(100);
 /// Between the two looks that tell long polls.
 const SAMPLE: Duration = Duration::from_micros(200);
 /// For how long a spare worker serves after every worker was found inside of a long poll.
 const SERVES: Duration = Duration::from_secs(1);
-/// How many looks at which all were asleep come before it sleeps for good.
+/// How many successive looks find all workers asleep before the monitor sleeps for good.
 const DROWSY_LOOKS: u32 = 10;
-/// How many such looks there are, with all workers in calls that block, before threads are started for them,
-/// so that it can.
+/// How many such looks there are, with all workers in calls that block, before threads are started in their
+/// place, so that the monitor can rest.
 const LONG_LOOKS: u32 = 200;
 /// How long a worker must have been still, without having said that it may block.
 const STUCK: Duration = Duration::from_micros(2500);
-/// Who has had so much CPU time without moving is not still for want of it.
+/// A worker that has had so much CPU time without moving is not still for want of it.
 const ENOUGH: Duration = Duration::from_millis(10);
-/// No threads are kept in reserve that end sooner: they would be started again and again.
+/// With a shorter keep-alive, no threads are kept in reserve: they would be started again and again.
 const RESERVE_KEEP_ALIVE: Duration = Duration::from_secs(1);
-/// How late a timer may be, in nanoseconds, before the monitor has somebody see to it.
+/// How late a timer may be, in nanoseconds, before the monitor has a worker see to it.
 const OVERDUE: u64 = time::NANOS_PER_MILLI;
 /// For how long work must have waited beside a sleeper before a wake counts as lost: a pusher may have lost
 /// its CPU before it wakes.
@@ -153,14 +157,14 @@ const MISSED: Duration = Duration::from_millis(250);
 #[derive(Debug)]
 pub struct Monitor {
     pub parker: Parker,
-    /// It sleeps for good, until somebody wakes.
+    /// It sleeps for good, until a worker wakes.
     is_resting: AtomicBool,
     pub slow_tasks: SlowTasks,
     /// Workers found stuck with work behind them.
     pub stalls: Counter,
     /// Tasks taken from the LIFO slots of stuck workers.
     pub rescued_tasks: Counter,
-    /// Times that it had somebody see to the driver.
+    /// Times that it had a worker see to the driver.
     pub rescued_driver: Counter,
     /// Wakes that were lost.
     pub missed_wakes: Counter,
@@ -278,16 +282,16 @@ pub fn rest(state: &Shared) -> bool {
     rests
 }
 
-/// Q3: whether no worker is awake but for those that block, and none that was woken is about to be.
+/// Q3: whether every worker sleeps or blocks, and no woken worker is about to be awake.
 ///
-/// One that returns from a call that blocks and lies down may be taken for two; but then it does A3 in
+/// A worker that returns from a blocking call and then sleeps may be counted twice; but then it does A3 in
 /// between.
 fn all_asleep(state: &Shared) -> bool {
     let asleep = state.processors.indices().filter(|&index| state.idle.is_sleeper(index)).count();
     asleep + blocked(state).count() == state.away.workers()
 }
 
-/// The workers that are in a call that blocks, as they announced, or marked.
+/// The workers that are in an announced blocking call, or marked.
 fn blocked(state: &Shared) -> impl Iterator<Item = usize> {
     state.processors.indices().filter(|&index| is_blocked(state.processor(index)))
 }
@@ -298,7 +302,7 @@ fn is_blocked(processor: &Processor) -> bool {
     processor.standing.fetch_add(0, AcqRel) != away::HERE || processor.marks.fetch_add(0, AcqRel) > 0
 }
 
-/// Q3: whether the workers that sleep see to everything beside those that block.
+/// Q3: whether the workers that sleep see to everything while the others block.
 fn do_others_see_to_all(state: &Shared) -> bool {
     let mut blocked = blocked(state).peekable();
     if blocked.peek().is_none() {
@@ -324,8 +328,8 @@ fn tells_when_it_wakes(state: &Shared, index: usize) -> bool {
     state.idle.is_sleeper(index) || is_blocked(state.processor(index))
 }
 
-/// It cannot rest, though all are asleep or block: has somebody sit in the driver; or if all block, and have
-/// for long, calls others.
+/// The monitor cannot rest, though all workers sleep or block. If some sleep, it has one of them sit in the
+/// driver. If all have blocked for long, it calls spare workers.
 fn stand_in(state: &Shared, drowsy: u32) {
     if state.idle.sleepers() > 0 {
         if state.driver.sitter().is_none() {
@@ -348,11 +352,11 @@ struct Round<'a> {
     alert_until: Instant,
     /// Until when a spare worker serves.
     serves_until: Instant,
-    /// At the last look somebody who sleeps was called, unless somebody searched.
+    /// At the last look a sleeping worker was called, unless a worker searched.
     has_called: bool,
     /// The same, for jobs.
     has_called_for_jobs: bool,
-    /// What all workers have moved, added up, and since when that did not change beside a sleeper.
+    /// The sum of all workers' moves, and since when it did not change while a worker slept.
     moves: u64,
     moved_at: Instant,
     /// Through which stolen tasks pass.
@@ -361,16 +365,16 @@ struct Round<'a> {
     cpu_times: Vec<(usize, Option<Duration>)>,
 }
 
-/// What is remembered of one worker.
+/// What the monitor remembers of one worker.
 struct Watch {
-    /// Its polls, naps and looks.
+    /// The sum of its polls, naps and looks.
     moves: u64,
-    /// When it was first seen there.
+    /// When the monitor first saw the worker at this sum.
     since: Instant,
-    /// The same, or when it was first seen there after a call that blocks, as it announced; none while it is
-    /// in one.
+    /// The same, or when it was first seen at this sum after an announced blocking call; none while it is in
+    /// such a call.
     free_since: Option<Instant>,
-    /// How many looks it has been there, while awake.
+    /// How many looks found it at this sum, while awake.
     still: u32,
     lifo: Option<Sighting>,
     /// Its tick and CPU time when it was first seen still.
@@ -379,9 +383,9 @@ struct Watch {
     /// It was stuck at this look, and does not compute.
     is_stuck: bool,
     is_off_cpu: bool,
-    /// It was still for as long at this look, for want of a CPU.
+    /// It was still for as long as a stuck worker at this look, but for want of a CPU.
     is_starved: bool,
-    /// The stall has been told of.
+    /// The stall has been reported.
     is_told: bool,
 }
 
@@ -423,7 +427,7 @@ impl Watch {
         self.is_off_cpu = self.is_stuck && !may_block && self.is_off_cpu(processor, now);
     }
 
-    /// Whether the worker is still only because it got no CPU: others would not get one either.
+    /// Whether the worker is still only because it got no CPU: another worker would not get one either.
     fn lacks_cpu(&self, processor: &Processor, now: Instant) -> bool {
         let had = self.cpu_time_since(processor);
         had.is_some_and(|had| had < ENOUGH && had < now.duration_since(self.since) / 8)
@@ -453,7 +457,7 @@ fn is_asleep(processor: &Processor) -> bool {
 }
 
 fn probe(processor: &Processor) -> ThreadProbe {
-    // Relaxed: a number. Whoever has moved has stored it.
+    // Relaxed: a number. A worker that has moved has stored it.
     ThreadProbe::from_raw(processor.thread.load(Relaxed))
 }
 
@@ -508,7 +512,7 @@ impl Round<'_> {
         self.state.processors.indices().filter(move |&index| index < observed)
     }
 
-    /// Workers that are up now, of those.
+    /// The observed workers that are up now.
     fn up(&self) -> impl Iterator<Item = usize> {
         let state = self.state;
         self.observed().filter(move |&index| {
@@ -531,7 +535,7 @@ impl Round<'_> {
             let processor = state.processor(index);
             let had =
                 probe(processor).cpu_time().zip(before).map(|(after, before)| after.saturating_sub(before));
-            // One that has lost its CPU is in no long poll, as far as anybody can tell.
+            // A worker that has lost its CPU does not count as in a long poll.
             let is_at_it = had.is_none_or(|had| had >= SAMPLE / 2) || !probe(processor).is_runnable();
             let is_long =
                 moves_of(processor) == self.watches[index].moves && !is_asleep(processor) && is_at_it;
@@ -542,14 +546,14 @@ impl Round<'_> {
             }
         }
         self.cpu_times = cpu_times;
-        // (A worker that has woken meanwhile counts as one that is not.)
+        // (A worker that has woken meanwhile counts as not in a long poll.)
         let are_still_up = self.up().filter(|&index| index < state.config.workers).count() == permanent;
         if are_all_long && are_still_up {
             self.serves_until = Instant::now() + SERVES;
         }
     }
 
-    /// `Driver`. Says whether nobody else sees to it.
+    /// `Driver`. Says whether no worker sees to it.
     fn see_to_driver(&mut self) -> bool {
         let state = self.state;
         let driver = &state.driver;
@@ -662,8 +666,7 @@ impl Round<'_> {
             } else if has_helper {
                 state.fetch_strictly(Work::Task);
             } else {
-                // Those that are in a call that blocks, as they announced, and were not counted, are from now
-                // on.
+                // Workers in an announced blocking call that were not counted are counted from now on.
                 stuck.iter().for_each(|&index| _ = state.count_blocked(index));
             }
         }
@@ -680,21 +683,21 @@ impl Round<'_> {
         is_pressing || serves
     }
 
-    /// A spare worker that was to serve, and computes.
+    /// Whether this is a spare worker that was to serve, and computes.
     fn is_computing_spare(&self, index: usize) -> bool {
         index >= self.state.first_spare
             && !self.watches[index].is_off_cpu
             && !self.state.processor(index).may_block()
     }
 
-    /// Counts a stall, and has the user's hook told, once for each: unless the worker has said that it may
-    /// block, or computes.
+    /// Counts a stall and has the user's hook called, once for each stall. Does neither if the worker has
+    /// said that it may block, or computes.
     fn tell_stall(&mut self, index: usize, now: Instant) {
         let state = self.state;
         let processor = state.processor(index);
         let watch = &mut self.watches[index];
-        // It may be the same poll in which it was blocked for long: that is no stall, nor a part of one that
-        // comes then.
+        // In this poll the worker may have been in a long blocking call before. That time is no stall, nor
+        // part of a later one.
         let held_for = watch.free_since.map_or(Duration::ZERO, |since| now.duration_since(since));
         if watch.is_told || held_for < STUCK || processor.may_block() {
             return;
@@ -830,7 +833,7 @@ mod tests {
         assert_eq!(since, Some(start));
         assert_eq!(observe(away::BLOCKED, 2), (true, None));
         assert_eq!(observe(away::BLOCKED, 1000), (true, None));
-        // Others go on to see to what it holds.
+        // The other workers go on to see to what it holds.
         assert_eq!(observe(away::HERE, 1005), (true, Some(after(1005))));
         assert_eq!(observe(away::HERE, 1010), (true, Some(after(1005))));
     }
@@ -940,7 +943,7 @@ mod tests {
                     });
                     begun.recv_timeout(LIMIT).expect("another worker steals the job");
                 });
-                // In the same call: nobody sits in the driver any more.
+                // In the same call: no worker sits in the driver any more.
                 Handle::current().block_on(accept(|address| {
                     thread::spawn(move || TcpStream::connect(address).unwrap());
                 }));
@@ -1003,7 +1006,7 @@ mod tests {
             let (entered, blocks) = mpsc::channel();
             let (end, ended) = mpsc::channel::<()>();
             runtime.spawn(async move {
-                // Who is in the driver polls it next.
+                // The worker in the driver polls it next.
                 accept(|address| send.send(address).unwrap()).await;
                 task::block_in_place(|| {
                     entered.send(()).unwrap();
@@ -1035,8 +1038,8 @@ mod tests {
         ThreadProbe::current().cpu_time().expect("the system says")
     }
 
-    /// The calling thread has only what nobody else wants of a CPU that other threads want all of, until what
-    /// is returned is set.
+    /// Until the returned flag is set, the calling thread gets only the CPU time that other threads leave,
+    /// and they want all of it.
     #[cfg(target_os = "linux")]
     fn starve() -> Arc<AtomicBool> {
         // SAFETY: plain data, for which zero is a value; the pointers are valid for reads and writes of the
@@ -1074,7 +1077,7 @@ mod tests {
             let (ran, has_run) = mpsc::channel();
             crate::spawn(async move { ran.send(()).unwrap() });
             let before = cpu_time();
-            // Who has had as much is not starved any more, but stuck.
+            // A worker that has had as much is not starved any more, but stuck.
             let mut is_taken = false;
             while !is_taken && cpu_time() - before < ENOUGH / 2 {
                 is_taken = has_run.try_recv().is_ok();
