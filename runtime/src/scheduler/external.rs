@@ -1,44 +1,45 @@
-//! External threads: a thread that is no worker runs a parallel call itself.
+//! External threads: a thread that is no worker runs its parallel call itself.
 //!
-//! A `join` or `scope` on a thread outside could be sent to a worker, and awaited: two wakes of a thread,
-//! some microseconds, for what may take nanoseconds. So the thread takes part in its own call. It gets a
-//! processor that nobody has (`processor.rs`), runs the call on its own stack, and shares child jobs as a
+//! An outside thread could send its `join` or `scope` to a worker and wait for it. That costs two wakes of a
+//! thread, some microseconds, for a call that may take nanoseconds. So the thread takes part in its own call.
+//! It gets a free processor (`processor.rs`), runs the call on its own stack, and shares child jobs as a
 //! worker would.
 //!
 //! It counts in the place of a worker that sleeps: it comes only if more workers sleep than spare workers and
 //! external threads take part, and until it goes one worker less is woken for child jobs that can wait
-//! (`Shared::extra`). So no more threads compute than there are workers. All else wakes the sleeping workers
-//! as ever; nothing of theirs is lent.
+//! (`Shared::extra`). So no more threads compute than there are workers. All other work wakes the sleeping
+//! workers as ever; nothing of theirs is lent.
 //!
 //! ```text
 //! ExternalRoot   it counts as a root (`jobs.rs`), so that the workers stay
-//! ExternalTakes  lock; takes an index that nobody has
+//! ExternalTakes  lock; takes a free index
 //!                the call
 //! ExternalLeaves what its call has left for scopes around it goes to a worker's overflow list; fence; posted (`idle.rs`)
 //! ExternalGives  lock; the index is free
 //! ExternalEnds   the root has ended
 //! ```
 //! *One owner*: an index is taken and given back under the lock. *All below are there*: a processor is made
-//! under it, too, so that whoever walks over the first ones finds no gap. *What nobody owns is empty*:
-//! `ExternalLeaves` comes first. It is polled by nobody and polls nothing: it is in no number of `idle.rs`,
-//! but shows its bit there while it waits for a latch.
+//! under the lock, too, so that a thread that walks over the first processors finds no gap. *A processor
+//! without an owner is empty*: `ExternalLeaves` comes first. An external thread polls no tasks, and no worker
+//! relies on it to do so: it is in no number of `idle.rs`, but shows its bit there while it waits for a
+//! latch.
 //!
 //! # What it runs
-//! Only what its own call has split off: it is a stranger's thread, which may hold locks, and wants its
-//! result. Its jobs carry a tag (`job/region.rs`) that holds back its own waits, and nobody else's: workers
-//! that take some of them go on as ever. It yields to nobody, for it keeps no worker from its tasks: its
-//! stride ends in a look for hungry workers only. It counts as a thread inside of the runtime
-//! (`context::is_inside_runtime`): what it does there must not wait for the runtime's end, which waits for
+//! An external thread runs only what its own call has split off: it is the program's thread, may hold locks,
+//! and wants its result. Its jobs carry a tag (`job/region.rs`) that restricts its own waits only: workers
+//! that take some of the jobs go on as ever. It does not yield to tasks, because it keeps no worker from its
+//! tasks: its stride only ends in a look for hungry workers. It counts as a thread inside of the runtime
+//! (`context::is_inside_runtime`): what it runs there must not wait for the runtime's end, which waits for
 //! it.
 //!
-//! **None are taken** by runtimes with one worker, for nobody could help; by those with a deadlock handler,
-//! which have to know who is awake; where threads were given something that a stranger's lacks: a stack size,
-//! or a hook or handler that calls them in. Nor while all workers are awake: then a call goes to whoever
-//! comes for it first.
+//! **No external threads** take part in a runtime with one worker, because no other thread could help. Nor in
+//! a runtime with a deadlock handler, which has to know which threads are awake. Nor where workers were given
+//! something that the program's threads lack: a stack size, or a hook or handler that is called when a worker
+//! starts. Nor while all workers are awake: then the first worker that comes for the call takes it.
 //!
 //! # Rejected
-//! To lend the thread the structures of a worker that sleeps: that worker then is a worker of another kind
-//! until it has them back.
+//! Lending the thread the structures of a sleeping worker: until that worker has them back, it is a worker of
+//! another kind.
 
 use std::sync::OnceLock;
 
@@ -71,7 +72,8 @@ impl External {
         self.count.load(Relaxed)
     }
 
-    /// `ExternalTakes`. `prepare` is called under the lock: those with lower indices are ready then, too.
+    /// `ExternalTakes`. `prepare` is called under the lock: the processors with lower indices are ready then,
+    /// too.
     fn take(&self, prepare: impl FnOnce(usize)) -> Option<usize> {
         let mut is_used = self.is_used.lock();
         let place = is_used.iter().position(|is_used| !is_used)?;
@@ -91,8 +93,8 @@ impl External {
     }
 }
 
-/// The numbers of external threads' tags, process-wide: pools share jobs. Of 0 there is none, so that a tag
-/// is seen to be one.
+/// The numbers of external threads' tags, process-wide: pools share jobs. No tag has the number 0, so that a
+/// tag can be told from none.
 static NUMBERS: Numbers = Numbers::below(u16::MAX);
 
 /// A seat's tag for what external threads split off there, once one did.

@@ -4,18 +4,18 @@
 //! It is freed when nothing can reach it any more: no handle, no cell of a task, no registered timer or
 //! descriptor (those hold handles), no thread. Counting each with one atomic number would have every spawn
 //! write a line that the whole runtime shares. So a worker counts in a plain cell of its own, up and down,
-//! and everybody else in `references`:
+//! and all other threads count in `references`:
 //! ```text
 //! true count = references - BIAS (until the last worker has left) + the sum of the workers' own counts
 //!            + the newborn tasks that came through the injector from outside (until the last worker has left)
 //! ```
 //! - A newborn task from outside is counted under the lock that it passes anyway, before a worker can have
 //!   it, and free it. The last worker to leave closes the injector: then their number is final, and it adds
-//!   it to `references`. Who comes later is refused, and counts its task itself.
+//!   it to `references`. A spawner that comes later is refused, and counts its task itself.
 //! - A worker adds its own count to `references` when it leaves; the last one to leave also subtracts BIAS.
 //! - While BIAS is in, `references` cannot reach zero: a runtime would have to free 2^62 cells on foreign
 //!   threads first.
-//! - Once it is out, `references` is the true count, and whoever brings it to zero frees.
+//! - Once it is out, `references` is the true count, and the thread that brings it to zero frees.
 //!
 //! Every subtraction is AcqRel, so all uses happen before the free. A thread that subtracts does not touch
 //! the shared state afterwards unless it holds another reference; a worker, until it has left, needs none.
@@ -81,7 +81,7 @@ pub struct Shared {
     pub marks: Marks,
     pub depot: Depot,
     pub lifecycle: Lifecycle,
-    /// Who drives a `current_thread` runtime.
+    /// The thread that drives a `current_thread` runtime.
     pub core: Core,
     /// Tasks spawned on threads that are no workers, but refused by the injector, which counts the others;
     /// and tasks ended on threads that are no workers.
@@ -129,12 +129,12 @@ impl Shared {
             config,
         };
         if shared.config.is_pool {
-            // No worker of a pool claims its table: tasks do not wait there.
-            // SAFETY: nobody has claimed them.
+            // No worker of a pool claims its table: tasks do not wait there. SAFETY: no thread has claimed
+            // them.
             (0..workers).for_each(|seat| unsafe { shared.owned.lend(seat) });
         }
         let shared = NonNull::from(Box::leak(Box::new(shared)));
-        // SAFETY: just made, so nobody else knows the seats, which the state has.
+        // SAFETY: just made, so no other thread knows the seats, which the state has.
         let seats =
             unsafe { shared.as_ref() }.processors.permanent().iter().filter_map(|it| it.seat.as_ref());
         // SAFETY: as above.
@@ -186,8 +186,8 @@ impl Shared {
     /// 1. As [`release`](Self::release), of `count` references.
     #[inline]
     unsafe fn subtract(this: NonNull<Self>, count: i64) {
-        // SAFETY: the reference that is given up keeps the state until the subtraction. Whoever gets to zero
-        // is the last.
+        // SAFETY: the reference that is given up keeps the state until the subtraction. The thread that gets
+        // to zero is the last.
         unsafe {
             if this.as_ref().references.fetch_sub(count, AcqRel) == count {
                 unwind::drop_quietly(Box::from_raw(this.as_ptr()));
@@ -200,7 +200,7 @@ impl Shared {
         self.config.flavor == Flavor::CurrentThread
     }
 
-    /// Which runtime is current on the threads of this one: a pool of jobs is nobody's current runtime.
+    /// Which runtime is current on the threads of this one: a pool of jobs is never the current runtime.
     pub fn current_on_threads(&self) -> Option<NonNull<Self>> {
         (!self.config.is_pool).then(|| NonNull::from(self))
     }
@@ -221,20 +221,20 @@ impl Shared {
         self.processor(index).seat.as_ref().expect("only runtimes with workers have jobs")
     }
 
-    /// The jobs of all, where there may be some.
+    /// The jobs of all workers and external threads, where there may be some.
     pub fn seats(&self) -> impl Iterator<Item = &Seat> {
         self.processors.iter().filter_map(|processor| processor.seat.as_ref())
     }
 
-    /// To which permanent worker spare worker `index` belongs: where threads are kept on CPUs, it has that
-    /// one's.
+    /// The permanent worker that spare worker `index` belongs to: where threads are kept on CPUs, it has that
+    /// worker's CPU.
     pub fn worker_of_spare(&self, index: usize) -> usize {
         index % self.config.workers
     }
 
-    /// Queues a task for whichever worker comes first.
+    /// Queues a task for the first worker that comes.
     pub fn inject(&self, task: Runnable) {
-        // SAFETY: the runnable owns its task, so nobody else uses its link.
+        // SAFETY: the runnable owns its task, so no other thread uses its link.
         unsafe { self.injector.push(task.into_raw()) };
         self.fetch_strictly(Work::Task);
     }
@@ -244,7 +244,7 @@ impl Shared {
     #[inline]
     fn inject_newborn(&self, task: Runnable, is_from_outside: bool) -> Result<(), Runnable> {
         let raw = task.into_raw();
-        // SAFETY: the runnable owns its task, so nobody else uses its link; if it is refused, it is ours
+        // SAFETY: the runnable owns its task, so no other thread uses its link; if it is refused, it is ours
         // again.
         unsafe {
             if !self.injector.push_unless_closed(raw, is_from_outside) {
@@ -266,7 +266,7 @@ impl Shared {
     /// there for it. Says whether it did.
     #[inline]
     pub fn fetch(&self, work: Work) -> bool {
-        // At a glance: mostly nobody is asleep or away.
+        // At a glance: mostly no worker is asleep or away.
         (self.idle.has_sleepers() || self.is_anybody_away()) && self.fetch_somebody(work)
     }
 
@@ -277,7 +277,8 @@ impl Shared {
         pick.unparks.is_some() || is_admitted
     }
 
-    /// As [`fetch_strictly`](Self::fetch_strictly), for work of any kind, but relies on nobody who searches.
+    /// As [`fetch_strictly`](Self::fetch_strictly), for work of any kind, but does not rely on workers that
+    /// search.
     pub fn fetch_anyway(&self) {
         self.idle.fence_push();
         if let Some(index) = self.idle.pick_anyway(self.driver.sitter()) {
@@ -318,12 +319,12 @@ impl Shared {
         }
     }
 
-    /// Whether another worker is to be woken for what can wait for this one: a hint.
+    /// Whether another worker is to be woken for work that can wait for the calling worker: a hint.
     pub fn is_worth_notifying(&self) -> bool {
         self.idle.is_worth_notifying(|| self.extra())
     }
 
-    /// Whether somebody is there, awake or not, who has no work: a hint.
+    /// Whether a worker, awake or not, has no work: a hint.
     pub fn is_hungry(&self) -> bool {
         self.idle.is_anybody_idle(|| self.extra())
     }
@@ -334,7 +335,7 @@ impl Shared {
         !self.injector.is_empty() || !self.slow.is_empty() || has_ring()
     }
 
-    /// The same, of those that a worker with this role may take.
+    /// The same, of the queues that a worker with this role may take from.
     pub fn has_tasks_for(&self, role: Role) -> bool {
         match role {
             Role::Full | Role::Begins => self.has_visible_tasks(),
@@ -394,15 +395,15 @@ unsafe impl Schedule for Shared {
     #[inline]
     unsafe fn adopt(this: NonNull<Self>, task: NonNull<Header>) -> bool {
         context::with_worker_of(this, |worker| {
-            // SAFETY: valid, by the caller's word, who owns the task's `SCHEDULED`; the worker is the calling
-            // thread, and its seat is not lent. A task is adopted once.
+            // SAFETY: valid, by the word of the caller, which owns the task's `SCHEDULED`; the worker is the
+            // calling thread, and its seat is not lent. A task is adopted once.
             unsafe { this.as_ref().owned.enter(task, worker.and_then(Worker::table)) }
         })
     }
 
     #[inline]
     unsafe fn release(this: NonNull<Self>, task: NonNull<Header>) {
-        // SAFETY: both are live, by the caller's word, who owns the task's `SCHEDULED`.
+        // SAFETY: both are live, by the word of the caller, which owns the task's `SCHEDULED`.
         let (state, header) = unsafe { (this.as_ref(), task.as_ref()) };
         context::with_worker_of(this, |worker| {
             match worker {
@@ -485,7 +486,7 @@ mod tests {
 
     use crate::{Builder, Runtime};
 
-    /// Waits until `runtime` counts `sleeping` sleepers, as many set bits, and nobody who searches.
+    /// Waits until `runtime` counts `sleeping` sleepers, as many set bits, and no searcher.
     #[track_caller]
     fn assert_rests(runtime: &Runtime, sleeping: usize) {
         let begin = Instant::now();
@@ -494,7 +495,7 @@ mod tests {
             assert!(begin.elapsed() < Duration::from_secs(20), "searching and sleeping: {counts:?}");
             std::thread::sleep(Duration::from_millis(1));
         }
-        // And it stays so: what is asleep is not counted twice.
+        // And it stays so: a sleeping worker is not counted twice.
         std::thread::sleep(Duration::from_millis(2));
         assert_eq!(runtime.handle().shared().idle.counts(), (0, sleeping));
     }

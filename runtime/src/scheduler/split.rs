@@ -1,26 +1,27 @@
 //! Split points as safe points: how a computation stays polite to sockets, timers and tasks.
 //!
 //! A worker that computes does not come back to its loop for long. But it calls `join` or `scope` all the
-//! time, or takes the next job. There it is safe to see to the rest, for the computation holds nothing that
-//! it does not hold across any call. (In an isolated region it does, so nothing of this happens there.)
+//! time, or takes the next job. There it is safe to see to sockets, timers and tasks, because the computation
+//! holds nothing that it does not hold across any call. (In an isolated region it may hold more, so there the
+//! worker does none of this.)
 //!
 //! **The look.** Reading the clock at every split would cost more than the split. So a seat counts down a
-//! *stride* of splits, which it adapts so that one takes about [`STRIDE_NANOS`]; a single slow one brings it
-//! down to 1, and so does other work: a root, or what was stolen, mostly begins with long parts. At its end
-//! it reads the clock; whoever is the first to do so [`INTERVAL_NANOS`] after the last look of any seat
-//! looks:
-//! 1. in the driver, without waiting, unless somebody sits there: that one is woken by the system, and may
-//!    only need a CPU;
-//! 2. tasks wait, and a worker is idle: it is woken. All compute, or the one that was woken at the last look
-//!    has not taken them, since something else has its CPU: this one *yields*.
+//! *stride* of splits. It adapts the length so that a stride takes about [`STRIDE_NANOS`]. A single slow
+//! stride brings the length down to 1, and so does other work: a root or a stolen job mostly begins with long
+//! parts. At the end of a stride the worker reads the clock. The first worker that does so [`INTERVAL_NANOS`]
+//! after the last look of any seat looks:
+//! 1. in the driver, without waiting, unless another worker sits there: the system wakes that worker, and it
+//!    may only need a CPU;
+//! 2. for tasks that wait. If a worker is idle, it is woken. If all compute, or if the worker that was woken
+//!    at the last look has not taken the tasks because something else has its CPU, this worker *yields*.
 //! 3. In all other cases it yields its CPU to other threads of the system (`sched_yield`): without that, the
-//!    kernel lets a thread that computes run on until the next tick, up to 4 ms, whoever has been woken on
-//!    its CPU. Each seat does so every now and then ([`YIELD_NANOS`]), also while others look: it is about
-//!    its own CPU.
+//!    kernel lets a thread that computes run on until the next tick, up to 4 ms, even if another thread was
+//!    woken on its CPU. Each worker does so every now and then ([`YIELD_NANOS`]), also while other workers
+//!    look, because it concerns the worker's own CPU.
 //!
 //! **Yielding.** Tasks are never polled on the stack of a computation: they could need a lock that it holds,
 //! and wait for ever; and their stack would grow on top of it. So the worker calls a spare worker that rests,
-//! and sleeps until that one has run out of tasks, or for [`LIMIT`].
+//! and sleeps until the spare worker has run out of tasks, or for [`LIMIT`].
 //! ```text
 //! Worker that computes                             Spare worker
 //! Yield      lock; enter among those that yield    TasksDone    its search found nothing, nor does the driver bring
@@ -31,27 +32,28 @@
 //! YieldSleep sleep on `yield_parker`, at most LIMIT
 //! YieldOver  lock; leave those that yield if still there
 //! ```
-//! *No computation hangs*: `YieldSleep` is limited, and a task that needs a lock which the computation holds
-//! is thus delayed and not in a deadlock. *No thread is started here*: that is the monitor's, so that a look
-//! never costs a thread. If no spare worker rests and none is active beyond what is needed, the worker does
-//! not count as moving any more, so that the monitor takes it for stuck. *No unpark is lost*: `Yield` and
+//! *No computation hangs*: `YieldSleep` is limited, so a task that needs a lock of the computation is
+//! delayed, not in a deadlock. *No thread is started here*: the monitor starts threads, so that a look never
+//! costs a thread. If no spare worker rests and none is active beyond what is needed, the worker does not
+//! count as moving any more, so that the monitor takes it for stuck. *No unpark is lost*: `Yield` and
 //! `TasksDone` are under one lock. With `Yield` first, `TasksDone` finds the worker, and `WakeYielding`
 //! leaves a token that `YieldSleep` finds, whenever. With `TasksDone` first, the spare worker has gone to
 //! rest under the same lock, and `CallSpare` calls it back; or it is active for other reasons: then by the
-//! fences of `CallSpare` and W3 either `CallSpare` finds it asleep and wakes it, or its W4 sees that somebody
+//! fences of `CallSpare` and W3 either `CallSpare` finds it asleep and wakes it, or its W4 sees that a worker
 //! yields (or a task), and it gets to `TasksDone` again. *No wake meant for something else is used up*:
-//! `yield_parker` is a place of its own, and a poll of the driver does not drain it.
+//! `yield_parker` is used for yielding only, and a poll of the driver does not drain it.
 //!
-//! **Its fair share.** After it has yielded, a worker does not do so again until it has computed for as long,
-//! and likewise with its CPU. So under a load of tasks that never ends it gets half of its CPU at least, and
-//! beside another process that computes, too, where each `sched_yield` would cost it a whole time slice. The
-//! two are apart: a worker that was away because others had its CPU looks at once for the events that they
-//! have made meanwhile. Hand-overs that are short, as most are, delay the next one by nothing.
+//! **Its fair share.** After it has yielded to tasks, a worker does not yield to tasks again until it has
+//! computed for as long. The same holds for yielding its CPU. So it gets at least half of its CPU under a
+//! load of tasks that never ends. It also does beside another process that computes, where each `sched_yield`
+//! would cost it a whole time slice. The two limits are separate: a worker that lost its CPU to other threads
+//! looks at once for the events that these have made meanwhile. Short hand-overs, as most are, do not delay
+//! the next one.
 //!
-//! And at the end of a look it sees to it that it computes on a CPU of its own (`spread.rs`).
+//! At the end of a look the worker sees to it that it computes on a CPU of its own (`spread.rs`).
 //!
-//! Whether split points *are passed* tells the monitor that this works. A computation without splits is the
-//! monitor's case.
+//! Whether split points *are passed* tells the monitor that this works. The monitor sees to a computation
+//! without splits.
 //!
 //! Measured by a prototype against kernel time slices, priorities, and flags: only acting at split points
 //! brought the tail of echo requests below a millisecond beside a parallel sort.
@@ -71,7 +73,7 @@ use crate::loom::thread;
 /// Between two looks, over all workers of a runtime.
 pub const INTERVAL_NANOS: u64 = 200_000;
 
-/// Between two times at which a worker lets others have its CPU, also while other workers look.
+/// Between two times at which a worker yields its CPU, also while other workers look.
 const YIELD_NANOS: u64 = 2 * INTERVAL_NANOS;
 
 /// How long a stride should take.
@@ -83,8 +85,8 @@ const LONGEST_STRIDE: u32 = 1024;
 /// The longest time for which a worker yields to tasks at once.
 const LIMIT: Duration = Duration::from_micros(YIELD_MICROS);
 
-/// A worker that was away for longer does not compute for as long: the process was stopped, or the machine
-/// overloaded.
+/// A worker that was away for longer does not have to compute for as long: the process was stopped, or the
+/// machine overloaded.
 const LONGEST_STAY_NANOS: u64 = 100_000_000;
 
 /// Split points were passed a moment ago if a look is no older: a worker that yields may be away for
@@ -95,7 +97,7 @@ const RECENT_NANOS: u64 = 2_000_000;
 #[derive(Debug)]
 pub struct Splits {
     base: Instant,
-    /// When somebody last looked, in nanoseconds since `base`.
+    /// When a worker last looked, in nanoseconds since `base`.
     last: AtomicU64,
     /// At the last look tasks waited, and there was no spare worker to yield to: a hint. The workers then
     /// count as stuck.
@@ -118,7 +120,7 @@ impl Splits {
         self.base.elapsed().as_nanos() as u64
     }
 
-    /// Whether somebody looked a moment ago: a hint.
+    /// Whether a worker looked a moment ago: a hint.
     pub fn are_passed(&self) -> bool {
         // Relaxed: a hint.
         let last = self.last.load(Relaxed);
@@ -140,7 +142,7 @@ pub struct Stride {
     left: Cell<u32>,
     length: Cell<u32>,
     began: Cell<u64>,
-    /// When others last had the CPU.
+    /// When other threads last had the CPU.
     yielded: Cell<u64>,
     /// Until when it does not yield its CPU.
     yields_cpu_from: Cell<u64>,
@@ -246,7 +248,7 @@ impl Seat {
         });
     }
 
-    /// Shares pieces that seemed too short for that, if others have nothing to do. For the owner.
+    /// Shares pieces that seemed too short for that, if other workers have nothing to do. For the owner.
     fn share_if_hungry(&self) {
         let shared = self.shared();
         // SAFETY: this thread is the seat's owner.
@@ -263,7 +265,8 @@ impl Seat {
         }
     }
 
-    /// Calls `f`, in which others have the CPU. Says until when the seat has to stay for as long.
+    /// Calls `f`, in which other threads have the CPU. Says until when the seat must not yield again: for as
+    /// long as `f` took.
     fn absent(&self, f: impl FnOnce()) -> u64 {
         let splits = &self.shared().splits;
         let began = splits.now();
@@ -294,7 +297,7 @@ impl Worker {
             if has_had_its_share && shared.begin_yield(self.index()) {
                 return self.yield_to_tasks(seat);
             }
-            // Somebody may have fallen asleep since the glance.
+            // A worker may have fallen asleep since the glance.
             shared.fetch_strictly(Work::Task);
             is_pressed.fetch_or(has_had_its_share, Relaxed);
         }

@@ -4,32 +4,34 @@
 //! a task, so it **never polls a task**: the stack would grow without bound, the task could need a lock that
 //! a frame below holds, and budget and task-locals would be another's. In this order it runs
 //! 1. its own pieces, youngest first: they are what it waits for;
-//! 2. a job that is meant for this seat alone (`broadcast`): somebody may wait for it who has what this one
-//!    waits for;
-//! 3. the oldest piece of another seat, mostly descending from what it waits for, if that was stolen;
-//! 4. its own older pieces: somebody further out on its stack will need them;
+//! 2. a job that is meant for this seat alone (`broadcast`): the worker that waits for it may hold what this
+//!    waiter waits for;
+//! 3. the oldest piece of another seat. It mostly descends from what the waiter waits for, if that was
+//!    stolen;
+//! 4. its own older pieces: a frame further out on its stack will need them;
 //! 5. roots that a thread outside waits for (`install`).
 //!
-//! Before 3 it publishes its own older pieces: the job of another may take long, or block.
+//! Before 3 it publishes its own older pieces: the job of another seat may take long, or block.
 //!
 //! On top of several waits it takes no piece of another seat (3): each would bring its own waits, and the
-//! stack has an end. Its own older ones (4) it takes at any depth, for they may be what another thread waits
-//! for; there are only so many of these.
+//! stack has an end. It takes its own older pieces (4) at any depth, because another thread may wait for
+//! them; their number is limited.
 //!
-//! Never a detached job or a `compute` root: they may take for ever, and nobody waits for them here. Inside
-//! an isolated region it runs only jobs of that region, told by their tags. A deque shows its oldest piece
-//! only. So before the thread sleeps, it moves older pieces of other tags to their seat's overflow shelf,
-//! which is searched by tag. Those on its own seat it leaves to workers that are free, or to a spare one.
+//! A waiter never runs a detached job or a `compute` root: they may take for ever, and no frame here waits
+//! for them. Inside an isolated region it runs only jobs of that region, told by their tags. A deque shows
+//! its oldest piece only. So before the thread sleeps, it moves older pieces of other tags to their seat's
+//! overflow shelf, which is searched by tag. It leaves the ones on its own seat to free workers, or to a
+//! spare one.
 //!
 //! An external thread (`external.rs`) runs 1 to 4, but only pieces of its own call, told by their tag.
 //!
-//! A thread that waits on a stack that unwinds runs 1 and 2 only, and is blocked for all else. A stranger's
-//! job could not be cancelled there, and would find that its thread is panicking.
+//! A thread that waits on a stack that unwinds runs 1 and 2 only, and is blocked for all else. A job of
+//! another computation could not be cancelled there, and would find that its thread is panicking.
 //!
-//! Nothing found: it looks again a number of times, yielding its CPU to other threads in between, gets sleepy
-//! and looks once more, then sleeps (`idle.rs`): in the driver if that is free, where it dispatches events;
-//! the tasks woken by them go to the injector, and if nobody else is there to poll them, a spare worker is
-//! admitted. An external thread sleeps on its own token.
+//! If a waiter finds nothing, it looks again a number of times, and yields its CPU to other threads in
+//! between. Then it gets sleepy, looks once more, and sleeps (`idle.rs`): in the driver if that is free,
+//! where it dispatches events. The tasks woken by them go to the injector. If no other worker is there to
+//! poll them, a spare worker is admitted. An external thread sleeps on its own token.
 
 use super::away::Role;
 use super::idle::Work;
@@ -41,7 +43,7 @@ use crate::driver::time::Deadline;
 use crate::job::{CoreLatch, JobRef, Tag};
 use crate::loom::thread;
 
-/// On top of so many waits on one stack, a waiter takes no more pieces of others.
+/// On top of so many waits on one stack, a waiter takes no more pieces of other seats.
 const DEEPEST: u32 = 8;
 
 /// What a thread waits for on its seat. For that thread alone.
@@ -49,11 +51,11 @@ pub trait Awaited {
     /// Whether it is over.
     fn is_over(&self) -> bool;
 
-    /// The same, asked after each of `jobs` jobs that it runs meanwhile: may say no if the question would be
-    /// in somebody's way.
+    /// The same, asked after each of `jobs` jobs that it runs meanwhile: may say no if reading the answer
+    /// would disturb the threads that write it.
     fn is_over_after(&self, jobs: u32) -> bool;
 
-    /// O1 of `job/latch.rs`: whoever ends it unparks the worker from now on. False if it is over.
+    /// O1 of `job/latch.rs`: from now on the thread that ends it unparks the worker. False if it is over.
     fn fall_asleep(&self) -> bool;
 
     /// O4.
@@ -89,7 +91,7 @@ enum Host<'a> {
 }
 
 impl Host<'_> {
-    /// Calls `f`, which runs jobs. What the frames below have set up is no matter of theirs.
+    /// Calls `f`, which runs jobs. The jobs do not see what the frames below have set up.
     fn engaged<R>(self, seat: &Seat, f: impl FnOnce() -> R) -> R {
         seat.in_surroundings(|| match self {
             Host::Owner(worker) => worker.computing(f),
@@ -105,7 +107,7 @@ impl Host<'_> {
         }
     }
 
-    /// At which of the others it begins to look for a victim.
+    /// The other seat at which it begins to look for a victim.
     fn start(self, seat: &Seat) -> usize {
         match self {
             Host::Owner(worker) => worker.random_below(seat.shared().processors.len()),
@@ -142,7 +144,7 @@ impl Seat {
         self.waits.set(self.waits.get() + 1);
         host.engaged(self, || {
             let (mut rounds, mut jobs) = (0, 0_u32);
-            // Of what lies here it may run only a part.
+            // It may run only a part of what lies here.
             let mut is_to_expose = self.waits_for() != Tag::NONE;
             while !if rounds == 0 { awaited.is_over_after(jobs) } else { awaited.is_over() } {
                 if let Some(job) = self.find_piece(host, floor, Seat::steal) {
@@ -170,9 +172,9 @@ impl Seat {
         self.waits.get() <= DEEPEST && host.takes_pieces()
     }
 
-    /// Waits until `awaited` is over, or `is_back`, on a stack that unwinds; says which. Besides what is the
-    /// caller's own from `floor` on, it runs only what nobody else may: the job that is waited for may wait
-    /// for that. For all else this is a blocked worker.
+    /// Waits until `awaited` is over, or `is_back`, on a stack that unwinds; says which. It runs the caller's
+    /// own pieces from `floor` on, and else only jobs that no other thread may run: the awaited job may wait
+    /// for one of those. In all else this is a blocked worker.
     pub fn wait_unwinding(&self, awaited: &impl Awaited, floor: u32, is_back: impl Fn() -> bool) -> bool {
         self.with_host(|host| {
             while !awaited.is_over() {
@@ -233,7 +235,7 @@ impl Seat {
 
     fn run_own_as(&self, host: Host<'_>, floor: u32, is_done: impl Fn() -> bool) {
         host.engaged(self, move || {
-            // Not asked each time: others write there.
+            // Not asked each time: other threads write the answer.
             while !is_done() {
                 let mut left = 32;
                 while left > 0 {
@@ -299,9 +301,10 @@ impl Seat {
         }
         let mut was_notified = false;
         if shared.idle.announce_wait(self.index(), seen) {
-            // Behind the fence: what came from outside before anybody could see us here.
+            // Behind the fence: looks for work from outside that came before other threads could see this
+            // waiter.
             let tag = self.waits_for();
-            // What this thread may run of these, it has found above.
+            // This thread has found above what it may run of these.
             let leaves_pieces = tag != Tag::NONE && self.has_public_pieces();
             let _on_pieces = leaves_pieces.then(|| shared.away.wait_on_pieces());
             self.sleep_if(host, || {
@@ -344,8 +347,8 @@ impl Seat {
         }
     }
 
-    /// Calls foreign wakers that a turn of the driver has left. The errand for which this thread was woken,
-    /// maybe, is passed on before: they may take their time. Says whether there were any.
+    /// Calls foreign wakers that a turn of the driver has left. If this thread was woken for a job, it passes
+    /// the wake on first, because the wakers may take their time. Says whether there were any.
     fn calls_foreign(&self, worker: &Worker) -> bool {
         let has_foreign = worker.has_foreign();
         if has_foreign {
@@ -364,7 +367,7 @@ impl Seat {
         let job = if awaited.is_over() { None } else { self.find_piece_anywhere(host, floor) };
         let has_job = job.is_some();
         if has_job || awaited.is_over() {
-            // Whoever called it may block for one that it did not take.
+            // The worker that called this thread may block for a job that this thread did not take.
             if shared.has_jobs_for(self.index(), Role::Full) {
                 shared.fetch(Work::Job);
             }
@@ -384,8 +387,8 @@ impl Seat {
 
 /// Before and after a sleep on a latch.
 impl Worker {
-    /// L4 of `idle.rs`, `Leave` of `away.rs`: what this worker has, and what others have left to it, is not
-    /// to wait for its latch.
+    /// L4 of `idle.rs`, `Leave` of `away.rs`: work that this worker has, or that others have left to it, must
+    /// not wait for its latch.
     fn leave_for_others(&self) {
         let shared = self.shared();
         if self.has_own_tasks() {
@@ -399,11 +402,11 @@ impl Worker {
         }
     }
 
-    /// This worker slept on a latch, and goes on with its computation: if nobody sits in the driver, somebody
-    /// who sleeps has to.
+    /// This worker slept on a latch, and goes on with its computation: if no worker sits in the driver, a
+    /// sleeping worker has to.
     fn leave_driver(&self) {
         let shared = self.shared();
-        // Behind the fence: whoever has found the seat taken shows its bit.
+        // Behind the fence: a worker that has found the seat taken shows its bit.
         shared.idle.fence_push();
         if shared.idle.has_waiters() && shared.is_driver_deserted() {
             shared.fetch(Work::Task);
@@ -412,7 +415,7 @@ impl Worker {
 }
 
 impl Shared {
-    /// Whether events or timers may come, and nobody sits in the driver: a hint.
+    /// Whether events or timers may come, and no worker sits in the driver: a hint.
     pub fn is_driver_deserted(&self) -> bool {
         let driver = &self.driver;
         let has_sources = || driver.io().is_some_and(|io| io.has_sources());

@@ -4,15 +4,15 @@
 //! thread's stack and stands in its context, so that spawns and wakes from tasks find the way to its queues.
 //!
 //! Order of work: now and then the injector first; then the LIFO slot (a limited number of times in a row),
-//! the ring, a batch of the injector; then jobs that need no theft; then other workers' rings, and a LIFO
-//! slot whose owner is stuck; and at last other workers' jobs (`next_work.rs`).
+//! the ring, a batch of the injector; then jobs that need no theft; then other workers' rings, and the LIFO
+//! slot of a stuck worker; and at last other workers' jobs (`next_work.rs`).
 //!
 //! **Turns are kept by time.** The driver, the timers, the injector and injected jobs have their turn about
 //! every [`TURN`]. A clock for each poll would cost more than most polls. So the worker counts down a
 //! *stride* of polls, looks at the clock at its end, and makes the next one longer or shorter, as with the
 //! splits of a computation (`split.rs`). A stride has `event_interval` polls at most. Where one poll takes as
-//! long as a turn, each poll is followed by one. The monitor ends a stride early if a long poll has come
-//! between (`monitor.rs`): the countdown lies where it can write; the owner may overwrite that, and then it
+//! long as a turn, a turn follows each poll. The monitor ends a stride early if a long poll has come between
+//! (`monitor.rs`): it can write the countdown. The owner may overwrite the monitor's write; then the monitor
 //! writes again.
 
 use std::cell::{Cell, RefCell};
@@ -57,7 +57,8 @@ pub struct Worker {
     /// The stride of polls: its length, and when it began.
     stride: Cell<u32>,
     stride_began: Cell<Instant>,
-    /// Rounds of the stride beyond those that are counted down now; 0 unless help is to be asked for before.
+    /// Rounds of the stride beyond those that are counted down now; 0 unless the worker is to ask for help
+    /// before the end of the stride.
     pub(super) rounds_put_off: Cell<u32>,
     /// Tasks until the injector is looked at first.
     pub(super) tasks_to_injector: Cell<u32>,
@@ -70,23 +71,23 @@ pub struct Worker {
     /// Why this thread does not come back to its queues soon, so that what it wakes goes to the injector:
     /// [`BLOCKED`], [`COMPUTING`], [`MARKED`], several of them, or 0.
     away: Cell<u8>,
-    /// How many more times it looks for work before it sleeps: it may be needed in a computation that it took
-    /// part in.
+    /// How many more times it looks for work before it sleeps: a computation that it took part in may need
+    /// it.
     rounds_left: Cell<u32>,
-    /// What it may do; always everything if it is a permanent worker.
+    /// What work it may take; always everything if it is a permanent worker.
     role: Cell<Role>,
     /// `index`, unless this is a spare worker, or one of a pool of jobs, or the table of `owned.rs` is lent.
     table: Cell<Option<usize>>,
-    /// The thread has its processor for good, and never runs the loop.
+    /// The thread keeps its processor for good, and never runs the loop.
     is_for_good: bool,
     /// What is woken is queued in order, without a notification: always on `current_thread` runtimes, as in
     /// Tokio, and else while events and timers are dispatched, with one notification at the end.
     pub(super) is_fifo: Cell<bool>,
     /// References to the shared state taken less dropped by this thread; see `shared.rs`.
     references: Cell<i64>,
-    /// A task seen in another worker's LIFO slot.
+    /// The task that was last seen in another worker's LIFO slot.
     pub(super) sighting: Cell<Option<(usize, Sighting)>>,
-    /// Foreign wakers, and a deadlock's report, that wait until nobody relies on this thread.
+    /// Foreign wakers, and a deadlock's report, that wait until no other thread relies on this one.
     foreign: RefCell<ForeignWakes>,
     /// Once the shutdown has begun: how many tables had been lent when this worker cancelled what was in
     /// them.
@@ -182,10 +183,10 @@ impl Worker {
     }
 }
 
-/// Who it is.
+/// The worker's identity.
 impl Worker {
     /// Whether the thread is busy with work of the pool or runtime that it is a worker of, as far as is
-    /// known. One that has its processor for good is so while it runs others' jobs.
+    /// known. A worker that has its processor for good is busy while it runs others' jobs.
     pub fn is_engaged(&self) -> bool {
         !self.is_for_good || self.away.get() != 0
     }
@@ -280,7 +281,7 @@ impl Worker {
     }
 }
 
-/// Where it is.
+/// Whether the worker is in its loop, away or blocked.
 impl Worker {
     /// Whether this thread comes back to its queues soon.
     #[inline]
@@ -288,17 +289,17 @@ impl Worker {
         self.is_here() || self.is_unmarked()
     }
 
-    /// As [`takes_tasks`](Self::takes_tasks), if nobody may have unmarked this thread.
+    /// As [`takes_tasks`](Self::takes_tasks), if no other thread can have unmarked this one.
     #[inline]
     pub fn is_here(&self) -> bool {
         self.away.get() == 0
     }
 
-    /// Whether this thread was away only because of marks, and those have been taken back by whoever
-    /// unblocked it.
+    /// Whether this thread was away only because of marks, and the thread that unblocked it has taken them
+    /// back.
     #[cold]
     fn is_unmarked(&self) -> bool {
-        // Acquire: pairs with the release of who took the last one back.
+        // Acquire: pairs with the release of the thread that took the last mark back.
         if self.away.get() != MARKED || self.processor().marks.load(Acquire) > 0 {
             return false;
         }
@@ -307,7 +308,7 @@ impl Worker {
         true
     }
 
-    /// Whether this thread is marked as blocked, and nobody has unmarked it: its table stays lent.
+    /// Whether this thread is marked as blocked, and no thread has unmarked it: its table stays lent.
     fn is_marked(&self) -> bool {
         // Acquire: as in `is_unmarked`.
         self.away.get() & MARKED != 0 && self.processor().marks.load(Acquire) > 0
@@ -318,11 +319,12 @@ impl Worker {
         self.away.get() & BLOCKED != 0
     }
 
-    /// `SayBlocked` of `away.rs`. Says whether its table is still its own, though nobody's to use meanwhile.
+    /// `SayBlocked` of `away.rs`. Says whether its table is still its own, though no thread may use it
+    /// meanwhile.
     pub fn begin_blocking(&self) -> bool {
         self.away.set(self.away.get() | BLOCKED);
         let has_table = self.table.take().is_some();
-        // SeqCst: pairs with `CloseFence`. Release: who counts this worker may use its table.
+        // SeqCst: pairs with `CloseFence`. Release: the thread that counts this worker may use its table.
         self.processor().standing.swap(away::BLOCKED, SeqCst);
         fence(SeqCst);
         has_table
@@ -331,7 +333,7 @@ impl Worker {
     /// `SayBack`. `had_table` is what [`begin_blocking`](Self::begin_blocking) said. Says whether it was
     /// counted.
     pub fn end_blocking(&self, had_table: bool) -> bool {
-        // Whoever has counted this worker is ordered by the lock that `one_less_blocked` takes.
+        // The lock that `one_less_blocked` takes orders the thread that has counted this worker.
         let is_counted = self.processor().standing.swap(away::HERE, AcqRel) != away::BLOCKED;
         let shared = self.shared();
         shared.monitor.somebody_returned(&shared.driver);
@@ -418,7 +420,8 @@ impl Worker {
         }
     }
 
-    /// Has whoever sits in the driver answer for this worker's timers, which it may have left to this worker.
+    /// Has the worker that sits in the driver answer for this worker's timers, which it may have left to this
+    /// worker.
     fn leave_timers(&self) {
         let driver = &self.shared().driver;
         let Some(time) = driver.time() else { return };
@@ -530,7 +533,7 @@ impl Worker {
     }
 
     /// For a worker in the middle of a computation: looks at the driver, and puts what wakes there, and the
-    /// tasks that waited in this worker's queues, where any thread finds them. Notifies nobody.
+    /// tasks that waited in this worker's queues, where any thread finds them. Notifies no worker.
     pub fn collect_tasks(&self, seat: &Seat) {
         let driver = &self.shared().driver;
         let collect = || {
@@ -538,7 +541,7 @@ impl Worker {
                 if let Some(io) = driver.io().filter(|io| io.has_sources()) {
                     match driver.try_sit(self.index) {
                         Some(mut sitting) => _ = sitting.poll(foreign),
-                        // Who sits there may have been woken, and get no CPU.
+                        // The worker that sits there may have been woken, and get no CPU.
                         None => io.glance(foreign),
                     }
                 }
@@ -547,7 +550,7 @@ impl Worker {
             self.call_foreign();
         };
         // As if outside of the computation, so that they are collected first; and wakers are foreign code.
-        // But one that blocks inside of a blocking call is inside of that.
+        // But a blocking call inside of another blocking call stays inside of that.
         let computing = self.away.get() & COMPUTING;
         self.away.set(self.away.get() & !COMPUTING);
         outside_of_computations(|| seat.in_surroundings(collect));
@@ -576,9 +579,9 @@ impl Worker {
         !self.foreign.borrow().is_empty() || self.report.borrow().is_some()
     }
 
-    /// Calls the foreign wakers that were kept, and the deadlock handler if it has to be told. Nobody may
-    /// rely on this thread then: it is in no number of `idle.rs`, holds no lock, and does not sit in the
-    /// driver.
+    /// Calls the foreign wakers that were kept, and the deadlock handler if it has to be told. No other
+    /// thread may rely on this one then: it is in no number of `idle.rs`, holds no lock, and does not sit in
+    /// the driver.
     #[inline]
     pub(super) fn call_foreign(&self) {
         if self.has_foreign() {
@@ -684,7 +687,7 @@ impl Worker {
     pub fn run_park_hook(&self) -> bool {
         let hooks = &self.shared().config.hooks;
         if hooks.has_park() {
-            // Foreign code: nobody may rely on this thread.
+            // Foreign code: no other thread may rely on this one.
             self.stop_searching_if_so();
         }
         hooks.on_park();
@@ -779,15 +782,16 @@ impl Worker {
             self.shared().driver.fire_timers(foreign);
         });
         if self.is_blocked() || self.is_marked() {
-            // It may have been the one in the driver, and the monitor at rest for that.
+            // It may have sat in the driver, and the monitor may rest because of that.
             self.shared().monitor.somebody_woke(&self.shared().driver);
         } else {
             self.take_table_back();
         }
     }
 
-    /// `TasksDone` of `split.rs`: if workers yield to this spare one, which found no more tasks, it looks at
-    /// the driver, and has them go on if that has brought none either. Says whether it has.
+    /// `TasksDone` of `split.rs`. Workers may yield to this spare worker, which found no more tasks. Then it
+    /// looks at the driver, and if that brings no tasks either, it has the yielding workers go on. Says
+    /// whether it has.
     fn ends_yields(&self) -> bool {
         if self.is_permanent() || !self.shared().away.has_yielding() {
             return false;
@@ -801,7 +805,7 @@ impl Worker {
     }
 
     /// Step 2 of the end of a `current_thread` runtime: cancels every task in this worker's queues and
-    /// tables, and those that this wakes.
+    /// tables, and the tasks that this wakes.
     pub fn drain(&self) {
         let processor = self.processor();
         processor.polling.clear();
