@@ -1,20 +1,20 @@
-//! The same tasks and driver on one thread: the one that is in `block_on`.
+//! The same tasks and driver on one thread: the thread that is in `block_on`.
 //!
-//! A `current_thread` runtime has one processor and no thread of its own. Whoever calls `block_on` takes the
+//! A `current_thread` runtime has one processor and no thread of its own. The caller of `block_on` takes the
 //! *core*, the right to be its worker, and drives tasks, timers and descriptors while it waits for its
 //! future. Further callers wait beside it for their own futures, and one of them takes the core over when it
 //! is put down. A `block_on` inside of a `block_on` (not inside of a task) uses the core that its thread has
 //! already.
 //!
-//! **No future is forgotten.** A wake of a root future sets `is_woken` (R1), then unparks whoever its thread
-//! sleeps as: the worker, if `is_driving` (R2), else the thread. The waiter sets `is_driving` (R3), then
-//! clears `is_woken` (R4) before it sleeps. R1 and R4 are read-modify-writes of one word: either R4 finds
-//! what R1 set, or R1 acquires R4's release, and R2 sees R3. **No core is left lying**: it is put down and a
-//! waiter unparked under one lock, and a waiter looks for the core under that lock before it sleeps.
+//! **No future is forgotten.** A wake of a root future sets `is_woken` (R1), then unparks its thread: as the
+//! worker if `is_driving` (R2), else as a thread. The waiter sets `is_driving` (R3), then clears `is_woken`
+//! (R4) before it sleeps. R1 and R4 are read-modify-writes of one word: either R4 finds what R1 set, or R1
+//! acquires R4's release, and R2 sees R3. **No core is left lying**: it is put down and a waiter unparked
+//! under one lock, and a waiter looks for the core under that lock before it sleeps.
 //!
 //! A token of `thread::park` is only a hint: a future may park its thread in its poll (std's channels do),
-//! and use up one that was meant for us. So after a poll, whoever is about to park looks once more whether it
-//! was woken or called for the core.
+//! and use up a token that was meant for us. So after a poll, a caller that is about to park looks once more
+//! whether it was woken or called for the core.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -83,7 +83,7 @@ struct Waiting<'a> {
 }
 
 impl Waiting<'_> {
-    /// Whether nobody has called this waiter to the core.
+    /// Whether this waiter was not called to the core.
     fn is_uncalled(&self) -> bool {
         self.core.state.lock().waiters.iter().any(|waiter| waiter.0 == self.number)
     }
@@ -94,7 +94,8 @@ impl Drop for Waiting<'_> {
         let mut state = self.core.state.lock();
         match state.waiters.iter().position(|waiter| waiter.0 == self.number) {
             Some(place) => _ = state.waiters.swap_remove(place),
-            // Called to the core: whether or not this one takes it, none is left lying while another waits.
+            // Called to the core: whether or not this waiter takes it, the core is not left lying while
+            // another waits.
             None if !state.is_taken && !state.is_finished => state.unpark_a_waiter(),
             None => {}
         }
@@ -123,7 +124,7 @@ pub fn block_on<F: Future>(handle: &Handle, future: F) -> F::Output {
     coop::suspended(|| root.run(handle.shared_ptr()))
 }
 
-/// Ends the runtime: at once if nobody drives it, else when the one who does sees it.
+/// Ends the runtime: at once if no thread drives it, else when the driving thread sees it.
 pub fn shutdown(handle: &Handle) {
     let shared = handle.shared();
     shared.begin_shutdown();
@@ -148,7 +149,7 @@ impl Taken {
     /// 1. The caller took the core. 2. The state stays valid for as long as the result lives, by the caller's
     ///    handle.
     unsafe fn new(shared: NonNull<Shared>) -> Self {
-        // SAFETY: (2); by (1) nobody else is the owner of the processor.
+        // SAFETY: (2); by (1) no other thread is the owner of the processor.
         let worker = unsafe { Worker::new(shared, 0) };
         worker.processor().parker.adopt_current_thread();
         Self { worker }
@@ -161,7 +162,8 @@ impl Drop for Taken {
         let shared = self.worker.shared();
         shared.add_references(self.worker.take_references());
         let mut state = shared.core.state.lock();
-        // Under the lock: whoever begins the shutdown looks there afterwards whether the core is taken.
+        // Under the lock: the thread that begins the shutdown looks there afterwards whether the core is
+        // taken.
         if shared.lifecycle.has_begun() && !state.is_finished {
             drop(state);
             let drain =
@@ -169,15 +171,15 @@ impl Drop for Taken {
             // SAFETY: the caller's handle keeps the state.
             unsafe { context::enter_runtime(self.worker.shared_ptr(), drain) };
             // SAFETY: `running` counts the builder for this; once, since the core is not put down before
-            // `is_finished` is set, and nobody takes it afterwards. The state stays valid by the caller's
+            // `is_finished` is set, and no thread takes it afterwards. The state stays valid by the caller's
             // handle.
             unsafe { Shared::leave(self.worker.shared_ptr(), self.worker.take_references()) };
             state = shared.core.state.lock();
             state.is_finished = true;
         }
         state.is_taken = false;
-        // Nobody takes the core of a finished runtime, but a waiter that was called may wait for a call to
-        // pass it on.
+        // No thread takes the core of a finished runtime, but another waiter may wait for a called waiter to
+        // pass the call on.
         state.unpark_a_waiter();
     }
 }
@@ -236,7 +238,7 @@ impl<F: Future> RootFuture<'_, F> {
         coop::with_budget(|| self.future.as_mut().poll(&mut Context::from_waker(&self.waker)))
     }
 
-    /// Waits for the future, and drives the runtime whenever nobody else does.
+    /// Waits for the future, and drives the runtime whenever no other thread does.
     fn wait(&mut self, shared: NonNull<Shared>) -> F::Output {
         // SAFETY: the root holds a handle.
         let core = &unsafe { shared.as_ref() }.core;
@@ -290,7 +292,7 @@ impl<F: Future> RootFuture<'_, F> {
                 // SAFETY: this thread is the worker of its seat.
                 unsafe { worker.shared().owned.cancel_idle(worker.table()) };
             }
-            // What the frames below have set up is no matter of the tasks.
+            // The tasks do not see what the frames below have set up.
             let run_tasks = || outside_of_computations(|| self.run_tasks(worker, is_over));
             // SAFETY: the root holds a handle.
             unsafe { context::in_surroundings(Some(worker.shared_ptr()), run_tasks) };
@@ -331,7 +333,7 @@ impl<F: Future> RootFuture<'_, F> {
             }
         }
         if !shared.idle.end_sleep(worker.index()) {
-            // Notified, so counted as a searcher; there is nobody to steal from.
+            // Notified, so counted as a searcher; there is no other worker to steal from.
             shared.idle.stop_searching();
         }
         if is_awake && shared.config.hooks.has_park() {

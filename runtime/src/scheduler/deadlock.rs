@@ -1,33 +1,33 @@
 //! Marks of threads that block, and noticing when nothing is left that could unblock one.
 //!
 //! A runtime cannot see what a thread waits for outside of it. But if the thread says that it is blocked, if
-//! everybody else who works for the runtime is asleep or says the same, and if nothing is under way that
-//! would wake one of them, then only a thread that the runtime does not know can end it. That is reported,
-//! once.
+//! every other thread that works for the runtime is asleep or says the same, and if nothing is under way that
+//! would wake one of them, then only a thread that the runtime does not know can unblock it. That is a
+//! deadlock, which is reported once.
 //!
-//! # Who counts
+//! # Which threads count
 //! ```text
 //! worker of any kind              asleep: its parker says so, `park.rs`          marked          else awake
-//! thread in a `block_on`          (its future may be woken by anybody)           marked          else awake
+//! thread in a `block_on`          (any thread may wake its future)               marked          else awake
 //! closure of `spawn_blocking`     (what it waits for is not known)               marked          else awake
 //! ```
-//! Also awake: whoever is inside of [`blocking`](crate::parallel::blocking), and a worker that waits for
-//! another pool. A spare worker that has ended, or not begun, is nobody. A thread that is none of these, and
-//! only holds a `Handle` or a waker, may push or wake at any time, and nothing tells whether it will: if it
-//! has a part in what the marked ones wait for, it belongs into a `block_on`, a blocking closure, or
+//! Also awake: a thread inside of [`blocking`](crate::parallel::blocking), and a worker that waits for
+//! another pool. A spare worker that has ended, or not begun, does not count. A thread that is none of these,
+//! and only holds a `Handle` or a waker, may push or wake at any time, and nothing tells whether it will. If
+//! the marked threads wait for such a thread, it belongs into a `block_on`, a blocking closure, or
 //! `blocking`.
 //!
 //! # Steps
 //! ```text
 //! Announce                                             Look (any thread)
-//! A1 asleep: K1 of `park.rs`                           D1 take the lock; nobody reported yet, a mark is there
+//! A1 asleep: K1 of `park.rs`                           D1 take the lock; not reported yet, a mark is there
 //!    marked: the thread has exposed its queues;        D2 each worker is asleep or marked; remember which sleep it is
 //!       under the lock, the mark is in the list        D3 nothing to come: no task in any queue, no job that a sleeper
 //!    a `block_on`, a closure, `blocking`, a timer, a      could run, no timer, no descriptor, no closure
 //!       descriptor has ended, under its lock           D4 D2 again: each is in the same sleep as then
 //! A2 read the number of marks: if there are any, Look  D5 note that it is reported; give the lock back; call the handler
 //! ```
-//! **Nobody leaves unseen.** Every way to become awake again leaves the state first: an unpark swaps the
+//! **No thread leaves unseen.** Every way to become awake again leaves the state first: an unpark swaps the
 //! parker's word before it touches the thread (U1), a sleeper that wakes by itself does so before it fires a
 //! timer (K3), and hands out events with a flag up (`driver/io`); a mark is taken out of the list before the
 //! call that takes it back returns.
@@ -37,20 +37,20 @@
 //! number of its sleeps the same, the worker slept from D2 to D4. In between no thread of ours ran. What each
 //! did before its sleep is seen by D3, which comes after D2 acquired it. So if D3 finds nothing, there was
 //! nothing: only a thread outside can have pushed later. A latch that was set, but whose owner has not woken
-//! yet, is no exception: its owner was unparked by the thread that set it, before that one lay down or was
+//! yet, is no exception: the thread that set it unparked its owner before it went to sleep itself or was
 //! marked. If a thread of another pool set it, its owner counted as awake.
 //!
 //! # Why none is missed
 //! Take the last A1 of a deadlock, in the order of the steps that make it true. Its thread looks afterwards,
 //! unless A2 reads no mark: but marks are announced as well. Of A1 on a parker and a mark's A1, either D2 of
 //! the mark's look sees the sleeper, or it read the word before K1, which then acquires the number of marks
-//! from it. The others meet in locks. The look finds everybody else announced. It may fail because a sleeper
-//! has just woken for nothing; that one lies down again, and then it is the last. What is not noticed: a
-//! thread blocked without a mark; and what is runnable but will not be run, such as tasks when all spare
-//! workers are blocked. Nor is anything noticed once a worker has left at shutdown.
+//! from it. The others meet in locks. The look finds every other thread announced. It may fail because a
+//! sleeper has just woken for nothing; that sleeper goes to sleep again, and then its A1 is the last. What is
+//! not noticed: a thread blocked without a mark; and what is runnable but will not be run, such as tasks when
+//! all spare workers are blocked. Nor is anything noticed once a worker has left at shutdown.
 //!
-//! **Once for each deadlock**: after a report, nobody looks until a mark has come or gone. The same threads
-//! blocked by the same marks are the same deadlock, whatever else has run meanwhile.
+//! **Once for each deadlock**: after a report, no thread looks until a mark has come or gone. The same
+//! threads blocked by the same marks are the same deadlock, whatever else has run meanwhile.
 //!
 //! While nothing is marked, and always without a handler, all this costs a relaxed load on the way to sleep.
 //!
@@ -113,7 +113,7 @@ struct Entry {
     blocked: Blocked,
 }
 
-/// As what a thread is marked.
+/// The role in which a thread is marked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Who {
     Worker(usize),
@@ -183,7 +183,7 @@ impl Drop for Standing {
 }
 
 impl Shared {
-    /// As what the calling thread, which is no worker, works for this runtime, if there is a handler.
+    /// The role of the calling thread, which is no worker, in this runtime, if there is a handler.
     fn as_what_it_blocks(&self) -> Option<Who> {
         self.config.deadlock_handler.as_ref()?;
         if self.marks.state.lock().block_ons.contains(&context::thread_token()) {
@@ -321,7 +321,7 @@ impl Shared {
     fn sleeps(&self, state: &State) -> Option<Vec<(usize, u64)>> {
         let mut sleeps = Vec::new();
         if self.is_current_thread() {
-            // Whoever is its worker is in a `block_on`.
+            // The thread that is its worker is in a `block_on`.
             return Some(sleeps);
         }
         for (index, processor) in self.processors.indices().map(|index| (index, self.processor(index))) {
@@ -349,7 +349,7 @@ impl Shared {
             || self.driver.io().is_some_and(|io| !io.is_quiet())
     }
 
-    /// Whether a job is there that a seat which is not marked could run.
+    /// Whether a job is there that an unmarked seat could run.
     fn has_job_for_a_sleeper(&self, state: &State) -> bool {
         let sleepers = || self.seats().filter(|seat| !state.is_worker_marked(seat.index()));
         let has_pieces = self.jobs.has_installs() || self.seats().any(Seat::has_public_pieces);
@@ -371,7 +371,7 @@ impl Shared {
         InBlockOn { shared: self, is_counted }
     }
 
-    /// Until the result is dropped, something outside goes on that will wake somebody here.
+    /// Until the result is dropped, something outside goes on that will wake a thread of this runtime.
     pub fn expect(&self) -> Expecting<'_> {
         let is_counted = self.config.deadlock_handler.is_some();
         if is_counted {
@@ -433,7 +433,7 @@ pub struct Expecting<'a> {
 }
 
 impl Expecting<'_> {
-    /// It goes on no more. Says what the caller has to report, or have reported.
+    /// What went on outside has ended. Says what the caller has to report, or have reported.
     pub fn end(mut self) -> Option<Report> {
         self.uncount()
     }

@@ -1,8 +1,8 @@
 //! Jobs that come from outside of the seats, and how long the seats stay for them.
 //!
 //! A *root* begins a computation: `install` (a thread waits for it), `compute` (a task waits for it, or
-//! nobody), `spawn` from a thread without a seat (nobody waits). Whoever waits for a piece may run the first
-//! kind but not the others, so they have queues of their own.
+//! nothing), `spawn` from a thread without a seat (nothing waits for it). A thread that waits for a piece may
+//! run the first kind but not the others, so the kinds have separate queues.
 //!
 //! # Closing
 //! A job may need every worker (`broadcast`), and a job spawned during the shutdown still runs. So the
@@ -10,13 +10,13 @@
 //! ```text
 //! live   one word: the number of roots and detached jobs that have not ended; CLOSING, once the shutdown has begun; CLOSED
 //! R1 a root is pushed: live += 1, unless CLOSED      C0 the shutdown begins: CLOSING, then all are unparked
-//! R2 it has ended: live -= 1; the last one, if       C1 all workers have arrived: 0 → CLOSED (CAS); nobody
-//!    CLOSING, unparks all                               leaves before somebody has succeeded
+//! R2 it has ended: live -= 1; the last one, if       C1 all workers have arrived: 0 → CLOSED (CAS); none
+//!    CLOSING, unparks all                               leaves before one has succeeded
 //! ```
-//! R1 and C1 are read-modify-writes of one word: either the root is counted and C1 fails, so everybody stays
+//! R1 and C1 are read-modify-writes of one word: either the root is counted and C1 fails, so all workers stay
 //! until R2; or R1 finds CLOSED, and the caller runs the root itself, in place. So are R2 and C0: with C0
-//! first, R2 unparks all; with R2 first, whoever is unparked behind C0 finds nothing counted. (A flag of its
-//! own for C0 could be missed by R2, when a worker behind C0 has missed R2.)
+//! first, R2 unparks all; with R2 first, a worker that is unparked behind C0 finds nothing counted. (If C0
+//! had a flag of its own, R2 could miss it when a worker behind C0 has missed R2.)
 
 use super::away::Role;
 use super::idle::Work;
@@ -37,7 +37,7 @@ const CLOSED: usize = 1 << (usize::BITS - 1);
 /// The shutdown has begun.
 const CLOSING: usize = CLOSED >> 1;
 
-/// A job that nobody on a seat waits for.
+/// A job that no thread on a seat waits for.
 #[derive(Debug)]
 pub enum Root {
     /// `spawn`.
@@ -72,7 +72,7 @@ impl Jobs {
 
     /// R2. True if the caller has to unpark all workers.
     pub fn end(&self) -> bool {
-        // Release: pairs with C1, so that who leaves sees what the roots did.
+        // Release: pairs with C1, so that a worker that leaves sees what the roots did.
         self.live.fetch_sub(1, Release) == CLOSING | 1
     }
 
@@ -99,7 +99,7 @@ impl Jobs {
 
     /// Whether a root or a detached job waits or runs: a hint.
     pub fn is_any_live(&self) -> bool {
-        // Acquire: whoever reads 0 behind a fence was before the push of the root.
+        // Acquire: a thread that reads 0 behind a fence was before the push of the root.
         self.live.load(Acquire) & !CLOSED != 0
     }
 
@@ -152,7 +152,7 @@ impl Shared {
         self.post_strictly(Work::Job);
     }
 
-    /// Queues a root that nobody on a seat waits for; gives it back if the seats are leaving.
+    /// Queues a root that no thread on a seat waits for; gives it back if the seats are leaving.
     pub fn push_root(&self, root: Root) -> Result<(), Root> {
         if !self.jobs.try_begin() {
             return Err(root);
@@ -174,7 +174,8 @@ impl Shared {
         self.post_strictly(Work::DetachedRoot);
     }
 
-    /// J2 to J5 of `idle.rs`, whoever is there: `work` was pushed by a thread that does not come back for it.
+    /// J2 to J5 of `idle.rs`, without a look first whether they would change anything: the pusher of `work`
+    /// does not come back for it.
     pub fn post_strictly(&self, work: Work) {
         self.idle.fence_push();
         self.idle.post_job();
@@ -223,7 +224,7 @@ impl Shared {
     /// There is a piece that others could run; its pusher comes back for it.
     #[inline]
     pub fn post_piece(&self) {
-        // Mostly everybody is busy, and knows.
+        // Mostly all workers are busy, and have seen a post.
         if self.idle.is_job_news(|| self.extra()) {
             self.idle.post_job();
             if !self.fetch(Work::Job) {
@@ -259,8 +260,8 @@ impl Shared {
 }
 
 impl Seat {
-    /// What `steal` gets from another seat, from `start` on; those that have nothing are asked for something.
-    /// For the holder of this one.
+    /// What `steal` gets from another seat, from `start` on; asks seats that have nothing public to publish.
+    /// For the holder of this seat.
     pub fn steal_from_others(&self, start: usize, steal: impl Fn(&Seat) -> Option<JobRef>) -> Option<JobRef> {
         let others = self.shared().processors.iter_from(start).filter(|&(index, _)| index != self.index());
         others.filter_map(|(_, processor)| processor.seat.as_ref()).find_map(|victim| {
@@ -276,10 +277,10 @@ impl Seat {
 
 /// For the holder.
 impl Seat {
-    /// Before this thread blocks: the pieces that lie here are for others, who are told.
+    /// Before this thread blocks: publishes the pieces that lie here, and wakes other workers for them.
     ///
-    /// Also of pieces that were public before: whoever overlooked them relied on this thread to come back to
-    /// them, and of those in a region too short to share nobody was told.
+    /// Also wakes them for pieces that were public before. A worker that overlooked these relied on this
+    /// thread to come back to them, and no worker was woken for pieces in a region too short to share.
     ///
     /// # Safety
     /// 1. The calling thread is the owner.
@@ -382,7 +383,7 @@ impl Worker {
         }
     }
 
-    /// A root begins, whose first part may be long: a split point, and one to look at.
+    /// A root begins. Its first part may be long, so this is a split point, and the end of a stride.
     fn see_to_others_first(&self) {
         if let Some(seat) = self.seat() {
             seat.restart_stride();
@@ -399,12 +400,13 @@ impl Worker {
         self.computing(|| unsafe { seat.run(job) });
     }
 
-    /// What `steal` gets from another seat; those that have nothing are asked for something.
+    /// What `steal` gets from another seat; asks seats that have nothing public to publish.
     fn steal_by(&self, steal: impl Fn(&Seat) -> Option<JobRef>) -> Option<JobRef> {
         self.seat()?.steal_from_others(self.random_below(self.shared().processors.len()), steal)
     }
 
-    /// A job of another seat, for a worker without any work; perhaps others with it, which go to its own.
+    /// A job of another seat, for a worker without any work. It may come with other jobs, which go to the
+    /// worker's own seat.
     pub fn steal_job(&self) -> Option<JobRef> {
         let own = self.seat()?;
         if self.role() == Role::Begins {

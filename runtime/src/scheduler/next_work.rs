@@ -1,4 +1,4 @@
-//! Tasks in and out of a worker's queues: where the next one comes from, and where one that is woken goes.
+//! Tasks in and out of a worker's queues: where the next task comes from, and where a woken task goes.
 
 use std::iter;
 use std::time::Instant;
@@ -64,7 +64,7 @@ impl Worker {
         self.linger.took(count, has_waited);
         self.sampling.took();
         if count > 1 {
-            // Who pushed them saw to it that somebody is awake for them. This thread is, but may be long at
+            // The pusher saw to it that a worker is awake for these tasks. This worker is, but may be long at
             // the first.
             shared.fetch_strictly(Work::Task);
         }
@@ -164,7 +164,7 @@ impl Worker {
             if shared.has_visible_tasks() {
                 self.notify();
             }
-            // Also if there are tasks: a waiter may be needed, which nobody wakes for those.
+            // Also if there are tasks: a job may need a waiter, and no thread wakes a waiter for tasks.
             if shared.has_jobs_for(self.index(), Role::Full) {
                 shared.fetch(Work::Job);
             }
@@ -186,7 +186,7 @@ impl Worker {
         }
     }
 
-    /// Runs a job of another worker, if this one may search.
+    /// Runs a job of another worker, if this worker may search.
     pub(super) fn run_stolen_job(&self) -> bool {
         if !self.is_searching.get() || !self.role().takes_any_task() {
             return false;
@@ -261,7 +261,7 @@ impl Worker {
 
     #[inline(always)]
     fn notify_if_worth(&self) {
-        // Mostly nobody sleeps: a load and a branch.
+        // Mostly no worker sleeps: a load and a branch.
         if self.shared().idle.has_sleepers() {
             self.notify_beside_sleepers();
         }

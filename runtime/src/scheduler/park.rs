@@ -21,10 +21,10 @@
 //! that sleeps here now, where that changes.
 //!
 //! # Timers
-//! Whoever sleeps in the driver sleeps no longer than until the earliest deadline on any wheel. A worker that
-//! finds the driver taken sleeps untimed if the one in the driver wakes early enough for it, else no longer
-//! than until the earliest deadline on its own wheel. So a worker's timer wakes no other thread, and one
-//! timer mostly wakes one thread (spare workers share a wheel).
+//! The worker in the driver sleeps no longer than until the earliest deadline on any wheel. A worker that
+//! finds the driver taken sleeps untimed if the worker in the driver wakes early enough for its timers, else
+//! no longer than until the earliest deadline on its own wheel. So a worker's timer wakes no other thread,
+//! and one timer mostly wakes one thread (spare workers share a wheel).
 //! ```text
 //! In the driver                                  On the token, or registering on the wheel of foreign threads
 //! D1 until = earliest of all wheels              T1 the deadline is in the wheel
@@ -33,14 +33,15 @@
 //! D4 earliest again: sooner, so sleep less
 //! D5 sleep; then publish NOBODY
 //! ```
-//! If T3 reads an `until` that a sleeper will outlive, D2 or D5 of that sleeper came before T3; the one that
-//! matters is a later sleeper's: if its D3 is after T2, its D4 sees T1; if before, T3 would have read its
-//! `until` or a later one.
+//! If T3 reads an `until` that a sleeper will outlive, D2 or D5 of that sleeper came before T3. What matters
+//! is a later sleeper: if its D3 is after T2, its D4 sees T1; if before, T3 would have read its `until` or a
+//! later one.
 //!
-//! Who leaves the driver for a task still answers for the timers that others left to it: it fires what is due
-//! on any wheel every few dozen tasks, and before it sleeps. If it is in one poll for long, they are late,
-//! and so are events, until the monitor sees to them (`monitor.rs`). One that leaves the driver for good,
-//! because it blocks or retires, has another worker look for work, who finds the seat free before it sleeps.
+//! A worker that leaves the driver for a task still answers for the timers that other workers left to it. It
+//! fires what is due on any wheel every few dozen tasks, and before it sleeps. If one poll takes long, these
+//! timers are late, and so are events, until the monitor sees to them (`monitor.rs`). A worker that leaves
+//! the driver for good, because it blocks or retires, has another worker look for work. That worker finds the
+//! driver free before it sleeps.
 //!
 //! Sources: the token parker is the one of `std::thread::park`; the pair of places to sleep is the 2019 Tokio
 //! scheduler's.
@@ -72,7 +73,7 @@ impl Parker {
         Self { state: AtomicU32::new(EMPTY), thread: Mutex::new(None) }
     }
 
-    /// Makes the calling thread the one that sleeps here.
+    /// Makes this the calling thread's place to sleep.
     pub fn adopt_current_thread(&self) {
         *self.thread.lock() = Some(thread::current());
     }
@@ -103,10 +104,11 @@ impl Parker {
         self.end();
     }
 
-    /// Whether the owner sleeps, and nobody has ended its sleep: it is between K1 and both U1 and K3.
+    /// Whether the owner sleeps, and no thread has ended its sleep: it is after K1, and before both U1 and
+    /// K3.
     ///
     /// A read-modify-write, so it is true of the moment at which it is made, and the owner's next K1 acquires
-    /// what came before it. Sees all that the owner did before it lay down.
+    /// what came before it. Sees all that the owner did before its sleep.
     pub fn is_asleep(&self) -> bool {
         matches!(self.state.fetch_add(0, AcqRel), PARKED | IN_DRIVER)
     }

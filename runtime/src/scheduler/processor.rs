@@ -1,10 +1,10 @@
 //! What a worker owns and others may steal from: run queue, LIFO slot, jobs, tick.
 //!
-//! A processor belongs to one thread at a time, its *owner*, and to the permanent ones it does for good.
+//! A processor belongs to one thread at a time, its *owner*; a permanent worker owns its processor for good.
 //! There are three kinds of indices ([`Processors`]). Below `worker_threads` are the permanent workers; their
 //! number is what a program sees as the number of threads. Then come those of external threads, which take
 //! part in their own parallel calls (`external.rs`); then those of spare workers (`away.rs`). All kinds are
-//! alike, but that an external thread polls no tasks. What nobody owns is empty.
+//! alike, except that an external thread polls no tasks. A processor without an owner is empty.
 //!
 //! **The LIFO slot** holds the task woken last, to be run next: a message's receiver runs while the message
 //! is warm. Only the owner puts a task in; the owner and thieves take one out, each by one read-modify-write.
@@ -22,9 +22,9 @@
 //! **When it may be stolen.** A task in the slot is mostly run at once, and stealing it moves a hot pair of
 //! tasks apart. So a thief takes it only after everything else came up empty, and if it saw the same task
 //! there twice, at least 20 µs apart, while the owner's tick did not move: that owner is stuck in a poll. If
-//! nobody is awake to see that, the monitor does the same, with looks further apart (`monitor.rs`). And a
-//! push into the slot notifies nobody. (Tokio 1.51 made the slot stealable with a notification for each push,
-//! lost up to 30 % of its throughput, and took it back.)
+//! no worker is awake to see that, the monitor does the same, with looks further apart (`monitor.rs`). And a
+//! push into the slot notifies no worker. (Tokio 1.51 made the slot stealable with a notification for each
+//! push, lost up to 30 % of its throughput, and took it back.)
 
 use std::cell::Cell;
 use std::ptr::{NonNull, null_mut};
@@ -52,7 +52,7 @@ const STALE: Duration = Duration::from_micros(20);
 pub struct Processor {
     pub lifo: LifoSlot,
     pub ring: Local<Header>,
-    /// Its jobs; none on `current_thread` runtimes, whose jobs go to the process-wide pool.
+    /// The owner's jobs; none on `current_thread` runtimes, whose jobs go to the process-wide pool.
     pub seat: Option<Seat>,
     pub parker: Parker,
     /// Where the owner sleeps while it yields to tasks; see `split.rs`.
@@ -159,7 +159,7 @@ impl LifoSlot {
         Self { slot: AtomicPtr::new(null_mut()), is_set: Cell::new(false) }
     }
 
-    /// L1, L2: puts a task in; returns the one that was there.
+    /// L1, L2: puts a task in; returns the former one.
     ///
     /// # Safety
     /// 1. The caller is the owner.
@@ -237,7 +237,7 @@ impl Processors {
         }
     }
 
-    /// The permanent workers', for the one that makes the shared state.
+    /// The permanent workers' processors, for the thread that makes the shared state.
     pub fn permanent(&self) -> &[Processor] {
         &self.permanent
     }
@@ -274,7 +274,7 @@ impl Processors {
         self.spare.store(count, Release);
     }
 
-    /// The indices of all that may hold something.
+    /// The indices of all processors that may hold something.
     pub fn indices(&self) -> impl Iterator<Item = usize> + use<> {
         // Acquire: pairs with the release of the thread that made them.
         let (external, spare) = (self.external.load(Acquire), self.spare.load(Acquire));

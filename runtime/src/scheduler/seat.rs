@@ -1,65 +1,65 @@
 //! A worker's place in computations: its deque of jobs, and how freely it shares what is in it.
 //!
-//! A *piece* is a job that somebody waits for: a half of a `join`, a job of a scope. Pieces lie in the deque;
-//! loose ones that do not fit, on the overflow shelf. A detached job (`spawn`) lies on a shelf of its own, so
-//! that whoever waits for a piece never gets one on its stack. Roots from outside are in `jobs.rs`.
+//! A *piece* is a job that a frame on some stack waits for: a half of a `join`, a job of a scope. Pieces lie
+//! in the deque; loose ones that do not fit lie on the overflow shelf. Detached jobs (`spawn`) lie on a shelf
+//! of their own, so that a thread that waits for a piece never gets a detached job on its stack. Roots from
+//! outside are in `jobs.rs`.
 //!
-//! Each worker has a seat, and each external thread while it takes part (`external.rs`): it is the owner in
-//! all that is said here.
+//! Each worker has a seat, and so has each external thread while it takes part (`external.rs`). That thread
+//! is called the *owner* here.
 //!
 //! # Sharing
 //! A piece that is not published costs no read-modify-write, and a thread that is woken for nothing costs 2
-//! to 6 µs. A piece that is not published while others are hungry costs a core. Rules, in the order in which
-//! a push applies them:
+//! to 6 µs. But a piece that is not published while other workers are hungry leaves a core idle. Rules, in
+//! the order in which a push applies them:
 //! 1. Deep in a recursion ([`EAGER`] pieces below it) and with something public: nothing to do for as long as
 //!    that is public. A thief takes the oldest piece, the biggest, and the next push publishes the next.
-//! 2. With something public and nobody hungry: nothing to do for a few pushes.
-//! 3. Pieces that are typically [`SHORT`], by their index, are not worth a thief's way. So nothing for
-//!    [`PATIENCE`] pushes, until the oldest private one has proven long by the clock, which is looked at
-//!    then.
-//! 4. Publish: while others are hungry, all private pieces that are typically long (the first of a recursion
-//!    are nearly all of its work, and the owner may be in a long leaf next); else one. Wake a thread, see
-//!    `idle.rs`. Then as 1, or again at the next push.
+//! 2. With something public and no thief hungry: nothing to do for a few pushes.
+//! 3. Pieces that are typically [`SHORT`], by their index, are not worth a thief's way. So there is nothing
+//!    to do for [`PATIENCE`] pushes. Then the owner looks at the clock, and goes on so until the oldest
+//!    private piece has proven long.
+//! 4. Publish. While thieves are hungry: all private pieces that are typically long (the first of a recursion
+//!    are nearly all of its work, and the owner may be in a long leaf next). Else: one piece. Wake a thread,
+//!    see `idle.rs`. Then as 1, or again at the next push.
 //!
-//! What is typical is learned from the published pieces: from publishing one to taking it back, its twin was
-//! run. Of short ones, one in [`PATIENCE`] pushes is published for this alone, without a wake. So a long
-//! piece at a depth where they were short is not shared before the clock is looked at again, or its owner
-//! blocks ([`Seat::expose_pieces`]): the price of rule 3. A piece that is being timed is noted in its slot,
-//! so that another in its place is not taken for it.
+//! The typical time is learned from the published pieces: the time between publishing a piece and taking it
+//! back measures the other half. Of short pieces, one in [`PATIENCE`] pushes is published only for this
+//! measurement, without a wake. Rule 3 has a price: a long piece at a depth where pieces were short is not
+//! shared before the owner looks at the clock again, or blocks ([`Seat::expose_pieces`]). A piece that is
+//! being timed is noted in its slot, so that another piece in its place is not taken for it.
 //!
 //! Few halves of a `join` are ever published. So what only a thief needs of one (its region, its latch, its
 //! tag) is not written when it is pushed: it is *begun*, and finished, by [`Seat::finish`], before it is
 //! published, and before the seat's region changes.
 //!
-//! All this is for halves of a `join`. A loose piece is published when it is pushed, always: whoever pushed
-//! it may wait for it by other means than its scope.
+//! All this is for halves of a `join`. A loose piece is always published when it is pushed: its pusher may
+//! wait for it by other means than its scope.
 //!
 //! # Tiny pieces
 //! A loose piece that does next to nothing is run by its owner in 20 ns. A thief needs several times that,
-//! for the piece, its memory, and the word of the deque come from the owner's cache; and the owner, who needs
-//! the lines again, loses as much. So a thief measures what it has stolen, takes several short pieces at once
-//! ([`BATCH`]), and when they were [`TINY`] it stays away for a while ([`PAUSE`]). It does not stay away for
-//! good: whoever pushed a piece may wait for it.
+//! because the piece, its memory, and the word of the deque come from the owner's cache. The owner needs the
+//! lines again, and loses as much. So a thief measures what it has stolen, and takes several short pieces at
+//! once ([`BATCH`]). When they were [`TINY`], it stays away for a while ([`PAUSE`]). It does not stay away
+//! for good, because the pusher of a piece may wait for it.
 //!
 //! # The grant
-//! A push that has nothing to do but to push should cost no more than that. So the rules are gone through now
-//! and then only ([`Seat::push_slowly`]), and what they say is *granted*: for so many pushes nothing is done.
-//! The grant also ends with the stride of `split.rs`, so that one countdown does for both.
+//! A push that has nothing to do but to push should cost no more than that. So the owner goes through the
+//! rules only now and then ([`Seat::push_slowly`]). They *grant* a number of pushes for which nothing is
+//! done. The grant also ends with the stride of `split.rs`, so that one countdown does for both.
 //! ```text
-//! left     pushes that are left of the grant: the owner counts it down, by load and store; whoever makes it zero ends the
-//!          grant, and the next push goes through the rules
+//! left     pushes that are left of the grant: the owner counts it down, by load and store; the thread that makes it
+//!          zero ends the grant, and the next push goes through the rules
 //! ```
-//! No grant is longer than there is room for its pushes: loose pieces leave so much of the deque to halves of
-//! a `join` ([`LOOSE_LIMIT`]), that is, `left` + the larger of `head` and this limit never exceed the
-//! capacity.
+//! No grant is longer than there is room for its pushes. Loose pieces leave a part of the deque to halves of
+//! a `join` ([`LOOSE_LIMIT`]): `left` + the larger of `head` and this limit never exceeds the capacity.
 //!
-//! Nor does a push ask within a grant whether its computation was cancelled: so a grant is for one
-//! computation, and whoever cancels that ends it (`parallel/cancel.rs`).
+//! Within a grant, a push does not ask whether its computation was cancelled. So a grant is for one
+//! computation, and the thread that cancels the computation ends the grant (`parallel/cancel.rs`).
 //!
-//! A thief makes it zero when it has found nothing, or taken the last that was public ([`Seat::ask`]); the
-//! owner, when a grant relies on something that is public (rule 1) and it takes that back. The owner may
-//! overwrite a thief's zero, so no grant is longer than [`PATIENCE`] where there are thieves; and a thief
-//! that finds nothing again asks again.
+//! A thief makes `left` zero when it has found nothing, or has taken the last public piece ([`Seat::ask`]).
+//! The owner makes it zero when a grant relies on a public piece (rule 1) and the owner takes that back. The
+//! owner may overwrite a thief's zero, so no grant is longer than [`PATIENCE`] where there are thieves; and a
+//! thief that finds nothing again asks again.
 
 use std::alloc::Layout;
 use std::array;
@@ -83,13 +83,14 @@ use crate::loom::sync::atomic::{AtomicI32, fence};
 use crate::loom::{DEQUE_CAPACITY, hint};
 use crate::queue::{Deque, Shelf, Taken};
 
-/// The oldest so many pieces of a recursion are published while others are hungry.
+/// This many of the oldest pieces of a recursion are published while thieves are hungry.
 const EAGER: u32 = 8;
 
 /// The longest grant where there are thieves.
 const PATIENCE: u32 = 64;
 
-/// The longest grant for a computation that began in another pool, since who cancels it does not end that.
+/// The longest grant for a computation that began in another pool, because the thread that cancels the
+/// computation does not end such a grant.
 const FOREIGN: u32 = 16;
 
 /// Indices below which loose pieces may lie.
@@ -254,7 +255,7 @@ impl Seat {
 
     #[inline]
     pub fn shared_ptr(&self) -> NonNull<Shared> {
-        // SAFETY: bound, as soon as anybody can call this.
+        // SAFETY: bound, before any caller can have the seat.
         unsafe { NonNull::new_unchecked(self.shared.get().cast_mut()) }
     }
 
@@ -367,7 +368,7 @@ impl Seat {
         self.end_grant();
     }
 
-    /// Which runtime is current for jobs of `region` that the owner runs: a pool of jobs is nobody's.
+    /// Which runtime is current for jobs of `region` that the owner runs: a pool of jobs is never current.
     pub fn current_of(&self, region: *const Region) -> Option<NonNull<Shared>> {
         // SAFETY: the region of the owner, or of a job that it has claimed.
         match unsafe { Region::current_of(region) } {
@@ -384,7 +385,7 @@ impl Seat {
         unsafe { context::in_surroundings(self.current_of(self.region()), f) }
     }
 
-    /// Makes `region`, with its tag, the one in which the owner works; returns what was.
+    /// Makes `region`, with its tag, the region in which the owner works; returns the former one.
     ///
     /// # Safety
     /// 1. `region` is null, or live until it is replaced. 2. The calling thread is the owner.
@@ -437,8 +438,8 @@ impl Seat {
     #[inline]
     fn finish(&self) {
         let finish = |job: *mut JobHeader| {
-            // SAFETY: a piece that is begun is one, and nobody else knows it yet. The region is that in which
-            // it was pushed, since `replace_region` comes here first.
+            // SAFETY: a piece that is begun is one, and no other thread knows it yet. The region is that in
+            // which it was pushed, since `replace_region` comes here first.
             unsafe {
                 let job = NonNull::new_unchecked(job.cast());
                 StackHead::<SpinLatch<Self>>::finish(job, self.region.get(), SpinLatch::new(self));
@@ -526,7 +527,7 @@ impl Seat {
         &self.habits[index.min(EAGER) as usize]
     }
 
-    /// Pushes a piece that nobody comes back for, and publishes it.
+    /// Pushes a piece that its pusher does not take back, and publishes it.
     ///
     /// # Safety
     /// 1. The calling thread is the owner. 2. The job lives until it has run.
@@ -607,9 +608,9 @@ impl Seat {
         })
     }
 
-    /// [`pop`](Self::pop) where something is on the overflow shelf, or goes breadth first: that takes the
-    /// oldest; but none that is not the caller's. And where a grant may rely on what is taken, or the caller
-    /// may run only what has its tag.
+    /// [`pop`](Self::pop) in the rarer cases: something is on the overflow shelf; it goes breadth first, and
+    /// takes the oldest piece, if that is the caller's; a grant may rely on what is taken; or the caller may
+    /// run only what has its tag.
     ///
     /// # Safety
     /// 1. As [`pop`](Self::pop).
@@ -623,7 +624,7 @@ impl Seat {
         }
         if self.is_peculiar(OVERFLOWED) {
             let job = self.overflow.take_last(|job| may_run(tag, job.tag()));
-            // Nobody else puts anything there.
+            // No other thread puts anything there.
             self.set_peculiar(OVERFLOWED, !self.overflow.is_empty());
             if job.is_some() {
                 return job;
@@ -653,14 +654,14 @@ impl Seat {
         }
     }
 
-    /// Puts a piece that this thread may not run where others find it.
+    /// Puts a piece that this thread may not run where other threads find it.
     #[cold]
     fn leave_to_others(&self, job: JobRef) {
         self.push_overflow(job);
         self.shared().post_piece();
     }
 
-    /// A piece of this seat: the youngest if nobody comes back for that one, else the oldest.
+    /// A piece of this seat: the youngest if it is loose, else the oldest.
     ///
     /// # Safety
     /// 1. The calling thread is the owner.
@@ -691,7 +692,8 @@ impl Seat {
         if self.overflow.is_empty() { None } else { self.overflow.pop_front() }
     }
 
-    /// Puts the loose pieces from `floor` on where others find them and this thread is not in their way.
+    /// Puts the loose pieces from `floor` on where other threads find them, and this thread is not in their
+    /// way.
     ///
     /// # Safety
     /// 1. As [`pop`](Self::pop).
@@ -763,12 +765,13 @@ impl Seat {
         let taken = Cell::new(1);
         let put = |job| {
             taken.set(taken.get() + 1);
-            // SAFETY: (1). Whoever pushed the job there vouched for it.
+            // SAFETY: (1). The job's pusher vouched for it.
             if !unsafe { self.deque.push(job, LOOSE_LIMIT) } {
                 self.push_overflow(JobRef::from_raw(job));
             }
         };
-        // Those of isolated regions one by one: in the deque of a thread that blocks, others could hide them.
+        // Pieces of isolated regions are taken one by one: in the deque of a thread that blocks, other pieces
+        // could hide them.
         let is_open = |job| {
             let tag = JobRef::from_raw(job).tag();
             tag == Tag::NONE || tag.is_external()
@@ -782,8 +785,7 @@ impl Seat {
         };
         self.batch.set(taken.get());
         self.batch_began.set(Some(Instant::now()));
-        // Others find them here.
-        // SAFETY: (1).
+        // Other threads find them here. SAFETY: (1).
         if unsafe { self.publish(u32::MAX) } > 0 {
             self.shared().post_piece();
         }
@@ -803,7 +805,7 @@ impl Seat {
         (BATCH / each.max(1)).clamp(1, 32) as u32
     }
 
-    /// Leaves the others alone until then, unless something has come from outside: who brought it may rely on
+    /// Leaves the other seats alone until then, unless work has come from outside: its pusher may rely on
     /// this thread.
     #[cold]
     fn pause_until(&self, end: Instant) {
@@ -813,7 +815,7 @@ impl Seat {
         }
     }
 
-    /// What only this seat may run, if its holder may, who waits.
+    /// A job that only this seat may run, if its waiting holder may run it.
     pub fn take_broadcast(&self) -> Option<JobRef> {
         let tag = self.waits_for().without_external();
         self.broadcasts.take_first(|job| may_run(tag, job.tag()))
@@ -904,7 +906,7 @@ impl Seat {
         if index + 1 < EAGER { 0 } else { self.rely_on_public(is_hungry) }
     }
 
-    /// The grant of rule 1. While somebody is hungry, the next pieces near the root are for them.
+    /// The grant of rule 1. While thieves are hungry, the next pieces near the root are for them.
     fn rely_on_public(&self, is_hungry: bool) -> u32 {
         self.set_peculiar(RELIES_ON_PUBLIC, true);
         if is_hungry { 2 * EAGER } else { PATIENCE }
@@ -940,7 +942,7 @@ impl Seat {
         self.pass_split();
         // SAFETY: (1).
         unsafe {
-            // Mostly it is of the computation that this thread works for.
+            // Mostly the job belongs to the computation that this thread works for.
             if !job.run_inside(self.region(), self.tag()) {
                 self.run_elsewhere(job);
             }
@@ -963,8 +965,8 @@ impl Seat {
                 false => self.in_surroundings(|| job.run()),
             }
             if is_foreign && self.head() > floor {
-                // What is left is of an isolated region, which waits for it, and sees of a deque the oldest
-                // piece only; this thread may not come to it before it needs what the region holds.
+                // What is left belongs to an isolated region, which waits for it and sees only the oldest
+                // piece of a deque. This thread may not come to it before it needs what the region holds.
                 self.spill(floor);
                 self.shared().idle.fence_push();
                 self.shared().post_piece();
@@ -1047,7 +1049,7 @@ mod tests {
     use crate::parallel::{ThreadPoolBuilder, scope};
     use crate::parallel::{isolated, join};
 
-    /// Calls `f` in a computation on the only seat of a runtime, which nobody steals from.
+    /// Calls `f` in a computation on the only seat of a runtime, which has no thieves.
     fn on_a_seat(f: fn(&Seat)) {
         let runtime = Builder::new_multi_thread().worker_threads(1).build().unwrap();
         let computation = runtime.handle().compute(move || {
