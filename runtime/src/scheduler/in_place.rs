@@ -13,7 +13,7 @@ pub fn block_in_place<R>(worker: &Worker, site: &'static Location<'static>, f: i
     block(worker, Some(site), f)
 }
 
-/// As [`block_in_place`]; `f` surely sleeps, so that others are asked at once.
+/// As [`block_in_place`], but `f` surely sleeps, so other workers are asked at once.
 pub fn sleep_in_place<R>(worker: &Worker, f: impl FnOnce() -> R) -> R {
     block(worker, None, f)
 }
@@ -22,7 +22,8 @@ pub fn sleep_in_place<R>(worker: &Worker, f: impl FnOnce() -> R) -> R {
 fn block<R>(worker: &Worker, site: Option<&'static Location<'static>>, f: impl FnOnce() -> R) -> R {
     let (shared, is_sleep) = (worker.shared(), site.is_none());
     if worker.seat().is_none() {
-        // The thread may hold one all the same, on whose stack it works for this runtime.
+        // The thread may hold a seat of another runtime all the same, and work for this runtime on top of
+        // that seat's stack.
         context::expose_pieces();
     }
     if shared.is_current_thread() {

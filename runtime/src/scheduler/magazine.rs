@@ -5,8 +5,8 @@
 //! one in use and one full or absent. When both are full it gives one to the [`Depot`] of the runtime, when
 //! both are empty it takes one, so it goes there once in 64 tasks at most, for a few instructions under a
 //! lock. So the memory of tasks that one thread spawns comes back to it from the workers that end these. A
-//! seat has one, too, for jobs: whoever spawns or ends one has looked up the seat anyway, which may be an
-//! external thread's, which is no worker.
+//! seat has a magazine, too, for jobs: a thread that spawns or ends a job has looked up its seat anyway. The
+//! thread may be an external one, which is no worker.
 //!
 //! A thread that is no worker has a magazine, too, one for all runtimes that it spawns on: the blocks are all
 //! the allocator's. It keeps two batches of each size that was needed, and goes with the thread; what a
@@ -46,7 +46,7 @@ const AHEAD: usize = 3;
 /// How many batches are linked ahead after a thread outside has needed one.
 const LINKED: u32 = 4;
 
-/// A free block. The memory belongs to whoever has the list it is in.
+/// A free block. The memory belongs to the owner of the list it is in.
 struct Block {
     next: Option<NonNull<Block>>,
     /// In the first block of a batch in the depot: the next batch. In any other that is, or was, there, and
@@ -75,7 +75,7 @@ impl Batch {
     }
 
     /// # Safety
-    /// 1. The block is free memory of the batch's class, and nobody else's.
+    /// 1. The block is free memory of the batch's class, and belongs to the caller alone.
     #[inline]
     unsafe fn push(&mut self, block: NonNull<Block>) {
         // SAFETY: by (1) ours; a class is large and aligned enough for a link.
@@ -84,7 +84,7 @@ impl Batch {
         self.count += 1;
     }
 
-    /// Has each block know the one that is [`AHEAD`] further on.
+    /// Links each block to the block that is [`AHEAD`] further on.
     fn link_ahead(&mut self) {
         let mut last = [None; AHEAD];
         let mut next = self.first;
@@ -290,8 +290,8 @@ pub unsafe fn free_outside(memory: NonNull<u8>, layout: Layout, depot: &Depot) {
     }
 }
 
-/// Memory for jobs: from the magazine of the calling thread's seat, or its worker's, and back into that of
-/// whoever runs the job.
+/// Memory for jobs: from the magazine of the calling thread's seat, or its worker's, and back into the
+/// magazine of the thread that runs the job.
 #[derive(Debug)]
 pub struct JobMemory;
 
@@ -343,7 +343,7 @@ struct Shelves {
     kept: usize,
 }
 
-// SAFETY: blocks are memory that belongs to nobody else.
+// SAFETY: blocks are memory that belongs to their list alone.
 unsafe impl Send for Shelves {}
 
 impl Depot {
@@ -521,7 +521,7 @@ mod tests {
     fn a_batch_of_the_depot_knows_what_is_further_on() {
         let (magazine, depot) = (Magazine::new(), Depot::new());
         let layout = layout(104, 8);
-        // As one that has taken blocks.
+        // As a thread that has taken blocks.
         depot.to_link.store(LINKED, Relaxed);
         let blocks: Vec<_> = (0..4 * BATCH).map(|_| magazine.allocate(layout, &depot)).collect();
         // SAFETY: each block is freed once, with its layout.

@@ -21,7 +21,7 @@ impl Counter {
     }
 }
 
-/// The bit of `naps` that tells a worker without a thread from one that sleeps.
+/// The bit of `naps` that tells a worker without a thread from a worker that sleeps.
 const NO_THREAD: u64 = 1 << 63;
 
 /// What a worker counts.

@@ -1,20 +1,20 @@
-//! Who runs what on which thread, and who sleeps.
+//! The scheduler: which worker runs which task or job on which thread, and which workers sleep.
 //!
 //! Read in this order: `processor.rs` (what a worker owns), `worker.rs` (the loop), `next_work.rs` (where
 //! work comes from), `idle.rs` (which worker is woken), `park.rs` (how a thread sleeps), `shared.rs` (what
-//! all see, and how long it lives), `lifecycle.rs` (the end); then `away.rs`, `in_place.rs`, `monitor.rs` and
-//! `split.rs` (what happens while workers are blocked, stuck, or compute), and `external.rs` (threads that
-//! are no workers, and compute). What only makes it faster is in `hints/`.
+//! all workers see, and how long it lives), `lifecycle.rs` (the end); then `away.rs`, `in_place.rs`,
+//! `monitor.rs` and `split.rs` (what happens while workers are blocked, stuck, or compute), and `external.rs`
+//! (threads that are no workers, and compute). Code that only makes the scheduler faster is in `hints/`.
 //!
-//! **A task's way.** Spawned or woken by a task: into the LIFO slot of the worker at hand, the task that was
-//! there into the ring, from where others steal; too many: half of the ring into the injector. Woken by
-//! another thread: into the injector. It is polled by the worker that takes it out. A task that waits is in
-//! no queue.
+//! **A task's way.** Spawned or woken by a task: into the LIFO slot of the current worker. The task that was
+//! there goes into the ring, from where other workers steal. If the ring is full, half of it goes into the
+//! injector. Woken by another thread: into the injector. The worker that takes a task out polls it. A task
+//! that waits is in no queue.
 //!
-//! **A worker's life.** Local work, the injector, search, sleep; see `worker.rs`. A processor belongs to one
-//! thread for good; what it holds can be stolen, also while its thread is blocked or stuck. Spare workers
-//! (`away.rs`) are workers that come when others block or are stuck, as the monitor finds (`monitor.rs`), and
-//! go when those return.
+//! **A worker's life.** Local work, the injector, search, sleep; see `worker.rs`. A worker's processor
+//! belongs to its thread for good. Other workers can steal what it holds, also while its thread is blocked or
+//! stuck. Spare workers (`away.rs`) come when other workers block or are stuck, as the monitor finds
+//! (`monitor.rs`), and go when these return.
 
 pub mod away;
 pub mod current_thread;
@@ -56,7 +56,7 @@ use crate::util::thread_probe::ThreadProbe;
 use crate::util::{time_slice, unwind};
 
 /// A worker that has been counted, and will run on whichever thread calls [`run`](Self::run). Dropped
-/// instead, it leaves as one that has run.
+/// instead, it leaves like a worker that has run.
 #[derive(Debug)]
 pub struct WorkerStart {
     /// Valid: this worker has not left.
@@ -180,7 +180,7 @@ unsafe fn run_worker(shared: NonNull<Shared>, index: usize) {
     }
     // A1 to A3: it counts from now on, or since it was called.
     state.monitor.somebody_woke(&state.driver);
-    // A pool of jobs is nobody's current runtime: it has no tasks, and no handle.
+    // A pool of jobs is never the current runtime: it has no tasks, and no handle.
     let entry = (!state.config.is_pool).then(|| Entry::new(shared));
     // SAFETY: the entry stays in this frame until `leave`, and the state valid.
     entry.iter().for_each(|entry| unsafe { entry.enter() });
@@ -194,7 +194,7 @@ unsafe fn run_worker(shared: NonNull<Shared>, index: usize) {
         worker.run();
         state.call_handler(&state.config.exit_handler, index);
     };
-    // A panic here is our own bug: what is foreign has its own `catch`. The queues would be left in disorder.
+    // A panic here is our own bug: foreign code has its own `catch`. The queues would be left in disorder.
     if let Err(payload) = unwind::catch(|| context::enter_worker(&worker, life)) {
         std::mem::forget(payload);
         unwind::abort("a worker panicked outside of a task");
@@ -211,9 +211,9 @@ unsafe fn run_worker(shared: NonNull<Shared>, index: usize) {
     unsafe { Shared::leave(shared, worker.take_references()) };
 }
 
-/// Makes the calling thread the owner of a pool's seat 0 for good. It never runs the loop, only what it
-/// begins itself and, while it waits for that or gives way, other jobs; what lies in its queues meanwhile is
-/// there for others to steal.
+/// Makes the calling thread the owner of a pool's seat 0 for good. The thread never runs the loop. It runs
+/// only what it begins itself, and other jobs while it waits for that or yields. Other workers can steal what
+/// lies in its queues meanwhile.
 ///
 /// # Safety
 /// 1. `shared` is valid for ever: the caller counts as a worker and does not leave. 2. Processor 0 has no
@@ -221,8 +221,7 @@ unsafe fn run_worker(shared: NonNull<Shared>, index: usize) {
 pub unsafe fn take_seat_for_good(shared: NonNull<Shared>) {
     // SAFETY: (1), (2).
     let worker = unsafe { Worker::new_for_good(shared, 0) };
-    // Whoever is the owner of the seat may find it as long as the thread runs, in destructors of its
-    // thread-locals, too.
+    // The owner of the seat may find it as long as the thread runs, in destructors of its thread-locals, too.
     let worker: &'static Worker = Box::leak(Box::new(worker));
     worker.processor().parker.adopt_current_thread();
     context::become_worker(worker);

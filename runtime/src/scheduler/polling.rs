@@ -1,22 +1,24 @@
-//! Which task a worker is polling: a record that its owner writes before each poll, for others to read when it is long.
+//! Which task a worker polls: a record that the worker writes before each poll, for other threads to read
+//! when the poll is long.
 //!
-//! A record is a task's name and the place where it was spawned, both of which outlive the task, so that reading it touches
-//! no task. It costs two plain stores a poll and is not taken back when the poll has returned. What makes it readable is the
-//! tick, the number of polls that `Processor` counts:
+//! A record is a task's name and the place where it was spawned. Both outlive the task, so a reader touches
+//! no task. A record costs two plain stores a poll, and is not taken back when the poll has returned. The
+//! tick, the number of polls that `Processor` counts, makes it readable:
 //! ```text
 //! owner:  O1 tick += 1        O2 the record (Release)         O3 the poll
 //! reader: R1 tick (some milliseconds ago)     R2 tick     R3 the record (Acquire)     R4 tick
 //! ```
-//! **With the same tick at R1, R2 and R4, the record is of that poll**, or of what the owner began instead. Not of a later poll:
-//! if R3 saw its O2, then R4 would see its O1. Not of an earlier one: O2 follows O1 by two instructions, and by R2 the
-//! milliseconds since R1 have passed. (But if the system stopped the owner's thread for all that time just between O1 and O2,
-//! the task polled before is named. That costs a wrong name in a report, and closing the gap would cost each poll another
-//! store.)
+//! **With the same tick at R1, R2 and R4, the record is of that poll**, or of what the owner began instead.
+//! It is not of a later poll: if R3 saw its O2, then R4 would see its O1. It is not of an earlier poll: O2
+//! follows O1 by two instructions, and by R2 the milliseconds since R1 have passed. (But if the system
+//! stopped the owner's thread for all that time just between O1 and O2, the task polled before is named. That
+//! costs a wrong name in a report, and closing the gap would cost each poll another store.)
 //!
-//! **Everything but polls** is rarer, and changes the record between two steps of `changes`, which is odd meanwhile:
-//! computations, which write their own and put the former one back, since a poll that waits for a latch runs others; jobs,
-//! which are nobody's in particular, and going idle or away, which write none. So whoever reads a record knows that the
-//! owner was inside of that poll or computation, or had just returned and was about to look for work.
+//! **Everything but polls** is rarer, and changes the record between two steps of `changes`, which is odd
+//! meanwhile: computations write their own record and put the former one back, because a poll that waits for
+//! a latch runs other computations. Jobs, which belong to no task, and going idle or away write none. So a
+//! reader of a record knows that the owner was inside of that poll or computation, or had just returned and
+//! was about to look for work.
 //!
 //! The counters are not those of `loom.rs`, as in `metrics.rs`: nothing but reports depends on them.
 
@@ -41,12 +43,12 @@ pub struct Polling {
     changes: AtomicU64,
 }
 
-/// What a thread is at.
+/// What a thread runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Record {
     pub id: Id,
     pub spawned_at: &'static Location<'static>,
-    /// Of `compute`, not a task that is polled.
+    /// The record is of a `compute` call, not of a polled task.
     pub is_computation: bool,
 }
 
@@ -77,12 +79,13 @@ impl Polling {
         self.replace(0, null_mut())
     }
 
-    /// What was begun has ended, and the owner may be long at something else.
+    /// What was begun has ended, and the owner may do something else for long.
     pub fn clear(&self) {
         self.write(0, null_mut());
     }
 
-    /// R3: what the owner is at. None if that is no task's or computation's, or just changing.
+    /// R3: what the owner runs. None if the owner runs no task or computation, or if the record is just
+    /// changing.
     pub fn read(&self) -> Option<Record> {
         // Acquire, and the fence: pair with the release of `write`. A record that was changed in between has changed the number.
         let changes = self.changes.load(Acquire);
@@ -112,7 +115,7 @@ impl Polling {
         // Relaxed: written by this thread.
         let changes = self.changes.load(Relaxed);
         self.changes.store(changes.wrapping_add(1), Relaxed);
-        // Release: whoever sees what is written below sees that it is changing.
+        // Release: a reader that sees what is written below sees that the record is changing.
         fence(Release);
         self.id.store(id, Relaxed);
         self.spawned_at.store(spawned_at, Relaxed);
@@ -124,7 +127,7 @@ fn pointer(spawned_at: &'static Location<'static>) -> *mut Location<'static> {
     (&raw const *spawned_at).cast_mut()
 }
 
-/// What a thread was at before; put back when dropped.
+/// What the thread ran before; put back when dropped.
 #[derive(Debug)]
 #[must_use = "what the thread was at before is put back when this is dropped"]
 pub struct Outer<'a> {

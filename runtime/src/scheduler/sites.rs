@@ -1,8 +1,8 @@
 //! Where blocking calls are marked, and how often, so that a flood of them shows.
 //!
 //! Each worker counts in a table of its own, so that a call costs no read-modify-write; the metrics add them
-//! up. A table has [`MOST`] places, found by the address of the site; calls at more sites than that are
-//! counted together, without a name.
+//! up. A table has [`MOST`] places, found by the address of the site. Calls at further sites are counted
+//! together, without a name.
 //!
 //! The counters are not those of `loom.rs`, as in `metrics.rs`: nothing depends on them.
 
@@ -61,7 +61,7 @@ impl Sites {
         &self.others
     }
 
-    /// Those that were used, by name; none stands for all others.
+    /// The sites that were used, by name; `None` stands for all others.
     pub fn iter(&self) -> impl Iterator<Item = (Option<&'static Location<'static>>, &Site)> {
         let named = self.places.iter().filter_map(|site| {
             let location = NonNull::new(site.location.load(Acquire))?;

@@ -1,10 +1,10 @@
 //! What has not ended when a shutdown has waited long enough, by name.
 //!
-//! The threads that have not gone are counted by [`Exit`](super::shutdown::Exit). What each is at stands in
-//! its record, see `polling.rs`. Once the shutdown has begun a worker begins no poll, and takes its record
-//! back when it has returned from the one it was in. So its record, read at any time after, is that of what
-//! keeps it, or nothing. A thread with no record is only counted: it is in a hook, say, or in the destructor
-//! of a task that waited, or stays for one that blocks.
+//! The threads that have not gone are counted by [`Exit`](super::shutdown::Exit). Each thread's record says
+//! what it runs, see `polling.rs`. Once the shutdown has begun, a worker begins no poll, and takes its record
+//! back when it has returned from its last poll. So its record, read at any time after, names what keeps the
+//! worker, or nothing. A thread with no record is only counted: it is in a hook, say, or in the destructor of
+//! a task that waited, or stays for a worker that blocks.
 
 use std::fmt;
 use std::panic::Location;
@@ -162,7 +162,7 @@ impl Shared {
         });
         let closures = self.blocking.records().read_all().into_iter();
         let closures = closures.map(|record| task(record, UnfinishedKind::BlockingClosure, None));
-        // On a `current_thread` runtime tasks run on threads that nobody waits for.
+        // On a `current_thread` runtime tasks run on threads that no other thread waits for.
         let tasks: Vec<_> = workers.filter(|_| !self.is_current_thread()).chain(closures).collect();
         // Afterwards: what has ended meanwhile is not told of if everything has.
         match self.lifecycle.exit().threads() {

@@ -1,26 +1,26 @@
-//! How a worker that runs dry waits for threads outside that keep it busy.
+//! Lingering: how a worker that runs dry waits awake for outside threads that keep it busy.
 //!
 //! A thread that spawns or wakes from outside is about as fast as a worker that runs what it pushes. So the
-//! worker runs dry again and again, and each time that it sleeps then, the thread pays for the wake: more
-//! than for 20 tasks. And a thread that waits in `block_on` for what it has spawned, and spawns the next,
-//! pays for two wakes each time.
+//! worker runs dry again and again. Each time that it then sleeps, the thread pays for the wake: more than
+//! for 20 tasks. And a thread that waits in `block_on` for what it has spawned, and spawns the next, pays for
+//! two wakes each time.
 //!
 //! **It lingers**: it waits awake (`patience.rs`) before it sleeps, if threads outside ended its last sleep
-//! soon, or the last time it lingered. It is a searcher meanwhile, like any that looks in one queue after the
-//! other: who pushes relies on it, and it leaves the searchers by finding work (F1) or by lying down (W1),
-//! behind which it looks again (W4 of `idle.rs`). So nothing that relies on it is lost; and as it looks in
-//! every queue again and again, nothing waits for the end of its patience. One that may not join the
-//! searchers does not linger. Nor does anybody where that would make events late: if descriptors are
-//! registered and nobody sits in the driver. (Timers may be late by as much as one lingers.)
+//! soon, or the last time it lingered. Meanwhile it is a searcher, like any worker that looks in one queue
+//! after the other. Pushers rely on it, and it leaves the searchers by finding work (F1) or by going to sleep
+//! (W1), behind which it looks again (W4 of `idle.rs`). So no work that relies on it is lost. As it looks in
+//! every queue again and again, no work waits for the end of its patience. A worker that may not join the
+//! searchers does not linger. No worker lingers where that would make events late: if descriptors are
+//! registered and no worker sits in the driver. (Timers may be late by as much as a worker lingers.)
 //!
 //! **It lets tasks gather** where they come faster than one look takes: [`SMALL`] batches, [`FLOOD`] in a
 //! row. Worker and thread then fight for the line of the injector's lock, and for whatever the tasks have in
-//! common, task by task. It lets [`MANY`] come together, for [`LONGEST_GATHERING`] at most, which is less
-//! than a wake would take. If few have come, it was no flood, and takes [`VAIN`] more small batches until it
-//! believes in one again. Any wait in between begins the count anew.
+//! common, task by task. The worker lets [`MANY`] come together, for [`LONGEST_GATHERING`] at most, which is
+//! less than a wake would take. If few have come, it was no flood, and it takes [`VAIN`] more small batches
+//! until the worker assumes a flood again. Any wait in between begins the count anew.
 //!
-//! Rejected: to sleep on, and have the thread count what it has pushed and wake at some number. Nobody would
-//! answer for the tasks below that number if the thread goes on to something else.
+//! Rejected: the worker sleeps on, and the thread counts what it has pushed and wakes the worker at some
+//! number. No thread would answer for the tasks below that number if the pusher goes on to something else.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -50,7 +50,7 @@ pub struct Linger {
     patience: Patience,
     /// The worker's tick when it last lingered: once is enough, unless it has run something since.
     tick: Cell<u64>,
-    /// Small batches in a row, less those that it owes for having been wrong.
+    /// Small batches in a row; begins at `-VAIN` after a wrong guess.
     small_batches: Cell<i32>,
 }
 

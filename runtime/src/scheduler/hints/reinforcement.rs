@@ -1,31 +1,32 @@
 //! Whether another worker is to be woken for what a turn of the driver has woken.
 //!
 //! A turn may bring dozens of tasks, and a sleeping worker could take half of them. If a CPU is idle, it
-//! should. If none is, those that run are, as a rule, the ones who have sent what came, and who wait for the
-//! answers: a second worker only gets in their way. It pushes them off their CPU, takes the events from under
-//! the first, finds one at a time from then on, and both workers sleep and wake for each, where the first
-//! alone would have taken them in bulk. (64 echoing connections of a client on the same two CPUs: 150 sleeps
-//! for 1000 requests instead of 1, a sixth fewer requests, the latency at p99 doubled.)
+//! should. If no CPU is idle, the threads that run are mostly the clients that have sent the events and wait
+//! for the answers: a second worker only gets in their way. It pushes them off their CPU, and takes events
+//! that the first worker would have taken in bulk. From then on each worker finds one event at a time, and
+//! sleeps and wakes for each. (64 echoing connections of a client on the same two CPUs: 150 sleeps for 1000
+//! requests instead of 1, a sixth fewer requests, the latency at p99 doubled.)
 //!
-//! So the system is asked how crowded it is before somebody is woken. What it says is true of one moment, and
-//! a client that waits for its first answer leaves a CPU idle for a few microseconds: once it was crowded,
-//! room has to be seen [`LOOKS`] times in a row, [`SHORT`] apart. The worker that got no help goes on with
-//! its tasks, and asks again between two of them. As long as there is no room, looks become rarer ([`LONG`]
-//! apart in the end), since each is a system call. So it takes at most `LONG + LOOKS * SHORT` and a few polls
-//! until help comes where help makes sense.
+//! So the worker asks the system how crowded it is before it wakes another worker. The answer is true of one
+//! moment, and a client that waits for its first answer leaves a CPU idle for a few microseconds. So once the
+//! system was crowded, the worker has to see room [`LOOKS`] times in a row, [`SHORT`] apart. The worker that
+//! got no help goes on with its tasks, and asks again between two of them. As long as there is no room, looks
+//! become rarer ([`LONG`] apart in the end), since each is a system call. So it takes at most `LONG + LOOKS *
+//! SHORT` and a few polls until help comes where help makes sense.
 //!
 //! **What is worth it.** A turn of timers may bring dozens of tasks that are done sooner than another thread
-//! has woken, and to wake it costs as much as dozens of them. So a worker knows what a poll took it of late,
-//! the long ones longest, and has nobody woken for less than [`WORTH`]. It asks again after a few tasks, as
-//! above, and knows better then: if one turns out long, help for those behind it comes when that one ends.
+//! has woken, and to wake it costs as much as dozens of them. So a worker estimates its poll time from recent
+//! polls, remembers long polls longest, and wakes no other worker for less than [`WORTH`]. It asks again
+//! after a few tasks, as above, and knows better then: if a task turns out long, help for the tasks behind it
+//! comes when it ends.
 //!
 //! Nothing depends on the answer but speed: the tasks are in the worker's own ring, to which it comes back,
 //! and if it does not, in a long poll, the monitor sees it.
 //!
 //! # Rejected
-//! Asking how long the worker itself waits for CPUs: it is its client who waits. Weighing the turn's work
-//! against the price of a wake: the turns are worth 100 µs and more, with idle CPUs and without. Never waking
-//! anybody: where a request takes 100 µs of computing, one worker does half of what two do.
+//! Asking how long the worker itself waits for CPUs: its client waits, not the worker. Weighing the turn's
+//! work against the price of a wake: the turns are worth 100 µs and more, with idle CPUs and without. Never
+//! waking another worker: where a request takes 100 µs of computing, one worker does half of what two do.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -82,7 +83,7 @@ impl Reinforcement {
         }
     }
 
-    /// The worker, whose tick is `tick`, is about to sleep, after having been `busy` for so long.
+    /// The worker, at tick `tick`, is about to sleep, after having been busy for `busy`.
     pub fn sleeps(&self, tick: u64, busy: Duration) {
         self.began.set(None);
         if let Some(sample) = pace(tick.wrapping_sub(self.slept_at.replace(tick)), busy) {
@@ -90,7 +91,8 @@ impl Reinforcement {
         }
     }
 
-    /// Whether `waiting` tasks are enough to wake somebody for, at `now`, the worker's tick being `tick`.
+    /// Whether `waiting` tasks are enough to wake another worker for, at `now`, with the worker's tick at
+    /// `tick`.
     pub fn is_worth(&self, now: Instant, tick: u64, waiting: usize) -> bool {
         if let Some((began, first)) = self.began.get() {
             let sample = pace(tick.wrapping_sub(first), now.saturating_duration_since(began));
@@ -103,7 +105,7 @@ impl Reinforcement {
         is_worth
     }
 
-    /// From now on, as if waking somebody were worth so much.
+    /// From now on, as if waking another worker were worth so much.
     #[cfg(test)]
     pub fn pretend_worth(&self, worth: Duration) {
         self.worth.set(worth);
@@ -227,7 +229,7 @@ mod tests {
         (0..100).for_each(|_| sleeps(10, 300));
         assert!(!reinforcement.is_worth(now, 1_000, 99));
         assert!(reinforcement.is_worth(now, 1_000, 100));
-        // One in ten takes 40 µs: for some time nobody forgets that.
+        // One poll in ten takes 40 µs: the estimate does not forget that for some time.
         sleeps(10, 4_300);
         (0..5).for_each(|_| sleeps(10, 300));
         assert!(reinforcement.is_worth(now, 1_060, 20));

@@ -1,9 +1,9 @@
 //! Sampling: how a worker that others would wake for nothing waits for work that is worth its while.
 //!
-//! Tasks of some ten nanoseconds are done by the worker that is up long before another thread has woken for
-//! them, and to wake it costs 2 to 15 µs of the waker. So a worker that is out of work, while all others that
-//! are up get on quickly, neither steals from these nor falls asleep: it *samples*. It sleeps for a short
-//! time, [`SAMPLE_PAUSE`] and then longer, and looks again.
+//! The awake worker is done with tasks of some ten nanoseconds long before another thread has woken for them,
+//! and the wake costs the waker 2 to 15 µs. So a worker that is out of work, while all other awake workers
+//! get on quickly, neither steals from them nor goes to sleep: it *samples*. It sleeps for a short time,
+//! [`SAMPLE_PAUSE`] and then longer, and looks again.
 //! ```text
 //!             all that are up are quick, nothing is worth it           its pause is over
 //!   searching ─────────────────────────────────────────────▶ sampling ──────────────────▶ searching
@@ -11,9 +11,9 @@
 //! For the sleep protocol it is a searcher that takes its time: a push relies on it, and it leaves the
 //! searchers as any other does. One worker samples for all. If what it finds is worth it, it takes it, and
 //! wakes one of the others for the rest, as any searcher. A worker that would sample beside it sleeps, and
-//! leaves the tasks that it sees to those that are up: the sampler is, and whoever goes to sleep last finds
-//! no sampler, and leaves nothing. The sampler's pause ends early when a job is posted, when a worker is
-//! about to block, and when all others have fallen asleep ([`Samplers`]).
+//! leaves the tasks that it sees to the workers that are up. The sampler is up; the last worker to go to
+//! sleep finds no sampler, and leaves nothing. The sampler's pause ends early when a job is posted, when a
+//! worker is about to block, and when all others have fallen asleep ([`Samplers`]).
 //!
 //! **Which workers are quick** say the numbers of their polls, spawns and pushes: by how much they moved
 //! since this worker last looked, and in what time. That includes all sleep of either, so it errs towards
@@ -31,15 +31,15 @@
 //! long when two workers are at them as when one is, and look well worth it then. So a worker remembers what
 //! a poll takes while only one side works. If it and the others together are not faster than that by a
 //! quarter, the others are taken to be as quick as they would be without it, and it samples if that makes
-//! what waits not worth it. What it remembers is forgotten by and by.
+//! what waits not worth it. It forgets this figure gradually.
 //!
 //! No worker samples where that could make events late: if descriptors are registered and no worker sleeps in
 //! the driver, a worker that is out of work has to sit there.
 //!
-//! Rejected: an estimate of the owner's, with a look at its clock every some polls: it knows the past as
-//! well, and pays for it. A threshold for the length of the ring alone: without anybody who looks again, a
-//! short queue behind a long poll waits for the monitor. Prior art: none known; Go and Tokio wake one
-//! searcher at a time, whatever the tasks cost.
+//! Rejected: an estimate by the owner, with a look at the clock every few polls: it knows only the past, too,
+//! and the owner pays for it. A threshold for the length of the ring alone: if no worker looks again, a short
+//! queue behind a long poll waits for the monitor. Prior art: none known; Go and Tokio wake one searcher at a
+//! time, whatever the tasks cost.
 
 use std::cell::{Cell, RefCell};
 use std::mem;
@@ -60,11 +60,11 @@ const DOUBLINGS: u32 = 2;
 const MOST_SAMPLES: u32 = 8;
 /// What a worker gets over with in less time is no reason to rise.
 const WORTH: Duration = Duration::from_micros(20);
-/// The longest poll of somebody quick, on average.
+/// The longest average poll of a quick worker.
 const QUICK: Duration = Duration::from_micros(5);
 /// How often in a row a queue must be found with something in it.
 const PATIENCE: u32 = 5;
-/// Who has not looked for longer has slept, and so may the others have.
+/// A worker that has not looked for longer has slept, and so may the others have.
 const STALE: Duration = Duration::from_micros(500);
 /// For how long it watches them.
 const GLANCE: Duration = Duration::from_micros(2);
@@ -83,9 +83,9 @@ pub struct Sampling {
     /// By index, seats only.
     others: RefCell<Vec<Other>>,
     injector: Cell<Queue>,
-    /// Somebody is up, and all who are up are quick.
+    /// A worker is up, and all workers that are up are quick.
     is_hurried: Cell<bool>,
-    /// All who were up at the last look at them were quick.
+    /// All workers that were up at the last look at them were quick.
     was_hurried: Cell<bool>,
     /// The tick of this worker at its last look.
     own_tick: Cell<u64>,
@@ -118,8 +118,8 @@ struct Queue {
 }
 
 impl Queue {
-    /// At this look, it has `len` tasks, and whoever runs them takes `pace` for one; none if it does not
-    /// move.
+    /// At this look, the queue has `len` tasks, and the workers that run them take `pace` for one; none if
+    /// they do not move.
     fn look(&mut self, len: usize, pace: Option<Duration>) {
         self.looks = if len > 0 { self.looks + 1 } else { 0 };
         let is_long = || pace.is_none_or(|pace| pace > TINY && pace.saturating_mul(len as u32) >= WORTH);
@@ -165,14 +165,14 @@ impl Sampling {
         }
     }
 
-    /// Looks at everybody. Worker `own` has found nothing of its own.
+    /// Looks at all workers. Worker `own` has found nothing of its own.
     pub fn look(&self, shared: &Shared, own: usize) {
         let workers = shared.config.workers;
         if !SAMPLES || own >= workers {
             return;
         }
         if shared.idle.sleepers() + 1 >= workers {
-            // Nobody is up: nothing to look at, and nobody's lines to fetch.
+            // No other worker is up: nothing to look at, and no cache lines to fetch.
             return self.is_hurried.set(false);
         }
         let mut passed = self.looked_at.get().elapsed();
@@ -204,7 +204,7 @@ impl Sampling {
             }
             other.ring.look(waiting, pace);
             if is_up {
-                // Who has nothing waiting may search, or wait for a CPU since it was woken.
+                // A worker that has nothing waiting may search, or wait for a CPU since it was woken.
                 are_quick &= pace.map_or(waiting == 0, |pace| pace <= QUICK);
                 quickest = quickest.into_iter().chain(pace).min();
             }
@@ -237,7 +237,7 @@ impl Sampling {
     pub fn would_sample(&self, shared: &Shared) -> bool {
         let has_driver = || {
             let driver = &shared.driver;
-            // Not one that only looks in, and goes on with its tasks.
+            // Not a worker that only looks in, and goes on with its tasks.
             let sleeps = |poller| shared.idle.is_sleeper(poller);
             driver.io().is_none_or(|io| !io.has_sources()) || driver.sitter().is_some_and(sleeps)
         };
@@ -344,7 +344,7 @@ impl Worker {
         true
     }
 
-    /// Whether it leaves tasks that wait to those that are up, and sleeps.
+    /// Whether it leaves waiting tasks to the workers that are up, and sleeps.
     pub(in crate::scheduler) fn sleeps_beside_sampler(&self) -> bool {
         let shared = self.shared();
         let would_sample = self.is_permanent() && self.sampling.would_sample(shared);
@@ -381,8 +381,8 @@ fn ticks(shared: &Shared) -> u64 {
     (0..shared.config.workers).map(|index| shared.processor(index).tick()).fold(0, u64::wrapping_add)
 }
 
-/// Whether the owner, who had made so many `moves`, makes another in the time in which it has made some on
-/// average: what it is at may have become long just now.
+/// Whether the owner, which had made so many `moves`, makes another in the time in which it has made some on
+/// average: its present poll may have become long just now.
 fn goes_on(processor: &Processor, before: Moves, pace: Duration) -> bool {
     const SPINS: u32 = 16;
     let limit = Duration::from_micros(1) + 4 * pace.min(QUICK);
@@ -400,7 +400,7 @@ fn goes_on(processor: &Processor, before: Moves, pace: Duration) -> bool {
     }
 }
 
-/// What a poll takes one whose tick moved by `polls` in a time.
+/// The time of one poll of a worker whose tick moved by `polls` in a time.
 fn pace(polls: u64, passed: Duration) -> Option<Duration> {
     let polls = u32::try_from(polls).unwrap_or(u32::MAX);
     passed.checked_div(polls)
@@ -451,7 +451,7 @@ mod tests {
             let has_run = Arc::new(AtomicBool::new(false));
             let start = Instant::now();
             push(has_run.clone());
-            // Who pushed has relied on it.
+            // The pusher has relied on it.
             let is_sampling = did_sample && shared.samplers.sampler().is_some();
             while !has_run.load(Acquire) {
                 thread::yield_now();

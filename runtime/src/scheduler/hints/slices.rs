@@ -1,10 +1,11 @@
 //! A seat's time slices: the usual ones while its worker polls tasks, long ones while it computes.
 //!
-//! A split point lets others have the CPU, but a computation may take a millisecond from one to the next: the
-//! first partition of a sort does. Who is woken on its CPU meanwhile, a spare worker or the client of an echo
-//! server, should not wait for that; and the kernel lets it go first if it asks for shorter slices than the
-//! thread that runs (`time_slice.rs`). So a worker that computes asks for long ones, and for the usual ones
-//! again when it is back at its tasks. The sort then keeps its whole share of the CPU, in longer pieces.
+//! A split point lets other threads have the CPU, but a computation may take a millisecond from one to the
+//! next: the first partition of a sort does. A thread that is woken on its CPU meanwhile, a spare worker or
+//! the client of an echo server, should not wait for that. The kernel lets that thread go first if it asks
+//! for shorter slices than the thread that runs (`time_slice.rs`). So a worker that computes asks for long
+//! slices, and for the usual ones again when it is back at its tasks. The sort then keeps its whole share of
+//! the CPU, in longer pieces.
 //!
 //! Asking costs two system calls. So a worker asks once it has computed for [`LONG_AFTER_NANOS`], as its
 //! looks tell; and at the very beginning if its last computation took as long. Short ones do not pay for it.
