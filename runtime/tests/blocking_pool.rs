@@ -10,7 +10,8 @@ use parking_lot::{Condvar, Mutex};
 use runtime::task::JoinHandle;
 use runtime::{Handle, Runtime};
 use support::{
-    Gate, HUGE_STACK, NoThreads, builder, each_kind, has_shadow_memory, in_child, until, watchdog,
+    Gate, HUGE_STACK, NoThreads, builder, each_kind, has_shadow_memory, in_child, joined_scope, until,
+    watchdog,
 };
 
 /// Where a number of closures wait for each other.
@@ -261,7 +262,7 @@ fn submitters_do_not_wake_a_thread_for_each_closure() {
     let runtime = builder(1).max_blocking_threads(8).thread_keep_alive(support::LIMIT).build().unwrap();
     wait_for(&runtime, Meeting::begin(&runtime, 8));
     let count = Arc::new(AtomicUsize::new(0));
-    std::thread::scope(|scope| {
+    joined_scope(|scope| {
         let submitters: Vec<_> = (0..THREADS)
             .map(|_| {
                 scope.spawn(|| {

@@ -16,6 +16,7 @@ use std::task::Poll;
 use net_support::{assert_pending, block_on};
 use runtime::io::unix::{AsyncFd, AsyncFdRegisterError};
 use runtime::io::{Interest, Ready};
+use support::joined_scope;
 
 fn watch<T: AsRawFd>(inner: T) -> Result<AsyncFd<T>, AsyncFdRegisterError<T>> {
     // SAFETY: what the tests watch keeps its descriptor, or was never open.
@@ -305,7 +306,7 @@ fn a_descriptor_is_an_error_after_the_shutdown_of_its_runtime() {
     let near = runtime.block_on(async { watch(near).unwrap() });
     let (waiting, is_waiting) = std::sync::mpsc::channel();
     let text = "the runtime that watched this descriptor was shut down";
-    std::thread::scope(|scope| {
+    joined_scope(|scope| {
         let thread = scope.spawn(|| {
             block_on(async {
                 let mut readable = pin!(near.readable());

@@ -12,7 +12,9 @@ use std::thread;
 use parking_lot::Mutex;
 use runtime::parallel::{self, ThreadBuilder, ThreadPool, ThreadPoolBuildError, ThreadPoolBuilder, join};
 use runtime::sync::oneshot;
-use support::{Drops, Gate, NEAR_A_GRANTS_END, in_child, panic_of, short_joins, text_of, until, watchdog};
+use support::{
+    Drops, Gate, NEAR_A_GRANTS_END, in_child, joined_scope, panic_of, short_joins, text_of, until, watchdog,
+};
 
 /// A builder whose start and exit handlers count.
 struct Counted {
@@ -296,7 +298,7 @@ fn handlers_may_compute() {
 
 /// Runs `test` on a thread of its own, which may get a seat for good.
 fn on_a_thread<R: Send>(test: impl FnOnce() -> R + Send) -> R {
-    thread::scope(|scope| {
+    joined_scope(|scope| {
         scope.spawn(test).join().unwrap_or_else(|payload| std::panic::resume_unwind(payload))
     })
 }

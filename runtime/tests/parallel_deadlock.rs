@@ -11,7 +11,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use runtime::parallel::{Deadlock, Mark, ThreadPool, ThreadPoolBuilder, mark_blocked, mark_unblocked};
 use runtime::{Builder, Runtime};
-use support::{Gate, builder, rounds, thread_number, until, until_asleep, watchdog};
+use support::{Gate, builder, joined_scope, rounds, thread_number, until, until_asleep, watchdog};
 
 /// What the handler was told.
 #[derive(Clone, Default)]
@@ -110,7 +110,7 @@ fn it_is_reported_again_after_something_moved() {
     for round in 1..=5 {
         let gate = Gate::default();
         let (marks, mark) = mpsc::channel();
-        thread::scope(|scope| {
+        joined_scope(|scope| {
             let outside = scope.spawn(|| pool.install(|| block_on_gate(&gate, &marks)));
             let mark = mark.recv().unwrap();
             reports.expect(round);
@@ -339,7 +339,7 @@ fn a_pool_waits_for_another(wait_for: fn(&ThreadPool, &(dyn Fn() + Sync))) {
     let (one, reports) = pool(2);
     let (other, other_reports) = pool(1);
     let [gate, has_seat, may_mark, begun, go_on] = std::array::from_fn(|_| Gate::default());
-    thread::scope(|scope| {
+    joined_scope(|scope| {
         let (one, other, gate, begun, go_on) = (&one, &other, &gate, &begun, &go_on);
         let (has_seat, may_mark) = (&has_seat, &may_mark);
         let (marks, mark) = mpsc::channel();

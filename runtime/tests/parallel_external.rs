@@ -16,7 +16,8 @@ use runtime::parallel::{
 use runtime::sync::oneshot;
 use runtime::{Handle, Runtime};
 use support::{
-    AssertSend, Gate, LIMIT, NEAR_A_GRANTS_END, build, builder, panic_of, short_joins, until, watchdog,
+    AssertSend, Gate, LIMIT, NEAR_A_GRANTS_END, build, builder, joined_scope, panic_of, short_joins, until,
+    watchdog,
 };
 
 fn here() -> ThreadId {
@@ -46,7 +47,7 @@ fn join_all<'scope>(threads: impl IntoIterator<Item = thread::ScopedJoinHandle<'
 
 /// Runs `f` on a thread that has entered the runtime.
 fn outside<R: Send>(handle: &Handle, f: impl FnOnce() -> R + Send) -> R {
-    thread::scope(|threads| {
+    joined_scope(|threads| {
         let thread = threads.spawn(|| {
             let _entered = handle.enter();
             f()
@@ -59,7 +60,7 @@ fn outside<R: Send>(handle: &Handle, f: impl FnOnce() -> R + Send) -> R {
 fn assert_all_can_take_part(runtime: &Runtime) {
     let workers = runtime.metrics().num_workers();
     let inside = AtomicUsize::new(0);
-    thread::scope(|threads| {
+    joined_scope(|threads| {
         let external = || {
             let _entered = runtime.enter();
             as_external(|| {
@@ -172,7 +173,7 @@ fn an_external_thread_that_waits_runs_no_strangers_call() {
     let _watchdog = watchdog();
     let runtime = build(2);
     let (taken, release, has_come) = (Gate::default(), Gate::default(), Gate::default());
-    thread::scope(|threads| {
+    joined_scope(|threads| {
         let external = threads.spawn(|| {
             let _entered = runtime.enter();
             as_external(|| {
@@ -275,7 +276,7 @@ fn broadcasts_reach_every_worker_from_an_external_thread_and_beside_one() {
         assert_eq!(all, [(0, Some(0)), (1, Some(1)), (2, Some(2))]);
     }
     let (inside, release) = (Gate::default(), Gate::default());
-    thread::scope(|threads| {
+    joined_scope(|threads| {
         threads.spawn(|| {
             let _entered = runtime.enter();
             as_external(|| {
@@ -385,7 +386,7 @@ fn a_runtime_that_ends_waits_for_the_external_thread() {
         let runtime = build(2);
         let handle = runtime.handle().clone();
         let (inside, ends) = (Gate::default(), Gate::default());
-        thread::scope(|threads| {
+        joined_scope(|threads| {
             threads.spawn(|| {
                 let _entered = handle.enter();
                 as_external(|| {
@@ -445,7 +446,7 @@ fn external_threads_come_and_go_beside_tasks_and_computations() {
     for workers in [2, 3] {
         let runtime = build(workers);
         let (tasks, sum) = (Arc::new(AtomicUsize::new(0)), AtomicU64::new(0));
-        thread::scope(|threads| {
+        joined_scope(|threads| {
             let visitors = (0..4_usize).map(|kind| {
                 let (runtime, tasks, sum) = (&runtime, &tasks, &sum);
                 threads.spawn(move || {
@@ -505,7 +506,7 @@ fn external_threads_come_and_go_beside_tasks_and_computations() {
 /// Two external threads take part while both run `f`.
 fn in_both_places(runtime: &Runtime, f: impl Fn() + Sync) {
     let inside = AtomicUsize::new(0);
-    thread::scope(|threads| {
+    joined_scope(|threads| {
         let external = || {
             let _entered = runtime.enter();
             as_external(|| {

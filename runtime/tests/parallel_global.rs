@@ -7,7 +7,9 @@ use std::io;
 use std::thread::{self, ThreadId};
 
 use runtime::parallel::{self, ThreadPoolBuildError, ThreadPoolBuilder};
-use support::{HUGE_STACK, NoThreads, address_space, has_shadow_memory, in_child, limit, watchdog};
+use support::{
+    HUGE_STACK, NoThreads, address_space, has_shadow_memory, in_child, joined_scope, limit, watchdog,
+};
 
 const INITIALIZED: &str = "The global thread pool has already been initialized.";
 
@@ -61,7 +63,7 @@ fn threads_race_to_build_the_pool() {
     if in_child("threads_race_to_build_the_pool", &[("RAYON_NUM_THREADS", "3")]) {
         let before = support::threads();
         let start = std::sync::Barrier::new(8);
-        thread::scope(|scope| {
+        joined_scope(|scope| {
             let threads: Vec<_> = (0..8)
                 .map(|_| {
                     scope.spawn(|| {

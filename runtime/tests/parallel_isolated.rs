@@ -10,7 +10,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use runtime::parallel::{self, ThreadPoolBuilder, isolated, join, scope, yield_now};
 use runtime::sync::oneshot;
-use support::{Gate, NEAR_A_GRANTS_END, build, short_joins, watchdog};
+use support::{Gate, NEAR_A_GRANTS_END, build, joined_scope, short_joins, watchdog};
 
 /// The calling worker runs nothing until another has begun the second closure. Not by `join`, whose second half is shared only if that
 /// seems worth it.
@@ -120,7 +120,7 @@ fn a_thread_outside_may_hold_the_lock() {
     let pool = ThreadPoolBuilder::new().num_threads(3).build().unwrap();
     let lock = Mutex::new(0);
     // Two threads that are no workers, whose work waits in the pool's threads.
-    thread::scope(|scope| {
+    joined_scope(|scope| {
         let threads: Vec<_> = (0..2)
             .map(|_| {
                 scope.spawn(|| {

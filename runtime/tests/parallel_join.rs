@@ -1,5 +1,7 @@
 //! `join`: both closures run, wherever it is called and whatever panics, and what they borrow stays valid.
 
+mod support;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
@@ -7,6 +9,7 @@ use std::thread;
 
 use runtime::parallel::{join, join_context};
 use runtime::{Builder, Runtime};
+use support::joined_scope;
 
 fn runtime(workers: usize) -> Runtime {
     Builder::new_multi_thread().worker_threads(workers).enable_all().build().unwrap()
@@ -101,7 +104,7 @@ fn join_works_in_tasks_in_block_on_on_blocking_threads_and_in_place() {
 fn several_threads_outside_may_join_at_once() {
     let runtime = runtime(2);
     let numbers: Vec<u64> = (0..10_000).collect();
-    thread::scope(|scope| {
+    joined_scope(|scope| {
         let threads: Vec<_> = (0..4)
             .map(|_| {
                 scope.spawn(|| {
@@ -255,7 +258,7 @@ fn a_join_that_runs_while_the_runtime_is_dropped_ends() {
     for _ in 0..20 {
         let runtime = runtime(2);
         let handle = runtime.handle().clone();
-        thread::scope(|scope| {
+        joined_scope(|scope| {
             let numbers = &numbers;
             let joiner = scope.spawn(move || {
                 let _entered = handle.enter();

@@ -9,7 +9,7 @@ use std::thread;
 
 use parking_lot::{Mutex, RwLock};
 use runtime::parallel::{self, ThreadPool, ThreadPoolBuilder, Yield};
-use support::{Gate, panic_of, until, watchdog};
+use support::{Gate, joined_scope, panic_of, until, watchdog};
 
 fn pool(threads: usize) -> ThreadPool {
     ThreadPoolBuilder::new().num_threads(threads).build().unwrap()
@@ -246,7 +246,7 @@ fn panics_of_detached_jobs_without_a_handler_leave_the_pool_as_it_is() {
 fn many_threads_install_at_once() {
     let _watchdog = watchdog();
     let pool = pool(2);
-    thread::scope(|scope| {
+    joined_scope(|scope| {
         let threads: Vec<_> = (0..8)
             .map(|i| {
                 let pool = &pool;

@@ -14,7 +14,7 @@ use runtime::parallel::{
     self, Scope, ScopeFifo, ThreadPool, ThreadPoolBuilder, Yield, in_place_scope, in_place_scope_fifo, scope,
     scope_fifo,
 };
-use support::{panic_of, until, watchdog};
+use support::{joined_scope, panic_of, until, watchdog};
 
 fn pool(threads: usize) -> ThreadPool {
     ThreadPoolBuilder::new().num_threads(threads).build().unwrap()
@@ -358,7 +358,7 @@ fn a_runtime_that_is_shut_down_meanwhile_runs_the_jobs_of_an_in_place_scope() {
         let runtime = support::build(2);
         let handle = runtime.handle().clone();
         let ran = AtomicUsize::new(0);
-        thread::scope(|threads| {
+        joined_scope(|threads| {
             let _entered = handle.enter();
             let ending = in_place_scope(|s| {
                 // The drop waits for the seats, which wait for the scope.
@@ -405,7 +405,7 @@ fn a_scope_in_a_tasks_poll_ends_although_the_runtime_is_shut_down() {
                         s.spawn(|s| s.spawn(|_| _ = theirs.fetch_add(1, SeqCst)));
                     }
                     // From a thread without a seat, whether the pool takes it or not.
-                    thread::scope(|threads| {
+                    joined_scope(|threads| {
                         let thread = threads.spawn(|| s.spawn(|_| _ = theirs.fetch_add(1, SeqCst)));
                         thread.join().unwrap();
                     });

@@ -1,11 +1,14 @@
 //! A worker that would be woken for nothing again and again naps instead; and nothing is lost.
 
+mod support;
+
 use runtime::runtime::Builder;
+use support::joined_scope;
 
 #[test]
 fn nothing_is_lost_when_bursts_of_tiny_tasks_come_from_everywhere() {
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    std::thread::scope(|scope| {
+    joined_scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
                 for _ in 0..500 {

@@ -13,7 +13,7 @@ use std::thread;
 use parking_lot::Mutex;
 use runtime::sync::broadcast::error::{RecvError, TryRecvError};
 use runtime::sync::broadcast::{self, Receiver, Sender};
-use support::until;
+use support::{joined_scope, until};
 use sync_support::*;
 
 #[test]
@@ -336,7 +336,7 @@ fn a_clone_that_takes_its_time_holds_up_those_who_want_the_same_and_nobody_else(
     let (tx, mut cloning) = broadcast::channel(2);
     let (mut same, mut last) = (tx.subscribe(), tx.subscribe());
     tx.send(Slow(gate.clone())).map_err(drop).unwrap();
-    thread::scope(|scope| {
+    joined_scope(|scope| {
         let clone = scope.spawn(|| assert!(cloning.try_recv().is_ok()));
         until("it is being cloned", || gate.0.load(SeqCst));
         // Who wants the same lets other tasks run meanwhile.
@@ -479,7 +479,7 @@ fn blocking_calls_work_on_threads_and_panic_in_tasks() {
 fn values_need_not_be_sync() {
     let (tx, mut first) = broadcast::channel(1024);
     let mut second = tx.subscribe();
-    thread::scope(|scope| {
+    joined_scope(|scope| {
         let threads = [&mut first, &mut second].map(|rx| {
             scope.spawn(move || {
                 for n in 0..1000 {
@@ -499,7 +499,7 @@ fn receivers_on_many_threads_see_one_order_and_miss_what_they_are_told() {
     for capacity in [1, 8, 1 << 16] {
         let (tx, rx) = broadcast::channel(capacity);
         let logs: Vec<_> = (0..3).map(|_| Mutex::new(Vec::new())).collect();
-        thread::scope(|scope| {
+        joined_scope(|scope| {
             let mut threads = Vec::new();
             for log in &logs {
                 let mut rx = rx.resubscribe();
@@ -543,7 +543,7 @@ fn receivers_come_and_go_while_values_are_sent() {
     let drops = Drops::default();
     let sent = AtomicUsize::new(0);
     let (tx, rx) = broadcast::channel(8);
-    thread::scope(|scope| {
+    joined_scope(|scope| {
         for _ in 0..3 {
             let tx = &tx;
             scope.spawn(move || {

@@ -2,10 +2,13 @@
 
 mod sync_support;
 
+mod support;
+
 use std::pin::{Pin, pin};
 use std::task::Poll;
 
 use runtime::sync::mpsc::{self, error::TryRecvError, error::TrySendError};
+use support::joined_scope;
 use sync_support::*;
 
 #[test]
@@ -334,7 +337,7 @@ fn exchange(threads: usize, each: usize, bound: Option<usize>) {
         assert_eq!(n, last[thread] + 1, "in order");
         last[thread] = n;
     };
-    std::thread::scope(|scope| match bound {
+    joined_scope(|scope| match bound {
         Some(bound) => {
             let (tx, mut rx) = mpsc::channel(bound);
             for thread in 0..threads {

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::task::Poll;
 
 use runtime::sync::*;
+use support::joined_scope;
 use sync_support::*;
 
 static MADE: OnceCell<String> = OnceCell::const_new();
@@ -166,7 +167,7 @@ fn of_many_that_set_one_wins_and_the_others_see_its_value() {
     for _ in 0..200 {
         let (once, cell) = (SetOnce::new(), OnceCell::new());
         let wins = AtomicUsize::new(0);
-        std::thread::scope(|scope| {
+        joined_scope(|scope| {
             let threads = [0, 1, 2, 3].map(|n| {
                 let (once, cell, wins) = (&once, &cell, &wins);
                 scope.spawn(move || {

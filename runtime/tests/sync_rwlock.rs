@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::task::Poll;
 
 use runtime::sync::*;
+use support::joined_scope;
 use sync_support::*;
 
 static SHARED: RwLock<Vec<u32>> = RwLock::const_new(Vec::new());
@@ -268,7 +269,7 @@ fn a_waker_that_panics_keeps_no_permit() {
 #[test]
 fn blocking_calls_work_on_threads_and_panic_in_tasks() {
     let lock = Arc::new(RwLock::new(0));
-    std::thread::scope(|scope| {
+    joined_scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
                 for _ in 0..1000 {

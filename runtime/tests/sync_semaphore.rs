@@ -2,12 +2,15 @@
 
 mod sync_support;
 
+mod support;
+
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use runtime::sync::{Mutex, MutexGuard, OwnedMutexGuard, Semaphore, TryAcquireError};
 use runtime::task::coop::{consume_budget, has_budget_remaining};
+use support::joined_scope;
 use sync_support::*;
 
 #[test]
@@ -197,7 +200,7 @@ fn a_repeated_poll_wakes_only_the_last_waker() {
 fn threads_never_exceed_the_permits_and_lose_none() {
     let semaphore = Semaphore::new(3);
     let inside = AtomicUsize::new(0);
-    std::thread::scope(|scope| {
+    joined_scope(|scope| {
         for thread in 0..4 {
             let (semaphore, inside) = (&semaphore, &inside);
             scope.spawn(move || {
@@ -254,7 +257,7 @@ fn a_guard_mapped_or_thrown_unlocks_once() {
 #[test]
 fn threads_count_under_a_mutex() {
     let mutex = Mutex::new(0);
-    std::thread::scope(|scope| {
+    joined_scope(|scope| {
         let threads = [(); 4].map(|()| scope.spawn(|| (0..1000).for_each(|_| *mutex.blocking_lock() += 1)));
         threads.into_iter().for_each(|thread| thread.join().unwrap());
     });

@@ -11,7 +11,7 @@ use std::thread;
 
 use parking_lot::Mutex;
 use runtime::sync::watch;
-use support::until;
+use support::{joined_scope, until};
 use sync_support::*;
 
 #[test]
@@ -245,7 +245,7 @@ fn blocked_sender(tx: &watch::Sender<i32>, value: i32) -> (thread::JoinHandle<()
         sent.store(true, SeqCst);
     });
     // This thread may have a `Ref`, and would print the value.
-    thread::scope(|scope| {
+    joined_scope(|scope| {
         scope.spawn(|| until("the sender is at the value", || format!("{tx:?}").contains("<locked>")));
     });
     (sender, has_sent)
@@ -296,7 +296,7 @@ fn more_threads_may_read_than_there_are_slots() {
     const THREADS: usize = 50;
     let (tx, rx) = watch::channel(1);
     let barrier = std::sync::Barrier::new(THREADS + 1);
-    thread::scope(|scope| {
+    joined_scope(|scope| {
         for _ in 0..THREADS {
             scope.spawn(|| {
                 let value = rx.borrow();
@@ -481,7 +481,7 @@ fn readers_on_many_threads_see_whole_values_in_order() {
     let _watchdog = support::watchdog();
     const SENDS: u64 = 20_000;
     let (tx, rx) = watch::channel((0u64, 0u64));
-    thread::scope(|scope| {
+    joined_scope(|scope| {
         for _ in 0..4 {
             let mut rx = rx.clone();
             scope.spawn(move || {

@@ -1,5 +1,7 @@
 //! Timers on a multi-thread runtime: tasks that migrate, and threads that are no workers.
 
+mod support;
+
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
@@ -10,6 +12,7 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use runtime::Runtime;
 use runtime::time::{Duration, Instant, sleep, sleep_until, timeout};
+use support::joined_scope;
 
 /// Longer than any of these tests may take on a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -95,7 +98,7 @@ fn a_thread_that_is_no_worker_cuts_the_drivers_sleep_short() {
     let handle = runtime.handle().clone();
     let running = AtomicUsize::new(4);
     let waiting = Mutex::new(None::<Waker>);
-    std::thread::scope(|scope| {
+    joined_scope(|scope| {
         for thread in 0..4 {
             let (handle, running, waiting) = (&handle, &running, &waiting);
             scope.spawn(move || {

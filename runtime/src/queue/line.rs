@@ -162,6 +162,7 @@ mod tests {
 
     use super::*;
     use crate::queue::chain::tests::Items;
+    use crate::util::joined::joined_scope;
 
     #[test]
     fn a_line_gives_the_oldest_and_grows_around_what_waits() {
@@ -201,7 +202,7 @@ mod tests {
         const ITEMS: usize = 30_000;
         let (items, line, tickets) = (Items::new(ITEMS), Line::new(), AtomicUsize::new(0));
         let is_over = AtomicBool::new(false);
-        thread::scope(|scope| {
+        joined_scope(|scope| {
             let takers = [(); 3].map(|()| {
                 scope.spawn(|| {
                     let mut next = 0;

@@ -91,6 +91,7 @@ mod tests {
 
     use super::*;
     use crate::queue::chain::tests::Items;
+    use crate::util::joined::joined_scope;
 
     #[test]
     fn a_shelf_gives_the_oldest_or_the_youngest() {
@@ -131,7 +132,7 @@ mod tests {
     fn each_item_is_taken_once_from_both_ends_under_stress() {
         const ITEMS: usize = 30_000;
         let (items, shelf, done) = (Items::new(ITEMS), Shelf::new(), AtomicBool::new(false));
-        thread::scope(|scope| {
+        joined_scope(|scope| {
             let takers = [false, false, true].map(|is_young| {
                 let (items, shelf, done) = (&items, &shelf, &done);
                 scope.spawn(move || {

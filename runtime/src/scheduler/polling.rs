@@ -147,6 +147,7 @@ mod tests {
     use std::sync::atomic::AtomicBool;
 
     use super::*;
+    use crate::util::joined::joined_scope;
 
     #[test]
     fn what_was_begun_inside_of_something_else_puts_it_back() {
@@ -178,7 +179,7 @@ mod tests {
         let places = [Location::caller(), Location::caller()];
         let polling = Polling::new();
         let is_over = AtomicBool::new(false);
-        std::thread::scope(|scope| {
+        joined_scope(|scope| {
             let writer = scope.spawn(|| {
                 while !is_over.load(Relaxed) {
                     (1..).zip(places).for_each(|(id, place)| polling.write(id, pointer(place)));

@@ -229,6 +229,7 @@ mod tests {
     use std::thread;
 
     use super::*;
+    use crate::util::joined::joined_scope;
 
     /// As a kernel for `cpus` CPUs, all of which the thread may use: it refuses a set that is too small for
     /// them.
@@ -313,7 +314,7 @@ mod tests {
         let cpus = whole.cpus();
         for workers in [1, 2, 3, 5] {
             let pins = Pins::on(Ok(whole.clone()), workers);
-            thread::scope(|scope| {
+            joined_scope(|scope| {
                 let pins = &pins;
                 for index in 0..3 * workers {
                     let cpu = cpus[index % workers % cpus.len()];
@@ -341,7 +342,7 @@ mod tests {
         // No machine has them, so the kernel refuses.
         let nowhere = CpuSet::only(1 << 19);
         let pins = Pins::on(Ok(Arc::new(nowhere)), 2);
-        thread::scope(|scope| {
+        joined_scope(|scope| {
             for index in 0..2 {
                 let before = CpuSet::of_this_thread().unwrap();
                 let pins = &pins;

@@ -128,13 +128,14 @@ mod tests {
     use std::sync::Barrier;
 
     use super::*;
+    use crate::util::joined::joined_scope;
 
     #[test]
     fn one_thread_at_a_time() {
         const THREADS: usize = 4;
         const ROUNDS: usize = 20_000;
         let (lock, barrier) = (ByteLock::new((0, 0)), Barrier::new(THREADS));
-        std::thread::scope(|scope| {
+        joined_scope(|scope| {
             for _ in 0..THREADS {
                 scope.spawn(|| {
                     barrier.wait();
@@ -167,7 +168,7 @@ mod tests {
     fn who_waits_long_gets_it_in_the_end() {
         let lock = ByteLock::new(0);
         let guard = lock.lock();
-        std::thread::scope(|scope| {
+        joined_scope(|scope| {
             let waiting = scope.spawn(|| *lock.lock() += 1);
             std::thread::sleep(std::time::Duration::from_millis(20));
             assert!(!waiting.is_finished());

@@ -4,6 +4,8 @@ pub mod affinity;
 pub mod block_on;
 pub mod byte_lock;
 pub mod crowd;
+#[cfg(all(test, not(loom)))]
+pub mod joined;
 pub mod list;
 pub mod numbers;
 pub mod pad;

@@ -1,7 +1,10 @@
 //! What the tests of the front door share: runtimes of every kind, waiting for conditions, a guard against
 //! hangs, and child processes for what would harm the test process. Locks are parking_lot's: those of std
 //! look like races to ThreadSanitizer, which cannot see into what std ships compiled.
-#![allow(dead_code, reason = "each test binary uses its part")]
+#![allow(dead_code, unused_imports, reason = "each test binary uses its part")]
+
+#[path = "../../src/util/joined.rs"]
+mod joined;
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -13,6 +16,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+pub use joined::joined_scope;
 use parking_lot::Mutex;
 use runtime::{Builder, Runtime};
 

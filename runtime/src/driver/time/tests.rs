@@ -8,6 +8,7 @@ use std::task::Wake;
 
 use super::entry::State;
 use super::*;
+use crate::util::joined::joined_scope;
 
 const MS: u64 = NANOS_PER_MILLI;
 
@@ -257,7 +258,7 @@ fn threads_register_cancel_and_fire_at_the_same_time() {
     let fired = AtomicUsize::new(0);
     let kept = AtomicUsize::new(0);
     let (probes, _) = probes(THREADS);
-    std::thread::scope(|scope| {
+    joined_scope(|scope| {
         for (thread, probe) in probes.iter().enumerate() {
             let (driver, fired, kept) = (&driver, &fired, &kept);
             scope.spawn(move || {

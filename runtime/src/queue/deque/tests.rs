@@ -5,6 +5,7 @@ use std::thread;
 
 use super::*;
 use crate::queue::chain::tests::{Item, Items};
+use crate::util::joined::joined_scope;
 
 /// Versions to start at: the first, and a few changes before the field's end.
 const VERSIONS: [u64; 2] = [0, u64::MAX / VERSION - 2];
@@ -386,7 +387,7 @@ fn each_item_is_taken_once_under_stress() {
     const RESERVE: usize = 20_000;
     let world = World::new(u64::MAX / VERSION - 1_000, ITEMS + RESERVE);
     let done = AtomicBool::new(false);
-    let used = thread::scope(|scope| {
+    let used = joined_scope(|scope| {
         let thieves = [(); 3].map(|()| {
             scope.spawn(|| {
                 while !done.load(Relaxed) {

@@ -1,11 +1,11 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::task::{Context, Poll, Wake};
-use std::thread;
 
 use super::*;
 use crate::queue::chain::tests::{Item, Items};
 use crate::util::block_on::block_on;
+use crate::util::joined::joined_scope;
 
 /// Pushes `value`; returns the waker that is to be woken.
 fn push(inbox: &Inbox<Item>, items: &Items, value: usize) -> Option<Waker> {
@@ -93,7 +93,7 @@ fn each_item_is_taken_once_and_in_its_pushers_order_under_stress() {
     const PUSHERS: usize = 3;
     const EACH: usize = 10_000;
     let (items, inbox) = (Items::new(PUSHERS * EACH), Inbox::new());
-    thread::scope(|scope| {
+    joined_scope(|scope| {
         for pusher in 0..PUSHERS {
             let (items, inbox) = (&items, &inbox);
             scope.spawn(move || {

@@ -3,6 +3,7 @@ use std::thread;
 use super::*;
 use crate::loom::sync::atomic::Ordering::{Acquire, Release};
 use crate::queue::chain::tests::{Item, Items};
+use crate::util::joined::joined_scope;
 
 fn injector_with(items: &Items, count: usize) -> Injector<Item> {
     let injector = Injector::new();
@@ -91,7 +92,7 @@ fn each_item_reaches_one_of_many_consumers() {
     let items = Items::new(PRODUCERS * EACH);
     let injector = Injector::new();
     let ended = AtomicUsize::new(0);
-    thread::scope(|scope| {
+    joined_scope(|scope| {
         let mut threads = Vec::new();
         for producer in 0..PRODUCERS {
             let (items, injector, ended) = (&items, &injector, &ended);

@@ -3,6 +3,7 @@ use std::thread;
 
 use super::*;
 use crate::queue::chain::tests::{Item, Items};
+use crate::util::joined::joined_scope;
 
 /// Where a ring's indices begin: at zero, before `tail` wraps, and before the head's 55 bits do.
 const STARTS: [u64; 3] = [0, (1 << 32) - 100, (1 << 55) - 100];
@@ -176,7 +177,7 @@ fn each_item_is_taken_once_under_stress() {
     let items = Items::new(ITEMS);
     let (ring, injector) = (Local::starting_at((1 << 32) - 1_000), Injector::new());
     let done = AtomicBool::new(false);
-    thread::scope(|scope| {
+    joined_scope(|scope| {
         for _ in 0..3 {
             scope.spawn(|| {
                 let own = Local::new();
