@@ -4,7 +4,7 @@
 //! never block. Any other waker is foreign code. It may block, panic, or call back into the runtime. But
 //! while a worker sleeps in the driver, or has just woken there, other threads rely on it. So a turn only
 //! collects the foreign wakers. The worker wakes them when it counts as a worker that runs, like one in a
-//! task's poll. A waker that blocks then holds up its caller and nobody else.
+//! task's poll. A waker that blocks then holds up its caller and no other thread.
 //!
 //! A waker that is cached in a [`Source`] stays there: the slot is WAKING until it was woken
 //! (`io/readiness.rs`).

@@ -1,8 +1,8 @@
 //! What can wake a sleeping thread: descriptors, timers, and an unpark from anywhere.
 //!
 //! One thread at a time sits in the driver ([`try_sit`](Driver::try_sit)): it sleeps until an event comes, a
-//! timer is due or somebody unparks it, dispatches the events and goes. Timers are fired by any thread that
-//! comes along ([`fire_timers`](Driver::fire_timers)), since each wheel has its own lock.
+//! timer is due or another thread unparks it, dispatches the events and goes. Timers are fired by any thread
+//! that comes along ([`fire_timers`](Driver::fire_timers)), since each wheel has its own lock.
 //!
 //! The driver wakes tasks through `std::task::Waker`; it knows no scheduler. Wakers that are not of tasks are
 //! left to its caller: see `foreign.rs`.
@@ -19,9 +19,10 @@ use crate::loom::sync::atomic::{AtomicU64, AtomicUsize, fence};
 use foreign::ForeignWakes;
 use pace::Pace;
 
-/// Nobody sits in the driver.
+/// No thread sits in the driver.
 const NOBODY: usize = usize::MAX;
-/// Nobody sleeps in the driver, or only for a moment: it will look at every wheel before it sleeps.
+/// No thread sleeps in the driver, or one does only for a moment: it will look at every wheel before it
+/// sleeps.
 const AWAKE: u64 = 0;
 
 /// The descriptors' and the timers' driver of one runtime.
@@ -30,7 +31,7 @@ pub struct Driver {
     /// There is one unless the runtime has neither I/O nor time.
     io: Option<io::Driver>,
     time: Option<time::Driver>,
-    /// The worker that sits in the driver: a hint for whoever picks a sleeper.
+    /// The worker that sits in the driver: a hint for a thread that picks a sleeper.
     sitter: AtomicUsize,
     /// Until when the sitter sleeps, as a deadline of `time`; see `park.rs`.
     until: AtomicU64,
@@ -64,7 +65,7 @@ impl Driver {
         Some(self.sitter.load(Relaxed)).filter(|&index| index != NOBODY)
     }
 
-    /// Makes whoever sits in the driver, or the next to do so, return at once.
+    /// Makes the thread that sits in the driver, or the next to do so, return at once.
     pub fn unpark(&self) {
         if let Some(io) = &self.io {
             io.unpark();
@@ -94,8 +95,8 @@ impl Driver {
     /// the sitter look at the wheels again if it would sleep too long.
     pub fn timer_registered(&self, deadline: time::Deadline) {
         fence(SeqCst);
-        // Relaxed: ordered by the fences. Nobody sleeping is fine: who comes next will see the timer at D1 or
-        // D4.
+        // Relaxed: ordered by the fences. It is fine if no thread sleeps: the next one to come will see the
+        // timer at D1 or D4.
         let until = self.until.load(Relaxed);
         if until != AWAKE && until > deadline {
             self.unpark();
@@ -107,7 +108,7 @@ impl Driver {
         self.time.as_ref().is_some_and(time::Driver::auto_advance)
     }
 
-    /// Wakes everyone who waits for a descriptor or a timer, with an error; refuses from now on.
+    /// Wakes every task that waits for a descriptor or a timer, with an error; refuses from now on.
     pub fn shutdown(&self) {
         let mut foreign = ForeignWakes::new();
         if let Some(io) = &self.io {

@@ -1,9 +1,10 @@
 //! How often a thread wakes for timers alone: some three and a half thousand times a second, if it goes on for long.
 //!
-//! A wake costs more than a dozen timers, and timers that are due one shortly after the other can share one: late by [`INTERVAL`] at
-//! most. That is as many wakes as Tokio's milliseconds cost, where two threads wake for most of them. Timers that are due now and then
-//! should not be late for that. So each wake for timers pays for [`INTERVAL`], and whoever has not woken for some time has as much of
-//! that time to spend as [`SAVINGS`] allow:
+//! A wake costs more than a dozen timers, and timers that are due one shortly after the other can share one:
+//! late by [`INTERVAL`] at most. That is as many wakes as Tokio's milliseconds cost, where two threads wake
+//! for most of them. Timers that are due now and then should not be late for that. So each wake for timers
+//! pays for [`INTERVAL`], and a thread that has not woken for some time has as much of that time to spend as
+//! [`SAVINGS`] allow:
 //! ```text
 //!   timers      |    |    |    |          |||||||||||||||||||||||||||||||||||||
 //!   wakes       ^    ^    ^    ^          ^^^^^^^^    ^      ^      ^      ^
@@ -23,10 +24,10 @@ const INTERVAL: u64 = 270_000;
 /// How much time unspent counts, in nanoseconds.
 const SAVINGS: u64 = 16 * INTERVAL;
 
-/// The wakes for timers of whoever sits in the driver.
+/// The wakes for timers of the thread that sits in the driver.
 #[derive(Debug)]
 pub struct Pace {
-    /// Time is paid for until then. Read and written by whoever sits in the driver.
+    /// Time is paid for until then. Read and written by the thread that sits in the driver.
     paid_until: AtomicU64,
 }
 

@@ -1,4 +1,4 @@
-//! Counting the jobs of a scope, without a read-modify-write for those that its owner spawns and runs itself.
+//! Counting the jobs of a scope, without a read-modify-write for jobs that its owner spawns and runs itself.
 //!
 //! # States
 //! ```text
@@ -13,24 +13,28 @@
 //! N6 the owner, which has folded, was woken for something else: others += BIAS, unless it is zero (CAS); from now on the owner
 //!    counts in its cell again, and folds anew before it sleeps
 //! ```
-//! Before N4 and behind N6 `others` is near BIAS, which nobody can take it down to zero from; so N5 happens while the count is
-//! folded only, and once: then no job is left, so that there is no N1 either (it needs a job that has not ended, or the owner's
-//! body, which ends before N4), and N6 finds zero and changes nothing: the owner waits for the latch.
+//! Before N4 and behind N6 `others` is near BIAS, and no thread can take it down to zero from there; so N5
+//! happens while the count is folded only, and once: then no job is left, so that there is no N1 either (it
+//! needs a job that has not ended, or the owner's body, which ends before N4), and N6 finds zero and changes
+//! nothing: the owner waits for the latch.
 //!
-//! An owner that runs jobs while it waits is folded in its sleep only: else it would share a line, for each of them, with all
-//! others who run some. What runs on its thread in that sleep (a waker may run anything, jobs of the scope too) counts as others' do: to
-//! say `is_owner` is the caller's to know. (An owner that waits otherwise counts as one of the others from the beginning, or not at all.)
+//! An owner that runs jobs while it waits is folded in its sleep only: else it would share a line, for each
+//! of them, with all other threads that run some. What runs on its thread in that sleep (a waker may run
+//! anything, jobs of the scope too) counts as others' do: to say `is_owner` is the caller's to know. (An
+//! owner that waits otherwise counts as one of the others from the beginning, or not at all.)
 //!
 //! # Ordering
-//! - *N3 and N5 are right.* A value of `others` at one point of its order counts some spawns and ends. Who ends a job has
-//!   seen its spawn, so an end that is counted has its spawn counted: at `others` itself, or at `own`, which the owner reads whole. If
-//!   then the sum is zero, each counted spawn has ended. An uncounted spawn would be one by a job of the scope, which precedes
-//!   that job's own end in `others`: so that one is not counted either, and so on up to a job that the owner spawned, which is.
-//!   Hence N1 by others needs no ordering (Relaxed) but its place before their N2.
+//! - *N3 and N5 are right.* A value of `others` at one point of its order counts some spawns and ends. The
+//!   thread that ends a job has seen its spawn, so an end that is counted has its spawn counted: at `others`
+//!   itself, or at `own`, which the owner reads whole. If then the sum is zero, each counted spawn has ended.
+//!   An uncounted spawn would be one by a job of the scope, which precedes that job's own end in `others`: so
+//!   that one is not counted either, and so on up to a job that the owner spawned, which is. Hence N1 by
+//!   others needs no ordering (Relaxed) but its place before their N2.
 //! - *What the jobs did is seen.* N2 by others is AcqRel, a chain of read-modify-writes, which N4 and N6 do not break; N3 acquires it, N5
 //!   continues it by the latch.
-//! - *The frame.* N2 that does not reach zero is its thread's last access; one that does still has the frame, for the owner
-//!   waits for the latch, and the latch's `set` sees to itself. At N3 with zero nobody is left who would touch anything.
+//! - *The frame.* N2 that does not reach zero is its thread's last access; N2 that reaches zero still has the
+//!   frame, for the owner waits for the latch, and the latch's `set` sees to itself. At N3 with zero no
+//!   thread is left that would touch anything.
 //!
 //! Rejected: one counter for all, as in Rayon: two contended read-modify-writes a job.
 
@@ -54,7 +58,7 @@ pub struct CountLatch<L> {
     latch: L,
 }
 
-// SAFETY: the cells are touched only by calls whose callers say that they are the owner.
+// SAFETY: the cells are touched only by calls with which the caller says that it is the owner.
 unsafe impl<L: Sync> Sync for CountLatch<L> {}
 
 impl<L: Latch> CountLatch<L> {
@@ -120,7 +124,7 @@ impl<L: Latch> CountLatch<L> {
             is_folded.set(true);
             return true;
         }
-        // Relaxed: nobody is left who would read it.
+        // Relaxed: no thread is left that would read it.
         self.others.store(BIAS, Relaxed);
         false
     }

@@ -31,7 +31,7 @@ pub struct Spot<M: Memory> {
 }
 
 impl<M: Memory> Spot<M> {
-    /// The memory, with its layout, for a caller who knows a shorter way back.
+    /// The memory, with its layout, for a caller that knows a shorter way back.
     #[inline(always)]
     pub fn into_raw(self) -> (NonNull<u8>, Layout) {
         let this = ManuallyDrop::new(self);
@@ -42,7 +42,7 @@ impl<M: Memory> Spot<M> {
 impl<M: Memory> Drop for Spot<M> {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: whoever made this gave the memory up.
+        // SAFETY: the maker of this gave the memory up.
         unsafe { M::free(self.memory, self.layout) }
     }
 }
@@ -97,8 +97,9 @@ impl<M: Memory, F: FnOnce(Spot<M>)> HeapJob<M, F> {
 
 /// Runs jobs in the order in which they came, although deques are last in, first out.
 ///
-/// What goes into the deque is a *token*, the address of this queue; whoever runs a token runs the oldest job here. So the jobs
-/// keep their order among themselves, whoever takes a token, and their place among other jobs is that of the tokens.
+/// What goes into the deque is a *token*, the address of this queue; a thread that runs a token runs the
+/// oldest job here. So the jobs keep their order among themselves, whichever thread takes a token, and their
+/// place among other jobs is that of the tokens.
 ///
 /// The jobs of a scope are in a [`Line`], whose tickets are the tokens. A seat's, of detached jobs, are on a [`Shelf`], which gives the
 /// room for a peak back.
@@ -119,7 +120,7 @@ pub trait Waiting {
     unsafe fn push(&self, job: JobRef);
 
     /// # Safety
-    /// 1. Once for each token, by whoever took that.
+    /// 1. Once for each token, by the thread that took that token.
     unsafe fn pop(&self) -> JobRef;
 }
 
@@ -155,7 +156,7 @@ impl Waiting for Shelf<JobRef> {
     }
 }
 
-// SAFETY: the region is only followed by whoever runs a job, which keeps it; jobs may be sent.
+// SAFETY: the region is only followed by a thread that runs a job, which keeps it; jobs may be sent.
 unsafe impl<Q> Send for Fifo<Q> {}
 // SAFETY: as above.
 unsafe impl<Q> Sync for Fifo<Q> {}

@@ -72,14 +72,14 @@ impl CoreLatch {
 
     /// O1. False if the latch is set.
     pub fn fall_asleep(&self) -> bool {
-        // Acquire if it fails: what came before S2. Relaxed: whoever is to wake us learns it at S1, and by
-        // the parker.
+        // Acquire if it fails: what came before S2. Relaxed: the thread that is to wake us learns it at S1,
+        // and by the parker.
         self.0.compare_exchange(UNSET, SLEEPING, Relaxed, Acquire).is_ok()
     }
 
     /// O4.
     pub fn wake_up(&self) {
-        // Relaxed: SET is acquired by who looks for it.
+        // Relaxed: SET is acquired by the thread that looks for it.
         _ = self.0.compare_exchange(SLEEPING, UNSET, Relaxed, Relaxed);
     }
 
@@ -90,12 +90,12 @@ impl CoreLatch {
     #[inline]
     pub unsafe fn set(this: *const Self) -> bool {
         // SAFETY: (1): live until the swap.
-        // Release: whoever sees SET sees what came before.
+        // Release: a thread that sees SET sees what came before.
         unsafe { (*this).0.swap(SET, Release) == SLEEPING }
     }
 }
 
-/// Who sleeps on a [`SpinLatch`].
+/// The thread that sleeps on a [`SpinLatch`].
 ///
 /// # Safety
 /// 1. `unpark` works from any thread for as long as the owner's pool is kept. 2. The result of `hold` keeps
@@ -142,7 +142,7 @@ impl<O: Owner, const IS_CROSS: bool> Latch for SpinLatch<O, IS_CROSS> {
     #[inline]
     unsafe fn set(this: *const Self) {
         // SAFETY: the latch is live until the swap, and until then its owner waits in its pool. Afterwards
-        // the pool is kept by the hold, or by the caller, who is a worker of it.
+        // the pool is kept by the hold, or by the caller, which is a worker of it.
         unsafe {
             let owner = (*this).owner;
             let _hold = IS_CROSS.then(|| O::hold(owner));
@@ -174,7 +174,7 @@ impl ThreadLatch {
             hint::spin_loop();
         }
         while self.core.fall_asleep() {
-            // May end early: the token is anybody's.
+            // May end early: any code may unpark this thread.
             thread::park();
             self.core.wake_up();
         }

@@ -1,7 +1,7 @@
 //! Jobs: fork-join closures, from push to latch.
 //!
-//! A job is run exactly once, by whoever claims it. Its owner waits for a [`latch`], for several jobs behind
-//! a [`count`]: a job in its caller's frame ([`stack`]) or on the heap, for scopes and detached spawns
+//! A job is run exactly once, by the thread that claims it. Its owner waits for a [`latch`], for several jobs
+//! behind a [`count`]: a job in its caller's frame ([`stack`]) or on the heap, for scopes and detached spawns
 //! ([`heap`]). Every job belongs to the [`region`] in which it was made, if that can be cancelled or is
 //! isolated, and inherits it wherever it runs.
 //!
@@ -75,7 +75,7 @@ impl JobHeader {
 #[derive(Debug, Clone, Copy)]
 pub struct JobRef(*mut JobHeader);
 
-// SAFETY: a job's closure and result are `Send`, by the duty of whoever makes one.
+// SAFETY: a job's closure and result are `Send`, by the duty of its maker.
 unsafe impl Send for JobRef {}
 
 impl JobRef {

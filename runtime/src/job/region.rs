@@ -5,7 +5,7 @@
 //!
 //! The *tag* of a region is what a thief compares before it may look at a job. Regions that are not isolated
 //! have the tag of the isolated one around them, or none. What an external thread (`scheduler/external.rs`)
-//! splits off has a tag, too, of another kind: it holds back that thread, and nobody else.
+//! splits off has a tag, too, of another kind: it holds back that thread, and no other.
 
 use std::fmt;
 use std::ptr::{NonNull, null};
@@ -54,7 +54,7 @@ impl Tag {
         self.0 & EXTERNAL != 0
     }
 
-    /// None for an external thread's, which holds back nobody else.
+    /// None for an external thread's, which holds back no other thread.
     #[inline]
     pub fn without_external(self) -> Self {
         if self.is_external() { Self::NONE } else { self }
@@ -80,7 +80,7 @@ impl Question {
         Self { task, pool }
     }
 
-    /// Whether the computation began in `pool`, where whoever cancels it ends the grants.
+    /// Whether the computation began in `pool`, where the thread that cancels it ends the grants.
     pub fn is_of(&self, pool: NonNull<Shared>) -> bool {
         self.pool == pool
     }

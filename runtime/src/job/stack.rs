@@ -1,10 +1,11 @@
 //! A job in its caller's frame, and why that frame outlives it.
 //!
-//! Whoever makes one pushes a [`JobRef`] to it somewhere and does not leave the frame, neither by returning nor by unwinding,
-//! before it has either taken the reference back or seen the latch set. `execute` sets the latch as its last access.
+//! The maker of a stack job pushes a [`JobRef`] to it somewhere and does not leave the frame, neither by
+//! returning nor by unwinding, before it has either taken the reference back or seen the latch set. `execute`
+//! sets the latch as its last access.
 //!
-//! A job may be *begun* first, with nothing written but what its maker needs to take it back, and be finished before
-//! anybody else gets the reference.
+//! A job may be *begun* first, with nothing written but what its maker needs to take it back, and be finished
+//! before any other thread gets the reference.
 
 use std::cell::UnsafeCell;
 use std::mem::{ManuallyDrop, MaybeUninit};
@@ -27,8 +28,8 @@ impl<L> StackHead<L> {
     /// Writes what [`StackJob::begin`] has left out.
     ///
     /// # Safety
-    /// 1. `this` is the head of a job that is begun, and nobody else has a reference to it. 2. `region` is null, or valid until
-    ///    the job has run.
+    /// 1. `this` is the head of a job that is begun, and no other thread has a reference to it. 2. `region`
+    ///    is null, or valid until the job has run.
     #[inline]
     pub unsafe fn finish(this: NonNull<Self>, region: *const Region, latch: L) {
         let this = this.as_ptr();

@@ -1,8 +1,8 @@
 //! A FIFO whose links lie in its items: linking allocates nothing, and a batch of any size changes hands by
 //! its two ends.
 //!
-//! A link is touched only through the chain that its item is in, so whoever has the chain, as a value or by
-//! holding the lock around it, has the links.
+//! A link is touched only through the chain that its item is in, so the thread that has the chain, as a value
+//! or by holding the lock around it, has the links.
 
 use std::fmt;
 use std::mem;
@@ -149,7 +149,7 @@ impl<T: Linked> fmt::Debug for Chain<T> {
 /// # Safety
 /// 1. `item` is live. 2. It is in a chain that the caller has, or on its way into one.
 pub unsafe fn set_next<T: Linked>(item: NonNull<T>, next: Option<NonNull<T>>) {
-    // SAFETY: by (1) the link may be looked up and lives; by (2) nobody else touches it.
+    // SAFETY: by (1) the link may be looked up and lives; by (2) no other thread touches it.
     unsafe { T::next(item).as_ref().0.with_mut(|link| *link = next) };
 }
 

@@ -1,4 +1,4 @@
-//! A worker's deque of jobs: bounded, and private until somebody could use what is in it.
+//! A worker's deque of jobs: bounded, and private until another thread could use what is in it.
 //!
 //! The owner pushes and pops at the young end; thieves take the oldest. A fork pushes one half and mostly takes it back
 //! itself a moment later, millions of times a second; so what lies in the deque is the owner's private matter, at the price
@@ -27,11 +27,12 @@
 //!              stolen (tail > i):                    O6 rewind: store (version + 1, split = tail = floor), head = floor
 //!   thief      T1 load public (tail < split?)  T2 read slot[tail]  T3 swing tail + 1
 //! ```
-//! A thief may take several loose items at once: T2 reads so many slots, T3 moves `tail` by as many. Whoever takes back what
-//! it pushed does without the slot at O4 and O5.
+//! A thief may take several loose items at once: T2 reads so many slots, T3 moves `tail` by as many. An owner
+//! that takes back what it pushed does without the slot at O4 and O5.
 //!
-//! *Begun*: mostly nobody but its pusher ever looks at an item. So one that is pushed as begun need not be written but for what its
-//! pusher needs, and is *finished* before it is published: whoever publishes finishes first.
+//! *Begun*: mostly no thread but its pusher ever looks at an item. So of an item that is pushed as begun,
+//! only what its pusher needs is written. It is *finished* before it is published: the publisher finishes
+//! first.
 //!
 //! *Floor*: an item may be *anchored*: its pusher comes back for just this index, and takes tail > index for "stolen". So
 //! the deque is rewound no lower than above the youngest anchored item. Everything else is loose.
@@ -50,9 +51,9 @@
 //!   sees O1 of that item or a later write of the slot. A later one comes after an O5 or O6 of the owner, and then T3 fails:
 //!   it and that O5 cannot both follow the same value of the word, and O6 makes it another.
 //!   T1 also makes visible what the owner wrote before it published: the job, and what was written as it was finished.
-//! - *No slot is reused before it was read by who claimed it.* The owner writes slot i again after O5, or after it has
-//!   learned from the word (Acquire) that tail > i; T3 is Release, so T2 came before. Slots are atomics all the same, for
-//!   the thieves that read and then fail.
+//! - *No slot is reused before it was read by the thread that claimed it.* The owner writes slot i again
+//!   after O5, or after it has learned from the word (Acquire) that tail > i; T3 is Release, so T2 came
+//!   before. Slots are atomics all the same, for the thieves that read and then fail.
 //! - *O6 may be a store*: it is done with tail = split, when nothing is public and T3 cannot succeed.
 //!
 //! # Rejected
@@ -91,7 +92,7 @@ const LOOSE: usize = 1;
 /// Of an anchored item that is finished.
 const ANCHORED: usize = 2;
 
-/// Of one that the owner has [noted](Deque::note).
+/// Of an item that the owner has [noted](Deque::note).
 const NOTED: usize = 3;
 
 /// See the module's docs.
@@ -99,7 +100,7 @@ pub struct Deque<T> {
     /// Alone on its lines: thieves look at it while the owner works on the others.
     public: CachePadded<AtomicU64>,
     own: CachePadded<Own>,
-    /// On lines that nobody writes.
+    /// On lines that no thread writes.
     slots: Box<[AtomicPtr<T>]>,
 }
 
@@ -112,8 +113,8 @@ struct Own {
     split: Cell<u32>,
 }
 
-// SAFETY: the cells are touched only by the methods whose callers promise to be the owner; items are pointers that the
-// deque does not follow.
+// SAFETY: the cells are touched only by methods that require the caller to be the owner; items are pointers
+// that the deque does not follow.
 unsafe impl<T> Send for Deque<T> {}
 // SAFETY: as above.
 unsafe impl<T> Sync for Deque<T> {}
@@ -197,7 +198,8 @@ impl<T> Deque<T> {
         }
     }
 
-    /// O1, O2: pushes an item that nobody comes back for, at an index below `limit`; false if there is no room.
+    /// O1, O2: pushes an item that its pusher does not come back for, at an index below `limit`; false if
+    /// there is no room.
     ///
     /// # Safety
     /// 1. The caller is the owner. 2. The item stays valid until it has been taken and used. 3. `limit` is at most the capacity.
@@ -402,12 +404,13 @@ impl<T> Deque<T> {
     /// O6: an empty deque begins again at `floor`.
     ///
     /// # Safety
-    /// 1. The caller is the owner. 2. Nothing is private or public; `word` is the word. 3. Nothing anchored is at `floor` or
-    ///    above that somebody will come back for.
+    /// 1. The caller is the owner. 2. Nothing is private or public; `word` is the word. 3. Nothing anchored
+    ///    is at `floor` or above that its pusher will come back for.
     #[cold]
     unsafe fn rewind(&self, word: u64, floor: u32) {
         debug_assert!(split(word) == tail(word) && floor <= tail(word));
-        // Relaxed: nothing is public, so nobody acquires by it; and no thief's swing can come between, see the module's docs.
+        // Relaxed: nothing is public, so no thread acquires by it; and no thief's swing can come between, see
+        // the module's docs.
         self.public.store(pack(version(word).wrapping_add(VERSION), floor, floor), Relaxed);
         self.own.split.set(floor);
         self.own.head.set(floor);

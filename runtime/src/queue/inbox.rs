@@ -105,7 +105,7 @@ impl<T: Linked> Inbox<T> {
         // SAFETY: (1): used up to the exchange that succeeds.
         let inbox = unsafe { this.as_ref() };
         let mut taken = None;
-        // InboxRead. Acquire: whoever reads `WAITING` sees the waker that was left before.
+        // InboxRead. Acquire: the thread that reads `WAITING` sees the waker that was left before.
         let mut now = inbox.head.load(Acquire);
         loop {
             let is_item = match now.addr() {
@@ -171,8 +171,8 @@ impl<T: Linked> Inbox<T> {
             None => None,
         };
         drop(left);
-        // InboxWait. Release: the waker, for those who read the mark. Only pushers change the head meanwhile,
-        // to an item.
+        // InboxWait. Release: the waker, for pushers that read the mark. Only pushers change the head
+        // meanwhile, to an item.
         let is_waiting = self.head.compare_exchange(now, next, Release, Relaxed).is_ok();
         drop(older);
         is_waiting
@@ -196,7 +196,7 @@ impl<T: Linked> Inbox<T> {
 
     /// Refuses pushes from now on, and takes what is there, oldest first. For the owner.
     pub fn close(&self) -> Chain<T> {
-        // Acquire: as in `take_all`. Release: what the owner did before, for those who are refused.
+        // Acquire: as in `take_all`. Release: what the owner did before, for pushers that are refused.
         let youngest = self.head.swap(ptr::without_provenance_mut(CLOSED), AcqRel);
         self.forget_waker();
         Self::chain_of(youngest)

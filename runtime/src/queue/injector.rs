@@ -29,18 +29,19 @@
 //! ```
 //!
 //! # The race
-//! A thread outside pushes while the last worker lies down. The worker looked at `len` before the push, and the
-//! thread looked for sleepers before the worker announced itself. Nobody comes for the item.
+//! A thread outside pushes while the last worker lies down. The worker looked at `len` before the push, and
+//! the thread looked for sleepers before the worker announced itself. No worker comes for the item.
 //!
 //! # Ordering
 //! `len` is Relaxed on both sides: the fences carry the handshake, the lock carries the items.
-//! - *Nothing is stranded.* SeqCst fences have one total order. With S2 before I4, I5 sees S1 and somebody is woken.
-//!   With I4 before S2, S3 reads the value of I2 or one later in `len`'s own order. A later one that is zero was
-//!   stored by a worker that has taken the item, and is awake.
-//! - *What a reader may conclude.* Not zero: lock and look, for whoever stored it is about to unlock; the queue can be
-//!   empty again by then. Zero: there was a moment at which the queue was empty, and it came after every push that
-//!   happens before the read or is ordered before it by fences as above. Nothing more: a push that is ordered by
-//!   neither may be missed, so a bare [`is_empty`](Injector::is_empty) is no reason to sleep.
+//! - *Nothing is stranded.* SeqCst fences have one total order. With S2 before I4, I5 sees S1 and a worker is
+//!   woken. With I4 before S2, S3 reads the value of I2 or one later in `len`'s own order. A later one that
+//!   is zero was stored by a worker that has taken the item, and is awake.
+//! - *What a reader may conclude.* Not zero: lock and look, for the thread that stored it is about to unlock;
+//!   the queue can be empty again by then. Zero: there was a moment at which the queue was empty, and it came
+//!   after every push that happens before the read or is ordered before it by fences as above. Nothing more:
+//!   a push that is ordered by neither may be missed, so a bare [`is_empty`](Injector::is_empty) is no reason
+//!   to sleep.
 //! - *`len` does not drift.* Stored after the unlock, the store of a popper that left an empty queue could fall on top
 //!   of the store of the next pusher, and hide that item from everyone until another is pushed.
 //! - *A pusher touches no item after I3.* By then it may have been popped, run and freed.
@@ -79,7 +80,7 @@ pub struct Injector<T: Linked> {
 
 struct Inner<T: Linked> {
     chunks: ShortLock<Chunks<T>>,
-    /// Number of items. Written only by the holder of the lock; read by anyone.
+    /// Number of items. Written only by the holder of the lock; read by any thread.
     len: AtomicUsize,
     /// Number of newborn items that were counted. Likewise.
     newborns: AtomicU64,
@@ -88,14 +89,14 @@ struct Inner<T: Linked> {
 struct Chunks<T> {
     /// None is empty.
     queue: VecDeque<Chunk<T>>,
-    /// The memory of one that was taken last.
+    /// The memory of the chunk that was taken last.
     spare: Option<Chunk<T>>,
     len: usize,
     /// Newborn items are refused.
     is_closed: bool,
 }
 
-/// Up to [`CHUNK`] items, oldest first. All are live and in no other queue: whoever pushes answers for it.
+/// Up to [`CHUNK`] items, oldest first. All are live and in no other queue: the pusher answers for it.
 struct Chunk<T>(VecDeque<NonNull<T>>);
 
 // SAFETY: the chunk does nothing to an item; to do more with what it returns is unsafe, and answered for there.
@@ -121,7 +122,8 @@ impl<T: Linked> Injector<T> {
         self.len() == 0
     }
 
-    /// Adds `item` as the youngest. Whoever may be needed to run it is still to be notified, by the strict rule.
+    /// Adds `item` as the youngest. A worker that may be needed to run it is still to be notified, by the
+    /// strict rule.
     ///
     /// # Safety
     /// 1. `item` is live, and stays so at its place until it has been popped. 2. It is in no queue.
@@ -149,7 +151,8 @@ impl<T: Linked> Injector<T> {
                 chunks.push(item);
                 if is_counted {
                     let newborns = &self.inner.newborns;
-                    // Relaxed: nobody else writes it while we have the lock, which orders it for those who pop the item.
+                    // Relaxed: no other thread writes it while we have the lock, which orders it for the
+                    // thread that pops the item.
                     newborns.store(newborns.load(Relaxed) + 1, Relaxed);
                 }
             }
@@ -192,7 +195,8 @@ impl<T: Linked> Injector<T> {
         }
         let (first, added) = self.change(|chunks| {
             chunks.take_oldest(|rest| {
-                // SAFETY: (1) is the ring's (1); its (2) was asked of whoever pushed here, and the items have just left.
+                // SAFETY: (1) is the ring's (1); its (2) was asked of the thread that pushed here, and the
+                // items have just left.
                 unsafe { local.push_batch(iter::from_fn(|| rest.pop_front())) }
             })
         })?;

@@ -1,8 +1,9 @@
 //! An unbounded FIFO whose takers know that there is an item for each of them, and so need not ask.
 //!
-//! One thread pushes. For each item it hands out a *ticket*, by other means, which one thread gets; whoever has a ticket takes the
-//! oldest item, once. (Tickets are what lies in the deques for a FIFO scope; see `job/heap.rs`.) So a take is one read-modify-write
-//! that cannot fail, where a queue that may be empty needs a lock or a loop.
+//! One thread pushes. For each item it hands out a *ticket*, by other means, which one thread gets; the
+//! thread that has a ticket takes the oldest item, once. (Tickets are what lies in the deques for a FIFO
+//! scope; see `job/heap.rs`.) So a take is one read-modify-write that cannot fail, where a queue that may be
+//! empty needs a lock or a loop.
 //!
 //! # States
 //! ```text
@@ -20,10 +21,11 @@
 //!          T3 take item i out of its slot, which is free then
 //! ```
 //! # Ordering
-//! - *The item is there.* Who claims i is the (i + 1)th to do T1, and each of those had a ticket of its own. One of these tickets is that
-//!   of item i or of a later one, so its P3, behind P2 of i, comes before that thread's T1 (a ticket is handed over by Release
-//!   and Acquire). T1 is AcqRel, a chain of read-modify-writes: so P2 of i is visible to all from that T1 on, of which i's own is one, or the
-//!   last. So is the ring that i is in, since P1 comes before P2.
+//! - *The item is there.* The thread that claims i is the (i + 1)th to do T1, and each of those had a ticket
+//!   of its own. One of these tickets is that of item i or of a later one, so its P3, behind P2 of i, comes
+//!   before that thread's T1 (a ticket is handed over by Release and Acquire). T1 is AcqRel, a chain of
+//!   read-modify-writes: so P2 of i is visible to all from that T1 on, of which i's own is one, or the last.
+//!   So is the ring that i is in, since P1 comes before P2.
 //! - *A slot is used again when it was read.* T3 reads the item before it makes the slot null, and P1 sees null before P2 writes the next
 //!   one: so T3 cannot have read that, by the order of the slot's values alone.
 //! - *The ring is there.* A ring is freed with the queue only. In sum the rings are no larger than thrice the most items that waited,
@@ -139,7 +141,7 @@ impl<T> Ring<T> {
 
 impl<T> Drop for Line<T> {
     fn drop(&mut self) {
-        // Relaxed: nobody else is left.
+        // Relaxed: no other thread is left.
         let mut ring = self.newest.load(Relaxed);
         while !ring.is_null() {
             // SAFETY: made by `grow`, and freed once.

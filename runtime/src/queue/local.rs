@@ -23,11 +23,12 @@
 //!   thief      T1 load head                    T2 load tail               T3 swing head: real + n, claimed = n
 //!              T4 copy n slots                 T5 claimed = 0
 //! ```
-//! *Overflow*: the ring is full and no thief inside. The owner takes everything, puts the older half back by moving
-//! `tail` (one lap on, an index has the slot it had before), and gives the younger half, with the item that did not
-//! fit, to the injector. The younger half, because a batch from the injector lands in the older one: no item goes
-//! back and forth. Between O6 and O7 the ring looks empty to thieves, and until O8 ends the younger half is in
-//! no queue; so whoever overflows notifies afterwards, as after any push into the injector.
+//! *Overflow*: the ring is full and no thief inside. The owner takes everything, puts the older half back by
+//! moving `tail` (one lap on, an index has the slot it had before), and gives the younger half, with the item
+//! that did not fit, to the injector. The younger half, because a batch from the injector lands in the older
+//! one: no item goes back and forth. Between O6 and O7 the ring looks empty to thieves, and until O8 ends the
+//! younger half is in no queue; so an owner that overflows notifies afterwards, as after any push into the
+//! injector.
 //!
 //! # The race
 //! A thief has claimed the older half and is preempted while copying. The owner goes on, pops what is left and pushes
@@ -49,8 +50,8 @@
 //! - *No slot is written while it is read.* The owner writes index i (O2) only after `steal` has passed i - CAPACITY.
 //!   Either it took that item itself, or O1 (Acquire) reads from T5 (Release) or from a later swing of its own, which
 //!   continues T5's release sequence. T4 comes before T5. The slots are thus plain memory.
-//! - *Nobody waits for a thief.* If one falls asleep inside, the owner pops; pushes go to the injector once the
-//!   ring is full (that item alone); other thieves look elsewhere.
+//! - *No thread waits for a thief.* If one falls asleep inside, the owner pops; pushes go to the injector
+//!   once the ring is full (that item alone); other thieves look elsewhere.
 //!
 //! # Rejected
 //! - Copy first, then swing the head (Go): with tasks of 10 ns the owner moves the head faster than a thief can copy
@@ -88,8 +89,8 @@ pub struct Local<T: Linked> {
     head: AtomicU64,
     /// Written by the owner; read by all.
     tail: AtomicU32,
-    /// Slots from `steal` to `tail` are initialised. The owner writes those outside; those inside are read once, by
-    /// who took them.
+    /// Slots from `steal` to `tail` are initialised. The owner writes those outside; those inside are read
+    /// once, by the thread that took them.
     slots: [UnsafeCell<MaybeUninit<NonNull<T>>>; RING_CAPACITY],
 }
 
@@ -173,8 +174,8 @@ impl<T: Linked> Local<T> {
             // SAFETY: (1) to (3).
             return unsafe { self.push_back(item, injector) };
         }
-        // O7. Release as every store of `tail`. Relaxed would do: who sees this `tail` and takes anything has read O6,
-        // and the slots shown again were written before that.
+        // O7. Release as every store of `tail`. Relaxed would do: a thread that sees this `tail` and takes
+        // anything has read O6, and the slots shown again were written before that.
         self.tail.store(tail.wrapping_add(CAPACITY / 2), Release);
         let mut batch = Chain::new();
         for index in CAPACITY / 2..CAPACITY {
@@ -220,7 +221,7 @@ impl<T: Linked> Local<T> {
         // Relaxed: only the owner writes it.
         let tail = self.tail.load(Relaxed);
         for distance in (1..=count as u32).rev() {
-            // SAFETY: (1): this thread wrote the slot, and nobody else writes.
+            // SAFETY: (1): this thread wrote the slot, and no other thread writes.
             let item = unsafe { self.read(tail.wrapping_sub(distance)) };
             prefetch::to_write(item.map_addr(|addr| addr.saturating_add(size_of::<T>() / 2)));
         }
@@ -318,7 +319,7 @@ impl<T: Linked> Local<T> {
     #[inline]
     unsafe fn write(&self, index: u32, item: NonNull<T>) {
         let slot = &self.slots[(index % CAPACITY) as usize];
-        // SAFETY: by (2) nobody reads the slot, by (1) nobody else writes it.
+        // SAFETY: by (2) no thread reads the slot, by (1) no other thread writes it.
         slot.with_mut(|slot| unsafe { (*slot).write(item) });
     }
 
@@ -356,12 +357,12 @@ impl Head {
         Self(index << Self::BITS)
     }
 
-    /// The lower 32 bits of the index of the oldest item that nobody has taken; see `tail` in the proof.
+    /// The lower 32 bits of the index of the oldest item that was not taken yet; see `tail` in the proof.
     fn real(self) -> u32 {
         (self.0 >> Self::BITS) as u32
     }
 
-    /// The oldest index whose slot must not be written.
+    /// The oldest index with a slot that must not be written.
     fn steal(self) -> u32 {
         self.real().wrapping_sub((self.0 & Self::CLAIMED) as u32)
     }
@@ -381,7 +382,7 @@ impl Head {
         Self(self.0.wrapping_add(u64::from(count) * Self::ONE))
     }
 
-    /// T3: `count` taken by a thief who is now inside.
+    /// T3: `count` taken by a thief that is now inside.
     fn claimed_by_thief(self, count: u32) -> Self {
         Self(self.moved_by(count).0 + u64::from(count))
     }

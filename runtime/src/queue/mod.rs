@@ -13,11 +13,12 @@
 //!
 //! The queues carry pointers and know nothing of what these point to, except where in it the one link is that
 //! the injector needs ([`Linked`]). An item is in one queue at a time, and a queue neither owns nor frees it:
-//! who pushes vouches that it lives until it has been popped, who pops may do with it what the pusher could.
+//! the pusher vouches that it lives until it has been popped, and the popper may do with it what the pusher
+//! could.
 //!
 //! A worker looks in its own ring first, for that costs no shared line; every so many ticks in the injector
 //! first, so that a busy ring cannot starve it; and in the rings of others when both are empty, which is also
-//! the way out for the items of a ring whose owner is stuck.
+//! the way out for the items of a ring with a stuck owner.
 //!
 //! Read [`chain`] (a batch), [`injector`], [`local`], in this order.
 

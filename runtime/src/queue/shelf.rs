@@ -24,7 +24,7 @@ impl<T> Shelf<T> {
     /// Whether there was nothing a moment ago.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        // Relaxed: whoever must not miss a push has a fence between.
+        // Relaxed: a thread that must not miss a push has a fence between.
         self.len.load(Relaxed) == 0
     }
 

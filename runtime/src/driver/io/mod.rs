@@ -1,4 +1,4 @@
-//! Descriptors in, wakers out: mio's `Poll`, and who may free a source when.
+//! Descriptors in, wakers out: mio's `Poll`, and which thread may free a source when.
 //!
 //! Read `readiness.rs` (the word), `source.rs` (who waits), then this file (who polls). `interest.rs` holds
 //! the two public sets of flags. Whatever holds a descriptor and a [`Source`] is built on top, in
@@ -6,22 +6,23 @@
 //!
 //! # Turns
 //! One thread at a time is the poller: the one that has the lock around mio's `Poll`. It sleeps in
-//! `epoll_wait` holding that lock, which is fine since everybody else only tries to take it.
+//! `epoll_wait` holding that lock, which is fine since all other threads only try to take it.
 //! [`Driver::unpark`] ends the sleep of a poller, or keeps the next one from sleeping: its eventfd is an
-//! edge-triggered source, written whether or not somebody sleeps, so a write between a poller's last look at
+//! edge-triggered source, written whether or not a poller sleeps, so a write between a poller's last look at
 //! its queues and its `epoll_wait` is reported there.
 //!
 //! **The alarm.** A poller that waits for a timer sets an alarm, since epoll counts milliseconds
 //! ([`Poller::set_alarm`]). It stays set when the wait ends for another reason, and is not set again for the
-//! same time: `alarm_set_to` says when it will go off, or that its event waits to be taken. Whoever takes
-//! that event says first that the alarm is not set ([`NOT_SET`]), so that nobody relies on it any more. Who
-//! glances may say so too late, when the poller has set the alarm anew: then it is set once more for nothing.
+//! same time: `alarm_set_to` says when it will go off, or that its event waits to be taken. The thread that
+//! takes that event says first that the alarm is not set ([`NOT_SET`]), so that no poller relies on it any
+//! more. A thread that glances may say so too late, when the poller has set the alarm anew: then it is set
+//! once more for nothing.
 //!
 //! **A glance beside the poller.** The poller may sleep in `epoll_wait`, be woken there, and get no CPU,
-//! because computations have them all. Whoever has one may then take the events itself ([`Driver::glance`]):
-//! the system gives each to one of the two. If it takes the eventfd's or the alarm's, which was meant to end
-//! the poller's sleep, it writes the eventfd (again). Two threads may then dispatch to one source at once, as
-//! a shutdown may beside the poller: `readiness.rs` is made for it.
+//! because computations have them all. A thread that has a CPU may then take the events itself
+//! ([`Driver::glance`]): the system gives each to one of the two. If it takes the eventfd's or the alarm's,
+//! which was meant to end the poller's sleep, it writes the eventfd (again). Two threads may then dispatch to
+//! one source at once, as a shutdown may beside the poller: `readiness.rs` is made for it.
 //!
 //! # Lifetime of a source
 //! A token is the address of a [`Source`], so the poller finds it without a table. The price: a source must
@@ -35,9 +36,9 @@
 //! After D1 the kernel puts the address into no buffer. A source found at T1 was pushed, so D1 came before
 //! T1; events harvested before D1 were harvested at an earlier T2, whose T3 is over, because T1 excludes
 //! turns and glances. So no event that could name it is left, and none will come. A source pushed after T1
-//! waits for the next turn: at most [`RELEASE_BATCH`] of them, whoever pushed the last unparks the poller. If
-//! D1 fails (somebody closed the descriptor behind our back) the kernel may report it yet: then the source
-//! stays until the driver goes.
+//! waits for the next turn. At most [`RELEASE_BATCH`] of them wait: the thread that pushes the last one
+//! unparks the poller. If D1 fails (other code closed the descriptor behind our back) the kernel may report
+//! it yet: then the source stays until the driver goes.
 //!
 //! Rejected: a table of slots with generations (a lock or a second indirection for each event); waiting in
 //! the dropping thread until the turn is over (a drop that blocks).
@@ -82,25 +83,25 @@ const RELEASE_BATCH: usize = 32;
 
 /// What watches descriptors: one epoll instance and every source registered with it.
 pub struct Driver {
-    /// Who has it is the poller.
+    /// The thread that has it is the poller.
     poller: Mutex<Inner>,
-    /// Of who looks beside the poller.
+    /// For the thread that looks beside the poller.
     glance: Mutex<Glance>,
     registry: Registry,
     waker: Waker,
     /// What ends a wait for a timer, if the driver has timers and the system lets it.
     alarm: Option<Alarm>,
-    /// The system's time at which the alarm goes off, or has gone off without anybody taking its event; or
+    /// The system's time at which the alarm goes off, or has gone off without any thread taking its event; or
     /// [`NOT_SET`].
     alarm_set_to: AtomicU64,
     sources: Mutex<Sources>,
-    /// Length of `Sources::live`, a hint for those who have no time for the lock.
+    /// Length of `Sources::live`, a hint for threads that have no time for the lock.
     live: AtomicUsize,
     /// `Sources::is_shutdown`, likewise.
     is_shutdown: AtomicBool,
     /// The poller hands out events. Written by the poller alone.
     is_dispatching: AtomicBool,
-    /// Who glances does. Written with the lock of `glance`.
+    /// A thread that glances hands out events. Written with the lock of `glance`.
     is_glancing: AtomicBool,
     /// Turns and events so far. Written by the poller alone; its lock orders one poller's writes before the
     /// next's.
@@ -129,8 +130,8 @@ struct Sources {
 }
 
 impl Driver {
-    /// A driver whose poller takes up to `events` events a turn, or `busy_events` in a turn that does not
-    /// wait. Neither is 0.
+    /// A driver with a poller that takes up to `events` events a turn, or `busy_events` in a turn that does
+    /// not wait. Neither is 0.
     ///
     /// # Errors
     /// What the system says when it has no descriptors left; none stays open then.
@@ -194,18 +195,18 @@ impl Driver {
                 return self.unpark();
             }
             self.see_sources();
-            // SAFETY: (1) the source is alive: it is among the live ones, or was released, but nobody frees
-            // those while we have the lock.
+            // SAFETY: (1) the source is alive: it is among the live ones, or was released, but no thread
+            // frees those while we have the lock.
             let source = unsafe { source_of(token) };
             Source::dispatch(&source, ready, foreign);
         });
         self.is_glancing.store(false, Release);
     }
 
-    /// Ends the sleep of the poller, or the next one if nobody sleeps.
+    /// Ends the sleep of the poller, or the next sleep if no poller sleeps.
     pub fn unpark(&self) {
         // A full counter is mio's business. Anything else means that the descriptor is not ours any more, and
-        // a wake-up that is lost here is a hang that nobody can explain.
+        // a wake-up that is lost here is a hang without a visible cause.
         if let Err(error) = self.waker.wake() {
             unwind::abort(&format!("cannot wake the I/O driver: {error}"));
         }
@@ -234,12 +235,12 @@ impl Driver {
         self.live.load(Relaxed) > 0
     }
 
-    /// Whether no descriptor is registered, and no event of one that was wakes anybody any more. Not a hint:
+    /// Whether no descriptor is registered, and no event of a former one wakes any task any more. Not a hint:
     /// what the poller woke before, and what was done before the last descriptor was deregistered, is seen by
     /// the caller.
     pub fn is_quiet(&self) -> bool {
         // A dispatch that took wakers out did so before the source was detached, which orders its flag before
-        // the lock. One that comes after the detachment finds none.
+        // the lock. A dispatch that comes after the detachment finds none.
         let is_dispatching = || self.is_dispatching.load(Acquire) || self.is_glancing.load(Acquire);
         self.sources.lock().live.is_empty() && !is_dispatching()
     }
@@ -301,8 +302,8 @@ impl Driver {
             sources.released.len() % RELEASE_BATCH == 0
         };
         if is_batch_full {
-            // Not freed here: whoever holds the poller's lock, however shortly, must be ready to poll, or a
-            // worker that finds it taken would go to sleep elsewhere.
+            // Not freed here: a thread that holds the poller's lock, however shortly, must be ready to poll,
+            // or a worker that finds it taken would go to sleep elsewhere.
             self.unpark();
         }
         Ok(())
@@ -408,8 +409,8 @@ impl Poller<'_> {
     pub fn set_alarm(&mut self, nanos: u64) -> bool {
         let Some(alarm) = &self.driver.alarm else { return false };
         let set_to = &self.driver.alarm_set_to;
-        // Relaxed: the poller alone sets it. Whoever glances makes it `NOT_SET` and unparks the poller then,
-        // which looks here again.
+        // Relaxed: the poller alone sets it. A thread that glances makes it `NOT_SET` and unparks the poller
+        // then, which looks here again.
         if set_to.load(Relaxed) != nanos {
             // Before: the event that makes it `NOT_SET` may be taken at once.
             set_to.store(nanos, Relaxed);
@@ -418,14 +419,14 @@ impl Poller<'_> {
         true
     }
 
-    /// Whether the alarm has not gone off yet, as far as anybody has seen.
+    /// Whether the alarm has not gone off yet, as far as any thread has seen.
     pub fn is_alarm_set(&self) -> bool {
         self.driver.alarm_set_to.load(Relaxed) != NOT_SET
     }
 
     /// Drops what was released before: no event that names it is in the buffer.
     fn free_released(&mut self) {
-        // Who glances may have events that name them.
+        // A thread that glances may have events that name them.
         let Some(_no_glance) = self.driver.glance.try_lock() else {
             return;
         };

@@ -1,4 +1,5 @@
-//! The readiness word of a source: what the system reported, and which of the two cached wakers is in whose hands.
+//! The readiness word of a source: what the system reported, and which thread has which of the two cached
+//! wakers.
 //!
 //! ```text
 //!  bit  0..6      6 / 7      8 / 9       10 / 11    12           13        14        32..64
@@ -15,18 +16,20 @@
 //!        │  └─────────────────────┘ ready meanwhile             │ event
 //!        └───────────────────────────────────────────────── waking       finish: the event has woken by reference
 //! ```
-//! - HELD excludes ARMED: `hold` takes both steps at once, so an event that comes meanwhile finds nobody to wake; it
-//!   only adds its bits, and `arm` fails when it sees them. Nothing is lost, since all of this is one word.
-//! - Only who set HELD while WAKING was clear may write the slot. Who set it while an event is WAKING may compare, and
-//!   arm again if the stored waker is its own: the usual case of a fast peer, so that neither waits for the other.
-//!   With a waker of its own it wakes itself instead and comes back.
+//! - HELD excludes ARMED: `hold` takes both steps at once, so an event that comes meanwhile finds no task to
+//!   wake; it only adds its bits, and `arm` fails when it sees them. Nothing is lost, since all of this is
+//!   one word.
+//! - Only a task that set HELD while WAKING was clear may write the slot. A task that set it while an event
+//!   is WAKING may compare, and arm again if the stored waker is its own: the usual case of a fast peer, so
+//!   that neither waits for the other. With a waker of its own it wakes itself instead and comes back.
 //! - ARMED beside WAKING means "wake again": a second event leaves it to the first, whose `finish` sees bit and ready.
 //! - A task that finds HELD has a rival in the same direction, which the `poll_*` contract allows to win.
 //!
-//! After SHUTDOWN nobody waits in a slot any more, but a waker that stayed there may keep alive what owns the source, and so
-//! itself. So whoever has a slot as the last one empties it: the shutdown takes each slot that is in nobody's hands, as an event
-//! takes an armed one; who is WAKING or HELD beside it finds SHUTDOWN when it finishes, and unless it leaves the slot to the
-//! other of the two, it keeps its bit for ever. With its bit set, nobody else touches the slot.
+//! After SHUTDOWN no task waits in a slot any more, but a waker that stayed there may keep alive what owns
+//! the source, and so itself. So the last thread to have a slot empties it. The shutdown takes each slot that
+//! is neither WAKING nor HELD, as an event takes an armed one. A thread that is WAKING or HELD beside it
+//! finds SHUTDOWN when it finishes. Unless it leaves the slot to the other of the two, it keeps its bit for
+//! ever. With its bit set, no other thread touches the slot.
 //!
 //! # Why a late clear loses no event
 //! An operation that answered `WouldBlock` (or came short) clears the bits it had relied on. An event may have come
@@ -124,11 +127,11 @@ impl Snapshot {
         (is_shutdown || !ready.is_empty()).then_some(ReadyEvent { ready, is_shutdown, tick: self.tick() })
     }
 
-    /// ARMED of each direction in which an event that leads to `next` wakes. After the shutdown: of each that is in nobody's
-    /// hands.
+    /// ARMED of each direction in which an event that leads to `next` wakes. After the shutdown: of each slot
+    /// that no thread has.
     #[inline]
     fn taken_by(self, next: Snapshot) -> u64 {
-        // Beside WAKING, ARMED stays: who is waking sees it when it finishes.
+        // Beside WAKING, ARMED stays: the thread that is waking sees it when it finishes.
         let free = ARMED_BOTH & !(self.0 >> TO_WAKING);
         if next.has(SHUTDOWN) {
             return free & !(self.0 >> TO_HELD);
@@ -137,7 +140,8 @@ impl Snapshot {
         free & self.0 & ready
     }
 
-    /// Whether the slot of `direction` is used no more, and in nobody's hands but those of who has one of the bits.
+    /// Whether the slot of `direction` is used no more, and no thread has it but the holder of one of the
+    /// bits.
     fn is_left_to_last(self, bits_of_others: u64) -> bool {
         self.has(SHUTDOWN) && !self.has(bits_of_others)
     }
@@ -176,7 +180,7 @@ pub enum Hold {
     Busy,
 }
 
-/// Whom an event has to wake.
+/// The tasks that an event has to wake.
 #[derive(Debug, Default)]
 pub struct Wakes {
     /// HAS_WAITERS, and ARMED of each direction in which the caller is now WAKING.
@@ -293,7 +297,7 @@ impl Readiness {
         self.dispatch(|seen| seen.with(ready.bits()).with_next_tick())
     }
 
-    /// Ends every wait from now on, and takes the slots that are in nobody's hands.
+    /// Ends every wait from now on, and takes the slots that no thread has.
     pub fn shut_down(&self) -> Wakes {
         self.dispatch(|seen| seen.with(SHUTDOWN))
     }
@@ -314,7 +318,7 @@ impl Readiness {
         }
     }
 
-    /// Ends the caller's WAKING, unless there is someone to wake again.
+    /// Ends the caller's WAKING, unless there is a task to wake again.
     #[inline]
     pub fn finish_wake(&self, direction: Direction) -> Finish {
         let (armed, waking) = (direction.of(ARMED), direction.of(WAKING));

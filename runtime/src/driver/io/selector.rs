@@ -46,8 +46,8 @@ impl Alarm {
         Some(Alarm(fd))
     }
 
-    /// Has it go off once, when the monotonic clock says `nanos`; at once if it does so already. What it was set to before is void,
-    /// and an event for that which nobody has taken, too.
+    /// Has it go off once, when the monotonic clock says `nanos`; at once if it does so already. What it was
+    /// set to before is void, and so is an event for that which no thread has taken.
     pub fn set(&self, nanos: u64) {
         const SECOND: u64 = 1_000_000_000;
         let zero = libc::timespec { tv_sec: 0, tv_nsec: 0 };

@@ -1,8 +1,8 @@
-//! One registered source, and those who wait for it.
+//! One registered source, and the tasks that wait for it.
 //!
-//! Who waits through a `poll_*` function leaves its waker in a slot (`readiness.rs` has the protocol), where
-//! it stays for the next time. Who awaits `ready()` and the like stands in a list, so that many tasks can
-//! wait at once. The list is touched only while the word says HAS_WAITERS:
+//! A task that waits through a `poll_*` function leaves its waker in a slot (`readiness.rs` has the
+//! protocol), where it stays for the next time. A future of `ready()` and the like stands in a list, so that
+//! many tasks can wait at once. The list is touched only while the word says HAS_WAITERS:
 //! ```text
 //!   waiter (under the lock): link, then set HAS_WAITERS     event: add ready, and see the bit; then lock and collect
 //! ```
@@ -42,7 +42,7 @@ pub enum Kind {
     /// An end that was closed may be opened again: a FIFO.
     Pipe,
     /// An error is a message of its own: the next receive takes it, and nothing is closed although the flags
-    /// call it closed for writing. One that its user has shut down for reading would block a receive for
+    /// call it closed for writing. A socket that its user has shut down for reading would block a receive for
     /// ever.
     Datagrams,
 }
@@ -64,7 +64,7 @@ pub struct Source {
     kind: Kind,
     /// An event has announced urgent data.
     has_urgent: AtomicBool,
-    /// The cached wakers. Who may touch which when: `readiness.rs`.
+    /// The cached wakers. Which thread may touch which one when: `readiness.rs`.
     slots: [UnsafeCell<Option<Waker>>; 2],
     waiters: Mutex<List<Waiter>>,
     /// Which driver watches it. There is one so far.
@@ -73,8 +73,8 @@ pub struct Source {
     pub(super) index: AtomicUsize,
 }
 
-// SAFETY: `slots` are accessed by whom `readiness` grants it, one writer or several readers at a time, and
-// `Waker` is `Send` and `Sync`. The rest is so by itself.
+// SAFETY: `slots` are accessed by the threads to which `readiness` grants it, one writer or several readers
+// at a time, and `Waker` is `Send` and `Sync`. The rest is so by itself.
 unsafe impl Sync for Source {}
 // A panic that passes a wait leaves the word and the slots as they were, see `ReleaseOnUnwind`.
 impl UnwindSafe for Source {}
@@ -133,7 +133,7 @@ impl Source {
     }
 
     /// Whether urgent data was ever announced, by an event whose readiness the caller relied on or by an
-    /// earlier one. A read stops before such data, so one that comes short has not emptied the source then.
+    /// earlier one. A read stops before such data, so a short read has not emptied the source then.
     #[inline]
     pub fn has_urgent(&self) -> bool {
         // Relaxed: the store comes before the readiness of the same event, which the caller has acquired. If
@@ -160,7 +160,7 @@ impl Source {
             }
         };
         let slot = &self.slots[direction as usize];
-        // SAFETY: the slot is held, so nobody writes it.
+        // SAFETY: the slot is held, so no other thread writes it.
         let is_ours =
             slot.with(|slot| unsafe { &*slot }.as_ref().is_some_and(|stored| stored.will_wake(waker)));
         let mut previous = None;
@@ -229,7 +229,7 @@ impl Source {
         Self::wake(this, wakes, Ready::ALL, foreign);
     }
 
-    /// Drops the cached wakers, and wakes nobody from now on. Nobody waits any more when this is called.
+    /// Drops the cached wakers, and wakes no task from now on. No task waits any more when this is called.
     pub fn detach(&self) {
         let emptied = self.readiness.detach();
         for direction in Direction::BOTH {
@@ -264,7 +264,7 @@ impl Source {
     #[inline]
     fn wake_task(&self, direction: Direction) -> bool {
         self.slots[direction as usize].with(|slot| {
-            // SAFETY: the caller is WAKING, and while that is set nobody writes the slot.
+            // SAFETY: the caller is WAKING, and while that is set no thread writes the slot.
             match unsafe { &*slot } {
                 Some(waker) if coop::is_of_task(waker) => waker.wake_by_ref(),
                 Some(_) => return false,
@@ -303,7 +303,7 @@ impl Source {
     /// Wakes by reference. What panics there goes no further.
     fn wake_cached(&self, direction: Direction) {
         self.slots[direction as usize].with(|slot| {
-            // SAFETY: the caller is WAKING, and while that is set nobody writes the slot.
+            // SAFETY: the caller is WAKING, and while that is set no thread writes the slot.
             let waker = unsafe { &*slot }.as_ref();
             if let Err(payload) = unwind::catch(|| waker.map(Waker::wake_by_ref)) {
                 unwind::drop_quietly(payload);
@@ -311,11 +311,11 @@ impl Source {
         });
     }
 
-    /// Drops the waker of a slot that is used no more; called by the one to whom it was left.
+    /// Drops the waker of a slot that is used no more; called by the thread to which it was left.
     fn empty(&self, direction: Direction) {
-        // SAFETY: nobody arms a source that was detached or shut down, so no event begins to wake, nor does a
-        // task hold it; of those that had begun, the last one calls this, or else there was none and the
-        // caller of `detach` does.
+        // SAFETY: no task arms a source that was detached or shut down, so no event begins to wake, nor does
+        // a task hold it. Of the threads that had begun, the last one calls this, or else there was none and
+        // the caller of `detach` does.
         let waker = self.slots[direction as usize].with_mut(|slot| unsafe { &mut *slot }.take());
         unwind::drop_quietly(waker);
     }
@@ -326,7 +326,7 @@ impl Source {
         while left > 0 {
             let mut wakes = WakeList::new();
             let mut waiters = self.waiters.lock();
-            // Those who come while the lock is open are not this event's: they line up behind, and are not
+            // Tasks that come while the lock is open are not this event's: they line up behind, and are not
             // counted.
             left = left.min(waiters.len());
             while left > 0 && !wakes.is_full() {
@@ -360,8 +360,8 @@ impl fmt::Debug for Source {
     }
 }
 
-/// Gives a held slot back when a waker panics in `clone`. Holding disarmed it: whoever's waker is in it has
-/// to look.
+/// Gives a held slot back when a waker panics in `clone`. Holding disarmed it: the task that has its waker
+/// there has to look.
 struct ReleaseOnUnwind<'a> {
     source: &'a Source,
     direction: Direction,
@@ -370,7 +370,7 @@ struct ReleaseOnUnwind<'a> {
 impl Drop for ReleaseOnUnwind<'_> {
     fn drop(&mut self) {
         self.source.slots[self.direction as usize].with(|slot| {
-            // SAFETY: the slot is held, so nobody writes it.
+            // SAFETY: the slot is held, so no other thread writes it.
             let waker = unsafe { &*slot }.as_ref();
             unwind::drop_quietly(unwind::catch(|| waker.map(Waker::wake_by_ref)));
         });

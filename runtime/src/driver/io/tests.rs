@@ -119,7 +119,7 @@ impl PollingThread {
         let thread = thread::spawn(move || {
             let mut events = 0;
             while stopped.try_recv().is_err() {
-                // Taken for a moment by who looks whether this thread sleeps.
+                // Taken for a moment by a thread that looks whether this thread sleeps.
                 if let Some(mut poller) = polled.try_poller() {
                     events += turn_for(&mut poller, None);
                 }
@@ -247,7 +247,7 @@ fn a_waker_may_come_back_to_the_source_that_wakes_it() {
     assert!(poll_read(&source, &waker).is_pending());
     dispatch(&source, Ready::READABLE);
     assert_eq!(count.load(SeqCst), 4, "once by each event");
-    // A stranger who comes in the middle of a wake must not overwrite the waker in use; it is told to come
+    // A stranger that comes in the middle of a wake must not overwrite the waker in use; it is told to come
     // back.
     source.clear(source.event(Ready::READABLE).unwrap());
     let (stranger, stranger_waker) = Counter::new();
@@ -276,7 +276,7 @@ fn a_panicking_waker_takes_neither_the_poller_nor_the_other_events_along() {
         assert!(poll_read(source, waker).is_pending());
         let mut listed = std::pin::pin!(source.ready(Ready::READABLE));
         assert!(listed.as_mut().poll(&mut Context::from_waker(&panicking)).is_pending());
-        // In the list, behind the one that panics; both are gone before the event.
+        // In the list, behind the waker that panics; both are gone before the event.
         drop(source.ready(Ready::READABLE));
         far.write_all(b"x").unwrap();
     }
@@ -340,7 +340,7 @@ fn every_waiter_in_the_list_is_woken_once_and_only_those_concerned() {
 }
 
 /// The address of a source stays valid while an event in the poller's buffer names it, although its
-/// descriptor is closed by then and the number belongs to somebody else.
+/// descriptor is closed by then and the number belongs to another source.
 #[test]
 fn an_event_for_a_source_that_is_gone_reaches_nobody_else() {
     type Parts = (UnixStream, super::Arc<Source>, UnixStream);

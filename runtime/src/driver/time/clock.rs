@@ -1,8 +1,9 @@
 //! What time it is: the system's monotonic clock, until a test pauses it.
 //!
-//! std tells the time as an `Instant`, whose nanoseconds cost three times what it costs to read them, since they can be had only as
-//! the difference to another. So the clock asks the system itself, and counts from `zero`; `start` is the same moment in std's words,
-//! or later by at most `doubt`. Deadlines are put off by that: the deadline of an instant has not come before the instant.
+//! std tells the time as an `Instant`. To get its nanoseconds costs three times what reading the clock costs,
+//! since they can be had only as the difference to another `Instant`. So the clock asks the system itself,
+//! and counts from `zero`; `start` is the same moment in std's words, or later by at most `doubt`. Deadlines
+//! are put off by that: the deadline of an instant has not come before the instant.
 
 use std::fmt;
 use std::mem::MaybeUninit;
@@ -16,8 +17,8 @@ use super::{Deadline, NANOS_PER_MILLI};
 
 /// Whether any clock of this process was ever paused. While not, `time::Instant::now` need not look for a runtime.
 ///
-/// A static, which loom's atomics cannot be. Relaxed suffices: the thread that pauses reads its own store, and whoever
-/// learns from it that time stands still learns of the store too.
+/// A static, which loom's atomics cannot be. Relaxed suffices: the thread that pauses reads its own store,
+/// and a thread that learns from it that time stands still learns of the store too.
 static WAS_EVER_PAUSED: StaticAtomicBool = StaticAtomicBool::new(false);
 
 /// Says whether any clock of this process was ever paused.
@@ -78,7 +79,7 @@ struct State {
 }
 
 impl Clock {
-    /// A clock that stands at zero and may be resumed, or one that runs and cannot be paused.
+    /// A clock that stands at zero and may be resumed, or a clock that runs and cannot be paused.
     pub fn new(start_paused: bool) -> Self {
         let (zero, start, doubt) = both_clocks();
         if start_paused {
@@ -129,7 +130,7 @@ impl Clock {
         system_nanos().wrapping_add(nanos).wrapping_add(self.lead)
     }
 
-    /// The instant whose deadline this is.
+    /// The instant of this deadline.
     pub fn instant_at(&self, deadline: Deadline) -> Instant {
         let nanos = if self.was_paused() { deadline } else { deadline.saturating_sub(self.doubt) };
         // Not reached by 584 years.
@@ -192,7 +193,8 @@ impl Clock {
     }
 
     pub fn inhibit_auto_advance(&self) {
-        // Relaxed: a counter. Whoever drives the clock counts the work it hands to other threads itself, before.
+        // Relaxed: a counter. The thread that drives the clock counts the work it hands to other threads
+        // itself, before.
         self.inhibitors.fetch_add(1, Ordering::Relaxed);
     }
 

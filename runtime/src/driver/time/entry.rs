@@ -1,7 +1,7 @@
 //! A timer shared by the future that waits and the wheel that fires it.
 //!
-//! The entry lives inside its future, so that waiting allocates nothing; the wheel holds a pointer to it. Who may touch
-//! it is said by its state:
+//! The entry lives inside its future, so that waiting allocates nothing; the wheel holds a pointer to it. Its
+//! state says which thread may touch it:
 //! ```text
 //!                 R: register (owner, lock)
 //!      idle ─────────────────────────────────▶ registered        idle, fired, shut down: the owner alone
@@ -10,7 +10,8 @@
 //!       │ owner, no lock                            │ F: fire, or shut down (whoever drives, lock)
 //!   fired, shut down ◀──────────────────────────────┘
 //! ```
-//! The *owner* is whoever has the future exclusively (`Pin<&mut Sleep>`, or its drop), one thread at a time.
+//! The *owner* is the thread that has the future exclusively (`Pin<&mut Sleep>`, or its drop), one thread at
+//! a time.
 //!
 //! - R, under the lock: write tick, due tick and waker, link, store `registered`.
 //! - C, under the lock: look at the state again; if still `registered`, unlink, take the waker, store `idle`.
@@ -36,9 +37,10 @@
 //! of the waker of the poll, both are of one thing, and that will be woken, or is about to be.
 //!
 //! # Ordering
-//! F's store is a Release and the owner's look an Acquire: what F read and wrote (links, waker) happens before what the
-//! owner does next, including freeing. `registered` and `idle` are stored by the owner, who reads its own stores; under
-//! the lock, the lock orders the rest. The due tick is a number by itself: Relaxed.
+//! F's store is a Release and the owner's look an Acquire: what F read and wrote (links, waker) happens
+//! before what the owner does next, including freeing. `registered` and `idle` are stored by the owner, which
+//! reads its own stores; under the lock, the lock orders the rest. The due tick is a number by itself:
+//! Relaxed.
 //!
 //! # Rejected
 //! A waker slot with a protocol of its own (`AtomicWaker`) costs two read-modify-writes for each change and each take;
@@ -63,7 +65,7 @@ use super::wheel::{NEVER, SlotId, Tick};
 pub enum State {
     /// In no wheel.
     Idle,
-    /// In a wheel, whose lock guards everything but the state and the due tick.
+    /// In a wheel. The wheel's lock guards everything but the state and the due tick.
     Registered,
     /// Time came; the wheel has let go.
     Fired,
@@ -93,8 +95,8 @@ pub struct Entry {
 // SAFETY: the links, the waker, the tick and the slot are touched as the state says (see the module's docs); what moves between threads
 // with them is a waker, which is `Send`.
 unsafe impl Send for Entry {}
-// SAFETY: the safe methods that take `&self` read atomics, and the tick when nobody may write it but the owner, who needs
-// more than `&self`.
+// SAFETY: the safe methods that take `&self` read atomics, and the tick when no thread may write it but the
+// owner, which needs more than `&self`.
 unsafe impl Sync for Entry {}
 
 impl Entry {
@@ -137,7 +139,7 @@ impl Entry {
     /// # Safety
     /// 1. The caller is the owner. 2. The entry is not registered, and `state` is not `Registered`.
     pub unsafe fn set_by_owner(&self, state: State) {
-        // SAFETY: by (1) and (2), nobody else touches the tick.
+        // SAFETY: by (1) and (2), no other thread touches the tick.
         self.tick.with_mut(|tick| unsafe { *tick = NEVER });
         // Relaxed: only the owner reads it, until a lock hands the entry over.
         self.state.store(state as u8, Ordering::Relaxed);
@@ -150,7 +152,7 @@ impl Entry {
     ///    links the entry into.
     #[inline]
     pub unsafe fn begin(&self, tick: Tick, waker: Waker) {
-        // SAFETY: by (1) and (2), nobody else touches the entry, which holds no waker.
+        // SAFETY: by (1) and (2), no other thread touches the entry, which holds no waker.
         unsafe {
             self.tick.with_mut(|cell| *cell = tick);
             self.waker.with_mut(|slot| _ = (*slot).write(waker));
@@ -180,13 +182,14 @@ impl Entry {
     /// 1. The caller is the owner.
     #[inline]
     pub unsafe fn will_wake(&self, waker: &Waker) -> bool {
-        // SAFETY: by (1) nobody writes the slot meanwhile, and it was written, since the entry is registered. The waker may
-        // have been moved out by F, whose store comes later: its words are compared, and nothing is called.
+        // SAFETY: by (1) no thread writes the slot meanwhile, and it was written, since the entry is
+        // registered. The waker may have been moved out by F, whose store comes later: its words are
+        // compared, and nothing is called.
         self.state() == State::Registered
             && self.waker.with(|slot| unsafe { (*slot).assume_init_ref() }.will_wake(waker))
     }
 
-    /// Puts `waker` in the place of the one that is registered, and returns that.
+    /// Puts `waker` in the place of the registered one, and returns the latter.
     ///
     /// # Safety
     /// 1. The caller is the owner. 2. The entry is registered. 3. The caller holds the lock of its wheel.
@@ -195,8 +198,8 @@ impl Entry {
         self.waker.with_mut(|slot| unsafe { std::mem::replace((*slot).assume_init_mut(), waker) })
     }
 
-    /// C or F, after the unlinking: takes the waker, stores `state` and thereby hands the entry back to its owner, who
-    /// may free it before this returns. Takes a pointer because a reference would promise more.
+    /// C or F, after the unlinking: takes the waker, stores `state` and thereby hands the entry back to its
+    /// owner, which may free it before this returns. Takes a pointer because a reference would promise more.
     ///
     /// # Safety
     /// 1. The entry is live and was registered. 2. The caller holds the lock of the wheel that it was in. 3. The caller
@@ -278,7 +281,7 @@ impl Drop for Entry {
         if self.state() == State::Registered {
             crate::util::unwind::abort("a timer was freed while a wheel pointed to it");
         }
-        // Lets a model see that nobody else is at the entry any more.
+        // Lets a model see that no other thread is at the entry any more.
         self.tick.with_mut(|_| ());
         self.slot.with_mut(|_| ());
         self.waker.with_mut(|_| ());

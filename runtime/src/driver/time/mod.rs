@@ -1,6 +1,6 @@
 //! Deadlines in, wakers out.
 //!
-//! Read `wheel.rs` (order), `entry.rs` (who may touch a timer when), `shard.rs` (the wheel's lock),
+//! Read `wheel.rs` (order), `entry.rs` (which thread may touch a timer when), `shard.rs` (the wheel's lock),
 //! `clock.rs`.
 //!
 //! There is a wheel for each worker and one, the last, for all other threads. A timer goes into the wheel of
@@ -8,11 +8,11 @@
 //! anywhere, under that wheel's lock. So workers share no lock unless one helps another.
 //!
 //! # Who sleeps until when
-//! Whoever parks in the driver sleeps until the earliest deadline of all wheels, then
-//! [fires](Driver::fire_due) what is due in any. A worker's own timers wake nobody: it reads its wheel before
-//! it parks (`park.rs` says what it does about a sleeper in the driver), and one that is about to block, or
-//! ends up blocked, registers like a thread that is no worker. That one may have to cut a sleep short, for a
-//! timer earlier than the sleeper knew:
+//! The thread that parks in the driver sleeps until the earliest deadline of all wheels, then
+//! [fires](Driver::fire_due) what is due in any. A worker's own timers wake no thread: it reads its wheel
+//! before it parks (`park.rs` says what it does about a sleeper in the driver). A worker that is about to
+//! block, or ends up blocked, registers like a thread that is no worker. Such a thread may have to cut a
+//! sleep short, for a timer earlier than the sleeper knew:
 //! ```text
 //!   Register (no worker)                      Park
 //!     R1 insert, store next_deadline            S1 publish until when the sleep will last
@@ -30,8 +30,8 @@
 //! milliseconds count, as Tokio's do: what a test measures then should not depend on the tick.
 //!
 //! A sleep that is polled for the first time when its time has passed need not notice, since a look at the
-//! clock is most of what it costs. Then it is registered as one that is due: R lowers `next_deadline`, so
-//! whoever drives or is about to sleep fires it at the next turn, without waiting for another timer.
+//! clock is most of what it costs. Then it is registered as due: R lowers `next_deadline`, so the thread that
+//! drives or is about to sleep fires it at the next turn, without waiting for another timer.
 //!
 //! Prior art: one wheel for the whole runtime behind one lock (Tokio), where a timer that becomes the
 //! earliest writes to the eventfd even though its own worker, which is running, will look before it sleeps;
@@ -176,7 +176,7 @@ impl Driver {
         self.clock.deadline_after(nanos)
     }
 
-    /// The instant whose deadline this is.
+    /// The instant of this deadline.
     pub fn instant_at(&self, deadline: Deadline) -> Instant {
         self.clock.instant_at(deadline)
     }
@@ -196,8 +196,8 @@ impl Driver {
         }
     }
 
-    /// Registers `entry` in `shard`, the calling thread's. Says whether whoever sleeps in the driver must be
-    /// unparked, as the module's docs tell: then R1 is done, R2 and R3 are the caller's.
+    /// Registers `entry` in `shard`, the calling thread's. Returns whether the thread that sleeps in the
+    /// driver must be unparked, as the module's docs tell: then R1 is done, R2 and R3 are the caller's.
     ///
     /// # Safety
     /// 1. The caller is the owner of `entry`, which is not registered. 2. The entry stays live and at its
@@ -214,7 +214,8 @@ impl Driver {
         Ok(is_earliest && self.must_unpark_for(shard))
     }
 
-    /// Whether whoever sleeps in the driver must be unparked for a timer that became the earliest of `shard`.
+    /// Whether the thread that sleeps in the driver must be unparked for a timer that became the earliest of
+    /// `shard`.
     pub fn must_unpark_for(&self, shard: &Shard) -> bool {
         std::ptr::eq(self.last_shard(), shard)
     }

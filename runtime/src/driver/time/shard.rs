@@ -4,13 +4,13 @@
 //! taken, and woken or dropped after it is released.
 //!
 //! The lock is one whose holder lets go with a plain store (`util/byte_lock.rs`): a timer that is made and
-//! dropped takes it twice, and nobody has it for longer than [`STEPS_PER_LOCK`] steps take, but for the far
-//! list once in months and paused clocks.
+//! dropped takes it twice, and no thread has it for longer than [`STEPS_PER_LOCK`] steps take, but for the
+//! far list once in months and paused clocks.
 //!
 //! `next_deadline` is written under the lock and read without it. It is never later than the earliest timer
 //! of the wheel (R lowers it; only F, having looked at the whole wheel, raises it). It may be earlier: a
-//! timer that was cancelled or put off leaves its deadline behind, and whoever sleeps until then wakes once
-//! for nothing and corrects it.
+//! timer that was cancelled or put off leaves its deadline behind, and a thread that sleeps until then wakes
+//! once for nothing and corrects it.
 
 use std::fmt;
 use std::ptr::{NonNull, null};
@@ -58,7 +58,7 @@ impl Home {
     /// 1. It was made of a shard, which lives for as long as `'a`.
     #[inline]
     pub unsafe fn shard<'a>(self) -> &'a Shard {
-        // SAFETY: by (1) it points to a live shard, of which nobody ever has a `&mut`.
+        // SAFETY: by (1) it points to a live shard, of which no code ever has a `&mut`.
         unsafe { &*self.0 }
     }
 }
@@ -151,7 +151,7 @@ impl Shard {
     }
 
     /// Has `waker` woken instead of the one given before. False if the timer has fired, or the driver has
-    /// ended; then nobody will be woken any more.
+    /// ended; then no task will be woken any more.
     ///
     /// # Safety
     /// 1. The caller is the owner of `entry`, which was registered here.

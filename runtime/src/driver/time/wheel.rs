@@ -1,4 +1,4 @@
-//! The timing wheel: plain data, no atomics; whoever has it exclusively drives it.
+//! The timing wheel: plain data, no atomics; the thread that has it exclusively drives it.
 //!
 //! Six levels of 64 slots. A slot of level 0 holds the timers of one tick (an eighth of a millisecond), a slot of level 1 those of
 //! 64 ticks, of level `n` those of 64ⁿ. Read in base 64, the level of a timer is the highest digit in which its tick
@@ -121,7 +121,7 @@ impl Wheel {
         Self { position: 0, occupied: [0; LEVELS + 1], lists: [const { List::new() }; LISTS], moving: None }
     }
 
-    /// Links `entry` under its tick. One that lies behind the position is due at the next step.
+    /// Links `entry` under its tick. A tick behind the position is due at the next step.
     ///
     /// # Safety
     /// 1. `entry` is live and stays so, at its place, until it has left the wheel. 2. It is in no wheel. 3. The caller
@@ -213,8 +213,8 @@ impl Wheel {
         entry
     }
 
-    /// Moves timers that were put off to where they belong, at most `limit`, as long as they are the first of all. So there are
-    /// fewer of which whoever sleeps until the next tick would only learn then.
+    /// Moves timers that were put off to where they belong, at most `limit`, as long as they are the first of
+    /// all. So fewer put-off timers are found only when a thread wakes for the next tick.
     ///
     /// # Safety
     /// 1. The caller may touch all entries of this wheel.
@@ -234,7 +234,8 @@ impl Wheel {
         }
     }
 
-    /// The tick of the earliest timer, with regard to those that were put off; or [`NEVER`]. Looks at many if it must.
+    /// The tick of the earliest timer, with regard to timers that were put off; or [`NEVER`]. Looks at many
+    /// if it must.
     ///
     /// # Safety
     /// 1. The caller may touch all entries of this wheel.
@@ -260,8 +261,8 @@ impl Wheel {
 
     /// A tick that no timer comes before, or [`NEVER`].
     ///
-    /// It is the tick of a timer if at most `limit` must be looked at to tell; otherwise the slot's beginning has to do,
-    /// and whoever sleeps until then wakes once for nothing.
+    /// It is the tick of a timer if at most `limit` must be looked at to tell; otherwise the slot's beginning
+    /// has to do, and a thread that sleeps until then wakes once for nothing.
     ///
     /// # Safety
     /// 1. The caller may touch all entries of this wheel.
