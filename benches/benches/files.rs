@@ -21,7 +21,7 @@ fn bench(criterion: &mut Criterion) {
     }
 }
 
-/// Rounds, each with a turn of everybody.
+/// Rounds, each with a turn of every side.
 const ROUNDS: usize = 200;
 
 /// Reads in a turn.

@@ -38,7 +38,8 @@ pub fn duel(criterion: &mut Criterion, name: &str, operations: usize, ours: Load
 struct Rounds {
     ours: Side<Ours>,
     tokio: Side<Tokio>,
-    /// Who goes first changes with each round, so that neither always finds what the other left in the caches.
+    /// The side that goes first changes with each round, so that neither always finds what the other left in
+    /// the caches.
     tokio_begins: bool,
 }
 

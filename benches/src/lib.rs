@@ -3,12 +3,12 @@
 //! - [`peer`]: what a load needs from a runtime, so that each load is written once;
 //! - [`loads`]: the scheduler loads, by name;
 //! - [`duel`]: runs a load on both in turns, through criterion, and prints the ratio;
-//! - [`network`]: the same for servers, whose client runs in a process of its own ([`client`],
+//! - [`network`]: the same for servers; their client runs in a process of its own ([`client`],
 //!   [`transport`]);
 //! - [`fork_join`]: parallel computation, with loads, peers and rounds of its own;
 //! - [`mixed`]: a server that computes at the same time;
 //! - [`fairness`]: how late a ticker is beside a task that is always ready;
-//! - [`long_polls`]: how late everybody is beside polls of microseconds to a second;
+//! - [`long_polls`]: how late the other tasks are beside polls of microseconds to a second;
 //! - [`stall`]: tasks that are stuck, and what others notice of it;
 //! - [`report`]: all of these and more peers, on one page.
 //!

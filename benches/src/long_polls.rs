@@ -1,4 +1,4 @@
-//! Tasks whose polls take from some microseconds to a second, and how late everybody else is.
+//! Tasks whose polls take from some microseconds to a second, and how late the other tasks are.
 //!
 //! Twice as many tasks as there are workers spin for a time, yield, and spin again. Beside them come, each
 //! every 5 ms: an echo request over TCP, a task that a thread outside spawns, and a task's timer. Lateness
@@ -24,7 +24,7 @@ use crate::usage::Others;
 const PERIOD: Duration = Duration::from_millis(5);
 /// How long a poll takes, in microseconds.
 const POLLS: [u64; 8] = [50, 300, 1_000, 3_000, 10_000, 30_000, 100_000, 1_000_000];
-/// Between two looks at who wants a CPU.
+/// Between two looks at which threads want a CPU.
 const LOOK: Duration = Duration::from_millis(3);
 
 /// What one runtime made of one load.
@@ -173,7 +173,7 @@ fn spawn_from_outside<P: Peer>(peer: &P, span: &Range<Instant>) -> Vec<f64> {
     begun.iter().collect()
 }
 
-/// How many threads of this process run or could, on average, but for those that measure.
+/// How many threads of this process run or could, on average, but for the measuring threads.
 fn threads_that_want_a_cpu(span: &Range<Instant>) -> f64 {
     let (mut looks, mut found) = (0, 0);
     while Instant::now() < span.end {

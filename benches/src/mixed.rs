@@ -1,9 +1,9 @@
 //! A server that computes: echo requests at a fixed pace, and beside them numbers to sort now and then, or a computation
 //! that never ends.
 //!
-//! The set-ups are what one can build today, and ours; each once as it is, and once with each worker (and each of Rayon's
-//! threads) kept on a processor of its own. Each has its echo server and takes turns; the client is a process of its own and
-//! sends at its pace to whoever has the turn.
+//! The set-ups are what one can build today, and ours; each once as it is, and once with each worker (and
+//! each of Rayon's threads) kept on a processor of its own. Each has its echo server and takes turns; the
+//! client is a process of its own and sends at its pace to the side that has the turn.
 //!
 //! **Sorts** are started at fixed times by a task on the server. A sort, too, counts from when it was due: by the timer of the runtime, which
 //! counts in milliseconds everywhere, so up to one of them is in each job's time.
@@ -238,7 +238,7 @@ fn in_turns(
     let others = Others::watch();
     let mut columns = vec![Columns::<Vec<f64>>::default(); sides.len()];
     for round in 0..rounds {
-        // Who goes first changes with each round.
+        // The side that goes first changes with each round.
         for index in 0..sides.len() {
             let side = (round + index) % sides.len();
             for (column, value) in columns[side].iter_mut().zip(turn(&*sides[side])) {

@@ -41,7 +41,7 @@ pub fn compare(
 
     let mut results = [Results::default(), Results::default()];
     for round in 0..rounds {
-        // Who goes first changes with each round.
+        // The side that goes first changes with each round.
         for turn in 0..2 {
             let side = (round + turn) % 2;
             results[side].add(|| load(addrs[side], time));

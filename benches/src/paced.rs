@@ -1,8 +1,8 @@
 //! The client that does not wait: on each connection a request becomes due at fixed times.
 //!
-//! A latency counts from the time when the request was due, so one that had to wait for a late answer before
-//! it could be sent counts with its waiting time ("no coordinated omission"). The connections' times are
-//! spread evenly.
+//! A latency counts from the time when the request was due, so a request that had to wait for a late answer
+//! before it could be sent counts with its waiting time ("no coordinated omission"). The connections' times
+//! are spread evenly.
 //!
 //! The client asks for the highest priority, since its own delays would count as the server's: nice −20, or
 //! `SCHED_FIFO` if `BENCH_CLIENT_FIFO` is set. A kernel that lets a running thread end its time slice delays
@@ -121,7 +121,7 @@ impl Timer {
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the call above opened it, and nobody else knows it.
+        // SAFETY: the call above opened it, and no other code knows it.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
         poll.registry().register(&mut SourceFd(&fd.as_raw_fd()), token, Interest::READABLE)?;
         Ok(Self(fd))

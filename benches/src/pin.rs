@@ -1,8 +1,8 @@
 //! Keeping threads on processors: where a set-up says so, and those of `fork_join` if `BENCH_PIN` is set.
 //!
-//! On a machine of few processors the kernel likes to put a woken thread beside the one that woke it, and leaves both
-//! there for a while. A pool of two then runs on one processor in some rounds and on two in others, and a load that
-//! shares tiny pieces differs sixfold between them. Pinned, everybody has two.
+//! On a machine of few processors the kernel likes to put a woken thread beside the thread that woke it, and
+//! leaves both there for a while. A pool of two then runs on one processor in some rounds and on two in
+//! others, and a load that shares tiny pieces differs sixfold between them. Pinned, every pool has two.
 
 use std::sync::LazyLock;
 
@@ -18,7 +18,8 @@ static PROCESSORS: LazyLock<Vec<usize>> = LazyLock::new(|| {
     (0..libc::CPU_SETSIZE as usize).filter(|&index| unsafe { libc::CPU_ISSET(index, &set) }).collect()
 });
 
-/// Keeps this thread, and those that it starts, on the `index`th processor, counted in a circle, if `BENCH_PIN` is set.
+/// Keeps this thread, and the threads that it starts, on the `index`th processor, counted in a circle, if
+/// `BENCH_PIN` is set.
 pub fn pin(index: usize) {
     if *IS_ASKED_FOR {
         keep_on(index);

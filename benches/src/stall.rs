@@ -1,4 +1,4 @@
-//! Tasks that hold their threads for long, and how late everybody else is.
+//! Tasks that hold their threads for long, and how late the other tasks are.
 //!
 //! Six programs on both runtimes, one after the other. A ping is an echo request over TCP that a thread of
 //! this process sends every 10 ms; it runs before all others (`SCHED_FIFO`, where that is allowed), or its
@@ -226,7 +226,7 @@ fn promptly<R: Send>(f: impl FnOnce() -> R + Send) -> R {
     thread::scope(|scope| scope.spawn(run).join().expect("a pinger does not panic"))
 }
 
-/// A server on `peer` whose handler is stuck for a while if it is asked to.
+/// A server on `peer` with a handler that is stuck for a while if it is asked to.
 fn serve<P: Tunable>(peer: &P, hold: Duration) -> SocketAddr {
     let listener = listener();
     let addr = listener.local_addr().expect("it is bound");
@@ -312,7 +312,7 @@ fn wake_and_hold<P: Tunable>(size: Size) -> Vec<f64> {
                     late.send(milliseconds(now - start)).expect("the receiver waits");
                 });
                 is_waiting.await.expect("it is sent");
-                // It waits by now, wherever it has run; and everybody else sleeps.
+                // It waits by now, wherever it has run; and all other threads sleep.
                 _ = P::sleep_until(Instant::now() + SETTLE).await;
                 tell_when.send(Instant::now()).expect("the receiver waits");
                 P::send(wake);

@@ -50,7 +50,7 @@ pub fn unix_address(name: &str) -> io::Result<std_unix::SocketAddr> {
     std_unix::SocketAddr::from_abstract_name(name)
 }
 
-/// The client's end of a connection. A UDP socket counts as one that is connected to its server.
+/// The client's end of a connection. A UDP socket counts as connected to its server.
 #[derive(Debug)]
 pub(crate) enum Socket {
     Tcp(TcpStream),

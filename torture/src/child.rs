@@ -51,7 +51,7 @@ pub fn stray(text: impl Into<String>) {
     }
 }
 
-/// The runtime whose metrics are told when the supervisor asks.
+/// The runtime that reports its metrics when the supervisor asks.
 pub fn watch(handle: &Handle) {
     *lock(&HANDLE) = Some(handle.clone());
 }

@@ -51,8 +51,8 @@ type Outcome = (u64, Vec<Id>);
 
 struct Filler<'a> {
     facts: &'a mut Vec<Fact>,
-    /// The panics of second closures whose first ones may panic, in what was filled so far of the computation
-    /// that is being filled.
+    /// The panics of second closures beside a first one that may panic, in what was filled so far of the
+    /// computation that is being filled.
     lost: Vec<Id>,
 }
 

@@ -117,7 +117,7 @@ pub enum MeetKind {
     Install(PoolId),
 }
 
-/// How a job that nobody waits for by itself is waited for.
+/// How the program waits for a job that no call waits for by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wait {
     /// Not at all.
@@ -264,12 +264,12 @@ pub enum CallOp {
     Meet { kind: MeetKind, body: Arc<Call> },
     /// `parallel::yield_now` or, if `local`, `yield_local`.
     Yield { local: bool },
-    /// Spawns a task that nobody awaits.
+    /// Spawns a task that no other task awaits.
     Task { rt: PoolId, body: Arc<Async> },
     /// A thread that enters a runtime, if one is named, and is joined.
     Thread { enter: Option<PoolId>, body: Arc<Call> },
-    /// Builds a runtime, runs the body in `block_on` or, if `early`, as a task that nobody awaits, and ends
-    /// the runtime.
+    /// Builds a runtime, runs the body in `block_on` or, if `early`, as a task that no other task awaits, and
+    /// ends the runtime.
     Nested { pool: PoolId, close: Close, early: bool, body: Arc<Async> },
     /// Builds a `ThreadPool`, installs the body, drops the pool.
     OwnPool { pool: PoolId, body: Arc<Call> },

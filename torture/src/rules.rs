@@ -1,6 +1,6 @@
 //! The rules: what the documents promise, and which programs are made of it. A program that is made must end,
 //! with the result that is foretold. Where a run and this page disagree, the page of the book that the rule
-//! names decides who is wrong.
+//! names decides which of them is wrong.
 //!
 //! # What is promised, and what is made of it
 //!
@@ -25,12 +25,12 @@
 //!   part of it then, also in one that a `join` has lost because its first closure panicked as well. *Made*:
 //!   endless loops of `join` that are dropped behind something.
 //! - R7 A thread that waits for a `join`, a `scope` or an `install` runs pieces and calls of `install`, never
-//!   a task, a `compute` or a detached job. So those may wait for the thread as well; see *Who waits for
+//!   a task, a `compute` or a detached job. So these may wait for the thread as well; see *Who waits for
 //!   whom*.
 //! - R8 Both closures of a `join` run, and all jobs of a scope, whatever panics, unless they are cancelled.
 //!   The first closure's panic comes out of a `join`; any one's of a scope. A second closure may find that
 //!   its thread unwinds; nothing else may. While it unwinds, a thread may wait without running other jobs, so
-//!   such a wait counts as one that blocks.
+//!   such a wait counts as a blocking wait.
 //! - R9 Closures of one `join` that wait for each other may hang, *unless* the wait is announced: then the
 //!   second can be stolen. *Made* (`meets`): the first waits, in `blocking_recv`, in `block_in_place`, or in
 //!   an `install` elsewhere, for the second; where the call has a deque for certain: in jobs, and in tasks if
@@ -82,8 +82,8 @@
 //! **Where the documents leave something open**, programs do not depend on it
 //! - R25 Threads of several pools may drive one `current_thread` runtime, one after the other. Where they have,
 //!   it is not checked to which of these pools a parallel call of a task belongs.
-//! - R26 A thread outside that has taken a worker's place runs only pieces of its own call, so it counts as
-//!   one that blocks. Without `spares` a spare worker runs parallel calls in place: no broadcast and no
+//! - R26 A thread outside that has taken a worker's place runs only pieces of its own call, so it counts as a
+//!   thread that blocks. Without `spares` a spare worker runs parallel calls in place: no broadcast and no
 //!   meeting of closures (R9) is made where a task may be on one.
 //! - R27 A waker that blocks stops its caller, which may be the driver. So it blocks for a millisecond at
 //!   most. With `waker-forks` it calls `join` in `isolated`, which may have to wait for a worker: the design
@@ -215,7 +215,7 @@ pub struct Wait {
     pub needs: Set,
     /// How many of it there may be at once.
     pub times: u32,
-    /// It computes for as long, so nobody stands in for its thread.
+    /// It computes for as long, so no spare worker stands in for its thread.
     pub is_busy: bool,
 }
 

@@ -43,7 +43,7 @@ pub fn try_genome(
     Ok(failure)
 }
 
-/// Shrinks a genome whose program fails as `first` did, for at most `limit`.
+/// Shrinks a genome with a program that fails as `first` did, for at most `limit`.
 ///
 /// # Errors
 /// What the system says if it refuses a process.

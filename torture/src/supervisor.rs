@@ -1,4 +1,4 @@
-//! Starts children, watches them, ends those that hang, and names what failed.
+//! Starts children, watches them, ends the hanging ones, and names what failed.
 //!
 //! # When a program hangs
 //! A program has a *budget* of time in which it could have run. Time counts as such

@@ -209,7 +209,7 @@ fn calls(n: u32) -> u64 {
     if n < 2 { n.into() } else { calls(n - 1) + calls(n - 2) }
 }
 
-/// Many jobs in each scope, but always as many: whoever needs more at once needs more memory.
+/// Many jobs in each scope, but always as many: a load that needs more at once needs more memory.
 fn scope_spawn(times: usize) {
     const JOBS: usize = 1_000;
     for _ in 0..times / JOBS {

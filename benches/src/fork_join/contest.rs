@@ -65,7 +65,7 @@ impl Contest {
                 times.iter_mut().for_each(Vec::clear);
             }
             for turn in 0..PEERS {
-                // Who goes first changes with each round.
+                // The side that goes first changes with each round.
                 let side = (round + turn) % PEERS;
                 sleep(SETTLE);
                 turns[side](&mut times[side]);

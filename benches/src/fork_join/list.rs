@@ -8,7 +8,7 @@ use super::loads::{
 };
 use super::quicksort::shuffled;
 
-/// Somebody who wants to see the loads. It makes those that it wants to run.
+/// A visitor of the loads. It makes the loads that it wants to run.
 pub trait Visitor {
     /// A load that needs only `join`. `operation` is what a time is for.
     fn join<L: JoinLoad + 'static>(&mut self, name: &str, operation: &str, make: impl FnOnce() -> L);

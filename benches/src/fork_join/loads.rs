@@ -164,7 +164,7 @@ impl JoinLoad for TreeSum {
     }
 }
 
-/// Single sums of a small tree on a worker, while everybody else sleeps: they should be left to sleep.
+/// Single sums of a small tree on a worker, while all others sleep: they should be left to sleep.
 #[derive(Debug)]
 pub struct TreeSumAlone {
     tree: Box<Tree>,
@@ -193,7 +193,7 @@ impl JoinLoad for TreeSumAlone {
         peer.run(|here| {
             for _ in 0..self.samples {
                 sleep(UNTIL_ASLEEP);
-                // The tree is in the cache then, and nobody has been woken.
+                // The tree is in the cache then, and no worker has been woken.
                 black_box(self.tree.sum());
                 let sum = timed(1, &mut whole, || tree_sum::<P>(here, black_box(&self.tree)));
                 assert_eq!(sum, self.nodes as u64);
@@ -481,7 +481,7 @@ impl JoinLoad for CallCold {
     }
 }
 
-/// The loads with `join` whose instructions are counted, with the operations to begin with.
+/// The loads with `join` for which instructions are counted, with the operations to begin with.
 pub fn counted_joins<P: ForkJoin>() -> [(&'static str, usize, Load<P>); 3] {
     [
         ("fib", 10_000, |peer, joins| {
@@ -498,7 +498,7 @@ pub fn counted_joins<P: ForkJoin>() -> [(&'static str, usize, Load<P>); 3] {
     ]
 }
 
-/// The loads with scopes whose instructions are counted.
+/// The loads with scopes for which instructions are counted.
 pub fn counted_scopes<P: Scopes>() -> [(&'static str, usize, Load<P>); 2] {
     [
         ("scope_spawn", 10_000, |peer, spawns| peer.run(|_| spawn_empty::<P>(Row, spawns))),

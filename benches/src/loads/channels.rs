@@ -110,7 +110,7 @@ fn watch<P: Channels>(peer: &P, receivers: usize, receptions: usize) {
     });
 }
 
-/// A task replaces a number that nobody waits for, and looks at it.
+/// A task replaces a number that no task waits for, and looks at it.
 pub fn watch_send_read<P: Channels>(peer: &P, numbers: usize) {
     in_task(peer, async move {
         let (announcer, watcher) = P::watch();
@@ -180,10 +180,10 @@ where
     });
 }
 
-/// Those that receive, and the one that waits until all have what it sent.
+/// The receiving tasks, and the task that waits until all have what it sent.
 struct Audience {
     receivers: usize,
-    /// Who has not yet all.
+    /// How many receivers have not yet all.
     left: AtomicUsize,
     sender: Mutex<Option<Waker>>,
 }
@@ -215,7 +215,7 @@ impl Audience {
             Poll::Pending
         })
         .await;
-        // Relaxed: nobody counts before the next numbers are sent.
+        // Relaxed: no task counts before the next numbers are sent.
         self.left.store(self.receivers, Ordering::Relaxed);
     }
 }

@@ -72,7 +72,7 @@ pub(super) struct Gathering {
 #[derive(Default)]
 struct Parked {
     wakers: Vec<Waker>,
-    /// Who waits for all of them.
+    /// The task that waits for all of them.
     witness: Option<Waker>,
 }
 
@@ -86,7 +86,7 @@ impl Gathering {
     pub(super) fn wait_for(&self, round: usize) -> impl Future<Output = ()> + Send {
         let mut is_parked = false;
         poll_fn(move |context| {
-            // Acquire: pairs with `wake_all`, should anybody hand something over with a round.
+            // Acquire: pairs with `wake_all`, should a task hand something over with a round.
             if self.round.load(Ordering::Acquire) >= round {
                 return Poll::Ready(());
             }

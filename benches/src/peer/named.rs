@@ -1,4 +1,4 @@
-//! This project, and the crate whose names it has.
+//! This project, and the crate with the same names.
 
 use std::convert::Infallible;
 use std::net::TcpListener;
@@ -169,7 +169,7 @@ impl Tokio {
             workers,
             Settings { on_thread_start: Some(on_thread_start), ..Settings::default() },
         );
-        // Nobody else is to be taken for a worker.
+        // No other thread is to be taken for a worker.
         while STARTED.load(Relaxed) < workers {
             std::thread::yield_now();
         }

@@ -1,4 +1,4 @@
-//! What is measured, of whom, and how long.
+//! What is measured, of which contestants, and how long.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::peer::{Bare, Ours, Peer, Smol, Tokio};
 pub enum Section {
     /// Tasks, channels, wakes, timers that do not fire, the blocking threads: the time of an operation.
     Tasks,
-    /// How late somebody is: quantiles.
+    /// How late the answers are: quantiles.
     Latency,
     /// Bytes.
     Memory,
@@ -42,7 +42,7 @@ pub struct Entry {
     pub about: String,
     /// Where it stands on the page.
     pub section: Section,
-    /// Who takes part, ours first.
+    /// The contestants, ours first.
     pub peers: Vec<&'static str>,
     /// Operations of an iteration, or what the load takes for them.
     pub operations: usize,
@@ -52,7 +52,7 @@ pub struct Entry {
     pub workers: Vec<usize>,
     /// Whether every turn needs a process of its own.
     pub is_fresh: bool,
-    /// The operations to count instructions with; 0 if nobody counts.
+    /// The operations to count instructions with; 0 if they are not counted.
     pub count: usize,
 }
 
@@ -255,17 +255,17 @@ fn servers() -> Vec<Entry> {
     ]
 }
 
-/// The fork-join loads whose instructions are counted.
+/// The fork-join loads for which instructions are counted.
 pub const COUNTED_JOINS: [&str; 3] = ["fib", "tree_sum", "join_empty"];
 /// The same with scopes.
 pub const COUNTED_SCOPES: [&str; 2] = ["scope_spawn", "spawn_tree"];
 
-/// Who takes part in loads that need only `join`.
+/// The contestants in loads that need only `join`.
 pub const POOLS: [&str; 5] =
     [pools::Ours::NAME, pools::Rayon::NAME, pools::Chili::NAME, pools::Forte::NAME, pools::Plain::NAME];
-/// Who has scopes.
+/// The contestants with scopes.
 pub const SCOPES: [&str; 3] = [pools::Ours::NAME, pools::Rayon::NAME, pools::Forte::NAME];
-/// Who has scopes whose jobs run in order.
+/// The contestants with scopes that run jobs in order.
 const FIFOS: [&str; 2] = [pools::Ours::NAME, pools::Rayon::NAME];
 
 fn fork_join() -> Vec<Entry> {
@@ -327,7 +327,7 @@ pub struct Growth {
     pub axis: &'static str,
     /// The load.
     pub load: &'static str,
-    /// Who takes part.
+    /// The contestants.
     pub peers: &'static [&'static str],
     /// How much of what grows.
     pub points: Vec<usize>,

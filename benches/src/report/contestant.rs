@@ -44,7 +44,7 @@ pub fn command(order: &Order, tool: &[&str]) -> io::Result<Command> {
     // SAFETY: the call is allowed between `fork` and `exec`, and touches no memory.
     unsafe {
         command.pre_exec(|| {
-            // Whoever is stopped would stay so, should this program be ended.
+            // A stopped contestant would stay so, should this program be ended.
             match libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) {
                 0 => Ok(()),
                 _ => Err(io::Error::last_os_error()),

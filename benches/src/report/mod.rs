@@ -1,6 +1,6 @@
 //! Everything beside its peers, on one page: `cargo run --release -p benches --bin report`.
 //!
-//! - [`catalog`]: what is measured, of whom, how long;
+//! - [`catalog`]: what is measured, of which contestants, how long;
 //! - [`order`], [`child`]: one peer with one load is a process of its own, which takes its turns when it is told to;
 //! - [`contestant`]: such a process, seen from outside;
 //! - [`go`]: the one peer that is another program;

@@ -7,7 +7,7 @@ use std::time::Duration;
 /// What a process is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Order {
-    /// Whose turn it is.
+    /// The contestant that has the turn.
     pub peer: String,
     /// What is to be done.
     pub load: String,

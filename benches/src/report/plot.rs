@@ -59,7 +59,7 @@ struct Bars {
     ratios: Vec<(usize, String, f64)>,
 }
 
-/// In whose turn one sees how good somebody is who has two workers, against whom one can win: limits have no bars.
+/// The bars show the contests with two workers, against peers that can be beaten: limits have no bars.
 const WORKERS: usize = 2;
 const LIMITS: [&str; 3] = ["bare", "epoll", "plain calls"];
 

@@ -37,7 +37,7 @@ pub fn has_ratios(results: &Results) -> bool {
     })
 }
 
-/// Whether one figure of a load says how good somebody is.
+/// Whether one figure of a load says how good a contestant is.
 fn has_one_figure(section: Section) -> bool {
     section != Section::Mixed
 }
@@ -417,7 +417,7 @@ mod tests {
         ] {
             assert!(page.lines().any(|other| other == line), "{line:?} is not in\n{page}");
         }
-        // Nobody counted wakes, so there is no table of them.
+        // No contestant counted wakes, so there is no table of them.
         assert!(!page.contains("| wakes in"));
         assert!(page.ends_with("counts.\n"));
     }

@@ -41,7 +41,7 @@ pub struct Contest {
     pub section: Section,
     /// Threads of each.
     pub workers: usize,
-    /// Whoever took part, ours first.
+    /// The contestants that took part, ours first.
     pub sides: Vec<Side>,
 }
 
@@ -88,8 +88,8 @@ impl Contest {
 pub struct Counts {
     /// The load's name.
     pub load: String,
-    /// For each peer: its name, instructions with one worker, system calls and wakes in a thousand operations with two; NaN
-    /// where nobody could count.
+    /// For each peer: its name, instructions with one worker, system calls and wakes in a thousand operations
+    /// with two; NaN where they could not be counted.
     pub peers: Vec<(String, [f64; 3])>,
 }
 

@@ -130,7 +130,7 @@ impl Progress {
     }
 }
 
-/// The rounds of one load. Whoever fails takes no further part, and the page says so.
+/// The rounds of one load. A contestant that fails takes no further part, and the page says so.
 fn contest(entry: &Entry, workers: usize, results: &mut Results) -> Contest {
     let rounds = match entry.section {
         _ if results.is_quick => results.rounds,
@@ -166,7 +166,7 @@ fn rounds_of(entry: &Entry, workers: usize, rounds: usize, left_out: &mut Vec<St
     let warm_up = usize::from(!is_warmed_up);
     for round in 0..rounds + warm_up {
         for index in 0..sides.len() {
-            // Who goes first changes with each round.
+            // The contestant that goes first changes with each round.
             let index = (round + index) % sides.len();
             let side = &mut sides[index];
             if side.is_out {

@@ -191,7 +191,7 @@ impl Command {
         self
     }
 
-    /// Sets the child's process group, by number; 0 0 makes a new group, with the child's number.
+    /// Sets the child's process group, by number; 0 makes a new group, with the child's number.
     ///
     /// A signal that a terminal sends to its group, as Ctrl-C does, does not reach a child in another group.
     ///

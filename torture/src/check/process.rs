@@ -7,7 +7,7 @@ pub fn threads() -> usize {
     entries("/proc/self/task")
 }
 
-/// Open descriptors, the one that reads them included.
+/// Open descriptors, including the descriptor that reads them.
 pub fn descriptors() -> usize {
     entries("/proc/self/fd")
 }
@@ -88,7 +88,7 @@ pub fn usage(process: u32) -> Usage {
     usage
 }
 
-/// Lets the calling thread, and those that it starts from now on, run on the first `cpus` CPUs that the
+/// Lets the calling thread, and the threads that it starts from now on, run on the first `cpus` CPUs that the
 /// process may use.
 pub fn pin(cpus: usize) {
     // SAFETY: a set of bits, all zeros is one; the calls are given its size.

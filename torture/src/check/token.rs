@@ -46,7 +46,7 @@ impl Tokens {
         Token { tokens: self.clone(), canary: AtomicU64::new(ALIVE) }
     }
 
-    /// Those that have not been dropped.
+    /// The tokens that have not been dropped.
     pub fn live(&self) -> isize {
         self.live.load(SeqCst)
     }

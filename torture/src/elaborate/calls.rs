@@ -271,7 +271,7 @@ impl Maker<'_> {
         Some((CallOp::Catch(Box::new(join)), needs))
     }
 
-    /// A `ThreadPool` whose method is called instead of the free function.
+    /// A `ThreadPool`; its method is called instead of the free function.
     pub(super) fn named_pool(&self, at: At, ctx: &Ctx) -> Option<PoolId> {
         let is_named = at.a() % 8 == 7 && self.on(Kind::Installs) && !ctx.threads.is_empty();
         (is_named && !ctx.pure).then(|| ctx.threads[usize::from(at.a() / 8) % ctx.threads.len()])

@@ -80,7 +80,7 @@ impl Maker<'_> {
     /// A task on `rt`.
     pub(super) fn task(&self, ctx: &Ctx, rt: PoolId) -> Ctx {
         let poller = Set::of(rt, Of::Poll);
-        // None: a multi-thread runtime, or one that nobody drives.
+        // None: a multi-thread runtime, or one that no thread drives.
         let driver = self.drivers.get(&rt).copied().unwrap_or_default();
         Ctx {
             place: Place::Task(rt),

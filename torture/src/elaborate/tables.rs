@@ -8,7 +8,8 @@ macro_rules! table {
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub(super) enum $name { $($variant,)* }
 
-        /// What a gene's number chooses: among all operations, or among those whose kinds are on.
+        /// What a gene's number chooses: among all operations, or among the operations of the kinds that are
+        /// on.
         pub(super) fn $choose(number: u16, kinds: Kinds) -> $name {
             const TABLE: &[($name, u32, Option<Kind>)] =
                 &[$(($name::$variant, $weight, table!(@kind $($kind)?)),)*];

@@ -57,7 +57,7 @@ pub struct World {
     pub late: Mutex<Vec<Waker>>,
     /// Released by the deadlock handler.
     pub deadlocked: Mutex<Vec<SyncSender<()>>>,
-    /// The threads whose jobs live, by pool and index: thread and number of jobs.
+    /// The threads with live jobs, by pool and index: thread and number of jobs.
     indexes: Box<[[AtomicU64; INDEXES]]>,
     /// By `current_thread` runtime, the threads that have driven it: a bit for each pool that parallel calls
     /// on such a thread belong to, see [`Cx::as_driver`].
@@ -213,8 +213,8 @@ pub struct Cx {
     pool: PoolId,
     /// Whether the thread is one of that pool.
     is_on_seat: bool,
-    /// The `current_thread` runtime that says which pool it is, and who had driven that runtime when it was
-    /// asked.
+    /// The `current_thread` runtime that says which pool it is, and which thread had driven that runtime when
+    /// it was asked.
     driven: Option<(PoolId, u64)>,
 }
 
@@ -471,7 +471,7 @@ impl From<JoinError> for Failed {
     }
 }
 
-/// The text of a panic of somebody else's.
+/// The text of a panic of other code.
 fn text_of(payload: &Payload) -> String {
     payload
         .downcast_ref::<String>()

@@ -171,7 +171,7 @@ pub fn run(w: &Arc<World>, at_rest: AtRest, phase: Phase) {
             w.fault(format!("a thread outside panicked: {}", text_of(&payload)));
         }
     }
-    // On a `current_thread` runtime nobody runs what is left.
+    // On a `current_thread` runtime no thread runs what is left.
     if w.program.is_awaited && w.program.pools[0] != Pool::Single {
         phase("detached");
         until(|| w.tokens.live() == 0);
@@ -186,7 +186,7 @@ pub fn run(w: &Arc<World>, at_rest: AtRest, phase: Phase) {
     // background.
     phase("left: closures and futures");
     until(|| w.tokens.live() == 0);
-    // Those that came since: they may hold a runtime.
+    // The wakers that came since: they may hold a runtime.
     wake_late(w);
     until(|| Arc::strong_count(w) == 1);
     phase("left: threads");
