@@ -84,10 +84,10 @@
 //! a latch's owner says *in the latch's word* that it is about to sleep, and the setter sees that in the
 //! read-modify-write that sets the latch: one of the two comes first.
 //!
-//! *The waiter that nobody minds.* The only thread that is not busy waits for a latch when a task comes.
-//! Counted as a sleeper, it would be woken for it, look for jobs, and sleep again, and the task's pusher
-//! would be content. It is in no number, so the pusher finds no worker and fetches a spare one. If the task
-//! came a moment before the wait, L4 fetches a spare worker.
+//! *The uncounted waiter.* The only thread that is not busy waits for a latch when a task comes. Counted as a
+//! sleeper, it would be woken for it, look for jobs, and sleep again, and the task's pusher would be content.
+//! It is in no number, so the pusher finds no worker and fetches a spare one. If the task came a moment
+//! before the wait, L4 fetches a spare worker.
 //!
 //! *The errand forgotten.* A root's pusher picks a waiter. Its latch is set as well; it wakes, and goes back
 //! to its own computation. Another waiter sleeps on beside the root. Hence N. (Likewise if the picked waiter
@@ -99,7 +99,7 @@
 //! their indices. The workers with lower indices were no waiters at J5, and have looked since, or will. (So
 //! J5 does not avoid the worker that sits in the driver, as P5 does: the order must not change meanwhile.)
 //!
-//! *The one that may not.* A spare worker that serves (`away.rs`) sleeps beside a worker that may run
+//! *The restricted worker.* A spare worker that serves (`away.rs`) sleeps beside a worker that may run
 //! everything, which sits in the driver. A child job comes. The pusher avoids the worker in the driver, and
 //! wakes the spare one, which may not run the job, and sleeps again. So a spare worker that may not run
 //! everything does not go to sleep as a searcher: it does F1 and F2, and at F2 it wakes only a worker with a
@@ -125,10 +125,10 @@
 //!   all were awake, each will pass W4 before it sleeps.
 //! - *P3 saw a searcher.* That searcher leaves the number by W1 or F1 later in the word's modification order
 //!   than what P3 read. By W1: its W3 comes after P2 (P2 → P3 reads a value older than W1; were W3 before P2,
-//!   P3 would have to see W1), so its W4 sees P1. By F1: if it was not the last, the argument passes to the
-//!   others, the last of which looks at F2, behind a fence that is likewise after P2, sees P1 and notifies.
+//!   P3 would have to see W1), so its W4 sees P1. By F1: if it was not the last searcher, the argument passes
+//!   to the others. The last one looks at F2, behind a fence that is likewise after P2, sees P1 and notifies.
 //!   By P5's giving back: its fence is after P2, because P3 read a value older than what it gave back. A
-//!   worker whose W3 came before P2 thus shows its bit there, and P5 goes on with it; one whose W3 comes
+//!   worker whose W3 came before P2 thus shows its bit there, and P5 goes on with it; a worker whose W3 comes
 //!   later sees P1 at W4. Waiters and spare workers are asked after that fence, so what follows holds as if
 //!   P1's own thread had asked them.
 //! - A notified worker counts as searching until it has looked, so the duty is handed on, never dropped.
@@ -187,9 +187,9 @@
 //! # Rejected
 //! A mutex around a stack of sleepers (Tokio): the word has to be atomic all the same, and the lock is one
 //! more thing to wait for while a waker is preempted. Counting first and picking a bit in one word: 64
-//! workers at most. Waiters in the number of sleepers, as in Rayon, which has no tasks: see *the waiter that
-//! nobody minds*. One sleepy worker at a time, whose index is in the word (older Rayon): no counter that can
-//! roll over, but workers fall asleep one after the other, and every event wakes all.
+//! workers at most. Waiters in the number of sleepers, as in Rayon, which has no tasks: see *the uncounted
+//! waiter*. One sleepy worker at a time, whose index is in the word (older Rayon): no counter that can roll
+//! over, but workers fall asleep one after the other, and every event wakes all.
 //!
 //! # Sources
 //! Searching and its throttle: the 2019 Tokio scheduler, after Go's. Packed counters, events counter, and the
@@ -546,7 +546,7 @@ impl Idle {
         self.pick_below(usize::MAX, avoided)
     }
 
-    /// As [`pick_anyway`](Self::pick_anyway), of the workers below `end`: see *the one that may not*.
+    /// As [`pick_anyway`](Self::pick_anyway), of the workers below `end`: see *the restricted worker*.
     pub fn pick_below(&self, end: usize, avoided: Option<usize>) -> Option<usize> {
         self.add_searcher();
         let picked = self.take_bit(|bits| &bits.sleepers, 0..end, avoided);

@@ -27,7 +27,7 @@ fn block<R>(worker: &Worker, site: Option<&'static Location<'static>>, f: impl F
         context::expose_pieces();
     }
     if shared.is_current_thread() {
-        // There are no others.
+        // There are no other workers.
         return coop::suspended(f);
     }
     struct Return<'a> {
@@ -59,8 +59,8 @@ fn block<R>(worker: &Worker, site: Option<&'static Location<'static>>, f: impl F
     coop::suspended(f)
 }
 
-/// Has others see to what this worker has, while it is marked as blocked; `is_first`: it was not before, and
-/// counts from now on.
+/// Has other workers see to what this worker has while it is marked as blocked. `is_first`: it was not marked
+/// before, and counts as blocked from now on.
 pub fn mark(worker: &Worker, is_first: bool) {
     if is_first {
         worker.shared().marked_blocked();
@@ -75,7 +75,7 @@ fn leave(worker: &Worker) {
     }
 }
 
-/// Those that wind down may have looked before the table was lent; and there may be none.
+/// Workers that wind down may have looked before the table was lent; and there may be no other worker.
 fn cancel_lent(shared: &Shared) {
     // SAFETY: (1) the caller keeps its runtime; no table is claimed as the caller's own.
     unsafe {

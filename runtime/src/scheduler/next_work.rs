@@ -71,7 +71,7 @@ impl Worker {
         Some(task)
     }
 
-    /// A task that is known to compute for long, for workers that may do so.
+    /// A task that is known to compute for long, for workers that may be long.
     fn next_slow_task(&self) -> Option<Runnable> {
         let slow = &self.shared().slow;
         if slow.is_empty() || !self.role().takes_any_task() {
@@ -86,7 +86,8 @@ impl Worker {
         self.sampling.leaves_it_to_others(self.shared(), self.index(), self.is_searching.get())
     }
 
-    /// A task from another worker, if few search already. Stays a searcher if it finds none.
+    /// A task from another worker, if few workers search already. The worker stays a searcher if it finds
+    /// none.
     pub(super) fn search(&self) -> Option<Runnable> {
         let shared = self.shared();
         let processors = shared.processors.len();
@@ -171,7 +172,7 @@ impl Worker {
         }
     }
 
-    /// F1, F2 of a worker that may not run everything, and is about to sleep: see *the one that may not* in
+    /// F1, F2 of a worker that may not run everything, and is about to sleep: see *the restricted worker* in
     /// `idle.rs`.
     pub(super) fn leave_rest_to_others(&self) {
         if !self.is_searching.replace(false) {

@@ -215,8 +215,8 @@ pub struct Processors {
     permanent: Box<[Processor]>,
     /// The indices from `permanent.len()` on: external threads, then spare workers.
     others: Box<[OnceLock<Box<Processor>>]>,
-    /// How many of the external threads' have been made, and up to which place spare workers have one: all
-    /// others are empty.
+    /// How many processors of external threads have been made, and up to which place spare workers have one:
+    /// all others are empty.
     external: AtomicUsize,
     spare: AtomicUsize,
     first_spare: usize,
@@ -267,8 +267,8 @@ impl Processors {
         self.external.fetch_max(count, Release);
     }
 
-    /// From now on spare workers have the indices below `first + count` at most, `first` being the first of
-    /// theirs. Before a spare worker has a higher one; and no more once it has gone.
+    /// From now on spare workers have indices below `first + count` at most, where `first` is the first spare
+    /// index. Called before a spare worker gets a higher index, and again once it has gone.
     pub fn set_spare(&self, count: usize) {
         // Release: pairs with `indices`.
         self.spare.store(count, Release);
@@ -287,7 +287,7 @@ impl Processors {
         self.permanent.len() + self.external.load(Relaxed) + self.spare.load(Relaxed)
     }
 
-    /// Those that may hold something.
+    /// The processors that may hold something.
     pub fn iter(&self) -> impl Iterator<Item = &Processor> {
         self.indices().map(|index| self.get(index))
     }

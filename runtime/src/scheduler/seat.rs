@@ -118,7 +118,7 @@ const BREADTH_FIRST: u32 = 1;
 const OVERFLOWED: u32 = 2;
 /// [`Seat::waits_for`] is a tag.
 const HELD: u32 = 4;
-/// The grant is one by rule 1.
+/// The grant is by rule 1.
 const RELIES_ON_PUBLIC: u32 = 8;
 
 /// See the module's docs. Alone on its cache lines.
@@ -169,8 +169,7 @@ pub struct Seat {
 struct Habit {
     /// Nanoseconds that one takes typically, a moving average.
     typical: Cell<u32>,
-    /// The index of the piece that is being timed, if that is still the one that was noted there, and since
-    /// when.
+    /// The index of the piece that is being timed, if the same piece is still noted there, and since when.
     timed: Cell<(u32, Option<Instant>)>,
 }
 
@@ -303,13 +302,14 @@ impl Seat {
         self.held_to(self.tag())
     }
 
-    /// As [`waits_for`](Self::waits_for), when it works for `tag`: an external thread's holds that one only.
+    /// As [`waits_for`](Self::waits_for), when the owner works for `tag`: an external thread's tag restricts
+    /// that thread only.
     fn held_to(&self, tag: Tag) -> Tag {
         if self.is_external() { tag } else { tag.without_external() }
     }
 
-    /// The tag of what is made by a job with this tag here: an external thread's own, also in a broadcast of
-    /// strangers.
+    /// The tag of the jobs that a job with this tag makes here: an external thread's own tag, also in a
+    /// broadcast from another computation.
     fn tag_inside(&self, tag: Tag) -> Tag {
         if self.is_external() && tag.without_external() == Tag::NONE { self.tag() } else { tag }
     }
@@ -548,7 +548,7 @@ impl Seat {
     #[cold]
     #[inline(never)]
     unsafe fn push_behind_private(&self, job: JobRef) {
-        // Before there is a loose one above.
+        // Before a loose piece lies above.
         self.finish();
         // SAFETY: (1) and (2); what is below is finished.
         unsafe {
@@ -723,9 +723,9 @@ impl Seat {
         stolen.or_else(|| self.overflow.take_first(|job| may_run(tag, job.tag())))
     }
 
-    /// As [`steal`](Self::steal), and behind older pieces, too: those that may not be run go to the overflow
-    /// shelf, which is searched by tag. Their owner finds them there as if they were stolen, so this is for
-    /// threads that would sleep otherwise.
+    /// As [`steal`](Self::steal), and behind older pieces, too. Pieces that may not be run here go to the
+    /// overflow shelf, which is searched by tag. Their owner finds them there as if they were stolen, so this
+    /// is for threads that would sleep otherwise.
     pub fn steal_from_below(&self, tag: Tag) -> Option<JobRef> {
         let mut has_moved = false;
         let stolen = loop {
@@ -742,8 +742,8 @@ impl Seat {
         stolen.or_else(|| self.overflow.take_first(|job| may_run(tag, job.tag())))
     }
 
-    /// Pieces were moved to the overflow shelf: in between no thread could see them, and their pusher may
-    /// wait for one that only it may run now (see [`take_moved`](Self::take_moved)).
+    /// Pieces were moved to the overflow shelf. During the move no thread could see them, and their pusher
+    /// may wait for a piece that only the pusher may run now (see [`take_moved`](Self::take_moved)).
     fn tell_of_moved(&self) {
         let shared = self.shared();
         shared.idle.fence_push();
@@ -792,8 +792,8 @@ impl Seat {
         Some(job)
     }
 
-    /// How many pieces the owner should steal at once: as many as take about [`BATCH`], going by the last
-    /// ones. If those were tiny, it has paused before this says so.
+    /// How many pieces the owner should steal at once: as many as take about [`BATCH`], estimated from the
+    /// last theft. If the last pieces were tiny, this pauses first.
     pub fn end_batch(&self) -> u32 {
         let Some(began) = self.batch_began.take() else {
             return 1;
@@ -839,7 +839,7 @@ impl Seat {
         }
     }
 
-    /// A thief has taken something; if it was the last, the owner may have relied on it.
+    /// A thief has taken something; if it was the last public piece, the owner may have relied on it.
     fn ask_if_empty(&self) {
         if self.deque.is_nothing_public() {
             self.ask();

@@ -46,7 +46,7 @@ use crate::loom::thread;
 /// On top of so many waits on one stack, a waiter takes no more pieces of other seats.
 const DEEPEST: u32 = 8;
 
-/// What a thread waits for on its seat. For that thread alone.
+/// What a thread waits for on its seat. Only that thread calls these.
 pub trait Awaited {
     /// Whether it is over.
     fn is_over(&self) -> bool;
@@ -374,7 +374,7 @@ impl Seat {
         } else if (self.waits_for() != Tag::NONE || !self.takes_pieces(host))
             && shared.has_jobs_for(self.index(), Role::Full)
         {
-            // It may run only some.
+            // This thread may run only some of them.
             shared.pass_errand_on(self.index());
         }
         if let Some(job) = job {

@@ -363,7 +363,8 @@ impl Worker {
         result
     }
 
-    /// While this thread sleeps or blocks, and after it has left: others see to its table of `owned.rs`.
+    /// While this thread sleeps or blocks, and after it has left, other workers see to its table of
+    /// `owned.rs`.
     pub(super) fn lend_table(&self) {
         if let Some(table) = self.table.take() {
             // SAFETY: this thread is the table's worker, and had not lent it.
@@ -389,10 +390,10 @@ impl Worker {
         !processor.ring.is_empty() || processor.lifo.is_occupied()
     }
 
-    /// `Leave` of `away.rs`, before this thread blocks: has others see to its tasks, its jobs, its timers,
-    /// and the driver.
+    /// `Leave` of `away.rs`, before this thread blocks: has other workers see to its tasks, its jobs, its
+    /// timers, and the driver.
     ///
-    /// The tasks go to the injector, from where others take them in batches.
+    /// The tasks go to the injector, from where other workers take them in batches.
     #[inline(never)]
     pub fn expose(&self) {
         let shared = self.shared();
@@ -402,7 +403,8 @@ impl Worker {
             // SAFETY: this thread is the seat's owner.
             unsafe { seat.expose_pieces() };
         }
-        // Also with an empty ring: if this thread last sat in the driver, another has to.
+        // Also with an empty ring: if this thread last sat in the driver, another worker has to sit there
+        // now.
         shared.fetch_strictly(Work::Task);
         shared.samplers.wake(shared);
     }
@@ -464,7 +466,7 @@ impl Worker {
         }
     }
 
-    /// The driver's turn has come, or the time to ask again for help; see `hints/reinforcement.rs`.
+    /// The driver has its turn, or it is time to ask again for help; see `hints/reinforcement.rs`.
     #[inline(never)]
     fn rounds_are_over(&self) {
         let left = self.rounds_put_off.take();
@@ -484,14 +486,16 @@ impl Worker {
         self.processor().rounds.load(Relaxed)
     }
 
-    /// A stride has ended, and the next begins: as long as takes one [`TURN`], going by the last.
+    /// A stride has ended, and the next begins. It is as long as takes one [`TURN`], estimated from the last
+    /// stride.
     fn begin_stride(&self) {
         let config = &self.shared().config;
         let now = Instant::now();
         let taken = now.saturating_duration_since(self.stride_began.replace(now));
         let stride = self.stride.get();
         if taken > TURN / 2 {
-            // The injector's turn, too; but not of the very next task, for the ring waits as well.
+            // The injector has its turn, too; but not with the very next task, because the ring waits as
+            // well.
             self.tasks_to_injector.set(self.tasks_to_injector.get().min(2));
         }
         let next = if taken > 2 * TURN {
@@ -549,8 +553,8 @@ impl Worker {
             });
             self.call_foreign();
         };
-        // As if outside of the computation, so that they are collected first; and wakers are foreign code.
-        // But a blocking call inside of another blocking call stays inside of that.
+        // As if outside of the computation, so that foreign wakers are collected first instead of called
+        // here. But a blocking call inside of another blocking call stays inside of that.
         let computing = self.away.get() & COMPUTING;
         self.away.set(self.away.get() & !COMPUTING);
         outside_of_computations(|| seat.in_surroundings(collect));
@@ -603,7 +607,7 @@ impl Worker {
 
 /// Sleep.
 impl Worker {
-    /// Whether a worker that found nothing tries again, after it has given way to other threads.
+    /// Whether a worker that found nothing tries again, after it has yielded its CPU to other threads.
     fn looks_again(&self) -> bool {
         let left = self.rounds_left.get();
         if left == 0 {
@@ -652,7 +656,7 @@ impl Worker {
             return self.run_unpark_hook();
         }
         self.is_searching.set(false);
-        // Asked again behind W3: a thread that widens the role of a spare worker fetches one afterwards.
+        // Asked again behind W3: a thread that widens the role of a spare worker fetches a worker afterwards.
         if self.has_work(self.ask_role(), is_beside_sampler) {
             idle.cancel_sleep(self.index);
             self.is_searching.set(true);
@@ -667,7 +671,7 @@ impl Worker {
             self.call_foreign();
             self.share_ring();
         }
-        // Behind the end of the sleep, or of what would have been one.
+        // Behind the end of the sleep, also if the worker did not sleep after all.
         shared.monitor.somebody_woke(&shared.driver);
         self.run_unpark_hook();
     }
@@ -706,8 +710,8 @@ impl Worker {
         hooks.on_unpark();
     }
 
-    /// Sleeps in the driver if it is free, else on the token; then dispatches. The last to fall asleep looks
-    /// for a deadlock. What is foreign is kept for [`call_foreign`](Self::call_foreign).
+    /// Sleeps in the driver if it is free, else on the token; then dispatches. The last worker to go to sleep
+    /// looks for a deadlock. Foreign code is kept for [`call_foreign`](Self::call_foreign).
     pub fn sleep(&self) {
         let shared = self.shared();
         let parker = &self.processor().parker;
@@ -755,7 +759,7 @@ impl Worker {
         });
     }
 
-    /// Counts the time since the last sleep as busy. Says what time it is, and how long that was.
+    /// Counts the time since the last sleep as busy. Says what time it is, and how long the worker was busy.
     pub(super) fn count_busy(&self) -> (Instant, Duration) {
         let now = Instant::now();
         let busy = now.saturating_duration_since(self.awake_since.replace(now));

@@ -35,11 +35,11 @@ const LONGEST_WAIT: Duration = Duration::from_micros(50);
 const SMALL: usize = 8;
 /// So many small batches in a row are a flood.
 const FLOOD: i32 = 4;
-/// By how many more once it was wrong.
+/// How many more small batches it takes after a wrong guess.
 const VAIN: i32 = 60;
 /// How many tasks are let gather.
 const MANY: usize = 128;
-/// For how long at most.
+/// How long tasks are let gather at most.
 const LONGEST_GATHERING: Duration = Duration::from_micros(10);
 /// Pauses between two looks at how many there are.
 const PAUSES: u32 = 8;
@@ -48,7 +48,7 @@ const PAUSES: u32 = 8;
 #[derive(Debug)]
 pub struct Linger {
     patience: Patience,
-    /// The worker's tick when it last lingered: once is enough, unless it has run something since.
+    /// The worker's tick when it last lingered: it lingers once, unless it has run something since.
     tick: Cell<u64>,
     /// Small batches in a row; begins at `-VAIN` after a wrong guess.
     small_batches: Cell<i32>,
@@ -72,8 +72,8 @@ impl Linger {
         }
     }
 
-    /// Waits for work, if some is likely to come soon. Says whether it is there. Worker `own` searches, or is
-    /// the only one.
+    /// Waits for work, if some is likely to come soon. Says whether it has come. Worker `own` searches, or is
+    /// the only worker.
     pub fn wait(&self, shared: &Shared, own: usize) -> bool {
         let tick = shared.processor(own).tick();
         if !self.patience.is_worth_it() || self.tick.replace(tick) == tick {
@@ -110,7 +110,7 @@ impl Linger {
         is_flood
     }
 
-    /// A batch of `count` tasks was taken, before which it waited or not.
+    /// The worker took a batch of `count` tasks. `has_waited`: it let tasks gather before.
     pub fn took(&self, count: usize, has_waited: bool) {
         if count < SMALL {
             self.small_batches.set(if has_waited { -VAIN } else { self.small_batches.get() + 1 });

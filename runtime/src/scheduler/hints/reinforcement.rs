@@ -33,13 +33,13 @@ use std::time::{Duration, Instant};
 
 /// How often in a row there must have been room, after there was none.
 const LOOKS: u32 = 3;
-/// For how long a look is good that has found room, or the first that has found none.
+/// For how long a look stays valid that has found room, or that is the first to find none.
 const SHORT: Duration = Duration::from_micros(50);
-/// For how long a look is good at most.
+/// For how long a look stays valid at most.
 const LONG: Duration = Duration::from_micros(200);
-/// What a worker gets over with in less time is no reason to wake another.
+/// Work that its worker finishes in less time is no reason to wake another worker.
 const WORTH: Duration = Duration::from_micros(30);
-/// What a poll is taken for before any was measured.
+/// The assumed time of a poll before any was measured.
 const UNKNOWN: Duration = Duration::from_millis(1);
 /// Tasks between two questions, if those are short.
 const PAUSE: u32 = 4;
@@ -52,7 +52,7 @@ pub struct Reinforcement {
     /// When it asked last, and when it looked last.
     asked_at: Cell<Option<Instant>>,
     looked_at: Cell<Option<Instant>>,
-    /// For how long that look is good.
+    /// For how long that look stays valid.
     is_good_for: Cell<Duration>,
     /// Looks that have to find room yet before it is believed.
     doubts: Cell<u32>,

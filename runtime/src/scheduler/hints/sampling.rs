@@ -54,11 +54,11 @@ use crate::scheduler::worker::Worker;
 
 /// How long the first nap is. The system adds some 50 µs to each.
 const SAMPLE_PAUSE: Duration = Duration::from_micros(80);
-/// How often in a row the next one is twice as long.
+/// How many times in a row the next nap is twice as long.
 const DOUBLINGS: u32 = 2;
-/// How many naps in a row may come to nothing.
+/// How many naps in a row may find nothing.
 const MOST_SAMPLES: u32 = 8;
-/// What a worker gets over with in less time is no reason to rise.
+/// Work that its worker finishes in less time is no reason for the sampler to help.
 const WORTH: Duration = Duration::from_micros(20);
 /// The longest average poll of a quick worker.
 const QUICK: Duration = Duration::from_micros(5);
@@ -66,9 +66,9 @@ const QUICK: Duration = Duration::from_micros(5);
 const PATIENCE: u32 = 5;
 /// A worker that has not looked for longer has slept, and so may the others have.
 const STALE: Duration = Duration::from_micros(500);
-/// For how long it watches them.
+/// For how long a worker that slept first watches the others.
 const GLANCE: Duration = Duration::from_micros(2);
-/// Looks closer to each other than this are one.
+/// Looks closer to each other than this count as one.
 const SHORTEST: Duration = Duration::from_micros(10);
 /// A task that its owner runs in less is not worth to be fetched from another core: the memory that it
 /// touches comes along.

@@ -28,7 +28,7 @@ pub struct Slices {
     /// When the computation that is under way first looked at the clock.
     began: Cell<Option<u64>>,
     are_long: Cell<bool>,
-    /// The last computation took long, or the one under way has taken long already.
+    /// The last computation took long, or the present one has taken long already.
     computes_long: Cell<bool>,
 }
 

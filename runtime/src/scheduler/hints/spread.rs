@@ -1,9 +1,9 @@
 //! Workers that compute keep to different CPUs.
 //!
-//! The kernel hands a thread to a CPU that has run out of work, but not to one that has merely nothing to do
-//! for some hundred microseconds at a time, as beside an echo server's client. There two workers may compute
-//! in turns on one CPU for many milliseconds, and each spare worker that is woken shuffles them again. Pinned
-//! workers have no such trouble; unpinned workers do as follows.
+//! The kernel hands a thread to a CPU that has run out of work, but not to a CPU that is idle only for some
+//! hundred microseconds at a time, as beside an echo server's client. There two workers may compute in turns
+//! on one CPU for many milliseconds, and each spare worker that is woken shuffles them again. Pinned workers
+//! have no such trouble; unpinned workers do as follows.
 //!
 //! After each look (`split.rs`) a worker *notes* on which CPU it is. If another worker has noted the same CPU
 //! a moment ago, the worker *moves* to a CPU that no worker has noted: it asks the kernel for this CPU alone,
