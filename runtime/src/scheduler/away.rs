@@ -33,7 +33,7 @@
 //! - Rank below `full`, [`Role::Full`]: everything. Given if a worker of either kind is blocked or stalled,
 //!   if a spare worker waits for a latch, or if a thread waits on top of pieces that it may not run (in an
 //!   isolated region).
-//! - Rank below `full`, [`Role::Begins`], everything but pieces of other workers' computations. Given if
+//! - Rank below `full`, [`Role::Begins`]: everything but pieces of other workers' computations. Given if
 //!   permanent workers wait for latches, and nothing else is the reason. The waiting workers are woken for
 //!   such pieces themselves, and programs like to find the same few threads in a computation.
 //! - Rank below `needed`, [`Role::Serves`]: its own queues, the driver, timers, the injector and injected
@@ -230,7 +230,7 @@ impl Away {
         self.lent.load(Acquire)
     }
 
-    /// How many workers are blocked or stalled: a hint, but exact at rest.
+    /// How many workers are blocked or stalled: a hint, but exact when no worker changes state.
     pub fn blocked(&self) -> usize {
         self.blocked.load(Relaxed)
     }
@@ -339,7 +339,7 @@ impl Shared {
         is_called
     }
 
-    /// How many workers sleep until a latch is set: a hint, but behind a fence.
+    /// How many workers sleep until a latch is set: a hint, unless the caller is behind a fence.
     pub fn waiting(&self) -> usize {
         self.idle.waiters(self.config.workers..self.first_spare)
     }

@@ -93,7 +93,7 @@
 //! - *Events.* The worker that sits in the driver sleeps, or it blocks and waits for a latch there: then it
 //!   does A2 and A3 when it leaves the seat. If no worker sits there, a sleeper is woken, and finds the seat
 //!   free.
-//! - *Timers* on the wheel of a blocked worker: without the call, that worker would have woken for them. So
+//! - *Timers* on the wheel of a blocked worker: without the call, that worker might have woken for them. So
 //!   the worker in the driver is told of them, as by T2 and T3 of `park.rs`. Timers that are registered later
 //!   go to the wheel of foreign threads.
 //!
