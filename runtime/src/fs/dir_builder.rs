@@ -62,7 +62,7 @@ impl DirBuilder {
     /// Makes the directory `path`.
     ///
     /// # Errors
-    /// Those of the system, with the path.
+    /// The system's errors, with the path.
     ///
     /// # Cancel safety
     /// Not safe: it may have been made or not.

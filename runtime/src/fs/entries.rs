@@ -25,7 +25,7 @@ macro_rules! on_path {
         $(#[$doc])*
         ///
         /// # Errors
-        /// Those of the system, with the path.
+        /// The system's errors, with the path.
         ///
         /// # Cancel safety
         #[doc = $safety]
@@ -154,7 +154,7 @@ on_path! {
 /// Says whether there is something at a path; symbolic links are followed.
 ///
 /// # Errors
-/// Those of the system, with the path, if it does not say either way, such as without permission.
+/// The system's errors, with the path, if the system does not say either way, such as without permission.
 ///
 /// # Cancel safety
 /// Safe.
@@ -177,7 +177,7 @@ pub async fn try_exists(path: impl AsRef<Path>) -> io::Result<bool> {
 /// Changes the permissions of a file or directory; symbolic links are followed.
 ///
 /// # Errors
-/// Those of the system, with the path.
+/// The system's errors, with the path.
 ///
 /// # Cancel safety
 /// Not safe: they may have been changed or not.
@@ -205,7 +205,7 @@ macro_rules! on_paths {
         $(#[$doc])*
         ///
         /// # Errors
-        /// Those of the system, with both paths.
+        /// The system's errors, with both paths.
         ///
         /// # Cancel safety
         #[doc = $safety]

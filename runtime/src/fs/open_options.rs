@@ -146,7 +146,7 @@ impl OpenOptions {
     /// Opens the file at `path`.
     ///
     /// # Errors
-    /// Those of the system, with the path. [`InvalidInput`](io::ErrorKind::InvalidInput) if options
+    /// The system's errors, with the path. [`InvalidInput`](io::ErrorKind::InvalidInput) if options
     /// contradict each other, or the path has a NUL in it.
     ///
     /// # Cancel safety

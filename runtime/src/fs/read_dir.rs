@@ -22,7 +22,7 @@ const AT_ONCE: usize = 32;
 /// Returns the entries of a directory, in no promised order, without `.` and `..`.
 ///
 /// # Errors
-/// Those of the system, with the path.
+/// The system's errors, with the path.
 ///
 /// # Cancel safety
 /// Safe.
@@ -64,7 +64,7 @@ impl ReadDir {
     /// Returns the next entry; `None` at the end.
     ///
     /// # Errors
-    /// Those of the system.
+    /// The system's errors.
     ///
     /// # Cancel safety
     /// Safe: no entry is lost.
@@ -180,7 +180,7 @@ impl DirEntry {
     /// Returns what the system knows of the entry: of a symbolic link itself, not of what it points to.
     ///
     /// # Errors
-    /// Those of the system, with the path; such as that the entry was removed.
+    /// The system's errors, with the path; such as that the entry was removed.
     ///
     /// # Cancel safety
     /// Safe.

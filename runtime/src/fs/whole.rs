@@ -24,7 +24,7 @@ const OF_UNKNOWN_SIZE: usize = 4 << 10;
 /// there is read by a thread of the blocking pool.
 ///
 /// # Errors
-/// Those of the system, with the path. [`OutOfMemory`](ErrorKind::OutOfMemory) if there is no room for it.
+/// The system's errors, with the path. [`OutOfMemory`](ErrorKind::OutOfMemory) if there is no room for it.
 ///
 /// # Cancel safety
 /// Safe: what was read is dropped.
@@ -148,7 +148,7 @@ fn reserve(bytes: &mut Vec<u8>, more: usize) -> io::Result<()> {
 /// `current_thread` runtime a thread of the blocking pool does, with a copy of its own.
 ///
 /// # Errors
-/// Those of the system, with the path; part of the bytes may have been written.
+/// The system's errors, with the path; part of the bytes may have been written.
 ///
 /// # Cancel safety
 /// Not safe: the file may have been made and emptied, and hold any part of the bytes.
@@ -208,7 +208,7 @@ async fn write_opened(Opened { std, mut route, .. }: Opened, mut contents: &[u8]
 /// streams see [`io::copy`](crate::io::copy).
 ///
 /// # Errors
-/// Those of the system, with both paths.
+/// The system's errors, with both paths.
 ///
 /// # Cancel safety
 /// Not safe: it goes on, unless it had not begun.

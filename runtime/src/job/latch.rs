@@ -11,7 +11,7 @@
 //! # Steps
 //! ```text
 //! Owner                                        Setter
-//! O1 UNSET → SLEEPING; if SET: done            S1 read from the latch whom to wake
+//! O1 UNSET → SLEEPING; if SET: done            S1 read from the latch which thread to wake
 //! O2 (a worker) announce it, look for jobs     S2 swap SET (Release)
 //! O3 park on the thread's token                S3 it was SLEEPING: unpark the owner
 //! O4 SLEEPING → UNSET, unless SET

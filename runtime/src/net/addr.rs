@@ -33,7 +33,7 @@ mod sealed {
 /// Names are resolved by the system's `getaddrinfo`, on a blocking thread of the current runtime.
 ///
 /// # Errors
-/// Those of the system, with the name in the text.
+/// The system's errors, with the name in the text.
 ///
 /// # Panics
 /// Outside of a runtime, if a name has to be resolved.

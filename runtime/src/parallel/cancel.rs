@@ -12,7 +12,7 @@
 //! To ask costs a `join` a third of its instructions. So it does not ask while it is *granted*
 //! (`scheduler/seat.rs`), and the thread that cancels ends the grants.
 //! ```text
-//! Who cancels                                    Seat
+//! The canceller                                  Seat
 //! K1 mark: `CANCELLED`, or the pool's shutdown   A1 a push finds left = 0: marked? Then unwind
 //! K2 fence                                       A2 left = what is granted; a change of region makes it 0
 //! K3 left > 0 at a seat? left = 0                A3 fence

@@ -677,7 +677,7 @@ impl<'scope> Base<'scope> {
     fn at_home<'a>(&self, seat: Option<&'a Seat>) -> Option<&'a Seat> {
         let seat: *const Seat = seat.map_or(null(), |seat| seat);
         // Relaxed: it is the caller's seat only if the caller wrote it.
-        // SAFETY: nobody's address is that of no seat, nor null.
+        // SAFETY: the address `NOBODY` is that of no seat, nor null.
         ptr::eq(seat, self.home.load(Relaxed)).then(|| unsafe { &*seat })
     }
 

@@ -86,7 +86,7 @@ impl Child {
     /// Does nothing if the process has ended.
     ///
     /// # Errors
-    /// Those of the system: the process may have become another user's, for instance.
+    /// The system's errors: the process may have become another user's, for instance.
     ///
     /// # Examples
     /// ```
@@ -131,7 +131,7 @@ impl Child {
     /// was dropped.
     ///
     /// # Errors
-    /// Those of the system: `ECHILD` if something else has waited for this process, or if the program ignores
+    /// The system's errors: `ECHILD` if something else has waited for this process, or if the program ignores
     /// `SIGCHLD`. If the runtime was shut down.
     ///
     /// # Cancel safety
@@ -168,7 +168,7 @@ impl Child {
     /// Leaves [`stdin`](Self::stdin) open.
     ///
     /// # Errors
-    /// Those of the system, as for [`wait`](Self::wait).
+    /// The system's errors, as for [`wait`](Self::wait).
     pub fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
         let running = match &mut self.state {
             State::Exited(status) => return Ok(Some(*status)),

@@ -64,7 +64,7 @@ impl Process {
     /// Watches `child` with the current runtime.
     ///
     /// # Errors
-    /// With the child: those of the system, or if the runtime was shut down.
+    /// With the child: the system's errors, or if the runtime was shut down.
     pub fn watch(child: StdChild) -> Result<Self, (StdChild, io::Error)> {
         match Notice::of(child.id()) {
             Ok(notice) => Ok(Self { child, notice }),

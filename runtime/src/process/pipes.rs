@@ -23,7 +23,7 @@ macro_rules! pipe {
             /// It is set to non-blocking mode here.
             ///
             /// # Errors
-            /// Those of the system, or if the runtime was shut down; the pipe is closed then.
+            /// The system's errors, or if the runtime was shut down; the pipe is closed then.
             ///
             /// # Panics
             /// Outside of a runtime, or if its I/O is not enabled: call it inside `block_on`, a task, or the
@@ -38,7 +38,7 @@ macro_rules! pipe {
             /// Gives the descriptor back in blocking mode, as most programs expect it.
             ///
             /// # Errors
-            /// Those of the system; the descriptor is closed then.
+            /// The system's errors; the descriptor is closed then.
             pub fn into_owned_fd(self) -> io::Result<OwnedFd> {
                 let fd = self.io.into_inner()?.0;
                 end::set_nonblocking(&fd, false)?;

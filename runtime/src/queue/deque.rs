@@ -23,7 +23,7 @@
 //!   note       O1 again, of a private item, with a mark
 //!   publish    O3 split += n (RMW, Release); `push_public` is O1, O2 and O3 of one item
 //!   pop        i = head - 1, private (i >= split):  O4 read the slot, head = i
-//!              public, nobody was there (tail <= i): O5 swing (version + 1, split = i), read the slot, head = i
+//!              public, no thief was there (tail <= i): O5 swing (version + 1, split = i), read the slot, head = i
 //!              stolen (tail > i):                    O6 rewind: store (version + 1, split = tail = floor), head = floor
 //!   thief      T1 load public (tail < split?)  T2 read slot[tail]  T3 swing tail + 1
 //! ```

@@ -22,7 +22,7 @@
 //! # Steps
 //! ```text
 //!   push      I1 lock, add        I2 store len     I3 unlock
-//!   strict    I4 SeqCst fence     I5 read who sleeps; wake one if nobody searches   (the scheduler's)
+//!   strict    I4 SeqCst fence     I5 read the sleepers; wake one if none searches (the scheduler's)
 //!   sleeper   S1 announce         S2 SeqCst fence  S3 read len                      (the scheduler's, S3 ours)
 //!   pop       R1 read len, leave if it is zero     R2 lock, take    R3 store len    R4 unlock
 //!   batch     R1 to R4 for as much of a chunk as fits into the ring, which R2 puts there
@@ -43,7 +43,7 @@
 //!   a push that is ordered by neither may be missed, so a bare [`is_empty`](Injector::is_empty) is no reason
 //!   to sleep.
 //! - *`len` does not drift.* Stored after the unlock, the store of a popper that left an empty queue could fall on top
-//!   of the store of the next pusher, and hide that item from everyone until another is pushed.
+//!   of the store of the next pusher, and hide that item from all threads until another is pushed.
 //! - *A pusher touches no item after I3.* By then it may have been popped, run and freed.
 //!
 //! # Rejected

@@ -7,7 +7,7 @@
 //!     ─────────┼────────────────┼────────────────┼───────────────┼──▶ index
 //!            steal ── claimed ─ real            tail      steal + CAPACITY
 //!
-//!   head   one word: `real`, the oldest item nobody has taken, and `claimed`, how far `steal` is behind it.
+//!   head   one word: `real`, the oldest item that is not taken, and `claimed`, how far `steal` is behind it.
 //!          Every change of `real` is a read-modify-write of this word, and that is how an item gets its one taker.
 //!   tail   where the owner pushes next. Only the owner writes it.
 //! ```
@@ -115,7 +115,7 @@ impl<T: Linked> Local<T> {
         }
     }
 
-    /// How many items wait: exact for the owner while no thief comes, a hint for everyone else.
+    /// How many items wait: exact for the owner while no thief comes, a hint for all others.
     pub fn len(&self) -> usize {
         // Relaxed: a hint. The two loads may be of different times, hence the clamp.
         let head = Head(self.head.load(Relaxed));

@@ -18,7 +18,7 @@
 //! # In which order to read
 //! ```text
 //! oneshot.rs          alone: one cell, one word
-//! wait_list.rs        a fair line of futures; who may touch a waiter, how it is released
+//! wait_list.rs        a fair line of futures; which thread may touch a waiter, how it is released
 //! ├── notify.rs       … which one event or a broadcast releases
 //! ├── broadcast/, watch/    … which the next value releases
 //! ├── barrier.rs      … which the last to come releases

@@ -3,9 +3,9 @@
 //! # The word
 //! ```text
 //!  bit 63 … 2          1 … 0
-//!  generation          EMPTY: nobody waits
-//!                      WAITING: somebody may be in line; only the holder of the line's lock changes the word
-//!                      STORED: nobody waits, and the next who comes need not: one notification is kept
+//!  generation          EMPTY: no future waits
+//!                      WAITING: a future may be in line; only the holder of the line's lock changes the word
+//!                      STORED: no future waits, and the next one need not: one notification is kept
 //! ```
 //! The generation counts the calls of `notify_waiters`. A future carries the generation it was created in; it
 //! is done as soon as the word's is another. In line, the generations only grow from front to back.
@@ -15,8 +15,8 @@
 //! wait                                   notify_one                       notify_waiters
 //! W1 other generation: done              N1 not WAITING: → STORED         B1 not WAITING: generation + 1
 //! W2 STORED: → EMPTY, done                  (CAS), done                      (CAS), done
-//! W3 lock; W1, W2 again;                 N2 else lock; release all who    B2 else lock; generation + 1
-//!    EMPTY → WAITING (CAS)                  are older than the word       B3 release all who are older,
+//! W3 lock; W1, W2 again;                 N2 else lock; release all that   B2 else lock; generation + 1
+//!    EMPTY → WAITING (CAS)                  are older than the word       B3 release all that are older,
 //! W4 join the line; unlock               N3 release the first, or            from the front; unlock; wake
 //!                                           store; unlock; wake
 //! ```

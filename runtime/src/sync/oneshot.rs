@@ -24,7 +24,7 @@
 //! send                                             poll of the receiver
 //! S1 write the value                               R1 TX_DONE? take the value, leave
 //! S2 RX_DONE? take it back: Err                    R2 write the waker
-//! S3 set TX_DONE, VALUE; nobody waits?             R3 TX_DONE? take the waker back, R1
+//! S3 set TX_DONE, VALUE; no receiver waits?        R3 TX_DONE? take the waker back, R1
 //!    also TX_GONE: over (CAS)                         else set RX_WAKER (CAS)
 //! S4 else move the waker out                       leave
 //! S5 set TX_GONE, clear RX_WAKER; free or wake     L1 TX_GONE? free

@@ -25,8 +25,8 @@
 //
 // | field        | while not `DONE`                                   | once `DONE`                    |
 // | stage        | the owner of `SCHEDULED`                           | the handle, if there is one    |
-// | join waker   | the handle while `JOIN_WAKER` is unset, else nobody | the completer if it was set   |
-// | queue link   | the owner of `SCHEDULED`                           | nobody                         |
+// | join waker   | the handle while `JOIN_WAKER` is unset, else none   | the completer if it was set   |
+// | queue link   | the owner of `SCHEDULED`                           | no thread                      |
 // | owned place  | the owner of `SCHEDULED`                           | left before                    |
 // | stock        | the owner of `SCHEDULED`                           | given up                       |
 

@@ -1,7 +1,7 @@
 //! Descriptors in, wakers out: mio's `Poll`, and which thread may free a source when.
 //!
-//! Read `readiness.rs` (the word), `source.rs` (who waits), then this file (who polls). `interest.rs` holds
-//! the two public sets of flags. Whatever holds a descriptor and a [`Source`] is built on top, in
+//! Read `readiness.rs` (the word), `source.rs` (the waiters), then this file (the poller). `interest.rs`
+//! holds the two public sets of flags. Whatever holds a descriptor and a [`Source`] is built on top, in
 //! `io/registered.rs`.
 //!
 //! # Turns

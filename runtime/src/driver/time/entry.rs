@@ -5,9 +5,9 @@
 //! ```text
 //!                 R: register (owner, lock)
 //!      idle ─────────────────────────────────▶ registered        idle, fired, shut down: the owner alone
-//!       ▲ ▲      C: cancel (owner, lock)          │ │            registered: whoever holds the wheel's lock
+//!       ▲ ▲      C: cancel (owner, lock)          │ │            registered: the holder of the wheel's lock
 //!       │ └───────────────────────────────────────┘ │
-//!       │ owner, no lock                            │ F: fire, or shut down (whoever drives, lock)
+//!       │ owner, no lock                            │ F: fire, or shut down (the driving thread, lock)
 //!   fired, shut down ◀──────────────────────────────┘
 //! ```
 //! The *owner* is the thread that has the future exclusively (`Pin<&mut Sleep>`, or its drop), one thread at

@@ -65,7 +65,8 @@ impl Home {
 
 /// A wheel that any thread may use.
 pub struct Shard {
-    /// Never later than the earliest timer. Apart from the lock, because everyone about to sleep reads it.
+    /// Never later than the earliest timer. Apart from the lock, because every thread about to sleep reads
+    /// it.
     next_deadline: CachePadded<AtomicU64>,
     inner: ShortLock<Inner>,
 }

@@ -17,7 +17,7 @@ impl File {
     /// unless `buf` is empty. At most [`max_buf_size`](Self::max_buf_size) bytes are read.
     ///
     /// # Errors
-    /// Those of the system: what is no file with positions, such as a FIFO, cannot be read so.
+    /// The system's errors: what is no file with positions, such as a FIFO, cannot be read so.
     ///
     /// # Cancel safety
     /// Safe.
@@ -102,7 +102,7 @@ impl File {
     /// whatever the offset. At most [`max_buf_size`](Self::max_buf_size) bytes are written.
     ///
     /// # Errors
-    /// Those of the system; nothing was written then.
+    /// The system's errors; nothing was written then.
     ///
     /// # Cancel safety
     /// Not safe: the bytes may have been written or not.

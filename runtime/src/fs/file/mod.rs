@@ -69,7 +69,7 @@ impl File {
     /// Opens a file for reading.
     ///
     /// # Errors
-    /// Those of the system, with the path.
+    /// The system's errors, with the path.
     ///
     /// # Cancel safety
     /// Safe: if the file was opened, it is closed.
@@ -90,7 +90,7 @@ impl File {
     /// Opens a file for writing, which is made if it does not exist, and emptied if it does.
     ///
     /// # Errors
-    /// Those of the system, with the path.
+    /// The system's errors, with the path.
     ///
     /// # Cancel safety
     /// Not safe: the file may have been made and emptied or not.
@@ -114,7 +114,7 @@ impl File {
     /// Makes a file and opens it for reading and writing.
     ///
     /// # Errors
-    /// [`AlreadyExists`](io::ErrorKind::AlreadyExists) if there is one; those of the system, with the path.
+    /// [`AlreadyExists`](io::ErrorKind::AlreadyExists) if there is one; the system's errors, with the path.
     ///
     /// # Cancel safety
     /// Not safe: the file may have been made or not.
@@ -166,7 +166,7 @@ impl File {
     /// A thread of the blocking pool waits; several files can be synced at once.
     ///
     /// # Errors
-    /// Those of the system. The error of an earlier write, if it was not reported before; then the file was
+    /// The system's errors. The error of an earlier write, if it was not reported before; then the file was
     /// not synced.
     ///
     /// # Cancel safety
@@ -218,7 +218,7 @@ impl File {
     /// Cuts the file to `size` bytes, or extends it by zeros. Its position stays.
     ///
     /// # Errors
-    /// Those of the system, such as for a file that is open for reading only.
+    /// The system's errors, such as for a file that is open for reading only.
     ///
     /// # Cancel safety
     /// Not safe: the length may have been set or not.
@@ -239,7 +239,7 @@ impl File {
     /// Returns what the system knows of the file: its size, times, permissions.
     ///
     /// # Errors
-    /// Those of the system.
+    /// The system's errors.
     ///
     /// # Cancel safety
     /// Safe.
@@ -262,7 +262,7 @@ impl File {
     /// The new handle has the same [`max_buf_size`](Self::max_buf_size).
     ///
     /// # Errors
-    /// Those of the system, such as that there are too many descriptors.
+    /// The system's errors, such as that there are too many descriptors.
     ///
     /// # Cancel safety
     /// Safe.
@@ -347,7 +347,7 @@ impl File {
     /// Changes the file's permissions.
     ///
     /// # Errors
-    /// Those of the system, such as that the file belongs to another user.
+    /// The system's errors, such as that the file belongs to another user.
     ///
     /// # Cancel safety
     /// Not safe: they may have been changed or not.
@@ -370,7 +370,7 @@ impl File {
     /// Sets when the file was read and written last, as far as `times` says.
     ///
     /// # Errors
-    /// Those of the system.
+    /// The system's errors.
     ///
     /// # Cancel safety
     /// Not safe: they may have been set or not.

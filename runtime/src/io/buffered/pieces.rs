@@ -67,7 +67,7 @@ impl<R: AsyncBufRead + Unpin> Lines<R> {
     ///
     /// # Errors
     /// [`InvalidData`](io::ErrorKind::InvalidData) if the line is not UTF-8, and the next call goes on behind
-    /// it; or those of the reader, and the next call goes on with the same line.
+    /// it; or the reader's errors, and the next call goes on with the same line.
     ///
     /// # Cancel safety
     /// Safe: the beginning of a line is kept for the next call.
@@ -144,7 +144,7 @@ impl<R: AsyncBufRead + Unpin> Split<R> {
     /// Returns the next piece, or `None` at the end.
     ///
     /// # Errors
-    /// Those of the reader; the next call goes on with the same piece.
+    /// The reader's errors; the next call goes on with the same piece.
     ///
     /// # Cancel safety
     /// Safe: the beginning of a piece is kept for the next call.

@@ -38,7 +38,7 @@ pub trait AsyncBufReadExt: AsyncBufRead {
     /// Zero means the end. There is no limit: [`take`](crate::io::AsyncReadExt::take) sets one.
     ///
     /// # Errors
-    /// Those of the reader, except [`Interrupted`](io::ErrorKind::Interrupted), after which it tries again.
+    /// The reader's errors, except [`Interrupted`](io::ErrorKind::Interrupted), after which it tries again.
     /// What was read until then is in `buf`.
     ///
     /// # Cancel safety
@@ -57,7 +57,7 @@ pub trait AsyncBufReadExt: AsyncBufRead {
     /// Zero means the end. There is no limit: [`take`](crate::io::AsyncReadExt::take) sets one.
     ///
     /// # Errors
-    /// [`InvalidData`](io::ErrorKind::InvalidData) if the line is not UTF-8, or those of the reader, except
+    /// [`InvalidData`](io::ErrorKind::InvalidData) if the line is not UTF-8, or the reader's errors, except
     /// [`Interrupted`](io::ErrorKind::Interrupted), after which it tries again. Of a line that is not UTF-8
     /// nothing is in `buf`, and it is lost; after another error what was read until then is in `buf`, if that
     /// much is UTF-8.
@@ -85,7 +85,7 @@ pub trait AsyncBufReadExt: AsyncBufRead {
     /// The bytes stay in the buffer until [`consume`](Self::consume) removes them.
     ///
     /// # Errors
-    /// Those of the reader; nothing was read then.
+    /// The reader's errors; nothing was read then.
     ///
     /// # Cancel safety
     /// Safe: bytes that have not been returned have not been read.

@@ -64,7 +64,7 @@ pub trait AsyncReadExt: AsyncRead {
     /// Zero means the end, or that `buf` is empty.
     ///
     /// # Errors
-    /// Those of the reader; nothing was read then.
+    /// The reader's errors; nothing was read then.
     ///
     /// # Cancel safety
     /// Safe: bytes that have not been returned have not been read.
@@ -81,7 +81,7 @@ pub trait AsyncReadExt: AsyncRead {
     /// Zero means the end, or that there is no room.
     ///
     /// # Errors
-    /// Those of the reader; nothing was read then.
+    /// The reader's errors; nothing was read then.
     ///
     /// # Cancel safety
     /// Safe: bytes that are not in `buf` have not been read.
@@ -98,7 +98,7 @@ pub trait AsyncReadExt: AsyncRead {
     /// Reads until `buf` is full, and says how long it is.
     ///
     /// # Errors
-    /// [`UnexpectedEof`](io::ErrorKind::UnexpectedEof) if the stream ends before, or those of the reader,
+    /// [`UnexpectedEof`](io::ErrorKind::UnexpectedEof) if the stream ends before, or the reader's errors,
     /// except [`Interrupted`](io::ErrorKind::Interrupted), after which it tries again. What was read until
     /// then is in `buf`.
     ///
@@ -116,7 +116,7 @@ pub trait AsyncReadExt: AsyncRead {
     /// There is no limit: [`take`](Self::take) sets one.
     ///
     /// # Errors
-    /// Those of the reader, except [`Interrupted`](io::ErrorKind::Interrupted), after which it tries again.
+    /// The reader's errors, except [`Interrupted`](io::ErrorKind::Interrupted), after which it tries again.
     /// What was read until then is in `buf`.
     ///
     /// # Cancel safety
@@ -131,7 +131,7 @@ pub trait AsyncReadExt: AsyncRead {
     /// Reads to the end, appends it to `buf`, and says how many bytes.
     ///
     /// # Errors
-    /// [`InvalidData`](io::ErrorKind::InvalidData) if it is not UTF-8, or those of the reader, except
+    /// [`InvalidData`](io::ErrorKind::InvalidData) if it is not UTF-8, or the reader's errors, except
     /// [`Interrupted`](io::ErrorKind::Interrupted), after which it tries again. `buf` is then as before, and
     /// what was read is lost.
     ///

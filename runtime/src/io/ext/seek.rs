@@ -32,7 +32,7 @@ pub trait AsyncSeekExt: AsyncSeek {
     /// A move that an earlier, dropped future began is completed first.
     ///
     /// # Errors
-    /// Those of the stream, such as for a position before the start.
+    /// The stream's errors, such as for a position before the start.
     ///
     /// # Cancel safety
     /// Not safe: the stream may or may not have moved.

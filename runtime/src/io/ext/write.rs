@@ -55,7 +55,7 @@ pub trait AsyncWriteExt: AsyncWrite {
     /// Writes the beginning of `buf`, waiting until there is room, and says how many bytes.
     ///
     /// # Errors
-    /// Those of the writer; nothing was written then.
+    /// The writer's errors; nothing was written then.
     ///
     /// # Cancel safety
     /// Safe: bytes that have not been counted have not been written.
@@ -69,7 +69,7 @@ pub trait AsyncWriteExt: AsyncWrite {
     /// Writes the beginning of `bufs`, one after the other, and says how many bytes.
     ///
     /// # Errors
-    /// Those of the writer; nothing was written then.
+    /// The writer's errors; nothing was written then.
     ///
     /// # Cancel safety
     /// Safe: bytes that have not been counted have not been written.
@@ -86,7 +86,7 @@ pub trait AsyncWriteExt: AsyncWrite {
     /// Writes the beginning of `buf`, advances it, and says by how many bytes.
     ///
     /// # Errors
-    /// Those of the writer; nothing was written then.
+    /// The writer's errors; nothing was written then.
     ///
     /// # Cancel safety
     /// Safe: `buf` is advanced by what was written.
@@ -100,7 +100,7 @@ pub trait AsyncWriteExt: AsyncWrite {
     /// Writes all of `buf`.
     ///
     /// # Errors
-    /// [`WriteZero`](io::ErrorKind::WriteZero) if the writer takes no more, or those of the writer, except
+    /// [`WriteZero`](io::ErrorKind::WriteZero) if the writer takes no more, or the writer's errors, except
     /// [`Interrupted`](io::ErrorKind::Interrupted), after which it tries again.
     ///
     /// # Cancel safety
@@ -115,7 +115,7 @@ pub trait AsyncWriteExt: AsyncWrite {
     /// Writes all of `buf`, advancing it.
     ///
     /// # Errors
-    /// [`WriteZero`](io::ErrorKind::WriteZero) if the writer takes no more, or those of the writer, except
+    /// [`WriteZero`](io::ErrorKind::WriteZero) if the writer takes no more, or the writer's errors, except
     /// [`Interrupted`](io::ErrorKind::Interrupted), after which it tries again.
     ///
     /// # Cancel safety
@@ -130,7 +130,7 @@ pub trait AsyncWriteExt: AsyncWrite {
     /// Passes on what is buffered.
     ///
     /// # Errors
-    /// Those of the writer.
+    /// The writer's errors.
     ///
     /// # Cancel safety
     /// Safe.
@@ -144,7 +144,7 @@ pub trait AsyncWriteExt: AsyncWrite {
     /// Flushes and ends the stream; a TCP stream tells its peer that nothing more will come.
     ///
     /// # Errors
-    /// Those of the writer.
+    /// The writer's errors.
     ///
     /// # Cancel safety
     /// Safe: call it again.

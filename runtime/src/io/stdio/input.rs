@@ -18,7 +18,7 @@
 //!              there is one: start it                       take all wakers; unlock; wake
 //!   Register   the handle's waker; Pending
 //! ```
-//! # Nobody waits for nothing
+//! # No handle waits in vain
 //! **While a handle waits, bytes are wanted, and there is a thread on its way to `Deposit`.** `Demand` makes
 //! both true, in the step in which the handle begins to wait (`locked.rs`), and only `Deposit` ends the first
 //! and only `AwaitDemand` the second, which looks for a demand under the same lock. `Deposit` wakes all

@@ -130,7 +130,7 @@ impl State {
     }
 }
 
-/// Errors of writes are those of the system, or a mere kind.
+/// Errors of writes are the system's, or a mere kind.
 fn copy_of(error: &io::Error) -> io::Error {
     match error.raw_os_error() {
         Some(code) => io::Error::from_raw_os_error(code),

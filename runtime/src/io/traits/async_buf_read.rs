@@ -43,7 +43,7 @@ pub trait AsyncBufRead: AsyncRead {
     /// trying again; only the last task that called is.
     ///
     /// # Errors
-    /// Those of the source; nothing was read then.
+    /// The source's errors; nothing was read then.
     fn poll_fill_buf(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<&[u8]>>;
 
     /// Removes `amt` bytes from the buffer, so that they are not read again.

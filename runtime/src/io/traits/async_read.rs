@@ -44,7 +44,7 @@ pub trait AsyncRead {
     /// that called is.
     ///
     /// # Errors
-    /// Those of the source; nothing was read then.
+    /// The source's errors; nothing was read then.
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>>;
 }
 

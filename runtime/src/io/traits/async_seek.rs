@@ -30,8 +30,8 @@ pub trait AsyncSeek {
     /// A position beyond the end is allowed; what it means is up to the stream.
     ///
     /// # Errors
-    /// Those of the stream. It may refuse while an earlier move has not completed, so complete that one
-    /// first.
+    /// The stream's errors. The stream may refuse while an earlier move has not completed, so complete that
+    /// one first.
     fn start_seek(self: Pin<&mut Self>, position: SeekFrom) -> io::Result<()>;
 
     /// Waits until the move has completed, and says the new position, counted from the start.
@@ -41,7 +41,7 @@ pub trait AsyncSeek {
     /// task will be woken when it is worth trying again; only the last task that called is.
     ///
     /// # Errors
-    /// Those of the stream, such as for a position before the start.
+    /// The stream's errors, such as for a position before the start.
     fn poll_complete(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<u64>>;
 }
 

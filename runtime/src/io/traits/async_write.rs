@@ -18,20 +18,20 @@ pub trait AsyncWrite {
     /// again; only the last task that called is.
     ///
     /// # Errors
-    /// Those of the sink; nothing was written then.
+    /// The sink's errors; nothing was written then.
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>>;
 
     /// Passes on what is buffered.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// The sink's errors.
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 
     /// Flushes and ends the stream, as far as it has an end: a TCP stream tells its peer that nothing more
     /// will come.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// The sink's errors.
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 
     /// Writes the beginning of `bufs`, one after the other, as [`poll_write`](Self::poll_write) does.
@@ -39,7 +39,7 @@ pub trait AsyncWrite {
     /// By default it writes only the first that is not empty.
     ///
     /// # Errors
-    /// Those of the sink; nothing was written then.
+    /// The sink's errors; nothing was written then.
     fn poll_write_vectored(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,

@@ -315,7 +315,7 @@ impl<T: AsRawFd> AsyncFd<T> {
     /// the next event at best.
     ///
     /// # Errors
-    /// Those of `f`, or if the runtime that watches the descriptor was shut down.
+    /// The errors of `f`, or if the runtime that watches the descriptor was shut down.
     ///
     /// # Cancel safety
     /// Safe: `f` is not interrupted.
@@ -373,8 +373,8 @@ impl<T: AsRawFd> AsyncFd<T> {
     /// [`WouldBlock`](io::ErrorKind::WouldBlock), which it must do only because the descriptor did.
     ///
     /// # Errors
-    /// `WouldBlock` if it is not ready, or those of `f`; or if the runtime that watches the descriptor was
-    /// shut down.
+    /// `WouldBlock` if it is not ready, or the errors of `f`; or if the runtime that watches the descriptor
+    /// was shut down.
     pub fn try_io<R>(&self, interest: Interest, f: impl FnOnce(&T) -> io::Result<R>) -> io::Result<R> {
         self.watch.try_io(interest, || f(&self.inner))
     }

@@ -8,7 +8,7 @@ macro_rules! try_read {
         /// Zero is the end of the stream, or `buf` has no room.
         ///
         /// # Errors
-        /// [`WouldBlock`](std::io::ErrorKind::WouldBlock) if there is nothing, or those of the system.
+        /// [`WouldBlock`](std::io::ErrorKind::WouldBlock) if there is nothing, or the system's errors.
         pub fn try_read(&self, buf: &mut [u8]) -> std::io::Result<usize> {
             $crate::net::face::Face::registered(self).try_read(buf)
         }
@@ -67,7 +67,7 @@ macro_rules! try_write {
         /// bytes.
         ///
         /// # Errors
-        /// [`WouldBlock`](std::io::ErrorKind::WouldBlock) if there is no room, or those of the system.
+        /// [`WouldBlock`](std::io::ErrorKind::WouldBlock) if there is no room, or the system's errors.
         pub fn try_write(&self, buf: &[u8]) -> std::io::Result<usize> {
             $crate::net::face::Face::registered(self).try_write(buf)
         }

@@ -27,7 +27,7 @@ macro_rules! datagram_socket {
             /// Sends `buf` as one datagram, and returns its length.
             ///
             /// # Errors
-            /// Those of the system: that it is not connected, that the datagram is too long, or that an
+            /// The system's errors: that it is not connected, that the datagram is too long, or that an
             /// earlier datagram found no receiver
             /// ([`ConnectionRefused`](std::io::ErrorKind::ConnectionRefused)), and so on.
             ///
@@ -78,7 +78,7 @@ macro_rules! datagram_socket {
             /// What of a datagram has no room in `buf` is lost, without a word. A datagram may be empty.
             ///
             /// # Errors
-            /// Those of the system. [`ConnectionRefused`](std::io::ErrorKind::ConnectionRefused) says that a
+            /// The system's errors. [`ConnectionRefused`](std::io::ErrorKind::ConnectionRefused) says that a
             /// datagram that was sent before has found no receiver; the socket can be used on.
             ///
             /// # Cancel safety

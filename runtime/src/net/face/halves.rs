@@ -227,7 +227,7 @@ macro_rules! either_half {
             /// Returns the address of the other end.
             ///
             /// # Errors
-            /// Those of the system, such as that there is none any more.
+            /// The system's errors, such as that there is none any more.
             pub fn peer_addr(&self) -> std::io::Result<$addr> {
                 self.0.peer_addr()
             }
@@ -235,7 +235,7 @@ macro_rules! either_half {
             /// Returns the address of this end.
             ///
             /// # Errors
-            /// Those of the system.
+            /// The system's errors.
             pub fn local_addr(&self) -> std::io::Result<$addr> {
                 self.0.local_addr()
             }

@@ -10,7 +10,7 @@ macro_rules! options {
         #[doc = concat!("Returns what [`", stringify!($set), "`](Self::", stringify!($set), ") sets.")]
         ///
         /// # Errors
-        /// Those of the system.
+        /// The system's errors.
         pub fn $get(&self) -> std::io::Result<$ty> {
             socket2::SockRef::from(self).$their_get()
         }
@@ -18,7 +18,7 @@ macro_rules! options {
         $(#[$doc])*
         ///
         /// # Errors
-        /// Those of the system.
+        /// The system's errors.
         pub fn $set(&self, $value: $ty) -> std::io::Result<()> {
             socket2::SockRef::from(self).$their_set($value)
         }
@@ -31,7 +31,7 @@ macro_rules! device {
         /// Returns the name of the interface it is bound to (`SO_BINDTODEVICE`), if it is.
         ///
         /// # Errors
-        /// Those of the system.
+        /// The system's errors.
         pub fn device(&self) -> std::io::Result<Option<Vec<u8>>> {
             socket2::SockRef::from(self).device()
         }
@@ -40,7 +40,7 @@ macro_rules! device {
         /// not received.
         ///
         /// # Errors
-        /// Those of the system.
+        /// The system's errors.
         pub fn bind_device(&self, interface: Option<&[u8]>) -> std::io::Result<()> {
             socket2::SockRef::from(self).bind_device(interface)
         }
@@ -70,7 +70,7 @@ macro_rules! take_error {
         /// Takes the error that waits on the socket (`SO_ERROR`), if there is one.
         ///
         /// # Errors
-        /// Those of the system.
+        /// The system's errors.
         pub fn take_error(&self) -> std::io::Result<Option<std::io::Error>> {
             socket2::SockRef::from(self).take_error()
         }

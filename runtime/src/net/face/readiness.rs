@@ -122,8 +122,8 @@ macro_rules! user_io {
         /// next event at best.
         ///
         /// # Errors
-        /// `WouldBlock` if it is not ready, or those of `f`; or if the runtime that watches the descriptor
-        /// was shut down.
+        /// `WouldBlock` if it is not ready, or the errors of `f`; or if the runtime that watches the
+        /// descriptor was shut down.
         ///
         /// # Examples
         /// ```
@@ -155,7 +155,7 @@ macro_rules! user_io {
         /// As for [`try_io`](Self::try_io), `f` must answer so only because the system did.
         ///
         /// # Errors
-        /// Those of `f`, or if the runtime that watches the descriptor was shut down.
+        /// The errors of `f`, or if the runtime that watches the descriptor was shut down.
         ///
         /// # Cancel safety
         /// Safe: `f` is not interrupted.

@@ -18,7 +18,7 @@ macro_rules! peek {
             /// [`TcpStream::peek`].
             ///
             /// # Errors
-            /// Those of the system.
+            /// The system's errors.
             ///
             /// # Cancel safety
             /// Safe: nothing is taken.
@@ -31,7 +31,7 @@ macro_rules! peek {
             /// Of several tasks, only the last one that called is woken.
             ///
             /// # Errors
-            /// Those of the system.
+            /// The system's errors.
             pub fn poll_peek(
                 &mut self,
                 cx: &mut Context<'_>,

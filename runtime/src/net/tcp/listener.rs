@@ -70,7 +70,7 @@ impl TcpListener {
     /// that a server can be restarted at once; at most 1024 connections wait to be accepted.
     ///
     /// # Errors
-    /// Those of the last address, which the text names: `bind 127.0.0.1:80: Permission denied`.
+    /// The error of the last address, which the text names: `bind 127.0.0.1:80: Permission denied`.
     ///
     /// # Panics
     /// Outside of a runtime, or if its I/O is not enabled: build it with `enable_io` or `enable_all`.
@@ -106,7 +106,7 @@ impl TcpListener {
     /// The stream belongs to the runtime of the listener, whichever task accepts it.
     ///
     /// # Errors
-    /// Those of the system, unchanged. The listener can be used on: see [above](Self#out-of-descriptors).
+    /// The system's errors, unchanged. The listener can be used on: see [above](Self#out-of-descriptors).
     ///
     /// # Cancel safety
     /// Safe: a connection that has not been returned waits for the next call.
@@ -156,7 +156,7 @@ impl TcpListener {
     /// Returns the address it listens on.
     ///
     /// # Errors
-    /// Those of the system.
+    /// The system's errors.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.io.local_addr()
     }

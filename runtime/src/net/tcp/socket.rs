@@ -40,7 +40,7 @@ macro_rules! sizes {
         #[doc = concat!("Returns the size of the ", $what, " buffer, in bytes: about twice what was set.")]
         ///
         /// # Errors
-        /// Those of the system.
+        /// The system's errors.
         pub fn $get(&self) -> io::Result<u32> {
             self.inner.$inner_get().map(|size| u32::try_from(size).unwrap_or(u32::MAX))
         }
@@ -48,7 +48,7 @@ macro_rules! sizes {
         #[doc = concat!("Sets the size of the ", $what, " buffer, in bytes; the system has a limit and doubles it.")]
         ///
         /// # Errors
-        /// Those of the system.
+        /// The system's errors.
         pub fn $set(&self, size: u32) -> io::Result<()> {
             self.inner.$inner_set(size as usize)
         }
@@ -59,7 +59,7 @@ impl TcpSocket {
     /// Creates a socket for IPv4.
     ///
     /// # Errors
-    /// Those of the system.
+    /// The system's errors.
     pub fn new_v4() -> io::Result<TcpSocket> {
         Self::new(Domain::IPV4)
     }
@@ -67,7 +67,7 @@ impl TcpSocket {
     /// Creates a socket for IPv6.
     ///
     /// # Errors
-    /// Those of the system.
+    /// The system's errors.
     pub fn new_v6() -> io::Result<TcpSocket> {
         Self::new(Domain::IPV6)
     }
@@ -112,7 +112,7 @@ impl TcpSocket {
     /// Has closing reset the connection instead of sending what is left.
     ///
     /// # Errors
-    /// Those of the system.
+    /// The system's errors.
     pub fn set_zero_linger(&self) -> io::Result<()> {
         self.inner.set_linger(Some(Duration::ZERO))
     }
@@ -120,7 +120,7 @@ impl TcpSocket {
     /// Returns the address it is bound to.
     ///
     /// # Errors
-    /// Those of the system.
+    /// The system's errors.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         let addr = self.inner.local_addr()?;
         addr.as_socket().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "not an IP socket"))
@@ -131,7 +131,7 @@ impl TcpSocket {
     /// Binds to an address; with port 0, the system chooses the port.
     ///
     /// # Errors
-    /// Those of the system, with the address in the text.
+    /// The system's errors, with the address in the text.
     pub fn bind(&self, addr: SocketAddr) -> io::Result<()> {
         self.inner.bind(&addr.into()).map_err(|error| named("bind", addr, error))
     }
@@ -139,7 +139,7 @@ impl TcpSocket {
     /// Listens; at most `backlog` connections wait to be accepted.
     ///
     /// # Errors
-    /// Those of the system; the socket is closed then.
+    /// The system's errors; the socket is closed then.
     ///
     /// # Panics
     /// Outside of a runtime, or if its I/O is not enabled: as [`TcpListener::from_std`].
@@ -152,7 +152,7 @@ impl TcpSocket {
     /// Connects to `addr`.
     ///
     /// # Errors
-    /// Those of the system, with the address in the text; the socket is closed then.
+    /// The system's errors, with the address in the text; the socket is closed then.
     ///
     /// # Panics
     /// Outside of a runtime, or if its I/O is not enabled: as [`TcpStream::connect`].

@@ -56,7 +56,7 @@ impl TcpStream {
     /// Connects to the first of the addresses for which it works, trying one after the other.
     ///
     /// # Errors
-    /// Those of the last address, which the text names: `connect 127.0.0.1:1: Connection refused`.
+    /// The error of the last address, which the text names: `connect 127.0.0.1:1: Connection refused`.
     ///
     /// # Panics
     /// Outside of a runtime, or if its I/O is not enabled: build it with `enable_io` or `enable_all`.
@@ -126,7 +126,7 @@ impl TcpStream {
     /// Reads into `buf` without taking the bytes from the stream, and says how many.
     ///
     /// # Errors
-    /// Those of the system.
+    /// The system's errors.
     ///
     /// # Cancel safety
     /// Safe: nothing is taken.
@@ -153,7 +153,7 @@ impl TcpStream {
     /// several tasks, only the last one that called is woken.
     ///
     /// # Errors
-    /// Those of the system.
+    /// The system's errors.
     pub fn poll_peek(&self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<usize>> {
         let before = buf.filled().len();
         self.io.poll_recv(cx, buf, libc::MSG_PEEK).map_ok(|()| buf.filled().len() - before)
@@ -165,7 +165,7 @@ impl TcpStream {
     /// Returns the address of this end.
     ///
     /// # Errors
-    /// Those of the system.
+    /// The system's errors.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.io.local_addr()
     }
@@ -173,7 +173,7 @@ impl TcpStream {
     /// Returns the address of the other end.
     ///
     /// # Errors
-    /// Those of the system, such as that there is none any more.
+    /// The system's errors, such as that there is none any more.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         self.io.peer_addr()
     }
@@ -199,7 +199,7 @@ impl TcpStream {
     /// Has closing reset the connection instead of sending what is left.
     ///
     /// # Errors
-    /// Those of the system.
+    /// The system's errors.
     pub fn set_zero_linger(&self) -> io::Result<()> {
         SockRef::from(&*self.io).set_linger(Some(Duration::ZERO))
     }

@@ -33,7 +33,7 @@ impl UdpSocket {
     /// `interface`. If that is 0.0.0.0, the system chooses the interface.
     ///
     /// # Errors
-    /// Those of the system.
+    /// The system's errors.
     ///
     /// # Examples
     /// ```no_run
@@ -53,7 +53,7 @@ impl UdpSocket {
     /// 0, the system chooses the interface.
     ///
     /// # Errors
-    /// Those of the system.
+    /// The system's errors.
     pub fn join_multicast_v6(&self, multiaddr: &Ipv6Addr, interface: u32) -> io::Result<()> {
         self.io().join_multicast_v6(multiaddr, interface)
     }
@@ -61,7 +61,7 @@ impl UdpSocket {
     /// Leaves a group that was joined by [`join_multicast_v4`](Self::join_multicast_v4).
     ///
     /// # Errors
-    /// Those of the system.
+    /// The system's errors.
     pub fn leave_multicast_v4(&self, multiaddr: Ipv4Addr, interface: Ipv4Addr) -> io::Result<()> {
         self.io().leave_multicast_v4(&multiaddr, &interface)
     }
@@ -69,7 +69,7 @@ impl UdpSocket {
     /// Leaves a group that was joined by [`join_multicast_v6`](Self::join_multicast_v6).
     ///
     /// # Errors
-    /// Those of the system.
+    /// The system's errors.
     pub fn leave_multicast_v6(&self, multiaddr: &Ipv6Addr, interface: u32) -> io::Result<()> {
         self.io().leave_multicast_v6(multiaddr, interface)
     }

@@ -48,7 +48,7 @@ impl UdpSocket {
     /// Port 0 has the system choose one; [`local_addr`](Self::local_addr) tells.
     ///
     /// # Errors
-    /// Those of the last address, which the text names: `bind 127.0.0.1:53: Permission denied`.
+    /// The error of the last address, which the text names: `bind 127.0.0.1:53: Permission denied`.
     ///
     /// # Panics
     /// Outside of a runtime, or if its I/O is not enabled: build it with `enable_io` or `enable_all`.
@@ -81,7 +81,7 @@ impl UdpSocket {
     /// Nothing is sent for that. May be called again, for another address.
     ///
     /// # Errors
-    /// Those of the last address, which the text names.
+    /// The error of the last address, which the text names.
     ///
     /// # Cancel safety
     /// Safe: it is connected, or it is not.
@@ -112,7 +112,7 @@ impl UdpSocket {
     /// Returns the address of this socket.
     ///
     /// # Errors
-    /// Those of the system.
+    /// The system's errors.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.io.local_addr()
     }
@@ -120,7 +120,7 @@ impl UdpSocket {
     /// Returns the address that it is connected to.
     ///
     /// # Errors
-    /// Those of the system, such as that it is not connected.
+    /// The system's errors, such as that it is not connected.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         self.io.peer_addr()
     }
@@ -140,7 +140,7 @@ impl UdpSocket {
     /// Sends `buf` as one datagram to `addr`, or to the first of several, and returns its length.
     ///
     /// # Errors
-    /// Those of the system: that the datagram is too long, that there is no way there, and so on. On Linux an
+    /// The system's errors: that the datagram is too long, that there is no way there, and so on. On Linux an
     /// unconnected socket is not told that no socket receives there.
     ///
     /// # Panics

@@ -48,7 +48,7 @@ impl UnixListener {
     /// system allows (`/proc/sys/net/core/somaxconn`).
     ///
     /// # Errors
-    /// Those of the system, with the path in the text: `bind /run/server: Address already in use` if there is
+    /// The system's errors, with the path in the text: `bind /run/server: Address already in use` if there is
     /// a file, whether a socket listens there or not. [`InvalidInput`](io::ErrorKind::InvalidInput) if `path`
     /// is longer than the 107 bytes of an address, or has a zero byte inside.
     ///
@@ -99,7 +99,7 @@ impl UnixListener {
     /// The stream belongs to the runtime of the listener, whichever task accepts it.
     ///
     /// # Errors
-    /// Those of the system, unchanged. The listener can be used on.
+    /// The system's errors, unchanged. The listener can be used on.
     ///
     /// # Cancel safety
     /// Safe: a connection that has not been returned waits for the next call.
@@ -126,7 +126,7 @@ impl UnixListener {
     /// Returns the address it listens on.
     ///
     /// # Errors
-    /// Those of the system.
+    /// The system's errors.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.io.local_addr().map(SocketAddr)
     }

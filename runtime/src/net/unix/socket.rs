@@ -38,7 +38,7 @@ impl UnixSocket {
     /// Creates a socket for datagrams.
     ///
     /// # Errors
-    /// Those of the system.
+    /// The system's errors.
     pub fn new_datagram() -> io::Result<UnixSocket> {
         Self::new(Type::DGRAM)
     }
@@ -46,7 +46,7 @@ impl UnixSocket {
     /// Creates a socket for streams.
     ///
     /// # Errors
-    /// Those of the system.
+    /// The system's errors.
     pub fn new_stream() -> io::Result<UnixSocket> {
         Self::new(Type::STREAM)
     }
@@ -58,7 +58,7 @@ impl UnixSocket {
     /// Binds to a path, or to an abstract name if `path` begins with a zero byte.
     ///
     /// # Errors
-    /// Those of the system, with the path in the text.
+    /// The system's errors, with the path in the text.
     pub fn bind(&self, path: impl AsRef<Path>) -> io::Result<()> {
         let addr = SocketAddr::of_path("bind", path.as_ref())?;
         addr.add_to("bind", self.inner.bind(&SockAddr::unix(path)?))
@@ -67,7 +67,7 @@ impl UnixSocket {
     /// Listens; at most `backlog` connections wait to be accepted.
     ///
     /// # Errors
-    /// Those of the system, or that it is a socket for datagrams; the socket is closed then.
+    /// The system's errors, or that it is a socket for datagrams; the socket is closed then.
     ///
     /// # Panics
     /// Outside of a runtime, or if its I/O is not enabled: as [`UnixListener::from_std`].
@@ -107,7 +107,7 @@ impl UnixSocket {
     /// Turns it into a socket that sends and receives.
     ///
     /// # Errors
-    /// The error that waits on the socket, those of the system, or that it is a socket for streams; the
+    /// The error that waits on the socket, an error of the system, or that it is a socket for streams; the
     /// socket is closed then.
     ///
     /// # Panics

@@ -51,7 +51,7 @@ impl UnixStream {
     /// Connects to the socket at `path`, or to an abstract name if `path` begins with a zero byte.
     ///
     /// # Errors
-    /// Those of the system, with the path in the text: `connect /run/server: Connection refused`. One of them
+    /// The system's errors, with the path in the text: `connect /run/server: Connection refused`. One of them
     /// is [`WouldBlock`](io::ErrorKind::WouldBlock): as many connections wait to be accepted as the listener
     /// allows; the system does not tell when that changes. [`InvalidInput`](io::ErrorKind::InvalidInput) if
     /// `path` is longer than the 107 bytes of an address, or has a zero byte inside.
@@ -125,7 +125,7 @@ impl UnixStream {
     /// Creates two streams that are connected to each other, without an address.
     ///
     /// # Errors
-    /// Those of the system.
+    /// The system's errors.
     ///
     /// # Panics
     /// Outside of a runtime, or if its I/O is not enabled: build it with `enable_io` or `enable_all`.
@@ -161,7 +161,7 @@ impl UnixStream {
     /// Returns the address of this end.
     ///
     /// # Errors
-    /// Those of the system.
+    /// The system's errors.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.io.local_addr().map(SocketAddr)
     }
@@ -169,7 +169,7 @@ impl UnixStream {
     /// Returns the address of the other end.
     ///
     /// # Errors
-    /// Those of the system.
+    /// The system's errors.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         self.io.peer_addr().map(SocketAddr)
     }
@@ -177,7 +177,7 @@ impl UnixStream {
     /// Returns the credentials of the process that called `connect`, `listen` or `pair` at the other end.
     ///
     /// # Errors
-    /// Those of the system.
+    /// The system's errors.
     ///
     /// # Examples
     /// ```

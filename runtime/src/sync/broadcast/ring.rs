@@ -7,7 +7,7 @@
 //! ```text
 //! bit 63 … 2    1 … 0
 //!  stamp        EMPTY: no value; a sender may write
-//!               FULL: a value that somebody has still to take
+//!               FULL: a value that a receiver has still to take
 //!               LOCKED: one receiver, or a sender that overwrites, is at the value
 //! ```
 //! The stamp is the position of the last value plus the capacity: the position for which the slot is next. So

@@ -5,7 +5,7 @@
 //! is sent by one read-modify-write: it takes a permit and a position at once.
 //! ```text
 //!  FREE      permits that are free
-//!  QUEUED    somebody may stand in line: nobody takes a permit but through the line
+//!  QUEUED    a future may stand in line: permits are taken only through the line
 //!  CLOSED    no permit is given out any more
 //! ```
 //! While QUEUED is set, only the holder of the line's lock takes permits or clears it; permits come back at any time.

@@ -9,7 +9,7 @@
 //!
 //! # The life of an entry
 //! ```text
-//!   free ──insert──▶ out ──push, by whoever uses the waker up──▶ back ──take, by the set──▶ free
+//!   free ──insert──▶ out ──push, by the user of the waker──▶ back ──take, by the set──▶ free
 //! ```
 //! - *Out*: the join waker exists. The set may read and take the handle; no other thread touches it.
 //! - *Back*: in the inbox, or in the chain that the set has taken out of it.

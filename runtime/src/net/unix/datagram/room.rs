@@ -64,7 +64,7 @@ pub(super) struct Room(Registered<mio::net::UnixDatagram>);
 
 impl Room {
     /// # Errors
-    /// Those of the system: that there is no receiver any more, or no descriptor left.
+    /// The system's errors: that there is no receiver any more, or no descriptor left.
     pub(super) fn at(target: &Sockaddr<libc::sockaddr_un>, handle: &Handle) -> io::Result<Room> {
         let socket = mio::net::UnixDatagram::unbound()?;
         let (addr, len) = target.as_ptr();

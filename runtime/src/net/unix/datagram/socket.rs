@@ -67,7 +67,7 @@ impl UnixDatagram {
     /// The file at `path` stays when the socket is dropped.
     ///
     /// # Errors
-    /// Those of the system, with the path in the text: `bind /run/server: Address already in use` if there is
+    /// The system's errors, with the path in the text: `bind /run/server: Address already in use` if there is
     /// a file. [`InvalidInput`](io::ErrorKind::InvalidInput) if `path` is longer than the 107 bytes of an
     /// address, or has a zero byte inside.
     ///
@@ -88,7 +88,7 @@ impl UnixDatagram {
     /// Creates a socket without an address: it sends, and cannot be answered until it is connected.
     ///
     /// # Errors
-    /// Those of the system.
+    /// The system's errors.
     ///
     /// # Panics
     /// Outside of a runtime, or if its I/O is not enabled: build it with `enable_io` or `enable_all`.
@@ -100,7 +100,7 @@ impl UnixDatagram {
     /// Creates two sockets that are connected to each other, without an address.
     ///
     /// # Errors
-    /// Those of the system.
+    /// The system's errors.
     ///
     /// # Panics
     /// Outside of a runtime, or if its I/O is not enabled: build it with `enable_io` or `enable_all`.
@@ -126,7 +126,7 @@ impl UnixDatagram {
     /// May be called again, for another path.
     ///
     /// # Errors
-    /// Those of the system, with the path in the text. [`InvalidInput`](io::ErrorKind::InvalidInput) as for
+    /// The system's errors, with the path in the text. [`InvalidInput`](io::ErrorKind::InvalidInput) as for
     /// [`bind`](Self::bind).
     pub fn connect<P: AsRef<Path>>(&self, path: P) -> io::Result<()> {
         let addr = SocketAddr::of_path("connect", path.as_ref())?;
@@ -137,7 +137,7 @@ impl UnixDatagram {
     /// Returns the address of this socket.
     ///
     /// # Errors
-    /// Those of the system.
+    /// The system's errors.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.io.local_addr().map(SocketAddr)
     }
@@ -145,7 +145,7 @@ impl UnixDatagram {
     /// Returns the address of the socket that it is connected to.
     ///
     /// # Errors
-    /// Those of the system, such as that it is not connected.
+    /// The system's errors, such as that it is not connected.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         self.io.peer_addr().map(SocketAddr)
     }
@@ -159,7 +159,7 @@ impl UnixDatagram {
     /// of the peer.
     ///
     /// # Errors
-    /// Those of the system.
+    /// The system's errors.
     ///
     /// # Examples
     /// ```
@@ -193,7 +193,7 @@ impl UnixDatagram {
     /// room.
     ///
     /// # Errors
-    /// Those of the system: that there is no such socket, that the datagram is too long, and so on; while it
+    /// The system's errors: that there is no such socket, that the datagram is too long, and so on; while it
     /// waits for room at a receiver, also that no descriptor is left.
     /// [`InvalidInput`](io::ErrorKind::InvalidInput) as for [`bind`](Self::bind).
     ///

@@ -110,7 +110,7 @@ macro_rules! end {
             ///
             /// # Errors
             /// [`InvalidInput`](std::io::ErrorKind::InvalidInput), with its number, if it is no pipe or was
-            /// opened for the other direction; or those of the system. The descriptor is closed then.
+            /// opened for the other direction; or the system's errors. The descriptor is closed then.
             ///
             /// # Panics
             /// Outside of a runtime, or if its I/O is not enabled: call it inside `block_on`, a task, or the
@@ -145,7 +145,7 @@ macro_rules! end {
             /// to non-blocking mode here. (Tokio leaves that to the caller.)
             ///
             /// # Errors
-            /// Those of the system, which watches no files, for instance; the descriptor is closed then.
+            /// The system's errors; it watches no files, for instance. The descriptor is closed then.
             ///
             /// # Panics
             /// As for [`from_owned_fd`](Self::from_owned_fd).
@@ -158,7 +158,7 @@ macro_rules! end {
             /// Gives the descriptor back in blocking mode.
             ///
             /// # Errors
-            /// Those of the system; the descriptor is closed then.
+            /// The system's errors; the descriptor is closed then.
             pub fn into_blocking_fd(self) -> std::io::Result<std::os::fd::OwnedFd> {
                 let fd = self.into_nonblocking_fd()?;
                 end::set_nonblocking(&fd, false)?;
@@ -168,7 +168,7 @@ macro_rules! end {
             /// Gives the descriptor back, still in non-blocking mode.
             ///
             /// # Errors
-            /// Those of the system; the descriptor is closed then.
+            /// The system's errors; the descriptor is closed then.
             pub fn into_nonblocking_fd(self) -> std::io::Result<std::os::fd::OwnedFd> {
                 self.io.into_inner().map(|end| end.0)
             }
@@ -195,8 +195,8 @@ macro_rules! try_io {
         /// system did, the readiness is cleared.
         ///
         /// # Errors
-        /// `WouldBlock` if it is not ready, or those of `f`; or if the runtime that watches the descriptor
-        /// was shut down.
+        /// `WouldBlock` if it is not ready, or the errors of `f`; or if the runtime that watches the
+        /// descriptor was shut down.
         pub fn try_io<R>(&self, f: impl FnOnce() -> std::io::Result<R>) -> std::io::Result<R> {
             self.io.try_io($crate::io::Interest::$interest, f)
         }

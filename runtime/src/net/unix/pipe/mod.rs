@@ -19,7 +19,7 @@ use std::os::fd::{FromRawFd, OwnedFd};
 /// Creates a pipe without a name, and returns both of its ends.
 ///
 /// # Errors
-/// Those of the system.
+/// The system's errors.
 ///
 /// # Panics
 /// Outside of a runtime, or if its I/O is not enabled: build it with `enable_io` or `enable_all`.

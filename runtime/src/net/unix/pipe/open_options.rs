@@ -58,7 +58,7 @@ impl OpenOptions {
     /// Opens a FIFO for reading, without waiting for a sender.
     ///
     /// # Errors
-    /// Those of the system, unchanged. [`InvalidInput`](io::ErrorKind::InvalidInput) if it is no FIFO.
+    /// The system's errors, unchanged. [`InvalidInput`](io::ErrorKind::InvalidInput) if it is no FIFO.
     ///
     /// # Panics
     /// Outside of a runtime, or if its I/O is not enabled: build it with `enable_io` or `enable_all`.
@@ -70,7 +70,7 @@ impl OpenOptions {
     /// Opens a FIFO for writing.
     ///
     /// # Errors
-    /// Those of the system, unchanged: `ENXIO` if no process has opened it for reading.
+    /// The system's errors, unchanged: `ENXIO` if no process has opened it for reading.
     /// [`InvalidInput`](io::ErrorKind::InvalidInput) if it is no FIFO.
     ///
     /// # Panics
