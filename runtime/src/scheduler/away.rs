@@ -29,7 +29,7 @@
 //! comes to it by [`Shared::fetch`](super::shared::Shared::fetch), when no worker sleeps or searches.
 //!
 //! # What a spare worker takes
-//! The active ones have ranks, by their indices.
+//! The active spare workers have ranks, by their indices.
 //! - Rank below `full`, [`Role::Full`]: everything. Given if a worker of either kind is blocked or stalled,
 //!   if a spare worker waits for a latch, or if a thread waits on top of pieces that it may not run (in an
 //!   isolated region).
@@ -39,7 +39,7 @@
 //! - Rank below `needed`, [`Role::Serves`]: its own queues, the driver, timers, the injector and injected
 //!   jobs, but nothing from other workers, which are there to see to it themselves. So tasks in other rings
 //!   that compute for long stay where they are, and the serving worker is soon back.
-//! - Others rest.
+//! - Other spare workers rest.
 //!
 //! A spare worker asks for its role when it is out of work.
 //!
@@ -133,7 +133,7 @@ pub enum Role {
     Surplus,
 }
 
-/// What is counted of spare workers since the runtime was built, and how many there are.
+/// Counts of spare workers since the runtime was built, and their present number.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SpareCounts {
     pub active: usize,

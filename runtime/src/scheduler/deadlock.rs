@@ -77,7 +77,7 @@ use crate::loom::sync::atomic::AtomicUsize;
 use crate::loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use crate::util::unwind;
 
-/// What is called with a deadlock.
+/// The handler that is called with a deadlock.
 pub type DeadlockHandler = Arc<dyn Fn(&Deadlock) + Send + Sync>;
 
 /// The marks of one runtime or pool; see the module's docs.

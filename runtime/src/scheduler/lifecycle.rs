@@ -19,8 +19,8 @@
 //!    keep the shared state, and the last of them frees it.
 //!
 //! # No worker leaves while another is inside of a poll or a job
-//! What a worker does there may need the others: a scope's jobs, a task to be cancelled, a computation. A
-//! worker that polls, runs a job, blocks, or waits for a latch has not arrived. So the other workers stay,
+//! Code in a poll or a job may need the other workers: a scope's jobs, a task to be cancelled, a computation.
+//! A worker that polls, runs a job, blocks, or waits for a latch has not arrived. So the other workers stay,
 //! asleep, and come for what it makes visible. If there is no other, a spare worker comes (`away.rs`), also
 //! now. External threads count as jobs that live.
 //!

@@ -153,7 +153,7 @@ const OVERDUE: u64 = time::NANOS_PER_MILLI;
 /// its CPU before it wakes.
 const MISSED: Duration = Duration::from_millis(250);
 
-/// What others see of the monitor.
+/// The part of the monitor that other threads see.
 #[derive(Debug)]
 pub struct Monitor {
     pub parker: Parker,
@@ -350,7 +350,7 @@ struct Round<'a> {
     /// Turns of the driver at the last look.
     turns: u64,
     alert_until: Instant,
-    /// Until when a spare worker serves.
+    /// The end of the time in which a spare worker serves.
     serves_until: Instant,
     /// At the last look a sleeping worker was called, unless a worker searched.
     has_called: bool,
@@ -359,9 +359,9 @@ struct Round<'a> {
     /// The sum of all workers' moves, and since when it did not change while a worker slept.
     moves: u64,
     moved_at: Instant,
-    /// Through which stolen tasks pass.
+    /// The queue through which stolen tasks pass.
     hands: Local<Header>,
-    /// Of `sample`, empty outside of it: kept for its memory.
+    /// Scratch memory of `sample`; empty outside of it.
     cpu_times: Vec<(usize, Option<Duration>)>,
 }
 

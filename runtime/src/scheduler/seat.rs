@@ -125,7 +125,7 @@ const RELIES_ON_PUBLIC: u32 = 8;
 #[repr(align(128))]
 pub struct Seat {
     deque: Deque<JobHeader>,
-    /// What is left of the grant, not negative; see the module's docs.
+    /// The pushes that are left of the grant, not negative; see the module's docs.
     left: AtomicI32,
     /// The grant. The owner's alone, as all cells here.
     granted: Cell<u32>,
@@ -165,7 +165,7 @@ pub struct Seat {
     magazine: Magazine,
 }
 
-/// What is known of the pieces at one index. The owner's alone.
+/// What the owner knows of the pieces at one index. Only the owner touches it.
 struct Habit {
     /// Nanoseconds that one takes typically, a moving average.
     typical: Cell<u32>,
@@ -390,7 +390,7 @@ impl Seat {
     /// # Safety
     /// 1. `region` is null, or live until it is replaced. 2. The calling thread is the owner.
     pub unsafe fn replace_region(&self, region: *const Region, tag: Tag) -> (*const Region, Tag) {
-        // What was begun belongs to the other.
+        // The pieces that are only begun belong to the former region.
         self.finish();
         // SAFETY: (1).
         self.question.set(unsafe { region.as_ref() }.map_or(null(), Region::asked_at_splits));

@@ -93,7 +93,7 @@ const LONGEST_STAY_NANOS: u64 = 100_000_000;
 /// [`LIMIT`], and then stay for as long.
 const RECENT_NANOS: u64 = 2_000_000;
 
-/// What the workers of a runtime know of each other's looks.
+/// The last look of the workers of a runtime: its time, and what it found.
 #[derive(Debug)]
 pub struct Splits {
     base: Instant,

@@ -80,8 +80,9 @@ pub struct Worker {
     table: Cell<Option<usize>>,
     /// The thread keeps its processor for good, and never runs the loop.
     is_for_good: bool,
-    /// What is woken is queued in order, without a notification: always on `current_thread` runtimes, as in
-    /// Tokio, and else while events and timers are dispatched, with one notification at the end.
+    /// Woken tasks are queued in order, without a notification. So it is always on `current_thread` runtimes,
+    /// as in Tokio. On others it is so while events and timers are dispatched, with one notification at the
+    /// end.
     pub(super) is_fifo: Cell<bool>,
     /// References to the shared state taken less dropped by this thread; see `shared.rs`.
     references: Cell<i64>,

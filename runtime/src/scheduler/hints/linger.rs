@@ -48,7 +48,7 @@ const PAUSES: u32 = 8;
 #[derive(Debug)]
 pub struct Linger {
     patience: Patience,
-    /// The worker's tick when it last lingered: it lingers once, unless it has run something since.
+    /// The worker's tick when it last lingered: it does not linger again until it has run something.
     tick: Cell<u64>,
     /// Small batches in a row; begins at `-VAIN` after a wrong guess.
     small_batches: Cell<i32>,

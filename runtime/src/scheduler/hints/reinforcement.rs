@@ -58,7 +58,7 @@ pub struct Reinforcement {
     doubts: Cell<u32>,
     /// Tasks until it asks again.
     pause: Cell<u32>,
-    /// What a poll takes, by what was measured of late.
+    /// The estimated time of a poll, from recent measurements.
     pace: Cell<Duration>,
     /// [`WORTH`], but in tests.
     worth: Cell<Duration>,
@@ -165,7 +165,7 @@ mod tests {
     use crate::scheduler::worker::Worker;
     use crate::{Builder, Runtime, context, time};
 
-    /// What is answered, one interval after the other, when the looks find this.
+    /// The answers, one interval after the other, when the looks find `looks`.
     fn answers<const N: usize>(looks: [bool; N]) -> Vec<bool> {
         let reinforcement = Reinforcement::new();
         let start = Instant::now();

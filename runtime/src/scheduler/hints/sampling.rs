@@ -76,7 +76,7 @@ const TINY: Duration = Duration::from_nanos(250);
 /// How many tasks a worker runs before it asks itself whether others would do without it.
 const SAMPLE: u64 = 64;
 
-/// What a worker remembers of the others from look to look. Its thread's alone.
+/// What a worker remembers of the other workers from look to look. Only its own thread touches it.
 #[derive(Debug)]
 pub struct Sampling {
     looked_at: Cell<Instant>,
