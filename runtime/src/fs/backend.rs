@@ -179,7 +179,7 @@ impl<T> Future for Job<T> {
     }
 }
 
-/// Says whether a call on a file of this type may wait for another process for as long as that one likes.
+/// Returns whether a call on a file of this type may wait for another process for as long as that one likes.
 fn may_wait_for_ever(file: FileType) -> bool {
     !(file.is_file() || file.is_dir())
 }
@@ -224,7 +224,7 @@ impl Route {
     /// That of a file of which nothing is known.
     pub const UNKNOWN: Self = Self { may_wait: None, knows_nowait: true };
 
-    /// Says whether a short call on `file` is to be made here. `Some(false)`: on the pool.
+    /// Returns whether a short call on `file` is to be made here. `Some(false)`: on the pool.
     fn is_here(&mut self, file: &StdFile) -> bool {
         match place() {
             Place::Outside => true,

@@ -151,7 +151,7 @@ on_path! {
     "remove" remove_file -> (), on_path, "Not safe: it may have been removed or not.";
 }
 
-/// Says whether there is something at a path; symbolic links are followed.
+/// Returns whether there is something at a path; symbolic links are followed.
 ///
 /// # Errors
 /// The system's errors, with the path, if the system does not say either way, such as without permission.

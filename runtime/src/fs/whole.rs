@@ -202,7 +202,8 @@ async fn write_opened(Opened { std, mut route, .. }: Opened, mut contents: &[u8]
     Ok(())
 }
 
-/// Copies a file's bytes and permissions to another path, which is made or overwritten; says how many bytes.
+/// Copies a file's bytes and permissions to another path, which is made or overwritten; returns the number of
+/// bytes.
 ///
 /// A thread of the blocking pool does it; the bytes stay in the kernel where the file systems allow it. For
 /// streams see [`io::copy`](crate::io::copy).

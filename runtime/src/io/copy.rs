@@ -10,7 +10,7 @@ use super::ext::operation::uninterrupted;
 use super::{AsyncBufRead, AsyncRead, AsyncWrite};
 use crate::coop;
 
-/// Copies everything from `reader` to `writer`, flushes, and says how many bytes.
+/// Copies everything from `reader` to `writer`, flushes, and returns how many bytes.
 ///
 /// Up to 8 KiB are on the way. What has been read is written as soon as the writer takes it; while the reader
 /// has nothing more, the writer is flushed. `writer` is not shut down at the end.
@@ -39,7 +39,7 @@ where
     poll_fn(|cx| transfer.poll(cx, reader, writer)).await
 }
 
-/// Copies everything from `reader` to `writer`, out of the reader's own buffer, flushes, and says how many
+/// Copies everything from `reader` to `writer`, out of the reader's own buffer, flushes, and returns how many
 /// bytes.
 ///
 /// As [`copy`], without a buffer in between, and safer: what the writer has not taken stays in the reader.
@@ -89,7 +89,7 @@ where
     .await
 }
 
-/// Copies from `a` to `b` and from `b` to `a` at once, and says how many bytes each way.
+/// Copies from `a` to `b` and from `b` to `a` at once, and returns how many bytes each way.
 ///
 /// When one side ends, the other one's writing side is shut down; it goes on until both have ended.
 ///

@@ -64,7 +64,7 @@ impl<T> Shared<T> {
 }
 
 impl<T> ReadHalf<T> {
-    /// Says whether both are halves of the same stream.
+    /// Returns whether both are halves of the same stream.
     pub fn is_pair_of(&self, other: &WriteHalf<T>) -> bool {
         Arc::ptr_eq(&self.shared, &other.shared)
     }
@@ -90,7 +90,7 @@ impl<T> ReadHalf<T> {
 }
 
 impl<T> WriteHalf<T> {
-    /// Says whether both are halves of the same stream.
+    /// Returns whether both are halves of the same stream.
     pub fn is_pair_of(&self, other: &ReadHalf<T>) -> bool {
         other.is_pair_of(self)
     }

@@ -41,7 +41,7 @@ pub(crate) trait ByteStream: mio::event::Source + AsRawFd {
     /// Reads into `bytes`, from the first on.
     fn read(&self, bytes: &mut [MaybeUninit<u8>]) -> io::Result<Read>;
 
-    /// Writes the beginning of `bytes`, and says how many of them.
+    /// Writes the beginning of `bytes`, and returns how many of them.
     fn write(&self, bytes: &[u8]) -> io::Result<usize>;
 
     /// Tells the peer that nothing more will be written.
@@ -103,7 +103,7 @@ pub(crate) trait Datagrams: mio::event::Source + AsRawFd {
     /// A `sockaddr` of its family.
     type Family: Family;
 
-    /// Receives a datagram into `bytes`, as far as there is room, and says how many bytes it has written,
+    /// Receives a datagram into `bytes`, as far as there is room, and returns how many bytes it has written,
     /// from the first on. `flags` are those of `recv`.
     fn receive_from(
         &self,
@@ -112,7 +112,8 @@ pub(crate) trait Datagrams: mio::event::Source + AsRawFd {
     ) -> io::Result<(usize, Self::Addr)>;
 }
 
-/// Receives into `bytes`, and says how many it has written, from the first on. `flags` are those of `recv`.
+/// Receives into `bytes`, and returns how many it has written, from the first on. `flags` are those of
+/// `recv`.
 #[inline]
 pub(crate) fn receive(
     socket: &impl AsRawFd,
@@ -157,7 +158,7 @@ fn receive_message(socket: &impl AsRawFd, bytes: &mut [MaybeUninit<u8>]) -> io::
     Ok((result(count)?, message.msg_flags))
 }
 
-/// Reads into `bytes` from any descriptor, and says how many it has written, from the first on.
+/// Reads into `bytes` from any descriptor, and returns how many it has written, from the first on.
 #[inline]
 pub(crate) fn read(io: &impl AsRawFd, bytes: &mut [MaybeUninit<u8>]) -> io::Result<usize> {
     // SAFETY: the arguments are those of `read`. It writes to `bytes`, which are borrowed exclusively.
@@ -165,7 +166,7 @@ pub(crate) fn read(io: &impl AsRawFd, bytes: &mut [MaybeUninit<u8>]) -> io::Resu
     result(count)
 }
 
-/// Writes the beginning of `bytes` to any descriptor, and says how many of them.
+/// Writes the beginning of `bytes` to any descriptor, and returns how many of them.
 #[inline]
 pub(crate) fn write(io: &impl AsRawFd, bytes: &[u8]) -> io::Result<usize> {
     // SAFETY: the arguments are those of `write`. It reads `bytes`, which are borrowed.
@@ -173,7 +174,7 @@ pub(crate) fn write(io: &impl AsRawFd, bytes: &[u8]) -> io::Result<usize> {
     result(count)
 }
 
-/// Sends the beginning of `bytes`, and says how many of them.
+/// Sends the beginning of `bytes`, and returns how many of them.
 #[inline]
 pub(crate) fn send(socket: &impl AsRawFd, bytes: &[u8]) -> io::Result<usize> {
     let nowhere = ptr::null_mut::<libc::c_void>();
@@ -200,8 +201,8 @@ pub(crate) fn send_to<T: Family>(
     result(count)
 }
 
-/// Reads into `slices`, one after the other, and says how many bytes: into the first [`libc::UIO_MAXIOV`] at
-/// most.
+/// Reads into `slices`, one after the other, and returns how many bytes: into the first [`libc::UIO_MAXIOV`]
+/// at most.
 #[inline]
 pub(crate) fn read_vectored(io: &impl AsRawFd, slices: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
     let count = slices.len().min(libc::UIO_MAXIOV as usize);
@@ -211,7 +212,7 @@ pub(crate) fn read_vectored(io: &impl AsRawFd, slices: &mut [IoSliceMut<'_>]) ->
     result(count)
 }
 
-/// Writes the beginning of `slices`, one after the other, and says how many bytes: of the first
+/// Writes the beginning of `slices`, one after the other, and returns how many bytes: of the first
 /// [`libc::UIO_MAXIOV`] at most.
 #[inline]
 pub(crate) fn write_vectored(io: &impl AsRawFd, slices: &[IoSlice<'_>]) -> io::Result<usize> {

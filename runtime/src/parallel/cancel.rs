@@ -73,7 +73,8 @@ pub fn keep_panic(seat: &Seat, payload: Payload) {
     unwind::drop_quietly(left);
 }
 
-/// Says whether the computation in which it is called has been cancelled: for loops that are long between two splits.
+/// Returns whether the computation in which it is called has been cancelled: for loops that are long between
+/// two splits.
 ///
 /// False outside of a computation that can be cancelled: see [`compute`](crate::compute()). Detached jobs are outside. It
 /// also tells where a cancellation does not act by itself: in [`isolated`](super::isolated()) parts, in destructors while

@@ -203,7 +203,7 @@ impl<T> Compute<T> {
         self.cancels = false;
     }
 
-    /// Says whether the computation has ended: by returning, panicking or having been cancelled.
+    /// Returns whether the computation has ended: by returning, panicking or having been cancelled.
     ///
     /// A computation that was asked to end is not finished until all its parts have ended.
     pub fn is_finished(&self) -> bool {

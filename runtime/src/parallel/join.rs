@@ -234,7 +234,7 @@ unsafe fn split<F: FnOnce(bool) -> R, R>(
 }
 
 /// The second's place, at `index`, is or was public. Runs what the first closure has left above it, jobs of
-/// scopes around the call; then says whether it is back, or stolen.
+/// scopes around the call; then returns whether it is back, or stolen.
 ///
 /// # Safety
 /// 1. As [`Seat::take_back_private`].

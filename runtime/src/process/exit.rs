@@ -144,7 +144,7 @@ impl Process {
     }
 }
 
-/// Reaps `child`, or answers `WouldBlock` while it runs.
+/// Reaps `child`, or returns `WouldBlock` while it runs.
 fn reap(child: &mut StdChild) -> io::Result<ExitStatus> {
     child.try_wait()?.ok_or_else(|| ErrorKind::WouldBlock.into())
 }

@@ -70,7 +70,7 @@ impl Barrier {
         Self { n: n.max(1), arrivals: AtomicUsize::new(0), line: Mutex::new(Line::new()) }
     }
 
-    /// Waits until the last of a group has come. To one of them, the last, it answers that it is the leader.
+    /// Waits until the last of a group has come. For the last one, the result says that it is the leader.
     ///
     /// # Cancel safety
     /// Not cancel safe: a future that is dropped after its first poll counts all the same, so the other tasks
@@ -171,12 +171,12 @@ impl Drop for Wait<'_> {
     }
 }
 
-/// What [`Barrier::wait`] answers.
+/// The result of [`Barrier::wait`].
 #[derive(Debug, Clone)]
 pub struct BarrierWaitResult(bool);
 
 impl BarrierWaitResult {
-    /// Says whether this is the last of its group. There is one in each.
+    /// Returns whether this is the last of its group. There is one in each.
     ///
     /// # Examples
     /// ```

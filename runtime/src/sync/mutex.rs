@@ -312,7 +312,7 @@ impl<'a, T: ?Sized> MutexGuard<'a, T> {
     /// As [`map`](Self::map), if `f` finds the part; else the guard comes back.
     ///
     /// # Errors
-    /// The guard itself, if `f` answers `None`.
+    /// The guard itself, if `f` returns `None`.
     ///
     /// # Examples
     /// ```
@@ -392,7 +392,7 @@ impl<'a, T: ?Sized> MappedMutexGuard<'a, T> {
     /// As [`map`](Self::map), if `f` finds the part; else the guard comes back.
     ///
     /// # Errors
-    /// The guard itself, if `f` answers `None`.
+    /// The guard itself, if `f` returns `None`.
     ///
     /// # Examples
     /// ```

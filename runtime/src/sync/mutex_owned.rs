@@ -62,7 +62,7 @@ impl<T: ?Sized> OwnedMutexGuard<T> {
     /// As [`map`](Self::map), if `f` finds the part; else the guard comes back.
     ///
     /// # Errors
-    /// The guard itself, if `f` answers `None`.
+    /// The guard itself, if `f` returns `None`.
     ///
     /// # Examples
     /// ```
@@ -147,7 +147,7 @@ impl<T: ?Sized, U: ?Sized> OwnedMappedMutexGuard<T, U> {
     /// As [`map`](Self::map), if `f` finds the part; else the guard comes back.
     ///
     /// # Errors
-    /// The guard itself, if `f` answers `None`.
+    /// The guard itself, if `f` returns `None`.
     ///
     /// # Examples
     /// ```

@@ -305,7 +305,7 @@ impl Notify {
     /// W3 and W4. `Pending` if `waiter` is now in line.
     ///
     /// # Safety
-    /// 1. `waiter` has not joined a line. 2. Once `Pending` was answered, it leaves `self.line` before it is
+    /// 1. `waiter` has not joined a line. 2. Once `Pending` was returned, it leaves `self.line` before it is
     ///    freed, unless it has seen its outcome.
     unsafe fn join(&self, waiter: Pin<&Waiter>, waker: Option<Waker>) -> Poll<()> {
         // `waker` is a parameter: dropped after the lock if it is not needed.
@@ -449,7 +449,7 @@ pub struct Notified<'a> {
 }
 
 impl Notified<'_> {
-    /// Stands in line without being polled, and says whether a notification is there already.
+    /// Stands in line without being polled, and returns whether a notification is there already.
     ///
     /// From now on a [`notify_one`](Notify::notify_one) may choose this future. A future that said `true` is done.
     ///

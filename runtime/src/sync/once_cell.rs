@@ -80,7 +80,7 @@ impl<T> OnceCell<T> {
         }
     }
 
-    /// Says whether there is a value.
+    /// Returns whether there is a value.
     ///
     /// # Examples
     /// ```
@@ -267,7 +267,7 @@ pub enum SetError<T> {
 }
 
 impl<T> SetError<T> {
-    /// Says whether there is a value.
+    /// Returns whether there is a value.
     ///
     /// # Examples
     /// ```
@@ -277,7 +277,7 @@ impl<T> SetError<T> {
         matches!(self, Self::AlreadyInitializedError(_))
     }
 
-    /// Says whether a task is making a value.
+    /// Returns whether a task is making a value.
     ///
     /// # Examples
     /// ```

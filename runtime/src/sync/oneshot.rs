@@ -128,7 +128,8 @@ impl<T> Cell<T> {
         self.waker_slot(side).with(|slot| unsafe { (*slot).assume_init_read() })
     }
 
-    /// R2 and R3, for either side: answers the word if `other` is done, else sees to it that `cx` is woken then.
+    /// R2 and R3, for either side: returns the word if `other` is done, else sees to it that `cx` is woken
+    /// then.
     ///
     /// # Safety
     /// 1. The caller is `side`, and not done itself.
@@ -295,7 +296,7 @@ impl<T> Sender<T> {
         std::future::poll_fn(|cx| self.poll_closed(cx)).await;
     }
 
-    /// Says whether the receiver was closed or dropped.
+    /// Returns whether the receiver was closed or dropped.
     ///
     /// # Examples
     /// ```
@@ -343,7 +344,7 @@ impl<T> Drop for Sender<T> {
 /// receiver does not want: then the sender has not left.
 ///
 /// # Safety
-/// 1. The caller is the sender, is not done, and if this answers `true` does not use the cell again. 2. With
+/// 1. The caller is the sender, is not done, and if this returns `true` does not use the cell again. 2. With
 ///    VALUE the slot holds one, else not.
 unsafe fn finish<T>(shared: NonNull<Cell<T>>, verdict: usize) -> bool {
     // SAFETY: live until we have gone.
@@ -465,7 +466,7 @@ impl<T> Receiver<T> {
         block_on(self)
     }
 
-    /// Says whether the receiver has given its answer, a value or an error. Awaiting it again would panic.
+    /// Returns whether the receiver has given its answer, a value or an error. Awaiting it again would panic.
     ///
     /// # Examples
     /// ```
@@ -479,7 +480,7 @@ impl<T> Receiver<T> {
         self.cell.is_none()
     }
 
-    /// Says whether there is no value to take: not sent yet, never to come, or taken.
+    /// Returns whether there is no value to take: not sent yet, never to come, or taken.
     ///
     /// # Examples
     /// ```

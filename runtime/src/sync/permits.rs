@@ -200,7 +200,7 @@ impl Permits {
         });
     }
 
-    /// Takes up to `n` out of circulation, and says how many.
+    /// Takes up to `n` out of circulation, and returns how many.
     pub(super) fn forget(&self, n: usize) -> usize {
         // With QUEUED set, only the holder of the lock takes permits.
         let _line = self.line.lock();
@@ -325,8 +325,8 @@ pub(super) unsafe trait Source {
     /// T2 and T3. `Pending` if `waiter` is now in line.
     ///
     /// # Safety
-    /// 1. `waiter` has not joined a line. 2. Once `Pending` was answered, it leaves the line before it is freed, unless it
-    ///    has seen its outcome.
+    /// 1. `waiter` has not joined a line. 2. Once `Pending` was returned, it leaves the line before it is
+    ///    freed, unless it has seen its outcome.
     unsafe fn join(&self, waiter: Pin<&Waiter>, waker: Waker) -> Poll<Result<(), Closed>>;
 
     /// Gives back `n` that were not used.

@@ -139,7 +139,7 @@ impl Semaphore {
         self.permits.add(n);
     }
 
-    /// Takes up to `n` free permits away for good, and says how many.
+    /// Takes up to `n` free permits away for good, and returns how many.
     ///
     /// # Examples
     /// ```
@@ -394,7 +394,7 @@ impl Semaphore {
         self.permits.close();
     }
 
-    /// Says whether [`close`](Self::close) was called.
+    /// Returns whether [`close`](Self::close) was called.
     ///
     /// # Examples
     /// ```
@@ -440,7 +440,7 @@ impl<'a> SemaphorePermit<'a> {
         self.permits += std::mem::take(&mut other.permits);
     }
 
-    /// Splits `n` permits off, or answers `None` if there are not so many.
+    /// Splits `n` permits off, or returns `None` if there are not so many.
     ///
     /// # Examples
     /// ```
@@ -511,7 +511,7 @@ impl OwnedSemaphorePermit {
         self.permits += std::mem::take(&mut other.permits);
     }
 
-    /// Splits `n` permits off, or answers `None` if there are not so many.
+    /// Splits `n` permits off, or returns `None` if there are not so many.
     ///
     /// # Examples
     /// ```

@@ -76,7 +76,7 @@ impl<T> SetOnce<T> {
         }
     }
 
-    /// Says whether there is a value.
+    /// Returns whether there is a value.
     ///
     /// # Examples
     /// ```

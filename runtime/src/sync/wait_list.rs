@@ -171,7 +171,7 @@ impl Line {
         unsafe { self.list.push_back(NonNull::from(waiter.get_ref())) };
     }
 
-    /// Takes `waiter` out of the line, unless it was released before: then answers its outcome. The waker, if
+    /// Takes `waiter` out of the line, unless it was released before: then returns its outcome. The waker, if
     /// still there, is for the caller to drop after the lock.
     ///
     /// # Safety
@@ -186,7 +186,8 @@ impl Line {
         (None, waiter.waker.with_mut(|slot| unsafe { (*slot).take() }))
     }
 
-    /// Releases the first waiter with `outcome`, adds its waker to `wakers`, and says whether there was one.
+    /// Releases the first waiter with `outcome`, adds its waker to `wakers`, and returns whether there was
+    /// one.
     pub(super) fn release_front(&mut self, outcome: Outcome, wakers: &mut WakeList) -> bool {
         self.list.front().map(|node| self.release(node, outcome, wakers)).is_some()
     }

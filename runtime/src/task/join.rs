@@ -99,7 +99,7 @@ impl<T> JoinHandle<T> {
         AbortHandle { header: self.header }
     }
 
-    /// Says whether the task has ended: completed, panicked or been cancelled.
+    /// Returns whether the task has ended: completed, panicked or been cancelled.
     ///
     /// A task that was aborted is not finished until its future has been dropped.
     pub fn is_finished(&self) -> bool {
@@ -169,7 +169,7 @@ impl<T> Future for JoinHandle<T> {
     }
 }
 
-/// Says whether the task is done; if not, its completer will wake `cx`. A function of its own: mostly a
+/// Returns whether the task is done; if not, its completer will wake `cx`. A function of its own: mostly a
 /// handle is polled twice, and the second time the task is done.
 ///
 /// # Safety
@@ -336,13 +336,14 @@ impl JoinError {
         Self { id, spawned_at, failure }
     }
 
-    /// Says whether the task was cancelled: by `abort`, by the shutdown of its runtime, because that was shut
-    /// down already when it was spawned, or, a blocking closure, because the system refused a thread for it.
+    /// Returns whether the task was cancelled: by `abort`, by the shutdown of its runtime, because that was
+    /// shut down already when it was spawned, or, a blocking closure, because the system refused a thread for
+    /// it.
     pub fn is_cancelled(&self) -> bool {
         !self.is_panic()
     }
 
-    /// Says whether the task panicked, in its future or in its future's destructor.
+    /// Returns whether the task panicked, in its future or in its future's destructor.
     pub fn is_panic(&self) -> bool {
         matches!(self.failure, Failure::Panic(_))
     }

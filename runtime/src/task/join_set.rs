@@ -56,7 +56,7 @@ impl<T> JoinSet<T> {
         self.entries.len()
     }
 
-    /// Says whether the set has no tasks.
+    /// Returns whether the set has no tasks.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -145,7 +145,7 @@ impl State {
         }
     }
 
-    /// W: says whether the caller became the owner of `SCHEDULED` and must queue the task.
+    /// W: returns whether the caller became the owner of `SCHEDULED` and must queue the task.
     #[inline]
     pub fn wake_by_ref(&self) -> bool {
         self.update(|now| match () {
@@ -172,8 +172,8 @@ impl State {
         .expect("the update always has a next value")
     }
 
-    /// Asks for cancellation; says whether the task waited for a wake, so that the caller became the owner of
-    /// `SCHEDULED` and must queue or cancel it. Any other task is cancelled by its owner.
+    /// Asks for cancellation; returns whether the task waited for a wake, so that the caller became the owner
+    /// of `SCHEDULED` and must queue or cancel it. Any other task is cancelled by its owner.
     pub fn cancel(&self) -> bool {
         self.update(|now| match () {
             _ if now.is_done() || now.is_cancelled() => None,
@@ -253,7 +253,7 @@ impl State {
         }
     }
 
-    /// Drops a reference; says whether it was the last, so that the caller frees the cell.
+    /// Drops a reference; returns whether it was the last, so that the caller frees the cell.
     #[inline]
     pub fn drop_reference(&self) -> bool {
         // A sole owner needs no read-modify-write: no other thread can change the word. Acquire: all uses of

@@ -59,7 +59,7 @@ pub fn resume() {
     or_panic(handle.time_driver("time::resume").resume());
 }
 
-/// Moves the paused clock on by `duration`, in one jump, and lets the tasks run whose timers are due then.
+/// Moves the paused clock on by `duration`, in one jump, and lets tasks run when their timers are due then.
 ///
 /// Timers fire in the order of their deadlines, but all see the new time: a task that sleeps in a loop sleeps from
 /// there. To go through each deadline on the way, [`sleep`](super::sleep()) instead. What is due has fired, and its tasks

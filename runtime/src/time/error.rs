@@ -65,7 +65,7 @@ impl Error {
         Self(Reason::Shutdown)
     }
 
-    /// Says whether it is [`shutdown`](Self::shutdown).
+    /// Returns whether it is [`shutdown`](Self::shutdown).
     pub fn is_shutdown(&self) -> bool {
         self.0 == Reason::Shutdown
     }
@@ -75,7 +75,7 @@ impl Error {
         Self(Reason::AtCapacity)
     }
 
-    /// Says whether it is [`at_capacity`](Self::at_capacity).
+    /// Returns whether it is [`at_capacity`](Self::at_capacity).
     pub fn is_at_capacity(&self) -> bool {
         self.0 == Reason::AtCapacity
     }
@@ -85,7 +85,7 @@ impl Error {
         Self(Reason::Invalid)
     }
 
-    /// Says whether it is [`invalid`](Self::invalid).
+    /// Returns whether it is [`invalid`](Self::invalid).
     pub fn is_invalid(&self) -> bool {
         self.0 == Reason::Invalid
     }

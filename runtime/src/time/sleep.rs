@@ -201,7 +201,8 @@ impl Sleep {
         }
     }
 
-    /// Says whether it is over, as far as the runtime has noticed: it looks when it is polled, and when its timer fires.
+    /// Returns whether it is over, as far as the runtime has noticed: it looks when it is polled, and when
+    /// its timer fires.
     ///
     /// # Examples
     /// ```

@@ -11,7 +11,7 @@ use crate::coop;
 use crate::io::transfer::as_uninit;
 
 impl File {
-    /// Reads into `buf` what stands at `offset`, counted in bytes from the start, and says how many bytes.
+    /// Reads into `buf` what stands at `offset`, counted in bytes from the start, and returns how many bytes.
     ///
     /// The file's position neither counts nor changes, so several reads may go on at once. 0 means the end,
     /// unless `buf` is empty. At most [`max_buf_size`](Self::max_buf_size) bytes are read.
@@ -95,7 +95,8 @@ impl File {
         Ok(())
     }
 
-    /// Writes the beginning of `buf` at `offset`, counted in bytes from the start, and says how many bytes.
+    /// Writes the beginning of `buf` at `offset`, counted in bytes from the start, and returns how many
+    /// bytes.
     ///
     /// The file's position neither counts nor changes. The write is done when this returns, on a runtime of
     /// any kind. In a file opened with [`append`](crate::fs::OpenOptions::append), Linux writes at the end,

@@ -73,7 +73,8 @@ impl Buffer {
         (self.start, self.end) = (0, 0);
     }
 
-    /// Reads into the room, once, and says how many bytes. An empty buffer has room for all of its capacity.
+    /// Reads into the room, once, and returns how many bytes. An empty buffer has room for all of its
+    /// capacity.
     #[inline]
     pub fn poll_fill<R: AsyncRead + ?Sized>(
         &mut self,

@@ -195,7 +195,7 @@ fn poll_next_piece<R: AsyncBufRead>(
     Poll::Ready(Ok((!buf.is_empty()).then(|| mem::take(buf))))
 }
 
-/// Removes the last byte if it is `byte`, and says whether it was.
+/// Removes the last byte if it is `byte`, and returns whether it was.
 #[inline]
 fn pop_if_last(bytes: &mut Vec<u8>, byte: u8) -> bool {
     let is_last = bytes.last() == Some(&byte);

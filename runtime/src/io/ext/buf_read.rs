@@ -32,7 +32,7 @@ use crate::io::buffered::{Lines, Split};
 /// # }).unwrap();
 /// ```
 pub trait AsyncBufReadExt: AsyncBufRead {
-    /// Reads up to and including the first `byte`, or to the end, appends it to `buf`, and says how many
+    /// Reads up to and including the first `byte`, or to the end, appends it to `buf`, and returns how many
     /// bytes.
     ///
     /// Zero means the end. There is no limit: [`take`](crate::io::AsyncReadExt::take) sets one.
@@ -51,8 +51,8 @@ pub trait AsyncBufReadExt: AsyncBufRead {
         OperationFuture::new(ReadUntil { reader: self, delimiter: byte, start: buf.len(), buf })
     }
 
-    /// Reads up to and including the first line feed, or to the end, appends it to `buf`, and says how many
-    /// bytes.
+    /// Reads up to and including the first line feed, or to the end, appends it to `buf`, and returns how
+    /// many bytes.
     ///
     /// Zero means the end. There is no limit: [`take`](crate::io::AsyncReadExt::take) sets one.
     ///

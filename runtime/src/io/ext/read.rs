@@ -59,7 +59,7 @@ macro_rules! read_number_methods {
 /// # }).unwrap();
 /// ```
 pub trait AsyncReadExt: AsyncRead {
-    /// Reads what is there into `buf`, waiting until there is something, and says how many bytes.
+    /// Reads what is there into `buf`, waiting until there is something, and returns how many bytes.
     ///
     /// Zero means the end, or that `buf` is empty.
     ///
@@ -111,7 +111,7 @@ pub trait AsyncReadExt: AsyncRead {
         OperationFuture::new(ReadExact { reader: self, buf, filled: 0 })
     }
 
-    /// Reads to the end, appends it to `buf`, and says how many bytes.
+    /// Reads to the end, appends it to `buf`, and returns how many bytes.
     ///
     /// There is no limit: [`take`](Self::take) sets one.
     ///
@@ -128,7 +128,7 @@ pub trait AsyncReadExt: AsyncRead {
         OperationFuture::new(ReadToEnd { reader: self, start: buf.len(), room: Room::of(buf), buf })
     }
 
-    /// Reads to the end, appends it to `buf`, and says how many bytes.
+    /// Reads to the end, appends it to `buf`, and returns how many bytes.
     ///
     /// # Errors
     /// [`InvalidData`](io::ErrorKind::InvalidData) if it is not UTF-8, or the reader's errors, except
@@ -211,7 +211,7 @@ impl<R: AsyncRead + Unpin + ?Sized> Operation for Read<'_, R> {
     }
 }
 
-/// Reads into `room`, once, and says how many bytes.
+/// Reads into `room`, once, and returns how many bytes.
 #[inline]
 pub(in crate::io) fn poll_read_some<R: AsyncRead + ?Sized>(
     reader: Pin<&mut R>,
@@ -249,7 +249,7 @@ impl<R: AsyncRead + Unpin + ?Sized, B: BufMut + ?Sized> Operation for ReadToBuf<
     }
 }
 
-/// Reads into `room`, and says how many bytes of it, from the beginning, are now filled.
+/// Reads into `room`, and returns how many bytes of it, from the beginning, are now filled.
 ///
 /// `initialized` is how many of them, from the beginning, are initialised, before and after, whatever is
 /// returned: a reader that wants initialised bytes clears the rest, and need not do so again.

@@ -37,7 +37,7 @@ impl<'a> PartialText<'a> {
         &mut self.bytes
     }
 
-    /// Puts the bytes back into the string, and says how many were appended.
+    /// Puts the bytes back into the string, and returns how many were appended.
     ///
     /// `result` is how reading ended; if it was an error, this returns it.
     ///

@@ -52,7 +52,7 @@ macro_rules! write_number_methods {
 /// # }).unwrap();
 /// ```
 pub trait AsyncWriteExt: AsyncWrite {
-    /// Writes the beginning of `buf`, waiting until there is room, and says how many bytes.
+    /// Writes the beginning of `buf`, waiting until there is room, and returns how many bytes.
     ///
     /// # Errors
     /// The writer's errors; nothing was written then.
@@ -66,7 +66,7 @@ pub trait AsyncWriteExt: AsyncWrite {
         OperationFuture::new(Write { writer: self, buf })
     }
 
-    /// Writes the beginning of `bufs`, one after the other, and says how many bytes.
+    /// Writes the beginning of `bufs`, one after the other, and returns how many bytes.
     ///
     /// # Errors
     /// The writer's errors; nothing was written then.

@@ -147,7 +147,7 @@ impl<S: mio::event::Source> Registered<S> {
         Poll::Ready(alive(event))
     }
 
-    /// Tries `f` whenever `direction` is ready, until it answers anything but `WouldBlock`. Waits in the
+    /// Tries `f` whenever `direction` is ready, until it returns anything but `WouldBlock`. Waits in the
     /// slot.
     pub(crate) fn poll_io<R>(
         &self,
@@ -195,7 +195,7 @@ impl<S: mio::event::Source> Registered<S> {
         poll_fn(|cx| poll_wait(wait.as_mut(), cx)).await
     }
 
-    /// Tries `f` whenever the source is ready for `interest`, until it answers anything but `WouldBlock`.
+    /// Tries `f` whenever the source is ready for `interest`, until it returns anything but `WouldBlock`.
     /// Waits in the list.
     pub(crate) async fn async_io<R>(
         &self,
@@ -216,7 +216,7 @@ impl<S: mio::event::Source> Registered<S> {
         .await
     }
 
-    /// Tries `f` once, if the source is ready for `interest`, and else answers `WouldBlock`.
+    /// Tries `f` once, if the source is ready for `interest`, and else returns `WouldBlock`.
     pub(crate) fn try_io<R>(&self, interest: Interest, f: impl FnOnce() -> io::Result<R>) -> io::Result<R> {
         let Some(event) = self.source.event(interest.mask()) else {
             return Err(ErrorKind::WouldBlock.into());

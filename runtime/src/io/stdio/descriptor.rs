@@ -6,7 +6,7 @@
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::AsRawFd;
 
-/// Reads once, and says how many bytes.
+/// Reads once, and returns how many bytes.
 pub fn read(stream: &mut (impl Read + AsRawFd), bytes: &mut [u8]) -> io::Result<usize> {
     let fd = stream.as_raw_fd();
     patiently(fd, libc::POLLIN, || stream.read(bytes))

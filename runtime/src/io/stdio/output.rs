@@ -222,7 +222,7 @@ impl Output {
         result
     }
 
-    /// A drain of `owner`. `write` is given a batch and whether to flush, and says whether nothing is held
+    /// A drain of `owner`. `write` is given a batch and whether to flush, and returns whether nothing is held
     /// back.
     pub fn drain(&self, owner: Owner, mut write: impl FnMut(&[u8], bool) -> io::Result<bool>) {
         let mut batch = Vec::new();

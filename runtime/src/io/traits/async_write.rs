@@ -12,7 +12,7 @@ use super::forward::{forward, forward_pointers};
 /// [`AsyncWriteExt`](crate::io::AsyncWriteExt); this trait is for code that implements a writer. The same as
 /// Tokio's.
 pub trait AsyncWrite {
-    /// Writes the beginning of `buf` and says how many bytes.
+    /// Writes the beginning of `buf` and returns how many bytes.
     ///
     /// `Pending` means that nothing was written, and that the task will be woken when it is worth trying
     /// again; only the last task that called is.
@@ -49,7 +49,7 @@ pub trait AsyncWrite {
         self.poll_write(cx, first)
     }
 
-    /// Says whether [`poll_write_vectored`](Self::poll_write_vectored) is better than copying into one
+    /// Returns whether [`poll_write_vectored`](Self::poll_write_vectored) is better than copying into one
     /// buffer.
     fn is_write_vectored(&self) -> bool {
         false

@@ -308,11 +308,11 @@ impl<T: AsRawFd> AsyncFd<T> {
 
 /// Reading, writing, and what else the system can do.
 impl<T: AsRawFd> AsyncFd<T> {
-    /// Calls `f` whenever the descriptor is ready for `interest`, until it answers anything but
+    /// Calls `f` whenever the descriptor is ready for `interest`, until it returns anything but
     /// [`WouldBlock`](io::ErrorKind::WouldBlock).
     ///
-    /// `f` must answer so only because the descriptor did: a readiness cleared without reason comes back with
-    /// the next event at best.
+    /// `f` must return `WouldBlock` only because the descriptor did: a readiness cleared without reason comes
+    /// back with the next event at best.
     ///
     /// # Errors
     /// The errors of `f`, or if the runtime that watches the descriptor was shut down.
@@ -369,7 +369,7 @@ impl<T: AsRawFd> AsyncFd<T> {
         watch.async_io(interest, || f(inner)).await
     }
 
-    /// Calls `f` if the descriptor is ready for `interest`; clears that readiness if it answers
+    /// Calls `f` if the descriptor is ready for `interest`; clears that readiness if it returns
     /// [`WouldBlock`](io::ErrorKind::WouldBlock), which it must do only because the descriptor did.
     ///
     /// # Errors

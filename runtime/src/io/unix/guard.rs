@@ -94,13 +94,13 @@ impl<'a, T: AsRawFd> AsyncFdReadyGuard<'a, T> {
         Self { async_fd, event: Some(event) }
     }
 
-    /// Calls `f`, and [clears](Self::clear_ready) the readiness if it answers
+    /// Calls `f`, and [clears](Self::clear_ready) the readiness if it returns
     /// [`WouldBlock`](io::ErrorKind::WouldBlock).
     ///
-    /// `f` must answer so only because the descriptor did, in what this guard was made for.
+    /// `f` must return `WouldBlock` only because the descriptor did, in what this guard was made for.
     ///
     /// # Errors
-    /// [`TryIoError`] if `f` answered `WouldBlock`: then wait again. The result inside is that of `f`.
+    /// [`TryIoError`] if `f` returned `WouldBlock`: then wait again. The result inside is that of `f`.
     ///
     /// # Examples
     /// ```
@@ -149,11 +149,11 @@ impl<'a, T: AsRawFd> AsyncFdReadyMutGuard<'a, T> {
         Self { async_fd, event: Some(event) }
     }
 
-    /// Calls `f`, and [clears](Self::clear_ready) the readiness if it answers
+    /// Calls `f`, and [clears](Self::clear_ready) the readiness if it returns
     /// [`WouldBlock`](io::ErrorKind::WouldBlock): as [`AsyncFdReadyGuard::try_io`].
     ///
     /// # Errors
-    /// [`TryIoError`] if `f` answered `WouldBlock`: then wait again. The result inside is that of `f`.
+    /// [`TryIoError`] if `f` returned `WouldBlock`: then wait again. The result inside is that of `f`.
     pub fn try_io<R>(
         &mut self,
         f: impl FnOnce(&mut AsyncFd<T>) -> io::Result<R>,

@@ -117,9 +117,9 @@ macro_rules! user_io {
     ($noun:literal, $setup:expr) => {
         #[doc = concat!("Calls `f`, an operation on this ", $noun, ", if it is ready for `interest`.")]
         ///
-        /// If `f` answers [`WouldBlock`](std::io::ErrorKind::WouldBlock), that readiness is cleared. So `f`
-        /// must answer so only because the system did: a readiness cleared without reason comes back with the
-        /// next event at best.
+        /// If `f` returns [`WouldBlock`](std::io::ErrorKind::WouldBlock), that readiness is cleared. So `f`
+        /// must return that only because the system did: a readiness cleared without reason comes back with
+        /// the next event at best.
         ///
         /// # Errors
         /// `WouldBlock` if it is not ready, or the errors of `f`; or if the runtime that watches the
@@ -150,9 +150,9 @@ macro_rules! user_io {
         }
 
         #[doc = concat!("Calls `f`, an operation on this ", $noun, ", whenever it is ready for `interest`, ")]
-        /// until `f` answers anything but [`WouldBlock`](std::io::ErrorKind::WouldBlock).
+        /// until `f` returns anything but [`WouldBlock`](std::io::ErrorKind::WouldBlock).
         ///
-        /// As for [`try_io`](Self::try_io), `f` must answer so only because the system did.
+        /// As for [`try_io`](Self::try_io), `f` must return `WouldBlock` only because the system did.
         ///
         /// # Errors
         /// The errors of `f`, or if the runtime that watches the descriptor was shut down.

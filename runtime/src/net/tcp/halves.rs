@@ -14,7 +14,7 @@ halves!(TcpStream, SocketAddr, setup!());
 macro_rules! peek {
     ($half:ty) => {
         impl $half {
-            /// Reads into `buf` without taking the bytes from the stream, and says how many: see
+            /// Reads into `buf` without taking the bytes from the stream, and returns how many: see
             /// [`TcpStream::peek`].
             ///
             /// # Errors
@@ -26,7 +26,8 @@ macro_rules! peek {
                 self.0.peek(buf).await
             }
 
-            /// Polls for bytes to look at, without taking them, and says how many have been put into `buf`.
+            /// Polls for bytes to look at, without taking them, and returns how many have been put into
+            /// `buf`.
             ///
             /// Of several tasks, only the last one that called is woken.
             ///

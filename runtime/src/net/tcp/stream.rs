@@ -123,7 +123,7 @@ impl TcpStream {
 
 /// Looking ahead.
 impl TcpStream {
-    /// Reads into `buf` without taking the bytes from the stream, and says how many.
+    /// Reads into `buf` without taking the bytes from the stream, and returns how many.
     ///
     /// # Errors
     /// The system's errors.
@@ -149,7 +149,7 @@ impl TcpStream {
         self.io.recv(buf, libc::MSG_PEEK).await
     }
 
-    /// Polls for bytes to look at, without taking them, and says how many have been put into `buf`. Of
+    /// Polls for bytes to look at, without taking them, and returns how many have been put into `buf`. Of
     /// several tasks, only the last one that called is woken.
     ///
     /// # Errors

@@ -27,7 +27,7 @@ use crate::io::named_error::named;
 pub struct SocketAddr(pub(super) std_net::SocketAddr);
 
 impl SocketAddr {
-    /// Says whether the socket has no address, as that of a client mostly has none.
+    /// Returns whether the socket has no address, as that of a client mostly has none.
     pub fn is_unnamed(&self) -> bool {
         self.0.is_unnamed()
     }

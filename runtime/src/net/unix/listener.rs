@@ -94,7 +94,7 @@ impl UnixListener {
         Ok(UnixListener { io: Registered::new(listener, WATCH)? })
     }
 
-    /// Accepts a connection, and says what address its other end has: mostly none.
+    /// Accepts a connection, and returns it with the peer's address, which is mostly unnamed.
     ///
     /// The stream belongs to the runtime of the listener, whichever task accepts it.
     ///

@@ -129,7 +129,7 @@ impl<T> Channel<T> {
         })
     }
 
-    /// Puts `value` in and answers how many receivers are to have it; or `value`, if there are none.
+    /// Puts `value` in and returns how many receivers are to have it; or `value`, if there are none.
     pub(super) fn send(&self, value: T) -> Result<usize, T> {
         let mut backoff = Backoff::new();
         loop {
@@ -254,7 +254,7 @@ impl<T> Channel<T> {
         self.sending.tail.lock().receivers
     }
 
-    /// Counts one more receiver; answers the position it begins at.
+    /// Counts one more receiver; returns the position it begins at.
     pub(super) fn subscribe(&self) -> usize {
         let mut tail = self.sending.tail.lock();
         tail.receivers += 1;

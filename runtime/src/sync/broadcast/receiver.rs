@@ -45,7 +45,7 @@ impl<T> Receiver<T> {
         self.channel.end() - self.next
     }
 
-    /// Says whether this receiver has taken all values.
+    /// Returns whether this receiver has taken all values.
     ///
     /// # Examples
     /// ```
@@ -56,7 +56,7 @@ impl<T> Receiver<T> {
         self.len() == 0
     }
 
-    /// Says whether both are for the same channel.
+    /// Returns whether both are for the same channel.
     ///
     /// # Examples
     /// ```
@@ -89,7 +89,7 @@ impl<T> Receiver<T> {
         self.channel.senders.weak()
     }
 
-    /// Says whether no sender is left. There may still be values to take.
+    /// Returns whether no sender is left. There may still be values to take.
     ///
     /// # Examples
     /// ```

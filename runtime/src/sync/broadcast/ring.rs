@@ -141,7 +141,7 @@ impl<T> Ring<T> {
         self.slot(position).word.load(Relaxed) & STATE == EMPTY
     }
 
-    /// ReadOld and LockOld: makes room at `position`, or answers `None` if a receiver is at the old value at
+    /// ReadOld and LockOld: makes room at `position`, or returns `None` if a receiver is at the old value at
     /// this moment.
     ///
     /// # Safety

@@ -118,7 +118,7 @@ impl<T> Sender<T> {
         self.channel.len()
     }
 
-    /// Says whether all receivers have taken all values.
+    /// Returns whether all receivers have taken all values.
     ///
     /// # Examples
     /// ```
@@ -143,7 +143,7 @@ impl<T> Sender<T> {
         self.channel.receivers()
     }
 
-    /// Says whether both are for the same channel.
+    /// Returns whether both are for the same channel.
     ///
     /// # Examples
     /// ```

@@ -359,7 +359,7 @@ impl<T> Sender<T> {
         self.tx.channel.closed().await;
     }
 
-    /// Says whether the receiver was closed or dropped.
+    /// Returns whether the receiver was closed or dropped.
     ///
     /// # Examples
     /// ```
@@ -371,7 +371,7 @@ impl<T> Sender<T> {
         self.tx.channel.is_closed()
     }
 
-    /// Says whether both are for the same channel.
+    /// Returns whether both are for the same channel.
     ///
     /// # Examples
     /// ```
@@ -593,7 +593,7 @@ impl<T> Receiver<T> {
         self.rx.close();
     }
 
-    /// Says whether the channel is closed to senders, or has none left.
+    /// Returns whether the channel is closed to senders, or has none left.
     ///
     /// # Examples
     /// ```
@@ -606,7 +606,7 @@ impl<T> Receiver<T> {
         self.rx.channel.is_closed() || self.rx.strong_count() == 0
     }
 
-    /// Says whether the channel holds no value.
+    /// Returns whether the channel holds no value.
     ///
     /// # Examples
     /// ```

@@ -96,7 +96,7 @@ impl<T> OwnedPermit<T> {
         Sender::of(tx)
     }
 
-    /// Says whether both are for the same channel.
+    /// Returns whether both are for the same channel.
     ///
     /// # Examples
     /// ```
@@ -108,7 +108,7 @@ impl<T> OwnedPermit<T> {
         self.tx.same_channel(&other.tx)
     }
 
-    /// Says whether `sender` is for the same channel.
+    /// Returns whether `sender` is for the same channel.
     ///
     /// # Examples
     /// ```

@@ -67,7 +67,7 @@ impl<T> UnboundedSender<T> {
         self.tx.channel.closed().await;
     }
 
-    /// Says whether the receiver was closed or dropped.
+    /// Returns whether the receiver was closed or dropped.
     ///
     /// # Examples
     /// ```
@@ -79,7 +79,7 @@ impl<T> UnboundedSender<T> {
         self.tx.channel.is_closed()
     }
 
-    /// Says whether both are for the same channel.
+    /// Returns whether both are for the same channel.
     ///
     /// # Examples
     /// ```
@@ -293,7 +293,7 @@ impl<T> UnboundedReceiver<T> {
         self.rx.close();
     }
 
-    /// Says whether the channel is closed to senders, or has none left.
+    /// Returns whether the channel is closed to senders, or has none left.
     ///
     /// # Examples
     /// ```
@@ -306,7 +306,7 @@ impl<T> UnboundedReceiver<T> {
         self.rx.channel.is_closed() || self.rx.strong_count() == 0
     }
 
-    /// Says whether the channel holds no value.
+    /// Returns whether the channel holds no value.
     ///
     /// # Examples
     /// ```

@@ -127,7 +127,7 @@ impl<'a, T: ?Sized> RwLockReadGuard<'a, T> {
     /// As [`map`](Self::map), if `f` finds the part; else the guard comes back.
     ///
     /// # Errors
-    /// The guard itself, if `f` answers `None`.
+    /// The guard itself, if `f` returns `None`.
     ///
     /// # Examples
     /// ```
@@ -175,7 +175,7 @@ impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
     /// As [`map`](Self::map), if `f` finds the part; else the guard comes back.
     ///
     /// # Errors
-    /// The guard itself, if `f` answers `None`.
+    /// The guard itself, if `f` returns `None`.
     ///
     /// # Examples
     /// ```
@@ -244,7 +244,7 @@ impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
     /// As [`downgrade_map`](Self::downgrade_map), if `f` finds the part; else the guard comes back.
     ///
     /// # Errors
-    /// The guard itself, still for writing, if `f` answers `None`.
+    /// The guard itself, still for writing, if `f` returns `None`.
     ///
     /// # Examples
     /// ```
@@ -287,7 +287,7 @@ impl<'a, T: ?Sized> RwLockMappedWriteGuard<'a, T> {
     /// As [`map`](Self::map), if `f` finds the part; else the guard comes back.
     ///
     /// # Errors
-    /// The guard itself, if `f` answers `None`.
+    /// The guard itself, if `f` returns `None`.
     ///
     /// # Examples
     /// ```

@@ -119,7 +119,7 @@ impl<T: ?Sized, U: ?Sized> OwnedRwLockReadGuard<T, U> {
     /// As [`map`](Self::map), if `f` finds the part; else the guard comes back.
     ///
     /// # Errors
-    /// The guard itself, if `f` answers `None`.
+    /// The guard itself, if `f` returns `None`.
     ///
     /// # Examples
     /// ```
@@ -179,7 +179,7 @@ impl<T: ?Sized> OwnedRwLockWriteGuard<T> {
     /// As [`map`](Self::map), if `f` finds the part; else the guard comes back.
     ///
     /// # Errors
-    /// The guard itself, if `f` answers `None`.
+    /// The guard itself, if `f` returns `None`.
     ///
     /// # Examples
     /// ```
@@ -245,7 +245,7 @@ impl<T: ?Sized> OwnedRwLockWriteGuard<T> {
     /// As [`downgrade_map`](Self::downgrade_map), if `f` finds the part; else the guard comes back.
     ///
     /// # Errors
-    /// The guard itself, still for writing, if `f` answers `None`.
+    /// The guard itself, still for writing, if `f` returns `None`.
     ///
     /// # Examples
     /// ```
@@ -301,7 +301,7 @@ impl<T: ?Sized, U: ?Sized> OwnedRwLockMappedWriteGuard<T, U> {
     /// As [`map`](Self::map), if `f` finds the part; else the guard comes back.
     ///
     /// # Errors
-    /// The guard itself, if `f` answers `None`.
+    /// The guard itself, if `f` returns `None`.
     ///
     /// # Examples
     /// ```

@@ -136,8 +136,8 @@ impl BigReaderLock {
         &self.word
     }
 
-    /// Enters as a reader, and waits for a writer to leave. Also answers the word as it is until the result is dropped,
-    /// but for bits that are set by others than writers.
+    /// Enters as a reader, and waits for a writer to leave. Also returns the word as it is until the result
+    /// is dropped, but for bits that are set by others than writers.
     ///
     /// # Panics
     /// If the calling thread is the writer.
@@ -490,7 +490,7 @@ fn place(stamp: usize) -> usize {
     (stamp >> DEPTH_BITS) % READER_SLOTS
 }
 
-/// Looks again and again for some microseconds whether `condition` holds, and says whether it does.
+/// Looks again and again for some microseconds whether `condition` holds, and returns whether it does.
 fn wait_awake(condition: impl Fn() -> bool) -> bool {
     if WAITS_AWAKE {
         for look in 0..SPINS + YIELDS {

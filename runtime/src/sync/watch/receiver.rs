@@ -66,7 +66,7 @@ impl<T> Receiver<T> {
         Ref::new(&self.shared, reading, has_changed)
     }
 
-    /// Says whether there is a value that was not marked as seen. Values are not compared.
+    /// Returns whether there is a value that was not marked as seen. Values are not compared.
     ///
     /// # Errors
     /// [`RecvError`] if no sender is left, even if the last value was not seen.
@@ -83,7 +83,7 @@ impl<T> Receiver<T> {
         self.shared.has_unseen(self.seen).map_err(RecvError::from)
     }
 
-    /// Says whether no sender is left.
+    /// Returns whether no sender is left.
     ///
     /// # Examples
     /// ```
@@ -150,19 +150,19 @@ impl<T> Receiver<T> {
         Ok(cooperative(Changed::new(&self.shared, &mut self.seen)).await?)
     }
 
-    /// Waits until `f` answers `true` for the value, marks that as seen, and answers access to it.
+    /// Waits until `f` returns `true` for the value, marks that as seen, and returns access to it.
     ///
     /// `f` is asked for the current value, even if that was seen, and for each value that this receiver finds
     /// later. Values that are replaced before it looks are skipped.
     ///
     /// # Errors
-    /// [`RecvError`] if no sender is left; `f` has answered `false` for the last value.
+    /// [`RecvError`] if no sender is left; `f` has returned `false` for the last value.
     ///
     /// # Panics
     /// If `f` panics; the channel goes on.
     ///
     /// # Cancel safety
-    /// Safe: values that were marked as seen are those for which `f` answered `false`.
+    /// Safe: values that were marked as seen are those for which `f` returned `false`.
     ///
     /// # Examples
     /// ```
@@ -180,7 +180,7 @@ impl<T> Receiver<T> {
         cooperative(wait_for(&self.shared, &mut self.seen, f)).await
     }
 
-    /// Says whether both are for the same channel.
+    /// Returns whether both are for the same channel.
     ///
     /// # Examples
     /// ```
@@ -253,7 +253,7 @@ impl<'a, T> Ref<'a, T> {
         Self { shared, reading, has_changed }
     }
 
-    /// Says whether the receiver had not seen this value before. For a sender it is `false`.
+    /// Returns whether the receiver had not seen this value before. For a sender it is `false`.
     ///
     /// # Examples
     /// ```

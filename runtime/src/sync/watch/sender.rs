@@ -87,8 +87,8 @@ impl<T> Sender<T> {
         });
     }
 
-    /// As [`send_modify`](Self::send_modify), but the receivers learn of it only if `modify` answers `true`. Answers
-    /// what `modify` did.
+    /// As [`send_modify`](Self::send_modify), but the receivers learn of it only if `modify` returns `true`.
+    /// Returns what `modify` returned.
     ///
     /// # Panics
     /// As [`send_modify`](Self::send_modify).
@@ -114,7 +114,8 @@ impl<T> Sender<T> {
         self.shared.modify(modify)
     }
 
-    /// Replaces the value, wakes the receivers that wait, and answers the old value. Works without receivers, too.
+    /// Replaces the value, wakes the receivers that wait, and returns the old value. Works without receivers,
+    /// too.
     ///
     /// # Panics
     /// As [`send`](Self::send).
@@ -150,7 +151,7 @@ impl<T> Sender<T> {
         Ref::new(&self.shared, reading, false)
     }
 
-    /// Says whether there is no receiver. There may be one again: see [`subscribe`](Self::subscribe).
+    /// Returns whether there is no receiver. There may be one again: see [`subscribe`](Self::subscribe).
     ///
     /// # Examples
     /// ```
@@ -220,7 +221,7 @@ impl<T> Sender<T> {
         self.shared.senders.load(Acquire)
     }
 
-    /// Says whether both are for the same channel.
+    /// Returns whether both are for the same channel.
     ///
     /// # Examples
     /// ```

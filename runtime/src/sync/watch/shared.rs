@@ -219,8 +219,8 @@ impl<T> Shared<T> {
     /// MarkWaiting and JoinLine. `Pending` if `waiter` is now in line; else there is something to see.
     ///
     /// # Safety
-    /// 1. `waiter` has not joined a line. 2. Once `Pending` was answered, it leaves `self.line` before it is freed,
-    ///    unless it has seen its outcome.
+    /// 1. `waiter` has not joined a line. 2. Once `Pending` was returned, it leaves `self.line` before it is
+    ///    freed, unless it has seen its outcome.
     unsafe fn join(&self, waiter: Pin<&Waiter>, waker: Waker) -> Poll<()> {
         // `waker` is a parameter: dropped after the lock if it is not needed.
         let mut line = self.line.lock();

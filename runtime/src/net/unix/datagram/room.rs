@@ -34,7 +34,7 @@ pub(super) enum Attempt {
     NoRoom,
 }
 
-/// Sends `bytes` to `target`; answers `WouldBlock` only if it is `socket` that has no room.
+/// Sends `bytes` to `target`; returns `WouldBlock` only if it is `socket` that has no room.
 pub(super) fn attempt(
     socket: &mio::net::UnixDatagram,
     bytes: &[u8],

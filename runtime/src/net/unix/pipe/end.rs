@@ -191,7 +191,7 @@ macro_rules! try_io {
     ($noun:literal, $interest:ident) => {
         #[doc = concat!("Calls `f`, an operation on this ", $noun, ", if it is ready.")]
         ///
-        /// If `f` answers [`WouldBlock`](std::io::ErrorKind::WouldBlock), which it must do only because the
+        /// If `f` returns [`WouldBlock`](std::io::ErrorKind::WouldBlock), which it must do only because the
         /// system did, the readiness is cleared.
         ///
         /// # Errors
