@@ -49,7 +49,7 @@ const GATES: [Gate; 9] = [
     gate("yield", "yield", 100.0, 154.0, 1.0),
     gate("self-wake and poll", "self_wake", 120.0, 152.0, 1.0),
     gate("timer insert and cancel, less the clock", "timer", 130.0, 279.0, 2.0).less("clock"),
-    gate("event dispatch and wake", "event", 160.0, 170.0, 4.0).inside("*Poller*turn*"),
+    gate("event dispatch and wake", "event", 160.0, 165.0, 3.0).inside("*dispatch_events*"),
     gate("join, less plain calls", "join", 35.0, 32.0, 0.0).less("calls"),
     gate("scope spawn and run", "scope_spawn", 110.0, 120.0, 2.0),
 ];

@@ -309,6 +309,30 @@ impl Driver {
         Ok(())
     }
 
+    /// Dispatches what a turn has brought, and says how many events of sources were among it. Out of line, so
+    /// that its instructions can be counted.
+    #[inline(never)]
+    fn dispatch_events(&self, events: &Events, foreign: &mut ForeignWakes) -> usize {
+        // Relaxed: published by what the dispatch does. Release: pairs with `is_quiet`.
+        self.is_dispatching.store(true, Relaxed);
+        self.see_sources();
+        let mut dispatched = 0;
+        for event in events.iter().filter(|event| event.token() != UNPARK) {
+            if event.token() == ALARM {
+                self.alarm_set_to.store(NOT_SET, Relaxed);
+                continue;
+            }
+            // SAFETY: (1) the source is alive: either it is among the live ones, or it was released after
+            // this turn freed what had been released before.
+            let source = unsafe { source_of(event.token()) };
+            Source::dispatch(&source, Ready::from_event(event), foreign);
+            dispatched += 1;
+        }
+        self.is_dispatching.store(false, Release);
+        add(&self.events, dispatched as u64);
+        dispatched
+    }
+
     /// What was done before a source was inserted comes before the events that name it. The system sees to
     /// that, since `epoll_ctl` comes before them; this says so to the memory model, which does not know.
     fn see_sources(&self) {
@@ -379,28 +403,8 @@ impl Poller<'_> {
             Err(error) => unwind::abort(&format!("cannot wait for I/O events: {error}")),
         }
 
-        if events.is_empty() {
-            add(&self.driver.turns, 1);
-            return 0;
-        }
-        // Relaxed: published by what the dispatch does. Release: pairs with `is_quiet`.
-        self.driver.is_dispatching.store(true, Relaxed);
-        self.driver.see_sources();
-        let mut dispatched = 0;
-        for event in events.iter().filter(|event| event.token() != UNPARK) {
-            if event.token() == ALARM {
-                self.driver.alarm_set_to.store(NOT_SET, Relaxed);
-                continue;
-            }
-            // SAFETY: (1) the source is alive: either it is among the live ones, or it was released after
-            // this turn freed what had been released before.
-            let source = unsafe { source_of(event.token()) };
-            Source::dispatch(&source, Ready::from_event(event), foreign);
-            dispatched += 1;
-        }
-        self.driver.is_dispatching.store(false, Release);
+        let dispatched = if events.is_empty() { 0 } else { self.driver.dispatch_events(events, foreign) };
         add(&self.driver.turns, 1);
-        add(&self.driver.events, dispatched as u64);
         dispatched
     }
 

@@ -203,7 +203,7 @@ impl Source {
     }
 
     /// Adds what the system reports, and wakes the tasks that wait for it. Other wakers go to `foreign`.
-    #[inline]
+    #[inline(always)]
     pub fn dispatch(this: &Arc<Self>, ready: Ready, foreign: &mut ForeignWakes) {
         let ready = if ready.is_plain() { ready } else { this.interpret(ready) };
         let wakes = this.readiness.add(ready);
@@ -244,7 +244,7 @@ impl Source {
         self.driver
     }
 
-    #[inline]
+    #[inline(always)]
     fn wake(this: &Arc<Self>, wakes: Wakes, ready: Ready, foreign: &mut ForeignWakes) {
         for direction in Direction::BOTH {
             if wakes.slot(direction) {
