@@ -15,6 +15,7 @@
 //! Bounds: up to three threads beside the main one, up to three who may sleep, three tasks or jobs.
 
 mod join;
+mod roles;
 mod twin;
 mod world;
 
