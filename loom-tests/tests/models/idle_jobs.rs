@@ -7,7 +7,8 @@
 //!
 //! As in `idle.rs`, who would park ends its thread instead and counts as asleep; after all threads have
 //! ended, those that were unparked live on, one after the other, and then nothing may be left, although some
-//! are *stuck* in what they took. In `join.rs` the thread really parks.
+//! are *stuck* in what they took. In `join.rs` the thread really parks. Spare workers that may not run
+//! everything are in `roles.rs`.
 //!
 //! Actors: threads outside that push tasks and roots; workers with a deque; workers outside of computations;
 //! workers that wait for a latch each; spare workers that rest, or are about to.

@@ -547,11 +547,33 @@ impl Idle {
     }
 
     /// As [`pick_anyway`](Self::pick_anyway), of the workers below `end`: see *the restricted worker*.
+    ///
+    /// If there is none, this was a searcher for a moment, on which pushers may have relied. So it looks at the
+    /// bits again, behind a fence, with their pushes in view: see *the stand-in*.
     pub fn pick_below(&self, end: usize, avoided: Option<usize>) -> Option<usize> {
-        self.add_searcher();
-        let picked = self.take_bit(|bits| &bits.sleepers, 0..end, avoided);
-        self.word().fetch_sub(if picked.is_some() { SLEEPING } else { SEARCHING }, SeqCst);
-        picked
+        loop {
+            self.add_searcher();
+            let picked = self.take_bit(|bits| &bits.sleepers, 0..end, avoided);
+            self.word().fetch_sub(if picked.is_some() { SLEEPING } else { SEARCHING }, SeqCst);
+            if picked.is_some() {
+                return picked;
+            }
+            fence(SeqCst);
+            if !self.has_sleeper_below(end) {
+                return None;
+            }
+        }
+    }
+
+    /// Whether a worker below `end` shows that it sleeps.
+    fn has_sleeper_below(&self, end: usize) -> bool {
+        self.all_bits().enumerate().any(|(i, bits)| {
+            let mask = match end.saturating_sub(64 * i) {
+                left @ ..64 => bit(left) - 1,
+                _ => u64::MAX,
+            };
+            bits.sleepers.load(Relaxed) & mask != 0
+        })
     }
 
     /// Whether a worker waits for a latch, asleep or about to be.

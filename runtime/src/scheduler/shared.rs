@@ -284,8 +284,8 @@ impl Shared {
         if let Some(index) = self.idle.pick_anyway(self.driver.sitter()) {
             return self.unpark_picked(Some(index));
         }
-        // Meanwhile others may have relied on this thread as a searcher, with work of any kind: see `Pick`.
-        self.idle.fence_push();
+        // Meanwhile pushers may have relied on this thread as a searcher, with work of any kind: see `Pick`.
+        // Behind the fence of the pick.
         self.unpark_picked(self.idle.pick_waiter(0));
         self.fetch(Work::Task);
     }
@@ -296,7 +296,7 @@ impl Shared {
         if picked.is_some() {
             return self.unpark_picked(picked);
         }
-        self.idle.fence_push();
+        // Behind the fence of the pick.
         self.unpark_picked(self.idle.pick_waiter(0));
         if self.is_anybody_away() {
             self.admit(None);
