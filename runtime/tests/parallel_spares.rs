@@ -351,7 +351,7 @@ fn a_fifo_scope_on_the_last_spare_worker_ends_while_its_thread_unwinds() {
     let runtime = runtime::Builder::new_multi_thread().worker_threads(1).spare_workers(1).build().unwrap();
     let handle = runtime.handle().clone();
     let order = std::sync::Mutex::new(Vec::new());
-    let computation = handle.compute(move || {
+    let computation = move || {
         let jobs = || {
             parallel::scope_fifo(|scope| {
                 for number in 0..3 {
@@ -363,9 +363,10 @@ fn a_fifo_scope_on_the_last_spare_worker_ends_while_its_thread_unwinds() {
         let both = || parallel::join(|| std::panic::resume_unwind(Box::new(())), jobs);
         assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(both)).is_err());
         (parallel::current_thread_index(), order.into_inner().unwrap())
-    });
+    };
     // The only permanent worker waits for the computation.
-    let waits = async move { runtime::task::block_in_place(|| handle.block_on(computation)) };
+    let wait = move || handle.block_on(handle.compute(computation));
+    let waits = async { runtime::task::block_in_place(wait) };
     let (index, order) = runtime.block_on(runtime.spawn(waits)).unwrap().unwrap();
     assert_eq!((index, order), (Some(1), vec![0, 1, 2]));
 }
