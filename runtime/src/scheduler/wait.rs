@@ -44,7 +44,7 @@ use crate::job::{CoreLatch, JobRef, Tag};
 use crate::loom::thread;
 
 /// On top of so many waits on one stack, a waiter takes no more pieces of other seats.
-const DEEPEST: u32 = 8;
+const DEEPEST: u32 = 128;
 
 /// What a thread waits for on its seat. Only that thread calls these.
 pub trait Awaited {
