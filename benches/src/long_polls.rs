@@ -14,6 +14,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::arguments::is_test;
+use crate::from_env;
 use crate::network::listener;
 use crate::paced::raise_priority;
 use crate::peer::{Ours, Peer, Tokio, Tunable};
@@ -39,10 +40,13 @@ struct Result {
 }
 
 /// Prints a table. `BENCH_SECONDS` (2) is how long each load runs, or five polls, if those take longer.
+/// `BENCH_POLL_MICROS` and `BENCH_WORKERS` choose the rows of one length of polls and one number of workers.
 pub fn compare() {
     let others = Others::watch();
     let workers: &[usize] = if is_test() { &[1] } else { &[1, 2, 4] };
     let polls = if is_test() { &POLLS[..1] } else { &POLLS[..] };
+    let (only_workers, only_poll) = (from_env("BENCH_WORKERS", 0), from_env("BENCH_POLL_MICROS", 0));
+    let is_chosen = |only: usize, row: usize| only == 0 || only == row;
     println!("How late, in milliseconds: p50 / p99");
     println!(
         "| workers | a poll | echo: {0} | {1} | spawn from outside: {0} | {1} | timer: {0} | {1} | polls, of {1} | threads that want a CPU: {0} | {1} |",
@@ -50,8 +54,9 @@ pub fn compare() {
         Tokio::NAME
     );
     println!("|---|---|---|---|---|---|---|---|---|---|---|");
-    for &workers in workers {
-        for poll in polls.iter().map(|&micros| Duration::from_micros(micros)) {
+    for &workers in workers.iter().filter(|&&workers| is_chosen(only_workers, workers)) {
+        let polls = polls.iter().filter(|&&micros| is_chosen(only_poll, micros as usize));
+        for poll in polls.map(|&micros| Duration::from_micros(micros)) {
             let mut ours = run::<Ours>(workers, poll);
             let mut tokio = run::<Tokio>(workers, poll);
             let done = ours.polls / tokio.polls;
@@ -80,7 +85,7 @@ fn milliseconds(time: Duration) -> f64 {
 fn run<P: Tunable>(workers: usize, poll: Duration) -> Result {
     let time = match is_test() {
         true => Duration::from_millis(50),
-        false => Duration::from_secs(crate::from_env("BENCH_SECONDS", 2) as u64).max(5 * poll),
+        false => Duration::from_secs(from_env("BENCH_SECONDS", 2) as u64).max(5 * poll),
     };
     let peer = P::start(workers);
     let listener = listener();
@@ -136,7 +141,9 @@ async fn tick<P: Tunable>(span: Range<Instant>, late: mpsc::Sender<Vec<f64>>) {
     let mut times = Vec::new();
     let mut due = span.start + PERIOD;
     while due < span.end {
-        _ = P::sleep_until(due).await;
+        if Instant::now() < given_up(&span) {
+            _ = P::sleep_until(due).await;
+        }
         times.push(milliseconds(due.elapsed()));
         // Those that were due meanwhile were as late.
         due += PERIOD;
@@ -144,13 +151,20 @@ async fn tick<P: Tunable>(span: Range<Instant>, late: mpsc::Sender<Vec<f64>>) {
     _ = late.send(times);
 }
 
+/// A runtime that falls behind is asked no more from then on. What is still due counts as late as it is then.
+fn given_up(span: &Range<Instant>) -> Instant {
+    span.end + (span.end - span.start)
+}
+
 /// Calls `f` whenever it is due; says how late each call ended.
 fn every_period(span: &Range<Instant>, mut f: impl FnMut(Instant)) -> Vec<f64> {
     let mut late = Vec::new();
     let mut due = span.start + PERIOD;
     while due < span.end {
-        thread::sleep(due.saturating_duration_since(Instant::now()));
-        f(due);
+        if Instant::now() < given_up(span) {
+            thread::sleep(due.saturating_duration_since(Instant::now()));
+            f(due);
+        }
         late.push(milliseconds(due.elapsed()));
         due += PERIOD;
     }

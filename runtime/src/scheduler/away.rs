@@ -115,6 +115,8 @@ pub struct Away {
     has_yielding: AtomicBool,
     /// How many tables were lent for workers that others counted as blocked.
     lent: AtomicUsize,
+    /// A spare worker serves: a hint.
+    is_any_serving: AtomicBool,
     /// Threads that wait for latches, and may not run the pieces that lie on their own seats.
     on_pieces: AtomicUsize,
 }
@@ -200,6 +202,7 @@ impl Away {
             is_any: AtomicBool::new(false),
             has_yielding: AtomicBool::new(false),
             lent: AtomicUsize::new(0),
+            is_any_serving: AtomicBool::new(false),
             on_pieces: AtomicUsize::new(0),
         }
     }
@@ -350,6 +353,11 @@ impl Shared {
         self.away.is_any.load(Relaxed) || self.idle.has_waiters()
     }
 
+    /// Whether a spare worker serves, because all workers are inside of long polls: a hint.
+    pub fn is_any_serving(&self) -> bool {
+        self.away.is_any_serving.load(Relaxed)
+    }
+
     /// How many more threads take part than are needed, spare workers and external threads. That many
     /// sleepers are not woken for work that can wait. A hint.
     pub fn extra(&self) -> usize {
@@ -368,6 +376,7 @@ impl Shared {
         self.away.active.store(state.active.len(), Relaxed);
         self.away.blocked.store(state.full(0), Relaxed);
         self.away.is_any.store(state.needed(0) > 0, Relaxed);
+        self.away.is_any_serving.store(state.serving > 0, Relaxed);
     }
 
     /// Takes a resting spare worker, or an index for a new one; none if there are as many as there may be, or
@@ -449,6 +458,7 @@ impl Shared {
         if (state.stalled, state.serving) != (stalled, serving) {
             (state.stalled, state.serving) = (stalled, serving);
             self.update_hints(&state);
+            self.driver.time().inspect(|time| time.serve_all(serving > 0));
         }
     }
 

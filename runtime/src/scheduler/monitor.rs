@@ -29,10 +29,11 @@
 //! workers.
 //!
 //! The monitor remembers the names of tasks that it found computing for long ([`SlowTasks`]). From the queue
-//! of a stuck worker, it moves such a task into the queue of slow tasks, and so does a spare worker that
-//! serves. Only workers that may be long take from that queue. So as many slow tasks compute as there are
-//! workers, and the serving worker is free for other tasks. Only a slow task that is not known yet can hold
-//! it up.
+//! of a stuck worker, it moves such a task into the queue of slow tasks. A spare worker that serves does the
+//! same with its own ring at each of its turns, and the other workers leave it the tasks that are not slow
+//! (`sort_ring` in `next_work.rs`). Only workers that may be long take from the queue of slow tasks. So as
+//! many slow tasks compute as there are workers, and the serving worker is free for other tasks. Only a slow
+//! task that is not known yet can hold it up.
 //!
 //! # What it does
 //! ```text
@@ -183,6 +184,13 @@ impl Monitor {
         }
     }
 
+    /// The task that the worker polls computes for long, if the worker's tick is still what it was.
+    fn remember_slow(&self, processor: &Processor, tick: u64) {
+        // An announced blocking call inside of the poll is no computation.
+        let record = processor.at_since(tick).filter(|_| !processor.may_block());
+        record.filter(|record| !record.is_computation).inspect(|record| self.slow_tasks.insert(record.id.0));
+    }
+
     /// A2, A3: a worker's sleep has ended.
     #[inline]
     pub fn somebody_woke(&self, driver: &Driver) {
@@ -252,7 +260,7 @@ pub unsafe fn watch(shared: NonNull<Shared>) {
         moves: 0,
         moved_at: now,
         hands: Local::new(),
-        cpu_times: Vec::new(),
+        samples: Vec::new(),
     };
     let mut drowsy = 0;
     while !state.is_closed() {
@@ -362,7 +370,7 @@ struct Round<'a> {
     /// The queue through which stolen tasks pass.
     hands: Local<Header>,
     /// Scratch memory of `sample`; empty outside of it.
-    cpu_times: Vec<(usize, Option<Duration>)>,
+    samples: Vec<Sample>,
 }
 
 /// What the monitor remembers of one worker.
@@ -387,6 +395,24 @@ struct Watch {
     is_starved: bool,
     /// The stall has been reported.
     is_told: bool,
+}
+
+/// What the monitor saw of one worker [`SAMPLE`] ago.
+struct Sample {
+    index: usize,
+    tick: u64,
+    cpu_time: Option<Duration>,
+}
+
+impl Sample {
+    fn begin(index: usize, processor: &Processor) -> Self {
+        Self { index, tick: processor.tick(), cpu_time: probe(processor).cpu_time() }
+    }
+
+    /// The CPU time that the worker has had since then.
+    fn cpu_time_since(&self, processor: &Processor) -> Option<Duration> {
+        Some(probe(processor).cpu_time()?.saturating_sub(self.cpu_time?))
+    }
 }
 
 impl Watch {
@@ -527,25 +553,27 @@ impl Round<'_> {
         if permanent < state.config.workers || state.idle.is_anybody_searching() {
             return;
         }
-        let mut cpu_times = std::mem::take(&mut self.cpu_times);
-        cpu_times.extend(self.up().map(|index| (index, probe(state.processor(index)).cpu_time())));
+        let mut samples = std::mem::take(&mut self.samples);
+        samples.extend(self.up().map(|index| Sample::begin(index, state.processor(index))));
         state.monitor.parker.park(Some(SAMPLE));
         let mut are_all_long = true;
-        for (index, before) in cpu_times.drain(..) {
-            let processor = state.processor(index);
-            let had =
-                probe(processor).cpu_time().zip(before).map(|(after, before)| after.saturating_sub(before));
+        for sample in samples.drain(..) {
+            let processor = state.processor(sample.index);
+            let had = sample.cpu_time_since(processor);
             // A worker that has lost its CPU does not count as in a long poll.
             let is_at_it = had.is_none_or(|had| had >= SAMPLE / 2) || !probe(processor).is_runnable();
-            let is_long =
-                moves_of(processor) == self.watches[index].moves && !is_asleep(processor) && is_at_it;
+            let has_not_moved = moves_of(processor) == self.watches[sample.index].moves;
+            let is_long = has_not_moved && !is_asleep(processor) && is_at_it;
             are_all_long &= is_long;
             if is_long {
                 // Relaxed: a hint, which the owner may overwrite.
                 processor.rounds.store(1, Relaxed);
             }
+            if is_long && had.is_some_and(|had| had >= SAMPLE / 2) {
+                state.monitor.remember_slow(processor, sample.tick);
+            }
         }
-        self.cpu_times = cpu_times;
+        self.samples = samples;
         // (A worker that has woken meanwhile counts as not in a long poll.)
         let are_still_up = self.up().filter(|&index| index < state.config.workers).count() == permanent;
         if are_all_long && are_still_up {
@@ -583,9 +611,8 @@ impl Round<'_> {
             }
             let processor = self.state.processor(index);
             is_any_held |= processor.lifo.is_occupied() || !processor.ring.is_empty();
-            if is_stuck && !is_off_cpu && !processor.may_block() {
-                let record = processor.at_since(tick).filter(|record| !record.is_computation);
-                record.inspect(|record| self.state.monitor.slow_tasks.insert(record.id.0));
+            if is_stuck && !is_off_cpu {
+                self.state.monitor.remember_slow(processor, tick);
             }
             let is_abandoned = is_stuck || is_starved && self.state.idle.has_sleepers();
             if is_abandoned && self.empty_ring(processor) | self.empty_lifo(index) && is_stuck {

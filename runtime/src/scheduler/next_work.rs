@@ -9,7 +9,7 @@ use super::worker::Worker;
 use crate::loom::sync::atomic::Ordering::SeqCst;
 use crate::loom::sync::atomic::fence;
 use crate::queue::Chain;
-use crate::task::Runnable;
+use crate::task::{Header, Runnable};
 
 /// How many tasks in a row may come from the LIFO slot before the ring has its turn.
 const LIFO_STREAK: u32 = 16;
@@ -244,6 +244,54 @@ impl Worker {
     fn ring_overflowed(&self) {
         self.processor().metrics.overflows.add(1);
         self.shared().fetch_strictly(Work::Task);
+    }
+
+    /// While all workers are inside of long polls, a worker keeps the tasks of its ring that are known to
+    /// compute for long, and leaves the others to the spare worker that serves. That one does the opposite,
+    /// and so does a spare worker that is not needed. Otherwise a task that came to the wrong worker would
+    /// stay: what a worker polls, and wakes, goes to its own ring.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn sort_ring(&self) {
+        let shared = self.shared();
+        if self.processor().ring.is_empty() {
+            return;
+        }
+        let is_here_for_slow = self.is_permanent();
+        let is_to_sort = match is_here_for_slow {
+            true => shared.is_any_serving() && self.has_long_polls(),
+            false => matches!(self.ask_role(), Role::Serves | Role::Surplus),
+        };
+        if !is_to_sort {
+            return;
+        }
+        let others = self.take_out(|task| shared.monitor.slow_tasks.contains(task.id()) != is_here_for_slow);
+        if others.is_empty() {
+        } else if is_here_for_slow {
+            shared.injector.push_batch(others);
+            shared.fetch_strictly(Work::Task);
+        } else {
+            shared.slow.push_batch(others);
+            // `PushFence` of `idle.rs`.
+            fence(SeqCst);
+            shared.leave_to_lower(self.index());
+        }
+    }
+
+    /// Takes all tasks for which `is_wanted` says so out of the ring.
+    fn take_out(&self, is_wanted: impl Fn(&Runnable) -> bool) -> Chain<Header> {
+        let ring = &self.processor().ring;
+        let mut taken = Chain::new();
+        for _ in 0..ring.len() {
+            // SAFETY: this thread is the owner of its ring; what is in rings is `Runnable`s.
+            let Some(task) = (unsafe { ring.pop().map(|task| Runnable::from_raw(task)) }) else { break };
+            match is_wanted(&task) {
+                // SAFETY: the task is a `Runnable`, and in no queue.
+                true => unsafe { taken.push_back(task.into_raw()) },
+                false => self.push_to_ring(task),
+            }
+        }
+        taken
     }
 
     pub(super) fn move_tasks_to_injector(&self) {

@@ -510,6 +510,11 @@ impl Worker {
         self.set_rounds(self.stride.get());
     }
 
+    /// Whether a poll took as long as a turn lately.
+    pub(super) fn has_long_polls(&self) -> bool {
+        self.stride.get() == 1
+    }
+
     /// Dispatches what has come in, without waiting.
     #[inline(never)]
     pub fn maintain(&self) {
@@ -524,6 +529,7 @@ impl Worker {
             driver.fire_timers(foreign);
         });
         self.call_foreign();
+        self.sort_ring();
         self.share_ring();
         if self.takes_tasks() {
             self.run_job_from_others();

@@ -11,8 +11,9 @@
 //! The thread that parks in the driver sleeps until the earliest deadline of all wheels, then
 //! [fires](Driver::fire_due) what is due in any. A worker's own timers wake no thread: it reads its wheel
 //! before it parks (`park.rs` says what it does about a sleeper in the driver). A worker that is about to
-//! block, or ends up blocked, registers like a thread that is no worker. Such a thread may have to cut a
-//! sleep short, for a timer earlier than the sleeper knew:
+//! block, or ends up blocked, registers like a thread that is no worker; so does every worker while all are
+//! inside of long polls ([`serve_all`](Driver::serve_all)). Such a thread may have to cut a sleep short, for
+//! a timer earlier than the sleeper knew:
 //! ```text
 //!   Register (no worker)                      Park
 //!     R1 insert, store next_deadline            S1 publish until when the sleep will last
@@ -45,8 +46,8 @@ pub mod wheel;
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
-use crate::loom::sync::atomic::AtomicU64;
 use crate::loom::sync::atomic::Ordering::Relaxed;
+use crate::loom::sync::atomic::{AtomicBool, AtomicU64};
 use crate::util::pad::CachePadded;
 
 use super::foreign::ForeignWakes;
@@ -72,6 +73,8 @@ pub struct Driver {
     shards: Box<[CachePadded<Shard>]>,
     /// What the clock said when timers were last fired: a hint.
     last_turn: CachePadded<AtomicU64>,
+    /// See [`serve_all`](Driver::serve_all).
+    are_all_served: AtomicBool,
 }
 
 impl Driver {
@@ -82,6 +85,7 @@ impl Driver {
             clock: Clock::new(start_paused),
             shards: (0..wheels).map(|_| CachePadded::new(Shard::new())).collect(),
             last_turn: CachePadded::new(AtomicU64::new(0)),
+            are_all_served: AtomicBool::new(false),
         }
     }
 
@@ -217,7 +221,14 @@ impl Driver {
     /// Whether the thread that sleeps in the driver must be unparked for a timer that became the earliest of
     /// `shard`.
     pub fn must_unpark_for(&self, shard: &Shard) -> bool {
-        std::ptr::eq(self.last_shard(), shard)
+        // Relaxed: a hint.
+        std::ptr::eq(self.last_shard(), shard) || self.are_all_served.load(Relaxed)
+    }
+
+    /// Whether timers on all wheels end the sleep of the thread in the driver, not only those on the last
+    /// wheel: the workers are inside of long polls, and look at their own wheels too late.
+    pub fn serve_all(&self, are_all_served: bool) {
+        self.are_all_served.store(are_all_served, Relaxed);
     }
 
     /// P of `entry.rs`: has `entry`, which may be registered, fire at `deadline` instead. False if that is
