@@ -54,7 +54,8 @@ impl Pool {
         self.crew.counts()
     }
 
-    /// Step 1 of the shutdown: drops the closures that no thread is on its way for, and has idle threads leave.
+    /// Step 1 of the shutdown: drops the closures that no thread is on its way for, and has idle threads
+    /// leave.
     pub fn close(&self, shared: &Shared) {
         end_all(shared, self.crew.close(), Runnable::cancel);
     }

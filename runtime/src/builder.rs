@@ -548,8 +548,8 @@ impl Builder {
         self
     }
 
-    /// Sets how many I/O events a worker takes at once when it does not wait for them, because it has tasks to
-    /// run: from 1 to 1,048,576. The default is the number of
+    /// Sets how many I/O events a worker takes at once when it does not wait for them, because it has tasks
+    /// to run: from 1 to 1,048,576. The default is the number of
     /// [`max_io_events_per_tick`](Self::max_io_events_per_tick).
     ///
     /// A small number keeps the queues of a busy runtime short: what is not taken stays with the system until

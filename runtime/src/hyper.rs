@@ -1,5 +1,5 @@
-//! hyper 1.x on this runtime: its `Read` and `Write` for our streams, an [`Executor`], a [`Timer`]. With the feature
-//! `hyper`.
+//! hyper 1.x on this runtime: its `Read` and `Write` for our streams, an [`Executor`], a [`Timer`]. With the
+//! feature `hyper`.
 //!
 //! [`TcpStream`], [`UnixStream`], their owned halves and [`DuplexStream`] can be given to hyper as they are,
 //! everything else that is [`AsyncRead`] and [`AsyncWrite`] inside an [`Io`].

@@ -253,8 +253,8 @@ impl RuntimeMetrics {
         self.handle.shared().driver.io().map_or((0, 0), |io| io.registrations())
     }
 
-    /// The name of the worker's thread: `None` until the thread has begun. Of a `current_thread` runtime it is
-    /// the thread that drives the runtime, or that did so last.
+    /// The name of the worker's thread: `None` until the thread has begun. Of a `current_thread` runtime it
+    /// is the thread that drives the runtime, or that did so last.
     ///
     /// # Panics
     /// If there is no such worker.
@@ -331,8 +331,8 @@ impl RuntimeMetrics {
         self.worker(worker).parks.get()
     }
 
-    /// Times that the worker went to sleep and times that it woke, added up: odd while it is asleep, even while
-    /// it is awake and once the runtime has ended.
+    /// Times that the worker went to sleep and times that it woke, added up: odd while it is asleep, even
+    /// while it is awake and once the runtime has ended.
     ///
     /// # Panics
     /// If there is no such worker.

@@ -1,5 +1,6 @@
-//! Every leaf future of the crate takes part in the budget: a task that does nothing but one operation, which is always ready,
-//! lets others run. Each test is a loop that ends when another task of the same thread has told it to.
+//! Every leaf future of the crate takes part in the budget: a task that does nothing but one operation, which
+//! is always ready, lets others run. Each test is a loop that ends when another task of the same thread has
+//! told it to.
 
 mod support;
 
@@ -25,7 +26,8 @@ macro_rules! gives_way {
         #[test]
         fn $name() {
             let _watchdog = watchdog();
-            // On a runtime with workers somebody else may come to the aid of the other task, so on this one it counts.
+            // On a runtime with workers somebody else may come to the aid of the other task, so on this one
+            // it counts.
             for workers in [0, 1] {
                 let runtime = build(workers);
                 let task = runtime.spawn(async {

@@ -303,7 +303,8 @@ fn on_a_thread<R: Send>(test: impl FnOnce() -> R + Send) -> R {
     })
 }
 
-/// Builds a pool that has the calling thread for one of its own, and is therefore never given back. `.ci/lsan.supp` names this.
+/// Builds a pool that has the calling thread for one of its own, and is therefore never given back.
+/// `.ci/lsan.supp` names this.
 #[inline(never)]
 fn build_for_good(build: impl FnOnce() -> Built) -> Built {
     build()

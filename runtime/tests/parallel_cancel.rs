@@ -196,7 +196,8 @@ fn no_panic_hook_hears_of_it() {
     drop(std::panic::take_hook());
 }
 
-/// Starts a fork whose first closure is `a`, which begins once the computation has been cancelled; what the handle yields.
+/// Starts a fork whose first closure is `a`, which begins once the computation has been cancelled; what the
+/// handle yields.
 fn cancelled_in_a_fork(
     runtime: &Runtime,
     a: impl FnOnce() + Send + 'static,

@@ -1,4 +1,5 @@
-//! The process-wide pool: when it is made, by whom, and what belongs to it. Each test that needs one has a process of its own.
+//! The process-wide pool: when it is made, by whom, and what belongs to it. Each test that needs one has a
+//! process of its own.
 
 mod support;
 
@@ -139,7 +140,8 @@ fn calls_belong_where_they_stand() {
     if in_child("calls_belong_where_they_stand", &[]) {
         named("process").build_global().unwrap();
         let is_process = |name: Option<String>| name.as_deref() == Some("process");
-        // A thread of its own; a current_thread runtime, in its block_on, its tasks and its blocking closures.
+        // A thread of its own; a current_thread runtime, in its block_on, its tasks and its blocking
+        // closures.
         assert!(is_process(thread::spawn(name_of_place).join().unwrap()));
         let single = support::build(0);
         assert!(is_process(single.block_on(async { name_of_place() })));

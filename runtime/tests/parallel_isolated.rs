@@ -12,8 +12,8 @@ use runtime::parallel::{self, ThreadPoolBuilder, isolated, join, scope, yield_no
 use runtime::sync::oneshot;
 use support::{Gate, NEAR_A_GRANTS_END, build, joined_scope, short_joins, watchdog};
 
-/// The calling worker runs nothing until another has begun the second closure. Not by `join`, whose second half is shared only if that
-/// seems worth it.
+/// The calling worker runs nothing until another has begun the second closure. Not by `join`, whose second
+/// half is shared only if that seems worth it.
 fn join_stolen<A: Send, B: Send>(a: impl FnOnce() -> A + Send, b: impl FnOnce() -> B + Send) -> (A, B) {
     let gate = Gate::default();
     let mut second = None;
@@ -275,8 +275,8 @@ fn more_parts_at_once_than_there_are_tags_run_sequentially() {
     assert!(runtime.block_on(computation).unwrap());
 }
 
-/// More pieces than a deque holds lie with the outer scope's, which came before them and after them: a wait inside took the first and
-/// the last for all there was.
+/// More pieces than a deque holds lie with the outer scope's, which came before them and after them: a wait
+/// inside took the first and the last for all there was.
 #[test]
 fn a_wait_inside_finds_its_pieces_among_those_of_a_scope_around() {
     const MANY: usize = 13_000;

@@ -290,7 +290,8 @@ fn a_task_installs_into_a_pool() {
     }
 }
 
-/// A pool that the last of its users drops. (An `Arc` alone orders its last drop by a fence, which ThreadSanitizer does not see.)
+/// A pool that the last of its users drops. (An `Arc` alone orders its last drop by a fence, which
+/// ThreadSanitizer does not see.)
 struct DroppedByTheLast {
     pool: RwLock<Option<ThreadPool>>,
     users: AtomicUsize,

@@ -179,8 +179,8 @@ fn a_scope_waits_for_a_whole_tree_of_spawns() {
     }
 }
 
-/// How deep the stack is while the last of a chain of jobs runs. AddressSanitizer has variables elsewhere, so there it says
-/// nothing.
+/// How deep the stack is while the last of a chain of jobs runs. AddressSanitizer has variables elsewhere, so
+/// there it says nothing.
 fn depth_of_chain(length: usize) -> usize {
     fn link<'a>(s: &Scope<'a>, left: usize, end: &'a AtomicUsize) {
         if left == 0 {
@@ -580,8 +580,8 @@ impl Wake for RunsJob {
     }
 }
 
-/// While the scope's owner, a worker, sleeps in the driver, a timer fires there, whose waker runs a job of the scope. Says whether it
-/// did so on that thread.
+/// While the scope's owner, a worker, sleeps in the driver, a timer fires there, whose waker runs a job of
+/// the scope. Says whether it did so on that thread.
 fn runs_a_job_in_its_owners_sleep() -> bool {
     let wakes = Arc::new(RunsJob::default());
     let waker = Waker::from(wakes.clone());

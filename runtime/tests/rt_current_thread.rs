@@ -1,4 +1,5 @@
-//! Several threads in `block_on` of one `current_thread` runtime: one drives, the others wait, and nobody is left behind.
+//! Several threads in `block_on` of one `current_thread` runtime: one drives, the others wait, and nobody is
+//! left behind.
 
 mod support;
 

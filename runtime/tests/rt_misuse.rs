@@ -1,5 +1,5 @@
-//! Calls where they cannot work: a panic at the caller's line that says what to do, or an error; and calls that look
-//! wrong and are right.
+//! Calls where they cannot work: a panic at the caller's line that says what to do, or an error; and calls
+//! that look wrong and are right.
 
 mod support;
 
@@ -283,7 +283,8 @@ fn zero_and_endless_durations_do_not_overflow() {
     }
 }
 
-/// The refused task is dropped inside of the poll of the one that spawned it, which must not take that one's record along.
+/// The refused task is dropped inside of the poll of the one that spawned it, which must not take that one's
+/// record along.
 #[test]
 fn a_refused_spawn_leaves_the_task_that_spawns_as_it_was() {
     let over = build(1);

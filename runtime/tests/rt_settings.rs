@@ -1,4 +1,5 @@
-//! Settings out of range, and a system that refuses: `build` says so with the value, and leaves nothing behind.
+//! Settings out of range, and a system that refuses: `build` says so with the value, and leaves nothing
+//! behind.
 
 mod support;
 
@@ -287,7 +288,8 @@ fn a_refused_second_worker_is_an_error_after_the_first_was_joined() {
 fn refused_descriptors_are_an_error_that_leaves_nothing_open() {
     let _watchdog = watchdog();
     if in_child("refused_descriptors_are_an_error_that_leaves_nothing_open", &[]) {
-        // With no gap below, the next numbers are taken in order: each limit refuses another of the driver's descriptors.
+        // With no gap below, the next numbers are taken in order: each limit refuses another of the driver's
+        // descriptors.
         let highest = 100;
         let mut filling = Vec::new();
         while filling.last().is_none_or(|file: &std::fs::File| file.as_raw_fd() < highest as i32 - 1) {

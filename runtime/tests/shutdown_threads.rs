@@ -1,4 +1,5 @@
-//! Threads outside that spawn on several runtimes, and end around them: nothing is lost, freed twice, or kept.
+//! Threads outside that spawn on several runtimes, and end around them: nothing is lost, freed twice, or
+//! kept.
 
 mod support;
 
@@ -71,7 +72,8 @@ thread_local! {
     static LATE: RefCell<AtExit> = RefCell::default();
 }
 
-/// Spawns on all, sometimes in the context of another, and leaves handles and tasks to itself, to other threads, and to its end.
+/// Spawns on all, sometimes in the context of another, and leaves handles and tasks to itself, to other
+/// threads, and to its end.
 fn spawner(mut handles: Vec<Handle>, others: Arc<Mutex<Vec<Task>>>, mut random: Random) -> JoinHandle<()> {
     thread::spawn(move || {
         EARLY.with(|_| ());

@@ -1,4 +1,5 @@
-//! Signals, sent by this process to itself. Each test has a signal of its own: the process has one set for all.
+//! Signals, sent by this process to itself. Each test has a signal of its own: the process has one set for
+//! all.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,5 @@
-//! Tasks that block without saying so: a health check is answered, and the threads that helped out leave again.
+//! Tasks that block without saying so: a health check is answered, and the threads that helped out leave
+//! again.
 
 mod stall_support;
 mod support;

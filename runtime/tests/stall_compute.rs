@@ -1,5 +1,5 @@
-//! Computations that take all workers: sockets and timers are served meanwhile, whether they pass split points or not, and the
-//! computations go on.
+//! Computations that take all workers: sockets and timers are served meanwhile, whether they pass split
+//! points or not, and the computations go on.
 
 mod stall_support;
 mod support;

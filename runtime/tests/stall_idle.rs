@@ -1,5 +1,5 @@
-//! A runtime with nothing to do makes no system call: none of its threads wakes up, the monitor's included; and so it is beside
-//! workers that block for ever.
+//! A runtime with nothing to do makes no system call: none of its threads wakes up, the monitor's included;
+//! and so it is beside workers that block for ever.
 
 mod support;
 
@@ -24,8 +24,8 @@ fn sleeps() -> Vec<(OsString, String)> {
         .collect()
 }
 
-/// Waits for half a second in which none of them goes to sleep, and so nobody was awake. Some are not like that: threads that have
-/// nothing to do end after a while.
+/// Waits for half a second in which none of them goes to sleep, and so nobody was awake. Some are not like
+/// that: threads that have nothing to do end after a while.
 #[track_caller]
 fn assert_rests(when: &str) {
     let mut before = sleeps();

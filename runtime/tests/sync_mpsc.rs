@@ -221,8 +221,8 @@ fn room_for_more_values_than_the_word_counts_is_as_exact() {
     }
 }
 
-// The sender had been given the only room when the channel was closed. It gave it back without a word to the receiver,
-// which waited for it.
+// The sender had been given the only room when the channel was closed. It gave it back without a word to the
+// receiver, which waited for it.
 #[test]
 fn a_closed_channel_ends_when_a_sender_gives_up_the_room_it_was_granted() {
     let (tx, mut rx) = mpsc::channel(1);
@@ -238,7 +238,8 @@ fn a_closed_channel_ends_when_a_sender_gives_up_the_room_it_was_granted() {
     assert_eq!(poll(pin!(rx.recv()), &counter), Poll::Ready(None));
 }
 
-// What it would send then would come after the close. So the receiver learns of the end, as if the sender had been dropped.
+// What it would send then would come after the close. So the receiver learns of the end, as if the sender had
+// been dropped.
 #[test]
 fn a_sender_that_was_granted_room_and_looks_after_the_close_is_refused() {
     for max in [1, 65_536] {

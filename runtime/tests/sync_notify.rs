@@ -80,8 +80,8 @@ fn an_enabled_future_is_chosen_without_a_poll() {
     assert!(poll_once(enabled).is_ready());
 }
 
-/// Wakes that come while a broadcast has its lock released: the first of its wakers drops a waiter, adds one, and
-/// notifies.
+/// Wakes that come while a broadcast has its lock released: the first of its wakers drops a waiter, adds one,
+/// and notifies.
 #[test]
 fn a_broadcast_survives_what_its_wakers_do() {
     use parking_lot::Mutex;

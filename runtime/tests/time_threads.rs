@@ -159,7 +159,8 @@ fn sleeps_move_between_threads_and_are_dropped_anywhere() {
     assert_eq!(dropper.join().unwrap(), 2_000);
 }
 
-/// In a task beside which nothing happens but a timer that is due much later: timers whose time has passed before their first poll.
+/// In a task beside which nothing happens but a timer that is due much later: timers whose time has passed
+/// before their first poll.
 async fn late_first_polls() {
     let far = runtime::spawn(sleep(LIMIT * 10));
     runtime::task::yield_now().await;

@@ -1,11 +1,11 @@
-//! Who waits for whom in the blocking pool: the closures for a thread, the threads for a closure; and who fetches the next
-//! thread.
+//! Who waits for whom in the blocking pool: the closures for a thread, the threads for a closure; and who
+//! fetches the next thread.
 //!
-//! A closure may block for as long as it likes, and on another one, so none may wait while a thread sleeps or could be
-//! started. But to wake a thread costs more than most closures, and to start one ten times that. So threads are fetched one at
-//! a time: while one is *coming*, chosen and not there yet, nobody else is fetched; and whoever takes a closure and leaves
-//! others behind fetches the next thread before running its own. For closures that come fast and end fast, that is a wake for
-//! each time that a thread needs to come.
+//! A closure may block for as long as it likes, and on another one, so none may wait while a thread sleeps or
+//! could be started. But to wake a thread costs more than most closures, and to start one ten times that. So
+//! threads are fetched one at a time: while one is *coming*, chosen and not there yet, nobody else is
+//! fetched; and whoever takes a closure and leaves others behind fetches the next thread before running its
+//! own. For closures that come fast and end fast, that is a wake for each time that a thread needs to come.
 //!
 //! # States
 //! ```text
@@ -18,12 +18,14 @@
 //!     │                   └── no closure: as a working one that finds none               │
 //!     └───────────────────────── keep-alive over; or the pool is closed ─────────────────┘
 //! ```
-//! A thread that was started calls the user's hook before it takes a closure. The hook may be slow, so the thread counts as
-//! *starting* and not as coming meanwhile, and the closure that it was started for stays where others can take it.
+//! A thread that was started calls the user's hook before it takes a closure. The hook may be slow, so the
+//! thread counts as *starting* and not as coming meanwhile, and the closure that it was started for stays
+//! where others can take it.
 //!
-//! All of it is under one lock: the closures, oldest first; the number of threads, coming ones included, and of those that are
-//! starting; the idle ones, the last to lie down on top; whether a thread is coming; whether the pool is closed. No step under the lock is longer than a few
-//! memory accesses, but for a thread that looks for itself among the idle ones when its keep-alive time is over.
+//! All of it is under one lock: the closures, oldest first; the number of threads, coming ones included, and
+//! of those that are starting; the idle ones, the last to lie down on top; whether a thread is coming;
+//! whether the pool is closed. No step under the lock is longer than a few memory accesses, but for a thread
+//! that looks for itself among the idle ones when its keep-alive time is over.
 //!
 //! # Steps
 //! ```text
@@ -51,50 +53,59 @@
 //! E3 the idle are chosen, to leave; unlock; they are woken, the other closures dropped
 //! ```
 //! # Nothing is stranded
-//! Whenever the lock is free: **if a closure waits, a thread is coming, or none is idle and there are as many as may be**, or
-//! none is idle and as many are starting as closures wait, or none is idle and the system has refused one since. Every step
-//! keeps that.
-//! - S1, N1 and T2 end with C, which makes it true: C4 is left for a full house, none of it idle, and where enough are starting.
+//! Whenever the lock is free: **if a closure waits, a thread is coming, or none is idle and there are as many
+//! as may be**, or none is idle and as many are starting as closures wait, or none is idle and the system has
+//! refused one since. Every step keeps that.
+//! - S1, N1 and T2 end with C, which makes it true: C4 is left for a full house, none of it idle, and where
+//!   enough are starting.
 //! - T1 that ends a start takes a closure, if one is there: one less of both.
-//! - T1 takes the mark of the thread that was coming away. If a closure is there, C follows. If none is, there is nothing to show.
+//! - T1 takes the mark of the thread that was coming away. If a closure is there, C follows. If none is,
+//!   there is nothing to show.
 //! - T4 and T5 make a thread less, or an idle one more, and happen only while no closure waits.
-//! - R1 takes the mark away as well. An idle thread is sent in its place (R3): it may have lain down, with no closure there,
-//!   while the other was coming; then came a closure, and the submitter relied on that one. Without an idle one, all threads
-//!   work, and each comes to T2 when its closure ends.
+//! - R1 takes the mark away as well. An idle thread is sent in its place (R3): it may have lain down, with no
+//!   closure there, while the other was coming; then came a closure, and the submitter relied on that one.
+//!   Without an idle one, all threads work, and each comes to T2 when its closure ends.
 //!
-//! So a closure that waits is taken: somebody who is coming has only locks and, for a new thread, the system and the hook before
-//! it, and takes the oldest; what is left behind has the next one coming (C), before the first runs. By induction N closures that all wait for
-//! each other run at once, if N threads may be. In a full house, a closure waits for another to end, which is what the bound means.
+//! So a closure that waits is taken: somebody who is coming has only locks and, for a new thread, the system
+//! and the hook before it, and takes the oldest; what is left behind has the next one coming (C), before the
+//! first runs. By induction N closures that all wait for each other run at once, if N threads may be. In a
+//! full house, a closure waits for another to end, which is what the bound means.
 //!
-//! **The race of a wake with the end of the keep-alive time.** A thread's sleep is over just as it is chosen. Chosen is who was
-//! taken off the idle, under the lock; so T1 tells which came first. If the choice did, the thread comes, and counts as coming
-//! until T1, whatever ended its sleep. If the end did, it is not among the idle any more, and cannot be chosen. The unpark that is on
-//! its way to a thread which is up already makes a later sleep end for nothing: T6 looks whether it was chosen, and goes on sleeping.
+//! **The race of a wake with the end of the keep-alive time.** A thread's sleep is over just as it is chosen.
+//! Chosen is who was taken off the idle, under the lock; so T1 tells which came first. If the choice did, the
+//! thread comes, and counts as coming until T1, whatever ended its sleep. If the end did, it is not among the
+//! idle any more, and cannot be chosen. The unpark that is on its way to a thread which is up already makes a
+//! later sleep end for nothing: T6 looks whether it was chosen, and goes on sleeping.
 //!
-//! **A refused thread.** If all threads work, nobody tries again by himself: the next submitter does, and the next thread that
-//! takes a closure and leaves others behind (C3). Until then the closures wait for the threads there are. That is the one case
-//! in which closures that wait for each other may hang below the bound: the system lets them have no thread, and nothing ends.
+//! **A refused thread.** If all threads work, nobody tries again by himself: the next submitter does, and the
+//! next thread that takes a closure and leaves others behind (C3). Until then the closures wait for the
+//! threads there are. That is the one case in which closures that wait for each other may hang below the
+//! bound: the system lets them have no thread, and nothing ends.
 //!
-//! **The end.** A closure whose thread is on its way when the pool is closed (E2) counts as begun: the submitter had a thread
-//! fetched for it, and only chance decides how far that thread has come. Another thread may take it first: one that is told to
-//! leave and finds a closure at T1, or one whose own closure has ended. The closures that stay are as many as the threads that are on
-//! their way, and a thread leaves only when no closure waits, so all of them run. If the system refuses one of these threads, the
-//! others take its closure; if there are none, it fails (R2).
+//! **The end.** A closure whose thread is on its way when the pool is closed (E2) counts as begun: the
+//! submitter had a thread fetched for it, and only chance decides how far that thread has come. Another
+//! thread may take it first: one that is told to leave and finds a closure at T1, or one whose own closure
+//! has ended. The closures that stay are as many as the threads that are on their way, and a thread leaves
+//! only when no closure waits, so all of them run. If the system refuses one of these threads, the others
+//! take its closure; if there are none, it fails (R2).
 //!
 //! # Ordering
-//! The lock carries everything. A thread reads without it only whether it was chosen: Relaxed, for `unpark` comes after the choice
-//! and orders it before the end of the sleep; to see it sooner does no harm, to see it only in T1 neither.
+//! The lock carries everything. A thread reads without it only whether it was chosen: Relaxed, for `unpark`
+//! comes after the choice and orders it before the end of the sleep; to see it sooner does no harm, to see it
+//! only in T1 neither.
 //!
 //! # Rejected
-//! - *A condition variable.* It wakes the thread that has slept longest: under a light load all threads take turns, none is idle
-//!   for its keep-alive time, and each finds its caches cold.
-//! - *A new thread that takes its closure before the hook.* If the hook is slow, the closure waits for it while others fall idle.
+//! - *A condition variable.* It wakes the thread that has slept longest: under a light load all threads take
+//!   turns, none is idle for its keep-alive time, and each finds its caches cold.
+//! - *A new thread that takes its closure before the hook.* If the hook is slow, the closure waits for it
+//!   while others fall idle.
 //! - *Several closures for one lock.* The second would wait behind the first, which may block.
-//! - *A wake for each closure while threads are idle*, as before and in Tokio: the submitter pays for it, more than for all else.
-//! - *The new thread fetches the next one*, so that a chain of starts costs no worker time: it would have to take the mark along, and
-//!   the closures wait one start longer for each thread.
-//! - *Two queues, one to submit to and one to take from*, so that submitters and threads do not meet: the invariant above is one of
-//!   both, so C would need both locks or fences.
+//! - *A wake for each closure while threads are idle*, as before and in Tokio: the submitter pays for it,
+//!   more than for all else.
+//! - *The new thread fetches the next one*, so that a chain of starts costs no worker time: it would have to
+//!   take the mark along, and the closures wait one start longer for each thread.
+//! - *Two queues, one to submit to and one to take from*, so that submitters and threads do not meet: the
+//!   invariant above is one of both, so C would need both locks or fences.
 
 use std::fmt;
 use std::mem;
@@ -214,7 +225,8 @@ impl<T: Linked> Crew<T> {
     /// S1: appends `closure`, unless the crew is closed; then there is nothing to do for it.
     ///
     /// # Safety
-    /// 1. `closure` is live, and stays so at its place until it has been given out. 2. It is in no queue. Both end if it is refused.
+    /// 1. `closure` is live, and stays so at its place until it has been given out. 2. It is in no queue.
+    ///    Both end if it is refused.
     pub unsafe fn submit(&self, closure: NonNull<T>) -> Option<Errand> {
         let mut state = self.state.lock();
         if state.is_closed {
@@ -225,8 +237,8 @@ impl<T: Linked> Crew<T> {
         Some(state.choose(self.most))
     }
 
-    /// N1 of a thread that has just been started. It does the errand, then what may take long, and then comes to
-    /// [`next`](Self::next) as a new [`Member`].
+    /// N1 of a thread that has just been started. It does the errand, then what may take long, and then comes
+    /// to [`next`](Self::next) as a new [`Member`].
     pub fn arrive(&self) -> Errand {
         let mut state = self.state.lock();
         state.is_coming = false;
@@ -269,8 +281,8 @@ impl<T: Linked> Crew<T> {
         (state.choose(0), Chain::new())
     }
 
-    /// E1 to E3: takes no closure from now on, and has every thread leave that has nothing to run. Gives the closures for which no
-    /// thread is on its way.
+    /// E1 to E3: takes no closure from now on, and has every thread leave that has nothing to run. Gives the
+    /// closures for which no thread is on its way.
     pub fn close(&self) -> Chain<T> {
         let mut state = self.state.lock();
         state.is_closed = true;

@@ -1,4 +1,5 @@
-//! How often a thread wakes for timers alone: some three and a half thousand times a second, if it goes on for long.
+//! How often a thread wakes for timers alone: some three and a half thousand times a second, if it goes on
+//! for long.
 //!
 //! A wake costs more than a dozen timers, and timers that are due one shortly after the other can share one:
 //! late by [`INTERVAL`] at most. That is as many wakes as Tokio's milliseconds cost, where two threads wake
@@ -53,7 +54,8 @@ impl Pace {
 mod tests {
     use super::*;
 
-    /// Wakes for timers that are due every `gap`; gives the latest, and how many wakes there were in each interval.
+    /// Wakes for timers that are due every `gap`; gives the latest, and how many wakes there were in each
+    /// interval.
     fn run(gap: u64, timers: u64) -> (u64, f64) {
         let pace = Pace::new();
         let (mut latest, mut wakes, mut next) = (0, 0, 1);

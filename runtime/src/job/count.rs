@@ -30,8 +30,8 @@
 //!   An uncounted spawn would be one by a job of the scope, which precedes that job's own end in `others`: so
 //!   that one is not counted either, and so on up to a job that the owner spawned, which is. Hence N1 by
 //!   others needs no ordering (Relaxed) but its place before their N2.
-//! - *What the jobs did is seen.* N2 by others is AcqRel, a chain of read-modify-writes, which N4 and N6 do not break; N3 acquires it, N5
-//!   continues it by the latch.
+//! - *What the jobs did is seen.* N2 by others is AcqRel, a chain of read-modify-writes, which N4 and N6 do
+//!   not break; N3 acquires it, N5 continues it by the latch.
 //! - *The frame.* N2 that does not reach zero is its thread's last access; N2 that reaches zero still has the
 //!   frame, for the owner waits for the latch, and the latch's `set` sees to itself. At N3 with zero no
 //!   thread is left that would touch anything.
@@ -78,7 +78,8 @@ impl<L: Latch> CountLatch<L> {
     /// N1.
     ///
     /// # Safety
-    /// 1. `is_owner`: the calling thread is the owner, and has not folded. 2. It runs the owner's body, or a job of this scope.
+    /// 1. `is_owner`: the calling thread is the owner, and has not folded. 2. It runs the owner's body, or a
+    ///    job of this scope.
     #[inline(always)]
     pub unsafe fn increment(&self, is_owner: bool) {
         if is_owner {
@@ -94,8 +95,8 @@ impl<L: Latch> CountLatch<L> {
     /// N2, and N5.
     ///
     /// # Safety
-    /// 1. `this` is live: the job is counted; afterwards it may be gone. 2. `is_owner`: the calling thread is the owner, and has not
-    ///    folded.
+    /// 1. `this` is live: the job is counted; afterwards it may be gone. 2. `is_owner`: the calling thread is
+    ///    the owner, and has not folded.
     #[inline(always)]
     pub unsafe fn decrement(this: *const Self, is_owner: bool) {
         // SAFETY: (1) until the decrement; and until the latch is set, if that brought the count to zero.
@@ -116,7 +117,8 @@ impl<L: Latch> CountLatch<L> {
         self.own.0.get() + self.others.load(Acquire) == BIAS
     }
 
-    /// N4. True if jobs are left: unless the owner unfolds before, the latch will be set. For the owner, while it is not folded.
+    /// N4. True if jobs are left: unless the owner unfolds before, the latch will be set. For the owner,
+    /// while it is not folded.
     pub fn fold(&self) -> bool {
         let (own, is_folded) = &*self.own;
         let change = own.take() - BIAS;
@@ -129,7 +131,8 @@ impl<L: Latch> CountLatch<L> {
         false
     }
 
-    /// N6. False if no jobs are left: then the latch is set, or about to be. For the owner, while it is folded.
+    /// N6. False if no jobs are left: then the latch is set, or about to be. For the owner, while it is
+    /// folded.
     pub fn unfold(&self) -> bool {
         let is_left = |others| if others == 0 { None } else { Some(others + BIAS) };
         // Relaxed: hands nothing over; zero is acquired by the latch.

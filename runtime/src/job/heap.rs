@@ -57,8 +57,8 @@ pub struct HeapJob<M, F> {
 
 impl<M: Memory, F: FnOnce(Spot<M>)> HeapJob<M, F> {
     /// # Safety
-    /// 1. `f` does not unwind, may be sent to whichever thread gets the reference, and is valid until it has run. 2. So is
-    ///    `region`, or null. 3. The reference is run, once.
+    /// 1. `f` does not unwind, may be sent to whichever thread gets the reference, and is valid until it has
+    ///    run. 2. So is `region`, or null. 3. The reference is run, once.
     #[inline]
     pub unsafe fn allocate(region: *const Region, tag: Tag, f: F) -> JobRef {
         // SAFETY: (1) to (3); (4) memory for the layout.
@@ -68,7 +68,8 @@ impl<M: Memory, F: FnOnce(Spot<M>)> HeapJob<M, F> {
     /// As [`allocate`](Self::allocate), with the caller's own way to the memory.
     ///
     /// # Safety
-    /// 1. to 3. as for [`allocate`](Self::allocate). 4. `allocate` returns memory that [`Memory::free`] takes.
+    /// 1. to 3. as for [`allocate`](Self::allocate). 4. `allocate` returns memory that [`Memory::free`]
+    ///    takes.
     #[inline(always)]
     pub unsafe fn allocate_by(
         allocate: impl FnOnce(Layout) -> NonNull<u8>,
@@ -101,8 +102,8 @@ impl<M: Memory, F: FnOnce(Spot<M>)> HeapJob<M, F> {
 /// oldest job here. So the jobs keep their order among themselves, whichever thread takes a token, and their
 /// place among other jobs is that of the tokens.
 ///
-/// The jobs of a scope are in a [`Line`], whose tickets are the tokens. A seat's, of detached jobs, are on a [`Shelf`], which gives the
-/// room for a peak back.
+/// The jobs of a scope are in a [`Line`], whose tickets are the tokens. A seat's, of detached jobs, are on a
+/// [`Shelf`], which gives the room for a peak back.
 ///
 /// Source: Rayon's RFC 1, "scope_fifo".
 #[repr(C)]
@@ -169,7 +170,8 @@ impl<Q: Waiting> Fifo<Q> {
     /// Queues a job and returns a token for it.
     ///
     /// # Safety
-    /// 1. The queue outlives the token's run. 2. The token is pushed, and run once. 3. Calls are made by one thread after the other.
+    /// 1. The queue outlives the token's run. 2. The token is pushed, and run once. 3. Calls are made by one
+    ///    thread after the other.
     #[inline]
     pub unsafe fn push(&self, job: JobRef) -> JobRef {
         // SAFETY: (2), (3); then (1), (2); the header is the first field.
@@ -182,7 +184,8 @@ impl<Q: Waiting> Fifo<Q> {
     /// # Safety
     /// 1. As [`JobRef::run`].
     unsafe fn execute(header: NonNull<JobHeader>) {
-        // SAFETY: (1), duty 1 of `push`: the queue is live until the last of its jobs has run, and we take one out now.
+        // SAFETY: (1), duty 1 of `push`: the queue is live until the last of its jobs has run, and we take
+        // one out now.
         let job = unsafe { header.cast::<Self>().as_ref().jobs.pop() };
         // SAFETY: claimed by the `pop`. Its region is the token's.
         unsafe { job.run() };

@@ -93,7 +93,8 @@ where
     }
 
     /// # Safety
-    /// 1. The frame that has the job is not left before the reference was taken back or the latch set; see the module's docs.
+    /// 1. The frame that has the job is not left before the reference was taken back or the latch set; see
+    ///    the module's docs.
     ///    2. `f` and its result may be sent to whichever thread gets the reference.
     #[inline(always)]
     pub unsafe fn as_job_ref(&self, tag: Tag) -> JobRef {

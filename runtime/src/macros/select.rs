@@ -263,7 +263,8 @@ macro_rules! __select {
                             if disabled & (1 << $index) != 0 {
                                 continue;
                             }
-                            // No `let … else`: this way an output type that nothing names, of a future that only panics, is `()`.
+                            // No `let … else`: this way an output type that nothing names, of a future that
+                            // only panics, is `()`.
                             let mut output = match ::core::future::Future::poll($future.as_mut(), cx) {
                                 ::core::task::Poll::Ready(output) => output,
                                 ::core::task::Poll::Pending => {

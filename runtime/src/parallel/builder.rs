@@ -1,12 +1,12 @@
 //! Building a thread pool: its settings, how its threads are started, and what happens if one cannot be
 //! started.
 //!
-//! The builder counts as a worker of the pool that it builds, so nothing is freed before it has given every seat to a
-//! [`ThreadBuilder`], which counts as one, too. If a thread is refused, the pool is dropped at once, and the threads that were
-//! started end as those of any pool that is dropped.
+//! The builder counts as a worker of the pool that it builds, so nothing is freed before it has given every
+//! seat to a [`ThreadBuilder`], which counts as one, too. If a thread is refused, the pool is dropped at
+//! once, and the threads that were started end as those of any pool that is dropped.
 //!
-//! A thread that keeps a seat for good (`use_current_thread`) never leaves, so the builder's count is never given up then, and
-//! the shared state lives for ever: that thread may use it in its last destructor.
+//! A thread that keeps a seat for good (`use_current_thread`) never leaves, so the builder's count is never
+//! given up then, and the shared state lives for ever: that thread may use it in its last destructor.
 
 use std::any::Any;
 use std::fmt;
@@ -70,11 +70,12 @@ impl ThreadPoolBuilder {
         Self::default()
     }
 
-    /// Builds a pool for as long as `with_pool` runs, with threads that may borrow; returns what `with_pool` returned, after
-    /// all threads have ended.
+    /// Builds a pool for as long as `with_pool` runs, with threads that may borrow; returns what `with_pool`
+    /// returned, after all threads have ended.
     ///
-    /// `wrapper` is called on each thread and has to call [`ThreadBuilder::run`]; what is borrowed or set there, thread-locals
-    /// for instance, is there for the jobs. Jobs must not borrow it: they may move to any of the threads.
+    /// `wrapper` is called on each thread and has to call [`ThreadBuilder::run`]; what is borrowed or set
+    /// there, thread-locals for instance, is there for the jobs. Jobs must not borrow it: they may move to
+    /// any of the threads.
     ///
     /// # Errors
     /// As [`build`](Self::build).
@@ -120,24 +121,27 @@ impl<S: ThreadSpawn> ThreadPoolBuilder<S> {
     /// Builds the pool and starts its threads, without waiting until they run.
     ///
     /// # Errors
-    /// - What the system says if it refuses a thread, or what the [`spawn_handler`](Self::spawn_handler) returned. Threads that
-    ///   were started end.
-    /// - [`InvalidInput`](io::ErrorKind::InvalidInput) inside, with the value, if a thread's name contains NUL or the stack size
-    ///   is out of its range.
-    /// - That the calling thread belongs to a pool or runtime already, for [`use_current_thread`](Self::use_current_thread).
+    /// - What the system says if it refuses a thread, or what the [`spawn_handler`](Self::spawn_handler)
+    ///   returned. Threads that were started end.
+    /// - [`InvalidInput`](io::ErrorKind::InvalidInput) inside, with the value, if a thread's name contains
+    ///   NUL or the stack size is out of its range.
+    /// - That the calling thread belongs to a pool or runtime already, for
+    ///   [`use_current_thread`](Self::use_current_thread).
     ///
     /// # Panics
-    /// If the function of [`thread_name`](Self::thread_name) or the [`spawn_handler`](Self::spawn_handler) does; threads that
-    /// were started end.
+    /// If the function of [`thread_name`](Self::thread_name) or the [`spawn_handler`](Self::spawn_handler)
+    /// does; threads that were started end.
     pub fn build(self) -> Result<ThreadPool, ThreadPoolBuildError> {
         let Self { settings, mut spawner } = self;
         settings.start(|thread| spawner.spawn(thread)).map_err(ThreadPoolBuildError::new)
     }
 
-    /// Builds the process-wide pool: that of parallel calls on threads that belong to no pool and no multi-thread runtime.
+    /// Builds the process-wide pool: that of parallel calls on threads that belong to no pool and no
+    /// multi-thread runtime.
     ///
-    /// Without this call it is built when it is first needed, with default settings and threads that are named `runtime-pool-0`
-    /// and so on. It lives until the process ends. If it could not be built, it may be tried again.
+    /// Without this call it is built when it is first needed, with default settings and threads that are
+    /// named `runtime-pool-0` and so on. It lives until the process ends. If it could not be built, it may be
+    /// tried again.
     ///
     /// # Errors
     /// That it has been built already; or as [`build`](Self::build).
@@ -150,11 +154,11 @@ impl<S: ThreadSpawn> ThreadPoolBuilder<S> {
 }
 
 impl<S> ThreadPoolBuilder<S> {
-    /// Sets a function that starts the threads: it is called once for each, and has to see to it that a thread calls
-    /// [`ThreadBuilder::run`].
+    /// Sets a function that starts the threads: it is called once for each, and has to see to it that a
+    /// thread calls [`ThreadBuilder::run`].
     ///
-    /// If it drops a `ThreadBuilder` and says `Ok`, the pool has one thread less than it knows of: a `broadcast` then never
-    /// returns, and without any thread nothing does.
+    /// If it drops a `ThreadBuilder` and says `Ok`, the pool has one thread less than it knows of: a
+    /// `broadcast` then never returns, and without any thread nothing does.
     ///
     /// # Examples
     /// ```
@@ -190,8 +194,8 @@ impl<S> ThreadPoolBuilder<S> {
 
     /// Sets the number of threads; more than 4096 count as 4096.
     ///
-    /// 0, the default, stands for the environment variable `RAYON_NUM_THREADS`, else `RAYON_RS_NUM_CPUS`, else, or if they are
-    /// no positive numbers, for the number of CPUs that the process may use.
+    /// 0, the default, stands for the environment variable `RAYON_NUM_THREADS`, else `RAYON_RS_NUM_CPUS`,
+    /// else, or if they are no positive numbers, for the number of CPUs that the process may use.
     pub fn num_threads(mut self, num_threads: usize) -> Self {
         self.settings.num_threads = num_threads;
         self
@@ -199,12 +203,13 @@ impl<S> ThreadPoolBuilder<S> {
 
     /// Makes the calling thread of `build` one of the pool's threads, the first, for the rest of its life.
     ///
-    /// It runs the pool's jobs only while it waits for its own or gives way (`yield_now`), so a pool of this thread alone runs
-    /// what others spawn only then. A `broadcast` waits for it. The memory of the pool is never given back.
+    /// It runs the pool's jobs only while it waits for its own or gives way (`yield_now`), so a pool of this
+    /// thread alone runs what others spawn only then. A `broadcast` waits for it. The memory of the pool is
+    /// never given back.
     ///
-    /// Once the pool has been dropped, it runs both closures of its `join`s and all jobs of its scopes itself,
-    /// one after the other. So from then on none of them may wait for another, also where that would be
-    /// announced.
+    /// Once the pool has been dropped, it runs both closures of its `join`s and all jobs of its scopes
+    /// itself, one after the other. So from then on none of them may wait for another, also where that would
+    /// be announced.
     pub fn use_current_thread(mut self) -> Self {
         self.settings.use_current_thread = true;
         self
@@ -213,8 +218,9 @@ impl<S> ThreadPoolBuilder<S> {
     /// Sets a function that gets the panics of jobs that no caller waits for (`spawn`, `spawn_fifo`,
     /// `spawn_broadcast`), and of the start and exit handlers. If it panics, the process aborts.
     ///
-    /// Without it such a panic ends with the message that the panic hook prints. (Rayon aborts the process; so does this crate
-    /// with its feature `abort-on-detached-panic`, which the shim `rayon-core` switches on.)
+    /// Without it such a panic ends with the message that the panic hook prints. (Rayon aborts the process;
+    /// so does this crate with its feature `abort-on-detached-panic`, which the shim `rayon-core` switches
+    /// on.)
     pub fn panic_handler<H>(mut self, handler: H) -> Self
     where
         H: Fn(Box<dyn Any + Send>) + Send + Sync + 'static,
@@ -229,19 +235,20 @@ impl<S> ThreadPoolBuilder<S> {
         self
     }
 
-    /// Makes each thread run the jobs of its own queue in the order in which they were pushed, where the default is the reverse
-    /// one.
+    /// Makes each thread run the jobs of its own queue in the order in which they were pushed, where the
+    /// default is the reverse one.
     #[deprecated(note = "use `scope_fifo` and `spawn_fifo` for similar effect")]
     pub fn breadth_first(mut self) -> Self {
         self.settings.is_breadth_first = true;
         self
     }
 
-    /// Calls `handler` when every thread of the pool is asleep or marked as blocked, at least one is marked, and no job is left
-    /// that one of the others could run; as [`Builder::deadlock_handler`](crate::Builder::deadlock_handler).
+    /// Calls `handler` when every thread of the pool is asleep or marked as blocked, at least one is marked,
+    /// and no job is left that one of the others could run; as
+    /// [`Builder::deadlock_handler`](crate::Builder::deadlock_handler).
     ///
-    /// A thread of the pool that waits in another pool or runtime counts as awake. A thread outside that waits in
-    /// [`install`](ThreadPool::install) and the like does not count.
+    /// A thread of the pool that waits in another pool or runtime counts as awake. A thread outside that
+    /// waits in [`install`](ThreadPool::install) and the like does not count.
     ///
     /// # Examples
     /// ```

@@ -1,4 +1,5 @@
-//! `compute`: a computation that starts at once, and a handle that a task can wait for and that stops it when dropped.
+//! `compute`: a computation that starts at once, and a handle that a task can wait for and that stops it when
+//! dropped.
 //!
 //! A computation is a task that never waits: the same cell, the same handle, the same errors. It is no task
 //! of the runtime otherwise: it is a root of `scheduler/jobs.rs`, run on a seat, on a fresh stack, and in no
@@ -33,15 +34,18 @@ use crate::scheduler::jobs::Root;
 use crate::task::{self, AbortHandle, Header, Id, JoinError, JoinHandle, Runnable, Schedule};
 use crate::util::unwind;
 
-/// Starts a computation on a worker, and returns a handle that waits for its result and cancels it when dropped.
+/// Starts a computation on a worker, and returns a handle that waits for its result and cancels it when
+/// dropped.
 ///
-/// It begins at once, whether or not the handle is awaited, as soon as a worker has nothing else to do. Inside of it,
-/// [`join`](crate::parallel::join) and the like share its work with the other workers. Meanwhile the task that awaits the handle
-/// holds no worker, and [`block_on`](crate::Runtime::block_on) may await it as well, also that of another runtime.
+/// It begins at once, whether or not the handle is awaited, as soon as a worker has nothing else to do.
+/// Inside of it, [`join`](crate::parallel::join) and the like share its work with the other workers.
+/// Meanwhile the task that awaits the handle holds no worker, and [`block_on`](crate::Runtime::block_on) may
+/// await it as well, also that of another runtime.
 ///
-/// It runs in the runtime or [`ThreadPool`](crate::parallel::ThreadPool) that has the calling thread as a worker; else in the
-/// multi-thread runtime that the thread has [entered](crate::Handle::enter); else in the process-wide pool. A `current_thread`
-/// runtime that the thread drives does not count, see [where it runs](crate::parallel#where-it-runs).
+/// It runs in the runtime or [`ThreadPool`](crate::parallel::ThreadPool) that has the calling thread as a
+/// worker; else in the multi-thread runtime that the thread has [entered](crate::Handle::enter); else in the
+/// process-wide pool. A `current_thread` runtime that the thread drives does not count, see [where it
+/// runs](crate::parallel#where-it-runs).
 ///
 /// # Cancelling
 /// Dropping the handle, or [`abort`](Compute::abort), never waits. A computation that has not begun is
@@ -78,7 +82,8 @@ use crate::util::unwind;
 /// # }).unwrap();
 /// ```
 ///
-/// Prior art: a Rayon `spawn` that answers over a oneshot channel; structured cancellation by dropping is Rust's futures'.
+/// Prior art: a Rayon `spawn` that answers over a oneshot channel; structured cancellation by dropping is
+/// Rust's futures'.
 #[track_caller]
 pub fn compute<F, T>(f: F) -> Compute<T>
 where
@@ -174,8 +179,8 @@ pub struct Compute<T> {
 impl<T> Compute<T> {
     /// Asks the computation to end; see [`compute`](fn@compute). Does not wait for it.
     ///
-    /// The handle then yields an error whose [`is_cancelled`](JoinError::is_cancelled) is true, unless the closure returns or
-    /// panics first.
+    /// The handle then yields an error whose [`is_cancelled`](JoinError::is_cancelled) is true, unless the
+    /// closure returns or panics first.
     ///
     /// # Examples
     /// ```
@@ -266,8 +271,8 @@ unsafe fn run<T>(task: NonNull<Header>, f: impl FnOnce() -> T) -> T {
         // In place, and no other thread has the handle yet.
         return f();
     };
-    // SAFETY: (1), and this worker keeps the pool; the region is used until this call returns, when all that was made inside has
-    // ended.
+    // SAFETY: (1), and this worker keeps the pool; the region is used until this call returns, when all that
+    // was made inside has ended.
     let region = Region::cancellable(unsafe { Question::new(task, seat.shared_ptr()) });
     // SAFETY: this thread is the seat's owner; the region stays until it is replaced below.
     let (outer, outer_tag) = unsafe { seat.replace_region(&raw const region, Tag::NONE) };
@@ -284,8 +289,8 @@ unsafe fn run<T>(task: NonNull<Header>, f: impl FnOnce() -> T) -> T {
     }
 }
 
-/// The shared state as what computations have for a scheduler: they never wait, so they are never scheduled nor counted as
-/// tasks.
+/// The shared state as what computations have for a scheduler: they never wait, so they are never scheduled
+/// nor counted as tasks.
 #[repr(transparent)]
 struct Computations(Shared);
 

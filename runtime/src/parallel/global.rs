@@ -1,5 +1,5 @@
-//! The process-wide pool: where parallel calls go that belong to no other pool. Made when it is first needed, or before by
-//! `build_global`; it lives until the process ends.
+//! The process-wide pool: where parallel calls go that belong to no other pool. Made when it is first needed,
+//! or before by `build_global`; it lives until the process ends.
 
 use std::cell::Cell;
 use std::sync::OnceLock;
@@ -17,7 +17,8 @@ static POOL: OnceLock<Option<ThreadPool>> = OnceLock::new();
 /// call us.
 static IS_BUILDING: ReentrantMutex<Cell<bool>> = ReentrantMutex::new(Cell::new(false));
 
-/// The pool; none if the system has no thread for it, or if this thread is about to build it: then calls run in place.
+/// The pool; none if the system has no thread for it, or if this thread is about to build it: then calls run
+/// in place.
 #[inline]
 pub fn get() -> Option<&'static ThreadPool> {
     match POOL.get() {
@@ -60,7 +61,8 @@ fn set(
     Ok(())
 }
 
-/// A pool with default settings, but that its threads have names; if the system refuses a thread, one with as many as it granted, if that is at least one.
+/// A pool with default settings, but that its threads have names; if the system refuses a thread, one with as
+/// many as it granted, if that is at least one.
 fn start_as_many_as_possible() -> Option<ThreadPool> {
     let mut wanted = 0;
     loop {

@@ -863,8 +863,8 @@ fn spawn<'scope, S: Kind<'scope>>(scope: &S, fifos: Option<&Fifos>, body: impl F
     let job = unsafe { job(scope, |layout| seat.allocate(layout), body) };
     let job = match fifo {
         None => job,
-        // SAFETY: (1) the FIFO is the scope's, which stays until the job has run; (2) the token is pushed below;
-        // (3) this thread is the seat's owner, or the scope's.
+        // SAFETY: (1) the FIFO is the scope's, which stays until the job has run; (2) the token is pushed
+        // below; (3) this thread is the seat's owner, or the scope's.
         Some(fifo) => unsafe { fifo.get_or_init(|| Fifo::new(base.region)).push(job) },
     };
     // SAFETY: this thread is the seat's owner.

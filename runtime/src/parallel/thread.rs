@@ -7,7 +7,8 @@ use std::thread;
 use crate::scheduler::WorkerStart;
 use crate::util::affinity;
 
-/// One thread of a pool that is being built: what a [`spawn_handler`](super::ThreadPoolBuilder::spawn_handler) gets.
+/// One thread of a pool that is being built: what a
+/// [`spawn_handler`](super::ThreadPoolBuilder::spawn_handler) gets.
 ///
 /// Prior art: `rayon::ThreadBuilder`.
 pub struct ThreadBuilder {

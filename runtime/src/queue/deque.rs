@@ -1,8 +1,8 @@
 //! A worker's deque of jobs: bounded, and private until another thread could use what is in it.
 //!
-//! The owner pushes and pops at the young end; thieves take the oldest. A fork pushes one half and mostly takes it back
-//! itself a moment later, millions of times a second; so what lies in the deque is the owner's private matter, at the price
-//! of a load and a few stores, until the owner *publishes* the oldest of it.
+//! The owner pushes and pops at the young end; thieves take the oldest. A fork pushes one half and mostly
+//! takes it back itself a moment later, millions of times a second; so what lies in the deque is the owner's
+//! private matter, at the price of a load and a few stores, until the owner *publishes* the oldest of it.
 //!
 //! # States
 //! ```text
@@ -34,23 +34,28 @@
 //! only what its pusher needs is written. It is *finished* before it is published: the publisher finishes
 //! first.
 //!
-//! *Floor*: an item may be *anchored*: its pusher comes back for just this index, and takes tail > index for "stolen". So
-//! the deque is rewound no lower than above the youngest anchored item. Everything else is loose.
+//! *Floor*: an item may be *anchored*: its pusher comes back for just this index, and takes tail > index for
+//! "stolen". So the deque is rewound no lower than above the youngest anchored item. Everything else is
+//! loose.
 //!
 //! # The race
-//! A thief loads the word, reads a slot, and falls asleep. The owner takes that item back, runs it, pushes another in the same
-//! place, and publishes it: tail and split are what they were. The thief wakes, finds the word as it was, claims an item
-//! that was never stolen, and runs what it read: a job whose frame is gone. Reading the slot after the claim is no way out:
-//! the owner, seeing its item stolen, reuses the slot before the thief has read it.
+//! A thief loads the word, reads a slot, and falls asleep. The owner takes that item back, runs it, pushes
+//! another in the same place, and publishes it: tail and split are what they were. The thief wakes, finds the
+//! word as it was, claims an item that was never stolen, and runs what it read: a job whose frame is gone.
+//! Reading the slot after the claim is no way out: the owner, seeing its item stolen, reuses the slot before
+//! the thief has read it.
 //!
 //! # Ordering
-//! - *One claimer an item.* Public items leave by O5 and T3, read-modify-writes of one word, each from the value it was
-//!   computed from. The owner changes the version whenever it moves `split` down (O5, O6), so a value of the word does not
-//!   recur (2^36 of these, six minutes at 5 ns, inside one thief's window would be needed).
-//! - *A thief has read what it claims.* T1 (Acquire) reads from O3 (Release) or from a read-modify-write behind it, so T2
-//!   sees O1 of that item or a later write of the slot. A later one comes after an O5 or O6 of the owner, and then T3 fails:
-//!   it and that O5 cannot both follow the same value of the word, and O6 makes it another.
-//!   T1 also makes visible what the owner wrote before it published: the job, and what was written as it was finished.
+//! - *One claimer an item.* Public items leave by O5 and T3, read-modify-writes of one word, each from the
+//!   value it was computed from. The owner changes the version whenever it moves `split` down (O5, O6), so a
+//!   value of the word does not recur (2^36 of these, six minutes at 5 ns, inside one thief's window would be
+//!   needed).
+//! - *A thief has read what it claims.* T1 (Acquire) reads from O3 (Release) or from a read-modify-write
+//!   behind it, so T2 sees O1 of that item or a later write of the slot. A later one comes after an O5 or O6
+//!   of the owner, and then T3 fails: it and that O5 cannot both follow the same value of the word, and O6
+//!   makes it another.
+//!   T1 also makes visible what the owner wrote before it published: the job, and what was written as it was
+//!   finished.
 //! - *No slot is reused before it was read by the thread that claimed it.* The owner writes slot i again
 //!   after O5, or after it has learned from the word (Acquire) that tail > i; T3 is Release, so T2 came
 //!   before. Slots are atomics all the same, for the thieves that read and then fail.
@@ -58,8 +63,10 @@
 //!
 //! # Rejected
 //! - Chase and Lev's deque: its owner needs a full fence for every pop, and every item is public.
-//! - One public slot, refilled by the owner (Spice, chili): it starves all thieves but one while the owner is in a long leaf.
-//! - Indices that go round: "tail > i" is no answer once the indices may have lapped. Loose items that do not fit go elsewhere.
+//! - One public slot, refilled by the owner (Spice, chili): it starves all thieves but one while the owner is
+//!   in a long leaf.
+//! - Indices that go round: "tail > i" is no answer once the indices may have lapped. Loose items that do not
+//!   fit go elsewhere.
 //!
 //! # Sources
 //! Split deques: Lace, after Wool; private deques with explicit sharing.
@@ -81,7 +88,8 @@ const _: () = assert!(CAPACITY <= FIELD);
 /// Most items that a thief takes at once.
 const MOST: usize = 32;
 
-/// The lowest bits of an item's address; items are at least four bytes aligned. All others are of anchored items.
+/// The lowest bits of an item's address; items are at least four bytes aligned. All others are of anchored
+/// items.
 const MARKS: usize = 3;
 
 /// Of an item that is begun, so that its push need not add a mark.
@@ -149,8 +157,8 @@ impl<T> Deque<T> {
         self.own.head.get()
     }
 
-    /// O1, O2: pushes an item whose pusher will come back for it, by [`take_back`](Self::take_back) of the same index. False
-    /// if the deque is full.
+    /// O1, O2: pushes an item whose pusher will come back for it, by [`take_back`](Self::take_back) of the
+    /// same index. False if the deque is full.
     ///
     /// # Safety
     /// 1. The caller is the owner. 2. The item stays valid until it has been taken back, or claimed and used.
@@ -168,8 +176,9 @@ impl<T> Deque<T> {
     /// As [`push_anchored`](Self::push_anchored), of an item that is only begun. Returns its index.
     ///
     /// # Safety
-    /// 1. The caller is the owner. 2. There is room. 3. Before the item is published it is [finished](Self::finish); from
-    ///    then on it stays valid until it has been taken back, or claimed and used.
+    /// 1. The caller is the owner. 2. There is room. 3. Before the item is published it is
+    ///    [finished](Self::finish); from then on it stays valid until it has been taken back, or claimed and
+    ///    used.
     #[inline(always)]
     pub unsafe fn begin_anchored(&self, item: *mut T) -> u32 {
         let head = self.own.head.get();
@@ -178,8 +187,8 @@ impl<T> Deque<T> {
         head
     }
 
-    /// Finishes the private items that are only begun, from the youngest on: `finish` writes what is missing of them, and returns how
-    /// they are to be known.
+    /// Finishes the private items that are only begun, from the youngest on: `finish` writes what is missing
+    /// of them, and returns how they are to be known.
     ///
     /// # Safety
     /// 1. The caller is the owner.
@@ -202,7 +211,8 @@ impl<T> Deque<T> {
     /// there is no room.
     ///
     /// # Safety
-    /// 1. The caller is the owner. 2. The item stays valid until it has been taken and used. 3. `limit` is at most the capacity.
+    /// 1. The caller is the owner. 2. The item stays valid until it has been taken and used. 3. `limit` is at
+    ///    most the capacity.
     #[inline]
     pub unsafe fn push(&self, item: *mut T, limit: u32) -> bool {
         // SAFETY: (1), (3).
@@ -214,8 +224,8 @@ impl<T> Deque<T> {
         true
     }
 
-    /// [`push`](Self::push), and [`publish`](Self::publish) if nothing else is private: what is pushed to be published at once. False
-    /// if there is no room, or something private: then nothing was done.
+    /// [`push`](Self::push), and [`publish`](Self::publish) if nothing else is private: what is pushed to be
+    /// published at once. False if there is no room, or something private: then nothing was done.
     ///
     /// # Safety
     /// 1. to 3. as for [`push`](Self::push).
@@ -269,7 +279,8 @@ impl<T> Deque<T> {
         self.own.split.get()
     }
 
-    /// Marks the item at `index`, which is private: until it is taken back or claimed, and something else put there.
+    /// Marks the item at `index`, which is private: until it is taken back or claimed, and something else put
+    /// there.
     ///
     /// # Safety
     /// 1. The caller is the owner. 2. The item is private, anchored, and finished.
@@ -312,12 +323,12 @@ impl<T> Deque<T> {
         n
     }
 
-    /// O4, without the slot, which its pusher does not need: takes the item at `index` back if it is private. False if it is
-    /// or was public.
+    /// O4, without the slot, which its pusher does not need: takes the item at `index` back if it is private.
+    /// False if it is or was public.
     ///
     /// # Safety
-    /// 1. The caller is the owner. 2. It pushed an anchored item there, and has not taken it back. 3. If it is private, then all
-    ///    that was pushed afterwards has been taken out.
+    /// 1. The caller is the owner. 2. It pushed an anchored item there, and has not taken it back. 3. If it
+    ///    is private, then all that was pushed afterwards has been taken out.
     #[inline(always)]
     pub unsafe fn take_back_private(&self, index: u32) -> bool {
         if index < self.own.split.get() {
@@ -331,8 +342,8 @@ impl<T> Deque<T> {
     /// O4, O5, O6: takes the item at `index` back, the youngest, or learns that it was stolen.
     ///
     /// # Safety
-    /// 1. The caller is the owner. 2. It pushed an anchored item there, has not taken it back, and has taken out all that was
-    ///    pushed afterwards.
+    /// 1. The caller is the owner. 2. It pushed an anchored item there, has not taken it back, and has taken
+    ///    out all that was pushed afterwards.
     pub unsafe fn take_back(&self, index: u32) -> Taken {
         debug_assert!(self.own.head.get() == index + 1);
         // SAFETY: (1), (2); nothing anchored is at `index` or above but this item.
@@ -374,8 +385,8 @@ impl<T> Deque<T> {
     /// O5, or O6 if the youngest item, at `index`, was stolen.
     ///
     /// # Safety
-    /// 1. The caller is the owner; `index` is the youngest item, and public. 2. Nothing anchored is at `floor` or above, except
-    ///    what the caller has come back for.
+    /// 1. The caller is the owner; `index` is the youngest item, and public. 2. Nothing anchored is at
+    ///    `floor` or above, except what the caller has come back for.
     #[inline]
     unsafe fn reclaim(&self, index: u32, floor: u32) -> Option<*mut T> {
         debug_assert!(self.own.split.get() == index + 1);
@@ -444,8 +455,8 @@ impl<T> Deque<T> {
         self.steal_several(1, is_wanted, |_| unreachable!("one was asked for"))
     }
 
-    /// As [`steal`](Self::steal), and takes loose items behind it as well: at most `most` in all, and no more than half of what
-    /// is public. They are given to `put`, the youngest first.
+    /// As [`steal`](Self::steal), and takes loose items behind it as well: at most `most` in all, and no more
+    /// than half of what is public. They are given to `put`, the youngest first.
     pub fn steal_several(
         &self,
         most: u32,

@@ -1,5 +1,5 @@
-//! An unbounded FIFO into which any thread pushes and from which any worker pops; its length is readable without
-//! its lock. It takes what comes from outside, and what overflows a worker's ring.
+//! An unbounded FIFO into which any thread pushes and from which any worker pops; its length is readable
+//! without its lock. It takes what comes from outside, and what overflows a worker's ring.
 //!
 //! # States
 //! ```text
@@ -8,16 +8,16 @@
 //!             to happen
 //!   newborns  under the lock: how many that are counted here have come; see `scheduler/shared.rs`
 //! ```
-//! A worker takes a chunk as a whole, by copying pointers: no item is touched under the lock. They lie in memory that the pushing
-//! thread wrote last, so each is a cache miss. All of a chunk are asked for at once, after the unlock; links from one to the next
-//! would have to wait for each other.
+//! A worker takes a chunk as a whole, by copying pointers: no item is touched under the lock. They lie in
+//! memory that the pushing thread wrote last, so each is a cache miss. All of a chunk are asked for at once,
+//! after the unlock; links from one to the next would have to wait for each other.
 //!
-//! The lock is one whose holder lets go with a plain store (`byte_lock.rs`): it is held for a few stores, or for the copy of a chunk.
-//! While tasks pile up, also for a request of memory in [`CHUNK`] pushes.
+//! The lock is one whose holder lets go with a plain store (`byte_lock.rs`): it is held for a few stores, or
+//! for the copy of a chunk. While tasks pile up, also for a request of memory in [`CHUNK`] pushes.
 //!
-//! A wake may be in flight when the runtime shuts down, so a push must work at any time; the last to leave drains the
-//! injector, as often as it takes. What it cannot know of is a newborn item: so these are refused once it has *closed* the
-//! queue, under the lock, before it drains it for the last time.
+//! A wake may be in flight when the runtime shuts down, so a push must work at any time; the last to leave
+//! drains the injector, as often as it takes. What it cannot know of is a newborn item: so these are refused
+//! once it has *closed* the queue, under the lock, before it drains it for the last time.
 //!
 //! # Steps
 //! ```text
@@ -42,16 +42,19 @@
 //!   after every push that happens before the read or is ordered before it by fences as above. Nothing more:
 //!   a push that is ordered by neither may be missed, so a bare [`is_empty`](Injector::is_empty) is no reason
 //!   to sleep.
-//! - *`len` does not drift.* Stored after the unlock, the store of a popper that left an empty queue could fall on top
-//!   of the store of the next pusher, and hide that item from all threads until another is pushed.
+//! - *`len` does not drift.* Stored after the unlock, the store of a popper that left an empty queue could
+//!   fall on top of the store of the next pusher, and hide that item from all threads until another is
+//!   pushed.
 //! - *A pusher touches no item after I3.* By then it may have been popped, run and freed.
 //!
 //! # Rejected
-//! - A lock-free queue. Pushes come one a foreign wake, which costs a microsecond anyway, and pops come in batches; a
-//!   queue of linked nodes without a lock needs a stub node and a rule for when a node may be freed.
+//! - A lock-free queue. Pushes come one a foreign wake, which costs a microsecond anyway, and pops come in
+//!   batches; a queue of linked nodes without a lock needs a stub node and a rule for when a node may be
+//!   freed.
 //! - Shards. Each is one more line that every worker reads before it sleeps.
 //! - `len` on a line of its own. Every push and pop that writes it has the lock's line already.
-//! - A bound. What would a wake do at the bound? An item is in one queue once, so there are never more than live tasks.
+//! - A bound. What would a wake do at the bound? An item is in one queue once, so there are never more than
+//!   live tasks.
 //!
 //! # Sources
 //! The handshake is Dekker's. Go's `sched.runq` and Tokio's `inject` are this queue with other neighbours.
@@ -99,7 +102,8 @@ struct Chunks<T> {
 /// Up to [`CHUNK`] items, oldest first. All are live and in no other queue: the pusher answers for it.
 struct Chunk<T>(VecDeque<NonNull<T>>);
 
-// SAFETY: the chunk does nothing to an item; to do more with what it returns is unsafe, and answered for there.
+// SAFETY: the chunk does nothing to an item; to do more with what it returns is unsafe, and answered for
+// there.
 unsafe impl<T> Send for Chunk<T> {}
 
 impl<T: Linked> Injector<T> {
@@ -139,8 +143,8 @@ impl<T: Linked> Injector<T> {
         self.change(|chunks| iter::from_fn(|| batch.pop_front()).for_each(|item| chunks.push(item)));
     }
 
-    /// Adds the newborn `item` as the youngest, unless the queue is closed; says whether it did. If so, and `is_counted`, it is one more
-    /// of [`newborns`](Self::newborns), from before it can be popped.
+    /// Adds the newborn `item` as the youngest, unless the queue is closed; says whether it did. If so, and
+    /// `is_counted`, it is one more of [`newborns`](Self::newborns), from before it can be popped.
     ///
     /// # Safety
     /// As [`push`](Self::push); the promises end if it is refused.
@@ -182,8 +186,8 @@ impl<T: Linked> Injector<T> {
         self.change(|chunks| chunks.take_oldest(|_| ()).map(|(item, ())| item))
     }
 
-    /// Takes the oldest chunk: returns its oldest item, to be run at once, and how many were taken in all; the others go to
-    /// the back of `local`, as far as they fit, and what does not fit stays.
+    /// Takes the oldest chunk: returns its oldest item, to be run at once, and how many were taken in all;
+    /// the others go to the back of `local`, as far as they fit, and what does not fit stays.
     ///
     /// Others can steal from there; whether they are to be told is the caller's decision.
     ///

@@ -26,13 +26,15 @@
 //!   before that thread's T1 (a ticket is handed over by Release and Acquire). T1 is AcqRel, a chain of
 //!   read-modify-writes: so P2 of i is visible to all from that T1 on, of which i's own is one, or the last.
 //!   So is the ring that i is in, since P1 comes before P2.
-//! - *A slot is used again when it was read.* T3 reads the item before it makes the slot null, and P1 sees null before P2 writes the next
-//!   one: so T3 cannot have read that, by the order of the slot's values alone.
-//! - *The ring is there.* A ring is freed with the queue only. In sum the rings are no larger than thrice the most items that waited,
-//!   unless a taker stops between T1 and T3 for a whole lap.
+//! - *A slot is used again when it was read.* T3 reads the item before it makes the slot null, and P1 sees
+//!   null before P2 writes the next one: so T3 cannot have read that, by the order of the slot's values
+//!   alone.
+//! - *The ring is there.* A ring is freed with the queue only. In sum the rings are no larger than thrice the
+//!   most items that waited, unless a taker stops between T1 and T3 for a whole lap.
 //!
-//! Rejected: a deque behind a lock: two threads that run short jobs spent four fifths of their time in it, asleep or not. Blocks in a
-//! linked list, as in crossbeam's `SegQueue`: a taker has to find the block in the same step in which it claims the item.
+//! Rejected: a deque behind a lock: two threads that run short jobs spent four fifths of their time in it,
+//! asleep or not. Blocks in a linked list, as in crossbeam's `SegQueue`: a taker has to find the block in the
+//! same step in which it claims the item.
 
 use std::cell::Cell;
 use std::fmt;
@@ -78,8 +80,8 @@ impl<T> Line<T> {
     /// P1, P2.
     ///
     /// # Safety
-    /// 1. No other thread pushes: calls are ordered. 2. The caller hands out one ticket for the item, behind this call. 3. The item is
-    ///    not null.
+    /// 1. No other thread pushes: calls are ordered. 2. The caller hands out one ticket for the item, behind
+    ///    this call. 3. The item is not null.
     #[inline]
     pub unsafe fn push(&self, item: *mut T) {
         let number = self.pushed.get();

@@ -1,4 +1,5 @@
-//! A worker's run queue: a bounded FIFO ring. Its owner pushes and pops; other workers steal half of it at a time.
+//! A worker's run queue: a bounded FIFO ring. Its owner pushes and pops; other workers steal half of it at a
+//! time.
 //!
 //! # States
 //! Indices count items from the ring's first day on; the slot of an index is the index modulo the capacity.
@@ -11,8 +12,8 @@
 //!          Every change of `real` is a read-modify-write of this word, and that is how an item gets its one taker.
 //!   tail   where the owner pushes next. Only the owner writes it.
 //! ```
-//! `claimed` is zero unless a thief is inside: it has taken items and is still copying them out of their slots.
-//! Meanwhile the owner pops at `real` as ever, leaving `steal` where it is, and does not push beyond
+//! `claimed` is zero unless a thief is inside: it has taken items and is still copying them out of their
+//! slots. Meanwhile the owner pops at `real` as ever, leaving `steal` where it is, and does not push beyond
 //! `steal + CAPACITY`; a second thief goes away.
 //!
 //! # Steps
@@ -31,33 +32,34 @@
 //! injector.
 //!
 //! # The race
-//! A thief has claimed the older half and is preempted while copying. The owner goes on, pops what is left and pushes
-//! until `tail` has come round to the slot the thief reads next. Were the room measured from `real`, the owner would
-//! write it: one item lost, another taken twice.
+//! A thief has claimed the older half and is preempted while copying. The owner goes on, pops what is left
+//! and pushes until `tail` has come round to the slot the thief reads next. Were the room measured from
+//! `real`, the owner would write it: one item lost, another taken twice.
 //!
 //! # Ordering
-//! - *One taker an item.* `real` only grows, by read-modify-writes of one word, each from the value it was computed
-//!   from. `(real, claimed)` does not recur: `real` has 55 bits, which 5 ns a pop use up in five years, and of the
-//!   states with one `real` the one with nothing claimed comes last. So T3 succeeds only if the head has not moved
-//!   since T1, however long the thief slept in between.
-//! - *Indices may wrap.* `tail` has 32 bits and is compared with as many of `real`. At a T3 that succeeds, the two
-//!   are at most a lap apart. So they are for the owner, even if the head it loads is an old one: it never pushed
-//!   more than a lap beyond any head it had seen, and it sees no older one after a newer.
-//! - *T1 sees no tail older than its head.* O4 and O6 are Release and T1 is Acquire: with `real` a thief gets the
-//!   `tail` its writer knew, so at T3 `tail - real` is between zero and the capacity. T3 itself may be Relaxed: while
-//!   its claim stands other thieves go away, and T5, which ends it, is Release.
+//! - *One taker an item.* `real` only grows, by read-modify-writes of one word, each from the value it was
+//!   computed from. `(real, claimed)` does not recur: `real` has 55 bits, which 5 ns a pop use up in five
+//!   years, and of the states with one `real` the one with nothing claimed comes last. So T3 succeeds only if
+//!   the head has not moved since T1, however long the thief slept in between.
+//! - *Indices may wrap.* `tail` has 32 bits and is compared with as many of `real`. At a T3 that succeeds,
+//!   the two are at most a lap apart. So they are for the owner, even if the head it loads is an old one: it
+//!   never pushed more than a lap beyond any head it had seen, and it sees no older one after a newer.
+//! - *T1 sees no tail older than its head.* O4 and O6 are Release and T1 is Acquire: with `real` a thief gets
+//!   the `tail` its writer knew, so at T3 `tail - real` is between zero and the capacity. T3 itself may be
+//!   Relaxed: while its claim stands other thieves go away, and T5, which ends it, is Release.
 //! - *A taker sees the item.* T2 (Acquire) pairs with O3 (Release). O5 and O8 read what the owner wrote.
-//! - *No slot is written while it is read.* The owner writes index i (O2) only after `steal` has passed i - CAPACITY.
-//!   Either it took that item itself, or O1 (Acquire) reads from T5 (Release) or from a later swing of its own, which
-//!   continues T5's release sequence. T4 comes before T5. The slots are thus plain memory.
+//! - *No slot is written while it is read.* The owner writes index i (O2) only after `steal` has passed i -
+//!   CAPACITY. Either it took that item itself, or O1 (Acquire) reads from T5 (Release) or from a later swing
+//!   of its own, which continues T5's release sequence. T4 comes before T5. The slots are thus plain memory.
 //! - *No thread waits for a thief.* If one falls asleep inside, the owner pops; pushes go to the injector
 //!   once the ring is full (that item alone); other thieves look elsewhere.
 //!
 //! # Rejected
-//! - Copy first, then swing the head (Go): with tasks of 10 ns the owner moves the head faster than a thief can copy
-//!   128 pointers, so its swing keeps failing; and slots read before they are claimed must be atomic.
-//! - Two 32-bit indices `(steal, real)` in the head (Tokio): there a thief that sleeps for exactly 2^32 pops takes
-//!   what it has not seen, and T5 is a loop.
+//! - Copy first, then swing the head (Go): with tasks of 10 ns the owner moves the head faster than a thief
+//!   can copy 128 pointers, so its swing keeps failing; and slots read before they are claimed must be
+//!   atomic.
+//! - Two 32-bit indices `(steal, real)` in the head (Tokio): there a thief that sleeps for exactly 2^32 pops
+//!   takes what it has not seen, and T5 is a loop.
 //! - Popping several items at once into a private buffer: there, a long poll would hide them from thieves.
 //!
 //! # Sources
@@ -82,7 +84,8 @@ const _: () = assert!(CAPACITY.is_power_of_two() && (CAPACITY as u64) < Head::ON
 
 /// The ring. See the module's documentation.
 ///
-/// What thieves look at comes first, so that the processor can lay it on one line with the rest of what they look at.
+/// What thieves look at comes first, so that the processor can lay it on one line with the rest of what they
+/// look at.
 #[repr(C)]
 pub struct Local<T: Linked> {
     /// A [`Head`]: owner and thieves.
@@ -94,9 +97,11 @@ pub struct Local<T: Linked> {
     slots: [UnsafeCell<MaybeUninit<NonNull<T>>>; RING_CAPACITY],
 }
 
-// SAFETY: a ring is pointers that it does not follow. To do so with what it returns is unsafe, and answered for there.
+// SAFETY: a ring is pointers that it does not follow. To do so with what it returns is unsafe, and answered
+// for there.
 unsafe impl<T: Linked> Send for Local<T> {}
-// SAFETY: the slots are the only part without synchronisation of its own; the protocol above orders their accesses.
+// SAFETY: the slots are the only part without synchronisation of its own; the protocol above orders their
+// accesses.
 unsafe impl<T: Linked> Sync for Local<T> {}
 
 impl<T: Linked> Local<T> {
@@ -105,8 +110,8 @@ impl<T: Linked> Local<T> {
         Self::starting_at(0)
     }
 
-    /// An empty ring through which `index` items seem to have gone already, for tests of what happens when indices
-    /// wrap.
+    /// An empty ring through which `index` items seem to have gone already, for tests of what happens when
+    /// indices wrap.
     pub fn starting_at(index: u64) -> Self {
         Self {
             head: AtomicU64::new(Head::at(index).0),
@@ -136,11 +141,12 @@ impl<T: Linked> Local<T> {
 
     /// Adds `item` as the youngest; returns how many items went to the injector instead, normally none.
     ///
-    /// A full ring sends its younger half there, followed by `item`; if a thief is inside, `item` alone. The caller
-    /// then notifies as after a push into the injector.
+    /// A full ring sends its younger half there, followed by `item`; if a thief is inside, `item` alone. The
+    /// caller then notifies as after a push into the injector.
     ///
     /// # Safety
-    /// 1. The caller is the owner. 2. `item` is live, and stays so at its place until popped. 3. It is in no queue.
+    /// 1. The caller is the owner. 2. `item` is live, and stays so at its place until popped. 3. It is in no
+    ///    queue.
     pub unsafe fn push_back(&self, item: NonNull<T>, injector: &Injector<T>) -> usize {
         // Relaxed: only the owner writes it.
         let tail = self.tail.load(Relaxed);
@@ -157,7 +163,8 @@ impl<T: Linked> Local<T> {
         unsafe { self.overflow(head, tail, item, injector) }
     }
 
-    /// What [`push_back`](Self::push_back) does with a full ring. Apart, so that the common case keeps its registers.
+    /// What [`push_back`](Self::push_back) does with a full ring. Apart, so that the common case keeps its
+    /// registers.
     ///
     /// # Safety
     /// 1. to 3. As `push_back`. 4. At `head` and `tail` no slot is free.
@@ -180,8 +187,8 @@ impl<T: Linked> Local<T> {
         let mut batch = Chain::new();
         for index in CAPACITY / 2..CAPACITY {
             // O8.
-            // SAFETY: O6 took all; O7 gave back those below. Pushed under the same promises as (2) and (3), and now out
-            // of the ring.
+            // SAFETY: O6 took all; O7 gave back those below. Pushed under the same promises as (2) and (3),
+            // and now out of the ring.
             unsafe { batch.push_back(self.read(head.real().wrapping_add(index))) };
         }
         // SAFETY: (2) and (3).
@@ -191,12 +198,12 @@ impl<T: Linked> Local<T> {
         count
     }
 
-    /// Adds items from `items`, in their order, until the ring is full or they end; returns how many. Takes no item
-    /// that it does not add.
+    /// Adds items from `items`, in their order, until the ring is full or they end; returns how many. Takes
+    /// no item that it does not add.
     ///
     /// # Safety
-    /// 1. The caller is the owner. 2. The items are live, and stay so at their place until popped. 3. They are in no
-    ///    queue.
+    /// 1. The caller is the owner. 2. The items are live, and stay so at their place until popped. 3. They
+    ///    are in no queue.
     pub unsafe fn push_batch(&self, items: impl Iterator<Item = NonNull<T>>) -> usize {
         // Relaxed: only the owner writes it.
         let tail = self.tail.load(Relaxed);
@@ -213,7 +220,8 @@ impl<T: Linked> Local<T> {
         end.wrapping_sub(tail) as usize
     }
 
-    /// Asks for the memory in the middle of each of the `count` youngest items, which another core wrote last.
+    /// Asks for the memory in the middle of each of the `count` youngest items, which another core wrote
+    /// last.
     ///
     /// # Safety
     /// 1. The caller is the owner, and has pushed as many. (Thieves may have them by now.)
@@ -261,8 +269,8 @@ impl<T: Linked> Local<T> {
         }
     }
 
-    /// Takes half of what waits here, rounded up: returns the oldest item, to be run at once, and how many were taken
-    /// in all; the others go to the back of `into`, as far as they fit.
+    /// Takes half of what waits here, rounded up: returns the oldest item, to be run at once, and how many
+    /// were taken in all; the others go to the back of `into`, as far as they fit.
     ///
     /// `None` if there is nothing, or another thief is inside.
     ///
@@ -288,7 +296,8 @@ impl<T: Linked> Local<T> {
             }
         };
         // T4.
-        // SAFETY: T3 took `count` items from `real` on, T2 made them visible, and until T5 the owner keeps out.
+        // SAFETY: T3 took `count` items from `real` on, T2 made them visible, and until T5 the owner keeps
+        // out.
         let item = |offset| unsafe { self.read(head.real().wrapping_add(offset)) };
         let first = item(0);
         // SAFETY: (1); the items' promises were made to this ring, which they have left.
@@ -324,8 +333,8 @@ impl<T: Linked> Local<T> {
     }
 
     /// # Safety
-    /// 1. The caller has taken the item at `index`, and has seen the `tail` behind it. 2. It has not said so (T5) yet,
-    ///    or is the owner and has not pushed since.
+    /// 1. The caller has taken the item at `index`, and has seen the `tail` behind it. 2. It has not said so
+    ///    (T5) yet, or is the owner and has not pushed since.
     #[inline]
     unsafe fn read(&self, index: u32) -> NonNull<T> {
         let slot = &self.slots[(index % CAPACITY) as usize];
@@ -344,7 +353,8 @@ impl<T: Linked> fmt::Debug for Local<T> {
     }
 }
 
-/// The head: `real` in the upper 55 bits, `claimed` in the lower 9. An overflow of `real` leaves the word at the top.
+/// The head: `real` in the upper 55 bits, `claimed` in the lower 9. An overflow of `real` leaves the word at
+/// the top.
 #[derive(Clone, Copy)]
 struct Head(u64);
 
@@ -371,8 +381,8 @@ impl Head {
         self.0 & Self::CLAIMED != 0
     }
 
-    /// O4: one more taken. With a thief inside, `steal` stays, so `claimed` grows along; at most to the capacity, since
-    /// `tail` stays within a lap of `steal`.
+    /// O4: one more taken. With a thief inside, `steal` stays, so `claimed` grows along; at most to the
+    /// capacity, since `tail` stays within a lap of `steal`.
     fn popped(self) -> Self {
         Self(self.0.wrapping_add(Self::ONE + u64::from(self.thief_is_inside())))
     }

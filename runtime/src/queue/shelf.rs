@@ -1,4 +1,5 @@
-//! A double-ended queue behind a lock, whose length is readable without it: for what is too rare to need more.
+//! A double-ended queue behind a lock, whose length is readable without it: for what is too rare to need
+//! more.
 //!
 //! Unbounded, since each entry stands for something that its maker has allocated already or waits for.
 

@@ -548,8 +548,8 @@ impl Idle {
 
     /// As [`pick_anyway`](Self::pick_anyway), of the workers below `end`: see *the restricted worker*.
     ///
-    /// If there is none, this was a searcher for a moment, on which pushers may have relied. So it looks at the
-    /// bits again, behind a fence, with their pushes in view: see *the stand-in*.
+    /// If there is none, this was a searcher for a moment, on which pushers may have relied. So it looks at
+    /// the bits again, behind a fence, with their pushes in view: see *the stand-in*.
     pub fn pick_below(&self, end: usize, avoided: Option<usize>) -> Option<usize> {
         loop {
             self.add_searcher();

@@ -87,7 +87,8 @@ impl Polling {
     /// R3: what the owner runs. None if the owner runs no task or computation, or if the record is just
     /// changing.
     pub fn read(&self) -> Option<Record> {
-        // Acquire, and the fence: pair with the release of `write`. A record that was changed in between has changed the number.
+        // Acquire, and the fence: pair with the release of `write`. A record that was changed in between has
+        // changed the number.
         let changes = self.changes.load(Acquire);
         let id = self.id.load(Acquire);
         let spawned_at = NonNull::new(self.spawned_at.load(Acquire))?;

@@ -6,8 +6,8 @@
 //! generation and stand behind, so it stops before them.
 //!
 //! # Ordering
-//! Each arrival takes the lock, the leader's last; so what happened before any of them happened before the leader goes
-//! on, and, through the outcomes, before the others do.
+//! Each arrival takes the lock, the leader's last; so what happened before any of them happened before the
+//! leader goes on, and, through the outcomes, before the others do.
 
 use std::fmt;
 use std::pin::Pin;
@@ -89,7 +89,8 @@ impl Barrier {
         Wait { barrier: self, waiter: None }.await
     }
 
-    /// Counts an arrival. The first of the answers is its generation; the second says whether it completes it.
+    /// Counts an arrival. The first of the answers is its generation; the second says whether it completes
+    /// it.
     fn arrive(&self) -> (usize, bool) {
         let arrivals = self.arrivals.load(Relaxed) + 1;
         self.arrivals.store(arrivals, Relaxed);

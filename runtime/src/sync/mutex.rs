@@ -1,5 +1,5 @@
-//! A mutex whose guard may be held across an `.await`: one permit of [`permits`](super::permits) and the data it
-//! guards.
+//! A mutex whose guard may be held across an `.await`: one permit of [`permits`](super::permits) and the data
+//! it guards.
 //!
 //! The holder of the permit may use the data; the permit's Acquire and Release order one holder after the
 //! other. A guard *is* the permit: each kind gives it back when dropped, and mapping one guard into another
@@ -48,7 +48,8 @@ pub struct Mutex<T: ?Sized> {
 
 // SAFETY: moving the mutex moves the data.
 unsafe impl<T: ?Sized + Send> Send for Mutex<T> {}
-// SAFETY: `&Mutex` gives out `&mut T`, to one thread at a time: that moves the data between threads, and no more.
+// SAFETY: `&Mutex` gives out `&mut T`, to one thread at a time: that moves the data between threads, and no
+// more.
 unsafe impl<T: ?Sized + Send> Sync for Mutex<T> {}
 
 /// Access to the data of a [`Mutex`]; dropping it unlocks.

@@ -25,7 +25,8 @@ pub struct OwnedMappedMutexGuard<T: ?Sized, U: ?Sized = T> {
     part: *mut U,
 }
 
-// SAFETY: a shared guard gives out `&T`; that replaces the automatic bound, which would be content with `T: Send`.
+// SAFETY: a shared guard gives out `&T`; that replaces the automatic bound, which would be content with
+// `T: Send`.
 unsafe impl<T: ?Sized + Send + Sync> Sync for OwnedMutexGuard<T> {}
 
 // SAFETY: the pointer stands for a `&mut U`; the mutex may end up being dropped where the guard is.

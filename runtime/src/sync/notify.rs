@@ -29,9 +29,10 @@
 //! A future looks, finds nothing; before it stands in line, a notification passes and finds no future.
 //!
 //! # Ordering
-//! W3's CAS expects the very word it has judged, generation included. N1 or B1 before it change the word, so it
-//! fails and looks again; after it they see WAITING and take the lock, which is held from before W3 until after
-//! W4. If the word says WAITING already, it stays so while W3's lock is held, and there is nothing to set.
+//! W3's CAS expects the very word it has judged, generation included. N1 or B1 before it change the word, so
+//! it fails and looks again; after it they see WAITING and take the lock, which is held from before W3 until
+//! after W4. If the word says WAITING already, it stays so while W3's lock is held, and there is nothing to
+//! set.
 //!
 //! N1, B1 and B2 are Release, and so are the stores of N3; W1's load and W2's CAS are Acquire: what happened
 //! before a notification is seen by the future that it releases (through the line: by the outcome). N1 writes
@@ -73,8 +74,8 @@ const BY_ALL: Outcome = 3;
 /// Wakes tasks that wait for something to happen.
 ///
 /// [`notify_one`](Self::notify_one) wakes one waiting task; if none waits, the next one to wait does not have
-/// to. At most one notification is kept that way. [`notify_waiters`](Self::notify_waiters) wakes all that wait,
-/// and keeps nothing.
+/// to. At most one notification is kept that way. [`notify_waiters`](Self::notify_waiters) wakes all that
+/// wait, and keeps nothing.
 ///
 /// To wait for a condition, create the future first, then check, then await:
 ///
@@ -136,7 +137,8 @@ impl Notify {
     /// [`notify_one`](Self::notify_one) from its first poll, or [`enable`](Notified::enable), on.
     ///
     /// # Cancel safety
-    /// Loses its place in line; the notification of a `notify_one` that it got and did not see goes to the next.
+    /// Loses its place in line; the notification of a `notify_one` that it got and did not see goes to the
+    /// next.
     ///
     /// # Examples
     /// ```
@@ -315,7 +317,8 @@ impl Notify {
                 return Poll::Ready(());
             }
             let judged = waiter.key() * GENERATION;
-            // Under the lock, a word that says WAITING stays what it is. Relaxed: if it is another, `try_pass` looks again.
+            // Under the lock, a word that says WAITING stays what it is. Relaxed: if it is another,
+            // `try_pass` looks again.
             if self.word.load(Ordering::Relaxed) == judged | WAITING {
                 break;
             }
@@ -421,7 +424,8 @@ impl Wait {
         Poll::Ready(())
     }
 
-    /// The future is dropped: passes on what it got and did not see. `self` must be pinned, as it was for `poll`.
+    /// The future is dropped: passes on what it got and did not see. `self` must be pinned, as it was for
+    /// `poll`.
     fn leave(&mut self, notify: &Notify) {
         let State::Queued = self.state else { return };
         // SAFETY: a pinned future is dropped where it is.
@@ -451,7 +455,8 @@ pub struct Notified<'a> {
 impl Notified<'_> {
     /// Stands in line without being polled, and returns whether a notification is there already.
     ///
-    /// From now on a [`notify_one`](Notify::notify_one) may choose this future. A future that said `true` is done.
+    /// From now on a [`notify_one`](Notify::notify_one) may choose this future. A future that said `true` is
+    /// done.
     ///
     /// # Examples
     /// ```

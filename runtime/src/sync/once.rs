@@ -6,8 +6,9 @@
 //! none: a task that waits can only learn that the value is there.
 //!
 //! # Ordering
-//! The value is written under the lock of the line, by the first to find the permits open (`Permits::close_with`), before
-//! CLOSED is set. That is Release, as is every later change of the word, and `get` reads the word with Acquire.
+//! The value is written under the lock of the line, by the first to find the permits open
+//! (`Permits::close_with`), before CLOSED is set. That is Release, as is every later change of the word, and
+//! `get` reads the word with Acquire.
 
 use std::cell::UnsafeCell;
 use std::mem::{ManuallyDrop, MaybeUninit};

@@ -10,8 +10,8 @@ use crate::loom::const_fn;
 
 /// A value that is made by the first that asks for it, while the others wait.
 ///
-/// If the future that makes it panics, fails or is dropped, the next one in line makes it. Reading a value that is there
-/// costs one load.
+/// If the future that makes it panics, fails or is dropped, the next one in line makes it. Reading a value
+/// that is there costs one load.
 ///
 /// # Examples
 /// ```
@@ -146,7 +146,8 @@ impl<T> OnceCell<T> {
     /// If `f` or its future does; then the next in line makes the value.
     ///
     /// # Cancel safety
-    /// If it is dropped while it makes the value, that begins anew with the next in line. Else it loses its place in line.
+    /// If it is dropped while it makes the value, that begins anew with the next in line. Else it loses its
+    /// place in line.
     ///
     /// # Examples
     /// ```

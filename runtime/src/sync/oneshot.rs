@@ -14,9 +14,9 @@
 //!
 //! # Who may touch what
 //! - The value's slot: the sender until TX_DONE; then, if VALUE, the receiver.
-//! - A side's waker slot: that side, while its WAKER bit is clear; while it is set, that side may read it, and
-//!   must clear the bit to change it. The side that sets DONE first clears its own bit in the same step, and if
-//!   the *other's* is set, moves that waker out. After that neither WAKER bit is set any more.
+//! - A side's waker slot: that side, while its WAKER bit is clear; while it is set, that side may read it,
+//!   and must clear the bit to change it. The side that sets DONE first clears its own bit in the same step,
+//!   and if the *other's* is set, moves that waker out. After that neither WAKER bit is set any more.
 //! - The cell: a side until it sets its GONE. The side that then finds the other's GONE frees it.
 //!
 //! # Steps
@@ -41,9 +41,9 @@
 //! # Ordering
 //! S3 and R3 change the same word, so one is first. If S3 is, R3 fails and finds the value. If R3 is, S3 sees
 //! RX_WAKER and wakes. Every read-modify-write is AcqRel and every load whose answer is acted on Acquire, so
-//! the slots need nothing of their own: R1 pairs with S3 (the value), S3 with R3 (the waker), L1 and L2 with S5
-//! (all the sender's accesses). S5 is the sender's last access: after it the receiver may free the cell, which
-//! is why the waker has been moved out before.
+//! the slots need nothing of their own: R1 pairs with S3 (the value), S3 with R3 (the waker), L1 and L2 with
+//! S5 (all the sender's accesses). S5 is the sender's last access: after it the receiver may free the cell,
+//! which is why the waker has been moved out before.
 //!
 //! # Rejected
 //! A reference count beside the word, as `Arc` would be: two more read-modify-writes. A waker slot that both
@@ -136,8 +136,8 @@ impl<T> Cell<T> {
     unsafe fn poll_done(&self, side: Side, other: Side, cx: &mut Context<'_>) -> Poll<usize> {
         let mut word = self.word.load(Ordering::Acquire);
         if word & other.done == 0 && word & side.waker != 0 {
-            // SAFETY: our bit is set, so there is a waker; the other side may move it out meanwhile, which is a
-            // read, as this is.
+            // SAFETY: our bit is set, so there is a waker; the other side may move it out meanwhile, which is
+            // a read, as this is.
             let is_current =
                 self.waker_slot(side).with(|slot| unsafe { (*slot).assume_init_ref() }.will_wake(cx.waker()));
             if is_current {
@@ -168,16 +168,16 @@ impl<T> Cell<T> {
         Poll::Ready(word)
     }
 
-    /// Clears the WAKER bit of `side`, which calls this and has it set, and drops the waker, unless `other` is
-    /// done and so has taken it. Answers the word.
+    /// Clears the WAKER bit of `side`, which calls this and has it set, and drops the waker, unless `other`
+    /// is done and so has taken it. Answers the word.
     fn withdraw_waker(&self, side: Side, other: Side) -> usize {
         let mut word = self.word.load(Ordering::Acquire);
         while word & other.done == 0 {
             let next = word & !side.waker;
             match self.word.compare_exchange_weak(word, next, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => {
-                    // SAFETY: (1) the bit was set and is clear again: the slot is ours. (2) The slot counts as
-                    // empty.
+                    // SAFETY: (1) the bit was set and is clear again: the slot is ours. (2) The slot counts
+                    // as empty.
                     drop(unsafe { self.take_waker(side) });
                     return next;
                 }
@@ -197,11 +197,12 @@ impl<T> Cell<T> {
     }
 }
 
-/// Sets the GONE bit of `side` and flips `also`; frees the cell if the other side has gone. The last access of
-/// `side` to the cell.
+/// Sets the GONE bit of `side` and flips `also`; frees the cell if the other side has gone. The last access
+/// of `side` to the cell.
 ///
 /// # Safety
-/// 1. The caller is `side`, has not gone, and does not use the cell again. 2. Both slots it may touch are empty.
+/// 1. The caller is `side`, has not gone, and does not use the cell again. 2. Both slots it may touch are
+///    empty.
 unsafe fn leave<T>(cell: NonNull<Cell<T>>, side: Side, other: Side, also: usize) {
     // SAFETY: live, since `side` has not gone.
     let word = unsafe { cell.as_ref() }.word.fetch_xor(side.gone | also, Ordering::AcqRel);
@@ -231,8 +232,8 @@ pub struct Sender<T> {
 /// The side that receives the value: a future that waits for it.
 ///
 /// # Cancel safety
-/// `&mut receiver` can be awaited again: nothing is lost when that is dropped. Dropping the receiver itself drops
-/// a value that was sent.
+/// `&mut receiver` can be awaited again: nothing is lost when that is dropped. Dropping the receiver itself
+/// drops a value that was sent.
 #[must_use = "futures do nothing unless awaited"]
 pub struct Receiver<T> {
     /// Live until this side sets RX_GONE; `None` from then on.
@@ -252,7 +253,8 @@ impl<T> Unpin for Receiver<T> {}
 impl<T> Sender<T> {
     /// Sends `value` and wakes the receiver. Never waits.
     ///
-    /// `Ok` does not mean that the value was received: the receiver may still be dropped with the value unseen.
+    /// `Ok` does not mean that the value was received: the receiver may still be dropped with the value
+    /// unseen.
     ///
     /// # Errors
     /// The value itself, if the receiver was closed or dropped.
@@ -371,7 +373,8 @@ unsafe fn finish<T>(shared: NonNull<Cell<T>>, verdict: usize) -> bool {
     }
     // S4. SAFETY: (1) the bit was set when we became done: it is ours to move. (2) Once, here.
     let rx_waker = (word & RX_WAKER != 0).then(|| unsafe { cell.take_waker(RX) });
-    // SAFETY: (1) the bit is clear, and the receiver did not see it set when it became done: ours. (2) Once, here.
+    // SAFETY: (1) the bit is clear, and the receiver did not see it set when it became done: ours. (2) Once,
+    // here.
     let _tx_waker = (word & TX_WAKER != 0).then(|| unsafe { cell.take_waker(TX) });
     // S5. SAFETY: (1) the caller's. (2) Both wakers are out, and the value is the receiver's.
     unsafe { leave(shared, TX, RX, word & RX_WAKER) };
@@ -396,8 +399,8 @@ impl<T> Receiver<T> {
         }
     }
 
-    /// Sets RX_DONE, unless a side is done already. Answers the sender's waker, to be woken, and our own, to be
-    /// dropped.
+    /// Sets RX_DONE, unless a side is done already. Answers the sender's waker, to be woken, and our own, to
+    /// be dropped.
     fn refuse(&mut self) -> (Option<Waker>, Option<Waker>) {
         let Some(shared) = self.cell else { return (None, None) };
         // SAFETY: live until we have gone; then `self.cell` is `None`.
@@ -414,8 +417,8 @@ impl<T> Receiver<T> {
                 Err(actual) => word = actual,
             }
         }
-        // SAFETY: (1) the bit is clear, and the sender did not see it set when it became done: ours. (2) Once,
-        // here.
+        // SAFETY: (1) the bit is clear, and the sender did not see it set when it became done: ours. (2)
+        // Once, here.
         let ours = (word & RX_WAKER != 0).then(|| unsafe { cell.take_waker(RX) });
         let theirs = (word & TX_WAKER != 0).then(|| {
             // SAFETY: (1) the bit was set when we became done: ours to move. (2) Once, here.
@@ -429,7 +432,8 @@ impl<T> Receiver<T> {
     /// Takes the value if it is there.
     ///
     /// # Errors
-    /// [`TryRecvError::Empty`] if it may still come, [`TryRecvError::Closed`] if it will not, or was taken before.
+    /// [`TryRecvError::Empty`] if it may still come, [`TryRecvError::Closed`] if it will not, or was taken
+    /// before.
     ///
     /// # Examples
     /// ```
@@ -504,7 +508,8 @@ impl<T> Receiver<T> {
         let shared = self.cell.take().expect("the word was read from the cell");
         // SAFETY: live until we have gone.
         let cell = unsafe { shared.as_ref() };
-        // SAFETY: (1) VALUE is set, so the slot is ours and holds one. (2) `self.cell` is `None` from here on.
+        // SAFETY: (1) VALUE is set, so the slot is ours and holds one. (2) `self.cell` is `None` from here
+        // on.
         let value = (word & VALUE != 0).then(|| unsafe { cell.take_value() });
         // SAFETY: (1) as above. (2) The value is out.
         unsafe { depart(shared, word) };
@@ -515,7 +520,8 @@ impl<T> Receiver<T> {
 /// L1 and L2.
 ///
 /// # Safety
-/// 1. The caller is the receiver and does not use the cell again. 2. A value that `word` tells of has been taken.
+/// 1. The caller is the receiver and does not use the cell again. 2. A value that `word` tells of has been
+///    taken.
 /// 3. In `word`, one side is done: so no value can come, and the side that became done first has moved the
 ///    receiver's waker out.
 unsafe fn depart<T>(shared: NonNull<Cell<T>>, word: usize) {
@@ -551,8 +557,8 @@ impl<T> Future for Receiver<T> {
 
 impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
-        // Foreign code comes last, when the cell has been left: waking the sender, then the destructors of the
-        // value, if one was sent, and of our waker.
+        // Foreign code comes last, when the cell has been left: waking the sender, then the destructors of
+        // the value, if one was sent, and of our waker.
         let (theirs, _ours) = self.refuse();
         let _value = self.word().map(|word| self.take(word));
         if let Some(waker) = theirs {

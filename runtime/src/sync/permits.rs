@@ -28,9 +28,9 @@
 //! taker.
 //!
 //! # Ordering
-//! T2's CAS sets QUEUED only on a word with too few permits. A G1 before it in the word's order is counted in that
-//! word. A G1 after it sees QUEUED and takes the lock after T3, unless G4 has cleared QUEUED in between: then the line
-//! was empty after T3, so the taker was served, or has left.
+//! T2's CAS sets QUEUED only on a word with too few permits. A G1 before it in the word's order is counted in
+//! that word. A G1 after it sees QUEUED and takes the lock after T3, unless G4 has cleared QUEUED in between:
+//! then the line was empty after T3, so the taker was served, or has left.
 //!
 //! The first in line, with a need above what is free, is looked at again by the next giver: that G1 comes
 //! after G3's look at the word, so it sees QUEUED and waits for the lock. Between G3's look and G4 the free
@@ -40,10 +40,11 @@
 //! those that give are Release, and T1 and G3's look are Acquire. The outcomes pass on what G3 saw.
 //!
 //! # Rejected
-//! Handing single permits to the first in line as they come: `available_permits` then hides them, and a waiter
-//! that gives up has to return them. Always locking in `give`: two read-modify-writes more for each message of
-//! a bounded channel. A G1 that leaves the word alone while QUEUED is set, so that G4 is a plain store: it has to be a
-//! load and a CAS, a third slower than an addition alone, and fails where many give at once.
+//! Handing single permits to the first in line as they come: `available_permits` then hides them, and a
+//! waiter that gives up has to return them. Always locking in `give`: two read-modify-writes more for each
+//! message of a bounded channel. A G1 that leaves the word alone while QUEUED is set, so that G4 is a plain
+//! store: it has to be a load and a CAS, a third slower than an addition alone, and fails where many give at
+//! once.
 //!
 //! Prior art: Tokio's `batch_semaphore`, where the idea of one FIFO line for requests of any size is from.
 

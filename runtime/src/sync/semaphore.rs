@@ -1,4 +1,5 @@
-//! A counting semaphore for async code: the public face of [`permits`](super::permits), which holds the protocol.
+//! A counting semaphore for async code: the public face of [`permits`](super::permits), which holds the
+//! protocol.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! The waiting futures in the order they came: the line that the primitives of this module put their futures
 //! into.
 //!
-//! A waiter is a node inside the future that waits, so waiting allocates nothing. The line sits in a mutex of its
-//! primitive.
+//! A waiter is a node inside the future that waits, so waiting allocates nothing. The line sits in a mutex of
+//! its primitive.
 //!
 //! # States of a waiter
 //! ```text
@@ -17,10 +17,11 @@
 //! it*; the future reads it without the lock.
 //!
 //! # Ordering
-//! R1 unlink, R2 take the waker, R3 outcome := o (Release); F1 outcome? (Acquire). If F1 sees R3, the releaser
-//! is done with the node, and all that it did before happened before what the future does next: the future may
-//! be freed without the lock. If F1 does not see R3, the future takes the lock and looks again: either the
-//! releaser has left the lock, then R3 is seen, or it has not come yet, and finds whatever the future does now.
+//! R1 unlink, R2 take the waker, R3 outcome := o (Release); F1 outcome? (Acquire). If F1 sees R3, the
+//! releaser is done with the node, and all that it did before happened before what the future does next: the
+//! future may be freed without the lock. If F1 does not see R3, the future takes the lock and looks again:
+//! either the releaser has left the lock, then R3 is seen, or it has not come yet, and finds whatever the
+//! future does now.
 //!
 //! Wakers are foreign code: they are cloned before the lock is taken, woken and dropped after it is released.
 
@@ -140,7 +141,8 @@ impl fmt::Debug for Waiter {
 /// The waiters of one primitive, first come first.
 #[derive(Debug)]
 pub(super) struct Line {
-    /// Every node in it is live: its future leaves before it is freed, by the contract of [`join`](Self::join).
+    /// Every node in it is live: its future leaves before it is freed, by the contract of
+    /// [`join`](Self::join).
     list: List<Waiter>,
 }
 
@@ -162,12 +164,13 @@ impl Line {
     /// Puts `waiter` at the end of the line, to be woken through `waker` (if any) when it is released.
     ///
     /// # Safety
-    /// 1. `waiter` has never joined a line. 2. It calls [`leave`](Self::leave) on this line before it is freed,
-    ///    unless it has seen its outcome.
+    /// 1. `waiter` has never joined a line. 2. It calls [`leave`](Self::leave) on this line before it is
+    ///    freed, unless it has seen its outcome.
     pub(super) unsafe fn join(&mut self, waiter: Pin<&Waiter>, waker: Option<Waker>) {
         // SAFETY: by (1) the waiter is apart: only its future, which calls this, touches its slot.
         waiter.waker.with_mut(|slot| unsafe { *slot = waker });
-        // SAFETY: (1) pinned, and live until it has left, by (2); (2) our (1); (3) `self` is borrowed mutably.
+        // SAFETY: (1) pinned, and live until it has left, by (2); (2) our (1); (3) `self` is borrowed
+        // mutably.
         unsafe { self.list.push_back(NonNull::from(waiter.get_ref())) };
     }
 

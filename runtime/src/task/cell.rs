@@ -20,9 +20,9 @@ const NO_TABLE: u16 = u16::MAX;
 
 /// What every task has, whatever its future. Everything that holds a task holds a pointer to this.
 ///
-/// What not every poll touches comes first, 32 bytes; what each reads or writes is one piece with the future behind it. Blocks lie
-/// close, aligned to 16 bytes: so the pieces of two tasks, which two cores may poll, are some 48 bytes apart, and share no cache line, or
-/// few.
+/// What not every poll touches comes first, 32 bytes; what each reads or writes is one piece with the future
+/// behind it. Blocks lie close, aligned to 16 bytes: so the pieces of two tasks, which two cores may poll,
+/// are some 48 bytes apart, and share no cache line, or few.
 #[repr(C)]
 pub struct Header {
     /// Woken by the completer. The handle's while `JOIN_WAKER` is unset, the completer's once `DONE` is set.
@@ -32,15 +32,16 @@ pub struct Header {
     next: Next<Header>,
     /// References ready for the task's own polls. Belongs to the owner of `SCHEDULED`.
     pub(super) stock: Stock,
-    /// Which table of `owned.rs` it is in, or `NO_TABLE`, and its place there. Written once, by the owner of `SCHEDULED`,
-    /// before the task first waits.
+    /// Which table of `owned.rs` it is in, or `NO_TABLE`, and its place there. Written once, by the owner of
+    /// `SCHEDULED`, before the task first waits.
     pub(super) table: Cell<u16>,
     pub(super) slot: Cell<u32>,
     /// Which thread may do what; see [`State`].
     pub(super) state: State,
     /// What depends on the future's type. Never changes.
     pub(super) vtable: &'static Vtable,
-    /// The scheduler, an `S` of the [`Schedule`] that `vtable` was made for; kept alive by every cell. Never changes.
+    /// The scheduler, an `S` of the [`Schedule`] that `vtable` was made for; kept alive by every cell. Never
+    /// changes.
     pub(super) scheduler: NonNull<()>,
     /// The task's public name. Never changes.
     pub(super) id: u64,

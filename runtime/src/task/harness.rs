@@ -1,7 +1,7 @@
 //! Poll, complete, cancel: the only code that touches a task's future.
 //!
-//! Foreign code runs here (the future, its destructor, the output's destructor, the join waker), each under its own
-//! `catch`: a panic ends the task, never the worker.
+//! Foreign code runs here (the future, its destructor, the output's destructor, the join waker), each under
+//! its own `catch`: a panic ends the task, never the worker.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -22,7 +22,8 @@ use crate::util::unwind::{catch, drop_quietly};
 /// # Safety
 /// 1. The caller owns `SCHEDULED`, and gives it up. 2. The cell is a `TaskCell<F>` of a scheduler `S`.
 pub(super) unsafe fn run<F: Future + 'static, S: Schedule>(header: NonNull<Header>) {
-    // SAFETY: (1): the cell is live while we own `SCHEDULED`, and the future is ours to touch; (2) is the caller's.
+    // SAFETY: (1): the cell is live while we own `SCHEDULED`, and the future is ours to touch; (2) is the
+    // caller's.
     unsafe {
         if header.as_ref().state.start_poll() == Start::Cancel {
             return fail::<F, S>(header, Failure::Cancelled);
@@ -43,11 +44,12 @@ pub(super) unsafe fn run<F: Future + 'static, S: Schedule>(header: NonNull<Heade
 pub(super) unsafe fn fail<F: Future + 'static, S: Schedule>(header: NonNull<Header>, failure: Failure) {
     let waker = waker::borrowed(&header);
     let drop_future = || {
-        // SAFETY: we own `SCHEDULED`: the stage is ours. Were the assignment to unwind, the stage would have the new value.
+        // SAFETY: we own `SCHEDULED`: the stage is ours. Were the assignment to unwind, the stage would have
+        // the new value.
         catch(|| unsafe { *stage::<F>(header) = Stage::Consumed })
     };
-    // As part of a poll, so that the destructor cannot block the worker and knows its task. There may be a poll of another
-    // task around, which had this one refused.
+    // As part of a poll, so that the destructor cannot block the worker and knows its task. There may be a
+    // poll of another task around, which had this one refused.
     let (dropped, _) = coop::suspended(|| coop::poll_task(&waker, drop_future));
     // A panic in the future's destructor is the task's, unless it has panicked before.
     let failure = match (dropped, failure) {
@@ -89,7 +91,8 @@ unsafe fn poll_future<F: Future>(header: NonNull<Header>) -> Polled<F::Output> {
             let Stage::Running(future) = stage else {
                 unreachable!("a task that is not done has its future");
             };
-            // SAFETY: the future was put into the cell before its first poll and stays there until it is dropped in place.
+            // SAFETY: the future was put into the cell before its first poll and stays there until it is
+            // dropped in place.
             let future = unsafe { Pin::new_unchecked(future) };
             if let Poll::Ready(ready) = future.poll(&mut Context::from_waker(&waker)) {
                 output = Some(ready);
@@ -110,12 +113,14 @@ unsafe fn poll_future<F: Future>(header: NonNull<Header>) -> Polled<F::Output> {
 /// # Safety
 /// As [`run`].
 unsafe fn after_pending<F: Future + 'static, S: Schedule>(header: NonNull<Header>, is_yielding: bool) {
-    // SAFETY: we own `SCHEDULED`, so the cell is live, until `finish_pending` says `Idle` or ownership is passed on.
+    // SAFETY: we own `SCHEDULED`, so the cell is live, until `finish_pending` says `Idle` or ownership is
+    // passed on.
     unsafe {
         let state = &header.as_ref().state;
         let scheduler = header.as_ref().scheduler.cast();
         let next = match is_yielding {
-            // A task that gives way, or has woken itself, stays `SCHEDULED`: it is queued without a transition.
+            // A task that gives way, or has woken itself, stays `SCHEDULED`: it is queued without a
+            // transition.
             true if state.load().is_cancelled() => AfterPoll::Cancel,
             true => AfterPoll::Requeue,
             false if !header.as_ref().is_owned() && !S::adopt(scheduler, header) => AfterPoll::Cancel,
@@ -131,8 +136,8 @@ unsafe fn after_pending<F: Future + 'static, S: Schedule>(header: NonNull<Header
     }
 }
 
-/// Ends a task whose future is gone: stores `result` for the handle if there is one, sets `DONE`, wakes the handle, drops
-/// the life's reference.
+/// Ends a task whose future is gone: stores `result` for the handle if there is one, sets `DONE`, wakes the
+/// handle, drops the life's reference.
 ///
 /// # Safety
 /// As [`run`]; 3. the stage is `Consumed`.
@@ -141,7 +146,8 @@ unsafe fn finish<F: Future + 'static, S: Schedule>(
     header: NonNull<Header>,
     result: Result<F::Output, Failure>,
 ) {
-    // SAFETY: we own `SCHEDULED` until `try_complete` succeeds: the cell is live, and the stage and the stock ours.
+    // SAFETY: we own `SCHEDULED` until `try_complete` succeeds: the cell is live, and the stage and the stock
+    // ours.
     unsafe {
         let state = &header.as_ref().state;
         S::release(header.as_ref().scheduler.cast(), header);
@@ -192,12 +198,12 @@ unsafe fn discard<T>(header: NonNull<Header>, result: Result<T, Failure>) {
 /// Moves the output to `*out`, memory for a `Poll<Result<F::Output, JoinError>>`.
 ///
 /// # Safety
-/// 1. The caller is the handle, and saw `DONE` with an acquire. 2. The cell is a `TaskCell<F>`. 3. `out` is valid for writes
-///    of that type.
+/// 1. The caller is the handle, and saw `DONE` with an acquire. 2. The cell is a `TaskCell<F>`. 3. `out` is
+///    valid for writes of that type.
 pub(super) unsafe fn take_output<F: Future>(header: NonNull<Header>, out: *mut ()) {
     let out = out.cast::<Poll<Result<F::Output, JoinError>>>();
-    // SAFETY: (1): while `JOIN` is set, the stage of a `DONE` task is the handle's; (2) and (3) are the caller's. What is read is
-    // overwritten, not dropped.
+    // SAFETY: (1): while `JOIN` is set, the stage of a `DONE` task is the handle's; (2) and (3) are the
+    // caller's. What is read is overwritten, not dropped.
     unsafe {
         let stage = stage::<F>(header);
         let Stage::Finished(Ok(output)) = stage else {
@@ -240,7 +246,8 @@ pub(super) unsafe fn drop_output<F: Future>(header: NonNull<Header>) {
     }
 }
 
-/// The destructor knows its task by name. Where another task is polled, it is a part of that poll: it cannot block the worker.
+/// The destructor knows its task by name. Where another task is polled, it is a part of that poll: it cannot
+/// block the worker.
 ///
 /// # Safety
 /// 1. and 2. of [`take_output`].

@@ -61,7 +61,8 @@ pub fn id() -> Id {
 /// ```
 pub fn try_id() -> Option<Id> {
     let header = coop::current_task_data().cast::<Header>();
-    // SAFETY: the pointer is null, or the task that this thread is polling: its cell is live, and the id never changes.
+    // SAFETY: the pointer is null, or the task that this thread is polling: its cell is live, and the id
+    // never changes.
     let polled = unsafe { header.as_ref() }.map(|header| Id(header.id));
     polled.or_else(outside_of_polls)
 }
@@ -78,7 +79,8 @@ fn outside_of_polls() -> Option<Id> {
     (surroundings == context::surroundings()).then_some(id)
 }
 
-/// Runs `f`, which is not a poll, with `id` as the name of its task. Tasks that are polled inside of `f` have their own.
+/// Runs `f`, which is not a poll, with `id` as the name of its task. Tasks that are polled inside of `f` have
+/// their own.
 pub fn with_id<R>(id: Option<Id>, f: impl FnOnce() -> R) -> R {
     struct Restore(Option<(Id, u64)>);
     impl Drop for Restore {
@@ -114,7 +116,8 @@ pub fn next() -> u64 {
     })
 }
 
-/// The first name of a new block. Its multiple of [`BLOCK`] is left out, since that says that a block is used up.
+/// The first name of a new block. Its multiple of [`BLOCK`] is left out, since that says that a block is used
+/// up.
 #[cold]
 #[inline(never)]
 fn first_of_block() -> u64 {

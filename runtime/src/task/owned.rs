@@ -1,8 +1,9 @@
-//! Every task of a runtime that waits for a wake, so that shutdown finds them all. The others are in a queue, or being polled.
+//! Every task of a runtime that waits for a wake, so that shutdown finds them all. The others are in a queue,
+//! or being polled.
 //!
-//! A task is entered when it is about to wait for the first time, in the table of the worker that has polled it, and leaves
-//! when it is about to be `DONE`. So a task that never waits costs nothing here. Tables rather than linked lists: links would
-//! write to the neighbours' cells, which are on another core or cold.
+//! A task is entered when it is about to wait for the first time, in the table of the worker that has polled
+//! it, and leaves when it is about to be `DONE`. So a task that never waits costs nothing here. Tables rather
+//! than linked lists: links would write to the neighbours' cells, which are on another core or cold.
 //!
 //! **A seat's table is its worker's alone**: entering and leaving on the worker that spawned the task is
 //! plain code, without a lock. A task that ends on another thread leaves its number in `returned`, under a
@@ -62,8 +63,8 @@ struct Side {
     is_lent: bool,
 }
 
-// SAFETY: `tasks` is touched by one thread at a time: the owner while it is not lent (duty 1 of `enter` and `leave`), under
-// the lock while it is.
+// SAFETY: `tasks` is touched by one thread at a time: the owner while it is not lent (duty 1 of `enter` and
+// `leave`), under the lock while it is.
 unsafe impl Sync for Seat {}
 
 #[derive(Debug)]
@@ -89,12 +90,12 @@ impl Owned {
         }
     }
 
-    /// Enters a task that is about to wait, in the table of `seat`, that of the calling thread if it has one and has not lent
-    /// it; false if the tables are closed.
+    /// Enters a task that is about to wait, in the table of `seat`, that of the calling thread if it has one
+    /// and has not lent it; false if the tables are closed.
     ///
     /// # Safety
-    /// 1. The caller is the worker of `seat`, and has not lent it. 2. The caller owns the task's `SCHEDULED`. 3. The task was
-    ///    not entered before.
+    /// 1. The caller is the worker of `seat`, and has not lent it. 2. The caller owns the task's
+    ///    `SCHEDULED`. 3. The task was not entered before.
     #[inline]
     pub unsafe fn enter(&self, task: NonNull<Header>, seat: Option<usize>) -> bool {
         let Some(index) = seat else {
@@ -134,10 +135,12 @@ impl Owned {
         !table.is_closed
     }
 
-    /// Forgets a task that is about to be `DONE`. `seat` is that of the calling thread, if it has one and has not lent it.
+    /// Forgets a task that is about to be `DONE`. `seat` is that of the calling thread, if it has one and has
+    /// not lent it.
     ///
     /// # Safety
-    /// 1. The caller is the worker of `seat`, and has not lent it. 2. It owns the task's `SCHEDULED`. 3. The task was entered.
+    /// 1. The caller is the worker of `seat`, and has not lent it. 2. It owns the task's `SCHEDULED`. 3. The
+    ///    task was entered.
     #[inline(never)]
     pub unsafe fn leave(&self, task: NonNull<Header>, seat: Option<usize>) {
         // SAFETY: (2) keeps the cell live; no thread changes the slot any more.
@@ -199,8 +202,8 @@ impl Owned {
             if !side.is_lent && own != Some(i) {
                 continue;
             }
-            // SAFETY: (1), or lent and under the lock. With the slots of ended tasks cleared, what is in is live, because a
-            // completer waits for the lock.
+            // SAFETY: (1), or lent and under the lock. With the slots of ended tasks cleared, what is in is
+            // live, because a completer waits for the lock.
             let claimed = unsafe {
                 seat.clear_returned(&mut side);
                 seat.tasks.with(|tasks| claim_idle(&*tasks, &mut left))
@@ -221,7 +224,8 @@ impl Seat {
     /// Clears the slots of tasks that ended on other threads.
     ///
     /// # Safety
-    /// 1. The table is the caller's: it is the owner and has not lent it, or it is lent. `side` is this seat's.
+    /// 1. The table is the caller's: it is the owner and has not lent it, or it is lent. `side` is this
+    ///    seat's.
     #[cold]
     unsafe fn clear_returned(&self, side: &mut Side) {
         if side.returned.is_empty() {

@@ -15,9 +15,9 @@ use crate::util::unwind::drop_quietly;
 /// What a task needs from its scheduler. Implemented by the shared part of a runtime, and by models.
 ///
 /// # Safety
-/// 1. `schedule` and `reschedule` see to it that the task is run or cancelled exactly once, now or later, on whatever
-///    thread may do that. 2. The scheduler stays valid while a cell that it [allocated](Schedule::allocate) is
-///    not [freed](Schedule::free).
+/// 1. `schedule` and `reschedule` see to it that the task is run or cancelled exactly once, now or later, on
+///    whatever thread may do that. 2. The scheduler stays valid while a cell that it
+///    [allocated](Schedule::allocate) is not [freed](Schedule::free).
 pub unsafe trait Schedule: Sized + 'static {
     /// Queues a task that was woken. Any thread.
     ///
@@ -35,13 +35,15 @@ pub unsafe trait Schedule: Sized + 'static {
     /// Whether the calling thread is one of the scheduler's own, which keep it alive without the task's help.
     fn is_own_thread(this: NonNull<Self>) -> bool;
 
-    /// A task that is polled, or queued, was just cancelled: a hint for a poll that may be ended before it returns. Any thread.
+    /// A task that is polled, or queued, was just cancelled: a hint for a poll that may be ended before it
+    /// returns. Any thread.
     ///
     /// # Safety
     /// 1. `this` is valid for the whole call.
     unsafe fn hurry(_this: NonNull<Self>) {}
 
-    /// Remembers a task that is about to wait for the first time, so that shutdown finds it; false if the shutdown has begun.
+    /// Remembers a task that is about to wait for the first time, so that shutdown finds it; false if the
+    /// shutdown has begun.
     ///
     /// # Safety
     /// 1. `this` is valid for the whole call. 2. The caller owns the task's `SCHEDULED`.
@@ -62,8 +64,8 @@ pub unsafe trait Schedule: Sized + 'static {
     /// Takes the memory of a cell back, and with it the cell's hold on the scheduler, which may end.
     ///
     /// # Safety
-    /// 1. `this` was valid until now; the caller does not use it afterwards. 2. `memory` comes from `allocate`, with the same
-    ///    layout, and is not used any more.
+    /// 1. `this` was valid until now; the caller does not use it afterwards. 2. `memory` comes from
+    ///    `allocate`, with the same layout, and is not used any more.
     unsafe fn free(this: NonNull<Self>, memory: NonNull<u8>, layout: Layout);
 }
 
@@ -118,7 +120,8 @@ impl Runnable {
         Self(header)
     }
 
-    /// Asks for the end of a task. If it waits for a wake it becomes the caller's, to be cancelled; any other sees it by itself.
+    /// Asks for the end of a task. If it waits for a wake it becomes the caller's, to be cancelled; any other
+    /// sees it by itself.
     ///
     /// # Safety
     /// 1. The task is live.
@@ -185,8 +188,9 @@ pub(super) unsafe fn drop_reference(header: NonNull<Header>) {
 }
 
 unsafe fn schedule<S: Schedule>(header: NonNull<Header>) {
-    // SAFETY: the caller of the vtable owns `SCHEDULED`: the cell is live, and keeps the scheduler valid until the task
-    // is taken from its queue. A caller on a foreign thread has a reference until this returns (see `waker.rs`).
+    // SAFETY: the caller of the vtable owns `SCHEDULED`: the cell is live, and keeps the scheduler valid
+    // until the task is taken from its queue. A caller on a foreign thread has a reference until this returns
+    // (see `waker.rs`).
     unsafe { S::schedule(header.as_ref().scheduler.cast(), Runnable::from_raw(header)) }
 }
 
@@ -197,9 +201,10 @@ unsafe fn hurry<S: Schedule>(header: NonNull<Header>) {
 
 /// Wakes a task by value; `waker.rs` says why foreign threads do it in two steps.
 unsafe fn wake<S: Schedule>(header: NonNull<Header>) {
-    // SAFETY: the caller's reference, which is ours to drop, keeps the cell live until it is dropped: by `wake_by_value`,
-    // after which only ownership of `SCHEDULED` or of the last reference lets us touch the cell, or at the end. The cell
-    // keeps the scheduler valid; so does the own thread, after the reference is gone.
+    // SAFETY: the caller's reference, which is ours to drop, keeps the cell live until it is dropped: by
+    // `wake_by_value`, after which only ownership of `SCHEDULED` or of the last reference lets us touch the
+    // cell, or at the end. The cell keeps the scheduler valid; so does the own thread, after the reference is
+    // gone.
     unsafe {
         let scheduler = header.as_ref().scheduler.cast::<S>();
         if S::is_own_thread(scheduler) {
@@ -223,9 +228,9 @@ unsafe fn wake<S: Schedule>(header: NonNull<Header>) {
 /// 1. The caller dropped the last reference. 2. The cell is a `TaskCell<F>` of a scheduler `S`.
 #[inline]
 pub(super) unsafe fn free<F: Future, S: Schedule>(header: NonNull<Header>) {
-    // SAFETY: by (1) the cell is ours; it was made by `TaskCell::<F>::allocate` or `place`. The output was taken or dropped
-    // before the handle's reference, and without a handle before `DONE`; what may be left is a waker that the handle set
-    // too late. The scheduler is valid until `S::free`.
+    // SAFETY: by (1) the cell is ours; it was made by `TaskCell::<F>::allocate` or `place`. The output was
+    // taken or dropped before the handle's reference, and without a handle before `DONE`; what may be left is
+    // a waker that the handle set too late. The scheduler is valid until `S::free`.
     unsafe {
         if header.as_ref().join_waker.with_mut(|waker| (*waker).is_some()) {
             return free_with_waker::<S>(header, Layout::new::<TaskCell<F>>());

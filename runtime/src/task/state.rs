@@ -16,7 +16,8 @@
 //! - `CANCELLED`: to be dropped instead of polled, at the next occasion.
 //! - `DONE`: the future is gone; the output is there or was dropped. Set once, by the owner of `SCHEDULED`.
 //! - `JOIN`: a `JoinHandle` exists; the output belongs to it once `DONE` is set.
-//! - `JOIN_WAKER`: the join waker is set and, until `DONE`, untouched; with `DONE` it belongs to the completer.
+//! - `JOIN_WAKER`: the join waker is set and, until `DONE`, untouched; with `DONE` it belongs to the
+//!   completer.
 //! - The rest of the word counts references: one for the life of the task (dropped with `DONE`), one for the
 //!   handle, one for each `Waker` and `AbortHandle`, and the references that polls have [in
 //!   stock](super::stock).
@@ -26,12 +27,13 @@
 //! must not touch the cell afterwards: it may have been polled and freed.
 //!
 //! **Every wake happens before the poll it causes.** A wake is a read-modify-write (W), even if it changes
-//! nothing: a load would not order the waker's earlier writes before the poll. (Not that of the task which the calling thread is
-//! polling: there the poll ends with a requeue, as for a task that yields, and the queue orders what it wrote.) The poll that follows begins with S
-//! (the queue's acquire, then a load or read-modify-write of the word) and ends with E (a compare-and-swap). Either W
-//! comes before E in the word's modification order: then E fails or sees `NOTIFIED`, and the task is polled again after
-//! acquiring W's release. Or W comes after E: then it finds `IDLE`, becomes the owner and pushes, and the queue's
-//! release and acquire order it before the next S.
+//! nothing: a load would not order the waker's earlier writes before the poll. (Not that of the task which
+//! the calling thread is polling: there the poll ends with a requeue, as for a task that yields, and the
+//! queue orders what it wrote.) The poll that follows begins with S (the queue's acquire, then a load or
+//! read-modify-write of the word) and ends with E (a compare-and-swap). Either W comes before E in the word's
+//! modification order: then E fails or sees `NOTIFIED`, and the task is polled again after acquiring W's
+//! release. Or W comes after E: then it finds `IDLE`, becomes the owner and pushes, and the queue's release
+//! and acquire order it before the next S.
 //!
 //! **The output** is written before the release of `DONE` and read after an acquire of it. **Freeing**: each
 //! reference is dropped with a release; the thread that drops the last one acquires, so all uses happen
@@ -136,8 +138,9 @@ impl State {
             if now.0 & NOTIFIED != 0 {
                 return AfterPoll::Requeue;
             }
-            // Release: the next poller (by way of a wake) sees what this poll wrote. Acquire if it fails, as in `load`: the
-            // future's destructor sees what came before an abort. (The next poll acquires the wakes itself.)
+            // Release: the next poller (by way of a wake) sees what this poll wrote. Acquire if it fails, as
+            // in `load`: the future's destructor sees what came before an abort. (The next poll acquires the
+            // wakes itself.)
             match self.0.compare_exchange(now.0, now.0 & !SCHEDULED, AcqRel, Acquire) {
                 Ok(_) => return AfterPoll::Idle,
                 Err(actual) => now = Snapshot(actual),
@@ -156,8 +159,8 @@ impl State {
         .unwrap_or(false)
     }
 
-    /// W, with the waker's reference dropped in the same step. For the runtime's own threads: after this the cell, and
-    /// with it what it keeps alive, is guaranteed only while the caller owns `SCHEDULED`.
+    /// W, with the waker's reference dropped in the same step. For the runtime's own threads: after this the
+    /// cell, and with it what it keeps alive, is guaranteed only while the caller owns `SCHEDULED`.
     #[inline]
     pub fn wake_by_value(&self) -> AfterWake {
         self.update(|now| {
@@ -185,8 +188,8 @@ impl State {
 
     /// The owner of `SCHEDULED` ends the task, whose output is in place, or gone if `seen` has no `JOIN`.
     ///
-    /// `stock` references are dropped in the same step, and unless `JOIN_WAKER` is set, the life's; `Ok` says whether it was the last.
-    /// Fails with the value that differs from `seen`: decide again.
+    /// `stock` references are dropped in the same step, and unless `JOIN_WAKER` is set, the life's; `Ok` says
+    /// whether it was the last. Fails with the value that differs from `seen`: decide again.
     #[inline]
     pub fn try_complete(&self, seen: Snapshot, stock: usize) -> Result<bool, Snapshot> {
         debug_assert!(seen.is_scheduled() && !seen.is_done(), "completed twice: {seen:?}");
@@ -219,7 +222,8 @@ impl State {
         self.update(|now| (!now.is_done()).then_some((now.0 & !JOIN_WAKER, true))).unwrap_or(false)
     }
 
-    /// The handle goes. Its reference is dropped here if the answer is `Nothing`, else by the caller afterwards.
+    /// The handle goes. Its reference is dropped here if the answer is `Nothing`, else by the caller
+    /// afterwards.
     ///
     /// The life's reference keeps the cell while `DONE` is unset, so `Nothing` never means "last".
     #[inline]
@@ -264,9 +268,9 @@ impl State {
         self.0.fetch_sub(REFERENCE, AcqRel) < 2 * REFERENCE
     }
 
-    /// Replaces the word by what `f` makes of it, unless that is `None`. AcqRel: every transition publishes what came
-    /// before it and sees what came before those it follows. Acquire also if there is no next value: the handle may find
-    /// `DONE` here, and touch the output.
+    /// Replaces the word by what `f` makes of it, unless that is `None`. AcqRel: every transition publishes
+    /// what came before it and sees what came before those it follows. Acquire also if there is no next
+    /// value: the handle may find `DONE` here, and touch the output.
     #[inline]
     fn update<R>(&self, mut f: impl FnMut(Snapshot) -> Option<(usize, R)>) -> Option<R> {
         let mut now = self.load();

@@ -1,4 +1,5 @@
-//! References that a task has in stock, so that a poll which clones its waker, and drops it again, does not count.
+//! References that a task has in stock, so that a poll which clones its waker, and drops it again, does not
+//! count.
 //!
 //! A waker is mostly cloned inside of the poll that it was given to, by a timer, a channel or a socket that
 //! has to wait; and a timer that is dropped in time drops it in such a poll, too. The thread that polls owns
@@ -49,7 +50,8 @@ impl Stock {
         });
     }
 
-    /// Puts the reference of a waker that is dropped into stock. False if there are too many, and nothing was done.
+    /// Puts the reference of a waker that is dropped into stock. False if there are too many, and nothing was
+    /// done.
     ///
     /// # Safety
     /// As [`take`](Self::take).

@@ -1,9 +1,10 @@
 //! A task reference as a `Waker`.
 //!
-//! A wake from one of the runtime's own threads drops its reference in the same step as the state changes: such a thread
-//! keeps the runtime's shared state alive by itself. A foreign thread keeps its reference until the task has been queued
-//! and a worker has been notified: without it, the task could be run, complete and drop the last reference while the
-//! foreign thread is still inside the queue of a shared state that has just been freed.
+//! A wake from one of the runtime's own threads drops its reference in the same step as the state changes:
+//! such a thread keeps the runtime's shared state alive by itself. A foreign thread keeps its reference until
+//! the task has been queued and a worker has been notified: without it, the task could be run, complete and
+//! drop the last reference while the foreign thread is still inside the queue of a shared state that has just
+//! been freed.
 //!
 //! A wake by reference of the task that the calling thread is polling changes no word: `coop.rs` notes that
 //! the task is to be queued again. (By value it would save as much; but a wake by value mostly wakes another
@@ -57,8 +58,8 @@ unsafe fn header(data: *const ()) -> NonNull<Header> {
 }
 
 unsafe fn clone(data: *const ()) -> RawWaker {
-    // SAFETY: the waker that is cloned has (or borrows) a reference: the cell is live. If the thread is polling the task, it owns
-    // its `SCHEDULED`.
+    // SAFETY: the waker that is cloned has (or borrows) a reference: the cell is live. If the thread is
+    // polling the task, it owns its `SCHEDULED`.
     unsafe {
         let header = header(data);
         let Header { state, stock, .. } = header.as_ref();
@@ -116,8 +117,8 @@ unsafe fn wake_any(header: NonNull<Header>) {
 }
 
 unsafe fn drop(data: *const ()) {
-    // SAFETY: the reference of the waker that is dropped is ours to drop, or to give to the task's stock, if the thread is polling the
-    // task and so owns its `SCHEDULED`.
+    // SAFETY: the reference of the waker that is dropped is ours to drop, or to give to the task's stock, if
+    // the thread is polling the task and so owns its `SCHEDULED`.
     unsafe {
         let header = header(data);
         if coop::current_task_data() == data && header.as_ref().stock.put() {

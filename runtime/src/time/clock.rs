@@ -8,13 +8,13 @@ use crate::handle::Handle;
 
 /// Stops the runtime's clock.
 ///
-/// From now on [`Instant::now`](super::Instant::now) says the same until [`advance`] moves it, or the runtime does:
-/// whenever nothing else can run, it jumps to the earliest timer. So a test that sleeps for an hour takes no time, and
-/// what it sees is always the same. The jump waits for closures of
+/// From now on [`Instant::now`](super::Instant::now) says the same until [`advance`] moves it, or the runtime
+/// does: whenever nothing else can run, it jumps to the earliest timer. So a test that sleeps for an hour
+/// takes no time, and what it sees is always the same. The jump waits for closures of
 /// [`spawn_blocking`](crate::Handle::spawn_blocking); it does not wait for I/O.
 ///
-/// Only this crate's time stands still; [`std::time`] goes on. The clock stops at the next whole millisecond, so that
-/// sleeps of whole milliseconds take exactly as long as asked.
+/// Only this crate's time stands still; [`std::time`] goes on. The clock stops at the next whole millisecond,
+/// so that sleeps of whole milliseconds take exactly as long as asked.
 ///
 /// # Panics
 /// Outside of a runtime with time enabled; on a multi-thread runtime (use
@@ -61,10 +61,10 @@ pub fn resume() {
 
 /// Moves the paused clock on by `duration`, in one jump, and lets tasks run when their timers are due then.
 ///
-/// Timers fire in the order of their deadlines, but all see the new time: a task that sleeps in a loop sleeps from
-/// there. To go through each deadline on the way, [`sleep`](super::sleep()) instead. What is due has fired, and its tasks
-/// have had one turn, when this returns; it does not wait for them to end. A `duration` past what can be counted stops
-/// there.
+/// Timers fire in the order of their deadlines, but all see the new time: a task that sleeps in a loop sleeps
+/// from there. To go through each deadline on the way, [`sleep`](super::sleep()) instead. What is due has
+/// fired, and its tasks have had one turn, when this returns; it does not wait for them to end. A `duration`
+/// past what can be counted stops there.
 ///
 /// # Panics
 /// When polled outside of a runtime with time enabled; if time is not paused.

@@ -1,7 +1,7 @@
 //! What can go wrong in [`time`](super).
 //!
-//! Nothing of this crate fails with [`Error`]; it is for programs and libraries written for Tokio that keep one among their
-//! own errors.
+//! Nothing of this crate fails with [`Error`]; it is for programs and libraries written for Tokio that keep
+//! one among their own errors.
 
 use std::fmt;
 use std::io;

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use crate::driver::time::clock::was_ever_paused;
 
-/// A point in time of the monotonic clock, as [`std::time::Instant`], but following [`pause`](super::pause) and
-/// [`advance`](super::advance).
+/// A point in time of the monotonic clock, as [`std::time::Instant`], but following [`pause`](super::pause)
+/// and [`advance`](super::advance).
 ///
-/// Arithmetic stops at the ends of what the system can represent (hundreds of billions of years) where std's and
-/// Tokio's panics: `Instant::now() + Duration::MAX` is a deadline that never comes.
+/// Arithmetic stops at the ends of what the system can represent (hundreds of billions of years) where std's
+/// and Tokio's panics: `Instant::now() + Duration::MAX` is a deadline that never comes.
 ///
 /// # Examples
 /// ```
@@ -135,7 +135,8 @@ impl Instant {
     }
 }
 
-/// Goes from `start` as far as `step` goes without leaving what can be represented, but no further than `distance`.
+/// Goes from `start` as far as `step` goes without leaving what can be represented, but no further than
+/// `distance`.
 #[cold]
 fn as_far_as_possible(
     start: std::time::Instant,

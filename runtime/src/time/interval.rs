@@ -9,7 +9,8 @@ use futures_core::Stream;
 
 use super::{Instant, Sleep};
 
-/// A tick taken no later than this after its time is not missed: timers are rounded, tasks wait for their turn.
+/// A tick taken no later than this after its time is not missed: timers are rounded, tasks wait for their
+/// turn.
 const TOLERANCE: Duration = Duration::from_millis(5);
 
 /// Returns an [`Interval`] that ticks now and then each `period`.

@@ -5,8 +5,9 @@
 //! - [`interval`] and [`interval_at`] tick.
 //! - [`pause`], [`advance`] and [`resume`] let a test decide what time it is; [`Instant`] follows.
 //!
-//! Timers count milliseconds. They never fire early; they fire up to a millisecond late by rounding, and later if the
-//! task's worker is busy. Making and dropping one takes no allocation and no lock that another worker uses.
+//! Timers count milliseconds. They never fire early; they fire up to a millisecond late by rounding, and
+//! later if the task's worker is busy. Making and dropping one takes no allocation and no lock that another
+//! worker uses.
 //!
 //! All need a runtime with time enabled, and panic without.
 //!

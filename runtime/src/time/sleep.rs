@@ -26,12 +26,12 @@ use super::Instant;
 /// [`Duration::MAX`], counts as thirty years. For work at regular intervals use
 /// [`interval`](super::interval()), which does not drift.
 ///
-/// A `duration` that has passed before the first poll is over at once or at the runtime's next look at its timers, which
-/// does not wait for anything.
+/// A `duration` that has passed before the first poll is over at once or at the runtime's next look at its
+/// timers, which does not wait for anything.
 ///
 /// # Panics
-/// Outside of a runtime (call it in a task, or after [`Handle::enter`](crate::Handle::enter)); on a runtime without time
-/// enabled. When polled after that runtime was shut down.
+/// Outside of a runtime (call it in a task, or after [`Handle::enter`](crate::Handle::enter)); on a runtime
+/// without time enabled. When polled after that runtime was shut down.
 ///
 /// # Cancel safety
 /// Safe: dropping it stops the wait and loses nothing else.
@@ -78,9 +78,9 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 pin_project! {
     /// The future returned by [`sleep`] and [`sleep_until`].
     ///
-    /// It belongs to the runtime that was current when it was made, and may be polled anywhere. To poll it repeatedly, as
-    /// a branch of `select!` in a loop, [pin](std::pin::pin) it first; to store it in an `Unpin` type, use
-    /// `Pin<Box<Sleep>>`. Once it is over, it is ready at each further poll.
+    /// It belongs to the runtime that was current when it was made, and may be polled anywhere. To poll it
+    /// repeatedly, as a branch of `select!` in a loop, [pin](std::pin::pin) it first; to store it in an
+    /// `Unpin` type, use `Pin<Box<Sleep>>`. Once it is over, it is ready at each further poll.
     ///
     /// # Examples
     /// ```
@@ -122,13 +122,15 @@ pin_project! {
     }
 }
 
-/// What a duration that is too long for an instant counts as: as in Tokio, a time that a paused clock can jump over.
+/// What a duration that is too long for an instant counts as: as in Tokio, a time that a paused clock can
+/// jump over.
 const FAR: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
 
 /// A deadline, in the words that it was given in.
 #[derive(Debug, Clone, Copy)]
 enum When {
-    /// As the driver counts. It was ahead when this was made: if it has passed since then, the next turn of the driver notices.
+    /// As the driver counts. It was ahead when this was made: if it has passed since then, the next turn of
+    /// the driver notices.
     Ahead(Deadline),
     At(Instant),
 }
@@ -159,8 +161,8 @@ impl Sleep {
         }
     }
 
-    /// For a `duration` that is zero, or too long to be counted, or begins when a test moves the clock; or panics, at the user's
-    /// line rather than in a later poll.
+    /// For a `duration` that is zero, or too long to be counted, or begins when a test moves the clock; or
+    /// panics, at the user's line rather than in a later poll.
     #[cold]
     #[inline(never)]
     #[track_caller]
@@ -289,8 +291,8 @@ impl Sleep {
         {
             let shard = driver.shard(me.handle.wheel_of_this_thread());
             *me.home = Home::new(shard);
-            // SAFETY: `Pin<&mut Self>` makes us the owner of the entry, which is idle; it is pinned, and not freed before `drop` has
-            // cancelled it.
+            // SAFETY: `Pin<&mut Self>` makes us the owner of the entry, which is idle; it is pinned, and not
+            // freed before `drop` has cancelled it.
             return match unsafe { shard.register(&me.entry, deadline, cx.waker().clone()) } {
                 Ok(false) => Poll::Pending,
                 Ok(true) => self.became_earliest(),
@@ -365,8 +367,8 @@ impl Sleep {
         let deadline = me.deadline.in_nanos(driver);
         let shard = driver.shard(me.handle.wheel_of_this_thread());
         *me.home = Home::new(shard);
-        // SAFETY: `Pin<&mut Self>` makes us the owner, and the entry is in no wheel; it is pinned, and not freed before
-        // `drop` has cancelled it.
+        // SAFETY: `Pin<&mut Self>` makes us the owner, and the entry is in no wheel; it is pinned, and not
+        // freed before `drop` has cancelled it.
         let must_unpark = unsafe { driver.register(&me.entry, shard, deadline, waker) }?;
         if must_unpark {
             me.handle.timer_registered(deadline);
@@ -382,7 +384,8 @@ impl Sleep {
             // The usual end: no lock.
             return None;
         }
-        // SAFETY: `Pin<&mut Self>`, here and in `drop`, makes us the owner; registered in `home`, which our handle keeps.
+        // SAFETY: `Pin<&mut Self>`, here and in `drop`, makes us the owner; registered in `home`, which our
+        // handle keeps.
         unsafe { me.home.shard().cancel(&me.entry) }
     }
 }

@@ -19,8 +19,8 @@ use super::{Instant, Sleep};
 /// future that does not return from its poll cannot be interrupted.
 ///
 /// # Errors
-/// [`Elapsed`] if time runs out first. The future is then dropped with the `Timeout`; to keep it, pass `&mut future`, or
-/// call [`Timeout::into_inner`].
+/// [`Elapsed`] if time runs out first. The future is then dropped with the `Timeout`; to keep it, pass
+/// `&mut future`, or call [`Timeout::into_inner`].
 ///
 /// # Panics
 /// As [`sleep`](super::sleep()).

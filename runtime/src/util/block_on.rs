@@ -11,9 +11,10 @@
 //! K2 if it was false: unpark                S2 else: park, then S1 again
 //! ```
 //! S1 pairs with K1: what happened before the wake is seen by the poll it causes. A wake between S1 and S2
-//! leaves the token of `thread::park` behind, so that S2 returns at once; a token that somebody else left only
-//! costs another S1. Before S2 the thread may look at the flag for a while (`patience.rs`); that look promises nothing, and S1
-//! follows. K2 may be skipped when the flag was set: whoever set it unparks, or has done so.
+//! leaves the token of `thread::park` behind, so that S2 returns at once; a token that somebody else left
+//! only costs another S1. Before S2 the thread may look at the flag for a while (`patience.rs`); that look
+//! promises nothing, and S1 follows. K2 may be skipped when the flag was set: whoever set it unparks, or has
+//! done so.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -157,7 +158,8 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
     block_on_with(future, |parker| parker.park())
 }
 
-/// As [`block_on`], but where short waits follow each other it waits awake. `is_crowded` says whether others want this CPU.
+/// As [`block_on`], but where short waits follow each other it waits awake. `is_crowded` says whether others
+/// want this CPU.
 pub fn block_on_patiently<F: Future>(future: F, is_crowded: impl Fn() -> bool) -> F::Output {
     // A worker has others take over what it does before it blocks, so it should block.
     match BLOCKER.with(Cell::get) {
@@ -187,8 +189,8 @@ fn block_on_with<F: Future>(future: F, park: impl Fn(&Parker)) -> F::Output {
     })
 }
 
-/// Panics, at the caller's line, if the calling thread is inside a poll of a task, where blocking would hold a
-/// worker.
+/// Panics, at the caller's line, if the calling thread is inside a poll of a task, where blocking would hold
+/// a worker.
 ///
 /// `what` was called; `instead` is what an async function would do.
 #[track_caller]

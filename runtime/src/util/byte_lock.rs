@@ -1,21 +1,25 @@
 //! A lock for critical sections that are short: whoever has it lets go with a plain store.
 //!
-//! A lock whose waiters sleep must learn at each unlock whether there are any, by a second read-modify-write, which costs as much
-//! as a short critical section does. Here nobody is told: who waits looks again, at first at once, then after others had the CPU, and
-//! then after [`NAP`]. So it is for locks that are rarely contended, and held for no longer than a thread spins, as a rule: who
-//! has to wait for longer, because the holder needs memory or is kept from running, lets others have the CPU.
+//! A lock whose waiters sleep must learn at each unlock whether there are any, by a second read-modify-write,
+//! which costs as much as a short critical section does. Here nobody is told: who waits looks again, at first
+//! at once, then after others had the CPU, and then after [`NAP`]. So it is for locks that are rarely
+//! contended, and held for no longer than a thread spins, as a rule: who has to wait for longer, because the
+//! holder needs memory or is kept from running, lets others have the CPU.
 //!
 //! ```text
 //!   free ── L: compare and swap, Acquire ──▶ locked
 //!     ▲                                        │
 //!     └─────────── U: store, Release ──────────┘
 //! ```
-//! **One at a time**: in the lock's modification order, a U or the beginning is followed by one L, since the next finds `locked`, until
-//! the U of whoever did that one. **Ordering**: L reads from that U, so what the last holder did happens before what the next does.
+//! **One at a time**: in the lock's modification order, a U or the beginning is followed by one L, since the
+//! next finds `locked`, until the U of whoever did that one. **Ordering**: L reads from that U, so what the
+//! last holder did happens before what the next does.
 //!
-//! Models of what it guards use loom's own lock in its place (`loom.rs`), since threads that spin try too many schedules.
+//! Models of what it guards use loom's own lock in its place (`loom.rs`), since threads that spin try too
+//! many schedules.
 //!
-//! Not fair. Waiting does not use the thread's token (`scheduler/park.rs`), so it may happen between a worker's K1 and K2.
+//! Not fair. Waiting does not use the thread's token (`scheduler/park.rs`), so it may happen between a
+//! worker's K1 and K2.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};

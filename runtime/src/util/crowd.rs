@@ -16,11 +16,12 @@ const MOST_CPUS: usize = 64;
 
 /// What can be known of the machine's CPUs.
 ///
-/// Not how many this process may use: what else runs is counted for the whole machine, so the CPUs are, too. A process that is
-/// confined to a few CPUs of a machine with idle ones is told that there is room.
+/// Not how many this process may use: what else runs is counted for the whole machine, so the CPUs are, too.
+/// A process that is confined to a few CPUs of a machine with idle ones is told that there is room.
 #[derive(Debug)]
 pub struct Crowd {
-    /// [`LOAD`], opened at the first look. None if the system has no such thing, or the machine too many CPUs.
+    /// [`LOAD`], opened at the first look. None if the system has no such thing, or the machine too many
+    /// CPUs.
     load: OnceLock<Option<File>>,
     /// CPUs that are switched on. Changed by tests only.
     cpus: AtomicUsize,
@@ -33,14 +34,16 @@ impl Crowd {
         Self { load: OnceLock::new(), cpus: AtomicUsize::new(usize::try_from(cpus).unwrap_or(usize::MAX)) }
     }
 
-    /// Whether fewer threads want to run than there are CPUs, the caller among them. True if that cannot be told.
+    /// Whether fewer threads want to run than there are CPUs, the caller among them. True if that cannot be
+    /// told.
     ///
     /// One system call, half a microsecond on a small machine.
     pub fn has_room(&self) -> bool {
         self.compare(|runnable, cpus| runnable < cpus).unwrap_or(true)
     }
 
-    /// Whether more threads want to run than there are CPUs, the caller among them. False if that cannot be told.
+    /// Whether more threads want to run than there are CPUs, the caller among them. False if that cannot be
+    /// told.
     ///
     /// As costly.
     pub fn is_overrun(&self) -> bool {

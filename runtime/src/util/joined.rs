@@ -1,5 +1,5 @@
-//! `std::thread::scope` whose end ThreadSanitizer sees: the count by which the scope knows that its threads have
-//! ended is in a part of `std` that is not instrumented.
+//! `std::thread::scope` whose end ThreadSanitizer sees: the count by which the scope knows that its threads
+//! have ended is in a part of `std` that is not instrumented.
 
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::{AcqRel, Acquire};

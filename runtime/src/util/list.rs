@@ -1,8 +1,8 @@
-//! An intrusive doubly linked list: the links live in the nodes, so that linking allocates nothing and a node can
-//! leave from the middle.
+//! An intrusive doubly linked list: the links live in the nodes, so that linking allocates nothing and a node
+//! can leave from the middle.
 //!
-//! The list owns no node. Whoever links a node keeps it alive and in place until it has been unlinked, and guards
-//! list and links by one lock (or one thread).
+//! The list owns no node. Whoever links a node keeps it alive and in place until it has been unlinked, and
+//! guards list and links by one lock (or one thread).
 
 use std::fmt;
 use std::marker::{PhantomData, PhantomPinned};
@@ -56,8 +56,8 @@ pub struct List<L: Link> {
     marker: PhantomData<fn() -> L>,
 }
 
-// SAFETY: the list is two pointers and a number; what they point to is touched only in unsafe methods, whose callers
-// answer for it.
+// SAFETY: the list is two pointers and a number; what they point to is touched only in unsafe methods, whose
+// callers answer for it.
 unsafe impl<L: Link> Send for List<L> {}
 // SAFETY: as above; the `&self` methods do not follow a pointer.
 unsafe impl<L: Link> Sync for List<L> {}
@@ -88,8 +88,8 @@ impl<L: Link> List<L> {
     /// Links `node` as the last.
     ///
     /// # Safety
-    /// 1. `node` is live and stays so, at its place, until unlinked. 2. It is in no list. 3. Nobody else touches the
-    ///    list's nodes' links meanwhile.
+    /// 1. `node` is live and stays so, at its place, until unlinked. 2. It is in no list. 3. Nobody else
+    ///    touches the list's nodes' links meanwhile.
     #[inline]
     pub unsafe fn push_back(&mut self, node: NonNull<L::Node>) {
         // SAFETY: by (1), `node` is live; by (2) and (3), its links and those of the neighbours are ours.
@@ -115,13 +115,15 @@ impl<L: Link> List<L> {
         Some(node)
     }
 
-    /// Unlinks `node`, which is in this list. Leaves its links as they are: only where others say whether it is linked.
+    /// Unlinks `node`, which is in this list. Leaves its links as they are: only where others say whether it
+    /// is linked.
     ///
     /// # Safety
     /// 1. `node` is live. 2. It is in this list. 3. Nobody else touches the list's nodes' links meanwhile.
     #[inline]
     pub unsafe fn remove_linked(&mut self, node: NonNull<L::Node>) {
-        // SAFETY: by (1) and (3) the links may be read; by (2) the neighbours are in this list, so live, and (3) ours to write.
+        // SAFETY: by (1) and (3) the links may be read; by (2) the neighbours are in this list, so live, and
+        // (3) ours to write.
         unsafe {
             let &Inner { prev, next } = &*inner::<L>(node);
             match prev {
@@ -142,10 +144,12 @@ impl<L: Link> List<L> {
     /// Unlinks `node` if it is linked, and says whether it was.
     ///
     /// # Safety
-    /// 1. `node` is live. 2. It is in this list or in none. 3. Nobody else touches the list's nodes' links meanwhile.
+    /// 1. `node` is live. 2. It is in this list or in none. 3. Nobody else touches the list's nodes' links
+    ///    meanwhile.
     #[inline]
     pub unsafe fn remove(&mut self, node: NonNull<L::Node>) -> bool {
-        // SAFETY: by (1) and (3) the links may be read and written; it is in this list if it has a predecessor or is the head.
+        // SAFETY: by (1) and (3) the links may be read and written; it is in this list if it has a
+        // predecessor or is the head.
         unsafe {
             let is_linked = (*inner::<L>(node)).prev.is_some() || self.head == Some(node);
             if is_linked {
@@ -167,7 +171,8 @@ impl<L: Link> fmt::Debug for List<L> {
 /// 1. `node` is live.
 #[inline]
 unsafe fn inner<L: Link>(node: NonNull<L::Node>) -> *mut Inner<L::Node> {
-    // SAFETY: (1) is the caller's, and all that `links` asks for; its result is then valid to read a field's address.
+    // SAFETY: (1) is the caller's, and all that `links` asks for; its result is then valid to read a field's
+    // address.
     unsafe { (*L::links(node).as_ptr()).inner.with_mut(|inner| inner) }
 }
 

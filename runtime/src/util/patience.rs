@@ -1,14 +1,15 @@
 //! Waiting awake for what is about to come.
 //!
-//! To be put to sleep and woken takes 5 to 50 µs ([`WAKE`]), of which 2 to 15 are the waker's. Whose last sleep was over in the time
-//! that it would wait, and a wake, therefore waits awake the next time, and goes to sleep if nothing has come. That is one vain
-//! wait after the last short one; then sleep alone decides, by its length, whether patience is worth it again.
+//! To be put to sleep and woken takes 5 to 50 µs ([`WAKE`]), of which 2 to 15 are the waker's. Whose last
+//! sleep was over in the time that it would wait, and a wake, therefore waits awake the next time, and goes
+//! to sleep if nothing has come. That is one vain wait after the last short one; then sleep alone decides, by
+//! its length, whether patience is worth it again.
 //!
-//! It is for what is idle otherwise: once a wait has lasted [`UNASKED`], the system is asked whether more threads want to run
-//! than there are CPUs, and then the thread sleeps.
+//! It is for what is idle otherwise: once a wait has lasted [`UNASKED`], the system is asked whether more
+//! threads want to run than there are CPUs, and then the thread sleeps.
 //!
-//! Nothing depends on it but speed: whoever waits awake goes to sleep by the usual protocol afterwards, and looks
-//! for what has come in between, as after any other delay.
+//! Nothing depends on it but speed: whoever waits awake goes to sleep by the usual protocol afterwards, and
+//! looks for what has come in between, as after any other delay.
 //!
 //! Prior art: adaptive mutexes, and the spinning of Go's schedulers.
 
@@ -52,7 +53,8 @@ impl Patience {
         self.was_short.set(false);
     }
 
-    /// Waits awake until `is_over`, if that is worth it; says whether it came to that. `is_crowded`: others want this CPU.
+    /// Waits awake until `is_over`, if that is worth it; says whether it came to that. `is_crowded`: others
+    /// want this CPU.
     pub fn wait(&self, is_crowded: impl FnOnce() -> bool, mut is_over: impl FnMut() -> bool) -> bool {
         if !self.is_worth_it() {
             return false;

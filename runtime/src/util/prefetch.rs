@@ -5,12 +5,14 @@ use std::ptr::NonNull;
 /// A cache line.
 const LINE: usize = 64;
 
-/// Asks for the cache line of `place`, to be written soon: if another core wrote it last, it is on its way here meanwhile.
+/// Asks for the cache line of `place`, to be written soon: if another core wrote it last, it is on its way
+/// here meanwhile.
 ///
 /// Only a hint, so any pointer will do, also one to memory that has been freed.
 #[inline(always)]
 pub fn to_write<T>(place: NonNull<T>) {
-    // SAFETY: changes no memory and no register, at whatever address; a processor that does not know it does nothing.
+    // SAFETY: changes no memory and no register, at whatever address; a processor that does not know it does
+    // nothing.
     #[cfg(all(target_arch = "x86_64", not(loom)))]
     unsafe {
         std::arch::asm!("prefetchw [{}]", in(reg) place.as_ptr(), options(nostack, preserves_flags, readonly));

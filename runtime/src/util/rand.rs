@@ -1,5 +1,5 @@
-//! A small fast random number generator for choices that need no quality: where to begin to steal, which branch
-//! of a `select!` to poll first.
+//! A small fast random number generator for choices that need no quality: where to begin to steal, which
+//! branch of a `select!` to poll first.
 
 use std::cell::Cell;
 

@@ -1,8 +1,9 @@
 //! A table of pointers with constant-time insertion and removal by number.
 //!
-//! It grows by adding segments, each as large as all before it together, so nothing is ever copied: a lock around it is
-//! held for a few instructions even when a million pointers are in. (A `slab::Slab` moves them all, and takes twice the
-//! memory.) When the last pointer leaves, the memory of all but the first segments goes back.
+//! It grows by adding segments, each as large as all before it together, so nothing is ever copied: a lock
+//! around it is held for a few instructions even when a million pointers are in. (A `slab::Slab` moves them
+//! all, and takes twice the memory.) When the last pointer leaves, the memory of all but the first segments
+//! goes back.
 
 use std::fmt;
 use std::marker::PhantomData;

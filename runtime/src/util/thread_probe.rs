@@ -26,7 +26,8 @@ impl ThreadProbe {
 
     /// The CPU time that the thread has had. None if it has ended.
     pub fn cpu_time(self) -> Option<Duration> {
-        // How Linux names the clock of a thread: its number, inverted, above the kind (scheduler's time, of one thread).
+        // How Linux names the clock of a thread: its number, inverted, above the kind (scheduler's time, of
+        // one thread).
         let clock = !self.0 << 3 | 0b110;
         let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         // SAFETY: `time` is ours to write.

@@ -15,8 +15,8 @@ pub fn catch<R>(f: impl FnOnce() -> R) -> Result<R, Payload> {
 
 /// Drops `value`, and the payload of a panic in its destructor, and so on.
 ///
-/// A destructor may panic with a payload whose destructor panics. Each round runs foreign code; after a few the
-/// rest is leaked rather than looped over for ever.
+/// A destructor may panic with a payload whose destructor panics. Each round runs foreign code; after a few
+/// the rest is leaked rather than looped over for ever.
 #[inline]
 pub fn drop_quietly<T>(value: T) {
     let mut payload = match catch(|| drop(value)) {

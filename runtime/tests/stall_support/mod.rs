@@ -1,9 +1,9 @@
-//! What the tests of stalls share: tasks that hold their threads until the test lets them go, a server, and those who notice if
-//! nobody serves them meanwhile.
+//! What the tests of stalls share: tasks that hold their threads until the test lets them go, a server, and
+//! those who notice if nobody serves them meanwhile.
 //!
-//! A task is stuck until its test has seen what should happen meanwhile, and no longer than [`TOO_LONG`], at which the test
-//! fails. So nothing depends on how fast the machine is, but for one generous bound, [`assert_prompt`], and that is higher while a
-//! plain thread is late, too.
+//! A task is stuck until its test has seen what should happen meanwhile, and no longer than [`TOO_LONG`], at
+//! which the test fails. So nothing depends on how fast the machine is, but for one generous bound,
+//! [`assert_prompt`], and that is higher while a plain thread is late, too.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 use std::io::{Read, Write};
@@ -136,7 +136,8 @@ impl Stuck {
 /// What a client sends to be answered at once.
 pub const PING: u8 = b'p';
 
-/// A server that answers each byte with the same one, any but [`PING`] after its task has been stuck in `trap`.
+/// A server that answers each byte with the same one, any but [`PING`] after its task has been stuck in
+/// `trap`.
 pub fn serve(runtime: &Runtime, trap: &Trap, way: Way) -> SocketAddr {
     use runtime::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -240,7 +241,8 @@ pub fn assert_prompt(what: &str, mut times: Vec<Duration>) {
     assert!(times[times.len() / 2] < bound, "{what}: {times:?}; a plain thread was late by {late:?}");
 }
 
-/// A thread that wants to run every 10 ms, and notes how late it is: what the machine, and the stuck tasks on it, do to any thread.
+/// A thread that wants to run every 10 ms, and notes how late it is: what the machine, and the stuck tasks on
+/// it, do to any thread.
 pub struct Yardstick(Mutex<Vec<(Instant, Duration)>>);
 
 impl Yardstick {

@@ -5,8 +5,8 @@ use std::ops::{BitAnd, BitOr, BitOrAssign, Sub};
 
 /// What a descriptor is ready for: a set of flags.
 ///
-/// A flag is a hint. The operation itself may still answer [`WouldBlock`](std::io::ErrorKind::WouldBlock), for
-/// instance because another task was faster.
+/// A flag is a hint. The operation itself may still answer [`WouldBlock`](std::io::ErrorKind::WouldBlock),
+/// for instance because another task was faster.
 ///
 /// # Examples
 /// ```

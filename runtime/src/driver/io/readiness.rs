@@ -7,8 +7,8 @@
 //! ```
 //!
 //! # The slots
-//! A source caches one waker for reading and one for writing, for the `poll_*` functions (any number of tasks can
-//! wait in the list of `source.rs`). Per direction:
+//! A source caches one waker for reading and one for writing, for the `poll_*` functions (any number of tasks
+//! can wait in the list of `source.rs`). Per direction:
 //! ```text
 //!                    hold                    arm (not ready)
 //!   idle, or armed ────────▶ held by a task ────────────────▶ armed      hold: one task compares or replaces the waker
@@ -22,7 +22,8 @@
 //! - Only a task that set HELD while WAKING was clear may write the slot. A task that set it while an event
 //!   is WAKING may compare, and arm again if the stored waker is its own: the usual case of a fast peer, so
 //!   that neither waits for the other. With a waker of its own it wakes itself instead and comes back.
-//! - ARMED beside WAKING means "wake again": a second event leaves it to the first, whose `finish` sees bit and ready.
+//! - ARMED beside WAKING means "wake again": a second event leaves it to the first, whose `finish` sees bit
+//!   and ready.
 //! - A task that finds HELD has a rival in the same direction, which the `poll_*` contract allows to win.
 //!
 //! After SHUTDOWN no task waits in a slot any more, but a waker that stayed there may keep alive what owns
@@ -32,9 +33,9 @@
 //! ever. With its bit set, no other thread touches the slot.
 //!
 //! # Why a late clear loses no event
-//! An operation that answered `WouldBlock` (or came short) clears the bits it had relied on. An event may have come
-//! since; clearing its bits would lose it, for an edge is reported once. So each event advances the tick, the
-//! operation carries the tick it began with, and a clear with an old tick does nothing:
+//! An operation that answered `WouldBlock` (or came short) clears the bits it had relied on. An event may
+//! have come since; clearing its bits would lose it, for an edge is reported once. So each event advances the
+//! tick, the operation carries the tick it began with, and a clear with an old tick does nothing:
 //! ```text
 //!   task:    load (readable, tick 4)   read: WouldBlock                          clear(4): tick is 5, nothing happens
 //!   poller:                                            event: readable, tick 5
@@ -46,12 +47,12 @@
 //! too: the operation is proof that the source is open, and if it is closed later, that is an edge.
 //!
 //! # Ordering
-//! `hold` acquires and `arm`, `finish_wake`, `release` release, so each write of a slot happens before the next access.
-//! An event acquires what `arm` released and so sees the waker. Readiness itself publishes nothing but hints about
-//! the kernel's state.
+//! `hold` acquires and `arm`, `finish_wake`, `release` release, so each write of a slot happens before the
+//! next access. An event acquires what `arm` released and so sees the waker. Readiness itself publishes
+//! nothing but hints about the kernel's state.
 //!
-//! Prior art: Tokio's tick (`ScheduledIo`), futures' `AtomicWaker`. A mutex around the two wakers, as Tokio has, is
-//! simpler and costs twice the read-modify-writes and a waker clone per wait.
+//! Prior art: Tokio's tick (`ScheduledIo`), futures' `AtomicWaker`. A mutex around the two wakers, as Tokio
+//! has, is simpler and costs twice the read-modify-writes and a waker clone per wait.
 
 use crate::loom::sync::atomic::AtomicU64;
 use crate::loom::sync::atomic::Ordering::{AcqRel, Acquire};
@@ -171,8 +172,8 @@ impl Snapshot {
 /// Outcome of [`Readiness::hold`].
 #[derive(Debug)]
 pub enum Hold {
-    /// The caller has the slot until [`Readiness::arm`] or [`Readiness::release`]. While an event `is_waking`, it may
-    /// be read but not written.
+    /// The caller has the slot until [`Readiness::arm`] or [`Readiness::release`]. While an event
+    /// `is_waking`, it may be read but not written.
     Held { is_waking: bool },
     /// No need to wait.
     Ready(ReadyEvent),
@@ -259,7 +260,8 @@ impl Readiness {
         }
     }
 
-    /// Gives the slot back: armed, so that the next event wakes; or idle, if there is no need to wait any more.
+    /// Gives the slot back: armed, so that the next event wakes; or idle, if there is no need to wait any
+    /// more.
     pub fn arm(&self, direction: Direction) -> Arm {
         let (armed, held) = (direction.of(ARMED), direction.of(HELD));
         let mut seen = self.load();
@@ -362,7 +364,8 @@ impl Readiness {
         }
     }
 
-    /// Says that there are tasks in the list (whose lock the caller holds), or what ends a wait for `mask` now.
+    /// Says that there are tasks in the list (whose lock the caller holds), or what ends a wait for `mask`
+    /// now.
     pub fn announce_waiter(&self, mask: Ready) -> Option<ReadyEvent> {
         Snapshot(self.word.fetch_or(HAS_WAITERS, AcqRel)).event(mask)
     }
@@ -372,8 +375,8 @@ impl Readiness {
         self.word.fetch_and(!HAS_WAITERS, AcqRel);
     }
 
-    /// Says that the source is gone: nothing is woken from now on. The slots that come back as true are the caller's
-    /// to empty; the others belong to events that are still waking.
+    /// Says that the source is gone: nothing is woken from now on. The slots that come back as true are the
+    /// caller's to empty; the others belong to events that are still waking.
     pub fn detach(&self) -> [bool; 2] {
         let seen = Snapshot(self.word.fetch_or(DETACHED, AcqRel));
         Direction::BOTH.map(|direction| !seen.has(direction.of(WAKING)))

@@ -25,14 +25,16 @@ pub fn open(token: Token) -> io::Result<(Poll, Registry, Waker)> {
     Ok((poll, registry, waker))
 }
 
-/// A `timerfd`: ends a wait to the microsecond, where epoll counts milliseconds and lets a long one last a thousandth longer.
+/// A `timerfd`: ends a wait to the microsecond, where epoll counts milliseconds and lets a long one last a
+/// thousandth longer.
 #[cfg(not(loom))]
 #[derive(Debug)]
 pub struct Alarm(OwnedFd);
 
 #[cfg(not(loom))]
 impl Alarm {
-    /// An alarm whose event is of `token`. None if the system refuses, as a sandbox may: waits are limited in milliseconds then.
+    /// An alarm whose event is of `token`. None if the system refuses, as a sandbox may: waits are limited in
+    /// milliseconds then.
     pub fn open(registry: &Registry, token: Token) -> Option<Alarm> {
         // SAFETY: no memory is passed.
         let fd =
@@ -51,10 +53,12 @@ impl Alarm {
     pub fn set(&self, nanos: u64) {
         const SECOND: u64 = 1_000_000_000;
         let zero = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // Neither cast cuts: there are fewer seconds than a `time_t` counts. All zero would mean never; that was at the system's start.
+        // Neither cast cuts: there are fewer seconds than a `time_t` counts. All zero would mean never; that
+        // was at the system's start.
         let at = libc::timespec { tv_sec: (nanos / SECOND) as libc::time_t, tv_nsec: (nanos % SECOND) as _ };
         let setting = libc::itimerspec { it_interval: zero, it_value: at };
-        // SAFETY: the descriptor is a timer and ours, the setting lives during the call, and nothing is to be written.
+        // SAFETY: the descriptor is a timer and ours, the setting lives during the call, and nothing is to be
+        // written.
         let result = unsafe {
             libc::timerfd_settime(self.0.as_raw_fd(), libc::TFD_TIMER_ABSTIME, &setting, std::ptr::null_mut())
         };
@@ -78,11 +82,12 @@ impl Glance {
         Self { most: most.min(events.len()), events }
     }
 
-    /// Takes what is ready now, without waiting, and calls `f` with each token and what it is ready for; with those up to `first` before
-    /// the others.
+    /// Takes what is ready now, without waiting, and calls `f` with each token and what it is ready for; with
+    /// those up to `first` before the others.
     pub fn take(&mut self, registry: &Registry, first: Token, mut f: impl FnMut(Token, Ready)) {
         let room = self.most as libc::c_int;
-        // SAFETY: the buffer is ours, and has that much room. An error leaves it as it is: the poller will meet it, too.
+        // SAFETY: the buffer is ours, and has that much room. An error leaves it as it is: the poller will
+        // meet it, too.
         let found = unsafe { libc::epoll_wait(registry.as_raw_fd(), self.events.as_mut_ptr(), room, 0) };
         let found = &mut self.events[..found.max(0) as usize];
         found.sort_unstable_by_key(|event| event.u64 > first.0 as u64);

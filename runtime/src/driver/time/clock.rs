@@ -15,7 +15,8 @@ use crate::loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::{Deadline, NANOS_PER_MILLI};
 
-/// Whether any clock of this process was ever paused. While not, `time::Instant::now` need not look for a runtime.
+/// Whether any clock of this process was ever paused. While not, `time::Instant::now` need not look for a
+/// runtime.
 ///
 /// A static, which loom's atomics cannot be. Relaxed suffices: the thread that pauses reads its own store,
 /// and a thread that learns from it that time stands still learns of the store too.
@@ -123,10 +124,12 @@ impl Clock {
         }
     }
 
-    /// The deadline of a timer that lasts so long from now, less than 140 years. Not once the clock has been paused.
+    /// The deadline of a timer that lasts so long from now, less than 140 years. Not once the clock has been
+    /// paused.
     #[inline]
     pub fn deadline_after(&self, nanos: u64) -> Deadline {
-        // The system's clock does not go back to before `zero`; and it counts from its start, so a `u64` holds the sum.
+        // The system's clock does not go back to before `zero`; and it counts from its start, so a `u64`
+        // holds the sum.
         system_nanos().wrapping_add(nanos).wrapping_add(self.lead)
     }
 
@@ -144,7 +147,8 @@ impl Clock {
         if self.was_paused() { nanos } else { nanos.saturating_add(self.doubt) }
     }
 
-    /// Stops the clock, at a whole millisecond, so that timers, which are rounded up to one, take exactly as long as asked.
+    /// Stops the clock, at a whole millisecond, so that timers, which are rounded up to one, take exactly as
+    /// long as asked.
     pub fn pause(&self) -> Result<(), ClockError> {
         if !self.can_pause {
             return Err(ClockError::CannotPause);
@@ -199,7 +203,8 @@ impl Clock {
     }
 
     pub fn allow_auto_advance(&self) {
-        // Release: pairs with the Acquire below, so that what the other thread woke is seen before time moves.
+        // Release: pairs with the Acquire below, so that what the other thread woke is seen before time
+        // moves.
         let before = self.inhibitors.fetch_sub(1, Ordering::Release);
         debug_assert!(before > 0, "allowed once for each time inhibited");
     }

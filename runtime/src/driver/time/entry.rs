@@ -15,26 +15,29 @@
 //!
 //! - R, under the lock: write tick, due tick and waker, link, store `registered`.
 //! - C, under the lock: look at the state again; if still `registered`, unlink, take the waker, store `idle`.
-//! - F, under the lock: read the due tick. If it is later than the tick, that becomes the tick, and the entry is linked
-//!   again. Else unlink, copy the waker out, and *as the last access to the entry* store `fired`. The waker is called
-//!   after the lock is released; it no longer needs the entry.
-//! - W, the owner, without the lock: see `registered`, compare the waker with another. Every write to the waker is the
-//!   owner's; F only reads it.
+//! - F, under the lock: read the due tick. If it is later than the tick, that becomes the tick, and the entry
+//!   is linked again. Else unlink, copy the waker out, and *as the last access to the entry* store `fired`.
+//!   The waker is called after the lock is released; it no longer needs the entry.
+//! - W, the owner, without the lock: see `registered`, compare the waker with another. Every write to the
+//!   waker is the owner's; F only reads it.
 //! - P, put off, by the owner, without the lock: store a due tick that is not before the last one.
 //!
 //! # The race
-//! A timer fires on one thread while its future is dropped on another. The owner may see `fired` before the lock is
-//! released and free the memory at once. That is sound because F touches nothing of the entry after its store, and the
-//! unlock touches only the wheel. If instead the owner sees `registered`, it takes the lock, and finds either the entry
-//! still linked, and unlinks it, or the state changed by an F that has ended.
+//! A timer fires on one thread while its future is dropped on another. The owner may see `fired` before the
+//! lock is released and free the memory at once. That is sound because F touches nothing of the entry after
+//! its store, and the unlock touches only the wheel. If instead the owner sees `registered`, it takes the
+//! lock, and finds either the entry still linked, and unlinks it, or the state changed by an F that has
+//! ended.
 //!
-//! A timer is put off while it fires. Either F reads the new due tick, and links the entry again; or it fires for the old
-//! one. The owner finds `fired` then, with a tick before the one that it stored: the timer is not over, and the task, which
-//! was woken, registers it again at its next poll. Since due ticks only grow while the entry is registered, the wheel never
-//! holds it under a tick later than what the owner wants, in whatever order the stores become visible.
+//! A timer is put off while it fires. Either F reads the new due tick, and links the entry again; or it fires
+//! for the old one. The owner finds `fired` then, with a tick before the one that it stored: the timer is not
+//! over, and the task, which was woken, registers it again at its next poll. Since due ticks only grow while
+//! the entry is registered, the wheel never holds it under a tick later than what the owner wants, in
+//! whatever order the stores become visible.
 //!
-//! At W the waker that was registered lives still, as it is woken or dropped only after F's store; so if its two words are those
-//! of the waker of the poll, both are of one thing, and that will be woken, or is about to be.
+//! At W the waker that was registered lives still, as it is woken or dropped only after F's store; so if its
+//! two words are those of the waker of the poll, both are of one thing, and that will be woken, or is about
+//! to be.
 //!
 //! # Ordering
 //! F's store is a Release and the owner's look an Acquire: what F read and wrote (links, waker) happens
@@ -43,9 +46,9 @@
 //! Relaxed.
 //!
 //! # Rejected
-//! A waker slot with a protocol of its own (`AtomicWaker`) costs two read-modify-writes for each change and each take;
-//! the wheel's lock, which linking needs anyway, does the same for nothing. An entry with a reference count would make
-//! the race harmless at the price of an allocation.
+//! A waker slot with a protocol of its own (`AtomicWaker`) costs two read-modify-writes for each change and
+//! each take; the wheel's lock, which linking needs anyway, does the same for nothing. An entry with a
+//! reference count would make the race harmless at the price of an allocation.
 
 use std::fmt;
 use std::marker::PhantomPinned;
@@ -76,11 +79,11 @@ pub enum State {
 /// A timer's place in a wheel, its waker, and its state.
 pub struct Entry {
     links: Links<Entry>,
-    /// There is one while the entry is registered. Written by the owner, with the lock; moved out at C and F, which leave
-    /// the words behind.
+    /// There is one while the entry is registered. Written by the owner, with the lock; moved out at C and F,
+    /// which leave the words behind.
     waker: UnsafeCell<MaybeUninit<Waker>>,
-    /// The tick under which the wheel holds it, or held it last: not after the one that is due. Belongs to the owner, or while
-    /// registered to the wheel's lock.
+    /// The tick under which the wheel holds it, or held it last: not after the one that is due. Belongs to
+    /// the owner, or while registered to the wheel's lock.
     tick: UnsafeCell<Tick>,
     /// The tick at which it shall fire. Written by the owner.
     due: AtomicU64,
@@ -92,8 +95,8 @@ pub struct Entry {
     _pinned: PhantomPinned,
 }
 
-// SAFETY: the links, the waker, the tick and the slot are touched as the state says (see the module's docs); what moves between threads
-// with them is a waker, which is `Send`.
+// SAFETY: the links, the waker, the tick and the slot are touched as the state says (see the module's docs);
+// what moves between threads with them is a waker, which is `Send`.
 unsafe impl Send for Entry {}
 // SAFETY: the safe methods that take `&self` read atomics, and the tick when no thread may write it but the
 // owner, which needs more than `&self`.
@@ -148,8 +151,8 @@ impl Entry {
     /// R, without the linking: fills the entry in.
     ///
     /// # Safety
-    /// 1. The caller is the owner. 2. The entry is not registered. 3. The caller holds the lock of the wheel that it
-    ///    links the entry into.
+    /// 1. The caller is the owner. 2. The entry is not registered. 3. The caller holds the lock of the wheel
+    ///    that it links the entry into.
     #[inline]
     pub unsafe fn begin(&self, tick: Tick, waker: Waker) {
         // SAFETY: by (1) and (2), no other thread touches the entry, which holds no waker.
@@ -162,8 +165,8 @@ impl Entry {
         self.state.store(State::Registered as u8, Ordering::Relaxed);
     }
 
-    /// P: has it fire at `tick` instead, if it does not fire just now. False if that is sooner than before, and nothing was
-    /// done.
+    /// P: has it fire at `tick` instead, if it does not fire just now. False if that is sooner than before,
+    /// and nothing was done.
     ///
     /// # Safety
     /// 1. The caller is the owner.
@@ -176,7 +179,8 @@ impl Entry {
         is_later
     }
 
-    /// W: whether `waker` is the one that is registered. If false, that may be because it is not registered any more.
+    /// W: whether `waker` is the one that is registered. If false, that may be because it is not registered
+    /// any more.
     ///
     /// # Safety
     /// 1. The caller is the owner.
@@ -202,13 +206,13 @@ impl Entry {
     /// owner, which may free it before this returns. Takes a pointer because a reference would promise more.
     ///
     /// # Safety
-    /// 1. The entry is live and was registered. 2. The caller holds the lock of the wheel that it was in. 3. The caller
-    ///    does not use `entry` again, unless it is the owner.
+    /// 1. The entry is live and was registered. 2. The caller holds the lock of the wheel that it was
+    ///    in. 3. The caller does not use `entry` again, unless it is the owner.
     #[inline]
     pub unsafe fn release(entry: NonNull<Entry>, state: State) -> Waker {
         let entry = entry.as_ptr();
-        // SAFETY: by (1) live, by (2) ours until the store. The waker is there by (1), and read once, since by the store
-        // the entry is not registered any more.
+        // SAFETY: by (1) live, by (2) ours until the store. The waker is there by (1), and read once, since
+        // by the store the entry is not registered any more.
         let (waker, place) =
             unsafe { ((*entry).waker.with(|slot| (*slot).assume_init_read()), &raw const (*entry).state) };
         // SAFETY: live until the store takes effect; Release pairs with the Acquire in `state`.
@@ -277,7 +281,8 @@ impl Entry {
 impl Drop for Entry {
     #[inline]
     fn drop(&mut self) {
-        // The owner cancels first. Freeing an entry that a wheel points to would corrupt memory later and elsewhere.
+        // The owner cancels first. Freeing an entry that a wheel points to would corrupt memory later and
+        // elsewhere.
         if self.state() == State::Registered {
             crate::util::unwind::abort("a timer was freed while a wheel pointed to it");
         }

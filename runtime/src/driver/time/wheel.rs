@@ -1,26 +1,28 @@
 //! The timing wheel: plain data, no atomics; the thread that has it exclusively drives it.
 //!
-//! Six levels of 64 slots. A slot of level 0 holds the timers of one tick (an eighth of a millisecond), a slot of level 1 those of
-//! 64 ticks, of level `n` those of 64ⁿ. Read in base 64, the level of a timer is the highest digit in which its tick
-//! differs from the wheel's position, and the slot is that digit:
+//! Six levels of 64 slots. A slot of level 0 holds the timers of one tick (an eighth of a millisecond), a
+//! slot of level 1 those of 64 ticks, of level `n` those of 64ⁿ. Read in base 64, the level of a timer is the
+//! highest digit in which its tick differs from the wheel's position, and the slot is that digit:
 //! ```text
 //!   position  0 0 3 7   (base 64)
 //!   timer A   0 0 3 9   differs in digit 0: level 0, slot 9
 //!   timer B   0 0 5 1   differs in digit 1: level 1, slot 5; at 0 0 5 0 it moves down to level 0
 //! ```
-//! So all slots of a level lie ahead in the same block of the level above, none wraps, and the first set bit of a
-//! level's bitmap is its earliest slot, and the first level that has one has the earliest of all. What differs above digit 5 (three
-//! months or more) waits in a list of its own, sorted in at the next turn of the whole wheel.
+//! So all slots of a level lie ahead in the same block of the level above, none wraps, and the first set bit
+//! of a level's bitmap is its earliest slot, and the first level that has one has the earliest of all. What
+//! differs above digit 5 (three months or more) waits in a list of its own, sorted in at the next turn of the
+//! whole wheel.
 //!
-//! The work is done in [steps](Wheel::step) of one timer each, so that a holder of the lock can stop after a few. A slot
-//! above level 0 that is half moved down begins at the position, and is finished before anything later fires.
+//! The work is done in [steps](Wheel::step) of one timer each, so that a holder of the lock can stop after a
+//! few. A slot above level 0 that is half moved down begins at the position, and is finished before anything
+//! later fires.
 //!
-//! A timer may have been put off (`entry.rs`) without the wheel's knowing. The wheel finds out when it comes to the timer, to move it
-//! down or to hand it out: then it goes where it belongs. So putting off is nearly free, and a timer that is put off again and again
-//! is moved once in the time that it lasts.
+//! A timer may have been put off (`entry.rs`) without the wheel's knowing. The wheel finds out when it comes
+//! to the timer, to move it down or to hand it out: then it goes where it belongs. So putting off is nearly
+//! free, and a timer that is put off again and again is moved once in the time that it lasts.
 //!
-//! Prior art: Varghese and Lauck, "Hashed and hierarchical timing wheels" (1987); the digit rule is that of the Linux
-//! kernel before 4.8 and of Tokio.
+//! Prior art: Varghese and Lauck, "Hashed and hierarchical timing wheels" (1987); the digit rule is that of
+//! the Linux kernel before 4.8 and of Tokio.
 
 use std::ptr::NonNull;
 
@@ -43,7 +45,8 @@ const TURN_BITS: u32 = DIGIT_BITS * LEVELS as u32;
 /// One for each slot of each level, and that of the far ones.
 const LISTS: usize = LEVELS * SLOTS + 1;
 
-/// Where an entry is, so that it can be unlinked: level and slot, or the list of far ones, as the first slot of one level more.
+/// Where an entry is, so that it can be unlinked: level and slot, or the list of far ones, as the first slot
+/// of one level more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SlotId(
     /// Below [`LISTS`].
@@ -75,7 +78,8 @@ impl SlotId {
 
     /// Which of the lists it is.
     ///
-    /// That there is such a list is not asked again for each timer: a panic under the lock would cost registers, too.
+    /// That there is such a list is not asked again for each timer: a panic under the lock would cost
+    /// registers, too.
     #[inline]
     fn list(self) -> usize {
         let list = usize::from(self.0);
@@ -105,7 +109,8 @@ pub struct Wheel {
     occupied: [u64; LEVELS + 1],
     /// The slots' timers, level after level; at last those in a later turn of the whole wheel.
     lists: [List<Entry>; LISTS],
-    /// A slot that is being moved down: it begins at the position. None but this begins so early, above level 0.
+    /// A slot that is being moved down: it begins at the position. None but this begins so early, above
+    /// level 0.
     moving: Option<SlotId>,
 }
 
@@ -124,8 +129,8 @@ impl Wheel {
     /// Links `entry` under its tick. A tick behind the position is due at the next step.
     ///
     /// # Safety
-    /// 1. `entry` is live and stays so, at its place, until it has left the wheel. 2. It is in no wheel. 3. The caller
-    ///    may touch `entry` and all entries of this wheel.
+    /// 1. `entry` is live and stays so, at its place, until it has left the wheel. 2. It is in no
+    ///    wheel. 3. The caller may touch `entry` and all entries of this wheel.
     #[inline]
     pub unsafe fn insert(&mut self, entry: NonNull<Entry>) {
         // SAFETY: (1) and (3) are the caller's.
@@ -148,7 +153,8 @@ impl Wheel {
         }
         // The 1 makes a tick that does not differ belong to level 0.
         let level = digit_of_bit((differs | 1).ilog2());
-        // SAFETY: the difference is below `1 << TURN_BITS`, so its highest digit is one of `LEVELS`; the slot is a remainder.
+        // SAFETY: the difference is below `1 << TURN_BITS`, so its highest digit is one of `LEVELS`; the slot
+        // is a remainder.
         unsafe { SlotId::new(level as usize, (tick >> (level * DIGIT_BITS)) as usize % SLOTS) }
     }
 

@@ -15,7 +15,8 @@ use crate::net::face::options::{deprecated_tos, device, options, take_error};
 
 /// A TCP socket that neither listens nor is connected yet.
 ///
-/// [`TcpListener::bind`] and [`TcpStream::connect`] choose the options most programs want; this is for the others.
+/// [`TcpListener::bind`] and [`TcpStream::connect`] choose the options most programs want; this is for the
+/// others.
 ///
 /// # Examples
 /// ```

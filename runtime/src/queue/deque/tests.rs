@@ -353,7 +353,8 @@ impl Drop for Done<'_> {
     }
 }
 
-/// A recursion of forks, with loose items left in some of them, from `next` on; returns how many items it used.
+/// A recursion of forks, with loose items left in some of them, from `next` on; returns how many items it
+/// used.
 fn fork(world: &World, numbers: &mut Numbers, next: usize, depth: u32) -> usize {
     let index = world.head();
     if !world.push_anchored(next) {

@@ -17,8 +17,8 @@ fn push(
 ) -> usize {
     values
         .map(|value| {
-            // SAFETY: each test calls this from the thread that owns the ring; its items outlive the rings and are
-            // pushed while in no queue.
+            // SAFETY: each test calls this from the thread that owns the ring; its items outlive the rings
+            // and are pushed while in no queue.
             unsafe {
                 let overflowed = ring.push_back(items.at(value), injector);
                 ring.validate();
@@ -168,8 +168,8 @@ impl Drop for Done<'_> {
     }
 }
 
-/// An owner that pushes in bursts longer than its ring and pops some, and thieves that steal from it and drain what
-/// they got.
+/// An owner that pushes in bursts longer than its ring and pops some, and thieves that steal from it and
+/// drain what they got.
 #[test]
 fn each_item_is_taken_once_under_stress() {
     const ITEMS: usize = 60_000;

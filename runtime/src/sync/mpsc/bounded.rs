@@ -484,7 +484,8 @@ pub struct Receiver<T> {
 }
 
 impl<T> Receiver<T> {
-    /// Waits for the next value. `None` if none will come: the channel is empty, and closed or without senders.
+    /// Waits for the next value. `None` if none will come: the channel is empty, and closed or without
+    /// senders.
     ///
     /// # Cancel safety
     /// Safe: a value is either returned or still in the channel.

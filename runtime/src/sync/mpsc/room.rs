@@ -1,14 +1,15 @@
 //! The room of a bounded channel: permits, one for each value that may be sent.
 //!
 //! # The word
-//! The permits that are free, up to 65,535 of them, stand in the word of the queue's tail (`queue.rs`), so that a value
-//! is sent by one read-modify-write: it takes a permit and a position at once.
+//! The permits that are free, up to 65,535 of them, stand in the word of the queue's tail (`queue.rs`), so
+//! that a value is sent by one read-modify-write: it takes a permit and a position at once.
 //! ```text
 //!  FREE      permits that are free
 //!  QUEUED    a future may stand in line: permits are taken only through the line
 //!  CLOSED    no permit is given out any more
 //! ```
-//! While QUEUED is set, only the holder of the line's lock takes permits or clears it; permits come back at any time.
+//! While QUEUED is set, only the holder of the line's lock takes permits or clears it; permits come back at
+//! any time.
 //!
 //! # Steps
 //! ```text
@@ -18,8 +19,8 @@
 //! T3 join the line; unlock                       G3 release waiters from the front while FREE ≥ their need
 //! T4 wait for the outcome                        G4 line empty: clear QUEUED; unlock; wake
 //! ```
-//! These are the steps of `permits.rs`, but for G1, which needs no lock: the word has other bits that change meanwhile, so
-//! G3 and G4 are read-modify-writes anyway. A waiter that leaves the line runs G2 to G4.
+//! These are the steps of `permits.rs`, but for G1, which needs no lock: the word has other bits that change
+//! meanwhile, so G3 and G4 are read-modify-writes anyway. A waiter that leaves the line runs G2 to G4.
 //!
 //! # The race
 //! A taker finds too few permits; before it stands in line, a permit comes back, and no giver wakes the
@@ -41,8 +42,8 @@
 //! on.
 //!
 //! # More room than fits
-//! A channel for more than 65,535 values has its permits in a word of their own (`permits.rs`), and FREE is 0. So it is where
-//! there is no bound.
+//! A channel for more than 65,535 values has its permits in a word of their own (`permits.rs`), and FREE
+//! is 0. So it is where there is no bound.
 //!
 //! # Rejected
 //! A word of its own for all: two read-modify-writes for a value to send instead of one, and between two

@@ -11,8 +11,8 @@ use super::channel::{Channel, Rx, Tx, WeakTx};
 use super::error::{SendError, TryRecvError};
 use crate::util::block_on::{assert_may_block, block_on};
 
-/// Creates a channel without a bound: sending never waits, and the memory for what was not received grows as it
-/// must.
+/// Creates a channel without a bound: sending never waits, and the memory for what was not received grows as
+/// it must.
 ///
 /// Where the senders may outrun the receiver for long, use [`channel`](super::channel()).
 ///
@@ -185,7 +185,8 @@ pub struct UnboundedReceiver<T> {
 }
 
 impl<T> UnboundedReceiver<T> {
-    /// Waits for the next value. `None` if none will come: the channel is empty, and closed or without senders.
+    /// Waits for the next value. `None` if none will come: the channel is empty, and closed or without
+    /// senders.
     ///
     /// # Cancel safety
     /// Safe: a value is either returned or still in the channel.

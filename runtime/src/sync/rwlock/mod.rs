@@ -1,11 +1,11 @@
 //! A lock for many readers or one writer, whose guards may be held across an `.await`.
 //!
-//! It is a count of [`permits`](super::permits): a reader takes one, a writer takes all. So the line is fair for both: a
-//! reader that comes after a waiting writer waits behind it. The permits' Acquire and Release order one holder after
-//! the other; that reading and writing exclude each other is counting.
+//! It is a count of [`permits`](super::permits): a reader takes one, a writer takes all. So the line is fair
+//! for both: a reader that comes after a waiting writer waits behind it. The permits' Acquire and Release
+//! order one holder after the other; that reading and writing exclude each other is counting.
 //!
-//! A guard is what it holds (`Share`, `Whole`), which is given back when dropped, and where the data are. Mapping a guard
-//! moves the hold into another guard; downgrading gives back all permits but one.
+//! A guard is what it holds (`Share`, `Whole`), which is given back when dropped, and where the data are.
+//! Mapping a guard moves the hold into another guard; downgrading gives back all permits but one.
 //!
 //! `borrowed.rs` has the guards that borrow their lock, `owned.rs` the guards that keep it alive.
 
@@ -30,9 +30,9 @@ const MAX_READERS: u32 = u32::MAX >> 3;
 
 /// Gives access to its data to many readers, or to one writer; waiting for it does not block the thread.
 ///
-/// The line is fair: first come, first served. A reader waits behind a writer that waits, so readers cannot keep
-/// writers out for ever. It follows that a task which holds a read guard must not wait for a second one: a writer
-/// may stand in between. A panic while a guard is held does not poison the lock.
+/// The line is fair: first come, first served. A reader waits behind a writer that waits, so readers cannot
+/// keep writers out for ever. It follows that a task which holds a read guard must not wait for a second one:
+/// a writer may stand in between. A panic while a guard is held does not poison the lock.
 ///
 /// # Examples
 /// ```
@@ -58,7 +58,8 @@ pub struct RwLock<T: ?Sized> {
 
 // SAFETY: the data move with the lock.
 unsafe impl<T: ?Sized + Send> Send for RwLock<T> {}
-// SAFETY: `&RwLock` gives out `&T` to many threads at once, and `&mut T` to one, which moves the data between threads.
+// SAFETY: `&RwLock` gives out `&T` to many threads at once, and `&mut T` to one, which moves the data between
+// threads.
 unsafe impl<T: ?Sized + Send + Sync> Sync for RwLock<T> {}
 
 impl<T> RwLock<T> {

@@ -1,7 +1,7 @@
 //! A lock for a value that many threads read often and for a short time, and that is written rarely.
 //!
-//! Each reader writes to a slot of its own thread: one read-modify-write to enter, a plain store to leave, on a
-//! cache line that no other reader writes to. The writer pays: it looks at every slot.
+//! Each reader writes to a slot of its own thread: one read-modify-write to enter, a plain store to leave, on
+//! a cache line that no other reader writes to. The writer pays: it looks at every slot.
 //!
 //! # States
 //! ```text
@@ -17,8 +17,8 @@
 //! - DRAINING: the writer sleeps until readers leave.
 //!
 //! The bits from 3 on belong to the owner of the lock, which changes them while it lowers WRITER, or by
-//! read-modify-writes of its own. One slot lies beside the word. The first time two threads want it at once, a
-//! table with more slots is made; it stays. A reader that finds no free slot is counted in `unnumbered`.
+//! read-modify-writes of its own. One slot lies beside the word. The first time two threads want it at once,
+//! a table with more slots is made; it stays. A reader that finds no free slot is counted in `unnumbered`.
 //!
 //! # Steps
 //! ```text
@@ -36,35 +36,39 @@
 //! A reader claims its slot while a writer raises WRITER, and each looks for the other too early.
 //!
 //! # Ordering
-//! ClaimSlot, CheckWriter, RaiseWriter and ScanSlots are `SeqCst`, so they have one order that all threads agree
-//! on. If CheckWriter misses RaiseWriter, it comes before it in that order, and so does ClaimSlot, which the same thread
-//! did earlier; ScanSlots comes after RaiseWriter and sees ClaimSlot. The table is published by a `SeqCst`
-//! CAS before a slot in it is claimed, and ScanSlots loads its address likewise. On x86-64 this costs no fence: a
-//! read-modify-write is one. Loom is told by `model_fence`.
+//! ClaimSlot, CheckWriter, RaiseWriter and ScanSlots are `SeqCst`, so they have one order that all threads
+//! agree on. If CheckWriter misses RaiseWriter, it comes before it in that order, and so does ClaimSlot,
+//! which the same thread did earlier; ScanSlots comes after RaiseWriter and sees ClaimSlot. The table is
+//! published by a `SeqCst` CAS before a slot in it is claimed, and ScanSlots loads its address likewise. On
+//! x86-64 this costs no fence: a read-modify-write is one. Loom is told by `model_fence`.
 //!
-//! LowerWriter is Release and pairs with CheckWriter (the reader sees what was written) and RaiseWriter (the next
-//! writer does). ClearSlot is Release and pairs with ScanSlots: what was read is read before it is overwritten.
+//! LowerWriter is Release and pairs with CheckWriter (the reader sees what was written) and RaiseWriter (the
+//! next writer does). ClearSlot is Release and pairs with ScanSlots: what was read is read before it is
+//! overwritten.
 //!
 //! # Sleeping
 //! A reader or writer that finds WRITER sets BLOCKED and sleeps; LowerWriter sees BLOCKED in the word it
-//! changes. The sleeper holds the lock of `sleepers` from before BLOCKED until it sleeps, and the waker takes it.
+//! changes. The sleeper holds the lock of `sleepers` from before BLOCKED until it sleeps, and the waker takes
+//! it.
 //!
-//! A writer that waits for a reader for long sets DRAINING. ClearSlot is a plain store, so the look at DRAINING
-//! that follows may come too early, and the writer is not told. A fence would cost as much as all the rest. So
-//! the writer also looks by itself, every [`LOOK`].
+//! A writer that waits for a reader for long sets DRAINING. ClearSlot is a plain store, so the look at
+//! DRAINING that follows may come too early, and the writer is not told. A fence would cost as much as all
+//! the rest. So the writer also looks by itself, every [`LOOK`].
 //!
 //! # Deadlocks
 //! A slot names its thread, and `writer` names the thread that writes. So a thread that would wait for itself
 //! panics with the way out, where Tokio's lock hangs.
 //!
 //! # Rejected
-//! - One count of readers in the word: two read-modify-writes for each reader, on a line that all readers share.
-//! - Slots of the receivers, not of threads: the writer of a channel with 100 receivers would look at 100 lines.
+//! - One count of readers in the word: two read-modify-writes for each reader, on a line that all readers
+//!   share.
+//! - Slots of the receivers, not of threads: the writer of a channel with 100 receivers would look at 100
+//!   lines.
 //! - A table of the whole process: a writer would look at the slots of all threads.
 //! - `membarrier`, which would make ClaimSlot a plain store: a system call for each writer.
 //!
-//! Prior art: Linux's `brlock`, from which the name is; Dice and Kogan, *BRAVO: Biased Locking for Reader-Writer
-//! Locks* (2019), where readers publish themselves in a table by a hash of the thread.
+//! Prior art: Linux's `brlock`, from which the name is; Dice and Kogan, *BRAVO: Biased Locking for
+//! Reader-Writer Locks* (2019), where readers publish themselves in a table by a hash of the thread.
 
 use std::fmt;
 use std::iter;
@@ -443,8 +447,8 @@ pub(super) struct Writing<'a> {
 }
 
 impl Writing<'_> {
-    /// LowerWriter: leaves, and in the same step adds `plus`, a number of the owner's, to the word. Answers the word as
-    /// it was before.
+    /// LowerWriter: leaves, and in the same step adds `plus`, a number of the owner's, to the word. Answers
+    /// the word as it was before.
     #[inline]
     pub(super) fn finish(self, plus: usize) -> usize {
         let this = std::mem::ManuallyDrop::new(self);
@@ -484,7 +488,8 @@ fn stamp() -> usize {
     thread::number() << DEPTH_BITS
 }
 
-/// The slot of a table that the thread with `stamp` tries first: threads that were started together have different ones.
+/// The slot of a table that the thread with `stamp` tries first: threads that were started together have
+/// different ones.
 #[inline]
 fn place(stamp: usize) -> usize {
     (stamp >> DEPTH_BITS) % READER_SLOTS

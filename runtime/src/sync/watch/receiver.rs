@@ -121,7 +121,8 @@ impl<T> Receiver<T> {
         self.seen = self.shared.version();
     }
 
-    /// Waits until there is a value that was not seen, and marks it as seen. Does not wait if there is one already.
+    /// Waits until there is a value that was not seen, and marks it as seen. Does not wait if there is one
+    /// already.
     ///
     /// # Errors
     /// [`RecvError`] if no sender is left and the last value was seen.

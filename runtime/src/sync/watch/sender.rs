@@ -21,7 +21,8 @@ impl<T> Sender<T> {
         Self { shared }
     }
 
-    /// Creates a channel that holds `init` and has no receiver yet: [`subscribe`](Self::subscribe) makes them.
+    /// Creates a channel that holds `init` and has no receiver yet: [`subscribe`](Self::subscribe) makes
+    /// them.
     ///
     /// # Examples
     /// ```
@@ -33,17 +34,18 @@ impl<T> Sender<T> {
         Self::of(Arc::new(Shared::new(init, 0)))
     }
 
-    /// Replaces the value and wakes the receivers that wait. Never waits for them, but blocks the thread while others
-    /// hold a [`Ref`] of the old value.
+    /// Replaces the value and wakes the receivers that wait. Never waits for them, but blocks the thread
+    /// while others hold a [`Ref`] of the old value.
     ///
     /// `Ok` does not mean that the value is seen: it may be replaced, or the receivers dropped, before that.
     ///
     /// # Errors
-    /// The value, if there is no receiver; the channel keeps the old one. [`send_replace`](Self::send_replace) puts it
-    /// there all the same.
+    /// The value, if there is no receiver; the channel keeps the old one.
+    /// [`send_replace`](Self::send_replace) puts it there all the same.
     ///
     /// # Panics
-    /// If the calling thread holds a [`Ref`] of this channel, or is inside of a closure that changes its value.
+    /// If the calling thread holds a [`Ref`] of this channel, or is inside of a closure that changes its
+    /// value.
     ///
     /// # Examples
     /// ```

@@ -1,12 +1,13 @@
-//! What the handles of a watch channel share: the value, its version, and the receivers that wait for the next.
+//! What the handles of a watch channel share: the value, its version, and the receivers that wait for the
+//! next.
 //!
 //! # The word
 //! ```text
 //! bit 63 … 5      4         3        2 … 0
 //!  version     CLOSED   WAITING     of the lock (`big_reader_lock.rs`)
 //! ```
-//! The version counts the changes of the value. CLOSED: no sender is left; never cleared. WAITING: receivers may
-//! stand in line. A receiver remembers the version it has seen.
+//! The version counts the changes of the value. CLOSED: no sender is left; never cleared. WAITING: receivers
+//! may stand in line. A receiver remembers the version it has seen.
 //!
 //! The version is in the word of the lock, so that one read-modify-write lets readers in, publishes the
 //! version and tells whether a receiver waits. The version that a reader finds when it enters is that of the
@@ -21,9 +22,9 @@
 //! ReleaseOlder lock the line; release all that    JoinLine        join, unlock
 //!              have seen an older version
 //! ```
-//! The end of the last sender is the same as a send that sets CLOSED instead of the version, and releases all.
-//! The line grows at its end and versions only grow, so ReleaseOlder stops at the first receiver that has seen the new
-//! version. With more to wake than fit into one batch it unlocks, wakes, and locks again.
+//! The end of the last sender is the same as a send that sets CLOSED instead of the version, and releases
+//! all. The line grows at its end and versions only grow, so ReleaseOlder stops at the first receiver that
+//! has seen the new version. With more to wake than fit into one batch it unlocks, wakes, and locks again.
 //!
 //! WAITING is cleared when ReleaseOlder finds no receiver at all: a receiver that waits for each value sets
 //! it once.
@@ -40,8 +41,8 @@
 //! newest, the send that changed it saw WAITING, and has still to take the lock; had it been there before,
 //! the receiver would see its version.
 //!
-//! LowerWriter and the closing are Release; CompareVersion is Acquire. So what happened before a send is seen by the
-//! receivers that it releases. The value itself is guarded by the lock.
+//! LowerWriter and the closing are Release; CompareVersion is Acquire. So what happened before a send is seen
+//! by the receivers that it releases. The value itself is guarded by the lock.
 //!
 //! The versions have 59 bits. They do not wrap: at a send each nanosecond that takes 18 years.
 //!
@@ -159,12 +160,13 @@ impl<T> Shared<T> {
         unsafe { &*self.value.get() }
     }
 
-    /// Changes the value by `modify`; if that says that it did, all receivers learn of it. Answers what it said.
+    /// Changes the value by `modify`; if that says that it did, all receivers learn of it. Answers what it
+    /// said.
     #[track_caller]
     pub(super) fn modify(&self, modify: impl FnOnce(&mut T) -> bool) -> bool {
         let writing = self.lock.write();
-        // SAFETY: the writer is alone until `writing` is dropped. If `modify` panics, it is dropped, and the version
-        // stays.
+        // SAFETY: the writer is alone until `writing` is dropped. If `modify` panics, it is dropped, and the
+        // version stays.
         if !modify(unsafe { &mut *self.value.get() }) {
             return false;
         }
@@ -196,7 +198,8 @@ impl<T> Shared<T> {
         });
     }
 
-    /// CompareVersion: marks the current version as seen in `seen`, if it is another; `None` if there is nothing to say.
+    /// CompareVersion: marks the current version as seen in `seen`, if it is another; `None` if there is
+    /// nothing to say.
     #[inline]
     pub(super) fn look(&self, seen: &mut Version) -> Option<Result<(), Closed>> {
         // Acquire: pairs with LowerWriter and the closing.
@@ -308,7 +311,8 @@ enum State {
     Done,
 }
 
-/// Waits until the version of the value is another than `seen`, and marks it as seen. Takes no part in the budget.
+/// Waits until the version of the value is another than `seen`, and marks it as seen. Takes no part in the
+/// budget.
 #[derive(Debug)]
 pub(super) struct Changed<'a, T> {
     shared: &'a Shared<T>,

@@ -75,7 +75,8 @@ impl Bench {
         self.model.remove(&key);
     }
 
-    /// Does at most `limit` steps towards `now`, checks each timer that comes out, and says whether all is done.
+    /// Does at most `limit` steps towards `now`, checks each timer that comes out, and says whether all is
+    /// done.
     fn drive(&mut self, now: Tick, limit: usize) -> bool {
         for _ in 0..limit {
             // SAFETY: one thread.
