@@ -187,7 +187,7 @@ fn a_job_that_a_waiting_closure_runs_does_not_have_its_name() {
 fn a_paused_clock_waits_for_closures() {
     let _watchdog = watchdog();
     let runtime = builder(0).start_paused(true).build().unwrap();
-    // Also in the moment between a closure's end and the wake of whoever waits for it.
+    // Also in the moment between a closure's end and the wake of the task that waits for it.
     runtime.block_on(async {
         for _ in 0..2000 {
             let closure = runtime::task::spawn_blocking(|| {});
@@ -356,7 +356,7 @@ fn a_closure_does_not_wait_for_a_start_hook_while_a_thread_is_free() {
     until("a thread comes for it", || inside.load(SeqCst) == 2);
     busy.open();
     until("both have ended", || first.is_finished() && second.is_finished());
-    // And so does one that comes when that thread is idle.
+    // And so does a closure that comes when that thread is idle.
     runtime.block_on(runtime.spawn_blocking(|| ())).unwrap();
     gate.open();
 }

@@ -26,8 +26,8 @@ macro_rules! gives_way {
         #[test]
         fn $name() {
             let _watchdog = watchdog();
-            // On a runtime with workers somebody else may come to the aid of the other task, so on this one
-            // it counts.
+            // Only the first runtime counts: on a runtime with workers, another thread may run the other
+            // task.
             for workers in [0, 1] {
                 let runtime = build(workers);
                 let task = runtime.spawn(async {
@@ -267,7 +267,7 @@ gives_way! {
         use runtime::signal::unix::{SignalKind, signal};
         let mut signals = signal(SignalKind::user_defined1()).unwrap();
     } {
-        // SAFETY: somebody listens to it.
+        // SAFETY: `signals` listens to it.
         assert_eq!(unsafe { libc::raise(libc::SIGUSR1) }, 0);
         assert_eq!(signals.recv().await, Some(()));
     }

@@ -254,7 +254,7 @@ fn the_length_is_set_and_the_position_stays() {
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).await.unwrap();
         assert_eq!(bytes, b"hello\0\0\0");
-        // And one that nobody waits for does not change places with what follows.
+        // And a call that is not awaited does not change places with the calls that follow.
         _ = poll_once(file.set_len(0));
         file.rewind().await.unwrap();
         file.write_all(b"after").await.unwrap();
@@ -306,7 +306,7 @@ fn files_go_to_std_and_come_back() {
         std.read_exact(&mut letter).unwrap();
         clone.read_exact(&mut letter).await.unwrap();
         assert_eq!(&letter, b"l", "the position is shared");
-        // SAFETY: the descriptor is that of a file, and nobody else has it.
+        // SAFETY: the descriptor is that of a file, and no other code has it.
         let mut file = unsafe { File::from_raw_fd(std.into_raw_fd()) };
         file.read_exact(&mut letter).await.unwrap();
         assert_eq!(&letter, b"o");
@@ -366,7 +366,7 @@ fn a_loop_of_calls_lets_other_tasks_run() {
 #[test]
 fn each_call_alone_costs_budget() {
     let _watchdog = watchdog();
-    // On one worker nobody else could run the task that ends the loop.
+    // With one worker, no other thread could run the task that ends the loop.
     for call in 0..8 {
         let runtime = support::builder(1).spare_workers(0).build().unwrap();
         let is_over = Arc::new(AtomicBool::new(false));
@@ -458,7 +458,7 @@ fn a_wrong_descriptor_is_an_error() {
         let mut directory = File::open(dir.path()).await.unwrap();
         assert_eq!(directory.read(&mut [0]).await.unwrap_err().kind(), ErrorKind::IsADirectory);
 
-        // SAFETY: it is given back below, so nobody's descriptor is closed.
+        // SAFETY: it is given back below, so no descriptor of other code is closed.
         let mut closed = unsafe { File::from_raw_fd(i32::MAX) };
         assert_eq!(closed.read(&mut [0]).await.unwrap_err().raw_os_error(), Some(libc::EBADF));
         assert_eq!(closed.metadata().await.unwrap_err().raw_os_error(), Some(libc::EBADF));

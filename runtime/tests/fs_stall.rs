@@ -1,4 +1,4 @@
-//! Calls that hang, and who goes on.
+//! Calls that hang, and the tasks that go on meanwhile.
 #![cfg(feature = "fs")]
 
 mod fs_support;
@@ -12,14 +12,14 @@ use fs_support::{Dir, poll_once};
 use runtime::fs;
 use support::{build, until, watchdog};
 
-/// A lease on a file: whoever opens the file hangs in the call, until the lease is given back. That is the
-/// slow disk.
+/// A lease on a file: a thread that opens the file hangs in the call, until the lease is given back. That is
+/// the slow disk.
 struct Lease(StdFile);
 
 impl Lease {
     /// None if the file system has no leases.
     fn take(path: &Path) -> Option<Lease> {
-        // The system tells the lease's holder that somebody waits, by a signal that would end the process.
+        // The system tells the lease's holder that a thread waits, by a signal that would end the process.
         // SAFETY: the signal is ignored from now on.
         unsafe { libc::signal(libc::SIGIO, libc::SIG_IGN) };
         let file = StdFile::options().write(true).open(path).unwrap();

@@ -173,7 +173,7 @@ fn without_permission_there_is_an_error() {
         return;
     }
     let dir = std::path::PathBuf::from(std::env::var_os(FOLDER).unwrap());
-    // Root may do anything, so the test becomes somebody else, for good.
+    // Root may do anything, so the test becomes another user, for good.
     // SAFETY: the call changes this process, which is the test's own.
     unsafe { libc::setuid(65_534) };
     for workers in support::KINDS {

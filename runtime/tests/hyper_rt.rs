@@ -82,7 +82,7 @@ fn the_timer_follows_the_runtimes_clock() {
     });
 }
 
-/// Timers of somebody else can only be replaced.
+/// Foreign timers can only be replaced.
 #[test]
 fn a_foreign_sleep_is_replaced() {
     struct Never;

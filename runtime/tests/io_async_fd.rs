@@ -83,7 +83,7 @@ fn readiness_stays_until_an_operation_would_block() {
             assert!(guard.ready().is_readable());
             assert_eq!(guard.try_io(|near| near.get_ref().read(&mut buf)).unwrap().unwrap(), 1);
         }
-        // Nobody has seen yet that there is nothing left.
+        // No read has found yet that there is nothing left.
         let mut guard = near.readable().await.unwrap();
         guard.retain_ready();
         assert!(guard.try_io(|near| near.get_ref().read(&mut buf)).is_err());

@@ -73,7 +73,7 @@ struct Nosy(Arc<Mutex<DuplexStream>>);
 
 impl Nosy {
     fn write(&self) {
-        // Not where the write of another one has woken this one.
+        // Not where the write of another waker has called this one.
         if let Ok(mut end) = self.0.try_lock() {
             // If the pipe were locked now, this would not return.
             let _ = poll_once(pin!(end.write(b"!")));

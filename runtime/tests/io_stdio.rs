@@ -29,7 +29,7 @@ fn printed(name: &str, variables: &[(&str, &str)]) -> String {
     between_marks(&output.stdout)
 }
 
-/// Each of several tasks has a handle of its own, and waits for nobody.
+/// Each of several tasks has a handle of its own, and waits for no other handle.
 #[test]
 fn what_many_handles_write_comes_out_in_the_order_in_which_it_was_written() {
     const NAME: &str = "what_many_handles_write_comes_out_in_the_order_in_which_it_was_written";
@@ -77,7 +77,7 @@ fn what_was_written_comes_out_though_nobody_flushes_and_the_runtime_ends() {
     assert_eq!(printed(NAME, &[("REPEATED", &repeated.to_string())]), expected);
 }
 
-/// The one blocking thread is busy when the runtime ends, so that nobody has begun to write.
+/// The one blocking thread is busy when the runtime ends, so that no thread has begun to write.
 #[test]
 fn the_end_of_a_runtime_waits_for_output_that_nobody_has_begun_to_write() {
     const NAME: &str = "the_end_of_a_runtime_waits_for_output_that_nobody_has_begun_to_write";

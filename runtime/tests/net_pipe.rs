@@ -151,7 +151,7 @@ fn packets_that_came_together_are_read_one_by_one() {
     });
 }
 
-/// The end of the stream is over when somebody opens the FIFO again. Were it for good, a reader who finds
+/// The end of the stream is over when a writer opens the FIFO again. If it were for good, a reader that finds
 /// nothing would try again and again.
 #[test]
 fn a_fifo_whose_writers_come_and_go_is_read_without_spinning() {

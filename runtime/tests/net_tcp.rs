@@ -67,7 +67,7 @@ fn an_address_in_use_is_named_in_the_error() {
     });
 }
 
-/// An address that nobody listens on: it was ours a moment ago.
+/// An address without a listener: it was ours a moment ago.
 async fn deserted() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap()
 }

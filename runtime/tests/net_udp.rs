@@ -209,8 +209,8 @@ fn a_peer_that_is_gone_is_told_once_and_the_socket_lives_on() {
     });
 }
 
-/// The flags of an error say that the socket is closed for writing. Were it so, who finds no room would try
-/// again and again.
+/// The flags of an error say that the socket is closed for writing. If it were so, a writer that finds no
+/// room would try again and again.
 #[test]
 fn an_error_that_is_over_does_not_make_a_writer_spin() {
     block_on(async {

@@ -116,7 +116,7 @@ fn a_descriptor_is_received_by_an_operation_of_the_users() {
     });
 }
 
-/// Of the file that a bound socket leaves: it stays, nobody else can bind there, and nobody answers.
+/// The file that a bound socket leaves stays. No other socket can bind there, and none answers.
 #[test]
 fn a_socket_file_stays_until_it_is_removed() {
     block_on(async {
@@ -135,7 +135,7 @@ fn a_socket_file_stays_until_it_is_removed() {
         assert!(in_use.to_string().starts_with(&format!("bind {}: ", path.display())), "{in_use}");
         std::fs::remove_file(&path).unwrap();
         let listener = UnixListener::bind(&path).unwrap();
-        // Removed under a listener: those who have connected stay, others do not find it.
+        // Removed under a listener: connected streams stay, new ones do not find it.
         let _stream = UnixStream::connect(&path).await.unwrap();
         std::fs::remove_file(&path).unwrap();
         listener.accept().await.unwrap();

@@ -126,7 +126,8 @@ async fn drain(socket: &UnixDatagram, last: &[u8]) {
     }
 }
 
-/// A refused datagram makes an event, since it is freed: whoever waits for that tries again and again.
+/// A refused datagram makes an event, since it is freed. A sender that waited for such events would try again
+/// and again.
 #[test]
 fn who_waits_for_room_at_a_receiver_is_not_woken_before_there_is_some() {
     block_on(async {

@@ -1,4 +1,4 @@
-//! Building thread pools: settings, who starts the threads, and what happens if that fails.
+//! Building thread pools: settings, how the threads are started, and what happens if that fails.
 
 mod support;
 
@@ -192,7 +192,7 @@ fn too_many_threads_count_as_the_most() {
     });
     let pool = builder.build().unwrap();
     assert_eq!((count.get(), pool.current_num_threads()), (4096, 4096));
-    // Nobody is there.
+    // No thread of the pool runs.
     let here = thread::current().id();
     assert_eq!(pool.install(|| thread::current().id()), here);
 }
@@ -428,7 +428,7 @@ fn a_seat_for_good_takes_part_in_broadcasts() {
         let threads = pool.broadcast(|_| thread::current().id());
         assert_eq!((threads.len(), threads[0]), (3, here));
         assert!(!threads[1..].contains(&here));
-        // One that nobody waits for: it waits until this thread gives way.
+        // A broadcast that no thread waits for: it waits until this thread gives way.
         let (sender, results) = std::sync::mpsc::channel();
         pool.spawn_broadcast(move |context| sender.send(context.index()).unwrap());
         let mut seen = vec![results.recv().unwrap(), results.recv().unwrap()];

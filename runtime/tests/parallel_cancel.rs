@@ -441,7 +441,7 @@ fn tasks_that_a_cancelled_computation_drives_are_not_a_part_of_it() {
     assert_eq!(result.unwrap(), (false, true));
 }
 
-/// Runs `before`, has somebody call `end` meanwhile, and says whether a `join` after it was begun.
+/// Runs `before` in a computation, calls `end` meanwhile, and says whether a `join` after it was begun.
 fn goes_on_after(
     runtime: Runtime,
     before: impl FnOnce(&(dyn Fn() + Sync)) + Send + 'static,

@@ -159,7 +159,7 @@ fn what_it_holds_is_dropped_once_however_it_ends() {
             panic!("with a token");
         }));
         assert_eq!(drops.count(), 2);
-        // A result that nobody takes, and one that comes after the handle went.
+        // A result that is never taken, and a result that comes after the handle went.
         let computation = runtime.compute({
             let token = drops.token();
             move || token

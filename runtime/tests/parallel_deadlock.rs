@@ -388,7 +388,7 @@ fn a_worker_whose_latch_was_set_is_awake_though_it_has_not_woken_yet() {
             let (stolen, wait, end, blocked) = (stolen.clone(), wait.clone(), end.clone(), blocked.clone());
             move || {
                 number.send(thread_number()).unwrap();
-                // Not `join`, whose second half is nobody's if it was short before.
+                // Not `join`: its second half may stay private if it was short before.
                 runtime::parallel::scope(|s| {
                     s.spawn(|_| {
                         stolen.open();
@@ -432,7 +432,7 @@ fn without_a_handler_marks_only_bring_relief() {
     let (gate, mark) = block_a_task(&runtime);
     runtime.block_on(runtime.spawn(async {})).unwrap();
     release(&gate, mark);
-    // And on a thread that nobody knows they mean nothing.
+    // And on a thread that belongs to no runtime they mean nothing.
     mark_unblocked(mark_blocked());
 }
 
@@ -454,7 +454,8 @@ fn marks_nest_and_end_in_any_order() {
     until("both are reported", || reports.0.lock().last().is_some_and(|report| report.blocked().len() == 2));
     let before = reports.count();
     drop(outer);
-    // Still marked; one that was taken back is something that moved, and the next look is that of a new mark.
+    // Still marked. A mark that was taken back is something that moved, and the next look is that of a new
+    // mark.
     let (other_gate, other) = block_a_task(&runtime);
     reports.expect(before + 1);
     release(&other_gate, other);

@@ -34,8 +34,8 @@ fn as_external<R: Send>(f: impl Fn() -> R + Sync) -> R {
             return result;
         }
         assert!(start.elapsed() < LIMIT, "it never takes part");
-        // It was sent to a worker, who looks for more before it sleeps: the next call right away would keep
-        // it up.
+        // It was sent to a worker, which looks for more before it sleeps: the next call right away would keep
+        // that worker awake.
         thread::sleep(Duration::from_millis(1));
     }
 }
@@ -373,7 +373,7 @@ fn wait_for_a_piece(shorts: usize, wait: impl FnOnce(mpsc::Receiver<i32>, onesho
     // What they use need not be `Send`.
     let wait = AssertSend::new(|| wait(rx, async_rx));
     let send = || {
-        // Nobody receives it, if the other is waited for.
+        // One of the two sends fails: only the channel that is waited for has a receiver.
         let _ = (tx.send(7), async_tx.send(7));
     };
     assert_eq!(join(move || wait.call(), send).0, 7);

@@ -1,5 +1,5 @@
-//! The process-wide pool: when it is made, by whom, and what belongs to it. Each test that needs one has a
-//! process of its own.
+//! The process-wide pool: when it is made, which call makes it, and what belongs to it. Each test that needs
+//! one has a process of its own.
 
 mod support;
 

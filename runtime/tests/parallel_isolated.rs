@@ -63,7 +63,7 @@ fn a_thread_that_holds_a_lock_does_not_begin_foreign_work_that_wants_it() {
         move || {
             let _entered = handle.enter();
             foreign_comes.open();
-            // Somebody waits for it, so a waiting worker takes it if it may.
+            // Its pusher waits for it, so a waiting worker takes it if it may.
             join(|| drop(lock.lock()), || ())
         }
     });

@@ -222,7 +222,7 @@ fn panics_of_detached_jobs_go_to_the_panic_handler() {
     pool.spawn_fifo(|| panic!("a job in order"));
     pool.spawn_broadcast(|context| panic!("thread {}", context.index()));
     pool.spawn(|| parallel::spawn(|| panic!("inside")));
-    // Not those that somebody waits for.
+    // Not the panics of jobs that a thread waits for.
     assert_eq!(panic_of(|| pool.install(|| panic!("waited for"))), "waited for");
     drop(pool);
     until("the pool is freed", || Arc::strong_count(&texts) == 1);

@@ -595,7 +595,7 @@ fn runs_a_job_in_its_owners_sleep() -> bool {
             until("the waker is called", || wakes.has_begun.load(SeqCst));
             s.spawn(move |s| {
                 *ran_on_in_job.lock() = Some(thread::current().id());
-                // For others, who may be at it when this job has ended.
+                // For other threads, which may be at it when this job has ended.
                 s.spawn(|_| ());
                 wakes.job_has_run.store(true, SeqCst);
             });

@@ -70,7 +70,7 @@ fn assert_echoes(address: std::net::SocketAddr) {
 fn a_task_from_outside_is_polled_while_one_worker_computes_and_the_other_waits_for_it() {
     let _watchdog = watchdog();
     for _ in 0..10 {
-        // Without I/O and time: nobody looks for any other reason.
+        // Without I/O and time, no worker looks for any other reason.
         let runtime = runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
         let (end, task) = occupy(&runtime);
         for _ in 0..10 {
@@ -230,7 +230,7 @@ fn spare_workers_do_not_spin_while_they_are_not_needed() {
         let runtime = build(2);
         let (end, task) = occupy(&runtime);
         runtime.block_on(runtime.spawn(async {})).unwrap();
-        // Who spins uses all the time that there is, every time.
+        // A thread that spins uses all the time that there is, every time.
         until("everybody waits without using the CPU", || {
             let before = cpu_time();
             thread::sleep(Duration::from_millis(100));
@@ -257,8 +257,8 @@ fn the_timers_of_a_worker_that_begins_a_job_are_left_to_who_sits_in_the_driver()
             }
         });
         armed.wait();
-        // Both fall asleep again, one in the driver. It may be the other whose timer it is, and who is woken
-        // for the job.
+        // Both fall asleep again, one in the driver. The timer may be the other worker's, and the other
+        // worker may be woken for the job.
         thread::sleep(Duration::from_millis(10));
         runtime.block_on(runtime.compute(move || rung.wait())).unwrap();
     }

@@ -35,8 +35,7 @@ fn run_others_until(flag: &AtomicBool) {
     }
 }
 
-/// Calls `body` in a computation of `runtime`, whose only worker runs `job`, a job of somebody else, inside
-/// of `body`.
+/// Calls `body` in a computation of `runtime`, whose only worker runs `job`, a foreign job, inside of `body`.
 #[track_caller]
 fn with_a_stranger(
     runtime: &Runtime,

@@ -114,7 +114,7 @@ fn yield_now_takes_from_other_threads() {
         let ran_on = AtomicUsize::new(usize::MAX);
         let own = current_thread_index().unwrap();
         let ready = AtomicUsize::new(0);
-        // The other thread has a job in its deque, and waits until somebody else has run it.
+        // The other thread has a job in its deque, and waits until another thread has run it.
         scope(|s| {
             s.spawn(|_| {
                 scope(|s| {

@@ -1,4 +1,4 @@
-//! `pin_workers`: each worker is kept on one CPU of those that the process may use, and nobody else is.
+//! `pin_workers`: each worker is kept on one CPU of those that the process may use, and no other thread is.
 
 mod support;
 
@@ -213,7 +213,7 @@ fn the_monitor_has_all_cpus_whoever_starts_it() {
 #[test]
 fn the_default_number_of_workers_is_not_that_of_a_pinned_worker() {
     let _watchdog = watchdog();
-    // The number is kept once somebody has asked for it, so this is a process in which nobody has.
+    // The number is kept from the first query on, so this is a process without an earlier query.
     if support::in_child("the_default_number_of_workers_is_not_that_of_a_pinned_worker", &[]) {
         let cpus = thread::available_parallelism().unwrap().get();
         let runtime = pinned(2).build().unwrap();

@@ -1,4 +1,4 @@
-//! Several threads in `block_on` of one `current_thread` runtime: one drives, the others wait, and nobody is
+//! Several threads in `block_on` of one `current_thread` runtime: one drives, the others wait, and none is
 //! left behind.
 
 mod support;
@@ -59,7 +59,7 @@ fn a_waiter_takes_over_when_the_driving_thread_is_done() {
     let second = thread::spawn(move || {
         handle.block_on(async {
             wait.wait().await;
-            // Needs somebody who drives: by now only this thread.
+            // Needs a thread that drives: by now only this thread can.
             runtime::time::sleep(Duration::from_millis(1)).await;
             runtime::spawn(async { 5 }).await.unwrap()
         })

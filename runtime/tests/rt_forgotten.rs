@@ -87,7 +87,7 @@ fn local_sets_their_guards_and_sets_of_tasks_that_are_forgotten_do_no_harm() {
         std::mem::forget((local, set));
     });
     other.join().unwrap();
-    // The owner is gone: nobody polls or drops the task.
+    // The owner is gone: no thread polls or drops the task.
     wakers.lock().drain(..).for_each(Waker::wake);
     assert_eq!(drops.count(), 0);
     let local = LocalSet::new();

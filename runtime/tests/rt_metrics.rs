@@ -164,7 +164,8 @@ fn descriptors_that_come_and_go_are_counted() {
     assert_eq!(counts(), (before.0 + 6, before.1 + 6));
     // A file cannot be watched.
     let file = std::fs::File::open("/proc/self/status").unwrap();
-    // SAFETY: (1), (2) the `AsyncFd` owns the file, whose number does not change, and gives nobody the file.
+    // SAFETY: (1), (2) the `AsyncFd` owns the file, whose number does not change, and gives the file to no
+    // other code.
     let refused = runtime.block_on(async { unsafe { runtime::io::unix::AsyncFd::register(file) }.is_err() });
     assert!(refused);
     assert_eq!(counts(), (before.0 + 6, before.1 + 6), "a refused one was not registered");

@@ -283,8 +283,8 @@ fn zero_and_endless_durations_do_not_overflow() {
     }
 }
 
-/// The refused task is dropped inside of the poll of the one that spawned it, which must not take that one's
-/// record along.
+/// The refused task is dropped inside of the poll of the task that spawned it. That must not take the
+/// spawning task's record along.
 #[test]
 fn a_refused_spawn_leaves_the_task_that_spawns_as_it_was() {
     let over = build(1);

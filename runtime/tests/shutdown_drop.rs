@@ -270,7 +270,7 @@ fn the_last_handle_may_be_dropped_anywhere() {
             let _holds = holds;
             pending::<()>().await;
         });
-        // In an output that nobody takes.
+        // In an output that is never taken.
         let holds = HoldsHandle(runtime.handle().clone());
         drop(runtime.spawn(async move { holds }));
         // In an output that is taken after the end.
@@ -654,8 +654,8 @@ fn a_worker_may_block_long_after_the_shutdown_has_begun() {
     }
 }
 
-/// The spare thread is the one that blocks, for a task that nobody has taken, when the only worker is about
-/// to leave.
+/// The spare thread is the one that blocks, for a task that no thread has taken, when the only worker is
+/// about to leave.
 #[test]
 fn a_spare_thread_may_block_while_the_shutdown_begins() {
     let _watchdog = watchdog();

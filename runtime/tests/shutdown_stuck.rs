@@ -73,7 +73,7 @@ fn listed<F: Future<Output = ()> + Send + 'static>(task: impl FnOnce(Hold) -> F)
     listed
 }
 
-/// A gate for one, who says that it has come there.
+/// A gate for one task, which says that it has come there.
 struct Hold {
     gate: Gate,
     begun: mpsc::Sender<()>,
@@ -103,7 +103,7 @@ fn stuck_tasks_are_listed_with_the_places_where_they_were_spawned() {
     let (third, third_line) = (runtime.handle().spawn(new()), line!());
     // Sent from outside, and each poll holds its worker: so each worker gets one.
     (0..WORKERS).for_each(|_| has_begun.recv().unwrap());
-    // One that waits in a queue is not listed: nobody is stuck in it.
+    // A task that waits in a queue is not listed: no worker is stuck in it.
     let drops = Drops::default();
     let token = drops.token();
     runtime.spawn(async move { drop(token) });
@@ -199,7 +199,7 @@ fn a_task_is_not_blamed_for_a_job_that_came_after_it() {
     let (begun, has_begun) = mpsc::channel();
     let stuck = gate.clone();
     runtime.spawn(async move {
-        // Nobody waits for it, and it has no name.
+        // No thread waits for the job, and it has no name.
         runtime::parallel::spawn(move || {
             begun.send(()).unwrap();
             stuck.wait();

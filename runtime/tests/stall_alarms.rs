@@ -1,5 +1,5 @@
-//! Nobody is stuck, though ticks stand still: because the process was stopped, or has but one CPU. And
-//! somebody is, though it gets little of one.
+//! No worker is stuck, though ticks stand still: because the process was stopped, or has but one CPU. And a
+//! worker is stuck, though it gets little of a CPU.
 
 mod stall_support;
 mod support;
@@ -82,8 +82,8 @@ fn use_one_cpu() {
     assert_eq!(unsafe { libc::sched_setaffinity(0, size_of_val(&set), &set) }, 0);
 }
 
-/// It was taken for one that waits for the CPU, for as long as its share was below an eighth: for ever if
-/// those who had the rest were stuck, too.
+/// The worker was taken for a worker that waits for the CPU, for as long as its share was below an eighth:
+/// for ever if the threads that had the rest were stuck, too.
 #[test]
 fn who_gets_little_of_a_cpu_is_stuck_all_the_same() {
     let (_watchdog, _cpus) = (watchdog(), CPUS.lock());

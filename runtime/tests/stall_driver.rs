@@ -1,4 +1,4 @@
-//! The worker that holds the driver, or a timer, is stuck: somebody else sees to them.
+//! The worker that holds the driver, or a timer, is stuck: another thread sees to them.
 
 mod stall_support;
 mod support;
@@ -68,7 +68,8 @@ fn a_timer_rings_when_the_worker_that_the_last_one_woke_is_stuck() {
 fn a_timer_in_the_wheel_of_a_stuck_worker_rings() {
     let _watchdog = watchdog();
     for way in WAYS {
-        // One that is due while others sleep, and one that becomes due when all the others are stuck, too.
+        // A timer that is due while others sleep, and a timer that becomes due when all the others are stuck,
+        // too.
         for workers in [1, 2] {
             let runtime = build(workers);
             let trap = Trap::default();
@@ -114,7 +115,7 @@ fn a_timer_armed_elsewhere_rings_while_all_workers_are_stuck() {
         let runtime = build(2);
         let stuck = stall_support::stick(&runtime, 2, way);
         for _ in 0..5 {
-            // Earlier than what anybody waits for; this thread is no worker.
+            // Earlier than any other timer; this thread is no worker.
             runtime.block_on(async { runtime::time::sleep(Duration::from_millis(5)).await });
         }
         stuck.end(&runtime);

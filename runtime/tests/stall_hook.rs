@@ -1,4 +1,4 @@
-//! `on_stall` names the task that holds its worker, once for each time, and harms nobody.
+//! `on_stall` names the task that holds its worker, once for each time, and harms no task.
 
 mod stall_support;
 mod support;
@@ -39,7 +39,7 @@ fn build(workers: usize) -> (Runtime, Told) {
     (builder.build().unwrap(), told)
 }
 
-/// Something that waits, without end: whoever holds a worker holds it up.
+/// A task that waits again and again, without end: a task that holds a worker holds it up.
 fn bystander(runtime: &Runtime) -> runtime::task::AbortHandle {
     let task = runtime.spawn(async {
         loop {
@@ -148,7 +148,7 @@ fn those_who_said_that_they_take_long_are_not_told_of() {
         }
     });
     until("all are at it", || trap.count() == 3);
-    // The monitor looks meanwhile, and tells of one that is really stuck.
+    // The monitor looks meanwhile, and tells of a task that is really stuck.
     let stuck = Trap::default();
     let culprit = runtime.spawn({
         let stuck = stuck.clone();

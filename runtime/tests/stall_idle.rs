@@ -24,8 +24,8 @@ fn sleeps() -> Vec<(OsString, String)> {
         .collect()
 }
 
-/// Waits for half a second in which none of them goes to sleep, and so nobody was awake. Some are not like
-/// that: threads that have nothing to do end after a while.
+/// Waits for half a second in which no thread goes to sleep, and so no thread was awake. Some half seconds
+/// are not like that: threads that have nothing to do end after a while.
 #[track_caller]
 fn assert_rests(when: &str) {
     let mut before = sleeps();

@@ -1,5 +1,5 @@
-//! What the thread that looks for the stuck must not do: leave the driver to nobody, overlook who computes in
-//! a poll, end itself, or be overlooked.
+//! What the thread that looks for the stuck must not do: leave the driver to no thread, overlook a worker
+//! that computes in a poll, end itself, or be overlooked.
 
 mod stall_support;
 mod support;
@@ -18,10 +18,10 @@ use runtime::{Builder, Runtime};
 use stall_support::{Client, TOO_LONG, Trap, Way, serve, stick};
 use support::{Gate, build, builder, until, watchdog};
 
-/// A waker that stops whoever calls it.
+/// A waker that stops the thread that calls it.
 #[derive(Clone, Default)]
 struct Door {
-    /// Somebody wakes.
+    /// A thread has called the waker.
     entered: Gate,
     opened: Gate,
 }
@@ -226,7 +226,7 @@ fn a_searcher_that_is_stuck_in_a_hook_is_not_relied_upon_for_ever() {
     });
 }
 
-/// Jobs have nobody else but those with seats.
+/// Only threads with seats run jobs.
 #[test]
 fn a_searcher_that_is_stuck_in_a_hook_is_not_relied_upon_for_jobs() {
     let _watchdog = watchdog();

@@ -37,7 +37,7 @@ fn while_relief_is_refused_everything_waits_for_the_stuck() {
             let before = metrics.spare_refused_count();
             let stuck = stick(&runtime, 1, Way::Spins);
             client.send(PING);
-            // One that says so, too, behind the stuck one.
+            // A task that says that it blocks, too, behind the stuck task.
             let marked = runtime.spawn(async { runtime::task::block_in_place(|| 1) });
             until("a thread is refused", || metrics.spare_refused_count() > before);
             stuck.end(&runtime);

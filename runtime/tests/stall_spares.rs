@@ -66,7 +66,7 @@ fn the_cap_on_spare_workers_is_kept_and_counted() {
         for _ in 0..3 {
             let before = metrics.spare_capped_count();
             let stuck = try_to_stick(&runtime, 3, way);
-            // The worker and its one spare worker; nobody is left for the third.
+            // The worker and its one spare worker; no thread is left for the third.
             until("it is counted", || stuck.trap.count() == 2 && metrics.spare_capped_count() > before);
             assert_eq!(metrics.num_spare_workers(), 1);
             stuck.end(&runtime);
@@ -101,7 +101,7 @@ fn a_stuck_task_that_panics_when_it_returns_ends_as_any_other() {
         }
         assert!(metrics.spare_started_count() > 0);
         until("relief has left", || metrics.num_spare_workers() == 0);
-        // And nobody takes the worker for stuck any more.
+        // And the worker is not taken for stuck any more.
         let before = metrics.stall_count();
         thread::sleep(2 * keep_alive);
         assert_eq!((metrics.stall_count(), metrics.num_spare_workers()), (before, 0));
@@ -146,7 +146,7 @@ fn relief_that_rests_is_called_again() {
     assert!((1..5).contains(&metrics.spare_started_count()), "{}", metrics.spare_started_count());
 }
 
-/// Repeats `f` with new runtimes until `count` has counted something: on a busy machine somebody else may
+/// Repeats `f` with new runtimes until `count` has counted something: on a busy machine another thread may
 /// come first.
 fn is_counted(workers: usize, count: fn(&RuntimeMetrics) -> u64, f: impl Fn(&Runtime)) {
     let is_counted = || {

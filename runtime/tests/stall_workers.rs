@@ -57,7 +57,7 @@ fn sockets_and_timers_go_on_while_all_workers_block() {
 fn tasks_from_outside_are_polled_while_all_workers_are_stuck() {
     let _watchdog = watchdog();
     for way in WAYS {
-        // Without I/O and time: nobody looks for any other reason.
+        // Without I/O and time, no worker looks for any other reason.
         let runtime = runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
         let stuck = stick(&runtime, 2, way);
         for _ in 0..20 {

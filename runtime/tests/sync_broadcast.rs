@@ -339,7 +339,7 @@ fn a_clone_that_takes_its_time_holds_up_those_who_want_the_same_and_nobody_else(
     joined_scope(|scope| {
         let clone = scope.spawn(|| assert!(cloning.try_recv().is_ok()));
         until("it is being cloned", || gate.0.load(SeqCst));
-        // Who wants the same lets other tasks run meanwhile.
+        // A receiver that wants the same value lets other tasks run meanwhile.
         let counter = Counter::new();
         let mut recv = pin!(same.recv());
         assert!(poll(recv.as_mut(), &counter).is_pending());

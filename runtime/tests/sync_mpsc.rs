@@ -58,7 +58,7 @@ fn a_recv_that_is_dropped_loses_nothing() {
     assert!(poll(pin!(rx.recv()), &first).is_pending());
     tx.send(1).unwrap();
     assert_eq!(first.wakes(), 1);
-    // Woken, but polled by somebody else.
+    // Woken, but polled by another task.
     assert_eq!(poll(pin!(rx.recv()), &second), Poll::Ready(Some(1)));
     assert!(poll(pin!(rx.recv()), &first).is_pending());
     assert!(poll(pin!(rx.recv()), &second).is_pending());

@@ -93,7 +93,7 @@ fn a_close_refuses_all_and_permits_may_still_come_back() {
     assert_eq!(semaphore.try_acquire().unwrap_err(), TryAcquireError::Closed);
 }
 
-// As in Tokio: after the close nobody is told of success.
+// As in Tokio: after the close no waiter is told of success.
 #[test]
 fn a_close_refuses_also_those_who_were_granted_permits_and_have_not_looked() {
     let semaphore = Semaphore::new(3);
@@ -109,7 +109,7 @@ fn a_close_refuses_also_those_who_were_granted_permits_and_have_not_looked() {
     assert_eq!(semaphore.available_permits(), 3, "given back once");
 }
 
-// It would be overtaken by all who come before it has budget again, at each lock anew.
+// It would be overtaken by all tasks that come before it has budget again, at each lock anew.
 #[test]
 fn a_task_without_budget_stands_in_line() {
     let mutex = Mutex::new(());
@@ -207,7 +207,7 @@ fn threads_never_exceed_the_permits_and_lose_none() {
                 for round in 0..500 {
                     let n = 1 + (thread + round) % 3;
                     if round % 7 == 0 {
-                        // Give up, perhaps with a grant that nobody saw.
+                        // Give up, perhaps with a grant that no task saw.
                         let mut future = Box::pin(semaphore.acquire_many(n));
                         let _ = poll_once(future.as_mut());
                         continue;

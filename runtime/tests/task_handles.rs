@@ -134,7 +134,7 @@ fn abort_cancels_a_running_task_at_its_next_yield() {
         assert!(!yielding.is_finished());
         gate.open();
         assert!(runtime.block_on(yielding).unwrap_err().is_cancelled());
-        // One that ends in the poll it is in, has ended.
+        // A task that ends in the poll it is in, has ended.
         let begun = support::Gate::default();
         let (inside, tell) = (support::Gate::default(), begun.clone());
         let gate = inside.clone();

@@ -1,5 +1,5 @@
 //! Sets of tasks: each result comes once, in the order of the ends; what is dropped, aborted or detached ends
-//! as it should; and nobody is woken in vain or forgotten.
+//! as it should; and no waiter is woken in vain or forgotten.
 
 mod support;
 
@@ -359,7 +359,7 @@ fn panics_are_results_and_panics_of_destructors_pass() {
             set.spawn(async { PanicsInDrop });
             let Ok(output) = set.join_next().await.unwrap() else { panic!("it has an output") };
             assert!(catch_unwind(AssertUnwindSafe(|| drop(output))).is_err());
-            // Outputs that nobody takes: detached before, dropped with the set, and with the future.
+            // Outputs that are never taken: detached before, dropped with the set, and with the future.
             let (sent, received) = mpsc::channel();
             for _ in 0..3 {
                 let sent = sent.clone();

@@ -1,6 +1,6 @@
-//! The product of task lives: runtime × what panics × what the handle does and when × who aborts and when ×
-//! when the runtime ends × where the last waker goes. In each, future, output and wakers are dropped exactly
-//! once and the worker lives.
+//! The product of task lives: runtime × what panics × what the handle does and when × how the task is aborted
+//! and when × when the runtime ends × where the last waker goes. In each, future, output and wakers are
+//! dropped exactly once and the worker lives.
 
 mod support;
 

@@ -562,7 +562,7 @@ fn handles_of_local_tasks_may_be_awaited_and_aborted_elsewhere() {
             waits.await.unwrap_err()
         });
         assert!(error.await.unwrap().is_cancelled());
-        // Dropped there: the output that comes here is nobody's.
+        // The handle is dropped there: no task takes the output that comes here.
         let dropped = spawn_local(async { yield_now().await });
         task::spawn(async move { drop(dropped) }).await.unwrap();
     });

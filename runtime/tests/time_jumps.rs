@@ -1,5 +1,5 @@
 //! Time that jumps: a paused clock by years, and a process that was stopped for a while. Each timer fires
-//! once, and no task is taken for stuck because nobody had the CPU.
+//! once, and no task is taken for stuck because no thread had the CPU.
 
 mod support;
 

@@ -119,7 +119,7 @@ fn a_thread_that_is_no_worker_cuts_the_drivers_sleep_short() {
                 *waiting.lock() = Some(cx.waker().clone());
                 if running.load(Ordering::SeqCst) == 0 { Poll::Ready(()) } else { Poll::Pending }
             });
-            // With nothing but this far timer, whoever drives sleeps long.
+            // With nothing but this far timer, the thread that drives sleeps long.
             timeout(LIMIT, done).await.expect("the threads' timers wake their threads");
         });
     });

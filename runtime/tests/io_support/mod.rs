@@ -18,7 +18,7 @@ pub fn poll_once<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// Polls a future until it is ready. It must not wait for anybody else.
+/// Polls a future until it is ready. It must not wait for another task or thread.
 pub fn finish<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     loop {

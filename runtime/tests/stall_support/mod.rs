@@ -1,5 +1,5 @@
 //! What the tests of stalls share: tasks that hold their threads until the test lets them go, a server, and
-//! those who notice if nobody serves them meanwhile.
+//! clients and timers that notice if they are not served meanwhile.
 //!
 //! A task is stuck until its test has seen what should happen meanwhile, and no longer than [`TOO_LONG`], at
 //! which the test fails. So nothing depends on how fast the machine is, but for one generous bound,
@@ -18,7 +18,7 @@ use runtime::task::JoinHandle;
 
 use crate::support::{Patience, until};
 
-/// Who is stuck this long has not been rescued from.
+/// If a task is stuck for this long, no thread has taken over for it.
 pub const TOO_LONG: Duration = Duration::from_secs(30);
 
 /// What half of all pings and ticks may be late on any machine, and how many times as much as a plain thread.
@@ -43,7 +43,7 @@ pub struct Trap(Arc<(Mutex<Held>, Condvar)>);
 #[derive(Default)]
 struct Held {
     is_released: bool,
-    /// Somebody was held too long.
+    /// A task was held too long.
     has_failed: bool,
     /// The seat of each thread that is held, None for relief.
     seats: Vec<Option<usize>>,

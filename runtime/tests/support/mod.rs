@@ -77,8 +77,8 @@ pub fn until_asleep(thread: i32) {
     });
 }
 
-/// A time to wait, in rounds of a few milliseconds at most. A round that has taken longer counts as one that
-/// has not: then the process was stopped, or the machine has so much to do that others were as late.
+/// A time to wait, in rounds of a few milliseconds at most. A round that has taken longer counts as a round
+/// that has not: then the process was stopped, or the machine has so much to do that others were as late.
 pub struct Patience {
     left: Duration,
     last: Instant,
