@@ -106,7 +106,7 @@ const BATCH: u128 = 2_000;
 /// longer ones a full batch takes as long as [`PAUSE`].
 const TINY: u128 = 250;
 
-/// How long after a theft of tiny pieces the next one is.
+/// How long a thief stays away after it has stolen tiny pieces.
 const PAUSE: Duration = Duration::from_micros(8);
 
 /// No piece counts as longer, so that a few short ones are enough to learn from.
@@ -624,7 +624,9 @@ impl Seat {
         }
         if self.is_peculiar(OVERFLOWED) {
             let job = self.overflow.take_last(|job| may_run(tag, job.tag()));
-            // No other thread puts anything there.
+            // A thief (`steal_from_below`) or an external thread (`end_external`) may put a piece there at
+            // any time, and does not set the flag. This function may then overlook that piece. `steal` and
+            // `take_overflow` do not: they ask the shelf, not the flag.
             self.set_peculiar(OVERFLOWED, !self.overflow.is_empty());
             if job.is_some() {
                 return job;
