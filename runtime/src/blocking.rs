@@ -1,8 +1,9 @@
 //! Threads that may block: for closures that wait for what no driver can watch.
 //!
 //! Closures begin in order of arrival, on as many threads as they need, up to the bound. A thread comes when
-//! a closure waits and leaves when it has been idle for the keep-alive time; [`crew`] tells who fetches it,
-//! and why no closure is forgotten. Each thread holds a handle, so the pool's memory outlives its threads.
+//! a closure waits and leaves when it has been idle for the keep-alive time; [`crew`] tells which thread
+//! fetches it, and why no closure is forgotten. Each thread holds a handle, so the pool's memory outlives its
+//! threads.
 //!
 //! Closures are tasks that never wait: the same cell, the same handle. They are in no owned list: shutdown
 //! drops those in the queue that no thread is on its way for. The others, and those that have begun, run to
@@ -33,7 +34,7 @@ use crew::{Counts, Crew, Errand, Member, Next};
 /// The blocking threads of one runtime.
 #[derive(Debug)]
 pub struct Pool {
-    /// What it is given came out of a [`Runnable`], and whoever takes it makes it one again.
+    /// Each item came out of a [`Runnable`], and the thread that takes it makes it a `Runnable` again.
     crew: Crew<Header>,
     /// What each thread is at.
     records: Records,
@@ -180,7 +181,7 @@ fn end(shared: &Shared, how: impl FnOnce()) {
     }
 }
 
-/// A paused clock does not move by itself until whoever waits for the closure has been woken.
+/// A paused clock does not move by itself until the task or thread that waits for the closure has been woken.
 fn hold_clock(shared: &Shared) {
     clock(shared).into_iter().for_each(time::Driver::inhibit_auto_advance);
 }

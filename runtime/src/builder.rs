@@ -359,9 +359,9 @@ impl Builder {
     ///
     /// A task that computes for long in one poll, or blocks, keeps its worker. What else the worker holds
     /// goes to the other workers, and if none is idle, to spare ones. Their threads are started when work
-    /// waits and nobody else is there. They poll tasks and run jobs until the others are back, and end after
-    /// [`thread_keep_alive`](Self::thread_keep_alive). So no setting is needed; a lower bound limits memory
-    /// when many tasks block at once, and makes tasks wait then.
+    /// waits and no other thread is there. They poll tasks and run jobs until the others are back, and end
+    /// after [`thread_keep_alive`](Self::thread_keep_alive). So no setting is needed; a lower bound limits
+    /// memory when many tasks block at once, and makes tasks wait then.
     ///
     /// With 0, tasks wait while all workers are stuck or blocked, and computations do not yield to tasks.
     ///
@@ -443,12 +443,12 @@ impl Builder {
     /// [`block_in_place`](crate::task::block_in_place) or while the thread is marked by
     /// [`mark_blocked`](crate::parallel::mark_blocked): those have said that they take long. Nor for closures
     /// of [`spawn_blocking`](crate::task::spawn_blocking), for the future of a `block_on`, or on a
-    /// `current_thread` runtime, where nobody could take over.
+    /// `current_thread` runtime, where no thread could take over.
     ///
     /// `f` is called on the thread that looks for the stuck, inside of the runtime, so that it may spawn.
-    /// While `f` runs nobody looks, so `f` should be short: a line of a log, a number in a metric. The end of
-    /// the runtime waits for it, as for the runtime's threads; a runtime that is dropped by `f` itself waits
-    /// for nothing. A panic in it is swallowed after it has been reported by the panic hook.
+    /// While `f` runs no thread looks, so `f` should be short: a line of a log, a number in a metric. The end
+    /// of the runtime waits for it, as for the runtime's threads; a runtime that is dropped by `f` itself
+    /// waits for nothing. A panic in it is swallowed after it has been reported by the panic hook.
     ///
     /// A worker that gets no CPU for that long, because other processes have it, is told apart by its CPU
     /// time and not reported.
@@ -462,8 +462,8 @@ impl Builder {
     /// ```
     ///
     /// Prior art: Go's `sysmon`, which takes the processor of a thread that is in a system call for long, and
-    /// tells nobody; `tokio::runtime::Builder::on_before_task_poll` and `on_after_task_poll` with a clock of
-    /// one's own.
+    /// reports nothing; `tokio::runtime::Builder::on_before_task_poll` and `on_after_task_poll` with a clock
+    /// of one's own.
     pub fn on_stall(&mut self, f: impl Fn(&Stall) + Send + Sync + 'static) -> &mut Self {
         self.hooks.stall = Some(Arc::new(f));
         self
@@ -761,7 +761,7 @@ fn start_workers(shared: NonNull<Shared>, workers: usize, handle: Handle) -> io:
     let mut threads = Vec::with_capacity(workers);
     let mut refused = None;
     for index in 0..workers {
-        // SAFETY: the builder counts as a worker until `leave`; nobody owns the processor yet.
+        // SAFETY: the builder counts as a worker until `leave`; no thread owns the processor yet.
         match unsafe { scheduler::start_worker(shared, index) } {
             Ok(thread) => threads.push(thread),
             Err(error) => {
@@ -783,7 +783,7 @@ fn start_workers(shared: NonNull<Shared>, workers: usize, handle: Handle) -> io:
     }
     match &refused {
         Some(_) => handle.shared().begin_shutdown(),
-        // So that the metrics say at once who is where.
+        // So that the metrics say at once on which CPU each worker is.
         None => handle.shared().config.pins.iter().for_each(Pins::wait),
     }
     // SAFETY: the builder's count; it is in no worker's context. The handle keeps the state.

@@ -49,7 +49,7 @@ struct Context {
 /// A runtime that was entered and not left; or surroundings, which hide the older entries.
 #[derive(Debug)]
 pub struct Entry {
-    /// The current runtime while this is the newest entry. Kept valid by whoever owns the entry.
+    /// The current runtime while this is the newest entry. The owner of the entry keeps it valid.
     shared: Option<NonNull<Shared>>,
     older: Cell<*const Entry>,
     entered: RefCell<Option<Entered>>,

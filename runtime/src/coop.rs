@@ -10,8 +10,8 @@
 //!
 //! **Another executor's `block_on` in the poll of a task** has the task's budget, for nothing tells this
 //! crate of it. At zero it would be woken, polled, and refused for ever. A combinator with a waker of its own
-//! returns to the task after a few refusals. So whoever is refused [`MOST_REFUSALS`] times in one poll, and
-//! each time by the same waker, is an executor, and gets a fresh budget.
+//! returns to the task after a few refusals. So a caller that is refused [`MOST_REFUSALS`] times in one poll,
+//! each time with the same waker, is an executor. It gets a fresh budget.
 //!
 //! Prior art: Tokio's `coop` module, whose names these are.
 
@@ -151,7 +151,7 @@ pub(crate) fn current_task_data() -> *const () {
 /// Whether `waker` is that of a task of this crate, of whichever runtime.
 #[inline]
 pub(crate) fn is_of_task(waker: &Waker) -> bool {
-    // Relaxed: whoever has a waker of a task got it from a runtime that was built after the store.
+    // Relaxed: a caller that has a waker of a task got it from a runtime that was built after the store.
     ptr::eq(waker.vtable(), TASK_VTABLE.load(Relaxed))
 }
 
@@ -242,8 +242,8 @@ pub fn poll_proceed(cx: &mut Context<'_>) -> Poll<RestoreOnPending> {
 
 /// Answers `Pending`, and has the task polled again later, if the budget is used up.
 ///
-/// As [`poll_proceed`] for those who [`spend`] the operation once it has completed: there is nothing to give
-/// back then, which is cheaper for what mostly does not complete.
+/// As [`poll_proceed`], for callers that [`spend`] the operation once it has completed. They have nothing to
+/// give back, which is cheaper for operations that mostly do not complete.
 #[inline]
 pub(crate) fn poll_has_budget(cx: &mut Context<'_>) -> Poll<()> {
     if has_budget_remaining() || STATE.with(|state| !refuse(state, cx.waker())) {

@@ -246,12 +246,12 @@ impl Handle {
         self.shared().driver.time()
     }
 
-    /// The worker on whose wheel the calling thread registers timers; of spare workers and those that are no
-    /// workers, one that there is not.
+    /// The index of the worker on whose wheel the calling thread registers timers. For spare workers and
+    /// threads that are no workers, an index that no worker has.
     #[inline]
     pub(crate) fn wheel_of_this_thread(&self) -> usize {
         context::with_worker_of(self.shared, |worker| {
-            // One that blocks or computes does not look at its wheel before it sleeps.
+            // A worker that blocks or computes does not look at its wheel before it sleeps.
             worker.filter(|worker| worker.takes_tasks()).map_or(usize::MAX, |worker| worker.index())
         })
     }
@@ -267,7 +267,7 @@ impl Handle {
 pub struct Id(NonZeroU64);
 
 impl Id {
-    /// One that no runtime has or had.
+    /// An identity that no runtime has or had.
     pub(crate) fn next() -> Self {
         Self(next_id())
     }

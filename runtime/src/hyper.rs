@@ -35,7 +35,7 @@ fn poll_read<R: AsyncRead>(
     cx: &mut Context<'_>,
     mut cursor: ReadBufCursor<'_>,
 ) -> Poll<io::Result<()>> {
-    // SAFETY: a `ReadBuf` does not let anybody write uninitialised bytes.
+    // SAFETY: a `ReadBuf` lets no reader write uninitialised bytes.
     let room = unsafe { cursor.as_mut() };
     let start = room.as_ptr().cast::<u8>();
     let mut buf = ReadBuf::uninit(room);

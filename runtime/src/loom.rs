@@ -106,13 +106,13 @@ mod real {
                 Self(std::cell::UnsafeCell::new(value))
             }
 
-            /// Calls `f` with a pointer that may be read through while nobody writes.
+            /// Calls `f` with a pointer that may be read through while nothing writes.
             #[inline(always)]
             pub fn with<R>(&self, f: impl FnOnce(*const T) -> R) -> R {
                 f(self.0.get())
             }
 
-            /// Calls `f` with a pointer that may be written through while nobody else reads or writes.
+            /// Calls `f` with a pointer that may be written through while nothing else reads or writes.
             #[inline(always)]
             pub fn with_mut<R>(&self, f: impl FnOnce(*mut T) -> R) -> R {
                 f(self.0.get())

@@ -153,7 +153,7 @@ impl RuntimeMetrics {
         self.handle.shared().monitor.rescued_tasks.get()
     }
 
-    /// Times that somebody was called for the driver or its timers, because no worker had looked there for
+    /// Times that a worker was called for the driver or its timers, because no worker had looked there for
     /// long.
     pub fn rescued_driver_count(&self) -> u64 {
         self.handle.shared().monitor.rescued_driver.get()
@@ -209,7 +209,7 @@ impl RuntimeMetrics {
         self.handle.shared().away.counts()
     }
 
-    /// Times that somebody asked the system for events; 0 without I/O and time.
+    /// Times that a thread asked the system for events; 0 without I/O and time.
     pub fn driver_turn_count(&self) -> u64 {
         self.handle.shared().driver.io().map_or(0, |io| io.turns())
     }
@@ -371,8 +371,8 @@ impl RuntimeMetrics {
         self.handle.shared().config.pins.as_ref()?.cpu(worker)
     }
 
-    /// Why a worker could not be kept on its CPU: the first refusal of the system, for one that took over for
-    /// a worker, too. `None` if nothing was refused, and without
+    /// Why a worker could not be kept on its CPU: the first refusal of the system, also for a thread that
+    /// took over for a worker. `None` if nothing was refused, and without
     /// [`pin_workers`](crate::Builder::pin_workers).
     pub fn pin_error(&self) -> Option<io::Error> {
         self.handle.shared().config.pins.as_ref()?.refused()

@@ -41,7 +41,7 @@ pub fn is_rt_shutdown_err(error: &io::Error) -> bool {
 ///
 /// The index is that of [`RuntimeMetrics`]' methods, from 0 to [`num_workers`](RuntimeMetrics::num_workers)
 /// less 1. A thread that is in a `block_on` of a `current_thread` runtime has index 0 while it drives that
-/// runtime, also by [`Handle::block_on`]; one that waits beside it for a future of its own has none. The
+/// runtime, also by [`Handle::block_on`]; a thread that waits beside it for a future of its own has none. The
 /// result is also `None` in closures of `spawn_blocking`, in the future of a `block_on` of a runtime with
 /// workers, and on threads that take over for blocked workers, which the metrics do not number: see
 /// [`Builder::spare_workers`].

@@ -156,8 +156,8 @@ unsafe fn spawn_small<F: Future + 'static>(
             }
             None => magazine::allocate_outside(layout, &state.depot),
         };
-        // SAFETY: (2); the cell's reference was just taken, or is by `take_newborn`, before anybody else sees
-        // the task; the memory is the scheduler's.
+        // SAFETY: (2); the cell's reference was just taken, or is by `take_newborn`, before any other thread
+        // sees the task; the memory is the scheduler's.
         let (task, handle) = unsafe { task::new_in(memory, future, shared, site) };
         match worker {
             // Its queues are drained before it leaves.

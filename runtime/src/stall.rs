@@ -35,8 +35,8 @@ impl Stall {
         self.worker
     }
 
-    /// Says whether the worker is a spare worker: one that polls tasks while others are blocked, compute or
-    /// are stuck.
+    /// Says whether the worker is a spare worker, which polls tasks while other workers are blocked, compute
+    /// or are stuck.
     pub fn is_spare(&self) -> bool {
         self.is_spare
     }

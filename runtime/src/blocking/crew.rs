@@ -1,16 +1,17 @@
-//! Who waits for whom in the blocking pool: the closures for a thread, the threads for a closure; and who
+//! The queue of the blocking pool: closures wait for a thread, threads wait for a closure. Also, which thread
 //! fetches the next thread.
 //!
-//! A closure may block for as long as it likes, and on another one, so none may wait while a thread sleeps or
-//! could be started. But to wake a thread costs more than most closures, and to start one ten times that. So
-//! threads are fetched one at a time: while one is *coming*, chosen and not there yet, nobody else is
-//! fetched; and whoever takes a closure and leaves others behind fetches the next thread before running its
-//! own. For closures that come fast and end fast, that is a wake for each time that a thread needs to come.
+//! A closure may block for as long as it likes, and on another closure. So no closure may wait while a thread
+//! sleeps or could be started. But to wake a thread costs more than most closures, and to start a thread ten
+//! times that. So threads are fetched one at a time: while a thread is *coming*, chosen and not there yet, no
+//! other thread is fetched. A thread that takes a closure and leaves others behind fetches the next thread
+//! before it runs its own closure. For closures that come fast and end fast, that is a wake for each time
+//! that a thread needs to come.
 //!
 //! # States
 //! ```text
 //!              Start                  a closure                     no closure
-//!   nobody ────────────▶ coming ────────────────────▶ working ─────────────────────▶ idle
+//!   (none) ────────────▶ coming ────────────────────▶ working ─────────────────────▶ idle
 //!     ▲                   │  ▲ │                        ▲  ▲ ▲                       │ │ │
 //!     │                   │  │ └─ new ──▶ starting ─────┘  │ └─ keep-alive over, ─────┘ │ │
 //!     │                   │  │          (the user's hook)  │    but a closure is there  │ │
@@ -30,7 +31,7 @@
 //! # Steps
 //! ```text
 //! Submit (any thread)                        Work (a thread of the pool)
-//! S1 lock; append the closure; Choose        T1 lock; if it was coming, nobody is; if it is among the idle, leave them
+//! S1 lock; append the closure; Choose        T1 lock; if it was coming, none is; if it is among the idle, leave them
 //! S2 unlock; do the errand                      if it was starting, it is not
 //!                                            T2 a closure is there: take the oldest; Choose
 //! Choose (under the lock)                    T3 unlock; do the errand; run the closure; T1
@@ -39,11 +40,11 @@
 //! C2 one is idle: the top one comes;         T6 sleep until chosen or the keep-alive time is over; T1
 //!    the errand is to wake it
 //! C3 below the bound, and more closures      Arrive (a new thread)
-//!    wait than threads are starting: a new   N1 lock; nobody is coming; it is starting; Choose
+//!    wait than threads are starting: a new   N1 lock; no thread is coming; it is starting; Choose
 //!    one comes, one thread more; the errand  N2 unlock; do the errand; the user's hook; T1
 //!    is to start it
-//! C4 else: no errand                         Refused (whoever could not start a thread)
-//!                                            R1 lock; nobody is coming; one thread less
+//! C4 else: no errand                         Refused (the thread that could not start another)
+//!                                            R1 lock; no thread is coming; one thread less
 //!                                            R2 no thread is left: take all closures, unlock; they fail
 //!                                            R3 one is idle and closures wait: as C2
 //!
@@ -66,18 +67,18 @@
 //!   closure there, while the other was coming; then came a closure, and the submitter relied on that one.
 //!   Without an idle one, all threads work, and each comes to T2 when its closure ends.
 //!
-//! So a closure that waits is taken: somebody who is coming has only locks and, for a new thread, the system
-//! and the hook before it, and takes the oldest; what is left behind has the next one coming (C), before the
-//! first runs. By induction N closures that all wait for each other run at once, if N threads may be. In a
-//! full house, a closure waits for another to end, which is what the bound means.
+//! So a closure that waits is taken. A thread that is coming has only locks before it and, if it is new, the
+//! system and the hook. It takes the oldest closure. If it leaves others behind, the next thread is coming
+//! (C) before the first closure runs. By induction N closures that all wait for each other run at once, if N
+//! threads may be. In a full house, a closure waits for another to end, which is what the bound means.
 //!
 //! **The race of a wake with the end of the keep-alive time.** A thread's sleep is over just as it is chosen.
-//! Chosen is who was taken off the idle, under the lock; so T1 tells which came first. If the choice did, the
-//! thread comes, and counts as coming until T1, whatever ended its sleep. If the end did, it is not among the
-//! idle any more, and cannot be chosen. The unpark that is on its way to a thread which is up already makes a
-//! later sleep end for nothing: T6 looks whether it was chosen, and goes on sleeping.
+//! A thread is chosen when it is taken off the idle, under the lock; so T1 tells which came first. If the
+//! choice did, the thread comes, and counts as coming until T1, whatever ended its sleep. If the end did, it
+//! is not among the idle any more, and cannot be chosen. The unpark that is on its way to a thread which is
+//! up already makes a later sleep end for nothing: T6 looks whether it was chosen, and goes on sleeping.
 //!
-//! **A refused thread.** If all threads work, nobody tries again by himself: the next submitter does, and the
+//! **A refused thread.** If all threads work, no thread tries again at once. The next submitter does, and the
 //! next thread that takes a closure and leaves others behind (C3). Until then the closures wait for the
 //! threads there are. That is the one case in which closures that wait for each other may hang below the
 //! bound: the system lets them have no thread, and nothing ends.
@@ -141,7 +142,7 @@ struct State<T: Linked> {
     threads: usize,
     /// Those of them that are [`STARTING`].
     starting: usize,
-    /// Who waits to be chosen: [`IDLE`], the last to lie down at the end.
+    /// The threads that wait to be chosen: [`IDLE`], the last to lie down at the end.
     idle: Vec<Arc<Member>>,
     /// A thread was chosen, or is being started, and has not come to T1.
     is_coming: bool,
@@ -269,7 +270,7 @@ impl<T: Linked> Crew<T> {
         Next::Sleep
     }
 
-    /// R1 to R3: the thread that was to be started will not come. Gives the closures that nobody will run.
+    /// R1 to R3: the thread that was to be started will not come. Gives the closures that no thread will run.
     pub fn refused(&self) -> (Errand, Chain<T>) {
         let mut state = self.state.lock();
         state.is_coming = false;
@@ -493,11 +494,11 @@ mod tests {
         // Others get threads of their own.
         assert!(matches!(world.submit(2), Errand::Start));
         assert!(matches!(world.crew.arrive(), Errand::Nothing));
-        // Who comes first takes what there is.
+        // The thread that comes first takes what there is.
         assert!(matches!(world.takes(&worker, 1), Errand::Nothing));
         assert!(matches!(world.takes(&worker, 2), Errand::Nothing));
         world.lies_down(&worker);
-        // One that is idle is there sooner than one in its hook.
+        // An idle thread is there sooner than a thread in its hook.
         assert!(is_wake_of(world.submit(3), &worker));
         assert!(matches!(world.takes(&starting, 3), Errand::Nothing));
         world.lies_down(&starting);
@@ -520,7 +521,7 @@ mod tests {
         assert_eq!(world.items.take(left.pop_front().unwrap()), 3);
         assert!(left.is_empty());
         assert!(matches!(world.takes(&starting, 1), Errand::Nothing));
-        // Another thread may take one, and nobody is fetched in its place.
+        // Another thread may take a closure, and no thread is fetched in its place.
         assert!(matches!(world.takes(&working, 2), Errand::Nothing));
         assert!(matches!(world.crew.arrive(), Errand::Nothing));
         for member in [Member::new(), starting, working] {

@@ -94,8 +94,7 @@ where
 
     /// # Safety
     /// 1. The frame that has the job is not left before the reference was taken back or the latch set; see
-    ///    the module's docs.
-    ///    2. `f` and its result may be sent to whichever thread gets the reference.
+    ///    the module's docs. 2. `f` and its result may be sent to whichever thread gets the reference.
     #[inline(always)]
     pub unsafe fn as_job_ref(&self, tag: Tag) -> JobRef {
         // SAFETY: (1) and (2); the header is the job's first field.

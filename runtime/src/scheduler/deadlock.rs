@@ -512,8 +512,8 @@ impl Blocked {
         self.thread_name.as_deref()
     }
 
-    /// Returns the index of the worker's seat; none for a thread that took over while others were blocked,
-    /// and for one that is no worker but in a `block_on` or a blocking closure.
+    /// Returns the index of the worker's seat. There is none for a thread that took over while others were
+    /// blocked, nor for a thread in a `block_on` or a blocking closure.
     pub fn seat(&self) -> Option<usize> {
         self.seat
     }

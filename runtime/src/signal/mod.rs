@@ -6,9 +6,9 @@ pub mod unix;
 
 /// Waits for the next Ctrl-C (`SIGINT`).
 ///
-/// From its first poll on, the process no longer ends by that signal, also after this future has ended:
-/// whoever calls this decides what happens. A signal that comes between two calls is not seen by the second;
-/// a [`unix::Signal`] that lives on misses none.
+/// From its first poll on, the process no longer ends by that signal, also after this future has ended: the
+/// caller decides what happens. A signal that comes between two calls is not seen by the second; a
+/// [`unix::Signal`] that lives on misses none.
 ///
 /// # Errors
 /// Those of the system, or if the runtime was shut down meanwhile.

@@ -3,7 +3,7 @@
 //! # How a signal travels
 //! A signal handler may do next to nothing: no lock, no allocation, so it cannot wake a task. It can write to
 //! a descriptor, and descriptors are what the driver watches. So each [`Signal`] has a socket pair of its
-//! own: the handler, shared through `signal-hook-registry` with whoever else listens in this process, writes
+//! own: the handler, shared through `signal-hook-registry` with all other listeners of this process, writes
 //! one byte into one end; the other end is an ordinary source. When the pair is full, the byte is dropped:
 //! there are events to be seen already, and signals of one kind merge anyway.
 //!
@@ -74,7 +74,7 @@ impl SignalKind {
         Self(libc::SIGIO)
     }
 
-    /// `SIGPIPE`: something was written that nobody will read.
+    /// `SIGPIPE`: something was written that no process will read.
     pub const fn pipe() -> Self {
         Self(libc::SIGPIPE)
     }

@@ -101,7 +101,7 @@ fn check(result: c_int) -> io::Result<()> {
 
 /// What the calling thread was allowed before it was pinned, if it is.
 fn before() -> Option<Arc<CpuSet>> {
-    // While the thread ends, nobody knows any more.
+    // While the thread ends, the value may be gone.
     BEFORE.try_with(|before| before.get().cloned()).ok().flatten()
 }
 
@@ -133,7 +133,8 @@ pub fn move_this_thread(choose: impl FnOnce(&[usize]) -> Option<usize>) -> Optio
 pub fn unpinned<R, F: FnOnce() -> R>(pins: Option<&Pins>, main: F) -> impl FnOnce() -> R + use<R, F> {
     let whole = pins.and_then(|pins| pins.whole.clone()).or_else(before);
     move || {
-        // Refused, it stays where it is. Where this was so from the start, nobody was pinned.
+        // If the system refuses, the thread stays where it is. If it refused from the start, no thread was
+        // pinned.
         whole.map(|whole| whole.apply().ok());
         main()
     }

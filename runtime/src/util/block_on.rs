@@ -11,10 +11,10 @@
 //! K2 if it was false: unpark                S2 else: park, then S1 again
 //! ```
 //! S1 pairs with K1: what happened before the wake is seen by the poll it causes. A wake between S1 and S2
-//! leaves the token of `thread::park` behind, so that S2 returns at once; a token that somebody else left
-//! only costs another S1. Before S2 the thread may look at the flag for a while (`patience.rs`); that look
-//! promises nothing, and S1 follows. K2 may be skipped when the flag was set: whoever set it unparks, or has
-//! done so.
+//! leaves the token of `thread::park` behind, so that S2 returns at once; a token that other code left only
+//! costs another S1. Before S2 the thread may look at the flag for a while (`patience.rs`); that look
+//! promises nothing, and S1 follows. K2 may be skipped when the flag was set: the thread that set it unparks,
+//! or has done so.
 
 use std::cell::Cell;
 use std::future::Future;

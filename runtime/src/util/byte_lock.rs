@@ -1,10 +1,10 @@
-//! A lock for critical sections that are short: whoever has it lets go with a plain store.
+//! A lock for critical sections that are short: the holder lets go with a plain store.
 //!
 //! A lock whose waiters sleep must learn at each unlock whether there are any, by a second read-modify-write,
-//! which costs as much as a short critical section does. Here nobody is told: who waits looks again, at first
-//! at once, then after others had the CPU, and then after [`NAP`]. So it is for locks that are rarely
-//! contended, and held for no longer than a thread spins, as a rule: who has to wait for longer, because the
-//! holder needs memory or is kept from running, lets others have the CPU.
+//! which costs as much as a short critical section does. Here no waiter is told: a waiter looks again, at
+//! first at once, then after others had the CPU, and then after [`NAP`]. So it is for locks that are rarely
+//! contended, and held for no longer than a thread spins, as a rule. A waiter that has to wait for longer,
+//! because the holder needs memory or is kept from running, lets others have the CPU.
 //!
 //! ```text
 //!   free ── L: compare and swap, Acquire ──▶ locked
@@ -12,8 +12,8 @@
 //!     └─────────── U: store, Release ──────────┘
 //! ```
 //! **One at a time**: in the lock's modification order, a U or the beginning is followed by one L, since the
-//! next finds `locked`, until the U of whoever did that one. **Ordering**: L reads from that U, so what the
-//! last holder did happens before what the next does.
+//! next finds `locked`, until the thread that did that L does its U. **Ordering**: L reads from that U, so
+//! what the last holder did happens before what the next does.
 //!
 //! Models of what it guards use loom's own lock in its place (`loom.rs`), since threads that spin try too
 //! many schedules.
@@ -41,7 +41,7 @@ const NAP: u64 = 50;
 /// A value that one thread at a time may touch.
 pub struct ByteLock<T> {
     is_locked: AtomicBool,
-    /// Of whoever has the lock.
+    /// Touched by the holder of the lock.
     value: UnsafeCell<T>,
 }
 
@@ -53,7 +53,7 @@ impl<T> ByteLock<T> {
         Self { is_locked: AtomicBool::new(false), value: UnsafeCell::new(value) }
     }
 
-    /// Waits until nobody else has the lock, and takes it.
+    /// Waits until no other thread has the lock, and takes it.
     #[inline]
     pub fn lock(&self) -> ByteGuard<'_, T> {
         match self.try_lock() {
@@ -62,7 +62,7 @@ impl<T> ByteLock<T> {
         }
     }
 
-    /// L: takes the lock, if nobody has it.
+    /// L: takes the lock, if it is free.
     #[inline]
     pub fn try_lock(&self) -> Option<ByteGuard<'_, T>> {
         // Relaxed if it fails: nothing is touched then.
@@ -75,7 +75,7 @@ impl<T> ByteLock<T> {
     fn wait(&self) -> ByteGuard<'_, T> {
         let mut looks = 0;
         loop {
-            // Relaxed: a hint. Another L would take the line from whoever has the lock.
+            // Relaxed: a hint. Another L would take the line from the holder of the lock.
             let may_be_free = !self.is_locked.load(Relaxed);
             if let Some(guard) = may_be_free.then(|| self.try_lock()).flatten() {
                 return guard;

@@ -1,8 +1,8 @@
 //! An intrusive doubly linked list: the links live in the nodes, so that linking allocates nothing and a node
 //! can leave from the middle.
 //!
-//! The list owns no node. Whoever links a node keeps it alive and in place until it has been unlinked, and
-//! guards list and links by one lock (or one thread).
+//! The list owns no node. The caller that links a node keeps it alive and in place until it has been
+//! unlinked. The list's users guard list and links by one lock (or one thread).
 
 use std::fmt;
 use std::marker::{PhantomData, PhantomPinned};
@@ -88,8 +88,8 @@ impl<L: Link> List<L> {
     /// Links `node` as the last.
     ///
     /// # Safety
-    /// 1. `node` is live and stays so, at its place, until unlinked. 2. It is in no list. 3. Nobody else
-    ///    touches the list's nodes' links meanwhile.
+    /// 1. `node` is live and stays so, at its place, until unlinked. 2. It is in no list. 3. No other code
+    ///    touches the links of the list's nodes meanwhile.
     #[inline]
     pub unsafe fn push_back(&mut self, node: NonNull<L::Node>) {
         // SAFETY: by (1), `node` is live; by (2) and (3), its links and those of the neighbours are ours.
@@ -107,7 +107,7 @@ impl<L: Link> List<L> {
     /// Unlinks and returns the first node.
     ///
     /// # Safety
-    /// 1. Nobody else touches the list's nodes' links meanwhile.
+    /// 1. No other code touches the links of the list's nodes meanwhile.
     pub unsafe fn pop_front(&mut self) -> Option<NonNull<L::Node>> {
         let node = self.head?;
         // SAFETY: `node` is in this list; the rest is (1).
@@ -119,7 +119,8 @@ impl<L: Link> List<L> {
     /// is linked.
     ///
     /// # Safety
-    /// 1. `node` is live. 2. It is in this list. 3. Nobody else touches the list's nodes' links meanwhile.
+    /// 1. `node` is live. 2. It is in this list. 3. No other code touches the links of the list's nodes
+    ///    meanwhile.
     #[inline]
     pub unsafe fn remove_linked(&mut self, node: NonNull<L::Node>) {
         // SAFETY: by (1) and (3) the links may be read; by (2) the neighbours are in this list, so live, and
@@ -144,8 +145,8 @@ impl<L: Link> List<L> {
     /// Unlinks `node` if it is linked, and says whether it was.
     ///
     /// # Safety
-    /// 1. `node` is live. 2. It is in this list or in none. 3. Nobody else touches the list's nodes' links
-    ///    meanwhile.
+    /// 1. `node` is live. 2. It is in this list or in none. 3. No other code touches the links of the list's
+    ///    nodes meanwhile.
     #[inline]
     pub unsafe fn remove(&mut self, node: NonNull<L::Node>) -> bool {
         // SAFETY: by (1) and (3) the links may be read and written; it is in this list if it has a

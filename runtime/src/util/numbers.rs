@@ -1,4 +1,4 @@
-//! Small numbers, each of which one has at a time.
+//! Allocator of small unique numbers.
 
 use parking_lot::Mutex;
 
@@ -21,7 +21,7 @@ impl Numbers {
         Self { end, state: Mutex::new(State { unused: 1, free: Vec::new() }) }
     }
 
-    /// A number that nobody has, until the result is dropped.
+    /// A number that is free. It stays taken until the result is dropped.
     pub fn take(&'static self) -> Option<Number> {
         let mut state = self.state.lock();
         let number = state.free.pop().or_else(|| {

@@ -1,15 +1,15 @@
 //! Waiting awake for what is about to come.
 //!
-//! To be put to sleep and woken takes 5 to 50 µs ([`WAKE`]), of which 2 to 15 are the waker's. Whose last
-//! sleep was over in the time that it would wait, and a wake, therefore waits awake the next time, and goes
-//! to sleep if nothing has come. That is one vain wait after the last short one; then sleep alone decides, by
-//! its length, whether patience is worth it again.
+//! To be put to sleep and woken takes 5 to 50 µs ([`WAKE`]), of which 2 to 15 are the waker's. So if a
+//! thread's last sleep was no longer than its longest wait and a wake, the thread waits awake the next time,
+//! and goes to sleep if nothing has come. That costs one vain wait after the last short one. From then on,
+//! the length of its sleeps decides whether it waits awake again.
 //!
 //! It is for what is idle otherwise: once a wait has lasted [`UNASKED`], the system is asked whether more
 //! threads want to run than there are CPUs, and then the thread sleeps.
 //!
-//! Nothing depends on it but speed: whoever waits awake goes to sleep by the usual protocol afterwards, and
-//! looks for what has come in between, as after any other delay.
+//! Nothing depends on it but speed: a thread that waited awake goes to sleep by the usual protocol. It looks
+//! for what has come in between, as after any other delay.
 //!
 //! Prior art: adaptive mutexes, and the spinning of Go's schedulers.
 
@@ -20,7 +20,7 @@ use crate::loom::{WAITS_AWAKE, hint};
 
 /// By how much longer a sleep takes than the wait would have taken.
 const WAKE: Duration = Duration::from_micros(50);
-/// How long it does so without asking who else wants to run.
+/// How long a thread waits awake before it asks whether other threads want to run.
 const UNASKED: Duration = Duration::from_micros(2);
 /// Pauses between two looks, which fetch the line on which the answer is written.
 const PAUSES: u32 = 8;

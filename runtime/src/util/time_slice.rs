@@ -1,20 +1,20 @@
 //! Asking the kernel for time slices of another length.
 //!
-//! A slice is a matter of when, not of how much: nobody gets more of a CPU by it, nor less. Linux from 6.12
-//! on takes a thread's word for it, and by it decides what happens when a thread is woken on a CPU where
-//! another runs: one that asks for shorter slices gets its turn at once; otherwise the running one may finish
-//! its slice, and is asked again only at a tick, up to 4 ms later.
+//! A slice is a matter of when, not of how much: no thread gets more of a CPU by it, nor less. Linux
+//! from 6.12 on lets a thread ask for a length. The length decides what happens when the thread is woken on a
+//! CPU where another runs. If it asks for shorter slices, it gets its turn at once. Otherwise the running
+//! thread may finish its slice, and the kernel looks again only at a tick, up to 4 ms later.
 //!
 //! Elsewhere, and where the system refuses, nothing happens. Threads and processes that a thread with another
 //! slice starts have the usual one again.
 
 use std::mem::{size_of, zeroed};
 
-/// For a thread that runs for some microseconds at a time, and is to have its turn at once, whoever runs.
+/// For a thread that runs for some microseconds at a time, and is to have its turn at once, whatever else
+/// runs.
 pub const SHORT_NANOS: u64 = 100_000;
 
-/// For a computation, which is to be interrupted by anybody else: longer than what threads get that do not
-/// ask.
+/// For a computation, which any other thread may interrupt: longer than what threads get that do not ask.
 pub const LONG_NANOS: u64 = 10_000_000;
 
 /// What threads get that do not ask.

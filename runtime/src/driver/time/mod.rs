@@ -7,7 +7,7 @@
 //! the thread that first polls it and stays there, though its task may migrate: it is taken out, from
 //! anywhere, under that wheel's lock. So workers share no lock unless one helps another.
 //!
-//! # Who sleeps until when
+//! # Which thread sleeps until when
 //! The thread that parks in the driver sleeps until the earliest deadline of all wheels, then
 //! [fires](Driver::fire_due) what is due in any. A worker's own timers wake no thread: it reads its wheel
 //! before it parks (`park.rs` says what it does about a sleeper in the driver). A worker that is about to

@@ -4,7 +4,7 @@ use super::{Idle, Pick, Work};
 
 const NOBODY: Pick = Pick { unparks: None, is_nobody: true };
 
-/// Somebody searches.
+/// A worker searches.
 const RELIES: Pick = Pick { unparks: None, is_nobody: false };
 
 fn unparks(index: usize) -> Pick {

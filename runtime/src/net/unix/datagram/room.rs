@@ -14,7 +14,7 @@
 //! the system anew.
 //!
 //! Rejected: to clear the readiness of the sender's socket, which would hold up senders to other receivers as
-//! well, behind one that may never read; a timer, which is late or busy.
+//! well, behind a receiver that may never read; a timer, which is late or busy.
 
 use std::io;
 use std::os::fd::AsRawFd;
