@@ -31,11 +31,11 @@
 //! # Steps
 //! ```text
 //! Submit (any thread)                        Work (a thread of the pool)
-//! S1 lock; append the closure; Choose        T1 lock; if it was coming, none is; if it is among the idle, leave them
-//! S2 unlock; do the errand                      if it was starting, it is not
+//! S1 lock; append the closure; Choose        T1 lock; if it was coming, none is; if it is among the
+//! S2 unlock; do the errand                      idle, leave them; if it was starting, it is not
 //!                                            T2 a closure is there: take the oldest; Choose
 //! Choose (under the lock)                    T3 unlock; do the errand; run the closure; T1
-//! C1 a thread is coming, or no closure       T4 else, if the keep-alive time was over: leave, one thread less
+//! C1 a thread is coming, or no closure       T4 else, if the keep-alive time was over: leave, a thread less
 //!    waits, or it is closed: no errand       T5 else lie down on top of the idle; unlock
 //! C2 one is idle: the top one comes;         T6 sleep until chosen or the keep-alive time is over; T1
 //!    the errand is to wake it

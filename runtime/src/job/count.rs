@@ -3,15 +3,17 @@
 //! # States
 //! ```text
 //! own      the owner's plain cell: jobs spawned by it less jobs that it ran
-//! others   the other threads' word: BIAS + jobs spawned by others less jobs that others ran (so mostly BIAS and below)
+//! others   the other threads' word: BIAS + jobs spawned by others less jobs that others ran (so mostly BIAS
+//!          and below)
 //! jobs that have not ended = own + others - BIAS
 //!
-//! N1 a job is spawned: own += 1, or others += 1            N2 it has ended: own -= 1, or others -= 1
-//! N3 the owner looks: own + others == BIAS?                N4 the owner folds: others += own - BIAS; from now on it counts
-//!                                                             nothing. Zero: done, else it waits for the latch
+//! N1 a job is spawned: own += 1, or others += 1     N2 it has ended: own -= 1, or others -= 1
+//! N3 the owner looks: own + others == BIAS?         N4 the owner folds: others += own - BIAS; from now on
+//!                                                      it counts nothing. Zero: done, else it waits for
+//!                                                      the latch
 //! N5 the thread that brings `others` to zero sets the latch, its last access
-//! N6 the owner, which has folded, was woken for something else: others += BIAS, unless it is zero (CAS); from now on the owner
-//!    counts in its cell again, and folds anew before it sleeps
+//! N6 the owner, which has folded, was woken for something else: others += BIAS, unless it is zero (CAS);
+//!    from now on the owner counts in its cell again, and folds anew before it sleeps
 //! ```
 //! Before N4 and behind N6 `others` is near BIAS, and no thread can take it down to zero from there; so N5
 //! happens while the count is folded only, and once: then no job is left, so that there is no N1 either (it

@@ -12,7 +12,8 @@
 //! C2 a seat takes it: CANCELLED? then     D2 end the grants of all seats (`cancel.rs`)
 //!    f is dropped, unrun
 //! C3 f runs inside a `Region` whose question is: CANCELLED, or is the pool being shut down?
-//! C4 f returns: its value counts, whatever was asked     f unwinds: a panic, kept or its own; or else it was cancelled
+//! C4 f returns: its value counts, whatever was asked
+//!    f unwinds: a panic, kept or its own; or else it was cancelled
 //! ```
 
 use std::alloc::Layout;

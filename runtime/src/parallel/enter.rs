@@ -1,10 +1,10 @@
 //! Which pool a call belongs to, and the way onto one of its seats.
 //!
-//! | the calling thread                                     | the work runs                                   |
-//! | has a seat (of a runtime, of a `ThreadPool`)           | there, on its own stack                         |
-//! | is in a solitary part (see `isolated.rs`)              | in place                                        |
-//! | has entered a multi-thread runtime, or blocks in one   | on a seat of that runtime                       |
-//! | any other, also if it drives a current_thread runtime  | on a seat of the process-wide pool              |
+//! | the calling thread                                    | the work runs                      |
+//! | has a seat (of a runtime, of a `ThreadPool`)          | there, on its own stack            |
+//! | is in a solitary part (see `isolated.rs`)             | in place                           |
+//! | has entered a multi-thread runtime, or blocks in one  | on a seat of that runtime          |
+//! | any other, also if it drives a current_thread runtime | on a seat of the process-wide pool |
 //!
 //! In the last two cases the thread runs the work itself, as an *external thread* (`scheduler/external.rs`),
 //! if it may and a worker sleeps. Else it sends the work, and waits.

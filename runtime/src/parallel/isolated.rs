@@ -51,7 +51,8 @@ use crate::util::numbers::Numbers;
 ///     }
 ///     let mut total = TOTAL.lock();
 ///     let (left, right) = numbers.split_at(numbers.len() / 2);
-///     // Without `isolated`, a thread that waits here could begin another `add`, and lock again what it holds.
+///     // Without `isolated`, a thread that waits here could begin another `add`, and lock again
+///     // what it holds.
 ///     let (left, right) = isolated(|| join(|| left.iter().sum::<u64>(), || right.iter().sum::<u64>()));
 ///     *total += left + right;
 /// }

@@ -6,11 +6,11 @@
 //! whatever panics.
 //!
 //! # Where a job goes
-//! | spawned on                                   | it is pushed                                                    |
-//! | a seat of the scope's pool                   | there, as a loose piece, published at once                      |
-//! | another thread                               | as a root of the scope's pool                                   |
-//! | the same, but that pool's seats are leaving  | nowhere: it is run in place                                     |
-//! | any thread, and the scope has no pool        | on the scope's own shelf: its owner runs it after the body      |
+//! | spawned on                            | it is pushed                                               |
+//! | a seat of the scope's pool            | there, as a loose piece, published at once                 |
+//! | another thread                        | as a root of the scope's pool                              |
+//! | the same, but that pool's seats leave | nowhere: it is run in place                                |
+//! | any thread, and the scope has no pool | on the scope's own shelf: its owner runs it after the body |
 //!
 //! `in_place_scope` on a thread without a seat of the pool counts as one of the pool's roots: the seats stay
 //! until it has ended, so for its jobs the third row does not occur.

@@ -10,8 +10,8 @@
 //!   ────────────┼──────────┼───────────┼──────────▶ index
 //!              tail       split       head       CAPACITY
 //!
-//!   public   one word: version (36 bits), split (14), tail (14). Every item that is public is claimed by exactly one
-//!            read-modify-write of this word, the thief's or the owner's.
+//!   public   one word: version (36 bits), split (14), tail (14). Every item that is public is claimed by
+//!            exactly one read-modify-write of this word, the thief's or the owner's.
 //!   head     the owner's alone, and so is a copy of `split`, which only the owner moves.
 //! ```
 //! Indices do not go round: the deque is a stack, of which thieves gnaw the lower end.
@@ -22,9 +22,10 @@
 //!   finish     O1 again, of private items that are only begun: write the item's own memory, then its mark
 //!   note       O1 again, of a private item, with a mark
 //!   publish    O3 split += n (RMW, Release); `push_public` is O1, O2 and O3 of one item
-//!   pop        i = head - 1, private (i >= split):  O4 read the slot, head = i
-//!              public, no thief was there (tail <= i): O5 swing (version + 1, split = i), read the slot, head = i
-//!              stolen (tail > i):                    O6 rewind: store (version + 1, split = tail = floor), head = floor
+//!   pop        i = head - 1, private (i >= split): O4 read the slot, head = i
+//!              public, no thief was there (tail <= i): O5 swing (version + 1, split = i), read the slot,
+//!                                                         head = i
+//!              stolen (tail > i): O6 rewind: store (version + 1, split = tail = floor), head = floor
 //!   thief      T1 load public (tail < split?)  T2 read slot[tail]  T3 swing tail + 1
 //! ```
 //! A thief may take several loose items at once: T2 reads so many slots, T3 moves `tail` by as many. An owner

@@ -4,8 +4,8 @@
 //! # States
 //! ```text
 //!   chunks    under the lock: pointers to the items, oldest first, up to half a ring in each
-//!   len       written under the lock, before it is released: always their number as of some unlock, or of the one about
-//!             to happen
+//!   len       written under the lock, before it is released: always their number as of some unlock, or of
+//!             the unlock about to happen
 //!   newborns  under the lock: how many that are counted here have come; see `scheduler/shared.rs`
 //! ```
 //! A worker takes a chunk as a whole, by copying pointers: no item is touched under the lock. They lie in
@@ -23,7 +23,7 @@
 //! ```text
 //!   push      I1 lock, add        I2 store len     I3 unlock
 //!   strict    I4 SeqCst fence     I5 read the sleepers; wake one if none searches (the scheduler's)
-//!   sleeper   S1 announce         S2 SeqCst fence  S3 read len                      (the scheduler's, S3 ours)
+//!   sleeper   S1 announce         S2 SeqCst fence  S3 read len (the scheduler's, S3 ours)
 //!   pop       R1 read len, leave if it is zero     R2 lock, take    R3 store len    R4 unlock
 //!   batch     R1 to R4 for as much of a chunk as fits into the ring, which R2 puts there
 //! ```

@@ -9,15 +9,15 @@
 //! ```text
 //!   claimed    how many takes have begun: the number of the next item to be taken
 //!   pushed     the number of the next item. The pusher's alone
-//!   rings      newest ──▶ older ──▶ … each of a power of two of slots, and holds the items from its `first` on, item i in
-//!              slot i modulo its size, up to the `first` of the newer one
+//!   rings      newest ──▶ older ──▶ … each of a power of two of slots, and holds the items from its `first`
+//!              on, item i in slot i modulo its size, up to the `first` of the newer one
 //!   slot       an item, or null: free
 //! ```
 //! # Steps
 //! ```text
 //!   push   P1 the newest ring's slot for item `pushed` is free? Else a larger ring begins with this item
-//!          P2 put the item into its slot; pushed += 1     P3 hand out the ticket
-//!   take   T1 i = claimed, claimed += 1 (RMW)             T2 from the newest ring on, the first with `first` <= i
+//!          P2 put the item into its slot; pushed += 1  P3 hand out the ticket
+//!   take   T1 i = claimed, claimed += 1 (RMW)  T2 from the newest ring on, the first with `first` <= i
 //!          T3 take item i out of its slot, which is free then
 //! ```
 //! # Ordering

@@ -9,7 +9,8 @@
 //!            steal ── claimed ─ real            tail      steal + CAPACITY
 //!
 //!   head   one word: `real`, the oldest item that is not taken, and `claimed`, how far `steal` is behind it.
-//!          Every change of `real` is a read-modify-write of this word, and that is how an item gets its one taker.
+//!          Every change of `real` is a read-modify-write of this word, and that is how an item gets its
+//!          one taker.
 //!   tail   where the owner pushes next. Only the owner writes it.
 //! ```
 //! `claimed` is zero unless a thief is inside: it has taken items and is still copying them out of their
@@ -18,11 +19,13 @@
 //!
 //! # Steps
 //! ```text
-//!   push       O1 load head (is there room?)   O2 write the slot          O3 store tail
-//!   pop        O4 swing head: real + 1         O5 read the slot
-//!   overflow   O6 swing head: real + CAPACITY  O7 store tail + CAPACITY/2  O8 read the second half, hand it over
-//!   thief      T1 load head                    T2 load tail               T3 swing head: real + n, claimed = n
-//!              T4 copy n slots                 T5 claimed = 0
+//!   push      O1 load head (is there room?)   O2 write the slot          O3 store tail
+//!   pop       O4 swing head: real + 1         O5 read the slot
+//!   overflow  O6 swing head: real + CAPACITY  O7 store tail + CAPACITY/2
+//!             O8 read the second half, hand it over
+//!   thief     T1 load head                    T2 load tail
+//!             T3 swing head: real + n, claimed = n
+//!             T4 copy n slots                 T5 claimed = 0
 //! ```
 //! *Overflow*: the ring is full and no thief inside. The owner takes everything, puts the older half back by
 //! moving `tail` (one lap on, an index has the slot it had before), and gives the younger half, with the item

@@ -21,11 +21,14 @@
 //! ```text
 //! Announce                                             Look (any thread)
 //! A1 asleep: K1 of `park.rs`                           D1 take the lock; not reported yet, a mark is there
-//!    marked: the thread has exposed its queues;        D2 each worker is asleep or marked; remember which sleep it is
-//!       under the lock, the mark is in the list        D3 nothing to come: no task in any queue, no job that a sleeper
-//!    a `block_on`, a closure, `blocking`, a timer, a      could run, no timer, no descriptor, no closure
-//!       descriptor has ended, under its lock           D4 D2 again: each is in the same sleep as then
-//! A2 read the number of marks: if there are any, Look  D5 note that it is reported; give the lock back; call the handler
+//!    marked: the thread has exposed its queues;        D2 each worker is asleep or marked; remember which
+//!       under the lock, the mark is in the list           sleep it is
+//!    a `block_on`, a closure, `blocking`, a timer, a   D3 nothing to come: no task in any queue, no job
+//!       descriptor has ended, under its lock              that a sleeper could run, no timer, no
+//! A2 read the number of marks: if there are any, Look     descriptor, no closure
+//!                                                      D4 D2 again: each is in the same sleep as then
+//!                                                      D5 note that it is reported; give the lock back;
+//!                                                         call the handler
 //! ```
 //! **No thread leaves unseen.** Every way to become awake again leaves the state first: an unpark swaps the
 //! parker's word before it touches the thread (U1), a sleeper that wakes by itself does so before it fires a

@@ -14,7 +14,8 @@
 //! ExternalRoot   it counts as a root (`jobs.rs`), so that the workers stay
 //! ExternalTakes  lock; takes a free index
 //!                the call
-//! ExternalLeaves what its call has left for scopes around it goes to a worker's overflow list; fence; posted (`idle.rs`)
+//! ExternalLeaves what its call has left for scopes around it goes to a worker's overflow list; fence; posted
+//!                (`idle.rs`)
 //! ExternalGives  lock; the index is free
 //! ExternalEnds   the root has ended
 //! ```

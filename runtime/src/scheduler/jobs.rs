@@ -8,7 +8,8 @@
 //! A job may need every worker (`broadcast`), and a job spawned during the shutdown still runs. So the
 //! workers leave together (`lifecycle.rs`):
 //! ```text
-//! live   one word: the number of roots and detached jobs that have not ended; CLOSING, once the shutdown has begun; CLOSED
+//! live   one word: the number of roots and detached jobs that have not ended; CLOSING, once the shutdown has
+//!        begun; CLOSED
 //! R1 a root is pushed: live += 1, unless CLOSED      C0 the shutdown begins: CLOSING, then all are unparked
 //! R2 it has ended: live -= 1; the last one, if       C1 all workers have arrived: 0 → CLOSED (CAS); none
 //!    CLOSING, unparks all                               leaves before one has succeeded

@@ -26,10 +26,10 @@
 //! no longer than until the earliest deadline on its own wheel. So a worker's timer wakes no other thread,
 //! and one timer mostly wakes one thread (spare workers share a wheel).
 //! ```text
-//! In the driver                                  On the token, or registering on the wheel of foreign threads
-//! D1 until = earliest of all wheels              T1 the deadline is in the wheel
-//! D2 publish `until`                             T2 SeqCst fence
-//! D3 SeqCst fence                                T3 read `until`: later than the deadline, so sleep timed / unpark
+//! In the driver                            On the token, or registering on the wheel of foreign threads
+//! D1 until = earliest of all wheels        T1 the deadline is in the wheel
+//! D2 publish `until`                       T2 SeqCst fence
+//! D3 SeqCst fence                          T3 read `until`: later than the deadline, so sleep timed / unpark
 //! D4 earliest again: sooner, so sleep less
 //! D5 sleep; then publish NOBODY
 //! ```

@@ -11,8 +11,10 @@
 //! The owner remembers in a plain flag whether it has put one in, so that a push into an empty slot is a
 //! store and looking into an empty one costs nothing.
 //! ```text
-//! owner: push, flag unset: store(task, Release)         L1    push, flag set: swap(task)  L2    pop, flag set: swap(null)  L3
-//! thief: load, later compare_exchange(task → null)  L4
+//! owner: push, flag unset: store(task, Release)         L1
+//!        push, flag set: swap(task)                     L2
+//!        pop, flag set: swap(null)                      L3
+//! thief: load, later compare_exchange(task → null)      L4
 //! ```
 //! A slot that the flag calls empty is null: only the owner makes it otherwise. Each task put in is taken out
 //! by exactly one of L2, L3, L4, since they are read-modify-writes of one word. L1's and L2's release pairs

@@ -47,8 +47,8 @@
 //! rules only now and then ([`Seat::push_slowly`]). They *grant* a number of pushes for which nothing is
 //! done. The grant also ends with the stride of `split.rs`, so that one countdown does for both.
 //! ```text
-//! left     pushes that are left of the grant: the owner counts it down, by load and store; the thread that makes it
-//!          zero ends the grant, and the next push goes through the rules
+//! left     pushes that are left of the grant: the owner counts it down, by load and store; the thread that
+//!          makes it zero ends the grant, and the next push goes through the rules
 //! ```
 //! No grant is longer than there is room for its pushes. Loose pieces leave a part of the deque to halves of
 //! a `join` ([`LOOSE_LIMIT`]): `left` + the larger of `head` and this limit never exceeds the capacity.

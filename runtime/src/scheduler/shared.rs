@@ -7,7 +7,7 @@
 //! and all other threads count in `references`:
 //! ```text
 //! true count = references - BIAS (until the last worker has left) + the sum of the workers' own counts
-//!            + the newborn tasks that came through the injector from outside (until the last worker has left)
+//!            + the newborn tasks that came through the injector from outside (until the same moment)
 //! ```
 //! - A newborn task from outside is counted under the lock that it passes anyway, before a worker can have
 //!   it, and free it. The last worker to leave closes the injector: then their number is final, and it adds

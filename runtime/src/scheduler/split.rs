@@ -24,11 +24,12 @@
 //! and sleeps until the spare worker has run out of tasks, or for [`LIMIT`].
 //! ```text
 //! Worker that computes                             Spare worker
-//! Yield      lock; enter among those that yield    TasksDone    its search found nothing, nor does the driver bring
-//! CallSpare  call the spare worker of this CPU,                 anything: lock; take out all that yield
-//!            or another that rests; none: rely on  WakeYielding unpark each on its own token (`yield_parker`)
-//!            one that is active beyond what is     then it rests: active > needed, which counts those that yield
-//!            needed, and fetch (P2 to P6 of `idle.rs`)
+//! Yield      lock; enter among those that yield    TasksDone    its search found nothing, nor does the
+//! CallSpare  call the spare worker of this CPU,                 driver bring anything: lock; take out all
+//!            or another that rests; none: rely on               that yield
+//!            one that is active beyond what is     WakeYielding unpark each on its own token
+//!            needed, and fetch (P2 to P6 of                     (`yield_parker`), then it rests: active >
+//!            `idle.rs`)                                         needed, which counts those that yield
 //! YieldSleep sleep on `yield_parker`, at most LIMIT
 //! YieldOver  lock; leave those that yield if still there
 //! ```

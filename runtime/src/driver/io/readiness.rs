@@ -37,8 +37,8 @@
 //! have come since; clearing its bits would lose it, for an edge is reported once. So each event advances the
 //! tick, the operation carries the tick it began with, and a clear with an old tick does nothing:
 //! ```text
-//!   task:    load (readable, tick 4)   read: WouldBlock                          clear(4): tick is 5, nothing happens
-//!   poller:                                            event: readable, tick 5
+//!   task:    load (readable, tick 4)   read: WouldBlock              clear(4): tick is 5, nothing happens
+//!   poller:                                   event: readable, tick 5
 //! ```
 //! The other order needs no help: what makes the descriptor ready after the read is a new edge, whose event
 //! follows the clear. The tick has 32 bits; a task would have to be stopped for exactly 2^32 events to be

@@ -4,7 +4,8 @@
 //! protocol), where it stays for the next time. A future of `ready()` and the like stands in a list, so that
 //! many tasks can wait at once. The list is touched only while the word says HAS_WAITERS:
 //! ```text
-//!   waiter (under the lock): link, then set HAS_WAITERS     event: add ready, and see the bit; then lock and collect
+//!   waiter (under the lock): link, then set HAS_WAITERS
+//!   event: add ready, and see the bit; then lock and collect
 //! ```
 //! Both change the same word, so one of them comes first: either the waiter sees the readiness in what it
 //! replaced, or the event sees the bit and then, having the lock, the waiter.

@@ -14,8 +14,8 @@
 //! send                                             recv, that finds nothing
 //! LockTail     no receivers: Err                   LockLine    lock the line
 //! LockOld      (of the ring) or try again later    ReadEnd     end above its position, or CLOSED: done
-//! MoveEnd      end + 1                             SetMark     may_wait not set: lock the tail, ReadEnd again,
-//! FillSlot     (of the ring)                                   may_wait := true, unlock the tail
+//! MoveEnd      end + 1                             SetMark     may_wait not set: lock the tail, ReadEnd
+//! FillSlot     (of the ring)                                   again, may_wait := true, unlock the tail
 //! ReadMark     may_wait?                           StandInLine join, unlock
 //! UnlockTail
 //! ReleaseBelow lock the line; release those
