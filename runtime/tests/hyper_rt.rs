@@ -78,7 +78,7 @@ fn the_timer_follows_the_runtimes_clock() {
         let start = timer.now();
         sleep.await;
         assert!(timer.now() - start >= Duration::from_secs(10));
-        assert!(begin.elapsed() < Duration::from_secs(60), "nobody has slept");
+        assert!(begin.elapsed() < Duration::from_secs(60), "no thread has slept");
     });
 }
 

@@ -231,7 +231,7 @@ fn spare_workers_do_not_spin_while_they_are_not_needed() {
         let (end, task) = occupy(&runtime);
         runtime.block_on(runtime.spawn(async {})).unwrap();
         // A thread that spins uses all the time that there is, every time.
-        until("everybody waits without using the CPU", || {
+        until("all threads wait without using the CPU", || {
             let before = cpu_time();
             thread::sleep(Duration::from_millis(100));
             cpu_time() - before < Duration::from_millis(50)

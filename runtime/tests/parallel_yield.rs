@@ -126,7 +126,7 @@ fn yield_now_takes_from_other_threads() {
                     }
                 });
             });
-            until("somebody has the first job", || ready.load(SeqCst) == 1);
+            until("a thread has the first job", || ready.load(SeqCst) == 1);
             while ran_on.load(SeqCst) == usize::MAX {
                 assert!(yield_now().is_some());
             }

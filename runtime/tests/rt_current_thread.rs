@@ -170,7 +170,7 @@ fn a_runtime_dropped_while_another_thread_stops_driving_drops_its_tasks() {
         receive.recv().unwrap();
         drop(runtime);
         other.join().unwrap();
-        assert_eq!(drops.count(), round, "somebody finishes the runtime");
+        assert_eq!(drops.count(), round, "one thread finishes the runtime");
     }
 }
 

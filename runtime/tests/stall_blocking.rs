@@ -29,7 +29,7 @@ fn a_health_check_is_answered_while_twice_as_many_handlers_block_as_there_are_wo
             trap.release();
             handlers.iter_mut().for_each(|handler| assert_eq!(handler.receive(), b's'));
         }
-        until("those who helped have left", || threads() <= before);
+        until("the threads that helped have left", || threads() <= before);
         health.ping();
     }
 }
@@ -93,7 +93,7 @@ fn tasks_wait_for_a_lock_that_a_thread_outside_holds_and_others_go_on() {
         .map(|_| {
             let lock = lock.clone();
             runtime.spawn(async move {
-                let mut count = lock.try_lock_for(TOO_LONG).expect("nobody was served meanwhile");
+                let mut count = lock.try_lock_for(TOO_LONG).expect("no request was served meanwhile");
                 *count += 1;
             })
         })

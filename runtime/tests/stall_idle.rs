@@ -34,7 +34,7 @@ fn assert_rests(when: &str) {
         let now = sleeps();
         std::mem::replace(&mut before, now.clone()) == now
     };
-    assert!((0..40).any(rests), "{when}: somebody is always awake");
+    assert!((0..40).any(rests), "{when}: a thread is always awake");
     assert!(before.len() >= 4, "three workers and the monitor: {before:?}");
 }
 

@@ -62,7 +62,7 @@ fn the_driver_is_not_left_to_nobody_when_a_worker_lies_down_while_the_monitor_lo
     thread::sleep(Duration::from_millis(200));
     let (send, answered) = mpsc::channel();
     thread::spawn(move || send.send(client.ping()).unwrap());
-    assert!(answered.recv_timeout(TOO_LONG).is_ok(), "nobody sits in the driver");
+    assert!(answered.recv_timeout(TOO_LONG).is_ok(), "no worker sits in the driver");
 }
 
 fn split(until: Instant, depth: u32) {
@@ -214,7 +214,7 @@ fn is_done_beside_a_stuck_hook(workers: &[usize], spawn: fn(&Runtime, mpsc::Send
         entered.wait();
         let has_run = ran.recv_timeout(TOO_LONG / 4).is_ok();
         opened.open();
-        assert!(has_run, "{workers} workers: what was spawned waits for who is in the hook");
+        assert!(has_run, "{workers} workers: what was spawned waits for the worker in the hook");
     }
 }
 

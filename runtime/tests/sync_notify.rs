@@ -55,7 +55,7 @@ fn a_notification_that_was_not_seen_goes_on_from_the_same_end() {
     assert!(poll_once(futures[1].as_mut()).is_ready());
     notify.notify_one();
     drop(futures);
-    assert!(poll_once(pin!(notify.notified())).is_ready(), "kept when nobody is left");
+    assert!(poll_once(pin!(notify.notified())).is_ready(), "kept when no waiter is left");
 }
 
 #[test]

@@ -19,7 +19,7 @@ fn the_first_in_line_is_not_overtaken() {
     let mut many = Box::pin(semaphore.acquire_many(3));
     let mut one = Box::pin(semaphore.acquire());
     assert!(poll_once(many.as_mut()).is_pending());
-    assert!(poll_once(one.as_mut()).is_pending(), "one is free, but not for who comes later");
+    assert!(poll_once(one.as_mut()).is_pending(), "one is free, but not for a task that comes later");
     assert_eq!(semaphore.try_acquire().unwrap_err(), TryAcquireError::NoPermits);
     semaphore.add_permits(2);
     assert!(poll_once(one.as_mut()).is_pending());

@@ -87,7 +87,7 @@ impl Trap {
     pub fn release(&self) {
         self.0.0.lock().is_released = true;
         self.0.1.notify_all();
-        assert!(!self.0.0.lock().has_failed, "nobody was served before the stuck tasks gave up");
+        assert!(!self.0.0.lock().has_failed, "no client was served before the stuck tasks gave up");
     }
 }
 
