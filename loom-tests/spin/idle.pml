@@ -1,21 +1,22 @@
-/* The sleep protocol of runtime/src/scheduler/idle.rs, for ever: every task and every root that is pushed is eventually run,
- * and a worker that waits for a latch goes on when it is set.
+/* The sleep protocol of runtime/src/scheduler/idle.rs, for ever: every task and every root that is pushed is
+ * eventually run, and a worker that waits for a latch goes on when it is set.
  *
- * Loom explores orderings and finite runs; this explores infinite ones under weak fairness, with sequential consistency.
- * Steps have the names they have in idle.rs. Actors: PUSHERS threads outside, each of which pushes ROUNDS tasks; WORKERS
- * workers, which take tasks from the injector or, as searchers, from the other workers' rings. Whoever finds the driver free
- * sleeps in it, the others on their tokens; an event may end that sleep without a task. A task may be one that its worker
- * is stuck in until all other tasks have been run (its ring being empty: what is there may be seen late): whoever relies
- * on a searcher must not be betrayed by its finding something else.
+ * Loom explores orderings and finite runs; this explores infinite ones under weak fairness, with sequential
+ * consistency. Steps have the names they have in idle.rs. Actors: PUSHERS threads outside, each of which
+ * pushes ROUNDS tasks; WORKERS workers, which take tasks from the injector or, as searchers, from the other
+ * workers' rings. A worker that finds the driver free sleeps in it, the others sleep on their tokens; an
+ * event may end that sleep without a task. A worker may get stuck in a task until all other tasks have been
+ * run. (Its ring is empty then: what is in a ring may be seen late.) A thread that relies on a searcher must
+ * not be betrayed if the searcher finds something else.
  *
- * With -DROOTS=n, one of the threads outside also pushes n roots into the job injector, and one more worker waits for a latch, runs roots
- * meanwhile and no tasks. Then all the others may be stuck, until all roots have been run by the one that waits; the latch is
- * set at any other time. The events counter is counted modulo 2, so that
- * it makes a full turn whenever a worker gets sleepy after a post.
+ * With -DROOTS=n, one of the threads outside also pushes n roots into the job injector, and one more worker
+ * waits for a latch. It runs roots meanwhile and no tasks. All the other workers may then be stuck until the
+ * waiting worker has run all roots; the latch is set at any other time. The events counter is counted modulo
+ * 2, so that it makes a full turn whenever a worker gets sleepy after a post.
  *
- * Faults, one at a time: -DNO_W4 (a sleeper does not look again), -DNO_F2 (the last searcher that finds work looks for no
- * more), -DNO_LOOP (a notifier that finds no bit does not look again); with roots also -DNO_L4 (a waiter does not look
- * again), -DNO_UNPARK (who sets a latch looks at it in a step of its own).
+ * Faults, one at a time: -DNO_W4 (a sleeper does not look again), -DNO_F2 (the last searcher that finds work
+ * looks for no more), -DNO_LOOP (a notifier that finds no bit does not look again); with roots also -DNO_L4
+ * (a waiter does not look again), -DNO_UNPARK (the setter of a latch looks at it in a step of its own).
  */
 
 #ifndef WORKERS
@@ -39,9 +40,9 @@
 byte injector = 0;              /* tasks in the injector */
 byte ring[WORKERS];             /* tasks in each worker's ring */
 byte searching = 0, sleeping = 0; /* the word: changed in single steps */
-bool asleep[WORKERS];           /* who sleeps and has not been notified */
+bool asleep[WORKERS];           /* the worker sleeps and has not been notified */
 bool token[WORKERS];            /* unparked */
-byte sitter = NOBODY;           /* who sleeps in the driver */
+byte sitter = NOBODY;           /* the worker that sleeps in the driver */
 byte ended = 0;                   /* tasks and roots that were run */
 #ifndef EVENTS
 #define EVENTS 1
@@ -117,7 +118,7 @@ inline notify(is_job) {
 #if ROOTS > 0
           gave_back = true;
 #endif
-          /* The bits once more: nobody lies down, so nobody needs us. */
+          /* The bits once more: no worker lies down, so no worker needs us. */
           atomic {
               i = 0; any = false;
               do
@@ -349,8 +350,8 @@ running:
           was_last = false
        :: else
        fi;
-       /* The task: it ends at once, or, unless all others are stuck, when all others are done. All may be stuck while
-        * another waits for a latch; then until all roots are done. */
+       /* The task: it ends at once, or, unless all others are stuck, when all others are done. All may be
+        * stuck while another waits for a latch; then until all roots are done. */
        if
        :: atomic { is_root -> is_root = false; ended++; roots_ended++ }
        :: atomic { !is_root -> ended++ }
@@ -408,7 +409,7 @@ lying_down:
         fi
     }
 end_asleep:
-    /* W5. An event wakes whoever sits in the driver. */
+    /* W5. An event wakes the worker that sits in the driver. */
     if
     :: atomic { token[me] -> token[me] = false }
     :: atomic { sitter == me && events > 0 -> events-- }

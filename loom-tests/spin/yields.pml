@@ -1,24 +1,29 @@
-/* Giving way to tasks at split points, runtime/src/scheduler/split.rs, for ever: computations and tasks both go on, and a
- * computation has at least half of its time.
+/* Giving way to tasks at split points, runtime/src/scheduler/split.rs, for ever: computations and tasks both
+ * go on, and a computation has at least half of its time.
  *
- * Steps have the names they have in split.rs and idle.rs. Actors: SEATS seats, each in a computation of STEPS steps (0: without
- * end), with a split point behind each; one spare worker; TASKS tasks in the injector, each polled once, or, with -DENDLESS,
- * queued again for ever. There is no monitor. A seat whose computation has ended polls tasks, too, and computes no more.
+ * Steps have the names they have in split.rs and idle.rs. Actors: SEATS seats, each in a computation of STEPS
+ * steps (0: without end), with a split point behind each; one spare worker; TASKS tasks in the injector, each
+ * polled once, or, with -DENDLESS, queued again for ever. There is no monitor. A seat whose computation has
+ * ended polls tasks, too, and computes no more.
  *
- * With -DLOCK seat 0 holds a lock across every second split point, and every poll needs it. With -DBLOCKED another seat is in
- * a blocking call for ever, for which the spare worker is there: it does not retire, it sleeps as a worker.
+ * With -DLOCK seat 0 holds a lock across every second split point, and every poll needs it. With -DBLOCKED
+ * another seat is in a blocking call for ever, for which the spare worker is there: it does not retire, it
+ * sleeps as a worker.
  *
- * With -DIDLE another seat's worker sleeps beside the computations: a look asks it first, and gives way only if the tasks are still
- * there at the next look. With -DIDLE_STARVES that worker never gets a CPU, whoever wakes it.
+ * With -DIDLE another seat's worker sleeps beside the computations: a look asks it first, and gives way only
+ * if the tasks are still there at the next look. With -DIDLE_STARVES that worker never gets a CPU, not even
+ * when it is woken.
  *
- * Time is what a seat counts for itself: it sleeps at most LIMIT ticks, and does not give way again before it has
- * computed for as many ticks as it slept (`owes`). One step takes a tick. That it never owes more than LIMIT is asserted.
+ * Time is what a seat counts for itself: it sleeps at most LIMIT ticks, and does not give way again before it
+ * has computed for as many ticks as it slept (`owes`). One step takes a tick. That it never owes more than
+ * LIMIT is asserted.
  *
- * Faults, one at a time: -DNO_GIVING (a look gives way to nobody), -DNO_LIMIT (a sleep lasts until the tasks are drained),
- * -DNO_SHARE (a seat gives way again at once), -DNO_D (the spare worker takes out nobody), -DNO_D_LOCK (it looks at the
- * givers and takes them out in two steps), -DNO_ASKED (a look asks the idle worker each time), -DLATE_G1 (G1 after G2), -DNO_NOTIFY (a seat relies on a spare worker that
- * sleeps), -DNO_W4 (the spare worker sleeps beside a giver). The last five are found with -DNO_LIMIT and STEPS, where it
- * is no fault; otherwise the limit hides them. NO_NOTIFY needs -DBLOCKED, LATE_G1 must not have it.
+ * Faults, one at a time: -DNO_GIVING (a look never gives way), -DNO_LIMIT (a sleep lasts until the tasks are
+ * drained), -DNO_SHARE (a seat gives way again at once), -DNO_D (the spare worker takes out no giver),
+ * -DNO_D_LOCK (it looks at the givers and takes them out in two steps), -DNO_ASKED (a look asks the idle
+ * worker each time), -DLATE_G1 (G1 after G2), -DNO_NOTIFY (a seat relies on a spare worker that sleeps),
+ * -DNO_W4 (the spare worker sleeps beside a giver). The last five are found with -DNO_LIMIT and STEPS, where
+ * it is no fault; otherwise the limit hides them. NO_NOTIFY needs -DBLOCKED, LATE_G1 must not have it.
  */
 
 #ifndef SEATS
@@ -40,7 +45,7 @@ bit poll_flips = 0;             /* changes with each poll */
 bit flips[SEATS];               /* changes with each step of seat 0, 1, ... */
 byte ended = 0;                 /* computations */
 bool is_locked = false;         /* by seat 0's computation */
-byte wanted = 0;                /* who waits for the lock, which is fair: seat 0 does not take it then */
+byte wanted = 0;                /* polls that wait for the lock; it is fair: seat 0 does not take it then */
 
 /* Under the lock: single steps. */
 bool gives[SEATS];
