@@ -1,5 +1,5 @@
-//! Barrier: nobody goes on before all have come, what each did before is seen by all, and nobody is forgotten, also if
-//! one of them leaves.
+//! Barrier: no task goes on before all have come, all see what each did before, and no task is forgotten,
+//! even if one of them leaves.
 //!
 //! Bounds: groups of two, two groups, a thread each.
 

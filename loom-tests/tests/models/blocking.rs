@@ -3,7 +3,7 @@
 //! used by its owner; and at the shutdown either the worker that blocks sees that it has begun, or it is
 //! found.
 //!
-//! The tables' cells find out who touches one that is another's; the stage checks the numbers at the end.
+//! The tables' cells find a thread that touches another's table; the stage checks the numbers at the end.
 //!
 //! Bounds: one worker that blocks twice beside one thread that looks for the blocked, or once beside two; a
 //! task in the table after each; no spare workers.
@@ -20,8 +20,8 @@ use runtime::internals::scheduler::{Worker, away, in_place};
 
 use super::stage::{Signal, Stage};
 
-/// The monitor, or whoever ends the runtime: counts worker 0 if it is blocked, and looks in the tables that
-/// are lent.
+/// The monitor, or the thread that ends the runtime: counts worker 0 if it is blocked, and looks in the
+/// tables that are lent.
 fn look_for_blocked(stage: &Stage) {
     // SAFETY: the stage counts as a worker; no table is claimed as the caller's own.
     unsafe {
@@ -75,7 +75,8 @@ fn two_look_for_the_blocked() {
     blocks_while(2, 1);
 }
 
-/// The call lasts until the shutdown has begun: then the worker is counted, by itself or by who began it.
+/// The call lasts until the shutdown has begun: then the worker is counted, by itself or by the thread that
+/// began the shutdown.
 #[test]
 fn a_worker_that_blocks_while_the_shutdown_begins_is_counted() {
     loom::model(|| {
@@ -88,7 +89,7 @@ fn a_worker_that_blocks_while_the_shutdown_begins_is_counted() {
                     in_place::block_in_place(worker, std::panic::Location::caller(), || {
                         has_begun.wait();
                         let standing = worker.processor().standing.load(Acquire);
-                        assert_ne!(standing, away::BLOCKED, "nobody counts the blocked worker");
+                        assert_ne!(standing, away::BLOCKED, "the blocked worker is never counted");
                         assert_eq!(stage.shared().away.blocked(), 1, "it is not counted");
                         assert_eq!(stage.shared().away.lent(), 1, "its table is not lent");
                     });

@@ -1,5 +1,5 @@
 //! broadcast: each receiver gets each value whole, or is told that it missed it; a value is dropped once,
-//! when nobody has still to take it; whoever waits learns of the next value, or of the end.
+//! when no receiver has still to take it; a receiver that waits learns of the next value, or of the end.
 //!
 //! Bounds: rings of one and two slots, one or two senders, one or two receivers. A value is a loom `Arc`,
 //! whose leak or second drop a model reports, around a loom cell, so two that are at a value at once are
@@ -254,7 +254,7 @@ mod twins {
         UnlocksTooWeakly,
     }
 
-    /// A ring with one slot, which two are to take from; who finds another there gives up.
+    /// A ring with one slot, which two threads are to take from; a thread that finds another there gives up.
     struct SlotTwin {
         bug: SlotBug,
         word: AtomicUsize,

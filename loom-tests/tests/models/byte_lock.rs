@@ -1,6 +1,8 @@
-//! The lock whose holder lets go with a plain store: one thread at a time has it, and sees what the last one did.
+//! The lock whose holder lets go with a plain store: one thread at a time has it, and sees what the last one
+//! did.
 //!
-//! Bounds: two threads beside main, one critical section each. A thread that finds it locked goes away: waiting is to try again.
+//! Bounds: two threads beside main, one critical section each. A thread that finds it locked goes away:
+//! waiting is to try again.
 
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
@@ -11,7 +13,7 @@ use runtime::internals::ByteLock;
 
 /// What has a critical section.
 trait Lock: Send + Sync + 'static {
-    /// False if somebody else has the lock.
+    /// False if another thread has the lock.
     fn try_with(&self, f: impl FnOnce(&UnsafeCell<usize>)) -> bool;
 }
 
@@ -80,7 +82,7 @@ impl Lock for Twin {
     }
 }
 
-/// Three threads count in one cell, those that get the lock; at the end everything is there.
+/// Of three threads, those that get the lock count in one cell; at the end every count is there.
 fn three_count<L: Lock>(lock: impl Fn() -> L + Send + Sync + 'static) {
     loom::model(move || {
         let lock = Arc::new(lock());
@@ -96,10 +98,10 @@ fn three_count<L: Lock>(lock: impl Fn() -> L + Send + Sync + 'static) {
         });
         let mut counted = usize::from(count(&lock));
         counted += threads.into_iter().map(|thread| usize::from(thread.join().unwrap())).sum::<usize>();
-        assert!(counted > 0, "nobody got it");
+        assert!(counted > 0, "no thread got the lock");
         // SAFETY: as above.
         let is_free = lock.try_with(|value| assert_eq!(value.with(|value| unsafe { *value }), counted));
-        assert!(is_free, "nobody has it any more");
+        assert!(is_free, "the lock was not given back");
     });
 }
 

@@ -1,10 +1,12 @@
-//! The seats leave together: a root that comes while they try to is run by one of them or refused, and none leaves while a
-//! root has not ended.
+//! The seats leave together: a root that comes while they try to is run by one of them or refused, and none
+//! leaves while a root has not ended.
 //!
-//! The word is real; the workers are copies that take roots from a locked queue. They do not sleep, they say where they
-//! would; at the end of a model each that could be woken goes on, one after the other, and has to leave.
+//! The word is real; the workers are copies that take roots from a locked queue. They do not sleep, they say
+//! where they would; at the end of a model each that could be woken goes on, one after the other, and has to
+//! leave.
 //!
-//! Bounds: two workers, a thread outside that pushes one or two roots, and the shutdown, which begins at any moment.
+//! Bounds: two workers, a thread outside that pushes one or two roots, and the shutdown, which begins at any
+//! moment.
 
 mod twin;
 
@@ -23,7 +25,7 @@ use twin::{Fault, Twin};
 
 /// What the real word and its twins have in common.
 trait Word: Send + Sync + 'static {
-    /// Before it is told to anybody.
+    /// Before any other thread is told.
     fn begin_closing(&self);
     /// R1.
     fn try_begin(&self) -> bool;
@@ -53,7 +55,7 @@ impl Word for Jobs {
 
 struct Pool<W> {
     word: W,
-    /// What the roots do, which is seen by whoever leaves after them.
+    /// What the roots do. A worker that leaves after them sees it.
     deeds: [UnsafeCell<bool>; 2],
     /// Roots that wait, by number.
     roots: Mutex<VecDeque<usize>>,
@@ -111,14 +113,14 @@ impl<W: Word> Pool<W> {
         loop {
             if self.has_begun.load(Acquire) && self.word.try_close() {
                 assert_eq!(self.open.load(Relaxed), 0, "a worker leaves before the last root has ended");
-                // SAFETY: the cells check that nobody writes.
+                // SAFETY: the cells check that no thread writes.
                 let done = self.deeds.iter().filter(|deed| deed.with(|deed| unsafe { *deed })).count();
                 assert_eq!(done, self.ended.load(Relaxed));
                 return true;
             }
             let root = self.roots.lock().unwrap().pop_front();
             if let Some(root) = root {
-                // SAFETY: the cell checks that nobody else is there.
+                // SAFETY: the cell checks that no other thread is there.
                 self.deeds[root].with_mut(|deed| unsafe { *deed = true });
                 self.open.fetch_sub(1, Relaxed);
                 self.ended.fetch_add(1, Relaxed);
@@ -142,8 +144,8 @@ impl<W: Word> Pool<W> {
     }
 }
 
-/// Explores `f`, which is told whether the shutdown comes late in the first schedule: loom remembers only the last access to an
-/// atomic, so that from one end it does not find everything.
+/// Explores `f`, which is told whether the shutdown comes late in the first schedule: loom remembers only the
+/// last access to an atomic, so that from one end it does not find everything.
 fn explore(f: impl Fn(bool) + Send + Sync + Copy + 'static) {
     [false, true].into_iter().for_each(|is_late| loom::model(move || f(is_late)));
 }
@@ -173,7 +175,8 @@ fn roots_while_the_seats_leave<W: Word>(make: impl Fn() -> W + Send + Sync + Cop
     });
 }
 
-/// As above; the first root is there before, and nobody comes from outside: a root ends while the shutdown begins.
+/// As above; the first root is there before, and no root comes from outside: a root ends while the shutdown
+/// begins.
 fn a_root_ends_while_the_shutdown_begins<W: Word>(make: impl Fn() -> W + Send + Sync + Copy + 'static) {
     explore(move |is_late| {
         let pool = Pool::new(make());

@@ -1,9 +1,9 @@
-//! The count of a scope: the owner goes on when every job has ended and not before, sees what each did, and nobody touches the
-//! count any more once the owner has freed it.
+//! The count of a scope: the owner goes on when every job has ended and not before, sees what each did, and
+//! no thread touches the count once the owner has freed it.
 //!
-//! Bounds: an owner that spawns two jobs and runs one of them or none, and up to two others, who run the rest; one job spawns one
-//! more, run by whoever. The owner folds while the others are at it, once, or twice with work or none in between; or it runs a job
-//! while it is folded.
+//! Bounds: an owner that spawns two jobs and runs one of them or none, and up to two other threads, which run
+//! the rest; one job spawns one more, which any of the threads runs. The owner folds while the others are at
+//! it, once, or twice with work or none in between; or it runs a job while it is folded.
 
 mod twin;
 
@@ -119,7 +119,7 @@ impl<C: Count> SendPtr<Scope<C>> {
 
     fn run(self, job: usize, is_owner: bool) {
         let ended = self.scope().ended.clone();
-        // SAFETY: the cell checks who else is there.
+        // SAFETY: the cell checks that no other thread is there.
         self.scope().results[job].with_mut(|result| unsafe { *result = 7 });
         ended.fetch_add(1, Relaxed);
         // SAFETY: the job was counted; the scope may be gone afterwards.
@@ -128,11 +128,11 @@ impl<C: Count> SendPtr<Scope<C>> {
 
     /// The owner's end: all `jobs` have ended. Frees the scope.
     fn leave(self, jobs: usize) {
-        // SAFETY: nobody has it any more, by the property under test.
+        // SAFETY: no other thread has it any more, by the property under test.
         let scope = unsafe { Box::from_raw(self.0.cast_mut()) };
         assert_eq!(scope.ended.load(Relaxed), jobs, "a job has not ended");
         for result in &scope.results[..jobs] {
-            // SAFETY: the cell checks who writes.
+            // SAFETY: the cell checks that no thread writes.
             assert_eq!(result.with(|result| unsafe { *result }), 7);
         }
     }
@@ -154,7 +154,8 @@ fn two_thieves<C: Count>() {
     join_all(threads);
 }
 
-/// The owner runs one job itself and looks, without folding unless it has to; a thief's job spawns another, and runs it.
+/// The owner runs one job itself and looks, without folding unless it has to; a thief's job spawns another,
+/// and runs it.
 fn a_thief_that_spawns<C: Count>() {
     let scope = SendPtr::<Scope<C>>::new();
     scope.spawn(true);
@@ -196,7 +197,7 @@ fn the_owner_runs_a_thiefs_job<C: Count>() {
         scope.leave(2);
         join_all([thief]);
     } else {
-        // Nobody else runs it: it is the thief's own, later.
+        // No other thread runs it: it is the thief's own, later.
         join_all([thief]);
         scope.run(1, true);
         assert!(scope.scope().count.is_done());
@@ -204,7 +205,8 @@ fn the_owner_runs_a_thiefs_job<C: Count>() {
     }
 }
 
-/// The owner folds, is woken for something else, and unfolds, perhaps when all has ended. A thief's job spawns another.
+/// The owner folds, is woken for something else, and unfolds, perhaps when all has ended. A thief's job
+/// spawns another.
 fn an_owner_that_unfolds<C: Count>() {
     let scope = SendPtr::<Scope<C>>::new();
     scope.spawn(true);
@@ -244,8 +246,8 @@ fn an_owner_that_unfolds_and_works<C: Count>() {
     join_all([thief, other]);
 }
 
-/// What runs on its thread while it is folded is a job that spawns two for a thief. The real count is told that this is
-/// not the owner; twins see that it has folded.
+/// What runs on its thread while it is folded is a job that spawns two for a thief. The real count is told
+/// that this is not the owner; twins see that it has folded.
 fn an_owner_that_works_in_its_sleep<C: Count, const IS_OWNER: bool>() {
     let scope = SendPtr::<Scope<C>>::new();
     scope.spawn(true);

@@ -1,8 +1,10 @@
-//! The blocking pool: no closure waits while a thread of the pool sleeps or could be started, and each is run once.
+//! The blocking pool: no closure waits while a thread of the pool sleeps or could be started, and each is run
+//! once.
 //!
-//! Closures that *block* never end: whoever takes one is stuck with it. So if all are taken in the end, any number of closures up
-//! to the bound may wait for each other. A thread that would sleep ends instead; after all threads have ended, those that were
-//! unparked live on, one after the other. Then no closure may be left.
+//! Closures that *block* never end: a thread that takes one is stuck with it. So if all are taken in the end,
+//! any number of closures up to the bound may wait for each other. A thread that would sleep ends instead;
+//! after all threads have ended, the unparked threads live on, one after the other. Then no closure may be
+//! left.
 //!
 //! Bounds: up to four threads beside the main one, up to three of them in the pool; three closures.
 
@@ -234,7 +236,8 @@ impl<P: Protocol> World<P> {
         }
     }
 
-    /// Brings the threads up that are there at the beginning, each with a closure of its own, and says how many closures that took.
+    /// Brings the threads up that are there at the beginning, each with a closure of its own, and says how
+    /// many closures that took.
     fn prepare(self: &Arc<Self>) -> usize {
         let Setting { idle, working, .. } = self.setting;
         for closure in 0..idle + working {
@@ -251,7 +254,8 @@ impl<P: Protocol> World<P> {
         idle + working
     }
 
-    /// After all threads have ended: who was unparked lives on, until all sleep or are stuck; then nothing may be left.
+    /// After all threads have ended: the unparked threads live on, until all sleep or are stuck; then nothing
+    /// may be left.
     fn settle(self: &Arc<Self>, mut lives: Vec<Life>, before: usize) {
         loop {
             let started = std::mem::take(&mut *self.started.lock().unwrap());

@@ -1,5 +1,5 @@
-//! `block_on` of a `current_thread` runtime, all real: no root future is forgotten, and the core is not left lying while
-//! somebody could drive; and its end, with wakes in flight.
+//! `block_on` of a `current_thread` runtime, all real: no root future is forgotten, and the core is not left
+//! lying while a thread could drive; and its end, with wakes in flight.
 //!
 //! Whatever is forgotten is a deadlock. The twins of R1 to R4 say where they would sleep instead.
 //!
@@ -16,7 +16,7 @@ use loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use loom::thread;
 use runtime::{Builder, Runtime};
 
-/// A flag that somebody waits for: relaxed, so that only the wake makes it visible.
+/// A flag that a future waits for: relaxed, so that only the wake makes it visible.
 struct Event {
     is_set: AtomicBool,
     waker: loom::sync::Mutex<Option<Waker>>,
@@ -37,7 +37,7 @@ impl Event {
 
     async fn wait(&self) {
         poll_fn(|cx| {
-            // Under the lock, so that the one who sets it either finds the waker or is seen.
+            // Under the lock, so that the thread that sets the flag either finds the waker or is seen.
             let mut waker = self.waker.lock().unwrap();
             if self.is_set.load(Relaxed) {
                 return Poll::Ready(());
@@ -49,7 +49,7 @@ impl Event {
     }
 }
 
-/// With a driver, so that whoever has the core does not sleep on its thread's token.
+/// With a driver, so that the thread with the core does not sleep on its thread's token.
 fn runtime() -> Runtime {
     Builder::new_current_thread().enable_io().build().unwrap()
 }
@@ -81,8 +81,8 @@ fn a_foreign_wake_reaches_a_task() {
     });
 }
 
-/// Two threads are in `block_on`. The first waits for a thread outside; the second for a task, which only who has the
-/// core can run.
+/// Two threads are in `block_on`. The first waits for a thread outside; the second for a task, which only the
+/// thread with the core can run.
 #[test]
 fn the_core_passes_from_one_block_on_to_the_next() {
     loom::model(|| {
@@ -161,8 +161,8 @@ impl Drop for Counted {
     }
 }
 
-/// The runtime ends while a thread outside wakes one of its tasks: the future is dropped once, the shared state freed by
-/// whoever is last.
+/// The runtime ends while a thread outside wakes one of its tasks: the future is dropped once, the last
+/// thread to hold the shared state frees it.
 #[test]
 fn a_runtime_ends_with_a_wake_in_flight() {
     loom::model(|| {

@@ -1,13 +1,13 @@
-//! The deque of jobs: each is claimed exactly once, by someone who sees what its pusher wrote, and none is lost; what was
-//! pushed to be taken back is never taken for another; what was only begun is finished before others see it; and a slot is written again only after whoever claimed its item has
-//! read it.
+//! The deque of jobs: each is claimed exactly once, by a thread that sees what its pusher wrote, and none is
+//! lost; what was pushed to be taken back is never taken for another; what was only begun is finished before
+//! others see it; and a slot is written again only after the thread that claimed its item has read it.
 //!
-//! Bounds: four slots, an owner, one or two thieves, and up to six items. Loom lets no load take effect after a later
-//! store; so that a slot was read too late is not seen at the slot. Instead the models that play it lay a cell beside the slot, which
-//! a thief reads between T2 and T3 and the owner writes with the slot.
+//! Bounds: four slots, an owner, one or two thieves, and up to six items. Loom lets no load take effect after
+//! a later store; so that a slot was read too late is not seen at the slot. Instead the models that play it
+//! lay a cell beside the slot, which a thief reads between T2 and T3 and the owner writes with the slot.
 //!
-//! Each model is explored from two ends, thieves first and owner first: loom remembers only the last access to an atomic, so
-//! that a thief's load hides from its swing that the owner has loaded the word before it.
+//! Each model is explored from two ends, thieves first and owner first: loom remembers only the last access
+//! to an atomic, so that a thief's load hides from its swing that the owner has loaded the word before it.
 
 mod twin;
 
@@ -201,8 +201,8 @@ impl<D: Jobs> World<D> {
         self.deque.steal(&|_| true).map(|item| self.run(item))
     }
 
-    /// Steals the item of slot `index`, if one at all. For the only thief of a deque whose owner takes nothing back that it
-    /// then overwrites.
+    /// Steals the item of slot `index`, if one at all. For the only thief of a deque whose owner takes
+    /// nothing back that it then overwrites.
     fn steal_slowly(&self, index: usize) -> Option<usize> {
         let reads = |_| {
             self.beside[index].with(|_| ());
@@ -267,8 +267,8 @@ fn forks_against_thieves<D: Jobs, const N: usize>(make: impl Fn() -> D + Send + 
     });
 }
 
-/// Forks that are begun, and written when they are published: at once with the one below, or in a place where one was finished
-/// before.
+/// Forks that are begun, and written when they are published: at once with the one below, or in a place where
+/// one was finished before.
 fn forks_that_are_begun<D: Jobs, const N: usize>(make: impl Fn() -> D + Send + Sync + Copy + 'static) {
     World::explore(make, 3, |world| {
         let outer = world.begin_anchored(0);
@@ -285,7 +285,8 @@ fn forks_that_are_begun<D: Jobs, const N: usize>(make: impl Fn() -> D + Send + S
     });
 }
 
-/// A thief falls asleep between T2 and T3, while the owner takes the item back and publishes others in its place.
+/// A thief falls asleep between T2 and T3, while the owner takes the item back and publishes others in its
+/// place.
 fn a_thief_asleep<D: Jobs>(make: impl Fn() -> D + Send + Sync + Copy + 'static) {
     World::explore(make, 3, |world| {
         let mut taken = Vec::new();
@@ -305,7 +306,8 @@ fn a_thief_asleep<D: Jobs>(make: impl Fn() -> D + Send + Sync + Copy + 'static) 
     });
 }
 
-/// A scope inside a fork: loose items above an anchored one, which are stolen and run, while the places below stay the fork's.
+/// A scope inside a fork: loose items above an anchored one, which are stolen and run, while the places below
+/// stay the fork's.
 fn loose_items_above_a_fork<D: Jobs, const N: usize>(make: impl Fn() -> D + Send + Sync + Copy + 'static) {
     World::explore(make, 4, |world| {
         let fork = world.push_anchored(0);
@@ -321,7 +323,8 @@ fn loose_items_above_a_fork<D: Jobs, const N: usize>(make: impl Fn() -> D + Send
     });
 }
 
-/// A full deque, an anchored item at the bottom, the owner among its thieves: what is pushed then fits once all have been stolen.
+/// A full deque, an anchored item at the bottom, the owner among its thieves: what is pushed then fits once
+/// all have been stolen.
 fn a_full_deque<D: Jobs, const N: usize>(make: impl Fn() -> D + Send + Sync + Copy + 'static) {
     World::explore(make, 6, |world| {
         let fork = world.push_anchored(0);
@@ -378,7 +381,8 @@ fn a_fork_after_a_slow_thief<D: Jobs>(make: impl Fn() -> D + Send + Sync + Copy 
     });
 }
 
-/// A thief takes two at once of what the owner has left, and then perhaps two more, beside another thief if `N` is two.
+/// A thief takes two at once of what the owner has left, and then perhaps two more, beside another thief if
+/// `N` is two.
 fn several_at_once<D: Jobs, const N: usize>(make: impl Fn() -> D + Send + Sync + Copy + 'static) {
     World::explore(make, 6, |world| {
         assert!((0..4).all(|value| world.push(value)));

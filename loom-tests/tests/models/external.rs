@@ -1,6 +1,7 @@
 //! External threads, `ExternalRoot` to `ExternalEnds` of `external.rs`, all real: one thread at a time has an
-//! index, and who walks over all processors finds no gap; a task that comes while an external thread takes
-//! part is run by a worker that sleeps; and no worker leaves before it has gone.
+//! index, and a thread that walks over all processors finds no gap; a task that comes while an external
+//! thread takes part is run by a worker that sleeps; and no worker leaves before the external thread has
+//! gone.
 //!
 //! A task that is not run, or a worker that does not leave, is a deadlock, which loom reports.
 //!
@@ -56,7 +57,7 @@ fn a_worker_runs_a_task_and_leaves_around_an_external_thread() {
     assert!(TAKEN.load(Relaxed) > 0, "no external thread ever took part");
 }
 
-/// What belongs to whoever has an index.
+/// What belongs to the thread that has an index.
 struct Owned([UnsafeCell<usize>; 2]);
 
 // SAFETY: whether one thread at a time has it is what the cells check.

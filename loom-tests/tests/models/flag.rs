@@ -1,8 +1,8 @@
 //! A waker that only remembers that it was woken.
 //!
-//! Its flag is a plain atomic that the model does not see: it orders nothing, so a protocol cannot lean on it.
-//! A model polls, lets the threads end, and then asks "still pending and not woken?", which finds lost wakes
-//! without a deadlock.
+//! Its flag is a plain atomic that the model does not see: it orders nothing, so a protocol cannot lean on
+//! it. A model polls, lets the threads end, and then asks "still pending and not woken?", which finds lost
+//! wakes without a deadlock.
 
 use std::pin::Pin;
 use std::sync::Arc;

@@ -1,12 +1,13 @@
-//! The countdown of a grant in `seat.rs`: the owner counts by load and store, thieves make it zero. What must hold though a zero may be
-//! overwritten: no grant is longer than was granted; and a thief that finds the owner between two pushes ends it at once, which is why
-//! one that asks again and again is heard.
+//! The countdown of a grant in `seat.rs`: the owner counts by load and store, thieves make it zero. What must
+//! hold though a zero may be overwritten: no grant is longer than was granted; and a thief that finds the
+//! owner between two pushes ends it at once, which is why a thief that asks again and again is heard.
 //!
 //! The countdown is a copy of a few lines: it is inlined where the owner pushes.
 //!
-//! And whoever cancels the computation between two countdowns ends the grant, also one that is being given (`parallel/cancel.rs`).
+//! And the thread that cancels the computation between two countdowns ends the grant, even a grant that is
+//! just being given (`parallel/cancel.rs`).
 //!
-//! Bounds: one grant of three pushes, one thief that asks twice, or one who cancels.
+//! Bounds: one grant of three pushes, one thief that asks twice, or one thread that cancels.
 
 use std::sync::Arc;
 
@@ -22,9 +23,9 @@ enum Fault {
     CountsBlindly,
     /// The owner remembers what is left.
     Remembers,
-    /// The thief asks only if nobody has asked, as far as it has seen.
+    /// The thief asks only if it has seen no thread ask.
     AsksOnce,
-    /// Who cancels ends the grants first.
+    /// The thread that cancels ends the grants first.
     MarksLate,
     /// K2 is missing.
     EndsUnfenced,
@@ -150,7 +151,7 @@ fn a_grant_ends(fault: Fault) {
     });
 }
 
-/// Somebody cancels while a grant is given.
+/// A thread cancels while a grant is given.
 fn a_grant_is_given(fault: Fault) {
     loom::model(move || {
         let grant = Grant::new(fault);

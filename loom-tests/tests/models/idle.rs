@@ -1,13 +1,13 @@
 //! The sleep protocol: a task pushed from outside is never left to sleepers, and at rest the counts are
 //! exact.
 //!
-//! A worker that would park ends its thread instead and counts as asleep; after all threads have ended, those
-//! that were unparked live on, one after the other. Then no task may be left, although some workers may be
-//! *stuck* in the task they took: whoever relies on a searcher must not be betrayed by its finding something
-//! else.
+//! A worker that would park ends its thread instead and counts as asleep; after all threads have ended, the
+//! unparked workers live on, one after the other. Then no task may be left, although some workers may be
+//! *stuck* in the task they took: a thread that relies on a searcher must not be betrayed if the searcher
+//! finds something else.
 //!
 //! Actors: threads outside that push into the real injector; workers that run, search and sleep, one of them
-//! in the driver (picked only if no other sleeps); a worker that pushes into its own ring. Jobs, those that
+//! in the driver (picked only if no other sleeps); a worker that pushes into its own ring. Jobs, workers that
 //! wait for latches, and spare workers are in `idle_jobs.rs`.
 //!
 //! Bounds: up to three threads beside the main one, up to three workers, three tasks, rings of four slots.
@@ -72,7 +72,7 @@ struct World<P> {
     /// Set by unparking.
     tokens: Vec<AtomicBool>,
     items: Items,
-    /// Who sits in the driver.
+    /// The worker that sits in the driver.
     sitter: Option<usize>,
     /// W4 looks in the rings too, not in the injector alone.
     looks_in_rings: bool,
@@ -190,7 +190,7 @@ impl<P: Protocol> World<P> {
         found.map(|item| self.items.take(item))
     }
 
-    /// After all threads have ended: who was unparked lives on, until all sleep or are stuck; then nothing
+    /// After all threads have ended: the unparked workers live on, until all sleep or are stuck; then nothing
     /// may be left.
     fn settle(&self, ends: &mut [End], mut taken: Vec<usize>) {
         let mut sleeping = 0;
@@ -339,9 +339,9 @@ fn a_worker_shares<P: Protocol>(protocol: impl Fn() -> P + Send + Sync + 'static
     });
 }
 
-/// A worker makes a task visible and blocks, or is long at another task, so that it is as one outside: nobody
-/// overlooks it, neither in the injector nor in the worker's ring; unless those who lie down without having
-/// searched leave out the rings.
+/// A worker makes a task visible and blocks, or is long at another task, so that it is like a thread outside.
+/// No worker overlooks the task, neither in the injector nor in the worker's ring; unless the workers that
+/// lie down without having searched leave out the rings.
 fn a_worker_blocks<P: Protocol>(
     protocol: impl Fn() -> P + Send + Sync + 'static,
     is_in_ring: bool,

@@ -1,19 +1,19 @@
-//! The sleep protocol with jobs: no job from outside is left to sleepers or to those who wait for a latch,
+//! The sleep protocol with jobs: no job from outside is left to sleepers or to workers that wait for a latch,
 //! nor one whose post moved the events counter; a waiter whose latch is set wakes; no task is left to spare
 //! workers that rest; at rest the counts are exact.
 //!
 //! Also: the glance before P3 and J3; the errand of a waiter that may not run what it was woken for; the
-//! monitor that wakes somebody although another searches, which is stuck.
+//! monitor that wakes a worker although another, which is stuck, searches.
 //!
-//! As in `idle.rs`, who would park ends its thread instead and counts as asleep; after all threads have
-//! ended, those that were unparked live on, one after the other, and then nothing may be left, although some
+//! As in `idle.rs`, a worker that would park ends its thread instead and counts as asleep; after all threads
+//! have ended, the unparked workers live on, one after the other, and then nothing may be left, although some
 //! are *stuck* in what they took. In `join.rs` the thread really parks. Spare workers that may not run
 //! everything are in `roles.rs`.
 //!
 //! Actors: threads outside that push tasks and roots; workers with a deque; workers outside of computations;
 //! workers that wait for a latch each; spare workers that rest, or are about to.
 //!
-//! Bounds: up to three threads beside the main one, up to three who may sleep, three tasks or jobs.
+//! Bounds: up to three threads beside the main one, up to three workers that may sleep, three tasks or jobs.
 
 mod join;
 mod roles;
@@ -25,7 +25,7 @@ use runtime::internals::scheduler::{Idle, JobEvents, Pick, Work};
 use twin::{Fault, Twin};
 use world::{Begin, Kind, Role, Slip, World, isolated, play, role, stuck};
 
-/// What the real protocol and its twins have in common. Nobody sits in the driver.
+/// What the real protocol and its twins have in common. No worker sits in the driver.
 trait Protocol: Send + Sync + 'static {
     type Events: Copy;
 
@@ -100,14 +100,17 @@ impl Protocol for Idle {
     }
 }
 
-/// A story: who is there, what happens, and what must have been run in the end.
+/// A story: which workers there are, what happens, and what must have been run in the end.
 trait Story {
     fn tell<P: Protocol>(protocol: impl Fn() -> P + Send + Sync + 'static, slip: Slip);
 }
 
 /// `name: items, [cast], [acts], [work that may be left]`.
 macro_rules! stories {
-    ($($(#[$meta:meta])* $name:ident: $items:literal, [$($role:expr),*], [$($act:expr),*], [$($left:literal),*];)*) => {$(
+    ($(
+        $(#[$meta:meta])*
+        $name:ident: $items:literal, [$($role:expr),*], [$($act:expr),*], [$($left:literal),*];
+    )*) => {$(
         $(#[$meta])*
         struct $name;
 
@@ -126,13 +129,15 @@ const NOTHING: Vec<usize> = Vec::new();
 
 stories! {
     /// A root comes from outside while the only worker falls asleep.
-    RootAgainstSleeper: 1, [role(Kind::Worker, Begin::Awake)], [|w| { w.push_root(0, Work::Job); NOTHING }], [];
+    RootAgainstSleeper: 1,
+        [role(Kind::Worker, Begin::Awake)], [|w| { w.push_root(0, Work::Job); NOTHING }], [];
     /// ... while one worker falls asleep and another waits for a latch.
     RootAgainstSleeperAndWaiter: 1,
         [role(Kind::Worker, Begin::LyingDown), role(Kind::Waiter, Begin::Asleep)],
         [|w| { w.push_root(0, Work::Job); NOTHING }], [];
     /// ... while the only worker is about to wait for a latch.
-    RootAgainstWaiter: 1, [role(Kind::Waiter, Begin::Awake)], [|w| { w.push_root(0, Work::Job); NOTHING }], [];
+    RootAgainstWaiter: 1,
+        [role(Kind::Waiter, Begin::Awake)], [|w| { w.push_root(0, Work::Job); NOTHING }], [];
     /// A root comes from outside, and 2^32 posts go by since the waiter remembered the counter.
     RootAgainstRolledOverWaiter: 1,
         [role(Kind::Waiter, Begin::RolledOver)], [|w| { w.push_root(0, Work::Job); NOTHING }], [];
@@ -160,13 +165,14 @@ stories! {
     JobOfOneWhoBlocksAgainstSleeper: 1,
         [role(Kind::Busy, Begin::Awake), role(Kind::Worker, Begin::LyingDown)],
         [|w| { w.push_job_and_block(0, 0); NOTHING }], [];
-    /// ... and has posted another before, for which it woke nobody.
+    /// ... and has posted another before, for which it woke no worker.
     JobsOfOneWhoBlocks: 2,
         [role(Kind::Busy, Begin::Awake), role(Kind::Worker, Begin::FastAsleep)],
         [|w| { w.push_short_job(0, 1); w.push_job_and_block(0, 0); NOTHING }], [];
     /// ... the other searches, and is stuck in a task that it finds; a third waits.
     JobAgainstSearcherAndWaiter: 2,
-        [role(Kind::Busy, Begin::Awake), stuck(Kind::Worker, Begin::Searching), role(Kind::Waiter, Begin::Asleep)],
+        [role(Kind::Busy, Begin::Awake), stuck(Kind::Worker, Begin::Searching),
+            role(Kind::Waiter, Begin::Asleep)],
         [|w| { w.push_task(1); NOTHING }, |w| { w.push_job(0, 0); NOTHING }], [1];
     /// A worker searches and is stuck in one of two tasks, and a root comes from outside; another worker
     /// waits.
@@ -179,7 +185,8 @@ stories! {
         [|w| { w.set_latch(0); NOTHING }, |w| { w.push_root(0, Work::Job); NOTHING }], [];
     /// A root's push has picked a waiter, which is stuck in another job; another waiter sleeps.
     NotifiedAndTempted: 2,
-        [stuck(Kind::Waiter, Begin::LyingDown), role(Kind::Waiter, Begin::FastAsleep), role(Kind::Busy, Begin::Awake)],
+        [stuck(Kind::Waiter, Begin::LyingDown), role(Kind::Waiter, Begin::FastAsleep),
+            role(Kind::Busy, Begin::Awake)],
         [|w| { w.push_short_job(2, 1); NOTHING }, |w| { w.push_root(0, Work::Job); NOTHING }], [1];
     /// A root's push has picked a waiter that may not run it; another may.
     ErrandOfAnother: 1,
@@ -189,7 +196,7 @@ stories! {
     ErrandOfOneBefore: 1,
         [role(Kind::Waiter, Begin::Awake), isolated(Begin::Asleep)],
         [|w| { w.push_root(0, Work::Job); NOTHING }], [];
-    /// ... and no other may either: it is left to one who has no time now.
+    /// ... and no other may either: it is left to a worker that has no time now.
     ErrandOfNobody: 1,
         [isolated(Begin::FastAsleep), isolated(Begin::FastAsleep)],
         [|w| { w.push_root(0, Work::Job); NOTHING }], [0];
@@ -197,36 +204,41 @@ stories! {
     LatchAgainstOwner: 1,
         [role(Kind::Waiter, Begin::Awake)],
         [|w| { w.set_latch(0); NOTHING }, |w| { w.push_root(0, Work::Job); NOTHING }], [0];
-    /// Nobody pushes, but the latch is set.
+    /// No thread pushes, but the latch is set.
     LatchAlone: 0, [role(Kind::Waiter, Begin::Awake)], [|w| { w.set_latch(0); NOTHING }], [];
     /// A task comes from outside while the only worker is about to wait for a latch, and a spare one rests.
     TaskAgainstWaiter: 1,
-        [role(Kind::Waiter, Begin::Awake), role(Kind::Worker, Begin::Resting)], [|w| { w.push_task(0); NOTHING }], [];
+        [role(Kind::Waiter, Begin::Awake), role(Kind::Worker, Begin::Resting)],
+        [|w| { w.push_task(0); NOTHING }], [];
     /// ... while a worker falls asleep.
     TaskAgainstSleeper: 1,
-        [role(Kind::Busy, Begin::Awake), role(Kind::Worker, Begin::Awake)], [|w| { w.push_task(0); NOTHING }], [];
+        [role(Kind::Busy, Begin::Awake), role(Kind::Worker, Begin::Awake)],
+        [|w| { w.push_task(0); NOTHING }], [];
     /// ... while a spare worker that searches is one too many, and the only other worker waits for a latch.
     TaskAgainstSurplus: 1,
-        [role(Kind::Waiter, Begin::Asleep), role(Kind::Worker, Begin::Surplus)], [|w| { w.push_task(0); NOTHING }], [];
+        [role(Kind::Waiter, Begin::Asleep), role(Kind::Worker, Begin::Surplus)],
+        [|w| { w.push_task(0); NOTHING }], [];
     /// A worker wakes by itself and is stuck at once; a root's pusher finds it counted but without a bit, and
     /// meanwhile a task's pusher relies on the former. Two workers wait for latches, and a spare one rests.
     TaskLeftToAPusher: 2,
-        [role(Kind::Busy, Begin::Asleep), stuck(Kind::Waiter, Begin::FastAsleep), role(Kind::Waiter, Begin::FastAsleep),
-            role(Kind::Worker, Begin::Resting)],
-        [|w| wake_by_itself(w), |w| { w.push_task(0); NOTHING }, |w| { w.push_root(1, Work::Job); NOTHING }], [1];
+        [role(Kind::Busy, Begin::Asleep), stuck(Kind::Waiter, Begin::FastAsleep),
+            role(Kind::Waiter, Begin::FastAsleep), role(Kind::Worker, Begin::Resting)],
+        [|w| wake_by_itself(w), |w| { w.push_task(0); NOTHING },
+            |w| { w.push_root(1, Work::Job); NOTHING }], [1];
     /// ... a task's pusher finds it so, and a job's pusher relies on the former.
     JobLeftToAPusher: 2,
         [role(Kind::Busy, Begin::Asleep), role(Kind::Waiter, Begin::FastAsleep)],
-        [|w| wake_by_itself(w), |w| { w.push_root(0, Work::Job); NOTHING }, |w| { w.push_task(1); NOTHING }], [1];
-    /// A task comes, and the one that searches is stuck: the monitor looks again.
+        [|w| wake_by_itself(w), |w| { w.push_root(0, Work::Job); NOTHING },
+            |w| { w.push_task(1); NOTHING }], [1];
+    /// A task comes, and the worker that searches is stuck: the monitor looks again.
     TaskLeftToStuckSearcher: 1,
         [role(Kind::Busy, Begin::Searching), role(Kind::Worker, Begin::Asleep)],
         [|w| { w.push_task(0); w.notify_anyway(); NOTHING }], [];
-    /// A root comes, and the one that searches is stuck: the monitor looks again.
+    /// A root comes, and the worker that searches is stuck: the monitor looks again.
     RootLeftToStuckSearcher: 1,
         [role(Kind::Busy, Begin::Searching), role(Kind::Waiter, Begin::Asleep)],
         [|w| { w.push_root(0, Work::Job); w.notify_anyway(); NOTHING }], [];
-    /// A task comes while the monitor looks for somebody to wake, and finds nobody: a spare worker rests.
+    /// A task comes while the monitor looks for a worker to wake, and finds none: a spare worker rests.
     TaskLeftToTheMonitor: 1,
         [role(Kind::Waiter, Begin::FastAsleep), role(Kind::Worker, Begin::Resting)],
         [|w| { w.notify_anyway(); NOTHING }, |w| { w.push_task(0); NOTHING }], [];
@@ -243,7 +255,7 @@ fn wake_by_itself<P: Protocol>(world: &World<P>) -> Vec<usize> {
     Vec::new()
 }
 
-/// Somebody has posted since the last worker got sleepy, so the next post may be one load.
+/// A thread has posted since the last worker got sleepy, so the next post may be one load.
 const ODD: u32 = 1;
 /// The last even number before the roll-over, and the odd one.
 const LAST_EVEN: u32 = u32::MAX - 1;
@@ -341,8 +353,10 @@ refused! {
     a_glance_before_the_fence: TaskAgainstSleeper(None, GlancesEarly) from 0;
     a_waiter_that_may_not_run_a_root_and_tells_nobody: ErrandOfAnother(None, PassesNothingOn) from 0;
     an_errand_without_end: ErrandOfNobody(None, PassesErrandToAll) from 0;
-    a_task_whose_monitor_relies_on_a_stuck_searcher: TaskLeftToStuckSearcher(None, ReliesOnStuckSearcher) from 0;
-    a_root_whose_monitor_relies_on_a_stuck_searcher: RootLeftToStuckSearcher(None, ReliesOnStuckSearcher) from 0;
+    a_task_whose_monitor_relies_on_a_stuck_searcher:
+        TaskLeftToStuckSearcher(None, ReliesOnStuckSearcher) from 0;
+    a_root_whose_monitor_relies_on_a_stuck_searcher:
+        RootLeftToStuckSearcher(None, ReliesOnStuckSearcher) from 0;
     a_monitor_that_forgets_a_task_left_to_it: TaskLeftToTheMonitor(None, GivesUpQuietly) from 0;
     a_monitor_that_forgets_a_root_left_to_it: RootLeftToTheMonitor(None, GivesUpQuietly) from 0;
     a_counter_that_is_carried_into_the_counts: RootAgainstSleeper(CarriesIntoCounts, None) from LAST;

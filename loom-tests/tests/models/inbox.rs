@@ -1,4 +1,4 @@
-//! The inbox: each item is taken once, by the owner, who sees what its pusher wrote; an owner that waits is
+//! The inbox: each item is taken once, by the owner, which sees what its pusher wrote; an owner that waits is
 //! woken through its last waker; and the inbox may be freed as soon as the owner has the last item.
 //!
 //! Bounds: two pushers of an item each, and an owner that is polled twice, with two wakers. With three
@@ -31,7 +31,7 @@ trait Queue: Send + Sync + 'static {
 impl Queue for Inbox<Item> {
     unsafe fn push(this: NonNull<Self>, item: NonNull<Item>) {
         // SAFETY: the caller's.
-        if let Some(waker) = unsafe { Inbox::push(this, item) }.expect("nobody closes it") {
+        if let Some(waker) = unsafe { Inbox::push(this, item) }.expect("the inbox stays open") {
             waker.wake();
         }
     }

@@ -1,5 +1,5 @@
-//! The injector: each item is taken exactly once, by someone who sees what its pusher wrote; and its length, read
-//! without the lock, hides no item from whoever may rely on it.
+//! The injector: each item is taken exactly once, by a thread that sees what its pusher wrote; and its
+//! length, read without the lock, hides no item from a thread that may rely on it.
 //!
 //! Bounds: two producers, one consumer beside them, up to five items, a ring of four slots.
 
@@ -133,9 +133,9 @@ impl<Q: Queue> World<Q> {
     }
 }
 
-/// Two producers push, one of them a batch, while a consumer drains. Afterwards a last drain finds the rest: whoever
-/// comes after every push relies on the length alone to know whether there is anything to lock for. (No push may
-/// follow the producers' here: it would set a wrong length right.)
+/// Two producers push, one of them a batch, while a consumer drains. Afterwards a last drain finds the rest:
+/// a thread that comes after every push relies on the length alone to know whether there is anything to lock
+/// for. (No push may follow the producers' here: it would set a wrong length right.)
 fn two_producers_and_a_consumer<Q: Queue>(make: impl Fn() -> Q + Send + Sync + 'static) {
     loom::model(move || {
         let world = World::new(make(), 4);
@@ -154,8 +154,8 @@ fn two_producers_and_a_consumer<Q: Queue>(make: impl Fn() -> Q + Send + Sync + '
     });
 }
 
-/// A thread outside pushes while the last worker lies down: either the worker sees the item, or the thread sees the
-/// sleeper. Another worker may take the item first; then somebody has it.
+/// A thread outside pushes while the last worker lies down: either the worker sees the item, or the thread
+/// sees the sleeper. Another worker may take the item first; then that worker has it.
 fn a_push_against_a_sleeper<Q: Queue>(
     make: impl Fn() -> Q + Send + Sync + 'static,
     pusher_fences: bool,

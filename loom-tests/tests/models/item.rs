@@ -5,14 +5,14 @@ use std::ptr::NonNull;
 use loom::cell::UnsafeCell;
 use runtime::internals::queue::{Linked, Next};
 
-/// An item whose value is plain memory: written by who pushes it, overwritten by who takes it, so that a queue that
+/// An item whose value is plain memory: written by its pusher, overwritten by its taker, so that a queue that
 /// does not order the two, or has two takers, is found out.
 pub struct Item {
     value: UnsafeCell<Option<usize>>,
     next: Next<Item>,
 }
 
-// SAFETY: the link is a field of the item, and nobody here touches it.
+// SAFETY: the link is a field of the item, and no code here touches it.
 unsafe impl Linked for Item {
     unsafe fn next(item: NonNull<Self>) -> NonNull<Next<Self>> {
         // SAFETY: `item` is live, by the caller's word.
@@ -23,7 +23,8 @@ unsafe impl Linked for Item {
 /// The items of one run of a model; they live as long as this.
 pub struct Items(Vec<NonNull<Item>>);
 
-// SAFETY: to find out whether the accesses of different threads to an item are ordered is what the models are for.
+// SAFETY: to find out whether the accesses of different threads to an item are ordered is what the models are
+// for.
 unsafe impl Send for Items {}
 // SAFETY: as above.
 unsafe impl Sync for Items {}
@@ -46,7 +47,7 @@ impl Items {
     /// Prepares the item `value` for its one push.
     pub fn make(&self, value: usize) -> NonNull<Item> {
         let item = self.0[value];
-        // SAFETY: items live as long as `self`; the cell checks who else is there.
+        // SAFETY: items live as long as `self`; the cell checks that no other thread is there.
         unsafe { item.as_ref().value.with_mut(|slot| *slot = Some(value)) };
         item
     }
@@ -55,7 +56,7 @@ impl Items {
     pub fn take(&self, item: NonNull<Item>) -> usize {
         // SAFETY: as in `make`.
         let value = unsafe { item.as_ref().value.with_mut(|slot| (*slot).take()) };
-        value.expect("an item has one taker, who sees its value")
+        value.expect("an item has one taker, which sees its value")
     }
 
     /// Panics unless every item was taken.

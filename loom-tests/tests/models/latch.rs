@@ -1,9 +1,9 @@
-//! A latch and its owner: the owner is up once the latch is set, however often it was woken for something else, and sees
-//! what came before; and the setter touches nothing that the owner may have freed by then.
+//! A latch and its owner: the owner is up once the latch is set, however often it was woken for something
+//! else, and sees what came before; and the setter touches nothing that the owner may have freed by then.
 //!
-//! The owner frees the frame with the latch as soon as it sees that it is set, and the pool after that; `poison.rs` catches
-//! whoever comes too late. A sleep that lasts too long is a deadlock, which ends the whole process; so the twins do not sleep,
-//! they say where they would.
+//! The owner frees the frame with the latch as soon as it sees that it is set, and the pool after that;
+//! `poison.rs` catches a thread that comes too late. A sleep that lasts too long is a deadlock, which ends
+//! the whole process; so the twins do not sleep, they say where they would.
 //!
 //! Bounds: an owner with up to four sleeps, a setter, and a thread that wakes the owner for nothing.
 
@@ -42,7 +42,7 @@ impl<L: Latch> Frame<L> {
     /// # Safety
     /// 1. The frame is there until the latch is set. 2. As [`Latch::set`].
     unsafe fn finish(frame: *mut Self) {
-        // SAFETY: (1), (2); the cell checks who else is there.
+        // SAFETY: (1), (2); the cell checks that no other thread is there.
         unsafe {
             (*frame).result.with_mut(|result| *result = 7);
             L::set(&raw const (*frame).latch);
@@ -56,7 +56,7 @@ impl<L: Latch> Frame<L> {
     unsafe fn leave(frame: *mut Self) {
         // SAFETY: (1): the frame is the owner's alone.
         let frame = unsafe { Box::from_raw(frame) };
-        // SAFETY: the cell checks who writes.
+        // SAFETY: the cell checks that no thread writes.
         assert_eq!(frame.result.with(|result| unsafe { *result }), 7);
     }
 }
@@ -140,7 +140,8 @@ fn a_worker_that_is_woken_for_something_else_is_woken_again() {
     a_worker_of_the_same_pool(1);
 }
 
-/// The owner's pool goes as soon as the owner has what it waited for; the setter, of another pool, has nothing to keep it by.
+/// The owner's pool goes as soon as the owner has what it waited for; the setter, of another pool, has
+/// nothing to keep it by.
 #[test]
 fn a_pool_stays_until_a_setter_from_another_pool_is_done_with_it() {
     loom::model(|| {
@@ -164,7 +165,7 @@ fn a_pool_stays_until_a_setter_from_another_pool_is_done_with_it() {
     });
 }
 
-/// A thread that is no worker sleeps on its token, which somebody else sets, too.
+/// A thread that is no worker sleeps on its token, which another thread sets, too.
 fn a_thread(is_woken: bool) {
     loom::model(move || {
         let frame = Frame::new(ThreadLatch::new());

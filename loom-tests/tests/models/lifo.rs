@@ -1,7 +1,7 @@
-//! The LIFO slot: each task put in is taken out by one taker, who sees what its pusher wrote.
+//! The LIFO slot: each task put in is taken out by one taker, which sees what its pusher wrote.
 //!
-//! Bounds: an owner that pushes twice and pops, two thieves that have seen either task; or a thief and the monitor, which puts
-//! what it takes into the injector, where the owner finds it.
+//! Bounds: an owner that pushes twice and pops, two thieves that have seen either task; or a thief and the
+//! monitor, which puts what it takes into the injector, where the owner finds it.
 
 mod twin;
 
@@ -46,7 +46,8 @@ impl Slot for LifoSlot {
     }
 }
 
-/// Tasks, and beside each a cell that stands for its contents: written before a push, overwritten by who takes the task.
+/// Tasks, and beside each a cell that stands for its contents: written before a push, overwritten by the
+/// taker of the task.
 struct World<S> {
     slot: S,
     tasks: Vec<(NonNull<Header>, UnsafeCell<bool>)>,
@@ -131,7 +132,8 @@ fn owner_against_thieves<S: Slot>(slot: impl Fn() -> S + Send + Sync + 'static) 
     });
 }
 
-/// The owner looks stuck and is not; the monitor takes what it saw, and another worker takes that from the injector.
+/// The owner looks stuck and is not; the monitor takes what it saw, and another worker takes that from the
+/// injector.
 fn owner_against_the_monitor<S: Slot>(slot: impl Fn() -> S + Send + Sync + 'static) {
     loom::model(move || {
         let world = Arc::new((World::new(slot(), 3), Injector::<Header>::new()));

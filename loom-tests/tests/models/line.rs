@@ -1,7 +1,8 @@
-//! The queue of a FIFO scope: who has a ticket finds an item, each item is taken once, oldest first, and what its pusher wrote is seen.
+//! The queue of a FIFO scope: a taker with a ticket finds an item, each item is taken once, oldest first, and
+//! what its pusher wrote is seen.
 //!
-//! Bounds: one pusher, three items, two takers, of which the pusher may be one. The first ring has room for one item, so that it is used
-//! again or followed by a larger one, depending on when the takers come.
+//! Bounds: one pusher, three items, two takers, of which the pusher may be one. The first ring has room for
+//! one item, so that it is used again or followed by a larger one, depending on when the takers come.
 
 mod twin;
 
@@ -44,7 +45,7 @@ impl<T: 'static> Queue<T> for Line<T> {
 /// What waits: a number that was written just before.
 type Item = UnsafeCell<usize>;
 
-/// A twin may give an item to two takers: so nobody frees one that was taken.
+/// A twin may give an item to two takers: so no taken item is freed.
 struct Shared<Q> {
     queue: Q,
     items: [Item; 3],
@@ -62,13 +63,14 @@ impl<Q: Queue<Item>> Shared<Q> {
 
     fn push(&self, number: usize) {
         let item = &self.items[number];
-        // SAFETY: by the property under test nobody reads it yet; the cell checks.
+        // SAFETY: by the property under test no thread reads it yet; the cell checks.
         item.with_mut(|value| unsafe { *value = number });
         // SAFETY: each model has one pusher, which hands out the ticket.
         unsafe { self.queue.push(std::ptr::from_ref(item).cast_mut()) }
     }
 
-    /// Once for each ticket. None if nothing is there: the models tell when all threads have ended, which a panic would not wait for.
+    /// Once for each ticket. None if nothing is there: the models tell when all threads have ended, which a
+    /// panic would not wait for.
     fn take(&self) -> Option<usize> {
         // SAFETY: the caller has a ticket.
         let item = unsafe { self.queue.take().as_ref() };

@@ -1,6 +1,6 @@
 //! A `LocalSet`, all real: a wake by another thread reaches its task, whether the set runs tasks, lies down
-//! or sleeps; a set that is dropped meanwhile ends its tasks on its own thread; and whoever is the last to
-//! hold a task frees it, on any thread.
+//! or sleeps; a set that is dropped meanwhile ends its tasks on its own thread; and the last holder of a task
+//! frees it, on any thread.
 //!
 //! An access to the set's own half from another thread is found by loom's cell, one to freed memory by its
 //! poison, a lost wake is a deadlock. The inbox has twins of its own (`inbox.rs`); those here are of the end.
@@ -179,7 +179,7 @@ mod twins {
         None,
         /// The set's drop does not wait for a task that another thread has claimed.
         LeavesTheClaimed,
-        /// Who frees is decided by a look, not by the change.
+        /// The thread that frees is decided by a look, not by the change.
         LooksAgain,
         /// A foreign thread counts what the owner counts without atomic operations.
         CountsForTheOwner,

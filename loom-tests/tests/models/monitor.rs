@@ -4,9 +4,9 @@
 //! if the monitor rests beside it, that is a deadlock, which loom reports. The twins do not rest; they say
 //! where they would.
 //!
-//! Bounds: one worker, one sleep, blocking call or mark of the worker, one rest of the monitor. One that
-//! blocks has another beside it, asleep for good. (That nobody sits in the driver any more is in the twins
-//! alone: there is none here.)
+//! Bounds: one worker, one sleep, blocking call or mark of the worker, one rest of the monitor. A worker that
+//! blocks has another beside it, asleep for good. (That no worker sits in the driver any more is in the twins
+//! alone: there is no driver here.)
 
 mod twin;
 
@@ -52,7 +52,7 @@ fn it_sees_a_worker_that_is_woken_for_a_task() {
     a_worker_wakes(|stage, task| stage.shared().inject(task));
 }
 
-/// As after a timer or an event: nobody has taken the worker out of the number of sleepers.
+/// As after a timer or an event: no thread has taken the worker out of the number of sleepers.
 #[test]
 fn it_sees_a_worker_that_wakes_by_itself() {
     a_worker_wakes(|stage, task| {

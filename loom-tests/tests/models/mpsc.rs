@@ -167,7 +167,8 @@ mod twins {
             let at = word / ONE;
             // SAFETY: PARKED was cleared by us, so the slot is ours; a bug is what the model is to find.
             let take = || {
-                // SAFETY: whoever cleared PARKED has the slot; whether that is so is what the cell checks.
+                // SAFETY: the thread that cleared PARKED has the slot; whether that is so is what the cell
+                // checks.
                 (word & PARKED != 0).then(|| self.waker.with_mut(|slot| unsafe { (*slot).take() }).unwrap())
             };
             // SAFETY: claimed above.

@@ -1,4 +1,5 @@
-//! Notify: a `notify_one` reaches somebody or is kept; a `notify_waiters` reaches everybody who was there.
+//! Notify: a `notify_one` reaches a waiter or is kept; a `notify_waiters` reaches every waiter that was
+//! there.
 //!
 //! Bounds: two waiters, one notifier; one of the waiters may be dropped at any point.
 

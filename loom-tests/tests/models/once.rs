@@ -1,8 +1,8 @@
-//! OnceCell and SetOnce: one value is made or set, all see it whole, and all that wait learn of it; a maker that gives up
-//! is followed by the next.
+//! OnceCell and SetOnce: one value is made or set, all see it whole, and all that wait learn of it; a maker
+//! that gives up is followed by the next.
 //!
-//! Bounds: two threads. The value is a loom cell that is read by all and written once, so a value that is seen too early is
-//! found; it is a loom `Arc`, too, so one that is leaked or dropped twice is.
+//! Bounds: two threads. The value is a loom cell that is read by all and written once, so a value that is
+//! seen too early is found; it is a loom `Arc`, too, so one that is leaked or dropped twice is.
 
 use std::sync::Arc as StdArc;
 
@@ -25,13 +25,13 @@ unsafe impl Sync for Value {}
 impl Value {
     fn new(number: usize) -> Self {
         let value = Self(UnsafeCell::new(0), Arc::new(()));
-        // SAFETY: nobody else has it.
+        // SAFETY: no other thread has it.
         value.0.with_mut(|slot| unsafe { *slot = number });
         value
     }
 
     fn get(&self) -> usize {
-        // SAFETY: nobody writes to a value that is set; a bug is what the model is to find.
+        // SAFETY: no thread writes to a value that is set; a bug is what the model is to find.
         self.0.with(|number| unsafe { *number })
     }
 }
@@ -136,7 +136,7 @@ mod twins {
 
     impl Twin {
         fn set(&self) {
-            // SAFETY: nobody reads before CLOSED; a bug is what the model is to find.
+            // SAFETY: no thread reads before CLOSED; a bug is what the model is to find.
             let write = || self.value.with_mut(|slot| unsafe { *slot = 7 });
             let mut line = self.line.lock().unwrap();
             if self.bug != Bug::ClosesFirst {

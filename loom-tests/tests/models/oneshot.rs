@@ -1,5 +1,5 @@
-//! oneshot: a value sent is received or dropped, once; nobody sleeps over it; the cell is freed by the last to
-//! leave.
+//! oneshot: a value sent is received or dropped, once; neither side sleeps through it; the cell is freed by
+//! the last to leave.
 //!
 //! Bounds: one thread a side. The payload is a loom `Arc`, whose leak or second drop a model reports.
 

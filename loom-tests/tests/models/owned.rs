@@ -1,5 +1,6 @@
-//! The tables of tasks that wait: a seat's table is used by one thread at a time, whoever ends its tasks; whoever looks for
-//! tasks follows no cell that was freed; and each task ends once, by its completer or by the one who looks.
+//! The tables of tasks that wait: one thread at a time uses a seat's table, whichever thread ends its tasks;
+//! a thread that looks for tasks follows no cell that was freed; and each task ends once, by its completer or
+//! by the thread that looks.
 //!
 //! An access to a table from two threads is found by loom's cell, one to a freed cell by its poison.
 //!
@@ -84,7 +85,8 @@ fn a_table_is_lent<T: Tables + 'static>(make: impl Fn() -> T + Send + Sync + 'st
     });
 }
 
-/// A task that would wait for the first time after the tables were closed is cancelled, once, also if that was asked for.
+/// A task that would wait for the first time after the tables were closed is cancelled, once, also if that
+/// was asked for.
 #[test]
 fn a_task_that_is_refused_is_cancelled_once() {
     loom::model(|| {

@@ -1,5 +1,5 @@
-//! Sleeping: no unpark is lost, wherever the thread sleeps, and what came before it is seen; and whoever
-//! sleeps in the driver is up in time for the timers that others rely on it for.
+//! Sleeping: no unpark is lost, wherever the thread sleeps, and what came before it is seen; and the worker
+//! that sleeps in the driver is up in time for the timers that others rely on it for.
 //!
 //! A model has no time: a limit below an hour is over at once, a longer one never. So a sleep that lasts too
 //! long is a deadlock, which loom reports. As it then ends the whole process, the twins do not sleep; they
@@ -44,7 +44,7 @@ fn two_unparks(is_in_driver_first: bool) {
         let mut is_in_driver = is_in_driver_first;
         while !flags.iter().all(|flag| flag.load(Relaxed)) {
             if is_in_driver {
-                let mut sitting = driver.try_sit(0).expect("nobody else sits");
+                let mut sitting = driver.try_sit(0).expect("no other thread sits");
                 parker.park_in_driver(|| sitting.sleep(None, &mut ForeignWakes::new()));
             } else {
                 parker.park(None);
@@ -218,7 +218,7 @@ fn a_foreign_timer(has_far_timer: bool) {
         });
         // Goes to sleep again and again until it sees the timer, as a worker does.
         while driver.time().unwrap().earliest() > NEAR {
-            driver.try_sit(0).expect("nobody else sits").sleep(None, &mut ForeignWakes::new());
+            driver.try_sit(0).expect("no other thread sits").sleep(None, &mut ForeignWakes::new());
         }
         foreign.join().unwrap();
         drop(far);
@@ -235,15 +235,15 @@ fn a_long_sleep_in_the_driver_ends_for_a_sooner_foreign_timer() {
     a_foreign_timer(true);
 }
 
-/// A worker registers a timer on its own wheel and finds the driver taken: either it sleeps timed, or whoever
-/// sits in the driver does.
+/// A worker registers a timer on its own wheel and finds the driver taken: either it sleeps timed, or the
+/// worker that sits in the driver does.
 #[test]
 fn a_worker_sleeps_untimed_only_if_the_sitter_is_up_in_time() {
     loom::model(|| {
         let driver = Arc::new(driver());
         let sitter = thread::spawn({
             let driver = driver.clone();
-            move || _ = driver.try_sit(1).expect("nobody else sits").sleep(None, &mut ForeignWakes::new())
+            move || _ = driver.try_sit(1).expect("no other thread sits").sleep(None, &mut ForeignWakes::new())
         });
         let (timer, _) = Timer::register(&driver, 0, NEAR);
         if driver.own_timeout(0).is_some() {

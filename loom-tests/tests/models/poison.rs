@@ -1,5 +1,5 @@
-//! An allocator that overwrites what is freed and keeps it for a while: an access to it then finds no atomic of loom's,
-//! or a wild pointer, instead of yesterday's values.
+//! An allocator that overwrites what is freed and keeps it for a while: an access to it then finds no atomic
+//! of loom's, or a wild pointer, instead of yesterday's values.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Mutex;
@@ -43,7 +43,7 @@ unsafe impl GlobalAlloc for Poison {
             ring.blocks[next].replace((block.expose_provenance(), layout))
         };
         if let Some((block, layout)) = oldest {
-            // SAFETY: freed by its owner, and by nobody else since.
+            // SAFETY: freed by its owner, and by no other thread since.
             unsafe { System.dealloc(std::ptr::with_exposed_provenance_mut(block), layout) };
         }
     }

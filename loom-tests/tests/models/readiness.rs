@@ -74,7 +74,7 @@ impl Reader {
         }
     }
 
-    /// Whether it sleeps and nobody has woken it.
+    /// Whether it sleeps and no thread has woken it.
     fn is_asleep(&self) -> bool {
         self.asleep_since.is_some_and(|since| self.counter.0.load(Relaxed) == since)
     }
@@ -236,8 +236,8 @@ fn a_stranger_does_not_overwrite_a_waker_in_use() {
     });
 }
 
-/// An event and the shutdown against a task that comes back while it is being woken. Whoever wakes first
-/// wakes for the other, too.
+/// An event and the shutdown against a task that comes back while it is being woken. The thread that wakes
+/// first wakes for the other, too.
 #[test]
 fn shutdown_is_seen_by_a_task_that_is_being_woken() {
     model(|| {
@@ -260,13 +260,13 @@ fn shutdown_is_seen_by_a_task_that_is_being_woken() {
             thread.join().unwrap();
         }
         assert!(!reader.is_asleep(), "asleep in a runtime that was shut down");
-        assert_eq!(StdArc::strong_count(&reader.counter), 1, "a waker that nobody will use is left");
+        assert_eq!(StdArc::strong_count(&reader.counter), 1, "a waker that is never used is left");
         source.detach();
     });
 }
 
 /// The shutdown against a task with a waker of its own, and an event: whatever is in the slot then is dropped
-/// once, and by nobody while another one reads it.
+/// once, and never while another thread reads it.
 #[test]
 fn the_shutdown_leaves_no_waker_in_a_slot() {
     model(|| {
@@ -295,7 +295,7 @@ fn the_shutdown_leaves_no_waker_in_a_slot() {
 }
 
 /// The end of a source against an event and the shutdown, which are waking, and a task that had come back
-/// meanwhile: the waker is dropped once, by one of them, and by nobody while another one reads it.
+/// meanwhile: the waker is dropped once, by one of them, and never while another reads it.
 #[test]
 fn the_end_of_a_source_drops_its_wakers() {
     model(|| {
@@ -396,8 +396,8 @@ fn twin_a_waiter_touched_after_it_was_unlinked() {
     a_waiter_is_freed_by_its_task(false);
 }
 
-/// A slot of our own, written by who holds it and read by who wakes. `minds_waking` is the rule that the twin
-/// breaks.
+/// A slot of our own, written by the thread that holds it and read by the thread that wakes. `minds_waking`
+/// is the rule that the twin breaks.
 fn a_slot_has_one_writer(minds_waking: bool) {
     model(move || {
         let readiness = Arc::new(Readiness::new(Ready::EMPTY));
@@ -447,8 +447,8 @@ fn twin_a_slot_written_while_an_event_is_waking() {
     a_slot_has_one_writer(false);
 }
 
-/// A slot of our own at the shutdown: it is emptied once, by the last one who has it. `minds_others` is the
-/// rule that the twin breaks.
+/// A slot of our own at the shutdown: it is emptied once, by the last thread that has it. `minds_others` is
+/// the rule that the twin breaks.
 fn a_slot_is_emptied_by_the_last(minds_others: bool) {
     model(move || {
         let readiness = Arc::new(Readiness::new(Ready::EMPTY));

@@ -1,4 +1,5 @@
-//! The run queue: each item is taken exactly once, by someone who sees what its pusher wrote, and none is lost.
+//! The run queue: each item is taken exactly once, by a thread that sees what its pusher wrote, and none is
+//! lost.
 //!
 //! Bounds: rings of four slots whose indices wrap on the way, an owner, two thieves, and up to eight items.
 
@@ -48,7 +49,8 @@ impl Ring for Local<Item> {
     }
 }
 
-/// Indices start here: the fourth wraps the tail, and in a ring of four the third comes back to the first slot.
+/// Indices start here: the fourth wraps the tail, and in a ring of four the third comes back to the first
+/// slot.
 pub const START: u64 = u32::MAX as u64 - 2;
 
 /// The rings of a model, all alike; each has one thread that owns it until that thread has been joined.
@@ -69,8 +71,8 @@ impl<R: Ring> World<R> {
 
     /// Pushes `value` into the ring of thread `own`.
     fn push(&self, own: usize, value: usize) {
-        // SAFETY: one thread at a time calls this with `own`; each value is pushed once, and items live as long as
-        // `self`.
+        // SAFETY: one thread at a time calls this with `own`; each value is pushed once, and items live as
+        // long as `self`.
         unsafe { self.rings[own].push(self.items.make(value), &self.injector) }
     }
 
@@ -82,7 +84,7 @@ impl<R: Ring> World<R> {
 
     /// Steals once from ring `victim` into the ring of thread `own`, and runs what it got.
     fn steal(&self, own: usize, victim: usize) -> Vec<usize> {
-        // SAFETY: as in `push`, and nobody steals from itself.
+        // SAFETY: as in `push`, and no worker steals from itself.
         let first = unsafe { self.rings[victim].steal_into(&self.rings[own]) };
         let mut taken: Vec<_> = first.into_iter().map(|item| self.items.take(item)).collect();
         taken.extend(std::iter::from_fn(|| self.pop(own)));
@@ -121,8 +123,8 @@ fn owner_against_two_thieves<R: Ring>(make: impl Fn(u64) -> R + Send + Sync + 's
     });
 }
 
-/// The ring is full when a thief comes and the owner pushes on: it overflows before, while, or after the thief is
-/// inside.
+/// The ring is full when a thief comes and the owner pushes on: it overflows before, while, or after the
+/// thief is inside.
 fn overflow_against_a_thief<R: Ring>(make: impl Fn(u64) -> R + Send + Sync + 'static) {
     loom::model(move || {
         let world = World::new(&make, 2, 7);

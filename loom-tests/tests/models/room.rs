@@ -1,5 +1,6 @@
-//! The room of a bounded channel, whose permits stand in the word of the queue's tail: none is lost or made, and who waits
-//! for one is served or refused, whoever sends, receives, closes or leaves meanwhile.
+//! The room of a bounded channel, whose permits stand in the word of the queue's tail: none is lost or made,
+//! and a sender that waits for one is served or refused, whatever other threads send, receive, close or leave
+//! meanwhile.
 //!
 //! Bounds: room for one value, blocks of two, one thread that gives or takes beside the receiver.
 

@@ -1,8 +1,8 @@
-//! RwLock: readers share the data, a writer is alone with them; a writer that becomes a reader lets no other writer in between;
-//! whoever leaves the line lets those behind it go on.
+//! RwLock: readers share the data, a writer is alone with them; a writer that becomes a reader lets no other
+//! writer in between; a waiter that leaves the line lets the waiters behind it go on.
 //!
-//! The line is that of `semaphore.rs`, where its twins are, too. Bounds: two threads, locks for two readers. The data
-//! are a loom cell, so a reader that meets a writer is found.
+//! The line is that of `semaphore.rs`, where its twins are, too. Bounds: two threads, locks for two readers.
+//! The data are a loom cell, so a reader that meets a writer is found.
 
 use std::sync::Arc as StdArc;
 
@@ -113,7 +113,7 @@ mod twins {
         GivesTooWeakly,
     }
 
-    /// The count of permits alone: who finds too few gives up.
+    /// The count of permits alone: a thread that finds too few gives up.
     struct Twin {
         bug: Bug,
         free: AtomicUsize,

@@ -1,4 +1,5 @@
-//! Permits: none is lost or made, whoever waits, gives back or leaves; who can be served is woken.
+//! Permits: none is lost or made, whichever threads wait, give back or leave; a waiter that can be served is
+//! woken.
 //!
 //! Bounds: one permit or two, one thread that gives, one that waits or leaves.
 

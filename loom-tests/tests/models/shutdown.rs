@@ -1,11 +1,13 @@
-//! The end of a runtime, `shutdown.rs`: every task ends exactly once, and none is left in a queue, whoever polls, wakes and spawns
-//! meanwhile; and the references of `shared.rs` come out right, whoever took and dropped them.
+//! The end of a runtime, `shutdown.rs`: every task ends exactly once, and none is left in a queue, whichever
+//! threads poll, wake and spawn meanwhile; and the references of `shared.rs` come out right, whichever
+//! threads took and dropped them.
 //!
-//! Tasks, their tables, the injector and the workers' rings are real; the two workers, their steps and the references are copies, with at
-//! most one bug. What is forgotten is a future that is not dropped, a cell that leaks, a task in a queue, or a reference.
+//! Tasks, their tables, the injector and the workers' rings are real; the two workers, their steps and the
+//! references are copies, with at most one bug. What is forgotten is a future that is not dropped, a cell
+//! that leaks, a task in a queue, or a reference.
 //!
-//! Bounds: two workers with a ring, two threads outside: one wakes a task, one spawns one. One task waits, one is newborn in
-//! the second worker's ring.
+//! Bounds: two workers with a ring, two threads outside: one wakes a task, one spawns one. One task waits,
+//! one is newborn in the second worker's ring.
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::cell::Cell;
@@ -56,7 +58,8 @@ struct Runtime {
     owned: Owned,
     has_begun: AtomicBool,
     running: AtomicUsize,
-    /// BIAS, one for the model, and what is in no worker's own count and not among the newborns of the injector.
+    /// BIAS, one for the model, and what is in no worker's own count and not among the newborns of the
+    /// injector.
     references: AtomicI64,
     /// What [`Fault::CountsLate`] counts.
     late: AtomicUsize,
@@ -250,7 +253,8 @@ unsafe impl Schedule for Runtime {
     }
 
     unsafe fn adopt(this: NonNull<Self>, task: NonNull<Header>) -> bool {
-        // SAFETY: valid, by the caller's word, who owns the task's `SCHEDULED`; this thread is the worker of its seat.
+        // SAFETY: valid, by the word of the caller, which owns the task's `SCHEDULED`; this thread is the
+        // worker of its seat.
         unsafe { this.as_ref().owned.enter(task, Self::seat()) }
     }
 

@@ -13,7 +13,7 @@ use runtime::internals::driver::Driver;
 use runtime::internals::scheduler::{Config, Shared, Worker, WorkerStart, enter_worker};
 use runtime::internals::task::{self, Runnable};
 
-/// Counts as a worker, as whoever builds a runtime, until [`end`](Stage::end).
+/// Counts as a worker, as the thread that builds a runtime does, until [`end`](Stage::end).
 pub struct Stage(NonNull<Shared>);
 
 // SAFETY: the shared state is made for many threads.
@@ -74,14 +74,14 @@ impl Stage {
         task
     }
 
-    /// P1: pushes into the injector, and notifies nobody.
+    /// P1: pushes into the injector, and notifies no worker.
     pub fn push_quietly(&self, task: Runnable) {
         // SAFETY: the runnable owns its task.
         unsafe { self.shared().injector.push(task.into_raw()) };
     }
 
-    /// Shuts the runtime down, and waits for all who are left there. Panics if a thread was lost, or counted
-    /// twice.
+    /// Shuts the runtime down, and waits for all workers that are left there. Panics if a thread was lost, or
+    /// counted twice.
     pub fn end(&self) {
         let shared = self.shared();
         shared.begin_shutdown();
@@ -93,7 +93,7 @@ impl Stage {
             (spares.filter(|&index| !shared.away.is_absent(index)).count(), shared.away.counts());
         // Those that were active when all left.
         assert_eq!((counts.active, counts.resting), (used, 0), "a spare worker was lost, or counted twice");
-        assert_eq!(shared.away.blocked(), 0, "somebody is still counted as blocked");
+        assert_eq!(shared.away.blocked(), 0, "a worker is still counted as blocked");
         // SAFETY: the reference of `new`, and the last use.
         unsafe { Shared::release(self.0) };
     }

@@ -1,6 +1,6 @@
-//! Standard input: whoever waits is woken, and no byte is lost, also when the thread leaves at that moment.
-//! Standard output: what was written is out when the drains of its runtime have ended, in order, and whoever
-//! flushes is woken.
+//! Standard input: a task that waits is woken, and no byte is lost, also when the thread leaves at that
+//! moment. Standard output: what was written is out when the drains of its runtime have ended, in order, and
+//! a task that flushes is woken.
 //!
 //! Bounds: two bytes; the thread of the input has no patience; two runtimes with a drain each.
 

@@ -1,6 +1,8 @@
-//! References in stock (`task/stock.rs`): a small task whose poll clones and drops wakers, one of which goes to another thread.
+//! References in stock (`task/stock.rs`): a small task whose poll clones and drops wakers, one of which goes
+//! to another thread.
 //!
-//! The memory is freed once, not before the last use, and not never. Bounds: one poll, which ends the task, one other thread.
+//! The memory is freed once, not before the last use, and not never. Bounds: one poll, which ends the task,
+//! one other thread.
 
 use std::sync::atomic::AtomicUsize as Count;
 
@@ -25,7 +27,7 @@ enum Fault {
 struct Task {
     references: AtomicUsize,
     stock: UnsafeCell<usize>,
-    /// Read by everyone who has a reference, written by who frees.
+    /// Read by every thread with a reference, written by the thread that frees.
     is_alive: UnsafeCell<bool>,
     freed: Count,
     fault: Fault,
@@ -50,7 +52,7 @@ impl Task {
     }
 
     fn use_it(&self) {
-        // SAFETY: whether somebody writes is what the cell checks.
+        // SAFETY: whether another thread writes is what the cell checks.
         assert!(self.is_alive.with(|is_alive| unsafe { *is_alive }), "used after it was freed");
     }
 

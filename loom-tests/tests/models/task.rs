@@ -1,8 +1,9 @@
 //! Tasks, with the real cell, state word, harness, wakers and handles, on a scheduler that is a locked queue.
 //!
-//! Whatever happens at once (wakes, polls, abort, joining, dropping handle and wakers): a wake is followed by a poll that
-//! sees what the waker wrote, or the task is done; one thread at a time polls; future and output are dropped once; who
-//! waits for the output is woken; the cell is freed once, and not touched afterwards (freed memory is poisoned).
+//! Whatever happens at once (wakes, polls, abort, joining, dropping handle and wakers): a wake is followed by
+//! a poll that sees what the waker wrote, or the task is done; one thread at a time polls; future and output
+//! are dropped once; a task that waits for the output is woken; the cell is freed once, and not touched
+//! afterwards (freed memory is poisoned).
 //!
 //! Bounds: one task of two polls, two threads beside the one that makes it.
 
@@ -96,7 +97,8 @@ fn a_wake_of_oneself_keeps_those_of_others() {
     });
 }
 
-/// A poll drops the waker that an earlier one cloned, which goes into stock, and ends the task, while others drop theirs.
+/// A poll drops the waker that an earlier one cloned, which goes into stock, and ends the task, while others
+/// drop theirs.
 fn a_poll_drops_a_waker_while_others_go_elsewhere(schedules: Schedules) {
     loom::model(move || {
         let board = Board::with(schedules);
@@ -173,7 +175,7 @@ fn who_waits_for_the_output_is_woken_and_gets_it() {
                 board.run_queued();
             }
         });
-        block_on(join).expect("nobody cancels the task").check();
+        block_on(join).expect("the task is not cancelled").check();
         worker.join().unwrap();
         life.assert_finished();
         life.assert_outputs_dropped();
@@ -181,7 +183,8 @@ fn who_waits_for_the_output_is_woken_and_gets_it() {
     });
 }
 
-/// The handle is polled with one waker, then with another, while the task completes; then it is dropped, or awaited.
+/// The handle is polled with one waker, then with another, while the task completes; then it is dropped, or
+/// awaited.
 fn a_second_join_waker(is_awaited: bool) {
     loom::model(move || {
         let board = Board::new();
@@ -230,7 +233,8 @@ fn a_handle_with_a_join_waker_can_be_dropped() {
     a_second_join_waker(false);
 }
 
-/// The last waker, an abort handle and the join handle go on three threads while the task, aborted, is dropped.
+/// The last waker, an abort handle and the join handle go on three threads while the task, aborted, is
+/// dropped.
 #[test]
 fn the_last_reference_may_go_anywhere() {
     loom::model(|| {
@@ -248,8 +252,8 @@ fn the_last_reference_may_go_anywhere() {
     });
 }
 
-/// A foreign thread wakes a task; a worker runs it, which frees the cell, and gives up the scheduler. The scheduler ends
-/// while the foreign thread is still inside of it, unless that thread keeps the cell.
+/// A foreign thread wakes a task; a worker runs it, which frees the cell, and gives up the scheduler. The
+/// scheduler ends while the foreign thread is still inside of it, unless that thread keeps the cell.
 fn the_scheduler_ends_behind_a_foreign_wake(schedules: Schedules) {
     loom::model(move || {
         let board = Board::with(schedules);
@@ -282,8 +286,9 @@ fn a_foreign_wake_that_takes_itself_for_an_own() {
     the_scheduler_ends_behind_a_foreign_wake(Schedules { all_threads_own: true });
 }
 
-/// One thread polls a newborn task, one completes an older one, one closes the tables and cancels what waits: whatever the
-/// order, every task ends once, by its own thread, by the one that closes, or because it was refused.
+/// One thread polls a newborn task, one completes an older one, one closes the tables and cancels what waits:
+/// whatever the order, every task ends once, by its own thread, by the thread that closes, or because it was
+/// refused.
 fn a_first_wait_against_close(is_closed: bool) {
     loom::model(move || {
         let board = Board::with_seats(0);
@@ -314,7 +319,8 @@ fn a_first_wait_against_close(is_closed: bool) {
         let newer_life = starting.join().unwrap();
         waking.join().unwrap();
         board.run_queued();
-        // What was polled while the tables were walked is found by a second walk, but not what was entered behind it.
+        // What was polled while the tables were walked is found by a second walk, but not what was entered
+        // behind it.
         if is_closed {
             assert_eq!(board.cancel_idle(), 0);
         }

@@ -1,4 +1,5 @@
-//! The state word alone, under a task that has everything but types: each transition's reason is a twin that lacks it.
+//! The state word alone, under a task that has everything but types: each transition's reason is a twin that
+//! lacks it.
 //!
 //! Bounds: as for whole tasks.
 
@@ -27,7 +28,7 @@ struct Task<W> {
     future: UnsafeCell<u32>,
     output: UnsafeCell<Option<u32>>,
     join_waker: UnsafeCell<bool>,
-    /// Read by everyone who has a reference, written by who frees.
+    /// Read by every thread with a reference, written by the thread that frees.
     is_alive: UnsafeCell<bool>,
     rung: Count,
     finished: Count,
@@ -156,7 +157,7 @@ impl<W: Word> Task<W> {
     }
 
     fn touch(&self) {
-        // SAFETY: whether somebody writes is what the cell checks.
+        // SAFETY: whether another thread writes is what the cell checks.
         assert!(self.is_alive.with(|is_alive| unsafe { *is_alive }), "used after it was freed");
     }
 
@@ -179,8 +180,8 @@ impl<W: Word> Task<W> {
     }
 }
 
-/// Three wakes, of which one has something to say, while two threads run what is queued. The first has the task queued, the
-/// second sets NOTIFIED, the third finds it set.
+/// Three wakes, of which one has something to say, while two threads run what is queued. The first has the
+/// task queued, the second sets NOTIFIED, the third finds it set.
 fn wakes<W: Word>(word: impl Fn() -> W + Send + Sync + 'static) {
     loom::model(move || {
         let task = Task::new(word(), 3);
@@ -254,7 +255,7 @@ fn a_handle<W: Word>(word: impl Fn() -> W + Send + Sync + 'static, is_dropped: b
         }
         worker.join().unwrap();
         if !is_dropped {
-            assert_eq!(task.rung.load(Relaxed), 1, "who waits for the output is not woken");
+            assert_eq!(task.rung.load(Relaxed), 1, "the task that waits for the output is not woken");
             assert_eq!(task.take_output(), Some(7));
             task.drop_handle();
         }

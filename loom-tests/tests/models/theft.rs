@@ -1,8 +1,8 @@
-//! What the monitor takes from a stuck worker, M4 of `monitor.rs`: beside the owner, which may not be stuck after all, and
-//! another thief, each task is taken once, by one who sees it.
+//! What the monitor takes from a stuck worker, M4 of `monitor.rs`: beside the owner, which may not be stuck
+//! after all, and another thief, each task is taken once, by a thread that sees it.
 //!
-//! The queues are real; the monitor's two ways with them are copies of a few lines. The twins have a bug in those, or a ring of
-//! `ring/twin.rs`. (Of the slot, see `lifo.rs`.)
+//! The queues are real; the monitor's two ways with them are copies of a few lines. The twins have a bug in
+//! those, or a ring of `ring/twin.rs`. (Of the slot, see `lifo.rs`.)
 //!
 //! Bounds: an owner with three tasks, a thief, the monitor; of the ring, the last slots before the wrap.
 

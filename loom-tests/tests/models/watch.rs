@@ -1,8 +1,8 @@
-//! watch: readers see whole values, with the version that belongs to them; a send or the end of the senders reaches
-//! each receiver that waits; a reader that holds the value may read again while a sender waits.
+//! watch: readers see whole values, with the version that belongs to them; a send or the end of the senders
+//! reaches each receiver that waits; a reader that holds the value may read again while a sender waits.
 //!
-//! Bounds: one sender, one or two receivers, each in a thread of its own; two slots in a table. The value is a loom
-//! cell, so a reader that meets a writer is found.
+//! Bounds: one sender, one or two receivers, each in a thread of its own; two slots in a table. The value is
+//! a loom cell, so a reader that meets a writer is found.
 
 use std::sync::Arc as StdArc;
 

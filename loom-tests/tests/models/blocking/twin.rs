@@ -101,7 +101,7 @@ impl World {
         *is_lent = true;
     }
 
-    /// Somebody looks in the table, if it is lent.
+    /// Another thread looks in the table, if it is lent.
     fn walk(&self) {
         let is_lent = self.is_lent.lock().unwrap();
         if *is_lent {
@@ -165,7 +165,7 @@ fn blocks_while_two_look(fault: Fault) {
             world.touch();
         }
         others.into_iter().for_each(|other| other.join().unwrap());
-        assert_eq!(world.blocked.load(Relaxed), 0, "somebody is still counted as blocked");
+        assert_eq!(world.blocked.load(Relaxed), 0, "a worker is still counted as blocked");
         assert!(!*world.is_lent.lock().unwrap(), "the table is still lent");
     });
 }
@@ -183,7 +183,7 @@ fn blocks_while_the_shutdown_begins(fault: Fault) {
             world.count();
         }
         ender.join().unwrap();
-        assert_eq!(world.standing.load(Acquire), COUNTED, "nobody counts the blocked worker");
+        assert_eq!(world.standing.load(Acquire), COUNTED, "the blocked worker is never counted");
         assert_eq!(world.blocked.load(Relaxed), 1);
         world.end();
     });

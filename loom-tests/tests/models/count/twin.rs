@@ -1,4 +1,5 @@
-//! A small copy of the count, with at most one bug in it. Its owner does not sleep: it gives way until the latch is set.
+//! A small copy of the count, with at most one bug in it. Its owner does not sleep: it gives way until the
+//! latch is set.
 
 use std::cell::Cell;
 
@@ -31,7 +32,8 @@ pub struct Twin<const FAULT: u8> {
 }
 
 impl<const FAULT: u8> Twin<FAULT> {
-    /// Without it the owner's jobs are counted at once, as one that is there from the beginning less one at the fold.
+    /// Without it the owner's jobs are counted at once, as one that is there from the beginning less one at
+    /// the fold.
     const BIAS: i64 = if FAULT == Fault::NO_BIAS { 1 } else { 1 << 62 };
 
     fn counts_in_cell(&self, is_owner: bool) -> bool {
@@ -41,7 +43,8 @@ impl<const FAULT: u8> Twin<FAULT> {
 
 impl<const FAULT: u8> Drop for Twin<FAULT> {
     fn drop(&mut self) {
-        // For loom, which minds only what several threads do to one atomic: the memory is used for something else.
+        // For loom, which minds only what several threads do to one atomic: the memory is used for something
+        // else.
         self.owner.store(false, Relaxed);
     }
 }
@@ -72,7 +75,7 @@ impl<const FAULT: u8> Count for Twin<FAULT> {
             if (*this).counts_in_cell(is_owner) {
                 (*this).own.set((*this).own.get() - 1);
             } else if (*this).others.fetch_sub(1, order) == 1 {
-                // Whom to wake.
+                // Which thread to wake.
                 _ = (*this).owner.load(Relaxed);
                 (*this).is_set.store(true, Release);
             }

@@ -26,7 +26,7 @@ pub enum Fault {
     RefusedForEver,
     /// N1 takes a closure.
     TakesToHook,
-    /// C2 wakes nobody while as many are starting as closures wait.
+    /// C2 wakes no thread while as many threads are starting as closures wait.
     ReliesOnHook,
 }
 

@@ -37,7 +37,7 @@ fn end_job_0<P: Protocol>(world: &World<P>, life: Life) -> Life {
     life
 }
 
-/// After all threads have ended: those that were unparked live on; then both joins must be over.
+/// After all threads have ended: the unparked workers live on; then both joins must be over.
 fn settle<P: Protocol>(world: &World<P>, mut a: Life, mut b: Life) -> Vec<usize> {
     loop {
         let is_up = |own: usize, life: &Life| life.1 == End::Asleep && world.tokens[own].load(Acquire);
@@ -64,7 +64,8 @@ fn world<P: Protocol>(protocol: &impl Fn() -> P, slip: Slip, threads: usize) -> 
     Arc::new(world)
 }
 
-/// A shares job 0 and needs it; B may steal it, shares job 1 from it, which A may take while it waits, and needs that.
+/// A shares job 0 and needs it; B may steal it, shares job 1 from it, which A may take while it waits, and
+/// needs that.
 fn two_workers_join<P: Protocol>(protocol: impl Fn() -> P + Send + Sync + 'static, slip: Slip) {
     loom::model(move || {
         let world = world(&protocol, slip, 2);
@@ -85,8 +86,9 @@ fn two_workers_join<P: Protocol>(protocol: impl Fn() -> P + Send + Sync + 'stati
     });
 }
 
-/// B has stolen job 0 from A, which waits for it. B shares job 1; A or a third steals it; B is done with its own half and sleeps
-/// until job 1 is. Whoever runs job 1 wakes B, or B sleeps for ever, and so does A, whom only B can wake.
+/// B has stolen job 0 from A, which waits for it. B shares job 1; A or a third worker steals it; B is done
+/// with its own half and sleeps until job 1 is. The worker that runs job 1 wakes B, or B sleeps for ever; so
+/// does A, which only B can wake.
 fn a_worker_sleeps_on_a_stolen_job<P: Protocol>(
     protocol: impl Fn() -> P + Send + Sync + 'static,
     slip: Slip,

@@ -30,7 +30,7 @@ pub enum Fault {
     CarriesIntoCounts,
     /// A pusher that found no bit forgets that others relied on it.
     GivesBackSilently,
-    /// The glance before J3 does not see who sleeps.
+    /// The glance before J3 does not see the sleepers.
     GlancesAtCounterAlone,
 }
 
@@ -97,7 +97,8 @@ impl Twin {
         Pick { unparks, is_nobody: gave_back || unparks.is_none() }
     }
 
-    /// Whom P3 to P6 found, whether somebody searches, whether others may have relied on us.
+    /// Which sleeper P3 to P6 found, whether a worker searches, whether other threads may have relied on this
+    /// one.
     fn find_sleeper(&self) -> (Option<usize>, bool, bool) {
         let mut gave_back = false;
         let mut word = self.word.load(Relaxed);

@@ -1,5 +1,5 @@
-//! What the models of the sleep protocol with jobs have in common: queues, latches, and the lives of those
-//! who sleep.
+//! What the models of the sleep protocol with jobs have in common: queues, latches, and the lives of the
+//! sleepers.
 
 use std::sync::Arc;
 
@@ -23,27 +23,27 @@ pub enum Slip {
     LooksNotInDeques,
     /// A waiter that was notified, and takes another job or goes, looks for no more.
     PassesNothingOn,
-    /// Who pushes a task admits nobody.
+    /// A thread that pushes a task admits no spare worker.
     PusherAdmitsNobody,
-    /// Who begins to wait for a latch admits nobody.
+    /// A worker that begins to wait for a latch admits no spare worker.
     WaiterAdmitsNobody,
     /// F2 looks for jobs only if there are no tasks.
     LooksForTasksFirst,
     /// A spare worker that goes to rest does not look again.
     RestsQuietly,
-    /// Who sets a latch looks at it first.
+    /// The setter of a latch looks at it first.
     SetsAfterALook,
     /// No fence between S1 and S2.
     LooksWithoutFence,
-    /// Who made a job does not come back to it.
+    /// The worker that made a job does not come back to it.
     LeavesOwnJob,
-    /// The glance of a task's pusher does not see those who wait for latches.
+    /// The glance of a task's pusher does not see the workers that wait for latches.
     GlancesPastWaiters,
     /// The glance of a task's pusher comes before P2.
     GlancesEarly,
-    /// Whom the monitor wakes although somebody searches, it wakes only if nobody does.
+    /// The monitor relies on a searcher that is stuck: it wakes a worker only if none searches.
     ReliesOnStuckSearcher,
-    /// The monitor, which nobody was there to be woken by, forgets that others may have relied on it.
+    /// The monitor, which found no worker to wake, forgets that others may have relied on it.
     GivesUpQuietly,
     /// A waiter that may not run what it was woken for has any other woken.
     PassesErrandToAll,
@@ -247,7 +247,7 @@ impl<P: Protocol> World<P> {
         }
     }
 
-    /// The monitor has called somebody, in vain: `Shared::fetch_anyway`.
+    /// The monitor has called a worker, in vain: `Shared::fetch_anyway`.
     pub fn notify_anyway(&self) {
         self.idle.fence_push();
         if self.slip == Slip::ReliesOnStuckSearcher {
@@ -269,7 +269,7 @@ impl<P: Protocol> World<P> {
         self.take_own_job(own).into_iter().collect()
     }
 
-    /// Whoever made a job comes back to it.
+    /// The worker that made a job comes back to it.
     pub fn take_own_job(&self, own: usize) -> Option<usize> {
         if self.slip == Slip::LeavesOwnJob { None } else { self.take_job(own) }
     }
@@ -281,7 +281,7 @@ impl<P: Protocol> World<P> {
         Some(job)
     }
 
-    /// As `push_job`, from a region too short to wake anybody for.
+    /// As `push_job`, from a region too short to wake a worker for.
     pub fn push_short_job(&self, own: usize, value: usize) {
         self.deques[own].fetch_or(1 << value, AcqRel);
         self.idle.post_job();
@@ -296,7 +296,7 @@ impl<P: Protocol> World<P> {
         }
     }
 
-    /// `Admit`: a spare worker is needed as long as somebody waits.
+    /// `Admit`: a spare worker is needed as long as a worker waits.
     pub fn admit(&self) {
         let called = self.resting.lock().unwrap().pop();
         called.into_iter().for_each(|index| self.unpark(index));
@@ -341,7 +341,7 @@ impl<P: Protocol> World<P> {
         task.or_else(|| self.next_job(own, false))
     }
 
-    /// What work means to those who are there when it has been run.
+    /// What work means to the other workers when it has been run.
     fn ran(&self, value: usize) {
         if let Some(owner) = self.latch_of[value] {
             self.set_latch(owner);
@@ -538,7 +538,7 @@ impl<P: Protocol> World<P> {
         }
     }
 
-    /// Those who were unparked live on, until all sleep, rest, or are stuck or done.
+    /// The unparked workers live on, until all sleep, rest, or are stuck or done.
     fn settle(&self, cast: &[Role], ends: &mut [End], taken: &mut Vec<usize>) {
         let is_up = |own: usize, end: End| {
             matches!(end, End::Asleep | End::Resting) && self.tokens[own].load(Acquire)
@@ -575,7 +575,7 @@ impl<P: Protocol> World<P> {
 pub type Act<P> = fn(&World<P>) -> Vec<usize>;
 
 /// Each of the `cast` and all `acts` but the last, which is the main thread's, on a thread each; in the end,
-/// all of `items` must have been run, but for those `left` to whoever is stuck.
+/// all of `items` must have been run, but for those `left` to a stuck worker.
 pub fn play<P: Protocol>(
     world: impl Fn() -> World<P> + Send + Sync + 'static,
     cast: &'static [Role],

@@ -28,7 +28,7 @@ pub enum Fault {
 pub struct Twin {
     head: AtomicPtr<Item>,
     waker: Mutex<(Option<Waker>, usize)>,
-    /// Read by whoever is inside, written by `free`: a race is a use after free. What is freed is leaked.
+    /// Read by each thread inside, written by `free`: a race is a use after free. What is freed is leaked.
     is_alive: UnsafeCell<bool>,
     fault: Fault,
 }
@@ -49,7 +49,7 @@ impl Twin {
     }
 
     fn take_waker(&self) -> Option<Waker> {
-        // SAFETY: whether somebody writes is what the cell checks.
+        // SAFETY: whether another thread writes is what the cell checks.
         assert!(self.is_alive.with(|is_alive| unsafe { *is_alive }));
         self.waker.lock().unwrap().0.take()
     }
@@ -117,7 +117,7 @@ impl Queue for Twin {
     }
 
     unsafe fn free(this: NonNull<Self>) {
-        // SAFETY: leaked, so valid; whether somebody else is inside is what the cell checks.
+        // SAFETY: leaked, so valid; whether another thread is inside is what the cell checks.
         unsafe { this.as_ref().is_alive.with_mut(|is_alive| *is_alive = false) };
     }
 }

@@ -1,4 +1,5 @@
-//! A small copy of a worker's latch, with at most one bug in it, and a pool whose worker's sleep is said, not done.
+//! A small copy of a worker's latch, with at most one bug in it, and a pool whose worker's sleep is said, not
+//! done.
 
 use std::ptr::NonNull;
 
@@ -51,7 +52,8 @@ impl Pool {
 
 pub struct Twin {
     state: AtomicU32,
-    /// Whom to wake. An atomic that is written when the latch is freed, so that loom lets that happen before a late question.
+    /// Which thread to wake. An atomic that is written when the latch is freed, so that loom lets that happen
+    /// before a late question.
     pool: AtomicBool,
     owner: NonNull<Pool>,
     fault: Fault,
@@ -63,7 +65,7 @@ impl Twin {
         Self { state, pool: AtomicBool::new(true), owner: NonNull::from(owner), fault }
     }
 
-    /// False where the owner would sleep for ever, unless somebody sets the token.
+    /// False where the owner would sleep for ever, unless another thread sets the token.
     pub fn wait(&self, pool: &Pool) -> bool {
         let looks = if self.fault == Fault::LooksRelaxed { Relaxed } else { Acquire };
         loop {

@@ -40,7 +40,8 @@ impl Twin {
 }
 
 fn from_slot(task: *mut Header) -> Option<Runnable> {
-    // SAFETY: whether the task was taken by others too is what the model finds out, before anybody runs it.
+    // SAFETY: whether the task was taken by others too is what the model finds out, before any thread runs
+    // it.
     NonNull::new(task).map(|task| unsafe { Runnable::from_raw(task) })
 }
 

@@ -30,7 +30,7 @@ enum Fault {
     ReadsWhoBlocks,
     /// B4 is no acquire.
     ReturnsRelaxed,
-    /// Who takes back the last mark writes the number without reading it.
+    /// The thread that takes back the last mark writes the number without reading it.
     UnmarksByStore,
     /// A worker that blocks leaves the driver and does not do A2 and A3.
     LeavesDriverQuietly,
@@ -65,7 +65,7 @@ struct World {
     standing: AtomicU32,
     /// Not 0: it is marked.
     marks: AtomicU32,
-    /// Somebody sits in the driver.
+    /// A worker sits in the driver.
     is_driven: AtomicBool,
     is_resting: AtomicBool,
     /// The monitor's token.
@@ -86,7 +86,7 @@ impl World {
         }
     }
 
-    /// Says whether the monitor is at rest, until somebody unparks it.
+    /// Says whether the monitor is at rest, until another thread unparks it.
     fn rest(&self) -> bool {
         if self.fault == Fault::LooksBeforeItRests {
             let all_asleep = self.all_asleep();

@@ -22,11 +22,11 @@ pub enum Fault {
     LeavesNoWord,
     /// Numbers stay in `returned` when their slots have been cleared.
     ClearsTwice,
-    /// Who looks through the owner's table takes what is in for live.
+    /// A thread that looks through the owner's table takes what is in it for live.
     LooksWithoutClearing,
     /// The owner lends its table, but goes on.
     TakesBackWithoutLock,
-    /// Who looks for tasks does not ask whether the table is lent.
+    /// A thread that looks for tasks does not ask whether the table is lent.
     LooksUnlent,
 }
 
@@ -60,7 +60,7 @@ impl Twin {
         }
     }
 
-    /// The table, for a caller who takes it for its own.
+    /// The table, for a caller that takes it for its own.
     fn with_tasks<R>(&self, f: impl FnOnce(&mut Slots) -> R) -> R {
         // SAFETY: whether we are alone is what the cell checks.
         self.tasks.with_mut(|tasks| f(unsafe { &mut *tasks }))
@@ -134,7 +134,7 @@ impl Tables for Twin {
         if self.fault != Fault::LooksWithoutClearing {
             self.clear_returned(&mut side);
         }
-        // SAFETY: whether nobody writes is what the cell checks.
+        // SAFETY: whether no thread writes is what the cell checks.
         let tasks = self.tasks.with(|tasks| unsafe { (*tasks).all() });
         // SAFETY: whether the task is live is what the model is about.
         let claim = |task: &NonNull<Header>| unsafe { Runnable::claim_idle(*task) };

@@ -67,13 +67,13 @@ impl Twin {
 
     fn write(&self, index: u32, item: NonNull<Item>) {
         let slot = &self.slots[(index % CAPACITY) as usize];
-        // SAFETY: the cell checks that nobody else is there.
+        // SAFETY: the cell checks that no other thread is there.
         slot.with_mut(|slot| unsafe { *slot = Some(item) });
     }
 
     fn read(&self, index: u32) -> NonNull<Item> {
         let slot = &self.slots[(index % CAPACITY) as usize];
-        // SAFETY: the cell checks that nobody writes.
+        // SAFETY: the cell checks that no thread writes.
         slot.with(|slot| unsafe { *slot }).expect("a taken slot was written")
     }
 

@@ -16,13 +16,13 @@ enum Fault {
     None,
     /// Stalled workers are not counted in `needed`.
     CountsNoStalled,
-    /// A thread counts itself as active when it begins, not who starts it.
+    /// A thread counts itself as active when it begins; its starter does not count it.
     CountsLate,
-    /// One that rests is unparked first, and taken out of the list then.
+    /// A resting spare worker is unparked first, and taken out of the list then.
     UnparksEarly,
     /// `Dismiss` is left out.
     DismissesNobody,
-    /// One that goes to rest is not counted out.
+    /// A spare worker that goes to rest is not counted out.
     RestsCounted,
 }
 
@@ -190,7 +190,7 @@ impl World {
 }
 
 /// A worker is stalled with a task behind it, another task comes; the monitor looks. At last the worker is
-/// back, having seen to what came to the injector and found nobody else.
+/// back: it has seen to what came to the injector and found no other worker.
 fn a_worker_is_stalled(fault: Fault, begin: End) {
     loom::model(move || {
         let world = World::new(fault, begin);

@@ -75,11 +75,12 @@ impl Tables for Owned {
     }
 }
 
-/// The scheduler. Counted by hand, as the real one: by the model until [`leave`](Board::leave) and by each cell.
+/// The scheduler. Counted by hand, as the real one: by the model until [`leave`](Board::leave) and by each
+/// cell.
 pub struct Board {
     queue: Mutex<VecDeque<Runnable>>,
     owned: Option<Box<dyn Tables>>,
-    /// Read by whoever is inside, written by the last to leave: a race is a use after free.
+    /// Read by each thread inside, written by the last to leave: a race is a use after free.
     is_alive: UnsafeCell<bool>,
     references: AtomicUsize,
     schedules: Schedules,
@@ -189,8 +190,8 @@ impl Board {
     fn make(self: &Arc<Self>) -> (Runnable, JoinHandle<Output>, Arc<Life>) {
         let (probe, life) = Probe::new();
         self.references.fetch_add(1, Relaxed);
-        // SAFETY: the model keeps the board until all threads are joined; that it *could* have ended is what `is_alive`
-        // says.
+        // SAFETY: the model keeps the board until all threads are joined; that it *could* have ended is what
+        // `is_alive` says.
         let (task, join) = unsafe { task::new(probe, NonNull::from(&**self)) };
         (task, join, life)
     }
@@ -230,7 +231,7 @@ impl Board {
     }
 
     fn assert_alive(&self) {
-        // SAFETY: whether somebody writes is what the cell checks.
+        // SAFETY: whether another thread writes is what the cell checks.
         assert!(self.is_alive.with(|is_alive| unsafe { *is_alive }), "used after its end");
     }
 }
@@ -257,13 +258,14 @@ unsafe impl Schedule for Board {
     }
 
     unsafe fn adopt(this: NonNull<Self>, task: NonNull<Header>) -> bool {
-        // SAFETY: valid, by the caller's word, who owns the task's `SCHEDULED`; this thread is the worker of its seat. A task
-        // is adopted once if there are tables.
+        // SAFETY: valid, by the word of the caller, which owns the task's `SCHEDULED`; this thread is the
+        // worker of its seat. A task is adopted once if there are tables.
         unsafe { this.as_ref().owned.as_ref().is_none_or(|owned| owned.enter(task, Self::seat())) }
     }
 
     unsafe fn release(this: NonNull<Self>, task: NonNull<Header>) {
-        // SAFETY: both are live, by the caller's word, who owns the task's `SCHEDULED`; this thread is the worker of its seat.
+        // SAFETY: both are live, by the word of the caller, which owns the task's `SCHEDULED`; this thread is
+        // the worker of its seat.
         unsafe {
             if let Some(owned) = &this.as_ref().owned {
                 owned.leave(task, Self::seat());
@@ -359,7 +361,7 @@ impl Life {
 /// Ready once `is_ready` is seen.
 pub struct Probe {
     life: Arc<Life>,
-    /// Touched by whoever polls or drops.
+    /// Touched by the thread that polls or drops.
     polls: UnsafeCell<u32>,
 }
 
@@ -388,7 +390,7 @@ impl Future for Probe {
         if is_ready {
             life.has_finished.fetch_add(1, Relaxed);
             life.outputs_made.fetch_add(1, Relaxed);
-            // In a poll: into the task's stock, if nobody has dropped it before.
+            // In a poll: into the task's stock, if no thread has dropped it before.
             life.drop_waker();
             return Poll::Ready(Output { life: life.clone(), value: UnsafeCell::new(7) });
         }
@@ -424,7 +426,7 @@ unsafe impl Send for Output {}
 
 impl Output {
     pub fn check(&self) {
-        // SAFETY: whether somebody writes is what the cell checks.
+        // SAFETY: whether another thread writes is what the cell checks.
         assert_eq!(self.value.with(|value| unsafe { *value }), 7);
     }
 }
