@@ -1,4 +1,5 @@
-//! `Hello, World!` by hyper with 50 connections. The client is `wrk -t1 -c50` if it is installed, else our own.
+//! `Hello, World!` by hyper with 50 connections. The client is `wrk -t1 -c50` if it is installed, else our
+//! own.
 
 use benches::peer::Service;
 use benches::{client, network, wrk};

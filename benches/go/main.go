@@ -44,7 +44,7 @@ func main() {
 	} else if run, ok := loads[load]; ok {
 		turn = func(kind string, amount int) string { return iterate(run, operations, kind, amount) }
 	} else {
-		fail("nobody can do " + load)
+		fail("no contestant can do " + load)
 	}
 
 	fmt.Println("ready")

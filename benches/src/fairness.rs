@@ -1,7 +1,8 @@
-//! A ticker of one millisecond shares its only worker with a task that is always ready: it sends itself messages over a channel,
-//! and only the budget makes it yield.
+//! A ticker of one millisecond shares its only worker with a task that is always ready: it sends itself
+//! messages over a channel, and only the budget makes it yield.
 //!
-//! The third row is a thread that does nothing but look at the clock: what the machine takes away from any thread.
+//! The third row is a thread that does nothing but look at the clock: what the machine takes away from any
+//! thread.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -56,13 +57,13 @@ impl Side {
                     _ = P::sleep_until(due).await;
                     late.push(due.elapsed().as_nanos() as f64);
                 }
-                *lates.lock().expect("nobody panics with the lock") = late;
+                *lates.lock().expect("no thread panics with the lock") = late;
                 P::send(done);
             });
             ended.await.expect("the ticker sends");
         });
         self.rates.push(messages.load(Ordering::Relaxed) as f64 / start.elapsed().as_secs_f64());
-        self.late.append(&mut late.lock().expect("nobody panics with the lock"));
+        self.late.append(&mut late.lock().expect("no thread panics with the lock"));
     }
 
     fn look_at_the_clock(&mut self, ticks: u32) {

@@ -34,8 +34,9 @@ impl<const WORDS: usize> Future for Parked<WORDS> {
     }
 }
 
-/// The resident bytes of each of `tasks` tasks of so many `WORDS`, spawned and polled once. They stay until the process
-/// ends, so that there can be only one such measurement in a process: another would live off what the first has freed.
+/// The resident bytes of each of `tasks` tasks of so many `WORDS`, spawned and polled once. They stay until
+/// the process ends, so that there can be only one such measurement in a process: another would live off what
+/// the first has freed.
 pub fn bytes_per_task<P: Peer, const WORDS: usize>(peer: &P, tasks: usize) -> f64 {
     let before = resident_bytes();
     peer.block_on(async {

@@ -1,19 +1,22 @@
-//! A server that computes: echo requests at a fixed pace, and beside them numbers to sort now and then, or a computation
-//! that never ends.
+//! A server that computes: echo requests at a fixed pace, and beside them numbers to sort now and then, or a
+//! computation that never ends.
 //!
 //! The set-ups are what one can build today, and ours; each once as it is, and once with each worker (and
 //! each of Rayon's threads) kept on a processor of its own. Each has its echo server and takes turns; the
 //! client is a process of its own and sends at its pace to the side that has the turn.
 //!
-//! **Sorts** are started at fixed times by a task on the server. A sort, too, counts from when it was due: by the timer of the runtime, which
-//! counts in milliseconds everywhere, so up to one of them is in each job's time.
+//! **Sorts** are started at fixed times by a task on the server. A sort, too, counts from when it was due: by
+//! the timer of the runtime, which counts in milliseconds everywhere, so up to one of them is in each job's
+//! time.
 //!
-//! **Saturated**: as many tasks as workers compute one Fibonacci number after the other. How fast, is compared with
+//! **Saturated**: as many tasks as workers compute one Fibonacci number after the other. How fast, is
+//! compared with
 //! ```text
 //! allowed = rate without echo and client · (processors − cores of the client − cores of the echo server) / processors
 //! ```
-//! where the client's cores are what its process used in the same turn, and the echo server's are what the server uses in a turn without
-//! computation. That is what a computation would get if the echo cost it nothing but the CPU time it takes.
+//! where the client's cores are what its process used in the same turn, and the echo server's are what the
+//! server uses in a turn without computation. That is what a computation would get if the echo cost it
+//! nothing but the CPU time it takes.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -160,11 +163,11 @@ impl<const IS_PINNED: bool> SetUp for TokioBlocking<IS_PINNED> {
     }
 }
 
-/// Measures every set-up with a sort every 30 ms (`light`), every 12 ms (`heavy`), and with an endless computation
-/// (`saturate`), and prints a table for each.
+/// Measures every set-up with a sort every 30 ms (`light`), every 12 ms (`heavy`), and with an endless
+/// computation (`saturate`), and prints a table for each.
 ///
-/// `BENCH_ROUNDS` (5) is how often each gets its turn, `BENCH_SECONDS` (2) how long a turn is. Under `cargo test` each
-/// gets one short turn, to see that it works.
+/// `BENCH_ROUNDS` (5) is how often each gets its turn, `BENCH_SECONDS` (2) how long a turn is. Under
+/// `cargo test` each gets one short turn, to see that it works.
 pub fn compare() {
     let rounds = if is_test() { 1 } else { crate::from_env("BENCH_ROUNDS", 5) };
     let time = match is_test() {
@@ -194,7 +197,8 @@ pub fn compare() {
     if asked_for("saturate") {
         let n = if is_test() { 22 } else { 32 };
         println!(
-            "saturate: {workers} workers on {processors} processors, {} requests/s, {workers} times fib({n}) all the time",
+            "saturate: {workers} workers on {processors} processors, {} requests/s, \
+             {workers} times fib({n}) all the time",
             CONNECTIONS * RATE
         );
         println!(
@@ -227,7 +231,8 @@ pub fn set_ups() -> [(&'static str, Start); 6] {
     ]
 }
 
-/// Measures each of `sides` once a round, and prints a table whose head is there, with so many `decimals` in each column.
+/// Measures each of `sides` once a round, and prints a table whose head is there, with so many `decimals` in
+/// each column.
 fn in_turns(
     sides: &mut [Box<dyn Turns>],
     rounds: usize,
@@ -293,8 +298,8 @@ pub trait Turns {
     /// The set-up's name, for tables and command lines.
     fn name(&self) -> &'static str;
 
-    /// A turn with sorts: the echo's p50, p99 and p99.9 in microseconds, jobs a second, their p50 and p99 in milliseconds, the
-    /// server's cores.
+    /// A turn with sorts: the echo's p50, p99 and p99.9 in microseconds, jobs a second, their p50 and p99 in
+    /// milliseconds, the server's cores.
     fn sort(&self, sorts: &Sorts<'_>) -> Columns<f64>;
 
     /// A turn with an endless computation of the `n`th Fibonacci number, and two shorter ones for comparison.
@@ -344,7 +349,7 @@ impl<S: SetUp> Turns for Side<S> {
         while jobs.unfinished.load(Ordering::Acquire) > 0 {
             thread::sleep(Duration::from_millis(1));
         }
-        let done = jobs.done.lock().expect("nobody panics with the lock");
+        let done = jobs.done.lock().expect("no thread panics with the lock");
         assert!(done.sorted.len() == sorts.input.len() && done.sorted.is_sorted(), "{} sorts", S::NAME);
         let in_time = done.times.iter().filter(|(_, at)| *at <= end).count();
         let mut latencies: Vec<_> =
@@ -468,7 +473,7 @@ impl Jobs {
     fn finish(&self, due: Instant, sorted: Vec<u32>) {
         let now = Instant::now();
         let old = {
-            let mut done = self.done.lock().expect("nobody panics with the lock");
+            let mut done = self.done.lock().expect("no thread panics with the lock");
             done.times.push((due, now));
             std::mem::replace(&mut done.sorted, sorted)
         };

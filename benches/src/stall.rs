@@ -277,7 +277,7 @@ fn hold_workers<P: Tunable>(size: Size, stuck: usize) -> [Vec<f64>; 2] {
             thread::sleep(Duration::from_millis(1));
         }
     }
-    let ticks = std::mem::take(&mut *ticks.lock().expect("nobody panics with the lock"));
+    let ticks = std::mem::take(&mut *ticks.lock().expect("no thread panics with the lock"));
     [pings, ticks]
 }
 
@@ -290,7 +290,7 @@ async fn tick<P: Tunable>(time: Range<Instant>, ticks: Arc<Mutex<Vec<f64>>>) {
         late.push(milliseconds(due.elapsed()));
         due += PERIOD;
     }
-    ticks.lock().expect("nobody panics with the lock").append(&mut late);
+    ticks.lock().expect("no thread panics with the lock").append(&mut late);
 }
 
 /// Program 3: a task wakes another, which is then to be run next, and is stuck.
@@ -506,7 +506,7 @@ fn call<P: Tunable>(size: Size) {
 fn in_task<P: Tunable, T: Send + 'static>(peer: &P, future: impl Future<Output = T> + Send + 'static) -> T {
     let (sender, result) = std::sync::mpsc::channel();
     peer.block_on(async {
-        P::spawn(async move { sender.send(future.await).expect("somebody waits for it") });
+        P::spawn(async move { sender.send(future.await).expect("the caller waits for it") });
     });
     result.recv().expect("the task does not panic")
 }

@@ -57,7 +57,8 @@ impl Others {
         Self { since: Instant::now(), cpu: Self::cpu() }
     }
 
-    /// How many cores other processes have had in the meantime, on average; good to a few hundredths in a second.
+    /// How many cores other processes have had in the meantime, on average; good to a few hundredths in a
+    /// second.
     pub fn cores(&self) -> f64 {
         Self::cpu().saturating_sub(self.cpu).as_secs_f64() / self.since.elapsed().as_secs_f64()
     }
@@ -67,8 +68,8 @@ impl Others {
         let stat = std::fs::read_to_string("/proc/stat").expect("Linux tells what the machine did");
         let numbers: Vec<u64> =
             stat.lines().next().into_iter().flat_map(str::split_whitespace).flat_map(str::parse).collect();
-        // user, nice, system, idle, waiting, interrupts, soft interrupts, stolen, in hundredths of a second. The two
-        // that follow are contained in the first two.
+        // user, nice, system, idle, waiting, interrupts, soft interrupts, stolen, in hundredths of a second.
+        // The two that follow are contained in the first two.
         let busy: u64 = [0, 1, 2, 5, 6, 7].iter().filter_map(|&index| numbers.get(index)).sum();
         Duration::from_millis(10 * busy).saturating_sub(Usage::now().cpu + Usage::of_children().cpu)
     }

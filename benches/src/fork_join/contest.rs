@@ -28,8 +28,8 @@ type Turn<'a> = &'a mut dyn FnMut(&mut Vec<f64>);
 impl Contest {
     /// Starts the pools and prints the head of the table.
     ///
-    /// `BENCH_ROUNDS` (15) is how often each pool gets its turn at each load. Under `cargo test` once, to see that it
-    /// works.
+    /// `BENCH_ROUNDS` (15) is how often each pool gets its turn at each load. Under `cargo test` once, to see
+    /// that it works.
     #[allow(clippy::new_without_default, reason = "it starts threads and prints")]
     pub fn new() -> Self {
         let workers = crate::workers();

@@ -1,7 +1,7 @@
 //! The fork-join loads. Each runs on one pool, and adds nanoseconds an operation to a list.
 //!
-//! The clock is read on the worker, so that the way into the pool is left out, unless that is what is measured. What
-//! comes out is checked beyond the clock.
+//! The clock is read on the worker, so that the way into the pool is left out, unless that is what is
+//! measured. What comes out is checked beyond the clock.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -103,8 +103,8 @@ pub fn fib_plain(n: u32) -> u64 {
     if n < 2 { n.into() } else { fib_plain(n - 1) + fib_plain(n - 2) }
 }
 
-/// A binary tree, every node in a box of its own. In memory a node comes before its first branch, and that before the
-/// second: the order in which [`tree_sum`] walks if nothing is stolen.
+/// A binary tree, every node in a box of its own. In memory a node comes before its first branch, and that
+/// before the second: the order in which [`tree_sum`] walks if nothing is stolen.
 #[derive(Debug)]
 pub struct Tree {
     value: u64,

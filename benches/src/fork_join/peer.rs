@@ -20,7 +20,8 @@ pub trait ForkJoin: Send + Sync + Sized + 'static {
     /// Runs `work` on the pool. chili has no such verb; there the calling thread becomes a part of the pool.
     fn run<R: Send>(&self, work: impl FnOnce(&mut Self::Here<'_>) -> R + Send) -> R;
 
-    /// Runs `work` as one half of a `join`, called by a thread that is none of the pool's, in whatever way costs it least.
+    /// Runs `work` as one half of a `join`, called by a thread that is none of the pool's, in whatever way
+    /// costs it least.
     fn call<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
         self.run(|here| Self::join(here, |_| work(), |_| ()).0)
     }
@@ -159,8 +160,8 @@ impl ForkJoin for Chili {
         result
     }
 
-    /// chili's own `join` runs its second closure first, and the others' the first: a tree that lies in memory in one
-    /// order would be walked in the other. So here they change places.
+    /// chili's own `join` runs its second closure first, and the others' the first: a tree that lies in
+    /// memory in one order would be walked in the other. So here they change places.
     fn join<A: Send, B: Send>(
         here: &mut chili::Scope<'_>,
         first: impl FnOnce(&mut chili::Scope<'_>) -> A + Send,
@@ -171,7 +172,8 @@ impl ForkJoin for Chili {
     }
 }
 
-/// forte. The calling thread becomes a part of the pool, and its worker count includes it. There can be only one in a process.
+/// forte. The calling thread becomes a part of the pool, and its worker count includes it. There can be only
+/// one in a process.
 #[allow(missing_debug_implementations, reason = "forte's pool has none")]
 pub struct Forte(&'static forte::ThreadPool);
 
@@ -220,7 +222,8 @@ impl Scopes for Forte {
     }
 }
 
-/// Plain calls, one after the other: what a `join` costs above this is the pool's, and half of it is the limit of two threads.
+/// Plain calls, one after the other: what a `join` costs above this is the pool's, and half of it is the
+/// limit of two threads.
 #[derive(Debug)]
 pub struct Plain;
 

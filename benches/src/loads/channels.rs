@@ -196,7 +196,7 @@ impl Audience {
     fn one_has_all(&self) {
         // AcqRel: the last one sees the waker that was there before the numbers were sent.
         if self.left.fetch_sub(1, Ordering::AcqRel) == 1 {
-            let sender = self.sender.lock().expect("nobody panics with the lock").take();
+            let sender = self.sender.lock().expect("no thread panics with the lock").take();
             if let Some(sender) = sender {
                 sender.wake();
             }
@@ -206,7 +206,7 @@ impl Audience {
     /// Waits until all have all, and begins anew.
     async fn all_have_all(&self) {
         poll_fn(|context| {
-            let mut sender = self.sender.lock().expect("nobody panics with the lock");
+            let mut sender = self.sender.lock().expect("no thread panics with the lock");
             // Acquire: pairs with `one_has_all`.
             if self.left.load(Ordering::Acquire) == 0 {
                 return Poll::Ready(());

@@ -265,7 +265,7 @@ impl<P: Peer> Countdown<P> {
         let (left, sender) = &*self.0;
         // Relaxed: only the count matters, the tasks hand over nothing.
         if left.fetch_sub(1, Ordering::Relaxed) == 1 {
-            let sender = sender.lock().expect("nobody panics with the lock").take();
+            let sender = sender.lock().expect("no thread panics with the lock").take();
             P::send(sender.expect("the last one finishes once"));
         }
     }

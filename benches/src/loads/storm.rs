@@ -92,7 +92,7 @@ impl Gathering {
             }
             if !is_parked {
                 is_parked = true;
-                let mut parked = self.parked.lock().expect("nobody panics with the lock");
+                let mut parked = self.parked.lock().expect("no thread panics with the lock");
                 parked.wakers.push(context.waker().clone());
                 if parked.wakers.len() == self.tasks
                     && let Some(witness) = parked.witness.take()
@@ -108,7 +108,7 @@ impl Gathering {
     /// Waits until every task waits.
     pub(super) fn all_are_parked(&self) -> impl Future<Output = ()> + Send {
         poll_fn(|context| {
-            let mut parked = self.parked.lock().expect("nobody panics with the lock");
+            let mut parked = self.parked.lock().expect("no thread panics with the lock");
             if parked.wakers.len() == self.tasks {
                 return Poll::Ready(());
             }
@@ -120,7 +120,7 @@ impl Gathering {
     /// Begins `round`, when all are parked.
     pub(super) fn wake_all(&self, round: usize) {
         let wakers = {
-            let mut parked = self.parked.lock().expect("nobody panics with the lock");
+            let mut parked = self.parked.lock().expect("no thread panics with the lock");
             std::mem::replace(&mut parked.wakers, Vec::with_capacity(self.tasks))
         };
         self.round.store(round, Ordering::Release);

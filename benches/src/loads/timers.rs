@@ -75,7 +75,8 @@ pub fn put_off<P: Service>(peer: &P, messages: usize) {
     });
 }
 
-/// Lets `timers` timers fire, each in a task of its own, evenly over half a second. Gives how late each was, in nanoseconds.
+/// Lets `timers` timers fire, each in a task of its own, evenly over half a second. Gives how late each was,
+/// in nanoseconds.
 pub fn fire<P: Service>(peer: &P, timers: usize) -> Vec<f64> {
     let late: Arc<[AtomicU64]> = (0..timers).map(|_| AtomicU64::new(0)).collect();
     let results = late.clone();

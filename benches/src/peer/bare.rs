@@ -1,10 +1,11 @@
-//! The limit: an executor of one thread, without atomics, locks or system calls, that can do nothing but run tasks.
+//! The limit: an executor of one thread, without atomics, locks or system calls, that can do nothing but run
+//! tasks.
 //!
-//! A task is one allocation, its reference count an ordinary number, and the queue a `VecDeque`. What a task costs
-//! above this is the price of more than one thread, of timers, sockets and shutdown.
+//! A task is one allocation, its reference count an ordinary number, and the queue a `VecDeque`. What a task
+//! costs above this is the price of more than one thread, of timers, sockets and shutdown.
 //!
-//! Wakers, senders and receivers claim to be `Send`, as the loads want it, and are not: nothing of this may leave the
-//! thread of [`Peer::block_on`]. The loads that are run on it spawn no threads.
+//! Wakers, senders and receivers claim to be `Send`, as the loads want it, and are not: nothing of this may
+//! leave the thread of [`Peer::block_on`]. The loads that are run on it spawn no threads.
 
 use std::cell::{Cell, RefCell, UnsafeCell};
 use std::collections::VecDeque;
@@ -77,7 +78,8 @@ impl Awaken for Root {
 
 /// A waker that owns a reference of `target`, which must have come from an `Rc`. It must stay on this thread.
 fn waker<T: Awaken>(target: *const T) -> Waker {
-    // SAFETY: the functions keep the contract of wakers on one thread, and the module's documentation forbids others.
+    // SAFETY: the functions keep the contract of wakers on one thread, and the module's documentation forbids
+    // others.
     unsafe { Waker::from_raw(RawWaker::new(target.cast(), Table::<T>::TABLE)) }
 }
 
@@ -137,7 +139,7 @@ impl Peer for Bare {
             }
             match QUEUE.with_borrow_mut(VecDeque::pop_front) {
                 Some(task) => task.run(),
-                None => assert!(root.0.get(), "nobody is left who could wake the future of `block_on`"),
+                None => assert!(root.0.get(), "no task is left that could wake the future of `block_on`"),
             }
         }
     }

@@ -67,7 +67,7 @@ macro_rules! channels {
             }
 
             fn speak(speaker: &Self::Speaker, number: usize) {
-                speaker.send(number).expect("somebody listens");
+                speaker.send(number).expect("a receiver listens");
             }
 
             async fn hear(listener: &mut Self::Listener) -> Option<usize> {
@@ -85,7 +85,7 @@ macro_rules! channels {
             }
 
             fn announce(announcer: &Self::Announcer, number: usize) {
-                announcer.send(number).expect("somebody watches");
+                announcer.send(number).expect("a receiver watches");
             }
 
             async fn changed(watcher: &mut Self::Watcher) -> Option<usize> {

@@ -10,7 +10,8 @@ use std::time::Instant;
 use super::{Peer, Service, Settings, Tunable, hello};
 use crate::pin;
 
-/// Implements [`Peer`] and what follows from it for `$peer` on the crate `$rt`, whose streams `$adapt` turns into what hyper reads and writes.
+/// Implements [`Peer`] and what follows from it for `$peer` on the crate `$rt`, whose streams `$adapt` turns
+/// into what hyper reads and writes.
 macro_rules! peer {
     ($(#[$doc:meta])* $peer:ident, $rt:ident, $adapt:expr) => {
         $(#[$doc])*
@@ -39,7 +40,9 @@ macro_rules! peer {
                 drop(::$rt::spawn(future));
             }
 
-            fn spawn_and_wait<F: Future<Output = ()> + Send + 'static>(future: F) -> impl Future<Output = ()> + Send {
+            fn spawn_and_wait<F: Future<Output = ()> + Send + 'static>(
+                future: F,
+            ) -> impl Future<Output = ()> + Send {
                 let task = ::$rt::spawn(future);
                 async move { task.await.expect("the task does not panic") }
             }
@@ -85,11 +88,16 @@ macro_rules! peer {
                 sleep.reset(time.into());
             }
 
-            fn serve_echo_after(&self, listener: TcpListener, handle: impl Fn(&[u8]) + Copy + Send + 'static) {
+            fn serve_echo_after(
+                &self,
+                listener: TcpListener,
+                handle: impl Fn(&[u8]) + Copy + Send + 'static,
+            ) {
                 use ::$rt::io::{AsyncReadExt, AsyncWriteExt};
 
                 self.0.spawn(async move {
-                    let listener = ::$rt::net::TcpListener::from_std(listener).expect("a listener can be registered");
+                    let listener = ::$rt::net::TcpListener::from_std(listener)
+                        .expect("a listener can be registered");
                     loop {
                         let (mut stream, _) = listener.accept().await.expect("a client connects");
                         stream.set_nodelay(true).expect("a socket takes the option");
@@ -109,12 +117,14 @@ macro_rules! peer {
 
             fn serve_http(&self, listener: TcpListener) {
                 self.0.spawn(async move {
-                    let listener = ::$rt::net::TcpListener::from_std(listener).expect("a listener can be registered");
+                    let listener = ::$rt::net::TcpListener::from_std(listener)
+                        .expect("a listener can be registered");
                     loop {
                         let (stream, _) = listener.accept().await.expect("a client connects");
                         stream.set_nodelay(true).expect("a socket takes the option");
                         ::$rt::spawn(async move {
-                            let service = hyper::service::service_fn(|_| async { Ok::<_, Infallible>(hello()) });
+                            let service =
+                                hyper::service::service_fn(|_| async { Ok::<_, Infallible>(hello()) });
                             let http = hyper::server::conn::http1::Builder::new();
                             // An error is a client that was killed in mid-request.
                             let _ = http.serve_connection($adapt(stream), service).await;
@@ -154,7 +164,8 @@ impl Ours {
 }
 
 impl Tokio {
-    /// As [`Peer::start`], with each worker on a processor of its own, the first time. Its blocking threads may run everywhere.
+    /// As [`Peer::start`], with each worker on a processor of its own, the first time. Its blocking threads
+    /// may run everywhere.
     pub fn start_pinned(workers: usize) -> Self {
         static STARTED: AtomicUsize = AtomicUsize::new(0);
         static WORKERS: AtomicUsize = AtomicUsize::new(0);

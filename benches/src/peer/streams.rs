@@ -13,7 +13,8 @@ pub trait Streams: Service {
     /// The same, where another task writes the text into a pipe.
     fn lines_of_pipe(text: Arc<[u8]>, times: usize) -> impl Future<Output = usize> + Send;
 
-    /// A task writes so many numbers of four bytes through a buffer into a pipe, the caller reads them through another.
+    /// A task writes so many numbers of four bytes through a buffer into a pipe, the caller reads them
+    /// through another.
     fn numbers(count: usize) -> impl Future<Output = ()> + Send;
 
     /// Sends `rounds` times so many bytes through a relay between two pipes and waits until they come back.

@@ -185,7 +185,7 @@ fn tasks() -> Vec<Entry> {
         of_channels(load("watch_wake_100", "the same for 100 tasks, a number seen", 100_000, 20_000)),
         of_channels(load(
             "watch_send_read",
-            "a number that nobody waits for, sent and read",
+            "a number that no task waits for, sent and read",
             100_000,
             10_000,
         )),
@@ -211,7 +211,8 @@ fn latencies() -> Vec<Entry> {
     let fire = entry(
         Section::Latency,
         "timer_fire",
-        "100,000 timers, each in a task of its own, fire within half a second: how late, and the CPU time of each with its task",
+        "100,000 timers, each in a task of its own, fire within half a second: how late, and the CPU \
+         time of each with its task",
         100_000,
     );
     let few = entry(

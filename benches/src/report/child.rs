@@ -35,13 +35,13 @@ pub fn run_if_asked() {
         return;
     };
     let order = order.parse().expect("the order is understood");
-    let mut contestant = start(&order).unwrap_or_else(|| panic!("nobody can do {order}"));
+    let mut contestant = start(&order).unwrap_or_else(|| panic!("no contestant can do {order}"));
     let mut output = io::stdout();
-    writeln!(output, "{READY}").expect("somebody listens");
+    writeln!(output, "{READY}").expect("the parent listens");
     for line in io::stdin().lock().lines() {
-        let turn = line.expect("somebody speaks").parse().expect("the turn is understood");
+        let turn = line.expect("the parent speaks").parse().expect("the turn is understood");
         let numbers = contestant(turn);
-        writeln!(output, "{}", to_line(&numbers)).expect("somebody listens");
+        writeln!(output, "{}", to_line(&numbers)).expect("the parent listens");
     }
     std::process::exit(0);
 }

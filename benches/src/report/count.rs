@@ -1,7 +1,8 @@
 //! What other tools count: instructions by `valgrind --tool=callgrind`, system calls and wakes by `perf`.
 //!
-//! Each load runs twice, and the difference leaves out starting, stopping and all else that does not grow. Instructions are
-//! counted with one worker, and hardly depend on the machine; Go's threads do not run under valgrind. Calls and wakes are counted with two.
+//! Each load runs twice, and the difference leaves out starting, stopping and all else that does not grow.
+//! Instructions are counted with one worker, and hardly depend on the machine; Go's threads do not run under
+//! valgrind. Calls and wakes are counted with two.
 
 use std::io::{self, Write};
 use std::process::{Command, Stdio};

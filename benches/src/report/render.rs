@@ -61,13 +61,14 @@ fn head(page: &mut String, results: &Results) {
     let others = format!("had {:.2} processors meanwhile, our clients included", results.others);
     row(page, ["Other programs".to_owned(), others]);
     page.push_str(
-        "\n**How to read it.** Every peer with every load is a process of its own, with one allocator for all. They take their \
-         turns one after the other, round by round, and whoever has no turn is stopped; a machine that slows down slows down \
-         all. A cell has the minimum of all rounds, which says what the code costs, and the median, which says what this \
-         machine made of it. A ratio is the peer's figure over ours, so that above ×1 we are better, and is the number to \
-         quote: nanoseconds do not travel.\n\n\
-         `bare` is one thread without atomics, `epoll` an echo loop without a runtime, `plain calls` is no pool at all. They \
-         are no peers but limits; those of one thread are measured once.\n\n",
+        "\n**How to read it.** Every peer with every load is a process of its own, with one allocator for \
+         all. They take their turns one after the other, round by round, and a peer without a turn is \
+         stopped; a machine that slows down slows down all. A cell has the minimum of all rounds, which says \
+         what the code costs, and the median, which says what this machine made of it. A ratio is the peer's \
+         figure over ours, so that above ×1 we are better, and is the number to quote: nanoseconds do not \
+         travel.\n\n\
+         `bare` is one thread without atomics, `epoll` an echo loop without a runtime, `plain calls` is no \
+         pool at all. They are no peers but limits; those of one thread are measured once.\n\n",
     );
 }
 
@@ -76,25 +77,25 @@ fn show(page: &mut String, section: Section, contests: &[&Contest]) {
         Section::Tasks => ("Tasks, channels, timers", "The time of one operation."),
         Section::Latency => (
             "Latency",
-            "The wake-up's time to its task, and how late timers are. The figure of `remote_wake` is its p50, that of \
-             `timer_fire` and `timer_fire_few` the CPU time of a timer with its task.",
+            "The wake-up's time to its task, and how late timers are. The figure of `remote_wake` is its \
+             p50, that of `timer_fire` and `timer_fire_few` the CPU time of a timer with its task.",
         ),
         Section::Memory => ("Memory", "Resident bytes of a parked task, in a process that has nothing else."),
         Section::Servers => (
             "Servers",
-            "The client is a process of its own on the same processors, and its loop is closed: each connection waits for an \
-             answer before it asks again. The figure is the time of one request.",
+            "The client is a process of its own on the same processors, and its loop is closed: each \
+             connection waits for an answer before it asks again. The figure is the time of one request.",
         ),
         Section::ForkJoin => (
             "Fork-join",
-            "The time of one operation. chili and forte count the calling thread as a worker, the others only their own. \
-             `plain calls` is one thread: half of it is the limit of two.",
+            "The time of one operation. chili and forte count the calling thread as a worker, the others \
+             only their own. `plain calls` is one thread: half of it is the limit of two.",
         ),
         Section::Mixed => (
             "A server that computes",
-            "64 connections ask 200 times a second each, whether they are answered or not, and a latency counts from when the \
-             request was due. Meanwhile the server sorts, or computes without end; the part is that of what would be left to \
-             the computation if serving cost only its CPU time.",
+            "64 connections ask 200 times a second each, whether they are answered or not, and a latency \
+             counts from when the request was due. Meanwhile the server sorts, or computes without end; the \
+             part is that of what would be left to the computation if serving cost only its CPU time.",
         ),
     };
     _ = write!(page, "## {title}\n\n{text}\n\n");
@@ -244,9 +245,9 @@ fn counts(page: &mut String, counts: &[Counts]) {
         return;
     }
     page.push_str(
-        "## What other tools count\n\nInstructions by callgrind, as the difference of two lengths: they hardly depend on the \
-         machine. System calls and wakes of threads by the kernel's trace points; they depend on what falls asleep when, and \
-         differ between runs.\n\n",
+        "## What other tools count\n\nInstructions by callgrind, as the difference of two lengths: they \
+         hardly depend on the machine. System calls and wakes of threads by the kernel's trace points; they \
+         depend on what falls asleep when, and differ between runs.\n\n",
     );
     for (title, index, decimals) in tables {
         let has_any = |counts: &&Counts| counts.peers.iter().any(|(_, values)| values[index].is_finite());
@@ -286,8 +287,8 @@ fn growth(page: &mut String, results: &Results) {
         return;
     }
     page.push_str(
-        "## Growth\n\nMedians; both axes are logarithmic, so that a cost that does not grow is a level line. Two workers, where \
-         it is not their number that grows.\n\n",
+        "## Growth\n\nMedians; both axes are logarithmic, so that a cost that does not grow is a level line. \
+         Two workers, where it is not their number that grows.\n\n",
     );
     for curve in &results.curves {
         _ = write!(page, "![{}]({}.svg)\n\n", curve.title, curve.name);
@@ -391,7 +392,7 @@ mod tests {
                     ("tokio".to_owned(), vec![(1e3, 200.0)]),
                 ],
             }],
-            left_out: vec!["Instructions: nobody counts.\nbecause".to_owned()],
+            left_out: vec!["Instructions: no tool counts.\nbecause".to_owned()],
             ..Results::default()
         }
     }
@@ -413,7 +414,7 @@ mod tests {
             "| tasks | 1000 | 10000000 |",
             "| tokio | 200 ns | – |",
             "Our greatest cost is 3.0 times our least: not flat.",
-            "- Instructions: nobody counts.",
+            "- Instructions: no tool counts.",
         ] {
             assert!(page.lines().any(|other| other == line), "{line:?} is not in\n{page}");
         }

@@ -86,8 +86,8 @@ pub fn run(options: &Options) -> Results {
     }
     if options.is_quick {
         results.left_out.push(
-            "A quick run: turns of a fifth, one round, two workers only, three points a curve, few counts, a light load only where a \
-             server computes."
+            "A quick run: turns of a fifth, one round, two workers only, three points a curve, few counts, a \
+             light load only where a server computes."
                 .to_owned(),
         );
     }
@@ -161,7 +161,8 @@ fn rounds_of(entry: &Entry, workers: usize, rounds: usize, left_out: &mut Vec<St
         })
         .collect();
     let turn = Turn::For(entry.turn);
-    // A process that has one turn in its life has no other to warm up with; a client warms its server up itself.
+    // A process that has one turn in its life has no other to warm up with; a client warms its server up
+    // itself.
     let is_warmed_up = entry.is_fresh || matches!(entry.section, Section::Servers | Section::Mixed);
     let warm_up = usize::from(!is_warmed_up);
     for round in 0..rounds + warm_up {
