@@ -1,4 +1,5 @@
-//! A runtime inside a program that has threads of its own: build it, hand its [`Handle`] around, end it in time.
+//! A runtime inside a program that has threads of its own: build it, hand its [`Handle`] around, end it in
+//! time.
 //!
 //! ```text
 //! cargo run --release --example embed
@@ -18,7 +19,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let runtime =
         Builder::new_multi_thread().worker_threads(2).thread_name("embedded").enable_all().build()?;
 
-    // A service: one task that owns its state, and answers whoever sends it a number.
+    // A service: one task that owns its state, and answers each thread that sends it a number.
     let (requests, service) = mpsc::channel(16);
     let service = runtime.spawn(running_total(service));
 

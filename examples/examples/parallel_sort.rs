@@ -82,8 +82,8 @@ fn quicksort(numbers: &mut [u32]) {
     quicksort(high);
 }
 
-/// Orders `numbers` so that none on the left is greater than one on the right, and splits there; the pivot between them is in its
-/// place. There are at least three.
+/// Orders `numbers` so that none on the left is greater than one on the right, and splits there; the pivot
+/// between them is in its place. There are at least three.
 fn partition(numbers: &mut [u32]) -> (&mut [u32], &mut [u32]) {
     let last = numbers.len() - 1;
     // The median of three goes to the end, so that sorted input is no bad case.

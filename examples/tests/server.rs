@@ -59,7 +59,8 @@ impl Server {
 
     fn signal(&self, signal: i32) {
         let pid = self.process.id().try_into().expect("a process id is positive");
-        // SAFETY: `kill` reads no memory. The process has not been waited for, so the number is still its own.
+        // SAFETY: `kill` reads no memory. The process has not been waited for, so the number is still its
+        // own.
         let result = unsafe { libc::kill(pid, signal) };
         assert_eq!(result, 0, "cannot signal the server: {}", std::io::Error::last_os_error());
     }
@@ -448,7 +449,7 @@ fn open_requests_finish_before_the_server_ends() {
         let addr = server.addr;
         let (status, stderr) = server.end();
         assert_eq!((status.code(), stderr.as_str()), (Some(0), ""));
-        TcpStream::connect(addr).expect_err("nobody listens any more");
+        TcpStream::connect(addr).expect_err("the server listens no more");
     }
 }
 
@@ -520,8 +521,8 @@ fn help_names_every_option_and_route() {
 
 #[test]
 fn a_closed_stdout_does_not_stop_the_server() {
-    // A free port, known beforehand because the server cannot tell: nobody else has it, as nobody is handed the
-    // same one again so soon.
+    // A free port, known beforehand because the server cannot tell: no other process has it, as the system
+    // does not hand out the same port again so soon.
     let addr = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let mut process = Command::new(program("server"))
         .args(["--addr", &addr.to_string()])
@@ -560,7 +561,7 @@ fn the_listener_recovers_when_descriptors_return() {
     let mut stderr = BufReader::new(server.process.stderr.take().expect("stderr is a pipe"));
     stderr.read_line(&mut line).unwrap();
     assert!(line.contains("cannot accept a connection"), "{line:?}");
-    // Who is connected is served meanwhile.
+    // A connected client is served meanwhile.
     before.write_all(b"GET / HTTP/1.1\r\nHost: test\r\n\r\n").unwrap();
     assert_eq!(Response::read(&mut BufReader::new(&mut before)).status, 200);
 

@@ -8,7 +8,7 @@
 //! - R1 A spawned task runs, whatever the other tasks do: spin, sleep, block, announced or not; also if all
 //!   workers are stuck, and also if what they wait for is a task in their own queues. *Made*: tasks that wait
 //!   in every way for tasks, as long as fewer threads wait than there are workers and spare workers
-//!   (`spare_workers`); see *Who waits for whom*.
+//!   (`spare_workers`); see *What waits for what*.
 //! - R2 The branches of `select!`, `join!` and `timeout` are one task, and so are its locks. *Made*: no lock
 //!   and no endless computation is held in a branch.
 //! - R3 `abort` and a dropped handle end a task at its next yield. *Made*: such a task may end in each way,
@@ -25,8 +25,8 @@
 //!   part of it then, also in one that a `join` has lost because its first closure panicked as well. *Made*:
 //!   endless loops of `join` that are dropped behind something.
 //! - R7 A thread that waits for a `join`, a `scope` or an `install` runs pieces and calls of `install`, never
-//!   a task, a `compute` or a detached job. So these may wait for the thread as well; see *Who waits for
-//!   whom*.
+//!   a task, a `compute` or a detached job. So these may wait for the thread as well; see *What waits for
+//!   what*.
 //! - R8 Both closures of a `join` run, and all jobs of a scope, whatever panics, unless they are cancelled.
 //!   The first closure's panic comes out of a `join`; any one's of a scope. A second closure may find that
 //!   its thread unwinds; nothing else may. While it unwinds, a thread may wait without running other jobs, so
@@ -52,8 +52,8 @@
 //!
 //! **Surroundings** (the design: what runs on a stack runs in its own surroundings)
 //! - R16 A task, closure or `block_on` sees its own runtime as the current one. A job sees the current
-//!   runtime and the task-local of the call that made it, or none; or the runtime whose worker it runs on.
-//!   A parallel call in a task of a `current_thread` runtime belongs to the pool of the thread that drives it,
+//!   runtime and the task-local of the call that made it, or none; or the runtime whose worker it runs on. A
+//!   parallel call in a task of a `current_thread` runtime belongs to the pool of the thread that drives it,
 //!   if that is a worker or in a job; else to the process-wide pool.
 //! - R17 Tasks do not inherit task-locals. (Those of a `current_thread` runtime may see what is around its
 //!   `block_on`.)
@@ -80,8 +80,8 @@
 //!   `block_on`. It is not called without a mark. (A runtime that is being ended reports none.)
 //!
 //! **Where the documents leave something open**, programs do not depend on it
-//! - R25 Threads of several pools may drive one `current_thread` runtime, one after the other. Where they have,
-//!   it is not checked to which of these pools a parallel call of a task belongs.
+//! - R25 Threads of several pools may drive one `current_thread` runtime, one after the other. Where they
+//!   have, it is not checked to which of these pools a parallel call of a task belongs.
 //! - R26 A thread outside that has taken a worker's place runs only pieces of its own call, so it counts as a
 //!   thread that blocks. Without `spares` a spare worker runs parallel calls in place: no broadcast and no
 //!   meeting of closures (R9) is made where a task may be on one.
@@ -92,7 +92,7 @@
 //!
 //! Without `shutdown`, a program waits before the end of each runtime until all that was detached has ended.
 //!
-//! # Who waits for whom
+//! # What waits for what
 //! Each wait *holds* what it keeps others from, and *needs* what it waits for, with all that this needs in
 //! turn. What can be held:
 //!

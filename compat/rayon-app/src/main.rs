@@ -1,5 +1,6 @@
-//! A program that uses rayon as it is: iterators, sorts, pools. It says which threads did the work, and fails if any of
-//! them was not a worker of `runtime`. Nothing here knows of the shim but the `[patch]` in `Cargo.toml`.
+//! A program that uses rayon as it is: iterators, sorts, pools. It says which threads did the work, and fails
+//! if any of them was not a worker of `runtime`. Nothing here knows of the shim but the `[patch]` in
+//! `Cargo.toml`.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -26,7 +27,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         rayon::ThreadPoolBuilder::new().num_threads(3).thread_name(|i| format!("app-pool-{i}")).build()?;
     report("in a pool of its own", &pool.install(work), "app-pool-")?;
 
-    // Whoever computed, there are no threads beside these.
+    // Whichever thread computed, there are no threads beside these.
     for entry in fs::read_dir("/proc/self/task")? {
         let name = fs::read_to_string(entry?.path().join("comm"))?;
         // A thread without a name has that of the program.
@@ -72,7 +73,7 @@ fn seen(mut threads: Threads, items: usize) -> Threads {
     threads
 }
 
-/// Prints who worked. Their names must begin with `prefix`.
+/// Prints which threads worked. Their names must begin with `prefix`.
 fn report(place: &str, threads: &Threads, prefix: &str) -> Result<(), String> {
     println!("{place}: {threads:?}");
     match threads.keys().find(|name| !name.starts_with(prefix)) {

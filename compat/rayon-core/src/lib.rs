@@ -1,24 +1,26 @@
 //! rayon-core 1.13's public face on the workers of [`runtime`].
 //!
-//! A program that uses `rayon`, itself or through a dependency of a dependency, runs on those workers if its workspace
-//! says
+//! A program that uses `rayon`, itself or through a dependency of a dependency, runs on those workers if its
+//! workspace says
 //!
 //! ```toml
 //! [patch.crates-io]
 //! rayon-core = { path = "…/compat/rayon-core" }
 //! ```
 //!
-//! and `cargo update -p rayon-core` has been called, if a lock file was there. Neither the program nor rayon changes.
+//! and `cargo update -p rayon-core` has been called, if a lock file was there. Neither the program nor rayon
+//! changes.
 //!
-//! Each name here is the one of [`runtime::parallel`], documented there; a [`ThreadPool`] of this crate *is* one of
-//! `runtime`. Which pool a call works on follows from where it stands: on a worker of a `runtime::Runtime`, that runtime;
-//! on a thread of a [`ThreadPool`], that pool; elsewhere the process-wide pool, which [`ThreadPoolBuilder::build_global`]
-//! configures.
+//! Each name here is the one of [`runtime::parallel`], documented there; a [`ThreadPool`] of this crate *is*
+//! one of `runtime`. Which pool a call works on follows from where it stands: on a worker of a
+//! `runtime::Runtime`, that runtime; on a thread of a [`ThreadPool`], that pool; elsewhere the process-wide
+//! pool, which [`ThreadPoolBuilder::build_global`] configures.
 //!
 //! # What linking this crate changes
-//! A detached job ([`spawn`], [`spawn_fifo`], [`spawn_broadcast`], also a pool's methods of those names) that panics where
-//! no panic handler is set aborts the process, as Rayon documents. That is the feature `abort-on-detached-panic` of
-//! `runtime`, and Cargo's features being what they are, it then holds for the whole program.
+//! A detached job ([`spawn`], [`spawn_fifo`], [`spawn_broadcast`], also a pool's methods of those names) that
+//! panics where no panic handler is set aborts the process, as Rayon documents. That is the feature
+//! `abort-on-detached-panic` of `runtime`, and Cargo's features being what they are, it then holds for the
+//! whole program.
 
 pub use runtime::parallel::{
     BroadcastContext, FnContext, Scope, ScopeFifo, ThreadBuilder, ThreadPool, ThreadPoolBuildError,
@@ -29,8 +31,8 @@ pub use runtime::parallel::{
 #[allow(deprecated)]
 pub use runtime::parallel::{Configuration, initialize};
 
-/// Runs two closures, perhaps in parallel, on threads of the pool; as [`runtime::parallel::join`], but a thread that is none of
-/// them never takes part.
+/// Runs two closures, perhaps in parallel, on threads of the pool; as [`runtime::parallel::join`], but a
+/// thread that is none of them never takes part.
 #[inline]
 pub fn join<A, B, RA, RB>(oper_a: A, oper_b: B) -> (RA, RB)
 where
@@ -54,8 +56,8 @@ where
     runtime::parallel::sent::join_context(oper_a, oper_b)
 }
 
-/// Runs a closure that can spawn jobs, and returns when all of them have ended; as [`runtime::parallel::scope`], but always on a
-/// thread of the pool.
+/// Runs a closure that can spawn jobs, and returns when all of them have ended; as
+/// [`runtime::parallel::scope`], but always on a thread of the pool.
 pub fn scope<'scope, OP, R>(op: OP) -> R
 where
     OP: FnOnce(&Scope<'scope>) -> R + Send,
@@ -64,7 +66,8 @@ where
     runtime::parallel::sent::scope(op)
 }
 
-/// As [`scope`], whose jobs each thread runs in the order in which it spawned them; as [`runtime::parallel::scope_fifo`].
+/// As [`scope`], whose jobs each thread runs in the order in which it spawned them; as
+/// [`runtime::parallel::scope_fifo`].
 pub fn scope_fifo<'scope, OP, R>(op: OP) -> R
 where
     OP: FnOnce(&ScopeFifo<'scope>) -> R + Send,

@@ -1,5 +1,5 @@
-//! What becomes of a panic that nobody waits for. Each case is a test that does nothing unless it is run in a process of
-//! its own, by the test that judges it.
+//! What becomes of a panic that no thread waits for. Each case is a test that does nothing unless it is run
+//! in a process of its own, by the test that judges it.
 
 use std::env;
 use std::os::unix::process::ExitStatusExt;

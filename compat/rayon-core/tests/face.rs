@@ -1,5 +1,6 @@
-//! Everything that rayon-core 1.13 has, with its bounds. Each function here has Rayon's bounds and nothing more, so that it
-//! compiles only if ours ask for no more; what ours promise beyond is asked for by type. Most of it need not run.
+//! Everything that rayon-core 1.13 has, with its bounds. Each function here has Rayon's bounds and nothing
+//! more, so that it compiles only if ours ask for no more; what ours promise beyond is asked for by type.
+//! Most of it need not run.
 
 #![allow(deprecated)]
 
@@ -292,7 +293,8 @@ mod building {
     pub const BROADCAST_NUM_THREADS: fn(&BroadcastContext) -> usize = |context| context.num_threads();
 }
 
-/// Whether a type has a trait, for traits that it must not have: the method of the type wins over the trait's.
+/// Whether a type has a trait, for traits that it must not have: the method of the type wins over the
+/// trait's.
 macro_rules! has {
     ($type:ty: $bound:path) => {{
         struct Probe<T: ?Sized>(std::marker::PhantomData<T>);

@@ -12,7 +12,8 @@ use runtime::sync::{mpsc, oneshot};
 
 use crate::{complain, routes};
 
-/// How long to wait after a failed accept: long enough not to spin, short enough to be there when descriptors return.
+/// How long to wait after a failed accept: long enough not to spin, short enough to be there when descriptors
+/// return.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 
 /// The least time between two reports of failed accepts.
@@ -32,7 +33,8 @@ pub async fn accept(listener: TcpListener, open: mpsc::Sender<Infallible>) {
             Ok((stream, _)) => {
                 runtime::spawn(serve(stream, stops.add(), open.clone()));
             }
-            // Out of descriptors or memory, or a client that left the queue: none is a reason to stop serving.
+            // Out of descriptors or memory, or a client that left the queue: none is a reason to stop
+            // serving.
             Err(error) => {
                 failures.report(&error);
                 runtime::time::sleep(ACCEPT_PAUSE).await;
@@ -43,8 +45,9 @@ pub async fn accept(listener: TcpListener, open: mpsc::Sender<Infallible>) {
 
 /// Serves one client; when `stop` resolves, finishes the request that is open and closes.
 async fn serve(stream: TcpStream, mut stop: oneshot::Receiver<Infallible>, open: mpsc::Sender<Infallible>) {
-    // Without it a response that is written in two pieces could wait for the client's delayed acknowledgement. An
-    // error means that the client is gone already, which the first read tells just as well.
+    // Without it a response that is written in two pieces could wait for the client's delayed
+    // acknowledgement. An error means that the client is gone already, which the first read tells just as
+    // well.
     let _ = stream.set_nodelay(true);
     let mut connection = pin!(
         http1::Builder::new()
@@ -52,7 +55,8 @@ async fn serve(stream: TcpStream, mut stop: oneshot::Receiver<Infallible>, open:
             .header_read_timeout(HEAD_TIMEOUT)
             .serve_connection(stream, service_fn(routes::answer))
     );
-    // A client may go away, time out or talk nonsense at any point. That is its business and hyper has dealt with it.
+    // A client may go away, time out or talk nonsense at any point. That is its business and hyper has dealt
+    // with it.
     let _ = runtime::select! {
         result = connection.as_mut() => result,
         _ = &mut stop => {
@@ -65,13 +69,13 @@ async fn serve(stream: TcpStream, mut stop: oneshot::Receiver<Infallible>, open:
 
 /// The means to tell every connection to stop: dropping a sender resolves its receiver.
 ///
-/// A channel a connection rather than one that all listen to: a connection looks at its receiver each time it is
-/// polled, and with one word of its own it shares no cache line and no lock with the others.
+/// A channel a connection rather than one that all listen to: a connection looks at its receiver each time it
+/// is polled, and with one word of its own it shares no cache line and no lock with the others.
 #[derive(Default)]
 struct Stops {
     senders: Vec<oneshot::Sender<Infallible>>,
-    /// Number of senders at which those of closed connections are looked for, so that there are never more than
-    /// about twice as many as connections, at a constant cost a connection.
+    /// Number of senders at which those of closed connections are looked for, so that there are never more
+    /// than about twice as many as connections, at a constant cost a connection.
     prune_at: usize,
 }
 

@@ -11,7 +11,8 @@
 //!
 //! Ctrl-C or SIGTERM closes the listener and tells every connection to finish: an idle one closes, a busy one
 //! answers what it has begun and then closes. When all have, the exit status is 0. A second signal, or
-//! `GRACE` without the last one finishing, ends the process with the requests that are left cut off: status 1.
+//! `GRACE` without the last one finishing, ends the process with the requests that are left cut off: status
+//! 1.
 
 mod connections;
 mod mandelbrot;
@@ -52,7 +53,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Builds the runtime, serves until told to stop, and leaves without waiting for what nobody waits for.
+/// Builds the runtime, serves until told to stop, and leaves without waiting for work that no client waits
+/// for.
 fn run(options: &Options) -> io::Result<ExitCode> {
     let mut builder = Builder::new_multi_thread();
     builder.enable_all();
@@ -61,8 +63,8 @@ fn run(options: &Options) -> io::Result<ExitCode> {
     }
     let runtime = builder.build().map_err(|error| explain("cannot start the runtime", error))?;
     let status = runtime.block_on(serve(&options.addr));
-    // Open requests have had their time. A client that left may have left a blocking closure behind, for which
-    // dropping the runtime would wait.
+    // Open requests have had their time. A client that left may have left a blocking closure behind, for
+    // which dropping the runtime would wait.
     runtime.shutdown_background();
     status
 }
@@ -74,7 +76,8 @@ async fn serve(addr: &str) -> io::Result<ExitCode> {
     let mut signals = Signals::listen().map_err(|error| explain("cannot listen for signals", error))?;
     say(&format!("listening on http://{}", listener.local_addr()?));
 
-    // The accept loop and every connection hold a sender; nothing is ever sent. `recv` ends with the last of them.
+    // The accept loop and every connection hold a sender; nothing is ever sent. `recv` ends with the last of
+    // them.
     let (open, mut all_closed) = mpsc::channel(1);
     let accepting = runtime::spawn(connections::accept(listener, open));
     signals.next().await;
@@ -117,8 +120,8 @@ fn explain(what: &str, error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{what}: {error}"))
 }
 
-/// Prints a line to stdout. A reader that went away is no reason to stop serving, so errors are dropped; `println!`
-/// would panic.
+/// Prints a line to stdout. A reader that went away is no reason to stop serving, so errors are dropped;
+/// `println!` would panic.
 fn say(text: &str) {
     let mut out = io::stdout().lock();
     let _ = writeln!(out, "{text}").and_then(|()| out.flush());

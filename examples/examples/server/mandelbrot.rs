@@ -17,8 +17,8 @@ const BYTES_PER_PIXEL: usize = 3;
 
 /// Computes a picture `width` pixels wide and two thirds as high, as a PNG file.
 ///
-/// For the inside of `runtime::compute`: it ends where it splits if it is cancelled, and between the rows that it encodes, where
-/// it has to ask.
+/// For the inside of `runtime::compute`: it ends where it splits if it is cancelled, and between the rows
+/// that it encodes, where it has to ask.
 pub fn png(width: u32) -> Result<Vec<u8>, png::EncodingError> {
     let height = (width * 2 / 3).max(1);
     let view = View { width, scale: 3.0 / f64::from(width), top: 1.5 * f64::from(height) / f64::from(width) };
@@ -35,7 +35,7 @@ pub fn png(width: u32) -> Result<Vec<u8>, png::EncodingError> {
     let mut rows = writer.stream_writer()?;
     for row in pixels.chunks(row) {
         if parallel::is_cancelled() {
-            // Nobody will look at the result.
+            // No caller will look at the result.
             return Err(std::io::Error::from(std::io::ErrorKind::Interrupted).into());
         }
         rows.write_all(row)?;

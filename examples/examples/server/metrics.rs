@@ -16,7 +16,8 @@ use Kind::{Counter, Gauge};
 
 /// Every metric of the current runtime.
 ///
-/// The values are read one after another while the workers go on, so they need not fit each other to the last unit.
+/// The values are read one after another while the workers go on, so they need not fit each other to the last
+/// unit.
 pub fn prometheus() -> String {
     let metrics = Handle::current().metrics();
     let mut page = Page { text: String::new(), workers: metrics.num_workers() };

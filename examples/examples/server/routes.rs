@@ -9,8 +9,8 @@
 //! | `GET /mandelbrot.png?width=600` | a picture, computed by all workers; no further than the client waits for it |
 //! | `GET /metrics` | the runtime's metrics for Prometheus |
 //!
-//! Anything else gets a line of text and a status: 404 unknown path, 405 wrong method, 400 bad parameter or body,
-//! 413 body too long, 408 body too slow, 503 not run.
+//! Anything else gets a line of text and a status: 404 unknown path, 405 wrong method, 400 bad parameter or
+//! body, 413 body too long, 408 body too slow, 503 not run.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -27,8 +27,8 @@ use hyper::{Method, Request, Response, StatusCode};
 use crate::mandelbrot;
 use crate::metrics;
 
-/// The longest body that `/echo` takes, in bytes. It is held in memory whole: a client that sends everything before
-/// it reads anything would, with a body passed through as it comes, wait for us while we wait for it.
+/// The longest body that `/echo` takes, in bytes. It is held in memory whole: a client that sends everything
+/// before it reads anything would, with a body passed through as it comes, wait for us while we wait for it.
 const MAX_BODY: usize = 1 << 20;
 
 /// How long a client may take to send a body.
@@ -102,7 +102,8 @@ async fn block(ms: u64) -> Result<Response<Full<Bytes>>, Refusal> {
     }
 }
 
-/// If the client leaves, hyper drops this future, and with it the handle of the computation, which cancels it.
+/// If the client leaves, hyper drops this future, and with it the handle of the computation, which cancels
+/// it.
 async fn picture(width: u32) -> Result<Response<Full<Bytes>>, Refusal> {
     let not_run = |text: fmt::Arguments<'_>| Refusal::new(StatusCode::SERVICE_UNAVAILABLE, text);
     match runtime::compute(move || mandelbrot::png(width)).await {

@@ -15,13 +15,13 @@ use tokio::time;
 /// What the server tells of a connection that ended.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Served {
-    /// Who was served.
+    /// The client that was served.
     pub peer: SocketAddr,
     /// How many bytes went back.
     pub bytes: u64,
 }
 
-/// Echoes to everybody who connects, until `stop` fires or its sender is gone.
+/// Echoes to each client that connects, until `stop` fires or its sender is gone.
 ///
 /// Reports each connection that ends to `served`, and returns their number once all have ended.
 ///
@@ -47,7 +47,7 @@ pub async fn serve(
         connections.push(tokio::spawn(async move {
             let (mut reader, mut writer) = socket.split();
             let bytes = tokio::io::copy(&mut reader, &mut writer).await.unwrap_or(0);
-            // Whoever is not interested any more has dropped the receiver.
+            // A caller that is no longer interested has dropped the receiver.
             let _ = served.send(Served { peer, bytes }).await;
         }));
     }

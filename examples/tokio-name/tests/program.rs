@@ -53,7 +53,7 @@ async fn a_server_nobody_can_stop_any_more_stops() -> io::Result<()> {
 
 #[tokio::test]
 async fn a_call_without_an_answer_times_out() -> io::Result<()> {
-    // The system connects; nobody accepts.
+    // The system connects; no task accepts.
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let error = call(listener.local_addr()?, "hello", Duration::from_millis(10)).await.unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::TimedOut);

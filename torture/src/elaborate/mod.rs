@@ -1,8 +1,8 @@
 //! From a genome to a program: what each gene stands for where it is, by the [rules](crate::rules).
 //!
 //! What a gene asks for and the rules do not allow becomes the sequence of its children. That is decided top
-//! down, by the [surroundings](Ctx), and once more when the whole tree is known, by [who waits for
-//! whom](crate::rules): the last operation of a circle *gives way*, and the program is made again.
+//! down, by the [surroundings](Ctx), and once more when the whole tree is known, by [what waits for
+//! what](crate::rules): the last operation of a circle *gives way*, and the program is made again.
 //!
 //! `tables` says which operation a number chooses, `surroundings` what a thread may do and holds where it is;
 //! `steps` and `calls` make what is awaited and what is called.

@@ -226,7 +226,7 @@ async fn run_op(cx: &Cx, step: &Async) -> u64 {
         }
         AsyncOp::Hold { lock, is_semaphore, body } => {
             if *is_semaphore {
-                let _permit = cx.w.semaphores[*lock].acquire().await.expect("nobody closes it");
+                let _permit = cx.w.semaphores[*lock].acquire().await.expect("it stays open");
                 return mix(value, run(cx, body).await);
             }
             let _guard = cx.w.mutexes[*lock].lock().await;
@@ -384,7 +384,7 @@ async fn gate(cx: &Cx, id: Id, rt: PoolId, kind: GateKind, opener: &Arc<Async>, 
                 let _token = token;
                 match kind {
                     GateKind::Notify => notify.notified().await,
-                    GateKind::Semaphore => semaphore.acquire().await.expect("nobody closes it").forget(),
+                    GateKind::Semaphore => semaphore.acquire().await.expect("it stays open").forget(),
                     GateKind::InPlace => _ = block_in_place(|| receive.blocking_recv()),
                     GateKind::Unmarked => _ = receive_std.recv(),
                     _ => _ = receive.await,

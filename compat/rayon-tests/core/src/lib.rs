@@ -1,8 +1,9 @@
 //! rayon-core's unit tests, compiled outside of rayon-core.
 //!
-//! They are modules of the crate they test and say `crate::join`. Here the crate's root has those names because it
-//! re-exports the public face of whatever rayon-core the workspace links, so a test cannot tell the difference. What the
-//! tests take from rayon-core's private modules is little, and is written anew below on the public face.
+//! They are modules of the crate they test and say `crate::join`. Here the crate's root has those names
+//! because it re-exports the public face of whatever rayon-core the workspace links, so a test cannot tell
+//! the difference. What the tests take from rayon-core's private modules is little, and is written anew below
+//! on the public face.
 //!
 //! `../rayon-core` is the published `src` folder.
 
