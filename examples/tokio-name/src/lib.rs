@@ -26,7 +26,7 @@ pub struct Served {
 /// Reports each connection that ends to `served`, and returns their number once all have ended.
 ///
 /// # Errors
-/// Those of accepting; a connection that fails is only reported as one that got nothing.
+/// Those of accepting; a connection that fails is only reported as a connection that got nothing.
 pub async fn serve(
     listener: TcpListener,
     served: mpsc::Sender<Served>,
@@ -42,7 +42,7 @@ pub async fn serve(
         };
         count += 1;
         let served = served.clone();
-        // Those that ended need not be waited for.
+        // Connections that ended need not be waited for.
         connections.retain(|connection: &JoinHandle<()>| !connection.is_finished());
         connections.push(tokio::spawn(async move {
             let (mut reader, mut writer) = socket.split();

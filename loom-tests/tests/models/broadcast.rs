@@ -31,7 +31,7 @@ impl Value {
 
 impl Clone for Value {
     fn clone(&self) -> Self {
-        // SAFETY: one at a time is at a value; a bug is what the models are to find.
+        // SAFETY: one thread at a time is at a value; a bug is what the models are to find.
         self.clones.with_mut(|clones| unsafe { *clones += 1 });
         Self { number: self.number, clones: UnsafeCell::new(0), _watched: self._watched.clone() }
     }

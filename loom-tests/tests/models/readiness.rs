@@ -145,7 +145,7 @@ fn a_task_in_a_slot_misses_no_event() {
 }
 
 /// A FIFO whose writers come and go: `bytes` stands for "there is no writer", which a reader takes for the
-/// end of the stream. One that finds a writer clears that there was none.
+/// end of the stream. A reader that finds a writer clears that there was none.
 #[test]
 fn a_task_at_a_pipe_misses_no_close() {
     no_event_of_kind_is_lost(Kind::Pipe, Ready::READ_CLOSED, |source, event| {

@@ -52,7 +52,7 @@ impl Stage {
             worker.drain();
             result
         });
-        // For those that wind down: it is as one that sleeps.
+        // For the workers that wind down: this one counts as asleep.
         self.shared().arrive(|| false);
         self.shared().add_references(worker.take_references());
         drop(start);
@@ -91,7 +91,7 @@ impl Stage {
         let spares = shared.first_spare..shared.first_spare + shared.max_spares;
         let (used, counts) =
             (spares.filter(|&index| !shared.away.is_absent(index)).count(), shared.away.counts());
-        // Those that were active when all left.
+        // The spare workers that were active when all left.
         assert_eq!((counts.active, counts.resting), (used, 0), "a spare worker was lost, or counted twice");
         assert_eq!(shared.away.blocked(), 0, "a worker is still counted as blocked");
         // SAFETY: the reference of `new`, and the last use.

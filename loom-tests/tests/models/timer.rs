@@ -1,5 +1,6 @@
 //! A timer's entry between its future and the wheel: fire against drop, another waker, the same, reset,
-//! shutdown, another fire; and the handshake of a foreign thread that registers with the one about to sleep.
+//! shutdown, another fire; and the handshake of a foreign thread that registers with the thread about to
+//! sleep.
 //!
 //! Bounds: one wheel, one or two timers, two threads, one operation each.
 //!

@@ -47,7 +47,7 @@ pub fn describe_threads(process: u32) -> Vec<String> {
     lines
 }
 
-/// The names of those that a thread of the runtime waits in.
+/// The names of the system calls that a thread of the runtime waits in.
 fn name_of_call(number: &str) -> &str {
     let Ok(number) = number.parse::<i64>() else { return number };
     match number {

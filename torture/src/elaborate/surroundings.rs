@@ -8,7 +8,7 @@ use crate::rules::{MOST_POOLS, Of, Set, Wait as Waiting};
 /// The thread that an operation is on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
-    /// One that belongs to nothing.
+    /// A thread that belongs to nothing.
     Outside,
     /// A closure of this runtime's `spawn_blocking`.
     Closure(PoolId),
@@ -80,7 +80,7 @@ impl Maker<'_> {
     /// A task on `rt`.
     pub(super) fn task(&self, ctx: &Ctx, rt: PoolId) -> Ctx {
         let poller = Set::of(rt, Of::Poll);
-        // None: a multi-thread runtime, or one that no thread drives.
+        // None: a multi-thread runtime, or a runtime that no thread drives.
         let driver = self.drivers.get(&rt).copied().unwrap_or_default();
         Ctx {
             place: Place::Task(rt),

@@ -12,15 +12,15 @@ use loom::thread;
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Fault {
     None,
-    /// Those that yield are not counted in `needed`.
+    /// The workers that yield are not counted in `needed`.
     CountsNobody,
-    /// `TasksDone` looks at those that yield, and takes them out, without the lock.
+    /// `TasksDone` looks at the workers that yield, and takes them out, without the lock.
     TakesOutWithoutLock,
     /// `Yield` after `CallSpare`.
     EntersLate,
     /// `CallSpare` relies on a spare worker that sleeps.
     ReliesOnSleeper,
-    /// A spare worker falls asleep beside one that yields.
+    /// A spare worker falls asleep beside a worker that yields.
     SleepsBesideYielding,
     /// A spare worker goes to rest without looking again.
     RestsQuietly,
