@@ -6,15 +6,16 @@
 //! `monitor.rs` and `split.rs` (what happens while workers are blocked, stuck, or compute), and `external.rs`
 //! (threads that are no workers, and compute). Code that only makes the scheduler faster is in `hints/`.
 //!
-//! **A task's way.** Spawned or woken by a task: into the LIFO slot of the current worker. The task that was
-//! there goes into the ring, from where other workers steal. If the ring is full, half of it goes into the
-//! injector. Woken by another thread: into the injector. The worker that takes a task out polls it. A task
-//! that waits is in no queue.
+//! **Where a task goes.** A task that is spawned or woken by a task on a worker goes into that worker's LIFO
+//! slot. The task that was in the slot goes into the ring, from where other workers steal. If the ring is
+//! full, half of it goes into the injector. A task that another thread spawns or wakes goes into the
+//! injector. The worker that takes a task out polls it. A task that waits for an event is in no queue.
 //!
-//! **A worker's life.** Local work, the injector, search, sleep; see `worker.rs`. A worker's processor
-//! belongs to its thread for good. Other workers can steal what it holds, also while its thread is blocked or
-//! stuck. Spare workers (`away.rs`) come when other workers block or are stuck, as the monitor finds
-//! (`monitor.rs`), and go when these return.
+//! **What a worker does.** It takes local work, then work from the injector; then it searches the other
+//! workers' queues; then it sleeps (`worker.rs`). A worker's processor belongs to its thread for good. Other
+//! workers can steal from the processor, also while its thread is blocked or stuck. Spare workers (`away.rs`)
+//! start when other workers block or are stuck. The monitor finds the stuck workers (`monitor.rs`). The spare
+//! workers rest again when these workers return.
 
 pub mod away;
 pub mod current_thread;
@@ -55,14 +56,14 @@ use crate::loom::thread;
 use crate::util::thread_probe::ThreadProbe;
 use crate::util::{time_slice, unwind};
 
-/// A worker that has been counted, and will run on whichever thread calls [`run`](Self::run). Dropped
+/// A worker that is counted and has yet to run, on the thread that calls [`run`](Self::run). If it is dropped
 /// instead, it leaves like a worker that has run.
 #[derive(Debug)]
 pub struct WorkerStart {
     /// Valid: this worker has not left.
     shared: NonNull<Shared>,
     index: usize,
-    /// Outlives the shared state.
+    /// The `Exit` outlives the shared state.
     exit: Arc<Exit>,
     has_run: bool,
 }
@@ -93,13 +94,13 @@ impl WorkerStart {
         unsafe { self.shared.as_ref() }
     }
 
-    /// The monitor's whole life, on the calling thread; the index means nothing.
+    /// The monitor's whole life, on the calling thread. Its index means nothing.
     pub fn watch(mut self) {
         self.has_run = true;
         // SAFETY: counted by `new`.
         let watch = || unsafe { monitor::watch(self.shared) };
-        // Hooks and handlers of the user's find the runtime as on a worker's thread; and if they drop one, it
-        // must not wait for this thread.
+        // The user's hooks and handlers find the runtime here as they do on a worker's thread. If one of them
+        // drops a runtime, that runtime must not wait for this thread.
         // SAFETY: counted by `new`, so it is valid until `leave`.
         let life = || unsafe { context::enter_runtime(self.shared, || context::enter_block_on(watch)) };
         if let Err(payload) = unwind::catch(life) {
@@ -121,8 +122,8 @@ impl WorkerStart {
 impl Drop for WorkerStart {
     fn drop(&mut self) {
         if !self.has_run {
-            // SAFETY: counted by `new`; the last use. Were this thread a worker of the same state, others
-            // would be left.
+            // SAFETY: counted by `new`; the last use. If this thread is a worker of the same state, this is
+            // not the last worker to leave.
             unsafe { Shared::leave(self.shared, 0) };
         }
         self.exit.leave();
@@ -132,7 +133,7 @@ impl Drop for WorkerStart {
 /// Starts the thread of worker `index`, permanent or spare.
 ///
 /// # Errors
-/// What the system says if it refuses a thread.
+/// The system's error if it refuses a thread.
 ///
 /// # Safety
 /// 1. The caller counts as a worker until this returns, so that `shared` is valid. 2. Processor `index` has
@@ -140,21 +141,21 @@ impl Drop for WorkerStart {
 pub unsafe fn start_worker(shared: NonNull<Shared>, index: usize) -> io::Result<thread::JoinHandle<()>> {
     // SAFETY: (1), (2).
     let start = unsafe { WorkerStart::new(shared, index) };
-    // SAFETY: (1). If the thread is refused, `start` is dropped there.
+    // SAFETY: (1). If the system refuses the thread, `start` is dropped there.
     unsafe { shared.as_ref() }.config.start_thread(move || start.run())
 }
 
 /// Starts the monitor's thread.
 ///
 /// # Errors
-/// What the system says if it refuses a thread.
+/// The system's error if it refuses a thread.
 ///
 /// # Safety
 /// 1. The caller counts as a worker until this returns, so that `shared` is valid.
 pub unsafe fn start_monitor(shared: NonNull<Shared>) -> io::Result<thread::JoinHandle<()>> {
     // SAFETY: (1); it has no processor.
     let start = unsafe { WorkerStart::new(shared, usize::MAX) };
-    // SAFETY: (1). If the thread is refused, `start` is dropped there.
+    // SAFETY: (1). If the system refuses the thread, `start` is dropped there.
     unsafe { shared.as_ref() }.config.start_monitor(move || start.watch())
 }
 
@@ -163,14 +164,14 @@ pub unsafe fn start_monitor(shared: NonNull<Shared>) -> io::Result<thread::JoinH
 /// # Safety
 /// 1. This worker was counted by `worker_starts`. 2. Processor `index` has no other owner.
 unsafe fn run_worker(shared: NonNull<Shared>, index: usize) {
-    // Before anything is allocated, so that it lies close to the CPU.
+    // Before the worker allocates anything, so that its memory lies close to the CPU.
     // SAFETY: by (1) the state is valid until `leave`.
     unsafe { shared.as_ref() }.config.pins.iter().for_each(|pins| pins.pin(index));
     // SAFETY: as above; (2).
     let worker = unsafe { Worker::new(shared, index) };
     worker.processor().parker.adopt_current_thread();
     worker.processor().yield_parker.adopt_current_thread();
-    // Relaxed: a number, for the monitor.
+    // Relaxed: the monitor reads this number by itself.
     worker.processor().thread.store(ThreadProbe::current().to_raw(), Relaxed);
     worker.processor().metrics.thread_begins_or_ends();
     let state = worker.shared();
@@ -178,15 +179,15 @@ unsafe fn run_worker(shared: NonNull<Shared>, index: usize) {
         true => state.away.permanent_comes(),
         false => time_slice::ask(time_slice::SHORT_NANOS),
     }
-    // A1 to A3: it counts from now on, or since it was called.
+    // A1 to A3: the monitor counts a permanent worker from now on, and a spare worker since it was called.
     state.monitor.somebody_woke(&state.driver);
     // A pool of jobs is never the current runtime: it has no tasks, and no handle.
     let entry = (!state.config.is_pool).then(|| Entry::new(shared));
     // SAFETY: the entry stays in this frame until `leave`, and the state valid.
     entry.iter().for_each(|entry| unsafe { entry.enter() });
-    // The hooks run outside of the worker's context: what they spawn goes to the injector, whose drains they
-    // cannot miss. A pool's handlers run inside of it: jobs that they begin are on the seat. A runtime that
-    // one of them drops must not wait for this thread.
+    // The hooks run outside of the worker's context. So what they spawn goes to the injector, which is always
+    // drained. A pool's handlers run inside of the worker's context, so that the jobs that they begin are on
+    // the seat. If a hook or a handler drops a runtime, that runtime must not wait for this thread.
     let hooks = &state.config.hooks;
     context::enter_block_on(|| hooks.on_thread_start());
     let life = || {
@@ -194,7 +195,8 @@ unsafe fn run_worker(shared: NonNull<Shared>, index: usize) {
         worker.run();
         state.call_handler(&state.config.exit_handler, index);
     };
-    // A panic here is our own bug: foreign code has its own `catch`. The queues would be left in disorder.
+    // A panic here is a bug of this crate, because foreign code has its own `catch`. The queues would be in
+    // disorder.
     if let Err(payload) = unwind::catch(|| context::enter_worker(&worker, life)) {
         std::mem::forget(payload);
         unwind::abort("a worker panicked outside of a task");
@@ -212,8 +214,8 @@ unsafe fn run_worker(shared: NonNull<Shared>, index: usize) {
 }
 
 /// Makes the calling thread the owner of a pool's seat 0 for good. The thread never runs the loop. It runs
-/// only what it begins itself, and other jobs while it waits for that or yields. Other workers can steal what
-/// lies in its queues meanwhile.
+/// the jobs that it begins itself. It runs other jobs only while it waits for its own, or yields. Meanwhile
+/// other workers can steal from its queues.
 ///
 /// # Safety
 /// 1. `shared` is valid for ever: the caller counts as a worker and does not leave. 2. Processor 0 has no
@@ -221,7 +223,8 @@ unsafe fn run_worker(shared: NonNull<Shared>, index: usize) {
 pub unsafe fn take_seat_for_good(shared: NonNull<Shared>) {
     // SAFETY: (1), (2).
     let worker = unsafe { Worker::new_for_good(shared, 0) };
-    // The owner of the seat may find it as long as the thread runs, in destructors of its thread-locals, too.
+    // Destructors of thread-locals may still look for the seat's owner, so the worker lives as long as the
+    // thread.
     let worker: &'static Worker = Box::leak(Box::new(worker));
     worker.processor().parker.adopt_current_thread();
     context::become_worker(worker);

@@ -1,4 +1,4 @@
-//! Tasks in and out of a worker's queues: where the next task comes from, and where a woken task goes.
+//! The tasks in and out of a worker's queues: where the next task comes from, and where a woken task goes.
 
 use std::iter;
 use std::time::Instant;
@@ -14,7 +14,7 @@ use crate::task::{Header, Runnable};
 /// How many tasks in a row may come from the LIFO slot before the ring has its turn.
 const LIFO_STREAK: u32 = 16;
 
-/// Out.
+/// Tasks out of the queues.
 impl Worker {
     /// The next task that needs no search.
     #[inline(always)]
@@ -64,14 +64,14 @@ impl Worker {
         self.linger.took(count, has_waited);
         self.sampling.took();
         if count > 1 {
-            // The pusher saw to it that a worker is awake for these tasks. This worker is, but may be long at
-            // the first.
+            // The pusher relied on an awake worker for all of these tasks. This worker is awake, but its
+            // first task may take long.
             shared.fetch_strictly(Work::Task);
         }
         Some(task)
     }
 
-    /// A task that is known to compute for long, for workers that may be long.
+    /// A task that is known to compute for long. Only a worker that takes any task takes it.
     fn next_slow_task(&self) -> Option<Runnable> {
         let slow = &self.shared().slow;
         if slow.is_empty() || !self.role().takes_any_task() {
@@ -86,8 +86,8 @@ impl Worker {
         self.sampling.leaves_it_to_others(self.shared(), self.index(), self.is_searching.get())
     }
 
-    /// A task from another worker, if few workers search already. The worker stays a searcher if it finds
-    /// none.
+    /// Takes a task from another worker, unless enough workers search already. If it finds none, the worker
+    /// stays a searcher.
     pub(super) fn search(&self) -> Option<Runnable> {
         let shared = self.shared();
         let processors = shared.processors.len();
@@ -155,7 +155,7 @@ impl Worker {
         }
     }
 
-    /// F1, F2 of `idle.rs`: this worker has found work.
+    /// F1 and F2 of `idle.rs`: this worker has found work.
     pub fn stop_searching(&self) {
         self.is_searching.set(false);
         self.is_notified.set(false);
@@ -165,15 +165,15 @@ impl Worker {
             if shared.has_visible_tasks() {
                 self.notify();
             }
-            // Also if there are tasks: a job may need a waiter, and no thread wakes a waiter for tasks.
+            // Also if there are tasks: a job may need a latch waiter, and a pusher of tasks wakes no waiter.
             if shared.has_jobs_for(self.index(), Role::Full) {
                 shared.fetch(Work::Job);
             }
         }
     }
 
-    /// F1, F2 of a worker that may not run everything, and is about to sleep: see *the restricted worker* in
-    /// `idle.rs`.
+    /// F1 and F2 for a worker that may not run everything, and is about to sleep: see *the restricted worker*
+    /// in `idle.rs`.
     pub(super) fn leave_rest_to_others(&self) {
         if !self.is_searching.replace(false) {
             return;
@@ -200,9 +200,9 @@ impl Worker {
     }
 }
 
-/// In.
+/// Tasks into the queues.
 impl Worker {
-    /// Queues a task that was woken or spawned by this thread, to run next.
+    /// Queues a task that this thread has woken or spawned, to run next.
     #[inline]
     pub fn push(&self, task: Runnable) {
         if self.is_fifo.get() {
@@ -220,11 +220,11 @@ impl Worker {
         self.notify_if_worth();
     }
 
-    /// Queues a task that yielded, behind the others.
+    /// Queues a task that has yielded, behind the others.
     #[inline]
     pub fn push_back(&self, task: Runnable) {
         self.push_to_ring(task);
-        // One task that yields to itself needs no help.
+        // A task that yields and is alone in the ring needs no help.
         if self.processor().ring.len() >= 2 {
             self.notify_if_worth();
         }
@@ -246,10 +246,11 @@ impl Worker {
         self.shared().fetch_strictly(Work::Task);
     }
 
-    /// While all workers are inside of long polls, a worker keeps the tasks of its ring that are known to
-    /// compute for long, and leaves the others to the spare worker that serves. That one does the opposite,
-    /// and so does a spare worker that is not needed. Otherwise a task that came to the wrong worker would
-    /// stay: what a worker polls, and wakes, goes to its own ring.
+    /// Sorts the ring while all workers are inside of long polls. A permanent worker keeps the tasks that are
+    /// known to compute for long, and gives the others to the spare worker that serves. The serving worker
+    /// does the opposite, and so does a spare worker that is not needed. Without the sorting, a task on the
+    /// wrong worker would stay there, because a task that a worker polls and wakes goes to that worker's own
+    /// ring.
     #[cold]
     #[inline(never)]
     pub(super) fn sort_ring(&self) {
@@ -278,7 +279,7 @@ impl Worker {
         }
     }
 
-    /// Takes all tasks for which `is_wanted` says so out of the ring.
+    /// Takes the tasks for which `is_wanted` returns true out of the ring.
     fn take_out(&self, is_wanted: impl Fn(&Runnable) -> bool) -> Chain<Header> {
         let ring = &self.processor().ring;
         let mut taken = Chain::new();
@@ -310,7 +311,7 @@ impl Worker {
 
     #[inline(always)]
     fn notify_if_worth(&self) {
-        // Mostly no worker sleeps: a load and a branch.
+        // Mostly no worker sleeps, and this costs a load and a branch.
         if self.shared().idle.has_sleepers() {
             self.notify_beside_sleepers();
         }
@@ -329,8 +330,8 @@ impl Worker {
         }
     }
 
-    /// Decides, after a dispatch, whether others should help with what it woke. If they should not now, asks
-    /// again soon.
+    /// Decides, after a dispatch, whether other workers should help with the woken tasks. If not, the worker
+    /// asks again soon.
     pub(super) fn share_ring(&self) {
         let shared = self.shared();
         let waiting = self.processor().ring.len();

@@ -6,25 +6,27 @@
 //!     │  └──────▶ IN_DRIVER ───────────────▲  ▲
 //!     └────────────────────────────────────┼──┘ unpark before park: the next sleep ends at once
 //! ```
-//! - K1 the sleeper moves EMPTY to PARKED or IN_DRIVER; if it finds NOTIFIED instead, it goes on with K3 and
-//!   does not sleep.
-//! - K2 it sleeps: on its thread's token, or in the poll.
-//! - K3 it swaps EMPTY in.
-//! - U1 the unparker swaps NOTIFIED in. U2 if it found PARKED, it unparks the thread; IN_DRIVER, it wakes the
-//!   driver.
+//! - K1: the sleeper moves EMPTY to PARKED or IN_DRIVER. If it finds NOTIFIED instead, it does not sleep, and
+//!   goes on with K3.
+//! - K2: the sleeper sleeps on its thread's token, or in the driver's poll.
+//! - K3: the sleeper swaps EMPTY in.
+//! - U1: the unparker swaps NOTIFIED in.
+//! - U2: if U1 found PARKED, the unparker unparks the thread. If U1 found IN_DRIVER, it wakes the driver.
 //!
-//! **No lost unpark.** K1, K3 and U1 are read-modify-writes of one word. U1 before K1: K1 finds NOTIFIED. U1
-//! after K1: it finds where the sleeper is, and U2 leaves a token there (the thread's, or the event
-//! descriptor's count), which ends K2 whether it has begun or not. A token left after K3 makes one later
-//! sleep end early, which sleepers have to bear anyway. U1's release and K3's acquire order what came before
-//! the unpark before what follows the sleep. K1's release and U1's acquire have the unparker find the thread
-//! that sleeps here now, where that changes.
+//! **No lost unpark.** K1, K3 and U1 are read-modify-writes of one word. If U1 comes before K1, K1 finds
+//! NOTIFIED. If U1 comes after K1, U1 finds where the sleeper is, and U2 leaves a token there: the thread's
+//! token, or the event descriptor's count. The token ends K2, whether K2 has begun or not. A token that is
+//! left after K3 ends one later sleep early, and every sleeper has to allow for that anyway.
+//!
+//! U1's release and K3's acquire order what came before the unpark before what follows the sleep. The
+//! sleeping thread may change. K1's release and U1's acquire make sure that the unparker finds the present
+//! one.
 //!
 //! # Timers
-//! The worker in the driver sleeps no longer than until the earliest deadline on any wheel. A worker that
-//! finds the driver taken sleeps untimed if the worker in the driver wakes early enough for its timers, else
-//! no longer than until the earliest deadline on its own wheel. So a worker's timer wakes no other thread,
-//! and one timer mostly wakes one thread (spare workers share a wheel).
+//! The worker in the driver sleeps at most until the earliest deadline on any wheel. A worker that finds the
+//! driver taken looks at the earliest deadline on its own wheel. It sleeps untimed if the worker in the
+//! driver wakes early enough for that deadline, else until that deadline. So a worker's timer wakes no other
+//! thread, and one timer mostly wakes one thread (spare workers share a wheel).
 //! ```text
 //! In the driver                            On the token, or registering on the wheel of foreign threads
 //! D1 until = earliest of all wheels        T1 the deadline is in the wheel
@@ -33,18 +35,18 @@
 //! D4 earliest again: sooner, so sleep less
 //! D5 sleep; then publish NOBODY
 //! ```
-//! If T3 reads an `until` that a sleeper will outlive, D2 or D5 of that sleeper came before T3. What matters
-//! is a later sleeper: if its D3 is after T2, its D4 sees T1; if before, T3 would have read its `until` or a
-//! later one.
+//! Suppose T3 reads an `until` that a sleeper will outlive. Then D2 or D5 of that sleeper came before T3, and
+//! only a later sleeper matters. If the later sleeper's D3 is after T2, its D4 sees T1. If its D3 is before
+//! T2, T3 reads its `until` or a later one.
 //!
 //! A worker that leaves the driver for a task still answers for the timers that other workers left to it. It
-//! fires what is due on any wheel every few dozen tasks, and before it sleeps. If one poll takes long, these
-//! timers are late, and so are events, until the monitor sees to them (`monitor.rs`). A worker that leaves
-//! the driver for good, because it blocks or retires, has another worker look for work. That worker finds the
-//! driver free before it sleeps.
+//! fires the due timers of all wheels every few dozen tasks, and before it sleeps. If one of its polls takes
+//! long, these timers and the events are late, until the monitor sees to them (`monitor.rs`). A worker that
+//! blocks or retires leaves the driver for good. Then it has another worker look for work, and that worker
+//! finds the driver free before it sleeps.
 //!
-//! Sources: the token parker is the one of `std::thread::park`; the pair of places to sleep is the 2019 Tokio
-//! scheduler's.
+//! Sources: the token parker follows `std::thread::park`; the two places to sleep follow the 2019 Tokio
+//! scheduler.
 
 use std::time::Duration;
 
@@ -59,12 +61,12 @@ const PARKED: u32 = 1;
 const IN_DRIVER: u32 = 2;
 const NOTIFIED: u32 = 3;
 
-/// One worker's place to sleep.
+/// The place where one worker sleeps.
 #[derive(Debug)]
 pub struct Parker {
     state: AtomicU32,
-    /// The thread that sleeps here. Set before it first sleeps; changes only on `current_thread` runtimes,
-    /// and from one external thread to the next.
+    /// The thread that sleeps here, set before its first sleep. It changes only on `current_thread` runtimes,
+    /// and when a processor goes from one external thread to the next.
     thread: Mutex<Option<Thread>>,
 }
 
@@ -73,12 +75,12 @@ impl Parker {
         Self { state: AtomicU32::new(EMPTY), thread: Mutex::new(None) }
     }
 
-    /// Makes this the calling thread's place to sleep.
+    /// Makes the calling thread the one that sleeps here.
     pub fn adopt_current_thread(&self) {
         *self.thread.lock() = Some(thread::current());
     }
 
-    /// The name of the thread that sleeps here, once there is one.
+    /// The id of the thread that sleeps here. `None` before there is one.
     #[cfg(not(loom))]
     pub fn thread_id(&self) -> Option<std::thread::ThreadId> {
         self.thread.lock().as_ref().map(Thread::id)
@@ -89,8 +91,8 @@ impl Parker {
         self.park_if(timeout, || true);
     }
 
-    /// As [`park`](Self::park), unless `may_sleep` says no. It is asked when others already see this thread
-    /// asleep.
+    /// As [`park`](Self::park), but does not sleep if `may_sleep` returns false. When `may_sleep` is called,
+    /// others already see this thread asleep.
     pub fn park_if(&self, timeout: Option<Duration>, may_sleep: impl FnOnce() -> bool) {
         if !self.begin(PARKED) {
             return;
@@ -107,8 +109,8 @@ impl Parker {
     /// Whether the owner sleeps, and no thread has ended its sleep: it is after K1, and before both U1 and
     /// K3.
     ///
-    /// A read-modify-write, so it is true of the moment at which it is made, and the owner's next K1 acquires
-    /// what came before it. Sees all that the owner did before its sleep.
+    /// This is a read-modify-write, so the answer is exact at that moment, and the owner's next K1 acquires
+    /// what the caller did before. The caller sees all that the owner did before its sleep.
     pub fn is_asleep(&self) -> bool {
         matches!(self.state.fetch_add(0, AcqRel), PARKED | IN_DRIVER)
     }
@@ -123,7 +125,7 @@ impl Parker {
         Some(result)
     }
 
-    /// Ends one sleep, the present one or else the next.
+    /// Ends one sleep: the present one, or else the next.
     pub fn unpark(&self, driver: &Driver) {
         match self.state.swap(NOTIFIED, AcqRel) {
             PARKED => {
@@ -135,14 +137,15 @@ impl Parker {
         }
     }
 
-    /// K1. False if an unpark came first, which is then used up.
+    /// K1. Returns false if an unpark came first; that unpark is used up then.
     fn begin(&self, place: u32) -> bool {
-        // Release: the unparker that finds `place` sees our thread. Acquire: what came before an `is_asleep`
-        // that did not see this is seen by what follows. Relaxed if it fails: K3 acquires.
+        // Release: the unparker that finds `place` sees our thread. Acquire: if an `is_asleep` came too early
+        // to see this, what came before that `is_asleep` is visible to what follows. Relaxed if it fails: K3
+        // acquires.
         match self.state.compare_exchange(EMPTY, place, AcqRel, Relaxed) {
             Ok(_) => true,
             Err(_) => {
-                // Only NOTIFIED can be here: one thread sleeps.
+                // Only NOTIFIED can be here, because only one thread sleeps here.
                 self.end();
                 false
             }

@@ -1,24 +1,26 @@
-//! What every worker of a runtime sees, and how long it lives.
+//! The state that all workers of a runtime share, and how long it lives.
 //!
 //! # The life of the shared state
-//! It is freed when nothing can reach it any more: no handle, no cell of a task, no registered timer or
-//! descriptor (those hold handles), no thread. Counting each with one atomic number would have every spawn
-//! write a line that the whole runtime shares. So a worker counts in a plain cell of its own, up and down,
-//! and all other threads count in `references`:
+//! The state is freed when nothing can reach it any more: no handle, no cell of a task, no thread, and no
+//! registered timer or descriptor (a timer or descriptor holds a handle). If one atomic number counted all of
+//! these, every spawn would write a cache line that the whole runtime shares. So a worker counts up and down
+//! in a plain cell of its own, and all other threads count in `references`:
 //! ```text
 //! true count = references - BIAS (until the last worker has left) + the sum of the workers' own counts
 //!            + the newborn tasks that came through the injector from outside (until the same moment)
 //! ```
-//! - A newborn task from outside is counted under the lock that it passes anyway, before a worker can have
-//!   it, and free it. The last worker to leave closes the injector: then their number is final, and it adds
-//!   it to `references`. A spawner that comes later is refused, and counts its task itself.
-//! - A worker adds its own count to `references` when it leaves; the last one to leave also subtracts BIAS.
-//! - While BIAS is in, `references` cannot reach zero: a runtime would have to free 2^62 cells on foreign
-//!   threads first.
-//! - Once it is out, `references` is the true count, and the thread that brings it to zero frees.
+//! - A newborn task from outside is counted under the lock that its spawner takes anyway. At that time no
+//!   worker can have the task yet, and free it. The last worker to leave closes the injector. From then on
+//!   the number of these tasks is final, and that worker adds it to `references`. A later spawner is refused,
+//!   and counts its task itself.
+//! - A worker adds its own count to `references` when it leaves. The last worker to leave also subtracts
+//!   BIAS.
+//! - While BIAS is in, `references` cannot reach zero: a runtime would first have to free 2^62 cells on
+//!   foreign threads.
+//! - Once BIAS is out, `references` is the true count. The thread that brings it to zero frees the state.
 //!
-//! Every subtraction is AcqRel, so all uses happen before the free. A thread that subtracts does not touch
-//! the shared state afterwards unless it holds another reference; a worker, until it has left, needs none.
+//! Every subtraction is AcqRel, so all uses happen before the free. After a subtraction, a thread does not
+//! touch the shared state unless it holds another reference. A worker needs no reference until it has left.
 
 use std::alloc::Layout;
 use std::num::NonZeroU64;
@@ -57,16 +59,16 @@ const BIAS: i64 = 1 << 62;
 #[derive(Debug)]
 pub struct Shared {
     pub config: Config,
-    /// No other runtime of the process has it.
+    /// Unique in the process.
     pub id: NonZeroU64,
     pub injector: Injector<Header>,
-    /// Tasks whose polls are long, taken from workers that are stuck; see `monitor.rs`.
+    /// Tasks with long polls, taken from workers that are stuck; see `monitor.rs`.
     pub slow: Injector<Header>,
     pub idle: Idle,
     pub jobs: Jobs,
     pub processors: Processors,
     pub external: External,
-    /// The first index of a spare worker, and how many of them there may be.
+    /// The lowest index of a spare worker, and the largest number of spare workers.
     pub first_spare: usize,
     pub max_spares: usize,
     pub owned: Owned,
@@ -83,8 +85,8 @@ pub struct Shared {
     pub lifecycle: Lifecycle,
     /// The thread that drives a `current_thread` runtime.
     pub core: Core,
-    /// Tasks spawned on threads that are no workers, but refused by the injector, which counts the others;
-    /// and tasks ended on threads that are no workers.
+    /// Tasks that non-worker threads spawned and the injector refused (the injector counts the others); and
+    /// tasks that ended on non-worker threads.
     pub refused_elsewhere: AtomicU64,
     pub ended_elsewhere: AtomicU64,
     /// See the module's docs.
@@ -92,7 +94,7 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// Makes the shared state, with one reference, the caller's, and BIAS.
+    /// Makes the shared state with BIAS and one reference, which is the caller's.
     pub fn new(config: Config, driver: Driver) -> NonNull<Self> {
         task::introduce_wakers();
         let workers = config.workers;
@@ -129,12 +131,12 @@ impl Shared {
             config,
         };
         if shared.config.is_pool {
-            // No worker of a pool claims its table: tasks do not wait there. SAFETY: no thread has claimed
-            // them.
+            // No worker of a pool claims its table, because a pool has no tasks that wait. SAFETY: no thread
+            // has claimed the tables.
             (0..workers).for_each(|seat| unsafe { shared.owned.lend(seat) });
         }
         let shared = NonNull::from(Box::leak(Box::new(shared)));
-        // SAFETY: just made, so no other thread knows the seats, which the state has.
+        // SAFETY: the state was just made, so no other thread knows the seats that it holds.
         let seats =
             unsafe { shared.as_ref() }.processors.permanent().iter().filter_map(|it| it.seat.as_ref());
         // SAFETY: as above.
@@ -142,7 +144,7 @@ impl Shared {
         shared
     }
 
-    /// Takes a reference; the caller has one, or is a worker.
+    /// Takes a reference. The caller has one, or is a worker.
     #[inline]
     pub fn retain(this: NonNull<Self>) {
         context::with_worker_of(this, |worker| match worker {
@@ -166,10 +168,10 @@ impl Shared {
         });
     }
 
-    /// Adds references that the caller took elsewhere, or takes some; the caller has one, or BIAS is in for
-    /// it.
+    /// Adds references that the caller took elsewhere, or takes new ones. The caller has a reference, or BIAS
+    /// stands for it.
     pub fn add_references(&self, count: i64) {
-        // AcqRel: a worker's own count may be negative, and stand for uses by it.
+        // AcqRel: a worker's own count may be negative, and then stands for the worker's uses of the state.
         self.references.fetch_add(count, AcqRel);
     }
 
@@ -200,13 +202,13 @@ impl Shared {
         self.config.flavor == Flavor::CurrentThread
     }
 
-    /// Which runtime is current on the threads of this one: a pool of jobs is never the current runtime.
+    /// The runtime that is current on the threads of this one. A pool of jobs is never the current runtime.
     pub fn current_on_threads(&self) -> Option<NonNull<Self>> {
         (!self.config.is_pool).then(|| NonNull::from(self))
     }
 
-    /// The wheel that worker `index` registers timers on; spare workers share one with threads that are no
-    /// workers.
+    /// The wheel on which worker `index` registers timers. Spare workers share one wheel with non-worker
+    /// threads.
     pub fn wheel(&self, index: usize) -> usize {
         index.min(self.config.workers)
     }
@@ -221,26 +223,26 @@ impl Shared {
         self.processor(index).seat.as_ref().expect("only runtimes with workers have jobs")
     }
 
-    /// The jobs of all workers and external threads, where there may be some.
+    /// The jobs of all workers and external threads. Empty if the runtime has no jobs.
     pub fn seats(&self) -> impl Iterator<Item = &Seat> {
         self.processors.iter().filter_map(|processor| processor.seat.as_ref())
     }
 
-    /// The permanent worker that spare worker `index` belongs to: where threads are kept on CPUs, it has that
-    /// worker's CPU.
+    /// The permanent worker that spare worker `index` belongs to. Where threads are kept on CPUs, both have
+    /// the same CPU.
     pub fn worker_of_spare(&self, index: usize) -> usize {
         index % self.config.workers
     }
 
-    /// Queues a task for the first worker that comes.
+    /// Queues a task in the injector, for any worker.
     pub fn inject(&self, task: Runnable) {
         // SAFETY: the runnable owns its task, so no other thread uses its link.
         unsafe { self.injector.push(task.into_raw()) };
         self.fetch_strictly(Work::Task);
     }
 
-    /// Queues a newborn task as [`inject`](Self::inject); gives it back once the last worker has left. It is
-    /// counted if it `is_from_outside`, unless it is given back.
+    /// Queues a newborn task as [`inject`](Self::inject) does. Once the last worker has left, gives the task
+    /// back instead. A task that `is_from_outside` is counted, unless it is given back.
     #[inline]
     fn inject_newborn(&self, task: Runnable, is_from_outside: bool) -> Result<(), Runnable> {
         let raw = task.into_raw();
@@ -255,18 +257,18 @@ impl Shared {
         Ok(())
     }
 
-    /// As [`fetch`](Self::fetch), with `PushFence` (P2 of `idle.rs`) before it: behind a push into a queue
-    /// that the caller does not drain itself.
+    /// As [`fetch`](Self::fetch), with `PushFence` (P2 of `idle.rs`) before it. For a push into a queue that
+    /// the caller does not drain itself.
     pub fn fetch_strictly(&self, work: Work) -> bool {
         self.idle.fence_push();
         self.fetch(work)
     }
 
-    /// P3 to P6, and J5, of `idle.rs`, and `Admit` of `away.rs`: has a thread come for `work`, unless one is
-    /// there for it. Says whether it did.
+    /// P3 to P6, and J5, of `idle.rs`, and `Admit` of `away.rs`: wakes or starts a thread for `work`, unless
+    /// a worker already searches. Returns whether it did.
     #[inline]
     pub fn fetch(&self, work: Work) -> bool {
-        // At a glance: mostly no worker is asleep or away.
+        // A cheap test first: mostly no worker is asleep or away.
         (self.idle.has_sleepers() || self.is_anybody_away()) && self.fetch_somebody(work)
     }
 
@@ -277,33 +279,34 @@ impl Shared {
         pick.unparks.is_some() || is_admitted
     }
 
-    /// As [`fetch_strictly`](Self::fetch_strictly), for work of any kind, but does not rely on workers that
+    /// As [`fetch_strictly`](Self::fetch_strictly), for work of any kind. It does not rely on workers that
     /// search.
     pub fn fetch_anyway(&self) {
         self.idle.fence_push();
         if let Some(index) = self.idle.pick_anyway(self.driver.sitter()) {
             return self.unpark_picked(Some(index));
         }
-        // Meanwhile pushers may have relied on this thread as a searcher, with work of any kind: see `Pick`.
-        // Behind the fence of the pick.
+        // This thread was counted as a searcher for a moment. Pushers of any kind of work may have relied on
+        // it: see `Pick`. The fence of the pick comes before this.
         self.unpark_picked(self.idle.pick_waiter(0));
         self.fetch(Work::Task);
     }
 
-    /// F2 of worker `index`, which may not run all that there is.
+    /// F2 of worker `index`, which may not run every kind of work.
     pub fn leave_to_lower(&self, index: usize) {
         let picked = self.idle.pick_below(index, self.driver.sitter());
         if picked.is_some() {
             return self.unpark_picked(picked);
         }
-        // Behind the fence of the pick.
+        // The fence of the pick comes before this.
         self.unpark_picked(self.idle.pick_waiter(0));
         if self.is_anybody_away() {
             self.admit(None);
         }
     }
 
-    /// The worker `index`, which waits for a latch, may not run the jobs that it was woken for.
+    /// Worker `index` waits for a latch, and may not run the jobs that it was woken for. Picks a worker in
+    /// its place.
     pub fn pass_errand_on(&self, index: usize) {
         let pick = self.idle.pass_errand_on(index, self.driver.sitter());
         self.unpark_picked(pick.unparks);
@@ -319,7 +322,7 @@ impl Shared {
         }
     }
 
-    /// Whether another worker is to be woken for work that can wait for the calling worker: a hint.
+    /// Whether to wake another worker for work that the calling worker could also do later: a hint.
     pub fn is_worth_notifying(&self) -> bool {
         self.idle.is_worth_notifying(|| self.extra())
     }
@@ -335,7 +338,8 @@ impl Shared {
         !self.injector.is_empty() || !self.slow.is_empty() || has_ring()
     }
 
-    /// The same, of the queues that a worker with this role may take from.
+    /// As [`has_visible_tasks`](Self::has_visible_tasks), for the queues that a worker with this role may
+    /// take from.
     pub fn has_tasks_for(&self, role: Role) -> bool {
         match role {
             Role::Full | Role::Begins => self.has_visible_tasks(),
@@ -344,7 +348,7 @@ impl Shared {
     }
 }
 
-/// A number that no runtime and no local set has or had.
+/// A number that is unique among all runtimes and local sets of the process.
 pub fn next_id() -> NonZeroU64 {
     // Not of `loom`: no order depends on it.
     static LAST: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
@@ -352,8 +356,8 @@ pub fn next_id() -> NonZeroU64 {
     NonZeroU64::new(LAST.fetch_add(1, Relaxed) + 1).expect("2^64 runtimes are not made")
 }
 
-/// Queues a task that is woken by a thread which is not, or not only, a worker that comes back to its queues
-/// soon.
+/// Queues a task that the calling thread has woken. That thread is no worker of the runtime, or a worker that
+/// does not come back to its queues soon, or one that is also a worker of another runtime.
 ///
 /// # Safety
 /// 1. `shared` is valid for the whole call.
@@ -395,8 +399,8 @@ unsafe impl Schedule for Shared {
     #[inline]
     unsafe fn adopt(this: NonNull<Self>, task: NonNull<Header>) -> bool {
         context::with_worker_of(this, |worker| {
-            // SAFETY: valid, by the word of the caller, which owns the task's `SCHEDULED`; the worker is the
-            // calling thread, and its seat is not lent. A task is adopted once.
+            // SAFETY: both are valid, by the word of the caller, which owns the task's `SCHEDULED`. The
+            // worker is the calling thread, and its table is not lent. A task is adopted once.
             unsafe { this.as_ref().owned.enter(task, worker.and_then(Worker::table)) }
         })
     }
@@ -412,7 +416,7 @@ unsafe impl Schedule for Shared {
                 None => _ = state.ended_elsewhere.fetch_add(1, Relaxed),
             }
             if header.is_owned() {
-                // SAFETY: the worker is the calling thread, and its seat is not lent; the task was entered.
+                // SAFETY: the worker is the calling thread, and its table is not lent; the task was entered.
                 unsafe { state.owned.leave(task, worker.and_then(Worker::table)) };
             }
         });
@@ -442,7 +446,7 @@ unsafe impl Schedule for Shared {
 }
 
 impl Shared {
-    /// `free` on a thread that is no worker.
+    /// `free` on a non-worker thread.
     ///
     /// # Safety
     /// As [`Schedule::free`].
@@ -455,9 +459,9 @@ impl Shared {
         }
     }
 
-    /// Queues a newborn task that goes into no worker's own queue, or cancels it once the runtime ends. If
-    /// its spawner is no worker, the task `is_from_outside`, and its cell's reference is taken here; the
-    /// spawner has one.
+    /// Queues a newborn task in the injector, or cancels it if the shutdown has begun. If the spawner is no
+    /// worker, the task `is_from_outside`, and the reference of the task's cell is taken here. The spawner
+    /// itself has a reference.
     #[inline(never)]
     pub fn take_newborn(&self, task: Runnable, is_from_outside: bool) {
         let refused = match self.lifecycle.has_begun() {
@@ -486,7 +490,7 @@ mod tests {
 
     use crate::{Builder, Runtime};
 
-    /// Waits until `runtime` counts `sleeping` sleepers, as many set bits, and no searcher.
+    /// Waits until `runtime` counts `sleeping` sleepers and no searcher.
     #[track_caller]
     fn assert_rests(runtime: &Runtime, sleeping: usize) {
         let begin = Instant::now();
@@ -495,7 +499,7 @@ mod tests {
             assert!(begin.elapsed() < Duration::from_secs(20), "searching and sleeping: {counts:?}");
             std::thread::sleep(Duration::from_millis(1));
         }
-        // And it stays so: a sleeping worker is not counted twice.
+        // The counts stay so: a sleeping worker is not counted twice.
         std::thread::sleep(Duration::from_millis(2));
         assert_eq!(runtime.handle().shared().idle.counts(), (0, sleeping));
     }

@@ -1,19 +1,23 @@
 //! The loop: next work, run, search, sleep.
 //!
-//! A [`Worker`] is the thread's own half of a processor: what only its thread touches. It lives on that
-//! thread's stack and stands in its context, so that spawns and wakes from tasks find the way to its queues.
+//! A [`Worker`] is the part of a processor that only the worker's own thread touches. It lives on that
+//! thread's stack. The thread's context points to it, so that spawns and wakes from tasks find its queues.
 //!
-//! Order of work: now and then the injector first; then the LIFO slot (a limited number of times in a row),
-//! the ring, a batch of the injector; then jobs that need no theft; then other workers' rings, and the LIFO
-//! slot of a stuck worker; and at last other workers' jobs (`next_work.rs`).
+//! Order of work:
+//! 1. now and then, the injector;
+//! 2. the LIFO slot (a limited number of times in a row), the ring, a batch from the injector;
+//! 3. jobs that the worker need not steal;
+//! 4. other workers' rings, and the LIFO slot of a stuck worker;
+//! 5. other workers' jobs (`next_work.rs`).
 //!
-//! **Turns are kept by time.** The driver, the timers, the injector and injected jobs have their turn about
-//! every [`TURN`]. A clock for each poll would cost more than most polls. So the worker counts down a
-//! *stride* of polls, looks at the clock at its end, and makes the next one longer or shorter, as with the
-//! splits of a computation (`split.rs`). A stride has `event_interval` polls at most. Where one poll takes as
-//! long as a turn, a turn follows each poll. The monitor ends a stride early if a long poll has come between
-//! (`monitor.rs`): it can write the countdown. The owner may overwrite the monitor's write; then the monitor
-//! writes again.
+//! **Time decides when a turn comes.** The driver, the timers, the injector and injected jobs have their turn
+//! about every [`TURN`]. To read the clock at each poll would cost more than most polls. So the worker counts
+//! down a *stride* of polls, and reads the clock at the end of the stride. Then it makes the next stride
+//! longer or shorter, as a computation does with its splits (`split.rs`). A stride has at most
+//! `event_interval` polls. If one poll takes as long as a turn, a turn follows each poll.
+//!
+//! The monitor ends a stride early if a poll takes long (`monitor.rs`): it can write the countdown. The owner
+//! may overwrite the monitor's write; then the monitor writes again.
 
 use std::cell::{Cell, RefCell};
 use std::ptr::{NonNull, null};
@@ -37,14 +41,14 @@ use crate::loom::sync::atomic::fence;
 use crate::task::Runnable;
 use crate::util::rand::FastRand;
 
-/// How long a worker may go on before the driver and the injector have their turn.
+/// The longest time between two turns of the driver and the injector, about.
 pub const TURN: Duration = Duration::from_micros(200);
 
-/// A thread that is in a `block_in_place`.
+/// The thread is inside of a `block_in_place`.
 const BLOCKED: u8 = 1;
-/// A thread that runs jobs.
+/// The thread runs jobs.
 const COMPUTING: u8 = 2;
-/// A thread that was marked as blocked, and that may have been unmarked by another one since.
+/// The thread was marked as blocked. Another thread may have unmarked it since.
 const MARKED: u8 = 4;
 
 /// What only the worker's own thread touches.
@@ -54,44 +58,48 @@ pub struct Worker {
     index: usize,
     /// Processor `index` of `shared`.
     processor: NonNull<Processor>,
-    /// The stride of polls: its length, and when it began.
+    /// The number of polls in the stride, and when the stride began.
     stride: Cell<u32>,
     stride_began: Cell<Instant>,
-    /// Rounds of the stride beyond those that are counted down now; 0 unless the worker is to ask for help
-    /// before the end of the stride.
+    /// Rounds of the stride beyond those that are counted down now. 0, unless the worker asks for help before
+    /// the end of the stride.
     pub(super) rounds_put_off: Cell<u32>,
-    /// Tasks until the injector is looked at first.
+    /// Tasks to run before the injector is looked at first.
     pub(super) tasks_to_injector: Cell<u32>,
-    /// Tasks in a row that came from the LIFO slot.
+    /// How many tasks in a row came from the LIFO slot.
     pub(super) lifo_streak: Cell<u32>,
-    /// Counted among the searchers of `idle.rs`.
+    /// Whether `idle.rs` counts this worker as a searcher.
     pub(super) is_searching: Cell<bool>,
-    /// Unparked for work that it has not found yet.
+    /// Whether this worker was unparked for work that it has not found yet.
     pub(super) is_notified: Cell<bool>,
-    /// Why this thread does not come back to its queues soon, so that what it wakes goes to the injector:
-    /// [`BLOCKED`], [`COMPUTING`], [`MARKED`], several of them, or 0.
+    /// The reasons why this thread does not come back to its queues soon: [`BLOCKED`], [`COMPUTING`],
+    /// [`MARKED`], several of them, or 0. While there is a reason, the tasks that it wakes go to the
+    /// injector.
     away: Cell<u8>,
-    /// How many more times it looks for work before it sleeps: a computation that it took part in may need
-    /// it.
+    /// How many more times the worker looks for work before it sleeps. Not 0 after a job: the computation may
+    /// need this worker again.
     rounds_left: Cell<u32>,
-    /// What work it may take; always everything if it is a permanent worker.
+    /// The work that this worker may take. A permanent worker always takes everything.
     role: Cell<Role>,
-    /// `index`, unless this is a spare worker, or one of a pool of jobs, or the table of `owned.rs` is lent.
+    /// The worker's table of `owned.rs`: `index`. `None` for a spare worker, for a worker of a pool of jobs,
+    /// and while the table is lent.
     table: Cell<Option<usize>>,
-    /// The thread keeps its processor for good, and never runs the loop.
+    /// Whether the thread keeps its processor for good, and never runs the loop.
     is_for_good: bool,
-    /// Woken tasks are queued in order, without a notification. So it is always on `current_thread` runtimes,
-    /// as in Tokio. On others it is so while events and timers are dispatched, with one notification at the
-    /// end.
+    /// Whether woken tasks are queued in order, without a notification. This is always so on `current_thread`
+    /// runtimes, as in Tokio. On others it is so while the worker dispatches events and timers; one
+    /// notification follows at the end.
     pub(super) is_fifo: Cell<bool>,
-    /// References to the shared state taken less dropped by this thread; see `shared.rs`.
+    /// The references to the shared state that this thread has taken, less those that it has dropped; see
+    /// `shared.rs`.
     references: Cell<i64>,
     /// The task that was last seen in another worker's LIFO slot.
     pub(super) sighting: Cell<Option<(usize, Sighting)>>,
-    /// Foreign wakers, and a deadlock's report, that wait until no other thread relies on this one.
+    /// Foreign wakers, and a deadlock's report. The worker keeps them until no other thread relies on this
+    /// worker.
     foreign: RefCell<ForeignWakes>,
-    /// Once the shutdown has begun: how many tables had been lent when this worker cancelled what was in
-    /// them.
+    /// Once the shutdown has begun: how many tables had been lent when this worker last cancelled the tasks
+    /// in them.
     pub(super) seen_lent: Cell<Option<usize>>,
     report: RefCell<Option<Report>>,
     /// Speed hints.
@@ -100,7 +108,7 @@ pub struct Worker {
     pub(super) reinforcement: Reinforcement,
     pub(super) rand: RefCell<FastRand>,
     magazine: Magazine,
-    /// The worker of another runtime that this thread is, too; see `context.rs`.
+    /// A worker of another runtime on the same thread; see `context.rs`.
     outer: Cell<*const Worker>,
     /// When the last sleep ended, and how long it was.
     awake_since: Cell<Instant>,
@@ -115,7 +123,7 @@ impl Worker {
         // SAFETY: (1).
         let state = unsafe { shared.as_ref() };
         let processor = state.processor(index);
-        // Relaxed: the owner's; the monitor's writes are hints.
+        // Relaxed: this number is the owner's, and the monitor's writes are hints.
         processor.rounds.store(state.config.event_interval, Relaxed);
         let now = Instant::now();
         Self {
@@ -162,7 +170,7 @@ impl Worker {
         Self { is_for_good: true, ..unsafe { Self::new(shared, index) } }
     }
 
-    /// The loop of a worker thread, until the shutdown begins or a spare worker ends.
+    /// The loop of a worker thread. It ends when the shutdown begins, or when a spare worker retires.
     pub fn run(&self) {
         while !self.shared().lifecycle.has_begun() {
             self.maintain_at_times();
@@ -186,8 +194,8 @@ impl Worker {
 
 /// The worker's identity.
 impl Worker {
-    /// Whether the thread is busy with work of the pool or runtime that it is a worker of, as far as is
-    /// known. A worker that has its processor for good is busy while it runs others' jobs.
+    /// Whether the thread is busy with work of its own pool or runtime, as far as is known. A worker that has
+    /// its processor for good is busy only while it runs others' jobs.
     pub fn is_engaged(&self) -> bool {
         !self.is_for_good || self.away.get() != 0
     }
@@ -208,7 +216,8 @@ impl Worker {
         self.index
     }
 
-    /// The number that users know this worker by: none for a spare one, and for one of a pool of jobs.
+    /// The number by which users know this worker. None for a spare worker and for a worker of a pool of
+    /// jobs.
     pub fn public_index(&self) -> Option<usize> {
         (self.is_permanent() && !self.shared().config.is_pool).then_some(self.index)
     }
@@ -224,13 +233,13 @@ impl Worker {
         self.index < self.shared().config.workers
     }
 
-    /// Its jobs; none on a `current_thread` runtime.
+    /// The worker's jobs. None on a `current_thread` runtime.
     #[inline]
     pub fn seat(&self) -> Option<&Seat> {
         self.processor().seat.as_ref()
     }
 
-    /// The table of `owned.rs` that is this worker's to use: none while it is lent, and none for spare
+    /// The table of `owned.rs` that this worker may use. None while the table is lent, and none for spare
     /// workers.
     #[inline]
     pub fn table(&self) -> Option<usize> {
@@ -267,12 +276,12 @@ impl Worker {
         self.references.take()
     }
 
-    /// What it may do, as it last asked.
+    /// What this worker may do, as of the last time that it asked.
     pub fn role(&self) -> Role {
         self.role.get()
     }
 
-    /// Asks what it may do, being out of work.
+    /// Asks what this worker, which is out of work, may do.
     #[inline]
     pub(super) fn ask_role(&self) -> Role {
         if !self.is_permanent() {
@@ -290,14 +299,14 @@ impl Worker {
         self.is_here() || self.is_unmarked()
     }
 
-    /// As [`takes_tasks`](Self::takes_tasks), if no other thread can have unmarked this one.
+    /// As [`takes_tasks`](Self::takes_tasks), where no other thread can have unmarked this one.
     #[inline]
     pub fn is_here(&self) -> bool {
         self.away.get() == 0
     }
 
-    /// Whether this thread was away only because of marks, and the thread that unblocked it has taken them
-    /// back.
+    /// Whether marks were the only reason why this thread was away, and the thread that unblocked it has
+    /// taken them back.
     #[cold]
     fn is_unmarked(&self) -> bool {
         // Acquire: pairs with the release of the thread that took the last mark back.
@@ -309,7 +318,7 @@ impl Worker {
         true
     }
 
-    /// Whether this thread is marked as blocked, and no thread has unmarked it: its table stays lent.
+    /// Whether this thread is marked as blocked, and no thread has unmarked it. If so, its table stays lent.
     fn is_marked(&self) -> bool {
         // Acquire: as in `is_unmarked`.
         self.away.get() & MARKED != 0 && self.processor().marks.load(Acquire) > 0
@@ -320,8 +329,8 @@ impl Worker {
         self.away.get() & BLOCKED != 0
     }
 
-    /// `SayBlocked` of `away.rs`. Says whether its table is still its own, though no thread may use it
-    /// meanwhile.
+    /// `SayBlocked` of `away.rs`. Returns whether the worker had its table. No thread may use that table
+    /// until the worker is counted as blocked or is back.
     pub fn begin_blocking(&self) -> bool {
         self.away.set(self.away.get() | BLOCKED);
         let has_table = self.table.take().is_some();
@@ -331,10 +340,10 @@ impl Worker {
         has_table
     }
 
-    /// `SayBack`. `had_table` is what [`begin_blocking`](Self::begin_blocking) said. Says whether it was
-    /// counted.
+    /// `SayBack`. `had_table` is the result of [`begin_blocking`](Self::begin_blocking). Returns whether the
+    /// worker was counted as blocked.
     pub fn end_blocking(&self, had_table: bool) -> bool {
-        // The lock that `one_less_blocked` takes orders the thread that has counted this worker.
+        // The lock in `one_less_blocked` orders the thread that has counted this worker before what follows.
         let is_counted = self.processor().standing.swap(away::HERE, AcqRel) != away::BLOCKED;
         let shared = self.shared();
         shared.monitor.somebody_returned(&shared.driver);
@@ -350,13 +359,13 @@ impl Worker {
         is_counted
     }
 
-    /// As [`begin_blocking`](Self::begin_blocking), until this thread finds that it was unmarked.
+    /// As [`begin_blocking`](Self::begin_blocking). It lasts until this thread finds that it was unmarked.
     pub fn begin_marked(&self) {
         self.away.set(self.away.get() | MARKED);
         self.lend_table();
     }
 
-    /// Runs `f`, which runs jobs and does not unwind.
+    /// Runs `f`. `f` runs jobs and does not unwind.
     pub fn computing<R>(&self, f: impl FnOnce() -> R) -> R {
         let before = self.away.replace(self.away.get() | COMPUTING);
         let result = f();
@@ -364,8 +373,8 @@ impl Worker {
         result
     }
 
-    /// While this thread sleeps or blocks, and after it has left, other workers see to its table of
-    /// `owned.rs`.
+    /// Lends this worker's table of `owned.rs`. Other workers see to the table while this thread sleeps or
+    /// blocks, and after it has left.
     pub(super) fn lend_table(&self) {
         if let Some(table) = self.table.take() {
             // SAFETY: this thread is the table's worker, and had not lent it.
@@ -380,7 +389,7 @@ impl Worker {
         }
     }
 
-    /// Whether something waits that this thread should not keep while it blocks.
+    /// Whether work waits that this thread should give to others before it blocks.
     pub fn holds_work(&self) -> bool {
         let has_jobs = |seat: &Seat| seat.has_pieces() || !seat.detached.is_empty();
         self.has_own_tasks() || !self.shared().injector.is_empty() || self.seat().is_some_and(has_jobs)
@@ -391,7 +400,7 @@ impl Worker {
         !processor.ring.is_empty() || processor.lifo.is_occupied()
     }
 
-    /// `Leave` of `away.rs`, before this thread blocks: has other workers see to its tasks, its jobs, its
+    /// `Leave` of `away.rs`, before this thread blocks. Other workers then see to its tasks, its jobs, its
     /// timers, and the driver.
     ///
     /// The tasks go to the injector, from where other workers take them in batches.
@@ -404,13 +413,13 @@ impl Worker {
             // SAFETY: this thread is the seat's owner.
             unsafe { seat.expose_pieces() };
         }
-        // Also with an empty ring: if this thread last sat in the driver, another worker has to sit there
-        // now.
+        // Also with an empty ring: if this thread was the last to sit in the driver, another worker has to
+        // sit there now.
         shared.fetch_strictly(Work::Task);
         shared.samplers.wake(shared);
     }
 
-    /// This worker begins a job, and will not come back to its tasks and to the driver soon.
+    /// This worker begins a job. It will not come back to its tasks and to the driver soon.
     pub fn begin_job(&self) {
         self.stop_searching_if_so();
         self.rounds_left.set(wait::ROUNDS);
@@ -423,8 +432,8 @@ impl Worker {
         }
     }
 
-    /// Has the worker that sits in the driver answer for this worker's timers, which it may have left to this
-    /// worker.
+    /// Gives this worker's timers to the worker that sits in the driver. That worker may have relied on this
+    /// one for them.
     fn leave_timers(&self) {
         let driver = &self.shared().driver;
         let Some(time) = driver.time() else { return };
@@ -435,7 +444,7 @@ impl Worker {
     }
 }
 
-/// Polls, and what comes between.
+/// Polls, and what happens between two polls.
 impl Worker {
     /// Polls a task once.
     pub fn run_task(&self, task: Runnable) {
@@ -448,7 +457,7 @@ impl Worker {
         task.run();
     }
 
-    /// Cancels a task instead, once the shutdown has begun.
+    /// Cancels a task that is not polled any more, because the shutdown has begun.
     pub fn cancel_task(&self, task: Runnable) {
         self.stop_searching_if_so();
         let _outer = self.processor().polling.begin_cancel(&task);
@@ -459,7 +468,7 @@ impl Worker {
     #[inline(always)]
     pub fn maintain_at_times(&self) {
         let rounds = &self.processor().rounds;
-        // Relaxed: a number by itself; the monitor's write may be lost, see the module's docs.
+        // Relaxed: a number by itself. The monitor's write may be lost; see the module's docs.
         let left = rounds.load(Relaxed) - 1;
         rounds.store(left, Relaxed);
         if left == 0 {
@@ -467,7 +476,7 @@ impl Worker {
         }
     }
 
-    /// The driver has its turn, or it is time to ask again for help; see `hints/reinforcement.rs`.
+    /// Either the driver has its turn, or the worker asks for help again; see `hints/reinforcement.rs`.
     #[inline(never)]
     fn rounds_are_over(&self) {
         let left = self.rounds_put_off.take();
@@ -487,7 +496,7 @@ impl Worker {
         self.processor().rounds.load(Relaxed)
     }
 
-    /// A stride has ended, and the next begins. It is as long as takes one [`TURN`], estimated from the last
+    /// Ends one stride and begins the next. The next stride is to take one [`TURN`], estimated from the last
     /// stride.
     fn begin_stride(&self) {
         let config = &self.shared().config;
@@ -495,8 +504,8 @@ impl Worker {
         let taken = now.saturating_duration_since(self.stride_began.replace(now));
         let stride = self.stride.get();
         if taken > TURN / 2 {
-            // The injector has its turn, too; but not with the very next task, because the ring waits as
-            // well.
+            // The injector has its turn, too. It is not the very next one, because the tasks in the ring wait
+            // as well.
             self.tasks_to_injector.set(self.tasks_to_injector.get().min(2));
         }
         let next = if taken > 2 * TURN {
@@ -510,12 +519,12 @@ impl Worker {
         self.set_rounds(self.stride.get());
     }
 
-    /// Whether a poll took as long as a turn lately.
+    /// Whether a poll took as long as a turn in the last stride.
     pub(super) fn has_long_polls(&self) -> bool {
         self.stride.get() == 1
     }
 
-    /// Dispatches what has come in, without waiting.
+    /// Dispatches the events and timers that are due, without waiting.
     #[inline(never)]
     pub fn maintain(&self) {
         self.end_slices();
@@ -536,15 +545,15 @@ impl Worker {
         }
     }
 
-    /// Back from a computation; see `hints/slices.rs`.
+    /// This worker is back from a computation; see `hints/slices.rs`.
     fn end_slices(&self) {
         if let Some(seat) = self.seat() {
             seat.slices.end(|| self.shared().splits.now());
         }
     }
 
-    /// For a worker in the middle of a computation: looks at the driver, and puts what wakes there, and the
-    /// tasks that waited in this worker's queues, where any thread finds them. Notifies no worker.
+    /// For a worker in the middle of a computation. It polls the driver, and moves the tasks that wake there,
+    /// and those in its own queues, to where any thread finds them. Notifies no worker.
     pub fn collect_tasks(&self, seat: &Seat) {
         let driver = &self.shared().driver;
         let collect = || {
@@ -552,7 +561,7 @@ impl Worker {
                 if let Some(io) = driver.io().filter(|io| io.has_sources()) {
                     match driver.try_sit(self.index) {
                         Some(mut sitting) => _ = sitting.poll(foreign),
-                        // The worker that sits there may have been woken, and get no CPU.
+                        // The worker that sits there may be woken already, but wait for a CPU.
                         None => io.glance(foreign),
                     }
                 }
@@ -560,8 +569,8 @@ impl Worker {
             });
             self.call_foreign();
         };
-        // As if outside of the computation, so that foreign wakers are collected first instead of called
-        // here. But a blocking call inside of another blocking call stays inside of that.
+        // Run as if outside of the computation: foreign wakers are then collected first, instead of called
+        // here. But a blocking call inside of another blocking call stays inside of the outer one.
         let computing = self.away.get() & COMPUTING;
         self.away.set(self.away.get() & !COMPUTING);
         outside_of_computations(|| seat.in_surroundings(collect));
@@ -569,8 +578,8 @@ impl Worker {
         self.move_tasks_to_injector();
     }
 
-    /// Runs `f`, which wakes tasks in bulk: they are queued in order, without a notification each. Foreign
-    /// wakers are kept: see [`call_foreign`](Self::call_foreign).
+    /// Runs `f`, which wakes many tasks. The tasks are queued in order, without a notification for each.
+    /// Foreign wakers are kept for [`call_foreign`](Self::call_foreign).
     pub(super) fn dispatch<R>(&self, f: impl FnOnce(&mut ForeignWakes) -> R) -> R {
         let was_fifo = self.is_fifo.replace(true);
         let result = f(&mut self.foreign.borrow_mut());
@@ -584,15 +593,15 @@ impl Worker {
         }
     }
 
-    /// Whether foreign code waits to be called.
+    /// Whether foreign code is kept to be called.
     #[inline]
     pub(super) fn has_foreign(&self) -> bool {
         !self.foreign.borrow().is_empty() || self.report.borrow().is_some()
     }
 
     /// Calls the foreign wakers that were kept, and the deadlock handler if it has to be told. No other
-    /// thread may rely on this one then: it is in no number of `idle.rs`, holds no lock, and does not sit in
-    /// the driver.
+    /// thread may rely on this worker meanwhile: it is in no number of `idle.rs`, holds no lock, and does not
+    /// sit in the driver.
     #[inline]
     pub(super) fn call_foreign(&self) {
         if self.has_foreign() {
@@ -614,7 +623,7 @@ impl Worker {
 
 /// Sleep.
 impl Worker {
-    /// Whether a worker that found nothing tries again, after it has yielded its CPU to other threads.
+    /// Whether a worker that found nothing tries again. If so, it has yielded its CPU to other threads first.
     fn looks_again(&self) -> bool {
         let left = self.rounds_left.get();
         if left == 0 {
@@ -625,7 +634,7 @@ impl Worker {
         true
     }
 
-    /// Whether waiting for work from outside brought some; see `hints/linger.rs`.
+    /// Whether the worker spun for a while, and work came from outside; see `hints/linger.rs`.
     fn lingers(&self) -> bool {
         let shared = self.shared();
         let is_relied_upon = self.is_searching.get() || shared.processors.len() == 1;
@@ -654,7 +663,7 @@ impl Worker {
         }
         let idle = self.idle();
         if idle.is_job_posted() {
-            // Sleepy: it looks once more.
+            // S1: the worker is sleepy now, and looks for work once more.
             idle.get_sleepy();
             return self.run_unpark_hook();
         }
@@ -663,7 +672,8 @@ impl Worker {
             return self.run_unpark_hook();
         }
         self.is_searching.set(false);
-        // Asked again behind W3: a thread that widens the role of a spare worker fetches a worker afterwards.
+        // The role is asked for again, behind W3. A thread that widens the role of a spare worker fetches a
+        // worker afterwards.
         if self.has_work(self.ask_role(), is_beside_sampler) {
             idle.cancel_sleep(self.index);
             self.is_searching.set(true);
@@ -678,15 +688,16 @@ impl Worker {
             self.call_foreign();
             self.share_ring();
         }
-        // Behind the end of the sleep, also if the worker did not sleep after all.
+        // After the end of the sleep, also if the worker did not sleep after all.
         shared.monitor.somebody_woke(&shared.driver);
         self.run_unpark_hook();
     }
 
-    /// W4 of `idle.rs`. `leaves_tasks`: another thread is up to look at them, see `hints/sampling.rs`.
+    /// W4 of `idle.rs`. `leaves_tasks`: another thread is about to look at the tasks; see
+    /// `hints/sampling.rs`.
     fn has_work(&self, role: Role, leaves_tasks: bool) -> bool {
         let shared = self.shared();
-        // Of `lifecycle.rs`: to wind down, or to cancel what is in another table.
+        // For `lifecycle.rs`: the worker has to wind down, or to cancel the tasks of another table.
         let is_ending = || shared.lifecycle.has_begun() && self.seen_lent.get() != Some(shared.away.lent());
         !leaves_tasks && shared.has_tasks_for(role)
             || shared.has_jobs_for(self.index, role)
@@ -694,7 +705,7 @@ impl Worker {
             || is_ending()
     }
 
-    /// Calls the user's hook. False if it made work for this worker.
+    /// Calls the user's hook. Returns false if the hook made work for this worker.
     pub fn run_park_hook(&self) -> bool {
         let hooks = &self.shared().config.hooks;
         if hooks.has_park() {
@@ -748,8 +759,7 @@ impl Worker {
         self.sleeping(|_| self.processor().parker.park(Some(limit)));
     }
 
-    /// Sleeps while the clock stands still: when nothing else is left to do, the clock moves to the next
-    /// timer.
+    /// Sleeps while the clock is paused. When no other work is left, the clock moves to the next timer.
     pub fn sleep_with_paused_clock(&self, is_needed: impl Fn() -> bool) {
         let shared = self.shared();
         let processor = self.processor();
@@ -766,7 +776,8 @@ impl Worker {
         });
     }
 
-    /// Counts the time since the last sleep as busy. Says what time it is, and how long the worker was busy.
+    /// Counts the time since the last sleep as busy. Returns the present time, and how long the worker was
+    /// busy.
     pub(super) fn count_busy(&self) -> (Instant, Duration) {
         let now = Instant::now();
         let busy = now.saturating_duration_since(self.awake_since.replace(now));
@@ -774,7 +785,7 @@ impl Worker {
         (now, busy)
     }
 
-    /// Counts `sleep` as time asleep, and dispatches what it and the timers wake.
+    /// Counts `sleep` as time asleep, and dispatches the tasks that `sleep` and the timers wake.
     fn sleeping(&self, sleep: impl FnOnce(&mut ForeignWakes)) {
         let metrics = &self.processor().metrics;
         metrics.parks.add(1);
@@ -793,16 +804,16 @@ impl Worker {
             self.shared().driver.fire_timers(foreign);
         });
         if self.is_blocked() || self.is_marked() {
-            // It may have sat in the driver, and the monitor may rest because of that.
+            // This worker may have sat in the driver, and the monitor may rest because of that.
             self.shared().monitor.somebody_woke(&self.shared().driver);
         } else {
             self.take_table_back();
         }
     }
 
-    /// `TasksDone` of `split.rs`. Workers may yield to this spare worker, which found no more tasks. Then it
-    /// looks at the driver, and if that brings no tasks either, it has the yielding workers go on. Says
-    /// whether it has.
+    /// `TasksDone` of `split.rs`. Other workers may have yielded to this spare worker, and it has found no
+    /// more tasks. It polls the driver once more. If that brings no tasks either, it lets the yielding
+    /// workers go on. Returns whether there are tasks.
     fn ends_yields(&self) -> bool {
         if self.is_permanent() || !self.shared().away.has_yielding() {
             return false;
@@ -816,7 +827,7 @@ impl Worker {
     }
 
     /// Step 2 of the end of a `current_thread` runtime: cancels every task in this worker's queues and
-    /// tables, and the tasks that this wakes.
+    /// tables, and the tasks that a cancellation wakes.
     pub fn drain(&self) {
         let processor = self.processor();
         processor.polling.clear();
