@@ -1,9 +1,9 @@
 //! The sleep protocol: which workers are awake, search, sleep or wait for a latch, and which worker a push
 //! wakes.
 //!
-//! A worker without work searches the others' queues; only a few search at a time, because searchers get in
-//! each other's way. A searcher that finds nothing sleeps. A thread that pushes work wakes a sleeper, unless
-//! a worker searches: the searcher will find the work.
+//! A worker without work searches the others' queues. Only a few workers search at a time, because searchers
+//! get in each other's way. A searcher that finds nothing sleeps. A thread that pushes work wakes a sleeper,
+//! unless a worker searches: the searcher will find the work.
 //!
 //! ```text
 //! outside of computations: in the numbers
@@ -22,15 +22,15 @@
 //!     └─────────────────────────────────┘
 //!                 its latch is set
 //! ```
-//! One word packs the number of searching workers, of sleeping workers, and the **jobs event counter**. The
-//! counter is even if no job was posted since the last worker got sleepy, else odd. It lies in the top bits,
-//! so that its overflow falls off. Two bitmaps say which workers sleep and which wait. The numbers count
-//! threads that may run anything. A worker that waits for a latch runs jobs and no tasks, so the pusher of a
-//! task must not rely on it.
+//! One word packs three numbers: searching workers, sleeping workers, and the **jobs event counter**. The
+//! counter is even if no job was posted since the last worker got sleepy, else odd. The counter lies in the
+//! top bits, so that its overflow falls off. Two bitmaps beside the word say which workers sleep and which
+//! wait. The two numbers count threads that may run anything. A worker that waits for a latch runs jobs and
+//! no tasks, so the pusher of a task must not rely on it.
 //!
-//! **The thread that clears a sleeper's bit takes the sleeper out of the number**: the notifier, or the
-//! worker itself when it wakes without having been notified. So the number is never too low, and exact
-//! whenever no thread is between the two steps. Waiters are in no number: the thread that clears a waiter's
+//! **The thread that clears a sleeper's bit takes the sleeper out of the number.** This is the notifier, or
+//! the worker itself if it wakes without a notification. So the number is never too low, and it is exact
+//! whenever no thread is between the two steps. Waiters are in no number. The thread that clears a waiter's
 //! bit unparks the waiter, unless it is the waiter itself.
 //!
 //! # Steps
@@ -64,137 +64,154 @@
 //!    changed; W2 to W5                      N  notified, but it takes another job, or its latch is
 //!                                              set: look for jobs, everywhere; there are: from J4
 //! ```
-//! Roots that no waiter may run (`compute`, detached spawns) leave out J5. **A region too short to share**
-//! wakes no worker: its pusher knows that it is short, and does J1 and J3 alone. A worker that is about to
-//! sleep looks once more for its jobs; a worker that sleeps already sleeps on. Setting a latch is not part of
-//! this protocol: it unparks the owner (`job/latch.rs`).
+//! An injected job that no waiter may run (`compute`, a detached spawn) leaves out J5. **A region too short
+//! to share** wakes no worker. Its pusher knows that it is short, and does only J1 and J3. A worker that is
+//! about to sleep looks once more for the jobs of such a region; a worker that sleeps already sleeps on.
+//! Setting a latch is not part of this protocol: the thread that sets the latch unparks its owner
+//! (`job/latch.rs`).
 //!
 //! # The races
 //! *The glance.* Worker 1 has looked in every queue and found nothing. A thread outside pushes a task, sees
 //! no worker asleep, and leaves. Worker 1 goes to sleep. The task waits for ever. P2 and W3 prevent this.
-//! Workers push jobs without a fence; there J3 and S1 prevent it: the counter is not what worker 1 remembers.
+//! Workers push jobs without a fence. There, J3 and S1 prevent the race: the counter is no longer the one
+//! that worker 1 remembers.
 //!
-//! *The distracted searcher.* The thread sees worker 1 searching and relies on it, but worker 1 has just
-//! found another task in the last queue it had to look at, and is busy for a second. Hence F2.
+//! *The distracted searcher.* The pusher sees worker 1 searching and relies on it. But worker 1 has just
+//! found another task in the last queue that it had to look at, and is busy for a second. Hence F2.
 //!
-//! *The stolen half.* Worker A shares one half of its work and does the other. Worker B steals that half and
-//! shares a part of it. A is done with its own half and, while it waits for B, steals that part. B runs out
-//! of work and sleeps until A is done with the part. At that very moment A is done, sets the latch, takes B
-//! for awake, and sleeps itself until B is done. Neither ever wakes, however many other workers there are. So
-//! a latch's owner says *in the latch's word* that it is about to sleep, and the setter sees that in the
-//! read-modify-write that sets the latch: one of the two comes first.
+//! *The stolen half.* Worker A shares one half of its work and does the other half. Worker B steals the
+//! shared half and shares a part of it. A finishes its own half. While A waits for B, it steals that part. B
+//! runs out of work and sleeps until A is done with the part. At that very moment A finishes the part, sets
+//! the latch, takes B for awake, and sleeps until B is done. Neither ever wakes, however many other workers
+//! there are. So a latch's owner says *in the latch's word* that it is about to sleep. The setter sees this
+//! in the read-modify-write that sets the latch, because one of the two comes first.
 //!
-//! *The uncounted waiter.* The only thread that is not busy waits for a latch when a task comes. Counted as a
-//! sleeper, it would be woken for it, look for jobs, and sleep again, and the task's pusher would be content.
-//! It is in no number, so the pusher finds no worker and fetches a spare one. If the task came a moment
-//! before the wait, L4 fetches a spare worker.
+//! *The uncounted waiter.* Suppose that the only thread that is not busy waits for a latch when a task comes.
+//! If the waiter counted as a sleeper, the pusher of the task would wake it and rely on it. The waiter would
+//! look for jobs, and sleep again. So the waiter is in no number. The pusher finds no worker, and fetches a
+//! spare one. If the task came a moment before the wait, L4 fetches the spare worker.
 //!
-//! *The errand forgotten.* A root's pusher picks a waiter. Its latch is set as well; it wakes, and goes back
-//! to its own computation. Another waiter sleeps on beside the root. Hence N. (Likewise if the picked waiter
-//! takes a piece that was not announced, while a worker that blocks has announced another one.)
+//! *The errand forgotten.* The pusher of an injected job picks a waiter. The waiter's latch is set as well,
+//! so the waiter wakes and goes back to its own computation. Another waiter sleeps on beside the job. Hence
+//! N. (The same race arises if the picked waiter takes a child job that was not announced, while a worker
+//! that blocks has announced another one.)
 //!
-//! *The errand without end.* Two waiters are in isolated regions and may run only jobs of these. A root
-//! comes; each of them wakes, may not run it, and wakes the other, over and over, until a third worker has
-//! time. So a waiter that may not run what it finds asks only waiters that J5 picks after it, in the order of
-//! their indices. The workers with lower indices were no waiters at J5, and have looked since, or will. (So
-//! J5 does not avoid the worker that sits in the driver, as P5 does: the order must not change meanwhile.)
+//! *The errand without end.* Two waiters are in isolated regions and may run only jobs of these regions. An
+//! injected job comes. Each waiter wakes, may not run the job, and wakes the other waiter, over and over,
+//! until a third worker has time. So a waiter that may not run the job asks only the waiters that J5 picks
+//! after it, in the order of their indices. The workers with lower indices were no waiters at J5, and have
+//! looked since, or will look. (So J5 does not avoid the worker that sits in the driver, as P5 does: the
+//! order must not change meanwhile.)
 //!
 //! *The restricted worker.* A spare worker that serves (`away.rs`) sleeps beside a worker that may run
-//! everything, which sits in the driver. A child job comes. The pusher avoids the worker in the driver, and
-//! wakes the spare one, which may not run the job, and sleeps again. So a spare worker that may not run
-//! everything does not go to sleep as a searcher: it does F1 and F2, and at F2 it wakes only a worker with a
-//! lower index. Workers that may run more have lower indices. Each wakes only a lower one, so this ends.
+//! everything. That second worker sits in the driver. A child job comes. The pusher avoids the worker in the
+//! driver and wakes the spare one. The spare worker may not run the job, and sleeps again. So a spare worker
+//! that may not run everything does not go to sleep as a searcher. It does F1 and F2, and at F2 it wakes only
+//! a worker with a lower index. Workers that may run more have lower indices. Each wakes only a lower one, so
+//! this ends.
 //!
-//! *The stand-in.* A worker woke by itself, has cleared its bit, and is still in the number. The pusher of a
-//! root sees it there, counts as a searcher (P4) and finds no bit (P5). Between P4 and P5, other threads have
-//! pushed a task and a job and relied on that searcher. It is not enough to look at the bits again: there may
-//! be sleeping waiters that the job's pusher would have asked, and resting spare workers that the task's
-//! pusher would have fetched. So a pusher that gives back asks both, whatever its own work was ([`Pick`]).
+//! *The stand-in.* A worker woke by itself, has cleared its bit, and is still in the number. The pusher of an
+//! injected job sees it there, counts as a searcher (P4) and finds no bit (P5). Between P4 and P5, other
+//! threads have pushed a task and a job, and have relied on the pusher as a searcher. It is not enough that
+//! the pusher looks at the bits again. There may be sleeping waiters that the job's pusher would have asked,
+//! and resting spare workers that the task's pusher would have fetched. So a pusher that gives back asks
+//! both, whatever its own work was ([`Pick`]).
 //!
-//! *The full turn.* Between S1 and L3, while the worker is preempted, the counter moves by 2^32: it looks
-//! unchanged.
+//! *The full turn.* A worker is preempted between S1 and L3. Meanwhile the counter moves by 2^32, so that it
+//! looks unchanged.
 //!
 //! # Why no work from outside is stranded
-//! Take a push P1 into the injector by a thread that will not run the task itself. SeqCst fences have one
+//! Consider a push P1 into the injector by a thread that will not run the task itself. SeqCst fences have one
 //! total order.
-//! - *P3 saw no sleeper, or P5 found no bit.* For every worker i, compare P2 with i's last W3. If W3 came
-//!   first, W1 and W2 are visible at P3 and P5, so sleeper i would have been seen, unless another thread
-//!   cleared its bit since: that one was notified, is a searcher that has not looked yet (its search is
-//!   ordered behind P2 by the read-modify-writes on the word: P4 of its notifier came before P3, which saw
-//!   it, or after, and then see below). If P2 came first, i's W4 sees P1. So no worker sleeps through it; if
-//!   all were awake, each will pass W4 before it sleeps.
-//! - *P3 saw a searcher.* That searcher leaves the number by W1 or F1 later in the word's modification order
-//!   than what P3 read. By W1: its W3 comes after P2 (P2 → P3 reads a value older than W1; were W3 before P2,
-//!   P3 would have to see W1), so its W4 sees P1. By F1: if it was not the last searcher, the argument passes
-//!   to the others. The last one looks at F2, behind a fence that is likewise after P2, sees P1 and notifies.
-//!   By P5's giving back: its fence is after P2, because P3 read a value older than what it gave back. A
-//!   worker whose W3 came before P2 thus shows its bit there, and P5 goes on with it; a worker whose W3 comes
-//!   later sees P1 at W4. Waiters and spare workers are asked after that fence, so what follows holds as if
-//!   P1's own thread had asked them.
+//! - *P3 saw no sleeper, or P5 found no bit.* For every worker i, compare P2 with i's last W3.
+//!   - If W3 came first, W1 and W2 are visible at P3 and P5. So the pusher would have seen sleeper i, unless
+//!     another thread has cleared i's bit since. In that case i was notified: it is a searcher that has not
+//!     looked yet. Read-modify-writes on the word order its search behind P2: if P4 of its notifier came
+//!     before P3, P3 saw it; if P4 came after P3, the next point applies.
+//!   - If P2 came first, i's W4 sees P1.
+//!
+//!   So no worker sleeps while the task waits. If all workers were awake, each will pass W4 before it sleeps.
+//! - *P3 saw a searcher.* That searcher leaves the number later in the word's modification order than the
+//!   value that P3 read. It leaves in one of three ways.
+//!   - By W1. Its W3 comes after P2, because P3 read a value older than W1. (If W3 were before P2, P3 would
+//!     have to see W1.) So its W4 sees P1.
+//!   - By F1. If it was not the last searcher, the argument passes to the others. The last one looks at F2,
+//!     behind a fence that is likewise after P2. It sees P1 and notifies.
+//!   - By P5's giving back. The fence of P5 is after P2, because P3 read a value older than the one that was
+//!     given back. A worker whose W3 came before P2 thus shows its bit there, and P5 goes on with it. A
+//!     worker whose W3 comes later sees P1 at W4. Waiters and spare workers are asked after that fence. So
+//!     the next two sections hold as if P1's own thread had asked them.
 //! - A notified worker counts as searching until it has looked, so the duty is handed on, never dropped.
 //!
-//! **Job injector against sleeper**: the same, word for word; J3 only writes to the word in between. **Job
-//! injector against waiter**: if P3 relies on no worker, J5 reads the bits. For every waiter i, compare P2
-//! with i's last L2. P2 first: L4 sees J1. L2 first: J5 sees L1, or that the bit was cleared since. Then i
-//! was up after L2, and will do L1 and L2 again, after P2, before it sleeps. So if J5 finds no bit, every
-//! waiter that sleeps has looked after P2. If it clears one, that waiter sees J1 (its bit and its token order
-//! the two), and runs the job or does N. **Latch against sleeper**: `job/latch.rs`; L4's look at the latch
-//! only saves a sleep.
+//! **Job injector against sleeper**: the argument is the same, word for word. J3 only writes to the word in
+//! between.
+//!
+//! **Job injector against waiter**: if P3 relies on no worker, J5 reads the bits. For every waiter i, compare
+//! P2 with i's last L2. If P2 came first, L4 sees J1. If L2 came first, J5 sees L1, or that the bit was
+//! cleared since. In the latter case i was up after L2, and will do L1 and L2 again, after P2, before it
+//! sleeps. So if J5 finds no bit, every waiter that sleeps has looked after P2. If J5 clears a bit, that
+//! waiter sees J1 (its bit and its token order the two). It runs the job or does N.
+//!
+//! **Latch against sleeper**: see `job/latch.rs`. L4's look at the latch only saves a sleep.
 //!
 //! # What pushes from inside may overlook
-//! Pushes into a worker's own ring leave out P2: the load of P3 may be stale and a chance for parallelism be
-//! missed, but not the task, because the pusher comes back to its own queue. It looks again every few dozen
-//! tasks.
+//! Pushes into a worker's own ring leave out P2. The load of P3 may then be stale, and a chance for
+//! parallelism may be missed. The task is not lost, because the pusher comes back to its own queue. The
+//! pusher looks for sleepers again every few dozen tasks.
 //!
-//! Jobs in a deque leave out J2. *A post that writes (J3 finds the counter even) is not overlooked*, since
-//! all changes of the word are read-modify-writes, each of which sees what came before it in the word's
-//! order, and all that came before that:
-//! - a sleeper's W1 after J3 is refused, or, if it got sleepy after J3, has looked after J1. W1 before J3: P3
-//!   sees it. (If W2 is still to come, P5 gives back; by the two fences either P5 then sees W2, or W4 sees
-//!   J1. So W4 looks in the deques, too.)
-//! - a waiter's L3 after J3 sees a new count, or S2 came after J1. L3 before J3: J5 sees L1. A mere load at
-//!   L3 would not do.
-//! - a searcher's F1 after J3 comes with F2, which sees J1; searchers that are there before J3 leave after
+//! Jobs in a deque leave out J2. *A post that writes (J3 finds the counter even) is not overlooked.* The
+//! reason is that all changes of the word are read-modify-writes. Each of them sees the changes before it in
+//! the word's order, and everything that came before these changes:
+//! - A sleeper's W1 after J3 is refused; or, if the sleeper got sleepy after J3, it has looked after J1. If
+//!   W1 is before J3, P3 sees it. (If W2 is still to come, P5 gives back. By the two fences, either P5 then
+//!   sees W2, or W4 sees J1. So W4 looks in the deques, too.)
+//! - A waiter's L3 after J3 sees a new count, or S2 came after J1. If L3 is before J3, J5 sees L1. A mere
+//!   load at L3 would not be enough.
+//! - A searcher's F1 after J3 comes with F2, which sees J1. Searchers that are there before J3 leave after
 //!   it.
 //!
-//! A post that finds the counter odd only reads, and what it reads may be stale: a worker may have got sleepy
-//! meanwhile. Such a job can be overlooked by all, and a core idles until the next post. It is still run: its
-//! pusher takes it back before it waits for anything, and at the latest when its own half is done. So **a
-//! worker that blocks, or will be long, with jobs that others could take does J2 to J5** first. With J2, a
-//! post that finds the counter odd is not overlooked either. By a sleeper: as a task. By a waiter: if J3
-//! reads a value older than S1, J2 comes before the fence of S2, which sees J1; else it finds the counter
-//! even, unless another thread has posted since, and L3 sees that post. Two stricter orders were measured
-//! with recursive joins. The order of the older Rayon, a SeqCst operation at every push, made them up to 40 %
-//! slower; a swap instead of the load made them more than three times as slow.
+//! A post that finds the counter odd only reads, and its value may be stale: a worker may have got sleepy
+//! meanwhile. All workers may overlook such a job, and a core idles until the next post. The job is still
+//! run: its pusher takes it back before it waits for anything, and at the latest when its own half is done.
+//! So **a worker that blocks, or will be long, with jobs that others could take does J2 to J5** first. With
+//! J2, no worker overlooks a post that finds the counter odd either. For a sleeper, the argument is that of a
+//! task. For a waiter, suppose that J3 reads a value older than S1: then J2 comes before the fence of S2, and
+//! S2 sees J1. Otherwise J3 finds the counter even, unless another thread has posted since; then L3 sees that
+//! post.
 //!
-//! **The full turn** hides a post from L3. L4 finds a job from outside all the same, because the fences do
-//! not depend on the counter. A sleeper finds every job at W4. A waiter may overlook a job of a deque, which
-//! its pusher comes back to. The word's other fields do not notice.
+//! Two stricter orders were measured with recursive joins. The order of the older Rayon, a SeqCst operation
+//! at every push, made them up to 40 % slower. A swap instead of the load made them more than three times as
+//! slow.
+//!
+//! **The full turn** hides a post from L3. L4 finds an injected job all the same, because the fences do not
+//! depend on the counter. A sleeper finds every job at W4. A waiter may overlook a job of a deque, but the
+//! job's pusher comes back to it. The overflow does not touch the word's other fields.
 //!
 //! # When no worker is left
-//! All workers have a place in this instance, permanent ones and spare ones: they are alike. *Nobody* (P3 saw
-//! no sleeper and no searcher, and J5 no waiter) says that every worker that may run the work is awake and
+//! All workers have a place in this instance. Permanent and spare workers are alike here. *Nobody* means: P3
+//! saw no sleeper and no searcher, and J5 saw no waiter. So every worker that may run the work is awake and
 //! busy, has yet to pass W4, or is away. Then a spare worker is fetched, if one is needed (`away.rs`):
-//! [`has_waiters`](Idle::has_waiters), read after P2, sees every waiter whose L2 came before; a later one
-//! sees P1 at L4. A spare worker that goes to rest does F1 and F2, and looks in the queues after it is listed
+//! [`has_waiters`](Idle::has_waiters), read after P2, sees every waiter whose L2 came before. A later waiter
+//! sees P1 at L4. A spare worker that goes to rest does F1 and F2. It looks in the queues after it is listed
 //! as resting.
 //!
 //! A *surplus* thread may sleep here, too: a spare worker that serves while all others are inside of long
-//! polls. Work that can wait for the others, such as tasks in the pusher's own ring, wakes no worker if there
-//! are no more sleepers than surplus threads. That rule is not part of this protocol: it belongs to the
-//! pushers (`Shared::extra`), which come back to what they have pushed.
+//! polls. Some work can wait for the others, such as tasks in the pusher's own ring. Such work wakes no
+//! worker if there are no more sleepers than surplus threads. That rule is not part of this protocol. It
+//! belongs to the pushers (`Shared::extra`), because they come back to their own work.
 //!
 //! # Rejected
-//! A mutex around a stack of sleepers (Tokio): the word has to be atomic all the same, and the lock is one
-//! more thing to wait for while a waker is preempted. Counting first and picking a bit in one word: 64
-//! workers at most. Waiters in the number of sleepers, as in Rayon, which has no tasks: see *the uncounted
-//! waiter*. One sleepy worker at a time, whose index is in the word (older Rayon): no counter that can roll
-//! over, but workers fall asleep one after the other, and every event wakes all.
+//! - A mutex around a stack of sleepers (Tokio): the word has to be atomic all the same, and a thread would
+//!   also wait for the lock while a waker is preempted.
+//! - Counting and picking a bit in one word: 64 workers at most.
+//! - Waiters in the number of sleepers, as in Rayon, which has no tasks: see *the uncounted waiter*.
+//! - One sleepy worker at a time, with its index in the word (older Rayon): no counter can roll over, but
+//!   workers fall asleep one after the other, and every event wakes all of them.
 //!
 //! # Sources
-//! Searching and its throttle: the 2019 Tokio scheduler, after Go's. Packed counters, events counter, and the
-//! two-fence argument: Rayon's sleep module and RFC 5; the stolen half and the glance: its older sleep
-//! module.
+//! Searching and its throttle come from the 2019 Tokio scheduler, after Go's. Packed counters, the events
+//! counter and the two-fence argument come from Rayon's sleep module and RFC 5. The stolen half and the
+//! glance come from Rayon's older sleep module.
 
 use std::iter;
 use std::ops::Range;
@@ -206,10 +223,10 @@ use crate::util::pad::CachePadded;
 const SEARCHING: u64 = 1;
 const SLEEPING: u64 = 1 << 16;
 const EVENT: u64 = 1 << 32;
-/// Of the searching and of the sleeping.
+/// The bits of the number of searching workers; those of the sleeping number are as many.
 const FIELD: u64 = 0x7fff;
 
-/// Most threads that the word can count.
+/// The largest number of threads that the word can count.
 pub const MAX_THREADS: usize = FIELD as usize;
 
 /// See the module's docs.
@@ -219,7 +236,7 @@ pub struct Idle {
     hot: CachePadded<Hot>,
     /// The bits of the workers from 64 on.
     more: Box<[Bits]>,
-    /// Workers that are there to search and sleep.
+    /// How many workers there are, without spare ones: a bound for the searchers.
     workers: usize,
 }
 
@@ -238,22 +255,24 @@ struct Hot {
 struct Bits {
     /// The worker sleeps and has not been notified.
     sleepers: AtomicU64,
-    /// The worker waits for a latch, asleep or about to be, and has not been notified.
+    /// The worker waits for a latch, asleep or about to be. It has not been notified.
     waiters: AtomicU64,
 }
 
-/// The jobs event counter as a sleepy worker saw it.
+/// The jobs event counter as a worker saw it when it got sleepy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JobEvents(u32);
 
-/// The kind of work that a push has made visible: it says which workers may run it.
+/// The kind of work that a push has made visible. It says which workers may run the work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Work {
     /// A task: for workers outside of computations.
     Task,
-    /// A job, or a root that waiters run too: for any worker, also for a worker that waits for a latch.
+    /// A job, or an injected job that waiters run too: for any worker, also for a worker that waits for a
+    /// latch.
     Job,
-    /// A root that no waiter runs (`compute`, a detached spawn): for workers outside of computations.
+    /// An injected job that no waiter runs (`compute`, a detached spawn): for workers outside of
+    /// computations.
     DetachedRoot,
 }
 
@@ -261,13 +280,13 @@ pub enum Work {
 #[must_use = "who was picked has to be unparked"]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pick {
-    /// To be unparked: a sleeper, which counts as searching now, or a latch waiter.
+    /// The worker to unpark: a sleeper, which counts as searching now, or a latch waiter.
     pub unparks: Option<usize>,
     /// No searcher, sleeper or waiter was found: a spare worker may be needed.
     pub is_nobody: bool,
 }
 
-/// What P3 to P6 came to.
+/// The result of P3 to P6.
 enum Found {
     /// P6.
     Sleeper(usize),
@@ -275,8 +294,8 @@ enum Found {
     Searcher,
     /// P3: no worker searches or sleeps.
     Nobody,
-    /// P5 found no bit: as `Nobody`, but meanwhile others may have relied on us as a searcher, with work of
-    /// any kind.
+    /// P5 found no bit. As `Nobody`, but meanwhile others may have relied on this thread as a searcher, for
+    /// any kind of work.
     GaveBack,
 }
 
@@ -301,7 +320,7 @@ impl Idle {
         }
     }
 
-    /// From now on a thread may have the bits of worker `index`.
+    /// A thread may use the bits of worker `index` from now on.
     pub fn cover(&self, index: usize) {
         // Relaxed: the thread itself, and fences behind it, come later.
         self.hot.more_used.fetch_max(index / 64, Relaxed);
@@ -322,7 +341,7 @@ impl Idle {
         self.word().fetch_add(SEARCHING, SeqCst);
     }
 
-    /// F1: a searcher found work. Says whether it was the last searcher, which has to do F2.
+    /// F1: a searcher has found work. Returns whether it was the last searcher, which has to do F2.
     pub fn stop_searching(&self) -> bool {
         let before = self.word().fetch_sub(SEARCHING, SeqCst);
         debug_assert!(searching(before) > 0);
@@ -335,16 +354,16 @@ impl Idle {
         self.show_sleeper(index);
     }
 
-    /// W4 found work: worker `index` does not sleep, it searches. Others may have relied on it as a searcher
-    /// before W1, so it has to leave the searchers by F1 like any other.
+    /// W4 found work: worker `index` does not sleep, but searches. Others may have relied on it as a searcher
+    /// before W1. So it leaves the searchers by F1 like any other.
     pub fn cancel_sleep(&self, index: usize) {
         if clear(&self.bits(index).sleepers, index) {
             self.word().fetch_sub(SLEEPING - SEARCHING, SeqCst);
         }
     }
 
-    /// Worker `index` woke. True if it did so by itself; false if it was notified: then it counts as
-    /// searching.
+    /// Worker `index` woke. Returns true if it woke by itself, and false if it was notified. A notified
+    /// worker counts as searching.
     pub fn end_sleep(&self, index: usize) -> bool {
         let is_by_itself = clear(&self.bits(index).sleepers, index);
         if is_by_itself {
@@ -353,19 +372,19 @@ impl Idle {
         is_by_itself
     }
 
-    /// P2: orders a push before what follows. For pushes into queues that the pusher does not drain itself.
+    /// P2: orders a push before what follows. For a push into a queue that the pusher does not drain itself.
     pub fn fence_push(&self) {
         fence(SeqCst);
     }
 
     /// Whether no worker searches, and more than `extra` workers sleep: a hint for a worker that has more
-    /// than it can do.
+    /// work than it can do.
     pub fn is_worth_notifying(&self, extra: impl FnOnce() -> usize) -> bool {
         let counts = self.word().load(Relaxed);
         searching(counts) == 0 && sleeping(counts) > 0 && sleeping(counts) > extra()
     }
 
-    /// Numbers of searching and sleeping workers: exact at rest.
+    /// The numbers of searching and sleeping workers. They are exact at rest.
     #[allow(dead_code, reason = "called by tests and models")]
     pub fn counts(&self) -> (usize, usize) {
         let counts = self.word().load(SeqCst);
@@ -410,8 +429,8 @@ impl Idle {
         }
     }
 
-    /// Clears a bit of the bitmap `which`, of an index in `range`; that of `avoided` only if there is no
-    /// other.
+    /// Clears one bit of the bitmap `which` whose index is in `range`. Clears the bit of `avoided` only if
+    /// there is no other.
     fn take_bit(
         &self,
         which: fn(&Bits) -> &AtomicU64,
@@ -456,8 +475,8 @@ impl Idle {
 
 /// For jobs and for workers that wait for latches.
 impl Idle {
-    /// S1: makes the jobs event counter even, if it is not, and remembers it. The caller looks in the queues
-    /// once more (S2).
+    /// S1: makes the jobs event counter even, and returns it. The caller then looks in the queues once more
+    /// (S2).
     pub fn get_sleepy(&self) -> JobEvents {
         // Acquire, also on failure: pairs with J3, so that S2 sees the jobs of all events that we remember.
         let mut counts = self.word().load(Acquire);
@@ -470,19 +489,19 @@ impl Idle {
         events(counts)
     }
 
-    /// The fence of S2: before a worker that is going to wait for a latch looks once more.
+    /// The fence of S2. The caller is about to wait for a latch, and looks once more after this.
     pub fn fence_look(&self) {
         // Pairs with J2. (A sleeper has W3.)
         fence(SeqCst);
     }
 
-    /// As [`announce_sleep`](Self::announce_sleep), unless a job was posted since `seen`: then says false and
-    /// changes nothing.
+    /// As [`announce_sleep`](Self::announce_sleep), unless a job was posted since `seen`. In that case it
+    /// changes nothing and returns false.
     pub fn announce_sleep_unless(&self, index: usize, is_searching: bool, seen: JobEvents) -> bool {
         self.lie_down_if(index, lies_down(is_searching), |counts| events(counts) == seen)
     }
 
-    /// W1 by a CAS, `change` being added, unless `may` refuses; then W2 and W3. Says whether it lies.
+    /// W1 by a CAS that adds `change`, unless `may` refuses; then W2 and W3. Returns false if `may` refused.
     fn lie_down_if(&self, index: usize, change: u64, may: impl Fn(u64) -> bool) -> bool {
         let mut counts = self.word().load(Acquire);
         while may(counts) {
@@ -497,8 +516,8 @@ impl Idle {
         false
     }
 
-    /// J3: a job is in a queue; a worker that got sleepy before looks once more. It wakes no worker: J4 is
-    /// [`pick_for`](Self::pick_for).
+    /// J3: a job is in a queue, so a worker that got sleepy before looks once more. This wakes no worker: J4
+    /// is [`pick_for`](Self::pick_for).
     #[inline]
     pub fn post_job(&self) {
         // Relaxed: if this is stale and odd, the job is overlooked, which its pusher is told about in the
@@ -512,8 +531,9 @@ impl Idle {
         }
     }
 
-    /// L1 to L3: worker `index` is about to sleep until a latch is set; false if a job was posted since
-    /// `seen`: then it does not. After true it looks in the job injector and at its latch once more (L4).
+    /// L1 to L3: worker `index` is about to sleep until a latch is set. Returns false if a job was posted
+    /// since `seen`; the worker then does not sleep. After true, the worker looks in the job injector and at
+    /// its latch once more (L4).
     pub fn announce_wait(&self, index: usize, seen: JobEvents) -> bool {
         self.bits(index).waiters.fetch_or(bit(index), AcqRel);
         fence(SeqCst);
@@ -523,33 +543,34 @@ impl Idle {
         now == seen || !self.end_wait(index)
     }
 
-    /// L6: worker `index` waits no more, or is up to look. True if it is so by itself; false if it was
-    /// notified: a job is left to it (see the module's docs).
+    /// L6: worker `index` stops waiting, or gets up to look for jobs. Returns true if it does so by itself,
+    /// and false if it was notified. A notified worker has a job to see to (see the module's docs).
     pub fn end_wait(&self, index: usize) -> bool {
         clear(&self.bits(index).waiters, index)
     }
 
-    /// J5: picks a latch waiter to be unparked by the caller, the lowest from `first` on.
+    /// J5: picks the lowest latch waiter from `first` on. The caller unparks it.
     pub fn pick_waiter(&self, first: usize) -> Option<usize> {
         self.take_bit(|bits| &bits.waiters, first..usize::MAX, None)
     }
 
-    /// As [`pick_for`](Self::pick_for) a job, for waiter `index`, which was picked itself and may not run it:
-    /// only for waiters that J5 would pick after it, so that the search ends if no waiter may run the job.
+    /// As [`pick_for`](Self::pick_for) a job, on behalf of waiter `index`, which was picked and may not run
+    /// the job. Picks only a waiter that J5 would pick after it. So the search ends if no waiter may run the
+    /// job.
     pub fn pass_errand_on(&self, index: usize, avoided: Option<usize>) -> Pick {
         self.pick(Work::Job, avoided, index + 1)
     }
 
-    /// P4 to P6, also if a worker searches already: for the monitor, when the searchers do not come. If no
-    /// bit is set, the caller does what a pusher does that gives back: see *the stand-in*.
+    /// P4 to P6, also if a worker searches already. The monitor calls this when the searchers do not come. If
+    /// no bit is set, the caller repeats the search like a pusher that gives back: see *the stand-in*.
     pub fn pick_anyway(&self, avoided: Option<usize>) -> Option<usize> {
         self.pick_below(usize::MAX, avoided)
     }
 
-    /// As [`pick_anyway`](Self::pick_anyway), of the workers below `end`: see *the restricted worker*.
+    /// As [`pick_anyway`](Self::pick_anyway), among the workers below `end`: see *the restricted worker*.
     ///
-    /// If there is none, this was a searcher for a moment, on which pushers may have relied. So it looks at
-    /// the bits again, behind a fence, with their pushes in view: see *the stand-in*.
+    /// If there is none, the caller counted as a searcher for a moment, and pushers may have relied on it. So
+    /// this looks at the bits again, behind a fence that makes their pushes visible: see *the stand-in*.
     pub fn pick_below(&self, end: usize, avoided: Option<usize>) -> Option<usize> {
         loop {
             self.add_searcher();
@@ -576,7 +597,7 @@ impl Idle {
         })
     }
 
-    /// Whether a worker waits for a latch, asleep or about to be.
+    /// Whether a worker waits for a latch. It may be asleep, or about to sleep.
     #[inline]
     pub fn has_waiters(&self) -> bool {
         // Relaxed: a task push has done P2 before.
@@ -585,12 +606,12 @@ impl Idle {
 
     /// P3 to P6, or J4 and J5: picks the worker that a push of `work` has to wake.
     ///
-    /// `avoided` (the worker that sits in the driver) is picked only if there is no other.
+    /// Picks `avoided` (the worker that sits in the driver) only if there is no other.
     pub fn pick_for(&self, work: Work, avoided: Option<usize>) -> Pick {
         self.pick(work, avoided, 0)
     }
 
-    /// [`pick_for`](Self::pick_for) that takes a waiter only from `first` on.
+    /// As [`pick_for`](Self::pick_for), but takes a waiter only from `first` on.
     fn pick(&self, work: Work, avoided: Option<usize>, first: usize) -> Pick {
         match self.find_sleeper(avoided) {
             Found::Sleeper(index) => Pick { unparks: Some(index), is_nobody: false },
@@ -657,9 +678,9 @@ fn is_posted(counts: u64) -> bool {
     counts & EVENT != 0
 }
 
-/// What a worker asks before it shares pieces.
+/// What a worker asks before it shares child jobs.
 impl Idle {
-    /// Whether J3 to J5 would change anything: a hint. `extra` sleepers are not to be woken.
+    /// Whether J3 to J5 would change anything: a hint. `extra` sleepers are not to be woken for jobs.
     #[inline(always)]
     pub fn is_job_news(&self, extra: impl FnOnce() -> usize) -> bool {
         let counts = self.word().load(Relaxed);
@@ -694,7 +715,7 @@ impl Idle {
         searching(self.word().load(Relaxed)) > 0
     }
 
-    /// Whether a worker searches, or waits for a latch in its sleep, or more than `extra` workers sleep: a
+    /// Whether a worker searches, or sleeps while it waits for a latch, or more than `extra` workers sleep: a
     /// hint.
     pub fn is_anybody_idle(&self, extra: impl FnOnce() -> usize) -> bool {
         let counts = self.word().load(Relaxed);
@@ -702,25 +723,25 @@ impl Idle {
     }
 
     /// How many workers show that they sleep: a hint, unless the caller is behind a fence. The number in the
-    /// word may be too high: a woken worker has seen that its bit is gone, while its notifier may not have
-    /// done P6 yet.
+    /// word may be too high: a woken worker may already see that its bit is gone, before its notifier has
+    /// done P6.
     pub fn sleepers(&self) -> usize {
         self.all_bits().map(|bits| bits.sleepers.load(Relaxed).count_ones() as usize).sum()
     }
 
-    /// Whether worker `index` shows that it sleeps: as [`sleepers`](Self::sleepers).
+    /// Whether worker `index` shows that it sleeps. A hint, as [`sleepers`](Self::sleepers) is.
     pub fn is_sleeper(&self, index: usize) -> bool {
         self.bits(index).sleepers.load(Relaxed) & bit(index) != 0
     }
 
-    /// Whether worker `index` waits for a latch in its sleep, and has not been notified.
+    /// Whether worker `index` sleeps while it waits for a latch, and has not been notified.
     pub fn is_waiter(&self, index: usize) -> bool {
         // Acquire: as the other ways to look at the bits; the caller knows from elsewhere that the worker
         // sleeps.
         self.bits(index).waiters.load(Acquire) & bit(index) != 0
     }
 
-    /// How many workers wait for a latch in their sleep, but for those with the indices `but`: a hint.
+    /// How many workers sleep while they wait for a latch, except those with the indices `but`: a hint.
     pub fn waiters(&self, but: Range<usize>) -> usize {
         let is_meant = |index: usize| !but.contains(&index);
         let count = |(block, bits): (usize, &Bits)| {
