@@ -1,7 +1,7 @@
-//! Which workers are away, and which spare workers take their parts.
+//! Which workers are away, and which spare workers compensate for them.
 //!
-//! A permanent worker is *away* while it does not come back to its queues soon, so that others have to do its
-//! part:
+//! A permanent worker is *away* while it does not come back to its queues soon, so that other workers have to
+//! do its part:
 //!
 //! | reason | begins | counted by | ends |
 //! |---|---|---|---|
@@ -10,9 +10,8 @@
 //! | waiting | it sleeps until a latch is set | its bit in `idle.rs` | it wakes |
 //! | yielding | a split point, while tasks wait (`split.rs`) | itself | its tasks are done, or a time is over |
 //!
-//! *Spare workers* take the parts of workers that are away. A spare worker is a worker like any other, with a
-//! processor of its own. It polls tasks and runs jobs of every kind. What differs is when it comes and when
-//! it goes.
+//! *Spare workers* compensate for the workers that are away. A spare worker is a worker like any other, with
+//! a processor of its own. It polls tasks and runs jobs of every kind. Only its start and its end differ.
 //!
 //! ```text
 //! full    = blocked + stalled + waiting
@@ -25,41 +24,45 @@
 //!    │                                                                   └─────────────────────────────────────────┘ │
 //!    └───────────────────────────────────────────────────────────────────────────────────────── keep-alive is over ──┘
 //! ```
-//! One place decides whether a spare worker is needed: [`Shared::admit`]. A thread that makes work visible
-//! comes to it by [`Shared::fetch`](super::shared::Shared::fetch), when no worker sleeps or searches.
+//! One function decides whether a spare worker is needed: [`Shared::admit`]. A thread that makes work visible
+//! calls it by [`Shared::fetch`](super::shared::Shared::fetch), when no worker sleeps or searches.
 //!
 //! # What a spare worker takes
 //! The active spare workers have ranks, by their indices.
-//! - Rank below `full`, [`Role::Full`]: everything. Given if a worker of either kind is blocked or stalled,
-//!   if a spare worker waits for a latch, or if a thread waits on top of pieces that it may not run (in an
-//!   isolated region).
-//! - Rank below `full`, [`Role::Begins`]: everything but pieces of other workers' computations. Given if
-//!   permanent workers wait for latches, and nothing else is the reason. The waiting workers are woken for
-//!   such pieces themselves, and programs like to find the same few threads in a computation.
+//! - Rank below `full`, [`Role::Full`]: everything. A spare worker gets this role in three cases: a worker of
+//!   either kind is blocked or stalled; a spare worker waits for a latch; or a thread waits on top of child
+//!   jobs that it may not run (in an isolated region).
+//! - Rank below `full`, [`Role::Begins`]: everything but child jobs of other workers' computations. A spare
+//!   worker gets this role if the only reason is that permanent workers wait for latches. The waiting workers
+//!   are woken for such child jobs themselves, and programs like to find the same few threads in a
+//!   computation.
 //! - Rank below `needed`, [`Role::Serves`]: its own queues, the driver, timers, the injector and injected
-//!   jobs, but nothing from other workers, which are there to see to it themselves. So tasks in other rings
-//!   that compute for long stay where they are, and the serving worker is soon back.
+//!   jobs, but nothing from other workers, because these workers are there to do it themselves. So tasks in
+//!   other rings that compute for long stay there, and the serving worker is soon back.
 //! - Other spare workers rest.
 //!
 //! A spare worker asks for its role when it is out of work.
 //!
 //! # Why no work waits for a worker that is away
-//! Take work that became visible (`Push`, `PushFence` of `idle.rs`). If some thread sleeps or searches,
-//! `idle.rs` has the argument. Otherwise the pusher comes to `Admit`, under the lock of this file. With
-//! active < needed a spare worker comes, and looks. With active ≥ needed there are as many spare workers as
-//! workers are away, and none of them sleeps. Each of them looks again before it sleeps (W4 of `idle.rs`),
-//! and when it goes away itself (`Leave`). A spare worker that goes to rest is not needed: there are as many
-//! others as are needed. It looks, behind the lock, and has one of the others come for what it sees
-//! (`RestLook`): either it sees the work, or `Admit` sees it resting. A worker that goes away does `Leave`:
-//! it is counted, or shows its bit; SeqCst fence; it looks, and fetches a worker for what waits. So of a push
-//! and a worker that leaves, one sees the other. If the system refuses a thread, the work waits for the other
-//! workers, and the next push, or the monitor, tries again.
+//! Consider work that became visible (`Push`, `PushFence` of `idle.rs`). If some thread sleeps or searches,
+//! `idle.rs` has the argument. Otherwise the pusher comes to `Admit`, under the lock of this file.
+//! - If active < needed, a spare worker comes, and looks.
+//! - If active ≥ needed, there are as many spare workers as workers that are away, and none of the spare
+//!   workers sleeps. Each of them looks again before it sleeps (W4 of `idle.rs`), and when it goes away
+//!   itself (`Leave`).
+//! - A spare worker that goes to rest is not needed, because there are as many others as are needed. It looks
+//!   behind the lock, and has one of the others come for the work that it sees (`RestLook`). So either it
+//!   sees the work, or `Admit` sees it resting.
+//! - A worker that goes away does `Leave`. First it is counted, or shows its bit. A SeqCst fence follows.
+//!   Then it looks, and fetches a worker for the work that waits. So of a push and a worker that leaves, one
+//!   sees the other.
+//! - If the system refuses a thread, the work waits for the other workers. The next push, or the monitor,
+//!   tries again.
 //!
 //! # A call that may block
-//! `block_in_place` is mostly short. So it costs only two swaps of the worker's own word, and the worker is
-//! counted only if that is worth it. It is counted at once if the call surely sleeps, if the shutdown has
-//! begun, or if tasks wait and a spare worker rests. Else it is counted when the monitor finds that something
-//! waits for it.
+//! `block_in_place` is mostly short. So it costs only two swaps of the worker's own word. The worker is
+//! counted at once if the call surely sleeps, if the shutdown has begun, or if tasks wait and a spare worker
+//! rests. Otherwise the monitor counts the worker when it finds that something waits for it.
 //! ```text
 //! Worker                                            Any thread that finds it blocked
 //! SayBlocked   HERE → BLOCKED (swap); fence          CountBlocked   lock; BLOCKED → COUNTED (CAS); lend its table;
@@ -68,21 +71,24 @@
 //!              blocked -= 1; table back                             is BLOCKED
 //! ```
 //! *Counted at most once, and uncounted as often*: `CountBlocked` and `SayBack` are read-modify-writes of one
-//! word, and `SayBack` that finds COUNTED waits for the lock under which `CountBlocked` is done. *Other
-//! threads touch its table only in between*: `CountBlocked` lends it under the lock, and the worker does not
-//! use it from `SayBlocked` on; it takes it back behind that lock. *No blocked worker is missed at shutdown*:
-//! of `SayBlocked`, fence, `SeeShutdown` and `CloseFence`, one sees the other.
+//! word. A `SayBack` that finds COUNTED waits for the lock under which `CountBlocked` is done.
+//!
+//! *Other threads touch its table only in between*: `CountBlocked` lends the table under the lock. The worker
+//! does not use the table from `SayBlocked` on, and takes it back behind that lock.
+//!
+//! *No blocked worker is missed at shutdown*: either `SeeShutdown` sees the shutdown, or the look after
+//! `CloseFence` sees `SayBlocked`, because a fence stands between the two steps on each side.
 //!
 //! # Arrivals at shutdown
 //! The workers leave together, when none of them is inside of a poll or a job; see `lifecycle.rs`. A worker
-//! that has nothing left to do *arrives*, under this lock, and sleeps as ever. It takes its arrival back,
-//! under this lock, before it looks for work again.
+//! that has nothing left to do *arrives*, under this lock, and sleeps as usual. Before it looks for work
+//! again, it takes its arrival back, under this lock.
 //!
 //! # The lock
-//! All numbers are under one lock: it is taken only when a thread is about to block, to be woken, or to rest.
-//! Threads are started and woken without it: starting a thread calls the user's `thread_name_fn`, and a woken
-//! thread runs at once. Meanwhile the new worker's own count in `lifecycle.rs`, taken under the lock, keeps
-//! the shared state.
+//! One lock guards all numbers. A thread takes the lock only when it is about to block, to be woken, or to
+//! rest. Threads are started and woken without the lock: starting a thread calls the user's `thread_name_fn`,
+//! and a woken thread runs at once. Meanwhile the new worker's own count in `lifecycle.rs`, taken under the
+//! lock, keeps the shared state alive.
 
 use std::ptr::NonNull;
 use std::time::{Duration, Instant};
@@ -95,47 +101,47 @@ use crate::loom::sync::Mutex;
 use crate::loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use crate::loom::sync::atomic::{AtomicBool, AtomicUsize};
 
-/// A worker's word: as far as is known it comes back to its queues.
+/// The values of a worker's word. `HERE`: as far as is known, the worker comes back to its queues.
 pub const HERE: u32 = 0;
-/// It is in a call that may block, and is not counted.
+/// The worker is in a call that may block, and is not counted.
 pub const BLOCKED: u32 = 1;
-/// It is in such a call, and counted.
+/// The worker is in such a call, and is counted.
 const COUNTED: u32 = 2;
 
 /// See the module's docs.
 #[derive(Debug)]
 pub struct Away {
     state: Mutex<State>,
-    /// How many spare workers are active, and how many workers are blocked or stalled: hints.
+    /// The number of active spare workers, and of workers that are blocked or stalled: hints.
     active: AtomicUsize,
     blocked: AtomicUsize,
-    /// Some worker is away other than waiting for a latch.
+    /// Whether some worker is away for a reason other than waiting for a latch.
     is_any: AtomicBool,
-    /// Some worker yields: a hint, but see `split.rs`.
+    /// Whether some worker yields: a hint, but see `split.rs`.
     has_yielding: AtomicBool,
     /// How many tables were lent for workers that others counted as blocked.
     lent: AtomicUsize,
-    /// A spare worker serves: a hint.
+    /// Whether a spare worker serves: a hint.
     is_any_serving: AtomicBool,
-    /// Threads that wait for latches, and may not run the pieces that lie on their own seats.
+    /// The number of threads that wait for latches, and may not run the child jobs on their own seats.
     on_pieces: AtomicUsize,
 }
 
 /// What a spare worker that is out of tasks may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// It takes the part of a worker that is away.
+    /// The spare worker compensates for a worker that is away, and may do everything.
     Full,
-    /// The same, where workers are away only because they wait for latches: it takes no pieces of other
-    /// workers.
+    /// As `Full`, but it takes no child jobs of other workers. For workers that are away only because they
+    /// wait for latches.
     Begins,
-    /// It sees to the driver, timers, and what comes from outside.
+    /// The spare worker sees to the driver, to timers, and to work from outside.
     Serves,
-    /// It is not needed.
+    /// The spare worker is not needed.
     Surplus,
 }
 
-/// Counts of spare workers since the runtime was built, and their present number.
+/// Counts of spare workers since the runtime was built, and the present numbers of active and resting ones.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SpareCounts {
     pub active: usize,
@@ -145,35 +151,37 @@ pub struct SpareCounts {
     pub capped: u64,
 }
 
-/// A spare worker that counts as active, and is to be [woken or started](Shared::bring) without the lock.
+/// A spare worker that counts as active. The caller has yet to [wake or start](Shared::bring) it, without the
+/// lock.
 #[must_use]
 enum Called {
-    /// It rested.
+    /// The spare worker was resting.
     Resting(usize),
     Fresh(WorkerStart),
 }
 
 #[derive(Debug)]
 struct State {
-    /// Workers that are inside of a blocking call and counted, or marked.
+    /// Workers that are marked, or are counted as inside of a blocking call.
     blocked: usize,
     /// Workers that the monitor found off their CPUs.
     stalled: usize,
-    /// How many spare workers are needed to serve, for the monitor found every worker inside of a long poll.
+    /// How many spare workers have to serve. Not 0 while the monitor finds every worker inside of a long
+    /// poll.
     serving: usize,
     /// Workers that yield to tasks.
     yielding: Vec<usize>,
-    /// Indices of active spare workers, in their order.
+    /// Indices of active spare workers, in ascending order.
     active: Vec<usize>,
     /// Indices of the resting spare workers; the last to rest is last.
     resting: Vec<usize>,
-    /// Places of spare workers that no thread has: `used[i]` is that of index `first + i`.
+    /// Which indices of spare workers have a thread: `used[i]` stands for index `first + i`.
     used: Vec<bool>,
     first: usize,
     /// Permanent workers whose threads have begun, and workers of all kinds that have arrived.
     permanent: usize,
     arrived: usize,
-    /// All workers have arrived: all leave, and no spare worker is admitted.
+    /// All workers have arrived. They all leave, and no spare worker is admitted.
     is_closed: bool,
     counts: SpareCounts,
 }
@@ -207,11 +215,11 @@ impl Away {
         }
     }
 
-    /// Until the result is dropped, the caller waits on top of pieces that it may not run. It fetches another
-    /// worker for them afterwards, behind a fence.
+    /// Until the result is dropped, the caller waits on top of child jobs that it may not run. Afterwards,
+    /// behind a fence, the caller fetches another worker for these jobs.
     pub fn wait_on_pieces(&self) -> OnPieces<'_> {
-        // Relaxed: the fence orders it before the sleepers' bits. A spare worker whose W3 of `idle.rs` comes
-        // later asks for its role after that.
+        // Relaxed: the fence orders this before the caller's look at the sleepers' bits. A spare worker whose
+        // W3 of `idle.rs` comes later asks for its role after that W3.
         self.on_pieces.fetch_add(1, Relaxed);
         OnPieces(self)
     }
@@ -221,19 +229,19 @@ impl Away {
         self.active.load(Relaxed) > 0
     }
 
-    /// Whether some worker yields: a hint, unless the caller is behind W3 of `idle.rs`, because a worker that
-    /// relies on it does the fence behind `Yield`.
+    /// Whether some worker yields. A hint, unless the caller is behind W3 of `idle.rs`: a worker that yields
+    /// and relies on the caller does the fence behind `Yield`.
     pub fn has_yielding(&self) -> bool {
         self.has_yielding.load(Relaxed)
     }
 
-    /// How many tables were lent for workers that others counted as blocked, so far.
+    /// How many tables were lent so far for workers that other threads counted as blocked.
     pub fn lent(&self) -> usize {
-        // Acquire: pairs with `CountBlocked`; the table is lent by then.
+        // Acquire: pairs with `CountBlocked`, which lends the table first.
         self.lent.load(Acquire)
     }
 
-    /// How many workers are blocked or stalled: a hint, but exact when no worker changes state.
+    /// How many workers are blocked or stalled. A hint, but exact while no worker changes state.
     pub fn blocked(&self) -> usize {
         self.blocked.load(Relaxed)
     }
@@ -243,26 +251,26 @@ impl Away {
         SpareCounts { active: state.active.len(), resting: state.resting.len(), ..state.counts }
     }
 
-    /// Whether no thread has `index`, which is that of a worker.
+    /// Whether no thread has worker index `index`.
     pub fn is_absent(&self, index: usize) -> bool {
         let state = self.state.lock();
         index >= state.first && !state.used[index - state.first]
     }
 
-    /// How many workers there are that can be awake: permanent ones, and active spare ones.
+    /// How many workers can be awake: permanent workers and active spare workers.
     pub fn workers(&self) -> usize {
         let state = self.state.lock();
         state.permanent + state.active.len()
     }
 
-    /// The caller sees what was done under the lock before; later holders of the lock see what the caller has
-    /// done.
+    /// Takes the lock and gives it back. The caller sees what earlier holders did, and later holders see what
+    /// the caller did.
     pub fn pass(&self) {
         drop(self.state.lock());
     }
 
-    /// A permanent worker's thread has begun. (Before, it is in no poll, and if it comes later, all may have
-    /// left.)
+    /// A permanent worker's thread has begun. (Before this, the worker is in no poll. If it begins late, all
+    /// others may have left.)
     pub fn permanent_comes(&self) {
         self.state.lock().permanent += 1;
     }
@@ -274,13 +282,13 @@ pub struct OnPieces<'a>(&'a Away);
 
 impl Drop for OnPieces<'_> {
     fn drop(&mut self) {
-        // Relaxed: a spare worker that takes a piece too many does no harm.
+        // Relaxed: a spare worker that takes one child job too many does no harm.
         self.0.on_pieces.fetch_sub(1, Relaxed);
     }
 }
 
 impl Role {
-    /// Whether it polls all that there is to poll.
+    /// Whether a worker with this role polls any task.
     pub fn takes_any_task(self) -> bool {
         matches!(self, Self::Full | Self::Begins)
     }
@@ -304,7 +312,7 @@ impl State {
         self.active.insert(place, index);
     }
 
-    /// The lowest index that no spare worker has.
+    /// Takes the lowest index that no spare worker has.
     fn take_free(&mut self) -> Option<usize> {
         let place = self.used.iter().position(|is_used| !is_used)?;
         self.used[place] = true;
@@ -315,7 +323,7 @@ impl State {
         self.used[index - self.first] = false;
     }
 
-    /// Up to which place spare workers have indices.
+    /// The number of spare indices up to the highest that is in use.
     fn spare_bound(&self) -> usize {
         self.used.iter().rposition(|&is_used| is_used).map_or(0, |place| place + 1)
     }
@@ -323,8 +331,8 @@ impl State {
 
 /// Where spare workers come from.
 impl Shared {
-    /// `Admit`: work waits, and no worker is idle. Has a spare worker come, if one is needed; preferably one
-    /// that belongs to worker `near`.
+    /// `Admit`: work waits, and no worker is idle. Wakes or starts a spare worker if one is needed,
+    /// preferably one that belongs to worker `near`.
     #[cold]
     pub fn admit(&self, near: Option<usize>) -> bool {
         if self.max_spares == 0 {
@@ -347,7 +355,7 @@ impl Shared {
         self.idle.waiters(self.config.workers..self.first_spare)
     }
 
-    /// Whether some worker may be away, so that a spare one could come for it: a hint.
+    /// Whether some worker may be away, so that a spare worker could come for it: a hint.
     pub fn is_anybody_away(&self) -> bool {
         // Relaxed: behind the fence of the push, or of the worker that leaves.
         self.away.is_any.load(Relaxed) || self.idle.has_waiters()
@@ -358,8 +366,8 @@ impl Shared {
         self.away.is_any_serving.load(Relaxed)
     }
 
-    /// How many more threads take part than are needed, spare workers and external threads. That many
-    /// sleepers are not woken for work that can wait. A hint.
+    /// How many more spare workers and external threads take part than are needed: a hint. As many sleepers
+    /// are not woken for work that can wait.
     pub fn extra(&self) -> usize {
         // Relaxed, all of them: hints.
         let active = self.away.active.load(Relaxed);
@@ -371,20 +379,19 @@ impl Shared {
     }
 
     fn update_hints(&self, state: &State) {
-        // Relaxed: hints; but `is_any` is read behind the fence of a push, and written before that of the
-        // worker that leaves.
+        // Relaxed: hints. But `is_any` is written before the fence of the worker that leaves, and read behind
+        // the fence of a push.
         self.away.active.store(state.active.len(), Relaxed);
         self.away.blocked.store(state.full(0), Relaxed);
         self.away.is_any.store(state.needed(0) > 0, Relaxed);
         self.away.is_any_serving.store(state.serving > 0, Relaxed);
     }
 
-    /// Takes a resting spare worker, or an index for a new one; none if there are as many as there may be, or
-    /// if all workers leave.
+    /// Takes a resting spare worker, or an index for a new one. None if the limit is reached, or if all
+    /// workers leave.
     ///
-    /// Spare worker `i` belongs to worker `i % workers`: if threads are kept on CPUs, it has that worker's
-    /// CPU. So a spare worker is preferred that belongs to `near`, or else to a worker that waits for a
-    /// latch.
+    /// Spare worker `i` belongs to worker `i % workers`: if threads are kept on CPUs, both have the same CPU.
+    /// So this prefers a spare worker that belongs to `near`, or else to a worker that waits for a latch.
     fn call(&self, state: &mut State, near: Option<usize>) -> Option<Called> {
         if state.is_closed {
             return None;
@@ -413,7 +420,7 @@ impl Shared {
         self.idle.cover(index);
         self.processors.make(index, shared);
         self.processors.set_spare(state.spare_bound());
-        // SAFETY: (1) the workers leave behind the lock, and only when `is_closed` is set; (2) the index was
+        // SAFETY: (1) the workers leave behind the lock, and only once `is_closed` is set; (2) the index was
         // free.
         Some(Called::Fresh(unsafe { WorkerStart::new(shared, index) }))
     }
@@ -423,12 +430,13 @@ impl Shared {
     fn bring(&self, called: Option<Called>) {
         let start = match called {
             None => return,
-            // It may be up already, if its rest was over just now: then it finds a token at its next sleep.
+            // The spare worker may be up already, if its rest was just over. Then it finds a token at its
+            // next sleep.
             Some(Called::Resting(index)) => return self.processor(index).parker.unpark(&self.driver),
             Some(Called::Fresh(start)) => start,
         };
         let index = start.index();
-        // If it is refused, `start` is dropped, and may be the last worker to leave.
+        // If the system refuses the thread, `start` is dropped, and that may be the last worker to leave.
         if self.config.start_thread(move || start.run()).is_err() {
             let mut state = self.away.state.lock();
             state.counts.started -= 1;
@@ -439,7 +447,7 @@ impl Shared {
         }
     }
 
-    /// Starts a spare worker that rests at once, unless there are `least` already: computations will yield to
+    /// Starts a spare worker that rests at once, unless there are `least` already. Computations will yield to
     /// it.
     pub fn keep_in_reserve(&self, least: usize) {
         let called = {
@@ -462,7 +470,7 @@ impl Shared {
         }
     }
 
-    /// More spare workers are active than are needed, and one sleeps: it is woken, and rests.
+    /// If more spare workers are active than are needed, and one of them sleeps, wakes it so that it rests.
     pub fn dismiss_surplus(&self) {
         let surplus = {
             let state = self.away.state.lock();
@@ -473,9 +481,9 @@ impl Shared {
     }
 }
 
-/// What a spare worker is for, and its rest.
+/// The role of a spare worker, and its rest.
 impl Shared {
-    /// What spare worker `index`, which is active, may do.
+    /// The role of spare worker `index`, which is active.
     pub fn role(&self, index: usize) -> Role {
         let state = self.away.state.lock();
         let rank = state.active.iter().take_while(|&&active| active < index).count();
@@ -492,8 +500,8 @@ impl Shared {
         }
     }
 
-    /// Spare worker `index`, which has nothing to do and holds nothing, is no worker until it is called.
-    /// False if it is needed.
+    /// Lists spare worker `index` as resting: from now on it is no worker, until it is called. The worker has
+    /// nothing to do and holds no work. Returns false if it is needed.
     fn begin_rest(&self, index: usize) -> bool {
         let mut state = self.away.state.lock();
         if state.active.len() <= state.needed(self.waiting()) || self.lifecycle.has_begun() {
@@ -505,8 +513,8 @@ impl Shared {
         true
     }
 
-    /// Spare worker `index` rests no more: it has something to do, or is to end. False if it was called
-    /// meanwhile.
+    /// Ends the rest of spare worker `index`, because it has something to do, or because its thread ends.
+    /// Returns false if it was called meanwhile.
     fn end_rest(&self, index: usize, is_to_end: bool) -> bool {
         let mut state = self.away.state.lock();
         let Some(place) = state.resting.iter().position(|&resting| resting == index) else {
@@ -526,7 +534,8 @@ impl Shared {
 }
 
 impl Worker {
-    /// Whether this is a spare worker that is not needed. It has rested then: see [`rest`](Self::rest).
+    /// Whether this is a spare worker that is not needed. If so, it is listed as resting, and the caller
+    /// calls [`rest`](Self::rest).
     pub fn rests(&self) -> bool {
         let shared = self.shared();
         debug_assert!(!self.has_foreign(), "a thread rests with foreign code left to call");
@@ -536,7 +545,8 @@ impl Worker {
         self.processor().polling.clear();
         shared.void_marks_of(self.index());
         self.stop_searching_if_so();
-        // `RestLook`: behind the lock. All that is left to this thread, the driver too, is left to others.
+        // `RestLook`: behind the lock. Everything that relies on this thread, the driver too, is given to
+        // other workers.
         shared.idle.fence_push();
         if shared.has_visible_tasks() || shared.is_driver_deserted() {
             shared.fetch(Work::Task);
@@ -547,7 +557,7 @@ impl Worker {
         true
     }
 
-    /// Rests until called (true) or until the thread is to end (false).
+    /// Rests. Returns true when the worker is called, and false when its thread is to end.
     pub fn rest(&self) -> bool {
         let shared = self.shared();
         let give_up = Instant::now().checked_add(shared.config.thread_keep_alive);
@@ -564,7 +574,8 @@ impl Worker {
             metrics.naps.add(1);
             shared.monitor.somebody_woke(&shared.driver);
             if report.is_some() {
-                // The handler is foreign code, which no thread calls at rest: this is a worker again.
+                // The handler is foreign code, and no thread may call foreign code while it rests. So this
+                // thread is a worker again.
                 shared.end_rest(self.index(), false);
                 self.keep_report(report);
                 self.call_foreign();
@@ -588,19 +599,20 @@ impl Worker {
 
 /// Calls that block.
 impl Shared {
-    /// `CountBlocked`: counts worker `index`, if it is in a blocking call and was not counted, and lends its
-    /// table. A spare worker comes if one is needed. Says whether it was counted.
+    /// `CountBlocked`: if worker `index` is in a blocking call and was not counted, counts it and lends its
+    /// table. Calls a spare worker if one is needed. Returns whether this counted the worker.
     pub fn count_blocked(&self, index: usize) -> bool {
         let called = {
             let mut state = self.away.state.lock();
-            // Acquire: what the worker did before `SayBlocked`. It finds the table lent by the lock.
+            // Acquire: what the worker did before `SayBlocked`. The lock makes sure that the worker finds its
+            // table lent.
             let standing = &self.processor(index).standing;
             if standing.compare_exchange(BLOCKED, COUNTED, AcqRel, Relaxed).is_err() {
                 return false;
             }
             if index < self.config.workers && !self.config.is_pool {
-                // SAFETY: its worker does not touch the table between `SayBlocked` and `SayBack`, which waits
-                // for our lock.
+                // SAFETY: the table's worker does not touch it between `SayBlocked` and `SayBack`, and
+                // `SayBack` waits for our lock.
                 unsafe { self.owned.lend(index) };
                 self.away.lent.fetch_add(1, Release);
             }
@@ -631,20 +643,20 @@ impl Shared {
         self.update_hints(&state);
     }
 
-    /// `CountBlocked` for each worker that is blocked, once the shutdown has begun: a worker that blocks
+    /// `CountBlocked` for each worker that is blocked, once the shutdown has begun. A worker that blocks
     /// later counts itself.
     pub fn count_all_blocked(&self) {
         for index in self.processors.indices() {
-            // SeqCst: behind `CloseFence`; a worker whose `SayBlocked` is missed here sees that the shutdown
-            // has begun.
+            // SeqCst: behind `CloseFence`. If this misses a worker's `SayBlocked`, that worker sees that the
+            // shutdown has begun.
             if self.processor(index).standing.load(SeqCst) == BLOCKED {
                 self.count_blocked(index);
             }
         }
     }
 
-    /// A worker with work is in a call that may be short: a spare worker that rests is called, but none is
-    /// started.
+    /// A worker with work is in a call that may be short. This calls a spare worker if one rests, but starts
+    /// none.
     #[cold]
     pub fn count_blocked_if_one_rests(&self, index: usize) {
         let is_anybody_idle = self.idle.has_sleepers() || self.idle.is_anybody_searching();
@@ -656,7 +668,8 @@ impl Shared {
 
 /// Computations that yield to tasks: see `split.rs`.
 impl Shared {
-    /// `Yield`, `CallSpare`: worker `index` yields. False if no spare worker is there to take the tasks.
+    /// `Yield`, `CallSpare`: worker `index` yields. Returns false if there is no spare worker to take the
+    /// tasks.
     pub fn begin_yield(&self, index: usize) -> bool {
         let mut state = self.away.state.lock();
         if self.lifecycle.has_begun() || state.yielding.contains(&index) {
@@ -674,13 +687,13 @@ impl Shared {
         drop(state);
         match called.is_some() {
             true => self.bring(called),
-            // The active spare worker may be about to sleep, or asleep.
+            // The active spare worker may be asleep, or about to sleep.
             false => _ = self.fetch_strictly(Work::Task),
         }
         true
     }
 
-    /// `YieldOver`: worker `index` goes on. False if its tasks were not done before.
+    /// `YieldOver`: worker `index` goes on. Returns false if its tasks were not done before.
     pub fn end_yield(&self, index: usize) -> bool {
         let mut state = self.away.state.lock();
         let place = state.yielding.iter().position(|&yielding| yielding == index);
@@ -692,7 +705,7 @@ impl Shared {
         place.is_none()
     }
 
-    /// `TasksDone`, `WakeYielding`: a spare worker found no more tasks, so all that yield go on.
+    /// `TasksDone`, `WakeYielding`: a spare worker found no more tasks, so all workers that yield go on.
     pub fn end_all_yields(&self) {
         let yielding = {
             let mut state = self.away.state.lock();
@@ -709,8 +722,9 @@ impl Shared {
 
 /// The end: see `lifecycle.rs`.
 impl Shared {
-    /// The calling worker, of whatever kind, has nothing to do once the shutdown has begun. If it is the last
-    /// to arrive and `may_close`, everything is closed. Says whether it is.
+    /// The calling worker, permanent or spare, has nothing left to do after the shutdown has begun. If it is
+    /// the last to arrive and `may_close` returns true, this closes everything. Returns whether everything is
+    /// closed.
     pub fn arrive(&self, may_close: impl FnOnce() -> bool) -> bool {
         let mut state = self.away.state.lock();
         state.arrived += 1;
@@ -720,7 +734,8 @@ impl Shared {
         state.is_closed
     }
 
-    /// The calling worker, which has arrived, is about to look for work again. False if everything is closed.
+    /// The calling worker had arrived, and is about to look for work again. Returns false if everything is
+    /// closed.
     pub fn depart(&self) -> bool {
         let mut state = self.away.state.lock();
         if !state.is_closed {
@@ -734,10 +749,10 @@ impl Shared {
     }
 }
 
-/// No sleep needs to be longer, and the system's calls take it.
+/// The longest timeout of a sleep. The system's calls accept it.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1 << 20);
 
-/// How long a spare worker sleeps before it asks again whether it is needed.
+/// How long a spare worker sleeps at most before it asks again whether it is needed.
 pub fn longest_sleep(worker: &Worker) -> Option<Duration> {
     (!worker.is_permanent()).then(|| worker.shared().config.thread_keep_alive.min(LONGEST_SLEEP))
 }

@@ -1,41 +1,44 @@
 //! How a runtime ends, at any moment, without a panic and with nothing left over.
 //!
-//! 1. *Begin* ([`Shared::begin_shutdown`]): a spawn gets a handle that says cancelled, and a task that would
-//!    wait for the first time is cancelled instead. The blocking pool drops the closures that no thread
-//!    is on its way for. All workers are unparked. Wakes go on as before.
-//! 2. *Wind down* ([`Worker::wind_down`]): a worker that is back from its poll or job leaves the usual loop.
-//!    It cancels the tasks in all queues, and those in its table that wait for a wake, and runs the jobs that
-//!    are left. With nothing to do it *arrives*, and sleeps as ever. It is woken as ever, and takes its
-//!    arrival back before it looks for work.
-//! 3. *Close*: the last worker to arrive finds that nothing is visible and that no job lives. It closes the
-//!    door to jobs (`jobs.rs`), and all workers leave.
-//! 4. The last worker to leave *finishes*: it has the injector refuse newborn tasks, whose spawners then
-//!    cancel them, and cancels what it holds and every owned task that waits for a wake. A task that is still
+//! 1. *Begin* ([`Shared::begin_shutdown`]): a spawn returns a handle that says cancelled. A task that would
+//!    wait for the first time is cancelled instead. The blocking pool drops the closures that no thread is
+//!    about to run. All workers are unparked. Wakes go on as before.
+//! 2. *Wind down* ([`Worker::wind_down`]): a worker that returns from its poll or job leaves the usual loop.
+//!    It cancels the tasks in all queues, and the tasks in its table that wait for a wake, and runs the jobs
+//!    that are left. When it has nothing to do it *arrives*, and sleeps as usual. It is woken as usual, and
+//!    takes its arrival back before it looks for work.
+//! 3. *Close*: the last worker to arrive finds that nothing is visible and that no job is live. It refuses
+//!    all later jobs (`jobs.rs`), and all workers leave.
+//! 4. *Finish*: the last worker to leave makes the injector refuse newborn tasks, and their spawners then
+//!    cancel them. It cancels its own tasks, and every owned task that waits for a wake. A task that is still
 //!    scheduled now was woken a moment ago by a foreign thread, which is about to push it into the injector:
-//!    all workers have left, so no worker polls it. The last worker waits for that push. So when the last
-//!    task has been dropped no wake is in flight, and later ones find their task `DONE`.
-//! 5. The last worker shuts down the driver, which wakes the futures that wait for descriptors and timers
-//!    outside of tasks. It gives up BIAS: handles, cells that are still referred to, and such futures now
-//!    keep the shared state, and the last of them frees it.
+//!    all workers have left, so no worker polls the task. The last worker waits for that push. So no wake is
+//!    in flight when the last task has been dropped, and later wakes find their task `DONE`.
+//! 5. The last worker shuts down the driver. This wakes the futures that wait for descriptors and timers
+//!    outside of tasks. The worker then gives up BIAS. Handles, cells that are still referred to, and such
+//!    futures now keep the shared state, and the last of them frees it.
 //!
 //! # No worker leaves while another is inside of a poll or a job
-//! Code in a poll or a job may need the other workers: a scope's jobs, a task to be cancelled, a computation.
-//! A worker that polls, runs a job, blocks, or waits for a latch has not arrived. So the other workers stay,
-//! asleep, and come for what it makes visible. If there is no other, a spare worker comes (`away.rs`), also
-//! now. External threads count as jobs that live.
+//! Code in a poll or a job may need the other workers: it may wait for a scope's jobs, for a task to be
+//! cancelled, or for a computation. A worker that polls, runs a job, blocks, or waits for a latch has not
+//! arrived. So the other workers stay, asleep, and come for the work that it makes visible. If there is no
+//! other worker, a spare worker comes (`away.rs`), also during the shutdown. External threads count as live
+//! jobs.
 //!
-//! *All workers leave in the end.* They arrive under one lock, so one of them is the last. It closes unless
-//! something is visible, which it then sees to itself, or a job lives. The end of the last job unparks all
-//! (`RootEnds` of `jobs.rs`), and the last to arrive again looks again. *Nothing is left*: what was visible
-//! before the last arrival was seen by it, because a worker that takes work has taken its arrival back first,
-//! and so has not arrived. Later only outside threads push: tasks, for step 4, and jobs, which the door
-//! refuses.
+//! *All workers leave in the end.* They arrive under one lock, so one of them is the last. The last one
+//! closes, unless something is visible or a job is live. If something is visible, the last worker sees to it
+//! itself. The end of the last job unparks all workers (`RootEnds` of `jobs.rs`), and the last worker to
+//! arrive again looks again.
+//!
+//! *Nothing is left.* The last worker to arrive has seen everything that was visible before. A worker that
+//! takes work takes its arrival back first, so it has not arrived. Later only outside threads push: tasks,
+//! which step 4 handles, and jobs, which are refused.
 //!
 //! A table that is lent while a worker blocks or waits for a latch (`owned.rs`) may hold tasks that have to
-//! be cancelled: the worker that lends it fetches another worker, as for a task.
+//! be cancelled. So the worker that lends the table fetches another worker, as for a task.
 //!
-//! The thread that ended the runtime waits for the others, if it may wait: [`Exit`]. If some threads have not
-//! gone in time, `unfinished.rs` tells what keeps them.
+//! The thread that ended the runtime waits for the other threads, if it may wait: [`Exit`]. If some threads
+//! have not gone in time, `unfinished.rs` reports what keeps them.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -55,9 +58,9 @@ use crate::task::Runnable;
 #[derive(Debug)]
 pub struct Lifecycle {
     has_begun: AtomicBool,
-    /// Workers that have not left, and the thread that builds the runtime.
+    /// The workers that have not left, and the thread that builds the runtime.
     running: AtomicUsize,
-    /// Outlives the shared state.
+    /// The `Exit` outlives the shared state.
     exit: Arc<Exit>,
 }
 
@@ -73,7 +76,7 @@ impl Lifecycle {
 
     #[inline]
     pub fn has_begun(&self) -> bool {
-        // Acquire costs nothing, and lets a caller that acts on it rely on what came before.
+        // Acquire costs nothing. A caller that acts on the answer can then rely on what came before.
         self.has_begun.load(Acquire)
     }
 
@@ -81,7 +84,7 @@ impl Lifecycle {
         self.exit.clone()
     }
 
-    /// A thread is about to be started by a thread that counts itself.
+    /// The calling thread, which counts itself, is about to start a thread.
     pub fn thread_starts(&self) {
         // Relaxed: the caller's own count keeps the number above zero.
         self.running.fetch_add(1, Relaxed);
@@ -90,17 +93,18 @@ impl Lifecycle {
 }
 
 impl Shared {
-    /// Step 1. Any thread, any number of times.
+    /// Step 1. Any thread may call this, any number of times.
     pub fn begin_shutdown(&self) {
-        // First: a thread that sees that the shutdown has begun may rely on it that no task is added.
+        // First: a thread that sees the beginning of the shutdown may rely on it that no task is added any
+        // more.
         self.owned.close();
         self.jobs.begin_closing();
-        // SeqCst: before the unparks, which are read-modify-writes; a worker that finds itself unparked sees
-        // it.
+        // SeqCst: before the unparks, which are read-modify-writes. So a worker that finds itself unparked
+        // sees this.
         if self.lifecycle.has_begun.swap(true, SeqCst) {
             return;
         }
-        // `CloseFence` of `away.rs`; and each spare worker that is started sees it, or is seen below.
+        // `CloseFence` of `away.rs`. A spare worker that is started sees the flag, or is seen below.
         fence(SeqCst);
         self.away.pass();
         self.end_grants();
@@ -110,11 +114,11 @@ impl Shared {
             unsafe { context::enter_runtime(NonNull::from(self), || self.blocking.close(self)) };
         }
         self.unpark_all();
-        // If all workers are away, a spare one has to cancel what they wait for.
+        // If all workers are away, a spare worker has to cancel the tasks that they wait for.
         self.fetch_strictly(Work::Task);
     }
 
-    /// Has every worker look whether there is something to do at the end.
+    /// Unparks every worker, so that it looks whether there is something left to do.
     pub fn unpark_all(&self) {
         for processor in self.processors.iter() {
             processor.parker.unpark(&self.driver);
@@ -128,13 +132,14 @@ impl Shared {
     /// 1. Called once for each worker that was counted, as its last use of `this`. 2. The caller is not in
     ///    the context of a worker of `this` any more, or is not the last.
     pub unsafe fn leave(this: NonNull<Self>, references: i64) {
-        // SAFETY: BIAS keeps the state until the last worker gives it up; others do not touch it after
-        // `fetch_sub`.
+        // SAFETY: BIAS keeps the state until the last worker gives it up. The other workers do not touch the
+        // state after `fetch_sub`.
         unsafe {
             this.as_ref().add_references(references);
-            // AcqRel: the last sees the counts and queues of all others.
+            // AcqRel: the last worker sees the counts and queues of all others.
             if this.as_ref().lifecycle.running.fetch_sub(1, AcqRel) == 1 {
-                // What is dropped now finds the runtime as it did while it ran, and may drop other runtimes.
+                // The destructors that run now find the runtime as it was while it ran, and may drop other
+                // runtimes.
                 context::enter_block_on(|| match this.as_ref().config.is_pool {
                     true => this.as_ref().finish(),
                     false => context::enter_runtime(this, || this.as_ref().finish()),
@@ -146,7 +151,7 @@ impl Shared {
 
     fn finish(&self) {
         self.jobs.close();
-        // Ours until BIAS is given up, which counts for them.
+        // These references are this thread's until BIAS is given up; BIAS stands for them.
         self.add_references(self.injector.close() as i64);
         loop {
             for injector in [&self.injector, &self.slow] {
@@ -155,25 +160,25 @@ impl Shared {
                     unsafe { Runnable::from_raw(task) }.cancel();
                 }
             }
-            // SAFETY: no table is claimed as the caller's own; all are lent.
+            // SAFETY: no table is claimed as the caller's own, because all tables are lent.
             if unsafe { self.owned.cancel_idle(None) } == 0 && self.injector.is_empty() {
                 break;
             }
-            // A destructor has woken a task, or a wake is in flight on another thread, between two
-            // instructions.
+            // A destructor has woken a task, or another thread is between the two instructions of a wake.
             crate::loom::thread::yield_now();
         }
         self.driver.shutdown();
     }
 
-    /// Whether the worker that arrives last may close: nothing is left to do. Under the lock of `away.rs`.
+    /// Whether nothing is left to do, so that the last worker to arrive may close. Called under the lock of
+    /// `away.rs`.
     fn may_close(&self) -> bool {
         !self.has_visible_tasks() && !self.has_jobs_for(usize::MAX, Role::Full) && self.jobs.try_close()
     }
 }
 
 impl Worker {
-    /// Steps 2 and 3: the shutdown has begun. Returns when all workers leave.
+    /// Steps 2 and 3, once the shutdown has begun. Returns when all workers leave.
     pub fn wind_down(&self) {
         let shared = self.shared();
         loop {
@@ -187,7 +192,7 @@ impl Worker {
             if self.cancels_or_computes() {
                 continue;
             }
-            // A forgotten mark would keep this worker from being found idle.
+            // If a mark were left, other threads would never see this worker as idle.
             shared.void_marks_of(self.index());
             self.lend_table();
             if shared.arrive(|| shared.may_close()) {
@@ -199,12 +204,12 @@ impl Worker {
             }
             self.take_table_back();
         }
-        // For step 4. Its sleep has taken it back.
+        // For step 4. The end of its sleep has taken the table back.
         self.lend_table();
         shared.unpark_all();
     }
 
-    /// Cancels a task, or runs a job. False if there was none.
+    /// Cancels a task, or runs a job. Returns false if there was none.
     fn cancels_or_computes(&self) -> bool {
         self.maintain_at_times();
         match self.next_task().or_else(|| self.search()) {
@@ -223,12 +228,12 @@ pub struct Exit {
 }
 
 impl Exit {
-    /// A thread is about to be started.
+    /// The caller is about to start a thread.
     pub fn enter(&self) {
         *self.threads.lock() += 1;
     }
 
-    /// A thread has done its last.
+    /// The calling thread does nothing more for the runtime.
     pub fn leave(&self) {
         let mut threads = self.threads.lock();
         *threads -= 1;
@@ -237,14 +242,14 @@ impl Exit {
         }
     }
 
-    /// Threads that have not done their last.
+    /// The number of threads that have not called `leave`.
     pub fn threads(&self) -> usize {
         *self.threads.lock()
     }
 
-    /// Waits until all threads have gone, or for `limit`. Says whether they have.
+    /// Waits until all threads have gone, at most for `limit`. Returns whether they have.
     pub fn wait(&self, limit: Option<Duration>) -> bool {
-        // A limit too far for the clock is none.
+        // A limit beyond the clock's range counts as no limit.
         let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
         let mut threads = self.threads.lock();
         while *threads > 0 {

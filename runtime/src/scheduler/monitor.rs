@@ -1,37 +1,39 @@
 //! The monitor: a thread that looks now and then whether work waits behind workers that do not move.
 //!
-//! A task that computes for long, waits for a lock or makes a blocking call holds up its worker. With the
-//! worker it holds up the worker's queue, its LIFO slot, its timers, and the driver if the worker came from
-//! there. Nothing in a poll tells so. But other workers can take everything that a worker holds. So the
-//! monitor only has to notice, and to see to it that other workers are there.
+//! A task that computes for long, waits for a lock or makes a blocking call holds up its worker. It also
+//! holds up the worker's queue, its LIFO slot, its timers, and the driver if the worker came from there.
+//! Nothing inside a poll reports this. But other workers can take everything that a worker holds. So the
+//! monitor only has to notice, and to make sure that other workers are there.
 //!
 //! **It runs nothing itself**: no task, no job, no turn of the driver, no hook. So nothing that it calls can
 //! hold it up.
 //!
 //! # What it sees
 //! Each worker counts its polls, the beginnings and ends of its sleeps, and the looks at its computation's
-//! split points. A worker whose sum did not change between two looks of the monitor is *still*. Still for
-//! [`STUCK`], or for two looks in a call that it has announced as blocking, it is *stuck*. A worker that
-//! sleeps, or was woken and has no CPU yet, is neither: the number of its naps is odd. A runnable worker that
-//! has had next to no CPU time meanwhile is neither, too: the machine is busy with something else. But a
-//! worker that has had [`ENOUGH`] CPU time is stuck, however small its share.
+//! split points. A worker whose sum did not change between two looks of the monitor is *still*. A worker is
+//! *stuck* if it is still for [`STUCK`], or for two looks in a call that it has announced as blocking. Two
+//! kinds of workers are neither still nor stuck:
+//! - A worker that sleeps, or was woken and has no CPU yet. Its count of sleep beginnings and ends (`naps`)
+//!   is odd.
+//! - A runnable worker that has had next to no CPU time meanwhile, because the machine is busy with something
+//!   else. But a worker that has had [`ENOUGH`] CPU time is stuck, however small its share.
 //!
-//! A stuck worker either computes, or is off its CPU: it waits for a lock, sleeps, or is in a system call. In
-//! the second case it is *stalled*: a spare worker takes its whole part (`away.rs`). In the first case there
-//! is no CPU for another worker. So one spare worker serves for all that compute.
+//! A stuck worker either computes, or is off its CPU: it waits for a lock, sleeps, or is in a system call. A
+//! worker that is off its CPU is *stalled*, and a spare worker takes its whole part (`away.rs`). A worker
+//! that computes leaves no CPU for another worker. So one spare worker serves for all that compute.
 //!
 //! # Long polls
 //! A worker in a poll of some hundred microseconds to some milliseconds is not stuck. But while *every*
 //! worker is inside of such a poll, no worker looks at the driver, the timers and the injector. So if all
-//! workers are up, the monitor looks again [`SAMPLE`] later. If no worker has moved in between, a spare
-//! worker serves from now on, and until [`SERVES`] after the monitor last saw this. The serving worker sleeps
-//! in the driver, and is woken for what comes from outside. What the workers' own polls wake is left to the
-//! workers.
+//! workers are awake, the monitor looks again [`SAMPLE`] later. If no worker has moved in between, a spare
+//! worker serves from now on, until [`SERVES`] after the monitor last saw this. The serving worker sleeps in
+//! the driver, and is woken for work from outside. The workers themselves run the tasks that their own polls
+//! wake.
 //!
-//! The monitor remembers the names of tasks that it found computing for long ([`SlowTasks`]). From the queue
-//! of a stuck worker, it moves such a task into the queue of slow tasks. A spare worker that serves does the
-//! same with its own ring at each of its turns, and the other workers leave it the tasks that are not slow
-//! (`sort_ring` in `next_work.rs`). Only workers that may be long take from the queue of slow tasks. So as
+//! The monitor remembers the names of tasks that it found computing for long ([`SlowTasks`]). It moves such a
+//! task from the queue of a stuck worker into the queue of slow tasks. A serving spare worker does the same
+//! with its own ring at each of its turns, and the other workers leave it the tasks that are not slow
+//! (`sort_ring` in `next_work.rs`). Only workers that may take long take from the queue of slow tasks. So as
 //! many slow tasks compute as there are workers, and the serving worker is free for other tasks. Only a slow
 //! task that is not known yet can hold it up.
 //!
@@ -51,14 +53,14 @@
 //!              moved for [`MISSED`]: a wake was lost. It is made up for, and counted
 //!              ([`Monitor::missed_wakes`])
 //! ```
-//! `Rescue` steals like other thieves: the ring by its protocol, the slot by L4 of `processor.rs`. So
-//! whatever a worker does meanwhile, also if it was not stuck after all, each task is taken once: **the
-//! monitor may be wrong about everything and only costs a wake**. `Net` is against errors in the arguments of
-//! the other files. They say that it finds nothing; tests assert that it has not.
+//! `Rescue` steals like other thieves: from the ring by its protocol, from the slot by L4 of `processor.rs`.
+//! So each task is taken once, whatever the worker does meanwhile, also if it was not stuck after all. **The
+//! monitor may be wrong about everything, and an error only costs a wake.** `Net` guards against errors in
+//! the arguments of the other files. By these arguments it finds nothing, and tests assert that it has not.
 //!
-//! **How soon.** The monitor looks every [`WATCH`] while work is about, every [`PRESS`] while something waits
-//! behind a still worker, and every [`URGENT`] for a while ([`ALERT`]) after it had to act. A stuck worker is
-//! thus found after at most `2 WATCH + PRESS`.
+//! **How soon.** The monitor looks every [`WATCH`] while there is work, and every [`PRESS`] while work waits
+//! behind a still worker. After it had to act, it looks every [`URGENT`] for a while ([`ALERT`]). So it finds
+//! a stuck worker after at most `2 WATCH + PRESS`.
 //!
 //! # It sleeps for good while the runtime is idle
 //! ```text
@@ -76,34 +78,35 @@
 //!                                                A thread that begins as a worker
 //!                                                A1 it was counted; A2, A3
 //! ```
-//! SeqCst fences have one total order: with A2 first, Q3 sees A1 and the monitor goes on; with Q2 first, A3
-//! sees Q1. For a worker that blocks or is marked, Q3 and A1 are read-modify-writes of one word: with A1
-//! first, Q3 sees it; with Q3 first, A1 acquires Q1. So while any worker is awake, the monitor is. This costs
-//! a worker a fence and a load for each sleep, and one unpark for each idle period that is longer than a few
-//! looks.
+//! SeqCst fences have one total order. If A2 comes first, Q3 sees A1 and the monitor goes on. If Q2 comes
+//! first, A3 sees Q1. For a worker that blocks or is marked, Q3 and A1 are read-modify-writes of one word. If
+//! A1 comes first, Q3 sees it. If Q3 comes first, A1 acquires Q1. So the monitor is awake while any worker is
+//! awake. This costs a worker a fence and a load for each sleep, and one unpark for each idle period that is
+//! longer than a few looks.
 //!
 //! **Beside workers that block**, perhaps for ever, the other workers have to see to everything without the
 //! monitor:
-//! - *Work that comes.* Some worker sleeps: a push wakes that worker, and the worker wakes the monitor. If
-//!   all others block as well, spare workers are called for them, once that has been so for [`LONG_LOOKS`].
-//! - *Work that was there.* A blocked worker has given away what was in its queues before it blocked, and
-//!   nothing comes into them meanwhile. But the worker that sleeps may be a spare one that only serves, and
-//!   may not run it as long as the blocked worker is not counted. So Q3 asks for visible work. Work that was
-//!   visible before Q3 keeps the monitor up, and the monitor counts the worker (`Relieve`). Work that became
-//!   visible later was pushed, and is the case above.
-//! - *Events.* The worker that sits in the driver sleeps, or it blocks and waits for a latch there: then it
-//!   does A2 and A3 when it leaves the seat. If no worker sits there, a sleeper is woken, and finds the seat
-//!   free.
+//! - *Work that comes.* Some worker sleeps, so a push wakes that worker, and the worker wakes the monitor. If
+//!   all others block as well, spare workers are called for them, once this has lasted for [`LONG_LOOKS`].
+//! - *Work that was there.* A blocked worker has given away the work in its queues before it blocked, and
+//!   nothing comes into them meanwhile. But the worker that sleeps may be a spare one that only serves. It
+//!   may not run that work as long as the blocked worker is not counted. So Q3 looks for visible work. Work
+//!   that was visible before Q3 keeps the monitor awake, and the monitor counts the worker (`Relieve`). Work
+//!   that became visible later was pushed, and is the case above.
+//! - *Events.* The worker that sits in the driver sleeps, or it blocks and waits for a latch there. In the
+//!   second case it does A2 and A3 when it leaves the driver. If no worker sits in the driver, a sleeper is
+//!   woken, and finds the driver free.
 //! - *Timers* on the wheel of a blocked worker: without the call, that worker might have woken for them. So
-//!   the worker in the driver is told of them, as by T2 and T3 of `park.rs`. Timers that are registered later
-//!   go to the wheel of foreign threads.
+//!   the worker in the driver is told of these timers, as by T2 and T3 of `park.rs`. Timers that are
+//!   registered later go to the wheel of foreign threads.
 //!
 //! **Why a thread**, and not the workers themselves: if all workers are stuck, no worker can look. Why no
-//! signal that interrupts the stuck worker: it runs foreign code, in which a signal handler can do nothing.
+//! signal interrupts the stuck worker: the worker runs foreign code, in which a signal handler can do
+//! nothing.
 //!
-//! Prior art: Go's `sysmon`, which hands the processor of a thread in a system call to another, and preempts
-//! long runs. Here a processor stays with its thread, and others can steal what it holds. So the owner need
-//! neither agree nor be told.
+//! Prior art: Go's `sysmon` hands the processor of a thread in a system call to another thread, and preempts
+//! long runs. Here a processor stays with its thread, and others can steal from it. So the owner need neither
+//! agree nor be told.
 
 use std::panic::Location;
 use std::ptr::NonNull;
@@ -125,47 +128,48 @@ use crate::stall::Stall;
 use crate::task::{Header, Runnable};
 use crate::util::thread_probe::ThreadProbe;
 
-/// Between two looks while work is about.
+/// The time between two looks while there is work.
 const WATCH: Duration = Duration::from_millis(5);
-/// While something waits behind a worker that is still.
+/// The time between two looks while work waits behind a still worker.
 const PRESS: Duration = Duration::from_micros(2500);
-/// For a while after it had to act: a worker that blocked mostly blocks again.
+/// The time between two looks for a while after the monitor had to act: a worker that blocked mostly blocks
+/// again.
 const URGENT: Duration = Duration::from_millis(1);
 /// How long the monitor looks every [`URGENT`] after it had to act.
 const ALERT: Duration = Duration::from_millis(100);
-/// Between the two looks that tell long polls.
+/// The time between the two looks that find long polls.
 const SAMPLE: Duration = Duration::from_micros(200);
-/// For how long a spare worker serves after every worker was found inside of a long poll.
+/// How long a spare worker serves after every worker was found inside of a long poll.
 const SERVES: Duration = Duration::from_secs(1);
 /// How many successive looks find all workers asleep before the monitor sleeps for good.
 const DROWSY_LOOKS: u32 = 10;
-/// How many such looks there are, with all workers in calls that block, before threads are started in their
-/// place, so that the monitor can rest.
+/// How many looks in a row find all workers in blocking calls before spare workers are started for them. Then
+/// the monitor can rest.
 const LONG_LOOKS: u32 = 200;
-/// How long a worker must have been still, without having said that it may block.
+/// How long a worker must be still to be stuck, if it has not announced a blocking call.
 const STUCK: Duration = Duration::from_micros(2500);
-/// A worker that has had so much CPU time without moving is not still for want of it.
+/// With this much CPU time, a worker that has not moved is stuck, and not merely short of CPU time.
 const ENOUGH: Duration = Duration::from_millis(10);
-/// With a shorter keep-alive, no threads are kept in reserve: they would be started again and again.
+/// With a shorter keep-alive, no threads are kept in reserve, because they would be started again and again.
 const RESERVE_KEEP_ALIVE: Duration = Duration::from_secs(1);
-/// How late a timer may be, in nanoseconds, before the monitor has a worker see to it.
+/// How late a timer may be, in nanoseconds, before the monitor makes a worker look at it.
 const OVERDUE: u64 = time::NANOS_PER_MILLI;
-/// For how long work must have waited beside a sleeper before a wake counts as lost: a pusher may have lost
-/// its CPU before it wakes.
+/// How long work must wait beside a sleeper before a wake counts as lost. It is this long because a pusher
+/// may lose its CPU before it wakes the sleeper.
 const MISSED: Duration = Duration::from_millis(250);
 
 /// The part of the monitor that other threads see.
 #[derive(Debug)]
 pub struct Monitor {
     pub parker: Parker,
-    /// It sleeps for good, until a worker wakes.
+    /// The monitor sleeps for good, until a worker wakes.
     is_resting: AtomicBool,
     pub slow_tasks: SlowTasks,
-    /// Workers found stuck with work behind them.
+    /// How many workers were found stuck with work behind them.
     pub stalls: Counter,
     /// Tasks taken from the LIFO slots of stuck workers.
     pub rescued_tasks: Counter,
-    /// Times that it had a worker see to the driver.
+    /// How many times the monitor made a worker see to the driver.
     pub rescued_driver: Counter,
     /// Wakes that were lost.
     pub missed_wakes: Counter,
@@ -184,7 +188,8 @@ impl Monitor {
         }
     }
 
-    /// The task that the worker polls computes for long, if the worker's tick is still what it was.
+    /// Remembers that the task which the worker polls computes for long, if the worker's tick is still
+    /// `tick`.
     fn remember_slow(&self, processor: &Processor, tick: u64) {
         // An announced blocking call inside of the poll is no computation.
         let record = processor.at_since(tick).filter(|_| !processor.may_block());
@@ -201,15 +206,15 @@ impl Monitor {
     /// A3 of a worker that blocks no more, behind its `SayBack`.
     #[inline]
     pub fn somebody_returned(&self, driver: &Driver) {
-        // Relaxed: ordered by the fences, or `SayBack` has acquired Q1, if Q3 saw the worker block.
+        // Relaxed: either the fences order this, or `SayBack` has acquired Q1, if Q3 saw the worker block.
         if self.is_resting.load(Relaxed) && self.is_resting.swap(false, Relaxed) {
             self.parker.unpark(driver);
         }
     }
 }
 
-/// Names of tasks that were found to compute for long, the last ones. Written by the monitor alone; hints for
-/// all others.
+/// The names of the last tasks that were found to compute for long. Only the monitor writes them; for all
+/// others they are hints.
 #[derive(Debug)]
 pub struct SlowTasks {
     names: [AtomicU64; Self::MOST],
@@ -277,7 +282,7 @@ pub unsafe fn watch(shared: NonNull<Shared>) {
     }
 }
 
-/// Q1 to Q4. Says whether it came to Q4.
+/// Q1 to Q4. Returns whether the monitor came to Q4.
 pub fn rest(state: &Shared) -> bool {
     let monitor = &state.monitor;
     monitor.is_resting.store(true, Relaxed);
@@ -292,7 +297,7 @@ pub fn rest(state: &Shared) -> bool {
 
 /// Q3: whether every worker sleeps or blocks, and no woken worker is about to be awake.
 ///
-/// A worker that returns from a blocking call and then sleeps may be counted twice; but then it does A3 in
+/// A worker that returns from a blocking call and then sleeps may be counted twice. But then it does A3 in
 /// between.
 fn all_asleep(state: &Shared) -> bool {
     let asleep = state.processors.indices().filter(|&index| state.idle.is_sleeper(index)).count();
@@ -305,12 +310,12 @@ fn blocked(state: &Shared) -> impl Iterator<Item = usize> {
 }
 
 fn is_blocked(processor: &Processor) -> bool {
-    // Read-modify-writes, though of nothing new: `SayBack`, or the end of the last mark, that comes later
-    // acquires what was done before this. Acquire: pairs with `SayBlocked`.
+    // Read-modify-writes that change nothing. A later `SayBack`, or a later end of the last mark, acquires
+    // what was done before this. Acquire: pairs with `SayBlocked`.
     processor.standing.fetch_add(0, AcqRel) != away::HERE || processor.marks.fetch_add(0, AcqRel) > 0
 }
 
-/// Q3: whether the workers that sleep see to everything while the others block.
+/// Q3: whether the sleeping workers see to everything while the others block.
 fn do_others_see_to_all(state: &Shared) -> bool {
     let mut blocked = blocked(state).peekable();
     if blocked.peek().is_none() {
@@ -330,14 +335,14 @@ fn do_others_see_to_all(state: &Shared) -> bool {
         && (driver.io().is_none() || driver.sitter().is_some_and(|poller| tells_when_it_wakes(state, poller)))
 }
 
-/// Whether worker `index`, which sits in the driver, sleeps or blocks there, and does A2 and A3 when it
-/// leaves.
+/// Whether worker `index`, which sits in the driver, does A2 and A3 when it leaves, because it sleeps or
+/// blocks there.
 fn tells_when_it_wakes(state: &Shared, index: usize) -> bool {
     state.idle.is_sleeper(index) || is_blocked(state.processor(index))
 }
 
-/// The monitor cannot rest, though all workers sleep or block. If some sleep, it has one of them sit in the
-/// driver. If all have blocked for long, it calls spare workers.
+/// The monitor cannot rest, although all workers sleep or block. If some sleep, it makes one of them sit in
+/// the driver. If all have blocked for long, it calls spare workers.
 fn stand_in(state: &Shared, drowsy: u32) {
     if state.idle.sleepers() > 0 {
         if state.driver.sitter().is_none() {
@@ -349,22 +354,23 @@ fn stand_in(state: &Shared, drowsy: u32) {
     }
 }
 
-/// What the monitor remembers from look to look.
+/// What the monitor remembers from one look to the next.
 struct Round<'a> {
     shared: NonNull<Shared>,
     state: &'a Shared,
-    /// By the index of the worker.
+    /// One for each worker, by its index.
     watches: Vec<Watch>,
     /// Turns of the driver at the last look.
     turns: u64,
     alert_until: Instant,
     /// The end of the time in which a spare worker serves.
     serves_until: Instant,
-    /// At the last look a sleeping worker was called, unless a worker searched.
+    /// Whether the last look saw tasks behind a stuck worker, and called a sleeping worker unless a worker
+    /// searched.
     has_called: bool,
     /// The same, for jobs.
     has_called_for_jobs: bool,
-    /// The sum of all workers' moves, and since when it did not change while a worker slept.
+    /// The sum of all workers' moves, and since when it has not changed while a worker slept.
     moves: u64,
     moved_at: Instant,
     /// The queue through which stolen tasks pass.
@@ -375,23 +381,23 @@ struct Round<'a> {
 
 /// What the monitor remembers of one worker.
 struct Watch {
-    /// The sum of its polls, naps and looks.
+    /// The sum of the worker's polls, naps and looks.
     moves: u64,
     /// When the monitor first saw the worker at this sum.
     since: Instant,
-    /// The same, or when it was first seen at this sum after an announced blocking call; none while it is in
-    /// such a call.
+    /// As `since`, or when the worker was first seen at this sum after an announced blocking call. None while
+    /// the worker is in such a call.
     free_since: Option<Instant>,
-    /// How many looks found it at this sum, while awake.
+    /// How many looks found the worker at this sum, while awake.
     still: u32,
     lifo: Option<Sighting>,
-    /// Its tick and CPU time when it was first seen still.
+    /// The worker's tick and CPU time when it was first seen still.
     tick: u64,
     cpu_time: Option<Duration>,
-    /// It was stuck at this look, and does not compute.
+    /// At this look the worker was stuck, and did not compute.
     is_stuck: bool,
     is_off_cpu: bool,
-    /// It was still for as long as a stuck worker at this look, but for want of a CPU.
+    /// At this look the worker was still for as long as a stuck one, but only because it had no CPU.
     is_starved: bool,
     /// The stall has been reported.
     is_told: bool,
@@ -409,7 +415,7 @@ impl Sample {
         Self { index, tick: processor.tick(), cpu_time: probe(processor).cpu_time() }
     }
 
-    /// The CPU time that the worker has had since then.
+    /// The CPU time that the worker has had since this sample.
     fn cpu_time_since(&self, processor: &Processor) -> Option<Duration> {
         Some(probe(processor).cpu_time()?.saturating_sub(self.cpu_time?))
     }
@@ -453,20 +459,20 @@ impl Watch {
         self.is_off_cpu = self.is_stuck && !may_block && self.is_off_cpu(processor, now);
     }
 
-    /// Whether the worker is still only because it got no CPU: another worker would not get one either.
+    /// Whether the worker is still only because it got no CPU. Another worker would not get one either.
     fn lacks_cpu(&self, processor: &Processor, now: Instant) -> bool {
         let had = self.cpu_time_since(processor);
         had.is_some_and(|had| had < ENOUGH && had < now.duration_since(self.since) / 8)
             && probe(processor).is_runnable()
     }
 
-    /// Whether the worker does not compute, but waits for something.
+    /// Whether the worker waits for something, and does not compute.
     fn is_off_cpu(&self, processor: &Processor, now: Instant) -> bool {
         let had = self.cpu_time_since(processor);
         had.is_some_and(|had| had < now.duration_since(self.since) / 2) && !probe(processor).is_runnable()
     }
 
-    /// The CPU time that it has had since it was first seen still.
+    /// The CPU time that the worker has had since it was first seen still.
     fn cpu_time_since(&self, processor: &Processor) -> Option<Duration> {
         Some(probe(processor).cpu_time()?.saturating_sub(self.cpu_time?))
     }
@@ -477,7 +483,7 @@ fn moves_of(processor: &Processor) -> u64 {
     metrics.polls.get().wrapping_add(metrics.naps.get()).wrapping_add(metrics.looks.get())
 }
 
-/// Asleep, or woken and without a CPU yet.
+/// Whether the worker is asleep, or woken and without a CPU yet.
 fn is_asleep(processor: &Processor) -> bool {
     processor.metrics.naps.get() % 2 == 1
 }
@@ -488,9 +494,9 @@ fn probe(processor: &Processor) -> ThreadProbe {
 }
 
 impl Round<'_> {
-    /// One look. Says when to look next.
+    /// Looks once. Returns the time until the next look.
     fn look(&mut self, now: Instant) -> Duration {
-        // What this thread has in its hands is in no queue.
+        // Tasks that this thread has stolen, and not pushed yet, are in no queue.
         let expecting = self.state.expect();
         let next = self.see_to_all(now);
         if let Some(report) = expecting.end() {
@@ -538,7 +544,7 @@ impl Round<'_> {
         self.state.processors.indices().filter(move |&index| index < observed)
     }
 
-    /// The observed workers that are up now.
+    /// The observed workers that are awake now.
     fn up(&self) -> impl Iterator<Item = usize> {
         let state = self.state;
         self.observed().filter(move |&index| {
@@ -546,7 +552,7 @@ impl Round<'_> {
         })
     }
 
-    /// A moment after the look: which workers are inside of long polls, and whether all are.
+    /// Runs a moment after the look: finds which workers are inside of long polls, and whether all are.
     fn sample(&mut self) {
         let state = self.state;
         let permanent = self.up().filter(|&index| index < state.config.workers).count();
@@ -574,14 +580,14 @@ impl Round<'_> {
             }
         }
         self.samples = samples;
-        // (A worker that has woken meanwhile counts as not in a long poll.)
+        // (A worker that has woken meanwhile does not count as in a long poll.)
         let are_still_up = self.up().filter(|&index| index < state.config.workers).count() == permanent;
         if are_all_long && are_still_up {
             self.serves_until = Instant::now() + SERVES;
         }
     }
 
-    /// `Driver`. Says whether no worker sees to it.
+    /// `Driver`. Returns whether no worker sees to the driver.
     fn see_to_driver(&mut self) -> bool {
         let state = self.state;
         let driver = &state.driver;
@@ -601,7 +607,7 @@ impl Round<'_> {
         is_unseen || is_overdue
     }
 
-    /// `Rescue`. Says whether anything was there behind a worker that is still.
+    /// `Rescue`. Returns whether there was work behind a worker that is still.
     fn rescue(&mut self, now: Instant) -> bool {
         let mut is_any_held = false;
         for index in self.observed() {
@@ -627,8 +633,8 @@ impl Round<'_> {
         is_any_held
     }
 
-    /// Takes the task of the LIFO slot of a worker that is stuck or gets no CPU, if it was there at the look
-    /// before.
+    /// Takes the task from the LIFO slot of a worker that is stuck or gets no CPU, if the last look saw that
+    /// task there.
     fn empty_lifo(&self, index: usize) -> bool {
         let taken = self.watches[index].lifo.and_then(|seen| self.state.processor(index).steal_lifo(&seen));
         let is_taken = taken.is_some();
@@ -639,7 +645,7 @@ impl Round<'_> {
         is_taken
     }
 
-    /// Says whether there was a task that is not known to be slow.
+    /// Returns whether the ring held a task that is not known to be slow.
     fn empty_ring(&self, processor: &Processor) -> bool {
         let state = self.state;
         let (mut batch, mut slow) = (Chain::new(), Chain::new());
@@ -671,14 +677,14 @@ impl Round<'_> {
         is_any
     }
 
-    /// How many tasks wait in queues that any worker may take from; and one, if jobs do.
+    /// How many tasks wait in queues that any worker may take from, plus one if jobs wait.
     fn waiting(&self) -> usize {
         let state = self.state;
         let in_rings: usize = state.processors.iter().map(|processor| processor.ring.len()).sum();
         in_rings + state.injector.len() + usize::from(state.has_jobs_for(usize::MAX, Role::Full))
     }
 
-    /// `Relieve`. Says whether it did something.
+    /// `Relieve`. Returns whether it did something.
     fn relieve(&mut self, now: Instant, waiting: usize) -> bool {
         let state = self.state;
         let stuck: Vec<_> = self.observed().filter(|&index| self.watches[index].is_stuck).collect();
@@ -710,21 +716,21 @@ impl Round<'_> {
         is_pressing || serves
     }
 
-    /// Whether this is a spare worker that was to serve, and computes.
+    /// Whether this is a spare worker that should serve, but computes.
     fn is_computing_spare(&self, index: usize) -> bool {
         index >= self.state.first_spare
             && !self.watches[index].is_off_cpu
             && !self.state.processor(index).may_block()
     }
 
-    /// Counts a stall and has the user's hook called, once for each stall. Does neither if the worker has
-    /// said that it may block, or computes.
+    /// Counts a stall and calls the user's hook, once for each stall. Does neither if the worker computes, or
+    /// has announced that it may block.
     fn tell_stall(&mut self, index: usize, now: Instant) {
         let state = self.state;
         let processor = state.processor(index);
         let watch = &mut self.watches[index];
-        // In this poll the worker may have been in a long blocking call before. That time is no stall, nor
-        // part of a later one.
+        // Earlier in this poll the worker may have been in a long blocking call. That time is no stall, nor
+        // part of a later stall.
         let held_for = watch.free_since.map_or(Duration::ZERO, |since| now.duration_since(since));
         if watch.is_told || held_for < STUCK || processor.may_block() {
             return;
@@ -738,12 +744,12 @@ impl Round<'_> {
             let is_spare = index >= state.config.workers;
             let stall = Stall::new(index, is_spare, record.id, record.spawned_at, held_for);
             let hooks = state.config.hooks.clone();
-            // Foreign code: not here.
+            // The hook is foreign code, so it does not run on this thread.
             self.call_elsewhere(move || hooks.on_stall(&stall));
         }
     }
 
-    /// Has foreign code called, by a thread that runs blocking closures.
+    /// Calls foreign code on a thread that runs blocking closures.
     fn call_elsewhere(&self, f: impl FnOnce() + Send + 'static) {
         // SAFETY: duty 1 of `watch`.
         let handle = unsafe { Handle::from_shared(self.shared) };
@@ -778,7 +784,7 @@ impl Round<'_> {
     fn make_up_for_missed_wakes(&mut self, now: Instant) {
         let state = self.state;
         let moves = state.processors.iter().map(moves_of).fold(0, u64::wrapping_add);
-        // A surplus sleeper may leave jobs to the others.
+        // A surplus sleeper may leave jobs to the other workers.
         let has_jobs = || state.jobs.has_any() && state.idle.sleepers() > state.extra();
         let is_work_left = !state.injector.is_empty() || has_jobs();
         let is_missed = is_work_left && state.idle.has_sleepers() && !state.idle.is_anybody_searching();
@@ -824,7 +830,7 @@ mod tests {
         }
     }
 
-    /// Has `workers` workers block until what is returned is dropped.
+    /// Makes `workers` workers block until the result is dropped.
     fn block(runtime: &Runtime, workers: usize) -> Vec<Sender<()>> {
         let (entered, all) = mpsc::channel();
         let block_one = |_| {
@@ -860,7 +866,7 @@ mod tests {
         assert_eq!(since, Some(start));
         assert_eq!(observe(away::BLOCKED, 2), (true, None));
         assert_eq!(observe(away::BLOCKED, 1000), (true, None));
-        // The other workers go on to see to what it holds.
+        // The other workers go on to take its work.
         assert_eq!(observe(away::HERE, 1005), (true, Some(after(1005))));
         assert_eq!(observe(away::HERE, 1010), (true, Some(after(1005))));
     }
@@ -901,7 +907,7 @@ mod tests {
         }
     }
 
-    /// Holds the worker that it is called on until a task that is in its LIFO slot was run by another.
+    /// Holds the calling worker until another worker has run the task in its LIFO slot.
     fn be_stuck() {
         let (ran, has_run) = mpsc::channel();
         crate::spawn(async move { ran.send(()).unwrap() });
@@ -954,7 +960,7 @@ mod tests {
         );
     }
 
-    /// Says whether it came to that.
+    /// Returns whether that happened.
     fn one_that_blocks_sits_in_the_driver() -> bool {
         let runtime = build(2);
         let (begins, begun) = mpsc::channel();
@@ -1059,14 +1065,14 @@ mod tests {
         }
     }
 
-    /// What the calling thread has had of a CPU.
+    /// The CPU time that the calling thread has had.
     #[cfg(target_os = "linux")]
     fn cpu_time() -> Duration {
         ThreadProbe::current().cpu_time().expect("the system says")
     }
 
     /// Until the returned flag is set, the calling thread gets only the CPU time that other threads leave,
-    /// and they want all of it.
+    /// and these threads want all of it.
     #[cfg(target_os = "linux")]
     fn starve() -> Arc<AtomicBool> {
         // SAFETY: plain data, for which zero is a value; the pointers are valid for reads and writes of the
@@ -1104,7 +1110,7 @@ mod tests {
             let (ran, has_run) = mpsc::channel();
             crate::spawn(async move { ran.send(()).unwrap() });
             let before = cpu_time();
-            // A worker that has had as much is not starved any more, but stuck.
+            // A worker that has had this much CPU time is stuck, and not starved any more.
             let mut is_taken = false;
             while !is_taken && cpu_time() - before < ENOUGH / 2 {
                 is_taken = has_run.try_recv().is_ok();

@@ -1,37 +1,37 @@
 //! Waiting for a latch: what a waiter runs meanwhile, and what may wake it.
 //!
-//! A worker that waits for a piece of its computation is in the middle of a stack, perhaps inside the poll of
-//! a task, so it **never polls a task**: the stack would grow without bound, the task could need a lock that
-//! a frame below holds, and budget and task-locals would be another's. In this order it runs
-//! 1. its own pieces, youngest first: they are what it waits for;
-//! 2. a job that is meant for this seat alone (`broadcast`): the worker that waits for it may hold what this
-//!    waiter waits for;
-//! 3. the oldest piece of another seat. It mostly descends from what the waiter waits for, if that was
-//!    stolen;
-//! 4. its own older pieces: a frame further out on its stack will need them;
-//! 5. roots that a thread outside waits for (`install`).
+//! A worker that waits for a child job is in the middle of a stack, perhaps inside the poll of a task. So it
+//! **never polls a task**. The stack would grow without bound, the task could need a lock that a frame below
+//! holds, and the budget and the task-locals would be another task's. The worker runs jobs, in this order:
+//! 1. its own child jobs, youngest first: it waits for them;
+//! 2. a job that is meant for this seat alone (`broadcast`): the worker that waits for that job may hold what
+//!    this waiter waits for;
+//! 3. the oldest child job of another seat: if the awaited job was stolen, that job mostly descends from it;
+//! 4. its own older child jobs: a frame further out on its stack will need them;
+//! 5. injected jobs that a thread outside waits for (`install`).
 //!
-//! Before 3 it publishes its own older pieces: the job of another seat may take long, or block.
+//! Before 3 the worker publishes its own older child jobs, because the job of another seat may take long, or
+//! block.
 //!
-//! On top of several waits it takes no piece of another seat (3): each would bring its own waits, and the
-//! stack has an end. It takes its own older pieces (4) at any depth, because another thread may wait for
-//! them; their number is limited.
+//! On top of several waits the worker takes no child job of another seat (3): each would bring its own waits,
+//! and the stack has an end. It takes its own older child jobs (4) at any depth, because another thread may
+//! wait for them. Their number is limited.
 //!
-//! A waiter never runs a detached job or a `compute` root: they may take for ever, and no frame here waits
-//! for them. Inside an isolated region it runs only jobs of that region, told by their tags. A deque shows
-//! its oldest piece only. So before the thread sleeps, it moves older pieces of other tags to their seat's
-//! overflow shelf, which is searched by tag. It leaves the ones on its own seat to free workers, or to a
-//! spare one.
+//! A waiter never runs a detached job or an injected `compute` job. Such a job may take for ever, and no
+//! frame on this stack waits for it. Inside an isolated region the waiter runs only jobs of that region,
+//! which carry its tag. A deque shows only its oldest child job. So before the thread sleeps, it moves older
+//! child jobs with other tags to their seat's overflow list, which can be searched by tag. It leaves the
+//! child jobs on its own seat to free workers, or to a spare worker.
 //!
-//! An external thread (`external.rs`) runs 1 to 4, but only pieces of its own call, told by their tag.
+//! An external thread (`external.rs`) runs 1 to 4, but only child jobs of its own call, which carry its tag.
 //!
-//! A thread that waits on a stack that unwinds runs 1 and 2 only, and is blocked for all else. A job of
-//! another computation could not be cancelled there, and would find that its thread is panicking.
+//! A thread that waits on a stack that unwinds runs only 1 and 2. In all other respects it is blocked. A job
+//! of another computation could not be cancelled there, and would find that its thread is panicking.
 //!
-//! If a waiter finds nothing, it looks again a number of times, and yields its CPU to other threads in
-//! between. Then it gets sleepy, looks once more, and sleeps (`idle.rs`): in the driver if that is free,
-//! where it dispatches events. The tasks woken by them go to the injector. If no other worker is there to
-//! poll them, a spare worker is admitted. An external thread sleeps on its own token.
+//! A waiter that finds nothing looks again a number of times, and yields its CPU to other threads in between.
+//! Then it gets sleepy, looks once more, and sleeps (`idle.rs`). It sleeps in the driver if the driver is
+//! free. There it dispatches events, and the tasks that these wake go to the injector. If no other worker is
+//! there to poll the tasks, a spare worker is admitted. An external thread sleeps on its own token.
 
 use super::away::Role;
 use super::idle::Work;
@@ -43,19 +43,20 @@ use crate::driver::time::Deadline;
 use crate::job::{CoreLatch, JobRef, Tag};
 use crate::loom::thread;
 
-/// On top of so many waits on one stack, a waiter takes no more pieces of other seats.
+/// With this many waits on one stack, a waiter takes no more child jobs of other seats.
 const DEEPEST: u32 = 128;
 
-/// What a thread waits for on its seat. Only that thread calls these.
+/// What a thread waits for on its seat. Only that thread calls these methods.
 pub trait Awaited {
-    /// Whether it is over.
+    /// Whether the wait is over.
     fn is_over(&self) -> bool;
 
-    /// The same, asked after each of `jobs` jobs that it runs meanwhile: may say no if reading the answer
-    /// would disturb the threads that write it.
+    /// As [`is_over`](Self::is_over), asked after each of `jobs` jobs that the waiter runs meanwhile. It may
+    /// return false if reading the answer would disturb the threads that write it.
     fn is_over_after(&self, jobs: u32) -> bool;
 
-    /// O1 of `job/latch.rs`: from now on the thread that ends it unparks the worker. False if it is over.
+    /// O1 of `job/latch.rs`: from now on the thread that ends the wait unparks the worker. Returns false if
+    /// the wait is over.
     fn fall_asleep(&self) -> bool;
 
     /// O4.
@@ -80,10 +81,10 @@ impl Awaited for CoreLatch {
     }
 }
 
-/// How often a waiter looks for work before it gets sleepy.
+/// How many times a waiter looks for work before it gets sleepy.
 pub const ROUNDS: u32 = 32;
 
-/// The thread that waits, on the seat that it holds: a worker, or an external thread.
+/// The thread that waits on the seat that it holds: a worker, or an external thread.
 #[derive(Clone, Copy)]
 enum Host<'a> {
     Owner(&'a Worker),
@@ -99,7 +100,7 @@ impl Host<'_> {
         })
     }
 
-    /// Whether it takes pieces of other workers: see *What a spare worker takes* in `away.rs`.
+    /// Whether the host takes child jobs of other workers: see *What a spare worker takes* in `away.rs`.
     fn takes_pieces(self) -> bool {
         match self {
             Host::Owner(worker) => worker.ask_role() == Role::Full,
@@ -107,7 +108,7 @@ impl Host<'_> {
         }
     }
 
-    /// The other seat at which it begins to look for a victim.
+    /// The seat at which the host begins to look for a victim.
     fn start(self, seat: &Seat) -> usize {
         match self {
             Host::Owner(worker) => worker.random_below(seat.shared().processors.len()),
@@ -116,7 +117,7 @@ impl Host<'_> {
     }
 }
 
-/// For the holder.
+/// Methods for the thread that holds the seat.
 impl Seat {
     fn with_host<R>(&self, f: impl FnOnce(Host<'_>) -> R) -> R {
         match self.is_external() {
@@ -125,8 +126,8 @@ impl Seat {
         }
     }
 
-    /// Waits until `awaited` is over; see the module's docs. `floor`: what is the caller's own in the deque
-    /// begins there.
+    /// Waits until `awaited` is over; see the module's docs. `floor` is the lowest index in the deque that
+    /// belongs to the caller.
     #[inline]
     pub fn wait(&self, awaited: &impl Awaited, floor: u32) {
         if awaited.is_over() {
@@ -144,7 +145,7 @@ impl Seat {
         self.waits.set(self.waits.get() + 1);
         host.engaged(self, || {
             let (mut rounds, mut jobs) = (0, 0_u32);
-            // It may run only a part of what lies here.
+            // The holder may run only a part of the jobs that lie here.
             let mut is_to_expose = self.waits_for() != Tag::NONE;
             while !if rounds == 0 { awaited.is_over_after(jobs) } else { awaited.is_over() } {
                 if let Some(job) = self.find_piece(host, floor, Seat::steal) {
@@ -155,7 +156,7 @@ impl Seat {
                     rounds += 1;
                     thread::yield_now();
                 } else if std::mem::take(&mut is_to_expose) {
-                    // Once, and before it is sleepy: its own post would wake it.
+                    // Done once, and before this thread is sleepy, because its own post would wake it.
                     // SAFETY: this thread holds the seat.
                     unsafe { self.expose_pieces() };
                 } else if self.sleep_on(host, awaited, floor) {
@@ -166,15 +167,16 @@ impl Seat {
         self.waits.set(self.waits.get() - 1);
     }
 
-    /// Whether a waiter here takes pieces of other workers: not on top of [`DEEPEST`] waits, nor as some
-    /// spare workers.
+    /// Whether a waiter on this seat takes child jobs of other workers. It does not on top of [`DEEPEST`]
+    /// waits, nor in some roles of a spare worker.
     fn takes_pieces(&self, host: Host<'_>) -> bool {
         self.waits.get() <= DEEPEST && host.takes_pieces()
     }
 
-    /// Waits until `awaited` is over, or `is_back`, on a stack that unwinds; says which. It runs the caller's
-    /// own pieces from `floor` on, and else only jobs that no other thread may run: the awaited job may wait
-    /// for one of those. In all else this is a blocked worker.
+    /// Waits until `awaited` is over, or `is_back`, on a stack that unwinds. Returns false if `awaited` is
+    /// over, and true if `is_back` ended the wait first. It runs the caller's own child jobs from `floor` on.
+    /// Besides, it runs only jobs that no other thread may run, because the awaited job may wait for one of
+    /// them. In all other respects the thread is a blocked worker.
     pub fn wait_unwinding(&self, awaited: &impl Awaited, floor: u32, is_back: impl Fn() -> bool) -> bool {
         self.with_host(|host| {
             while !awaited.is_over() {
@@ -193,7 +195,7 @@ impl Seat {
         })
     }
 
-    /// A broadcast, or what makes `is_back` true, leaves a token.
+    /// A broadcast leaves a token, and so does the event that makes `is_back` true.
     fn sleep_unwinding(&self, host: Host<'_>, awaited: &impl Awaited) {
         let sleep = || {
             if awaited.fall_asleep() {
@@ -210,7 +212,7 @@ impl Seat {
         }
     }
 
-    /// Runs the loose pieces of this seat from `floor` on. Nothing anchored is there.
+    /// Runs the scope jobs of this seat from `floor` on. No join job is there.
     pub fn run_loose(&self, floor: u32) {
         self.with_host(|host| {
             host.engaged(self, || {
@@ -224,7 +226,7 @@ impl Seat {
         });
     }
 
-    /// Runs the pieces of this seat from `floor` on, until there are none or `is_done`. As
+    /// Runs the child jobs of this seat from `floor` on, until there are none or `is_done`. As
     /// [`wait`](Self::wait).
     #[inline]
     pub fn run_own(&self, floor: u32, is_done: impl Fn() -> bool) {
@@ -235,7 +237,7 @@ impl Seat {
 
     fn run_own_as(&self, host: Host<'_>, floor: u32, is_done: impl Fn() -> bool) {
         host.engaged(self, move || {
-            // Not asked each time: other threads write the answer.
+            // Not asked after each job, because other threads write the answer.
             while !is_done() {
                 let mut left = 32;
                 while left > 0 {
@@ -250,7 +252,7 @@ impl Seat {
         });
     }
 
-    /// What a waiter may run; see the module's docs. `steal` takes it from a seat.
+    /// A job that a waiter may run; see the module's docs. `steal` takes a job from a seat.
     fn find_piece(
         &self,
         host: Host<'_>,
@@ -265,7 +267,8 @@ impl Seat {
         if own.is_some() {
             return own;
         }
-        // A job of another may keep this thread for long, and perhaps it may not run its own itself.
+        // A job of another seat may keep this thread for long, and this thread may be unable to run its own
+        // jobs.
         // SAFETY: as above.
         if unsafe { self.publish_all() } {
             shared.post_piece();
@@ -277,7 +280,7 @@ impl Seat {
         stolen.or_else(|| steal(self, tag)).or_else(|| shared.jobs.take_install(tag))
     }
 
-    /// The last look before a sleep: also below what this thread may not run.
+    /// The last look before a sleep. It also looks below child jobs that this thread may not run.
     fn find_piece_anywhere(&self, host: Host<'_>, floor: u32) -> Option<JobRef> {
         match self.waits_for() {
             Tag::NONE => self.find_piece(host, floor, Self::steal),
@@ -285,8 +288,8 @@ impl Seat {
         }
     }
 
-    /// Sleeps until it is over or there is something to run. May end early. True if it has run something
-    /// instead.
+    /// Sleeps until the wait is over or there is a job to run. May end early. Returns true if it has run a
+    /// job instead of sleeping.
     fn sleep_on(&self, host: Host<'_>, awaited: &impl Awaited, floor: u32) -> bool {
         let shared = self.shared();
         let seen = shared.idle.get_sleepy();
@@ -301,15 +304,15 @@ impl Seat {
         }
         let mut was_notified = false;
         if shared.idle.announce_wait(self.index(), seen) {
-            // Behind the fence: looks for work from outside that came before other threads could see this
-            // waiter.
+            // Behind the fence: looks for injected work that came before other threads could see this waiter.
             let tag = self.waits_for();
-            // This thread has found above what it may run of these.
+            // The look above has found every child job that this thread may run.
             let leaves_pieces = tag != Tag::NONE && self.has_public_pieces();
             let _on_pieces = leaves_pieces.then(|| shared.away.wait_on_pieces());
             self.sleep_if(host, || {
                 if leaves_pieces {
-                    // Not a waiter, which might leave them to this one again.
+                    // Wakes a sleeper and no waiter, because a waiter might leave the jobs to this thread
+                    // again.
                     shared.fetch_strictly(Work::Task);
                 }
                 let may_sleep = !shared.jobs.has_install(tag) && !self.has_broadcast();
@@ -348,7 +351,7 @@ impl Seat {
     }
 
     /// Calls foreign wakers that a turn of the driver has left. If this thread was woken for a job, it passes
-    /// the wake on first, because the wakers may take their time. Says whether there were any.
+    /// the wake on first, because the wakers may take long. Returns whether there were any.
     fn calls_foreign(&self, worker: &Worker) -> bool {
         let has_foreign = worker.has_foreign();
         if has_foreign {
@@ -360,21 +363,21 @@ impl Seat {
         has_foreign
     }
 
-    /// N of `idle.rs`: this thread was woken for a job. It looks for one, and leaves what it does not take to
-    /// another.
+    /// N of `idle.rs`: this thread was woken for a job. It looks for a job, and leaves the jobs that it does
+    /// not take to another thread.
     fn run_errand(&self, host: Host<'_>, awaited: &impl Awaited, floor: u32) -> bool {
         let shared = self.shared();
         let job = if awaited.is_over() { None } else { self.find_piece_anywhere(host, floor) };
         let has_job = job.is_some();
         if has_job || awaited.is_over() {
-            // The worker that called this thread may block for a job that this thread did not take.
+            // The worker that woke this thread may block on a job that this thread did not take.
             if shared.has_jobs_for(self.index(), Role::Full) {
                 shared.fetch(Work::Job);
             }
         } else if (self.waits_for() != Tag::NONE || !self.takes_pieces(host))
             && shared.has_jobs_for(self.index(), Role::Full)
         {
-            // This thread may run only some of them.
+            // This thread may run only some of the jobs.
             shared.pass_errand_on(self.index());
         }
         if let Some(job) = job {
@@ -387,8 +390,8 @@ impl Seat {
 
 /// Before and after a sleep on a latch.
 impl Worker {
-    /// L4 of `idle.rs`, `Leave` of `away.rs`: work that this worker has, or that others have left to it, must
-    /// not wait for its latch.
+    /// L4 of `idle.rs`, `Leave` of `away.rs`: the work that this worker holds, or that other workers left to
+    /// it, must not wait for its latch.
     fn leave_for_others(&self) {
         let shared = self.shared();
         if self.has_own_tasks() {
@@ -397,16 +400,16 @@ impl Worker {
             shared.fetch(Work::Task);
         }
         if shared.jobs.has_any() {
-            // Perhaps no waiter may run them.
+            // Perhaps no waiter may run these jobs.
             shared.fetch(Work::DetachedRoot);
         }
     }
 
-    /// This worker slept on a latch, and goes on with its computation: if no worker sits in the driver, a
-    /// sleeping worker has to.
+    /// This worker slept on a latch, and goes on with its computation. If no worker sits in the driver, this
+    /// wakes a sleeping worker to do so.
     fn leave_driver(&self) {
         let shared = self.shared();
-        // Behind the fence: a worker that has found the seat taken shows its bit.
+        // Behind the fence: a worker that found the driver taken shows its bit.
         shared.idle.fence_push();
         if shared.idle.has_waiters() && shared.is_driver_deserted() {
             shared.fetch(Work::Task);
