@@ -1,20 +1,22 @@
-//! The same tasks and driver on one thread: the thread that is in `block_on`.
+//! A runtime without threads of its own: the thread that is in `block_on` runs the tasks and the driver.
 //!
 //! A `current_thread` runtime has one processor and no thread of its own. The caller of `block_on` takes the
-//! *core*, the right to be its worker, and drives tasks, timers and descriptors while it waits for its
-//! future. Further callers wait beside it for their own futures, and one of them takes the core over when it
-//! is put down. A `block_on` inside of a `block_on` (not inside of a task) uses the core that its thread has
-//! already.
+//! *core*, which is the right to be the runtime's worker. It drives tasks, timers and descriptors while it
+//! waits for its future. Further callers wait beside it for their own futures. When it gives the core back,
+//! one of them takes the core over. A `block_on` inside of a `block_on` (not inside of a task) uses the core
+//! that its thread has already.
 //!
-//! **No future is forgotten.** A wake of a root future sets `is_woken` (R1), then unparks its thread: as the
-//! worker if `is_driving` (R2), else as a thread. The waiter sets `is_driving` (R3), then clears `is_woken`
-//! (R4) before it sleeps. R1 and R4 are read-modify-writes of one word: either R4 finds what R1 set, or R1
-//! acquires R4's release, and R2 sees R3. **No core is left lying**: it is put down and a waiter unparked
-//! under one lock, and a waiter looks for the core under that lock before it sleeps.
+//! **No future is forgotten.** A wake of a root future sets `is_woken` (R1), then unparks the future's
+//! thread: as the worker if `is_driving` (R2), else as a thread. The waiter sets `is_driving` (R3), then
+//! clears `is_woken` (R4) before it sleeps. R1 and R4 are read-modify-writes of one word. Either R4 finds the
+//! value that R1 set, or R1 acquires R4's release, and R2 sees R3.
 //!
-//! A token of `thread::park` is only a hint: a future may park its thread in its poll (std's channels do),
-//! and use up a token that was meant for us. So after a poll, a caller that is about to park looks once more
-//! whether it was woken or called for the core.
+//! **The core is not left unused.** One lock guards both steps of giving it back: putting the core down, and
+//! unparking a waiter. A waiter looks for the core under that lock before it sleeps.
+//!
+//! A token of `thread::park` is only a hint. A future may park its thread in its poll (std's channels do),
+//! and use up a token that was meant for the caller of `block_on`. So after a poll, a caller that is about to
+//! park looks once more whether it was woken or called for the core.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -42,9 +44,9 @@ pub struct Core {
 #[derive(Debug)]
 struct State {
     is_taken: bool,
-    /// The runtime has been shut down and finished.
+    /// Whether the runtime has been shut down and has finished.
     is_finished: bool,
-    /// Calls of `block_on` without the core, by number, and their threads.
+    /// The numbers and threads of the `block_on` calls without the core.
     waiters: Vec<(u64, Thread)>,
     /// The next waiter's number.
     next_waiter: u64,
@@ -62,7 +64,7 @@ impl Core {
         }
     }
 
-    /// Takes the core; if that cannot be, the caller becomes a waiter and is unparked when it may try again.
+    /// Takes the core. If it is taken, the caller becomes a waiter and is unparked when it may try again.
     fn take_or_wait(&self) -> Result<(), Waiting<'_>> {
         let mut state = self.state.lock();
         if state.is_taken || state.is_finished {
@@ -94,8 +96,8 @@ impl Drop for Waiting<'_> {
         let mut state = self.core.state.lock();
         match state.waiters.iter().position(|waiter| waiter.0 == self.number) {
             Some(place) => _ = state.waiters.swap_remove(place),
-            // Called to the core: whether or not this waiter takes it, the core is not left lying while
-            // another waits.
+            // This waiter was called to the core. Whether or not it takes the core, the core must not stay
+            // unused while another waiter waits.
             None if !state.is_taken && !state.is_finished => state.unpark_a_waiter(),
             None => {}
         }
@@ -120,11 +122,11 @@ pub fn block_on<F: Future>(handle: &Handle, future: F) -> F::Output {
         handle: handle.clone(),
     });
     let mut root = RootFuture { waker: Waker::from(root.clone()), root, future };
-    // The record of a poll around this call is put back afterwards.
+    // The record of an outer poll is put back afterwards.
     coop::suspended(|| root.run(handle.shared_ptr()))
 }
 
-/// Ends the runtime: at once if no thread drives it, else when the driving thread sees it.
+/// Ends the runtime: at once if no thread drives it, else when the driving thread notices.
 pub fn shutdown(handle: &Handle) {
     let shared = handle.shared();
     shared.begin_shutdown();
@@ -146,8 +148,8 @@ struct Taken {
 
 impl Taken {
     /// # Safety
-    /// 1. The caller took the core. 2. The state stays valid for as long as the result lives, by the caller's
-    ///    handle.
+    /// 1. The caller took the core. 2. The caller's handle keeps the state valid for as long as the result
+    ///    lives.
     unsafe fn new(shared: NonNull<Shared>) -> Self {
         // SAFETY: (2); by (1) no other thread is the owner of the processor.
         let worker = unsafe { Worker::new(shared, 0) };
@@ -170,27 +172,27 @@ impl Drop for Taken {
                 || outside_of_computations(|| context::enter_worker(&self.worker, || self.worker.drain()));
             // SAFETY: the caller's handle keeps the state.
             unsafe { context::enter_runtime(self.worker.shared_ptr(), drain) };
-            // SAFETY: `running` counts the builder for this; once, since the core is not put down before
-            // `is_finished` is set, and no thread takes it afterwards. The state stays valid by the caller's
-            // handle.
+            // SAFETY: `running` counts the builder for this. This happens once: the core is put down only
+            // after `is_finished` is set, and then no thread takes it. The caller's handle keeps the state
+            // valid.
             unsafe { Shared::leave(self.worker.shared_ptr(), self.worker.take_references()) };
             state = shared.core.state.lock();
             state.is_finished = true;
         }
         state.is_taken = false;
-        // No thread takes the core of a finished runtime, but another waiter may wait for a called waiter to
-        // pass the call on.
+        // No thread takes the core of a finished runtime. But another waiter may still wait until a called
+        // waiter passes the call on.
         state.unpark_a_waiter();
     }
 }
 
-/// What the waker of a `block_on` future reaches.
+/// The part of a `block_on` call that its waker reaches.
 struct Root {
     is_woken: AtomicBool,
-    /// Its thread has the core.
+    /// Whether the root's thread has the core.
     is_driving: AtomicBool,
     thread: Thread,
-    /// Keeps the worker's parker.
+    /// The handle keeps the worker's parker.
     handle: Handle,
 }
 
@@ -200,7 +202,7 @@ impl Wake for Root {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        // R1. A wake that was not seen yet stands for this one, too.
+        // R1. A wake that was not seen yet stands for this wake, too.
         if self.is_woken.swap(true, SeqCst) {
             return;
         }
@@ -230,7 +232,7 @@ impl<F: Future> RootFuture<'_, F> {
         })
     }
 
-    /// R4, and a poll if it was woken.
+    /// R4, and a poll if the future was woken.
     fn poll(&mut self) -> Poll<F::Output> {
         if !self.root.is_woken.swap(false, SeqCst) {
             return Poll::Pending;
@@ -257,7 +259,8 @@ impl<F: Future> RootFuture<'_, F> {
             if let Poll::Ready(output) = self.poll() {
                 return output;
             }
-            // What the poll called may have parked and taken the token of a wake or of a call to the core.
+            // The poll may have called code that parked this thread. That code may have taken the token of a
+            // wake, or of a call to the core.
             if !self.root.is_woken.load(SeqCst) && waiting.is_uncalled() {
                 thread::park();
             }
@@ -266,8 +269,8 @@ impl<F: Future> RootFuture<'_, F> {
 
     /// Drives the runtime until the future is ready, or until the runtime is shut down.
     ///
-    /// A nested call goes on after that: the runtime cannot finish before the calls around it return. So that
-    /// they do, all tasks are cancelled, now or when they are next run.
+    /// A nested call goes on after the shutdown, because the runtime cannot finish before the outer calls
+    /// return. So that the outer calls return, all tasks are cancelled, now or when they are next run.
     fn drive(&mut self, worker: &Worker, is_nested: bool) -> Option<F::Output> {
         /// Puts the mark back, also if the future panics.
         struct Driving(Arc<Root>);
@@ -292,14 +295,15 @@ impl<F: Future> RootFuture<'_, F> {
                 // SAFETY: this thread is the worker of its seat.
                 unsafe { worker.shared().owned.cancel_idle(worker.table()) };
             }
-            // The tasks do not see what the frames below have set up.
+            // The tasks do not see the context that the frames below have set up.
             let run_tasks = || outside_of_computations(|| self.run_tasks(worker, is_over));
             // SAFETY: the root holds a handle.
             unsafe { context::in_surroundings(Some(worker.shared_ptr()), run_tasks) };
         }
     }
 
-    /// Runs a number of tasks, or sleeps if there are none. `is_over`: the shutdown has been seen to.
+    /// Runs a number of tasks, or sleeps if there are none. `is_over`: the tasks were cancelled after the
+    /// shutdown began.
     fn run_tasks(&self, worker: &Worker, is_over: bool) {
         for _ in 0..worker.shared().config.event_interval {
             worker.maintain_at_times();
@@ -312,7 +316,7 @@ impl<F: Future> RootFuture<'_, F> {
         }
     }
 
-    /// W1 to W5 of `idle.rs`, for the only worker there is.
+    /// W1 to W5 of `idle.rs`, for the only worker.
     fn sleep(&self, worker: &Worker, is_over: bool) {
         let shared = worker.shared();
         if !worker.run_park_hook() {
@@ -333,12 +337,12 @@ impl<F: Future> RootFuture<'_, F> {
             }
         }
         if !shared.idle.end_sleep(worker.index()) {
-            // Notified, so counted as a searcher; there is no other worker to steal from.
+            // The worker was notified, so it counts as a searcher. There is no other worker to steal from.
             shared.idle.stop_searching();
         }
         if is_awake && shared.config.hooks.has_park() {
-            // A hook that wakes the future each time would keep this thread from the driver for ever, if each
-            // `block_on` is short.
+            // A hook may wake the future each time. If each `block_on` is short, this thread would then never
+            // come to the driver.
             worker.maintain();
         }
         worker.call_foreign();

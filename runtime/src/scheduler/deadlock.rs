@@ -1,9 +1,9 @@
-//! Marks of threads that block, and noticing when nothing is left that could unblock one.
+//! Marks of threads that block, and the search for a state in which nothing is left that could unblock them.
 //!
-//! A runtime cannot see what a thread waits for outside of it. But if the thread says that it is blocked, if
-//! every other thread that works for the runtime is asleep or says the same, and if nothing is under way that
-//! would wake one of them, then only a thread that the runtime does not know can unblock it. That is a
-//! deadlock, which is reported once.
+//! A runtime cannot see what a thread waits for outside of it. But suppose that a thread says that it is
+//! blocked, that every other thread that works for the runtime sleeps or says the same, and that nothing
+//! under way would wake one of them. Then only a thread that the runtime does not know can unblock it. That
+//! is a deadlock, which is reported once.
 //!
 //! # Which threads count
 //! ```text
@@ -11,11 +11,11 @@
 //! thread in a `block_on`          (any thread may wake its future)               marked          else awake
 //! closure of `spawn_blocking`     (what it waits for is not known)               marked          else awake
 //! ```
-//! Also awake: a thread inside of [`blocking`](crate::parallel::blocking), and a worker that waits for
-//! another pool. A spare worker that has ended, or not begun, does not count. A thread that is none of these,
-//! and only holds a `Handle` or a waker, may push or wake at any time, and nothing tells whether it will. If
-//! the marked threads wait for such a thread, it belongs into a `block_on`, a blocking closure, or
-//! `blocking`.
+//! Two more cases count as awake: a thread inside of [`blocking`](crate::parallel::blocking), and a worker
+//! that waits for another pool. A spare worker whose thread has ended, or has not begun, does not count. A
+//! thread that is none of these, and only holds a `Handle` or a waker, may push or wake at any time, and
+//! nothing tells whether it will. If the marked threads wait for such a thread, its work belongs into a
+//! `block_on`, a blocking closure, or `blocking`.
 //!
 //! # Steps
 //! ```text
@@ -30,36 +30,43 @@
 //!                                                      D5 note that it is reported; give the lock back;
 //!                                                         call the handler
 //! ```
-//! **No thread leaves unseen.** Every way to become awake again leaves the state first: an unpark swaps the
-//! parker's word before it touches the thread (U1), a sleeper that wakes by itself does so before it fires a
-//! timer (K3), and hands out events with a flag up (`driver/io`); a mark is taken out of the list before the
-//! call that takes it back returns.
+//! **No thread becomes awake unseen.** Every thread leaves its announced state before it acts. An unpark
+//! swaps the parker's word before it touches the thread (U1). A sleeper that wakes by itself swaps that word
+//! before it fires a timer (K3), and hands out events while a flag is up (`driver/io`). The call that takes a
+//! mark back takes it out of the list before it returns.
 //!
 //! # Why none is reported falsely
-//! D2 and D4 read the parkers' words by read-modify-writes, so each is true of its moment, and with the
-//! number of its sleeps the same, the worker slept from D2 to D4. In between no thread of ours ran. What each
-//! did before its sleep is seen by D3, which comes after D2 acquired it. So if D3 finds nothing, there was
-//! nothing: only a thread outside can have pushed later. A latch that was set, but whose owner has not woken
-//! yet, is no exception: the thread that set it unparked its owner before it went to sleep itself or was
-//! marked. If a thread of another pool set it, its owner counted as awake.
+//! D2 and D4 read the parkers' words by read-modify-writes, so each reading is exact at its moment. If the
+//! number of a worker's sleeps is the same, the worker slept from D2 to D4. In between, no thread of ours
+//! ran. D3 sees what each thread did before its sleep, because it comes after D2 has acquired that. So if D3
+//! finds nothing, there was nothing. Only a thread outside can have pushed later.
+//!
+//! A latch that was set, but whose owner has not woken yet, is no exception. The thread that set it unparked
+//! the owner before it went to sleep itself or was marked. If a thread of another pool set the latch, the
+//! owner counted as awake.
 //!
 //! # Why none is missed
-//! Take the last A1 of a deadlock, in the order of the steps that make it true. Its thread looks afterwards,
-//! unless A2 reads no mark: but marks are announced as well. Of A1 on a parker and a mark's A1, either D2 of
-//! the mark's look sees the sleeper, or it read the word before K1, which then acquires the number of marks
-//! from it. The others meet in locks. The look finds every other thread announced. It may fail because a
-//! sleeper has just woken for nothing; that sleeper goes to sleep again, and then its A1 is the last. What is
-//! not noticed: a thread blocked without a mark; and what is runnable but will not be run, such as tasks when
-//! all spare workers are blocked. Nor is anything noticed once a worker has left at shutdown.
+//! Consider the last A1 of a deadlock, in the order of the steps that complete it. Its thread looks
+//! afterwards, unless A2 reads no mark. But marks are announced as well. Consider A1 on a parker and A1 of a
+//! mark. Either D2 of the mark's look sees the sleeper, or D2 read the word before K1, and K1 acquires the
+//! number of marks from D2. The other pairs meet in locks. So the look finds every other thread announced. It
+//! may fail because a sleeper has just woken for nothing; that sleeper goes to sleep again, and then its A1
+//! is the last.
 //!
-//! **Once for each deadlock**: after a report, no thread looks until a mark has come or gone. The same
-//! threads blocked by the same marks are the same deadlock, whatever else has run meanwhile.
+//! Three cases are not noticed: a thread that is blocked without a mark; work that is runnable but that no
+//! thread will run, such as tasks when all spare workers are blocked; and any deadlock after a worker has
+//! left at shutdown.
 //!
-//! While nothing is marked, and always without a handler, all this costs a relaxed load on the way to sleep.
+//! **Once for each deadlock**: after a report, no thread looks until a mark has come or gone. If the same
+//! marks block the same threads, it is the same deadlock, whatever else has run meanwhile.
 //!
-//! Rejected: counters of active and blocked threads, kept up to date at each sleep and wake (Rayon's older
-//! sleep module): every sleep pays for them, and a wake would have to count the thread that it wakes as
-//! active on its behalf. Calling the handler under the lock, as there: it could not take back a mark.
+//! While nothing is marked, this costs a relaxed load before each sleep. Without a handler it never costs
+//! more.
+//!
+//! Rejected:
+//! - Counters of active and blocked threads, updated at each sleep and wake (Rayon's older sleep module):
+//!   every sleep pays for them, and the waker would have to count the woken thread as active on its behalf.
+//! - Calling the handler under the lock, as Rayon did: the handler could not take back a mark.
 
 use std::fmt;
 use std::panic::Location;
@@ -86,7 +93,7 @@ pub type DeadlockHandler = Arc<dyn Fn(&Deadlock) + Send + Sync>;
 /// The marks of one runtime or pool; see the module's docs.
 #[derive(Debug)]
 pub struct Marks {
-    /// How many marks stand; 0 without a handler.
+    /// The number of marks that stand. 0 without a handler.
     standing: AtomicUsize,
     state: Mutex<State>,
 }
@@ -94,13 +101,13 @@ pub struct Marks {
 #[derive(Debug)]
 struct State {
     marks: Vec<Entry>,
-    /// Marks made so far.
+    /// The number of marks made so far.
     made: u64,
-    /// Threads in a `block_on`, once for each; only with a handler.
+    /// The threads in a `block_on`, one entry for each call. Only with a handler.
     block_ons: Vec<ThreadToken>,
-    /// Calls that say that something outside goes on.
+    /// The number of calls that announce something outside that goes on.
     expecting: usize,
-    /// Nothing was marked or unmarked since the last report.
+    /// Whether nothing was marked or unmarked since the last report.
     is_reported: bool,
 }
 
@@ -109,9 +116,9 @@ struct Entry {
     number: u64,
     who: Who,
     thread: ThreadToken,
-    /// The thread has exposed its queues, so that it counts as blocked.
+    /// Whether the thread has exposed its queues, so that it counts as blocked.
     stands: bool,
-    /// The worker is counted as blocked in `away.rs` for its marks of this kind together.
+    /// Whether `away.rs` counts the worker as blocked, once for all its marks of this kind.
     is_relieved: bool,
     blocked: Blocked,
 }
@@ -124,7 +131,7 @@ enum Who {
     Closure,
 }
 
-/// A live thread.
+/// Identifies a live thread.
 type ThreadToken = usize;
 
 impl Marks {
@@ -135,16 +142,17 @@ impl Marks {
     }
 }
 
-/// A mark that stands, and keeps the state of its runtime.
+/// A mark that stands. It keeps the shared state of its runtime.
 #[derive(Debug)]
 pub struct Standing {
     handle: Handle,
     number: u64,
 }
 
-/// Marks the calling thread as blocked, if a runtime knows it.
+/// Marks the calling thread as blocked, if a runtime knows the thread.
 pub fn mark(location: &'static Location<'static>) -> Option<Standing> {
-    // Also those of an external thread, and those made since a call around this one has exposed the others.
+    // Also the child jobs of an external thread, and those made since an outer call has exposed the earlier
+    // ones.
     context::expose_pieces();
     context::with_worker(|newest| {
         if let Some(current) = context::current() {
@@ -174,19 +182,19 @@ fn mark_worker(worker: &Worker, location: &'static Location<'static>) -> Standin
         in_place::mark(worker, is_first);
     }
     shared.let_stand(number);
-    // SAFETY: valid, for this thread is its worker.
+    // SAFETY: the state is valid, because this thread is its worker.
     Standing { handle: unsafe { Handle::from_shared(worker.shared_ptr()) }, number }
 }
 
 impl Drop for Standing {
-    /// Any thread. The mark may be void by now.
+    /// Any thread may drop it. The mark may be void already.
     fn drop(&mut self) {
         self.handle.shared().end_marks(|entry| entry.number == self.number);
     }
 }
 
 impl Shared {
-    /// The role of the calling thread, which is no worker, in this runtime, if there is a handler.
+    /// The role of the calling thread, which is no worker, in this runtime. None without a handler.
     fn as_what_it_blocks(&self) -> Option<Who> {
         self.config.deadlock_handler.as_ref()?;
         if self.marks.state.lock().block_ons.contains(&context::thread_token()) {
@@ -195,8 +203,8 @@ impl Shared {
         context::is_blocking_thread_of(NonNull::from(self)).then_some(Who::Closure)
     }
 
-    /// Enters a mark that does not stand yet. Says its number, and whether it is the worker's first that is
-    /// relieved.
+    /// Enters a mark that does not stand yet. Returns its number, and whether it is the worker's first mark
+    /// that is relieved.
     fn begin_mark(&self, who: Who, is_relieved: bool, location: &'static Location<'static>) -> (u64, bool) {
         let blocked = Blocked {
             thread_name: std::thread::current().name().map(str::to_owned),
@@ -230,7 +238,7 @@ impl Shared {
         self.report_deadlock();
     }
 
-    /// Takes the marks out that `is_meant` names: their threads are awake.
+    /// Removes the marks that `is_meant` selects: their threads are awake.
     fn end_marks(&self, is_meant: impl Fn(&Entry) -> bool) {
         let mut returned = Vec::new();
         let mut is_any_free = false;
@@ -267,7 +275,7 @@ impl Shared {
         }
     }
 
-    /// A worker is back in its loop, so it is not blocked, whatever its marks say.
+    /// The worker is back in its loop, so it is not blocked, and its marks are void.
     pub fn void_marks_of(&self, index: usize) {
         if self.processor(index).marks.load(Acquire) > 0 {
             self.end_marks(|entry| entry.who == Who::Worker(index));
@@ -283,7 +291,7 @@ impl Shared {
         }
     }
 
-    /// Looks, and reports what it finds on this thread. Costs a relaxed load if nothing is marked.
+    /// Looks for a deadlock, and reports it on this thread. Costs a relaxed load if nothing is marked.
     #[inline]
     pub fn report_deadlock(&self) {
         if let Some(report) = self.find_deadlock() {
@@ -291,7 +299,7 @@ impl Shared {
         }
     }
 
-    /// D1 to D5: what to report, if there is a deadlock that has not been reported.
+    /// D1 to D5: returns what to report, if there is a deadlock that has not been reported.
     #[inline]
     pub fn find_deadlock(&self) -> Option<Report> {
         // Relaxed: see the module's docs, A2.
@@ -320,7 +328,7 @@ impl Shared {
         Some(Report { handler, deadlock: Deadlock { blocked } })
     }
 
-    /// D2: which sleep each worker is in; none if one is awake.
+    /// D2: which sleep each worker is in. None if a worker is awake.
     fn sleeps(&self, state: &State) -> Option<Vec<(usize, u64)>> {
         let mut sleeps = Vec::new();
         if self.is_current_thread() {
@@ -339,7 +347,7 @@ impl Shared {
         Some(sleeps)
     }
 
-    /// D3: whether something is there that a sleeper will be woken for.
+    /// D3: whether there is something that a sleeper will be woken for.
     fn has_anything_to_come(&self, state: &State) -> bool {
         let Counts { threads, idle, queued, .. } = self.blocking.counts();
         let closures = state.marked_threads(Who::Closure);
@@ -420,7 +428,7 @@ impl Drop for InBlockOn<'_> {
             !block_ons.contains(&thread)
         };
         if is_over {
-            // On a `current_thread` runtime it was the worker.
+            // On a `current_thread` runtime this thread was the worker.
             let is_any = self.shared.is_current_thread();
             self.shared.end_marks(|entry| entry.thread == thread && (is_any || entry.who == Who::BlockOn));
         }
@@ -436,7 +444,8 @@ pub struct Expecting<'a> {
 }
 
 impl Expecting<'_> {
-    /// What went on outside has ended. Says what the caller has to report, or have reported.
+    /// The awaited event outside has happened. Returns a deadlock that the caller has to report, itself or on
+    /// another thread.
     pub fn end(mut self) -> Option<Report> {
         self.uncount()
     }
@@ -456,7 +465,7 @@ impl Drop for Expecting<'_> {
     }
 }
 
-/// A deadlock on its way to the handler.
+/// A deadlock that the handler has yet to be told of.
 #[must_use = "it counts as reported"]
 pub struct Report {
     handler: DeadlockHandler,
@@ -470,15 +479,15 @@ impl fmt::Debug for Report {
 }
 
 impl Report {
-    /// Calls the handler, on this thread, which holds no lock.
+    /// Calls the handler on this thread. The thread holds no lock.
     pub fn deliver(self) {
         let Self { handler, deadlock } = self;
-        // As a hook: the panic hook has reported a panic.
+        // As for a hook: the panic hook has reported a panic already.
         unwind::drop_quietly(unwind::catch(|| coop::suspended(|| handler(&deadlock))));
     }
 }
 
-/// A deadlock, as a [`deadlock_handler`](crate::Builder::deadlock_handler) is told.
+/// A deadlock, as passed to a [`deadlock_handler`](crate::Builder::deadlock_handler).
 ///
 /// Its `Display` is a line for each blocked thread.
 #[derive(Debug, Clone)]

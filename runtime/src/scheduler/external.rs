@@ -1,14 +1,14 @@
-//! External threads: a thread that is no worker runs its parallel call itself.
+//! External threads: a thread that is no worker runs its own parallel call.
 //!
 //! An outside thread could send its `join` or `scope` to a worker and wait for it. That costs two wakes of a
 //! thread, some microseconds, for a call that may take nanoseconds. So the thread takes part in its own call.
 //! It gets a free processor (`processor.rs`), runs the call on its own stack, and shares child jobs as a
 //! worker would.
 //!
-//! It counts in the place of a worker that sleeps: it comes only if more workers sleep than spare workers and
-//! external threads take part, and until it goes one worker less is woken for child jobs that can wait
-//! (`Shared::extra`). So no more threads compute than there are workers. All other work wakes the sleeping
-//! workers as ever; nothing of theirs is lent.
+//! An external thread counts in the place of a worker that sleeps. It comes only if more workers sleep than
+//! spare workers and external threads take part. Until it leaves, one worker less is woken for child jobs
+//! that can wait (`Shared::extra`). So no more threads compute than there are workers. All other work wakes
+//! the sleeping workers as usual. The external thread borrows nothing from them.
 //!
 //! ```text
 //! ExternalRoot   it counts as a root (`jobs.rs`), so that the workers stay
@@ -19,28 +19,34 @@
 //! ExternalGives  lock; the index is free
 //! ExternalEnds   the root has ended
 //! ```
-//! *One owner*: an index is taken and given back under the lock. *All below are there*: a processor is made
-//! under the lock, too, so that a thread that walks over the first processors finds no gap. *A processor
-//! without an owner is empty*: `ExternalLeaves` comes first. An external thread polls no tasks, and no worker
-//! relies on it to do so: it is in no number of `idle.rs`, but shows its bit there while it waits for a
-//! latch.
+//! *One owner*: an index is taken and given back under the lock.
+//!
+//! *No gap*: a processor is made under the lock, too. So a thread that walks over the first processors finds
+//! all of them.
+//!
+//! *A processor without an owner is empty*: `ExternalLeaves` comes first.
+//!
+//! An external thread polls no tasks, and no worker relies on it to do so. It is in no number of `idle.rs`,
+//! but shows its bit there while it waits for a latch.
 //!
 //! # What it runs
-//! An external thread runs only what its own call has split off: it is the program's thread, may hold locks,
-//! and wants its result. Its jobs carry a tag (`job/region.rs`) that restricts its own waits only: workers
-//! that take some of the jobs go on as ever. It does not yield to tasks, because it keeps no worker from its
-//! tasks: its stride only ends in a look for hungry workers. It counts as a thread inside of the runtime
-//! (`context::is_inside_runtime`): what it runs there must not wait for the runtime's end, which waits for
-//! it.
+//! An external thread runs only jobs that its own call has split off. It is a thread of the program: it may
+//! hold locks, and the program wants its result soon. Its jobs carry a tag (`job/region.rs`). The tag
+//! restricts only this thread's own waits; workers that take some of the jobs go on as usual. The thread does
+//! not yield to tasks, because it keeps no worker from its tasks. At the end of its stride it only looks for
+//! hungry workers. It counts as a thread inside of the runtime (`context::is_inside_runtime`). So a job on it
+//! must not wait for the runtime's end, which waits for this thread.
 //!
-//! **No external threads** take part in a runtime with one worker, because no other thread could help. Nor in
-//! a runtime with a deadlock handler, which has to know which threads are awake. Nor where workers were given
-//! something that the program's threads lack: a stack size, or a hook or handler that is called when a worker
-//! starts. Nor while all workers are awake: then the first worker that comes for the call takes it.
+//! **No external threads** take part in these cases:
+//! - The runtime has one worker, so no other thread could help.
+//! - The runtime has a deadlock handler, which has to know which threads are awake.
+//! - The workers have something that the program's threads lack: a stack size, or a hook or handler that is
+//!   called when a worker starts.
+//! - All workers are awake. Then the first worker that comes for the call takes it.
 //!
 //! # Rejected
-//! Lending the thread the structures of a sleeping worker: until that worker has them back, it is a worker of
-//! another kind.
+//! Lending the thread the structures of a sleeping worker: until that worker has them back, it would be a
+//! worker of another kind.
 
 use std::sync::OnceLock;
 
@@ -58,22 +64,22 @@ use crate::util::numbers::{Number, Numbers};
 pub struct External {
     is_used: Mutex<Vec<bool>>,
     first: usize,
-    /// How many are used: a hint.
+    /// How many indices are in use: a hint.
     count: AtomicUsize,
 }
 
 impl External {
-    /// Their indices are `first..first + most`.
+    /// External threads have the indices `first..first + most`.
     pub fn new(first: usize, most: usize) -> Self {
         Self { is_used: Mutex::new(vec![false; most]), first, count: AtomicUsize::new(0) }
     }
 
-    /// How many take part: a hint.
+    /// How many external threads take part: a hint.
     pub fn count(&self) -> usize {
         self.count.load(Relaxed)
     }
 
-    /// `ExternalTakes`. `prepare` is called under the lock: the processors with lower indices are ready then,
+    /// `ExternalTakes`. Calls `prepare` under the lock, so the processors with lower indices are ready then,
     /// too.
     fn take(&self, prepare: impl FnOnce(usize)) -> Option<usize> {
         let mut is_used = self.is_used.lock();
@@ -94,11 +100,11 @@ impl External {
     }
 }
 
-/// The numbers of external threads' tags, process-wide: pools share jobs. No tag has the number 0, so that a
-/// tag can be told from none.
+/// The numbers of external threads' tags. They are unique in the process, because pools share jobs. No tag
+/// has the number 0, which stands for no tag.
 static NUMBERS: Numbers = Numbers::below(u16::MAX);
 
-/// A seat's tag for what external threads split off there, once one did.
+/// The tag of the jobs that external threads split off on one seat. It is set once an external thread did so.
 #[derive(Debug, Default)]
 pub struct ExternalTag(OnceLock<Option<Number>>);
 
@@ -111,8 +117,8 @@ impl ExternalTag {
 }
 
 impl Shared {
-    /// `ExternalTakes`: a seat for the calling thread, which is no worker and has counted a root. Says the
-    /// tag of its jobs.
+    /// `ExternalTakes`: a seat for the calling thread, and the tag of its jobs. The thread is no worker and
+    /// has counted a root.
     pub fn take_external(&self) -> Option<(&Seat, Tag)> {
         if !self.config.takes_external() || self.idle.sleepers() <= self.extra() {
             return None;
@@ -130,8 +136,8 @@ impl Shared {
         Some((seat, tag))
     }
 
-    /// `ExternalLeaves`, `ExternalGives`: the calling thread has left `seat`, and says whether it has moved
-    /// jobs from there.
+    /// `ExternalLeaves`, `ExternalGives`: the calling thread has left `seat`. `has_moved`: it has moved jobs
+    /// from there to a worker's overflow list.
     pub fn give_external_back(&self, seat: &Seat, has_moved: bool) {
         if has_moved {
             self.idle.fence_push();

@@ -1,4 +1,5 @@
-//! Calls that block, in the middle of a poll or a job: what a worker does before and after; see `away.rs`.
+//! Calls that block in the middle of a poll or a job: what a worker does before and after them; see
+//! `away.rs`.
 
 use std::panic::Location;
 
@@ -7,23 +8,23 @@ use super::sites::Site;
 use super::worker::Worker;
 use crate::{context, coop};
 
-/// Runs `f`, which may block, while other threads take over this worker's part. Nearly free if `f` is short
-/// and nothing waits. The call is counted as one at `site`.
+/// Runs `f`, which may block, while other threads do this worker's part. Nearly free if `f` is short and no
+/// work waits. Counts the call for the call site `site`.
 pub fn block_in_place<R>(worker: &Worker, site: &'static Location<'static>, f: impl FnOnce() -> R) -> R {
     block(worker, Some(site), f)
 }
 
-/// As [`block_in_place`], but `f` surely sleeps, so other workers are asked at once.
+/// As [`block_in_place`], but `f` surely sleeps, so other workers are called at once.
 pub fn sleep_in_place<R>(worker: &Worker, f: impl FnOnce() -> R) -> R {
     block(worker, None, f)
 }
 
-/// `site`: where the user has marked it; none: `f` surely sleeps.
+/// `site`: the user's call site. None: `f` surely sleeps.
 fn block<R>(worker: &Worker, site: Option<&'static Location<'static>>, f: impl FnOnce() -> R) -> R {
     let (shared, is_sleep) = (worker.shared(), site.is_none());
     if worker.seat().is_none() {
-        // The thread may hold a seat of another runtime all the same, and work for this runtime on top of
-        // that seat's stack.
+        // The thread may still hold a seat of another runtime, and work for this runtime on top of that
+        // seat's stack.
         context::expose_pieces();
     }
     if shared.is_current_thread() {
@@ -42,7 +43,7 @@ fn block<R>(worker: &Worker, site: Option<&'static Location<'static>>, f: impl F
             }
         }
     }
-    // A call inside of another: the thread is away already, and may have got new child jobs and tasks since.
+    // In a nested call the thread is away already, and may have got new child jobs and tasks since.
     let _return = (!worker.is_blocked()).then(|| {
         let site = site.map(|site| worker.processor().sites.of(site));
         site.inspect(|site| site.calls.add(1));
@@ -59,7 +60,7 @@ fn block<R>(worker: &Worker, site: Option<&'static Location<'static>>, f: impl F
     coop::suspended(f)
 }
 
-/// Has other workers see to what this worker has while it is marked as blocked. `is_first`: it was not marked
+/// Makes other workers see to this worker's work while it is marked as blocked. `is_first`: it was not marked
 /// before, and counts as blocked from now on.
 pub fn mark(worker: &Worker, is_first: bool) {
     if is_first {
@@ -75,7 +76,7 @@ fn leave(worker: &Worker) {
     }
 }
 
-/// Workers that wind down may have looked before the table was lent; and there may be no other worker.
+/// Workers that wind down may have looked before the table was lent. Or there may be no other worker.
 fn cancel_lent(shared: &Shared) {
     // SAFETY: (1) the caller keeps its runtime; no table is claimed as the caller's own.
     unsafe {

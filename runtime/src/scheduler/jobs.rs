@@ -1,12 +1,13 @@
-//! Jobs that come from outside of the seats, and how long the seats stay for them.
+//! Jobs that come from outside of the seats, and how long the workers stay for them.
 //!
-//! A *root* begins a computation: `install` (a thread waits for it), `compute` (a task waits for it, or
-//! nothing), `spawn` from a thread without a seat (nothing waits for it). A thread that waits for a piece may
-//! run the first kind but not the others, so the kinds have separate queues.
+//! An *injected job* (a *root* in the code) begins a computation. There are three kinds: `install` (a thread
+//! waits for it), `compute` (a task waits for it, or nothing), and `spawn` from a thread without a seat
+//! (nothing waits for it). A thread that waits for a child job may run the first kind but not the others, so
+//! the kinds have separate queues.
 //!
 //! # Closing
-//! A job may need every worker (`broadcast`), and a job spawned during the shutdown still runs. So the
-//! workers leave together (`lifecycle.rs`):
+//! A job may need every worker (`broadcast`), and a job that is spawned during the shutdown still runs. So
+//! the workers leave together (`lifecycle.rs`):
 //! ```text
 //! live   one word: the number of roots and detached jobs that have not ended; CLOSING, once the shutdown has
 //!        begun; CLOSED
@@ -14,10 +15,11 @@
 //! R2 it has ended: live -= 1; the last one, if       C1 all workers have arrived: 0 → CLOSED (CAS); none
 //!    CLOSING, unparks all                               leaves before one has succeeded
 //! ```
-//! R1 and C1 are read-modify-writes of one word: either the root is counted and C1 fails, so all workers stay
-//! until R2; or R1 finds CLOSED, and the caller runs the root itself, in place. So are R2 and C0: with C0
-//! first, R2 unparks all; with R2 first, a worker that is unparked behind C0 finds nothing counted. (If C0
-//! had a flag of its own, R2 could miss it when a worker behind C0 has missed R2.)
+//! R1 and C1 are read-modify-writes of one word. Either the root is counted and C1 fails, so all workers stay
+//! until R2. Or R1 finds CLOSED, and the caller runs the root itself, in place. R2 and C0 are
+//! read-modify-writes of that word, too. If C0 comes first, R2 unparks all workers. If R2 comes first, a
+//! worker that is unparked behind C0 finds nothing counted. (If C0 set a flag of its own, R2 could miss it,
+//! and a worker behind C0 could miss R2.)
 
 use super::away::Role;
 use super::idle::Work;
@@ -32,7 +34,7 @@ use crate::queue::Shelf;
 use crate::task::Runnable;
 use crate::util::unwind::{self, Payload};
 
-/// No root is taken any more.
+/// The workers take no root any more.
 const CLOSED: usize = 1 << (usize::BITS - 1);
 
 /// The shutdown has begun.
@@ -60,9 +62,9 @@ impl Jobs {
         Self { live: AtomicUsize::new(0), installs: Shelf::new(), roots: Shelf::new() }
     }
 
-    /// R1. False once the seats are leaving.
+    /// R1. Returns false once the workers are leaving.
     pub fn try_begin(&self) -> bool {
-        // Relaxed: one word says it all; the root is handed over by the lock of its shelf.
+        // Relaxed: this word needs no other data. The lock of the root's list hands the root over.
         let before = self.live.fetch_add(1, Relaxed);
         if before & CLOSED != 0 {
             self.live.fetch_sub(1, Relaxed);
@@ -71,7 +73,7 @@ impl Jobs {
         true
     }
 
-    /// R2. True if the caller has to unpark all workers.
+    /// R2. Returns true if the caller has to unpark all workers.
     pub fn end(&self) -> bool {
         // Release: pairs with C1, so that a worker that leaves sees what the roots did.
         self.live.fetch_sub(1, Release) == CLOSING | 1
@@ -83,7 +85,7 @@ impl Jobs {
         self.live.fetch_or(CLOSING, Relaxed);
     }
 
-    /// C1. Whether the seats may leave. Once the shutdown has begun.
+    /// C1. Returns whether the workers may leave. Called once the shutdown has begun.
     pub fn try_close(&self) -> bool {
         // Acquire: pairs with R2.
         match self.live.compare_exchange(CLOSING, CLOSING | CLOSED, Acquire, Acquire) {
@@ -92,7 +94,7 @@ impl Jobs {
         }
     }
 
-    /// The last worker has left, perhaps one that never ran: nothing is taken any more.
+    /// The last worker has left, and perhaps never ran. No root is taken any more.
     pub fn close(&self) {
         // Relaxed: as R1.
         self.live.fetch_or(CLOSED, Relaxed);
@@ -100,11 +102,11 @@ impl Jobs {
 
     /// Whether a root or a detached job waits or runs: a hint.
     pub fn is_any_live(&self) -> bool {
-        // Acquire: a thread that reads 0 behind a fence was before the push of the root.
+        // Acquire: if a thread reads 0 behind a fence, it came before the push of the root.
         self.live.load(Acquire) & !CLOSED != 0
     }
 
-    /// A root that a waiter of the isolated region `tag` may run.
+    /// Takes a root that a waiter of the isolated region `tag` may run.
     pub fn take_install(&self, tag: Tag) -> Option<JobRef> {
         self.installs.take_first(|job| may_run(tag, job.tag()))
     }
@@ -133,8 +135,8 @@ impl Jobs {
 }
 
 impl Shared {
-    /// Queues a job that a thread outside waits for. False if the seats are leaving: the caller runs it in
-    /// place.
+    /// Queues a job that a thread outside waits for. Returns false if the workers are leaving; then the
+    /// caller runs the job in place.
     ///
     /// # Safety
     /// 1. The job lives until it has run.
@@ -146,14 +148,14 @@ impl Shared {
         true
     }
 
-    /// The second half of [`push_install`](Self::push_install): of what was counted, or is kept running by a
-    /// root that was.
+    /// The second half of [`push_install`](Self::push_install). The job was counted, or a root that was
+    /// counted keeps the workers here.
     pub fn queue_install(&self, job: JobRef) {
         self.jobs.installs.push_back(job);
         self.post_strictly(Work::Job);
     }
 
-    /// Queues a root that no thread on a seat waits for; gives it back if the seats are leaving.
+    /// Queues a root that no thread on a seat waits for. Gives it back if the workers are leaving.
     pub fn push_root(&self, root: Root) -> Result<(), Root> {
         if !self.jobs.try_begin() {
             return Err(root);
@@ -162,20 +164,21 @@ impl Shared {
         Ok(())
     }
 
-    /// The second half of [`push_root`](Self::push_root): of what was counted.
+    /// The second half of [`push_root`](Self::push_root), for a root that was counted.
     pub fn queue_root(&self, root: Root) {
         self.jobs.roots.push_back(root);
         self.post_strictly(Work::DetachedRoot);
     }
 
-    /// Queues a detached job, which was counted, where it was spawned. For the owner of `seat`.
+    /// Queues a detached job, which was counted, on the seat where it was spawned. For the owner of `seat`.
     pub fn queue_detached(&self, seat: &Seat, job: JobRef) {
         seat.detached.push_back(job);
-        // Also for a thread that has a seat: it may not come back to its queues, see `use_current_thread`.
+        // Strictly, although this thread has a seat: it may not come back to its queues, see
+        // `use_current_thread`.
         self.post_strictly(Work::DetachedRoot);
     }
 
-    /// J2 to J5 of `idle.rs`, without a look first whether they would change anything: the pusher of `work`
+    /// J2 to J5 of `idle.rs`, without a test whether they would change anything, because the pusher of `work`
     /// does not come back for it.
     pub fn post_strictly(&self, work: Work) {
         self.idle.fence_push();
@@ -183,32 +186,33 @@ impl Shared {
         self.fetch(work);
     }
 
-    /// Counts `count` jobs, or none of them once the seats are leaving.
+    /// Counts `count` jobs, or none of them once the workers are leaving.
     pub fn try_begin_many(&self, count: usize) -> bool {
-        // Once the first is counted, the seats stay.
+        // Once the first job is counted, the workers stay.
         (0..count).all(|_| self.jobs.try_begin())
     }
 
-    /// Queues one job a seat, by index, for that seat alone; they were counted.
+    /// Queues one job for each seat, in the order of the seats. Only that seat may run it. The jobs were
+    /// counted.
     pub fn queue_broadcast(&self, jobs: impl Iterator<Item = JobRef>) {
         for (index, job) in (0..self.config.workers).zip(jobs) {
             self.seat(index).broadcasts.push_back(job);
         }
-        // SeqCst: between the pushes and whatever the unparks read; a token that is left is seen by the next
-        // sleep.
+        // SeqCst: between the pushes and the reads that follow the unparks. The next sleep sees a token that
+        // is left.
         self.idle.fence_push();
         self.unpark_all();
     }
 
-    /// A root or a detached job has ended: R2.
+    /// R2: a root or a detached job has ended.
     pub fn root_ended(&self) {
         if self.jobs.end() {
             self.unpark_all();
         }
     }
 
-    /// Calls a pool's handler on the thread of seat `index`; its panics are treated as those of detached
-    /// jobs.
+    /// Calls a pool's handler on the thread of seat `index`. A panic of the handler is treated like that of a
+    /// detached job.
     pub fn call_handler(&self, handler: &Option<IndexedHook>, index: usize) {
         if let Some(handler) = handler {
             if let Err(payload) = unwind::catch(|| handler(index)) {
@@ -217,15 +221,15 @@ impl Shared {
         }
     }
 
-    /// A detached job has panicked. (The panic hook has printed it.)
+    /// A detached job has panicked. (The panic hook has already printed the message.)
     pub fn detached_panicked(&self, payload: Payload) {
         detached_panicked(self.config.panic_handler.as_ref(), payload);
     }
 
-    /// There is a piece that others could run; its pusher comes back for it.
+    /// There is a child job that other workers could run. Its pusher comes back for it.
     #[inline]
     pub fn post_piece(&self) {
-        // Mostly all workers are busy, and have seen a post.
+        // Mostly all workers are busy, and have seen a post already.
         if self.idle.is_job_news(|| self.extra()) {
             self.idle.post_job();
             if !self.fetch(Work::Job) {
@@ -234,15 +238,16 @@ impl Shared {
         }
     }
 
-    /// Has each seat go through the rules at its next push, where it asks whether its computation was
-    /// cancelled. Any thread, which has said so before: K2 and K3 of `parallel/cancel.rs`.
+    /// Makes each seat apply the rules of `seat.rs` at its next push. There the seat asks whether its
+    /// computation was cancelled. Any thread may call this after it has marked the computation: K2 and K3 of
+    /// `parallel/cancel.rs`.
     pub fn end_grants(&self) {
-        // SeqCst: with the fence of `Seat::grant`.
+        // SeqCst: pairs with the fence of `Seat::grant`.
         fence(SeqCst);
         self.seats().for_each(Seat::ask);
     }
 
-    /// Whether there is a job that worker `index`, without any work and with this role, could run.
+    /// Whether there is a job that worker `index` could run, if it has no work and has this role.
     pub fn has_jobs_for(&self, index: usize, role: Role) -> bool {
         let has_jobs = |seat: &Seat| seat.has_public_pieces() || !seat.detached.is_empty();
         let own = || self.seats().find(|seat| seat.index() == index);
@@ -261,8 +266,8 @@ impl Shared {
 }
 
 impl Seat {
-    /// What `steal` gets from another seat, from `start` on; asks seats that have nothing public to publish.
-    /// For the holder of this seat.
+    /// The first job that `steal` takes from another seat, beginning at `start`. Asks each seat without a
+    /// public job to publish one. For the holder of this seat.
     pub fn steal_from_others(&self, start: usize, steal: impl Fn(&Seat) -> Option<JobRef>) -> Option<JobRef> {
         let others = self.shared().processors.iter_from(start).filter(|&(index, _)| index != self.index());
         others.filter_map(|(_, processor)| processor.seat.as_ref()).find_map(|victim| {
@@ -276,12 +281,13 @@ impl Seat {
     }
 }
 
-/// For the holder.
+/// Methods for the holder of the seat.
 impl Seat {
-    /// Before this thread blocks: publishes the pieces that lie here, and wakes other workers for them.
+    /// Publishes the child jobs that lie here, and wakes other workers for them, because this thread is about
+    /// to block.
     ///
-    /// Also wakes them for pieces that were public before. A worker that overlooked these relied on this
-    /// thread to come back to them, and no worker was woken for pieces in a region too short to share.
+    /// Also wakes workers for child jobs that were public before. A worker that overlooked them relied on
+    /// this thread to come back to them; and no worker was woken for the jobs of a region too short to share.
     ///
     /// # Safety
     /// 1. The calling thread is the owner.
@@ -295,7 +301,7 @@ impl Seat {
         }
     }
 
-    /// Runs the detached jobs that lie here, unless this is inside an isolated region, or on an external
+    /// Runs the detached jobs that lie here. Does nothing inside an isolated region, or on an external
     /// thread.
     pub fn run_detached(&self) {
         while self.waits_for() == Tag::NONE && !std::thread::panicking() {
@@ -304,8 +310,8 @@ impl Seat {
         }
     }
 
-    /// [`Worker::yield_to_job`], or for an external thread one of its call. None on a stack that unwinds: see
-    /// `wait.rs`.
+    /// As [`Worker::yield_to_job`]. On an external thread, runs only a job of that thread's call. On a stack
+    /// that unwinds, runs none: see `wait.rs`.
     pub fn yield_to_job(&self, is_local: bool) -> bool {
         if std::thread::panicking() {
             return false;
@@ -328,8 +334,9 @@ impl Seat {
 }
 
 impl Worker {
-    /// Runs a job that needs no theft: what jobs of this worker have left behind, what was spawned here, what
-    /// is for this seat alone (a broadcast comes after what was spawned before it), and roots.
+    /// Runs a job that this worker need not steal, in this order: jobs that earlier jobs of this worker left
+    /// behind, jobs that were spawned here, jobs for this seat alone, and roots. So a broadcast comes after
+    /// the jobs that were spawned before it.
     pub fn run_next_job(&self) -> bool {
         let Some(seat) = self.seat() else { return false };
         // SAFETY: this thread is the seat's owner; its stack has no frame of a job, so nothing is anchored.
@@ -341,14 +348,14 @@ impl Worker {
         true
     }
 
-    /// Runs a job that came from other threads, so that detached jobs that always spawn another cannot starve
-    /// it.
+    /// Runs a job that came from other threads. Otherwise detached jobs that always spawn another one would
+    /// starve it.
     pub fn run_job_from_others(&self) -> bool {
         let Some(seat) = self.seat() else { return false };
         if !self.shared().jobs.has_any() && seat.broadcasts.is_empty() {
             return false;
         }
-        // Where computations pass split points, one more would only take a CPU from those.
+        // Where computations pass split points, one more computation would only take a CPU from them.
         let is_extra = match self.ask_role() {
             Role::Full | Role::Begins => false,
             Role::Serves => self.shared().splits.are_passed(),
@@ -384,7 +391,7 @@ impl Worker {
         }
     }
 
-    /// A root begins. Its first part may be long, so this is a split point, and the end of a stride.
+    /// A root begins. Its first part may be long, so this is a split point and the end of a stride.
     fn see_to_others_first(&self) {
         if let Some(seat) = self.seat() {
             seat.restart_stride();
@@ -401,13 +408,14 @@ impl Worker {
         self.computing(|| unsafe { seat.run(job) });
     }
 
-    /// What `steal` gets from another seat; asks seats that have nothing public to publish.
+    /// The first job that `steal` takes from another seat. Asks each seat without a public job to publish
+    /// one.
     fn steal_by(&self, steal: impl Fn(&Seat) -> Option<JobRef>) -> Option<JobRef> {
         self.seat()?.steal_from_others(self.random_below(self.shared().processors.len()), steal)
     }
 
-    /// A job of another seat, for a worker without any work. It may come with other jobs, which go to the
-    /// worker's own seat.
+    /// Takes a job from another seat, for a worker without any work. If it takes several, the others go to
+    /// the worker's own seat.
     pub fn steal_job(&self) -> Option<JobRef> {
         let own = self.seat()?;
         if self.role() == Role::Begins {
@@ -421,12 +429,13 @@ impl Worker {
 
     fn steal_detached(&self, own: &Seat) -> Option<JobRef> {
         let mut seats = self.shared().seats().filter(|seat| seat.index() != own.index());
-        // The oldest: the owner takes the youngest, if it is last in, first out.
+        // Takes the oldest job. The owner takes the youngest, if its order is last in, first out.
         seats.find_map(|seat| seat.detached.pop_front())
     }
 
-    /// Runs a job in the middle of another, or of a task's poll, because that asked for it; `is_local`: one
-    /// of this seat. For the owner of `seat`. In an isolated region only pieces of that.
+    /// Runs a job in the middle of another job, or of a task's poll, which asked for this. With `is_local`,
+    /// runs only a job of this seat. In an isolated region, runs only child jobs of that region. For the
+    /// owner of `seat`.
     pub fn yield_to_job(&self, seat: &Seat, is_local: bool) -> bool {
         let tag = seat.waits_for();
         let is_free = tag == Tag::NONE;
@@ -455,7 +464,7 @@ impl Worker {
     }
 }
 
-/// A detached job of a pool with this panic handler, or of none, has panicked.
+/// A detached job has panicked. `handler` is the panic handler of its pool, if there is one.
 pub fn detached_panicked(handler: Option<&PanicHandler>, payload: Payload) {
     match handler {
         // A panic in the handler has nowhere to go; Rayon aborts.

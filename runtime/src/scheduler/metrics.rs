@@ -4,15 +4,15 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// A number that one thread at a time counts up and any thread reads.
+/// A number that one thread at a time increments and any thread reads.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
 impl Counter {
-    /// Only the writing thread may call this: two at once would lose counts.
+    /// Only the writing thread may call this: two threads at once would lose counts.
     #[inline]
     pub fn add(&self, n: u64) {
-        // Relaxed: a number by itself; readers get it late.
+        // Relaxed: a number by itself. A reader may see it late.
         self.0.store(self.0.load(Relaxed).wrapping_add(n), Relaxed);
     }
 
@@ -21,10 +21,10 @@ impl Counter {
     }
 }
 
-/// The bit of `naps` that tells a worker without a thread from a worker that sleeps.
+/// The bit of `naps` that is set while a worker has no thread.
 const NO_THREAD: u64 = 1 << 63;
 
-/// What a worker counts.
+/// The counters of one worker.
 #[derive(Debug, Default)]
 pub struct WorkerMetrics {
     /// Tasks spawned by the worker.
@@ -35,21 +35,21 @@ pub struct WorkerMetrics {
     pub polls: Counter,
     /// Polls of tasks that came from the LIFO slot.
     pub lifo_polls: Counter,
-    /// Tasks stolen from others.
+    /// Tasks stolen from other workers.
     pub stolen: Counter,
-    /// Steals that brought something.
+    /// Steals that brought a task.
     pub steals: Counter,
     /// Searches begun.
     pub searches: Counter,
     /// Sleepers this worker unparked for work.
     pub notifies: Counter,
-    /// Times it was unparked for work and found none.
+    /// Times that the worker was unparked for work and found none.
     pub noops: Counter,
     /// Times it went to sleep.
     pub parks: Counter,
-    /// Sleeps begun and ended: odd while it is asleep, or was woken and does not run yet, and while it has no
-    /// thread. Beside that, [`NO_THREAD`] is set while it has no thread, but for a `current_thread` runtime,
-    /// which has none of its own.
+    /// Sleeps begun and ended. Odd while the worker sleeps, while it was woken and does not run yet, and
+    /// while it has no thread. While it has no thread, [`NO_THREAD`] is set as well. The worker of a
+    /// `current_thread` runtime has no thread of its own, and does not set [`NO_THREAD`].
     pub naps: Counter,
     /// Split points at which it looked at the clock.
     pub looks: Counter,
@@ -57,12 +57,13 @@ pub struct WorkerMetrics {
     pub yields: Counter,
     /// Times its ring overflowed into the injector.
     pub overflows: Counter,
-    /// Nanoseconds from the end of a sleep to the beginning of the next, or to the end of the worker's time.
+    /// Nanoseconds from the end of a sleep to the beginning of the next, or to the end of the worker's
+    /// thread.
     pub busy_ns: Counter,
 }
 
 impl WorkerMetrics {
-    /// Those of a worker that has no thread yet.
+    /// The counters of a worker that has no thread yet.
     pub fn new() -> Self {
         let metrics = Self::default();
         metrics.naps.add(NO_THREAD + 1);
@@ -71,14 +72,14 @@ impl WorkerMetrics {
 
     /// The worker's thread begins or ends. Called on that thread.
     pub fn thread_begins_or_ends(&self) {
-        // What overflows is `NO_THREAD`, which is set and cleared by turns.
+        // The bit `NO_THREAD` overflows, so it is set and cleared by turns.
         self.naps.add(NO_THREAD + 1);
     }
 
-    /// Sleeps begun and ended since the thread was there. It is even once the thread has ended.
+    /// Sleeps begun and ended since the thread began. Even once the thread has ended.
     pub fn parks_and_unparks(&self) -> u64 {
         let naps = self.naps.get();
-        // One for the time before the thread, one for its begin.
+        // One for the time before the thread, one for its beginning.
         let since_begin = (naps & !NO_THREAD).saturating_sub(2);
         match naps & NO_THREAD {
             0 => since_begin,
@@ -86,7 +87,8 @@ impl WorkerMetrics {
         }
     }
 
-    /// The same of a `current_thread` runtime's worker, which no thread begins or ends.
+    /// As [`parks_and_unparks`](Self::parks_and_unparks), for a `current_thread` runtime's worker, which no
+    /// thread begins or ends.
     pub fn parks_and_unparks_without_thread(&self) -> u64 {
         (self.naps.get() & !NO_THREAD) - 1
     }

@@ -1,26 +1,27 @@
-//! Which task a worker polls: a record that the worker writes before each poll, for other threads to read
+//! Which task a worker polls. The worker writes a record before each poll, so that other threads can read it
 //! when the poll is long.
 //!
-//! A record is a task's name and the place where it was spawned. Both outlive the task, so a reader touches
-//! no task. A record costs two plain stores a poll, and is not taken back when the poll has returned. The
-//! tick, the number of polls that `Processor` counts, makes it readable:
+//! A record is a task's name and the place where the task was spawned. Both outlive the task, so a reader
+//! touches no task. A record costs two plain stores for each poll, and is not cleared when the poll has
+//! returned. A reader checks the record by the tick, the number of polls that `Processor` counts:
 //! ```text
 //! owner:  O1 tick += 1        O2 the record (Release)         O3 the poll
 //! reader: R1 tick (some milliseconds ago)     R2 tick     R3 the record (Acquire)     R4 tick
 //! ```
-//! **With the same tick at R1, R2 and R4, the record is of that poll**, or of what the owner began instead.
-//! It is not of a later poll: if R3 saw its O2, then R4 would see its O1. It is not of an earlier poll: O2
-//! follows O1 by two instructions, and by R2 the milliseconds since R1 have passed. (But if the system
-//! stopped the owner's thread for all that time just between O1 and O2, the task polled before is named. That
-//! costs a wrong name in a report, and closing the gap would cost each poll another store.)
+//! **If R1, R2 and R4 read the same tick, the record is of that poll**, or of the work that the owner began
+//! instead. The record is not of a later poll: if R3 saw that poll's O2, then R4 would see its O1. The record
+//! is not of an earlier poll: O2 follows O1 by two instructions, and by R2 the milliseconds since R1 have
+//! passed. (There is one gap. If the system stopped the owner's thread for all that time just between O1 and
+//! O2, the record names the task polled before. That costs a wrong name in a report. Closing the gap would
+//! cost each poll another store.)
 //!
-//! **Everything but polls** is rarer, and changes the record between two steps of `changes`, which is odd
-//! meanwhile: computations write their own record and put the former one back, because a poll that waits for
-//! a latch runs other computations. Jobs, which belong to no task, and going idle or away write none. So a
-//! reader of a record knows that the owner was inside of that poll or computation, or had just returned and
-//! was about to look for work.
+//! **Everything but polls** is rarer. It changes the record between two steps of `changes`, which is odd
+//! meanwhile. A computation writes its own record and puts the former one back, because a poll that waits for
+//! a latch runs other computations. A job belongs to no task, so it writes no record, and neither does a
+//! worker that goes idle or away. So a reader of a record knows one of two things: the owner was inside of
+//! that poll or computation, or it had just returned and was about to look for work.
 //!
-//! The counters are not those of `loom.rs`, as in `metrics.rs`: nothing but reports depends on them.
+//! As in `metrics.rs`, the counters are not those of `loom.rs`, because only reports depend on them.
 
 use std::panic::Location;
 use std::ptr::{NonNull, null_mut};
@@ -29,17 +30,18 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, fence};
 
 use crate::task::{Id, Runnable};
 
-/// In a name: it is that of a computation. (Names are handed out one by one from 1, and do not get so far.)
+/// The bit that marks the name of a computation. (Names are handed out one by one from 1, and do not get so
+/// far.)
 const COMPUTATION: u64 = 1 << 63;
 
 /// The record of one thread; see the module's docs.
 #[derive(Debug)]
 pub struct Polling {
-    /// The task's name, with [`COMPUTATION`], or 0. Written by the owner, as all fields.
+    /// The task's name, with [`COMPUTATION`], or 0. Only the owner writes this and the other fields.
     id: AtomicU64,
-    /// Where it was spawned: a `&'static Location`, or null.
+    /// Where the task was spawned: a `&'static Location`, or null.
     spawned_at: AtomicPtr<Location<'static>>,
-    /// How often the record was changed by something other than a poll, twice.
+    /// Twice the number of changes by something other than a poll. Odd during such a change.
     changes: AtomicU64,
 }
 
@@ -57,14 +59,14 @@ impl Polling {
         Self { id: AtomicU64::new(0), spawned_at: AtomicPtr::new(null_mut()), changes: AtomicU64::new(0) }
     }
 
-    /// O2: a poll begins. For the owner, as all that writes.
+    /// O2: a poll begins. Only the owner calls this and the other functions that write.
     #[inline]
     pub fn begin(&self, task: &Runnable) {
         self.id.store(task.id(), Release);
         self.spawned_at.store(pointer(task.spawned_at()), Release);
     }
 
-    /// A task is about to be dropped unfinished, perhaps inside of a poll.
+    /// A task is about to be dropped before its end, perhaps inside of a poll.
     pub fn begin_cancel(&self, task: &Runnable) -> Outer<'_> {
         self.replace(task.id(), pointer(task.spawned_at()))
     }
@@ -79,16 +81,15 @@ impl Polling {
         self.replace(0, null_mut())
     }
 
-    /// What was begun has ended, and the owner may do something else for long.
+    /// The poll or the job has ended, and the owner may do something else for long.
     pub fn clear(&self) {
         self.write(0, null_mut());
     }
 
-    /// R3: what the owner runs. None if the owner runs no task or computation, or if the record is just
-    /// changing.
+    /// R3: what the owner runs. None if it runs no task or computation, or if the record is just changing.
     pub fn read(&self) -> Option<Record> {
-        // Acquire, and the fence: pair with the release of `write`. A record that was changed in between has
-        // changed the number.
+        // Acquire, and the fence: both pair with the release of `write`. If the record was changed in
+        // between, the number has changed.
         let changes = self.changes.load(Acquire);
         let id = self.id.load(Acquire);
         let spawned_at = NonNull::new(self.spawned_at.load(Acquire))?;
@@ -116,7 +117,7 @@ impl Polling {
         // Relaxed: written by this thread.
         let changes = self.changes.load(Relaxed);
         self.changes.store(changes.wrapping_add(1), Relaxed);
-        // Release: a reader that sees what is written below sees that the record is changing.
+        // Release: a reader that sees the stores below sees that the record is changing.
         fence(Release);
         self.id.store(id, Relaxed);
         self.spawned_at.store(spawned_at, Relaxed);
@@ -128,7 +129,7 @@ fn pointer(spawned_at: &'static Location<'static>) -> *mut Location<'static> {
     (&raw const *spawned_at).cast_mut()
 }
 
-/// What the thread ran before; put back when dropped.
+/// The thread's former record, put back when this is dropped.
 #[derive(Debug)]
 #[must_use = "what the thread was at before is put back when this is dropped"]
 pub struct Outer<'a> {

@@ -1,32 +1,32 @@
-//! What a worker owns and others may steal from: run queue, LIFO slot, jobs, tick.
+//! The parts of a worker that others may steal from: run queue, LIFO slot, jobs, tick.
 //!
-//! A processor belongs to one thread at a time, its *owner*; a permanent worker owns its processor for good.
-//! There are three kinds of indices ([`Processors`]). Below `worker_threads` are the permanent workers; their
-//! number is what a program sees as the number of threads. Then come those of external threads, which take
-//! part in their own parallel calls (`external.rs`); then those of spare workers (`away.rs`). All kinds are
-//! alike, except that an external thread polls no tasks. A processor without an owner is empty.
+//! A processor belongs to one thread at a time, its *owner*. A permanent worker owns its processor for good.
+//! There are three kinds of indices ([`Processors`]), in this order: those of permanent workers, below
+//! `worker_threads`, the number that a program sees as the number of threads; those of external threads,
+//! which take part in their own parallel calls (`external.rs`); and those of spare workers (`away.rs`). All
+//! kinds are alike, except that an external thread polls no tasks. A processor without an owner is empty.
 //!
-//! **The LIFO slot** holds the task woken last, to be run next: a message's receiver runs while the message
-//! is warm. Only the owner puts a task in; the owner and thieves take one out, each by one read-modify-write.
-//! The owner remembers in a plain flag whether it has put one in, so that a push into an empty slot is a
-//! store and looking into an empty one costs nothing.
+//! **The LIFO slot** holds the task that was woken last and runs next, so that a message's receiver runs
+//! while the message is warm in the cache. Only the owner puts a task in. The owner and thieves take a task
+//! out, each by one read-modify-write. The owner remembers in a plain flag whether it has put a task in. So a
+//! push into an empty slot is one store, and a look into an empty slot costs nothing.
 //! ```text
 //! owner: push, flag unset: store(task, Release)         L1
 //!        push, flag set: swap(task)                     L2
 //!        pop, flag set: swap(null)                      L3
 //! thief: load, later compare_exchange(task → null)      L4
 //! ```
-//! A slot that the flag calls empty is null: only the owner makes it otherwise. Each task put in is taken out
-//! by exactly one of L2, L3, L4, since they are read-modify-writes of one word. L1's and L2's release pairs
-//! with L4's acquire; L2 and L3 need none, since what they take out the owner has put in itself. If L4 meets
-//! another task at the same address, it takes that one: a task is a task.
+//! If the flag is unset, the slot is null, because only the owner makes it non-null. Exactly one of L2, L3,
+//! L4 takes out each task, because they are read-modify-writes of one word. L1's and L2's release pairs with
+//! L4's acquire. L2 and L3 need no acquire, because the owner itself has put in the task that they take out.
+//! If L4 meets another task at the same address, it takes that task, which is just as good.
 //!
-//! **When it may be stolen.** A task in the slot is mostly run at once, and stealing it moves a hot pair of
-//! tasks apart. So a thief takes it only after everything else came up empty, and if it saw the same task
-//! there twice, at least 20 µs apart, while the owner's tick did not move: that owner is stuck in a poll. If
-//! no worker is awake to see that, the monitor does the same, with looks further apart (`monitor.rs`). And a
-//! push into the slot notifies no worker. (Tokio 1.51 made the slot stealable with a notification for each
-//! push, lost up to 30 % of its throughput, and took it back.)
+//! **When a thief may take the task.** A task in the slot mostly runs at once, and a theft moves a hot pair
+//! of tasks apart. So a thief takes it only after everything else was empty, and only if it saw the same task
+//! twice, at least 20 µs apart, while the owner's tick did not move. Such an owner is stuck in a poll. If no
+//! worker is awake to see this, the monitor does the same, with looks further apart (`monitor.rs`). A push
+//! into the slot notifies no worker. (Tokio 1.51 made the slot stealable with a notification for each push,
+//! lost up to 30 % of its throughput, and took it back.)
 
 use std::cell::Cell;
 use std::ptr::{NonNull, null_mut};
@@ -45,37 +45,38 @@ use crate::loom::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicUsize};
 use crate::queue::Local;
 use crate::task::{Header, Runnable};
 
-/// How long a thief must have seen a task in a LIFO slot before it takes it.
+/// How long a task must stay in a LIFO slot before a thief takes it.
 const STALE: Duration = Duration::from_micros(20);
 
-/// See the module's docs. Alone on its cache lines: what thieves look at first comes first.
+/// See the module's docs. Alone on its cache lines. The fields that thieves read first come first.
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct Processor {
     pub lifo: LifoSlot,
     pub ring: Local<Header>,
-    /// The owner's jobs; none on `current_thread` runtimes, whose jobs go to the process-wide pool.
+    /// The owner's jobs. None on `current_thread` runtimes: their jobs go to the process-wide pool.
     pub seat: Option<Seat>,
     pub parker: Parker,
     /// Where the owner sleeps while it yields to tasks; see `split.rs`.
     pub yield_parker: Parker,
-    /// Whether the owner has said that it blocks, and is counted; see `away.rs`.
+    /// Whether the owner is in a call that may block, and whether it is counted; see `away.rs`.
     pub standing: AtomicU32,
-    /// Rounds of the owner's loop until the driver's turn; see `worker.rs`. At least 1 but inside of that.
+    /// Rounds of the owner's loop until the driver's turn; see `worker.rs`. At least 1, except during that
+    /// turn.
     pub rounds: AtomicU32,
     pub metrics: WorkerMetrics,
     pub polling: Polling,
-    /// Where the owner has marked blocking calls.
+    /// The call sites of the owner's marked blocking calls.
     pub sites: Sites,
-    /// The owner's thread, as a [`ThreadProbe`](crate::util::thread_probe::ThreadProbe); 0 before there is
-    /// one.
+    /// The owner's thread, as a [`ThreadProbe`](crate::util::thread_probe::ThreadProbe); 0 before there is a
+    /// thread.
     pub thread: AtomicI32,
-    /// Marks of the owner that stand. Written under the lock of `deadlock.rs`.
+    /// The number of the owner's marks that stand. Written under the lock of `deadlock.rs`.
     pub marks: AtomicU32,
 }
 
 impl Processor {
-    /// Whether the owner has said that it blocks, by a call or by a mark: a hint.
+    /// Whether the owner has announced that it may block, by a call or by a mark: a hint.
     pub fn may_block(&self) -> bool {
         self.standing.load(Relaxed) != HERE || self.marks.load(Relaxed) > 0
     }
@@ -97,12 +98,12 @@ impl Processor {
         }
     }
 
-    /// The owner's tick: the number of its polls. Says to others whether it moves.
+    /// The owner's tick: the number of its polls. It shows to other threads whether the owner moves.
     pub fn tick(&self) -> u64 {
         self.metrics.polls.get()
     }
 
-    /// R2 to R4 of `polling.rs`: what the owner is at, if its tick is still what it was some milliseconds
+    /// R2 to R4 of `polling.rs`: what the owner runs, if its tick is still the `tick` of some milliseconds
     /// ago.
     pub fn at_since(&self, tick: u64) -> Option<Record> {
         if self.tick() != tick {
@@ -112,15 +113,15 @@ impl Processor {
         record.filter(|_| self.tick() == tick)
     }
 
-    /// What a thief sees in the LIFO slot: a task, and how far its owner is.
+    /// What a thief sees in the LIFO slot: a task, and the owner's tick.
     pub fn sight(&self) -> Option<Sighting> {
-        // Relaxed: the task is not followed, and a tick from before its push only delays the theft.
+        // Relaxed: the pointer is not followed, and a tick from before the task's push only delays the theft.
         let task = NonNull::new(self.lifo.slot.load(Relaxed))?;
         Some(Sighting { task, tick: self.tick(), at: Instant::now() })
     }
 
-    /// Takes the task of the LIFO slot, if it is what was seen long enough ago and the owner has not moved
-    /// since.
+    /// Takes the task of the LIFO slot, if `seen` is old enough, the task is still there, and the owner has
+    /// not moved since.
     pub fn steal_lifo(&self, seen: &Sighting) -> Option<Runnable> {
         if self.tick() != seen.tick || seen.at.elapsed() < STALE {
             return None;
@@ -139,17 +140,17 @@ pub struct Sighting {
 }
 
 impl Sighting {
-    /// Whether both are of one task, with an owner that did not move in between.
+    /// Whether both sightings are of one task, and the owner did not move in between.
     pub fn is_same(&self, other: &Self) -> bool {
         self.task == other.task && self.tick == other.tick
     }
 }
 
-/// One task that its owner runs next; see the module's docs.
+/// The one task that its owner runs next; see the module's docs.
 #[derive(Debug)]
 pub struct LifoSlot {
     slot: AtomicPtr<Header>,
-    /// The owner put a task in and has not taken one out since. The owner's alone.
+    /// The owner put a task in and has not taken one out since. Only the owner touches this.
     is_set: Cell<bool>,
 }
 
@@ -161,7 +162,7 @@ impl LifoSlot {
         Self { slot: AtomicPtr::new(null_mut()), is_set: Cell::new(false) }
     }
 
-    /// L1, L2: puts a task in; returns the former one.
+    /// L1, L2: puts a task in, and returns the former one.
     ///
     /// # Safety
     /// 1. The caller is the owner.
@@ -172,7 +173,7 @@ impl LifoSlot {
             self.slot.store(task, Release);
             return None;
         }
-        // Release: publishes the new task; the old one is our own.
+        // Release: publishes the new task. The old task is the owner's.
         from_slot(self.slot.swap(task, Release))
     }
 
@@ -185,7 +186,7 @@ impl LifoSlot {
         if !self.is_set.replace(false) {
             return None;
         }
-        // Relaxed: a thief never writes a task, so it is our own.
+        // Relaxed: a thief never writes a task, so the task is the owner's.
         from_slot(self.slot.swap(null_mut(), Relaxed))
     }
 
@@ -205,20 +206,19 @@ impl LifoSlot {
 /// A pointer that a read-modify-write has taken out of the slot.
 #[inline]
 fn from_slot(task: *mut Header) -> Option<Runnable> {
-    // SAFETY: what is put into the slot is a `Runnable`, and the caller's read-modify-write was the only one
-    // to take it out.
+    // SAFETY: every task that is put into the slot is a `Runnable`, and only the caller's read-modify-write
+    // took this one out.
     NonNull::new(task).map(|task| unsafe { Runnable::from_raw(task) })
 }
 
-/// All processors: those of the permanent workers, made at once, and the others, made when they are first
-/// needed.
+/// All processors. Those of permanent workers are made at once, the others when they are first needed.
 #[derive(Debug)]
 pub struct Processors {
     permanent: Box<[Processor]>,
-    /// The indices from `permanent.len()` on: external threads, then spare workers.
+    /// The processors with indices from `permanent.len()` on: external threads, then spare workers.
     others: Box<[OnceLock<Box<Processor>>]>,
-    /// How many processors of external threads have been made, and up to which place spare workers have one:
-    /// all others are empty.
+    /// How many processors of external threads have been made, and below which place the processors of spare
+    /// workers lie. All others are empty.
     external: AtomicUsize,
     spare: AtomicUsize,
     first_spare: usize,
@@ -226,7 +226,7 @@ pub struct Processors {
 }
 
 impl Processors {
-    /// As many for external threads as for permanent workers, if there are to be any.
+    /// Reserves as many indices for external threads as for permanent workers, if there are to be any.
     pub fn new(permanent: usize, external: usize, spare: usize, has_seats: bool) -> Self {
         let seat = |index| has_seats.then(|| Seat::new(index));
         Self {
@@ -248,13 +248,13 @@ impl Processors {
     pub fn make(&self, index: usize, shared: NonNull<Shared>) {
         self.others[index - self.permanent.len()].get_or_init(|| {
             let processor = Box::new(Processor::new(self.has_seats.then(|| Seat::new(index))));
-            // SAFETY: no other thread knows the seat; the shared state has it.
+            // SAFETY: no other thread knows the seat yet, and the shared state holds it.
             processor.seat.iter().for_each(|seat| unsafe { seat.bind(shared) });
             processor
         });
     }
 
-    /// The processor `index`, which has been made.
+    /// Processor `index`, which has been made.
     #[inline]
     pub fn get(&self, index: usize) -> &Processor {
         match self.permanent.get(index) {
@@ -263,38 +263,38 @@ impl Processors {
         }
     }
 
-    /// From now on so many processors of external threads, the first ones, have been made.
+    /// The first `count` processors of external threads have been made.
     pub fn set_external(&self, count: usize) {
         // Release: pairs with `indices`.
         self.external.fetch_max(count, Release);
     }
 
-    /// From now on spare workers have indices below `first + count` at most, where `first` is the first spare
-    /// index. Called before a spare worker gets a higher index, and again once it has gone.
+    /// Spare workers have indices below `first + count` from now on, where `first` is the first spare index.
+    /// Called before a spare worker gets a higher index, and again once it has gone.
     pub fn set_spare(&self, count: usize) {
         // Release: pairs with `indices`.
         self.spare.store(count, Release);
     }
 
-    /// The indices of all processors that may hold something.
+    /// The indices of all processors that may hold work.
     pub fn indices(&self) -> impl Iterator<Item = usize> + use<> {
-        // Acquire: pairs with the release of the thread that made them.
+        // Acquire: pairs with the release of the thread that made the processors.
         let (external, spare) = (self.external.load(Acquire), self.spare.load(Acquire));
         (0..self.permanent.len() + external).chain(self.first_spare..self.first_spare + spare)
     }
 
-    /// How many there are of them.
+    /// How many processors may hold work.
     pub fn len(&self) -> usize {
         // Relaxed: a hint.
         self.permanent.len() + self.external.load(Relaxed) + self.spare.load(Relaxed)
     }
 
-    /// The processors that may hold something.
+    /// The processors that may hold work.
     pub fn iter(&self) -> impl Iterator<Item = &Processor> {
         self.indices().map(|index| self.get(index))
     }
 
-    /// The same from a random place on.
+    /// As [`iter`](Self::iter), with the indices, and beginning at `start`.
     pub fn iter_from(&self, start: usize) -> impl Iterator<Item = (usize, &Processor)> {
         let all = || self.indices().map(|index| (index, self.get(index)));
         all().skip(start).chain(all().take(start))

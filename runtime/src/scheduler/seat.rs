@@ -1,65 +1,67 @@
-//! A worker's place in computations: its deque of jobs, and how freely it shares what is in it.
+//! A worker's part in computations: its deque of jobs, and how freely it shares them.
 //!
-//! A *piece* is a job that a frame on some stack waits for: a half of a `join`, a job of a scope. Pieces lie
-//! in the deque; loose ones that do not fit lie on the overflow shelf. Detached jobs (`spawn`) lie on a shelf
-//! of their own, so that a thread that waits for a piece never gets a detached job on its stack. Roots from
-//! outside are in `jobs.rs`.
+//! A *child job* (a *piece* in the code) is a job that a frame on some stack waits for: a half of a `join`,
+//! or a job of a scope. Child jobs lie in the deque. Scope jobs that do not fit lie in the overflow list.
+//! Detached jobs (`spawn`) lie in a list of their own, so that a thread that waits for a child job never gets
+//! a detached job on its stack. Injected jobs are in `jobs.rs`.
 //!
-//! Each worker has a seat, and so has each external thread while it takes part (`external.rs`). That thread
-//! is called the *owner* here.
+//! Each worker has a seat, and so has each external thread while it takes part (`external.rs`). This file
+//! calls the thread that has a seat its *owner*.
 //!
 //! # Sharing
-//! A piece that is not published costs no read-modify-write, and a thread that is woken for nothing costs 2
-//! to 6 µs. But a piece that is not published while other workers are hungry leaves a core idle. Rules, in
-//! the order in which a push applies them:
-//! 1. Deep in a recursion ([`EAGER`] pieces below it) and with something public: nothing to do for as long as
-//!    that is public. A thief takes the oldest piece, the biggest, and the next push publishes the next.
-//! 2. With something public and no thief hungry: nothing to do for a few pushes.
-//! 3. Pieces that are typically [`SHORT`], by their index, are not worth a thief's way. So there is nothing
-//!    to do for [`PATIENCE`] pushes. Then the owner looks at the clock, and goes on so until the oldest
-//!    private piece has proven long.
-//! 4. Publish. While thieves are hungry: all private pieces that are typically long (the first of a recursion
-//!    are nearly all of its work, and the owner may be in a long leaf next). Else: one piece. Wake a thread,
-//!    see `idle.rs`. Then as 1, or again at the next push.
+//! A child job that is not published costs no read-modify-write, and a thread that is woken for nothing costs
+//! 2 to 6 µs. But a child job that is not published while other workers are hungry leaves a core idle. A push
+//! applies these rules, in this order:
+//! 1. Deep in a recursion ([`EAGER`] child jobs below it), and with something public: the owner does nothing
+//!    for as long as that is public. A thief takes the oldest child job, which is the biggest, and the next
+//!    push publishes the next one.
+//! 2. With something public and no thief hungry: the owner does nothing for a few pushes.
+//! 3. A child job that is typically [`SHORT`], by its index, is not worth a theft. So the owner does nothing
+//!    for [`PATIENCE`] pushes, and then looks at the clock. It repeats this until the oldest private child
+//!    job has proven long.
+//! 4. The owner publishes, and wakes a thread (`idle.rs`). While thieves are hungry, it publishes all private
+//!    child jobs that are typically long, because the first ones of a recursion are nearly all of its work,
+//!    and the owner may be in a long leaf next. Otherwise it publishes one. Then it goes on as in 1, or
+//!    applies the rules again at the next push.
 //!
-//! The typical time is learned from the published pieces: the time between publishing a piece and taking it
-//! back measures the other half. Of short pieces, one in [`PATIENCE`] pushes is published only for this
-//! measurement, without a wake. Rule 3 has a price: a long piece at a depth where pieces were short is not
-//! shared before the owner looks at the clock again, or blocks ([`Seat::expose_pieces`]). A piece that is
-//! being timed is noted in its slot, so that another piece in its place is not taken for it.
+//! The owner learns the typical time from published child jobs: the time between publishing one and taking it
+//! back measures the other half. Of short child jobs, one in [`PATIENCE`] pushes is published only for this
+//! measurement, without a wake. Rule 3 has a price. If child jobs were short at some depth, a long one there
+//! is not shared before the owner looks at the clock again, or blocks ([`Seat::expose_pieces`]). A child job
+//! that is being timed is noted in its slot, so that another one in its place is not taken for it.
 //!
-//! Few halves of a `join` are ever published. So what only a thief needs of one (its region, its latch, its
-//! tag) is not written when it is pushed: it is *begun*, and finished, by [`Seat::finish`], before it is
-//! published, and before the seat's region changes.
+//! Few halves of a `join` are ever published. So a push does not write the fields that only a thief needs
+//! (the region, the latch, the tag). The push only *begins* the job. [`Seat::finish`] *finishes* the job
+//! before it is published, and before the seat's region changes.
 //!
-//! All this is for halves of a `join`. A loose piece is always published when it is pushed: its pusher may
-//! wait for it by other means than its scope.
+//! These rules hold for halves of a `join`. A scope job is always published when it is pushed, because its
+//! pusher may wait for it by other means than its scope.
 //!
 //! # Tiny pieces
-//! A loose piece that does next to nothing is run by its owner in 20 ns. A thief needs several times that,
-//! because the piece, its memory, and the word of the deque come from the owner's cache. The owner needs the
-//! lines again, and loses as much. So a thief measures what it has stolen, and takes several short pieces at
-//! once ([`BATCH`]). When they were [`TINY`], it stays away for a while ([`PAUSE`]). It does not stay away
-//! for good, because the pusher of a piece may wait for it.
+//! An owner runs a scope job that does next to nothing in 20 ns. A thief needs several times as long, because
+//! the job, its memory, and the word of the deque come from the owner's cache. The owner needs these cache
+//! lines again, and loses as much. So a thief measures the jobs that it has stolen, and takes several short
+//! ones at once ([`BATCH`]). When they were [`TINY`], the thief stays away for a while ([`PAUSE`]). It does
+//! not stay away for good, because the pusher of a job may wait for it.
 //!
 //! # The grant
-//! A push that has nothing to do but to push should cost no more than that. So the owner goes through the
-//! rules only now and then ([`Seat::push_slowly`]). They *grant* a number of pushes for which nothing is
-//! done. The grant also ends with the stride of `split.rs`, so that one countdown does for both.
+//! A push that only has to push should cost no more than that. So the owner applies the rules only now and
+//! then ([`Seat::push_slowly`]). The rules *grant* a number of pushes for which the owner does nothing else.
+//! The grant also ends with the stride of `split.rs`, so one countdown does for both.
 //! ```text
 //! left     pushes that are left of the grant: the owner counts it down, by load and store; the thread that
 //!          makes it zero ends the grant, and the next push goes through the rules
 //! ```
-//! No grant is longer than there is room for its pushes. Loose pieces leave a part of the deque to halves of
-//! a `join` ([`LOOSE_LIMIT`]): `left` + the larger of `head` and this limit never exceeds the capacity.
+//! A grant is never longer than the space for its pushes. Scope jobs leave a part of the deque to halves of a
+//! `join` ([`LOOSE_LIMIT`]): `left` + the larger of `head` and this limit never exceeds the capacity.
 //!
-//! Within a grant, a push does not ask whether its computation was cancelled. So a grant is for one
-//! computation, and the thread that cancels the computation ends the grant (`parallel/cancel.rs`).
+//! Within a grant, a push does not ask whether its computation was cancelled. So a grant belongs to one
+//! computation, and the thread that cancels that computation ends the grant (`parallel/cancel.rs`).
 //!
-//! A thief makes `left` zero when it has found nothing, or has taken the last public piece ([`Seat::ask`]).
-//! The owner makes it zero when a grant relies on a public piece (rule 1) and the owner takes that back. The
-//! owner may overwrite a thief's zero, so no grant is longer than [`PATIENCE`] where there are thieves; and a
-//! thief that finds nothing again asks again.
+//! A thief makes `left` zero when it has found nothing, or has taken the last public child job
+//! ([`Seat::ask`]). The owner makes `left` zero when a grant relies on a public child job (rule 1) and the
+//! owner takes that job back. The owner may overwrite a thief's zero. So no grant is longer than [`PATIENCE`]
+//! where there are thieves, and a thief that finds nothing again asks again.
 
 use std::alloc::Layout;
 use std::array;
@@ -83,93 +85,94 @@ use crate::loom::sync::atomic::{AtomicI32, fence};
 use crate::loom::{DEQUE_CAPACITY, hint};
 use crate::queue::{Deque, Shelf, Taken};
 
-/// This many of the oldest pieces of a recursion are published while thieves are hungry.
+/// While thieves are hungry, the owner publishes this many of the oldest child jobs of a recursion.
 const EAGER: u32 = 8;
 
 /// The longest grant where there are thieves.
 const PATIENCE: u32 = 64;
 
-/// The longest grant for a computation that began in another pool, because the thread that cancels the
-/// computation does not end such a grant.
+/// The longest grant for a computation that began in another pool. The thread that cancels such a computation
+/// does not end the grant.
 const FOREIGN: u32 = 16;
 
-/// Indices below which loose pieces may lie.
+/// Scope jobs lie only below this index.
 const LOOSE_LIMIT: u32 = (DEQUE_CAPACITY - if DEQUE_CAPACITY > 4096 { 1024 } else { 1 }) as u32;
 
-/// Nanoseconds of work that are not worth a thief's way, or a wake.
+/// Nanoseconds of work that are not worth a theft, or a wake.
 const SHORT: u32 = 5_000;
 
-/// Nanoseconds of work that a thief takes at once: several short loose pieces, or one.
+/// Nanoseconds of work that a thief takes at once: several short scope jobs, or one job.
 const BATCH: u128 = 2_000;
 
-/// Nanoseconds of work, the way to the thief included, below which a loose piece is hardly worth that way. Of
-/// longer ones a full batch takes as long as [`PAUSE`].
+/// Nanoseconds of work, the theft included, below which a scope job is hardly worth a theft. A full batch of
+/// longer jobs takes as long as [`PAUSE`].
 const TINY: u128 = 250;
 
 /// How long a thief stays away after it has stolen tiny pieces.
 const PAUSE: Duration = Duration::from_micros(8);
 
-/// No piece counts as longer, so that a few short ones are enough to learn from.
+/// The longest time that one child job counts for, so that the owner learns from a few short ones.
 const LONG: u32 = 8 * SHORT;
 
-/// The oldest goes first.
+/// The owner takes the oldest job first.
 const BREADTH_FIRST: u32 = 1;
-/// The owner has put something on the overflow shelf, and not found it empty since.
+/// The owner has put a job into the overflow list, and has not found the list empty since.
 const OVERFLOWED: u32 = 2;
 /// [`Seat::waits_for`] is a tag.
 const HELD: u32 = 4;
-/// The grant is by rule 1.
+/// The grant follows from rule 1.
 const RELIES_ON_PUBLIC: u32 = 8;
 
 /// See the module's docs. Alone on its cache lines.
 #[repr(align(128))]
 pub struct Seat {
     deque: Deque<JobHeader>,
-    /// The pushes that are left of the grant, not negative; see the module's docs.
+    /// The pushes that are left of the grant, never negative; see the module's docs.
     left: AtomicI32,
-    /// The grant. The owner's alone, as all cells here.
+    /// The length of the grant. Only the owner touches this and all other cells here.
     granted: Cell<u32>,
-    /// What makes a [`pop`](Self::pop) more than that: [`BREADTH_FIRST`] and the like. Mostly zero.
+    /// The reasons why a [`pop`](Self::pop) takes the slow path: [`BREADTH_FIRST`] and the like. Mostly zero.
     peculiar: Cell<u32>,
     /// The region of the job that the owner runs, or null.
     region: Cell<*const Region>,
     /// That region's tag, or that of an external thread's jobs.
     tag: Cell<Tag>,
-    /// What that region's split points ask, or null.
+    /// The flags that the region's split points read, or null.
     question: Cell<*const Question>,
-    /// It is for external threads. Written as `shared`.
+    /// Whether the seat is for external threads. Written like `shared`.
     is_external: Cell<bool>,
-    /// For each of the oldest indices, and one for all others.
+    /// One for each of the oldest indices, and one for all others.
     habits: [Habit; EAGER as usize + 1],
-    /// To the next look at the clock; see `split.rs`.
+    /// The countdown to the next look at the clock; see `split.rs`.
     pub stride: Stride,
     pub slices: Slices,
-    /// How many pieces were stolen last, and when.
+    /// How many jobs were stolen last, and when.
     batch: Cell<u32>,
     batch_began: Cell<Option<Instant>>,
     index: usize,
-    /// Set before any thread knows the seat.
+    /// Set before any other thread knows the seat.
     shared: Cell<*const Shared>,
     /// Loose pieces that did not fit into the deque.
     pub overflow: Shelf<JobRef>,
     /// Detached jobs spawned here.
     pub detached: Shelf<JobRef>,
-    /// What only this seat may run.
+    /// Jobs that only this seat may run.
     pub broadcasts: Shelf<JobRef>,
     /// For `spawn_fifo`.
     pub fifo: Fifo<Shelf<JobRef>>,
     pub external_tag: ExternalTag,
     /// How many waits for latches lie on the owner's stack.
     pub waits: Cell<u32>,
-    /// For jobs.
+    /// Memory for jobs.
     magazine: Magazine,
 }
 
-/// What the owner knows of the pieces at one index. Only the owner touches it.
+/// What the owner knows of the child jobs at one index. Only the owner touches this.
 struct Habit {
-    /// Nanoseconds that one takes typically, a moving average.
+    /// The typical time of a child job in nanoseconds, a moving average.
     typical: Cell<u32>,
-    /// The index of the piece that is being timed, if the same piece is still noted there, and since when.
+    /// The index of the child job that is being timed, and since when. It counts only if the same job is
+    /// still noted there.
     timed: Cell<(u32, Option<Instant>)>,
 }
 
@@ -240,9 +243,9 @@ impl Seat {
         self.index
     }
 
-    /// The number that a program sees: below the number of threads for permanent workers, and from there on
-    /// for spare ones, since programs take it for the number of a slot that no other thread uses meanwhile.
-    /// External threads have none.
+    /// The number that a program sees. It is below the number of threads for permanent workers. Spare workers
+    /// have higher numbers, because programs take the number for that of a slot which no other thread uses
+    /// meanwhile. External threads have none.
     #[inline]
     pub fn thread_index(&self) -> Option<usize> {
         let shared = self.shared();
@@ -295,31 +298,31 @@ impl Seat {
         self.tag.get()
     }
 
-    /// The tag of the jobs to which the owner's waits are held, inside of an isolated region, or as an
-    /// external thread; else none.
+    /// The tag that restricts the owner's waits: inside of an isolated region, or on an external thread.
+    /// Otherwise none.
     #[inline]
     pub fn waits_for(&self) -> Tag {
         self.held_to(self.tag())
     }
 
-    /// As [`waits_for`](Self::waits_for), when the owner works for `tag`: an external thread's tag restricts
-    /// that thread only.
+    /// As [`waits_for`](Self::waits_for), when the owner works for `tag`. An external thread's tag restricts
+    /// only that thread.
     fn held_to(&self, tag: Tag) -> Tag {
         if self.is_external() { tag } else { tag.without_external() }
     }
 
-    /// The tag of the jobs that a job with this tag makes here: an external thread's own tag, also in a
-    /// broadcast from another computation.
+    /// The tag of the jobs that a job with this tag makes here. On an external thread it is the thread's own
+    /// tag, also in a broadcast from another computation.
     fn tag_inside(&self, tag: Tag) -> Tag {
         if self.is_external() && tag.without_external() == Tag::NONE { self.tag() } else { tag }
     }
 
-    /// Whether it is for external threads.
+    /// Whether the seat is for external threads.
     pub fn is_external(&self) -> bool {
         self.is_external.get()
     }
 
-    /// The calling thread holds the seat as an external thread from now on, whose jobs get this tag.
+    /// From now on the calling thread holds the seat as an external thread. Its jobs get this tag.
     ///
     /// # Safety
     /// 1. `region` is null, or live until [`end_external`](Self::end_external). 2. The calling thread has
@@ -329,8 +332,8 @@ impl Seat {
         unsafe { self.replace_region(region, tag) };
     }
 
-    /// `ExternalLeaves` of `external.rs`: what is left for scopes around the call goes to a worker's overflow
-    /// shelf. Says whether there was something.
+    /// `ExternalLeaves` of `external.rs`: moves the jobs that are left for scopes around the call to a
+    /// worker's overflow list. Returns whether there were any.
     ///
     /// # Safety
     /// 1. The calling thread has called [`begin_external`](Self::begin_external), and holds the seat still.
@@ -359,7 +362,7 @@ impl Seat {
         }
     }
 
-    /// Other work begins: its first split is looked at. For the owner.
+    /// Other work begins, so its first split ends the stride. For the owner.
     pub fn restart_stride(&self) {
         self.stride.restart();
         if !self.is_external() {
@@ -368,7 +371,7 @@ impl Seat {
         self.end_grant();
     }
 
-    /// Which runtime is current for jobs of `region` that the owner runs: a pool of jobs is never current.
+    /// The runtime that is current for jobs of `region` on this seat. A pool of jobs is never current.
     pub fn current_of(&self, region: *const Region) -> Option<NonNull<Shared>> {
         // SAFETY: the region of the owner, or of a job that it has claimed.
         match unsafe { Region::current_of(region) } {
@@ -377,11 +380,10 @@ impl Seat {
         }
     }
 
-    /// Runs `f`, which runs jobs of the owner's region, or of none, in surroundings of their own. For the
-    /// owner.
+    /// Runs `f` in surroundings of its own. `f` runs jobs of the owner's region, or of none. For the owner.
     pub fn in_surroundings<R>(&self, f: impl FnOnce() -> R) -> R {
-        // SAFETY: the runtime of the owner's region is valid while that is the region, and its own pool is
-        // while it holds the seat.
+        // SAFETY: the runtime of the owner's region is valid as long as that region is set. The seat's own
+        // pool is valid as long as the owner holds the seat.
         unsafe { context::in_surroundings(self.current_of(self.region()), f) }
     }
 
@@ -390,7 +392,7 @@ impl Seat {
     /// # Safety
     /// 1. `region` is null, or live until it is replaced. 2. The calling thread is the owner.
     pub unsafe fn replace_region(&self, region: *const Region, tag: Tag) -> (*const Region, Tag) {
-        // The pieces that are only begun belong to the former region.
+        // The child jobs that are only begun belong to the former region.
         self.finish();
         // SAFETY: (1).
         self.question.set(unsafe { region.as_ref() }.map_or(null(), Region::asked_at_splits));
@@ -407,16 +409,16 @@ impl Seat {
         unsafe { self.question.get().as_ref() }.is_some_and(Question::is_cancelled)
     }
 
-    /// The index that the next piece gets.
+    /// The index that the next child job gets.
     #[inline(always)]
     pub fn head(&self) -> u32 {
         // SAFETY: the caller is the owner.
         unsafe { self.deque.head() }
     }
 
-    /// Pushes a piece whose pusher takes it back by [`take_back`](Self::take_back); says at which index. None
-    /// at the end of a grant: then it is pushed by [`push_slowly`](Self::push_slowly). (Two calls, so that
-    /// the usual way has no second question.)
+    /// Pushes a child job that its pusher takes back by [`take_back`](Self::take_back), and returns its
+    /// index. Returns `None` at the end of a grant; the caller then pushes the job by
+    /// [`push_slowly`](Self::push_slowly). (Two calls, so that the fast path has no second test.)
     ///
     /// # Safety
     /// 1. The calling thread is the owner. 2. The job is begun
@@ -428,18 +430,19 @@ impl Seat {
         if left < 0 {
             return None;
         }
-        // Relaxed: a thief's zero may be overwritten, see the module's docs.
+        // Relaxed: this may overwrite a thief's zero; see the module's docs.
         self.left.store(left, Relaxed);
-        // SAFETY: (1); a grant is no longer than there is room; (2), and all that publishes finishes it.
+        // SAFETY: (1); the deque has space for every push of a grant; (2), and every function that publishes
+        // the job finishes it first.
         Some(unsafe { self.deque.begin_anchored(job.as_ptr().cast()) })
     }
 
-    /// Writes what is missing of the pieces that are only begun. For the owner.
+    /// Writes the missing fields of the child jobs that are only begun. For the owner.
     #[inline]
     fn finish(&self) {
         let finish = |job: *mut JobHeader| {
-            // SAFETY: a piece that is begun is one, and no other thread knows it yet. The region is that in
-            // which it was pushed, since `replace_region` comes here first.
+            // SAFETY: a job that is begun is valid, and no other thread knows it yet. It was pushed in the
+            // present region, because `replace_region` comes here first.
             unsafe {
                 let job = NonNull::new_unchecked(job.cast());
                 StackHead::<SpinLatch<Self>>::finish(job, self.region.get(), SpinLatch::new(self));
@@ -450,7 +453,7 @@ impl Seat {
         unsafe { self.deque.finish(finish) };
     }
 
-    /// Publishes the oldest `n` private pieces; says how many there were.
+    /// Publishes the oldest `n` private child jobs. Returns how many there were.
     ///
     /// # Safety
     /// 1. The calling thread is the owner.
@@ -461,15 +464,16 @@ impl Seat {
         unsafe { self.deque.publish(n) }
     }
 
-    /// A push at the end of a grant: a split point, too, and perhaps the end of a stride. None if there is no
-    /// room.
+    /// A push at the end of a grant. It is also a split point, and perhaps the end of a stride. Returns
+    /// `None` if the deque is full.
     ///
     /// # Safety
     /// 1. and 2. As [`push_granted`](Self::push_granted).
     #[cold]
     #[inline(never)]
     pub unsafe fn push_slowly(&self, job: NonNull<StackHead<SpinLatch<Self>>>) -> Option<u32> {
-        // The whole grant, also if a thief has ended it: a stride too short does no harm.
+        // Counts the whole grant, also if a thief has ended it early: a stride that is too short does no
+        // harm.
         if self.stride.pass_many(self.granted.take() + 1) {
             self.look();
         }
@@ -486,13 +490,13 @@ impl Seat {
         Some(index)
     }
 
-    /// For so many pushes nothing is done, if the computation goes on: A2 to A4 of `parallel/cancel.rs`.
+    /// Grants this many pushes, if the computation goes on: A2 to A4 of `parallel/cancel.rs`.
     fn grant(&self, pushes: u32) {
         // SAFETY: it is a part of the seat's region, which is live.
         let question = unsafe { self.question.get().as_ref() };
         let is_foreign = question.is_some_and(|question| !question.is_of(self.shared_ptr()));
         let pushes = if is_foreign { pushes.min(FOREIGN) } else { pushes };
-        // The pushes of the grant write without a look at the capacity.
+        // The pushes of the grant write without a test of the capacity.
         assert!(
             pushes + LOOSE_LIMIT.max(self.head()) <= DEQUE_CAPACITY as u32,
             "a grant is longer than there is room"
@@ -500,7 +504,8 @@ impl Seat {
         self.granted.set(pushes);
         self.left.store(pushes as i32, Relaxed);
         if question.is_some() {
-            // SeqCst: with the fence of `end_grants`: that finds the grant, or this the mark.
+            // SeqCst: pairs with the fence of `end_grants`. Either `end_grants` finds the grant, or this
+            // finds the mark.
             fence(SeqCst);
             if self.is_to_end() {
                 self.end_grant();
@@ -513,7 +518,7 @@ impl Seat {
         self.left.store(0, Relaxed);
     }
 
-    /// The owner has taken something that was public: it ends a grant by rule 1.
+    /// The owner has taken back a job that was public, so a grant by rule 1 ends.
     #[inline]
     fn rely_no_more(&self) {
         if self.is_peculiar(RELIES_ON_PUBLIC) {
@@ -527,7 +532,7 @@ impl Seat {
         &self.habits[index.min(EAGER) as usize]
     }
 
-    /// Pushes a piece that its pusher does not take back, and publishes it.
+    /// Pushes a child job that its pusher does not take back, and publishes it.
     ///
     /// # Safety
     /// 1. The calling thread is the owner. 2. The job lives until it has run.
@@ -541,14 +546,14 @@ impl Seat {
         self.shared().post_piece();
     }
 
-    /// [`push`](Self::push) above what is private, or where the deque is full.
+    /// [`push`](Self::push) above private jobs, or into a full deque.
     ///
     /// # Safety
     /// As [`push`](Self::push).
     #[cold]
     #[inline(never)]
     unsafe fn push_behind_private(&self, job: JobRef) {
-        // Before a loose piece lies above.
+        // Finishes the jobs below, before a scope job lies above them.
         self.finish();
         // SAFETY: (1) and (2); what is below is finished.
         unsafe {
@@ -565,9 +570,8 @@ impl Seat {
         self.overflow.push_back(job);
     }
 
-    /// Takes back the piece at `index`, if it is private: then it is the youngest, for a loose piece above
-    /// would have been published as it was pushed, and `index` with it. Else see
-    /// [`take_back`](Self::take_back).
+    /// Takes back the child job at `index`, if it is private. A private one is the youngest, because the push
+    /// of a scope job above it would have published it. Otherwise see [`take_back`](Self::take_back).
     ///
     /// # Safety
     /// 1. The calling thread is the owner, has pushed it there and taken out all anchored ones that came
@@ -578,7 +582,7 @@ impl Seat {
         unsafe { self.deque.take_back_private(index) }
     }
 
-    /// Takes back the piece at `index`, the youngest; `Stolen` if a thief has it.
+    /// Takes back the child job at `index`, the youngest one. Returns `Stolen` if a thief has it.
     ///
     /// # Safety
     /// 1. The calling thread is the owner, has pushed it there and taken out all that came afterwards.
@@ -594,7 +598,7 @@ impl Seat {
         }
     }
 
-    /// The youngest loose piece at `floor` or above, or from the overflow shelf.
+    /// Takes the youngest scope job at `floor` or above, or one from the overflow list.
     ///
     /// # Safety
     /// 1. The calling thread is the owner. 2. Nothing anchored is at `floor` or above.
@@ -608,9 +612,9 @@ impl Seat {
         })
     }
 
-    /// [`pop`](Self::pop) in the rarer cases: something is on the overflow shelf; it goes breadth first, and
-    /// takes the oldest piece, if that is the caller's; a grant may rely on what is taken; or the caller may
-    /// run only what has its tag.
+    /// [`pop`](Self::pop) in the rarer cases: the overflow list has a job; the owner goes breadth first, and
+    /// takes the oldest job if it is the caller's; a grant may rely on the job that is taken; or the caller
+    /// may run only jobs with its tag.
     ///
     /// # Safety
     /// 1. As [`pop`](Self::pop).
@@ -624,9 +628,9 @@ impl Seat {
         }
         if self.is_peculiar(OVERFLOWED) {
             let job = self.overflow.take_last(|job| may_run(tag, job.tag()));
-            // A thief (`steal_from_below`) or an external thread (`end_external`) may put a piece there at
-            // any time, and does not set the flag. This function may then overlook that piece. `steal` and
-            // `take_overflow` do not: they ask the shelf, not the flag.
+            // A thief (`steal_from_below`) or an external thread (`end_external`) may put a child job there
+            // at any time, and does not set the flag. This function may then overlook that job. `steal` and
+            // `take_overflow` do not overlook it, because they ask the list and not the flag.
             self.set_peculiar(OVERFLOWED, !self.overflow.is_empty());
             if job.is_some() {
                 return job;
@@ -636,9 +640,9 @@ impl Seat {
         unsafe { self.pop_loose(floor) }
     }
 
-    /// The youngest loose piece of the deque that is at `floor` or above, and that may be run here: others,
-    /// made in an isolated region for a scope around it, go to the overflow shelf. If there is none, the next
-    /// piece gets index `floor`, or a lower one.
+    /// Takes the youngest scope job of the deque at `floor` or above that may be run here. Jobs that may not
+    /// be run here, made in an isolated region for a scope around it, go to the overflow list. If there is no
+    /// job left, the next push gets index `floor` or a lower one.
     ///
     /// # Safety
     /// 1. As [`pop`](Self::pop).
@@ -656,20 +660,20 @@ impl Seat {
         }
     }
 
-    /// Puts a piece that this thread may not run where other threads find it.
+    /// Puts a child job that this thread may not run into the overflow list, where other threads find it.
     #[cold]
     fn leave_to_others(&self, job: JobRef) {
         self.push_overflow(job);
         self.shared().post_piece();
     }
 
-    /// A piece of this seat: the youngest if it is loose, else the oldest.
+    /// Takes a child job of this seat: the youngest if it is a scope job, else the oldest.
     ///
     /// # Safety
     /// 1. The calling thread is the owner.
     pub unsafe fn pop_anywhere(&self) -> Option<JobRef> {
         let tag = self.waits_for();
-        // An isolated region asks each piece for its tag, which can be done at the old end.
+        // An isolated region tests the tag of each job, and can do so only at the old end.
         let is_lifo = tag == Tag::NONE && !self.is_peculiar(BREADTH_FIRST);
         // SAFETY: (1).
         let youngest = if is_lifo { unsafe { self.deque.pop_if_loose() } } else { None };
@@ -681,7 +685,7 @@ impl Seat {
         })
     }
 
-    /// A detached job of this seat, in the owner's order.
+    /// Takes a detached job of this seat, in the owner's order.
     pub fn take_detached(&self) -> Option<JobRef> {
         match self.is_peculiar(BREADTH_FIRST) {
             true => self.detached.pop_front(),
@@ -689,13 +693,13 @@ impl Seat {
         }
     }
 
-    /// A job of the overflow shelf, where thieves put some.
+    /// Takes a job from the overflow list, where thieves put some.
     pub fn take_overflow(&self) -> Option<JobRef> {
         if self.overflow.is_empty() { None } else { self.overflow.pop_front() }
     }
 
-    /// Puts the loose pieces from `floor` on where other threads find them, and this thread is not in their
-    /// way.
+    /// Moves the scope jobs from `floor` on into the overflow list. Other threads find them there, and they
+    /// do not hinder this thread.
     ///
     /// # Safety
     /// 1. As [`pop`](Self::pop).
@@ -706,7 +710,7 @@ impl Seat {
         }
     }
 
-    /// Publishes everything: the owner will not come back soon.
+    /// Publishes all child jobs, because the owner will not come back soon.
     ///
     /// # Safety
     /// 1. The calling thread is the owner.
@@ -715,7 +719,8 @@ impl Seat {
         unsafe { self.publish(u32::MAX) > 0 }
     }
 
-    /// The oldest public piece that a thread inside the isolated region `tag` may run. Any thread.
+    /// Steals the oldest public child job that a thread inside the isolated region `tag` may run. Any thread
+    /// may call this.
     pub fn steal(&self, tag: Tag) -> Option<JobRef> {
         let is_wanted = |job| may_run(tag, JobRef::from_raw(job).tag());
         let stolen = self.deque.steal(is_wanted).map(JobRef::from_raw);
@@ -725,9 +730,9 @@ impl Seat {
         stolen.or_else(|| self.overflow.take_first(|job| may_run(tag, job.tag())))
     }
 
-    /// As [`steal`](Self::steal), and behind older pieces, too. Pieces that may not be run here go to the
-    /// overflow shelf, which is searched by tag. Their owner finds them there as if they were stolen, so this
-    /// is for threads that would sleep otherwise.
+    /// As [`steal`](Self::steal), but also looks behind older child jobs. Older ones that may not be run here
+    /// go to the overflow list, which can be searched by tag. Their owner finds them there as if they were
+    /// stolen. So this is for threads that would sleep otherwise.
     pub fn steal_from_below(&self, tag: Tag) -> Option<JobRef> {
         let mut has_moved = false;
         let stolen = loop {
@@ -744,8 +749,9 @@ impl Seat {
         stolen.or_else(|| self.overflow.take_first(|job| may_run(tag, job.tag())))
     }
 
-    /// Pieces were moved to the overflow shelf. During the move no thread could see them, and their pusher
-    /// may wait for a piece that only the pusher may run now (see [`take_moved`](Self::take_moved)).
+    /// Wakes threads for child jobs that were moved to the overflow list. During the move no thread could see
+    /// them; and their pusher may wait for one that only the pusher may run now (see
+    /// [`take_moved`](Self::take_moved)).
     fn tell_of_moved(&self) {
         let shared = self.shared();
         shared.idle.fence_push();
@@ -753,13 +759,13 @@ impl Seat {
         shared.unpark_picked(Some(self.index));
     }
 
-    /// Takes the job that `header` begins from the overflow shelf, if a thief has moved it there. For the
+    /// Takes the job that `header` begins from the overflow list, if a thief has moved it there. For the
     /// owner.
     pub fn take_moved(&self, header: NonNull<JobHeader>) -> bool {
         self.overflow.take_first(|job| job.is(header)).is_some()
     }
 
-    /// Takes pieces from `victim`: returns the oldest and pushes the others, at most `most` in all.
+    /// Takes at most `most` child jobs from `victim`. Returns the oldest and pushes the others here.
     ///
     /// # Safety
     /// 1. The calling thread is the owner of this seat, and in no job.
@@ -772,8 +778,8 @@ impl Seat {
                 self.push_overflow(JobRef::from_raw(job));
             }
         };
-        // Pieces of isolated regions are taken one by one: in the deque of a thread that blocks, other pieces
-        // could hide them.
+        // Child jobs of isolated regions are taken one by one. In the deque of a thread that blocks, other
+        // jobs could hide them.
         let is_open = |job| {
             let tag = JobRef::from_raw(job).tag();
             tag == Tag::NONE || tag.is_external()
@@ -787,15 +793,15 @@ impl Seat {
         };
         self.batch.set(taken.get());
         self.batch_began.set(Some(Instant::now()));
-        // Other threads find them here. SAFETY: (1).
+        // Publishes them, so that other threads find them here. SAFETY: (1).
         if unsafe { self.publish(u32::MAX) } > 0 {
             self.shared().post_piece();
         }
         Some(job)
     }
 
-    /// How many pieces the owner should steal at once: as many as take about [`BATCH`], estimated from the
-    /// last theft. If the last pieces were tiny, this pauses first.
+    /// How many child jobs the owner should steal at once, for about [`BATCH`] of work. Estimated from the
+    /// last theft. If the last jobs were tiny, this pauses first.
     pub fn end_batch(&self) -> u32 {
         let Some(began) = self.batch_began.take() else {
             return 1;
@@ -807,8 +813,8 @@ impl Seat {
         (BATCH / each.max(1)).clamp(1, 32) as u32
     }
 
-    /// Leaves the other seats alone until then, unless work has come from outside: its pusher may rely on
-    /// this thread.
+    /// Leaves the other seats alone until then. It ends early if work has come from outside, because the
+    /// work's pusher may rely on this thread.
     #[cold]
     fn pause_until(&self, end: Instant) {
         let shared = self.shared();
@@ -817,7 +823,7 @@ impl Seat {
         }
     }
 
-    /// A job that only this seat may run, if its waiting holder may run it.
+    /// Takes a job that only this seat may run, if the waiting holder may run it.
     pub fn take_broadcast(&self) -> Option<JobRef> {
         let tag = self.waits_for().without_external();
         self.broadcasts.take_first(|job| may_run(tag, job.tag()))
@@ -829,19 +835,19 @@ impl Seat {
         self.broadcasts.has(|job| may_run(tag, job.tag()))
     }
 
-    /// Whether thieves find a piece here: a hint.
+    /// Whether thieves find a child job here: a hint.
     pub fn has_public_pieces(&self) -> bool {
         !self.deque.is_nothing_public() || !self.overflow.is_empty()
     }
 
-    /// A thief would like to have something.
+    /// A thief wants a job, so the next push applies the rules.
     pub fn ask(&self) {
         if self.left.load(Relaxed) > 0 {
             self.left.store(0, Relaxed);
         }
     }
 
-    /// A thief has taken something; if it was the last public piece, the owner may have relied on it.
+    /// A thief has taken a job. If it was the last public one, the owner may have relied on it.
     fn ask_if_empty(&self) {
         if self.deque.is_nothing_public() {
             self.ask();
@@ -859,7 +865,7 @@ impl Seat {
         self.has_pieces() || !self.detached.is_empty()
     }
 
-    /// The rules, at the push at `index`: returns what they grant.
+    /// Applies the rules to the push at `index`, and returns the grant.
     fn share(&self, index: u32) -> u32 {
         let shared = self.shared();
         if shared.config.workers == 1 {
@@ -880,8 +886,8 @@ impl Seat {
         let known_for = self.known_for(oldest);
         if known_for.is_none() {
             self.finish();
-            // SAFETY: as above; it is private, or the next, of which there is one: what was pushed. So it is
-            // anchored.
+            // SAFETY: as above. There is a private job at this index: the one that was just pushed, or an
+            // older one. Scope jobs are public, so it is a join job.
             unsafe { self.deque.note(oldest) };
         }
         if habit.typical.get() < SHORT {
@@ -902,19 +908,19 @@ impl Seat {
         unsafe { self.publish(if is_hungry { long as u32 } else { 1 }) };
         shared.post_piece();
         if known_for.is_none() {
-            // Behind the wake, which takes microseconds.
+            // After the wake, which takes microseconds.
             habit.timed.set((oldest, Some(Instant::now())));
         }
         if index + 1 < EAGER { 0 } else { self.rely_on_public(is_hungry) }
     }
 
-    /// The grant of rule 1. While thieves are hungry, the next pieces near the root are for them.
+    /// The grant of rule 1. While thieves are hungry, the next child jobs near the root are for them.
     fn rely_on_public(&self, is_hungry: bool) -> u32 {
         self.set_peculiar(RELIES_ON_PUBLIC, true);
         if is_hungry { 2 * EAGER } else { PATIENCE }
     }
 
-    /// For how many nanoseconds the piece at `index` is known to be there, if it is being timed.
+    /// For how many nanoseconds the child job at `index` has been there, if it is being timed.
     fn known_for(&self, index: u32) -> Option<u32> {
         let (timed, since) = self.habit(index).timed.get();
         // SAFETY: the caller is the owner.
@@ -922,7 +928,7 @@ impl Seat {
         Some(since.elapsed().as_nanos().min(u128::from(LONG)) as u32)
     }
 
-    /// A published piece was taken back, or stolen.
+    /// Learns from a published child job that was taken back, or stolen.
     fn learn(&self, index: u32, is_stolen: bool) {
         let habit = self.habit(index);
         if let Some(nanos) = self.known_for(index) {
@@ -944,7 +950,7 @@ impl Seat {
         self.pass_split();
         // SAFETY: (1).
         unsafe {
-            // Mostly the job belongs to the computation that this thread works for.
+            // Mostly the job belongs to the computation that this thread works for already.
             if !job.run_inside(self.region(), self.tag()) {
                 self.run_elsewhere(job);
             }
@@ -967,8 +973,9 @@ impl Seat {
                 false => self.in_surroundings(|| job.run()),
             }
             if is_foreign && self.head() > floor {
-                // What is left belongs to an isolated region, which waits for it and sees only the oldest
-                // piece of a deque. This thread may not come to it before it needs what the region holds.
+                // The jobs that are left belong to an isolated region, which waits for them and sees only the
+                // oldest job of a deque. This thread may need what the region holds before it comes to these
+                // jobs.
                 self.spill(floor);
                 self.shared().idle.fence_push();
                 self.shared().post_piece();
@@ -978,8 +985,8 @@ impl Seat {
     }
 }
 
-/// Runs `f`, which polls tasks that are no part of the computation on whose stack they are polled, and does
-/// not unwind. An isolated region around counts: what it holds is held.
+/// Runs `f`. `f` polls tasks, which are no part of the computation below on the stack, and does not unwind.
+/// An isolated region around still counts, because what it holds is still held.
 pub fn outside_of_computations<R>(f: impl FnOnce() -> R) -> R {
     // SAFETY: used in this call only.
     let Some(seat) = (unsafe { context::seat() }) else {
@@ -1065,7 +1072,7 @@ mod tests {
         seat.head() - 1
     }
 
-    /// A `join` whose first closure looks at `seat`.
+    /// A `join` whose first closure calls `f` with `seat`.
     fn join_and(seat: &Seat, f: impl Fn(&Seat) + Sync) {
         join(|| f(seat), || ());
     }
@@ -1154,7 +1161,7 @@ mod tests {
                 assert!((1..=32).contains(&seat.end_batch()));
                 assert!(seat.batch_began.take().is_none());
             }
-            // Not that it began after the pieces turned out to be less than tiny.
+            // If this thread was slow, the pieces did not count as tiny, and there was no pause.
             let each = began.elapsed() / 32;
             assert!(began.elapsed() >= PAUSE || each.as_nanos() >= TINY, "{each:?}");
         });

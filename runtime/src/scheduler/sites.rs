@@ -1,6 +1,6 @@
-//! Where blocking calls are marked, and how often, so that a flood of them shows.
+//! The call sites of marked blocking calls, and how many calls there were, so that a flood of them shows.
 //!
-//! Each worker counts in a table of its own, so that a call costs no read-modify-write; the metrics add them
+//! Each worker counts in a table of its own, so a call costs no read-modify-write. The metrics add the tables
 //! up. A table has [`MOST`] places, found by the address of the site. Calls at further sites are counted
 //! together, without a name.
 //!
@@ -13,24 +13,24 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use super::metrics::Counter;
 
-/// Sites that a worker tells apart; a power of two.
+/// How many sites a worker tells apart; a power of two.
 const MOST: usize = 32;
 
-/// The marked sites of one worker, which alone writes here.
+/// The call sites of one worker. Only that worker writes here.
 #[derive(Debug, Default)]
 pub struct Sites {
     places: [Site; MOST],
     others: Site,
 }
 
-/// One of them.
+/// The counters of one call site.
 #[derive(Debug)]
 pub struct Site {
     /// A `&'static Location`, or null while the place is free. Written once.
     location: AtomicPtr<Location<'static>>,
-    /// Calls.
+    /// The number of calls.
     pub calls: Counter,
-    /// Calls in which a spare worker stood in for the worker.
+    /// The number of calls in which a spare worker compensated for the worker.
     pub relieved: Counter,
 }
 
@@ -41,7 +41,7 @@ impl Default for Site {
 }
 
 impl Sites {
-    /// The place for `location`; that of all others if there is none left. For the owner.
+    /// The place for `location`, or the common place if no place is left. For the owner.
     pub fn of(&self, location: &'static Location<'static>) -> &Site {
         let address = std::ptr::from_ref(location).cast_mut();
         let start = address.addr() / align_of::<Location<'_>>();
@@ -61,7 +61,7 @@ impl Sites {
         &self.others
     }
 
-    /// The sites that were used, by name; `None` stands for all others.
+    /// The sites that were used. `None` stands for all sites without a place.
     pub fn iter(&self) -> impl Iterator<Item = (Option<&'static Location<'static>>, &Site)> {
         let named = self.places.iter().filter_map(|site| {
             let location = NonNull::new(site.location.load(Acquire))?;

@@ -1,27 +1,28 @@
-//! Split points as safe points: how a computation stays polite to sockets, timers and tasks.
+//! Split points as safe points: how a computation lets sockets, timers and tasks have their turn.
 //!
 //! A worker that computes does not come back to its loop for long. But it calls `join` or `scope` all the
-//! time, or takes the next job. There it is safe to see to sockets, timers and tasks, because the computation
-//! holds nothing that it does not hold across any call. (In an isolated region it may hold more, so there the
-//! worker does none of this.)
+//! time, or takes the next job. There it may safely see to sockets, timers and tasks, because the computation
+//! holds nothing there that it does not hold across any call. (In an isolated region the computation may hold
+//! more, so the worker does none of this there.)
 //!
-//! **The look.** Reading the clock at every split would cost more than the split. So a seat counts down a
-//! *stride* of splits. It adapts the length so that a stride takes about [`STRIDE_NANOS`]. A single slow
-//! stride brings the length down to 1, and so does other work: a root or a stolen job mostly begins with long
-//! parts. At the end of a stride the worker reads the clock. The first worker that does so [`INTERVAL_NANOS`]
-//! after the last look of any seat looks:
-//! 1. in the driver, without waiting, unless another worker sits there: the system wakes that worker, and it
-//!    may only need a CPU;
-//! 2. for tasks that wait. If a worker is idle, it is woken. If all compute, or if the worker that was woken
-//!    at the last look has not taken the tasks because something else has its CPU, this worker *yields*.
-//! 3. In all other cases it yields its CPU to other threads of the system (`sched_yield`): without that, the
+//! **The look.** To read the clock at every split would cost more than the split. So a seat counts down a
+//! *stride* of splits, and adapts its length so that a stride takes about [`STRIDE_NANOS`]. A single slow
+//! stride brings the length down to 1. Other work does so, too, because an injected or a stolen job mostly
+//! begins with long parts. At the end of a stride the worker reads the clock. The first worker that does so
+//! [`INTERVAL_NANOS`] after the last look of any seat looks:
+//! 1. in the driver, without waiting. If another worker sits there, it does not look: the system wakes that
+//!    worker, which may only need a CPU.
+//! 2. for tasks that wait. If a worker is idle, this worker wakes it. If all workers compute, this worker
+//!    *yields*. It also yields if the worker that was woken at the last look has not taken the tasks, because
+//!    something else has its CPU.
+//! 3. In all other cases it yields its CPU to other threads of the system (`sched_yield`). Without this, the
 //!    kernel lets a thread that computes run on until the next tick, up to 4 ms, even if another thread was
 //!    woken on its CPU. Each worker does so every now and then ([`YIELD_NANOS`]), also while other workers
 //!    look, because it concerns the worker's own CPU.
 //!
-//! **Yielding.** Tasks are never polled on the stack of a computation: they could need a lock that it holds,
-//! and wait for ever; and their stack would grow on top of it. So the worker calls a spare worker that rests,
-//! and sleeps until the spare worker has run out of tasks, or for [`LIMIT`].
+//! **Yielding.** Tasks are never polled on the stack of a computation: a task could need a lock that the
+//! computation holds, and wait for ever; and its stack would grow on top of the computation's. So the worker
+//! calls a spare worker that rests. It sleeps until the spare worker has run out of tasks, or for [`LIMIT`].
 //! ```text
 //! Worker that computes                             Spare worker
 //! Yield      lock; enter among those that yield    TasksDone    its search found nothing, nor does the
@@ -34,29 +35,35 @@
 //! YieldOver  lock; leave those that yield if still there
 //! ```
 //! *No computation hangs*: `YieldSleep` is limited, so a task that needs a lock of the computation is
-//! delayed, not in a deadlock. *No thread is started here*: the monitor starts threads, so that a look never
-//! costs a thread. If no spare worker rests and none is active beyond what is needed, the worker does not
-//! count as moving any more, so that the monitor takes it for stuck. *No unpark is lost*: `Yield` and
-//! `TasksDone` are under one lock. With `Yield` first, `TasksDone` finds the worker, and `WakeYielding`
-//! leaves a token that `YieldSleep` finds, whenever. With `TasksDone` first, the spare worker has gone to
-//! rest under the same lock, and `CallSpare` calls it back; or it is active for other reasons: then by the
-//! fences of `CallSpare` and W3 either `CallSpare` finds it asleep and wakes it, or its W4 sees that a worker
-//! yields (or a task), and it gets to `TasksDone` again. *No wake meant for something else is used up*:
-//! `yield_parker` is used for yielding only, and a poll of the driver does not drain it.
+//! delayed, not in a deadlock.
+//!
+//! *No thread is started here*: the monitor starts threads, so a look never costs a thread start. If no spare
+//! worker rests and none is active beyond what is needed, the worker does not count as moving any more. So
+//! the monitor takes it for stuck.
+//!
+//! *No unpark is lost*: `Yield` and `TasksDone` are under one lock. If `Yield` comes first, `TasksDone` finds
+//! the worker, and `WakeYielding` leaves a token that ends `YieldSleep`, whether that has begun or not. If
+//! `TasksDone` comes first, the spare worker may have gone to rest under the same lock, and `CallSpare` calls
+//! it back. Or the spare worker is active for other reasons. Then, by the fences of `CallSpare` and W3,
+//! either `CallSpare` finds it asleep and wakes it, or its W4 sees that a worker yields (or a task). In the
+//! latter case it gets to `TasksDone` again.
+//!
+//! *No wake for another purpose is used up*: `yield_parker` is used for yielding only, and a poll of the
+//! driver does not drain it.
 //!
 //! **Its fair share.** After it has yielded to tasks, a worker does not yield to tasks again until it has
-//! computed for as long. The same holds for yielding its CPU. So it gets at least half of its CPU under a
-//! load of tasks that never ends. It also does beside another process that computes, where each `sched_yield`
-//! would cost it a whole time slice. The two limits are separate: a worker that lost its CPU to other threads
-//! looks at once for the events that these have made meanwhile. Short hand-overs, as most are, do not delay
-//! the next one.
+//! computed for as long. The same holds for yielding its CPU. So the worker gets at least half of its CPU
+//! under a load of tasks that never ends. It also does so beside another process that computes, where each
+//! `sched_yield` would cost it a whole time slice. The two limits are separate: a worker that lost its CPU to
+//! other threads looks at once for the events that these threads have made meanwhile. Most hand-overs are
+//! short, and do not delay the next one.
 //!
-//! At the end of a look the worker sees to it that it computes on a CPU of its own (`spread.rs`).
+//! At the end of a look the worker makes sure that it computes on a CPU of its own (`spread.rs`).
 //!
-//! Whether split points *are passed* tells the monitor that this works. The monitor sees to a computation
-//! without splits.
+//! Whether split points *are passed* tells the monitor that the looks happen. The monitor sees to a
+//! computation without splits.
 //!
-//! Measured by a prototype against kernel time slices, priorities, and flags: only acting at split points
+//! A prototype compared this with kernel time slices, priorities, and flags. Only acting at split points
 //! brought the tail of echo requests below a millisecond beside a parallel sort.
 
 use std::cell::Cell;
@@ -71,39 +78,39 @@ use crate::loom::sync::atomic::Ordering::Relaxed;
 use crate::loom::sync::atomic::{AtomicBool, AtomicU64};
 use crate::loom::thread;
 
-/// Between two looks, over all workers of a runtime.
+/// The time between two looks, over all workers of a runtime.
 pub const INTERVAL_NANOS: u64 = 200_000;
 
-/// Between two times at which a worker yields its CPU, also while other workers look.
+/// The time after which a worker yields its CPU again, also while other workers look.
 const YIELD_NANOS: u64 = 2 * INTERVAL_NANOS;
 
 /// How long a stride should take.
 const STRIDE_NANOS: u64 = 25_000;
 
-/// No stride has more splits: it is what a computation does before it finds that they have become slow.
+/// The most splits in a stride: a computation passes that many before it notices that they have become slow.
 const LONGEST_STRIDE: u32 = 1024;
 
-/// The longest time for which a worker yields to tasks at once.
+/// The longest time for which a worker yields to tasks at one time.
 const LIMIT: Duration = Duration::from_micros(YIELD_MICROS);
 
-/// A worker that was away for longer does not have to compute for as long: the process was stopped, or the
-/// machine overloaded.
+/// A worker that was away for longer does not have to compute for as long, because the process was stopped,
+/// or the machine overloaded.
 const LONGEST_STAY_NANOS: u64 = 100_000_000;
 
-/// Split points were passed a moment ago if a look is no older: a worker that yields may be away for
-/// [`LIMIT`], and then stay for as long.
+/// If the last look is no older than this, split points are being passed. A worker that yields may be away
+/// for [`LIMIT`], and then compute for as long.
 const RECENT_NANOS: u64 = 2_000_000;
 
-/// The last look of the workers of a runtime: its time, and what it found.
+/// The last look of a runtime's workers: its time and its result.
 #[derive(Debug)]
 pub struct Splits {
     base: Instant,
     /// When a worker last looked, in nanoseconds since `base`.
     last: AtomicU64,
-    /// At the last look tasks waited, and there was no spare worker to yield to: a hint. The workers then
-    /// count as stuck.
+    /// Whether tasks waited at the last look, and there was no spare worker to yield to: a hint. If so, the
+    /// workers count as stuck.
     is_pressed: AtomicBool,
-    /// At the last look tasks waited, and a thread that is idle was asked to take them: a hint.
+    /// Whether tasks waited at the last look, and an idle thread was asked to take them: a hint.
     has_asked: AtomicBool,
 }
 
@@ -121,33 +128,33 @@ impl Splits {
         self.base.elapsed().as_nanos() as u64
     }
 
-    /// Whether a worker looked a moment ago: a hint.
+    /// Whether a worker looked recently: a hint.
     pub fn are_passed(&self) -> bool {
         // Relaxed: a hint.
         let last = self.last.load(Relaxed);
         last != 0 && self.now().saturating_sub(last) < RECENT_NANOS
     }
 
-    /// Whether the caller is the first since the last interval has gone by.
+    /// Whether the caller is the first to look since the last interval ended.
     fn claim(&self, now: u64) -> bool {
         let last = self.last.load(Relaxed);
-        // Relaxed: nothing is handed over.
+        // Relaxed: this hands nothing over.
         now.saturating_sub(last) >= INTERVAL_NANOS
             && self.last.compare_exchange(last, now, Relaxed, Relaxed).is_ok()
     }
 }
 
-/// A seat's countdown to its next look at the clock. The owner's alone.
+/// A seat's countdown to its next look at the clock. Only the owner touches it.
 #[derive(Debug)]
 pub struct Stride {
     left: Cell<u32>,
     length: Cell<u32>,
     began: Cell<u64>,
-    /// When other threads last had the CPU.
+    /// When other threads last had this thread's CPU.
     yielded: Cell<u64>,
-    /// Until when it does not yield its CPU.
+    /// The time from which the seat may yield its CPU again.
     yields_cpu_from: Cell<u64>,
-    /// Until when it does not yield to tasks.
+    /// The time from which the seat may yield to tasks again.
     yields_to_tasks_from: Cell<u64>,
 }
 
@@ -163,7 +170,7 @@ impl Stride {
         }
     }
 
-    /// Passes a split point. True at the end of a stride.
+    /// Passes a split point. Returns true at the end of a stride.
     #[inline(always)]
     pub fn pass(&self) -> bool {
         let left = self.left.get() - 1;
@@ -171,7 +178,7 @@ impl Stride {
         left == 0
     }
 
-    /// Other work begins: its first split is looked at.
+    /// Other work begins, so its first split ends the stride.
     pub fn restart(&self) {
         if self.length.get() != u32::MAX {
             self.left.set(1);
@@ -179,19 +186,19 @@ impl Stride {
         }
     }
 
-    /// Passes so many at once.
+    /// Passes `splits` split points at once.
     pub fn pass_many(&self, splits: u32) -> bool {
         let left = self.left.get().saturating_sub(splits);
         self.left.set(left);
         left == 0
     }
 
-    /// How many are left of this stride, at least one.
+    /// How many splits are left of this stride, at least one.
     pub fn left(&self) -> u32 {
         self.left.get()
     }
 
-    /// Begins the next one at `now`.
+    /// Begins the next stride at `now`.
     fn adapt(&self, now: u64) {
         let taken = now.saturating_sub(self.began.replace(now));
         let length = self.length.get();
@@ -206,7 +213,7 @@ impl Stride {
         self.left.set(next);
     }
 
-    /// There will be nothing to look for.
+    /// There will be nothing more to look for.
     fn end(&self) {
         self.length.set(u32::MAX);
         self.left.set(u32::MAX);
@@ -249,7 +256,7 @@ impl Seat {
         });
     }
 
-    /// Shares pieces that seemed too short for that, if other workers have nothing to do. For the owner.
+    /// Shares child jobs that seemed too short, if other workers have no work. For the owner.
     fn share_if_hungry(&self) {
         let shared = self.shared();
         // SAFETY: this thread is the seat's owner.
@@ -266,8 +273,8 @@ impl Seat {
         }
     }
 
-    /// Calls `f`, in which other threads have the CPU. Says until when the seat must not yield again: for as
-    /// long as `f` took.
+    /// Calls `f`, in which other threads have the CPU. Returns until when the seat must not yield again: for
+    /// as long as `f` took.
     fn absent(&self, f: impl FnOnce()) -> u64 {
         let splits = &self.shared().splits;
         let began = splits.now();
@@ -291,14 +298,15 @@ impl Worker {
             has_asked.store(false, Relaxed);
             is_pressed.store(false, Relaxed);
         } else if shared.is_hungry() && !has_asked.swap(true, Relaxed) {
-            // A sleeper, or a spare worker beside one that sleeps on a latch: a CPU should be free.
+            // This wakes a sleeper, or brings a spare worker while another worker sleeps on a latch. In both
+            // cases a CPU should be free.
             shared.fetch_strictly(Work::Task);
         } else {
             let has_had_its_share = now >= seat.stride.yields_to_tasks_from.get();
             if has_had_its_share && shared.begin_yield(self.index()) {
                 return self.yield_to_tasks(seat);
             }
-            // A worker may have fallen asleep since the glance.
+            // A worker may have fallen asleep since the first look.
             shared.fetch_strictly(Work::Task);
             is_pressed.fetch_or(has_had_its_share, Relaxed);
         }
@@ -343,7 +351,7 @@ mod tests {
         assert_eq!(stays_until, ended + LONGEST_STAY_NANOS);
     }
 
-    /// What `f` says of the seat of the only worker, in a computation.
+    /// Returns what `f` returns for the seat of the only worker, in a computation.
     fn on_seat<T: Send + 'static>(
         runtime: &crate::Runtime,
         f: impl FnOnce(&Seat) -> T + Send + 'static,
@@ -367,7 +375,7 @@ mod tests {
         let has_looked = on_seat(&runtime, |seat| {
             let splits = &seat.shared().splits;
             seat.stride.yields_cpu_from.set(u64::MAX);
-            // The interval since the beginning, too.
+            // The interval since the beginning counts, too.
             while splits.now() < INTERVAL_NANOS {
                 std::hint::spin_loop();
             }

@@ -1,10 +1,10 @@
-//! What has not ended when a shutdown has waited long enough, by name.
+//! The names of the work that has not ended when a shutdown has waited long enough.
 //!
-//! The threads that have not gone are counted by [`Exit`](super::shutdown::Exit). Each thread's record says
-//! what it runs, see `polling.rs`. Once the shutdown has begun, a worker begins no poll, and takes its record
-//! back when it has returned from its last poll. So its record, read at any time after, names what keeps the
-//! worker, or nothing. A thread with no record is only counted: it is in a hook, say, or in the destructor of
-//! a task that waited, or stays for a worker that blocks.
+//! [`Exit`](super::shutdown::Exit) counts the threads that have not gone. Each thread's record says what it
+//! runs; see `polling.rs`. Once the shutdown has begun, a worker begins no poll, and clears its record when
+//! it has returned from its last poll. So from then on its record names the work that keeps the worker, or
+//! nothing. A thread without a record is only counted. Such a thread may be in a hook, or in the destructor
+//! of a task that waited, or it stays for a worker that blocks.
 
 use std::fmt;
 use std::panic::Location;
@@ -15,7 +15,7 @@ use super::shared::Shared;
 use crate::loom::sync::Mutex;
 use crate::task::Id;
 
-/// What had not ended when [`Runtime::shutdown_report`](crate::Runtime::shutdown_report) returned.
+/// The work that had not ended when [`Runtime::shutdown_report`](crate::Runtime::shutdown_report) returned.
 ///
 /// Its `Display` is a line for each task, without a line feed at the end.
 #[derive(Debug, Clone)]
@@ -32,15 +32,16 @@ impl Unfinished {
 
     /// Returns the number of the runtime's threads that had not ended.
     ///
-    /// May be more than there are [`tasks`](Self::tasks): while a worker is
-    /// [blocked](UnfinishedTask::is_blocked) another stays for what it may wait for; a hook of the user or
-    /// the destructor of a task that waited may have kept a thread; and if the time was short, some were just
-    /// about to end.
+    /// May be more than the number of [`tasks`](Self::tasks). While a worker is
+    /// [blocked](UnfinishedTask::is_blocked), another thread stays for the work that the worker may wait for.
+    /// A hook of the user, or the destructor of a task that waited, may keep a thread. If the time was short,
+    /// some threads were just about to end.
     pub fn threads(&self) -> usize {
         self.threads
     }
 
-    /// Returns what those threads had not returned from, the workers' by their index, then blocking closures.
+    /// Returns the work that those threads had not returned from: that of the workers by their index, then
+    /// blocking closures.
     pub fn tasks(&self) -> &[UnfinishedTask] {
         &self.tasks
     }
@@ -63,7 +64,7 @@ impl fmt::Display for Unfinished {
     }
 }
 
-/// What a task is, in a report.
+/// The kind of a task in a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum UnfinishedKind {
@@ -75,7 +76,7 @@ pub enum UnfinishedKind {
     BlockingClosure,
 }
 
-/// Something that a thread has not returned from.
+/// A task, computation or closure that a thread has not returned from.
 ///
 /// Its `Display` is one line with all that is known.
 #[derive(Clone, PartialEq, Eq)]
@@ -104,8 +105,8 @@ impl UnfinishedTask {
         self.kind
     }
 
-    /// Returns the index of the worker that runs it, which is at least the number of workers if that is a
-    /// spare worker; `None` for a blocking closure.
+    /// Returns the index of the worker that runs it, or `None` for a blocking closure. The index of a spare
+    /// worker is at least the number of workers.
     pub fn worker(&self) -> Option<usize> {
         self.worker
     }
@@ -147,8 +148,8 @@ impl fmt::Display for UnfinishedTask {
 }
 
 impl Shared {
-    /// What has not ended. Once the shutdown has begun, for a caller with a reference of its own: the last
-    /// worker may be about to give up its.
+    /// The work that has not ended, once the shutdown has begun. The caller has a reference of its own,
+    /// because the last worker may be about to give up its reference.
     pub fn unfinished(&self) -> Unfinished {
         let workers = self.processors.indices().filter_map(|index| {
             let processor = self.processor(index);
@@ -162,9 +163,9 @@ impl Shared {
         });
         let closures = self.blocking.records().read_all().into_iter();
         let closures = closures.map(|record| task(record, UnfinishedKind::BlockingClosure, None));
-        // On a `current_thread` runtime tasks run on threads that no other thread waits for.
+        // On a `current_thread` runtime, the threads that run tasks are not waited for.
         let tasks: Vec<_> = workers.filter(|_| !self.is_current_thread()).chain(closures).collect();
-        // Afterwards: what has ended meanwhile is not told of if everything has.
+        // Read afterwards: if everything has ended meanwhile, nothing is reported.
         match self.lifecycle.exit().threads() {
             0 => Unfinished { threads: 0, tasks: Vec::new() },
             threads => Unfinished { threads, tasks },
@@ -288,7 +289,7 @@ mod tests {
         let (spin, stuck) = (gate.clone(), Stuck(other_gate.clone()));
         let (send, receive) = mpsc::channel();
         runtime.spawn(async move {
-            // It lies in the worker's own queue.
+            // The task lies in the worker's own queue.
             send.send(crate::spawn(async move { drop(stuck) }).id()).unwrap();
             drop(spin.lock());
         });
