@@ -1,20 +1,20 @@
 //! Memory of ended tasks and jobs, kept for the next ones.
 //!
-//! A list of free blocks is several times cheaper than any general allocator, all the more if memory is freed
-//! by another thread than took it. Each worker has a [`Magazine`]: for each size two batches of free blocks,
-//! one in use and one full or absent. When both are full it gives one to the [`Depot`] of the runtime, when
-//! both are empty it takes one, so it goes there once in 64 tasks at most, for a few instructions under a
-//! lock. So the memory of tasks that one thread spawns comes back to it from the workers that end these. A
-//! seat has a magazine, too, for jobs: a thread that spawns or ends a job has looked up its seat anyway. The
-//! thread may be an external one, which is no worker.
+//! A list of free blocks is several times cheaper than any general allocator, and even more so if another
+//! thread frees the memory. Each worker has a [`Magazine`]. For each size it holds two batches of free
+//! blocks: one in use, and one full or absent. When both are full, it gives one to the [`Depot`] of the
+//! runtime; when both are empty, it takes one. So it goes to the depot at most once in 64 tasks, for a few
+//! instructions under a lock. By this exchange, the memory of tasks that one thread spawns comes back to it
+//! from the workers that end these tasks. A seat has a magazine, too, for jobs: a thread that spawns or ends
+//! a job has looked up its seat anyway. That thread may be an external thread, which is no worker.
 //!
-//! A thread that is no worker has a magazine, too, one for all runtimes that it spawns on: the blocks are all
-//! the allocator's. It keeps two batches of each size that was needed, and goes with the thread; what a
-//! thread spawns or frees in its last destructors is the allocator's business.
+//! A non-worker thread also has a magazine, one for all runtimes that it spawns on, because all blocks come
+//! from the same allocator. The magazine keeps two batches of each size that was needed, and ends with the
+//! thread. What the thread spawns or frees in its last destructors uses the allocator directly.
 //!
-//! Blocks are sorted into classes 16 bytes apart, whose sizes are those that glibc's malloc hands out anyway
-//! (16 n + 8). What the depot does not keep goes back to the allocator, and so does everything when worker or
-//! runtime end.
+//! Blocks are sorted into classes 16 bytes apart. Their sizes are those that glibc's malloc hands out anyway
+//! (16 n + 8). Blocks beyond the depot's limit go back to the allocator, and so do all blocks when the worker
+//! or the runtime ends.
 //!
 //! Sources: magazines and depot are those of Bonwick and Adams, "Magazines and Vmem" (2001).
 
@@ -31,27 +31,28 @@ use crate::loom::sync::atomic::Ordering::Relaxed;
 use crate::loom::{KEEPS_MEMORY, KEEPS_MEMORY_OUTSIDE};
 use crate::util::prefetch;
 
-/// Classes; larger blocks, and those of unusual alignment, are the allocator's business.
+/// The number of classes. The allocator handles larger blocks, and those of unusual alignment.
 const CLASSES: usize = 64;
 /// Blocks in a full batch.
 const BATCH: u32 = 64;
-/// Most bytes in the depot: room for some ten thousand small tasks.
+/// The most bytes in the depot: enough for some ten thousand small tasks.
 const MOST_KEPT: usize = 2 << 20;
-/// What malloc aligns to.
+/// The alignment of malloc's blocks.
 const ALIGN: usize = 16;
 
-/// How many blocks before its turn a block is asked for: one comes from another core's cache in the time of
-/// some spawns.
+/// How many blocks before its turn a block is prefetched. To fetch a block from another core's cache takes as
+/// long as some spawns.
 const AHEAD: usize = 3;
-/// How many batches are linked ahead after a thread outside has needed one.
+/// How many batches are linked ahead after a non-worker thread has needed one.
 const LINKED: u32 = 4;
 
-/// A free block. The memory belongs to the owner of the list it is in.
+/// A free block. Its memory belongs to the owner of the list that it is in.
 struct Block {
     next: Option<NonNull<Block>>,
-    /// In the first block of a batch in the depot: the next batch. In any other that is, or was, there, and
-    /// was linked ahead: the block that is [`AHEAD`] further on, for nothing but to ask for its memory: an
-    /// address may be out of date, as that in the first block of a batch that was taken out is. Else none.
+    /// In the first block of a batch in the depot: the next batch. In another block of a batch that is or was
+    /// in the depot and was linked ahead: the block that is [`AHEAD`] further on. That address is only used
+    /// to prefetch, because it may be out of date, as in the first block of a batch that was taken out. Else
+    /// none.
     far: Option<NonNull<Block>>,
 }
 
@@ -68,7 +69,7 @@ impl Batch {
     #[inline]
     fn pop(&mut self) -> Option<NonNull<Block>> {
         let first = self.first?;
-        // SAFETY: a block in the list is ours, and begins with its link.
+        // SAFETY: a block in the list is the list's, and begins with its link.
         self.first = unsafe { first.as_ref() }.next;
         self.count -= 1;
         Some(first)
@@ -99,7 +100,7 @@ impl Batch {
         }
     }
 
-    /// Gives every block back to the allocator.
+    /// Gives all blocks back to the allocator.
     fn release(mut self, class: usize) {
         while let Some(block) = self.pop() {
             // SAFETY: ours, and allocated for its class.
@@ -108,17 +109,17 @@ impl Batch {
     }
 }
 
-/// The free blocks of a worker, of a seat, or of a thread that is no worker.
+/// The free blocks of a worker, of a seat, or of a non-worker thread.
 pub struct Magazine {
     classes: [Class; CLASSES],
 }
 
 struct Class {
-    /// Of the batch in use.
+    /// The first block of the batch in use.
     first: Cell<Option<NonNull<Block>>>,
-    /// How many blocks more there is room for in the batch in use.
+    /// How many more blocks the batch in use can take.
     room: Cell<i32>,
-    /// Full, or empty.
+    /// The second batch, full or empty.
     spare: Cell<Batch>,
 }
 
@@ -184,7 +185,7 @@ impl Magazine {
         unsafe { self.free_by(memory, layout, || depot) };
     }
 
-    /// As [`free`](Self::free), with the way to the depot.
+    /// As [`free`](Self::free). `depot` returns the depot.
     ///
     /// # Safety
     /// 1. As [`free`](Self::free).
@@ -206,7 +207,7 @@ impl Magazine {
         first.set(Some(memory.cast()));
     }
 
-    /// [`free`](Self::free) where the batch in use is full, and one too many has been counted.
+    /// [`free`](Self::free) when the batch in use is full, and its count is one too high.
     ///
     /// # Safety
     /// 1. As [`free`](Self::free).
@@ -225,8 +226,8 @@ impl Magazine {
         in_use.set_in_use(batch);
     }
 
-    /// For a thread outside: asks for a block that is soon needed for `layout`, if it was last written by
-    /// another thread.
+    /// For a non-worker thread: prefetches a block that is soon needed for `layout`, if another thread wrote
+    /// it last.
     #[inline]
     fn ask_for_later(&self, layout: Layout, depot: &Depot) {
         let Some(class) = class_of(layout) else { return };
@@ -259,11 +260,11 @@ impl fmt::Debug for Magazine {
 }
 
 thread_local! {
-    /// Of a thread that is no worker.
+    /// The magazine of a non-worker thread.
     static OUTSIDE: Magazine = const { Magazine::new() };
 }
 
-/// Memory for `layout`, uninitialised, for a thread that is no worker of the depot's runtime.
+/// Memory for `layout`, uninitialised, on a thread that is no worker of the depot's runtime.
 #[inline]
 pub fn allocate_outside(layout: Layout, depot: &Depot) -> NonNull<u8> {
     let kept = |magazine: &Magazine| {
@@ -290,8 +291,8 @@ pub unsafe fn free_outside(memory: NonNull<u8>, layout: Layout, depot: &Depot) {
     }
 }
 
-/// Memory for jobs: from the magazine of the calling thread's seat, or its worker's, and back into the
-/// magazine of the thread that runs the job.
+/// Memory for jobs. It comes from the magazine of the calling thread's seat, or of its worker, and goes back
+/// into the magazine of the thread that runs the job.
 #[derive(Debug)]
 pub struct JobMemory;
 
@@ -332,12 +333,12 @@ unsafe impl Memory for JobMemory {
 /// Batches of free blocks that all threads of a runtime share.
 pub struct Depot {
     shelves: Mutex<Shelves>,
-    /// How many batches it pays to link ahead: a hint.
+    /// How many more batches are worth linking ahead: a hint.
     to_link: AtomicU32,
 }
 
 struct Shelves {
-    /// By class, full batches, each linked to the next by its first block.
+    /// Full batches by class. The first block of each batch links to the next batch.
     full: [Option<NonNull<Block>>; CLASSES],
     /// Bytes in `full`.
     kept: usize,
@@ -370,7 +371,7 @@ impl Depot {
 }
 
 impl Shelves {
-    /// A full batch, or an empty one if there is none.
+    /// Takes a full batch, or returns an empty one if there is none.
     fn take(&mut self, class: usize) -> Batch {
         let Some(first) = self.full[class] else { return Batch::EMPTY };
         // SAFETY: a block on the shelf is ours, and the first of a batch.
@@ -379,7 +380,7 @@ impl Shelves {
         Batch { first: Some(first), count: BATCH }
     }
 
-    /// Keeps a full batch; false if there are enough.
+    /// Keeps a full batch. Returns false if the depot has enough.
     fn put(&mut self, class: usize, batch: Batch) -> bool {
         debug_assert_eq!(batch.count, BATCH);
         let Some(mut first) = batch.first else { return true };
@@ -521,7 +522,7 @@ mod tests {
     fn a_batch_of_the_depot_knows_what_is_further_on() {
         let (magazine, depot) = (Magazine::new(), Depot::new());
         let layout = layout(104, 8);
-        // As a thread that has taken blocks.
+        // As if a thread outside had taken blocks.
         depot.to_link.store(LINKED, Relaxed);
         let blocks: Vec<_> = (0..4 * BATCH).map(|_| magazine.allocate(layout, &depot)).collect();
         // SAFETY: each block is freed once, with its layout.

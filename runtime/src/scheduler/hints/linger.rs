@@ -1,26 +1,26 @@
-//! Lingering: how a worker that runs dry waits awake for outside threads that keep it busy.
+//! Lingering (spin, then park): how a worker without work waits awake for outside threads that keep it busy.
 //!
-//! A thread that spawns or wakes from outside is about as fast as a worker that runs what it pushes. So the
-//! worker runs dry again and again. Each time that it then sleeps, the thread pays for the wake: more than
-//! for 20 tasks. And a thread that waits in `block_on` for what it has spawned, and spawns the next, pays for
-//! two wakes each time.
+//! A thread that spawns or wakes from outside is about as fast as the worker that runs its tasks. So the
+//! worker runs out of work again and again. Each time that the worker then sleeps, the thread pays for the
+//! wake, which costs more than 20 tasks. A thread that spawns a task, waits for it in `block_on`, and spawns
+//! the next, pays for two wakes each time.
 //!
-//! **It lingers**: it waits awake (`patience.rs`) before it sleeps, if threads outside ended its last sleep
-//! soon, or the last time it lingered. Meanwhile it is a searcher, like any worker that looks in one queue
-//! after the other. Pushers rely on it, and it leaves the searchers by finding work (F1) or by going to sleep
-//! (W1), behind which it looks again (W4 of `idle.rs`). So no work that relies on it is lost. As it looks in
-//! every queue again and again, no work waits for the end of its patience. A worker that may not join the
-//! searchers does not linger. No worker lingers where that would make events late: if descriptors are
-//! registered and no worker sits in the driver. (Timers may be late by as much as a worker lingers.)
+//! **The worker lingers**: it spins (`patience.rs`) before it sleeps, if threads outside soon ended its last
+//! sleep, or its last lingering. Meanwhile it is a searcher, like any worker that looks in one queue after
+//! the other. Pushers rely on it. It leaves the searchers by finding work (F1) or by going to sleep (W1), and
+//! looks again after W1 (W4 of `idle.rs`). So no work that relies on it is lost. It looks in every queue
+//! again and again, so no work waits until it stops spinning. A worker that may not join the searchers does
+//! not linger. No worker lingers if that would make events late, that is, if descriptors are registered and
+//! no worker sits in the driver. (Timers may be late by as long as a worker lingers.)
 //!
-//! **It lets tasks gather** where they come faster than one look takes: [`SMALL`] batches, [`FLOOD`] in a
-//! row. Worker and thread then fight for the line of the injector's lock, and for whatever the tasks have in
-//! common, task by task. The worker lets [`MANY`] come together, for [`LONGEST_GATHERING`] at most, which is
-//! less than a wake would take. If few have come, it was no flood, and it takes [`VAIN`] more small batches
-//! until the worker assumes a flood again. Any wait in between begins the count anew.
+//! **The worker lets tasks gather** if they come faster than one look takes: [`SMALL`] batches, [`FLOOD`] in
+//! a row. In such a flood, worker and thread compete for the cache line of the injector's lock, and for other
+//! data that the tasks share, task by task. So the worker waits until [`MANY`] tasks have come, at most for
+//! [`LONGEST_GATHERING`], which is less than a wake takes. If few have come, it was no flood, and the worker
+//! assumes one again only after [`VAIN`] more small batches. Any wait in between begins the count anew.
 //!
-//! Rejected: the worker sleeps on, and the thread counts what it has pushed and wakes the worker at some
-//! number. No thread would answer for the tasks below that number if the pusher goes on to something else.
+//! Rejected: the worker sleeps on, and the thread counts its pushes and wakes the worker at some number. If
+//! the pusher then does something else, no thread sees to the tasks below that number.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -29,28 +29,28 @@ use crate::loom::hint;
 use crate::scheduler::shared::Shared;
 use crate::util::patience::Patience;
 
-/// How long a worker waits awake at most.
+/// How long a worker spins at most.
 const LONGEST_WAIT: Duration = Duration::from_micros(50);
-/// Tasks in a batch that is hardly worth the lock.
+/// At most so many tasks in a batch are hardly worth the lock.
 const SMALL: usize = 8;
-/// So many small batches in a row are a flood.
+/// So many small batches in a row count as a flood.
 const FLOOD: i32 = 4;
-/// How many more small batches it takes after a wrong guess.
+/// How many more small batches are needed after a wrong guess.
 const VAIN: i32 = 60;
-/// How many tasks are let gather.
+/// How many tasks the worker lets gather.
 const MANY: usize = 128;
-/// How long tasks are let gather at most.
+/// How long the worker lets tasks gather at most.
 const LONGEST_GATHERING: Duration = Duration::from_micros(10);
-/// Pauses between two looks at how many there are.
+/// Spin pauses between two looks at the number of tasks.
 const PAUSES: u32 = 8;
 
-/// What a worker remembers of the work from outside. Its thread's alone.
+/// What a worker remembers of the work from outside. Only its own thread touches this.
 #[derive(Debug)]
 pub struct Linger {
     patience: Patience,
-    /// The worker's tick when it last lingered: it does not linger again until it has run something.
+    /// The worker's tick when it last lingered. It does not linger again until it has run something.
     tick: Cell<u64>,
-    /// Small batches in a row; begins at `-VAIN` after a wrong guess.
+    /// Small batches in a row. Begins at `-VAIN` after a wrong guess.
     small_batches: Cell<i32>,
 }
 
@@ -72,8 +72,8 @@ impl Linger {
         }
     }
 
-    /// Waits for work, if some is likely to come soon. Says whether it has come. Worker `own` searches, or is
-    /// the only worker.
+    /// Waits for work, if some is likely to come soon. Returns whether work has come. Worker `own` searches,
+    /// or is the only worker.
     pub fn wait(&self, shared: &Shared, own: usize) -> bool {
         let tick = shared.processor(own).tick();
         if !self.patience.is_worth_it() || self.tick.replace(tick) == tick {
@@ -99,8 +99,8 @@ impl Linger {
         self.small_batches.set(self.small_batches.get().min(0));
     }
 
-    /// Before the worker takes a batch from the injector: lets more come, if they do quickly. Says whether it
-    /// waited.
+    /// Called before the worker takes a batch from the injector: waits for more tasks, if they come quickly.
+    /// Returns whether it waited.
     #[inline]
     pub fn gathers(&self, shared: &Shared) -> bool {
         let is_flood = self.small_batches.get() >= FLOOD;
@@ -152,7 +152,7 @@ mod tests {
             for _ in 0..ROUNDS {
                 runtime.block_on(runtime.spawn(async {})).unwrap();
             }
-            // On a machine with other things to do the answers may be late for a while.
+            // On a machine with other work the answers may be late for a while.
             if parks() - before < ROUNDS / 2 {
                 return;
             }
@@ -206,10 +206,10 @@ mod tests {
         }
     }
 
-    /// Far less than what the monitor needs to find a worker stuck.
+    /// Much less than the monitor needs to find a worker stuck.
     const SOON: Duration = Duration::from_micros(1500);
 
-    /// How long the first of two tasks from outside waits for the other, behind a flood of tiny ones: each
+    /// How long the first of two tasks from outside waits for the other, behind a flood of tiny ones. Each
     /// keeps its worker until both run.
     fn time_to_meet(runtime: &Runtime) -> Duration {
         let flood: Vec<_> = (0..2000).map(|_| runtime.spawn(async {})).collect();

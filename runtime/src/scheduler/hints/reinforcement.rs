@@ -1,70 +1,72 @@
-//! Whether another worker is to be woken for what a turn of the driver has woken.
+//! The wake throttle: whether to wake another worker for the tasks that a turn of the driver has woken.
 //!
 //! A turn may bring dozens of tasks, and a sleeping worker could take half of them. If a CPU is idle, it
-//! should. If no CPU is idle, the threads that run are mostly the clients that have sent the events and wait
-//! for the answers: a second worker only gets in their way. It pushes them off their CPU, and takes events
-//! that the first worker would have taken in bulk. From then on each worker finds one event at a time, and
-//! sleeps and wakes for each. (64 echoing connections of a client on the same two CPUs: 150 sleeps for 1000
-//! requests instead of 1, a sixth fewer requests, the latency at p99 doubled.)
+//! should. If no CPU is idle, the running threads are mostly the clients that have sent the events and wait
+//! for the answers. A second worker only hinders them. It pushes them off their CPU, and takes events that
+//! the first worker would have taken in bulk. From then on each worker finds one event at a time, and sleeps
+//! and wakes for each. (64 echoing connections of a client on the same two CPUs: 150 sleeps for 1000 requests
+//! instead of 1, a sixth fewer requests, the latency at p99 doubled.)
 //!
-//! So the worker asks the system how crowded it is before it wakes another worker. The answer is true of one
-//! moment, and a client that waits for its first answer leaves a CPU idle for a few microseconds. So once the
-//! system was crowded, the worker has to see room [`LOOKS`] times in a row, [`SHORT`] apart. The worker that
-//! got no help goes on with its tasks, and asks again between two of them. As long as there is no room, looks
-//! become rarer ([`LONG`] apart in the end), since each is a system call. So it takes at most `LONG + LOOKS *
-//! SHORT` and a few polls until help comes where help makes sense.
+//! So the worker asks the system for an idle CPU before it wakes another worker. The answer holds for one
+//! moment, and a client that waits for its first answer leaves a CPU idle for a few microseconds. So after
+//! the system had no idle CPU, the worker has to see one [`LOOKS`] times in a row, [`SHORT`] apart. A worker
+//! that got no help goes on with its tasks, and asks again between two of them. While there is no idle CPU,
+//! looks become rarer ([`LONG`] apart in the end), because each is a system call. So where help makes sense,
+//! it comes after at most `LONG + LOOKS * SHORT` and a few polls.
 //!
-//! **What is worth it.** A turn of timers may bring dozens of tasks that are done sooner than another thread
-//! has woken, and to wake it costs as much as dozens of them. So a worker estimates its poll time from recent
-//! polls, remembers long polls longest, and wakes no other worker for less than [`WORTH`]. It asks again
-//! after a few tasks, as above, and knows better then: if a task turns out long, help for the tasks behind it
-//! comes when it ends.
+//! **Which work is worth a wake.** A turn of timers may bring dozens of tasks that end before another thread
+//! is awake, and the wake costs as much as dozens of such tasks. So a worker estimates its poll time from
+//! recent polls, and remembers long polls longest. It wakes no other worker for less work than [`WORTH`]. It
+//! asks again after a few tasks, as above, and knows better then. If a task turns out long, help for the
+//! tasks behind it comes when that task ends.
 //!
-//! Nothing depends on the answer but speed: the tasks are in the worker's own ring, to which it comes back,
-//! and if it does not, in a long poll, the monitor sees it.
+//! Only speed depends on the answer. The tasks are in the worker's own ring, to which it comes back. If it
+//! does not, because of a long poll, the monitor sees it.
 //!
 //! # Rejected
-//! Asking how long the worker itself waits for CPUs: its client waits, not the worker. Weighing the turn's
-//! work against the price of a wake: the turns are worth 100 µs and more, with idle CPUs and without. Never
-//! waking another worker: where a request takes 100 µs of computing, one worker does half of what two do.
+//! - Asking how long the worker itself waits for CPUs: the client waits, not the worker.
+//! - Comparing the turn's work with the cost of a wake: the turns are worth 100 µs and more, with idle CPUs
+//!   and without.
+//! - Never waking another worker: where a request takes 100 µs of computing, one worker does half as much as
+//!   two.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-/// How often in a row there must have been room, after there was none.
+/// How many looks in a row must find an idle CPU, after a look found none.
 const LOOKS: u32 = 3;
-/// For how long a look stays valid that has found room, or that is the first to find none.
+/// How long a look stays valid that found an idle CPU, or that is the first to find none.
 const SHORT: Duration = Duration::from_micros(50);
-/// For how long a look stays valid at most.
+/// How long a look stays valid at most.
 const LONG: Duration = Duration::from_micros(200);
-/// Work that its worker finishes in less time is no reason to wake another worker.
+/// If the worker finishes the work in less time, it wakes no other worker.
 const WORTH: Duration = Duration::from_micros(30);
 /// The assumed time of a poll before any was measured.
 const UNKNOWN: Duration = Duration::from_millis(1);
-/// Tasks between two questions, if those are short.
+/// Tasks between two questions, if the tasks are short.
 const PAUSE: u32 = 4;
-/// What so many short tasks take at most.
+/// The time that [`PAUSE`] short tasks take at most.
 const SHORT_TASKS: Duration = Duration::from_micros(20);
 
-/// What one worker knows of the crowd.
+/// What one worker knows of the load on the CPUs.
 #[derive(Debug)]
 pub struct Reinforcement {
-    /// When it asked last, and when it looked last.
+    /// When the worker asked last, and when it looked last.
     asked_at: Cell<Option<Instant>>,
     looked_at: Cell<Option<Instant>>,
-    /// For how long that look stays valid.
+    /// How long that look stays valid.
     is_good_for: Cell<Duration>,
-    /// Looks that have to find room yet before it is believed.
+    /// How many looks have to find an idle CPU before the worker believes them.
     doubts: Cell<u32>,
-    /// Tasks until it asks again.
+    /// Tasks until the worker asks again.
     pause: Cell<u32>,
     /// The estimated time of a poll, from recent measurements.
     pace: Cell<Duration>,
-    /// [`WORTH`], but in tests.
+    /// [`WORTH`], except in tests.
     worth: Cell<Duration>,
     /// The tick at the last sleep.
     slept_at: Cell<u64>,
-    /// Since when, and since which tick, tasks wait that were not worth it.
+    /// Since when, and since which tick, tasks wait that were not worth a wake.
     began: Cell<Option<(Instant, u64)>>,
 }
 
@@ -105,7 +107,7 @@ impl Reinforcement {
         is_worth
     }
 
-    /// From now on, as if waking another worker were worth so much.
+    /// From now on, waking another worker counts as worth this much work.
     #[cfg(test)]
     pub fn pretend_worth(&self, worth: Duration) {
         self.worth.set(worth);
@@ -117,8 +119,8 @@ impl Reinforcement {
         self.asked_at.set(Some(now));
     }
 
-    /// Whether there is room for another worker at `now`. Looks by calling `has_room`, unless it has just
-    /// done so.
+    /// Whether there is an idle CPU for another worker at `now`. Calls `has_room`, unless its last answer is
+    /// still valid.
     pub fn is_welcome(&self, now: Instant, has_room: impl FnOnce() -> bool) -> bool {
         if !is_within(&self.looked_at, now, self.is_good_for.get()) {
             self.looked_at.set(Some(now));
@@ -138,7 +140,7 @@ impl Reinforcement {
         }
     }
 
-    /// After how many tasks it should ask again.
+    /// The number of tasks after which the worker should ask again.
     pub fn pause(&self) -> u32 {
         self.pause.get()
     }
@@ -149,7 +151,7 @@ fn is_within(at: &Cell<Option<Instant>>, now: Instant, limit: Duration) -> bool 
     at.get().is_some_and(|at| now.saturating_duration_since(at) < limit)
 }
 
-/// What a poll took, if `polls` took so long.
+/// The time of one poll, if `polls` polls took `passed`.
 fn pace(polls: u64, passed: Duration) -> Option<Duration> {
     passed.checked_div(u32::try_from(polls).unwrap_or(u32::MAX))
 }
@@ -165,7 +167,7 @@ mod tests {
     use crate::scheduler::worker::Worker;
     use crate::{Builder, Runtime, context, time};
 
-    /// The answers, one interval after the other, when the looks find `looks`.
+    /// The answers, one interval after the other, if the looks find `looks`.
     fn answers<const N: usize>(looks: [bool; N]) -> Vec<bool> {
         let reinforcement = Reinforcement::new();
         let start = Instant::now();
@@ -247,12 +249,12 @@ mod tests {
         assert!(reinforcement.is_worth(start + Duration::from_micros(16), 995, 15));
     }
 
-    /// Two workers that look at the driver only when they run dry.
+    /// Two workers that look at the driver only when they run out of work.
     fn two_workers() -> Runtime {
         Builder::new_multi_thread().worker_threads(2).enable_all().event_interval(10_000).build().unwrap()
     }
 
-    /// Has one turn of the driver wake 40 tasks. Each does `work`, which gets its place in the order. Says
+    /// Makes one turn of the driver wake 40 tasks. Each task does `work` with its place in the order. Returns
     /// how often a worker has woken another one.
     fn turn(runtime: &Runtime, work: impl Fn(usize) + Send + Sync + 'static) -> u64 {
         let shared = runtime.handle().shared();
@@ -282,8 +284,8 @@ mod tests {
         }
     }
 
-    /// How many a worker wakes for 40 tasks that a turn of the driver has brought, if the machine has so many
-    /// CPUs, and a wake is worth so much work.
+    /// How many other workers a worker wakes for 40 tasks from one turn of the driver, if the machine has
+    /// `cpus` CPUs, and a wake is worth this much work.
     fn wakes(cpus: usize, worth: Duration) -> u64 {
         let runtime = two_workers();
         let handle = runtime.handle().clone();
@@ -318,7 +320,7 @@ mod tests {
     }
 
     fn assert_somebody_can_be_woken() {
-        // The other may be up by itself.
+        // The other worker may be awake by itself.
         let start = Instant::now();
         while wakes(usize::MAX, Duration::ZERO) == 0 {
             assert!(start.elapsed() < Duration::from_secs(60), "nobody is ever woken");
@@ -329,7 +331,7 @@ mod tests {
     fn another_worker_is_woken_for_a_turn_while_a_cpu_is_idle() {
         let runtime = two_workers();
         runtime.handle().shared().crowd.pretend_cpus(usize::MAX);
-        // Both may be up by themselves, if the system is slow to put one to sleep.
+        // Both workers may be awake by themselves, if the system is slow to put one to sleep.
         let start = Instant::now();
         while turn(&runtime, |_| spin_for(WORTH)) == 0 {
             assert!(start.elapsed() < Duration::from_secs(60), "nobody is ever woken");
@@ -344,7 +346,7 @@ mod tests {
             handle.shared().crowd.pretend_cpus(if place < 5 { 0 } else { usize::MAX });
             spin_for(LONG);
         };
-        // As above: in some turns both may be up anyway.
+        // As above: in some turns both workers may be awake anyway.
         let has_asked = (0..100).any(|_| {
             runtime.handle().shared().crowd.pretend_cpus(0);
             turn(&runtime, work.clone()) > 0

@@ -1,45 +1,47 @@
-//! Sampling: how a worker that others would wake for nothing waits for work that is worth its while.
+//! Sampling: how a worker that would be woken for tiny tasks waits for work that is worth a wake.
 //!
-//! The awake worker is done with tasks of some ten nanoseconds long before another thread has woken for them,
-//! and the wake costs the waker 2 to 15 µs. So a worker that is out of work, while all other awake workers
-//! get on quickly, neither steals from them nor goes to sleep: it *samples*. It sleeps for a short time,
-//! [`SAMPLE_PAUSE`] and then longer, and looks again.
+//! The awake worker finishes tasks of some ten nanoseconds long before another thread has woken for them, and
+//! the wake costs the waker 2 to 15 µs. So a worker without work *samples* if all other awake workers are
+//! quick. It neither steals from them nor goes to sleep for good. It parks for a short time, [`SAMPLE_PAUSE`]
+//! and then longer, and looks again.
 //! ```text
 //!             all that are up are quick, nothing is worth it           its pause is over
 //!   searching ─────────────────────────────────────────────▶ sampling ──────────────────▶ searching
 //! ```
-//! For the sleep protocol it is a searcher that takes its time: a push relies on it, and it leaves the
-//! searchers as any other does. One worker samples for all. If what it finds is worth it, it takes it, and
-//! wakes one of the others for the rest, as any searcher. A worker that would sample beside it sleeps, and
-//! leaves the tasks that it sees to the workers that are up. The sampler is up; the last worker to go to
-//! sleep finds no sampler, and leaves nothing. The sampler's pause ends early when a job is posted, when a
-//! worker is about to block, and when all others have fallen asleep ([`Samplers`]).
+//! For the sleep protocol, a sampling worker is a slow searcher. A push relies on it, and it leaves the
+//! searchers as any other searcher does. One worker samples for all. If it finds work that is worth it, it
+//! takes the work, and wakes another worker for the rest, like any searcher. A second worker that would
+//! sample goes to sleep instead, and leaves the tasks that it sees to the awake workers. The sampler is one
+//! of them. The last worker to go to sleep finds no sampler, and leaves no tasks. The sampler's pause ends
+//! early in three cases: a job is posted, a worker is about to block, or all others have fallen asleep
+//! ([`Samplers`]).
 //!
-//! **Which workers are quick** say the numbers of their polls, spawns and pushes: by how much they moved
-//! since this worker last looked, and in what time. That includes all sleep of either, so it errs towards
-//! slow; only a worker that was among the quick when it fell asleep watches them for a moment first when it
-//! is up again ([`GLANCE`]). It costs the quick ones nothing. And if something waits, they have to move once
-//! more before the look ends, for they may be in a long poll since just now. A worker that does not move and
-//! has nothing waiting is not asked: it may be looking for work itself, or wait for a CPU.
+//! **Which workers are quick** follows from the numbers of their polls, spawns and pushes: by how much these
+//! have moved since this worker last looked, and in what time. That time includes all sleep of both workers,
+//! so the estimate errs towards slow. Only a worker that was among quick workers when it fell asleep first
+//! watches them for a moment when it wakes ([`GLANCE`]). This costs the quick workers nothing. If something
+//! waits, they also have to move once more before the look ends, because they may have just begun a long
+//! poll. A worker that does not move and has nothing waiting is ignored: it may search for work itself, or
+//! wait for a CPU.
 //!
-//! **What is worth it**: a queue that takes its owner [`WORTH`] or longer at that pace, so anything behind a
-//! poll that turns out long, but nothing that is [`TINY`]; and what has not been empty for [`PATIENCE`]
-//! looks, since whatever is in it, its owner does not get done. A worker that works through the injector in
-//! company asks itself the same every [`SAMPLE`] tasks.
+//! **Which work is worth it**: a queue that takes its owner [`WORTH`] or longer at that pace. So anything
+//! behind a poll that turns out long is worth it, and nothing that is [`TINY`] is. A queue that has not been
+//! empty for [`PATIENCE`] looks is also worth it, because its owner does not finish its tasks. A worker that
+//! works through the injector beside others asks itself the same question every [`SAMPLE`] tasks.
 //!
-//! **What is the use**: tasks that write to the same memory, or want the same lock, may take several times as
-//! long when two workers are at them as when one is, and look well worth it then. So a worker remembers what
-//! a poll takes while only one side works. If it and the others together are not faster than that by a
-//! quarter, the others are taken to be as quick as they would be without it, and it samples if that makes
-//! what waits not worth it. It forgets this figure gradually.
+//! **Whether help is of use**: tasks that write to the same memory, or take the same lock, may take several
+//! times as long with two workers as with one. They look well worth it then. So a worker remembers how long a
+//! poll takes while only one side works. Suppose that it and the others together are not faster than that by
+//! a quarter. Then it assumes that the others alone would be as quick as that, and samples if the waiting
+//! work is not worth it at that pace. It forgets the figure gradually.
 //!
-//! No worker samples where that could make events late: if descriptors are registered and no worker sleeps in
-//! the driver, a worker that is out of work has to sit there.
+//! No worker samples if that could make events late: if descriptors are registered and no worker sleeps in
+//! the driver, a worker without work has to sit there.
 //!
-//! Rejected: an estimate by the owner, with a look at the clock every few polls: it knows only the past, too,
-//! and the owner pays for it. A threshold for the length of the ring alone: if no worker looks again, a short
-//! queue behind a long poll waits for the monitor. Prior art: none known; Go and Tokio wake one searcher at a
-//! time, whatever the tasks cost.
+//! Rejected: an estimate by the owner, with a look at the clock every few polls. It, too, knows only the
+//! past, and the owner pays for it. Also rejected: a threshold for the length of the ring alone. If no worker
+//! looks again, a short queue behind a long poll waits for the monitor. Prior art: none known. Go and Tokio
+//! wake one searcher at a time, whatever the tasks cost.
 
 use std::cell::{Cell, RefCell};
 use std::mem;
@@ -52,40 +54,40 @@ use crate::scheduler::processor::Processor;
 use crate::scheduler::shared::Shared;
 use crate::scheduler::worker::Worker;
 
-/// How long the first nap is. The system adds some 50 µs to each.
+/// The length of the first timed park. The system adds some 50 µs to each.
 const SAMPLE_PAUSE: Duration = Duration::from_micros(80);
-/// How many times in a row the next nap is twice as long.
+/// How many times in a row the next timed park is twice as long.
 const DOUBLINGS: u32 = 2;
-/// How many naps in a row may find nothing.
+/// How many timed parks in a row may find nothing.
 const MOST_SAMPLES: u32 = 8;
-/// Work that its worker finishes in less time is no reason for the sampler to help.
+/// If its worker finishes the work in less time, the sampler does not help.
 const WORTH: Duration = Duration::from_micros(20);
 /// The longest average poll of a quick worker.
 const QUICK: Duration = Duration::from_micros(5);
-/// How often in a row a queue must be found with something in it.
+/// How many looks in a row must find a queue non-empty.
 const PATIENCE: u32 = 5;
-/// A worker that has not looked for longer has slept, and so may the others have.
+/// If a worker has not looked for longer than this, it has slept, and the others may have slept, too.
 const STALE: Duration = Duration::from_micros(500);
-/// For how long a worker that slept first watches the others.
+/// How long a worker that has slept first watches the others.
 const GLANCE: Duration = Duration::from_micros(2);
-/// Looks closer to each other than this count as one.
+/// Two looks that are closer together than this count as one.
 const SHORTEST: Duration = Duration::from_micros(10);
-/// A task that its owner runs in less is not worth to be fetched from another core: the memory that it
-/// touches comes along.
+/// If the owner runs a task in less time, another core should not fetch it, because the memory that the task
+/// touches moves along.
 const TINY: Duration = Duration::from_nanos(250);
-/// How many tasks a worker runs before it asks itself whether others would do without it.
+/// How many tasks a worker runs before it asks itself whether the others need it.
 const SAMPLE: u64 = 64;
 
-/// What a worker remembers of the other workers from look to look. Only its own thread touches it.
+/// What a worker remembers of the other workers from one look to the next. Only its own thread touches this.
 #[derive(Debug)]
 pub struct Sampling {
     looked_at: Cell<Instant>,
-    /// By index, seats only.
+    /// One for each seat, by index.
     others: RefCell<Vec<Other>>,
     injector: Cell<Queue>,
-    /// A worker is up, and all workers that are up are quick.
+    /// Whether a worker is awake, and all awake workers are quick.
     is_hurried: Cell<bool>,
-    /// All workers that were up at the last look at them were quick.
+    /// Whether all workers that were awake at the last look at them were quick.
     was_hurried: Cell<bool>,
     /// The tick of this worker at its last look.
     own_tick: Cell<u64>,
@@ -105,21 +107,21 @@ struct Other {
 struct Moves {
     polls: u64,
     spawned: u64,
-    /// Into its ring: one poll that wakes a thousand tasks moves, too.
+    /// Pushes into the worker's ring. So one poll that wakes a thousand tasks counts as moving, too.
     pushes: u32,
 }
 
 /// What is known of a queue.
 #[derive(Debug, Clone, Copy, Default)]
 struct Queue {
-    /// In how many looks in a row it was not empty.
+    /// In how many looks in a row the queue was not empty.
     looks: u32,
     is_worth: bool,
 }
 
 impl Queue {
-    /// At this look, the queue has `len` tasks, and the workers that run them take `pace` for one; none if
-    /// they do not move.
+    /// At this look, the queue has `len` tasks, and the workers that run them take `pace` for one task.
+    /// `None`: they do not move.
     fn look(&mut self, len: usize, pace: Option<Duration>) {
         self.looks = if len > 0 { self.looks + 1 } else { 0 };
         let is_long = || pace.is_none_or(|pace| pace > TINY && pace.saturating_mul(len as u32) >= WORTH);
@@ -127,23 +129,24 @@ impl Queue {
     }
 }
 
-/// Whether this worker and the others get more done together than one side does while the other does nothing.
+/// Whether this worker and the others together get more done than one side while the other does nothing.
 #[derive(Debug, Default)]
 struct Company {
-    /// The ticks of all workers at the last look, added up.
+    /// The sum of all workers' ticks at the last look.
     ticks: Cell<u64>,
-    /// What a poll took of late while one side did nothing.
+    /// How long a poll recently took while one side did nothing.
     alone: Cell<Option<Duration>>,
 }
 
 impl Company {
-    /// At this look the ticks of all, added up, are `ticks`; since the last one, this worker has made so many
-    /// polls. If both sides have worked and it was of no use: what a poll takes one alone.
+    /// At this look the sum of all ticks is `ticks`, and this worker has made `own_polls` polls since the
+    /// last look. If both sides have worked and it was of no use, returns how long a poll takes one side
+    /// alone.
     fn look(&self, own_polls: u64, ticks: u64, passed: Duration) -> Option<Duration> {
         let polls = ticks.wrapping_sub(self.ticks.replace(ticks));
         let pace = pace(polls, passed)?;
         if own_polls == 0 || own_polls == polls {
-            // Part of the time went into one long poll, maybe: the shortest of late counts.
+            // Part of the time may belong to one long poll, so the shortest recent time counts.
             self.alone.set(Some(self.alone.get().map_or(pace, |alone| pace.min(alone + alone / 2))));
             return None;
         }
@@ -172,7 +175,7 @@ impl Sampling {
             return;
         }
         if shared.idle.sleepers() + 1 >= workers {
-            // No other worker is up: nothing to look at, and no cache lines to fetch.
+            // No other worker is awake: there is nothing to look at, and there are no cache lines to fetch.
             return self.is_hurried.set(false);
         }
         let mut passed = self.looked_at.get().elapsed();
@@ -204,7 +207,7 @@ impl Sampling {
             }
             other.ring.look(waiting, pace);
             if is_up {
-                // A worker that has nothing waiting may search, or wait for a CPU since it was woken.
+                // A worker that has nothing waiting may search, or it was woken and waits for a CPU.
                 are_quick &= pace.map_or(waiting == 0, |pace| pace <= QUICK);
                 quickest = quickest.into_iter().chain(pace).min();
             }
@@ -216,7 +219,8 @@ impl Sampling {
         self.was_hurried.set(self.is_hurried.get());
     }
 
-    /// Watches the others for a moment, as if the last look had been before it. Says for how long.
+    /// Watches the others for a moment, as if the last look had been before that moment. Returns how long it
+    /// watched.
     fn glance(&self, shared: &Shared, own: usize, others: &mut [Other]) -> Duration {
         for (index, other) in others.iter_mut().enumerate() {
             other.moves = Moves::of(shared.processor(index));
@@ -233,19 +237,19 @@ impl Sampling {
         }
     }
 
-    /// Whether worker `own` leaves alone what is not worth it, and naps then.
+    /// Whether worker `own` leaves alone the work that is not worth it, and samples.
     pub fn would_sample(&self, shared: &Shared) -> bool {
         let has_driver = || {
             let driver = &shared.driver;
-            // Not a worker that only looks in, and goes on with its tasks.
+            // Not a worker that only polls the driver once, and goes on with its tasks.
             let sleeps = |poller| shared.idle.is_sleeper(poller);
             driver.io().is_none_or(|io| !io.has_sources()) || driver.sitter().is_some_and(sleeps)
         };
         SAMPLES && self.is_hurried.get() && self.samples_left.get() > 0 && has_driver()
     }
 
-    /// Whether worker `own`, which could take what is in the injector, leaves it to the others and naps.
-    /// `has_slept`: it has run nothing since.
+    /// Whether worker `own`, which could take tasks from the injector, leaves them to the others and samples.
+    /// `has_slept`: it has run nothing since it slept.
     #[inline]
     pub fn leaves_it_to_others(&self, shared: &Shared, own: usize, has_slept: bool) -> bool {
         let polls = shared.processor(own).tick().wrapping_sub(self.own_tick.get());
@@ -268,14 +272,14 @@ impl Sampling {
         self.injector.get().is_worth
     }
 
-    /// This worker took something: its patience begins anew.
+    /// This worker took work, so its patience begins anew.
     pub fn took(&self) {
         self.samples_left.set(MOST_SAMPLES);
         self.injector.take();
         self.others.borrow_mut().iter_mut().for_each(|other| other.ring = Queue::default());
     }
 
-    /// A nap begins. Says how long it is.
+    /// A timed park begins. Returns its length.
     pub fn begin_sample(&self) -> Duration {
         let left = self.samples_left.get();
         self.samples_left.set(left.saturating_sub(1));
@@ -291,7 +295,7 @@ impl Sampling {
 /// Which worker of a runtime samples.
 #[derive(Debug)]
 pub struct Samplers {
-    /// Its index, or [`NOBODY`].
+    /// The index of the sampler, or [`NOBODY`].
     sampler: AtomicUsize,
 }
 
@@ -321,7 +325,7 @@ impl Samplers {
         shared.unpark_picked(self.sampler());
     }
 
-    /// The same, if all other workers sleep.
+    /// As [`wake`](Self::wake), if all other workers sleep.
     pub fn wake_if_alone(&self, shared: &Shared) {
         if shared.idle.sleepers() + 1 >= shared.config.workers {
             self.wake(shared);
@@ -330,7 +334,8 @@ impl Samplers {
 }
 
 impl Worker {
-    /// Samples, if it should: it has slept a short time then, and is still a searcher.
+    /// Samples if it should. Returns whether it did: it has then parked for a short time, and is still a
+    /// searcher.
     pub(in crate::scheduler) fn samples(&self) -> bool {
         let shared = self.shared();
         let is_searcher = self.is_permanent() && self.is_searching.get();
@@ -344,7 +349,7 @@ impl Worker {
         true
     }
 
-    /// Whether it leaves waiting tasks to the workers that are up, and sleeps.
+    /// Whether this worker leaves waiting tasks to the awake workers, and sleeps.
     pub(in crate::scheduler) fn sleeps_beside_sampler(&self) -> bool {
         let shared = self.shared();
         let would_sample = self.is_permanent() && self.sampling.would_sample(shared);
@@ -370,19 +375,19 @@ impl Moves {
         }
     }
 
-    /// As many tasks at least were run, spawned or woken.
+    /// At least so many tasks were run, spawned or woken.
     fn most(self) -> u64 {
         self.polls.max(self.spawned).max(self.pushes.into())
     }
 }
 
-/// The ticks of all workers, added up.
+/// The sum of all workers' ticks.
 fn ticks(shared: &Shared) -> u64 {
     (0..shared.config.workers).map(|index| shared.processor(index).tick()).fold(0, u64::wrapping_add)
 }
 
-/// Whether the owner, which had made so many `moves`, makes another in the time in which it has made some on
-/// average: its present poll may have become long just now.
+/// Whether the owner, which had made `before` moves, makes another move in the time of an average move. If
+/// not, its present poll may have just become long.
 fn goes_on(processor: &Processor, before: Moves, pace: Duration) -> bool {
     const SPINS: u32 = 16;
     let limit = Duration::from_micros(1) + 4 * pace.min(QUICK);
@@ -400,7 +405,7 @@ fn goes_on(processor: &Processor, before: Moves, pace: Duration) -> bool {
     }
 }
 
-/// The time of one poll of a worker whose tick moved by `polls` in a time.
+/// The time of one poll, if the tick moved by `polls` in `passed`.
 fn pace(polls: u64, passed: Duration) -> Option<Duration> {
     let polls = u32::try_from(polls).unwrap_or(u32::MAX);
     passed.checked_div(polls)
@@ -417,14 +422,15 @@ mod tests {
     use super::*;
     use crate::{Builder, Runtime};
 
-    /// Far less than what the monitor needs to find a worker stuck.
+    /// Much less than the monitor needs to find a worker stuck.
     const SOON: Duration = Duration::from_micros(1500);
 
     fn two_workers() -> Runtime {
         Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
     }
 
-    /// Keeps the worker that it is called on at tiny tasks until the other samples. False if that takes long.
+    /// Keeps the calling worker at tiny tasks until the other worker samples. Returns false if that takes
+    /// long.
     async fn be_quick(shared: &Shared) -> bool {
         let start = Instant::now();
         while shared.samplers.sampler().is_none() {
@@ -438,8 +444,9 @@ mod tests {
         true
     }
 
-    /// What `push` pushes is to set the flag that it gets, and waits behind a poll which does not return
-    /// before that. After how long it does so; none if none sampled when it was pushed.
+    /// `push` pushes a task that sets the flag it is given, behind a poll that does not return before the
+    /// flag is set. Returns after how long the flag was set. None if no worker sampled when the task was
+    /// pushed.
     fn delay_behind_a_long_poll(
         runtime: &Runtime,
         push: impl FnOnce(Arc<AtomicBool>) + Send + 'static,
@@ -451,7 +458,7 @@ mod tests {
             let has_run = Arc::new(AtomicBool::new(false));
             let start = Instant::now();
             push(has_run.clone());
-            // The pusher has relied on it.
+            // The pusher has relied on the sampler.
             let is_sampling = did_sample && shared.samplers.sampler().is_some();
             while !has_run.load(Acquire) {
                 thread::yield_now();
@@ -461,8 +468,8 @@ mod tests {
         runtime.block_on(poll).unwrap()
     }
 
-    /// Not each time: the machine may have other work. If that is so much that none samples, this says
-    /// nothing.
+    /// It need not hold each time, because the machine may have other work. If there is so much that no
+    /// worker samples, this shows nothing.
     #[track_caller]
     fn assert_is_soon(delay: impl Fn() -> Option<Duration>) {
         let (start, mut soon, mut late) = (Instant::now(), 0, Vec::new());
@@ -510,7 +517,7 @@ mod tests {
             assert_is_soon(|| {
                 delay_behind_a_long_poll(&runtime, move |has_run| {
                     crate::spawn(async move { has_run.store(true, Release) });
-                    // Each displaces the one before from the LIFO slot.
+                    // Each task displaces the one before from the LIFO slot.
                     for _ in 1..to_be_queued {
                         crate::spawn(async { black_box(()) });
                     }
@@ -568,7 +575,7 @@ mod tests {
             company.look(own, ticks.get(), Duration::from_micros(100))
         };
         look(0, 1000);
-        // They take 1 µs now. In company it gets some done, and naps, and again.
+        // The tasks take 1 µs now. A worker beside another gets some done, samples, and comes again.
         let in_vain = (0..100).take_while(|_| {
             look(0, 100);
             look(100, 100).is_some()
@@ -603,7 +610,7 @@ mod tests {
     struct Backlog {
         begun: AtomicUsize,
         busy: AtomicUsize,
-        /// How many had begun when four were at work for the first time.
+        /// How many had begun when four workers ran tasks for the first time.
         begun_until_four: AtomicUsize,
     }
 
@@ -627,13 +634,13 @@ mod tests {
         const SOON: usize = 60;
         let runtime = Builder::new_multi_thread().worker_threads(4).build().unwrap();
         let (start, mut in_vain) = (Instant::now(), 0);
-        // If the machine has so much other work that none samples, this says nothing.
+        // If the machine has so much other work that no worker samples, this shows nothing.
         while start.elapsed() < Duration::from_secs(20) {
             let handle = runtime.handle().clone();
             let backlog = Arc::new(Backlog::default());
             let spawner = backlog.clone();
             let spawned = runtime.spawn(async move {
-                // The others sleep or nap, for nothing was worth it before.
+                // The others sleep or sample, because nothing was worth it before.
                 let is_sampling = be_quick(handle.shared()).await;
                 let work = |_| {
                     let backlog = spawner.clone();

@@ -1,34 +1,35 @@
-//! A seat's time slices: the usual ones while its worker polls tasks, long ones while it computes.
+//! Scheduler slices of a seat: the usual ones while its worker polls tasks, long ones while it computes.
 //!
-//! A split point lets other threads have the CPU, but a computation may take a millisecond from one to the
-//! next: the first partition of a sort does. A thread that is woken on its CPU meanwhile, a spare worker or
-//! the client of an echo server, should not wait for that. The kernel lets that thread go first if it asks
-//! for shorter slices than the thread that runs (`time_slice.rs`). So a worker that computes asks for long
-//! slices, and for the usual ones again when it is back at its tasks. The sort then keeps its whole share of
-//! the CPU, in longer pieces.
+//! A split point lets other threads have the CPU, but a computation may take a millisecond from one split
+//! point to the next, as in the first partition of a sort. Meanwhile a thread may wake on the worker's CPU: a
+//! spare worker, or the client of an echo server. It should not wait for a millisecond. The kernel lets that
+//! thread run first if it asks for shorter slices than the running thread (`time_slice.rs`). So a worker that
+//! computes asks for long slices, and for the usual ones when it is back at its tasks. The sort then keeps
+//! its whole share of the CPU, in longer turns.
 //!
-//! Asking costs two system calls. So a worker asks once it has computed for [`LONG_AFTER_NANOS`], as its
-//! looks tell; and at the very beginning if its last computation took as long. Short ones do not pay for it.
+//! To ask costs two system calls. So a worker asks once it has computed for [`LONG_AFTER_NANOS`], measured at
+//! its looks. If its last computation took that long, it asks at the very beginning. Short computations do
+//! not pay for this.
 //!
-//! Measured beside a parallel sort every 12 ms, p99 of echo requests with pinned workers: 0.9 to 1.5 ms with
-//! the kernel's slices for all or with short ones for all, 0.4 ms with long ones for computations. The
-//! computation gets no less: with the latter, looks twice as far apart are enough.
+//! Measured beside a parallel sort every 12 ms, with pinned workers: p99 of echo requests was 0.9 to 1.5 ms
+//! with the kernel's slices for all or with short ones for all, and 0.4 ms with long ones for computations.
+//! The computation gets no less CPU time: with long slices, looks twice as far apart are enough.
 
 use std::cell::Cell;
 
 use crate::scheduler::split::INTERVAL_NANOS;
 use crate::util::time_slice::{self, LONG_NANOS, USUAL};
 
-/// A computation that takes as long is worth two system calls.
+/// A computation that takes this long is worth two system calls.
 const LONG_AFTER_NANOS: u64 = INTERVAL_NANOS;
 
-/// The owner's alone.
+/// Only the owner touches this.
 #[derive(Debug, Default)]
 pub struct Slices {
-    /// When the computation that is under way first looked at the clock.
+    /// When the present computation first looked at the clock.
     began: Cell<Option<u64>>,
     are_long: Cell<bool>,
-    /// The last computation took long, or the present one has taken long already.
+    /// Whether the last computation took long, or the present one has taken long already.
     computes_long: Cell<bool>,
 }
 
@@ -40,7 +41,7 @@ impl Slices {
         }
     }
 
-    /// A computation is still under way `now`.
+    /// A computation is still running at `now`.
     pub fn go_on(&self, now: u64) {
         match self.began.get() {
             None => self.began.set(Some(now)),
@@ -52,7 +53,8 @@ impl Slices {
         }
     }
 
-    /// The worker is back at its tasks, or about to sleep at the latest: `now` only if it is asked for.
+    /// The worker is back at its tasks, or at the latest about to sleep. `now` is called only if it is
+    /// needed.
     pub fn end(&self, now: impl FnOnce() -> u64) {
         let began = self.began.take();
         if began.is_none() && !self.are_long.get() {
@@ -76,8 +78,8 @@ mod tests {
     use super::*;
     use crate::util::time_slice::current_nanos;
 
-    /// Whether `slices` and the kernel agree that this thread has long ones; the kernel is not asked if it
-    /// does not say.
+    /// Whether `slices` and the kernel agree that this thread has long slices. If `slices` says no, the
+    /// kernel is not asked.
     fn are_long(slices: &Slices) -> bool {
         let are_long = slices.are_long.get();
         if let Some(nanos) = current_nanos() {
@@ -121,7 +123,7 @@ mod tests {
         let usual = current_nanos();
         let current = || (current_nanos(), std::thread::current().id());
         let computed = runtime.handle().compute(move || {
-            // Passes split points for as long as it takes, but not for ever; time alone says nothing on a
+            // Passes split points for as long as it takes, but not for ever. Time alone says nothing on a
             // loaded machine.
             let mut left = 1_000_000;
             while current_nanos().is_some_and(|nanos| nanos != LONG_NANOS) && left > 0 {
@@ -132,7 +134,8 @@ mod tests {
         });
         let (computed, worker) = runtime.block_on(computed).unwrap();
         assert_eq!(computed, usual.map(|_| LONG_NANOS));
-        // Its next park, or the next look at the driver, ends it. A spare worker may poll some of these.
+        // The worker's next park, or its next look at the driver, ends the long slices. A spare worker may
+        // poll some of these tasks.
         let poll = |_| runtime.block_on(runtime.spawn(async move { current() })).unwrap();
         let is_back = |&(nanos, thread): &(_, _)| thread == worker && nanos != Some(LONG_NANOS);
         let back = (0..100_000).map(poll).find(is_back);

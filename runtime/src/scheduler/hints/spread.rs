@@ -1,24 +1,24 @@
-//! Workers that compute keep to different CPUs.
+//! CPU placement: workers that compute keep to different CPUs.
 //!
-//! The kernel hands a thread to a CPU that has run out of work, but not to a CPU that is idle only for some
-//! hundred microseconds at a time, as beside an echo server's client. There two workers may compute in turns
-//! on one CPU for many milliseconds, and each spare worker that is woken shuffles them again. Pinned workers
-//! have no such trouble; unpinned workers do as follows.
+//! The kernel moves a thread to a CPU that has run out of work. But it does not use a CPU that is idle only
+//! for some hundred microseconds at a time, as beside an echo server's client. There two workers may take
+//! turns on one CPU for many milliseconds, and each spare worker that is woken shuffles them again. Pinned
+//! workers are not affected. Unpinned workers do the following.
 //!
-//! After each look (`split.rs`) a worker *notes* on which CPU it is. If another worker has noted the same CPU
-//! a moment ago, the worker *moves* to a CPU that no worker has noted: it asks the kernel for this CPU alone,
-//! and then for the whole set again (`affinity.rs`), so that the kernel is as free as before. That costs
-//! three system calls, and happens once in [`PAUSE_NANOS`] at most, over all workers of a runtime.
+//! After each look (`split.rs`) a worker *notes* its CPU. If another worker has noted the same CPU recently,
+//! the worker *moves* to a CPU that no worker has noted. It asks the kernel for this CPU alone, and then for
+//! the whole set again (`affinity.rs`), so that the kernel is as free as before. A move costs three system
+//! calls, and happens at most once in [`PAUSE_NANOS`], over all workers of a runtime.
 //!
-//! All of this is a hint. A note may be old, or wrong by the time it is read: then a worker moves for
-//! nothing, or stays where it is.
+//! All of this is a hint. A note may be old, or wrong by the time that it is read. Then a worker moves for
+//! nothing, or stays on its CPU.
 //!
 //! Measured beside an echo server whose client has the same two CPUs, medians of workers that are not pinned:
 //! sorts every 12 ms took 14.0 ms without and 9.8 with it, p99 of echo requests was 0.86 and 0.69 ms. A
 //! computation without end got 0.84 to 1.0 of the CPU time allowed without, by luck, 0.92 to 0.98 with it, at
 //! five moves in three seconds.
 
-// Not of `loom`: on the kernel's word, which a model does not have, hangs what is read here.
+// Not of `loom`: what happens here depends on the kernel, which a model does not have.
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -26,19 +26,19 @@ use crate::scheduler::seat::Seat;
 use crate::util::affinity;
 use crate::util::pad::CachePadded;
 
-/// Between two moves.
+/// The time between two moves.
 const PAUSE_NANOS: u64 = 1_000_000;
 
-/// A note that is older says nothing: its worker may have ended its computation.
+/// An older note says nothing, because its worker may have ended its computation.
 const RECENT_NANOS: u64 = 20_000_000;
 
-/// Bits of a note that are a CPU; above them is the time in microseconds.
+/// The bits of a note that hold the CPU. The bits above hold the time in microseconds.
 const CPU_BITS: u32 = 16;
 
-/// Where the workers of a runtime compute.
+/// The CPUs on which the workers of a runtime compute.
 #[derive(Debug)]
 pub struct Places {
-    /// The notes of the seats; none yet: zero.
+    /// The notes of the seats. Zero: no note yet.
     notes: Box<[CachePadded<AtomicU64>]>,
     /// When a worker last moved, or tried to.
     last_move: AtomicU64,
@@ -49,8 +49,8 @@ impl Places {
         Self { notes: (0..seats).map(|_| CachePadded::default()).collect(), last_move: AtomicU64::new(0) }
     }
 
-    /// The calling thread computes on seat `index`: if another seat's does so on the same CPU, it moves.
-    /// Says from which CPU to which.
+    /// The calling thread computes on seat `index`. If another seat's thread does so on the same CPU, this
+    /// thread moves. Returns the old and the new CPU.
     fn spread(&self, index: usize, now: u64) -> Option<(usize, usize)> {
         if self.notes.len() == 1 {
             return None;
@@ -62,7 +62,7 @@ impl Places {
         }
         let to = affinity::move_this_thread(|cpus| {
             let is_free = |cpu: &usize| *cpu != here && self.others(index, now).all(|other| other != *cpu);
-            // The next ones first: workers that meet on one CPU do not all choose the first.
+            // The next CPUs first: workers that meet on one CPU then do not all choose the first CPU.
             let (before, behind) = cpus.split_at(cpus.partition_point(|&cpu| cpu < here));
             behind.iter().chain(before).copied().find(is_free)
         })?;
@@ -92,7 +92,7 @@ impl Places {
 }
 
 impl Seat {
-    /// A look has ended, and others may have had the CPU. For the owner.
+    /// A look has ended, and other threads may have had the CPU. For the owner.
     pub fn keep_to_own_cpu(&self) {
         let shared = self.shared();
         let is_placed = self.index() < shared.config.workers && shared.config.pins.is_none();
@@ -107,8 +107,8 @@ mod tests {
 
     const NOW: u64 = 1_000 * PAUSE_NANOS;
 
-    /// Has another seat be where the calling thread is, and the calling thread move; the kernel may do so,
-    /// too.
+    /// Puts another seat on the calling thread's CPU, so that the calling thread moves. The kernel may move
+    /// it, too.
     fn meet(places: &Places, now: u64) -> Option<(usize, usize)> {
         places.note(1, affinity::current_cpu()?, now);
         places.spread(0, now)
