@@ -15,30 +15,32 @@
 //! N6 the owner, which has folded, was woken for something else: others += BIAS, unless it is zero (CAS);
 //!    from now on the owner counts in its cell again, and folds anew before it sleeps
 //! ```
-//! Before N4 and behind N6 `others` is near BIAS, and no thread can take it down to zero from there; so N5
-//! happens while the count is folded only, and once: then no job is left, so that there is no N1 either (it
-//! needs a job that has not ended, or the owner's body, which ends before N4), and N6 finds zero and changes
-//! nothing: the owner waits for the latch.
+//! Before N4 and after N6, `others` is near BIAS, and no thread can bring it to zero from there. So N5
+//! happens only while the count is folded, and only once. At that time no job is left. So there is no N1
+//! either, because N1 needs a job that has not ended, or the owner's body, which ends before N4. N6 finds
+//! zero and changes nothing: the owner waits for the latch.
 //!
-//! An owner that runs jobs while it waits is folded in its sleep only: else it would share a line, for each
-//! of them, with all other threads that run some. What runs on its thread in that sleep (a waker may run
-//! anything, jobs of the scope too) counts as others' do: to say `is_owner` is the caller's to know. (An
-//! owner that waits otherwise counts as one of the others from the beginning, or not at all.)
+//! An owner that runs jobs while it waits is folded only in its sleep. Otherwise each of these jobs would
+//! touch a cache line that other threads share. Jobs that run on the owner's thread in that sleep count as
+//! those of other threads do. (A waker may run anything there, jobs of the scope too.) The caller has to know
+//! whether it is the owner (`is_owner`). An owner that waits in another way counts as one of the others from
+//! the beginning, or not at all.
 //!
 //! # Ordering
-//! - *N3 and N5 are right.* A value of `others` at one point of its order counts some spawns and ends. The
-//!   thread that ends a job has seen its spawn, so an end that is counted has its spawn counted: at `others`
-//!   itself, or at `own`, which the owner reads whole. If then the sum is zero, each counted spawn has ended.
-//!   An uncounted spawn would be one by a job of the scope, which precedes that job's own end in `others`: so
-//!   that one is not counted either, and so on up to a job that the owner spawned, which is. Hence N1 by
-//!   others needs no ordering (Relaxed) but its place before their N2.
-//! - *What the jobs did is seen.* N2 by others is AcqRel, a chain of read-modify-writes, which N4 and N6 do
-//!   not break; N3 acquires it, N5 continues it by the latch.
-//! - *The frame.* N2 that does not reach zero is its thread's last access; N2 that reaches zero still has the
-//!   frame, for the owner waits for the latch, and the latch's `set` sees to itself. At N3 with zero no
-//!   thread is left that would touch anything.
+//! - *N3 and N5 are right.* A value of `others` at one point of its order counts some spawns and some ends.
+//!   The thread that ends a job has seen its spawn. So if an end is counted, its spawn is counted, too: in
+//!   `others` itself, or in `own`, which the owner reads whole. If the sum is zero, each counted spawn has
+//!   ended. Suppose that a spawn is not counted. A job of the scope made it, and the spawn precedes that
+//!   job's own end in `others`. So that end is not counted, and neither is that job's spawn. This repeats
+//!   outwards up to a job that the owner spawned. But that spawn is counted. So there is no such spawn, and
+//!   N1 by others needs no ordering (Relaxed), except that it comes before their N2.
+//! - *What the jobs did is seen.* N2 by others is AcqRel: a chain of read-modify-writes, which N4 and N6 do
+//!   not break. N3 acquires the chain, and N5 continues it by the latch.
+//! - *The frame.* An N2 that does not reach zero is its thread's last access. An N2 that reaches zero still
+//!   has the frame, because the owner waits for the latch, and the latch's `set` handles its own end. If N3
+//!   finds zero, no thread is left that would touch anything.
 //!
-//! Rejected: one counter for all, as in Rayon: two contended read-modify-writes a job.
+//! Rejected: one counter for all threads, as in Rayon: two contended read-modify-writes for each job.
 
 use std::cell::Cell;
 
@@ -53,14 +55,14 @@ const BIAS: i64 = 1 << 62;
 /// See the module's docs.
 #[derive(Debug)]
 pub struct CountLatch<L> {
-    /// The owner's alone: the count, and whether it has folded.
+    /// The owner's count, and whether the owner has folded. Only the owner touches these.
     own: CachePadded<(Cell<i64>, Cell<bool>)>,
-    /// Alone on its lines, as are the owner's: both are written for each job.
+    /// Alone on its cache lines, like the owner's cells, because both are written for each job.
     others: CachePadded<AtomicI64>,
     latch: L,
 }
 
-// SAFETY: the cells are touched only by calls with which the caller says that it is the owner.
+// SAFETY: the cells are touched only by calls in which the caller promises to be the owner.
 unsafe impl<L: Sync> Sync for CountLatch<L> {}
 
 impl<L: Latch> CountLatch<L> {
@@ -72,7 +74,7 @@ impl<L: Latch> CountLatch<L> {
         }
     }
 
-    /// What the owner waits for, once it has folded.
+    /// The latch that the owner waits for, once it has folded.
     pub fn latch(&self) -> &L {
         &self.latch
     }
@@ -119,8 +121,8 @@ impl<L: Latch> CountLatch<L> {
         self.own.0.get() + self.others.load(Acquire) == BIAS
     }
 
-    /// N4. True if jobs are left: unless the owner unfolds before, the latch will be set. For the owner,
-    /// while it is not folded.
+    /// N4. Returns true if jobs are left: the latch will be set, unless the owner unfolds before. For the
+    /// owner, while it is not folded.
     pub fn fold(&self) -> bool {
         let (own, is_folded) = &*self.own;
         let change = own.take() - BIAS;
@@ -128,16 +130,16 @@ impl<L: Latch> CountLatch<L> {
             is_folded.set(true);
             return true;
         }
-        // Relaxed: no thread is left that would read it.
+        // Relaxed: no thread is left that would read this.
         self.others.store(BIAS, Relaxed);
         false
     }
 
-    /// N6. False if no jobs are left: then the latch is set, or about to be. For the owner, while it is
-    /// folded.
+    /// N6. Returns false if no jobs are left: then the latch is set, or about to be. For the owner, while it
+    /// is folded.
     pub fn unfold(&self) -> bool {
         let is_left = |others| if others == 0 { None } else { Some(others + BIAS) };
-        // Relaxed: hands nothing over; zero is acquired by the latch.
+        // Relaxed: this hands nothing over. The latch acquires zero.
         let is_unfolded = self.others.fetch_update(Relaxed, Relaxed, is_left).is_ok();
         self.own.1.set(!is_unfolded);
         is_unfolded

@@ -1,4 +1,4 @@
-//! Jobs on the heap, for scopes and detached spawns; and the indirection that makes them first in, first out.
+//! Jobs on the heap, for scopes and detached spawns; and the queue that makes them first in, first out.
 
 use std::alloc::Layout;
 use std::fmt;
@@ -10,7 +10,7 @@ use super::region::{Region, Tag};
 use super::{JobHeader, JobRef};
 use crate::queue::{Line, Shelf};
 
-/// Where heap jobs lie.
+/// The memory for heap jobs.
 ///
 /// # Safety
 /// 1. `allocate` returns memory for the layout. 2. `free` takes it on any thread.
@@ -22,7 +22,7 @@ pub unsafe trait Memory {
     unsafe fn free(memory: NonNull<u8>, layout: Layout);
 }
 
-/// The memory of a job that runs, which goes back when this is dropped.
+/// The memory of a job that runs. It is freed when this is dropped.
 #[derive(Debug)]
 pub struct Spot<M: Memory> {
     memory: NonNull<u8>,
@@ -31,7 +31,7 @@ pub struct Spot<M: Memory> {
 }
 
 impl<M: Memory> Spot<M> {
-    /// The memory, with its layout, for a caller that knows a shorter way back.
+    /// The memory, with its layout, for a caller that can free it in a shorter way.
     #[inline(always)]
     pub fn into_raw(self) -> (NonNull<u8>, Layout) {
         let this = ManuallyDrop::new(self);
@@ -47,7 +47,7 @@ impl<M: Memory> Drop for Spot<M> {
     }
 }
 
-/// A closure on the heap, which gets the memory that it was in.
+/// A closure on the heap. The closure gets the memory that it was in.
 #[repr(C)]
 pub struct HeapJob<M, F> {
     header: JobHeader,
@@ -65,7 +65,7 @@ impl<M: Memory, F: FnOnce(Spot<M>)> HeapJob<M, F> {
         unsafe { Self::allocate_by(M::allocate, region, tag, f) }
     }
 
-    /// As [`allocate`](Self::allocate), with the caller's own way to the memory.
+    /// As [`allocate`](Self::allocate), with memory from the caller's function.
     ///
     /// # Safety
     /// 1. to 3. as for [`allocate`](Self::allocate). 4. `allocate` returns memory that [`Memory::free`]
@@ -96,14 +96,14 @@ impl<M: Memory, F: FnOnce(Spot<M>)> HeapJob<M, F> {
     }
 }
 
-/// Runs jobs in the order in which they came, although deques are last in, first out.
+/// Runs jobs in the order of their pushes, although deques are last in, first out.
 ///
-/// What goes into the deque is a *token*, the address of this queue; a thread that runs a token runs the
-/// oldest job here. So the jobs keep their order among themselves, whichever thread takes a token, and their
-/// place among other jobs is that of the tokens.
+/// The deque gets a *token*, the address of this queue. A thread that runs a token runs the oldest job here.
+/// So the jobs keep their order among themselves, whichever thread takes a token. The tokens decide their
+/// place among other jobs.
 ///
-/// The jobs of a scope are in a [`Line`], whose tickets are the tokens. A seat's, of detached jobs, are on a
-/// [`Shelf`], which gives the room for a peak back.
+/// The jobs of a scope are in a [`Line`], whose tickets are the tokens. The detached jobs of a seat are in a
+/// [`Shelf`], which frees its memory after a peak.
 ///
 /// Source: Rayon's RFC 1, "scope_fifo".
 #[repr(C)]

@@ -1,4 +1,4 @@
-//! Latches: signals that are set once, and one thread that waits for each.
+//! Latches: each is set once, and one thread waits for it.
 //!
 //! # States
 //! ```text
@@ -16,21 +16,22 @@
 //! O3 park on the thread's token                S3 it was SLEEPING: unpark the owner
 //! O4 SLEEPING → UNSET, unless SET
 //! ```
-//! **No lost wake.** O1 and S2 are read-modify-writes of one word. O1 first: S2 finds SLEEPING, and S3 leaves
-//! a token that ends O3, begun or not. S2 first: O1 finds SET. An owner that was woken for something else
-//! does O4 and may sleep again.
+//! **No lost wake.** O1 and S2 are read-modify-writes of one word. If O1 comes first, S2 finds SLEEPING, and
+//! S3 leaves a token that ends O3, whether O3 has begun or not. If S2 comes first, O1 finds SET. An owner
+//! that was woken for another reason does O4 and may sleep again.
 //!
-//! **Nothing of the latch is touched after S2.** The owner may see SET at once, return, and its frame, with
-//! the latch, be gone. So `set` takes a raw pointer, for a reference would promise that the latch outlives
-//! the call, and S1 comes before. What S3 uses (the parker of the owner's processor, or its thread handle)
-//! must live on by other means: a worker that sets a latch of its own pool is itself what keeps the pool;
-//! setting one of another pool's worker takes a reference to that pool at S1.
+//! **Nothing of the latch is touched after S2.** The owner may see SET at once and return, and its frame,
+//! with the latch, is gone. So `set` takes a raw pointer, because a reference would promise that the latch
+//! outlives the call. For the same reason S1 comes before S2. S3 uses the parker of the owner's processor, or
+//! its thread handle, which must live on by other means. A worker that sets a latch of its own pool keeps
+//! that pool itself. A thread that sets the latch of another pool's worker takes a reference to that pool at
+//! S1.
 //!
 //! **What the job did is seen.** S2 releases, and the owner acquires SET by its load or by O1.
 //!
-//! Rayon's latch has a fourth state, SLEEPY, between UNSET and SLEEPING: there the owner decides to sleep
-//! under a lock, and SLEEPY says that it is on its way. With a token nothing lies between O1 and O3 that a
-//! setter would have to wait for.
+//! Rayon's latch has a fourth state, SLEEPY, between UNSET and SLEEPING. There the owner decides to sleep
+//! under a lock, and SLEEPY says that the owner is about to. With a token, there is nothing between O1 and O3
+//! that a setter would have to wait for.
 //!
 //! Sources: Rayon's RFC 5, appendix A.
 
@@ -45,9 +46,9 @@ const UNSET: u32 = 0;
 const SLEEPING: u32 = 1;
 const SET: u32 = 2;
 
-/// A signal that a job's end is reported to.
+/// A signal that is set when a job ends.
 pub trait Latch {
-    /// Sets the latch; its owner may go on, and free it, before this returns.
+    /// Sets the latch. Its owner may go on, and free the latch, before this returns.
     ///
     /// # Safety
     /// 1. `this` is live until its owner sees that it is set. 2. What the latch refers to is valid until this
@@ -70,20 +71,20 @@ impl CoreLatch {
         self.0.load(Acquire) == SET
     }
 
-    /// O1. False if the latch is set.
+    /// O1. Returns false if the latch is set.
     pub fn fall_asleep(&self) -> bool {
-        // Acquire if it fails: what came before S2. Relaxed: the thread that is to wake us learns it at S1,
-        // and by the parker.
+        // Acquire if it fails: what came before S2. Relaxed if it succeeds: the waking thread reads our
+        // thread at S1, and the parker orders the rest.
         self.0.compare_exchange(UNSET, SLEEPING, Relaxed, Acquire).is_ok()
     }
 
     /// O4.
     pub fn wake_up(&self) {
-        // Relaxed: SET is acquired by the thread that looks for it.
+        // Relaxed: the thread that looks for SET acquires it.
         _ = self.0.compare_exchange(SLEEPING, UNSET, Relaxed, Relaxed);
     }
 
-    /// S2. True if the owner is asleep, and the caller has to unpark it.
+    /// S2. Returns true if the owner is asleep; the caller then has to unpark it.
     ///
     /// # Safety
     /// 1. As [`Latch::set`].
@@ -115,8 +116,8 @@ pub unsafe trait Owner {
     unsafe fn unpark(owner: NonNull<Self>);
 }
 
-/// The latch of a worker, which runs other jobs while it waits. `IS_CROSS`: it may be set by a thread that
-/// does not keep the owner's pool. (No field, which each `join` would have to write.)
+/// The latch of a worker, which runs other jobs while it waits. `IS_CROSS`: a thread that does not keep the
+/// owner's pool may set it. (This is no field, because each `join` would have to write it.)
 #[derive(Debug)]
 pub struct SpinLatch<O, const IS_CROSS: bool = false> {
     core: CoreLatch,

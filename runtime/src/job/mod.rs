@@ -1,13 +1,13 @@
 //! Jobs: fork-join closures, from push to latch.
 //!
-//! A job is run exactly once, by the thread that claims it. Its owner waits for a [`latch`], for several jobs
-//! behind a [`count`]: a job in its caller's frame ([`stack`]) or on the heap, for scopes and detached spawns
-//! ([`heap`]). Every job belongs to the [`region`] in which it was made, if that can be cancelled or is
-//! isolated, and inherits it wherever it runs.
+//! A job runs exactly once, on the thread that claims it. Its owner waits for a [`latch`], or for several
+//! jobs by a [`count`]. A job lies in its caller's frame ([`stack`]), or on the heap for scopes and detached
+//! spawns ([`heap`]). A job that is made in a [`region`] belongs to that region wherever it runs. A region
+//! can be cancelled, or is isolated.
 //!
-//! [`JobRef`] is one word, so that deques carry it in an atomic: the address of the job's header, and in the
-//! upper bits, and one of the lower, the tag of its region, which a thief may look at before it has claimed
-//! the job and may follow the address.
+//! [`JobRef`] is one word, so that a deque can carry it in an atomic. It holds the address of the job's
+//! header. Its upper bits, and one of the lower bits, hold the tag of the job's region. A thief may read the
+//! tag before it has claimed the job and may follow the address.
 
 pub mod count;
 pub mod heap;
@@ -23,18 +23,19 @@ pub use latch::{CoreLatch, CrossLatch, Latch, Owner, SpinLatch, ThreadLatch};
 pub use region::{Question, Region, Tag};
 pub use stack::StackJob;
 
-/// Where the tag begins: addresses of user space on Linux have 47 bits (x86-64) or 48 (aarch64), unless one
-/// asks for more.
+/// The lowest bit of the tag. Addresses of user space on Linux have 47 bits (x86-64) or 48 (aarch64), unless
+/// a program asks for more.
 const TAG_SHIFT: u32 = 48;
 
-/// The tag is an external thread's. Headers are eight bytes aligned, and the deque has the two lowest bits.
+/// Set in an external thread's tag. Headers are aligned to eight bytes, and the deque uses the two lowest
+/// bits.
 const EXTERNAL: usize = 4;
 
 /// All bits of the tag.
 const TAG: usize = !((1 << TAG_SHIFT) - 1) | EXTERNAL;
 const _: () = assert!(align_of::<JobHeader>() > EXTERNAL);
 
-/// What every job begins with.
+/// The fields at the beginning of every job.
 #[derive(Debug)]
 #[repr(C)]
 pub struct JobHeader {
@@ -50,7 +51,7 @@ impl JobHeader {
         Self { execute, region }
     }
 
-    /// Writes one of the two.
+    /// Writes `execute`.
     ///
     /// # Safety
     /// 1. `this` is memory for a header, the caller's alone.
@@ -60,7 +61,7 @@ impl JobHeader {
         unsafe { (&raw mut (*this).execute).write(execute) };
     }
 
-    /// Writes the other.
+    /// Writes `region`.
     ///
     /// # Safety
     /// 1. As [`set_execute`](Self::set_execute).
@@ -71,7 +72,7 @@ impl JobHeader {
     }
 }
 
-/// A job that waits to be run, once.
+/// A job that has yet to run, once.
 #[derive(Debug, Clone, Copy)]
 pub struct JobRef(*mut JobHeader);
 
@@ -85,12 +86,13 @@ impl JobRef {
     pub unsafe fn new(header: NonNull<JobHeader>, tag: Tag) -> Self {
         Self(header.as_ptr().map_addr(|address| {
             debug_assert!(address >> TAG_SHIFT == 0, "{address:#x} is no address of user space");
-            // They have no bit in common; an addition goes into that of the deque's mark.
+            // Address and tag have no bit in common. An addition, unlike an `or`, merges with the addition of
+            // the deque's mark.
             address + tag.shifted()
         }))
     }
 
-    /// From a word that a queue carried.
+    /// Makes a reference from a word that a queue carried.
     #[inline(always)]
     pub fn from_raw(raw: *mut JobHeader) -> Self {
         Self(raw)
@@ -101,7 +103,7 @@ impl JobRef {
         self.0
     }
 
-    /// The tag of the region; does not follow the address.
+    /// The tag of the region. Does not follow the address.
     #[inline]
     pub fn tag(self) -> Tag {
         Tag::from_shifted(self.0.addr())
@@ -117,13 +119,13 @@ impl JobRef {
         unsafe { NonNull::new_unchecked(self.0.map_addr(|address| address & !TAG)) }
     }
 
-    /// Runs the job if it was made in `region`, with this tag; else false.
+    /// Runs the job if it was made in `region`, with this tag. Otherwise returns false.
     ///
     /// # Safety
     /// 1. The caller has claimed the job: it runs it once.
     #[inline(always)]
     pub unsafe fn run_inside(self, region: *const Region, tag: Tag) -> bool {
-        // The address, if it is the same tag.
+        // This is the address, if the tag is the same.
         let header = self.0.map_addr(|address| address ^ tag.shifted());
         // SAFETY: (1), and the address is the header's once the tag was found to be none.
         unsafe {

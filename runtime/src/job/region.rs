@@ -1,11 +1,11 @@
-//! A part of a computation that can be cancelled, or that keeps other work off its stacks.
+//! A part of a computation that can be cancelled, or that keeps unrelated work off its stacks.
 //!
 //! A region lives in the frame that began it, and that frame waits for every job that was made inside. So a
-//! job may point at its region for as long as it has not run. Regions form a chain outwards.
+//! job may point at its region until the job has run. Each region points to the region around it.
 //!
-//! The *tag* of a region is what a thief compares before it may look at a job. Regions that are not isolated
-//! have the tag of the isolated one around them, or none. What an external thread (`scheduler/external.rs`)
-//! splits off has a tag, too, of another kind: it holds back that thread, and no other.
+//! A thief compares the *tag* of a region before it may look at a job. A region that is not isolated has the
+//! tag of the isolated region around it, or none. A job that an external thread (`scheduler/external.rs`)
+//! splits off has a tag of another kind, which restricts only that thread.
 
 use std::fmt;
 use std::ptr::{NonNull, null};
@@ -18,15 +18,15 @@ use crate::scheduler::Shared;
 use crate::task::Header;
 use crate::util::unwind::Payload;
 
-/// Says whether threads that wait in an isolated region, or as external ones, may run a job.
+/// Decides whether a thread that waits in an isolated region, or as an external thread, may run a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tag(usize);
 
 impl Tag {
-    /// Outside of every isolated region.
+    /// The tag outside of every isolated region.
     pub const NONE: Self = Self(0);
 
-    /// Of regions that share nothing: no job has it.
+    /// The tag of regions that share nothing. No job has it.
     pub const SOLITARY: Self = Self((u16::MAX as usize) << TAG_SHIFT);
 
     pub fn new(tag: u16) -> Self {
@@ -43,30 +43,31 @@ impl Tag {
         Self(address & TAG)
     }
 
-    /// Of what the external thread with this number splits off.
+    /// The tag of the jobs that the external thread with this number splits off.
     pub fn of_external(number: u16) -> Self {
         Self((number as usize) << TAG_SHIFT | EXTERNAL)
     }
 
-    /// Made by [`of_external`](Self::of_external).
+    /// Whether [`of_external`](Self::of_external) made this tag.
     #[inline]
     pub fn is_external(self) -> bool {
         self.0 & EXTERNAL != 0
     }
 
-    /// None for an external thread's, which holds back no other thread.
+    /// This tag, or none if it is an external thread's, which restricts no other thread.
     #[inline]
     pub fn without_external(self) -> Self {
         if self.is_external() { Self::NONE } else { self }
     }
 
-    /// The number that [`new`](Self::new) was called with.
+    /// The number that was passed to [`new`](Self::new).
     pub const fn number(self) -> u16 {
         (self.0 >> TAG_SHIFT) as u16
     }
 }
 
-/// Where a computation finds whether it is asked to end. No trait object: every split point looks.
+/// The place where a computation reads whether it should end. Not a trait object, because every split point
+/// reads it.
 #[derive(Debug)]
 pub struct Question {
     task: NonNull<Header>,
@@ -80,7 +81,7 @@ impl Question {
         Self { task, pool }
     }
 
-    /// Whether the computation began in `pool`, where the thread that cancels it ends the grants.
+    /// Whether the computation began in `pool`. If so, the thread that cancels it ends the grants there.
     pub fn is_of(&self, pool: NonNull<Shared>) -> bool {
         self.pool == pool
     }
@@ -92,24 +93,24 @@ impl Question {
     }
 }
 
-/// Which runtime is current for the jobs of a region.
+/// The runtime that is current for the jobs of a region.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Current {
-    /// That of the thread that runs them.
+    /// The runtime of the thread that runs the jobs.
     OfThread,
-    /// This one, or none.
+    /// This runtime, or none.
     Is(Option<NonNull<Shared>>),
 }
 
-/// What a region is there for.
+/// The purpose of a region.
 #[derive(Debug)]
 enum Kind {
     /// A computation that can be asked to end.
     Cancellable(Question),
-    /// A part that runs nothing but its own.
+    /// A part whose waits run only its own jobs.
     Isolated,
-    /// A part in which another runtime is current: this one, or none. Until
-    /// [`forget_current`](Region::forget_current): then it is [`FORGOTTEN`].
+    /// A part in which another runtime is current: this one, or none. After
+    /// [`forget_current`](Region::forget_current) it is [`FORGOTTEN`].
     Entered(AtomicPtr<Shared>),
 }
 
@@ -118,11 +119,11 @@ const FORGOTTEN: *mut Shared = std::ptr::dangling_mut();
 
 /// See the module's docs.
 pub struct Region {
-    /// The region around this one, which outlives it; or null.
+    /// The outer region, which outlives this one; or null.
     parent: *const Region,
     kind: Kind,
     pub tag: Tag,
-    /// A panic that met a cancellation on its way out: it is what the computation ends with.
+    /// A panic that could not go on because of a cancellation. The computation ends with it.
     panic: Mutex<Option<Payload>>,
 }
 
@@ -132,7 +133,7 @@ impl Region {
         Self { parent: null(), kind: Kind::Cancellable(question), tag: Tag::NONE, panic: Mutex::new(None) }
     }
 
-    /// A part of the computation in `parent` (null: of none) that runs nothing but its own.
+    /// A part of the computation in `parent` (null: of none) that runs only its own jobs.
     ///
     /// # Safety
     /// 1. `parent` is null, or outlives the region.
@@ -140,8 +141,8 @@ impl Region {
         Self { parent, kind: Kind::Isolated, tag, panic: Mutex::new(None) }
     }
 
-    /// A part of the computation in `parent` (null: of none), whose tag is `tag`, in which another runtime is
-    /// current.
+    /// A part of the computation in `parent` (null: of none) in which another runtime is current. `tag` is
+    /// the tag of the part.
     ///
     /// # Safety
     /// 1. `parent` is null, or outlives the region.
@@ -150,7 +151,7 @@ impl Region {
         Self { parent, kind: Kind::Entered(AtomicPtr::new(current)), tag, panic: Mutex::new(None) }
     }
 
-    /// Which runtime is current for the jobs of `region` (null: of none).
+    /// The runtime that is current for the jobs of `region` (null: of none).
     ///
     /// # Safety
     /// 1. `region` is null, or live until this returns.
@@ -158,15 +159,15 @@ impl Region {
         // SAFETY: (1).
         let mut regions = unsafe { region.as_ref() }.into_iter().flat_map(Self::chain);
         let current = regions.find_map(|region| match &region.kind {
-            // Relaxed: the region was handed over behind the first write. Of the second, either value will
-            // do.
+            // Relaxed: the first write came before the region was handed over. Of the second write, either
+            // value will do.
             Kind::Entered(current) => Some(current.load(Relaxed)).filter(|&current| current != FORGOTTEN),
             Kind::Cancellable(_) | Kind::Isolated => None,
         });
         current.map_or(Current::OfThread, |current| Current::Is(NonNull::new(current)))
     }
 
-    /// From now on the runtime of the region around is current, if this is an [entered](Self::entered) one.
+    /// If this is an [entered](Self::entered) region, the runtime of the outer region is current from now on.
     pub fn forget_current(&self) {
         if let Kind::Entered(current) = &self.kind {
             // Relaxed: see `current_of`.
@@ -181,23 +182,23 @@ impl Region {
         }
     }
 
-    /// This region and those around it.
+    /// This region and its outer regions.
     fn chain(&self) -> impl Iterator<Item = &Self> {
         // SAFETY: a parent outlives its regions.
         std::iter::successors(Some(self), |region| unsafe { region.parent.as_ref() })
     }
 
-    /// Whether the computation, or one around it, has been cancelled.
+    /// Whether this computation, or one around it, has been cancelled.
     #[inline]
     pub fn is_cancelled(&self) -> bool {
         self.chain().filter_map(Self::question).any(Question::is_cancelled)
     }
 
-    /// What split points in the region ask; null if none of them ends it, because it is isolated, or inside
-    /// of such a one.
+    /// The question that split points in the region ask. Null if no split point may end the computation,
+    /// because the region is isolated, or inside of an isolated region.
     pub fn asked_at_splits(&self) -> *const Question {
         match &self.kind {
-            // It is the outermost of its chain.
+            // This is the outermost region.
             Kind::Cancellable(question) if cfg!(panic = "unwind") => question,
             // SAFETY: a parent outlives its regions.
             Kind::Entered(_) => unsafe { self.parent.as_ref() }.map_or(null(), Self::asked_at_splits),
@@ -205,8 +206,8 @@ impl Region {
         }
     }
 
-    /// Keeps a panic that cannot go on because the thread unwinds already, for the end of the computation;
-    /// the first wins.
+    /// Keeps a panic for the end of the computation, because the thread unwinds already. The first panic
+    /// wins.
     pub fn keep_panic(&self, payload: Payload) -> Option<Payload> {
         let Some(root) = self.chain().find(|region| region.question().is_some()) else {
             return Some(payload);
@@ -232,6 +233,6 @@ impl fmt::Debug for Region {
     }
 }
 
-/// What a cancelled computation unwinds with.
+/// The payload with which a cancelled computation unwinds.
 #[derive(Debug)]
 pub struct Cancelled;

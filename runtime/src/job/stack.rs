@@ -1,11 +1,11 @@
 //! A job in its caller's frame, and why that frame outlives it.
 //!
-//! The maker of a stack job pushes a [`JobRef`] to it somewhere and does not leave the frame, neither by
-//! returning nor by unwinding, before it has either taken the reference back or seen the latch set. `execute`
-//! sets the latch as its last access.
+//! The maker of a stack job pushes a [`JobRef`] to it. The maker leaves the frame, by returning or by
+//! unwinding, only after it has taken the reference back or has seen the latch set. `execute` sets the latch
+//! as its last access.
 //!
-//! A job may be *begun* first, with nothing written but what its maker needs to take it back, and be finished
-//! before any other thread gets the reference.
+//! A job may be *begun* first: only the fields that its maker needs to take it back are written. It is
+//! finished before any other thread gets the reference.
 
 use std::cell::UnsafeCell;
 use std::mem::{ManuallyDrop, MaybeUninit};
@@ -16,7 +16,7 @@ use super::region::{Region, Tag};
 use super::{JobHeader, JobRef};
 use crate::util::unwind::{self, Payload};
 
-/// What others than the maker need of a job.
+/// The fields of a job that only other threads need.
 #[derive(Debug)]
 #[repr(C)]
 pub struct StackHead<L> {
@@ -25,7 +25,7 @@ pub struct StackHead<L> {
 }
 
 impl<L> StackHead<L> {
-    /// Writes what [`StackJob::begin`] has left out.
+    /// Writes the fields that [`StackJob::begin`] has left out.
     ///
     /// # Safety
     /// 1. `this` is the head of a job that is begun, and no other thread has a reference to it. 2. `region`
@@ -45,9 +45,9 @@ impl<L> StackHead<L> {
 #[repr(C)]
 pub struct StackJob<L, F, R> {
     head: StackHead<L>,
-    /// There until the job is run.
+    /// Valid until the job runs.
     f: UnsafeCell<ManuallyDrop<F>>,
-    /// There once the latch is set.
+    /// Valid once the latch is set.
     result: UnsafeCell<MaybeUninit<Result<R, Payload>>>,
 }
 
@@ -56,7 +56,7 @@ where
     L: Latch,
     F: FnOnce(bool) -> R,
 {
-    /// `f` is called with true if it is run by reference.
+    /// `f` is called with true if the job runs by its reference.
     #[inline(always)]
     pub fn new(region: *const Region, latch: L, f: F) -> Self {
         Self {
@@ -66,7 +66,7 @@ where
         }
     }
 
-    /// Begins a job in `place`.
+    /// Begins a job in the memory `place`.
     #[inline(always)]
     pub fn begin(place: &mut MaybeUninit<Self>, f: F) -> NonNull<Self> {
         let job = place.as_mut_ptr();
@@ -82,7 +82,7 @@ where
         &self.head.latch
     }
 
-    /// Takes the closure out of a job that is begun, perhaps finished.
+    /// Takes the closure out of a job that is begun, and perhaps finished.
     ///
     /// # Safety
     /// 1. No reference to the job is left, it has not run, and this is called once.
@@ -111,7 +111,7 @@ where
         f(is_migrated)
     }
 
-    /// What the job returned or panicked with.
+    /// The return value of the job, or its panic.
     ///
     /// # Safety
     /// 1. The latch has been seen set. 2. Called once.

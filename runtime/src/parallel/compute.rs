@@ -1,11 +1,11 @@
-//! `compute`: a computation that starts at once, and a handle that a task can wait for and that stops it when
-//! dropped.
+//! `compute`: a computation that starts at once, and a handle for a task. The task can wait for the handle,
+//! and its drop cancels the computation.
 //!
-//! A computation is a task that never waits: the same cell, the same handle, the same errors. It is no task
-//! of the runtime otherwise: it is a root of `scheduler/jobs.rs`, run on a seat, on a fresh stack, and in no
-//! owned list. What asks it to end is in its own cell, the `CANCELLED` bit, so that it needs nothing else: an
-//! abort of a task that is `SCHEDULED`, as this one is all its life, sets the bit and leaves the rest to the
-//! thread that runs it.
+//! A computation is a task that never waits: it has the same cell, the same handle, the same errors.
+//! Otherwise it is no task of the runtime. It is an injected job of `scheduler/jobs.rs`, runs on a seat, on a
+//! fresh stack, and is in no owned list. The request to end is the `CANCELLED` bit in its own cell. An abort
+//! of a task that is `SCHEDULED` sets the bit, and leaves the rest to the thread that runs the task. A
+//! computation is `SCHEDULED` all its life, so it needs nothing else.
 //!
 //! ```text
 //! C1 compute: the cell, then the root     D1 drop or abort: CANCELLED
@@ -38,29 +38,32 @@ use crate::util::unwind;
 /// Starts a computation on a worker, and returns a handle that waits for its result and cancels it when
 /// dropped.
 ///
-/// It begins at once, whether or not the handle is awaited, as soon as a worker has nothing else to do.
-/// Inside of it, [`join`](crate::parallel::join) and the like share its work with the other workers.
-/// Meanwhile the task that awaits the handle holds no worker, and [`block_on`](crate::Runtime::block_on) may
-/// await it as well, also that of another runtime.
+/// It begins as soon as a worker has nothing else to do, whether or not the handle is awaited. Inside of it,
+/// [`join`](crate::parallel::join) and the like share its work with the other workers. Meanwhile the task
+/// that awaits the handle holds no worker. [`block_on`](crate::Runtime::block_on) may await the handle as
+/// well, also that of another runtime.
 ///
-/// It runs in the runtime or [`ThreadPool`](crate::parallel::ThreadPool) that has the calling thread as a
-/// worker; else in the multi-thread runtime that the thread has [entered](crate::Handle::enter); else in the
-/// process-wide pool. A `current_thread` runtime that the thread drives does not count, see [where it
-/// runs](crate::parallel#where-it-runs).
+/// If the calling thread is a worker of a runtime or a [`ThreadPool`](crate::parallel::ThreadPool), the
+/// computation runs there. Else it runs in the multi-thread runtime that the thread has
+/// [entered](crate::Handle::enter), else in the process-wide pool. A `current_thread` runtime that the thread
+/// drives does not count; see [where it runs](crate::parallel#where-it-runs).
 ///
 /// # Cancelling
 /// Dropping the handle, or [`abort`](Compute::abort), never waits. A computation that has not begun is
-/// dropped unrun. A computation that runs ends at its next *split point*, each call of `join` or `scope`, by
-/// unwinding as from a panic, without a message; so destructors run, and `catch_unwind` sees it. (A `join`
-/// that is begun at the same instant may go unnoticed, and up to 1024 after it with it: some 25 µs, as a
-/// rule. In a pool that it has been [installed](crate::parallel::ThreadPool::install) into, up to 16 always
-/// may.) It does not unwind inside of `isolated` parts, from destructors while it unwinds already, or in
-/// programs built with `panic = "abort"`: there, and in long loops without a split, ask
+/// dropped unrun. A computation that runs ends at its next *split point*, which is a call of `join` or
+/// `scope`. It unwinds from there as from a panic, without a message. So destructors run, and `catch_unwind`
+/// sees it. (A `join` that begins at the same instant may miss the request, and so may up to 1024 calls after
+/// it, which take some 25 µs as a rule. In a pool that the computation has been
+/// [installed](crate::parallel::ThreadPool::install) into, up to 16 calls may always miss it.)
+///
+/// It does not unwind inside of `isolated` parts, from destructors while it unwinds already, or in programs
+/// built with `panic = "abort"`. There, and in long loops without a split, call
 /// [`is_cancelled`](crate::parallel::is_cancelled). If the closure returns all the same, its value counts. If
-/// any part of the computation panics, that counts more than the cancellation. Jobs that were
+/// any part of the computation panics, the panic takes precedence over the cancellation. Jobs that were
 /// [spawned](fn@crate::spawn) without a scope are not a part of it.
 ///
-/// The shutdown of its runtime cancels it, too; a computation that is started afterwards is dropped unrun.
+/// The shutdown of its runtime cancels the computation, too. A computation that is started afterwards is
+/// dropped unrun.
 ///
 /// # Errors
 /// The handle yields a [`JoinError`] if the closure panicked or was cancelled.
@@ -83,8 +86,8 @@ use crate::util::unwind;
 /// # }).unwrap();
 /// ```
 ///
-/// Prior art: a Rayon `spawn` that answers over a oneshot channel; structured cancellation by dropping is
-/// Rust's futures'.
+/// Prior art: a Rayon `spawn` that answers over a oneshot channel. Structured cancellation by dropping comes
+/// from Rust's futures.
 #[track_caller]
 pub fn compute<F, T>(f: F) -> Compute<T>
 where
@@ -98,7 +101,8 @@ where
 impl Handle {
     /// Starts a computation on a worker of this runtime; as [`compute`](fn@crate::compute), from any thread.
     ///
-    /// A `current_thread` runtime has no workers to share with: then it runs in the process-wide pool.
+    /// A `current_thread` runtime has no workers to share with. Then the computation runs in the process-wide
+    /// pool.
     ///
     /// # Examples
     /// ```
@@ -154,7 +158,7 @@ where
     let (task, handle) = unsafe { task::new(future, pool.cast::<Computations>(), site) };
     // SAFETY: (1), and the handle's cell keeps it.
     if let Err(Root::Task(task)) = unsafe { pool.as_ref() }.push_root(Root::Task(task)) {
-        // The seats are leaving; the remaining ones would cancel it as well.
+        // The workers are leaving. Those that are left would cancel it as well.
         task.cancel();
     }
     Compute { handle, cancels: true }
@@ -173,7 +177,7 @@ where
 #[must_use = "dropping it cancels the computation: await it, or call `detach`"]
 pub struct Compute<T> {
     handle: JoinHandle<T>,
-    /// Its drop cancels.
+    /// Whether a drop cancels the computation.
     cancels: bool,
 }
 
@@ -269,7 +273,7 @@ impl<T, F: FnOnce() -> T> Future for Computation<F> {
 unsafe fn run<T>(task: NonNull<Header>, f: impl FnOnce() -> T) -> T {
     // SAFETY: used in this call only.
     let Some(seat) = (unsafe { context::seat() }) else {
-        // In place, and no other thread has the handle yet.
+        // Run in place: no other thread has the handle yet.
         return f();
     };
     // SAFETY: (1), and this worker keeps the pool; the region is used until this call returns, when all that
@@ -290,8 +294,8 @@ unsafe fn run<T>(task: NonNull<Header>, f: impl FnOnce() -> T) -> T {
     }
 }
 
-/// The shared state as what computations have for a scheduler: they never wait, so they are never scheduled
-/// nor counted as tasks.
+/// The shared state in the role of a computation's scheduler. Computations never wait, so they are never
+/// scheduled nor counted as tasks.
 #[repr(transparent)]
 struct Computations(Shared);
 
@@ -333,7 +337,7 @@ unsafe impl Schedule for Computations {
     }
 }
 
-/// The scheduler of a computation that its caller runs, where there is no pool.
+/// The scheduler of a computation that its caller runs, because there is no pool.
 struct InPlace;
 
 // SAFETY: (1) nothing is scheduled; (2) there is nothing to stay valid.

@@ -1,37 +1,37 @@
-//! `isolated`: a part of a computation whose waits run nothing foreign.
+//! `isolated`: a part of a computation whose waits run only its own jobs.
 //!
-//! The part is a region with a tag of its own (`job/region.rs`); the tag stands in the word of each job that
-//! is made inside, and a thread that waits inside takes only jobs with its tag. A region inside another has
-//! another tag: its jobs descend from both, but a job of the outer one may want what the inner one holds.
+//! The part is a region with a tag of its own (`job/region.rs`). The word of each job that is made inside
+//! holds the tag, and a thread that waits inside takes only jobs with its tag. A region inside another has a
+//! tag of its own, too. Its jobs descend from both regions, but a job of the outer region may want what the
+//! inner one holds.
 //!
-//! A thread without a seat has its region in the thread's context, and what it sends to a pool carries it
-//! along.
+//! If a thread has no seat, the thread's context holds its region, and the jobs that it sends to a pool carry
+//! the region along.
 //!
-//! Tags are 16 bits of a word, so 65,534 regions can be open at once. The next one is *solitary*: it shares
-//! nothing, so that it waits for nothing. Its thread is taken for a thread without a seat, whose calls run in
-//! place, as on a spare worker.
+//! Tags are 16 bits of a word, so 65,534 regions can be open at once. Any further region is *solitary*: it
+//! shares nothing, so it waits for nothing. Its thread counts as a thread without a seat, and its calls run
+//! in place, as on a spare worker.
 
 use crate::context;
 use crate::job::{Region, Tag};
 use crate::scheduler::Seat;
 use crate::util::numbers::Numbers;
 
-/// Runs a closure in such a way that whatever waits for another thread inside of it runs nothing but parts of
-/// the closure.
+/// Runs a closure in such a way that a thread that waits inside of it runs only parts of the closure.
 ///
-/// A thread that waits, for the second half of a [`join`](super::join) or the end of a `scope`, runs other
-/// work meanwhile, whatever it finds, on the same stack. If the code below holds a lock that this work needs,
-/// the thread waits for itself, for ever. The same with a `RefCell`, a thread-local, or anything else that is
-/// not to be entered twice. Inside of `isolated`, the waiting thread takes only work that the closure has
-/// split off, as does every thread that runs a part of it. If there is none, it sleeps.
+/// While a thread waits for the second half of a [`join`](super::join) or the end of a `scope`, it runs any
+/// other work on the same stack. If the code below holds a lock that this work needs, the thread waits for
+/// itself, for ever. The same is true of a `RefCell`, a thread-local, or anything else that must not be
+/// entered twice. Inside of `isolated`, the waiting thread takes only work that the closure has split off. So
+/// does every thread that runs a part of the closure. If there is no such work, the thread sleeps.
 ///
-/// Isolated parts can be nested; the inner one does not run work of the outer one. It runs on the calling
-/// thread. Code inside is not unwound by a cancellation, since that would leave locks poisoned and data half
-/// done; it can ask [`is_cancelled`](super::is_cancelled). Jobs that are spawned without a scope, or in a
-/// scope around, are no parts of it.
+/// Isolated parts can be nested. The inner part does not run work of the outer one. The closure runs on the
+/// calling thread. A cancellation does not unwind code inside, because that would leave locks poisoned and
+/// data half done. Such code can ask [`is_cancelled`](super::is_cancelled). Jobs that are spawned without a
+/// scope, or in an outer scope, are no parts of the closure.
 ///
-/// A `broadcast` inside has to wait for threads that are in other isolated parts; so two such broadcasts
-/// wait for each other for ever.
+/// A `broadcast` inside has to wait for threads that are in other isolated parts. So two such broadcasts wait
+/// for each other for ever.
 ///
 /// There may be 65,534 isolated parts at a time in the process. Further ones run sequentially on their
 /// threads.
@@ -80,14 +80,14 @@ pub fn isolated<R>(f: impl FnOnce() -> R) -> R {
 
 #[cold]
 fn solitary<R>(outer: *const Region, f: impl FnOnce() -> R) -> R {
-    /// Puts the seat back.
+    /// Restores the thread's seat when dropped.
     struct Hidden(*const Seat);
     impl Drop for Hidden {
         fn drop(&mut self) {
             context::replace_seat(self.0);
         }
     }
-    // What blocks inside does not find the seat.
+    // Calls inside that block do not find the seat, so its child jobs are published first.
     context::expose_pieces();
     let _hidden = Hidden(context::replace_seat(std::ptr::null()));
     // SAFETY: as in `isolated`.
@@ -127,6 +127,7 @@ unsafe fn replace_region(seat: Option<&Seat>, region: *const Region, tag: Tag) -
     }
 }
 
-/// The numbers of tags, process-wide: pools share jobs. 0 is that of [`Tag::NONE`]. All jobs of a region have
-/// ended when its number is given back: so no word has it any more.
+/// The numbers of tags. They are unique in the process, because pools share jobs. 0 is the number of
+/// [`Tag::NONE`]. When a number is given back, all jobs of its region have ended, so no word holds it any
+/// more.
 static NUMBERS: Numbers = Numbers::below(Tag::SOLITARY.number());

@@ -1,9 +1,9 @@
 //! `join`: two closures, perhaps at the same time.
 //!
-//! The second is pushed as a job in this frame, the first is run, and the second taken back and run here,
-//! unless a thief has it: then this thread helps others until it is done. The frame stays until then, also if
-//! the first panics: that is the duty of [`Rescue`], which runs or awaits the second while unwinding. No
-//! `catch` around the first, so that it can be inlined.
+//! The second closure is pushed as a job in this frame, and the first is run. Then the second is taken back
+//! and run here. If a thief has it, this thread runs other jobs until the thief is done. The frame stays
+//! until then, also if the first closure panics: [`Rescue`] runs or awaits the second closure while the first
+//! unwinds. There is no `catch` around the first closure, so that it can be inlined.
 
 use std::mem::MaybeUninit;
 use std::panic::resume_unwind;
@@ -21,7 +21,7 @@ use crate::util::unwind;
 #[derive(Debug)]
 pub struct FnContext {
     is_migrated: bool,
-    /// Neither `Send` nor `Sync`: it speaks of this thread.
+    /// Neither `Send` nor `Sync`, because it describes this thread.
     _marker: std::marker::PhantomData<*mut ()>,
 }
 
@@ -40,22 +40,24 @@ impl FnContext {
 
 /// Runs two closures, perhaps in parallel, and returns both results.
 ///
-/// The first runs on the calling thread. Meanwhile another thread may take the second; if none has, it runs
-/// here, too. So it costs a few nanoseconds, and dividing a problem down to small parts is the way to use it.
+/// The first runs on the calling thread. Meanwhile another thread may take the second. If no thread has taken
+/// it, the second runs here, too. So a call costs a few nanoseconds, and a program can divide a problem down
+/// to small parts.
 ///
-/// Called on a thread that is no worker, both are run there as well, if one of the workers sleeps: the thread
-/// takes part beside them, without an [index](super::current_thread_index), until the call returns.
-/// Otherwise, and if the workers were given a size for their stacks or a hook that calls them in, the call is
-/// sent to a worker, and the thread waits.
+/// If the calling thread is no worker and a worker sleeps, both closures run on the calling thread as well.
+/// It takes part beside the workers, without an [index](super::current_thread_index), until the call returns.
+/// If no worker sleeps, or the workers were given a stack size or a hook that they call when they start, the
+/// call is sent to a worker, and the thread waits.
 ///
-/// Whether another thread takes the second is not to be relied upon: if the first closure waits for something
-/// that the second does, the two may hang.
+/// Do not rely on another thread taking the second closure. If the first closure waits for something that the
+/// second does, both may hang.
 ///
 /// # Panics
-/// Both closures are run in any case. If one panics, that goes on here after both have ended; if both do, the
-/// first's. If the computation was cancelled (see [`compute`](crate::compute())), it unwinds from here, and
-/// closures that have not begun are dropped. But a second closure that runs because the first has panicked
-/// runs while its thread unwinds, and a cancellation does not end it: nothing may unwind then.
+/// Both closures run in any case. If one panics, the panic goes on here after both have ended. If both panic,
+/// the first closure's panic goes on. If the computation was cancelled (see [`compute`](crate::compute())),
+/// it unwinds from here, and closures that have not begun are dropped. There is one exception. If the first
+/// closure has panicked, the second runs while its thread unwinds, and a cancellation does not end it,
+/// because nothing may unwind then.
 ///
 /// # Examples
 /// ```
@@ -123,7 +125,8 @@ where
     RA: Send,
     RB: Send,
 {
-    // By hand, so that only the usual way is inlined: a recursion then has one frame a level.
+    // Two branches by hand, so that only the usual one is inlined. A recursion then has one frame for each
+    // level.
     // SAFETY: used within this call only.
     match unsafe { context::seat() } {
         Some(seat) => join_on(seat, false, a, b),
@@ -162,7 +165,7 @@ where
     })
 }
 
-/// Without a seat there is no thread to share with.
+/// Runs both closures here. Without a seat, there is no thread to share them with.
 #[cold]
 fn join_in_place<RA, RB>(a: impl FnOnce(FnContext) -> RA, b: impl FnOnce(FnContext) -> RB) -> (RA, RB) {
     let result_a = unwind::catch(|| a(FnContext::new(false)));
@@ -193,7 +196,7 @@ where
         // SAFETY: (1) as above; (2) no other thread got the reference.
         None => match unsafe { split(seat, job) } {
             Some(index) => index,
-            // So deep that thieves have plenty.
+            // The deque is full, so thieves have plenty of jobs.
             // SAFETY: no other thread got the reference.
             None => return join_in_place(a, move |_| unsafe { StackJob::take_closure(job)(is_migrated) }),
         },
@@ -213,8 +216,8 @@ where
     (result_a, enter::resume(unsafe { job.take_result() }))
 }
 
-/// The split point, at the end of a grant: ends the computation if it was cancelled, and drops the closure
-/// then; else pushes.
+/// The split point at the end of a grant. If the computation was cancelled, drops the closure and ends the
+/// computation. Otherwise pushes the job.
 ///
 /// # Safety
 /// 1. As [`Seat::push_slowly`]. 2. No other thread has the job.
@@ -233,8 +236,9 @@ unsafe fn split<F: FnOnce(bool) -> R, R>(
     unsafe { seat.push_slowly(job.cast()) }
 }
 
-/// The second's place, at `index`, is or was public. Runs what the first closure has left above it, jobs of
-/// scopes around the call; then returns whether it is back, or stolen.
+/// The second closure's place, at `index`, is or was public. First runs the jobs that the first closure has
+/// left above it, which belong to scopes around the call. Then returns whether the second closure is back. It
+/// may be stolen instead.
 ///
 /// # Safety
 /// 1. As [`Seat::take_back_private`].
@@ -255,8 +259,8 @@ fn wait(seat: &Seat, latch: &CoreLatch, floor: u32) {
     seat.wait(latch, floor);
 }
 
-/// While the first closure unwinds: sees to the second, which is pushed at `index`. In a computation that was
-/// cancelled it is dropped if it has not begun.
+/// While the first closure unwinds, runs or awaits the second closure, which is pushed at `index`. In a
+/// cancelled computation, drops the second closure if it has not begun.
 struct Rescue<'a, F: FnOnce(bool) -> R, R> {
     seat: &'a Seat,
     job: NonNull<StackJob<SpinLatch<Seat>, F, R>>,
@@ -264,7 +268,7 @@ struct Rescue<'a, F: FnOnce(bool) -> R, R> {
 }
 
 impl<F: FnOnce(bool) -> R, R> Drop for Rescue<'_, F, R> {
-    // Inlined, so that the three need not lie in memory for it.
+    // Inlined, so that the three fields need not lie in memory for it.
     #[inline(always)]
     fn drop(&mut self) {
         // SAFETY: the frame of the join is being left, by unwinding.
@@ -284,7 +288,7 @@ unsafe fn rescue<F: FnOnce(bool) -> R, R>(
     job: NonNull<StackJob<SpinLatch<Seat>, F, R>>,
     index: u32,
 ) {
-    // Nothing else is run on a stack that unwinds; others, or this thread later, get what lies above.
+    // A stack that unwinds runs nothing else. Other threads, or this thread later, run the jobs above.
     // SAFETY: (1).
     unsafe { seat.spill(index + 1) };
     // SAFETY: (1).

@@ -1,9 +1,9 @@
-//! Scopes: any number of jobs that may borrow what is outside, for all of them have ended when the scope
-//! returns.
+//! Scopes: any number of jobs that may borrow data from outside, because all of them have ended when the
+//! scope returns.
 //!
 //! A scope lives in the frame of the call that made it, on its *owner's* stack. Jobs are heap jobs that point
-//! at it; the owner does not leave the frame before the count of unfinished jobs is zero (`job/count.rs`),
-//! whatever panics.
+//! at the scope. Whatever panics, the owner does not leave the frame before the count of unfinished jobs is
+//! zero (`job/count.rs`).
 //!
 //! # Where a job goes
 //! | spawned on                            | it is pushed                                               |
@@ -12,22 +12,22 @@
 //! | the same, but that pool's seats leave | nowhere: it is run in place                                |
 //! | any thread, and the scope has no pool | on the scope's own shelf: its owner runs it after the body |
 //!
-//! `in_place_scope` on a thread without a seat of the pool counts as one of the pool's roots: the seats stay
-//! until it has ended, so for its jobs the third row does not occur.
+//! `in_place_scope` on a thread without a seat of the pool counts as one of the pool's injected jobs. The
+//! workers stay until it has ended, so the third row does not occur for its jobs.
 //!
 //! # First in, first out
-//! A FIFO scope has one `Fifo` a seat (`job/heap.rs`), and what is pushed into the seat's deque are its
-//! tokens. So its jobs run in the order of their spawns as far as one seat runs them, and tokens mix with
-//! other pieces as those do among themselves.
+//! A FIFO scope has one `Fifo` for each seat (`job/heap.rs`), and the seat's deque gets its tokens. So the
+//! jobs that one seat runs, run in the order of their spawns. Tokens mix with other child jobs as these do
+//! among themselves.
 //!
-//! Seats of spare workers and external threads have none, but for the owner's: their jobs go to the pool's
-//! queue, which is first in, first out, too. The owner's jobs must lie on its own seat, because an owner that
+//! Seats of spare workers and external threads have no `Fifo`, except the owner's seat. Their jobs go to the
+//! pool's queue, which is first in, first out, too. The owner's jobs must lie on its own seat: an owner that
 //! unwinds runs nothing from anywhere else, and the other workers may all be blocked.
 //!
 //! # Panics and cancellation
-//! The first panic wins, the body's being one of them; the scope goes on with it when all jobs have ended.
-//! Jobs of a cancelled computation that have not begun are dropped instead of run, and the scope goes on with
-//! the cancellation then, unless something has panicked.
+//! The first panic wins, whether of the body or of a job. The scope goes on with it when all jobs have ended.
+//! Jobs of a cancelled computation that have not begun are dropped instead of run. Then the scope goes on
+//! with the cancellation, unless something has panicked.
 
 use std::alloc::Layout;
 use std::fmt;
@@ -64,21 +64,21 @@ pub struct ScopeFifo<'scope> {
 
 /// Runs a closure that can spawn jobs, and returns when all of them have ended.
 ///
-/// So the jobs may borrow what lives longer than the scope. They run in any order and on any thread of the
-/// pool, perhaps while the closure still runs, perhaps not before it has ended: where a thread stands in for
-/// a worker, there is no thread to share with. So the closure must not wait for a job, but by ending. Jobs
-/// can spawn more jobs into the same scope. One thread runs the youngest job of its own first, others take
-/// the oldest: [`scope_fifo`] is the other way round. Spawning costs an allocation, which
-/// [`join`](super::join) does without.
+/// So the jobs may borrow data that lives longer than the scope. They run in any order and on any thread of
+/// the pool, perhaps while the closure still runs, and perhaps only after it has ended: on a spare worker,
+/// there is no thread to share with. So the closure must not wait for a job except by ending. Jobs can spawn
+/// more jobs into the same scope. A thread runs its own youngest job first, and other threads take the
+/// oldest. [`scope_fifo`] is the other way round. A spawn costs an allocation, and a [`join`](super::join)
+/// does not.
 ///
-/// The closure runs on a thread of the pool that the call belongs to: where it is, on a thread of a runtime
-/// or a [`ThreadPool`](super::ThreadPool); else on the calling thread if it can take a sleeping worker's
-/// place, as in [`join`](super::join), or the caller waits. See [`in_place_scope`] for a closure that stays
-/// where it is in any case.
+/// On a thread of a runtime or a [`ThreadPool`](super::ThreadPool), the closure runs on that thread.
+/// Elsewhere it runs on the calling thread if that thread can take a sleeping worker's place, as in
+/// [`join`](super::join). Otherwise the closure runs on a thread of the pool that the call belongs to, and
+/// the caller waits. Use [`in_place_scope`] for a closure that always stays on the calling thread.
 ///
 /// # Panics
-/// If the closure or one of the jobs does, with the payload of the first. The others still run, and are
-/// waited for.
+/// If the closure or one of the jobs panics, with the payload of the first panic. The other jobs still run,
+/// and the scope waits for them.
 ///
 /// # Examples
 /// ```
@@ -92,14 +92,14 @@ pub struct ScopeFifo<'scope> {
 /// });
 /// assert_eq!(numbers[5000], 10_000);
 /// ```
-/// A job cannot borrow what the scope's closure owns, since that is gone when the closure returns:
+/// A job cannot borrow what the scope's closure owns, because that is gone when the closure returns:
 /// ```compile_fail,E0373
 /// runtime::parallel::scope(|s| {
 ///     let local = vec![1, 2, 3];
 ///     s.spawn(|_| println!("{}", local.len()));
 /// });
 /// ```
-/// nor can a borrow leave the scope by what a job is given:
+/// nor can a borrow leave the scope through the arguments of a job:
 /// ```compile_fail,E0521
 /// use std::cell::Cell;
 /// use runtime::parallel::{Scope, scope};
@@ -108,7 +108,7 @@ pub struct ScopeFifo<'scope> {
 ///     s.spawn(|_| println!("{text}"));
 /// }
 /// ```
-/// What goes to another thread has to be `Send`:
+/// Data that goes to another thread has to be `Send`:
 /// ```compile_fail,E0277
 /// let count = std::rc::Rc::new(1);
 /// runtime::parallel::scope(|s| s.spawn(move |_| println!("{count}")));
@@ -131,7 +131,7 @@ where
     enter::on_seat(Outside::Visits, |seat, _| Scope::run(Base::on(seat), op))
 }
 
-/// As [`scope`], but on a thread that is no worker the closure is sent to one.
+/// As [`scope`], but on a non-worker thread the closure is sent to a worker.
 pub fn scope_sent<'scope, OP, R>(op: OP) -> R
 where
     OP: FnOnce(&Scope<'scope>) -> R + Send,
@@ -142,9 +142,9 @@ where
 
 /// Runs a closure that can spawn jobs, which each thread runs in the order in which it spawned them.
 ///
-/// Otherwise as [`scope`]. The order is one by thread: a job that another thread has taken runs there, and
-/// what it spawns is behind what that thread has spawned into this scope before. Scopes of both kinds and
-/// `join` can be nested, and each keeps its order.
+/// Otherwise as [`scope`]. The order holds for each thread. If another thread has taken a job, the job runs
+/// there. The jobs that it spawns come after those that its new thread has spawned into this scope before.
+/// Scopes of both kinds and `join` can be nested, and each keeps its order.
 ///
 /// # Panics
 /// As [`scope`].
@@ -184,7 +184,7 @@ where
     enter::on_seat(Outside::Visits, |seat, _| ScopeFifo::run(Base::on(seat), op))
 }
 
-/// As [`scope_fifo`], but on a thread that is no worker the closure is sent to one.
+/// As [`scope_fifo`], but on a non-worker thread the closure is sent to a worker.
 pub fn scope_fifo_sent<'scope, OP, R>(op: OP) -> R
 where
     OP: FnOnce(&ScopeFifo<'scope>) -> R + Send,
@@ -196,12 +196,12 @@ where
 /// Runs a closure on the calling thread that can spawn jobs into the pool, and returns when all of them have
 /// ended.
 ///
-/// As [`scope`], but the closure stays where it is, so it need not be `Send`. Afterwards a thread of a pool
-/// works until the jobs have ended, and any other one blocks.
+/// As [`scope`], but the closure stays on the calling thread, so it need not be `Send`. Afterwards a thread
+/// of a pool runs jobs until those of the scope have ended. Any other thread blocks.
 ///
 /// A runtime or pool that is shut down meanwhile stays until the scope has ended. So the closure must not
-/// wait for the end of the runtime or pool that its jobs run on, as dropping a [`Runtime`](crate::Runtime)
-/// does.
+/// wait for the end of the runtime or pool that its jobs run on. Dropping a [`Runtime`](crate::Runtime) is
+/// such a wait.
 ///
 /// # Panics
 /// As [`scope`].
@@ -336,11 +336,11 @@ impl<'scope> Scope<'scope> {
     /// The job gets the scope, to spawn more. It runs in the scope's pool, whichever thread spawns it. On the
     /// thread that spawned it, younger jobs run before it.
     ///
-    /// A job of a [`compute`](crate::compute) that was cancelled is dropped instead, if it has not begun;
-    /// then the scope does not return but goes on with the cancellation.
+    /// If a [`compute`](crate::compute) was cancelled, those of its jobs that have not begun are dropped.
+    /// Then the scope does not return, but goes on with the cancellation.
     ///
     /// # Panics
-    /// Never itself; a panic of the job goes on where the scope was made.
+    /// Never itself. A panic of the job goes on where the scope was made.
     ///
     /// # Examples
     /// ```
@@ -362,11 +362,11 @@ impl<'scope> Scope<'scope> {
 
     /// Spawns a job into the scope that runs once on each thread of the pool, before the scope ends.
     ///
-    /// As [`broadcast`](super::broadcast()), without waiting here. In a scope that has no threads, since its
+    /// As [`broadcast`](super::broadcast()), without waiting here. In a scope without threads, because its
     /// pool is gone, it runs once.
     ///
     /// # Panics
-    /// Never itself; the first panic goes on where the scope was made.
+    /// Never itself. The first panic goes on where the scope was made.
     ///
     /// # Examples
     /// ```
@@ -413,11 +413,11 @@ impl<'scope> ScopeFifo<'scope> {
     /// The job gets the scope, to spawn more. It runs in the scope's pool, whichever thread spawns it. On the
     /// thread that spawned it, older jobs of this scope run before it.
     ///
-    /// A job of a [`compute`](crate::compute) that was cancelled is dropped instead, if it has not begun;
-    /// then the scope does not return but goes on with the cancellation.
+    /// If a [`compute`](crate::compute) was cancelled, those of its jobs that have not begun are dropped.
+    /// Then the scope does not return, but goes on with the cancellation.
     ///
     /// # Panics
-    /// Never itself; a panic of the job goes on where the scope was made.
+    /// Never itself. A panic of the job goes on where the scope was made.
     ///
     /// # Examples
     /// ```
@@ -439,11 +439,11 @@ impl<'scope> ScopeFifo<'scope> {
 
     /// Spawns a job into the scope that runs once on each thread of the pool, before the scope ends.
     ///
-    /// As [`broadcast`](super::broadcast()), without waiting here. In a scope that has no threads, since its
+    /// As [`broadcast`](super::broadcast()), without waiting here. In a scope without threads, because its
     /// pool is gone, it runs once.
     ///
     /// # Panics
-    /// Never itself; the first panic goes on where the scope was made.
+    /// Never itself. The first panic goes on where the scope was made.
     ///
     /// # Examples
     /// ```
@@ -483,14 +483,15 @@ type ScopedFifo = Fifo<Line<JobHeader>>;
 
 /// The jobs of a FIFO scope.
 struct Fifos {
-    /// By seat of a permanent worker.
+    /// One for each permanent worker's seat.
     of_seats: Box<[OnceLock<ScopedFifo>]>,
-    /// Of the scope's owner, at home on another seat.
+    /// The jobs of the scope's owner, if it is at home on another kind of seat.
     of_owner: OnceLock<ScopedFifo>,
 }
 
 impl Fifos {
-    /// Of the calling thread, whose seat this is; `is_home`: it is the scope's owner, at home.
+    /// The queue of the calling thread, which holds `seat`. `is_home`: the thread is the scope's owner, at
+    /// home.
     fn at(&self, seat: &Seat, is_home: bool) -> Option<&OnceLock<ScopedFifo>> {
         self.of_seats.get(seat.index()).or(is_home.then_some(&self.of_owner))
     }
@@ -503,42 +504,43 @@ struct Pointer<T>(*const T);
 unsafe impl<T: Sync> Send for Pointer<T> {}
 
 impl<T> Pointer<T> {
-    /// So that a closure has all of it, not its field, which is not `Send`.
+    /// A method, so that a closure captures the whole struct. The field alone is not `Send`.
     #[inline(always)]
     fn get(self) -> *const T {
         self.0
     }
 }
 
-/// The address of no seat.
+/// An address that no seat has.
 const NOBODY: *mut Seat = ptr::dangling_mut();
 
-/// What both kinds of scope are made of.
+/// The part that both kinds of scope share.
 struct Base<'scope> {
-    /// Where its jobs run, valid while the scope is. None: on the owner, after the body.
+    /// The pool in which the jobs run, valid while the scope is. None: they run on the owner, after the body.
     pool: Option<NonNull<Shared>>,
     /// The owner's seat in any pool, or null.
     owner: *const Seat,
-    /// The same if it is one of the scope's pool, and the owner has not folded its count; else an address
-    /// that no seat has. Written by the owner.
+    /// The owner's seat, if it is a seat of the scope's pool and the owner has not folded its count.
+    /// Otherwise an address that no seat has. Written by the owner.
     home: AtomicPtr<Seat>,
-    /// The owner's pieces begin there.
+    /// The lowest index of the owner's child jobs.
     floor: u32,
     count: CountLatch<OwnerLatch>,
     /// The first panic, boxed; or null.
     panic: AtomicPtr<Payload>,
-    /// A job was dropped, or unwound, because the computation was cancelled.
+    /// Whether a job was dropped, or unwound, because the computation was cancelled.
     is_cut_short: AtomicBool,
-    /// In which the scope was made, and its jobs are: the spawner's may end before them.
+    /// The region in which the scope was made, and to which its jobs belong. A spawner's region may end
+    /// before the jobs.
     region: *const Region,
     tag: Tag,
-    /// What is asked before a job begins, the region's; or null.
+    /// The region's question, which is asked before a job begins; or null.
     question: *const Question,
-    /// What keeps the region, if the owner holds no seat of the pool.
+    /// Keeps the region, if the owner holds no seat of the pool.
     _foreign: Option<CallRegion>,
     /// Jobs of a scope without a pool.
     shelf: Shelf<JobRef>,
-    /// Invariant: jobs borrow for exactly `'scope`, which a shorter or longer one must not pass for.
+    /// Invariant: jobs borrow for exactly `'scope`. A shorter or longer lifetime must not pass for it.
     _marker: PhantomData<&'scope mut &'scope ()>,
 }
 
@@ -548,7 +550,7 @@ unsafe impl Send for Base<'_> {}
 // SAFETY: as above.
 unsafe impl Sync for Base<'_> {}
 
-/// The region of jobs that are made by the calling thread, whose seat is `seat`, and awaited by it.
+/// The region of jobs that the calling thread, which holds `seat`, makes and awaits.
 #[inline]
 pub(super) fn region_of(seat: Option<&Seat>) -> (*const Region, Tag) {
     let (region, tag) = seat.map_or_else(context::region, |seat| (seat.region(), seat.tag()));
@@ -557,7 +559,7 @@ pub(super) fn region_of(seat: Option<&Seat>) -> (*const Region, Tag) {
     (if is_stuck { null() } else { region }, tag)
 }
 
-/// Runs a job on the calling thread, whose seat is `seat`.
+/// Runs a job on the calling thread, which holds `seat`.
 ///
 /// # Safety
 /// 1. The caller has claimed the job.
@@ -589,7 +591,7 @@ impl Awaited for JobsOf<'_, '_> {
         if count.is_folded() { self.core().is_set() } else { count.is_done() }
     }
 
-    // Others write there for each of theirs.
+    // Other threads write the count for each of their jobs.
     fn is_over_after(&self, jobs: u32) -> bool {
         jobs % 32 == 0 && self.is_over()
     }
@@ -604,7 +606,7 @@ impl Awaited for JobsOf<'_, '_> {
     }
 }
 
-/// Keeps a pool's seats for a scope if its owner has none of them.
+/// Keeps a pool's workers for a scope whose owner has no seat of the pool.
 struct Stay {
     _end: RootEnd,
     /// Dropped last.
@@ -670,9 +672,9 @@ impl<'scope> Base<'scope> {
         }
     }
 
-    /// The calling thread's seat, which is `seat`, if the thread is the owner, on a seat of the scope's pool,
-    /// and has not folded. Any other counts as one of the others; so does the owner in its sleep, in which
-    /// wakers run, and with them whatever they call.
+    /// The calling thread's `seat`, if the thread is the owner, on a seat of the scope's pool, and has not
+    /// folded. Any other thread counts as one of the others. So does the owner in its sleep, because wakers
+    /// run there, and with them any code that they call.
     #[inline(always)]
     fn at_home<'a>(&self, seat: Option<&'a Seat>) -> Option<&'a Seat> {
         let seat: *const Seat = seat.map_or(null(), |seat| seat);
@@ -681,7 +683,7 @@ impl<'scope> Base<'scope> {
         ptr::eq(seat, self.home.load(Relaxed)).then(|| unsafe { &*seat })
     }
 
-    /// True if jobs are left. For the owner, at home or folded.
+    /// Returns true if jobs are left. For the owner, at home or folded.
     fn fold(&self) -> bool {
         // Relaxed: see `at_home`.
         self.home.store(NOBODY, Relaxed);
@@ -703,7 +705,7 @@ impl<'scope> Base<'scope> {
         unsafe { self.question.as_ref() }.is_some_and(Question::is_cancelled)
     }
 
-    /// A job has ended; its memory goes back.
+    /// A job has ended, and its memory is freed.
     ///
     /// # Safety
     /// 1. `this` is live: the job is counted; afterwards it may be gone. 2. As [`Memory::free`].
@@ -766,7 +768,7 @@ impl<'scope> Base<'scope> {
         unwind::catch(body).map_err(|payload| self.keep_panic(payload)).ok()
     }
 
-    /// The first panic wins; a cancellation is none.
+    /// Keeps the first panic. A cancellation is no panic.
     #[cold]
     #[inline(never)]
     fn keep_panic(&self, payload: Payload) {
@@ -775,18 +777,18 @@ impl<'scope> Base<'scope> {
             return;
         }
         let new = Box::into_raw(Box::new(payload));
-        // AcqRel: pairs with `end`; a thread that waits has seen all anyway.
+        // AcqRel: pairs with `end`. A thread that waits has seen everything anyway.
         if self.panic.compare_exchange(null_mut(), new, AcqRel, Acquire).is_err() {
             // SAFETY: made above, and no other thread has it.
             unwind::drop_quietly(unsafe { Box::from_raw(new) });
         }
     }
 
-    /// Waits for all jobs, and goes on with a panic. For the owner, after the body.
+    /// Waits for all jobs, and goes on with a panic if there is one. For the owner, after the body.
     #[inline]
     fn end(&self) {
         self.wait();
-        // Acquire: the count says so already.
+        // Acquire, although the count orders this already.
         let panic = self.panic.load(Acquire);
         if !panic.is_null() || self.is_cut_short.load(Relaxed) {
             // SAFETY: all jobs have ended.
@@ -812,7 +814,8 @@ impl<'scope> Base<'scope> {
         }
     }
 
-    /// Runs the jobs of a scope without a pool, in the order of their spawns or against it: no job can tell.
+    /// Runs the jobs of a scope without a pool. Whether in the order of their spawns or against it makes no
+    /// difference to the jobs.
     fn run_shelf(&self, seat: Option<&Seat>) {
         while let Some(job) = self.shelf.pop_back() {
             // SAFETY: claimed by the pop.
@@ -914,7 +917,7 @@ fn spawn_broadcast<'scope, S: Kind<'scope>>(
     }));
 }
 
-/// A job of the scope that is also a root of its pool.
+/// A job of the scope that is also an injected job of its pool.
 ///
 /// # Safety
 /// 1. It was counted, by both.
@@ -926,7 +929,7 @@ unsafe fn root_job<'scope, S: Kind<'scope>>(
     // SAFETY: (1), and the seat that runs or drops it keeps its pool.
     let end = unsafe { RootEnd::new(pool) };
     let body = move |scope: &S| {
-        // In this order also if it is dropped unrun: the root ends last.
+        // Drops in this order, also if the job is dropped unrun: the root ends last.
         let (body, _end) = (body, end);
         body(scope);
     };
@@ -959,7 +962,7 @@ unsafe fn job<'scope, S: Kind<'scope>>(
 /// 1. The scope is live: the job is counted.
 #[inline(always)]
 unsafe fn run_job<'scope, S: Kind<'scope>>(scope: *const S, spot: Spot<JobMemory>, body: impl FnOnce(&S)) {
-    // Behind the body: then nothing has to be kept but where the job was.
+    // After the body, so that only the job's memory has to be kept.
     let (memory, layout) = spot.into_raw();
     // SAFETY: (1), until the decrement; the memory is not used any more.
     unsafe {

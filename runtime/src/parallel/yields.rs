@@ -1,4 +1,4 @@
-//! Giving way to other jobs, and what a thread can ask about its pool.
+//! Yielding to other jobs, and what a thread can ask about its pool.
 
 use std::ptr::NonNull;
 
@@ -8,25 +8,25 @@ use crate::context;
 use crate::job::Tag;
 use crate::scheduler::{Seat, Shared};
 
-/// Says what [`yield_now`] and [`yield_local`] did.
+/// The result of [`yield_now`] and [`yield_local`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Yield {
     /// A job was run.
     Executed,
-    /// There was none.
+    /// There was no job.
     Idle,
 }
 
-/// Runs one job that waits in the pool, in the middle of whatever the calling thread does; none outside of
-/// pools.
+/// Runs one job that waits in the pool, on top of the calling thread's present work. Returns `None` outside
+/// of pools.
 ///
-/// For threads that wait for something in a loop. First it looks where [`yield_local`] does, then at other
-/// threads' jobs, then at what came from outside. The job runs on top of the caller's stack, and may take
-/// long, or need what the caller holds. Inside of [`isolated`](super::isolated) only parts of that are run.
-/// Tasks are none of its business.
+/// For threads that wait for something in a loop. First it looks where [`yield_local`] looks, then at other
+/// threads' jobs, then at injected jobs. The job runs on top of the caller's stack. It may take long, or need
+/// what the caller holds. Inside of [`isolated`](super::isolated) only parts of that computation run. It
+/// never polls tasks.
 ///
 /// # Panics
-/// Never: what panics in the job goes where the job belongs.
+/// Never. A panic of the job goes where the job belongs.
 ///
 /// # Examples
 /// ```
@@ -50,12 +50,12 @@ pub fn yield_now() -> Option<Yield> {
     unsafe { context::seat() }.map(|seat| yield_on(seat, false))
 }
 
-/// Runs one job that waits on the calling thread, as [`yield_now`], but none from elsewhere.
+/// Runs one job that waits on the calling thread. As [`yield_now`], but takes no job from elsewhere.
 ///
-/// First pieces of computations, the youngest if possible, then detached jobs, then broadcasts.
+/// First come child jobs of computations, the youngest if possible, then detached jobs, then broadcasts.
 ///
 /// # Panics
-/// Never: what panics in the job goes where the job belongs.
+/// Never. A panic of the job goes where the job belongs.
 ///
 /// # Examples
 /// ```
@@ -94,19 +94,19 @@ fn yield_on(seat: &Seat, is_local: bool) -> Yield {
         return Yield::Executed;
     }
     if seat.waits_for() != Tag::NONE || std::thread::panicking() {
-        // What it may not run here may be what it yields for.
+        // The caller may wait for jobs that it may not run here, so other threads have to find them.
         // SAFETY: the calling thread holds the seat.
         unsafe { seat.expose_pieces() };
     }
     Yield::Idle
 }
 
-/// Returns the index of the calling thread in its pool, mostly below [`current_num_threads`]; none outside of
-/// pools.
+/// Returns the index of the calling thread in its pool, mostly below [`current_num_threads`]; `None` outside
+/// of pools.
 ///
-/// It does not change while the thread is there, and no other thread of the pool has it. Spare workers, which
+/// It does not change while the thread lives, and no other thread of the pool has it. Spare workers, which
 /// run jobs while others are blocked or stuck (see [`spare_workers`](crate::Builder::spare_workers)), have
-/// indices from [`current_num_threads`] on, below [`max_num_threads`]. A thread outside that runs its own
+/// indices from [`current_num_threads`] on, below [`max_num_threads`]. A non-worker thread that runs its own
 /// call (see [`join`](super::join)) has none.
 ///
 /// # Examples
@@ -134,8 +134,8 @@ pub(super) fn current_thread_index_in(shared: NonNull<Shared>) -> Option<usize> 
 
 /// Returns the number of threads of the pool that calls from here belong to.
 ///
-/// Outside of runtimes and pools that is the process-wide pool, which is started if it was not. Where calls
-/// run in place, it is 1.
+/// Outside of runtimes and pools, this counts the process-wide pool, and starts it if necessary. Where calls
+/// run in place, the number is 1.
 ///
 /// # Examples
 /// ```
@@ -156,10 +156,10 @@ pub fn current_num_threads() -> usize {
     }
 }
 
-/// Returns whether jobs that were split off or spawned on the calling thread wait there; none outside of
+/// Returns whether jobs that were split off or spawned on the calling thread wait there; `None` outside of
 /// pools.
 ///
-/// A hint: others take them at any moment. Broadcasts do not count.
+/// A hint: other threads take jobs at any moment. Broadcasts do not count.
 ///
 /// # Examples
 /// ```
@@ -187,8 +187,8 @@ pub(super) fn current_thread_has_pending_tasks_in(shared: NonNull<Shared>) -> Op
     unsafe { enter::seat_of(shared) }.map(Seat::has_pending_jobs)
 }
 
-/// Returns a number that no thread's [index](current_thread_index) reaches: the largest number of threads
-/// that a pool can have, and of spare workers.
+/// Returns a number above every thread's [index](current_thread_index): the largest possible number of
+/// threads of a pool plus spare workers.
 ///
 /// # Examples
 /// ```
