@@ -1,7 +1,8 @@
 //! Broadcasts: a closure that runs once on each seat.
 //!
-//! Each seat has a queue of jobs that it alone may run, in their order: after what was pushed at the seat
-//! before, and before it steals. So they run at once also on all threads, and may wait for each other.
+//! Each seat has a queue of jobs that only it may run. It runs them in their order, after the jobs that were
+//! pushed at the seat before, and before it steals. So the calls of a broadcast can run at once on all
+//! threads, and may wait for each other.
 
 use std::cell::UnsafeCell;
 use std::fmt;
@@ -17,7 +18,7 @@ use crate::job::{CountLatch, JobHeader, JobRef};
 use crate::scheduler::{Seat, Shared};
 use crate::util::unwind::{self, Payload};
 
-/// Tells a closure of a [`broadcast`](broadcast()) on which thread it runs.
+/// Tells the closure of a [`broadcast`](broadcast()) on which thread it runs.
 ///
 /// It stays on that thread:
 /// ```compile_fail,E0277
@@ -28,7 +29,7 @@ use crate::util::unwind::{self, Payload};
 pub struct BroadcastContext<'a> {
     index: usize,
     num_threads: usize,
-    /// Of this thread and this call only.
+    /// Belongs to this thread and this call only.
     _marker: PhantomData<(&'a mut std::cell::Cell<()>, *mut ())>,
 }
 
@@ -43,7 +44,7 @@ impl BroadcastContext<'_> {
         self.index
     }
 
-    /// Returns the number of threads of the pool, which is how often the closure runs.
+    /// Returns the number of threads of the pool. The closure runs that many times.
     #[inline]
     pub fn num_threads(&self) -> usize {
         self.num_threads
@@ -61,16 +62,18 @@ impl fmt::Debug for BroadcastContext<'_> {
 
 /// Runs a closure once on each thread of the pool, and returns the results by the threads' indices.
 ///
-/// Each thread runs it when it has nothing of its own left to do, and before it takes from others; then come
-/// broadcasts that were called later. The pool is the one that the call belongs to. The calling thread takes
-/// part if it belongs to the pool; otherwise it waits. If the pool is gone, the closure runs once, here.
+/// Each thread runs the closure when it has nothing of its own left to do, and before it steals. Later
+/// broadcasts come after it. The pool is the one that the call belongs to. If the calling thread belongs to
+/// the pool, it takes part; otherwise it waits. If the pool is gone, the closure runs once, on the calling
+/// thread.
 ///
-/// A thread that is busy for long, in a task or a job, is waited for. A thread that has taken a sleeping
+/// The call waits for a thread that is busy for long, in a task or a job. A thread that has taken a sleeping
 /// worker's place, see [`join`](super::join), stands for that worker. Two broadcasts inside of different
 /// [`isolated`](super::isolated) parts wait for each other for ever.
 ///
 /// # Panics
-/// If the closure does on one of the threads, with the payload of the lowest index, after it has run on all.
+/// If the closure panics on one of the threads, with the payload of the lowest index, after it has run on
+/// all.
 ///
 /// # Examples
 /// ```
@@ -102,13 +105,13 @@ where
     }
 }
 
-/// Has a closure run once on each thread of the pool, without waiting for it.
+/// Runs a closure once on each thread of the pool, without waiting for it.
 ///
-/// It comes in the order of [`broadcast`], with which it is called in turn, and is dropped behind the last
-/// run. Otherwise as [`spawn`](super::spawn()).
+/// The calls keep the order of other broadcasts, [`broadcast`] included. The closure is dropped after its
+/// last run. Otherwise as [`spawn`](super::spawn()).
 ///
 /// # Panics
-/// Never itself; each panic of the closure is one of a detached job, see [`spawn`](super::spawn()).
+/// Never itself. Each panic of the closure counts as one of a detached job, see [`spawn`](super::spawn()).
 ///
 /// # Examples
 /// ```
@@ -173,7 +176,7 @@ where
             JobRef::new(NonNull::from(part).cast(), region.tag())
         }
     }));
-    // What was spawned here before comes first, though it is not this stack's.
+    // Jobs that were spawned here before come first, although they do not belong to this stack.
     if let Some(seat) = seat.filter(|seat| seat.shared_ptr() == shared) {
         seat.run_detached();
     }
@@ -181,7 +184,7 @@ where
         call.count.latch().wait(seat, floor);
     }
     let results = parts.into_iter().map(|part| part.result.into_inner().expect("each seat has run its part"));
-    // The first panic is the one of the lowest index.
+    // The first panic is that of the lowest index.
     let results: Result<Vec<R>, Payload> = results.collect();
     enter::resume(results)
 }
@@ -194,13 +197,13 @@ struct Call<OP> {
     count: CountLatch<OwnerLatch>,
 }
 
-/// What one seat does for it.
+/// The part of one seat in the call.
 #[repr(C)]
 struct Part<OP, R> {
     header: JobHeader,
     call: *const Call<OP>,
     index: usize,
-    /// There once the count is zero.
+    /// Valid once the count is zero.
     result: UnsafeCell<Option<Result<R, Payload>>>,
 }
 

@@ -1,12 +1,13 @@
 //! Building a thread pool: its settings, how its threads are started, and what happens if one cannot be
 //! started.
 //!
-//! The builder counts as a worker of the pool that it builds, so nothing is freed before it has given every
-//! seat to a [`ThreadBuilder`], which counts as one, too. If a thread is refused, the pool is dropped at
-//! once, and the threads that were started end as those of any pool that is dropped.
+//! The builder counts as a worker of the pool that it builds. So nothing is freed before it has given every
+//! seat to a [`ThreadBuilder`], which counts as a worker, too. If the system refuses a thread, the pool is
+//! dropped at once, and the started threads end like those of any dropped pool.
 //!
-//! A thread that keeps a seat for good (`use_current_thread`) never leaves, so the builder's count is never
-//! given up then, and the shared state lives for ever: that thread may use it in its last destructor.
+//! A thread that keeps a seat for good (`use_current_thread`) never leaves. Then the builder never gives up
+//! its count, and the shared state lives for ever, because that thread may use the state in its last
+//! destructor.
 
 use std::any::Any;
 use std::fmt;
@@ -26,9 +27,9 @@ use crate::scheduler::deadlock::{Deadlock, DeadlockHandler};
 use crate::scheduler::{self, Shared, WorkerStart};
 use crate::util::affinity;
 
-/// The variable that sets the default number of threads of a pool.
+/// The environment variable that sets the default number of threads of a pool.
 const THREADS_VARIABLE: &str = "RAYON_NUM_THREADS";
-/// Its older name.
+/// The older name of the variable.
 const OLD_THREADS_VARIABLE: &str = "RAYON_RS_NUM_CPUS";
 
 /// Builds a [`ThreadPool`], or configures the process-wide one.
@@ -49,7 +50,7 @@ pub struct ThreadPoolBuilder<S = DefaultSpawn> {
     spawner: S,
 }
 
-/// Everything but how the threads are started.
+/// All settings except how the threads are started.
 #[derive(Default)]
 pub struct Settings {
     /// 0: the default.
@@ -70,18 +71,18 @@ impl ThreadPoolBuilder {
         Self::default()
     }
 
-    /// Builds a pool for as long as `with_pool` runs, with threads that may borrow; returns what `with_pool`
-    /// returned, after all threads have ended.
+    /// Builds a pool for as long as `with_pool` runs, with threads that may borrow. Returns the result of
+    /// `with_pool`, after all threads have ended.
     ///
-    /// `wrapper` is called on each thread and has to call [`ThreadBuilder::run`]; what is borrowed or set
-    /// there, thread-locals for instance, is there for the jobs. Jobs must not borrow it: they may move to
-    /// any of the threads.
+    /// `wrapper` is called on each thread and has to call [`ThreadBuilder::run`]. Jobs can use what `wrapper`
+    /// borrows or sets, for instance thread-locals. They must not borrow it, because they may move to any of
+    /// the threads.
     ///
     /// # Errors
     /// As [`build`](Self::build).
     ///
     /// # Panics
-    /// If `with_pool` or `wrapper` does, after all threads have ended.
+    /// If `with_pool` or `wrapper` panics, after all threads have ended.
     ///
     /// # Examples
     /// ```
@@ -121,30 +122,30 @@ impl<S: ThreadSpawn> ThreadPoolBuilder<S> {
     /// Builds the pool and starts its threads, without waiting until they run.
     ///
     /// # Errors
-    /// - What the system says if it refuses a thread, or what the [`spawn_handler`](Self::spawn_handler)
-    ///   returned. Threads that were started end.
+    /// - The system's error if it refuses a thread, or the error of the
+    ///   [`spawn_handler`](Self::spawn_handler). Threads that were started end.
     /// - [`InvalidInput`](io::ErrorKind::InvalidInput) inside, with the value, if a thread's name contains
     ///   NUL or the stack size is out of its range.
-    /// - That the calling thread belongs to a pool or runtime already, for
-    ///   [`use_current_thread`](Self::use_current_thread).
+    /// - An error for [`use_current_thread`](Self::use_current_thread) if the calling thread belongs to a
+    ///   pool or runtime already.
     ///
     /// # Panics
     /// If the function of [`thread_name`](Self::thread_name) or the [`spawn_handler`](Self::spawn_handler)
-    /// does; threads that were started end.
+    /// panics. Threads that were started end.
     pub fn build(self) -> Result<ThreadPool, ThreadPoolBuildError> {
         let Self { settings, mut spawner } = self;
         settings.start(|thread| spawner.spawn(thread)).map_err(ThreadPoolBuildError::new)
     }
 
-    /// Builds the process-wide pool: that of parallel calls on threads that belong to no pool and no
+    /// Builds the process-wide pool, which runs the parallel calls of threads that belong to no pool and no
     /// multi-thread runtime.
     ///
-    /// Without this call it is built when it is first needed, with default settings and threads that are
-    /// named `runtime-pool-0` and so on. It lives until the process ends. If it could not be built, it may be
-    /// tried again.
+    /// Without this call, the pool is built when it is first needed, with default settings and threads that
+    /// are named `runtime-pool-0` and so on. It lives until the process ends. After a failed build, a program
+    /// may try again.
     ///
     /// # Errors
-    /// That it has been built already; or as [`build`](Self::build).
+    /// If it has been built already; or as [`build`](Self::build).
     ///
     /// # Panics
     /// As [`build`](Self::build).
@@ -154,11 +155,11 @@ impl<S: ThreadSpawn> ThreadPoolBuilder<S> {
 }
 
 impl<S> ThreadPoolBuilder<S> {
-    /// Sets a function that starts the threads: it is called once for each, and has to see to it that a
-    /// thread calls [`ThreadBuilder::run`].
+    /// Sets a function that starts the threads. It is called once for each thread, and has to make a thread
+    /// call [`ThreadBuilder::run`].
     ///
-    /// If it drops a `ThreadBuilder` and says `Ok`, the pool has one thread less than it knows of: a
-    /// `broadcast` then never returns, and without any thread nothing does.
+    /// If the function drops a `ThreadBuilder` and returns `Ok`, the pool has one thread less than it counts.
+    /// Then a `broadcast` never returns. If the pool has no thread at all, no call returns.
     ///
     /// # Examples
     /// ```
@@ -183,7 +184,8 @@ impl<S> ThreadPoolBuilder<S> {
         ThreadPoolBuilder { settings: self.settings, spawner: CustomSpawn(spawn) }
     }
 
-    /// Sets a function that names the threads, by index. Without it they have no name of their own.
+    /// Sets a function that names the threads by their index. Without it, the threads have no names of their
+    /// own.
     pub fn thread_name<F>(mut self, name: F) -> Self
     where
         F: FnMut(usize) -> String + 'static,
@@ -194,32 +196,33 @@ impl<S> ThreadPoolBuilder<S> {
 
     /// Sets the number of threads; more than 4096 count as 4096.
     ///
-    /// 0, the default, stands for the environment variable `RAYON_NUM_THREADS`, else `RAYON_RS_NUM_CPUS`,
-    /// else, or if they are no positive numbers, for the number of CPUs that the process may use.
+    /// 0, the default, stands for the environment variable `RAYON_NUM_THREADS`, or for `RAYON_RS_NUM_CPUS` if
+    /// the first is not set to a number. If that gives no positive number, 0 stands for the number of CPUs
+    /// that the process may use.
     pub fn num_threads(mut self, num_threads: usize) -> Self {
         self.settings.num_threads = num_threads;
         self
     }
 
-    /// Makes the calling thread of `build` one of the pool's threads, the first, for the rest of its life.
+    /// Makes the thread that calls `build` the first of the pool's threads, for the rest of its life.
     ///
-    /// It runs the pool's jobs only while it waits for its own or gives way (`yield_now`), so a pool of this
-    /// thread alone runs what others spawn only then. A `broadcast` waits for it. The memory of the pool is
-    /// never given back.
+    /// The thread runs the pool's jobs only while it waits for its own or yields (`yield_now`). So if it is
+    /// the only thread of the pool, jobs that others spawn run only then. A `broadcast` waits for it. The
+    /// memory of the pool is never freed.
     ///
-    /// Once the pool has been dropped, it runs both closures of its `join`s and all jobs of its scopes
-    /// itself, one after the other. So from then on none of them may wait for another, also where that would
-    /// be announced.
+    /// Once the pool has been dropped, this thread runs both closures of its `join`s and all jobs of its
+    /// scopes itself, one after the other. So from then on none of them may wait for another, even if the
+    /// wait is announced.
     pub fn use_current_thread(mut self) -> Self {
         self.settings.use_current_thread = true;
         self
     }
 
     /// Sets a function that gets the panics of jobs that no caller waits for (`spawn`, `spawn_fifo`,
-    /// `spawn_broadcast`), and of the start and exit handlers. If it panics, the process aborts.
+    /// `spawn_broadcast`), and of the start and exit handlers. If the function panics, the process aborts.
     ///
-    /// Without it such a panic ends with the message that the panic hook prints. (Rayon aborts the process;
-    /// so does this crate with its feature `abort-on-detached-panic`, which the shim `rayon-core` switches
+    /// Without it, such a panic ends with the message that the panic hook prints. (Rayon aborts the process.
+    /// So does this crate with its feature `abort-on-detached-panic`, which the shim `rayon-core` switches
     /// on.)
     pub fn panic_handler<H>(mut self, handler: H) -> Self
     where
@@ -235,8 +238,8 @@ impl<S> ThreadPoolBuilder<S> {
         self
     }
 
-    /// Makes each thread run the jobs of its own queue in the order in which they were pushed, where the
-    /// default is the reverse one.
+    /// Makes each thread run the jobs of its own queue in the order of their pushes. The default is the
+    /// reverse order.
     #[deprecated(note = "use `scope_fifo` and `spawn_fifo` for similar effect")]
     pub fn breadth_first(mut self) -> Self {
         self.settings.is_breadth_first = true;
@@ -247,7 +250,7 @@ impl<S> ThreadPoolBuilder<S> {
     /// and no job is left that one of the others could run; as
     /// [`Builder::deadlock_handler`](crate::Builder::deadlock_handler).
     ///
-    /// A thread of the pool that waits in another pool or runtime counts as awake. A thread outside that
+    /// A thread of the pool that waits in another pool or runtime counts as awake. A non-pool thread that
     /// waits in [`install`](ThreadPool::install) and the like does not count.
     ///
     /// # Examples
@@ -269,8 +272,8 @@ impl<S> ThreadPoolBuilder<S> {
         self
     }
 
-    /// Calls `handler` on each thread, with its index, before its first job. Not on that of
-    /// [`use_current_thread`](Self::use_current_thread).
+    /// Calls `handler` on each thread, with its index, before its first job. Does not call it on the thread
+    /// of [`use_current_thread`](Self::use_current_thread).
     pub fn start_handler<H>(mut self, handler: H) -> Self
     where
         H: Fn(usize) + Send + Sync + 'static,
@@ -279,7 +282,7 @@ impl<S> ThreadPoolBuilder<S> {
         self
     }
 
-    /// Calls `handler` on each thread, with its index, after its last job. Not on that of
+    /// Calls `handler` on each thread, with its index, after its last job. Does not call it on the thread of
     /// [`use_current_thread`](Self::use_current_thread).
     pub fn exit_handler<H>(mut self, handler: H) -> Self
     where
@@ -291,7 +294,7 @@ impl<S> ThreadPoolBuilder<S> {
 }
 
 impl Settings {
-    /// Makes a pool, and has `spawn` start its threads.
+    /// Makes a pool, and starts its threads by `spawn`.
     fn start(
         mut self,
         mut spawn: impl FnMut(ThreadBuilder) -> io::Result<()>,
@@ -319,7 +322,7 @@ impl Settings {
         config.thread_stack_size = stack_size;
         let shared = Shared::new(config, Driver::new(None, None));
         let building = Building(shared);
-        // Dropped before `building`, if a thread cannot be started: the others end.
+        // If a thread cannot be started, this is dropped before `building`, and the others end.
         // SAFETY: the reference that `Shared::new` returns.
         let pool = unsafe { ThreadPool::adopt(shared) };
         for index in 0..workers {
@@ -359,7 +362,7 @@ impl Settings {
         }
     }
 
-    /// Sizes that `std::thread` could not round up.
+    /// Rejects sizes that `std::thread` could not round up.
     fn checked_stack_size(&self) -> io::Result<Option<usize>> {
         const MOST: usize = isize::MAX as usize / 2;
         match self.stack_size {
@@ -371,7 +374,7 @@ impl Settings {
     }
 }
 
-/// What the two variables say, as Rayon reads them.
+/// The number that the two variables give, read as Rayon reads them.
 fn default_threads(new: Option<usize>, old: impl FnOnce() -> Option<usize>) -> usize {
     match new {
         Some(0) => available_cpus(),

@@ -1,4 +1,4 @@
-//! The names that `ThreadPoolBuilder` had before: for programs that still use them.
+//! The former names of `ThreadPoolBuilder`, for programs that still use them.
 
 use std::any::Any;
 use std::error::Error;
@@ -7,7 +7,7 @@ use std::fmt;
 use super::builder::ThreadPoolBuilder;
 use super::pool::ThreadPool;
 
-/// Builds a [`ThreadPool`], under its name of before [`ThreadPoolBuilder`].
+/// Builds a [`ThreadPool`], under the name before [`ThreadPoolBuilder`].
 #[deprecated(note = "Use `ThreadPoolBuilder`")]
 #[derive(Default)]
 pub struct Configuration {
@@ -17,7 +17,7 @@ pub struct Configuration {
 /// Builds the process-wide pool; as [`ThreadPoolBuilder::build_global`].
 ///
 /// # Errors
-/// As that.
+/// As [`ThreadPoolBuilder::build_global`].
 #[deprecated(note = "use `ThreadPoolBuilder::build_global`")]
 #[allow(deprecated)]
 pub fn initialize(config: Configuration) -> Result<(), Box<dyn Error>> {
@@ -34,7 +34,7 @@ impl Configuration {
     /// Builds the pool; as [`ThreadPoolBuilder::build`].
     ///
     /// # Errors
-    /// As that.
+    /// As [`ThreadPoolBuilder::build`].
     pub fn build(self) -> Result<ThreadPool, Box<dyn Error + 'static>> {
         Ok(self.builder.build()?)
     }
@@ -71,7 +71,7 @@ impl Configuration {
         Self { builder: self.builder.breadth_first() }
     }
 
-    /// Sets what is called first on each thread; as [`ThreadPoolBuilder::start_handler`].
+    /// Sets the function that is called first on each thread; as [`ThreadPoolBuilder::start_handler`].
     pub fn start_handler<H>(self, handler: H) -> Self
     where
         H: Fn(usize) + Send + Sync + 'static,
@@ -79,7 +79,7 @@ impl Configuration {
         Self { builder: self.builder.start_handler(handler) }
     }
 
-    /// Sets what is called last on each thread; as [`ThreadPoolBuilder::exit_handler`].
+    /// Sets the function that is called last on each thread; as [`ThreadPoolBuilder::exit_handler`].
     pub fn exit_handler<H>(self, handler: H) -> Self
     where
         H: Fn(usize) + Send + Sync + 'static,

@@ -1,4 +1,4 @@
-//! Which pool a call belongs to, and the way onto one of its seats.
+//! Which pool a call belongs to, and how the call gets onto a seat of that pool.
 //!
 //! | the calling thread                                    | the work runs                      |
 //! | has a seat (of a runtime, of a `ThreadPool`)          | there, on its own stack            |
@@ -7,10 +7,10 @@
 //! | any other, also if it drives a current_thread runtime | on a seat of the process-wide pool |
 //!
 //! In the last two cases the thread runs the work itself, as an *external thread* (`scheduler/external.rs`),
-//! if it may and a worker sleeps. Else it sends the work, and waits.
+//! if it may and a worker sleeps. Otherwise the thread sends the work to a worker, and waits.
 //!
-//! A pool whose seats are leaving takes nothing more: then it runs in place, too. So it does if the system
-//! refused every thread of the process-wide pool.
+//! A pool whose workers are leaving accepts no more work. Then the work runs in place, too. The same holds if
+//! the system refused every thread of the process-wide pool.
 
 use std::ptr::NonNull;
 
@@ -23,12 +23,12 @@ use crate::scheduler::{Seat, Shared, Worker};
 use crate::util::block_on;
 use crate::util::unwind::Payload;
 
-/// Where a call belongs.
+/// The place to which a call belongs.
 pub enum Place<'a> {
     /// The calling thread's own seat.
     Seat(&'a Seat),
-    /// Another thread's: on a seat of this pool, which is valid for as long as the caller keeps what made it
-    /// current.
+    /// On another thread: on a seat of this pool. The pool is valid for as long as the caller keeps the
+    /// reason why it is current.
     Pool(NonNull<Shared>),
     /// Here, sequentially.
     Here,
@@ -52,7 +52,7 @@ fn place_without_seat<'a>() -> Place<'a> {
     entered_pool().map_or(Place::Here, Place::Pool)
 }
 
-/// Whether what the calling thread does is not shared.
+/// Whether the calling thread shares nothing of what it runs.
 fn is_solitary() -> bool {
     context::region().1 == Tag::SOLITARY
 }
@@ -76,8 +76,9 @@ fn has_seats(shared: &NonNull<Shared>) -> bool {
     !unsafe { shared.as_ref() }.is_current_thread()
 }
 
-/// The pool of a root that the caller does not wait for, valid as in [`Place::Pool`]; a spare worker has its
-/// runtime's seats for it, and a solitary part does not count. None: there is no pool, so it is run in place.
+/// The pool of an injected job that the caller does not wait for, valid as in [`Place::Pool`]. A spare worker
+/// uses its runtime's seats for the job, and a solitary part makes no difference. None: there is no pool, so
+/// the job runs in place.
 pub fn root_pool() -> Option<NonNull<Shared>> {
     match place() {
         Place::Seat(seat) => Some(seat.shared_ptr()),
@@ -86,23 +87,23 @@ pub fn root_pool() -> Option<NonNull<Shared>> {
     }
 }
 
-/// As [`root_pool`], of a root that was meant for the runtime `shared`, which is valid: one of a single
-/// thread has no seats.
+/// As [`root_pool`], for a job that was meant for the runtime `shared`, which is valid. A `current_thread`
+/// runtime has no seats.
 pub fn root_pool_of(shared: NonNull<Shared>) -> Option<NonNull<Shared>> {
     Some(shared).filter(has_seats).or_else(global_pool)
 }
 
-/// The region to which the jobs of a call belong that leave the calling thread for a pool.
+/// The region to which the jobs of a call belong, if the call leaves the calling thread for a pool.
 pub struct CallRegion {
     region: *const Region,
     tag: Tag,
-    /// Made for this call, since its thread has another current runtime than its region, or the pool's
-    /// threads, would say.
+    /// A region made for this call. It is needed if the thread's current runtime is not the one that its
+    /// region, or the pool's threads, would give.
     entered: Option<Box<Region>>,
 }
 
 impl CallRegion {
-    /// For a call that goes to `pool`, on the calling thread, which holds `seat`.
+    /// The region of a call that goes to `pool`, on the calling thread, which holds `seat`.
     pub fn of(seat: Option<&Seat>, pool: &Shared) -> Self {
         let (region, tag) = scope::region_of(seat);
         let here = context::current();
@@ -116,7 +117,7 @@ impl CallRegion {
         Self { region, tag, entered: (here != there).then(entered) }
     }
 
-    /// Live as long as `self`, and not null if the call has one.
+    /// The region. It lives as long as `self`, and is not null if the call has one.
     pub fn region(&self) -> *const Region {
         self.entered.as_ref().map_or(self.region, |region| &raw const **region)
     }
@@ -126,17 +127,17 @@ impl CallRegion {
     }
 }
 
-/// What a call does on a thread outside.
+/// What a call does on a non-worker thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outside {
-    /// It runs the call itself if it can, as an external thread.
+    /// The thread runs the call itself if it can, as an external thread.
     Visits,
-    /// It sends its work to a worker, whatever that costs.
+    /// The thread sends its work to a worker, whatever that costs.
     Sends,
 }
 
 /// Runs `op` on a seat of the pool that the call belongs to, if there is one. `op` gets the seat, and whether
-/// it was moved to another thread. Panics in `op` go on here.
+/// it was moved to another thread. A panic in `op` goes on here.
 #[inline]
 pub fn on_seat<R: Send>(outside: Outside, op: impl FnOnce(Option<&Seat>, bool) -> R + Send) -> R {
     match (place(), outside) {
@@ -173,9 +174,9 @@ struct Visit<'a> {
 }
 
 impl<'a> Visit<'a> {
-    /// None if no seat is to be had, or this thread must not have it.
+    /// Returns `None` if no seat is free, or if this thread must not take one.
     fn begin(shared: &'a Shared) -> Option<Self> {
-        // The worker of a `current_thread` runtime has that runtime's tasks to come back to.
+        // The worker of a `current_thread` runtime has to come back to that runtime's tasks.
         let is_stranger = || context::with_worker(|worker| worker.is_none());
         if !shared.idle.has_sleepers() || !is_stranger() || !shared.jobs.try_begin() {
             return None;
@@ -215,7 +216,7 @@ pub unsafe fn install<R: Send>(
     match unsafe { context::seat() } {
         Some(seat) if seat.shared_ptr() == shared => op(Some(seat), false),
         Some(seat) => {
-            // What sets the latch is no thread that this seat's pool knows.
+            // This seat's pool does not know the thread that sets the latch.
             let _expecting = seat.shared().expect();
             let wait = |latch: &CrossLatch<Seat>| seat.wait(latch.core(), seat.head());
             // SAFETY: (1).
@@ -261,12 +262,12 @@ unsafe fn install_and_wait<L: Latch, R: Send>(
     resume(unsafe { job.take_result() })
 }
 
-/// Blocks the calling thread, which has no seat but may be a worker all the same: a spare worker.
+/// Blocks the calling thread. It has no seat, but may be a worker all the same: a spare worker.
 fn wait_blocking(latch: &ThreadLatch) {
     block_on::blocking(|| latch.wait());
 }
 
-/// A root or a detached job has ended, whether it returns or unwinds.
+/// When dropped, an injected job or a detached job has ended, whether it returns or unwinds.
 #[derive(Debug)]
 pub struct RootEnd(NonNull<Shared>);
 
@@ -288,17 +289,17 @@ impl Drop for RootEnd {
     }
 }
 
-/// The latch of a thread that may have a seat or not.
+/// The latch of a thread that may or may not have a seat.
 #[derive(Debug)]
 pub enum OwnerLatch {
     Seat(SpinLatch<Seat>),
-    /// In another pool.
+    /// For jobs in another pool.
     Cross(CrossLatch<Seat>),
     Thread(ThreadLatch),
 }
 
 impl OwnerLatch {
-    /// For jobs of the pool `shared`, and the calling thread, whose seat is `seat`.
+    /// A latch for jobs of the pool `shared`. The calling thread waits for it, and holds `seat`.
     pub fn new(seat: Option<&Seat>, shared: Option<NonNull<Shared>>) -> Self {
         match seat {
             Some(seat) if Some(seat.shared_ptr()) == shared => Self::Seat(SpinLatch::new(seat)),
@@ -307,7 +308,7 @@ impl OwnerLatch {
         }
     }
 
-    /// The state of the latch of a seat of the pool.
+    /// The state of the latch, if it is that of a seat of the pool.
     pub fn core(&self) -> Option<&CoreLatch> {
         match self {
             Self::Seat(latch) => Some(latch.core()),
@@ -315,12 +316,12 @@ impl OwnerLatch {
         }
     }
 
-    /// Waits until the latch is set. `seat`: as for [`new`](Self::new); `floor`: as for [`Seat::wait`].
+    /// Waits until the latch is set. `seat` is as for [`new`](Self::new), and `floor` as for [`Seat::wait`].
     pub fn wait(&self, seat: Option<&Seat>, floor: u32) {
         match (self, seat) {
             (Self::Seat(latch), Some(seat)) => seat.wait(latch.core(), floor),
             (Self::Cross(latch), Some(seat)) => {
-                // What sets it is no thread that this seat's pool knows.
+                // This seat's pool does not know the thread that sets the latch.
                 let _expecting = seat.shared().expect();
                 seat.wait(latch.core(), floor);
             }
@@ -331,7 +332,7 @@ impl OwnerLatch {
 }
 
 impl Latch for OwnerLatch {
-    // Once a scope, so out of the way of what is done for each of its jobs.
+    // Runs once for each scope, so it is kept out of line from the code that runs for each job.
     #[cold]
     #[inline(never)]
     unsafe fn set(this: *const Self) {
@@ -346,7 +347,7 @@ impl Latch for OwnerLatch {
     }
 }
 
-/// The calling thread's seat, if that is one of the pool `shared`.
+/// The calling thread's seat, if it belongs to the pool `shared`.
 ///
 /// # Safety
 /// 1. As [`context::seat`].
@@ -355,7 +356,7 @@ pub unsafe fn seat_of<'a>(shared: NonNull<Shared>) -> Option<&'a Seat> {
     unsafe { context::seat() }.filter(|seat| seat.shared_ptr() == shared)
 }
 
-/// Goes on with the panic of a job where it is awaited.
+/// Resumes the panic of a job where the job is awaited.
 #[inline]
 pub fn resume<R>(result: Result<R, Payload>) -> R {
     result.unwrap_or_else(|payload| std::panic::resume_unwind(payload))

@@ -1,5 +1,5 @@
-//! The process-wide pool: where parallel calls go that belong to no other pool. Made when it is first needed,
-//! or before by `build_global`; it lives until the process ends.
+//! The process-wide pool, for parallel calls that belong to no other pool. `build_global` makes it, or the
+//! first call that needs it. It lives until the process ends.
 
 use std::cell::Cell;
 use std::sync::OnceLock;
@@ -10,15 +10,15 @@ use super::builder::ThreadPoolBuilder;
 use super::error::{ErrorKind, ThreadPoolBuildError};
 use super::pool::ThreadPool;
 
-/// Inside: none if the system had no thread for it.
+/// The inner option is `None` if the system refused every thread.
 static POOL: OnceLock<Option<ThreadPool>> = OnceLock::new();
 
-/// The thread that builds holds it. True while a thread builds: the functions that name and start threads may
-/// call us.
+/// Locked by the thread that builds the pool. True while it builds: the functions that name and start threads
+/// may call this module again.
 static IS_BUILDING: ReentrantMutex<Cell<bool>> = ReentrantMutex::new(Cell::new(false));
 
-/// The pool; none if the system has no thread for it, or if this thread is about to build it: then calls run
-/// in place.
+/// The pool. None if the system refused every thread, or if this thread is about to build the pool; then
+/// calls run in place.
 #[inline]
 pub fn get() -> Option<&'static ThreadPool> {
     match POOL.get() {
@@ -29,12 +29,12 @@ pub fn get() -> Option<&'static ThreadPool> {
 
 #[cold]
 fn make() -> Option<&'static ThreadPool> {
-    // An error says that another thread was first, or that this one is at it.
+    // An error means that another thread was first, or that this thread is building the pool.
     _ = set(|| Ok(start_as_many_as_possible()));
     POOL.get()?.as_ref()
 }
 
-/// Makes what `build` returns the process-wide pool.
+/// Makes the result of `build` the process-wide pool.
 pub fn build(
     build: impl FnOnce() -> Result<ThreadPool, ThreadPoolBuildError>,
 ) -> Result<(), ThreadPoolBuildError> {
@@ -61,8 +61,8 @@ fn set(
     Ok(())
 }
 
-/// A pool with default settings, but that its threads have names; if the system refuses a thread, one with as
-/// many as it granted, if that is at least one.
+/// A pool with default settings, except that its threads have names. If the system refuses a thread, a pool
+/// with as many threads as the system granted, if there is at least one.
 fn start_as_many_as_possible() -> Option<ThreadPool> {
     let mut wanted = 0;
     loop {
@@ -80,7 +80,8 @@ fn start_as_many_as_possible() -> Option<ThreadPool> {
         if wanted == 0 {
             return None;
         }
-        // They end at once, and must have, lest the next attempt gets less.
+        // The threads end at once. They must have ended before the next attempt, which would get fewer
+        // threads otherwise.
         started.into_iter().for_each(|thread| _ = thread.join());
     }
 }

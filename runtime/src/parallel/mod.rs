@@ -5,24 +5,25 @@
 //! - [`compute`](crate::compute()) is for tasks: they wait for a computation as for any future, and dropping
 //!   it cancels it.
 //! - [`spawn`] starts a job that no caller waits for, [`broadcast`] runs one on every thread.
-//! - [`isolated`] keeps strangers' work off a computation's stacks; [`mark_blocked`] and [`blocking`] say
-//!   that a job blocks.
-//! - [`ThreadPool`] is a pool of its own, without tasks.
+//! - [`isolated`] keeps unrelated work off a computation's stacks. [`mark_blocked`] and [`blocking`] say that
+//!   a job blocks.
+//! - [`ThreadPool`] is a separate pool, without tasks.
 //!
-//! The names, and what they do, are those of `rayon-core` 1.13. What differs on purpose is listed in the
-//! book, in `docs/src/rayon.md`.
+//! The names, and their behaviour, are those of `rayon-core` 1.13. The book lists the intended differences,
+//! in `docs/src/rayon.md`.
 //!
 //! # Where it runs
-//! On a worker of a multi-thread [`Runtime`](crate::Runtime), in that runtime; on a thread that has entered
-//! one, or that blocks in one, there as well. On a thread of a [`ThreadPool`], in that pool. Everywhere else
-//! in a process-wide pool.
+//! - On a worker of a multi-thread [`Runtime`](crate::Runtime), in that runtime.
+//! - On a thread that has entered such a runtime, or that blocks in one, in that runtime, too.
+//! - On a thread of a [`ThreadPool`], in that pool.
+//! - Everywhere else, in a process-wide pool.
 //!
 //! A `current_thread` runtime has no workers. So a call in one of its tasks runs where a call of the thread
-//! that drives the runtime runs: in the pool of that thread if it is a worker's or a `ThreadPool`'s, and in
-//! the process-wide pool otherwise.
+//! that drives the runtime would run. If that thread belongs to a worker or a `ThreadPool`, this is its pool;
+//! otherwise it is the process-wide pool.
 //!
-//! A thread that is no worker runs the call itself while a worker sleeps, and shares parts of it, or else
-//! waits for a worker.
+//! If a non-worker thread calls while a worker sleeps, it runs the call itself, and shares parts of it.
+//! Otherwise it waits for a worker.
 //!
 //! # Examples
 //! ```

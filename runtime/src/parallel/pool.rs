@@ -1,9 +1,9 @@
-//! Thread pools of one's own: seats that run jobs and nothing else.
+//! Thread pools of a program's own: seats that run jobs and nothing else.
 //!
-//! A pool is a [`Shared`] as a runtime has it, without driver, tasks and spare workers. Dropping the
-//! [`ThreadPool`] begins its shutdown, and no more: its workers leave once no root and no detached job is
-//! left, see `scheduler/jobs.rs`, and the last reference frees it. A call by `&self` keeps the pool; so do
-//! its own threads for what runs on them.
+//! A pool is a [`Shared`], like a runtime's, without driver, tasks and spare workers. Dropping the
+//! [`ThreadPool`] only begins its shutdown. Its workers leave once no injected job and no detached job is
+//! left (`scheduler/jobs.rs`), and the last reference frees the pool. A call by `&self` keeps the pool. So do
+//! its own threads for the jobs that run on them.
 
 use std::error::Error;
 use std::fmt;
@@ -14,13 +14,13 @@ use super::configuration::Configuration;
 use super::{BroadcastContext, Scope, ScopeFifo, Yield, broadcast, enter, scope, spawn, yields};
 use crate::scheduler::Shared;
 
-/// Threads that run jobs, apart from those of the runtime and of the process-wide pool.
+/// Threads that run jobs, separate from those of the runtime and of the process-wide pool.
 ///
-/// Whatever runs on its threads, and calls [`join`](super::join) and the like, stays on its threads.
+/// A job on its threads that calls [`join`](super::join) and the like stays on its threads.
 ///
 /// # Dropping it
-/// The drop does not wait. What was spawned still runs, and what that spawns; then the threads end. So a pool
-/// may be dropped on one of its own threads.
+/// The drop does not wait. Jobs that were spawned still run, and so do the jobs that they spawn. Then the
+/// threads end. So a pool may be dropped on one of its own threads.
 ///
 /// # Examples
 /// ```
@@ -56,14 +56,14 @@ impl ThreadPool {
     /// Builds a pool; as [`ThreadPoolBuilder::build`](super::ThreadPoolBuilder::build).
     ///
     /// # Errors
-    /// As that.
+    /// As [`ThreadPoolBuilder::build`](super::ThreadPoolBuilder::build).
     #[deprecated(note = "Use `ThreadPoolBuilder::build`")]
     #[allow(deprecated)]
     pub fn new(configuration: Configuration) -> Result<Self, Box<dyn Error>> {
         configuration.build()
     }
 
-    /// Valid for as long as the pool, or one of its jobs.
+    /// Valid for as long as the pool or one of its jobs lives.
     pub(super) fn shared_ptr(&self) -> NonNull<Shared> {
         self.shared
     }
@@ -75,11 +75,11 @@ impl ThreadPool {
 
     /// Runs `op` on one of the pool's threads, and waits for it.
     ///
-    /// On a thread of this pool, `op` is just called. A thread of another pool or runtime runs that one's
-    /// jobs while it waits, any other one blocks.
+    /// On a thread of this pool, this just calls `op`. A thread of another pool or runtime runs jobs of that
+    /// pool or runtime while it waits. Any other thread blocks.
     ///
     /// # Panics
-    /// If `op` does.
+    /// If `op` panics.
     pub fn install<OP, R>(&self, op: OP) -> R
     where
         OP: FnOnce() -> R + Send,
@@ -93,7 +93,7 @@ impl ThreadPool {
     /// [`install`](Self::install).
     ///
     /// # Panics
-    /// If one of them does, after both have ended.
+    /// If one of them panics, after both have ended.
     pub fn join<A, B, RA, RB>(&self, oper_a: A, oper_b: B) -> (RA, RB)
     where
         A: FnOnce() -> RA + Send,
@@ -113,7 +113,7 @@ impl ThreadPool {
     /// [`install`](Self::install).
     ///
     /// # Panics
-    /// If `op` or a job of the scope does, after all have ended.
+    /// If `op` or a job of the scope panics, after all have ended.
     pub fn scope<'scope, OP, R>(&self, op: OP) -> R
     where
         OP: FnOnce(&Scope<'scope>) -> R + Send,
@@ -137,7 +137,7 @@ impl ThreadPool {
         unsafe { scope::scope_fifo_in(self.shared, op) }
     }
 
-    /// Runs a scope whose body stays on the calling thread, and whose jobs run on the pool's.
+    /// Runs a scope whose body stays on the calling thread. Its jobs run on the pool's threads.
     ///
     /// # Panics
     /// As [`scope`](Self::scope).
@@ -149,7 +149,7 @@ impl ThreadPool {
         unsafe { scope::in_place_scope_in(Some(self.shared), op) }
     }
 
-    /// Runs a FIFO scope whose body stays on the calling thread, and whose jobs run on the pool's.
+    /// Runs a FIFO scope whose body stays on the calling thread. Its jobs run on the pool's threads.
     ///
     /// # Panics
     /// As [`scope`](Self::scope).
@@ -161,8 +161,8 @@ impl ThreadPool {
         unsafe { scope::in_place_scope_fifo_in(Some(self.shared), op) }
     }
 
-    /// Starts a job on the pool's threads and does not wait for it; as [`spawn`](fn@super::spawn). It is run
-    /// also if the pool is dropped before.
+    /// Starts a job on the pool's threads and does not wait for it; as [`spawn`](fn@super::spawn). The job
+    /// runs even if the pool is dropped before.
     pub fn spawn<OP>(&self, op: OP)
     where
         OP: FnOnce() + Send + 'static,
@@ -185,7 +185,7 @@ impl ThreadPool {
     /// [`broadcast`](fn@super::broadcast).
     ///
     /// # Panics
-    /// If one of the calls does, after all have ended.
+    /// If one of the calls panics, after all have ended.
     pub fn broadcast<OP, R>(&self, op: OP) -> Vec<R>
     where
         OP: Fn(BroadcastContext<'_>) -> R + Sync,
@@ -195,7 +195,7 @@ impl ThreadPool {
         unsafe { broadcast::broadcast_in(self.shared, op) }
     }
 
-    /// Has `op` called once on each of the pool's threads, without waiting; as
+    /// Calls `op` once on each of the pool's threads, without waiting; as
     /// [`spawn_broadcast`](super::spawn_broadcast).
     pub fn spawn_broadcast<OP>(&self, op: OP)
     where
@@ -205,25 +205,24 @@ impl ThreadPool {
         unsafe { broadcast::spawn_broadcast_in(self.shared, op) }
     }
 
-    /// Returns the index of the calling thread among the pool's, if it is one of them; from 0 on, and the
-    /// same as long as the thread is.
+    /// Returns the index of the calling thread, if it is one of the pool's. Indices begin at 0, and do not
+    /// change while the thread lives.
     pub fn current_thread_index(&self) -> Option<usize> {
         yields::current_thread_index_in(self.shared)
     }
 
-    /// Returns whether jobs wait that the calling thread could run without stealing; none if it is not one of
-    /// the pool's threads.
+    /// Returns whether jobs wait that the calling thread could run without stealing. `None` if it is not one
+    /// of the pool's threads.
     pub fn current_thread_has_pending_tasks(&self) -> Option<bool> {
         yields::current_thread_has_pending_tasks_in(self.shared)
     }
 
-    /// Runs one job that waits, if the calling thread is one of the pool's; as
-    /// [`yield_now`](super::yield_now).
+    /// Runs one waiting job, if the calling thread is one of the pool's; as [`yield_now`](super::yield_now).
     pub fn yield_now(&self) -> Option<Yield> {
         yields::yield_now_in(self.shared)
     }
 
-    /// Runs one job that waits on the calling thread, if that is one of the pool's; as
+    /// Runs one job that waits on the calling thread, if the thread is one of the pool's; as
     /// [`yield_local`](super::yield_local).
     pub fn yield_local(&self) -> Option<Yield> {
         yields::yield_local_in(self.shared)

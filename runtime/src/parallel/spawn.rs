@@ -11,18 +11,19 @@ use crate::util::unwind;
 
 /// Spawns a job that runs on its own: no caller waits for it, and it can borrow nothing.
 ///
-/// It runs in the pool that the call belongs to, of a runtime, a [`ThreadPool`](super::ThreadPool), or the
-/// process, which stays until the job has ended. It never runs in the middle of something else on its thread,
-/// unless that calls [`yield_now`](super::yield_now) or the like. On the thread that spawned it, younger jobs
-/// run first: [`spawn_fifo`] is the other way round. It is no part of a computation around it, and so not
-/// cancelled with it. If there is no pool any more, it runs at once, here.
+/// The job runs in the pool that the call belongs to: of a runtime, a [`ThreadPool`](super::ThreadPool), or
+/// the process. That pool stays until the job has ended. The job never runs in the middle of other work on
+/// its thread, unless that work calls [`yield_now`](super::yield_now) or the like. On the thread that spawned
+/// it, younger jobs run first. [`spawn_fifo`] is the other way round. The job is no part of a computation
+/// around it, and so is not cancelled with it. If there is no pool any more, the job runs at once, on the
+/// calling thread.
 ///
 /// For a task, an async computation, use [`runtime::spawn`](crate::spawn); for a job with a result,
 /// [`compute`](crate::compute).
 ///
 /// # Panics
-/// Never itself. A panic of the job goes to the pool's panic handler if there is one, and is dropped
-/// otherwise.
+/// Never itself. A panic of the job goes to the pool's panic handler if there is one. Otherwise it is
+/// dropped.
 ///
 /// # Examples
 /// ```
@@ -56,7 +57,7 @@ where
     }
 }
 
-/// Spawns a job that runs on its own, behind the jobs that this thread has spawned so before.
+/// Spawns a job that runs on its own, after the jobs that this thread has spawned this way before.
 ///
 /// Otherwise as [`spawn`].
 ///
@@ -129,9 +130,9 @@ unsafe fn push(shared: NonNull<Shared>, is_fifo: bool, f: impl FnOnce() + Send +
 pub(super) unsafe fn job(shared: NonNull<Shared>, f: impl FnOnce() + Send + 'static) -> JobRef {
     let pool = Pool(shared);
     let run = move |spot| {
-        // The memory first, so that what the job spawns can have it.
+        // The memory goes back first, so that the jobs which this job spawns can use it.
         drop(spot);
-        // The pool is the whole of it, not its field, for that is `Send`.
+        // So that the closure captures the whole struct, which is `Send`, and not its field.
         let pool = pool;
         // SAFETY: (1), and the seat that runs the job keeps its pool.
         let _end = unsafe { RootEnd::new(pool.0) };
@@ -147,14 +148,14 @@ struct Pool(NonNull<Shared>);
 // SAFETY: the shared state is made to be used from all threads.
 unsafe impl Send for Pool {}
 
-/// Runs `f`; only the pool's panic handler hears of its panic.
+/// Runs `f`. Only the pool's panic handler is told of its panic.
 pub(super) fn run_catching(shared: &Shared, f: impl FnOnce()) {
     if let Err(payload) = unwind::catch(f) {
         shared.detached_panicked(payload);
     }
 }
 
-/// There is no pool, and so no panic handler.
+/// Runs `f` where there is no pool, and so no panic handler.
 #[cold]
 pub(super) fn run_in_place(f: impl FnOnce()) {
     if let Err(payload) = unwind::catch(f) {

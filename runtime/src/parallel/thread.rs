@@ -7,8 +7,8 @@ use std::thread;
 use crate::scheduler::WorkerStart;
 use crate::util::affinity;
 
-/// One thread of a pool that is being built: what a
-/// [`spawn_handler`](super::ThreadPoolBuilder::spawn_handler) gets.
+/// One thread of a pool that is being built. A [`spawn_handler`](super::ThreadPoolBuilder::spawn_handler)
+/// gets it.
 ///
 /// Prior art: `rayon::ThreadBuilder`.
 pub struct ThreadBuilder {
@@ -38,7 +38,7 @@ impl ThreadBuilder {
         self.worker.run();
     }
 
-    /// What starts the thread in `std`'s way.
+    /// The builder that starts the thread with `std`.
     pub(super) fn std_builder(&self) -> thread::Builder {
         let mut builder = thread::Builder::new();
         if let Some(name) = self.name() {
@@ -62,9 +62,9 @@ impl fmt::Debug for ThreadBuilder {
     }
 }
 
-/// Starts a pool's threads: [`DefaultSpawn`], or a function of the user.
+/// Starts a pool's threads: [`DefaultSpawn`], or the user's function.
 pub trait ThreadSpawn: sealed::Sealed {
-    /// Starts one.
+    /// Starts one thread.
     #[doc(hidden)]
     fn spawn(&mut self, thread: ThreadBuilder) -> io::Result<()>;
 }
@@ -86,7 +86,7 @@ impl ThreadSpawn for DefaultSpawn {
     }
 }
 
-/// A function of the user.
+/// Starts threads with the user's function.
 #[derive(Debug)]
 pub struct CustomSpawn<F>(pub(super) F);
 
