@@ -7,10 +7,10 @@
 //!
 //! # Where a job goes
 //! | spawned on                            | it is pushed                                               |
-//! | a seat of the scope's pool            | there, as a loose piece, published at once                 |
-//! | another thread                        | as a root of the scope's pool                              |
+//! | a seat of the scope's pool            | there, as a scope job, published at once                   |
+//! | another thread                        | as an injected job of the scope's pool                     |
 //! | the same, but that pool's seats leave | nowhere: it is run in place                                |
-//! | any thread, and the scope has no pool | on the scope's own shelf: its owner runs it after the body |
+//! | any thread, and the scope has no pool | in the scope's own list: its owner runs it after the body  |
 //!
 //! `in_place_scope` on a thread without a seat of the pool counts as one of the pool's injected jobs. The
 //! workers stay until it has ended, so the third row does not occur for its jobs.

@@ -631,7 +631,7 @@ impl Bits {
     }
 }
 
-/// Clears the bit of worker `index`. Says whether it was set.
+/// Clears the bit of worker `index`. Returns whether it was set.
 fn clear(word: &AtomicU64, index: usize) -> bool {
     // A load first: a worker that was notified need not write.
     word.load(Acquire) & bit(index) != 0 && word.fetch_and(!bit(index), AcqRel) & bit(index) != 0

@@ -1,9 +1,9 @@
 //! A worker's part in computations: its deque of jobs, and how freely it shares them.
 //!
-//! A *child job* (a *piece* in the code) is a job that a frame on some stack waits for: a half of a `join`,
-//! or a job of a scope. Child jobs lie in the deque. Scope jobs that do not fit lie in the overflow list.
-//! Detached jobs (`spawn`) lie in a list of their own, so that a thread that waits for a child job never gets
-//! a detached job on its stack. Injected jobs are in `jobs.rs`.
+//! A *child job* (a *piece* in the code) is a job that a frame on some stack waits for: a half of a `join`
+//! (*anchored* in the code), or a job of a scope (*loose*). Child jobs lie in the deque. Scope jobs that do
+//! not fit lie in the overflow list. Detached jobs (`spawn`) lie in a list of their own, so that a thread
+//! that waits for a child job never gets a detached job on its stack. Injected jobs are in `jobs.rs`.
 //!
 //! Each worker has a seat, and so has each external thread while it takes part (`external.rs`). This file
 //! calls the thread that has a seat its *owner*.
@@ -37,7 +37,7 @@
 //! These rules hold for halves of a `join`. A scope job is always published when it is pushed, because its
 //! pusher may wait for it by other means than its scope.
 //!
-//! # Tiny pieces
+//! # Tiny child jobs
 //! An owner runs a scope job that does next to nothing in 20 ns. A thief needs several times as long, because
 //! the job, its memory, and the word of the deque come from the owner's cache. The owner needs these cache
 //! lines again, and loses as much. So a thief measures the jobs that it has stolen, and takes several short
@@ -108,7 +108,7 @@ const BATCH: u128 = 2_000;
 /// longer jobs takes as long as [`PAUSE`].
 const TINY: u128 = 250;
 
-/// How long a thief stays away after it has stolen tiny pieces.
+/// How long a thief stays away after it has stolen tiny child jobs.
 const PAUSE: Duration = Duration::from_micros(8);
 
 /// The longest time that one child job counts for, so that the owner learns from a few short ones.
@@ -152,7 +152,7 @@ pub struct Seat {
     index: usize,
     /// Set before any other thread knows the seat.
     shared: Cell<*const Shared>,
-    /// Loose pieces that did not fit into the deque.
+    /// Scope jobs that did not fit into the deque.
     pub overflow: Shelf<JobRef>,
     /// Detached jobs spawned here.
     pub detached: Shelf<JobRef>,
@@ -854,7 +854,7 @@ impl Seat {
         }
     }
 
-    /// Whether pieces lie here. For the owner.
+    /// Whether child jobs lie here. For the owner.
     pub fn has_pieces(&self) -> bool {
         // SAFETY: the caller is the owner.
         unsafe { self.deque.has_items() || !self.overflow.is_empty() }
@@ -1161,7 +1161,7 @@ mod tests {
                 assert!((1..=32).contains(&seat.end_batch()));
                 assert!(seat.batch_began.take().is_none());
             }
-            // If this thread was slow, the pieces did not count as tiny, and there was no pause.
+            // If this thread was slow, the jobs did not count as tiny, and there was no pause.
             let each = began.elapsed() / 32;
             assert!(began.elapsed() >= PAUSE || each.as_nanos() >= TINY, "{each:?}");
         });

@@ -25,7 +25,7 @@ pub struct Unfinished {
 }
 
 impl Unfinished {
-    /// Says whether everything has ended.
+    /// Returns whether everything has ended.
     pub fn is_empty(&self) -> bool {
         self.threads == 0
     }
@@ -111,8 +111,8 @@ impl UnfinishedTask {
         self.worker
     }
 
-    /// Says whether it is in [`block_in_place`](crate::task::block_in_place), or in what was marked by
-    /// [`mark_blocked`](crate::parallel::mark_blocked).
+    /// Returns whether the thread is in [`block_in_place`](crate::task::block_in_place), or in a call that
+    /// was marked by [`mark_blocked`](crate::parallel::mark_blocked).
     pub fn is_blocked(&self) -> bool {
         self.is_blocked
     }
