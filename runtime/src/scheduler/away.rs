@@ -44,7 +44,7 @@
 //! A spare worker asks for its role when it is out of work.
 //!
 //! # Why no work waits for a worker that is away
-//! Consider work that became visible (`Push`, `PushFence` of `idle.rs`). If some thread sleeps or searches,
+//! Consider work that became visible (P1, P2 of `idle.rs`). If some thread sleeps or searches,
 //! `idle.rs` has the argument. Otherwise the pusher comes to `Admit`, under the lock of this file.
 //! - If active < needed, a spare worker comes, and looks.
 //! - If active ≥ needed, there are as many spare workers as workers that are away, and none of the spare

@@ -255,8 +255,8 @@ impl Shared {
                     returned.push(index);
                 }
                 let marks = &self.processor(index).marks;
-                // Release: pairs with `Worker::is_unmarked`. A read-modify-write that acquires: as B4, see
-                // `monitor.rs`.
+                // Release: pairs with `Worker::is_unmarked`. A read-modify-write that acquires: A1 of
+                // `monitor.rs`, for a mark that ends.
                 is_any_free |= marks.fetch_sub(1, AcqRel) == 1;
             }
         }

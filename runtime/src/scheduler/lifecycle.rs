@@ -27,7 +27,7 @@
 //!
 //! *All workers leave in the end.* They arrive under one lock, so one of them is the last. The last one
 //! closes, unless something is visible or a job is live. If something is visible, the last worker sees to it
-//! itself. The end of the last job unparks all workers (`RootEnds` of `jobs.rs`), and the last worker to
+//! itself. The end of the last job unparks all workers (R2 of `jobs.rs`), and the last worker to
 //! arrive again looks again.
 //!
 //! *Nothing is left.* The last worker to arrive has seen everything that was visible before. A worker that

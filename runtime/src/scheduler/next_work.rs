@@ -273,7 +273,7 @@ impl Worker {
             shared.fetch_strictly(Work::Task);
         } else {
             shared.slow.push_batch(others);
-            // `PushFence` of `idle.rs`.
+            // P2 of `idle.rs`.
             fence(SeqCst);
             shared.leave_to_lower(self.index());
         }

@@ -257,7 +257,7 @@ impl Shared {
         Ok(())
     }
 
-    /// As [`fetch`](Self::fetch), with `PushFence` (P2 of `idle.rs`) before it. For a push into a queue that
+    /// As [`fetch`](Self::fetch), with P2 of `idle.rs` before it. For a push into a queue that
     /// the caller does not drain itself.
     pub fn fetch_strictly(&self, work: Work) -> bool {
         self.idle.fence_push();
