@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use runtime::runtime::worker_index;
-use runtime::{Builder, Runtime, task};
+use runtime::{Builder, Runtime, parallel, task};
 use support::until;
 
 /// A poll is this long: longer than a turn, shorter than what counts as a stall.
@@ -59,5 +59,77 @@ fn tasks_that_compute_for_long_go_back_to_the_worker() {
     let on_worker = spin(&runtime);
     runtime.block_on(release).unwrap();
     until("the worker makes all polls", || on_worker.load(Relaxed) > 50);
+    runtime.shutdown_background();
+}
+
+/// Spins for [`POLL`], time after time.
+async fn spin_and_yield(polls: &AtomicU32) {
+    loop {
+        let start = Instant::now();
+        while start.elapsed() < POLL {
+            std::hint::spin_loop();
+        }
+        polls.fetch_add(1, Relaxed);
+        task::yield_now().await;
+    }
+}
+
+#[test]
+fn without_spare_workers_quick_tasks_have_their_turns_beside_slow_ones() {
+    static POLLS: AtomicU32 = AtomicU32::new(0);
+    const TASKS: u32 = 100;
+    let runtime =
+        Builder::new_multi_thread().worker_threads(1).spare_workers(0).enable_all().build().unwrap();
+    for _ in 0..2 {
+        runtime.spawn(spin_and_yield(&POLLS));
+    }
+    until("the monitor has seen long polls", || POLLS.load(Relaxed) > 50);
+    let before = POLLS.load(Relaxed);
+    let all = runtime.spawn(async {
+        let mut quick = task::JoinSet::new();
+        for _ in 0..TASKS {
+            quick.spawn(async {
+                for _ in 0..3 {
+                    task::yield_now().await;
+                }
+            });
+        }
+        quick.join_all().await;
+    });
+    runtime.block_on(all).unwrap();
+    // The ring goes round once for each of their polls.
+    let polls = POLLS.load(Relaxed) - before;
+    assert!(polls < TASKS, "{TASKS} quick tasks took {polls} polls of the slow ones");
+    runtime.shutdown_background();
+}
+
+#[test]
+fn slow_tasks_go_on_while_the_worker_blocks_or_computes() {
+    static POLLS: AtomicU32 = AtomicU32::new(0);
+    fn wait_for_polls() {
+        let before = POLLS.load(Relaxed);
+        until("the slow task goes on", || POLLS.load(Relaxed) > before + 10);
+    }
+    let runtime = build();
+    runtime.spawn(spin_and_yield(&POLLS));
+    let ways: [fn(); 3] = [
+        || task::block_in_place(wait_for_polls),
+        || _ = parallel::join(wait_for_polls, || ()),
+        // A poll that does not say what it does.
+        wait_for_polls,
+    ];
+    for way in ways {
+        let other = runtime.spawn(async move {
+            for _ in 0..20 {
+                let start = Instant::now();
+                while start.elapsed() < 2 * POLL {
+                    std::hint::spin_loop();
+                }
+                task::yield_now().await;
+            }
+            way();
+        });
+        runtime.block_on(other).unwrap();
+    }
     runtime.shutdown_background();
 }

@@ -384,7 +384,8 @@ impl Shared {
         self.away.active.store(state.active.len(), Relaxed);
         self.away.blocked.store(state.full(0), Relaxed);
         self.away.is_any.store(state.needed(0) > 0, Relaxed);
-        self.away.is_any_serving.store(state.serving > 0, Relaxed);
+        let for_others = state.full(0) + state.yielding.len();
+        self.away.is_any_serving.store(state.serving > 0 && state.active.len() > for_others, Relaxed);
     }
 
     /// Takes a resting spare worker, or an index for a new one. None if the limit is reached, or if all
@@ -464,9 +465,14 @@ impl Shared {
     pub fn set_away(&self, stalled: usize, serving: usize) {
         let mut state = self.away.state.lock();
         if (state.stalled, state.serving) != (stalled, serving) {
+            let begins = state.serving == 0 && serving > 0;
             (state.stalled, state.serving) = (stalled, serving);
             self.update_hints(&state);
             self.driver.time().inspect(|time| time.serve_all(serving > 0));
+            if begins {
+                // The thread in the driver looks at all wheels again.
+                self.driver.unpark();
+            }
         }
     }
 

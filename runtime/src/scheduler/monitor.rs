@@ -34,8 +34,12 @@
 //! task from the queue of a stuck worker into the queue of slow tasks. A serving spare worker does the same
 //! with its own ring at each of its turns, and the other workers leave it the tasks that are not slow
 //! (`sort_ring` in `next_work.rs`). Only workers that may take long take from the queue of slow tasks. So as
-//! many slow tasks compute as there are workers, and the serving worker is free for other tasks. Only a slow
-//! task that is not known yet can hold it up.
+//! many slow tasks compute as there are workers, and the serving worker is free for other tasks. It can be
+//! held up by a slow task that is not known yet, and by one that it runs before its next turn.
+//!
+//! All workers that may take long may be in a computation, or in one poll, for seconds. So if none of them
+//! has taken a slow task for [`SLOW_WAITS`], the monitor forgets that one of the tasks is slow, and the
+//! serving worker runs it. When no spare worker serves any more, the monitor forgets all names.
 //!
 //! # What it does
 //! ```text
@@ -43,7 +47,8 @@
 //! Driver       no worker sits in the driver, and none has polled it since the last look; or timers are overdue:
 //!              wake a worker that sleeps, or else have a spare one serve
 //! Rescue       the LIFO slot and ring of a stuck worker, or of a worker that gets no CPU while another sleeps
-//!              (whose CPU may be free): into the injector, or the queue of slow tasks
+//!              (whose CPU may be free): into the injector, or the queue of slow tasks. A slow task that no worker
+//!              takes: into the injector
 //! Relieve      tasks wait, and a worker is stuck: wake a worker that sleeps, the second time also if a worker
 //!              searches; if none sleeps, tell `away.rs` which workers are away, and admit as many spare workers
 //!              as are needed and as tasks wait
@@ -139,6 +144,8 @@ const URGENT: Duration = Duration::from_millis(1);
 const ALERT: Duration = Duration::from_millis(100);
 /// The time between the two looks that find long polls.
 const SAMPLE: Duration = Duration::from_micros(200);
+/// How long slow tasks wait for a worker that takes long. Then the serving spare worker runs them.
+const SLOW_WAITS: Duration = Duration::from_millis(20);
 /// How long a spare worker serves after every worker was found inside of a long poll.
 const SERVES: Duration = Duration::from_secs(1);
 /// How many successive looks find all workers asleep before the monitor sleeps for good.
@@ -165,6 +172,8 @@ pub struct Monitor {
     /// The monitor sleeps for good, until a worker wakes.
     is_resting: AtomicBool,
     pub slow_tasks: SlowTasks,
+    /// How many tasks workers have taken from the queue of slow tasks.
+    pub slow_taken: AtomicU64,
     /// How many workers were found stuck with work behind them.
     pub stalls: Counter,
     /// Tasks taken from the LIFO slots of stuck workers.
@@ -181,6 +190,7 @@ impl Monitor {
             parker: Parker::new(),
             is_resting: AtomicBool::new(false),
             slow_tasks: SlowTasks::new(),
+            slow_taken: AtomicU64::new(0),
             stalls: Counter::default(),
             rescued_tasks: Counter::default(),
             rescued_driver: Counter::default(),
@@ -233,6 +243,18 @@ impl SlowTasks {
         self.names.iter().any(|other| other.load(Relaxed) == name)
     }
 
+    fn remove(&self, name: u64) {
+        // Relaxed, here and in `clear`: one thread writes.
+        self.names
+            .iter()
+            .filter(|other| other.load(Relaxed) == name)
+            .for_each(|other| other.store(0, Relaxed));
+    }
+
+    fn clear(&self) {
+        self.names.iter().for_each(|name| name.store(0, Relaxed));
+    }
+
     fn insert(&self, name: u64) {
         if !self.contains(name) {
             // Relaxed: one thread writes.
@@ -260,6 +282,9 @@ pub unsafe fn watch(shared: NonNull<Shared>) {
         turns: 0,
         alert_until: now,
         serves_until: now,
+        has_served: false,
+        slow_taken: 0,
+        slow_since: now,
         has_called: false,
         has_called_for_jobs: false,
         moves: 0,
@@ -365,6 +390,12 @@ struct Round<'a> {
     alert_until: Instant,
     /// The end of the time in which a spare worker serves.
     serves_until: Instant,
+    /// Whether a spare worker was to serve at the last look.
+    has_served: bool,
+    /// How many slow tasks workers had taken at the last look, and since when they have taken none though some
+    /// wait.
+    slow_taken: u64,
+    slow_since: Instant,
     /// Whether the last look saw tasks behind a stuck worker, and called a sleeping worker unless a worker
     /// searched.
     has_called: bool,
@@ -626,11 +657,38 @@ impl Round<'_> {
             }
             self.watches[index].lifo = processor.sight();
         }
-        let is_any_free = || self.state.idle.is_sleeper(0) || self.state.idle.sleepers() > self.state.extra();
-        if !self.state.slow.is_empty() && is_any_free() {
-            self.state.fetch_strictly(Work::Task);
-        }
+        self.see_to_slow(now);
         is_any_held
+    }
+
+    /// Has a worker come for slow tasks, if a permanent one sleeps. If no worker has taken a slow task for
+    /// [`SLOW_WAITS`], the monitor forgets that one of them is slow, so that the serving spare worker runs it.
+    fn see_to_slow(&mut self, now: Instant) {
+        let state = self.state;
+        // Relaxed: a number.
+        let taken = state.monitor.slow_taken.load(Relaxed);
+        if state.slow.is_empty() || taken != self.slow_taken {
+            (self.slow_taken, self.slow_since) = (taken, now);
+        }
+        if state.slow.is_empty() {
+            return;
+        }
+        let is_any_free = (0..state.config.workers).any(|index| state.idle.is_sleeper(index));
+        if is_any_free || state.idle.sleepers() > state.extra() {
+            state.fetch_strictly(Work::Task);
+        }
+        // One task at a time, so that no more than one spare worker computes beside the workers.
+        let is_spare_busy = || {
+            let mut stuck = self.observed().filter(|&index| self.watches[index].is_stuck);
+            stuck.any(|index| self.is_computing_spare(index))
+        };
+        if now.duration_since(self.slow_since) >= SLOW_WAITS && !is_spare_busy() {
+            // SAFETY: what is pushed there is a `Runnable`.
+            if let Some(task) = state.slow.pop().map(|task| unsafe { Runnable::from_raw(task) }) {
+                state.monitor.slow_tasks.remove(task.id());
+                state.inject(task);
+            }
+        }
     }
 
     /// Takes the task from the LIFO slot of a worker that is stuck or gets no CPU, if the last look saw that
@@ -709,6 +767,11 @@ impl Round<'_> {
         let are_all_stuck = self.up().all(|index| self.watches[index].is_stuck);
         let serves = now < self.serves_until && self.up().next().is_some() || is_pressing && are_all_stuck;
         state.set_away(stalled, if serves { 1 + computing } else { 0 });
+        if self.has_served && !serves {
+            // A task that was slow then may be quick now.
+            state.monitor.slow_tasks.clear();
+        }
+        self.has_served = serves;
         if serves || is_pressing && !has_helper {
             let wanted = waiting.max(1);
             _ = (0..wanted).take_while(|_| state.admit(None)).count();

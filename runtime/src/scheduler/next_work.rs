@@ -6,7 +6,7 @@ use std::time::Instant;
 use super::away::Role;
 use super::idle::Work;
 use super::worker::Worker;
-use crate::loom::sync::atomic::Ordering::SeqCst;
+use crate::loom::sync::atomic::Ordering::{Relaxed, SeqCst};
 use crate::loom::sync::atomic::fence;
 use crate::queue::Chain;
 use crate::task::{Header, Runnable};
@@ -71,14 +71,28 @@ impl Worker {
         Some(task)
     }
 
-    /// A task that is known to compute for long. Only a worker that takes any task takes it.
+    /// A task that is known to compute for long, if this worker may take long.
     fn next_slow_task(&self) -> Option<Runnable> {
-        let slow = &self.shared().slow;
-        if slow.is_empty() || !self.role().takes_any_task() {
+        if self.shared().slow.is_empty() { None } else { self.take_slow_task() }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn take_slow_task(&self) -> Option<Runnable> {
+        if !self.may_take_long() {
             return None;
         }
         // SAFETY: what is pushed there is a `Runnable`.
-        slow.pop().map(|task| unsafe { Runnable::from_raw(task) })
+        let task = self.shared().slow.pop().map(|task| unsafe { Runnable::from_raw(task) })?;
+        // Relaxed: a number.
+        self.shared().monitor.slow_taken.fetch_add(1, Relaxed);
+        Some(task)
+    }
+
+    /// Whether the worker takes slow tasks: it has the full part of a worker, or runs tasks in the place of
+    /// computations that yield.
+    fn may_take_long(&self) -> bool {
+        self.role().takes_any_task() || self.shared().away.has_yielding()
     }
 
     #[inline]
@@ -260,8 +274,12 @@ impl Worker {
         }
         let is_here_for_slow = self.is_permanent();
         let is_to_sort = match is_here_for_slow {
-            true => shared.is_any_serving() && self.has_long_polls(),
-            false => matches!(self.ask_role(), Role::Serves | Role::Surplus),
+            // What it gives away must not pile up there.
+            true => shared.is_any_serving() && self.has_long_polls() && shared.injector.is_empty(),
+            false => {
+                self.ask_role();
+                !self.may_take_long()
+            }
         };
         if !is_to_sort {
             return;
