@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use crate::driver::{self, Driver};
 use crate::handle::Handle;
+use crate::histogram::HistogramConfiguration;
 use crate::loom::{HAS_MONITOR, thread};
+use crate::observer::{Observer, TaskHooks, TaskMeta};
 use crate::runtime::Runtime;
 use crate::scheduler::deadlock::{Deadlock, DeadlockHandler};
 use crate::scheduler::{self, Shared};
@@ -42,6 +44,39 @@ pub enum Flavor {
     CurrentThread,
     /// Tasks run on worker threads that steal from each other.
     MultiThread,
+}
+
+/// What a panic in a task does to its runtime; see [`Builder::unhandled_panic`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum UnhandledPanic {
+    /// Nothing. The panic is in the task's [`JoinHandle`](crate::task::JoinHandle). The default.
+    Ignore,
+    /// The runtime is shut down, and `block_on` panics.
+    ShutdownRuntime,
+}
+
+/// A seed for [`Builder::rng_seed`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RngSeed(u64);
+
+impl RngSeed {
+    /// The seed that stands for these bytes: the same on all machines, and in all releases.
+    pub fn from_bytes(bytes: &[u8]) -> Self {
+        // FNV-1a.
+        Self(bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+        }))
+    }
+
+    /// Seed `index` of the series that begins with this one.
+    pub(crate) fn of(&self, index: u64) -> u64 {
+        // As splitmix64 does it: neighbours have nothing in common.
+        let mixed = self.0.wrapping_add(index.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
 }
 
 type Hook = Arc<dyn Fn() + Send + Sync>;
@@ -164,6 +199,11 @@ pub struct Config {
     pub exit_handler: Option<IndexedHook>,
     /// Is told when nothing can unblock the threads that are marked.
     pub deadlock_handler: Option<DeadlockHandler>,
+    /// Calls the task hooks and measures polls.
+    pub observer: Option<Arc<Observer>>,
+    pub unhandled_panic: UnhandledPanic,
+    pub rng_seed: Option<RngSeed>,
+    pub has_lifo_slot: bool,
 }
 
 impl Config {
@@ -189,6 +229,10 @@ impl Config {
             start_handler: None,
             exit_handler: None,
             deadlock_handler: None,
+            observer: None,
+            unhandled_panic: UnhandledPanic::Ignore,
+            rng_seed: None,
+            has_lifo_slot: true,
         }
     }
 
@@ -278,6 +322,12 @@ pub struct Builder {
     max_io_events_per_busy_tick: Option<usize>,
     hooks: Hooks,
     deadlock_handler: Option<DeadlockHandler>,
+    task_hooks: TaskHooks,
+    has_poll_times: bool,
+    poll_times: HistogramConfiguration,
+    unhandled_panic: UnhandledPanic,
+    rng_seed: Option<RngSeed>,
+    has_lifo_slot: bool,
     is_pinning: bool,
     has_io: bool,
     has_time: bool,
@@ -311,6 +361,12 @@ impl Builder {
             max_io_events_per_busy_tick: None,
             hooks: Hooks::default(),
             deadlock_handler: None,
+            task_hooks: TaskHooks::default(),
+            has_poll_times: false,
+            poll_times: HistogramConfiguration::default(),
+            unhandled_panic: UnhandledPanic::Ignore,
+            rng_seed: None,
+            has_lifo_slot: true,
             is_pinning: false,
             has_io: false,
             has_time: false,
@@ -562,6 +618,174 @@ impl Builder {
         self
     }
 
+    /// Calls `f` for each task that is spawned, before the task is queued, on the thread that spawns it.
+    ///
+    /// The hooks are called for the tasks of [`spawn`](crate::spawn) and its like, not for the tasks of a
+    /// [`LocalSet`](crate::task::LocalSet), nor for `spawn_blocking` or `block_on`. A panic in a hook is caught and
+    /// reported by the panic hook alone.
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime = runtime::Builder::new_multi_thread()
+    ///     .on_task_spawn(|task| println!("{} spawned {}", task.spawned_at(), task.id()))
+    ///     .on_task_terminate(|task| println!("{} has ended", task.id()))
+    ///     .build()?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn on_task_spawn(&mut self, f: impl Fn(&TaskMeta<'_>) + Send + Sync + 'static) -> &mut Self {
+        self.task_hooks.spawn = Some(Arc::new(f));
+        self
+    }
+
+    /// Calls `f` before each poll of a task; see [`on_task_spawn`](Self::on_task_spawn).
+    ///
+    /// # Examples
+    /// ```
+    /// use std::cell::Cell;
+    /// use std::time::{Duration, Instant};
+    ///
+    /// thread_local! {
+    ///     static BEGAN: Cell<Option<Instant>> = Cell::new(None);
+    /// }
+    ///
+    /// let runtime = runtime::Builder::new_multi_thread()
+    ///     .on_before_task_poll(|_| BEGAN.set(Some(Instant::now())))
+    ///     .on_after_task_poll(|task| {
+    ///         let duration = BEGAN.take().map_or(Duration::ZERO, |began| began.elapsed());
+    ///         if duration > Duration::from_millis(10) {
+    ///             eprintln!("task {} of {} computed for {duration:?}", task.id(), task.spawned_at());
+    ///         }
+    ///     })
+    ///     .build()?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn on_before_task_poll(&mut self, f: impl Fn(&TaskMeta<'_>) + Send + Sync + 'static) -> &mut Self {
+        self.task_hooks.before_poll = Some(Arc::new(f));
+        self
+    }
+
+    /// Calls `f` after each poll of a task, also if the poll panicked; see
+    /// [`on_before_task_poll`](Self::on_before_task_poll).
+    pub fn on_after_task_poll(&mut self, f: impl Fn(&TaskMeta<'_>) + Send + Sync + 'static) -> &mut Self {
+        self.task_hooks.after_poll = Some(Arc::new(f));
+        self
+    }
+
+    /// Calls `f` once for each task, after its future was dropped, and before its output is there: whether the
+    /// task ended, panicked or was cancelled. See [`on_task_spawn`](Self::on_task_spawn).
+    pub fn on_task_terminate(&mut self, f: impl Fn(&TaskMeta<'_>) + Send + Sync + 'static) -> &mut Self {
+        self.task_hooks.terminate = Some(Arc::new(f));
+        self
+    }
+
+    /// Counts how long polls of tasks take, in one histogram for each worker:
+    /// [`poll_time_histogram_bucket_count`](crate::runtime::RuntimeMetrics::poll_time_histogram_bucket_count).
+    ///
+    /// Each poll then reads the clock twice. What a spare worker polls is counted for
+    /// the worker with the same number modulo the number of workers.
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime =
+    ///     runtime::Builder::new_current_thread().enable_metrics_poll_time_histogram().build()?;
+    /// runtime.block_on(runtime.spawn(async {}))?;
+    /// let metrics = runtime.metrics();
+    /// for bucket in 0..metrics.poll_time_histogram_num_buckets() {
+    ///     let polls = metrics.poll_time_histogram_bucket_count(0, bucket);
+    ///     println!("{:?}: {polls}", metrics.poll_time_histogram_bucket_range(bucket));
+    /// }
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn enable_metrics_poll_time_histogram(&mut self) -> &mut Self {
+        self.has_poll_times = true;
+        self
+    }
+
+    /// Sets the buckets of [`enable_metrics_poll_time_histogram`](Self::enable_metrics_poll_time_histogram).
+    /// By default ten of 100 µs. A configuration without buckets, or with more than 1,048,576, is an error of
+    /// [`build`](Self::build).
+    ///
+    /// # Examples
+    /// ```
+    /// use runtime::runtime::{HistogramConfiguration, LogHistogram};
+    ///
+    /// let runtime = runtime::Builder::new_current_thread()
+    ///     .enable_metrics_poll_time_histogram()
+    ///     .metrics_poll_time_histogram_configuration(HistogramConfiguration::log(
+    ///         LogHistogram::default(),
+    ///     ))
+    ///     .build()?;
+    /// assert_eq!(runtime.metrics().poll_time_histogram_num_buckets(), 119);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn metrics_poll_time_histogram_configuration(
+        &mut self,
+        configuration: HistogramConfiguration,
+    ) -> &mut Self {
+        self.poll_times = configuration;
+        self
+    }
+
+    /// Says what a panic in a task does to the runtime. By default nothing: the panic is in the task's
+    /// `JoinHandle`.
+    ///
+    /// With [`UnhandledPanic::ShutdownRuntime`] the runtime is shut down: its tasks are cancelled, and every
+    /// call of `block_on`, present and future, panics. That needs a `current_thread` runtime; for another one
+    /// [`build`](Self::build) returns an error.
+    ///
+    /// # Examples
+    /// ```should_panic
+    /// use runtime::runtime::UnhandledPanic;
+    ///
+    /// let runtime = runtime::Builder::new_current_thread()
+    ///     .unhandled_panic(UnhandledPanic::ShutdownRuntime)
+    ///     .build()
+    ///     .unwrap();
+    /// runtime.spawn(async { panic!("boom") });
+    /// runtime.block_on(std::future::pending::<()>());
+    /// ```
+    pub fn unhandled_panic(&mut self, behavior: UnhandledPanic) -> &mut Self {
+        self.unhandled_panic = behavior;
+        self
+    }
+
+    /// Has workers run the tasks that they wake or spawn in the order of the wakes.
+    ///
+    /// By default the task that a worker woke last runs next, from a slot of its own: its data is in the
+    /// worker's cache. A worker takes at most a few tasks from the slot in a row, so this changes the order of
+    /// tasks, and starves none. A `current_thread` runtime has no such slot.
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime = runtime::Builder::new_multi_thread().disable_lifo_slot().build()?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn disable_lifo_slot(&mut self) -> &mut Self {
+        self.has_lifo_slot = false;
+        self
+    }
+
+    /// Sets the seed of the runtime's random choices: with which branch a `select!` begins, and from which
+    /// worker a worker tries to steal first.
+    ///
+    /// On a `current_thread` runtime each `block_on` takes the next seed of a series that begins with this
+    /// one. So a program that makes the same calls in the same order sees the same choices of `select!`. With
+    /// several workers the order of the tasks is chance, and the seed of little use.
+    ///
+    /// # Examples
+    /// ```
+    /// use runtime::runtime::RngSeed;
+    ///
+    /// let runtime = runtime::Builder::new_current_thread()
+    ///     .rng_seed(RngSeed::from_bytes(b"the same again"))
+    ///     .build()?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn rng_seed(&mut self, seed: RngSeed) -> &mut Self {
+        self.rng_seed = Some(seed);
+        self
+    }
+
     /// Starts with the clock paused; see [`time::pause`](crate::time::pause). For `current_thread` runtimes
     /// with time enabled.
     pub fn start_paused(&mut self, is_paused: bool) -> &mut Self {
@@ -669,6 +893,12 @@ impl Builder {
             let text = "start_paused needs a current_thread runtime with time enabled";
             return Err(invalid(text.to_owned()));
         }
+        if self.unhandled_panic != UnhandledPanic::Ignore && self.flavor != Flavor::CurrentThread {
+            let text = "unhandled_panic needs a current_thread runtime unless it is `Ignore`";
+            return Err(invalid(text.to_owned()));
+        }
+        let poll_times = self.has_poll_times.then_some(&self.poll_times);
+        poll_times.map_or(Ok(()), HistogramConfiguration::check).map_err(invalid)?;
         Ok(Config {
             name: self.name.clone(),
             flavor: self.flavor,
@@ -689,6 +919,10 @@ impl Builder {
             start_handler: None,
             exit_handler: None,
             deadlock_handler: self.deadlock_handler.clone(),
+            observer: Observer::new(&self.task_hooks, poll_times, workers),
+            unhandled_panic: self.unhandled_panic.clone(),
+            rng_seed: self.rng_seed.clone(),
+            has_lifo_slot: self.has_lifo_slot,
         })
     }
 

@@ -167,7 +167,8 @@ impl Builder {
             let text = "`build_local` needs `Builder::new_current_thread`, not `new_multi_thread`";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
-        let set = LocalSet::new();
+        let mut set = LocalSet::new();
+        set.unhandled_panic(runtime.handle().shared().config.unhandled_panic.clone());
         let stand_in = set.stand_in(runtime.handle());
         let local = Local { set, handle: runtime.handle().clone(), _stand_in: stand_in };
         Ok(LocalRuntime { local, runtime })

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::ops::Range;
 use std::panic::Location;
 #[cfg(not(loom))]
 use std::thread::ThreadId;
@@ -9,6 +10,7 @@ use std::time::Duration;
 
 use crate::builder::Flavor;
 use crate::handle::Handle;
+use crate::histogram::Histogram;
 use crate::loom::sync::atomic::Ordering::Relaxed;
 use crate::scheduler::away::SpareCounts;
 use crate::scheduler::metrics::WorkerMetrics;
@@ -376,6 +378,52 @@ impl RuntimeMetrics {
     /// [`pin_workers`](crate::Builder::pin_workers).
     pub fn pin_error(&self) -> Option<io::Error> {
         self.handle.shared().config.pins.as_ref()?.refused()
+    }
+
+    /// How long a poll takes on average: the worker's [busy duration](Self::worker_total_busy_duration) divided
+    /// by its [polls](Self::worker_poll_count). Zero before the first poll.
+    ///
+    /// Both numbers are the worker's own costs included, and the busy duration is that of its last sleep. For
+    /// more, see [`enable_metrics_poll_time_histogram`](crate::Builder::enable_metrics_poll_time_histogram).
+    #[track_caller]
+    pub fn worker_mean_poll_time(&self, worker: usize) -> Duration {
+        let polls = self.worker_poll_count(worker);
+        let nanos = self.worker_total_busy_duration(worker).as_nanos() / u128::from(polls.max(1));
+        Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+
+    /// Whether the runtime measures how long polls take; see
+    /// [`enable_metrics_poll_time_histogram`](crate::Builder::enable_metrics_poll_time_histogram).
+    pub fn poll_time_histogram_enabled(&self) -> bool {
+        self.poll_times(0).is_some()
+    }
+
+    /// The number of buckets of the histogram of poll times. 0 unless that is enabled.
+    pub fn poll_time_histogram_num_buckets(&self) -> usize {
+        self.poll_times(0).map_or(0, Histogram::buckets)
+    }
+
+    /// The poll times that bucket `bucket` counts; the end is exclusive. Empty unless the histogram is enabled.
+    ///
+    /// # Panics
+    /// If there is no such bucket.
+    #[track_caller]
+    pub fn poll_time_histogram_bucket_range(&self, bucket: usize) -> Range<Duration> {
+        self.poll_times(0).map_or_else(Range::default, |histogram| histogram.range(bucket))
+    }
+
+    /// How many polls of the worker took as long as the bucket says. 0 unless the histogram is enabled.
+    ///
+    /// # Panics
+    /// If there is no such worker or bucket.
+    #[track_caller]
+    pub fn poll_time_histogram_bucket_count(&self, worker: usize, bucket: usize) -> u64 {
+        self.worker(worker);
+        self.poll_times(worker).map_or(0, |histogram| histogram.count(bucket))
+    }
+
+    fn poll_times(&self, worker: usize) -> Option<&Histogram> {
+        self.handle.shared().config.observer.as_ref()?.poll_times(worker)
     }
 
     /// Time that the worker has not been asleep, up to its last sleep, or to its end if it has ended.

@@ -6,13 +6,17 @@ use std::io;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::time::Duration;
 
-pub use crate::builder::{Builder, Flavor as RuntimeFlavor};
+pub use crate::builder::{Builder, Flavor as RuntimeFlavor, RngSeed, UnhandledPanic};
 use crate::context;
 use crate::driver::io::is_shut_down_error;
 pub use crate::handle::{EnterGuard, Handle, Id, TryCurrentError};
+pub use crate::histogram::{
+    HistogramConfiguration, InvalidHistogramConfiguration, LogHistogram, LogHistogramBuilder,
+};
 pub use crate::local_runtime::{LocalOptions, LocalRuntime};
 use crate::loom::thread;
 pub use crate::metrics::{BlockingSite, RuntimeMetrics};
+pub use crate::observer::TaskMeta;
 pub use crate::scheduler::unfinished::{Unfinished, UnfinishedKind, UnfinishedTask};
 use crate::scheduler::{Worker, current_thread};
 pub use crate::stall::Stall;

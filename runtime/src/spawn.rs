@@ -161,7 +161,7 @@ unsafe fn spawn_small<F: Future + 'static>(
         let (task, handle) = unsafe { task::new_in(memory, future, shared, site) };
         match worker {
             // Its queues are drained before it leaves.
-            Some(worker) if !state.lifecycle.has_begun() && worker.takes_tasks() => worker.push(task),
+            Some(worker) if !state.lifecycle.spawns_slowly() && worker.takes_tasks() => worker.push(task),
             _ => state.take_newborn(task, worker.is_none()),
         }
         handle

@@ -27,6 +27,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use super::seat::outside_of_computations;
 use super::shared::Shared;
 use super::worker::Worker;
+use crate::builder::RngSeed;
 use crate::context;
 use crate::coop;
 use crate::handle::Handle;
@@ -34,6 +35,7 @@ use crate::loom::sync::Mutex;
 use crate::loom::sync::atomic::AtomicBool;
 use crate::loom::sync::atomic::Ordering::SeqCst;
 use crate::loom::thread::{self, Thread};
+use crate::util::rand::{self, Seeded};
 
 /// The right to be the worker of a `current_thread` runtime.
 #[derive(Debug)]
@@ -46,10 +48,14 @@ struct State {
     is_taken: bool,
     /// Whether the runtime has been shut down and has finished.
     is_finished: bool,
+    /// A task has panicked, and the runtime was built to end by that.
+    has_panicked: bool,
     /// The numbers and threads of the `block_on` calls without the core.
     waiters: Vec<(u64, Thread)>,
     /// The next waiter's number.
     next_waiter: u64,
+    /// The seeds that calls of `block_on` have taken; see `Builder::rng_seed`.
+    seeds: u64,
 }
 
 impl Core {
@@ -58,13 +64,31 @@ impl Core {
             state: Mutex::new(State {
                 is_taken: false,
                 is_finished: false,
+                has_panicked: false,
                 waiters: Vec::new(),
                 next_waiter: 0,
+                seeds: 0,
             }),
         }
     }
 
     /// Takes the core. If it is taken, the caller becomes a waiter and is unparked when it may try again.
+    /// Has the calling thread's random choices begin with the next seed of the series, until the result is
+    /// dropped.
+    fn seed_thread(&self, seed: &RngSeed) -> Seeded {
+        let mut state = self.state.lock();
+        state.seeds += 1;
+        rand::seed_thread(seed.of(state.seeds))
+    }
+
+    /// Panics if the runtime has ended because a task panicked. A waiter calls this after it was entered among
+    /// the waiters, so [`end_by_panic`] unparks it, or is seen here.
+    fn check_panicked(&self) {
+        if self.state.lock().has_panicked {
+            panic!("a spawned task panicked and the runtime is configured to shut down on unhandled panic");
+        }
+    }
+
     fn take_or_wait(&self) -> Result<(), Waiting<'_>> {
         let mut state = self.state.lock();
         if state.is_taken || state.is_finished {
@@ -122,8 +146,22 @@ pub fn block_on<F: Future>(handle: &Handle, future: F) -> F::Output {
         handle: handle.clone(),
     });
     let mut root = RootFuture { waker: Waker::from(root.clone()), root, future };
+    let shared = handle.shared();
+    let _seeded = shared.config.rng_seed.as_ref().map(|seed| shared.core.seed_thread(seed));
     // The record of an outer poll is put back afterwards.
     coop::suspended(|| root.run(handle.shared_ptr()))
+}
+
+/// A task of a runtime that was built to end by a panic has panicked: ends the runtime, and the calls of
+/// `block_on`, by a panic. Called by the thread that has the core.
+#[cold]
+pub fn end_by_panic(shared: &Shared) {
+    {
+        let mut state = shared.core.state.lock();
+        state.has_panicked = true;
+        state.waiters.drain(..).for_each(|(_, thread)| thread.unpark());
+    }
+    shared.begin_shutdown();
 }
 
 /// Ends the runtime: at once if no thread drives it, else when the driving thread notices.
@@ -256,6 +294,7 @@ impl<F: Future> RootFuture<'_, F> {
                     }
                 }
             };
+            core.check_panicked();
             if let Poll::Ready(output) = self.poll() {
                 return output;
             }
@@ -284,6 +323,15 @@ impl<F: Future> RootFuture<'_, F> {
         let _driving = Driving(self.root.clone());
         let mut is_over = false;
         loop {
+            if worker.shared().lifecycle.has_begun() {
+                let core = &worker.shared().core;
+                match is_nested {
+                    true => core.check_panicked(),
+                    // The caller panics, once the tasks have ended.
+                    false if core.state.lock().has_panicked => return None,
+                    false => {}
+                }
+            }
             if let Poll::Ready(output) = self.poll() {
                 return Some(output);
             }

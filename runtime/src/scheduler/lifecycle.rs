@@ -49,7 +49,7 @@ use super::idle::Work;
 use super::shared::Shared;
 use super::worker::Worker;
 use crate::context;
-use crate::loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
+use crate::loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use crate::loom::sync::atomic::{AtomicBool, AtomicUsize, fence};
 use crate::loom::sync::{Condvar, Mutex};
 use crate::task::Runnable;
@@ -58,6 +58,9 @@ use crate::task::Runnable;
 #[derive(Debug)]
 pub struct Lifecycle {
     has_begun: AtomicBool,
+    /// The shutdown has begun, or begins with the next step, or the runtime observes its tasks: one test for a
+    /// spawn.
+    spawns_slowly: AtomicBool,
     /// The workers that have not left, and the thread that builds the runtime.
     running: AtomicUsize,
     /// The `Exit` outlives the shared state.
@@ -66,12 +69,20 @@ pub struct Lifecycle {
 
 impl Lifecycle {
     /// The builder counts as a worker.
-    pub fn new() -> Self {
+    pub fn new(is_observed: bool) -> Self {
         Self {
             has_begun: AtomicBool::new(false),
+            spawns_slowly: AtomicBool::new(is_observed),
             running: AtomicUsize::new(1),
             exit: Arc::new(Exit::default()),
         }
+    }
+
+    /// Whether a spawner has to look further: the shutdown may have begun, or the tasks are observed.
+    #[inline]
+    pub fn spawns_slowly(&self) -> bool {
+        // Acquire: as in `has_begun`.
+        self.spawns_slowly.load(Acquire)
     }
 
     #[inline]
@@ -99,6 +110,9 @@ impl Shared {
         // more.
         self.owned.close();
         self.jobs.begin_closing();
+        // A spawner that misses this is a worker that drains its queues later, or a thread that finds the
+        // injector closed or sees the beginning.
+        self.lifecycle.spawns_slowly.store(true, Release);
         // SeqCst: before the unparks, which are read-modify-writes. So a worker that finds itself unparked
         // sees this.
         if self.lifecycle.has_begun.swap(true, SeqCst) {

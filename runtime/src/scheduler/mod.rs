@@ -54,7 +54,7 @@ use crate::context::{self, Entry};
 use crate::loom::sync::atomic::Ordering::Relaxed;
 use crate::loom::thread;
 use crate::util::thread_probe::ThreadProbe;
-use crate::util::{time_slice, unwind};
+use crate::util::{rand, time_slice, unwind};
 
 /// A worker that is counted and has yet to run, on the thread that calls [`run`](Self::run). If it is dropped
 /// instead, it leaves like a worker that has run.
@@ -167,6 +167,9 @@ unsafe fn run_worker(shared: NonNull<Shared>, index: usize) {
     // Before the worker allocates anything, so that its memory lies close to the CPU.
     // SAFETY: by (1) the state is valid until `leave`.
     unsafe { shared.as_ref() }.config.pins.iter().for_each(|pins| pins.pin(index));
+    // SAFETY: as above.
+    let seed = unsafe { shared.as_ref() }.config.rng_seed.as_ref();
+    let _seeded = seed.map(|seed| rand::seed_thread(seed.of(index as u64)));
     // SAFETY: as above; (2).
     let worker = unsafe { Worker::new(shared, index) };
     worker.processor().parker.adopt_current_thread();

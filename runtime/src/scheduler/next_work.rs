@@ -220,11 +220,20 @@ impl Worker {
     #[inline]
     pub fn push(&self, task: Runnable) {
         if self.is_fifo.get() {
-            return self.push_to_ring(task);
+            return self.push_in_order(task);
         }
         // SAFETY: this thread is the owner.
         if let Some(displaced) = unsafe { self.processor().lifo.push(task) } {
             self.push_displaced(displaced);
+        }
+    }
+
+    /// Queues a task behind the others. Either the caller notifies, once for many tasks, or there is no other
+    /// worker; unless this worker has no LIFO slot at all.
+    fn push_in_order(&self, task: Runnable) {
+        match self.shared().config.has_lifo_slot {
+            true => self.push_to_ring(task),
+            false => self.push_back(task),
         }
     }
 

@@ -24,10 +24,11 @@
 
 use std::alloc::Layout;
 use std::num::NonZeroU64;
+use std::panic::Location;
 use std::ptr::NonNull;
 
 use super::away::{Away, Role};
-use super::current_thread::Core;
+use super::current_thread::{self, Core};
 use super::deadlock::Marks;
 use super::external::External;
 use super::hints::sampling::Samplers;
@@ -42,13 +43,14 @@ use super::seat::Seat;
 use super::split::Splits;
 use super::worker::Worker;
 use crate::blocking::Pool;
-use crate::builder::{Config, Flavor};
+use crate::builder::{Config, Flavor, UnhandledPanic};
 use crate::context;
 use crate::driver::Driver;
 use crate::loom::sync::atomic::Ordering::{AcqRel, Relaxed};
 use crate::loom::sync::atomic::{AtomicI64, AtomicU64};
+use crate::observer::Observer;
 use crate::queue::Injector;
-use crate::task::{self, Header, Owned, Runnable, Schedule};
+use crate::task::{self, Header, Id, Owned, Runnable, Schedule};
 use crate::util::crowd::Crowd;
 use crate::util::unwind;
 
@@ -122,7 +124,7 @@ impl Shared {
             crowd: Crowd::new(),
             marks: Marks::new(),
             depot: Depot::new(),
-            lifecycle: Lifecycle::new(),
+            lifecycle: Lifecycle::new(config.observer.is_some()),
             core: Core::new(),
             refused_elsewhere: AtomicU64::new(0),
             ended_elsewhere: AtomicU64::new(0),
@@ -418,8 +420,31 @@ unsafe impl Schedule for Shared {
             if header.is_owned() {
                 // SAFETY: the worker is the calling thread, and its table is not lent; the task was entered.
                 unsafe { state.owned.leave(task, worker.and_then(Worker::table)) };
+                if let Some(observer) = &state.config.observer {
+                    observer.on_terminate(header.id(), header.spawned_at());
+                }
             }
         });
+    }
+
+    unsafe fn around_poll(
+        this: NonNull<Self>,
+        id: Id,
+        spawned_at: &'static Location<'static>,
+        poll: impl FnOnce(),
+    ) {
+        // SAFETY: (1).
+        let observer = unsafe { this.as_ref() }.config.observer.as_ref();
+        let worker = context::with_worker_of(this, |worker| worker.map(Worker::index));
+        observer.expect("tasks are observed").around_poll(worker, id, spawned_at, poll);
+    }
+
+    unsafe fn after_panic(this: NonNull<Self>) {
+        // SAFETY: (1).
+        let state = unsafe { this.as_ref() };
+        if state.config.unhandled_panic == UnhandledPanic::ShutdownRuntime {
+            current_thread::end_by_panic(state);
+        }
     }
 
     #[inline]
@@ -464,10 +489,37 @@ impl Shared {
     /// itself has a reference.
     #[inline(never)]
     pub fn take_newborn(&self, task: Runnable, is_from_outside: bool) {
+        if let Some(observer) = &self.config.observer {
+            return self.take_observed(task, is_from_outside, observer);
+        }
         let refused = match self.lifecycle.has_begun() {
             true => Err(task),
             false => self.inject_newborn(task, is_from_outside),
         };
+        if let Err(task) = refused {
+            self.refuse(task, is_from_outside);
+        }
+    }
+
+    /// [`take_newborn`](Self::take_newborn) in a runtime that observes its tasks. All newborn tasks come here.
+    fn take_observed(&self, task: Runnable, is_from_outside: bool, observer: &Observer) {
+        let (this, id, spawned_at) = (NonNull::from(self), Id(task.id()), task.spawned_at());
+        // SAFETY: the task is new, and the spawner, which has its handle, is here.
+        unsafe { task.observe() };
+        observer.on_spawn(id, spawned_at);
+        // SAFETY: the runnable owns its task. It is not owned yet, and its own poll leaves it alone then. If it
+        // was not owned, its end is told here.
+        if self.lifecycle.has_begun() || !unsafe { Self::adopt(this, task.header()) } {
+            self.refuse(task, is_from_outside);
+            return observer.on_terminate(id, spawned_at);
+        }
+        let refused = context::with_worker_of(this, |worker| match worker {
+            Some(worker) if worker.takes_tasks() => {
+                worker.push(task);
+                Ok(())
+            }
+            _ => self.inject_newborn(task, is_from_outside),
+        });
         if let Err(task) = refused {
             self.refuse(task, is_from_outside);
         }

@@ -125,6 +125,10 @@ impl Worker {
         let processor = state.processor(index);
         // Relaxed: this number is the owner's, and the monitor's writes are hints.
         processor.rounds.store(state.config.event_interval, Relaxed);
+        let rand = match &state.config.rng_seed {
+            Some(seed) => FastRand::from_seed(seed.of(index as u64)),
+            None => FastRand::new(),
+        };
         let now = Instant::now();
         Self {
             shared,
@@ -144,7 +148,7 @@ impl Worker {
                 Some(index).filter(|&index| index < state.config.workers && !state.config.is_pool),
             ),
             is_for_good: false,
-            is_fifo: Cell::new(state.is_current_thread()),
+            is_fifo: Cell::new(state.is_current_thread() || !state.config.has_lifo_slot),
             references: Cell::new(0),
             sighting: Cell::new(None),
             foreign: RefCell::new(ForeignWakes::new()),
@@ -153,7 +157,7 @@ impl Worker {
             sampling: Sampling::new(),
             linger: Linger::new(),
             reinforcement: Reinforcement::new(),
-            rand: RefCell::new(FastRand::new()),
+            rand: RefCell::new(rand),
             magazine: Magazine::new(),
             outer: Cell::new(null()),
             awake_since: Cell::new(now),

@@ -8,6 +8,7 @@ use std::panic::Location;
 use std::ptr::NonNull;
 use std::task::Waker;
 
+use super::id::Id;
 use super::join::Failure;
 use super::raw::{Schedule, Vtable};
 use super::state::State;
@@ -38,7 +39,7 @@ pub struct Header {
     pub(super) slot: Cell<u32>,
     /// Which thread may do what; see [`State`].
     pub(super) state: State,
-    /// What depends on the future's type. Never changes.
+    /// What depends on the future's type. Changes at most once, before the task is first queued.
     pub(super) vtable: &'static Vtable,
     /// The scheduler, an `S` of the [`Schedule`] that `vtable` was made for; kept alive by every cell. Never
     /// changes.
@@ -124,6 +125,16 @@ impl Header {
     #[inline(always)]
     pub fn is_cancelled(&self) -> bool {
         self.state.load().is_cancelled()
+    }
+
+    /// The task's public name.
+    pub fn id(&self) -> Id {
+        Id(self.id)
+    }
+
+    /// Where it was spawned.
+    pub fn spawned_at(&self) -> &'static Location<'static> {
+        self.spawned_at
     }
 
     /// Whether the task was entered in `owned.rs`: by then it has waited, or is about to.

@@ -60,8 +60,13 @@ pub(super) unsafe fn fail<F: Future + 'static, S: Schedule>(header: NonNull<Head
         (Err(payload), _) => Failure::Panic(payload),
         (Ok(()), failure) => failure,
     };
-    // SAFETY: passed on; the stage is `Consumed`.
-    unsafe { finish::<F, S>(header, Err(failure)) }
+    // SAFETY: passed on; the stage is `Consumed`. We own `SCHEDULED`, so the cell keeps the scheduler.
+    unsafe {
+        if let Failure::Panic(_) = failure {
+            S::after_panic(header.as_ref().scheduler.cast());
+        }
+        finish::<F, S>(header, Err(failure))
+    }
 }
 
 /// What came of a poll.

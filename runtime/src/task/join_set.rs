@@ -1,5 +1,6 @@
 //! A set of tasks that are awaited together, in the order in which they end.
 
+mod builder;
 mod entries;
 
 use std::fmt;
@@ -7,6 +8,7 @@ use std::future::{Future, poll_fn};
 use std::panic::{self, RefUnwindSafe, UnwindSafe};
 use std::task::{Context, Poll, ready};
 
+pub use self::builder::Builder;
 use self::entries::Entries;
 use super::{AbortHandle, Id, JoinError, JoinHandle, LocalSet, spawn_local};
 use crate::coop;

@@ -16,6 +16,7 @@ use pin_project_lite::pin_project;
 use self::current::Entry;
 use self::shared::Shared;
 use super::JoinHandle;
+use crate::builder::UnhandledPanic;
 use crate::handle::{Handle, Id};
 use crate::runtime::Runtime;
 
@@ -164,6 +165,29 @@ impl LocalSet {
     }
 
     /// Cancels all tasks, and all tasks that are spawned from now on.
+    /// Says what a panic in one of the set's tasks does. By default nothing: the panic is in the task's
+    /// `JoinHandle`.
+    ///
+    /// With [`UnhandledPanic::ShutdownRuntime`] the next poll of the set, or of a `run_until`, cancels the
+    /// other tasks and panics; tasks that are spawned later are cancelled at once.
+    ///
+    /// # Examples
+    /// ```should_panic
+    /// use runtime::runtime::UnhandledPanic;
+    /// use runtime::task::LocalSet;
+    ///
+    /// # let runtime = runtime::Builder::new_current_thread().build().unwrap();
+    /// let mut set = LocalSet::new();
+    /// set.unhandled_panic(UnhandledPanic::ShutdownRuntime);
+    /// set.spawn_local(async { panic!("boom") });
+    /// set.block_on(&runtime, std::future::pending::<()>());
+    /// ```
+    pub fn unhandled_panic(&mut self, behavior: UnhandledPanic) -> &mut Self {
+        // SAFETY: the set is `!Send`, so this thread is its owner.
+        unsafe { self.shared().end_by_panic(behavior == UnhandledPanic::ShutdownRuntime) };
+        self
+    }
+
     pub(crate) fn shut_down(&self) {
         // SAFETY: the set is `!Send`, so this thread is its owner.
         self.poll_with(|| unsafe { self.shared().shut_down() });

@@ -30,11 +30,12 @@
 // | owned place  | the owner of `SCHEDULED`                           | left before                    |
 // | stock        | the owner of `SCHEDULED`                           | given up                       |
 
+mod builder;
 pub(crate) mod cell;
 mod harness;
 mod id;
 mod join;
-mod join_set;
+pub mod join_set;
 pub mod local;
 mod local_set;
 pub(crate) mod owned;
@@ -49,6 +50,7 @@ use std::future::Future;
 use std::panic::Location;
 use std::ptr::NonNull;
 
+pub use self::builder::Builder;
 pub use self::id::{Id, id, try_id};
 pub use self::join::{AbortHandle, JoinError, JoinHandle};
 pub use self::join_set::JoinSet;

@@ -2,12 +2,14 @@
 
 use std::alloc::Layout;
 use std::future::Future;
+use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::panic::Location;
 use std::ptr::NonNull;
 
 use super::cell::{Header, TaskCell};
 use super::harness;
+use super::id::Id;
 use super::join::Failure;
 use super::state::AfterWake;
 use crate::util::unwind::drop_quietly;
@@ -55,6 +57,25 @@ pub unsafe trait Schedule: Sized + 'static {
     /// 1. `this` is valid for the whole call. 2. `task` is live.
     unsafe fn release(this: NonNull<Self>, task: NonNull<Header>);
 
+    /// Calls `poll`, which polls a task that the scheduler observes. Called by the thread that may poll it.
+    ///
+    /// # Safety
+    /// 1. `this` is valid for the whole call: `poll` may free the task's cell.
+    unsafe fn around_poll(
+        _this: NonNull<Self>,
+        _id: Id,
+        _spawned_at: &'static Location<'static>,
+        poll: impl FnOnce(),
+    ) {
+        poll();
+    }
+
+    /// A task has panicked, and is about to end with that. Called by the thread that polled or cancelled it.
+    ///
+    /// # Safety
+    /// 1. `this` is valid for the whole call.
+    unsafe fn after_panic(_this: NonNull<Self>) {}
+
     /// Memory for a cell, uninitialised.
     ///
     /// # Safety
@@ -73,6 +94,10 @@ pub unsafe trait Schedule: Sized + 'static {
 pub struct Vtable {
     /// Polls or cancels. The caller owns `SCHEDULED` and gives it up.
     pub(super) run: unsafe fn(NonNull<Header>),
+    /// `run` of a task that is not observed.
+    run_plainly: unsafe fn(NonNull<Header>),
+    /// The same functions for a task that is observed: `run` differs.
+    observed: Option<&'static Vtable>,
     /// Drops the future; the failure is the result. The caller owns `SCHEDULED` and gives it up.
     pub(super) fail: unsafe fn(NonNull<Header>, Failure),
     /// [`Schedule::schedule`].
@@ -91,17 +116,28 @@ pub struct Vtable {
 
 impl Vtable {
     pub(super) const fn of<F: Future + 'static, S: Schedule>() -> &'static Self {
-        &Self {
-            run: harness::run::<F, S>,
-            fail: harness::fail::<F, S>,
-            schedule: schedule::<S>,
-            hurry: hurry::<S>,
-            wake: wake::<S>,
-            take_output: harness::take_output::<F>,
-            drop_output: harness::drop_output::<F>,
-            free: free::<F, S>,
-        }
+        &Tables::<F, S>::PLAIN
     }
+}
+
+/// The functions of `F` on `S`.
+struct Tables<F, S>(PhantomData<(F, S)>);
+
+impl<F: Future + 'static, S: Schedule> Tables<F, S> {
+    const PLAIN: Vtable =
+        Vtable { observed: Some(&Self::OBSERVED), run: harness::run::<F, S>, ..Self::OBSERVED };
+    const OBSERVED: Vtable = Vtable {
+        run: run_observed::<S>,
+        run_plainly: harness::run::<F, S>,
+        observed: None,
+        fail: harness::fail::<F, S>,
+        schedule: schedule::<S>,
+        hurry: hurry::<S>,
+        wake: wake::<S>,
+        take_output: harness::take_output::<F>,
+        drop_output: harness::drop_output::<F>,
+        free: free::<F, S>,
+    };
 }
 
 /// The right to run a task, and the duty: its `SCHEDULED`. Its owner polls, cancels or queues the task.
@@ -134,6 +170,26 @@ impl Runnable {
     #[inline]
     pub fn into_raw(self) -> NonNull<Header> {
         ManuallyDrop::new(self).0
+    }
+
+    /// Has each poll of the task go through [`Schedule::around_poll`].
+    ///
+    /// # Safety
+    /// 1. The task is new: it was in no queue, and its handle is unknown to all other threads.
+    pub unsafe fn observe(&self) {
+        // SAFETY: we own `SCHEDULED`, so the cell is live; by (1) no other thread reads the field, and no
+        // reference to the header is in use.
+        unsafe {
+            let vtable = &raw mut (*self.0.as_ptr()).vtable;
+            if let Some(observed) = (*vtable).observed {
+                vtable.write(observed);
+            }
+        }
+    }
+
+    /// The task's header, while we own `SCHEDULED`.
+    pub fn header(&self) -> NonNull<Header> {
+        self.0
     }
 
     /// The task's name.
@@ -192,6 +248,24 @@ unsafe fn schedule<S: Schedule>(header: NonNull<Header>) {
     // until the task is taken from its queue. A caller on a foreign thread has a reference until this returns
     // (see `waker.rs`).
     unsafe { S::schedule(header.as_ref().scheduler.cast(), Runnable::from_raw(header)) }
+}
+
+/// `run` of a task that is observed.
+///
+/// # Safety
+/// As [`harness::run`]; 3. the calling thread keeps the scheduler, as each of its own threads does.
+unsafe fn run_observed<S: Schedule>(header: NonNull<Header>) {
+    // SAFETY: (1): the cell is live until the right to it is passed on, with the call of `run_plainly`; (2) is
+    // the caller's. (3).
+    unsafe {
+        let Header { state, vtable, scheduler, id, spawned_at, .. } = header.as_ref();
+        let run = vtable.run_plainly;
+        // There will be no poll.
+        if state.load().is_cancelled() {
+            return run(header);
+        }
+        S::around_poll(scheduler.cast(), Id(*id), spawned_at, || run(header));
+    }
 }
 
 unsafe fn hurry<S: Schedule>(header: NonNull<Header>) {

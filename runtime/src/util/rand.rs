@@ -37,6 +37,22 @@ thread_cell! {
     static SEED: Cell<u64> = Cell::new(0);
 }
 
+/// Puts the calling thread's generator back when dropped.
+#[derive(Debug)]
+pub struct Seeded(u64);
+
+/// Has the calling thread's generator begin with `seed`, until the result is dropped.
+#[must_use]
+pub fn seed_thread(seed: u64) -> Seeded {
+    SEED.with(|current| Seeded(current.replace(seed | 1)))
+}
+
+impl Drop for Seeded {
+    fn drop(&mut self) {
+        SEED.with(|current| current.set(self.0));
+    }
+}
+
 /// A number in `0..n` from the calling thread's generator; `n` must not be zero.
 pub fn thread_below(n: u32) -> u32 {
     SEED.with(|seed| {

@@ -97,6 +97,10 @@ struct Own {
     is_closed: bool,
     /// `references` was added to `left`.
     is_left: bool,
+    /// `LocalSet::unhandled_panic`: a task's panic is the end of the set.
+    ends_by_panic: bool,
+    /// That has happened.
+    has_panicked: bool,
 }
 
 impl Shared {
@@ -113,6 +117,8 @@ impl Shared {
             polls: 0,
             is_closed: false,
             is_left: false,
+            ends_by_panic: false,
+            has_panicked: false,
         };
         NonNull::from(Box::leak(Box::new(Self {
             owner: thread::number(),
@@ -226,6 +232,8 @@ impl Shared {
         coop::suspended(|| {
             for _ in 0..ROUND {
                 // SAFETY: (1).
+                unsafe { self.check_panicked() };
+                // SAFETY: (1).
                 match unsafe { self.next_task() } {
                     // SAFETY: (1).
                     Some(task) => unsafe { self.run(task, Runnable::run) },
@@ -301,6 +309,28 @@ impl Shared {
                 }
                 claimed.into_iter().for_each(|task| self.run(task, Runnable::cancel));
             }
+        }
+    }
+
+    /// Says that a task's panic is the end of the set.
+    ///
+    /// # Safety
+    /// 1. The caller is the owner.
+    pub unsafe fn end_by_panic(&self, ends: bool) {
+        // SAFETY: (1).
+        unsafe { self.with_own(|own| own.ends_by_panic = ends) }
+    }
+
+    /// Ends the set and panics if a task has panicked that must not.
+    ///
+    /// # Safety
+    /// 1. The caller is the owner, and is not in the poll of a task of this set.
+    unsafe fn check_panicked(&self) {
+        // SAFETY: (1).
+        if unsafe { self.with_own(|own| own.has_panicked) } {
+            // SAFETY: (1).
+            unsafe { self.shut_down() };
+            panic!("a spawned task panicked and the LocalSet is configured to shutdown on unhandled panic");
         }
     }
 
@@ -401,6 +431,16 @@ unsafe impl Schedule for Shared {
                 if task.as_ref().is_owned() {
                     own.tasks.remove(task.as_ref().slot.get());
                 }
+            });
+        }
+    }
+
+    unsafe fn after_panic(this: NonNull<Self>) {
+        // SAFETY: valid, by the caller's word; only the owner polls and ends tasks.
+        unsafe {
+            this.as_ref().with_own(|own| {
+                own.has_panicked |= own.ends_by_panic;
+                own.is_closed |= own.ends_by_panic;
             });
         }
     }

@@ -1,0 +1,107 @@
+//! Spawning into a [`JoinSet`] with a name.
+
+use std::fmt;
+use std::future::Future;
+use std::io;
+
+use super::JoinSet;
+use crate::handle::Handle;
+use crate::task::{self, AbortHandle, LocalSet};
+
+/// Spawns a task into a [`JoinSet`] with a name; made by [`JoinSet::build_task`]. The name is dropped, as by
+/// [`task::Builder`].
+#[must_use = "builders do nothing unless used to spawn a task"]
+pub struct Builder<'a, T> {
+    set: &'a mut JoinSet<T>,
+    builder: task::Builder<'a>,
+}
+
+impl<T> JoinSet<T> {
+    /// A builder that spawns a task into this set.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[runtime::main]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let mut set = runtime::task::JoinSet::new();
+    /// set.build_task().name("answer").spawn(async { 42 })?;
+    /// assert_eq!(set.join_next().await.unwrap()?, 42);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn build_task(&mut self) -> Builder<'_, T> {
+        Builder { set: self, builder: task::Builder::new() }
+    }
+}
+
+impl<'a, T: 'static> Builder<'a, T> {
+    /// Sets the name.
+    pub fn name(self, name: &'a str) -> Self {
+        let builder = self.builder.name(name);
+        Self { builder, ..self }
+    }
+
+    /// As [`JoinSet::spawn`].
+    #[track_caller]
+    pub fn spawn<F>(self, future: F) -> io::Result<AbortHandle>
+    where
+        F: Future<Output = T> + Send + 'static,
+        T: Send,
+    {
+        Ok(self.set.insert(self.builder.spawn(future)?))
+    }
+
+    /// As [`JoinSet::spawn_on`].
+    #[track_caller]
+    pub fn spawn_on<F>(self, future: F, handle: &Handle) -> io::Result<AbortHandle>
+    where
+        F: Future<Output = T> + Send + 'static,
+        T: Send,
+    {
+        Ok(self.set.insert(self.builder.spawn_on(future, handle)?))
+    }
+
+    /// As [`JoinSet::spawn_blocking`].
+    #[track_caller]
+    pub fn spawn_blocking<F>(self, f: F) -> io::Result<AbortHandle>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send,
+    {
+        Ok(self.set.insert(self.builder.spawn_blocking(f)?))
+    }
+
+    /// As [`JoinSet::spawn_blocking_on`].
+    #[track_caller]
+    pub fn spawn_blocking_on<F>(self, f: F, handle: &Handle) -> io::Result<AbortHandle>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send,
+    {
+        Ok(self.set.insert(self.builder.spawn_blocking_on(f, handle)?))
+    }
+
+    /// As [`JoinSet::spawn_local`].
+    #[track_caller]
+    pub fn spawn_local<F>(self, future: F) -> io::Result<AbortHandle>
+    where
+        F: Future<Output = T> + 'static,
+    {
+        Ok(self.set.insert(self.builder.spawn_local(future)?))
+    }
+
+    /// As [`JoinSet::spawn_local_on`].
+    #[track_caller]
+    pub fn spawn_local_on<F>(self, future: F, local_set: &LocalSet) -> io::Result<AbortHandle>
+    where
+        F: Future<Output = T> + 'static,
+    {
+        Ok(self.set.insert(self.builder.spawn_local_on(future, local_set)?))
+    }
+}
+
+impl<T> fmt::Debug for Builder<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder").field("set", &self.set).field("builder", &self.builder).finish()
+    }
+}
