@@ -25,7 +25,7 @@ pub enum Fault {
     ClearsTwice,
     /// A thread that looks through the owner's table takes every task in it for live.
     LooksWithoutClearing,
-    /// The owner lends its table, but goes on using it.
+    /// The owner takes its table back without the lock, so the table still counts as lent.
     TakesBackWithoutLock,
     /// A thread that looks for tasks does not ask whether the table is lent.
     LooksUnlent,
