@@ -285,6 +285,23 @@ impl RestoreOnPending {
     }
 
     /// Keeps the operation taken: dropping this does not give it back.
+    ///
+    /// # Examples
+    /// ```
+    /// use std::task::{Context, Poll, ready};
+    /// use runtime::task::coop::poll_proceed;
+    ///
+    /// fn poll_count(cx: &mut Context<'_>, count: &mut u32) -> Poll<u32> {
+    ///     let coop = ready!(poll_proceed(cx));
+    ///     *count += 1;
+    ///     coop.made_progress();
+    ///     Poll::Ready(*count)
+    /// }
+    /// # runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let mut count = 0;
+    /// assert_eq!(std::future::poll_fn(|cx| poll_count(cx, &mut count)).await, 1);
+    /// # });
+    /// ```
     #[inline]
     pub fn made_progress(&self) {
         self.before.set(None);

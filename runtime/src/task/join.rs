@@ -121,6 +121,15 @@ impl<T> JoinHandle<T> {
     }
 
     /// Returns the id of the task.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let handle = runtime::spawn(async { runtime::task::id() });
+    /// let id = handle.id();
+    /// assert_eq!(handle.await.unwrap(), id);
+    /// # });
+    /// ```
     pub fn id(&self) -> Id {
         Id(self.header().id)
     }
@@ -367,6 +376,16 @@ impl JoinError {
     /// Returns whether the task was cancelled. It is cancelled by `abort`, by the shutdown of its runtime, or
     /// if its runtime was shut down when it was spawned. A blocking closure is cancelled also if the system
     /// refuses a thread for it.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let handle = runtime::spawn(std::future::pending::<()>());
+    /// handle.abort();
+    /// let error = handle.await.unwrap_err();
+    /// assert!(error.is_cancelled() && !error.is_panic());
+    /// # });
+    /// ```
     pub fn is_cancelled(&self) -> bool {
         !self.is_panic()
     }
@@ -418,6 +437,15 @@ impl JoinError {
     }
 
     /// Returns the id of the task.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let handle = runtime::spawn(async { panic!("boom") });
+    /// let id = handle.id();
+    /// assert_eq!(handle.await.unwrap_err().id(), id);
+    /// # });
+    /// ```
     pub fn id(&self) -> Id {
         Id(self.id)
     }

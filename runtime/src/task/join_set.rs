@@ -335,6 +335,18 @@ impl<T: 'static> JoinSet<T> {
     }
 
     /// Polls for a task that has ended, as [`poll_join_next`](Self::poll_join_next), with the id of the task.
+    ///
+    /// # Examples
+    /// ```
+    /// use std::future::poll_fn;
+    /// use runtime::task::JoinSet;
+    ///
+    /// # runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let mut set = JoinSet::new();
+    /// let id = set.spawn(async { 1 }).id();
+    /// assert_eq!(poll_fn(|cx| set.poll_join_next_with_id(cx)).await.unwrap().unwrap(), (id, 1));
+    /// # });
+    /// ```
     pub fn poll_join_next_with_id(
         &mut self,
         cx: &mut Context<'_>,

@@ -125,6 +125,16 @@ impl<T: 'static> LocalKey<T> {
     ///
     /// # Panics
     /// If there is no value here; see [`try_with`](Self::try_with).
+    ///
+    /// # Examples
+    /// ```
+    /// runtime::task_local! {
+    ///     static USER: String;
+    /// }
+    ///
+    /// let len = USER.sync_scope("ada".to_owned(), || USER.with(String::len));
+    /// assert_eq!(len, 3);
+    /// ```
     #[track_caller]
     pub fn with<R>(&'static self, f: impl FnOnce(&T) -> R) -> R {
         match self.try_with(f) {
@@ -160,6 +170,15 @@ impl<T: 'static> LocalKey<T> {
     ///
     /// # Panics
     /// If there is no value here; see [`try_get`](Self::try_get).
+    ///
+    /// # Examples
+    /// ```
+    /// runtime::task_local! {
+    ///     static DEPTH: u32;
+    /// }
+    ///
+    /// assert_eq!(DEPTH.sync_scope(1, || DEPTH.get()), 1);
+    /// ```
     #[track_caller]
     pub fn get(&'static self) -> T
     where
@@ -172,6 +191,16 @@ impl<T: 'static> LocalKey<T> {
     ///
     /// # Errors
     /// [`AccessError`] if there is no value here.
+    ///
+    /// # Examples
+    /// ```
+    /// runtime::task_local! {
+    ///     static DEPTH: u32;
+    /// }
+    ///
+    /// assert!(DEPTH.try_get().is_err());
+    /// assert_eq!(DEPTH.sync_scope(1, || DEPTH.try_get()), Ok(1));
+    /// ```
     pub fn try_get(&'static self) -> Result<T, AccessError>
     where
         T: Clone,
@@ -254,6 +283,19 @@ pin_project! {
 
 impl<T: 'static, F> TaskLocalFuture<T, F> {
     /// Takes the value out of the future, which then runs without it. Returns `None` if it was taken before.
+    ///
+    /// # Examples
+    /// ```
+    /// runtime::task_local! {
+    ///     static USER: String;
+    /// }
+    ///
+    /// # runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let mut greeting = std::pin::pin!(USER.scope("ada".to_owned(), async { USER.try_get().is_ok() }));
+    /// assert_eq!(greeting.as_mut().take_value().as_deref(), Some("ada"));
+    /// assert!(!greeting.await);
+    /// # });
+    /// ```
     pub fn take_value(self: Pin<&mut Self>) -> Option<T> {
         self.project().value.take()
     }

@@ -218,12 +218,30 @@ impl Interest {
     }
 
     /// Returns the union of both sets.
+    ///
+    /// # Examples
+    /// ```
+    /// use runtime::io::Interest;
+    ///
+    /// let both = Interest::READABLE.add(Interest::PRIORITY);
+    /// assert!(both.is_readable() && both.is_priority());
+    /// assert!(!both.is_writable() && !both.is_error());
+    /// ```
     #[must_use]
     pub const fn add(self, other: Interest) -> Interest {
         Interest(self.0 | other.0)
     }
 
     /// Returns the set without `other`, or `None` if nothing is left.
+    ///
+    /// # Examples
+    /// ```
+    /// use runtime::io::Interest;
+    ///
+    /// let both = Interest::READABLE | Interest::ERROR;
+    /// assert_eq!(both.remove(Interest::READABLE), Some(Interest::ERROR));
+    /// assert_eq!(both.remove(both), None);
+    /// ```
     #[must_use]
     pub fn remove(self, other: Interest) -> Option<Interest> {
         match self.0 & !other.0 {
