@@ -35,7 +35,7 @@
 //! the thread that drives, or is about to sleep, fires it at the next turn, without waiting for another
 //! timer.
 //!
-//! # Rejected
+//! # Prior art
 //! - One wheel for the whole runtime behind one lock (Tokio): a timer that becomes the earliest writes to the
 //!   eventfd, although its own worker runs and will look before it sleeps.
 //! - Heaps per processor (Go).
