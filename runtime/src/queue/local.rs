@@ -29,10 +29,9 @@
 //! ```
 //! *Overflow*: the ring is full and no thief is inside. The owner takes everything. It puts the older half
 //! back by moving `tail`: one lap on, an index has the same slot as before. It gives the younger half, with
-//! the item that did not fit, to the injector. It gives the younger half because a batch from the injector
-//! lands in the older one, so no item goes back and forth. Between O6 and O7 the ring looks empty to thieves,
-//! and until O8 ends the younger half is in no queue. So an owner that overflows notifies afterwards, as
-//! after any push into the injector.
+//! the item that did not fit, to the injector. A batch from the injector lands in the older half, so no item
+//! goes back and forth. Between O6 and O7 the ring looks empty to thieves, and until O8 ends the younger half
+//! is in no queue. So an owner that overflows notifies afterwards, as after any push into the injector.
 //!
 //! # The race
 //! A thief has claimed the older half and is preempted while copying. The owner goes on, pops what is left,

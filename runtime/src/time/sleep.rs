@@ -277,8 +277,8 @@ impl Sleep {
             return waker.wake();
         }
         if let Err(ShutDown(waker)) = self.as_mut().register(waker) {
-            // The driver ended in between. The task is told as the driver would have told it. SAFETY: as
-            // above.
+            // The driver ended in between. The task is told as the driver would have told it.
+            // SAFETY: as above.
             unsafe { self.project().entry.set_by_owner(State::ShutDown) };
             waker.wake();
         }

@@ -388,8 +388,8 @@ struct Waiter {
     mask: Ready,
     /// There is one while linked. Guarded by the list's lock.
     waker: UnsafeCell<Option<Waker>>,
-    /// Whether it is in the list. Written under the list's lock. A task that reads false without the lock
-    /// alone has access to the waiter.
+    /// Whether it is in the list. Written under the list's lock. If its task reads false without the lock,
+    /// that task alone has access to the waiter.
     is_linked: AtomicBool,
     _pinned: PhantomPinned,
 }
@@ -425,7 +425,8 @@ pub struct WaitReady<'a> {
     waiter: Waiter,
 }
 
-// SAFETY: all threads access the waiter under the list's lock, and `Waker` is `Send`.
+// SAFETY: threads access the waiter under the list's lock; once it is unlinked, only its task does. `Waker`
+// is `Send`.
 unsafe impl Send for WaitReady<'_> {}
 // SAFETY: a shared reference allows nothing.
 unsafe impl Sync for WaitReady<'_> {}

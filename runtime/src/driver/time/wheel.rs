@@ -130,8 +130,8 @@ impl Wheel {
     /// Links `entry` under its tick. A tick behind the position is due at the next step.
     ///
     /// # Safety
-    /// 1. `entry` is live and stays so, at its place, until it has left the wheel. 2. It is in no wheel. 3.
-    ///    The caller may touch `entry` and all entries of this wheel.
+    /// 1. `entry` is live and stays so, at its place, until it has left the wheel. 2. It is in no wheel.
+    ///    3. The caller may touch `entry` and all entries of this wheel.
     #[inline]
     pub unsafe fn insert(&mut self, entry: NonNull<Entry>) {
         // SAFETY: (1) and (3) are the caller's.

@@ -385,7 +385,7 @@ fn fork(world: &World, numbers: &mut Numbers, next: usize, depth: u32) -> usize 
 #[test]
 fn each_item_is_taken_once_under_stress() {
     const ITEMS: usize = 60_000;
-    /// Mostly more than one recursion of depth 5 uses. A recursion that uses more ends the test.
+    /// More items than a recursion of depth 5 usually uses. A recursion that uses more ends the test.
     const RESERVE: usize = 20_000;
     let world = World::new(u64::MAX / VERSION - 1_000, ITEMS + RESERVE);
     let done = AtomicBool::new(false);
