@@ -1,13 +1,13 @@
-//! Threads that may block: for closures that wait for what no driver can watch.
+//! The blocking pool: threads for closures that wait for events that no driver can watch.
 //!
 //! Closures begin in order of arrival, on as many threads as they need, up to the bound. A thread comes when
-//! a closure waits and leaves when it has been idle for the keep-alive time; [`crew`] tells which thread
+//! a closure waits, and leaves when it has been idle for the keep-alive time. [`crew`] says which thread
 //! fetches it, and why no closure is forgotten. Each thread holds a handle, so the pool's memory outlives its
 //! threads.
 //!
-//! Closures are tasks that never wait: the same cell, the same handle. They are in no owned list: shutdown
-//! drops those in the queue that no thread is on its way for. The others, and those that have begun, run to
-//! their end.
+//! Closures are tasks that never wait, with the same cell and the same handle. They are in no owned list.
+//! Shutdown drops the closures in the queue for which no thread is on its way. All other closures, and those
+//! that have begun, run to their end.
 
 pub mod crew;
 
@@ -31,17 +31,17 @@ use crate::scheduler::unfinished::Records;
 use crate::task::{self, Failure, Header, Runnable, Schedule};
 use crew::{Counts, Crew, Errand, Member, Next};
 
-/// The blocking threads of one runtime.
+/// The blocking pool of one runtime.
 #[derive(Debug)]
 pub struct Pool {
-    /// Each item came out of a [`Runnable`], and the thread that takes it makes it a `Runnable` again.
+    /// Each item came out of a [`Runnable`]. The thread that takes it makes it a `Runnable` again.
     crew: Crew<Header>,
-    /// What each thread is at.
+    /// The closure that each thread runs.
     records: Records,
 }
 
 impl Pool {
-    /// A pool of at most `most` threads, with none to begin with.
+    /// Makes a pool of at most `most` threads. It begins with none.
     pub fn new(most: usize) -> Self {
         Self { crew: Crew::new(most), records: Records::new() }
     }
@@ -50,24 +50,24 @@ impl Pool {
         &self.records
     }
 
-    /// Its numbers at this moment.
+    /// The pool's numbers at this moment.
     pub fn counts(&self) -> Counts {
         self.crew.counts()
     }
 
-    /// Step 1 of the shutdown: drops the closures that no thread is on its way for, and has idle threads
+    /// Step 1 of the shutdown: drops the closures for which no thread is on its way, and has idle threads
     /// leave.
     pub fn close(&self, shared: &Shared) {
         end_all(shared, self.crew.close(), Runnable::cancel);
     }
 
-    /// Queues a closure for a thread of the pool of `handle`; a pool that was closed cancels it.
+    /// Queues a closure for a thread of the pool of `handle`. A pool that was closed cancels it.
     pub fn push(handle: &Handle, task: Runnable) {
         let shared = handle.shared();
         hold_clock(shared);
         let task = task.into_raw();
-        // SAFETY: the task lives while its `SCHEDULED` is ours, which goes into the queue with it: so it is
-        // in no other.
+        // SAFETY: the task lives while its `SCHEDULED` is ours. `SCHEDULED` goes into the queue with the
+        // task, so the task is in no other queue.
         match unsafe { shared.blocking.crew.submit(task) } {
             Some(errand) => Self::perform(handle, errand),
             // SAFETY: it was refused, so `SCHEDULED` is still ours.
@@ -87,23 +87,24 @@ impl Pool {
         }
     }
 
-    /// With no thread left to run them, the closures in the queue fail; else they wait for one.
+    /// Handles the refusal of a thread. If no thread is left, the closures in the queue fail. Otherwise they
+    /// wait for a thread.
     #[cold]
     fn thread_refused(handle: &Handle, error: io::Error) {
         let (errand, closures) = handle.shared().blocking.crew.refused();
-        // No second refusal: it starts no thread.
+        // This cannot be refused again: the errand starts no thread.
         Self::perform(handle, errand);
         let error = Arc::new(error);
         end_all(handle.shared(), closures, |task| task.fail(Failure::Refused(error.clone())));
     }
 
-    /// The life of a thread: runs closures until none has come for the keep-alive time.
+    /// The life of a thread: it runs closures until none has come for the keep-alive time.
     fn run(handle: &Handle) {
         let shared = handle.shared();
         let crew = &shared.blocking.crew;
         let hooks = &shared.config.hooks;
         let record = shared.blocking.records.enter();
-        // A hook may take its time, so the next thread is fetched before, and no closure taken yet.
+        // A hook may be slow. So the next thread is fetched before the hook, and no closure is taken yet.
         Self::perform(handle, crew.arrive());
         hooks.on_thread_start();
         let member = Member::new();
@@ -116,7 +117,7 @@ impl Pool {
                     is_overdue = false;
                 }
                 Next::Sleep => {
-                    // The last to fall asleep looks; see `deadlock.rs`.
+                    // The last thread to fall asleep looks; see `scheduler/deadlock.rs`.
                     shared.report_deadlock();
                     is_overdue = member.sleep(Instant::now().checked_add(shared.config.thread_keep_alive));
                 }
@@ -150,14 +151,14 @@ fn start_thread(handle: &Handle) -> io::Result<()> {
 fn run_thread(handle: Handle) {
     context::become_blocking(handle.shared_ptr());
     let entry = Entry::new(handle.shared_ptr());
-    // SAFETY: the entry stays in this frame until `leave`, and the handle keeps the state.
+    // SAFETY: the entry stays in this frame until `leave`, and the handle keeps the runtime valid.
     unsafe { entry.enter() };
     Pool::run(&handle);
     entry.leave();
 }
 
 fn run_closure(shared: &Shared, record: &Polling, task: NonNull<Header>) {
-    // SAFETY: the crew gives out each closure once, and with it the `SCHEDULED` that was pushed.
+    // SAFETY: the crew gives out each closure once, with the `SCHEDULED` that was pushed.
     let task = unsafe { Runnable::from_raw(task) };
     record.begin(&task);
     end(shared, || task.run());
@@ -181,7 +182,8 @@ fn end(shared: &Shared, how: impl FnOnce()) {
     }
 }
 
-/// A paused clock does not move by itself until the task or thread that waits for the closure has been woken.
+/// Keeps a paused clock from moving by itself until the task or thread that waits for the closure has been
+/// woken.
 fn hold_clock(shared: &Shared) {
     clock(shared).into_iter().for_each(time::Driver::inhibit_auto_advance);
 }
@@ -190,7 +192,7 @@ fn clock(shared: &Shared) -> Option<&time::Driver> {
     shared.driver.time().filter(|_| shared.is_current_thread())
 }
 
-/// The shared state as what closures have for a scheduler: they never wait, so they are never scheduled nor
+/// The shared state as the scheduler of closures. Closures never wait, so they are never scheduled nor
 /// counted as tasks.
 #[repr(transparent)]
 pub struct Closures(Shared);
@@ -201,10 +203,10 @@ impl Closures {
     }
 }
 
-// SAFETY: (1) nothing is scheduled; (2) cells are counted as those of tasks.
+// SAFETY: (1) nothing is scheduled; (2) cells are counted like those of tasks.
 unsafe impl Schedule for Closures {
     unsafe fn schedule(_: NonNull<Self>, task: Runnable) {
-        // The abort of a closure only marks it: it is scheduled all its life.
+        // The abort of a closure only marks it, because a closure is `SCHEDULED` all its life.
         unreachable!("{task:?}, a closure, was woken");
     }
 
@@ -223,12 +225,12 @@ unsafe impl Schedule for Closures {
     unsafe fn release(_: NonNull<Self>, _: NonNull<Header>) {}
 
     unsafe fn allocate(this: NonNull<Self>, layout: Layout) -> NonNull<u8> {
-        // SAFETY: the same state; the caller's words are the same.
+        // SAFETY: it is the same state, and the caller guarantees the same.
         unsafe { Shared::allocate(this.cast(), layout) }
     }
 
     unsafe fn free(this: NonNull<Self>, memory: NonNull<u8>, layout: Layout) {
-        // SAFETY: as above.
+        // SAFETY: as in `allocate`.
         unsafe { Shared::free(this.cast(), memory, layout) }
     }
 }

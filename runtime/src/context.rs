@@ -1,17 +1,17 @@
 //! The thread-local: which runtime is current, and which worker this thread is.
 //!
-//! Runtimes are entered in a chain of [`Entry`]s, newest first; each lives in the guard or the stack frame
-//! that made it, and unlinks itself from wherever it is in the chain, so guards may be dropped in any order.
-//! Nothing here has a destructor: the chain holds pointers, their owners hold the runtime.
+//! Runtimes are entered in a chain of [`Entry`]s, newest first. Each entry lives in the guard or the stack
+//! frame that made it, and unlinks itself from any place in the chain. So guards may be dropped in any order.
+//! Nothing here has a destructor: the chain holds pointers, and the owners of the entries hold the runtime.
 //!
 //! # Surroundings
 //! A thread that waits for a job runs other jobs on the same stack, above the frames of the call that waits.
 //! Such a job must not see what those frames have set up: their current runtime, their task-locals, their
 //! budget. So it runs in [surroundings of its own](in_surroundings). The current runtime there is that of the
-//! call that made the job; task-locals have no value.
+//! call that made the job. Task-locals have no value.
 //!
-//! A job's [`Region`] says which runtime was current where the job was made. So a thread that holds a seat
-//! and enters a runtime enters a region, too, if the jobs that it makes would otherwise name another runtime
+//! A job's [`Region`] says which runtime was current where the job was made. A thread that holds a seat may
+//! enter a runtime. If the jobs that it makes would otherwise name another runtime, it enters a region, too
 //! ([`Entered`]).
 
 use std::cell::{Cell, RefCell};
@@ -31,15 +31,15 @@ thread_cell! {
 struct Context {
     /// The newest entry.
     newest: Cell<*const Entry>,
-    /// The worker that this thread is.
+    /// The worker that this thread is, or null.
     worker: Cell<*const Worker>,
-    /// The seat whose owner this thread is.
+    /// The seat that this thread owns, or null.
     seat: Cell<*const Seat>,
     /// The region in which this thread works, and its tag, while it has no seat.
     region: Cell<(*const Region, Tag)>,
-    /// The runtime whose blocking closures this thread runs.
+    /// The runtime whose blocking closures this thread runs, or null.
     blocking: Cell<*const Shared>,
-    /// How many `block_on` this thread is in.
+    /// The number of `block_on` calls that this thread is in.
     block_ons: Cell<usize>,
     /// The number of the surroundings in which this thread runs, and the last number that was given out.
     surroundings: Cell<u64>,
@@ -58,25 +58,25 @@ pub struct Entry {
 /// The region of a runtime that was entered on a thread with a seat.
 #[derive(Debug)]
 struct Entered {
-    /// Boxed, since jobs point to it.
+    /// Boxed, because jobs point to it.
     region: Box<Region>,
     seat: *const Seat,
-    /// What was before.
+    /// The region and tag before.
     outer: (*const Region, Tag),
 }
 
 impl Entered {
-    /// None if jobs that are made on `seat` say `shared` anyway.
+    /// Returns `None` if jobs that are made on `seat` name `shared` anyway.
     fn enter(seat: &Seat, shared: NonNull<Shared>) -> Option<Self> {
         if seat.current_of(seat.region()) == Some(shared) {
             return None;
         }
-        // SAFETY: the region around outlives this one: `leave` comes before it is left, or does not free this
-        // one.
+        // SAFETY: the region around outlives this one: `leave` comes before that region is left, or does not
+        // free this one.
         let region = unsafe { Region::entered(seat.region(), seat.tag(), Some(shared)) };
         let region = Box::new(region);
-        // SAFETY: it lives until it is replaced in `leave`, which leaks it otherwise; this thread is the
-        // seat's owner.
+        // SAFETY: the region lives until it is replaced in `leave`, which leaks it otherwise; this thread is
+        // the seat's owner.
         let outer = unsafe { seat.replace_region(&raw const *region, seat.tag()) };
         Some(Self { region, seat, outer })
     }
@@ -87,8 +87,8 @@ impl Entered {
         match seat.filter(|seat| ptr::eq(seat.region(), &raw const *self.region)) {
             // SAFETY: the region around is live; this thread is the seat's owner.
             Some(seat) => _ = unsafe { seat.replace_region(self.outer.0, self.outer.1) },
-            // A guard that is dropped out of order, inside of a call that comes back to this region. It
-            // stays, and says what the region around says.
+            // A guard is dropped out of order, inside of a call that comes back to this region. The region
+            // stays, and names the same runtime as the region around.
             None => Box::leak(self.region).forget_current(),
         }
     }
@@ -102,7 +102,7 @@ impl Entry {
     /// Makes the entry's runtime the current one.
     ///
     /// # Safety
-    /// 1. The entry stays where it is, and its runtime valid, until [`leave`](Self::leave), on the same
+    /// 1. The entry stays at its place, and its runtime valid, until [`leave`](Self::leave), on the same
     ///    thread. 2. It is not linked.
     pub unsafe fn enter(&self) {
         // SAFETY: used in this call only.
@@ -166,7 +166,7 @@ pub fn current() -> Option<NonNull<Shared>> {
 }
 
 /// Runs `f` in surroundings of its own: `current` is the current runtime, task-locals have no value, and no
-/// budget limits it.
+/// budget limits `f`.
 ///
 /// # Safety
 /// 1. `current` is valid until this returns.
@@ -178,7 +178,7 @@ pub unsafe fn in_surroundings<R>(current: Option<NonNull<Shared>>, f: impl FnOnc
             self.0.leave();
         }
     }
-    // No region: the caller says what the jobs that `f` makes belong to.
+    // It enters no region, because the caller sets the region of the jobs that `f` makes.
     let entry = Entry { shared: current, older: Cell::new(null()), entered: RefCell::new(None) };
     entry.link();
     let outer = CONTEXT.with(|context| {
@@ -190,7 +190,7 @@ pub unsafe fn in_surroundings<R>(current: Option<NonNull<Shared>>, f: impl FnOnc
     coop::suspended(f)
 }
 
-/// The number of the surroundings in which the calling thread runs. It is not given out twice on one thread.
+/// The number of the surroundings in which the calling thread runs. One thread gives out each number once.
 #[inline]
 pub fn surroundings() -> u64 {
     CONTEXT.with(|context| context.surroundings.get())
@@ -199,12 +199,12 @@ pub fn surroundings() -> u64 {
 /// Calls `f` with the worker that this thread is, if it is one.
 #[inline]
 pub fn with_worker<R>(f: impl FnOnce(Option<&Worker>) -> R) -> R {
-    // SAFETY: `enter_worker`'s duty: the worker outlives its time in the context, which cannot end inside of
-    // `f`, because it ends in the frame that began it.
+    // SAFETY: by the duty of `enter_worker`, the worker outlives its time in the context. That time cannot
+    // end inside of `f`, because it ends in the frame that began it.
     f(unsafe { CONTEXT.with(|context| context.worker.get()).as_ref() })
 }
 
-/// Calls `f` with the worker that this thread is, if it is one of the runtime `shared`.
+/// Calls `f` with the worker of the runtime `shared` that this thread is, if it is one.
 #[inline]
 pub fn with_worker_of<R>(shared: NonNull<Shared>, f: impl FnOnce(Option<&Worker>) -> R) -> R {
     with_worker(|newest| {
@@ -216,12 +216,13 @@ pub fn with_worker_of<R>(shared: NonNull<Shared>, f: impl FnOnce(Option<&Worker>
     })
 }
 
-/// A thread may be a worker of several runtimes at once, by one `block_on` inside another.
+/// Finds an outer worker. A thread may be a worker of several runtimes at once, by one `block_on` inside
+/// another.
 #[cold]
 #[inline(never)]
 fn outer_worker_of(mut worker: &Worker, shared: NonNull<Shared>) -> Option<&Worker> {
     loop {
-        // SAFETY: an outer worker outlives those inside of it: `enter_worker`.
+        // SAFETY: an outer worker outlives the workers inside of it: see `enter_worker`.
         worker = unsafe { worker.outer().as_ref() }?;
         if worker.shared_ptr() == shared {
             return Some(worker);
@@ -263,12 +264,12 @@ pub fn enter_seat<R>(seat: &Seat, f: impl FnOnce() -> R) -> R {
         }
     }
     let _restore = Restore(replace_seat(seat), replace_blocker(Some(announce_blocking)));
-    // A runtime's end may wait for the seat.
+    // The end of a runtime may wait for the seat.
     enter_block_on(f)
 }
 
-/// What `block_on` does on the thread of a worker, or on an external one, before it sleeps: others get its
-/// tasks, and the pieces that it has kept to itself.
+/// The step of `block_on` before it sleeps, on the thread of a worker or on an external thread. Other threads
+/// get the worker's tasks, and the jobs that it has kept private.
 fn announce_blocking(f: &mut dyn FnMut()) {
     expose_pieces();
     with_worker(|worker| match worker {
@@ -277,7 +278,8 @@ fn announce_blocking(f: &mut dyn FnMut()) {
     });
 }
 
-/// Before the calling thread blocks: if it has a seat, others get the pieces that lie there.
+/// Lets other threads have the child jobs in the calling thread's seat, if it has one. It is called before
+/// the thread blocks.
 #[cold]
 #[inline(never)]
 pub fn expose_pieces() {
@@ -288,7 +290,7 @@ pub fn expose_pieces() {
     }
 }
 
-/// Makes this thread the worker `worker` for good. It was none.
+/// Makes this thread the worker `worker` for good. It was no worker before.
 pub fn become_worker(worker: &'static Worker) {
     CONTEXT.with(|context| {
         debug_assert!(context.worker.get().is_null());
@@ -298,34 +300,34 @@ pub fn become_worker(worker: &'static Worker) {
     replace_blocker(Some(announce_blocking));
 }
 
-/// The seat whose owner the calling thread is, if it is one.
+/// The seat that the calling thread owns, if it owns one.
 ///
 /// # Safety
-/// 1. The result is not used beyond the frame that made this thread the seat's holder, and on this thread
-///    only.
+/// 1. The result is used only on this thread, and not beyond the frame that made this thread the seat's
+///    holder.
 #[inline(always)]
 pub unsafe fn seat<'a>() -> Option<&'a Seat> {
-    // SAFETY: a seat lives as long as its shared state, which its worker keeps, or the root that an external
-    // thread has counted.
+    // SAFETY: a seat lives as long as its shared state. Its worker keeps that state, or the root that an
+    // external thread has counted.
     unsafe { CONTEXT.with(|context| context.seat.get()).as_ref() }
 }
 
-/// Makes `seat`, which the calling thread holds, or null what [`seat`] finds; returns what that was.
+/// Sets what [`seat`] finds: `seat`, which the calling thread holds, or null. Returns the former value.
 pub fn replace_seat(seat: *const Seat) -> *const Seat {
     CONTEXT.with(|context| context.seat.replace(seat))
 }
 
-/// The region in which the calling thread works, and its tag, as long as it has no seat.
+/// The region in which the calling thread works, and its tag, while it has no seat.
 pub fn region() -> (*const Region, Tag) {
     CONTEXT.with(|context| context.region.get())
 }
 
-/// Sets what [`region`] returns; returns what was.
+/// Sets what [`region`] returns. Returns the former value.
 pub fn replace_region(region: *const Region, tag: Tag) -> (*const Region, Tag) {
     CONTEXT.with(|context| context.region.replace((region, tag)))
 }
 
-/// Runs `f`, the body of a `block_on` or the end of a runtime: inside of it, this thread does not wait for
+/// Runs `f`, the body of a `block_on` or the end of a runtime. Inside of it, this thread does not wait for
 /// runtimes.
 pub fn enter_block_on<R>(f: impl FnOnce() -> R) -> R {
     struct Restore;
@@ -339,7 +341,7 @@ pub fn enter_block_on<R>(f: impl FnOnce() -> R) -> R {
     f()
 }
 
-/// Marks this thread for good as one that runs blocking closures of `shared`.
+/// Marks this thread for good as a thread that runs blocking closures of `shared`.
 pub fn become_blocking(shared: NonNull<Shared>) {
     CONTEXT.with(|context| context.blocking.set(shared.as_ptr()));
 }
@@ -354,8 +356,8 @@ pub fn thread_token() -> usize {
     CONTEXT.with(|context| std::ptr::from_ref(context).addr())
 }
 
-/// Whether a runtime owns this thread's time at the moment: it is a worker, runs blocking closures, or is in
-/// a `block_on`. Such a thread does not wait for a runtime to end.
+/// Whether a runtime owns this thread's time at the moment: the thread is a worker, runs blocking closures,
+/// or is in a `block_on`. Such a thread does not wait for a runtime to end.
 pub fn is_inside_runtime() -> bool {
     CONTEXT.with(|context| {
         with_worker(|worker| worker.is_some_and(Worker::is_engaged))

@@ -1,19 +1,20 @@
-//! The budget that makes a busy task yield, and the thread's record of the poll it is in.
+//! The budget that makes a busy task yield, and the thread's record of the poll that it is in.
 //!
-//! A task whose sockets and channels are always ready would never return `Pending` and keep its worker for
-//! ever. So each poll of a task starts with a budget of 128; each operation of a leaf future of this crate
-//! that makes progress costs one; at zero the leaf futures answer `Pending` and have the task queued again.
+//! A task whose sockets and channels are always ready would never return `Pending`, and would keep its worker
+//! for ever. So each poll of a task starts with a budget of 128. Each operation of a leaf future of this
+//! crate that makes progress costs one. At zero the leaf futures answer `Pending` and have the task queued
+//! again.
 //!
-//! The record (which task is being polled, what is left of its budget, whether it asked to be queued again)
-//! belongs to the thread, not to the worker: it is saved and cleared around everything that runs foreign code
-//! with a stack of its own, such as a nested `block_on`.
+//! The record says which task is being polled, what is left of its budget, and whether it asked to be queued
+//! again. It belongs to the thread, not to the worker. It is saved and cleared around everything that runs
+//! foreign code with a stack of its own, such as a nested `block_on`.
 //!
-//! **Another executor's `block_on` in the poll of a task** has the task's budget, for nothing tells this
-//! crate of it. At zero it would be woken, polled, and refused for ever. A combinator with a waker of its own
-//! returns to the task after a few refusals. So a caller that is refused [`MOST_REFUSALS`] times in one poll,
-//! each time with the same waker, is an executor. It gets a fresh budget.
+//! **Another executor's `block_on` in the poll of a task** has the task's budget, because nothing tells this
+//! crate of it. At zero the executor would be woken, polled, and refused for ever. A combinator with a waker
+//! of its own returns to the task after a few refusals. So a caller that is refused [`MOST_REFUSALS`] times
+//! in one poll, each time with the same waker, is an executor. It gets a fresh budget.
 //!
-//! Prior art: Tokio's `coop` module, whose names these are.
+//! Prior art: Tokio's `coop` module, which has the same names.
 
 use std::cell::Cell;
 use std::fmt;
@@ -29,26 +30,26 @@ use pin_project_lite::pin_project;
 
 use crate::loom::thread_cell;
 
-/// The second word of the wakers of all tasks: told by `task`, which this module does not know, before the
-/// first poll, so that a poll need not store it.
+/// The second word of the wakers of all tasks, so that a poll need not store it. `task`, which this module
+/// does not know, sets it before the first poll.
 static TASK_VTABLE: AtomicPtr<RawWakerVTable> = AtomicPtr::new(null_mut());
 
-/// Operations of leaf futures that one poll of a task may complete.
+/// The number of operations of leaf futures that one poll of a task may complete.
 const BUDGET: u8 = 128;
 
-/// How often one waker is refused in a poll before it counts as another executor's.
+/// The number of refusals of one waker in a poll, above which it counts as another executor's.
 const MOST_REFUSALS: u8 = 8;
 
-/// What a thread knows of the poll it is in.
+/// The thread's record of the poll that it is in.
 #[derive(Debug)]
 pub struct PollState {
-    /// Operations left; `None` when nothing limits them. A number above [`BUDGET`] says that none is left,
-    /// and how often that was answered: see [`refuse`].
+    /// The operations that are left; `None` when nothing limits them. A number above [`BUDGET`] means that
+    /// none is left, and counts the refusals: see [`refuse`].
     budget: Cell<Option<u8>>,
-    /// The first word of the waker of the task being polled; null outside of a poll. The second is
-    /// [`TASK_VTABLE`].
+    /// The first word of the waker of the task that is being polled; null outside of a poll. The second word
+    /// is [`TASK_VTABLE`].
     data: Cell<*const ()>,
-    /// The task asked to be queued again as soon as its poll returns `Pending`.
+    /// Whether the task asked to be queued again as soon as its poll returns `Pending`.
     is_yielding: Cell<bool>,
     /// The first word of the waker that was refused last.
     refused: Cell<*const ()>,
@@ -75,7 +76,7 @@ impl PollState {
     }
 }
 
-/// A copy of the thread's record, put back when dropped.
+/// A copy of the thread's record, which is put back when this is dropped.
 struct Saved {
     budget: Option<u8>,
     data: *const (),
@@ -92,13 +93,13 @@ thread_cell! {
     static STATE: PollState = PollState::new();
 }
 
-/// Tells which vtable the wakers have that are given to [`poll_task`].
+/// Sets the vtable of the wakers that are given to [`poll_task`].
 pub(crate) fn set_task_vtable(vtable: &'static RawWakerVTable) {
     TASK_VTABLE.store((&raw const *vtable).cast_mut(), Relaxed);
 }
 
-/// Runs `f` as the poll of the task behind `waker`, with a fresh budget, and says whether the task asked to
-/// be queued again.
+/// Runs `f` as the poll of the task behind `waker`, with a fresh budget. Returns whether the task asked to be
+/// queued again.
 ///
 /// `f` must not unwind: the caller catches panics inside.
 #[inline]
@@ -114,7 +115,8 @@ pub(crate) fn poll_task<R>(waker: &Waker, f: impl FnOnce() -> R) -> (R, bool) {
     })
 }
 
-/// Runs `f` as foreign code on a stack of its own: no task, no budget; the record is put back afterwards.
+/// Runs `f` as foreign code on a stack of its own: without a task, without a budget. The record is put back
+/// afterwards.
 pub(crate) fn suspended<R>(f: impl FnOnce() -> R) -> R {
     let _saved = STATE.with(|state| {
         let saved = state.save();
@@ -136,29 +138,29 @@ pub(crate) fn with_budget<R>(f: impl FnOnce() -> R) -> R {
     f()
 }
 
-/// Whether the calling thread is inside a poll of a task (and not in a nested `block_on` or a blocking
-/// closure).
+/// Whether the calling thread is inside a poll of a task, and not in a nested `block_on` or a blocking
+/// closure.
 pub(crate) fn is_polling_task() -> bool {
     STATE.with(|state| !state.data.get().is_null())
 }
 
-/// The data word of the waker of the task being polled, or null.
+/// The data word of the waker of the task that is being polled, or null.
 #[inline]
 pub(crate) fn current_task_data() -> *const () {
     STATE.with(|state| state.data.get())
 }
 
-/// Whether `waker` is that of a task of this crate, of whichever runtime.
+/// Whether `waker` belongs to a task of this crate, of any runtime.
 #[inline]
 pub(crate) fn is_of_task(waker: &Waker) -> bool {
-    // Relaxed: a caller that has a waker of a task got it from a runtime that was built after the store.
+    // Relaxed: a caller with a waker of a task got it from a runtime that was built after the store.
     ptr::eq(waker.vtable(), TASK_VTABLE.load(Relaxed))
 }
 
-/// Has the task behind `waker` polled again, after others had their turn.
+/// Has the task behind `waker` polled again, after other tasks had their turn.
 ///
-/// Any waker that is not that of the task being polled (but of `block_on`, or wrapped by a combinator) is
-/// woken.
+/// A waker that does not belong to the task being polled is woken: that of a `block_on`, or one that a
+/// combinator wraps.
 #[inline]
 pub(crate) fn yield_to_others(waker: &Waker) {
     if !(is_of_task(waker) && requeue_current(waker.data())) {
@@ -166,7 +168,7 @@ pub(crate) fn yield_to_others(waker: &Waker) {
     }
 }
 
-/// The budget is used up: has the task behind `waker` polled again later. False if `waker` is another
+/// The budget is used up: has the task behind `waker` polled again later. Returns false if `waker` is another
 /// executor's, which now has a fresh budget.
 #[cold]
 fn refuse(state: &PollState, waker: &Waker) -> bool {
@@ -190,10 +192,11 @@ fn is_left(budget: u8) -> bool {
     budget.wrapping_sub(1) < BUDGET
 }
 
-/// Has the task whose waker has this `data` queued again by its worker when its poll returns, if it is the
-/// task being polled; says whether it is.
+/// If the task whose waker has this `data` is being polled, has its worker queue it again when the poll
+/// returns. Returns whether it is being polled.
 ///
-/// So a task that wakes itself costs a flag: what it wrote before, the thread that polls it has written.
+/// So a task that wakes itself costs a flag. No ordering is needed, because the thread that polls the task
+/// wrote all that the task wrote before.
 #[inline]
 pub(crate) fn requeue_current(data: *const ()) -> bool {
     STATE.with(|state| {
@@ -207,11 +210,11 @@ pub(crate) fn requeue_current(data: *const ()) -> bool {
 
 /// Takes one operation from the budget, or answers `Pending` and has the task polled again later.
 ///
-/// A leaf future calls this first, and [`RestoreOnPending::made_progress`] once its operation completed;
-/// without that, dropping the result gives the operation back.
+/// A leaf future calls this first, and calls [`RestoreOnPending::made_progress`] once its operation has
+/// completed. Without that call, dropping the result gives the operation back.
 ///
 /// # Examples
-/// A future of your own that takes part:
+/// A future of your own that takes part in the budget:
 /// ```
 /// use std::task::{Context, Poll, ready};
 /// use runtime::task::coop::poll_proceed;
@@ -252,7 +255,7 @@ pub(crate) fn poll_has_budget(cx: &mut Context<'_>) -> Poll<()> {
     Poll::Pending
 }
 
-/// Takes one operation from the budget, for one that need not wait and has been done already.
+/// Takes one operation from the budget, for an operation that need not wait and has completed already.
 ///
 /// With [`has_budget_remaining`] before it, this is [`poll_proceed`] without a `Context` or a way back.
 #[inline(always)]
@@ -264,14 +267,14 @@ pub(crate) fn spend() {
     });
 }
 
-/// One operation taken from the budget; given back when dropped, unless it [made
+/// One operation taken from the budget. It is given back when this is dropped, unless the operation [made
 /// progress](RestoreOnPending::made_progress).
 #[derive(Debug)]
 #[must_use]
 pub struct RestoreOnPending {
-    /// The budget before the operation, if there was one and it is to be given back.
+    /// The budget before the operation, if there was a budget and the operation is to be given back.
     before: Cell<Option<u8>>,
-    /// The budget is the thread's.
+    /// The budget belongs to the thread.
     _not_send: PhantomData<*mut ()>,
 }
 
@@ -281,7 +284,24 @@ impl RestoreOnPending {
         Self { before: Cell::new(before), _not_send: PhantomData }
     }
 
-    /// Keeps the operation taken.
+    /// Keeps the operation taken: dropping this does not give it back.
+    ///
+    /// # Examples
+    /// ```
+    /// use std::task::{Context, Poll, ready};
+    /// use runtime::task::coop::poll_proceed;
+    ///
+    /// fn poll_count(cx: &mut Context<'_>, count: &mut u32) -> Poll<u32> {
+    ///     let coop = ready!(poll_proceed(cx));
+    ///     *count += 1;
+    ///     coop.made_progress();
+    ///     Poll::Ready(*count)
+    /// }
+    /// # runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let mut count = 0;
+    /// assert_eq!(std::future::poll_fn(|cx| poll_count(cx, &mut count)).await, 1);
+    /// # });
+    /// ```
     #[inline]
     pub fn made_progress(&self) {
         self.before.set(None);
@@ -297,7 +317,7 @@ impl Drop for RestoreOnPending {
     }
 }
 
-/// Says whether the running task may complete more operations before it must yield.
+/// Returns whether the running task may complete more operations before it must yield.
 ///
 /// True outside of a task and inside [`unconstrained`].
 ///
@@ -310,12 +330,12 @@ pub fn has_budget_remaining() -> bool {
     STATE.with(|state| state.budget.get().is_none_or(is_left))
 }
 
-/// Takes one operation from the budget and, if it is used up, lets other tasks run first.
+/// Takes one operation from the budget. If the budget is used up, lets other tasks run first.
 ///
-/// For loops that compute and never wait: call it once a round.
+/// It is for loops that compute and never wait: call it once a round.
 ///
 /// # Cancel safety
-/// Safe: nothing is lost when it is dropped.
+/// Safe: if it is dropped, nothing is lost.
 ///
 /// # Examples
 /// ```
@@ -339,7 +359,7 @@ pub async fn consume_budget() {
 
 /// Switches the budget off while `future` is polled.
 ///
-/// A future that is always ready then keeps its worker for ever; its neighbours starve.
+/// A future that is always ready then keeps its worker for ever, and other tasks starve.
 ///
 /// # Cancel safety
 /// As safe as `future`.
@@ -380,8 +400,7 @@ impl<F: Future> Future for Unconstrained<F> {
     }
 }
 
-/// Makes `future` take one operation from the budget each time it completes, for leaf futures written
-/// elsewhere.
+/// Makes `future` take one operation from the budget when it completes, for leaf futures of other crates.
 ///
 /// # Cancel safety
 /// As safe as `future`.

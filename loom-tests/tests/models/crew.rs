@@ -1,10 +1,10 @@
-//! The blocking pool: no closure waits while a thread of the pool sleeps or could be started, and each is run
-//! once.
+//! The blocking pool: no closure waits while a thread of the pool sleeps or could be started, and each
+//! closure is run once.
 //!
-//! Closures that *block* never end: a thread that takes one is stuck with it. So if all are taken in the end,
-//! any number of closures up to the bound may wait for each other. A thread that would sleep ends instead;
-//! after all threads have ended, the unparked threads live on, one after the other. Then no closure may be
-//! left.
+//! Closures that *block* never end: a thread that takes such a closure is stuck with it. So if all closures
+//! are taken in the end, any number of closures up to the bound may wait for each other. A thread that would
+//! sleep ends instead. After all threads have ended, the unparked threads live on, one after the other. Then
+//! no closure may be left.
 //!
 //! Bounds: up to four threads beside the main one, up to three of them in the pool; three closures.
 
@@ -21,13 +21,13 @@ use runtime::internals::blocking::{self, Crew, Member};
 use super::item::{Item, Items};
 use twin::{Fault, Twin};
 
-/// What the real protocol and its twins have in common. Closures and threads are numbers.
+/// The interface of the real protocol and its twins. Closures and threads are numbers.
 trait Protocol: Send + Sync + 'static {
     fn submit(&self, closure: usize) -> Errand;
     fn arrive(&self) -> Errand;
     fn next(&self, own: usize, is_overdue: bool) -> Next;
     fn refused(&self) -> (Errand, Vec<usize>);
-    /// Threads, idle ones, closures that wait.
+    /// The numbers of threads, of idle threads, and of closures that wait.
     fn counts(&self) -> (usize, usize, usize);
 }
 
@@ -44,7 +44,7 @@ enum Next {
     Leave,
 }
 
-/// The real one.
+/// The real protocol.
 struct Real {
     crew: Crew<Item>,
     items: Items,
@@ -56,7 +56,7 @@ impl Real {
         Self {
             crew: Crew::new(most),
             items: Items::new(closures),
-            // One more: a thread may start after another has left.
+            // One more than the bound, because a thread may start after another has left.
             members: (0..=most).map(|_| Member::new()).collect(),
         }
     }
@@ -104,23 +104,23 @@ impl Protocol for Real {
     }
 }
 
-/// How a model begins and what happens in it.
+/// The beginning of a model, and the events in it.
 #[derive(Clone, Copy)]
 struct Setting {
     most: usize,
-    /// Threads that are asleep at the beginning.
+    /// The number of threads that are asleep at the beginning.
     idle: usize,
-    /// Threads that are about to end a closure at the beginning.
+    /// The number of threads that are about to end a closure at the beginning.
     working: usize,
-    /// The keep-alive time is over as soon as a thread lies down, once for each.
+    /// The keep-alive time is over as soon as a thread becomes idle, once for each thread.
     is_impatient: bool,
     /// Closures never end.
     blocks: bool,
-    /// How many starts the system refuses.
+    /// The number of starts that the system refuses.
     refusals: usize,
     /// A thread that is started never comes back from its hook.
     hangs: bool,
-    /// Closures that the main thread submits, and another one.
+    /// The numbers of closures that the main thread and another thread submit.
     submits: (usize, usize),
 }
 
@@ -140,15 +140,15 @@ struct World<P> {
     setting: Setting,
     /// Set by unparking.
     tokens: Vec<AtomicBool>,
-    // What follows is the model's own, so no atomics and locks of loom's.
+    // The rest is the model's own, so it uses no atomics and locks of loom's.
     threads: AtomicUsize,
     refusals: AtomicUsize,
     started: Mutex<Vec<JoinHandle<Life>>>,
-    /// Closures that failed.
+    /// The closures that failed.
     failed: Mutex<Vec<usize>>,
 }
 
-/// The life of a thread: which it is, what it took, how it ended.
+/// The life of a thread: its number, the closures that it took, how it ended.
 struct Life {
     own: usize,
     taken: Vec<usize>,
@@ -166,7 +166,7 @@ enum End {
 enum Begin {
     Started,
     Working,
-    /// Asleep; its keep-alive time is over, or it was chosen.
+    /// The thread was asleep. Its keep-alive time is over, or it was chosen.
     Woken {
         is_overdue: bool,
     },
@@ -236,8 +236,8 @@ impl<P: Protocol> World<P> {
         }
     }
 
-    /// Brings the threads up that are there at the beginning, each with a closure of its own, and says how
-    /// many closures that took.
+    /// Starts the threads that exist at the beginning, each with a closure of its own. Returns the number of
+    /// these closures.
     fn prepare(self: &Arc<Self>) -> usize {
         let Setting { idle, working, .. } = self.setting;
         for closure in 0..idle + working {
@@ -254,8 +254,8 @@ impl<P: Protocol> World<P> {
         idle + working
     }
 
-    /// After all threads have ended: the unparked threads live on, until all sleep or are stuck; then nothing
-    /// may be left.
+    /// After all threads have ended, the unparked threads live on, until all sleep or are stuck. Then no
+    /// closure may be left.
     fn settle(self: &Arc<Self>, mut lives: Vec<Life>, before: usize) {
         loop {
             let started = std::mem::take(&mut *self.started.lock().unwrap());
@@ -319,18 +319,18 @@ fn check<P: Protocol>(setting: Setting, protocol: impl Fn(usize, usize) -> P + S
 
 /// Closures that wait for each other, from two threads, into an empty pool.
 const MEETING: Setting = Setting { most: 2, blocks: true, ..CALM };
-/// Three of them; one thread sleeps already.
+/// Three closures that wait for each other; one thread sleeps already.
 const LARGER_MEETING: Setting = Setting { most: 3, idle: 1, blocks: true, submits: (2, 1), ..CALM };
-/// A sleeper is at the end of its keep-alive time when closures come that wait for each other.
+/// A sleeper's keep-alive time is over when closures come that wait for each other.
 const MEETING_OF_THE_OVERDUE: Setting =
     Setting { most: 2, idle: 1, is_impatient: true, blocks: true, submits: (2, 0), ..CALM };
-/// The only thread that may be is about to run out of work.
+/// The bound is one thread, and that thread is about to run out of work.
 const FULL_HOUSE: Setting = Setting { most: 1, working: 1, submits: (1, 1), ..CALM };
-/// A thread runs out of work and takes the closure for which another is fetched.
+/// A thread runs out of work and takes the closure for which another thread is fetched.
 const OVERTAKEN: Setting = Setting { most: 2, working: 1, submits: (2, 0), ..CALM };
 /// The system refuses a thread while another runs out of work.
 const REFUSED: Setting = Setting { most: 2, working: 1, refusals: 1, submits: (1, 1), ..CALM };
-/// The system refuses a thread, and the next one not; a thread leaves meanwhile, or does not.
+/// The system refuses a thread, but not the next one. A thread leaves meanwhile, or does not.
 const REFUSED_ONCE: Setting =
     Setting { most: 3, working: 1, is_impatient: true, refusals: 1, submits: (2, 0), ..CALM };
 
@@ -390,7 +390,7 @@ refused! {
     a_submitter_that_relies_on_a_thread_in_its_hook: HOOKED, ReliesOnHook;
 }
 
-/// With real sleeping: a thread that was chosen wakes, sees it, and sees the closure.
+/// With real sleeping: a thread that was chosen wakes, sees the choice, and sees the closure.
 #[test]
 fn a_sleeper_that_was_chosen_wakes() {
     loom::model(|| {

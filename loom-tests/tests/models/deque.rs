@@ -1,13 +1,16 @@
-//! The deque of jobs: each is claimed exactly once, by a thread that sees what its pusher wrote, and none is
-//! lost; what was pushed to be taken back is never taken for another; what was only begun is finished before
-//! others see it; and a slot is written again only after the thread that claimed its item has read it.
+//! The deque of jobs. Each item is claimed exactly once, by a thread that sees what its pusher wrote, and
+//! none is lost. An item that was pushed to be taken back is never taken for another. An item that was only
+//! begun is finished before other threads see it. A slot is written again only after the thread that claimed
+//! its item has read it.
 //!
 //! Bounds: four slots, an owner, one or two thieves, and up to six items. Loom lets no load take effect after
-//! a later store; so that a slot was read too late is not seen at the slot. Instead the models that play it
-//! lay a cell beside the slot, which a thief reads between T2 and T3 and the owner writes with the slot.
+//! a later store, so the slot itself cannot show that it was read too late. Instead the models of that case
+//! lay a cell beside the slot. A thief reads the cell between T2 and T3, and the owner writes it with the
+//! slot.
 //!
-//! Each model is explored from two ends, thieves first and owner first: loom remembers only the last access
-//! to an atomic, so that a thief's load hides from its swing that the owner has loaded the word before it.
+//! Each model is explored from two ends, thieves first and owner first. The reason is that loom remembers
+//! only the last access to an atomic. So a thief's load hides from the thief's T3 that the owner has loaded
+//! the word before that load.
 
 mod twin;
 
@@ -22,28 +25,28 @@ use runtime::internals::queue::{Deque, Taken};
 use super::item::{Item, Items};
 use twin::{Fault, Twin};
 
-/// What the real deque and its twins have in common. All but `steal` are for the owner.
+/// The interface of the real deque and its twins. All but `steal` is for the owner.
 trait Jobs: Send + Sync + 'static {
     unsafe fn push_anchored(&self, item: *mut Item) -> Option<u32>;
     /// Pushes an item that is only begun.
     unsafe fn begin_anchored(&self, item: *mut Item) -> u32;
-    /// Finishes what was begun, and publishes `n`.
+    /// Finishes the items that are begun, and publishes `n`.
     unsafe fn finish_and_publish(&self, n: u32, finish: &dyn Fn(*mut Item)) -> u32;
     unsafe fn push(&self, item: *mut Item) -> bool;
     unsafe fn publish(&self, n: u32) -> u32;
     /// Marks a private item.
     unsafe fn note(&self, index: u32);
-    /// False: stolen.
+    /// False if it was stolen.
     unsafe fn take_back(&self, index: u32) -> bool;
     unsafe fn pop(&self, floor: u32) -> Option<*mut Item>;
     fn steal(&self, is_wanted: &dyn Fn(*mut Item) -> bool) -> Option<*mut Item>;
-    /// At most `most`.
+    /// Steals `most` items at most.
     fn steal_several(&self, most: u32) -> Vec<*mut Item>;
 }
 
 impl Jobs for Deque<Item> {
     unsafe fn push_anchored(&self, item: *mut Item) -> Option<u32> {
-        // SAFETY: the caller's words are the same.
+        // SAFETY: the caller guarantees the same.
         unsafe {
             let index = self.head();
             self.push_anchored(item).then_some(index)
@@ -51,12 +54,12 @@ impl Jobs for Deque<Item> {
     }
 
     unsafe fn begin_anchored(&self, item: *mut Item) -> u32 {
-        // SAFETY: the caller's words are the same.
+        // SAFETY: the caller guarantees the same.
         unsafe { self.begin_anchored(item) }
     }
 
     unsafe fn finish_and_publish(&self, n: u32, finish: &dyn Fn(*mut Item)) -> u32 {
-        // SAFETY: the caller's words are the same.
+        // SAFETY: the caller guarantees the same.
         unsafe {
             self.finish(|item| {
                 finish(item);
@@ -67,27 +70,27 @@ impl Jobs for Deque<Item> {
     }
 
     unsafe fn push(&self, item: *mut Item) -> bool {
-        // SAFETY: the caller's words are the same; to the last slot.
+        // SAFETY: the caller guarantees the same; the limit is the capacity.
         unsafe { self.push(item, DEQUE_CAPACITY as u32) }
     }
 
     unsafe fn publish(&self, n: u32) -> u32 {
-        // SAFETY: the caller's word is the same.
+        // SAFETY: the caller guarantees the same.
         unsafe { self.publish(n) }
     }
 
     unsafe fn note(&self, index: u32) {
-        // SAFETY: the caller's words are the same.
+        // SAFETY: the caller guarantees the same.
         unsafe { self.note(index) };
     }
 
     unsafe fn take_back(&self, index: u32) -> bool {
-        // SAFETY: the caller's words are the same.
+        // SAFETY: the caller guarantees the same.
         unsafe { self.take_back(index) == Taken::Back }
     }
 
     unsafe fn pop(&self, floor: u32) -> Option<*mut Item> {
-        // SAFETY: the caller's words are the same.
+        // SAFETY: the caller guarantees the same.
         unsafe {
             let item = self.pop(floor);
             self.validate();
@@ -111,13 +114,13 @@ impl Jobs for Deque<Item> {
 struct World<D> {
     deque: D,
     items: Items,
-    /// The first schedule has the thieves come first.
+    /// Whether the thieves come first in the first schedule.
     is_thieves_turn: bool,
-    /// What lies beside the slots; see above.
+    /// The cells beside the slots; see above.
     beside: [UnsafeCell<()>; DEQUE_CAPACITY],
 }
 
-// SAFETY: to find out whether the accesses of different threads are ordered is what the models are for.
+// SAFETY: the models find out whether the accesses of different threads are ordered.
 unsafe impl<D: Sync> Sync for World<D> {}
 
 impl<D: Jobs> World<D> {
@@ -138,15 +141,15 @@ impl<D: Jobs> World<D> {
         }
     }
 
-    /// Pushes `value`, to be taken back at the index that this returns.
+    /// Pushes `value`, to be taken back. Returns its index.
     fn push_anchored(&self, value: usize) -> u32 {
         // SAFETY: the model's first thread calls this; items live as long as `self`.
         unsafe { self.deque.push_anchored(self.items.make(value).as_ptr()) }.expect("there is room")
     }
 
-    /// Pushes `value`, of which nothing is written yet.
+    /// Pushes `value`, of which nothing is written yet. Returns its index.
     fn begin_anchored(&self, value: usize) -> u32 {
-        // SAFETY: as above; no model begins more than there is room for.
+        // SAFETY: as above; no model begins more items than fit.
         unsafe { self.deque.begin_anchored(self.items.at(value).as_ptr()) }
     }
 
@@ -160,7 +163,7 @@ impl<D: Jobs> World<D> {
         unsafe { self.deque.finish_and_publish(n, &finish) }
     }
 
-    /// Pushes and publishes `value`. False if there is no room.
+    /// Pushes and publishes `value`. Returns false if it does not fit.
     fn push(&self, value: usize) -> bool {
         // SAFETY: as above.
         let is_pushed = unsafe { self.deque.push(self.items.make(value).as_ptr()) };
@@ -173,13 +176,13 @@ impl<D: Jobs> World<D> {
         unsafe { self.deque.publish(n) }
     }
 
-    /// Notes what was pushed at `index`.
+    /// Notes the item at `index`.
     fn note(&self, index: u32) {
         // SAFETY: as above; each model notes before it publishes.
         unsafe { self.deque.note(index) };
     }
 
-    /// Takes `value` back, which was pushed at `index`, unless it was stolen.
+    /// Takes back `value`, which was pushed at `index`, unless it was stolen.
     fn take_back(&self, index: u32, value: usize) -> Option<usize> {
         // SAFETY: as above; each model takes back in the right order.
         let is_back = unsafe { self.deque.take_back(index) };
@@ -191,18 +194,18 @@ impl<D: Jobs> World<D> {
         unsafe { self.deque.pop(floor) }.map(|item| self.run(item))
     }
 
-    /// All from `floor` on.
+    /// Pops all items from `floor` on.
     fn pop_all(&self, floor: u32) -> Vec<usize> {
         std::iter::from_fn(|| self.pop(floor)).collect()
     }
 
-    /// Any thread.
+    /// Steals an item. For any thread.
     fn steal(&self) -> Option<usize> {
         self.deque.steal(&|_| true).map(|item| self.run(item))
     }
 
-    /// Steals the item of slot `index`, if one at all. For the only thief of a deque whose owner takes
-    /// nothing back that it then overwrites.
+    /// Steals the item of slot `index`, if it steals one. It is for the only thief of a deque whose owner
+    /// does not overwrite an item that it has taken back.
     fn steal_slowly(&self, index: usize) -> Option<usize> {
         let reads = |_| {
             self.beside[index].with(|_| ());
@@ -211,7 +214,7 @@ impl<D: Jobs> World<D> {
         self.deque.steal(&reads).map(|item| self.run(item))
     }
 
-    /// The owner has written slot `index` again, the item of which was stolen.
+    /// The owner has written slot `index` again. The item in it was stolen before.
     fn has_reused(&self, index: usize) {
         self.beside[index].with_mut(|_| ());
     }
@@ -220,7 +223,7 @@ impl<D: Jobs> World<D> {
         self.items.take(NonNull::new(item).expect("a slot was written"))
     }
 
-    /// `n` threads that each do `f`.
+    /// Starts `N` threads that each do `f`.
     fn thieves<const N: usize>(
         self: &Arc<Self>,
         f: impl Fn(&Self) -> Vec<usize> + Copy + 'static,
@@ -248,7 +251,7 @@ fn steal_twice<D: Jobs>(world: &World<D>) -> Vec<usize> {
     [world.steal(), world.steal()].into_iter().flatten().collect()
 }
 
-/// Two forks, one inside the other, and a third after them in a place that becomes free. `N` thieves.
+/// Two forks, one inside the other, and a third fork after them in a place that becomes free. `N` thieves.
 fn forks_against_thieves<D: Jobs, const N: usize>(make: impl Fn() -> D + Send + Sync + Copy + 'static) {
     World::explore(make, 3, |world| {
         let outer = world.push_anchored(0);
@@ -267,8 +270,8 @@ fn forks_against_thieves<D: Jobs, const N: usize>(make: impl Fn() -> D + Send + 
     });
 }
 
-/// Forks that are begun, and written when they are published: at once with the one below, or in a place where
-/// one was finished before.
+/// Forks that are begun, and written when they are published: together with the fork below, or in a place
+/// where a fork was finished before.
 fn forks_that_are_begun<D: Jobs, const N: usize>(make: impl Fn() -> D + Send + Sync + Copy + 'static) {
     World::explore(make, 3, |world| {
         let outer = world.begin_anchored(0);
@@ -285,8 +288,8 @@ fn forks_that_are_begun<D: Jobs, const N: usize>(make: impl Fn() -> D + Send + S
     });
 }
 
-/// A thief falls asleep between T2 and T3, while the owner takes the item back and publishes others in its
-/// place.
+/// A thief falls asleep between T2 and T3. Meanwhile the owner takes the item back and publishes others in
+/// its place.
 fn a_thief_asleep<D: Jobs>(make: impl Fn() -> D + Send + Sync + Copy + 'static) {
     World::explore(make, 3, |world| {
         let mut taken = Vec::new();
@@ -306,8 +309,8 @@ fn a_thief_asleep<D: Jobs>(make: impl Fn() -> D + Send + Sync + Copy + 'static) 
     });
 }
 
-/// A scope inside a fork: loose items above an anchored one, which are stolen and run, while the places below
-/// stay the fork's.
+/// A scope inside a fork: loose items above an anchored item. They are stolen and run, and the fork keeps the
+/// places below.
 fn loose_items_above_a_fork<D: Jobs, const N: usize>(make: impl Fn() -> D + Send + Sync + Copy + 'static) {
     World::explore(make, 4, |world| {
         let fork = world.push_anchored(0);
@@ -323,8 +326,8 @@ fn loose_items_above_a_fork<D: Jobs, const N: usize>(make: impl Fn() -> D + Send
     });
 }
 
-/// A full deque, an anchored item at the bottom, the owner among its thieves: what is pushed then fits once
-/// all have been stolen.
+/// A full deque, with an anchored item at the bottom; the owner is among its thieves. An item that is pushed
+/// then fits once all have been stolen.
 fn a_full_deque<D: Jobs, const N: usize>(make: impl Fn() -> D + Send + Sync + Copy + 'static) {
     World::explore(make, 6, |world| {
         let fork = world.push_anchored(0);
@@ -333,7 +336,7 @@ fn a_full_deque<D: Jobs, const N: usize>(make: impl Fn() -> D + Send + Sync + Co
         let thieves = world.thieves::<N>(if N == 1 { steal_twice } else { steal_once });
         for value in 4..6 {
             if !world.push(value) {
-                // It goes elsewhere.
+                // The item goes elsewhere.
                 taken.push(world.run(world.items.at(value).as_ptr()));
             }
         }
@@ -344,7 +347,8 @@ fn a_full_deque<D: Jobs, const N: usize>(make: impl Fn() -> D + Send + Sync + Co
     });
 }
 
-/// A slow thief takes the last item of a full deque: its slot is written again after it has been read.
+/// A slow thief takes the last item of a full deque. Its slot is written again only after the thief has read
+/// it.
 fn room_after_a_slow_thief<D: Jobs>(make: impl Fn() -> D + Send + Sync + Copy + 'static) {
     World::explore(make, 5, |world| {
         let forks = [0, 1, 2].map(|value| world.push_anchored(value));
@@ -363,7 +367,7 @@ fn room_after_a_slow_thief<D: Jobs>(make: impl Fn() -> D + Send + Sync + Copy + 
     });
 }
 
-/// A fork is stolen by a slow thief: its slot is written again after that has read it.
+/// A slow thief steals a fork. Its slot is written again only after the thief has read it.
 fn a_fork_after_a_slow_thief<D: Jobs>(make: impl Fn() -> D + Send + Sync + Copy + 'static) {
     World::explore(make, 2, |world| {
         let fork = world.push_anchored(0);
@@ -381,8 +385,8 @@ fn a_fork_after_a_slow_thief<D: Jobs>(make: impl Fn() -> D + Send + Sync + Copy 
     });
 }
 
-/// A thief takes two at once of what the owner has left, and then perhaps two more, beside another thief if
-/// `N` is two.
+/// A thief takes two items at once of those that the owner has left, and then perhaps two more; if `N` is
+/// two, beside another thief.
 fn several_at_once<D: Jobs, const N: usize>(make: impl Fn() -> D + Send + Sync + Copy + 'static) {
     World::explore(make, 6, |world| {
         assert!((0..4).all(|value| world.push(value)));
@@ -400,7 +404,7 @@ fn several_at_once<D: Jobs, const N: usize>(make: impl Fn() -> D + Send + Sync +
     });
 }
 
-/// A thief that may run only one item gets no other, and the places around it stay in order.
+/// A thief that may run only one item gets no other, and the places around that item stay in order.
 fn a_choosy_thief<D: Jobs>(make: impl Fn() -> D + Send + Sync + Copy + 'static) {
     World::explore(make, 3, |world| {
         let fork = world.push_anchored(0);

@@ -1,8 +1,8 @@
-//! The inbox: each item is taken once, by the owner, which sees what its pusher wrote; an owner that waits is
-//! woken through its last waker; and the inbox may be freed as soon as the owner has the last item.
+//! The inbox. Each item is taken once, by the owner, which sees what its pusher wrote. An owner that waits is
+//! woken through its last waker. The inbox may be freed as soon as the owner has the last item.
 //!
-//! Bounds: two pushers of an item each, and an owner that is polled twice, with two wakers. With three
-//! preemptions, too.
+//! Bounds: two pushers of an item each, and an owner that is polled twice, with two wakers. Also with three
+//! preemptions.
 
 mod twin;
 
@@ -17,20 +17,20 @@ use super::flag::Flag;
 use super::item::{Item, Items};
 use twin::{Fault, Twin};
 
-/// What the real inbox and its twins have in common.
+/// The interface of the real inbox and its twins.
 #[allow(clippy::missing_safety_doc, reason = "the duties are those of the real methods")]
 trait Queue: Send + Sync + 'static {
-    /// Pushes, and wakes what is to be woken.
+    /// Pushes, and wakes the waker that the push returns.
     unsafe fn push(this: NonNull<Self>, item: NonNull<Item>);
     fn take_all(&self) -> Chain<Item>;
     fn wait(&self, waker: &Waker) -> bool;
-    /// Frees what was leaked from a box, or does as if.
+    /// Frees an inbox that was leaked from a box; a twin only records it.
     unsafe fn free(this: NonNull<Self>);
 }
 
 impl Queue for Inbox<Item> {
     unsafe fn push(this: NonNull<Self>, item: NonNull<Item>) {
-        // SAFETY: the caller's.
+        // SAFETY: the caller guarantees the same.
         if let Some(waker) = unsafe { Inbox::push(this, item) }.expect("the inbox stays open") {
             waker.wake();
         }
@@ -45,7 +45,7 @@ impl Queue for Inbox<Item> {
     }
 
     unsafe fn free(this: NonNull<Self>) {
-        // SAFETY: the caller's.
+        // SAFETY: the caller guarantees the same.
         drop(unsafe { Box::from_raw(this.as_ptr()) });
     }
 }
@@ -53,7 +53,7 @@ impl Queue for Inbox<Item> {
 /// A pointer that a pusher takes along.
 struct Sent<T>(NonNull<T>);
 
-// SAFETY: to find out whether the accesses of the threads are ordered is what the models are for.
+// SAFETY: the models find out whether the accesses of the threads are ordered.
 unsafe impl<T> Send for Sent<T> {}
 
 impl<T> Sent<T> {
@@ -62,14 +62,14 @@ impl<T> Sent<T> {
     }
 }
 
-/// A thread for each item, which pushes it.
+/// Starts a thread for each item, which pushes the item.
 fn pushers<Q: Queue>(inbox: NonNull<Q>, items: &Arc<Items>) -> Vec<thread::JoinHandle<()>> {
     (0..items.count())
         .map(|value| {
             let (inbox, items) = (Sent(inbox), items.clone());
             thread::spawn(move || {
                 let item = items.make(value);
-                // SAFETY: the owner frees the inbox when it has all items, which outlive it.
+                // SAFETY: the owner frees the inbox when it has all items, and the items outlive the inbox.
                 unsafe { Q::push(inbox.get(), item) };
             })
         })
@@ -83,13 +83,14 @@ fn take(inbox: &impl Queue, items: &Items, taken: &mut Vec<usize>) {
     }
 }
 
-/// Takes what is there, then waits; false if there was more.
+/// Takes the items that are there, then waits. Returns false if more have come.
 fn poll(inbox: &impl Queue, items: &Items, taken: &mut Vec<usize>, flag: &Arc<Flag>) -> bool {
     take(inbox, items, taken);
     inbox.wait(&Waker::from(flag.clone()))
 }
 
-/// The owner is polled twice, with different wakers. If it waits in the end, what is there has woken it.
+/// The owner is polled twice, with different wakers. If it waits in the end, every item that is left has
+/// woken it.
 fn an_owner_lies_down<Q: Queue>(make: impl Fn() -> Q + Send + Sync + 'static) {
     loom::model(move || {
         let (inbox, items, mut taken) = (make(), Arc::new(Items::new(2)), Vec::new());
@@ -106,7 +107,7 @@ fn an_owner_lies_down<Q: Queue>(make: impl Fn() -> Q + Send + Sync + 'static) {
     });
 }
 
-/// The owner, which is polled again and again, frees the inbox when it has all items.
+/// The owner is polled again and again, and frees the inbox when it has all items.
 fn the_owner_frees_it<Q: Queue>(make: impl Fn() -> Q + Send + Sync + 'static) {
     loom::model(move || {
         let (inbox, items) = (NonNull::from(Box::leak(Box::new(make()))), Arc::new(Items::new(2)));
@@ -117,7 +118,7 @@ fn the_owner_frees_it<Q: Queue>(make: impl Fn() -> Q + Send + Sync + 'static) {
             poll(unsafe { inbox.as_ref() }, &items, &mut taken, &flag);
             thread::yield_now();
         }
-        // SAFETY: leaked above; that no pusher uses it any more is what is to be shown.
+        // SAFETY: leaked above. The model shows that no pusher uses it any more.
         unsafe { Q::free(inbox) };
         threads.into_iter().for_each(|thread| thread.join().unwrap());
         items.assert_all(taken);
@@ -134,7 +135,7 @@ fn an_inbox_may_be_freed_with_the_last_item() {
     the_owner_frees_it(Inbox::new);
 }
 
-/// Each push is taken or refused, whenever the owner closes; refused items are the pusher's.
+/// Each push is taken or refused, at whatever moment the owner closes. Refused items are the pusher's.
 #[test]
 fn a_push_is_taken_or_refused() {
     loom::model(|| {

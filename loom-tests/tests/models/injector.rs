@@ -1,5 +1,5 @@
-//! The injector: each item is taken exactly once, by a thread that sees what its pusher wrote; and its
-//! length, read without the lock, hides no item from a thread that may rely on it.
+//! The injector. Each item is taken exactly once, by a thread that sees what its pusher wrote. Its length,
+//! read without the lock, hides no item from a thread that may rely on it.
 //!
 //! Bounds: two producers, one consumer beside them, up to five items, a ring of four slots.
 
@@ -14,7 +14,7 @@ use runtime::internals::queue::{Chain, Injector, Local};
 
 use super::item::{Item, Items};
 
-/// What the real injector and its twins have in common.
+/// The interface of the real injector and its twins.
 trait Queue: Send + Sync + 'static {
     fn push(&self, batch: Chain<Item>);
 
@@ -31,7 +31,7 @@ impl Queue for Injector<Item> {
     }
 
     unsafe fn pop_into(&self, local: &Local<Item>) -> Option<NonNull<Item>> {
-        // SAFETY: the caller's word is the same.
+        // SAFETY: the caller guarantees the same.
         unsafe { self.pop_batch_into(local).map(|(first, _)| first) }
     }
 
@@ -59,7 +59,7 @@ impl Twin {
         Self { chain: Mutex::new(Chain::new()), len: AtomicUsize::new(0), fault }
     }
 
-    /// Works on the chain and stores its length: before the unlock, unless that is the fault.
+    /// Works on the chain and stores its length, before the unlock unless the twin has that fault.
     fn with_chain<R>(&self, work: impl FnOnce(&mut Chain<Item>) -> R) -> R {
         let mut chain = self.chain.lock().unwrap();
         let result = work(&mut chain);
@@ -123,7 +123,7 @@ impl<Q: Queue> World<Q> {
     fn drain(&self) -> Vec<usize> {
         let local = Local::new();
         let mut taken = Vec::new();
-        // SAFETY: this thread made `local`, and shows it to no other.
+        // SAFETY: this thread made `local`, and shows it to no other thread.
         while let Some(first) = unsafe { self.queue.pop_into(&local) } {
             taken.push(self.items.take(first));
             // SAFETY: as above.
@@ -133,9 +133,9 @@ impl<Q: Queue> World<Q> {
     }
 }
 
-/// Two producers push, one of them a batch, while a consumer drains. Afterwards a last drain finds the rest:
-/// a thread that comes after every push relies on the length alone to know whether there is anything to lock
-/// for. (No push may follow the producers' here: it would set a wrong length right.)
+/// Two producers push, one of them a batch, while a consumer drains. Afterwards a last drain finds the other
+/// items. The last drain comes after every push, so it relies on the length alone to know whether items are
+/// left. (No push may follow the producers' pushes here, because it would set a wrong length right.)
 fn two_producers_and_a_consumer<Q: Queue>(make: impl Fn() -> Q + Send + Sync + 'static) {
     loom::model(move || {
         let world = World::new(make(), 4);
@@ -154,8 +154,8 @@ fn two_producers_and_a_consumer<Q: Queue>(make: impl Fn() -> Q + Send + Sync + '
     });
 }
 
-/// A thread outside pushes while the last worker lies down: either the worker sees the item, or the thread
-/// sees the sleeper. Another worker may take the item first; then that worker has it.
+/// A thread outside pushes while the last worker goes to sleep. Either the worker sees the item, or the
+/// thread sees the sleeper. Another worker may take the item first; then that worker has it.
 fn a_push_against_a_sleeper<Q: Queue>(
     make: impl Fn() -> Q + Send + Sync + 'static,
     pusher_fences: bool,

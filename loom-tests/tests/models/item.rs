@@ -1,12 +1,12 @@
-//! What the models push through the queues.
+//! The items that the models push through the queues.
 
 use std::ptr::NonNull;
 
 use loom::cell::UnsafeCell;
 use runtime::internals::queue::{Linked, Next};
 
-/// An item whose value is plain memory: written by its pusher, overwritten by its taker, so that a queue that
-/// does not order the two, or has two takers, is found out.
+/// An item whose value is plain memory. Its pusher writes it and its taker overwrites it. So loom finds a
+/// queue that does not order the two, or has two takers.
 pub struct Item {
     value: UnsafeCell<Option<usize>>,
     next: Next<Item>,
@@ -15,16 +15,15 @@ pub struct Item {
 // SAFETY: the link is a field of the item, and no code here touches it.
 unsafe impl Linked for Item {
     unsafe fn next(item: NonNull<Self>) -> NonNull<Next<Self>> {
-        // SAFETY: `item` is live, by the caller's word.
+        // SAFETY: the caller guarantees that `item` is live.
         unsafe { NonNull::new_unchecked(&raw mut (*item.as_ptr()).next) }
     }
 }
 
-/// The items of one run of a model; they live as long as this.
+/// The items of one run of a model. They live as long as this.
 pub struct Items(Vec<NonNull<Item>>);
 
-// SAFETY: to find out whether the accesses of different threads to an item are ordered is what the models are
-// for.
+// SAFETY: the models find out whether the accesses of different threads to an item are ordered.
 unsafe impl Send for Items {}
 // SAFETY: as above.
 unsafe impl Sync for Items {}
@@ -39,7 +38,7 @@ impl Items {
         self.0.len()
     }
 
-    /// The item `value`, to compare with.
+    /// The item `value`, for comparisons.
     pub fn at(&self, value: usize) -> NonNull<Item> {
         self.0[value]
     }
@@ -47,12 +46,12 @@ impl Items {
     /// Prepares the item `value` for its one push.
     pub fn make(&self, value: usize) -> NonNull<Item> {
         let item = self.0[value];
-        // SAFETY: items live as long as `self`; the cell checks that no other thread is there.
+        // SAFETY: items live as long as `self`. The cell checks that no other thread accesses the item.
         unsafe { item.as_ref().value.with_mut(|slot| *slot = Some(value)) };
         item
     }
 
-    /// The value of an item that left a queue.
+    /// Takes the value of an item that left a queue.
     pub fn take(&self, item: NonNull<Item>) -> usize {
         // SAFETY: as in `make`.
         let value = unsafe { item.as_ref().value.with_mut(|slot| (*slot).take()) };
@@ -69,7 +68,7 @@ impl Items {
 impl Drop for Items {
     fn drop(&mut self) {
         for item in self.0.drain(..) {
-            // SAFETY: leaked in `new`, and freed only here, after every thread is done with the items.
+            // SAFETY: leaked in `new`, and freed only here, after all threads are done with the items.
             drop(unsafe { Box::from_raw(item.as_ptr()) });
         }
     }

@@ -1,8 +1,8 @@
-//! A set of tasks, all real but for the scheduler: each result is taken once, by a set that is woken for it;
-//! and tasks that end while the set is dropped or lets them go leave nothing behind: no task, no waker, and
-//! no memory that is used after it was freed.
+//! A set of tasks. All is real but the scheduler. Each result is taken once, by a set that is woken for it.
+//! Tasks that end while the set is dropped, or lets them go, leave nothing behind: no task, no waker, and no
+//! memory that is used after it was freed.
 //!
-//! Bounds: two tasks, a thread that ends each, and the set's.
+//! Bounds: two tasks, a thread that ends each of them, and the set's thread.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -14,7 +14,7 @@ use runtime::task::JoinSet;
 use super::flag::Flag;
 use super::task::board::{Board, Life, Output};
 
-/// A set of `count` tasks that are ended each by a thread of its own, at once.
+/// A set of `count` tasks. A thread of its own ends each task, at once.
 struct Running {
     board: Arc<Board>,
     set: JoinSet<Output>,

@@ -1,8 +1,8 @@
-//! The queue of a FIFO scope: a taker with a ticket finds an item, each item is taken once, oldest first, and
-//! what its pusher wrote is seen.
+//! The queue of a FIFO scope. A taker with a ticket finds an item. Each item is taken once, oldest first, and
+//! its taker sees what its pusher wrote.
 //!
-//! Bounds: one pusher, three items, two takers, of which the pusher may be one. The first ring has room for
-//! one item, so that it is used again or followed by a larger one, depending on when the takers come.
+//! Bounds: one pusher, three items, two takers; the pusher may be one of them. The first ring has space for
+//! one item. So it is reused or followed by a larger ring, depending on when the takers come.
 
 mod twin;
 
@@ -42,16 +42,16 @@ impl<T: 'static> Queue<T> for Line<T> {
     }
 }
 
-/// What waits: a number that was written just before.
+/// An item: a number that was written just before its push.
 type Item = UnsafeCell<usize>;
 
-/// A twin may give an item to two takers: so no taken item is freed.
+/// The taken items. None is freed, because a twin may give an item to two takers.
 struct Shared<Q> {
     queue: Q,
     items: [Item; 3],
 }
 
-// SAFETY: to find out whether the accesses are ordered is what the models are for.
+// SAFETY: the models find out whether the accesses are ordered.
 unsafe impl<Q> Send for Shared<Q> {}
 // SAFETY: as above.
 unsafe impl<Q> Sync for Shared<Q> {}
@@ -63,23 +63,23 @@ impl<Q: Queue<Item>> Shared<Q> {
 
     fn push(&self, number: usize) {
         let item = &self.items[number];
-        // SAFETY: by the property under test no thread reads it yet; the cell checks.
+        // SAFETY: by the property under test no thread reads it yet, and the cell checks that.
         item.with_mut(|value| unsafe { *value = number });
         // SAFETY: each model has one pusher, which hands out the ticket.
         unsafe { self.queue.push(std::ptr::from_ref(item).cast_mut()) }
     }
 
-    /// Once for each ticket. None if nothing is there: the models tell when all threads have ended, which a
-    /// panic would not wait for.
+    /// Takes an item, once for each ticket. Returns `None` if no item is there. The models report that when
+    /// all threads have ended, because a panic would not wait for the threads.
     fn take(&self) -> Option<usize> {
         // SAFETY: the caller has a ticket.
         let item = unsafe { self.queue.take().as_ref() };
-        // SAFETY: written before it was pushed, by the property under test; the cell checks.
+        // SAFETY: by the property under test it was written before it was pushed, and the cell checks that.
         item.map(|item| item.with(|number| unsafe { *number }))
     }
 }
 
-/// Two takers, the first of which knows of the first item only, and may get the second.
+/// Two takers. The first knows only of the first item, and may get the second.
 fn two_takers<Q: Queue<Item>>() {
     let queue = Arc::new(Shared::<Q>::new());
     let takers = [0, 1].map(|number| {

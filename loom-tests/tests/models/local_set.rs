@@ -1,9 +1,10 @@
-//! A `LocalSet`, all real: a wake by another thread reaches its task, whether the set runs tasks, lies down
-//! or sleeps; a set that is dropped meanwhile ends its tasks on its own thread; and the last holder of a task
-//! frees it, on any thread.
+//! A `LocalSet`, all real. A wake by another thread reaches its task, whether the set runs tasks, goes to
+//! sleep or sleeps. A set that is dropped meanwhile ends its tasks on its own thread. The last holder of a
+//! task frees it, on any thread.
 //!
-//! An access to the set's own half from another thread is found by loom's cell, one to freed memory by its
-//! poison, a lost wake is a deadlock. The inbox has twins of its own (`inbox.rs`); those here are of the end.
+//! Loom's cell finds an access to the set's own half from another thread. Poison finds an access to freed
+//! memory. A lost wake is a deadlock. The inbox has twins of its own (`inbox.rs`). The twins here concern the
+//! end.
 //!
 //! Bounds: two tasks, two threads beside the set's.
 
@@ -21,12 +22,12 @@ use loom::thread;
 use runtime::internals::block_on;
 use runtime::task::{LocalSet, spawn_local};
 
-/// What a task waits for; relaxed, so that only the wake makes it visible.
+/// The event for which a task waits. Relaxed, so that only the wake makes it visible.
 #[derive(Default)]
 struct Event {
     is_set: AtomicBool,
     waker: Plain<Option<Waker>>,
-    /// Futures that were dropped.
+    /// The number of futures that were dropped.
     dropped: Count,
 }
 
@@ -36,7 +37,7 @@ impl Event {
     }
 }
 
-/// Ready once the event is set. Touched by the set's thread alone, or the cell finds out.
+/// Ready once the event is set. Only the set's thread touches it, as the cell checks.
 struct Waits {
     event: Arc<Event>,
     polls: UnsafeCell<u32>,
@@ -52,7 +53,7 @@ impl Future for Waits {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        // SAFETY: whether we are alone is what the cell checks.
+        // SAFETY: the cell checks that no other thread accesses it.
         self.polls.with_mut(|polls| unsafe { *polls += 1 });
         if self.event.is_set.load(Relaxed) {
             return Poll::Ready(());
@@ -91,7 +92,7 @@ fn a_foreign_wake_reaches_a_set_that_runs_or_sleeps() {
             }
         });
         block_on(local.run_until(async {
-            // Goes on beside the wake.
+            // It goes on beside the wake.
             spawn_local(async {}).await.unwrap();
             task.await.unwrap();
         }));
@@ -145,7 +146,7 @@ fn a_set_is_dropped_while_its_tasks_are_woken_and_aborted() {
             assert_eq!(event.dropped.load(Relaxed), 1, "a future outlives its set");
         }
         assert!(woken.is_finished());
-        // Another thread may be the last to hold the second.
+        // Another thread may be the last holder of the second task.
         drop(events[1].waker.lock().unwrap().take());
         drop(woken);
         threads.into_iter().for_each(|thread| thread.join().unwrap());
@@ -179,13 +180,13 @@ mod twins {
         None,
         /// The set's drop does not wait for a task that another thread has claimed.
         LeavesTheClaimed,
-        /// The thread that frees is decided by a look, not by the change.
+        /// The thread that frees decides by a second look, not by its change.
         LooksAgain,
-        /// A foreign thread counts what the owner counts without atomic operations.
+        /// A foreign thread counts in the owner's number, which is not atomic.
         CountsForTheOwner,
     }
 
-    /// CellFreed and SetLeave, on their own: the owner's references, and those that were given up elsewhere.
+    /// CellFreed and SetLeave alone: the owner's references, and those that other threads gave up.
     struct Twin {
         bug: Bug,
         own: UnsafeCell<usize>,
@@ -201,7 +202,7 @@ mod twins {
     impl Twin {
         fn cell_freed(&self) {
             if self.bug == Bug::CountsForTheOwner {
-                // SAFETY: it is not; the cell finds out.
+                // SAFETY: by the fault, another thread may access it; the cell finds that out.
                 return self.own.with_mut(|own| unsafe { *own -= 1 });
             }
             let before = self.left.fetch_sub(1, AcqRel);
@@ -209,7 +210,7 @@ mod twins {
         }
 
         fn set_leave(&self) {
-            // SAFETY: the owner's.
+            // SAFETY: only the owner calls this.
             let others = self.own.with(|own| unsafe { *own }) - 1;
             let before = self.left.fetch_add(others, AcqRel);
             self.free_if(before.wrapping_add(others) == 0);

@@ -1,10 +1,10 @@
-//! The tables of tasks that wait: one thread at a time uses a seat's table, whichever thread ends its tasks;
-//! a thread that looks for tasks follows no cell that was freed; and each task ends once, by its completer or
-//! by the thread that looks.
+//! The tables of tasks that wait. One thread at a time uses a worker's table, whichever thread ends its
+//! tasks. A thread that looks for tasks follows no pointer to a freed cell. Each task ends once, by its
+//! completer or by the thread that looks.
 //!
-//! An access to a table from two threads is found by loom's cell, one to a freed cell by its poison.
+//! Loom's cell finds an access to a table from two threads. Poison finds an access to a freed cell.
 //!
-//! Bounds: one seat, up to three tasks, two threads beside the owner.
+//! Bounds: one worker's table, up to three tasks, two threads beside the owner.
 
 mod twin;
 
@@ -16,7 +16,7 @@ use runtime::internals::block_on;
 use super::task::board::{Board, Life, Tables};
 use twin::{Fault, Twin};
 
-/// A thread that takes a task of the owner's, which becomes ready, and ends it.
+/// A thread that takes a task of the owner. The task becomes ready, and the thread ends it.
 fn end_elsewhere(board: &Arc<Board>, life: &Arc<Life>) -> thread::JoinHandle<()> {
     let (board, life, waker) = (board.clone(), life.clone(), life.waker());
     life.drop_waker();
@@ -32,7 +32,7 @@ fn start(board: &Arc<Board>) -> Arc<Life> {
     life
 }
 
-/// Cancels whatever is left, and looks whether it has all ended well.
+/// Cancels the tasks that are left, and checks that each has ended once.
 fn assert_all_end(board: &Board, lives: &[Arc<Life>]) {
     board.run_queued();
     board.cancel_idle();
@@ -75,7 +75,7 @@ fn a_table_is_lent<T: Tables + 'static>(make: impl Fn() -> T + Send + Sync + 'st
             move || _ = board.cancel_idle()
         });
         let seat = board.lend();
-        // Asleep.
+        // The owner is asleep here.
         thread::yield_now();
         board.take_back(seat);
         let third = start(&board);
@@ -85,8 +85,8 @@ fn a_table_is_lent<T: Tables + 'static>(make: impl Fn() -> T + Send + Sync + 'st
     });
 }
 
-/// A task that would wait for the first time after the tables were closed is cancelled, once, also if that
-/// was asked for.
+/// A task would wait for the first time after the tables were closed. It is cancelled, once, even if its
+/// abort was requested.
 #[test]
 fn a_task_that_is_refused_is_cancelled_once() {
     loom::model(|| {

@@ -1,8 +1,8 @@
 //! The readiness word of a source: events, tasks that wait in a slot or in the list, shutdown, the end of a
 //! source.
 //!
-//! A lost wake-up would be a deadlock, which loom reports by aborting. So nothing blocks here: at the end,
-//! when all threads have been joined, a task that is asleep must have nothing to do, or must have been woken
+//! A lost wake-up would be a deadlock, which loom reports by aborting. So no thread blocks here. At the end,
+//! when all threads have been joined, each sleeping task must have nothing to do, or must have been woken
 //! since it fell asleep.
 
 use std::future::Future;
@@ -21,7 +21,7 @@ use runtime::internals::io::{
     Arm, Direction, Finish, Hold, Kind, Readiness, Ready, ReadyEvent, Retracted, Source,
 };
 
-/// Counts wakes, unseen by loom: it is read only when all threads have been joined, or by the thread that is
+/// Counts wakes, unseen by loom. It is read only when all threads have been joined, or by the thread that is
 /// woken.
 #[derive(Default)]
 struct Counter(StdAtomicUsize);
@@ -32,10 +32,10 @@ impl Wake for Counter {
     }
 }
 
-/// A task that reads, with as many polls as it takes to find nothing, but `polls` at most.
+/// A task that reads. It polls until it finds nothing, but at most `polls` times.
 struct Reader {
     counter: StdArc<Counter>,
-    /// Wakes before the poll that answered `Pending`.
+    /// The number of wakes before the poll that answered `Pending`.
     asleep_since: Option<usize>,
 }
 
@@ -61,7 +61,7 @@ impl Reader {
             let wakes = self.counter.0.load(Relaxed);
             match source.poll_ready(&mut Context::from_waker(&waker), Direction::Read) {
                 Poll::Ready(event) => {
-                    // Acquire-release, as the kernel's lock would be.
+                    // Acquire-release, as the kernel's lock.
                     if !bytes.swap(false, SeqCst) {
                         clear(source, event);
                     }
@@ -84,8 +84,8 @@ fn source() -> Arc<Source> {
     Arc::new(Source::new(0, Ready::EMPTY))
 }
 
-/// With three preemptions at least: with two, no schedule shows what the twin that clears without a tick
-/// loses.
+/// Explores with three preemptions at least. With two, no schedule shows the event that the twin without a
+/// tick loses.
 fn model(f: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(builder.preemption_bound.map_or(3, |bound| bound.max(3)));
@@ -110,17 +110,17 @@ fn shut_down(source: &Arc<Source>) {
     foreign.wake_all();
 }
 
-/// The same on a source of some kind, where the events say `flag`.
+/// As above on a source of some kind, where the events say `flag`.
 fn no_event_of_kind_is_lost(
     kind: Kind,
     flag: Ready,
     clear: impl Fn(&Source, ReadyEvent) + Copy + Send + Sync + 'static,
 ) {
     let mut builder = loom::model::Builder::new();
-    // With two preemptions loom does not get to the twin's schedule.
+    // With two preemptions loom does not reach the twin's schedule.
     builder.preemption_bound = builder.preemption_bound.map(|bound| bound.max(3));
     builder.check(move || {
-        // As a stream that was accepted: tried first.
+        // As for a stream that was accepted, the first operation is tried without an event.
         let source = Arc::new(Source::new(0, flag).of_kind(kind));
         let bytes = Arc::new(AtomicBool::new(false));
         let poller = {
@@ -144,8 +144,8 @@ fn a_task_in_a_slot_misses_no_event() {
     no_event_is_lost(|source, event| source.clear(event));
 }
 
-/// A FIFO whose writers come and go: `bytes` stands for "there is no writer", which a reader takes for the
-/// end of the stream. A reader that finds a writer clears that there was none.
+/// A FIFO whose writers come and go. `bytes` stands for "there is no writer", which a reader takes for the
+/// end of the stream. A reader that finds a writer clears the flag.
 #[test]
 fn a_task_at_a_pipe_misses_no_close() {
     no_event_of_kind_is_lost(Kind::Pipe, Ready::READ_CLOSED, |source, event| {
@@ -153,7 +153,7 @@ fn a_task_at_a_pipe_misses_no_close() {
     });
 }
 
-/// The twin, as below.
+/// The twin, as the next one.
 #[test]
 #[should_panic = "asleep, with bytes to read"]
 fn twin_a_close_is_lost_if_it_is_cleared_without_its_tick() {
@@ -164,7 +164,7 @@ fn twin_a_close_is_lost_if_it_is_cleared_without_its_tick() {
     });
 }
 
-/// The twin: clears what is there now, not what the operation had relied on.
+/// The twin: it clears the present flags, not those on which the operation relied.
 #[test]
 #[should_panic = "asleep, with bytes to read"]
 fn twin_a_clear_without_its_tick_loses_an_event() {
@@ -175,8 +175,8 @@ fn twin_a_clear_without_its_tick_loses_an_event() {
     });
 }
 
-/// Two tasks in one slot, and an event: the wakers are accessed by one writer at a time (loom watches the
-/// cells), and not both tasks sleep on.
+/// Two tasks in one slot, and an event. One writer at a time accesses the wakers (loom watches the cells),
+/// and at least one of the tasks is woken.
 #[test]
 fn two_tasks_in_one_slot_do_not_both_sleep_on() {
     model(|| {
@@ -211,8 +211,8 @@ fn two_tasks_in_one_slot_do_not_both_sleep_on() {
     });
 }
 
-/// A task sleeps in the slot; another one comes while an event is waking the first. It must not overwrite the
-/// waker in use (loom watches the cells), and it does not sleep on unheard.
+/// A task sleeps in the slot. Another task comes while an event is waking the first. It must not overwrite
+/// the waker in use (loom watches the cells), and it must be woken.
 #[test]
 fn a_stranger_does_not_overwrite_a_waker_in_use() {
     model(|| {
@@ -237,7 +237,7 @@ fn a_stranger_does_not_overwrite_a_waker_in_use() {
 }
 
 /// An event and the shutdown against a task that comes back while it is being woken. The thread that wakes
-/// first wakes for the other, too.
+/// first also wakes for the other.
 #[test]
 fn shutdown_is_seen_by_a_task_that_is_being_woken() {
     model(|| {
@@ -265,8 +265,8 @@ fn shutdown_is_seen_by_a_task_that_is_being_woken() {
     });
 }
 
-/// The shutdown against a task with a waker of its own, and an event: whatever is in the slot then is dropped
-/// once, and never while another thread reads it.
+/// The shutdown against a task with a waker of its own, and an event. The waker in the slot is dropped once,
+/// and never while another thread reads it.
 #[test]
 fn the_shutdown_leaves_no_waker_in_a_slot() {
     model(|| {
@@ -287,15 +287,15 @@ fn the_shutdown_leaves_no_waker_in_a_slot() {
         for thread in threads {
             thread.join().unwrap();
         }
-        // The first one may sleep on, if the stranger took its place.
+        // The first task may sleep on, if the stranger took its place.
         assert!(!stranger.is_asleep(), "asleep in a runtime that was shut down");
         let counters = [first.counter, stranger.counter];
         assert!(counters.iter().all(|counter| StdArc::strong_count(counter) == 1), "a waker is left");
     });
 }
 
-/// The end of a source against an event and the shutdown, which are waking, and a task that had come back
-/// meanwhile: the waker is dropped once, by one of them, and never while another reads it.
+/// The end of a source against an event and the shutdown, which are waking, and a task that has come back
+/// meanwhile. One of them drops the waker, once, and never while another reads it.
 #[test]
 fn the_end_of_a_source_drops_its_wakers() {
     model(|| {
@@ -351,8 +351,8 @@ fn a_task_in_the_list_misses_no_event() {
     });
 }
 
-/// A copy of the list's waiter: an event takes the waker and clears `is_linked`; the task then frees the
-/// waiter without the lock. `clears_last` is the rule that the twin breaks.
+/// A copy of the list's waiter. An event takes the waker and clears `is_linked`. The task then frees the
+/// waiter without the lock. The twin breaks the rule `clears_last`.
 fn a_waiter_is_freed_by_its_task(clears_last: bool) {
     loom::model(move || {
         struct Waiter {
@@ -396,8 +396,8 @@ fn twin_a_waiter_touched_after_it_was_unlinked() {
     a_waiter_is_freed_by_its_task(false);
 }
 
-/// A slot of our own, written by the thread that holds it and read by the thread that wakes. `minds_waking`
-/// is the rule that the twin breaks.
+/// A slot of our own. The thread that holds it writes it, and the thread that wakes reads it. The twin breaks
+/// the rule `minds_waking`.
 fn a_slot_has_one_writer(minds_waking: bool) {
     model(move || {
         let readiness = Arc::new(Readiness::new(Ready::EMPTY));
@@ -408,7 +408,7 @@ fn a_slot_has_one_writer(minds_waking: bool) {
                 readiness.release(Direction::Read);
                 return;
             }
-            // SAFETY: what the model is about.
+            // SAFETY: the model checks this access.
             slot.with_mut(|slot| unsafe { *slot += 1 });
             readiness.arm(Direction::Read);
         };
@@ -417,7 +417,7 @@ fn a_slot_has_one_writer(minds_waking: bool) {
             let (readiness, slot) = (readiness.clone(), slot.clone());
             thread::spawn(move || {
                 if readiness.add(Ready::READABLE).slot(Direction::Read) {
-                    // SAFETY: what the model is about.
+                    // SAFETY: the model checks this access.
                     slot.with(|slot| assert_ne!(unsafe { *slot }, 0));
                     readiness.finish_wake(Direction::Read);
                 }
@@ -447,19 +447,19 @@ fn twin_a_slot_written_while_an_event_is_waking() {
     a_slot_has_one_writer(false);
 }
 
-/// A slot of our own at the shutdown: it is emptied once, by the last thread that has it. `minds_others` is
-/// the rule that the twin breaks.
+/// A slot of our own at the shutdown. The last thread that has the slot empties it, once. The twin breaks the
+/// rule `minds_others`.
 fn a_slot_is_emptied_by_the_last(minds_others: bool) {
     model(move || {
         let readiness = Arc::new(Readiness::new(Ready::EMPTY));
         let slot = Arc::new(UnsafeCell::new(0));
-        // SAFETY: what the model is about.
+        // SAFETY: the model checks this access.
         let empty = |slot: &UnsafeCell<i32>| slot.with_mut(|slot| unsafe { *slot += 1 });
         let holder = {
             let (readiness, slot) = (readiness.clone(), slot.clone());
             thread::spawn(move || {
                 if let Hold::Held { .. } = readiness.hold(Direction::Read) {
-                    // SAFETY: what the model is about.
+                    // SAFETY: the model checks this access.
                     slot.with(|slot| _ = unsafe { *slot });
                     if let Arm::Last(_) = readiness.arm(Direction::Read) {
                         empty(&slot);
@@ -472,7 +472,7 @@ fn a_slot_is_emptied_by_the_last(minds_others: bool) {
             empty(&slot);
         }
         holder.join().unwrap();
-        // SAFETY: the other thread is gone.
+        // SAFETY: the other thread has been joined.
         assert_eq!(slot.with(|slot| unsafe { *slot }), 1, "emptied once");
     });
 }

@@ -14,7 +14,7 @@ use runtime::internals::queue::{Injector, Local};
 use super::item::{Item, Items};
 use twin::{Fault, Twin};
 
-/// What the real ring and its twins have in common.
+/// The interface of the real ring and its twins.
 pub trait Ring: Send + Sync + 'static {
     /// # Safety
     /// 1. The caller is the owner. 2. `item` is live until popped, and in no queue.
@@ -31,7 +31,7 @@ pub trait Ring: Send + Sync + 'static {
 
 impl Ring for Local<Item> {
     unsafe fn push(&self, item: NonNull<Item>, injector: &Injector<Item>) {
-        // SAFETY: the caller's words are the same.
+        // SAFETY: the caller guarantees the same.
         unsafe {
             self.push_back(item, injector);
             self.validate();
@@ -39,21 +39,20 @@ impl Ring for Local<Item> {
     }
 
     unsafe fn pop(&self) -> Option<NonNull<Item>> {
-        // SAFETY: the caller's word is the same.
+        // SAFETY: the caller guarantees the same.
         unsafe { Local::pop(self) }
     }
 
     unsafe fn steal_into(&self, into: &Self) -> Option<NonNull<Item>> {
-        // SAFETY: the caller's words are the same.
+        // SAFETY: the caller guarantees the same.
         unsafe { Local::steal_into(self, into).map(|(first, _)| first) }
     }
 }
 
-/// Indices start here: the fourth wraps the tail, and in a ring of four the third comes back to the first
-/// slot.
+/// The first index. The fourth item wraps the tail, and lies in the first slot of a ring of four.
 pub const START: u64 = u32::MAX as u64 - 2;
 
-/// The rings of a model, all alike; each has one thread that owns it until that thread has been joined.
+/// The rings of a model, all alike. One thread owns each ring until that thread has been joined.
 struct World<R> {
     rings: Vec<R>,
     injector: Injector<Item>,
@@ -91,7 +90,7 @@ impl<R: Ring> World<R> {
         taken
     }
 
-    /// After every other thread has ended: all that is left.
+    /// Pops all items that are left, after every other thread has ended.
     fn drain(&self) -> Vec<usize> {
         let ringed = (0..self.rings.len()).flat_map(|own| std::iter::from_fn(move || self.pop(own)));
         let injected = std::iter::from_fn(|| self.injector.pop()).map(|item| self.items.take(item));
@@ -123,8 +122,8 @@ fn owner_against_two_thieves<R: Ring>(make: impl Fn(u64) -> R + Send + Sync + 's
     });
 }
 
-/// The ring is full when a thief comes and the owner pushes on: it overflows before, while, or after the
-/// thief is inside.
+/// The ring is full when a thief comes and the owner pushes on. So it overflows before the thief is inside,
+/// meanwhile, or afterwards.
 fn overflow_against_a_thief<R: Ring>(make: impl Fn(u64) -> R + Send + Sync + 'static) {
     loom::model(move || {
         let world = World::new(&make, 2, 7);
@@ -145,7 +144,7 @@ fn overflow_against_a_thief<R: Ring>(make: impl Fn(u64) -> R + Send + Sync + 'st
     });
 }
 
-/// A thief is stolen from by another while it steals.
+/// A thief steals from another thief while that one steals.
 fn a_thief_robs_a_thief<R: Ring>(make: impl Fn(u64) -> R + Send + Sync + 'static) {
     loom::model(move || {
         let world = World::new(&make, 3, 5);
@@ -166,7 +165,7 @@ fn a_thief_robs_a_thief<R: Ring>(make: impl Fn(u64) -> R + Send + Sync + 'static
     });
 }
 
-/// The owner refills its ring by stealing, on slots that a thief may still be copying.
+/// The owner refills its ring by stealing, into slots that a thief may still be copying.
 fn a_refill_against_a_thief<R: Ring>(make: impl Fn(u64) -> R + Send + Sync + 'static) {
     loom::model(move || {
         let world = World::new(&make, 3, 8);

@@ -1,8 +1,8 @@
-//! References in stock (`task/stock.rs`): a small task whose poll clones and drops wakers, one of which goes
+//! Reserved references (`task/stock.rs`): a small task whose poll clones and drops wakers. One of them goes
 //! to another thread.
 //!
-//! The memory is freed once, not before the last use, and not never. Bounds: one poll, which ends the task,
-//! one other thread.
+//! The memory is freed once, and not before the last use. Bounds: one poll, which ends the task, and one
+//! other thread.
 
 use std::sync::atomic::AtomicUsize as Count;
 
@@ -23,11 +23,11 @@ enum Fault {
     IsKeptAtTheEnd,
 }
 
-/// A task with nothing but its references.
+/// A task that is nothing but its references.
 struct Task {
     references: AtomicUsize,
     stock: UnsafeCell<usize>,
-    /// Read by every thread with a reference, written by the thread that frees.
+    /// Every thread with a reference reads it, and the thread that frees writes it.
     is_alive: UnsafeCell<bool>,
     freed: Count,
     fault: Fault,
@@ -39,7 +39,7 @@ unsafe impl Send for Task {}
 unsafe impl Sync for Task {}
 
 impl Task {
-    /// A newborn: its life, and `stock`.
+    /// Makes a newborn task: the life's reference, and `stock`.
     fn new(fault: Fault, stock: usize) -> Self {
         let counted = if fault == Fault::IsNotCounted { 0 } else { stock };
         Self {
@@ -52,21 +52,21 @@ impl Task {
     }
 
     fn use_it(&self) {
-        // SAFETY: whether another thread writes is what the cell checks.
+        // SAFETY: the cell checks that no other thread writes.
         assert!(self.is_alive.with(|is_alive| unsafe { *is_alive }), "used after it was freed");
     }
 
     fn give_up(&self, count: usize) {
         if self.references.fetch_sub(count, AcqRel) == count {
-            // SAFETY: whether we are alone is what the cell checks.
+            // SAFETY: the cell checks that no other thread accesses it.
             self.is_alive.with_mut(|is_alive| unsafe { *is_alive = false });
             self.freed.fetch_add(1, Relaxed);
         }
     }
 
-    /// In the poll.
+    /// Drops a reference in the poll.
     fn clone_waker(&self) {
-        // SAFETY: whether we are alone is what the cell checks.
+        // SAFETY: the cell checks that no other thread accesses it.
         self.stock.with_mut(|stock| unsafe {
             if *stock == 0 {
                 self.references.fetch_add(1, Relaxed);
@@ -81,7 +81,7 @@ impl Task {
         self.stock.with_mut(|stock| unsafe { *stock += 1 });
     }
 
-    /// On another thread.
+    /// Drops a reference on another thread.
     fn drop_waker(&self) {
         self.use_it();
         match self.fault {

@@ -1,8 +1,8 @@
 //! Tasks, with the real cell, state word, harness, wakers and handles, on a scheduler that is a locked queue.
 //!
-//! Whatever happens at once (wakes, polls, abort, joining, dropping handle and wakers): a wake is followed by
-//! a poll that sees what the waker wrote, or the task is done; one thread at a time polls; future and output
-//! are dropped once; a task that waits for the output is woken; the cell is freed once, and not touched
+//! Wakes, polls, abort, joining, dropping handle and wakers may all happen at once. A wake is followed by a
+//! poll that sees what the waker wrote, or the task is done. One thread at a time polls. Future and output
+//! are dropped once. A task that waits for the output is woken. The cell is freed once, and not touched
 //! afterwards (freed memory is poisoned).
 //!
 //! Bounds: one task of two polls, two threads beside the one that makes it.
@@ -19,7 +19,8 @@ use runtime::task::JoinHandle;
 
 use board::{Alarm, Board, Life, Output, Schedules};
 
-/// Runs what is queued beside the threads, and what they leave: then the task has finished, and is gone.
+/// Runs the tasks that are queued beside the threads, and after them. Then the task has finished, and is
+/// gone.
 fn finish_beside(threads: [thread::JoinHandle<()>; 2], board: &Board, life: &Life) {
     board.run_queued();
     threads.into_iter().for_each(|thread| thread.join().unwrap());
@@ -55,7 +56,7 @@ fn a_wake_is_followed_by_a_poll_that_sees_it() {
     });
 }
 
-/// A thread of the scheduler wakes, which drops the waker in the same step, while another polls.
+/// A thread of the scheduler wakes, which drops the waker in the same step, while another thread polls.
 #[test]
 fn a_wake_by_an_own_thread_may_drop_the_last_reference() {
     loom::model(|| {
@@ -97,8 +98,8 @@ fn a_wake_of_oneself_keeps_those_of_others() {
     });
 }
 
-/// A poll drops the waker that an earlier one cloned, which goes into stock, and ends the task, while others
-/// drop theirs.
+/// A poll drops the waker that an earlier poll cloned, which goes into stock, and ends the task. Meanwhile
+/// other threads drop their wakers.
 fn a_poll_drops_a_waker_while_others_go_elsewhere(schedules: Schedules) {
     loom::model(move || {
         let board = Board::with(schedules);
@@ -151,7 +152,7 @@ fn an_abort_ends_the_task_once() {
         threads.into_iter().for_each(|thread| thread.join().unwrap());
         board.run_queued();
         life.assert_ended();
-        // Either it completed first or it was cancelled.
+        // The task either completed first or was cancelled.
         if let Ok(output) = block_on(join) {
             output.check();
         }
@@ -233,8 +234,8 @@ fn a_handle_with_a_join_waker_can_be_dropped() {
     a_second_join_waker(false);
 }
 
-/// The last waker, an abort handle and the join handle go on three threads while the task, aborted, is
-/// dropped.
+/// The last waker, an abort handle and the join handle go on three threads, while the task, which is aborted,
+/// is dropped.
 #[test]
 fn the_last_reference_may_go_anywhere() {
     loom::model(|| {
@@ -252,8 +253,8 @@ fn the_last_reference_may_go_anywhere() {
     });
 }
 
-/// A foreign thread wakes a task; a worker runs it, which frees the cell, and gives up the scheduler. The
-/// scheduler ends while the foreign thread is still inside of it, unless that thread keeps the cell.
+/// A foreign thread wakes a task. A worker runs the task, which frees the cell, and gives up the scheduler.
+/// The scheduler would end while the foreign thread is still inside of it, unless that thread keeps the cell.
 fn the_scheduler_ends_behind_a_foreign_wake(schedules: Schedules) {
     loom::model(move || {
         let board = Board::with(schedules);
@@ -286,9 +287,9 @@ fn a_foreign_wake_that_takes_itself_for_an_own() {
     the_scheduler_ends_behind_a_foreign_wake(Schedules { all_threads_own: true });
 }
 
-/// One thread polls a newborn task, one completes an older one, one closes the tables and cancels what waits:
-/// whatever the order, every task ends once, by its own thread, by the thread that closes, or because it was
-/// refused.
+/// One thread polls a newborn task, one completes an older task, one closes the tables and cancels the tasks
+/// that wait. In any order every task ends once: by its own thread, by the thread that closes, or because it
+/// was refused.
 fn a_first_wait_against_close(is_closed: bool) {
     loom::model(move || {
         let board = Board::with_seats(0);
@@ -319,8 +320,8 @@ fn a_first_wait_against_close(is_closed: bool) {
         let newer_life = starting.join().unwrap();
         waking.join().unwrap();
         board.run_queued();
-        // What was polled while the tables were walked is found by a second walk, but not what was entered
-        // behind it.
+        // A second walk finds a task that was polled during the first walk. It does not find a task that was
+        // entered behind it.
         if is_closed {
             assert_eq!(board.cancel_idle(), 0);
         }

@@ -1,5 +1,5 @@
-//! The state word alone, under a task that has everything but types: each transition's reason is a twin that
-//! lacks it.
+//! The state word alone, under a task that has everything but types. For each transition, a twin that lacks
+//! it shows why it is needed.
 //!
 //! Bounds: as for whole tasks.
 
@@ -18,17 +18,17 @@ use runtime::internals::task::{AfterDetach, AfterPoll, Start, State};
 
 use twin::{Fault, Twin, Word};
 
-/// A task: its fields are touched by the rules of `task/mod.rs`.
+/// A task. The rules of `task/mod.rs` say which thread touches its fields.
 struct Task<W> {
     word: W,
-    /// Times it is in the queue.
+    /// The number of times that it is in the queue.
     queue: Mutex<usize>,
     /// Relaxed: made visible by the wake.
     is_ready: AtomicBool,
     future: UnsafeCell<u32>,
     output: UnsafeCell<Option<u32>>,
     join_waker: UnsafeCell<bool>,
-    /// Read by every thread with a reference, written by the thread that frees.
+    /// Every thread with a reference reads it, and the thread that frees writes it.
     is_alive: UnsafeCell<bool>,
     rung: Count,
     finished: Count,
@@ -41,7 +41,7 @@ unsafe impl<W: Word> Send for Task<W> {}
 unsafe impl<W: Word> Sync for Task<W> {}
 
 impl<W: Word> Task<W> {
-    /// A task that was polled once and waits, with its handle and `wakers` wakers.
+    /// Makes a task that was polled once and waits, with its handle and `wakers` wakers.
     fn new(word: W, wakers: usize) -> Arc<Self> {
         let task = Arc::new(Self {
             word,
@@ -82,7 +82,7 @@ impl<W: Word> Task<W> {
         if self.word.start_poll() == Start::Cancel {
             return self.complete(None);
         }
-        // SAFETY: whether we are alone is what the cell checks, over the load.
+        // SAFETY: the cell checks, over the load, that no other thread accesses it.
         let is_ready = self.future.with_mut(|polls| unsafe {
             *polls += 1;
             self.is_ready.load(Relaxed)
@@ -99,7 +99,7 @@ impl<W: Word> Task<W> {
     }
 
     fn complete(&self, value: Option<u32>) {
-        // SAFETY: whether we are alone is what the cells check, here and below.
+        // SAFETY: the cells check, here and below, that no other thread accesses them.
         self.future.with_mut(|polls| unsafe { *polls = 0 });
         let completed = self.word.complete(|has_join| {
             // SAFETY: as above.
@@ -116,7 +116,7 @@ impl<W: Word> Task<W> {
         }
     }
 
-    /// A waker is woken, then dropped.
+    /// Wakes by a waker, then drops it.
     fn wake(&self) {
         self.touch();
         if self.word.wake() {
@@ -133,7 +133,7 @@ impl<W: Word> Task<W> {
         self.drop_reference();
     }
 
-    /// The handle is polled: false if the task is done.
+    /// Polls the handle. Returns false if the task is done.
     fn register(&self) -> bool {
         // SAFETY: as above.
         self.join_waker.with_mut(|waker| unsafe { *waker = true });
@@ -157,7 +157,7 @@ impl<W: Word> Task<W> {
     }
 
     fn touch(&self) {
-        // SAFETY: whether another thread writes is what the cell checks.
+        // SAFETY: the cell checks that no other thread writes.
         assert!(self.is_alive.with(|is_alive| unsafe { *is_alive }), "used after it was freed");
     }
 
@@ -168,7 +168,7 @@ impl<W: Word> Task<W> {
     }
 
     fn free(&self) {
-        // SAFETY: whether we are alone is what the cell checks.
+        // SAFETY: the cell checks that no other thread accesses it.
         self.is_alive.with_mut(|is_alive| unsafe { *is_alive = false });
         self.freed.fetch_add(1, Relaxed);
     }
@@ -180,8 +180,8 @@ impl<W: Word> Task<W> {
     }
 }
 
-/// Three wakes, of which one has something to say, while two threads run what is queued. The first has the
-/// task queued, the second sets NOTIFIED, the third finds it set.
+/// Three wakes, one of which has something to say, while two threads run queued tasks. The first wake queues
+/// the task, the second sets NOTIFIED, the third finds it set.
 fn wakes<W: Word>(word: impl Fn() -> W + Send + Sync + 'static) {
     loom::model(move || {
         let task = Task::new(word(), 3);
@@ -263,7 +263,8 @@ fn a_handle<W: Word>(word: impl Fn() -> W + Send + Sync + 'static, is_dropped: b
     });
 }
 
-/// The handle comes when the task may be done already; a model of its own, since it costs a preemption above.
+/// The handle is polled when the task may be done already. It is a model of its own, because it costs a
+/// preemption above.
 fn a_late_handle<W: Word>(word: impl Fn() -> W + Send + Sync + 'static) {
     loom::model(move || {
         let task = Task::new(word(), 1);

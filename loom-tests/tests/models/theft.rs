@@ -1,8 +1,8 @@
-//! What the monitor takes from a stuck worker, M4 of `monitor.rs`: beside the owner, which may not be stuck
-//! after all, and another thief, each task is taken once, by a thread that sees it.
+//! The tasks that the monitor takes from a stuck worker, step `Rescue` of `scheduler/monitor.rs`. Each task
+//! is taken once, by a thread that sees it, also if the owner is not stuck after all and another thief comes.
 //!
-//! The queues are real; the monitor's two ways with them are copies of a few lines. The twins have a bug in
-//! those, or a ring of `ring/twin.rs`. (Of the slot, see `lifo.rs`.)
+//! The queues are real. The monitor's two ways to take tasks are copies of a few lines. The twins have a bug
+//! in those, or a ring of `ring/twin.rs`. (For the slot, see `lifo.rs`.)
 //!
 //! Bounds: an owner with three tasks, a thief, the monitor; of the ring, the last slots before the wrap.
 
@@ -15,11 +15,11 @@ use super::item::{Item, Items};
 use super::ring::twin::{Fault, Twin};
 use super::ring::{Ring, START};
 
-/// A bug in the monitor's way with the ring.
+/// A bug in the way in which the monitor takes tasks from the ring.
 #[derive(Clone, Copy, PartialEq)]
 enum Slip {
     None,
-    /// What came into its hands behind the first stays there.
+    /// The tasks that it stole behind the first one stay in its own ring.
     KeepsTheRest,
     /// It steals into the ring of a thief.
     BorrowsHands,
@@ -29,7 +29,7 @@ struct World<R> {
     items: Items,
     ring: R,
     thief: R,
-    /// The monitor's, through which stolen tasks pass.
+    /// The monitor's own ring, through which stolen tasks pass.
     hands: R,
     injector: Injector<Item>,
     slip: Slip,
@@ -53,14 +53,14 @@ impl<R: Ring> World<R> {
         unsafe { self.ring.push(self.items.make(value), &self.injector) };
     }
 
-    /// The owner's next: its ring, then the injector.
+    /// Takes the owner's next task: from its ring, then from the injector.
     fn next(&self) -> Option<usize> {
         // SAFETY: one thread is the owner.
         let item = unsafe { self.ring.pop() }.or_else(|| self.injector.pop());
         item.map(|item| self.items.take(item))
     }
 
-    /// A searcher steals once, and takes what it got.
+    /// A searcher steals once, and takes the tasks that it got.
     fn search(&self) -> Vec<usize> {
         // SAFETY: one thread is the owner of the thief's ring.
         let first = unsafe { self.ring.steal_into(&self.thief) };
@@ -73,7 +73,7 @@ impl<R: Ring> World<R> {
     fn empty(&self) {
         let mut batch = Chain::new();
         let hands = if self.slip == Slip::BorrowsHands { &self.thief } else { &self.hands };
-        // SAFETY: one thread is the monitor; what it stole is in no queue.
+        // SAFETY: one thread is the monitor; the tasks that it stole are in no queue.
         unsafe {
             while let Some(item) = self.ring.steal_into(hands) {
                 batch.push_back(item);

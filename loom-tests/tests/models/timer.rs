@@ -1,13 +1,13 @@
-//! A timer's entry between its future and the wheel: fire against drop, another waker, the same, reset,
-//! shutdown, another fire; and the handshake of a foreign thread that registers with the thread about to
-//! sleep.
+//! A timer's entry between its future and the wheel: fire against drop, another waker, the same waker, reset,
+//! shutdown, another fire. Also the handshake of a foreign thread that registers with the thread that is
+//! about to sleep.
 //!
 //! Bounds: one wheel, one or two timers, two threads, one operation each.
 //!
-//! loom reorders an access only with the last one to the same atomic, so a thread that loads the state and
-//! then stores it hides an earlier load by another, and some schedules are not tried. Therefore both threads
-//! pass a [`Gate`] first, which makes either go first, and each model notes its [outcomes](Outcomes), so that
-//! none is missing unnoticed.
+//! loom reorders an access only with the last access to the same atomic. So a thread that loads the state and
+//! then stores it hides an earlier load by another thread, and some schedules are not tried. Therefore both
+//! threads pass a [`Gate`] first, which lets either go first. Each model notes its [outcomes](Outcomes), so
+//! that no outcome is missing unnoticed.
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
@@ -41,7 +41,7 @@ impl Probe {
     }
 }
 
-/// Passed by both threads of a model before anything else; orders nothing.
+/// Both threads of a model pass it before anything else. It orders nothing.
 #[derive(Clone)]
 struct Gate(Arc<AtomicUsize>);
 
@@ -78,7 +78,7 @@ fn shut_down(shard: &Shard) {
     foreign.wake_all();
 }
 
-/// What came out in the schedules that were tried.
+/// The outcomes in the schedules that were tried.
 struct Outcomes<T>(StdMutex<BTreeSet<T>>);
 
 impl<T: Ord + Debug> Outcomes<T> {
@@ -95,7 +95,8 @@ impl<T: Ord + Debug> Outcomes<T> {
     }
 }
 
-/// What a future does with its entry. Freed like one: at once, as soon as the state allows.
+/// The operations of a future on its entry. The entry is freed like a future's: at once, as soon as the state
+/// allows.
 struct Timer {
     shard: Arc<Shard>,
     entry: Box<Entry>,
@@ -128,7 +129,7 @@ impl Timer {
         unsafe { self.entry.put_off(tick) }
     }
 
-    /// The waker, if it was still registered.
+    /// Returns the waker, if it was still registered.
     fn cancel(&self) -> Option<Waker> {
         if self.entry.state() != State::Registered {
             return None;
@@ -138,7 +139,7 @@ impl Timer {
     }
 }
 
-/// Dropped while it fires: woken or cancelled, never both, and the memory may be reused at once.
+/// Dropped while it fires: it is woken or cancelled, never both, and its memory may be reused at once.
 #[test]
 fn a_timer_is_not_touched_after_it_let_its_future_go() {
     let outcomes = Outcomes::new();
@@ -153,7 +154,7 @@ fn a_timer_is_not_touched_after_it_let_its_future_go() {
         let had_fired = timer.entry.state() == State::Fired;
         let cancelled = timer.cancel();
         assert_eq!(timer.entry.state(), if cancelled.is_some() { State::Idle } else { State::Fired });
-        // Dropping the entry writes to it: the model refuses if the driver may be at it still.
+        // Dropping the entry writes to it. The model refuses this if the driver may still access it.
         drop(timer);
         let fired = driver.join().unwrap();
         assert_eq!(fired, usize::from(cancelled.is_none()));
@@ -186,8 +187,8 @@ fn the_waker_given_last_is_woken() {
     outcomes.assert_all([false, true]);
 }
 
-/// Polled again with the same waker while it fires: the wake is yet to come, or the poll sees that it has
-/// fired.
+/// Polled again with the same waker while it fires: either the wake is yet to come, or the poll sees that the
+/// timer has fired.
 #[test]
 fn a_waker_that_is_there_already_will_be_woken() {
     let outcomes = Outcomes::new();
@@ -210,7 +211,8 @@ fn a_waker_that_is_there_already_will_be_woken() {
     outcomes.assert_all([(false, true), (true, false), (true, true)]);
 }
 
-/// Put off while it fires: it fires at the old time, and its owner can tell; or only at the new one.
+/// Put off while it fires: it fires at the old time, and its owner can tell; or it fires only at the new
+/// time.
 #[test]
 fn a_timer_that_is_put_off_while_it_fires_is_not_over_too_soon() {
     let outcomes = Outcomes::new();
@@ -241,7 +243,7 @@ fn a_timer_that_is_put_off_while_it_fires_is_not_over_too_soon() {
     outcomes.assert_all([0, 1]);
 }
 
-/// Put off, and then wanted sooner again, while the wheel looks at it: it is not late.
+/// Put off, and then wanted sooner again, while the wheel looks at it: it does not fire late.
 #[test]
 fn a_timer_that_is_put_off_and_then_wanted_sooner_is_not_late() {
     let outcomes = Outcomes::new();
@@ -271,7 +273,8 @@ fn a_timer_that_is_put_off_and_then_wanted_sooner_is_not_late() {
     outcomes.assert_all([false, true]);
 }
 
-/// Reset to later while it fires: it fires at the old time, and the task polls again; or only at the new one.
+/// Reset to a later time while it fires: it fires at the old time, and the task polls again; or it fires only
+/// at the new time.
 #[test]
 fn a_reset_loses_no_wake() {
     let outcomes = Outcomes::new();
@@ -300,7 +303,7 @@ fn a_reset_loses_no_wake() {
     outcomes.assert_all([false, true]);
 }
 
-/// Two threads fire the same wheel: each timer once.
+/// Two threads fire the same wheel: each timer fires once.
 #[test]
 fn two_drivers_fire_each_timer_once() {
     let outcomes = Outcomes::new();
@@ -325,7 +328,7 @@ fn two_drivers_fire_each_timer_once() {
     outcomes.assert_all([(0, 2), (1, 1)]);
 }
 
-/// Registered while another timer fires: the deadline that sleepers read is not after it.
+/// Registered while another timer fires: the deadline that sleepers read is not after the new timer.
 #[test]
 fn a_timer_registered_while_others_fire_is_seen() {
     loom::model(|| {
@@ -346,7 +349,7 @@ fn a_timer_registered_while_others_fire_is_seen() {
     });
 }
 
-/// Registered while the driver ends: refused, or woken.
+/// Registered while the driver ends: the timer is refused, or woken.
 #[test]
 fn shutdown_leaves_nobody_asleep() {
     let outcomes = Outcomes::new();
@@ -370,7 +373,8 @@ fn shutdown_leaves_nobody_asleep() {
     outcomes.assert_all([false, true]);
 }
 
-/// A foreign thread registers while another is about to sleep: the sleeper sees the timer, or is unparked.
+/// A foreign thread registers while another thread is about to sleep: the sleeper sees the timer, or is
+/// unparked.
 #[test]
 fn a_sleeper_learns_of_a_foreign_timer() {
     let outcomes = Outcomes::new();
@@ -393,7 +397,7 @@ fn a_sleeper_learns_of_a_foreign_timer() {
         let must_unpark =
             unsafe { driver.register(&entry, driver.shard(1), 5 * MS, Waker::noop().clone()) }.unwrap();
         assert!(must_unpark);
-        // R2, the caller's.
+        // R2, which the caller does.
         loom::sync::atomic::fence(SeqCst);
         let unparks = sleeps_until.load(Relaxed) == FOR_EVER;
         let sleeps = sleeper.join().unwrap();
@@ -408,7 +412,7 @@ fn a_sleeper_learns_of_a_foreign_timer() {
 const AWAKE: usize = 0;
 const FOR_EVER: usize = usize::MAX;
 
-/// The protocol in small, with a bug to put back.
+/// A small copy of the protocol, with at most one bug put back.
 mod twin {
     use std::sync::atomic::Ordering::{Acquire, Release};
 
@@ -430,15 +434,15 @@ mod twin {
         RelaxedStore,
         /// The owner looks at the state without Acquire.
         RelaxedLook,
-        /// C and the update believe the state seen before the lock.
+        /// C and the update trust the state that they saw before the lock.
         NoSecondLook,
         /// W compares the wakers and does not look at the state.
         NoLookAtAll,
         /// F clears the waker when it takes it.
         FireClears,
-        /// A timer that has fired counts as over, whatever it fired for.
+        /// A timer that has fired counts as over, for whatever tick it fired.
         FiredIsOver,
-        /// A timer is wanted sooner without the lock.
+        /// A timer is moved to a sooner tick without the lock.
         PutForward,
     }
 
@@ -447,7 +451,7 @@ mod twin {
         lock: Mutex<()>,
         state: AtomicU8,
         waker: UnsafeCell<Option<Waker>>,
-        /// As the wheel knows; guarded by the lock while registered.
+        /// The tick that the wheel knows; guarded by the lock while registered.
         tick: AtomicU64,
         due: AtomicU64,
         bug: Bug,
@@ -466,18 +470,18 @@ mod twin {
         }
 
         fn clone_waker(&self) -> Waker {
-            // SAFETY: what the model checks.
+            // SAFETY: the model checks this access.
             self.waker.with(|slot| unsafe { (*slot).clone() }).unwrap()
         }
 
         /// W.
         fn will_wake(&self, waker: &Waker) -> bool {
             (self.bug == Bug::NoLookAtAll || self.look() == REGISTERED)
-                // SAFETY: what the model checks.
+                // SAFETY: the model checks this access.
                 && self.waker.with(|slot| unsafe { (*slot).as_ref().unwrap().will_wake(waker) })
         }
 
-        /// F with what may be put off, at tick `now`: fires, or moves to the due tick.
+        /// F for a timer that may be put off, at tick `now`: fires it, or moves it to the due tick.
         fn fire_or_move(&self, now: u64) {
             let guard = self.lock.lock().unwrap();
             if self.state.load(Relaxed) != REGISTERED || self.tick.load(Relaxed) > now {
@@ -501,7 +505,7 @@ mod twin {
             self.look() == FIRED && (self.bug == Bug::FiredIsOver || fired_in_time())
         }
 
-        /// P, or with the lock if it must be. False if it has fired.
+        /// P; with the lock if the tick is sooner. Returns false if it has fired.
         fn reset(&self, tick: u64) -> bool {
             if tick >= self.due.load(Relaxed) || self.bug == Bug::PutForward {
                 self.due.store(tick, Relaxed);
@@ -517,7 +521,7 @@ mod twin {
         }
 
         fn replace(&self, waker: Option<Waker>) -> Option<Waker> {
-            // SAFETY: what the model checks.
+            // SAFETY: the model checks this access.
             self.waker.with_mut(|slot| unsafe { std::mem::replace(&mut *slot, waker) })
         }
 
@@ -546,7 +550,7 @@ mod twin {
             waker.into_iter().for_each(Waker::wake);
         }
 
-        /// Registers another waker; false if fired.
+        /// Registers another waker. Returns false if the timer has fired.
         fn update(&self, waker: Waker) -> bool {
             if self.look() != REGISTERED {
                 return false;
@@ -561,7 +565,7 @@ mod twin {
             true
         }
 
-        /// What dropping the future does: cancels, then uses the memory.
+        /// The drop of the future: cancels, then uses the memory.
         fn drop_by_owner(&self) {
             if self.look() == REGISTERED {
                 let _guard = self.lock.lock().unwrap();
@@ -618,7 +622,7 @@ mod twin {
         });
     }
 
-    /// Resets a timer to each of `ticks` while the wheel is at the first.
+    /// Resets a timer to each of `ticks` while the wheel is at the first tick.
     fn fire_against_resets(bug: Bug, ticks: [u64; 2]) {
         loom::model(move || {
             let mini = Mini::new(bug, probe().1);
@@ -632,7 +636,8 @@ mod twin {
             driver.join().unwrap();
             assert!(!mini.is_over(), "over before its time");
             if is_registered && mini.look() == REGISTERED {
-                // At the time that it was reset to last; twice, as it may be found under an earlier one.
+                // At the last tick that it was reset to; several times, because the wheel may hold it under
+                // an earlier tick.
                 (0..3).for_each(|_| mini.fire_or_move(ticks[1]));
                 assert!(mini.is_over(), "late");
             }

@@ -1,12 +1,12 @@
-//! The queue of the blocking pool: closures wait for a thread, threads wait for a closure. Also, which thread
-//! fetches the next thread.
+//! The queue of the blocking pool: closures wait for a thread, and threads wait for a closure. It also
+//! decides which thread fetches the next thread.
 //!
-//! A closure may block for as long as it likes, and on another closure. So no closure may wait while a thread
-//! sleeps or could be started. But to wake a thread costs more than most closures, and to start a thread ten
-//! times that. So threads are fetched one at a time: while a thread is *coming*, chosen and not there yet, no
-//! other thread is fetched. A thread that takes a closure and leaves others behind fetches the next thread
-//! before it runs its own closure. For closures that come fast and end fast, that is a wake for each time
-//! that a thread needs to come.
+//! A closure may block for as long as it likes, also on another closure. So no closure may wait while a
+//! thread sleeps or could be started. But waking a thread costs more than most closures, and starting a
+//! thread costs ten times that. So threads are fetched one at a time. A thread is *coming* if it was chosen
+//! and is not there yet; meanwhile no other thread is fetched. A thread that takes a closure and leaves
+//! others behind fetches the next thread before it runs its own closure. For closures that come fast and end
+//! fast, that is one wake for each time that a thread needs to come.
 //!
 //! # States
 //! ```text
@@ -19,14 +19,14 @@
 //!     │                   └── no closure: as a working one that finds none               │
 //!     └───────────────────────── keep-alive over; or the pool is closed ─────────────────┘
 //! ```
-//! A thread that was started calls the user's hook before it takes a closure. The hook may be slow, so the
-//! thread counts as *starting* and not as coming meanwhile, and the closure that it was started for stays
-//! where others can take it.
+//! A thread that was started calls the user's hook before it takes a closure. The hook may be slow. So
+//! meanwhile the thread counts as *starting* and not as coming, and the closure for which it was started
+//! stays where other threads can take it.
 //!
-//! All of it is under one lock: the closures, oldest first; the number of threads, coming ones included, and
-//! of those that are starting; the idle ones, the last to lie down on top; whether a thread is coming;
-//! whether the pool is closed. No step under the lock is longer than a few memory accesses, but for a thread
-//! that looks for itself among the idle ones when its keep-alive time is over.
+//! One lock guards all of it: the closures, oldest first; the number of threads, with coming ones, and the
+//! number of starting ones; the idle threads, the one that became idle last on top; whether a thread is
+//! coming; whether the pool is closed. No step under the lock is longer than a few memory accesses, with one
+//! exception: a thread whose keep-alive time is over looks for itself among the idle ones.
 //!
 //! # Steps
 //! ```text
@@ -36,7 +36,7 @@
 //!                                            T2 a closure is there: take the oldest; Choose
 //! Choose (under the lock)                    T3 unlock; do the errand; run the closure; T1
 //! C1 a thread is coming, or no closure       T4 else, if the keep-alive time was over: leave, a thread less
-//!    waits, or it is closed: no errand       T5 else lie down on top of the idle; unlock
+//!    waits, or it is closed: no errand       T5 else become idle, on top of the others; unlock
 //! C2 one is idle: the top one comes;         T6 sleep until chosen or the keep-alive time is over; T1
 //!    the errand is to wake it
 //! C3 below the bound, and more closures      Arrive (a new thread)
@@ -54,59 +54,62 @@
 //! E3 the idle are chosen, to leave; unlock; they are woken, the other closures dropped
 //! ```
 //! # Nothing is stranded
-//! Whenever the lock is free: **if a closure waits, a thread is coming, or none is idle and there are as many
-//! as may be**, or none is idle and as many are starting as closures wait, or none is idle and the system has
-//! refused one since. Every step keeps that.
-//! - S1, N1 and T2 end with C, which makes it true: C4 is left for a full house, none of it idle, and where
-//!   enough are starting.
-//! - T1 that ends a start takes a closure, if one is there: one less of both.
-//! - T1 takes the mark of the thread that was coming away. If a closure is there, C follows. If none is,
+//! Whenever the lock is free and a closure waits, one of these holds: **a thread is coming; or none is idle
+//! and the number of threads is at the bound**; or none is idle and as many threads are starting as closures
+//! wait; or none is idle and the system has refused a thread since. Every step keeps that.
+//! - S1, N1 and T2 end with C, which makes it true. C4 is left for two cases, both without an idle thread:
+//!   the number of threads is at the bound, or enough threads are starting.
+//! - T1 that ends a start takes a closure, if one is there: both numbers fall by one.
+//! - T1 removes the mark of the thread that was coming. If a closure is there, C follows. If none is there,
 //!   there is nothing to show.
-//! - T4 and T5 make a thread less, or an idle one more, and happen only while no closure waits.
-//! - R1 takes the mark away as well. An idle thread is sent in its place (R3): it may have lain down, with no
-//!   closure there, while the other was coming; then came a closure, and the submitter relied on that one.
-//!   Without an idle one, all threads work, and each comes to T2 when its closure ends.
+//! - T4 and T5 make one thread less, or one idle thread more. They happen only while no closure waits.
+//! - R1 removes the mark as well. An idle thread comes in place of the refused one (R3). It may have become
+//!   idle, with no closure there, while the refused thread was coming; then a closure came, and its submitter
+//!   relied on the refused thread. If no thread is idle, all threads work, and each comes to T2 when its
+//!   closure ends.
 //!
 //! So a closure that waits is taken. A thread that is coming has only locks before it and, if it is new, the
 //! system and the hook. It takes the oldest closure. If it leaves others behind, the next thread is coming
-//! (C) before the first closure runs. By induction N closures that all wait for each other run at once, if N
-//! threads may be. In a full house, a closure waits for another to end, which is what the bound means.
+//! (C) before the first closure runs. By induction N closures that all wait for each other run at once, if
+//! the bound allows N threads. At the bound, a closure waits for another to end, which is what the bound
+//! means.
 //!
 //! **The race of a wake with the end of the keep-alive time.** A thread's sleep is over just as it is chosen.
-//! A thread is chosen when it is taken off the idle, under the lock; so T1 tells which came first. If the
-//! choice did, the thread comes, and counts as coming until T1, whatever ended its sleep. If the end did, it
-//! is not among the idle any more, and cannot be chosen. The unpark that is on its way to a thread which is
-//! up already makes a later sleep end for nothing: T6 looks whether it was chosen, and goes on sleeping.
+//! Choosing a thread takes it off the idle ones, under the lock, so T1 tells which came first. If the choice
+//! came first, the thread comes. It counts as coming until T1, whatever ended its sleep. If the end came
+//! first, the thread is not among the idle any more, and cannot be chosen. An unpark may still be on its way
+//! to a thread that is up already. It makes a later sleep end for nothing: T6 looks whether the thread was
+//! chosen, and goes on sleeping.
 //!
-//! **A refused thread.** If all threads work, no thread tries again at once. The next submitter does, and the
-//! next thread that takes a closure and leaves others behind (C3). Until then the closures wait for the
-//! threads there are. That is the one case in which closures that wait for each other may hang below the
-//! bound: the system lets them have no thread, and nothing ends.
+//! **A refused thread.** If all threads work, no thread tries again at once. The next submitter tries again,
+//! and so does the next thread that takes a closure and leaves others behind (C3). Until then the closures
+//! wait for the threads that exist. That is the one case in which closures that wait for each other may hang
+//! below the bound: the system gives them no thread, and no closure ends.
 //!
-//! **The end.** A closure whose thread is on its way when the pool is closed (E2) counts as begun: the
+//! **The end.** A closure whose thread is on its way when the pool is closed (E2) counts as begun. Its
 //! submitter had a thread fetched for it, and only chance decides how far that thread has come. Another
-//! thread may take it first: one that is told to leave and finds a closure at T1, or one whose own closure
-//! has ended. The closures that stay are as many as the threads that are on their way, and a thread leaves
-//! only when no closure waits, so all of them run. If the system refuses one of these threads, the others
-//! take its closure; if there are none, it fails (R2).
+//! thread may take it first: a thread that is told to leave and finds a closure at T1, or a thread whose own
+//! closure has ended. As many closures stay as threads are on their way. A thread leaves only when no closure
+//! waits, so all of these closures run. If the system refuses one of these threads, the others take its
+//! closure. If there are no others, the closure fails (R2).
 //!
 //! # Ordering
-//! The lock carries everything. A thread reads without it only whether it was chosen: Relaxed, for `unpark`
-//! comes after the choice and orders it before the end of the sleep; to see it sooner does no harm, to see it
-//! only in T1 neither.
+//! The lock carries everything. Without the lock, a thread reads only whether it was chosen. Relaxed, because
+//! `unpark` comes after the choice and orders it before the end of the sleep. It does no harm if the thread
+//! sees the choice sooner, or only in T1.
 //!
 //! # Rejected
-//! - *A condition variable.* It wakes the thread that has slept longest: under a light load all threads take
+//! - *A condition variable.* It wakes the thread that has slept longest. Under a light load all threads take
 //!   turns, none is idle for its keep-alive time, and each finds its caches cold.
 //! - *A new thread that takes its closure before the hook.* If the hook is slow, the closure waits for it
-//!   while others fall idle.
+//!   while other threads become idle.
 //! - *Several closures for one lock.* The second would wait behind the first, which may block.
-//! - *A wake for each closure while threads are idle*, as before and in Tokio: the submitter pays for it,
+//! - *A wake for each closure while threads are idle*, as before and in Tokio. The submitter pays for it,
 //!   more than for all else.
-//! - *The new thread fetches the next one*, so that a chain of starts costs no worker time: it would have to
-//!   take the mark along, and the closures wait one start longer for each thread.
-//! - *Two queues, one to submit to and one to take from*, so that submitters and threads do not meet: the
-//!   invariant above is one of both, so C would need both locks or fences.
+//! - *The new thread fetches the next one*, so that a chain of starts costs no worker time. It would have to
+//!   take the mark along, and the closures would wait one start longer for each thread.
+//! - *Two queues, one to submit to and one to take from*, so that submitters and threads do not meet. The
+//!   invariant above concerns both queues, so C would need both locks or fences.
 
 use std::fmt;
 use std::mem;
@@ -121,83 +124,85 @@ use crate::loom::thread::{self, Thread};
 use crate::queue::{Chain, Linked};
 use crate::util::pad::CachePadded;
 
-/// Chosen or being started: on its way to the lock.
+/// The thread was chosen or is being started: it is on its way to the lock.
 const COMING: u8 = 0;
 const WORKING: u8 = 1;
 const IDLE: u8 = 2;
-/// New, in the user's hook.
+/// The thread is new, and in the user's hook.
 const STARTING: u8 = 3;
 
-/// The closures that wait and the threads of a pool. See the module's documentation.
+/// The closures that wait and the threads of a pool. See the module's docs.
 pub struct Crew<T: Linked> {
     state: CachePadded<Mutex<State<T>>>,
-    /// The bound: how many threads there may be.
+    /// The bound: the most threads that there may be.
     most: usize,
 }
 
 struct State<T: Linked> {
     /// Oldest first.
     closures: Chain<T>,
-    /// Those that live and the one that is being started.
+    /// The number of threads that live or are being started.
     threads: usize,
-    /// Those of them that are [`STARTING`].
+    /// The number of these that are [`STARTING`].
     starting: usize,
-    /// The threads that wait to be chosen: [`IDLE`], the last to lie down at the end.
+    /// The [`IDLE`] threads, which wait to be chosen. The thread that became idle last is at the end.
     idle: Vec<Arc<Member>>,
-    /// A thread was chosen, or is being started, and has not come to T1.
+    /// Whether a thread was chosen, or is being started, and has not come to T1 (a new one: to N1).
     is_coming: bool,
     is_closed: bool,
-    /// How often a thread was chosen, and how often one was to be started.
+    /// How often a thread was chosen, and how often a thread was to be started.
     wakes: u64,
     starts: u64,
 }
 
-/// A thread of a crew.
+/// A thread of the pool.
 #[derive(Debug)]
 pub struct Member {
-    /// Written under the crew's lock; read without it by the thread itself.
+    /// Written under the crew's lock. The thread itself reads it without the lock.
     state: AtomicU8,
     thread: Thread,
 }
 
-/// What has to be done for the crew, without its lock and before anything that may block.
+/// A pending wake or start of a thread. The caller performs it without the lock and before anything that may
+/// block.
 #[derive(Debug)]
 #[must_use = "nobody else is fetched until this one comes"]
 pub enum Errand {
     Nothing,
     Wake(Arc<Member>),
-    /// To start a thread, whose first step is [`Crew::arrive`], or else to say [`Crew::refused`].
+    /// Starts a thread, whose first step is [`Crew::arrive`]. If that fails, the caller calls
+    /// [`Crew::refused`].
     Start,
 }
 
-/// What a thread of a crew does next.
+/// What a thread of the pool does next.
 #[derive(Debug)]
 pub enum Next<T> {
-    /// It does the errand and runs the closure.
+    /// It performs the errand and runs the closure.
     Run(NonNull<T>, Errand),
-    /// It sleeps: [`Member::sleep`].
+    /// It sleeps, by [`Member::sleep`].
     Sleep,
-    /// It ends, and is counted no more.
+    /// It ends, and is not counted any more.
     Leave,
 }
 
-/// A crew's numbers at one moment.
+/// The numbers of the pool at one moment.
 #[derive(Debug, Clone, Copy)]
 pub struct Counts {
-    /// Threads that live or are being started.
+    /// The number of threads that live or are being started.
     pub threads: usize,
-    /// Threads that sleep and have not been chosen.
+    /// The number of threads that sleep and have not been chosen.
     pub idle: usize,
-    /// Closures that wait.
+    /// The number of closures that wait.
     pub queued: usize,
     /// How often a thread has been woken for a closure.
     pub wakes: u64,
-    /// How often one has been started, or refused.
+    /// How often a thread has been started, or was refused.
     pub starts: u64,
 }
 
 impl<T: Linked> Crew<T> {
-    /// A crew of at most `most` threads, with none to begin with.
+    /// Makes a crew of at most `most` threads. It begins with none.
     pub fn new(most: usize) -> Self {
         let state = State {
             closures: Chain::new(),
@@ -223,7 +228,7 @@ impl<T: Linked> Crew<T> {
         }
     }
 
-    /// S1: appends `closure`, unless the crew is closed; then there is nothing to do for it.
+    /// S1: appends `closure`. Returns `None` if the crew is closed; then it has done nothing.
     ///
     /// # Safety
     /// 1. `closure` is live, and stays so at its place until it has been given out. 2. It is in no queue.
@@ -233,13 +238,13 @@ impl<T: Linked> Crew<T> {
         if state.is_closed {
             return None;
         }
-        // SAFETY: both are the caller's; the closures that are given out were popped.
+        // SAFETY: (1) and (2). The closures that are given out are popped first.
         unsafe { state.closures.push_back(closure) };
         Some(state.choose(self.most))
     }
 
-    /// N1 of a thread that has just been started. It does the errand, then what may take long, and then comes
-    /// to [`next`](Self::next) as a new [`Member`].
+    /// N1 for a thread that has just been started. The thread performs the errand, then whatever may be slow.
+    /// Then it comes to [`next`](Self::next) as a new [`Member`].
     pub fn arrive(&self) -> Errand {
         let mut state = self.state.lock();
         state.is_coming = false;
@@ -247,7 +252,7 @@ impl<T: Linked> Crew<T> {
         state.choose(self.most)
     }
 
-    /// T1 to T5 for the thread of `member`; `is_overdue` says that it has been idle for the keep-alive time.
+    /// T1 to T5 for the thread of `member`. `is_overdue` says that it has been idle for the keep-alive time.
     pub fn next(&self, member: &Arc<Member>, is_overdue: bool) -> Next<T> {
         let mut state = self.state.lock();
         let before = member.state.load(Relaxed);
@@ -270,7 +275,8 @@ impl<T: Linked> Crew<T> {
         Next::Sleep
     }
 
-    /// R1 to R3: the thread that was to be started will not come. Gives the closures that no thread will run.
+    /// R1 to R3: the thread that was to be started will not come. Returns the closures that no thread will
+    /// run.
     pub fn refused(&self) -> (Errand, Chain<T>) {
         let mut state = self.state.lock();
         state.is_coming = false;
@@ -278,12 +284,13 @@ impl<T: Linked> Crew<T> {
         if state.threads == 0 {
             return (Errand::Nothing, mem::replace(&mut state.closures, Chain::new()));
         }
-        // As if the house were full: to start another would be refused as well.
+        // As if the number of threads were at the bound, because the system would refuse another thread as
+        // well.
         (state.choose(0), Chain::new())
     }
 
-    /// E1 to E3: takes no closure from now on, and has every thread leave that has nothing to run. Gives the
-    /// closures for which no thread is on its way.
+    /// E1 to E3: takes no closure from now on, and has every thread leave that has nothing to run. Returns
+    /// the closures for which no thread is on its way.
     pub fn close(&self) -> Chain<T> {
         let mut state = self.state.lock();
         state.is_closed = true;
@@ -334,19 +341,19 @@ impl<T: Linked> fmt::Debug for Crew<T> {
 }
 
 impl Member {
-    /// The calling thread, which has arrived and comes to its first [`next`](Crew::next).
+    /// Makes the member of the calling thread, which has arrived and comes to its first [`next`](Crew::next).
     pub fn new() -> Arc<Self> {
         Arc::new(Self { state: AtomicU8::new(STARTING), thread: thread::current() })
     }
 
-    /// Ends its sleep; it was chosen.
+    /// Ends the thread's sleep, after it was chosen.
     pub fn wake(&self) {
         self.thread.unpark();
     }
 
-    /// T6, on the thread itself. Says whether `give_up` has passed.
+    /// T6, on the thread itself. Returns whether `give_up` has passed.
     pub fn sleep(&self, give_up: Option<Instant>) -> bool {
-        // Relaxed: see the module's documentation.
+        // Relaxed: see *ordering* in the module's docs.
         while self.state.load(Relaxed) == IDLE {
             let Some(give_up) = give_up else {
                 thread::park();
@@ -378,7 +385,7 @@ mod tests {
         }
 
         fn submit(&self, closure: usize) -> Errand {
-            // SAFETY: each is submitted once, and `items` outlives the crew's use of them.
+            // SAFETY: each closure is submitted once, and `items` outlives the crew's use of them.
             unsafe { self.crew.submit(self.items.at(closure)) }.expect("it is not closed")
         }
 
@@ -416,7 +423,7 @@ mod tests {
         assert!((1..5).all(|closure| matches!(world.submit(closure), Errand::Nothing)));
         let (first, errand) = world.arrive(0);
         assert!(matches!(errand, Errand::Start));
-        // One is coming.
+        // A thread is coming.
         assert!(matches!(world.takes(&first, 1), Errand::Nothing));
         let (second, errand) = world.arrive(2);
         assert!(matches!(errand, Errand::Start));
@@ -424,7 +431,7 @@ mod tests {
         assert!(matches!(errand, Errand::Nothing), "the house is full");
         assert!(matches!(world.takes(&second, 4), Errand::Nothing));
         [&first, &third].iter().for_each(|member| world.lies_down(member));
-        // The last to lie down is the first to get up.
+        // The last thread to become idle is the first to be chosen.
         assert!(is_wake_of(world.submit(5), &third));
         assert!(matches!(world.submit(6), Errand::Nothing));
         assert!(is_wake_of(world.takes(&third, 5), &first));
@@ -472,7 +479,7 @@ mod tests {
         assert!(matches!(world.submit(1), Errand::Nothing));
         let ((member, _), (other, _)) = (world.arrive(0), world.arrive(1));
         world.lies_down(&member);
-        // Chosen before: it comes.
+        // Chosen before the end of its keep-alive time: it comes.
         assert!(is_wake_of(world.submit(2), &member));
         assert!(matches!(world.crew.next(&member, true), Next::Run(..)));
         world.lies_down(&member);
@@ -491,14 +498,14 @@ mod tests {
         assert!(matches!(world.submit(1), Errand::Start));
         assert!(matches!(world.crew.arrive(), Errand::Nothing), "it was started for that one");
         let starting = Member::new();
-        // Others get threads of their own.
+        // Other closures get threads of their own.
         assert!(matches!(world.submit(2), Errand::Start));
         assert!(matches!(world.crew.arrive(), Errand::Nothing));
-        // The thread that comes first takes what there is.
+        // The first thread that comes takes a closure.
         assert!(matches!(world.takes(&worker, 1), Errand::Nothing));
         assert!(matches!(world.takes(&worker, 2), Errand::Nothing));
         world.lies_down(&worker);
-        // An idle thread is there sooner than a thread in its hook.
+        // An idle thread comes sooner than a thread in its hook.
         assert!(is_wake_of(world.submit(3), &worker));
         assert!(matches!(world.takes(&starting, 3), Errand::Nothing));
         world.lies_down(&starting);

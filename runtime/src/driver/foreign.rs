@@ -1,12 +1,12 @@
-//! Wakers of others, kept until it is safe to call them.
+//! Foreign wakers, kept until it is safe to call them.
 //!
-//! A turn of the driver wakes tasks, and those wakers are this crate's: they take a lock for a moment and
+//! A turn of the driver wakes tasks. The wakers of tasks are this crate's: they take a lock for a moment and
 //! never block. Any other waker is foreign code. It may block, panic, or call back into the runtime. But
 //! while a worker sleeps in the driver, or has just woken there, other threads rely on it. So a turn only
 //! collects the foreign wakers. The worker wakes them when it counts as a worker that runs, like one in a
-//! task's poll. A waker that blocks then holds up its caller and no other thread.
+//! task's poll. A foreign waker that blocks then holds up its caller and no other thread.
 //!
-//! A waker that is cached in a [`Source`] stays there: the slot is WAKING until it was woken
+//! A waker that is cached in a [`Source`] stays there. Its slot is WAKING until the waker was called
 //! (`io/readiness.rs`).
 
 use std::mem;
@@ -33,7 +33,7 @@ impl ForeignWakes {
         Self(Vec::new())
     }
 
-    /// Wakes `waker` at once if it is a task's, else keeps it.
+    /// Wakes `waker` at once if it belongs to a task; otherwise keeps it.
     #[inline]
     pub fn wake(&mut self, waker: Waker) {
         match coop::is_of_task(&waker) {
@@ -42,7 +42,7 @@ impl ForeignWakes {
         }
     }
 
-    /// Keeps the waker that is cached for `direction`, where the caller is WAKING.
+    /// Keeps the waker that is cached for `direction`. The caller is WAKING there.
     #[cold]
     pub fn keep_slot(&mut self, source: Arc<Source>, direction: Direction) {
         self.0.push(Wake::Slot(source, direction));
@@ -52,12 +52,12 @@ impl ForeignWakes {
         self.0.is_empty()
     }
 
-    /// Takes all that was kept.
+    /// Takes all wakers that were kept.
     pub fn take(&mut self) -> Self {
         mem::take(self)
     }
 
-    /// Wakes all that was kept, in the order in which it came. A panic of one of them goes no further.
+    /// Wakes all that was kept, in the order in which it came. Catches the panic of each.
     pub fn wake_all(self) {
         for wake in self.0 {
             match wake {

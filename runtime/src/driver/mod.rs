@@ -1,11 +1,11 @@
-//! What can wake a sleeping thread: descriptors, timers, and an unpark from anywhere.
+//! What can wake a sleeping thread: descriptors, timers, and an unpark from any thread.
 //!
-//! One thread at a time sits in the driver ([`try_sit`](Driver::try_sit)): it sleeps until an event comes, a
-//! timer is due or another thread unparks it, dispatches the events and goes. Timers are fired by any thread
-//! that comes along ([`fire_timers`](Driver::fire_timers)), since each wheel has its own lock.
+//! One thread at a time is the poller ([`try_sit`](Driver::try_sit)). It sleeps until an event comes, a timer
+//! is due or another thread unparks it. Then it dispatches the events and gives the role up. Any thread may
+//! fire timers ([`fire_timers`](Driver::fire_timers)), because each wheel has its own lock.
 //!
-//! The driver wakes tasks through `std::task::Waker`; it knows no scheduler. Wakers that are not of tasks are
-//! left to its caller: see `foreign.rs`.
+//! The driver wakes tasks through `std::task::Waker`, and knows no scheduler. Wakers that do not belong to
+//! tasks are left to the caller: see `foreign.rs`.
 
 pub mod foreign;
 pub mod io;
@@ -19,21 +19,21 @@ use crate::loom::sync::atomic::{AtomicU64, AtomicUsize, fence};
 use foreign::ForeignWakes;
 use pace::Pace;
 
-/// No thread sits in the driver.
+/// No thread is the poller.
 const NOBODY: usize = usize::MAX;
-/// No thread sleeps in the driver, or one does only for a moment: it will look at every wheel before it
-/// sleeps.
+/// No thread sleeps in the driver; or a thread sleeps there that looks at every wheel before it sleeps
+/// longer.
 const AWAKE: u64 = 0;
 
-/// The descriptors' and the timers' driver of one runtime.
+/// The driver of one runtime, for descriptors and timers.
 #[derive(Debug)]
 pub struct Driver {
-    /// There is one unless the runtime has neither I/O nor time.
+    /// `None` if the runtime has neither I/O nor time.
     io: Option<io::Driver>,
     time: Option<time::Driver>,
-    /// The worker that sits in the driver: a hint for a thread that picks a sleeper.
+    /// The worker that is the poller: a hint for a thread that picks a sleeper.
     sitter: AtomicUsize,
-    /// Until when the sitter sleeps, as a deadline of `time`; see `park.rs`.
+    /// When the poller's sleep ends, as a deadline of `time`; see `scheduler/park.rs`.
     until: AtomicU64,
     pace: Pace,
 }
@@ -52,7 +52,7 @@ impl Driver {
         self.time.as_ref()
     }
 
-    /// Takes the seat in the driver for worker `index`, unless it is taken or there is nothing to poll.
+    /// Makes worker `index` the poller, unless there is one or there is nothing to poll.
     pub fn try_sit(&self, index: usize) -> Option<Sitting<'_>> {
         let poller = self.io.as_ref()?.try_poller()?;
         // Relaxed: a hint.
@@ -60,24 +60,25 @@ impl Driver {
         Some(Sitting { driver: self, poller })
     }
 
-    /// Which worker sits in the driver, if one does: a hint.
+    /// Which worker is the poller, if there is one: a hint.
     pub fn sitter(&self) -> Option<usize> {
         Some(self.sitter.load(Relaxed)).filter(|&index| index != NOBODY)
     }
 
-    /// Makes the thread that sits in the driver, or the next to do so, return at once.
+    /// Makes the poller return at once; without a poller, the next one.
     pub fn unpark(&self) {
         if let Some(io) = &self.io {
             io.unpark();
         }
     }
 
-    /// Fires the timers that are due; says how many.
+    /// Fires the timers that are due. Returns how many fired.
     pub fn fire_timers(&self, foreign: &mut ForeignWakes) -> usize {
         self.time.as_ref().map_or(0, |time| time.fire_due(foreign))
     }
 
-    /// T2, T3: how long worker `index` may sleep outside of the driver because of its own timers.
+    /// T2 and T3 of `scheduler/park.rs`: how long worker `index` may sleep outside of the driver because of
+    /// its own timers.
     pub fn own_timeout(&self, index: usize) -> Option<Duration> {
         let time = self.time.as_ref()?;
         let own = time.deadline_of(index);
@@ -91,24 +92,24 @@ impl Driver {
         if is_covered { None } else { time.until(own) }
     }
 
-    /// T2, T3 of a thread that is no worker and registered a timer that is the earliest of its wheel: makes
-    /// the sitter look at the wheels again if it would sleep too long.
+    /// T2 and T3 of `scheduler/park.rs`, for a thread that is no worker. The thread has registered a timer
+    /// that is the earliest of its wheel. Unparks the poller if the poller would sleep past `deadline`.
     pub fn timer_registered(&self, deadline: time::Deadline) {
         fence(SeqCst);
-        // Relaxed: ordered by the fences. It is fine if no thread sleeps: the next one to come will see the
-        // timer at D1 or D4.
+        // Relaxed: ordered by the fences. It is fine if no thread sleeps: the next poller sees the timer at
+        // D1 or D4.
         let until = self.until.load(Relaxed);
         if until != AWAKE && until > deadline {
             self.unpark();
         }
     }
 
-    /// Moves a paused clock to the earliest timer; false if there is none or something forbids it.
+    /// Moves a paused clock to the earliest timer. Returns false if there is none or the clock may not move.
     pub fn auto_advance(&self) -> bool {
         self.time.as_ref().is_some_and(time::Driver::auto_advance)
     }
 
-    /// Wakes every task that waits for a descriptor or a timer, with an error; refuses from now on.
+    /// Wakes every task that waits for a descriptor or a timer, with an error. Refuses new ones from now on.
     pub fn shutdown(&self) {
         let mut foreign = ForeignWakes::new();
         if let Some(io) = &self.io {
@@ -121,7 +122,7 @@ impl Driver {
     }
 }
 
-/// The seat in the driver.
+/// The right to poll the driver.
 #[derive(Debug)]
 pub struct Sitting<'a> {
     driver: &'a Driver,
@@ -129,21 +130,21 @@ pub struct Sitting<'a> {
 }
 
 impl Sitting<'_> {
-    /// Dispatches what has come, without waiting. Says how many events there were.
+    /// Dispatches the events that are there, without waiting. Returns their number.
     pub fn poll(&mut self, foreign: &mut ForeignWakes) -> usize {
         self.poller.turn(Some(Duration::ZERO), foreign)
     }
 
-    /// Waits for events or an unpark, whatever the timers say. Says how many events there were.
+    /// Waits for events or an unpark, without regard to timers. Returns the number of events.
     pub fn wait(&mut self, foreign: &mut ForeignWakes) -> usize {
         self.poller.turn(None, foreign)
     }
 
-    /// D1 to D5: waits for events, until the earliest timer or an unpark, or for `limit`. Says how many
-    /// events there were.
+    /// D1 to D5 of `scheduler/park.rs`: waits until an event comes, the earliest timer is due, another thread
+    /// unparks it, or `limit` is over. Returns the number of events.
     ///
-    /// Sleeps a little longer than until the timer if there are many: see `pace.rs`. What others are told is
-    /// the timer's time.
+    /// If there are many timers, it sleeps a little past the earliest one: see `pace.rs`. Other threads are
+    /// told the timer's own time.
     pub fn sleep(&mut self, limit: Option<Duration>, foreign: &mut ForeignWakes) -> usize {
         let Some(time) = &self.driver.time else {
             return self.poller.turn(limit, foreign);

@@ -1,17 +1,16 @@
-//! How often a thread wakes for timers alone: some three and a half thousand times a second, if it goes on
-//! for long.
+//! How often the poller wakes for timers alone: about 3,700 times a second, if it goes on for long.
 //!
-//! A wake costs more than a dozen timers, and timers that are due one shortly after the other can share one:
-//! late by [`INTERVAL`] at most. That is as many wakes as Tokio's milliseconds cost, where two threads wake
-//! for most of them. Timers that are due now and then should not be late for that. So each wake for timers
-//! pays for [`INTERVAL`], and a thread that has not woken for some time has as much of that time to spend as
-//! [`SAVINGS`] allow:
+//! A wake costs more than a dozen timers. Timers that are due shortly after one another can share a wake,
+//! which is late by [`INTERVAL`] at most. Tokio's milliseconds cost as many wakes, because two threads wake
+//! for most of them. But timers that are due now and then should not be late. So each wake for timers pays
+//! with [`INTERVAL`] of time. A thread that has not woken for some time has saved that time, up to
+//! [`SAVINGS`]:
 //! ```text
 //!   timers      |    |    |    |          |||||||||||||||||||||||||||||||||||||
 //!   wakes       ^    ^    ^    ^          ^^^^^^^^    ^      ^      ^      ^
 //!                   on time               savings       once an interval
 //! ```
-//! A wake for a descriptor costs nothing here, and fires what is due as well.
+//! A wake for a descriptor pays nothing, and fires what is due as well.
 //!
 //! Prior art: the leaky bucket of ATM networks (the "generic cell rate algorithm"); the kernel's timer slack.
 
@@ -20,15 +19,15 @@ use crate::loom::sync::atomic::Ordering::Relaxed;
 
 use super::time::Deadline;
 
-/// What a wake for timers pays for, in nanoseconds.
+/// The time with which a wake for timers pays, in nanoseconds.
 const INTERVAL: u64 = 270_000;
-/// How much time unspent counts, in nanoseconds.
+/// The most time that can be saved, in nanoseconds.
 const SAVINGS: u64 = 16 * INTERVAL;
 
-/// The wakes for timers of the thread that sits in the driver.
+/// The rate limiter for the poller's wakes for timers.
 #[derive(Debug)]
 pub struct Pace {
-    /// Time is paid for until then. Read and written by the thread that sits in the driver.
+    /// The time up to which wakes have paid. The poller alone reads and writes it.
     paid_until: AtomicU64,
 }
 
@@ -39,11 +38,11 @@ impl Pace {
 
     /// When to wake for a timer that is due at `deadline`.
     pub fn wake_at(&self, deadline: Deadline) -> Deadline {
-        // Relaxed: the sitter's.
+        // Relaxed: the poller's alone.
         deadline.max(self.paid_until.load(Relaxed))
     }
 
-    /// A sleep ended at `time` for timers alone.
+    /// A sleep ended at `time`, for timers alone.
     pub fn woke(&self, time: Deadline) {
         let paid_until = self.paid_until.load(Relaxed).max(time.saturating_sub(SAVINGS));
         self.paid_until.store(paid_until.saturating_add(INTERVAL), Relaxed);
@@ -54,8 +53,8 @@ impl Pace {
 mod tests {
     use super::*;
 
-    /// Wakes for timers that are due every `gap`; gives the latest, and how many wakes there were in each
-    /// interval.
+    /// Wakes for `timers` timers that are due every `gap` nanoseconds. Returns the most that a timer was
+    /// late, and the wakes in each interval.
     fn run(gap: u64, timers: u64) -> (u64, f64) {
         let pace = Pace::new();
         let (mut latest, mut wakes, mut next) = (0, 0, 1);

@@ -1,8 +1,8 @@
-//! A FIFO whose links lie in its items: linking allocates nothing, and a batch of any size changes hands by
-//! its two ends.
+//! A FIFO whose links lie in its items. Linking allocates nothing, and a batch of any size moves by its two
+//! ends.
 //!
-//! A link is touched only through the chain that its item is in, so the thread that has the chain, as a value
-//! or by holding the lock around it, has the links.
+//! A link is touched only through the chain that holds its item. So the links belong to the thread that has
+//! the chain, as a value or by the lock around it.
 
 use std::fmt;
 use std::mem;
@@ -10,20 +10,20 @@ use std::ptr::NonNull;
 
 use crate::loom::cell::UnsafeCell;
 
-/// Says where in an item its link is.
+/// A type of item that contains a link.
 ///
 /// # Safety
-/// 1. `next` returns a pointer into `item`, always the same one. 2. It is valid for as long as `item` is. 3.
-///    Nothing but the queues reads or writes behind it.
+/// 1. `next` returns a pointer into `item`, always the same one. 2. The pointer is valid for as long as
+///    `item` is. 3. Only the queues read or write what it points to.
 pub unsafe trait Linked: Sized {
-    /// Where the link of `item` is.
+    /// The place of the link of `item`.
     ///
     /// # Safety
     /// 1. `item` points to a live item. Only the address is computed; no reference is made.
     unsafe fn next(item: NonNull<Self>) -> NonNull<Next<Self>>;
 }
 
-/// An item's link: the item behind it. Meaningless while the item is in no chain.
+/// An item's link: the item behind it. It has no meaning while the item is in no chain.
 pub struct Next<T>(UnsafeCell<Option<NonNull<T>>>);
 
 impl<T> Next<T> {
@@ -43,16 +43,16 @@ impl<T> fmt::Debug for Next<T> {
 ///
 /// Dropping a chain leaves its items where they are, in no queue.
 pub struct Chain<T: Linked> {
-    /// Oldest and youngest item: both or none.
+    /// The oldest and the youngest item: both or none.
     first: Option<NonNull<T>>,
     last: Option<NonNull<T>>,
-    /// Items from `first` to `last`, whose link is the only one that is `None`. All are live and in no other
-    /// queue: [`push_back`](Self::push_back) asks for it.
+    /// The number of items from `first` to `last`. Only the link of `last` is `None`. All items are live and
+    /// in no other queue, as [`push_back`](Self::push_back) asks.
     len: usize,
 }
 
 // SAFETY: a chain is two pointers and a number. It touches nothing in an item but the link, which is the
-// chain's alone; to do more with what it returns is unsafe, and answered for there.
+// chain's alone. To do more with an item that it returns is unsafe, and justified there.
 unsafe impl<T: Linked> Send for Chain<T> {}
 
 impl<T: Linked> Chain<T> {
@@ -61,14 +61,15 @@ impl<T: Linked> Chain<T> {
         Self { first: None, last: None, len: 0 }
     }
 
-    /// The items of a stack, oldest first: `youngest`, and behind each the one that was pushed before it.
+    /// Makes a chain of the items of a stack, oldest first. Each item of the stack links to the one pushed
+    /// before it; `youngest` is on top.
     ///
     /// # Safety
-    /// 1. All are live, and stay so at their places until they have been popped. 2. They are in no queue, and
-    ///    the link of the oldest is `None`.
+    /// 1. All items are live, and stay so at their places until they have been popped. 2. They are in no
+    ///    queue, and the link of the oldest is `None`.
     pub unsafe fn from_stack(youngest: NonNull<T>) -> Self {
         let (mut first, mut len) = (youngest, 1);
-        // SAFETY: by (1) and (2) live items of the chain that is being made.
+        // SAFETY: by (1) and (2) these are live items of the chain that is being made.
         unsafe {
             let mut older = next(youngest);
             set_next(youngest, None);
@@ -82,27 +83,27 @@ impl<T: Linked> Chain<T> {
         Self { first: Some(first), last: Some(youngest), len }
     }
 
-    /// How many items it has.
+    /// The number of items.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether it has no item.
+    /// Whether there is no item.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Links `item` as the youngest.
+    /// Links `item` behind the youngest.
     ///
     /// # Safety
     /// 1. `item` is live, and stays so at its place until it has been popped. 2. It is in no queue.
     pub unsafe fn push_back(&mut self, item: NonNull<T>) {
-        // SAFETY: by (1) and (2) a live item of this chain.
+        // SAFETY: by (1) and (2) `item` is a live item of this chain.
         unsafe { set_next(item, None) };
         self.append(Self { first: Some(item), last: Some(item), len: 1 });
     }
 
-    /// Links all of `other`, in its order, behind the youngest.
+    /// Links all items of `other`, in their order, behind the youngest.
     pub fn append(&mut self, other: Self) {
         match self.last {
             // SAFETY: `last` is a live item of this chain.
@@ -114,21 +115,23 @@ impl<T: Linked> Chain<T> {
         self.len += other.len;
     }
 
-    /// Keeps the oldest `kept` items, or all, and returns the others. Takes as many steps as it keeps items.
+    /// Keeps the oldest `kept` items, or all if there are fewer, and returns the others. Takes one step for
+    /// each item that it keeps.
     pub fn split_off(&mut self, kept: usize) -> Self {
         let mut oldest = Self::new();
         while oldest.len < kept {
             let Some(item) = self.pop_front() else { break };
-            // SAFETY: it was in this chain, so it is live until it is popped for good; it was just unlinked.
+            // SAFETY: the item was in this chain, so it is live until it is popped for good. It was just
+            // unlinked.
             unsafe { oldest.push_back(item) };
         }
         mem::replace(self, oldest)
     }
 
-    /// Unlinks and returns the oldest.
+    /// Unlinks the oldest item and returns it.
     pub fn pop_front(&mut self) -> Option<NonNull<T>> {
         let first = self.first?;
-        // SAFETY: `first` is live and its link is this chain's, by the invariant of the fields.
+        // SAFETY: by the invariant of the fields, `first` is live and its link is this chain's.
         self.first = unsafe { next(first) };
         if self.first.is_none() {
             self.last = None;
@@ -147,9 +150,9 @@ impl<T: Linked> fmt::Debug for Chain<T> {
 /// Links `next` behind `item`.
 ///
 /// # Safety
-/// 1. `item` is live. 2. It is in a chain that the caller has, or on its way into one.
+/// 1. `item` is live. 2. It is in a chain that the caller has, or on its way into such a chain.
 pub unsafe fn set_next<T: Linked>(item: NonNull<T>, next: Option<NonNull<T>>) {
-    // SAFETY: by (1) the link may be looked up and lives; by (2) no other thread touches it.
+    // SAFETY: by (1) the link's place may be computed, and the link lives. By (2) no other thread touches it.
     unsafe { T::next(item).as_ref().0.with_mut(|link| *link = next) };
 }
 
@@ -162,7 +165,7 @@ pub unsafe fn next<T: Linked>(item: NonNull<T>) -> Option<NonNull<T>> {
     unsafe { T::next(item).as_ref().0.with(|next| *next) }
 }
 
-/// What the tests of all queues push.
+/// The items that the tests of all queues push.
 #[cfg(test)]
 pub mod tests {
     use super::*;
@@ -178,17 +181,17 @@ pub mod tests {
     // SAFETY: the link is a field of the item, and private to this module, which touches it nowhere else.
     unsafe impl Linked for Item {
         unsafe fn next(item: NonNull<Self>) -> NonNull<Next<Self>> {
-            // SAFETY: `item` is live, by the caller's word.
+            // SAFETY: the caller guarantees that `item` is live.
             unsafe { NonNull::new_unchecked(&raw mut (*item.as_ptr()).next) }
         }
     }
 
-    /// Items that outlive the queues of a test, counting how often each is taken.
+    /// Items that outlive the queues of a test. Each counts how often it is taken.
     #[derive(Debug)]
     pub struct Items(Vec<NonNull<Item>>);
 
-    // SAFETY: what is shared of an item is its value, which never changes, and an atomic; the link is the
-    // queues'.
+    // SAFETY: threads share an item's value, which never changes, and an atomic. The link belongs to the
+    // queues.
     unsafe impl Send for Items {}
     // SAFETY: as above.
     unsafe impl Sync for Items {}
@@ -255,7 +258,7 @@ pub mod tests {
         let mut chain = Chain::new();
         // SAFETY: `items` outlives the chain, and each item is pushed while in no chain.
         unsafe {
-            // The first round leaves a link from 0 to 1 behind, the second must not follow it.
+            // The first round leaves a link from 0 to 1 behind. The second round must not follow it.
             for round in [&[0, 1][..], &[0], &[1, 0], &[1]] {
                 for &value in round {
                     chain.push_back(items.at(value));

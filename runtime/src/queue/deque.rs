@@ -1,8 +1,8 @@
-//! A worker's deque of jobs: bounded, and private until another thread could use what is in it.
+//! A worker's deque of jobs: bounded, and private until another thread could use its items.
 //!
-//! The owner pushes and pops at the young end; thieves take the oldest. A fork pushes one half and mostly
-//! takes it back itself a moment later, millions of times a second; so what lies in the deque is the owner's
-//! private matter, at the price of a load and a few stores, until the owner *publishes* the oldest of it.
+//! The owner pushes and pops at the young end; thieves take the oldest item. A fork pushes one half, and
+//! mostly takes it back itself a moment later, millions of times a second. So the items are private to the
+//! owner, at the price of a load and a few stores, until the owner *publishes* the oldest of them.
 //!
 //! # States
 //! ```text
@@ -14,7 +14,7 @@
 //!            exactly one read-modify-write of this word, the thief's or the owner's.
 //!   head     the owner's alone, and so is a copy of `split`, which only the owner moves.
 //! ```
-//! Indices do not go round: the deque is a stack, of which thieves gnaw the lower end.
+//! Indices do not wrap around: the deque is a stack, and thieves take from its lower end.
 //!
 //! # Steps
 //! ```text
@@ -28,46 +28,43 @@
 //!              stolen (tail > i): O6 rewind: store (version + 1, split = tail = floor), head = floor
 //!   thief      T1 load public (tail < split?)  T2 read slot[tail]  T3 swing tail + 1
 //! ```
-//! A thief may take several loose items at once: T2 reads so many slots, T3 moves `tail` by as many. An owner
-//! that takes back what it pushed does without the slot at O4 and O5.
+//! A thief may take several loose items at once: T2 reads that many slots, and T3 moves `tail` by as many. An
+//! owner that takes back its own push leaves out reading the slot at O4 and O5.
 //!
-//! *Begun*: mostly no thread but its pusher ever looks at an item. So of an item that is pushed as begun,
-//! only what its pusher needs is written. It is *finished* before it is published: the publisher finishes
-//! first.
+//! *Begun*: mostly no thread but its pusher ever looks at an item. So the push of a begun item writes only
+//! what its pusher needs. The owner *finishes* an item before it publishes it.
 //!
 //! *Floor*: an item may be *anchored*: its pusher comes back for just this index, and takes tail > index for
-//! "stolen". So the deque is rewound no lower than above the youngest anchored item. Everything else is
-//! loose.
+//! "stolen". So a rewind goes no lower than above the youngest anchored item. Every other item is *loose*.
 //!
 //! # The race
 //! A thief loads the word, reads a slot, and falls asleep. The owner takes that item back, runs it, pushes
-//! another in the same place, and publishes it: tail and split are what they were. The thief wakes, finds the
-//! word as it was, claims an item that was never stolen, and runs what it read: a job whose frame is gone.
-//! Reading the slot after the claim is no way out: the owner, seeing its item stolen, reuses the slot before
-//! the thief has read it.
+//! another item in the same place, and publishes it. Now tail and split are what they were. The thief wakes
+//! and finds the word as it was. It claims an item that was never stolen, and runs what it read: a job whose
+//! frame is gone. Reading the slot after the claim does not help. The owner, seeing its item stolen, could
+//! reuse the slot before the thief has read it.
 //!
 //! # Ordering
-//! - *One claimer an item.* Public items leave by O5 and T3, read-modify-writes of one word, each from the
-//!   value it was computed from. The owner changes the version whenever it moves `split` down (O5, O6), so a
-//!   value of the word does not recur (2^36 of these, six minutes at 5 ns, inside one thief's window would be
-//!   needed).
+//! - *One claimer an item.* Public items leave by O5 and T3. These are read-modify-writes of one word, each
+//!   from the value it was computed from. The owner changes the version whenever it moves `split` down (O5,
+//!   O6), so a value of the word does not recur. (That would take 2^36 changes inside one thief's window, six
+//!   minutes at 5 ns.)
 //! - *A thief has read what it claims.* T1 (Acquire) reads from O3 (Release) or from a read-modify-write
-//!   behind it, so T2 sees O1 of that item or a later write of the slot. A later one comes after an O5 or O6
-//!   of the owner, and then T3 fails: it and that O5 cannot both follow the same value of the word, and O6
-//!   makes it another.
-//!   T1 also makes visible what the owner wrote before it published: the job, and what was written as it was
-//!   finished.
-//! - *No slot is reused before it was read by the thread that claimed it.* The owner writes slot i again
-//!   after O5, or after it has learned from the word (Acquire) that tail > i; T3 is Release, so T2 came
-//!   before. Slots are atomics all the same, for the thieves that read and then fail.
-//! - *O6 may be a store*: it is done with tail = split, when nothing is public and T3 cannot succeed.
+//!   behind it, so T2 sees O1 of that item or a later write of the slot. A later write comes after an O5 or
+//!   O6 of the owner, and then T3 fails. T3 and that O5 cannot both follow the same value of the word, and O6
+//!   changes the value. T1 also makes visible what the owner wrote before it published: the job, and what was
+//!   written when it was finished.
+//! - *No slot is reused before the thread that claimed it has read it.* The owner writes slot i again after
+//!   O5, or after it has learned from the word (Acquire) that tail > i. T3 is Release, so T2 came before.
+//!   Slots are atomics all the same, for the thieves that read and then fail.
+//! - *O6 may be a store*: at O6 tail = split, so nothing is public and no T3 can succeed.
 //!
 //! # Rejected
 //! - Chase and Lev's deque: its owner needs a full fence for every pop, and every item is public.
 //! - One public slot, refilled by the owner (Spice, chili): it starves all thieves but one while the owner is
 //!   in a long leaf.
-//! - Indices that go round: "tail > i" is no answer once the indices may have lapped. Loose items that do not
-//!   fit go elsewhere.
+//! - Indices that wrap around: "tail > i" is no answer once the indices may have lapped. Loose items that do
+//!   not fit go elsewhere.
 //!
 //! # Sources
 //! Split deques: Lace, after Wool; private deques with explicit sharing.
@@ -86,43 +83,43 @@ const SPLIT: u64 = 1 << 14;
 const VERSION: u64 = 1 << 28;
 const _: () = assert!(CAPACITY <= FIELD);
 
-/// Most items that a thief takes at once.
+/// The most items that a thief takes at once.
 const MOST: usize = 32;
 
-/// The lowest bits of an item's address; items are at least four bytes aligned. All others are of anchored
-/// items.
+/// The lowest bits of an item's address carry a mark; items are aligned to at least four bytes. Every mark
+/// but `LOOSE` means that the item is anchored.
 const MARKS: usize = 3;
 
-/// Of an item that is begun, so that its push need not add a mark.
+/// The mark of an item that is begun. It is zero, so that the push need not add it.
 const BEGUN: usize = 0;
 
 const LOOSE: usize = 1;
 
-/// Of an anchored item that is finished.
+/// The mark of an anchored item that is finished.
 const ANCHORED: usize = 2;
 
-/// Of an item that the owner has [noted](Deque::note).
+/// The mark of an item that the owner has [noted](Deque::note).
 const NOTED: usize = 3;
 
 /// See the module's docs.
 pub struct Deque<T> {
-    /// Alone on its lines: thieves look at it while the owner works on the others.
+    /// Alone on its lines, because thieves read it while the owner works on the other fields.
     public: CachePadded<AtomicU64>,
     own: CachePadded<Own>,
     /// On lines that no thread writes.
     slots: Box<[AtomicPtr<T>]>,
 }
 
-/// The owner's alone, written at each push and pop.
+/// The owner's alone. Written at each push and pop.
 #[derive(Default)]
 struct Own {
     /// The next free index.
     head: Cell<u32>,
-    /// The `split` of `public`.
+    /// A copy of the `split` of `public`.
     split: Cell<u32>,
 }
 
-// SAFETY: the cells are touched only by methods that require the caller to be the owner; items are pointers
+// SAFETY: the cells are touched only by methods that require the caller to be the owner. Items are pointers
 // that the deque does not follow.
 unsafe impl<T> Send for Deque<T> {}
 // SAFETY: as above.
@@ -131,7 +128,7 @@ unsafe impl<T> Sync for Deque<T> {}
 /// What became of an item that its pusher wants back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Taken {
-    /// It is back, and the deque does not have it any more.
+    /// The pusher has it back, and the deque does not have it any more.
     Back,
     /// A thief has it.
     Stolen,
@@ -159,7 +156,7 @@ impl<T> Deque<T> {
     }
 
     /// O1, O2: pushes an item whose pusher will come back for it, by [`take_back`](Self::take_back) of the
-    /// same index. False if the deque is full.
+    /// same index. Returns false if the deque is full.
     ///
     /// # Safety
     /// 1. The caller is the owner. 2. The item stays valid until it has been taken back, or claimed and used.
@@ -169,17 +166,16 @@ impl<T> Deque<T> {
         if head == CAPACITY {
             return false;
         }
-        // SAFETY: (1), and there is room.
+        // SAFETY: (1), and the check leaves space.
         unsafe { self.put(head, item.map_addr(|address| address | ANCHORED)) };
         true
     }
 
-    /// As [`push_anchored`](Self::push_anchored), of an item that is only begun. Returns its index.
+    /// As [`push_anchored`](Self::push_anchored), for an item that is only begun. Returns its index.
     ///
     /// # Safety
-    /// 1. The caller is the owner. 2. There is room. 3. Before the item is published it is
-    ///    [finished](Self::finish); from then on it stays valid until it has been taken back, or claimed and
-    ///    used.
+    /// 1. The caller is the owner. 2. The deque is not full. 3. The item is [finished](Self::finish) before
+    ///    it is published. From then on it stays valid until it has been taken back, or claimed and used.
     #[inline(always)]
     pub unsafe fn begin_anchored(&self, item: *mut T) -> u32 {
         let head = self.own.head.get();
@@ -188,8 +184,8 @@ impl<T> Deque<T> {
         head
     }
 
-    /// Finishes the private items that are only begun, from the youngest on: `finish` writes what is missing
-    /// of them, and returns how they are to be known.
+    /// Finishes the private items that are only begun, from the youngest on. `finish` writes the rest of an
+    /// item, and returns the address under which the deque keeps it.
     ///
     /// # Safety
     /// 1. The caller is the owner.
@@ -202,14 +198,13 @@ impl<T> Deque<T> {
                 BEGUN => self.slots[index as usize]
                     .store(finish(item).map_addr(|address| address | ANCHORED), Relaxed),
                 LOOSE => {}
-                // So were those below.
+                // This item was finished before, and so were those below it.
                 _ => break,
             }
         }
     }
 
-    /// O1, O2: pushes an item that its pusher does not come back for, at an index below `limit`; false if
-    /// there is no room.
+    /// O1, O2: pushes a loose item, at an index below `limit`. Returns false if there is no space.
     ///
     /// # Safety
     /// 1. The caller is the owner. 2. The item stays valid until it has been taken and used. 3. `limit` is at
@@ -220,13 +215,13 @@ impl<T> Deque<T> {
         if self.own.head.get() >= limit && !unsafe { self.make_room(limit) } {
             return false;
         }
-        // SAFETY: (1), and there is room.
+        // SAFETY: (1), and there is space.
         unsafe { self.put(self.own.head.get(), item.map_addr(|address| address | LOOSE)) };
         true
     }
 
-    /// [`push`](Self::push), and [`publish`](Self::publish) if nothing else is private: what is pushed to be
-    /// published at once. False if there is no room, or something private: then nothing was done.
+    /// Does [`push`](Self::push) and [`publish`](Self::publish) at once, if no item is private. Returns
+    /// false, and does nothing, if there is no space or an item is private.
     ///
     /// # Safety
     /// 1. to 3. as for [`push`](Self::push).
@@ -236,7 +231,7 @@ impl<T> Deque<T> {
         if head >= limit || head != self.own.split.get() {
             return false;
         }
-        // SAFETY: (1), and there is room.
+        // SAFETY: (1), and there is space.
         unsafe { self.put(head, item.map_addr(|address| address.wrapping_add(LOOSE))) };
         // Release: pairs with T1.
         self.public.fetch_add(SPLIT, Release);
@@ -255,7 +250,7 @@ impl<T> Deque<T> {
         self.own.head.set(head + 1);
     }
 
-    /// Whether thieves find nothing here. For the owner exact but for thefts, for others a hint.
+    /// Whether thieves find nothing here. For the owner this is exact except for thefts, for others a hint.
     #[inline(always)]
     pub fn is_nothing_public(&self) -> bool {
         // Relaxed: the items are not followed.
@@ -280,19 +275,19 @@ impl<T> Deque<T> {
         self.own.split.get()
     }
 
-    /// Marks the item at `index`, which is private: until it is taken back or claimed, and something else put
-    /// there.
+    /// Marks the private item at `index`. The mark stays until the item is taken back or claimed, and another
+    /// item is put there.
     ///
     /// # Safety
     /// 1. The caller is the owner. 2. The item is private, anchored, and finished.
     pub unsafe fn note(&self, index: u32) {
         debug_assert!(matches!(mark(self.slot(index)), ANCHORED | NOTED));
         debug_assert!(self.own.split.get() <= index && index < self.own.head.get());
-        // Relaxed: O3 publishes it; O1 once more.
+        // Relaxed: this is O1 once more, and O3 publishes it.
         self.slots[index as usize].store(self.slot(index).map_addr(|address| address | NOTED), Relaxed);
     }
 
-    /// Whether the item that was put at `index` last has been [noted](Self::note).
+    /// Whether the item that was last put at `index` has been [noted](Self::note).
     ///
     /// # Safety
     /// 1. The caller is the owner.
@@ -300,7 +295,7 @@ impl<T> Deque<T> {
         mark(self.slot(index)) == NOTED
     }
 
-    /// Whether thieves have left anything.
+    /// Whether thieves have left an item.
     ///
     /// # Safety
     /// 1. The caller is the owner.
@@ -309,10 +304,10 @@ impl<T> Deque<T> {
         tail(self.public.load(Relaxed)) < self.own.head.get()
     }
 
-    /// O3: lets thieves have the oldest `n` private items, or all if there are fewer. Says how many.
+    /// O3: lets thieves have the oldest `n` private items, or all if there are fewer. Returns their number.
     ///
     /// # Safety
-    /// 1. The caller is the owner. 2. They are [finished](Self::finish).
+    /// 1. The caller is the owner. 2. These items are [finished](Self::finish).
     pub unsafe fn publish(&self, n: u32) -> u32 {
         let n = n.min(self.own.head.get() - self.own.split.get());
         debug_assert!((self.own.split.get()..).take(n as usize).all(|index| mark(self.slot(index)) != BEGUN));
@@ -324,12 +319,12 @@ impl<T> Deque<T> {
         n
     }
 
-    /// O4, without the slot, which its pusher does not need: takes the item at `index` back if it is private.
-    /// False if it is or was public.
+    /// O4 without reading the slot: takes the item at `index` back if it is private. Returns false if it is
+    /// or was public.
     ///
     /// # Safety
-    /// 1. The caller is the owner. 2. It pushed an anchored item there, and has not taken it back. 3. If it
-    ///    is private, then all that was pushed afterwards has been taken out.
+    /// 1. The caller is the owner. 2. It pushed an anchored item there, and has not taken it back. 3. If the
+    ///    item is private, then all that was pushed afterwards has been taken out.
     #[inline(always)]
     pub unsafe fn take_back_private(&self, index: u32) -> bool {
         if index < self.own.split.get() {
@@ -340,22 +335,22 @@ impl<T> Deque<T> {
         true
     }
 
-    /// O4, O5, O6: takes the item at `index` back, the youngest, or learns that it was stolen.
+    /// O4, O5, O6: takes back the item at `index`, which is the youngest, or learns that it was stolen.
     ///
     /// # Safety
     /// 1. The caller is the owner. 2. It pushed an anchored item there, has not taken it back, and has taken
     ///    out all that was pushed afterwards.
     pub unsafe fn take_back(&self, index: u32) -> Taken {
         debug_assert!(self.own.head.get() == index + 1);
-        // SAFETY: (1), (2); nothing anchored is at `index` or above but this item.
+        // SAFETY: (1), (2). No other anchored item is at `index` or above.
         let is_back = unsafe { self.take_back_private(index) || self.reclaim(index, index).is_some() };
         if is_back { Taken::Back } else { Taken::Stolen }
     }
 
-    /// Takes the youngest item that is at `floor` or above, if thieves have left one.
+    /// Takes the youngest item at or above `floor`, if thieves have left one.
     ///
     /// # Safety
-    /// 1. The caller is the owner. 2. Nothing anchored is at `floor` or above.
+    /// 1. The caller is the owner. 2. No anchored item is at `floor` or above.
     #[inline]
     pub unsafe fn pop(&self, floor: u32) -> Option<*mut T> {
         let head = self.own.head.get();
@@ -365,7 +360,7 @@ impl<T> Deque<T> {
         let index = head - 1;
         if index >= self.own.split.get() {
             self.own.head.set(index);
-            // SAFETY: an item was there.
+            // SAFETY: the index is below the capacity: an item was there.
             return Some(unsafe { self.item(index) });
         }
         // SAFETY: (1) and (2).
@@ -386,8 +381,8 @@ impl<T> Deque<T> {
     /// O5, or O6 if the youngest item, at `index`, was stolen.
     ///
     /// # Safety
-    /// 1. The caller is the owner; `index` is the youngest item, and public. 2. Nothing anchored is at
-    ///    `floor` or above, except what the caller has come back for.
+    /// 1. The caller is the owner; `index` is the youngest item's, and that item is public. 2. No anchored
+    ///    item is at `floor` or above, except the one for which the caller has come back.
     #[inline]
     unsafe fn reclaim(&self, index: u32, floor: u32) -> Option<*mut T> {
         debug_assert!(self.own.split.get() == index + 1);
@@ -402,13 +397,13 @@ impl<T> Deque<T> {
                 Ok(_) => {
                     self.own.split.set(index);
                     self.own.head.set(index);
-                    // SAFETY: an item was there.
+                    // SAFETY: the index is below the capacity: an item was there.
                     return Some(unsafe { self.item(index) });
                 }
                 Err(actual) => word = actual,
             }
         }
-        // SAFETY: (1): nothing is public, since tail = split = head; (2).
+        // SAFETY: (1): nothing is public or private, because tail = split = head; and (2).
         unsafe { self.rewind(word, floor) };
         None
     }
@@ -416,19 +411,19 @@ impl<T> Deque<T> {
     /// O6: an empty deque begins again at `floor`.
     ///
     /// # Safety
-    /// 1. The caller is the owner. 2. Nothing is private or public; `word` is the word. 3. Nothing anchored
-    ///    is at `floor` or above that its pusher will come back for.
+    /// 1. The caller is the owner. 2. Nothing is private or public; `word` is the word. 3. At `floor` or
+    ///    above there is no anchored item for which its pusher will come back.
     #[cold]
     unsafe fn rewind(&self, word: u64, floor: u32) {
         debug_assert!(split(word) == tail(word) && floor <= tail(word));
-        // Relaxed: nothing is public, so no thread acquires by it; and no thief's swing can come between, see
-        // the module's docs.
+        // Relaxed: nothing is public, so no thread acquires by this store. No thief's T3 can come between, as
+        // the module's docs show.
         self.public.store(pack(version(word).wrapping_add(VERSION), floor, floor), Relaxed);
         self.own.split.set(floor);
         self.own.head.set(floor);
     }
 
-    /// Makes room below `limit` if all loose items on top were stolen.
+    /// Makes space below `limit`, if all loose items on top were stolen.
     ///
     /// # Safety
     /// 1. The caller is the owner.
@@ -444,20 +439,21 @@ impl<T> Deque<T> {
         if floor >= limit {
             return false;
         }
-        // SAFETY: (1); everything was stolen; `floor` is above all that is anchored.
+        // SAFETY: (1). All items were stolen, and `floor` is above all anchored ones.
         unsafe { self.rewind(word, floor) };
         true
     }
 
-    /// T1 to T3: takes the oldest public item, if there is one that `is_wanted`. Any thread, the owner too.
+    /// T1 to T3: takes the oldest public item, if there is one and it `is_wanted`. For any thread, also for
+    /// the owner.
     ///
-    /// `is_wanted` gets the item as a number to look at: it may be gone already, so it must not be followed.
+    /// `is_wanted` gets the item as a number. It must not follow it, because the item may be gone already.
     pub fn steal(&self, is_wanted: impl Fn(*mut T) -> bool) -> Option<*mut T> {
         self.steal_several(1, is_wanted, |_| unreachable!("one was asked for"))
     }
 
-    /// As [`steal`](Self::steal), and takes loose items behind it as well: at most `most` in all, and no more
-    /// than half of what is public. They are given to `put`, the youngest first.
+    /// As [`steal`](Self::steal), and takes loose items behind the oldest as well: at most `most` in all, and
+    /// no more than half of what is public. They are given to `put`, the youngest first.
     pub fn steal_several(
         &self,
         most: u32,
@@ -487,7 +483,7 @@ impl<T> Deque<T> {
                 }
             }
             if n == 0 {
-                // Of this value of the word or of another: the caller comes again.
+                // The items may be of this value of the word or of another. The caller comes again.
                 return None;
             }
             // Release: the slots were read before they are reused. Acquire if it fails: T1 of the next round.
@@ -520,7 +516,7 @@ impl<T> Deque<T> {
         self.slots[index as usize].load(Relaxed)
     }
 
-    /// Checks what must hold between two calls of the owner.
+    /// Checks the conditions that hold between two calls of the owner.
     ///
     /// # Safety
     /// 1. The caller is the owner.
@@ -556,12 +552,12 @@ fn split(word: u64) -> u32 {
     (word / SPLIT) as u32 & FIELD
 }
 
-/// The version, in its place.
+/// The version, at its place in the word.
 fn version(word: u64) -> u64 {
     word & !(VERSION - 1)
 }
 
-/// `version` may have grown beyond the word's end: it begins again.
+/// An overflow of `version` leaves the word, so the version begins again at 0.
 fn pack(version: u64, split: u32, tail: u32) -> u64 {
     version | (u64::from(split) * SPLIT) | u64::from(tail)
 }

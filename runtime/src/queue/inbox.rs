@@ -1,11 +1,11 @@
-//! A queue into which any thread pushes, and out of which one owner takes all at once; the owner can sleep on
-//! it.
+//! A queue into which any thread pushes, and from which one owner takes all items at once. The owner can
+//! sleep on it.
 //!
-//! It is a stack whose links lie in its items, so a push is one compare-and-swap, and taking all of it is one
-//! swap. The owner turns what it took around and has the items in the order of the pushes. The owner leaves
-//! its waker only when it is about to sleep, so most pushes look at nothing but the head.
-//! [`JoinSet`](crate::task::JoinSet) collects its ended tasks in one, [`LocalSet`](crate::task::LocalSet) the
-//! tasks that other threads woke.
+//! It is a stack whose links lie in its items. So a push is one compare-and-swap, and taking all items is one
+//! swap. The owner reverses what it took, and has the items in the order of the pushes. The owner leaves its
+//! waker only when it is about to sleep, so most pushes look at nothing but the head.
+//! [`JoinSet`](crate::task::JoinSet) collects its ended tasks in an inbox.
+//! [`LocalSet`](crate::task::LocalSet) collects the tasks that other threads woke.
 //!
 //! # States
 //! ```text
@@ -28,9 +28,9 @@
 //! ```
 //!
 //! # The race
-//! The owner finds nothing and lies down while a pusher comes. InboxPush and InboxWait change one word, so
-//! one comes first. If InboxPush does, InboxWait fails and the owner takes the item. If InboxWait does, the
-//! pusher reads WAITING(n), and InboxTake finds the n-th waker, or finds that another pusher has it.
+//! The owner finds nothing and goes to sleep while a pusher comes. InboxPush and InboxWait change one word,
+//! so one comes first. If InboxPush does, InboxWait fails and the owner takes the item. If InboxWait does,
+//! the pusher reads WAITING(n). InboxTake then finds the n-th waker, or finds that another pusher has it.
 //!
 //! # Argument
 //! - *An item is taken once, and what its pusher wrote is seen.* InboxSwap acquires the release of each
@@ -54,8 +54,8 @@
 //!   proof again.
 //!
 //! # Sources
-//! Treiber's stack with the swap of Go's and Linux's (`llist`) remote free lists; the waiting mark in the
-//! head is the one of parking locks.
+//! The stack is Treiber's; the swap is that of the remote free lists of Go and Linux (`llist`). The waiting
+//! mark in the head comes from parking locks.
 
 use std::fmt;
 use std::ptr::{self, NonNull};
@@ -77,14 +77,14 @@ pub struct Inbox<T: Linked> {
     waker: ShortLock<Left>,
 }
 
-/// What the owner has left for a pusher.
+/// The waker that the owner has left for a pusher.
 struct Left {
     waker: Option<Waker>,
-    /// How often the owner has waited.
+    /// The number of times that the owner has waited.
     n: usize,
 }
 
-/// The error of [`Inbox::push`]: the owner is gone, so the item is the caller's again.
+/// The error of [`Inbox::push`]. The owner is gone, so the item is the caller's again.
 #[derive(Debug)]
 pub struct Closed;
 
@@ -98,11 +98,10 @@ impl<T: Linked> Inbox<T> {
     ///
     /// # Safety
     /// 1. `this` is valid until the owner has taken `item`. 2. `item` is live, and stays so at its place
-    ///    until the owner has taken it.
-    ///    3. It is in no queue.
+    ///    until the owner has taken it. 3. It is in no queue.
     #[must_use = "the owner sleeps until its waker is woken"]
     pub unsafe fn push(this: NonNull<Self>, item: NonNull<T>) -> Result<Option<Waker>, Closed> {
-        // SAFETY: (1): used up to the exchange that succeeds.
+        // SAFETY: (1): the inbox is used only up to the exchange that succeeds.
         let inbox = unsafe { this.as_ref() };
         let mut taken = None;
         // InboxRead. Acquire: the thread that reads `WAITING` sees the waker that was left before.
@@ -125,7 +124,7 @@ impl<T: Linked> Inbox<T> {
             };
             // SAFETY: (2) and (3): the item is on its way into this queue.
             unsafe { chain::set_next(item, is_item.then(|| NonNull::new_unchecked(now))) };
-            // InboxPush. Release: what the pusher wrote. Acquire if it fails, as above.
+            // InboxPush. Release: publishes the pusher's writes. Acquire if it fails, as above.
             match inbox.head.compare_exchange(now, item.as_ptr(), Release, Acquire) {
                 Ok(_) => return Ok(taken),
                 Err(actual) => now = actual,
@@ -133,7 +132,7 @@ impl<T: Linked> Inbox<T> {
         }
     }
 
-    /// Whether nothing was there a moment ago.
+    /// Whether the inbox was empty a moment ago.
     #[inline]
     pub fn is_empty(&self) -> bool {
         !is_item(self.head.load(Relaxed))
@@ -144,12 +143,13 @@ impl<T: Linked> Inbox<T> {
         if self.is_empty() {
             return Chain::new();
         }
-        // InboxSwap. Only the owner takes items away, so there is one still.
+        // InboxSwap. Only the owner takes items away, so there still is one.
         let youngest = self.head.swap(ptr::null_mut(), Acquire);
         Self::chain_of(youngest)
     }
 
-    /// Has the next push return `waker`, to be woken; false if there is an item already. For the owner.
+    /// Has the next push return `waker`, so that its pusher wakes it. Returns false if there is an item
+    /// already. For the owner.
     pub fn wait(&self, waker: &Waker) -> bool {
         let now = self.head.load(Relaxed);
         if is_item(now) {
@@ -160,7 +160,7 @@ impl<T: Linked> Inbox<T> {
         if is_waiting && has_left {
             return true;
         }
-        // The clone, and the drop of the older one, run foreign code: without the lock.
+        // The clone, and the drop of the older waker, run foreign code. So both happen without the lock.
         let waker = (!has_left).then(|| waker.clone());
         let mut left = self.waker.lock();
         // InboxLeave.
@@ -171,15 +171,15 @@ impl<T: Linked> Inbox<T> {
             None => None,
         };
         drop(left);
-        // InboxWait. Release: the waker, for pushers that read the mark. Only pushers change the head
-        // meanwhile, to an item.
+        // InboxWait. Release: publishes the waker to pushers that read the mark. Meanwhile only pushers
+        // change the head, and only to an item.
         let is_waiting = self.head.compare_exchange(now, next, Release, Relaxed).is_ok();
         drop(older);
         is_waiting
     }
 
-    /// Wakes the owner if it waits, without a push. For the owner's thread: what it did before, the owner
-    /// will see.
+    /// Wakes the owner, if it waits, without a push. For the owner's thread: the owner will see what that
+    /// thread did before.
     ///
     /// A pusher that finds the waker gone relies on this wake, as on that of another pusher.
     pub fn notify(&self) {
@@ -194,19 +194,20 @@ impl<T: Linked> Inbox<T> {
         drop_quietly(self.waker.lock().waker.take());
     }
 
-    /// Refuses pushes from now on, and takes what is there, oldest first. For the owner.
+    /// Refuses pushes from now on, and takes all items, oldest first. For the owner.
     pub fn close(&self) -> Chain<T> {
-        // Acquire: as in `take_all`. Release: what the owner did before, for pushers that are refused.
+        // Acquire: as in `take_all`. Release: publishes the owner's earlier writes to pushers that are
+        // refused.
         let youngest = self.head.swap(ptr::without_provenance_mut(CLOSED), AcqRel);
         self.forget_waker();
         Self::chain_of(youngest)
     }
 
-    /// The items below `youngest`, which was swapped out of the head.
+    /// Makes a chain of `youngest`, which was swapped out of the head, and the items below it.
     fn chain_of(youngest: *mut T) -> Chain<T> {
         match is_item(youngest) {
-            // SAFETY: pushed, so live until the caller lets go, by duty 2 of `push`; the first was linked to
-            // none.
+            // SAFETY: the items were pushed. So they live until the caller lets go, by duty 2 of `push`. The
+            // first item was linked to none.
             true => unsafe { Chain::from_stack(NonNull::new_unchecked(youngest)) },
             false => Chain::new(),
         }

@@ -1,23 +1,25 @@
-//! An unbounded FIFO into which any thread pushes and from which any worker pops; its length is readable
-//! without its lock. It takes what comes from outside, and what overflows a worker's ring.
+//! An unbounded FIFO into which any thread pushes and from which any worker pops. Its length is readable
+//! without its lock. It takes tasks from outside of the workers, and the overflow of the workers' rings.
 //!
 //! # States
 //! ```text
 //!   chunks    under the lock: pointers to the items, oldest first, up to half a ring in each
 //!   len       written under the lock, before it is released: always their number as of some unlock, or of
 //!             the unlock about to happen
-//!   newborns  under the lock: how many that are counted here have come; see `scheduler/shared.rs`
+//!   newborns  under the lock: the number of counted newborn items so far; see `scheduler/shared.rs`
 //! ```
-//! A worker takes a chunk as a whole, by copying pointers: no item is touched under the lock. They lie in
-//! memory that the pushing thread wrote last, so each is a cache miss. All of a chunk are asked for at once,
-//! after the unlock; links from one to the next would have to wait for each other.
+//! A worker takes a chunk as a whole, by copying pointers: no item is touched under the lock. The items lie
+//! in memory that the pushing thread wrote last, so each is a cache miss. The worker asks for all items of a
+//! chunk at once, after the unlock. Links from one item to the next would make these misses wait for one
+//! another.
 //!
-//! The lock is one whose holder lets go with a plain store (`byte_lock.rs`): it is held for a few stores, or
-//! for the copy of a chunk. While tasks pile up, also for a request of memory in [`CHUNK`] pushes.
+//! The lock's holder lets go with a plain store (`util/byte_lock.rs`). It is held for a few stores, or for
+//! the copy of a chunk. While tasks pile up, one push in [`CHUNK`] also requests memory under it.
 //!
-//! A wake may be in flight when the runtime shuts down, so a push must work at any time; the last to leave
-//! drains the injector, as often as it takes. What it cannot know of is a newborn item: so these are refused
-//! once it has *closed* the queue, under the lock, before it drains it for the last time.
+//! A wake may be in flight when the runtime shuts down, so a push must work at any time. The last worker that
+//! leaves drains the injector, as often as it takes. It cannot know of a newborn item that is still to come.
+//! So it *closes* the queue, under the lock, before it drains it for the last time. A closed queue refuses
+//! newborn items.
 //!
 //! # Steps
 //! ```text
@@ -29,32 +31,32 @@
 //! ```
 //!
 //! # The race
-//! A thread outside pushes while the last worker lies down. The worker looked at `len` before the push, and
-//! the thread looked for sleepers before the worker announced itself. No worker comes for the item.
+//! A thread outside pushes while the last worker goes to sleep. The worker looked at `len` before the push,
+//! and the thread looked for sleepers before the worker announced itself. No worker comes for the item.
 //!
 //! # Ordering
 //! `len` is Relaxed on both sides: the fences carry the handshake, the lock carries the items.
-//! - *Nothing is stranded.* SeqCst fences have one total order. With S2 before I4, I5 sees S1 and a worker is
-//!   woken. With I4 before S2, S3 reads the value of I2 or one later in `len`'s own order. A later one that
-//!   is zero was stored by a worker that has taken the item, and is awake.
-//! - *What a reader may conclude.* Not zero: lock and look, for the thread that stored it is about to unlock;
-//!   the queue can be empty again by then. Zero: there was a moment at which the queue was empty, and it came
-//!   after every push that happens before the read or is ordered before it by fences as above. Nothing more:
-//!   a push that is ordered by neither may be missed, so a bare [`is_empty`](Injector::is_empty) is no reason
-//!   to sleep.
-//! - *`len` does not drift.* Stored after the unlock, the store of a popper that left an empty queue could
-//!   fall on top of the store of the next pusher, and hide that item from all threads until another is
-//!   pushed.
+//! - *Nothing is stranded.* SeqCst fences have one total order. If S2 is before I4, I5 sees S1 and a worker
+//!   is woken. If I4 is before S2, S3 reads the value of I2 or one later in `len`'s own order. A later value
+//!   that is zero was stored by a worker that has taken the item, and is awake.
+//! - *What a reader may conclude.* Not zero: the reader locks and looks. The thread that stored the value is
+//!   about to unlock; the queue can be empty again by then. Zero: there was a moment at which the queue was
+//!   empty. That moment came after every push that happens before the read, or is ordered before it by fences
+//!   as above. A push that is ordered by neither may be missed. So [`is_empty`](Injector::is_empty) alone is
+//!   no reason to sleep.
+//! - *`len` does not drift.* Suppose that it were stored after the unlock. Then the store of a popper that
+//!   left an empty queue could overwrite the store of the next pusher. That item would be hidden from all
+//!   threads until the next push.
 //! - *A pusher touches no item after I3.* By then it may have been popped, run and freed.
 //!
 //! # Rejected
-//! - A lock-free queue. Pushes come one a foreign wake, which costs a microsecond anyway, and pops come in
-//!   batches; a queue of linked nodes without a lock needs a stub node and a rule for when a node may be
+//! - A lock-free queue. A push comes with a foreign wake, which costs a microsecond anyway, and pops come in
+//!   batches. A queue of linked nodes without a lock needs a stub node, and a rule for when a node may be
 //!   freed.
-//! - Shards. Each is one more line that every worker reads before it sleeps.
+//! - Shards. Each is one more cache line that every worker reads before it sleeps.
 //! - `len` on a line of its own. Every push and pop that writes it has the lock's line already.
-//! - A bound. What would a wake do at the bound? An item is in one queue once, so there are never more than
-//!   live tasks.
+//! - A bound. A wake that meets the bound would have nowhere to put its task. An item is in one queue once,
+//!   so there are never more items than live tasks.
 //!
 //! # Sources
 //! The handshake is Dekker's. Go's `sched.runq` and Tokio's `inject` are this queue with other neighbours.
@@ -71,9 +73,10 @@ use crate::loom::sync::ShortLock;
 use crate::loom::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use crate::util::pad::CachePadded;
 
-/// Items in a chunk: what a worker takes at once. Leaves room in its ring for what these push in turn.
+/// The number of items in a chunk, which a worker takes at once. It leaves space in the worker's ring for
+/// tasks that these push in turn.
 const CHUNK: usize = RING_CAPACITY / 2;
-/// Most chunks that an empty queue keeps room for.
+/// The most chunks for which an empty queue keeps memory.
 const MOST_KEPT: usize = 1024;
 
 /// The queue that all workers share. See the module's documentation.
@@ -83,14 +86,14 @@ pub struct Injector<T: Linked> {
 
 struct Inner<T: Linked> {
     chunks: ShortLock<Chunks<T>>,
-    /// Number of items. Written only by the holder of the lock; read by any thread.
+    /// The number of items. Only the holder of the lock writes it; any thread reads it.
     len: AtomicUsize,
-    /// Number of newborn items that were counted. Likewise.
+    /// The number of counted newborn items. Written and read likewise.
     newborns: AtomicU64,
 }
 
 struct Chunks<T> {
-    /// None is empty.
+    /// No chunk in here is empty.
     queue: VecDeque<Chunk<T>>,
     /// The memory of the chunk that was taken last.
     spare: Option<Chunk<T>>,
@@ -99,15 +102,15 @@ struct Chunks<T> {
     is_closed: bool,
 }
 
-/// Up to [`CHUNK`] items, oldest first. All are live and in no other queue: the pusher answers for it.
+/// Up to [`CHUNK`] items, oldest first. The pushers guarantee that all are live and in no other queue.
 struct Chunk<T>(VecDeque<NonNull<T>>);
 
-// SAFETY: the chunk does nothing to an item; to do more with what it returns is unsafe, and answered for
+// SAFETY: the chunk does nothing to an item. To do more with an item that it returns is unsafe, and justified
 // there.
 unsafe impl<T> Send for Chunk<T> {}
 
 impl<T: Linked> Injector<T> {
-    /// An empty injector.
+    /// Makes an empty injector.
     pub fn new() -> Self {
         let chunks = Chunks { queue: VecDeque::new(), spare: None, len: 0, is_closed: false };
         let inner =
@@ -115,19 +118,18 @@ impl<T: Linked> Injector<T> {
         Self { inner: CachePadded::new(inner) }
     }
 
-    /// How many items wait: what a reader may conclude is in the module's documentation.
+    /// The number of waiting items. The module's docs say what a reader may conclude.
     pub fn len(&self) -> usize {
-        // Relaxed: S3 and R1; the fences or the lock do the rest.
+        // Relaxed: S3 and R1. The fences or the lock do the rest.
         self.inner.len.load(Relaxed)
     }
 
-    /// Whether no item waits; with the same care as [`len`](Self::len).
+    /// Whether no item waits, with the same limits as [`len`](Self::len).
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Adds `item` as the youngest. A worker that may be needed to run it is still to be notified, by the
-    /// strict rule.
+    /// Adds `item` as the youngest. The caller still has to notify a worker, by the strict rule.
     ///
     /// # Safety
     /// 1. `item` is live, and stays so at its place until it has been popped. 2. It is in no queue.
@@ -135,7 +137,8 @@ impl<T: Linked> Injector<T> {
         self.change(|chunks| chunks.push(item));
     }
 
-    /// Adds all of `batch`, in its order, behind the youngest. One lock, and one wake-up to decide on.
+    /// Adds all items of `batch`, in their order, behind the youngest. Takes the lock once. The caller
+    /// notifies once.
     pub fn push_batch(&self, mut batch: Chain<T>) {
         if batch.is_empty() {
             return;
@@ -143,11 +146,11 @@ impl<T: Linked> Injector<T> {
         self.change(|chunks| iter::from_fn(|| batch.pop_front()).for_each(|item| chunks.push(item)));
     }
 
-    /// Adds the newborn `item` as the youngest, unless the queue is closed; says whether it did. If so, and
-    /// `is_counted`, it is one more of [`newborns`](Self::newborns), from before it can be popped.
+    /// Adds the newborn `item` as the youngest, unless the queue is closed. Returns whether it did. If
+    /// `is_counted`, the item counts in [`newborns`](Self::newborns) before it can be popped.
     ///
     /// # Safety
-    /// As [`push`](Self::push); the promises end if it is refused.
+    /// As [`push`](Self::push); the promises end if the item is refused.
     #[inline]
     pub unsafe fn push_unless_closed(&self, item: NonNull<T>, is_counted: bool) -> bool {
         self.change(|chunks| {
@@ -155,8 +158,8 @@ impl<T: Linked> Injector<T> {
                 chunks.push(item);
                 if is_counted {
                     let newborns = &self.inner.newborns;
-                    // Relaxed: no other thread writes it while we have the lock, which orders it for the
-                    // thread that pops the item.
+                    // Relaxed: no other thread writes it while this thread holds the lock. The lock also
+                    // orders it for the thread that pops the item.
                     newborns.store(newborns.load(Relaxed) + 1, Relaxed);
                 }
             }
@@ -164,7 +167,7 @@ impl<T: Linked> Injector<T> {
         })
     }
 
-    /// Refuses newborn items from now on. Says how many have been counted: there will be no more.
+    /// Refuses newborn items from now on. Returns the final number of counted newborn items.
     pub fn close(&self) -> u64 {
         self.change(|chunks| {
             chunks.is_closed = true;
@@ -172,7 +175,7 @@ impl<T: Linked> Injector<T> {
         })
     }
 
-    /// How many newborn items were counted so far.
+    /// The number of newborn items that were counted so far.
     pub fn newborns(&self) -> u64 {
         // Relaxed: a number by itself, unless the caller has the lock.
         self.inner.newborns.load(Relaxed)
@@ -186,10 +189,11 @@ impl<T: Linked> Injector<T> {
         self.change(|chunks| chunks.take_oldest(|_| ()).map(|(item, ())| item))
     }
 
-    /// Takes the oldest chunk: returns its oldest item, to be run at once, and how many were taken in all;
-    /// the others go to the back of `local`, as far as they fit, and what does not fit stays.
+    /// Takes the oldest chunk. Returns its oldest item, to be run at once, and the number of items that were
+    /// taken in all. The other items go to the back of `local`, as far as they fit. The items that do not fit
+    /// stay here.
     ///
-    /// Others can steal from there; whether they are to be told is the caller's decision.
+    /// Other workers can steal them from `local`. The caller decides whether to notify one.
     ///
     /// # Safety
     /// 1. The caller is the owner of `local`.
@@ -199,8 +203,8 @@ impl<T: Linked> Injector<T> {
         }
         let (first, added) = self.change(|chunks| {
             chunks.take_oldest(|rest| {
-                // SAFETY: (1) is the ring's (1); its (2) was asked of the thread that pushed here, and the
-                // items have just left.
+                // SAFETY: (1) is the ring's (1). The thread that pushed here guaranteed the ring's (2). For
+                // (3), the items have just left this queue.
                 unsafe { local.push_batch(iter::from_fn(|| rest.pop_front())) }
             })
         })?;
@@ -232,7 +236,7 @@ impl<T> Chunks<T> {
         self.len += 1;
     }
 
-    /// Takes the oldest item, and what `f` takes of its chunk.
+    /// Takes the oldest item, and lets `f` take items of its chunk.
     fn take_oldest<R>(&mut self, f: impl FnOnce(&mut VecDeque<NonNull<T>>) -> R) -> Option<(NonNull<T>, R)> {
         let Chunk(chunk) = self.queue.front_mut()?;
         let before = chunk.len();

@@ -1,9 +1,8 @@
-//! An unbounded FIFO whose takers know that there is an item for each of them, and so need not ask.
+//! An unbounded FIFO for jobs. Its takers know that there is an item for each of them, and so need not ask.
 //!
-//! One thread pushes. For each item it hands out a *ticket*, by other means, which one thread gets; the
-//! thread that has a ticket takes the oldest item, once. (Tickets are what lies in the deques for a FIFO
-//! scope; see `job/heap.rs`.) So a take is one read-modify-write that cannot fail, where a queue that may be
-//! empty needs a lock or a loop.
+//! One thread pushes. For each item it hands out a *ticket*, by other means, to one thread. The holder of a
+//! ticket takes the oldest item, once. (For a FIFO scope, the deques hold the tickets; see `job/heap.rs`.) So
+//! a take is one read-modify-write that cannot fail. A queue that may be empty would need a lock or a loop.
 //!
 //! # States
 //! ```text
@@ -21,20 +20,22 @@
 //!          T3 take item i out of its slot, which is free then
 //! ```
 //! # Ordering
-//! - *The item is there.* The thread that claims i is the (i + 1)th to do T1, and each of those had a ticket
-//!   of its own. One of these tickets is that of item i or of a later one, so its P3, behind P2 of i, comes
-//!   before that thread's T1 (a ticket is handed over by Release and Acquire). T1 is AcqRel, a chain of
-//!   read-modify-writes: so P2 of i is visible to all from that T1 on, of which i's own is one, or the last.
-//!   So is the ring that i is in, since P1 comes before P2.
-//! - *A slot is used again when it was read.* T3 reads the item before it makes the slot null, and P1 sees
-//!   null before P2 writes the next one: so T3 cannot have read that, by the order of the slot's values
+//! - *The item is there.* The thread that claims i is the (i + 1)th to do T1, and each of those i + 1 threads
+//!   had a ticket of its own. So one of these tickets is that of item i or of a later item. Its P3, behind P2
+//!   of i, comes before that thread's T1, because a ticket is handed over by Release and Acquire. T1 is
+//!   AcqRel, a chain of read-modify-writes. So P2 of i is visible from that thread's T1 on. The T1 that
+//!   claims i is that T1 or a later one. The ring that holds i is visible, too, because P1 comes before P2.
+//! - *A slot is reused only after it was read.* T3 reads the item before it makes the slot null, and P1 sees
+//!   null before P2 writes the next item. So T3 cannot read that next item, by the order of the slot's values
 //!   alone.
-//! - *The ring is there.* A ring is freed with the queue only. In sum the rings are no larger than thrice the
+//! - *The ring is there.* A ring is freed only with the queue. In sum the rings are no larger than thrice the
 //!   most items that waited, unless a taker stops between T1 and T3 for a whole lap.
 //!
-//! Rejected: a deque behind a lock: two threads that run short jobs spent four fifths of their time in it,
-//! asleep or not. Blocks in a linked list, as in crossbeam's `SegQueue`: a taker has to find the block in the
-//! same step in which it claims the item.
+//! # Rejected
+//! - A deque behind a lock: two threads that run short jobs spent four fifths of their time in it, asleep or
+//!   not.
+//! - Blocks in a linked list, as in crossbeam's `SegQueue`: a taker has to find the block in the same step in
+//!   which it claims the item.
 
 use std::cell::Cell;
 use std::fmt;
@@ -45,7 +46,7 @@ use crate::loom::sync::atomic::{AtomicPtr, AtomicU64};
 use crate::loom::{LINE_CAPACITY, null_pointers};
 use crate::util::pad::CachePadded;
 
-/// How many times larger the next ring is.
+/// The factor by which the next ring is larger.
 const GROWTH: usize = 4;
 
 /// See the module's docs.
@@ -63,7 +64,7 @@ struct Ring<T> {
     slots: Box<[AtomicPtr<T>]>,
 }
 
-// SAFETY: items are pointers that the queue does not follow; the cell is the pusher's, by duty 1 of `push`.
+// SAFETY: items are pointers that the queue does not follow. The cell is the pusher's, by duty 1 of `push`.
 unsafe impl<T> Send for Line<T> {}
 // SAFETY: as above.
 unsafe impl<T> Sync for Line<T> {}
@@ -77,10 +78,10 @@ impl<T> Line<T> {
         }
     }
 
-    /// P1, P2.
+    /// P1, P2: pushes `item`.
     ///
     /// # Safety
-    /// 1. No other thread pushes: calls are ordered. 2. The caller hands out one ticket for the item, behind
+    /// 1. No other thread pushes: calls are ordered. 2. The caller hands out one ticket for the item, after
     ///    this call. 3. The item is not null.
     #[inline]
     pub unsafe fn push(&self, item: *mut T) {
@@ -89,14 +90,14 @@ impl<T> Line<T> {
         // Relaxed: the pusher's own.
         // SAFETY: a ring lives as long as the queue.
         let newest = unsafe { self.newest.load(Relaxed).as_ref() };
-        // Relaxed, as T3: the order of the slot's own values is enough.
+        // Acquire, though Relaxed would do as at T3: the order of the slot's own values is enough.
         let slot = newest.map(|ring| ring.slot(number)).filter(|slot| slot.load(Acquire).is_null());
         let slot = slot.unwrap_or_else(|| self.grow(number).slot(number));
         // Relaxed: P3 publishes it.
         slot.store(item, Relaxed);
     }
 
-    /// A larger ring, for the items from `first` on. For the pusher.
+    /// Makes a larger ring, for the items from `first` on. For the pusher.
     #[cold]
     #[inline(never)]
     fn grow(&self, first: u64) -> &Ring<T> {
@@ -104,7 +105,7 @@ impl<T> Line<T> {
         // SAFETY: a ring lives as long as the queue.
         let size = unsafe { older.as_ref() }.map_or(LINE_CAPACITY, |older| GROWTH * older.slots.len());
         let ring = Box::into_raw(Box::new(Ring { first, older, slots: null_pointers(size) }));
-        // Release: what is in the ring comes before it.
+        // Release: publishes the ring's contents.
         self.newest.store(ring, Release);
         // SAFETY: just made.
         unsafe { &*ring }
@@ -117,14 +118,14 @@ impl<T> Line<T> {
     #[inline]
     pub unsafe fn take(&self) -> *mut T {
         let number = self.claimed.fetch_add(1, AcqRel);
-        // Acquire: the ring that is pointed at.
+        // Acquire: pairs with the store of the ring in `grow`.
         let mut ring = self.newest.load(Acquire);
         loop {
-            // SAFETY: by (1) the item was pushed, so that there is a ring with it; see the module's docs.
+            // SAFETY: by (1) the item was pushed, so there is a ring that holds it; see the module's docs.
             let here = unsafe { &*ring };
             if here.first <= number {
                 let slot = here.slot(number);
-                // Relaxed: T1 has acquired it; and P1 hands nothing over.
+                // Relaxed: T1 has acquired the item, and P1 passes nothing on.
                 let item = slot.load(Relaxed);
                 slot.store(null_mut(), Relaxed);
                 return item;
@@ -178,7 +179,7 @@ mod tests {
                 // SAFETY: one thread; the items are numbers.
                 items.for_each(|value| unsafe { line.push(std::ptr::without_provenance_mut::<u64>(value)) });
                 for _ in 0..waiting {
-                    // SAFETY: as many as there are items.
+                    // SAFETY: there are as many tickets as items.
                     assert_eq!(unsafe { line.take() }.addr(), next);
                     next += 1;
                 }
@@ -190,7 +191,7 @@ mod tests {
     fn what_comes_and_goes_needs_no_more_room() {
         let line = Line::new();
         for value in 1..100 * LINE_CAPACITY {
-            // SAFETY: one thread, and a ticket each; the items are numbers.
+            // SAFETY: one thread, and one ticket each; the items are numbers.
             unsafe {
                 line.push(std::ptr::without_provenance_mut::<u64>(value));
                 line.take();
@@ -210,7 +211,7 @@ mod tests {
             let takers = [(); 3].map(|()| {
                 scope.spawn(|| {
                     let mut next = 0;
-                    // The flag first: what was pushed before it is seen to be there.
+                    // The flag is read first, so that all pushes before it are visible.
                     loop {
                         let is_over = is_over.load(Acquire);
                         if tickets.fetch_update(Acquire, Relaxed, |left| left.checked_sub(1)).is_ok() {

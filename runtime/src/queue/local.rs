@@ -2,7 +2,7 @@
 //! time.
 //!
 //! # States
-//! Indices count items from the ring's first day on; the slot of an index is the index modulo the capacity.
+//! Indices count all items since the ring was made. The slot of an index is the index modulo the capacity.
 //! ```text
 //!        free  │  being copied  │    waiting     │  free
 //!     ─────────┼────────────────┼────────────────┼───────────────┼──▶ index
@@ -13,9 +13,9 @@
 //!          one taker.
 //!   tail   where the owner pushes next. Only the owner writes it.
 //! ```
-//! `claimed` is zero unless a thief is inside: it has taken items and is still copying them out of their
-//! slots. Meanwhile the owner pops at `real` as ever, leaving `steal` where it is, and does not push beyond
-//! `steal + CAPACITY`; a second thief goes away.
+//! `claimed` is zero unless a thief is inside: the thief has taken items and is still copying them out of
+//! their slots. Meanwhile the owner pops at `real` as usual and leaves `steal` where it is. It does not push
+//! beyond `steal + CAPACITY`. A second thief goes away.
 //!
 //! # Steps
 //! ```text
@@ -27,43 +27,45 @@
 //!             T3 swing head: real + n, claimed = n
 //!             T4 copy n slots                 T5 claimed = 0
 //! ```
-//! *Overflow*: the ring is full and no thief inside. The owner takes everything, puts the older half back by
-//! moving `tail` (one lap on, an index has the slot it had before), and gives the younger half, with the item
-//! that did not fit, to the injector. The younger half, because a batch from the injector lands in the older
-//! one: no item goes back and forth. Between O6 and O7 the ring looks empty to thieves, and until O8 ends the
-//! younger half is in no queue; so an owner that overflows notifies afterwards, as after any push into the
-//! injector.
+//! *Overflow*: the ring is full and no thief is inside. The owner takes everything. It puts the older half
+//! back by moving `tail`: one lap on, an index has the same slot as before. It gives the younger half, with
+//! the item that did not fit, to the injector. A batch from the injector lands in the older half, so no item
+//! goes back and forth. Between O6 and O7 the ring looks empty to thieves, and until O8 ends the younger half
+//! is in no queue. So an owner that overflows notifies afterwards, as after any push into the injector.
 //!
 //! # The race
-//! A thief has claimed the older half and is preempted while copying. The owner goes on, pops what is left
-//! and pushes until `tail` has come round to the slot the thief reads next. Were the room measured from
-//! `real`, the owner would write it: one item lost, another taken twice.
+//! A thief has claimed the older half and is preempted while copying. The owner goes on, pops what is left,
+//! and pushes until `tail` has come round to the slot that the thief reads next. If the free space were
+//! measured from `real`, the owner would write that slot: one item would be lost, another taken twice.
 //!
 //! # Ordering
 //! - *One taker an item.* `real` only grows, by read-modify-writes of one word, each from the value it was
-//!   computed from. `(real, claimed)` does not recur: `real` has 55 bits, which 5 ns a pop use up in five
-//!   years, and of the states with one `real` the one with nothing claimed comes last. So T3 succeeds only if
+//!   computed from. `(real, claimed)` does not recur. `real` has 55 bits, which 5 ns a pop use up in five
+//!   years. Of the states with one `real`, the state with nothing claimed comes last. So T3 succeeds only if
 //!   the head has not moved since T1, however long the thief slept in between.
-//! - *Indices may wrap.* `tail` has 32 bits and is compared with as many of `real`. At a T3 that succeeds,
-//!   the two are at most a lap apart. So they are for the owner, even if the head it loads is an old one: it
-//!   never pushed more than a lap beyond any head it had seen, and it sees no older one after a newer.
-//! - *T1 sees no tail older than its head.* O4 and O6 are Release and T1 is Acquire: with `real` a thief gets
-//!   the `tail` its writer knew, so at T3 `tail - real` is between zero and the capacity. T3 itself may be
-//!   Relaxed: while its claim stands other thieves go away, and T5, which ends it, is Release.
+//! - *Indices may wrap.* `tail` has 32 bits and is compared with as many bits of `real`. At a T3 that
+//!   succeeds, the two are at most a lap apart. They are at most a lap apart for the owner as well, even if
+//!   the head it loads is an old one. It never pushed more than a lap beyond any head that it had seen, and
+//!   it sees no older head after a newer one.
+//! - *T1 sees no tail older than its head.* O4 and O6 are Release and T1 is Acquire. So with `real` a thief
+//!   gets the `tail` that the writer of `real` knew, and at T3 `tail - real` is between zero and the
+//!   capacity. T3 itself may be Relaxed: while its claim stands other thieves go away, and T5, which ends the
+//!   claim, is Release.
 //! - *A taker sees the item.* T2 (Acquire) pairs with O3 (Release). O5 and O8 read what the owner wrote.
 //! - *No slot is written while it is read.* The owner writes index i (O2) only after `steal` has passed i -
-//!   CAPACITY. Either it took that item itself, or O1 (Acquire) reads from T5 (Release) or from a later swing
-//!   of its own, which continues T5's release sequence. T4 comes before T5. The slots are thus plain memory.
-//! - *No thread waits for a thief.* If one falls asleep inside, the owner pops; pushes go to the injector
-//!   once the ring is full (that item alone); other thieves look elsewhere.
+//!   CAPACITY. Either the owner took that item itself, or O1 (Acquire) reads from T5 (Release) or from a
+//!   later change of the head by the owner, which continues T5's release sequence. T4 comes before T5. So the
+//!   slots are plain memory.
+//! - *No thread waits for a thief.* If a thief falls asleep inside, the owner pops, other thieves look
+//!   elsewhere, and once the ring is full a pushed item goes to the injector alone.
 //!
 //! # Rejected
-//! - Copy first, then swing the head (Go): with tasks of 10 ns the owner moves the head faster than a thief
-//!   can copy 128 pointers, so its swing keeps failing; and slots read before they are claimed must be
-//!   atomic.
-//! - Two 32-bit indices `(steal, real)` in the head (Tokio): there a thief that sleeps for exactly 2^32 pops
-//!   takes what it has not seen, and T5 is a loop.
-//! - Popping several items at once into a private buffer: there, a long poll would hide them from thieves.
+//! - Copy first, then change the head (Go): with tasks of 10 ns the owner moves the head faster than a thief
+//!   can copy 128 pointers, so the thief's change keeps failing. Slots that are read before they are claimed
+//!   would also have to be atomic.
+//! - Two 32-bit indices `(steal, real)` in the head (Tokio): a thief that sleeps for exactly 2^32 pops takes
+//!   items that it has not seen, and T5 is a loop.
+//! - Popping several items at once into a private buffer: a long poll would hide them from thieves.
 //!
 //! # Sources
 //! Tokio's `queue.rs` (the two heads, its overflow into the younger half), after Go's `runqput`, `runqgrab`.
@@ -85,36 +87,36 @@ const CAPACITY: u32 = RING_CAPACITY as u32;
 
 const _: () = assert!(CAPACITY.is_power_of_two() && (CAPACITY as u64) < Head::ONE);
 
-/// The ring. See the module's documentation.
+/// The ring. See the module's docs.
 ///
-/// What thieves look at comes first, so that the processor can lay it on one line with the rest of what they
-/// look at.
+/// The fields that thieves read come first, so that the processor can lay them on one line with the other
+/// fields that thieves read.
 #[repr(C)]
 pub struct Local<T: Linked> {
-    /// A [`Head`]: owner and thieves.
+    /// A [`Head`]. Changed by owner and thieves.
     head: AtomicU64,
     /// Written by the owner; read by all.
     tail: AtomicU32,
-    /// Slots from `steal` to `tail` are initialised. The owner writes those outside; those inside are read
-    /// once, by the thread that took them.
+    /// Slots from `steal` to `tail` are initialised. The owner writes the slots outside of that range. An
+    /// initialised slot is read once, by the thread that took its item.
     slots: [UnsafeCell<MaybeUninit<NonNull<T>>>; RING_CAPACITY],
 }
 
-// SAFETY: a ring is pointers that it does not follow. To do so with what it returns is unsafe, and answered
-// for there.
+// SAFETY: a ring consists of pointers that it does not follow. To follow a pointer that it returns is unsafe,
+// and justified there.
 unsafe impl<T: Linked> Send for Local<T> {}
-// SAFETY: the slots are the only part without synchronisation of its own; the protocol above orders their
-// accesses.
+// SAFETY: only the slots have no synchronisation of their own. The protocol above orders the accesses to
+// them.
 unsafe impl<T: Linked> Sync for Local<T> {}
 
 impl<T: Linked> Local<T> {
-    /// An empty ring.
+    /// Makes an empty ring.
     pub fn new() -> Self {
         Self::starting_at(0)
     }
 
-    /// An empty ring through which `index` items seem to have gone already, for tests of what happens when
-    /// indices wrap.
+    /// Makes an empty ring through which `index` items seem to have gone already, for tests of indices that
+    /// wrap.
     pub fn starting_at(index: u64) -> Self {
         Self {
             head: AtomicU64::new(Head::at(index).0),
@@ -123,7 +125,7 @@ impl<T: Linked> Local<T> {
         }
     }
 
-    /// How many items wait: exact for the owner while no thief comes, a hint for all others.
+    /// The number of waiting items: exact for the owner while no thief comes, a hint for all others.
     pub fn len(&self) -> usize {
         // Relaxed: a hint. The two loads may be of different times, hence the clamp.
         let head = Head(self.head.load(Relaxed));
@@ -131,21 +133,21 @@ impl<T: Linked> Local<T> {
         waiting.clamp(0, CAPACITY as i32) as usize
     }
 
-    /// How often was pushed, modulo 2^32: whether the owner moves. A hint.
+    /// The number of pushes, modulo 2^32, which tells whether the owner moves: a hint.
     pub fn pushes(&self) -> u32 {
         // Relaxed: a hint.
         self.tail.load(Relaxed)
     }
 
-    /// Whether no item waits, with the same care as [`len`](Self::len).
+    /// Whether no item waits, with the same limits as [`len`](Self::len).
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Adds `item` as the youngest; returns how many items went to the injector instead, normally none.
+    /// Adds `item` as the youngest. Returns how many items went to the injector instead, normally none.
     ///
-    /// A full ring sends its younger half there, followed by `item`; if a thief is inside, `item` alone. The
-    /// caller then notifies as after a push into the injector.
+    /// A full ring sends its younger half to the injector, followed by `item`. If a thief is inside, it sends
+    /// only `item`. The caller then notifies as after a push into the injector.
     ///
     /// # Safety
     /// 1. The caller is the owner. 2. `item` is live, and stays so at its place until popped. 3. It is in no
@@ -156,7 +158,7 @@ impl<T: Linked> Local<T> {
         // O1, pairs with T5.
         let head = Head(self.head.load(Acquire));
         if tail.wrapping_sub(head.steal()) < CAPACITY {
-            // SAFETY: by (1) and the check, `tail` is the owner's to write.
+            // SAFETY: by (1) and the check, the owner may write the slot of `tail`.
             unsafe { self.write(tail, item) };
             // O3, pairs with T2.
             self.tail.store(tail.wrapping_add(1), Release);
@@ -166,8 +168,8 @@ impl<T: Linked> Local<T> {
         unsafe { self.overflow(head, tail, item, injector) }
     }
 
-    /// What [`push_back`](Self::push_back) does with a full ring. Apart, so that the common case keeps its
-    /// registers.
+    /// The part of [`push_back`](Self::push_back) for a full ring. It is a function of its own, so that the
+    /// common case keeps its registers.
     ///
     /// # Safety
     /// 1. to 3. As `push_back`. 4. At `head` and `tail` no slot is free.
@@ -180,18 +182,18 @@ impl<T: Linked> Local<T> {
         }
         // O6, pairs with T1. Relaxed on failure: O1 comes again.
         if self.head.compare_exchange(head.0, head.moved_by(CAPACITY).0, Release, Relaxed).is_err() {
-            // A thief came, so it is inside or there is room: this happens once.
+            // A thief came. So it is inside, or there is space now: this happens once.
             // SAFETY: (1) to (3).
             return unsafe { self.push_back(item, injector) };
         }
-        // O7. Release as every store of `tail`. Relaxed would do: a thread that sees this `tail` and takes
-        // anything has read O6, and the slots shown again were written before that.
+        // O7. Release, like every store of `tail`. Relaxed would do: a thread that sees this `tail` and takes
+        // an item has read O6, and the slots that are visible again were written before O6.
         self.tail.store(tail.wrapping_add(CAPACITY / 2), Release);
         let mut batch = Chain::new();
         for index in CAPACITY / 2..CAPACITY {
             // O8.
-            // SAFETY: O6 took all; O7 gave back those below. Pushed under the same promises as (2) and (3),
-            // and now out of the ring.
+            // SAFETY: O6 took all items, and O7 gave back the older half. These items were pushed under the
+            // same promises as (2) and (3), and are now out of the ring.
             unsafe { batch.push_back(self.read(head.real().wrapping_add(index))) };
         }
         // SAFETY: (2) and (3).
@@ -201,8 +203,8 @@ impl<T: Linked> Local<T> {
         count
     }
 
-    /// Adds items from `items`, in their order, until the ring is full or they end; returns how many. Takes
-    /// no item that it does not add.
+    /// Adds items from `items`, in their order, until the ring is full or they end. Returns how many it
+    /// added. Takes no item from `items` that it does not add.
     ///
     /// # Safety
     /// 1. The caller is the owner. 2. The items are live, and stay so at their place until popped. 3. They
@@ -214,7 +216,7 @@ impl<T: Linked> Local<T> {
         let free = unsafe { self.free_slots() };
         let mut end = tail;
         for item in items.take(free) {
-            // SAFETY: by (1) and `take`, the owner's to write.
+            // SAFETY: by (1) and `take`, the owner may write the slot.
             unsafe { self.write(end, item) };
             end = end.wrapping_add(1);
         }
@@ -223,22 +225,22 @@ impl<T: Linked> Local<T> {
         end.wrapping_sub(tail) as usize
     }
 
-    /// Asks for the memory in the middle of each of the `count` youngest items, which another core wrote
+    /// Prefetches the memory in the middle of each of the `count` youngest items, which another core wrote
     /// last.
     ///
     /// # Safety
-    /// 1. The caller is the owner, and has pushed as many. (Thieves may have them by now.)
+    /// 1. The caller is the owner, and has just pushed `count` items. (Thieves may have them by now.)
     pub unsafe fn fetch_youngest(&self, count: usize) {
         // Relaxed: only the owner writes it.
         let tail = self.tail.load(Relaxed);
         for distance in (1..=count as u32).rev() {
-            // SAFETY: (1): this thread wrote the slot, and no other thread writes.
+            // SAFETY: (1): this thread wrote the slot, and no other thread writes slots.
             let item = unsafe { self.read(tail.wrapping_sub(distance)) };
             prefetch::to_write(item.map_addr(|addr| addr.saturating_add(size_of::<T>() / 2)));
         }
     }
 
-    /// How many items fit; only the owner's own pushes can make it less.
+    /// The number of items that fit. Only the owner's own pushes can make it less.
     ///
     /// # Safety
     /// 1. The caller is the owner.
@@ -257,7 +259,8 @@ impl<T: Linked> Local<T> {
     pub unsafe fn pop(&self) -> Option<NonNull<T>> {
         // Relaxed: only the owner writes it.
         let tail = self.tail.load(Relaxed);
-        // Relaxed: if it is not the newest, O4 fails; and an old head shows no emptiness that is not.
+        // Relaxed: if it is not the newest head, O4 fails. An old head does not make the ring look empty when
+        // it is not.
         let mut head = Head(self.head.load(Relaxed));
         loop {
             if head.real() == tail {
@@ -265,17 +268,17 @@ impl<T: Linked> Local<T> {
             }
             // O4, pairs with T1.
             match self.head.compare_exchange_weak(head.0, head.popped().0, Release, Relaxed) {
-                // SAFETY: O4 took it, and by (1) it is a slot that this thread wrote.
+                // SAFETY: O4 took the item, and by (1) this thread wrote the slot.
                 Ok(_) => return Some(unsafe { self.read(head.real()) }),
                 Err(newer) => head = Head(newer),
             }
         }
     }
 
-    /// Takes half of what waits here, rounded up: returns the oldest item, to be run at once, and how many
-    /// were taken in all; the others go to the back of `into`, as far as they fit.
+    /// Takes half of the items that wait here, rounded up. Returns the oldest item, to be run at once, and
+    /// how many were taken in all. The others go to the back of `into`; no more are taken than fit there.
     ///
-    /// `None` if there is nothing, or another thief is inside.
+    /// Returns `None` if there is no item, or another thief is inside.
     ///
     /// # Safety
     /// 1. The caller is the owner of `into`. 2. `into` is another ring.
@@ -299,11 +302,11 @@ impl<T: Linked> Local<T> {
             }
         };
         // T4.
-        // SAFETY: T3 took `count` items from `real` on, T2 made them visible, and until T5 the owner keeps
-        // out.
+        // SAFETY: T3 took `count` items from `real` on, T2 made them visible, and until T5 the owner writes
+        // none of these slots.
         let item = |offset| unsafe { self.read(head.real().wrapping_add(offset)) };
         let first = item(0);
-        // SAFETY: (1); the items' promises were made to this ring, which they have left.
+        // SAFETY: (1). The items' promises were made to this ring, which they have left.
         let added = unsafe { into.push_batch((1..count).map(item)) };
         debug_assert_eq!(added, count as usize - 1, "what was taken fits");
         // T5, pairs with O1.
@@ -336,8 +339,8 @@ impl<T: Linked> Local<T> {
     }
 
     /// # Safety
-    /// 1. The caller has taken the item at `index`, and has seen the `tail` behind it. 2. It has not said so
-    ///    (T5) yet, or is the owner and has not pushed since.
+    /// 1. The caller has taken the item at `index`, and has seen the `tail` behind it. 2. It has not ended
+    ///    its claim (T5) yet, or is the owner and has not pushed since.
     #[inline]
     unsafe fn read(&self, index: u32) -> NonNull<T> {
         let slot = &self.slots[(index % CAPACITY) as usize];
@@ -356,8 +359,7 @@ impl<T: Linked> fmt::Debug for Local<T> {
     }
 }
 
-/// The head: `real` in the upper 55 bits, `claimed` in the lower 9. An overflow of `real` leaves the word at
-/// the top.
+/// The head: `real` in the upper 55 bits, `claimed` in the lower 9. An overflow of `real` leaves the word.
 #[derive(Clone, Copy)]
 struct Head(u64);
 
@@ -370,12 +372,13 @@ impl Head {
         Self(index << Self::BITS)
     }
 
-    /// The lower 32 bits of the index of the oldest item that was not taken yet; see `tail` in the proof.
+    /// The lower 32 bits of the index of the oldest item that is not taken; see *indices may wrap* in the
+    /// module's docs.
     fn real(self) -> u32 {
         (self.0 >> Self::BITS) as u32
     }
 
-    /// The oldest index with a slot that must not be written.
+    /// The index of the oldest slot that must not be written.
     fn steal(self) -> u32 {
         self.real().wrapping_sub((self.0 & Self::CLAIMED) as u32)
     }
@@ -384,18 +387,18 @@ impl Head {
         self.0 & Self::CLAIMED != 0
     }
 
-    /// O4: one more taken. With a thief inside, `steal` stays, so `claimed` grows along; at most to the
-    /// capacity, since `tail` stays within a lap of `steal`.
+    /// O4: the owner took one item. With a thief inside, `steal` stays, so `claimed` grows by one. It grows
+    /// at most to the capacity, because `tail` stays within a lap of `steal`.
     fn popped(self) -> Self {
         Self(self.0.wrapping_add(Self::ONE + u64::from(self.thief_is_inside())))
     }
 
-    /// O6: `count` taken by the owner, with no thief inside.
+    /// O6: the owner took `count` items, with no thief inside.
     fn moved_by(self, count: u32) -> Self {
         Self(self.0.wrapping_add(u64::from(count) * Self::ONE))
     }
 
-    /// T3: `count` taken by a thief that is now inside.
+    /// T3: a thief took `count` items, and is inside now.
     fn claimed_by_thief(self, count: u32) -> Self {
         Self(self.moved_by(count).0 + u64::from(count))
     }

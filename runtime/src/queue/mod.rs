@@ -1,4 +1,4 @@
-//! Where work waits.
+//! The queues in which work waits.
 //!
 //! ```text
 //!            worker, in a task                      any thread
@@ -9,16 +9,17 @@
 //!           ▼           ▼                               ▼
 //!         owner    another worker                   any worker
 //! ```
-//! Beside these is [`inbox`], out of which one owner takes all at once: a set of tasks, not a worker.
+//! These carry tasks. Jobs lie in a [`deque`] for each worker, in a [`line`] for each FIFO scope, and in a
+//! [`shelf`] if they are rare. From an [`inbox`] one owner takes all items at once; its owner is a set of
+//! tasks, not a worker.
 //!
-//! The queues carry pointers and know nothing of what these point to, except where in it the one link is that
-//! the injector needs ([`Linked`]). An item is in one queue at a time, and a queue neither owns nor frees it:
-//! the pusher vouches that it lives until it has been popped, and the popper may do with it what the pusher
-//! could.
+//! The queues carry pointers and do not follow them, except to the one link that [`Linked`] describes. An
+//! item is in one queue at a time. A queue neither owns nor frees it: the pusher guarantees that the item
+//! lives until it has been popped. The popper may then do with the item what the pusher could.
 //!
-//! A worker looks in its own ring first, for that costs no shared line; every so many ticks in the injector
-//! first, so that a busy ring cannot starve it; and in the rings of others when both are empty, which is also
-//! the way out for the items of a ring with a stuck owner.
+//! A worker looks in its own ring first, because that costs no shared cache line. Every so many ticks it
+//! looks in the injector first, so that a busy ring cannot starve the injector. When both are empty, it looks
+//! in the rings of other workers. By that way the items of a ring with a stuck owner get out, too.
 //!
 //! Read [`chain`] (a batch), [`injector`], [`local`], in this order.
 

@@ -1,7 +1,7 @@
-//! A double-ended queue behind a lock, whose length is readable without it: for what is too rare to need
-//! more.
+//! A locked list: a double-ended queue behind a lock, with a length that is readable without the lock. It is
+//! for items that are too rare to need more.
 //!
-//! Unbounded, since each entry stands for something that its maker has allocated already or waits for.
+//! It is unbounded, because the maker of each entry has allocated memory for it already, or waits for it.
 
 use std::collections::VecDeque;
 
@@ -22,10 +22,10 @@ impl<T> Shelf<T> {
         Self { len: AtomicUsize::new(0), items: Mutex::new(VecDeque::new()) }
     }
 
-    /// Whether there was nothing a moment ago.
+    /// Whether the shelf was empty a moment ago.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        // Relaxed: a thread that must not miss a push has a fence between.
+        // Relaxed: a thread that must not miss a push has a fence in between.
         self.len.load(Relaxed) == 0
     }
 
@@ -35,17 +35,17 @@ impl<T> Shelf<T> {
         self.len.store(items.len(), Release);
     }
 
-    /// The oldest item.
+    /// Takes the oldest item.
     pub fn pop_front(&self) -> Option<T> {
         self.take(VecDeque::pop_front)
     }
 
-    /// The youngest item.
+    /// Takes the youngest item.
     pub fn pop_back(&self) -> Option<T> {
         self.take(VecDeque::pop_back)
     }
 
-    /// The oldest item that `is_wanted`.
+    /// Takes the oldest item that `is_wanted`.
     pub fn take_first(&self, is_wanted: impl FnMut(&T) -> bool) -> Option<T> {
         self.take(|items| {
             let place = items.iter().position(is_wanted)?;
@@ -58,7 +58,7 @@ impl<T> Shelf<T> {
         !self.is_empty() && self.items.lock().iter().any(is_wanted)
     }
 
-    /// The youngest item that `is_wanted`.
+    /// Takes the youngest item that `is_wanted`.
     pub fn take_last(&self, is_wanted: impl FnMut(&T) -> bool) -> Option<T> {
         self.take(|items| {
             let place = items.iter().rposition(is_wanted)?;
@@ -74,14 +74,14 @@ impl<T> Shelf<T> {
         let item = f(&mut items)?;
         self.len.store(items.len(), Release);
         if items.is_empty() && items.capacity() > KEPT {
-            // The room for a peak goes back.
+            // The memory for a peak is freed.
             *items = VecDeque::new();
         }
         Some(item)
     }
 }
 
-/// Entries that an empty shelf keeps room for.
+/// The number of entries for which an empty shelf keeps memory.
 const KEPT: usize = 1024;
 
 #[cfg(all(test, not(loom)))]
@@ -137,7 +137,7 @@ mod tests {
             let takers = [false, false, true].map(|is_young| {
                 let (items, shelf, done) = (&items, &shelf, &done);
                 scope.spawn(move || {
-                    // The flag first: what was pushed before it is seen to be there.
+                    // The flag is read first, so that all pushes before it are visible.
                     loop {
                         let is_over = done.load(Acquire);
                         let value = if is_young { shelf.pop_back() } else { shelf.pop_front() };

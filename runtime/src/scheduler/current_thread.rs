@@ -72,7 +72,6 @@ impl Core {
         }
     }
 
-    /// Takes the core. If it is taken, the caller becomes a waiter and is unparked when it may try again.
     /// Has the calling thread's random choices begin with the next seed of the series, until the result is
     /// dropped.
     fn seed_thread(&self, seed: &RngSeed) -> Seeded {
@@ -89,6 +88,7 @@ impl Core {
         }
     }
 
+    /// Takes the core. If it is taken, the caller becomes a waiter and is unparked when it may try again.
     fn take_or_wait(&self) -> Result<(), Waiting<'_>> {
         let mut state = self.state.lock();
         if state.is_taken || state.is_finished {

@@ -33,7 +33,7 @@
 //! D2 publish `until`                       T2 SeqCst fence
 //! D3 SeqCst fence                          T3 read `until`: later than the deadline, so sleep timed / unpark
 //! D4 earliest again: sooner, so sleep less
-//! D5 sleep; then publish NOBODY
+//! D5 sleep; then publish AWAKE
 //! ```
 //! Suppose T3 reads an `until` that a sleeper will outlive. Then D2 or D5 of that sleeper came before T3, and
 //! only a later sleeper matters. If the later sleeper's D3 is after T2, its D4 sees T1. If its D3 is before

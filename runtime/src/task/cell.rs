@@ -1,4 +1,4 @@
-//! The one allocation of a task: what all tasks have, then the future.
+//! The one allocation of a task: the header that all tasks have, then the future.
 
 use std::alloc::Layout;
 use std::cell::Cell;
@@ -16,45 +16,46 @@ use super::stock::Stock;
 use crate::loom::cell::UnsafeCell;
 use crate::queue::{Linked, Next};
 
-/// The task is not in `owned.rs`.
+/// The `table` of a task that is not in `owned.rs`.
 const NO_TABLE: u16 = u16::MAX;
 
-/// What every task has, whatever its future. Everything that holds a task holds a pointer to this.
+/// The part that all tasks have, whatever their future. Every holder of a task holds a pointer to this.
 ///
-/// What not every poll touches comes first, 32 bytes; what each reads or writes is one piece with the future
-/// behind it. Blocks lie close, aligned to 16 bytes: so the pieces of two tasks, which two cores may poll,
-/// are some 48 bytes apart, and share no cache line, or few.
+/// The first 32 bytes are fields that not every poll touches. The fields that each poll reads or writes form
+/// one piece with the future behind them. Blocks lie close, aligned to 16 bytes. So the pieces of two tasks,
+/// which two cores may poll, are some 48 bytes apart, and share few cache lines or none.
 #[repr(C)]
 pub struct Header {
-    /// Woken by the completer. The handle's while `JOIN_WAKER` is unset, the completer's once `DONE` is set.
+    /// The completer wakes it. It is the handle's while `JOIN_WAKER` is unset, and the completer's once
+    /// `DONE` is set.
     pub(super) join_waker: UnsafeCell<Option<Waker>>,
-    /// Link of the injector, of an overflow batch, of the blocking queue. The owner of `SCHEDULED` may write
-    /// it.
+    /// The link of the injector, of an overflow batch, of the blocking queue. The owner of `SCHEDULED` may
+    /// write it.
     next: Next<Header>,
-    /// References ready for the task's own polls. Belongs to the owner of `SCHEDULED`.
+    /// Reserved references for the task's own polls. Belongs to the owner of `SCHEDULED`.
     pub(super) stock: Stock,
-    /// Which table of `owned.rs` it is in, or `NO_TABLE`, and its place there. Written once, by the owner of
-    /// `SCHEDULED`, before the task first waits.
+    /// The table of `owned.rs` that the task is in, or `NO_TABLE`, and its place there. The owner of
+    /// `SCHEDULED` writes it once, before the task first waits.
     pub(super) table: Cell<u16>,
     pub(super) slot: Cell<u32>,
-    /// Which thread may do what; see [`State`].
+    /// Says which thread may do what; see [`State`].
     pub(super) state: State,
-    /// What depends on the future's type. Changes at most once, before the task is first queued.
+    /// The functions that depend on the future's type. Changes at most once, before the task is first queued.
     pub(super) vtable: &'static Vtable,
-    /// The scheduler, an `S` of the [`Schedule`] that `vtable` was made for; kept alive by every cell. Never
-    /// changes.
+    /// The scheduler, an `S` of the [`Schedule`] for which `vtable` was made. Every cell keeps it alive.
+    /// Never changes.
     pub(super) scheduler: NonNull<()>,
-    /// The task's public name. Never changes.
+    /// The task's id. Never changes.
     pub(super) id: u64,
     /// Where it was spawned. Never changes.
     pub(super) spawned_at: &'static Location<'static>,
 }
 
-/// A task as it lies in memory. `repr(C)`: a pointer to the header is a pointer to the cell.
+/// A task in memory. `repr(C)`: a pointer to the header is a pointer to the cell.
 #[repr(C)]
 pub struct TaskCell<F: Future> {
     header: Header,
-    /// The owner of `SCHEDULED` may touch it until `DONE`, then the side that `JOIN` names.
+    /// Touched by the owner of `SCHEDULED` until `DONE`, then by the side that `JOIN` names.
     pub(super) stage: UnsafeCell<Stage<F>>,
 }
 
@@ -69,7 +70,7 @@ pub enum Stage<F: Future> {
 const _: () = assert!(size_of::<Header>() == 72 && std::mem::offset_of!(Header, state) == 32);
 
 impl<F: Future> TaskCell<F> {
-    /// Makes a task that is about to be queued by its spawner, which gets the handle: two references.
+    /// Makes a task with two references. Its spawner is about to queue it, and gets the handle.
     ///
     /// # Safety
     /// 1. `scheduler` is valid. 2. `vtable` is that of `F` and `S`.
@@ -80,14 +81,14 @@ impl<F: Future> TaskCell<F> {
         spawned_at: &'static Location<'static>,
         vtable: &'static Vtable,
     ) -> NonNull<Header> {
-        // SAFETY: (1); (2); as much as was asked for.
+        // SAFETY: (1); (2); the memory has the layout that was asked for.
         unsafe {
             let memory = S::allocate(scheduler, Layout::new::<Self>());
             Self::place(memory, future, scheduler, id, spawned_at, vtable)
         }
     }
 
-    /// The same in `memory`.
+    /// As [`allocate`](Self::allocate), in `memory`.
     ///
     /// # Safety
     /// As [`allocate`](Self::allocate); 3. `memory` is what `S::allocate` would return for this type.
@@ -114,7 +115,7 @@ impl<F: Future> TaskCell<F> {
             table: Cell::new(NO_TABLE),
             slot: Cell::new(0),
         };
-        // SAFETY: (3): memory for a `Self`, ours alone.
+        // SAFETY: by (3) it is memory for a `Self`, ours alone.
         unsafe { cell.write(Self { header, stage: UnsafeCell::new(Stage::Running(future)) }) };
         cell.cast()
     }
@@ -137,7 +138,7 @@ impl Header {
         self.spawned_at
     }
 
-    /// Whether the task was entered in `owned.rs`: by then it has waited, or is about to.
+    /// Whether the task is entered in `owned.rs`: it has waited, or is about to.
     #[inline]
     pub fn is_owned(&self) -> bool {
         self.table.get() != NO_TABLE
@@ -147,7 +148,7 @@ impl Header {
 // SAFETY: the link is a field of the header, at the same place for as long as the cell lives.
 unsafe impl Linked for Header {
     unsafe fn next(item: NonNull<Self>) -> NonNull<Next<Self>> {
-        // SAFETY: `item` is live, by the caller's word; only an address is computed.
+        // SAFETY: the caller guarantees that `item` is live; only an address is computed.
         unsafe { NonNull::new_unchecked(&raw mut (*item.as_ptr()).next) }
     }
 }

@@ -1,7 +1,7 @@
 //! Poll, complete, cancel: the only code that touches a task's future.
 //!
-//! Foreign code runs here (the future, its destructor, the output's destructor, the join waker), each under
-//! its own `catch`: a panic ends the task, never the worker.
+//! Foreign code runs here: the future, its destructor, the output's destructor, the join waker. Each runs
+//! under its own `catch`, so a panic ends the task and never the worker.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -17,12 +17,12 @@ use super::waker;
 use crate::coop;
 use crate::util::unwind::{catch, drop_quietly};
 
-/// Polls the task once, or cancels it, and sees to what follows.
+/// Polls the task once, or cancels it, and does what follows.
 ///
 /// # Safety
 /// 1. The caller owns `SCHEDULED`, and gives it up. 2. The cell is a `TaskCell<F>` of a scheduler `S`.
 pub(super) unsafe fn run<F: Future + 'static, S: Schedule>(header: NonNull<Header>) {
-    // SAFETY: (1): the cell is live while we own `SCHEDULED`, and the future is ours to touch; (2) is the
+    // SAFETY: by (1) the cell is live while we own `SCHEDULED`, and the future is ours to touch; (2) is the
     // caller's.
     unsafe {
         if header.as_ref().state.start_poll() == Start::Cancel {
@@ -44,12 +44,12 @@ pub(super) unsafe fn run<F: Future + 'static, S: Schedule>(header: NonNull<Heade
 pub(super) unsafe fn fail<F: Future + 'static, S: Schedule>(header: NonNull<Header>, failure: Failure) {
     let waker = waker::borrowed(&header);
     let drop_future = || {
-        // SAFETY: we own `SCHEDULED`: the stage is ours. Were the assignment to unwind, the stage would have
-        // the new value.
+        // SAFETY: we own `SCHEDULED`, so the stage is ours. If the assignment unwinds, the stage has the new
+        // value.
         catch(|| unsafe { *stage::<F>(header) = Stage::Consumed })
     };
-    // As part of a poll, so that the destructor cannot block the worker and knows its task. There may be a
-    // poll of another task around, which had this one refused.
+    // As part of a poll, so that the destructor cannot block the worker and knows its task. It may run inside
+    // the poll of another task, which spawned this task and had it refused.
     let (dropped, _) = coop::suspended(|| coop::poll_task(&waker, drop_future));
     // A panic in the future's destructor is the task's, unless it has panicked before.
     let failure = match (dropped, failure) {
@@ -69,34 +69,34 @@ pub(super) unsafe fn fail<F: Future + 'static, S: Schedule>(header: NonNull<Head
     }
 }
 
-/// What came of a poll.
+/// The outcome of a poll.
 enum Polled<T> {
     Pending {
         is_yielding: bool,
     },
     /// The future is gone.
     Ready(T),
-    /// In the poll, or in the destructor after it: then the future is gone.
+    /// The poll panicked, or the destructor after it. In the latter case the future is gone.
     Panicked(Failure),
 }
 
 /// Polls the future, and drops it if it is ready.
 ///
 /// # Safety
-/// As [`run`], but ownership stays.
+/// As [`run`], but the caller keeps the ownership.
 unsafe fn poll_future<F: Future>(header: NonNull<Header>) -> Polled<F::Output> {
     let waker = waker::borrowed(&header);
-    // Outside of `catch`, so that an unwinding destructor of the future does not meet one of the output.
+    // Outside of `catch`, so that an unwinding destructor of the future does not meet a destructor of the
+    // output.
     let mut output = None;
     let (result, is_yielding) = coop::poll_task(&waker, || {
         catch(|| {
-            // SAFETY: we own `SCHEDULED`, so no other thread touches the stage, and the cell is a
-            // `TaskCell<F>`.
+            // SAFETY: we own `SCHEDULED`, so no other thread touches the stage. The cell is a `TaskCell<F>`.
             let stage = unsafe { stage::<F>(header) };
             let Stage::Running(future) = stage else {
                 unreachable!("a task that is not done has its future");
             };
-            // SAFETY: the future was put into the cell before its first poll and stays there until it is
+            // SAFETY: the future was put into the cell before its first poll, and stays there until it is
             // dropped in place.
             let future = unsafe { Pin::new_unchecked(future) };
             if let Poll::Ready(ready) = future.poll(&mut Context::from_waker(&waker)) {
@@ -118,14 +118,13 @@ unsafe fn poll_future<F: Future>(header: NonNull<Header>) -> Polled<F::Output> {
 /// # Safety
 /// As [`run`].
 unsafe fn after_pending<F: Future + 'static, S: Schedule>(header: NonNull<Header>, is_yielding: bool) {
-    // SAFETY: we own `SCHEDULED`, so the cell is live, until `finish_pending` says `Idle` or ownership is
+    // SAFETY: we own `SCHEDULED`, so the cell is live until `finish_pending` says `Idle` or the ownership is
     // passed on.
     unsafe {
         let state = &header.as_ref().state;
         let scheduler = header.as_ref().scheduler.cast();
         let next = match is_yielding {
-            // A task that gives way, or has woken itself, stays `SCHEDULED`: it is queued without a
-            // transition.
+            // A task that yields, or has woken itself, stays `SCHEDULED`: it is queued without a transition.
             true if state.load().is_cancelled() => AfterPoll::Cancel,
             true => AfterPoll::Requeue,
             false if !header.as_ref().is_owned() && !S::adopt(scheduler, header) => AfterPoll::Cancel,
@@ -151,19 +150,19 @@ unsafe fn finish<F: Future + 'static, S: Schedule>(
     header: NonNull<Header>,
     result: Result<F::Output, Failure>,
 ) {
-    // SAFETY: we own `SCHEDULED` until `try_complete` succeeds: the cell is live, and the stage and the stock
-    // ours.
+    // SAFETY: we own `SCHEDULED` until `try_complete` succeeds. So the cell is live, and the stage and the
+    // stock are ours.
     unsafe {
         let state = &header.as_ref().state;
         S::release(header.as_ref().scheduler.cast(), header);
         let mut now = state.load();
         if now.has_join() {
-            // By (3) there is nothing to drop.
+            // By (3) the old stage needs no drop.
             (&raw mut *stage::<F>(header)).write(Stage::Finished(result));
         } else if std::mem::needs_drop::<F::Output>() || result.is_err() {
             discard(header, result);
         } else {
-            // There is nothing to drop.
+            // The output needs no drop.
             std::mem::forget(result);
         }
         let was_last = loop {
@@ -171,7 +170,8 @@ unsafe fn finish<F: Future + 'static, S: Schedule>(
                 Ok(was_last) => break was_last,
                 Err(actual) => {
                     if now.has_join() && !actual.has_join() {
-                        // The handle went: the output goes before `DONE`, after which the cell may be gone.
+                        // The handle is gone. The output is dropped before `DONE`, because the cell may be
+                        // gone after `DONE`.
                         drop_output::<F>(header);
                     }
                     now = actual;
@@ -179,7 +179,7 @@ unsafe fn finish<F: Future + 'static, S: Schedule>(
             }
         };
         if now.has_join_waker() {
-            // With `DONE` the waker became ours; the life's reference, kept, holds the cell.
+            // With `DONE` the waker became ours. The life's reference, which was kept, holds the cell.
             let waker = header.as_ref().join_waker.with_mut(|waker| (*waker).take());
             if let Err(payload) = catch(|| waker.expect("JOIN_WAKER says that the waker is set").wake()) {
                 drop_quietly(payload);
@@ -191,7 +191,7 @@ unsafe fn finish<F: Future + 'static, S: Schedule>(
     }
 }
 
-/// Drops what no handle will ask for, as a part of the poll.
+/// Drops a result that no handle will ask for, as a part of the poll.
 ///
 /// # Safety
 /// 1. The caller owns `SCHEDULED`.
@@ -207,8 +207,8 @@ unsafe fn discard<T>(header: NonNull<Header>, result: Result<T, Failure>) {
 ///    valid for writes of that type.
 pub(super) unsafe fn take_output<F: Future>(header: NonNull<Header>, out: *mut ()) {
     let out = out.cast::<Poll<Result<F::Output, JoinError>>>();
-    // SAFETY: (1): while `JOIN` is set, the stage of a `DONE` task is the handle's; (2) and (3) are the
-    // caller's. What is read is overwritten, not dropped.
+    // SAFETY: by (1) the stage of a `DONE` task is the handle's while `JOIN` is set; (2) and (3) are the
+    // caller's. The output that is read is overwritten, not dropped.
     unsafe {
         let stage = stage::<F>(header);
         let Stage::Finished(Ok(output)) = stage else {
@@ -219,7 +219,7 @@ pub(super) unsafe fn take_output<F: Future>(header: NonNull<Header>, out: *mut (
     }
 }
 
-/// What is there in the place of an output.
+/// Takes the failure that is there in place of an output.
 ///
 /// # Safety
 /// 1. and 2. of [`take_output`].
@@ -229,7 +229,7 @@ unsafe fn take_failure<F: Future>(header: NonNull<Header>) -> JoinError {
     // SAFETY: as in `take_output`.
     match std::mem::replace(unsafe { stage::<F>(header) }, Stage::Consumed) {
         Stage::Finished(Err(failure)) => {
-            // SAFETY: (1): the handle's reference keeps the cell.
+            // SAFETY: by (1) the handle's reference keeps the cell.
             let header = unsafe { header.as_ref() };
             JoinError::new(header.id, header.spawned_at, failure)
         }
@@ -244,22 +244,22 @@ unsafe fn take_failure<F: Future>(header: NonNull<Header>) -> JoinError {
 pub(super) unsafe fn drop_output<F: Future>(header: NonNull<Header>) {
     // SAFETY: as in `take_output`.
     unsafe {
-        // Mostly it was taken.
+        // Mostly the handle has taken it.
         if !matches!(stage::<F>(header), Stage::Consumed) {
             drop_output_that_is_there::<F>(header);
         }
     }
 }
 
-/// The destructor knows its task by name. Where another task is polled, it is a part of that poll: it cannot
-/// block the worker.
+/// Drops the output. Its destructor knows the task by its id. If this thread polls another task, the
+/// destructor is a part of that poll, so it cannot block the worker.
 ///
 /// # Safety
 /// 1. and 2. of [`take_output`].
 #[cold]
 #[inline(never)]
 unsafe fn drop_output_that_is_there<F: Future>(header: NonNull<Header>) {
-    // SAFETY: as in `take_output`; the caller keeps the cell.
+    // SAFETY: as in `take_output`; the caller keeps the cell alive.
     let (id, result) =
         unsafe { (Id(header.as_ref().id), std::mem::replace(stage::<F>(header), Stage::Consumed)) };
     match coop::is_polling_task() {

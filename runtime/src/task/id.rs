@@ -1,4 +1,4 @@
-//! Names of tasks.
+//! Ids of tasks.
 
 use std::cell::Cell;
 use std::fmt;
@@ -10,7 +10,7 @@ use crate::context;
 use crate::coop;
 use crate::loom::thread_cell;
 
-/// The name of a task, unique among all tasks of the process, including ended ones.
+/// The id of a task, unique among all tasks of the process, including ended ones.
 ///
 /// Prior art: `tokio::task::Id`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -28,7 +28,7 @@ impl fmt::Debug for Id {
     }
 }
 
-/// Returns the name of the task that is being polled by this thread, or of the closure of
+/// Returns the id of the task that this thread polls, or of the closure of
 /// [`spawn_blocking`](crate::task::spawn_blocking) that it runs.
 ///
 /// # Panics
@@ -47,7 +47,7 @@ pub fn id() -> Id {
     try_id().expect("`task::id` needs a task: call it in a spawned future, or use `task::try_id`")
 }
 
-/// Returns the name of the task that is being polled by this thread, or of the closure of
+/// Returns the id of the task that this thread polls, or of the closure of
 /// [`spawn_blocking`](crate::task::spawn_blocking) that it runs; `None` outside of both.
 ///
 /// # Examples
@@ -61,26 +61,26 @@ pub fn id() -> Id {
 /// ```
 pub fn try_id() -> Option<Id> {
     let header = coop::current_task_data().cast::<Header>();
-    // SAFETY: the pointer is null, or the task that this thread is polling: its cell is live, and the id
-    // never changes.
+    // SAFETY: the pointer is null, or the task that this thread is polling. The cell of such a task is live,
+    // and its id never changes.
     let polled = unsafe { header.as_ref() }.map(|header| Id(header.id));
     polled.or_else(outside_of_polls)
 }
 
 thread_cell! {
-    /// The name that code outside of polls has, and the surroundings in which it has it.
+    /// The id of code outside of polls, and the surroundings in which the code has it.
     static OUTSIDE_OF_POLLS: Cell<Option<(Id, u64)>> = Cell::new(None);
 }
 
-/// The name that [`with_id`] gave to what this thread runs.
+/// The id that [`with_id`] gave to the code that this thread runs.
 fn outside_of_polls() -> Option<Id> {
     let (id, surroundings) = OUTSIDE_OF_POLLS.with(Cell::get)?;
-    // Jobs that this thread runs while the code waits are not a part of it.
+    // A job that this thread runs while the code waits is not a part of the code.
     (surroundings == context::surroundings()).then_some(id)
 }
 
-/// Runs `f`, which is not a poll, with `id` as the name of its task. Tasks that are polled inside of `f` have
-/// their own.
+/// Runs `f`, which is not a poll, with `id` as the id of its task. A task that is polled inside of `f` has
+/// its own.
 pub fn with_id<R>(id: Option<Id>, f: impl FnOnce() -> R) -> R {
     struct Restore(Option<(Id, u64)>);
     impl Drop for Restore {
@@ -93,17 +93,18 @@ pub fn with_id<R>(id: Option<Id>, f: impl FnOnce() -> R) -> R {
     f()
 }
 
-/// How many names a thread takes at a time, so that spawning writes no line that other threads write.
+/// The number of ids that a thread takes at a time, so that spawning writes no cache line that other threads
+/// write.
 const BLOCK: u64 = 1 << 16;
 
 static NEXT_BLOCK: AtomicU64 = AtomicU64::new(0);
 
 thread_cell! {
-    /// This thread's next name; a multiple of [`BLOCK`] if its block is used up.
+    /// This thread's next id; a multiple of [`BLOCK`] if its block is used up.
     static NEXT: Cell<u64> = Cell::new(0);
 }
 
-/// A new name.
+/// Makes a new id.
 #[inline]
 pub fn next() -> u64 {
     NEXT.with(|names| {
@@ -116,8 +117,8 @@ pub fn next() -> u64 {
     })
 }
 
-/// The first name of a new block. Its multiple of [`BLOCK`] is left out, since that says that a block is used
-/// up.
+/// The first id of a new block. The multiple of [`BLOCK`] itself is left out, because it means that a block
+/// is used up.
 #[cold]
 #[inline(never)]
 fn first_of_block() -> u64 {

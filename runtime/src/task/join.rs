@@ -1,5 +1,5 @@
-//! What a spawner keeps of a task: the handle that waits for its output, the handle that only cancels, the
-//! error.
+//! The handles and the error that a spawner gets for a task: a handle that waits for its output, a handle
+//! that only cancels it, and the reason why there is no output.
 
 use std::any::Any;
 use std::fmt;
@@ -25,11 +25,14 @@ use crate::util::unwind::{Payload, drop_quietly};
 ///
 /// Dropping the handle detaches the task: it runs on, and its output is dropped when it ends.
 ///
+/// # Errors
+/// The future yields a [`JoinError`] if the task panicked or was cancelled.
+///
 /// # Cancel safety
 /// Safe: a handle that is awaited by `&mut` and dropped from a `select!` can be awaited again.
 ///
 /// # Panics
-/// If it is polled after it has given its result.
+/// If it is polled after it has yielded its result.
 ///
 /// # Examples
 /// ```
@@ -44,7 +47,7 @@ pub struct JoinHandle<T> {
     output: PhantomData<T>,
 }
 
-// SAFETY: the handle moves the output to the thread that takes or drops it, and otherwise touches only the
+// SAFETY: the handle moves the output to the thread that takes or drops it. It touches nothing else but the
 // header.
 unsafe impl<T: Send> Send for JoinHandle<T> {}
 // SAFETY: through `&JoinHandle` only the header's atomics are reached.
@@ -65,7 +68,8 @@ impl<T> JoinHandle<T> {
         unsafe { self.header.as_ref() }
     }
 
-    /// Asks the runtime to cancel the task: its future is dropped at its next yield, or at once if it waits.
+    /// Asks the runtime to cancel the task. The task's future is dropped at its next yield, or at once if it
+    /// waits.
     ///
     /// The handle then yields an error whose [`is_cancelled`](JoinError::is_cancelled) is true, unless the
     /// task completed first. A closure of `spawn_blocking` is cancelled only if it has not begun.
@@ -83,7 +87,7 @@ impl<T> JoinHandle<T> {
         unsafe { abort(self.header) }
     }
 
-    /// Returns a handle that can cancel the task and does not keep its output.
+    /// Returns a handle that can cancel the task, and that does not keep its output.
     ///
     /// # Examples
     /// ```
@@ -102,17 +106,36 @@ impl<T> JoinHandle<T> {
     /// Returns whether the task has ended: completed, panicked or been cancelled.
     ///
     /// A task that was aborted is not finished until its future has been dropped.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let handle = runtime::spawn(async {});
+    /// assert!(!handle.is_finished());
+    /// runtime::task::yield_now().await;
+    /// assert!(handle.is_finished());
+    /// # });
+    /// ```
     pub fn is_finished(&self) -> bool {
         self.header().state.load().is_done()
     }
 
-    /// Returns the name of the task.
+    /// Returns the id of the task.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let handle = runtime::spawn(async { runtime::task::id() });
+    /// let id = handle.id();
+    /// assert_eq!(handle.await.unwrap(), id);
+    /// # });
+    /// ```
     pub fn id(&self) -> Id {
         Id(self.header().id)
     }
 
-    /// Has the task's completer wake `waker`, once; gives it back if the task is done already. For a handle
-    /// that was not polled.
+    /// Has the task's completer wake `waker`, once. Returns it if the task is done already. For a handle that
+    /// was not polled.
     pub(super) fn set_waker(&mut self, waker: Waker) -> Result<(), Waker> {
         let Header { state, join_waker, .. } = self.header();
         let now = state.load();
@@ -145,7 +168,7 @@ impl<T> JoinHandle<T> {
     #[inline(always)]
     unsafe fn take_output(&self) -> Poll<Result<T, JoinError>> {
         let mut output = MaybeUninit::<Poll<_>>::uninit();
-        // SAFETY: (1), and we are the handle; `output` has the type that `take_output` writes.
+        // SAFETY: (1), and this is the handle; `output` has the type that `take_output` writes.
         unsafe {
             (self.header().vtable.take_output)(self.header, output.as_mut_ptr().cast());
             output.assume_init()
@@ -169,8 +192,8 @@ impl<T> Future for JoinHandle<T> {
     }
 }
 
-/// Returns whether the task is done; if not, its completer will wake `cx`. A function of its own: mostly a
-/// handle is polled twice, and the second time the task is done.
+/// Returns whether the task is done; if not, its completer will wake `cx`. It is a function of its own,
+/// because mostly a handle is polled twice, and the second time the task is done.
 ///
 /// # Safety
 /// 1. The caller is the task's handle.
@@ -180,13 +203,13 @@ unsafe fn poll_done(header: &Header, cx: &mut Context<'_>) -> bool {
     if now.is_done() {
         return true;
     }
-    // The waker may be touched while JOIN_WAKER is unset and DONE was not seen: `try_complete` leaves it
-    // alone then.
+    // The waker may be touched while JOIN_WAKER is unset and DONE was not seen, because `try_complete` leaves
+    // it alone then.
     if now.has_join_waker() && !header.state.unset_join_waker() {
         return true;
     }
     let replaced = header.join_waker.with_mut(|slot| {
-        // SAFETY: JOIN_WAKER is unset, so the slot is the handle's (1), and there is one handle.
+        // SAFETY: JOIN_WAKER is unset, so by (1) the slot is the handle's, and there is one handle.
         let slot = unsafe { &mut *slot };
         match slot {
             Some(waker) if waker.will_wake(cx.waker()) => None,
@@ -205,11 +228,11 @@ impl<T> Drop for JoinHandle<T> {
         match header.state.detach() {
             AfterDetach::Nothing => return,
             AfterDetach::DropWaker => {
-                // SAFETY: `JOIN` and `JOIN_WAKER` are unset: no other thread touches the slot. We still have
-                // a reference.
+                // SAFETY: `JOIN` and `JOIN_WAKER` are unset, so no other thread touches the slot. The handle
+                // still has its reference.
                 drop_quietly(header.join_waker.with_mut(|slot| unsafe { (*slot).take() }));
             }
-            // SAFETY: `DONE` was seen with an acquire and we are the handle.
+            // SAFETY: `DONE` was seen with an acquire, and this is the handle.
             AfterDetach::DropOutput => unsafe { (header.vtable.drop_output)(self.header) },
         }
         // SAFETY: except for `Nothing`, the handle's reference is still ours.
@@ -224,13 +247,25 @@ impl<T> fmt::Debug for JoinHandle<T> {
 }
 
 /// Cancels a task, without the right to its output. Made by [`JoinHandle::abort_handle`].
+///
+/// # Examples
+/// ```
+/// # runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let handle = runtime::spawn(std::future::pending::<()>());
+/// let abort = handle.abort_handle();
+/// assert_eq!(abort.id(), handle.id());
+/// abort.clone().abort();
+/// assert!(handle.await.unwrap_err().is_cancelled());
+/// assert!(abort.is_finished());
+/// # });
+/// ```
 pub struct AbortHandle {
     /// A reference.
     header: NonNull<Header>,
 }
 
-// SAFETY: only the header's atomics are reached through the handle; the last reference may be dropped
-// anywhere, since by then the future is gone and the output, if any, was `Send` or dropped.
+// SAFETY: the handle reaches only the header's atomics. The last reference may be dropped on any thread,
+// because by then the future is gone and the output, if any, was `Send` or dropped.
 unsafe impl Send for AbortHandle {}
 // SAFETY: as above.
 unsafe impl Sync for AbortHandle {}
@@ -239,22 +274,22 @@ impl RefUnwindSafe for AbortHandle {}
 
 impl AbortHandle {
     fn header(&self) -> &Header {
-        // SAFETY: our reference keeps the cell live.
+        // SAFETY: the handle's reference keeps the cell live.
         unsafe { self.header.as_ref() }
     }
 
-    /// As [`JoinHandle::abort`].
+    /// Cancels the task, as [`JoinHandle::abort`].
     pub fn abort(&self) {
-        // SAFETY: our reference keeps the cell live for the call.
+        // SAFETY: the handle's reference keeps the cell live for the call.
         unsafe { abort(self.header) }
     }
 
-    /// As [`JoinHandle::is_finished`].
+    /// Returns whether the task has ended, as [`JoinHandle::is_finished`].
     pub fn is_finished(&self) -> bool {
         self.header().state.load().is_done()
     }
 
-    /// Returns the name of the task.
+    /// Returns the id of the task.
     pub fn id(&self) -> Id {
         Id(self.header().id)
     }
@@ -269,7 +304,7 @@ impl Clone for AbortHandle {
 
 impl Drop for AbortHandle {
     fn drop(&mut self) {
-        // SAFETY: our reference is ours to drop.
+        // SAFETY: the reference is the handle's to drop.
         unsafe { drop_reference(self.header) }
     }
 }
@@ -283,7 +318,8 @@ impl fmt::Debug for AbortHandle {
 /// # Safety
 /// 1. The caller has a reference until this returns.
 unsafe fn abort(header: NonNull<Header>) {
-    // SAFETY: (1) keeps the cell live, and with it the scheduler. If `cancel` says so, we own `SCHEDULED`.
+    // SAFETY: (1) keeps the cell live, and with it the scheduler. If `cancel` returns true, we own
+    // `SCHEDULED`.
     unsafe {
         let Header { state, vtable, .. } = header.as_ref();
         let seen = state.load();
@@ -295,16 +331,16 @@ unsafe fn abort(header: NonNull<Header>) {
     }
 }
 
-/// Why a task has no output, as the cell keeps it: without the id, which the header has.
+/// The reason why a task has no output, as the cell keeps it: without the id, which is in the header.
 pub enum Failure {
     Cancelled,
-    /// There is no thread to run a blocking closure, and this is why.
+    /// The system refused a thread for a blocking closure, for this reason.
     Refused(Arc<io::Error>),
     Panic(Payload),
 }
 
 impl Failure {
-    /// Why a future unwound: by a panic, or, a computation, because it was cancelled.
+    /// The reason why a future unwound: a panic, or the cancellation of a computation.
     pub(super) fn of_unwinding(payload: Payload) -> Self {
         match payload.is::<Cancelled>() {
             true => Self::Cancelled,
@@ -313,7 +349,8 @@ impl Failure {
     }
 }
 
-/// Why a task has no output: it was cancelled, or it panicked. The text names the line that spawned it.
+/// The reason why a task has no output: it was cancelled, or it panicked. The text names the line that
+/// spawned the task.
 ///
 /// # Examples
 /// ```
@@ -328,7 +365,7 @@ pub struct JoinError {
     failure: Failure,
 }
 
-// SAFETY: a `&JoinError` gives no way to the payload but to its text, which is a plain string.
+// SAFETY: a `&JoinError` gives access to the payload only through its text, which is a plain string.
 unsafe impl Sync for JoinError {}
 
 impl JoinError {
@@ -336,9 +373,19 @@ impl JoinError {
         Self { id, spawned_at, failure }
     }
 
-    /// Returns whether the task was cancelled: by `abort`, by the shutdown of its runtime, because that was
-    /// shut down already when it was spawned, or, a blocking closure, because the system refused a thread for
-    /// it.
+    /// Returns whether the task was cancelled. It is cancelled by `abort`, by the shutdown of its runtime, or
+    /// if its runtime was shut down when it was spawned. A blocking closure is cancelled also if the system
+    /// refuses a thread for it.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let handle = runtime::spawn(std::future::pending::<()>());
+    /// handle.abort();
+    /// let error = handle.await.unwrap_err();
+    /// assert!(error.is_cancelled() && !error.is_panic());
+    /// # });
+    /// ```
     pub fn is_cancelled(&self) -> bool {
         !self.is_panic()
     }
@@ -348,10 +395,18 @@ impl JoinError {
         matches!(self.failure, Failure::Panic(_))
     }
 
-    /// Returns what the panic carried, for `std::panic::resume_unwind`.
+    /// Returns the payload of the panic, for `std::panic::resume_unwind`.
     ///
     /// # Panics
     /// If the task did not panic; see [`try_into_panic`](Self::try_into_panic).
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let error = runtime::spawn(async { panic!("boom") }).await.unwrap_err();
+    /// assert_eq!(error.into_panic().downcast_ref(), Some(&"boom"));
+    /// # });
+    /// ```
     #[track_caller]
     pub fn into_panic(self) -> Box<dyn Any + Send + 'static> {
         match self.try_into_panic() {
@@ -360,10 +415,20 @@ impl JoinError {
         }
     }
 
-    /// Returns what the panic carried.
+    /// Returns the payload of the panic.
     ///
     /// # Errors
     /// The error itself, if the task did not panic.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let handle = runtime::spawn(std::future::pending::<()>());
+    /// handle.abort();
+    /// let error = handle.await.unwrap_err().try_into_panic().unwrap_err();
+    /// assert!(error.is_cancelled());
+    /// # });
+    /// ```
     pub fn try_into_panic(self) -> Result<Box<dyn Any + Send + 'static>, Self> {
         match self.failure {
             Failure::Panic(payload) => Ok(payload),
@@ -371,7 +436,16 @@ impl JoinError {
         }
     }
 
-    /// Returns the name of the task.
+    /// Returns the id of the task.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let handle = runtime::spawn(async { panic!("boom") });
+    /// let id = handle.id();
+    /// assert_eq!(handle.await.unwrap_err().id(), id);
+    /// # });
+    /// ```
     pub fn id(&self) -> Id {
         Id(self.id)
     }

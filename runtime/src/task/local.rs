@@ -1,8 +1,8 @@
-//! `task_local!`: values that a future carries along, whichever thread polls it.
+//! `task_local!`: values that belong to a future, on every thread that polls it.
 //!
-//! A value stays where its scope has it: in the frame of `sync_scope`, or in the future. A thread's
-//! [`LocalSlot`] points to the value of the innermost scope, and every scope puts the pointer of the scope
-//! around it back. So a reader needs no lock, and may begin another scope while it reads.
+//! A value lies in its scope: in the frame of `sync_scope`, or in the future. A thread's [`LocalSlot`] points
+//! to the value of the innermost scope. Every scope restores the pointer of the scope around it. So a reader
+//! needs no lock, and may begin another scope while it reads.
 //!
 //! The slot also says in which *surroundings* (`context.rs`) its scope began. A job that runs on the stack of
 //! another call has surroundings of its own, and finds no value there.
@@ -60,10 +60,10 @@ macro_rules! task_local {
 
 /// A value that belongs to a task, declared by [`task_local!`](crate::task_local).
 ///
-/// The value is there only inside [`scope`](Self::scope) and [`sync_scope`](Self::sync_scope); spawned tasks
-/// do not inherit it.
+/// The value exists only inside [`scope`](Self::scope) and [`sync_scope`](Self::sync_scope). Spawned tasks do
+/// not inherit it.
 pub struct LocalKey<T: 'static> {
-    /// Points to the value while the future it belongs to is polled.
+    /// Points to the value while the future that owns it is polled.
     slot: &'static thread::LocalKey<LocalSlot<T>>,
 }
 
@@ -74,20 +74,45 @@ impl<T: 'static> LocalKey<T> {
         Self { slot }
     }
 
-    /// Wraps `future` so that `value` is there while it is polled and dropped.
+    /// Wraps `future` so that it finds `value` while it is polled and dropped.
     ///
     /// # Cancel safety
-    /// As safe as `future`; dropping it drops the value, too.
+    /// As safe as `future`. If the result is dropped, so is the value.
+    ///
+    /// # Examples
+    /// ```
+    /// runtime::task_local! {
+    ///     static DEPTH: u32;
+    /// }
+    ///
+    /// # runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let depth = DEPTH.scope(1, async {
+    ///     let inner = DEPTH.scope(2, async { DEPTH.get() }).await;
+    ///     (DEPTH.get(), inner)
+    /// });
+    /// assert_eq!(depth.await, (1, 2));
+    /// # });
+    /// ```
     pub fn scope<F: Future>(&'static self, value: T, future: F) -> TaskLocalFuture<T, F> {
         TaskLocalFuture { key: self, value: Some(value), future: Some(future), pinned: PhantomPinned }
     }
 
-    /// Calls `f` while `value` is there.
+    /// Calls `f`, which finds `value`. Returns what `f` returns.
     ///
-    /// May be called from within [`with`](Self::with), where Tokio's panics.
+    /// It may be called from within [`with`](Self::with), where Tokio's panics.
     ///
     /// # Panics
     /// If the thread is ending and its thread-locals are gone.
+    ///
+    /// # Examples
+    /// ```
+    /// runtime::task_local! {
+    ///     static USER: String;
+    /// }
+    ///
+    /// let greeting = USER.sync_scope("ada".to_owned(), || USER.with(|user| format!("hello, {user}")));
+    /// assert_eq!(greeting, "hello, ada");
+    /// ```
     #[track_caller]
     pub fn sync_scope<R>(&'static self, value: T, f: impl FnOnce() -> R) -> R {
         match self.in_scope(&raw const value, f) {
@@ -96,10 +121,20 @@ impl<T: 'static> LocalKey<T> {
         }
     }
 
-    /// Calls `f` with the value.
+    /// Calls `f` with the value. Returns what `f` returns.
     ///
     /// # Panics
-    /// If there is no value; see [`try_with`](Self::try_with).
+    /// If there is no value here; see [`try_with`](Self::try_with).
+    ///
+    /// # Examples
+    /// ```
+    /// runtime::task_local! {
+    ///     static USER: String;
+    /// }
+    ///
+    /// let len = USER.sync_scope("ada".to_owned(), || USER.with(String::len));
+    /// assert_eq!(len, 3);
+    /// ```
     #[track_caller]
     pub fn with<R>(&'static self, f: impl FnOnce(&T) -> R) -> R {
         match self.try_with(f) {
@@ -110,21 +145,40 @@ impl<T: 'static> LocalKey<T> {
         }
     }
 
-    /// Calls `f` with the value.
+    /// Calls `f` with the value. Returns what `f` returns.
     ///
     /// # Errors
-    /// [`AccessError`] if there is none here; `f` has then not been called.
+    /// [`AccessError`] if there is no value here; `f` has then not been called.
+    ///
+    /// # Examples
+    /// ```
+    /// runtime::task_local! {
+    ///     static USER: String;
+    /// }
+    ///
+    /// assert!(USER.try_with(String::len).is_err());
+    /// assert_eq!(USER.sync_scope("ada".to_owned(), || USER.try_with(String::len)), Ok(3));
+    /// ```
     pub fn try_with<R>(&'static self, f: impl FnOnce(&T) -> R) -> Result<R, AccessError> {
         let value = self.slot.try_with(LocalSlot::value).map_err(|_| AccessError(()))?;
-        // SAFETY: the scope that set the pointer is a frame below on this thread. It keeps the value until it
-        // returns.
+        // SAFETY: the scope that set the pointer is a frame below on this thread, and keeps the value until
+        // it returns.
         unsafe { value.as_ref() }.map(f).ok_or(AccessError(()))
     }
 
     /// Returns a copy of the value.
     ///
     /// # Panics
-    /// If there is no value.
+    /// If there is no value here; see [`try_get`](Self::try_get).
+    ///
+    /// # Examples
+    /// ```
+    /// runtime::task_local! {
+    ///     static DEPTH: u32;
+    /// }
+    ///
+    /// assert_eq!(DEPTH.sync_scope(1, || DEPTH.get()), 1);
+    /// ```
     #[track_caller]
     pub fn get(&'static self) -> T
     where
@@ -136,7 +190,17 @@ impl<T: 'static> LocalKey<T> {
     /// Returns a copy of the value.
     ///
     /// # Errors
-    /// [`AccessError`] if there is none here.
+    /// [`AccessError`] if there is no value here.
+    ///
+    /// # Examples
+    /// ```
+    /// runtime::task_local! {
+    ///     static DEPTH: u32;
+    /// }
+    ///
+    /// assert!(DEPTH.try_get().is_err());
+    /// assert_eq!(DEPTH.sync_scope(1, || DEPTH.try_get()), Ok(1));
+    /// ```
     pub fn try_get(&'static self) -> Result<T, AccessError>
     where
         T: Clone,
@@ -144,12 +208,12 @@ impl<T: 'static> LocalKey<T> {
         self.try_with(T::clone)
     }
 
-    /// Calls `f` while the slot points to `value`, which is null for a scope whose value was taken.
+    /// Calls `f` while the slot points to `value`. It is null for a scope whose value was taken.
     fn in_scope<R>(&'static self, value: *const T, f: impl FnOnce() -> R) -> Result<R, AccessError> {
         struct Leave<T: 'static>(&'static LocalKey<T>, (*const T, u64));
         impl<T> Drop for Leave<T> {
             fn drop(&mut self) {
-                // Cannot fail: the slot has no destructor, and was there a moment ago.
+                // This cannot fail: the slot has no destructor, and was accessible a moment ago.
                 self.0.slot.try_with(|slot| slot.replace(self.1)).ok();
             }
         }
@@ -160,7 +224,7 @@ impl<T: 'static> LocalKey<T> {
     }
 }
 
-/// What a thread knows of one key; see the module's docs.
+/// A thread's state for one key; see the module's docs.
 #[derive(Debug)]
 pub struct LocalSlot<T> {
     /// The value of the innermost scope, or null.
@@ -176,7 +240,7 @@ impl<T> LocalSlot<T> {
         Self { value: Cell::new(null()), surroundings: Cell::new(0) }
     }
 
-    /// The value that is there for the calling code, or null.
+    /// The value for the calling code, or null.
     fn value(&self) -> *const T {
         if self.surroundings.get() == context::surroundings() { self.value.get() } else { null() }
     }
@@ -200,7 +264,7 @@ pin_project! {
         value: Option<T>,
         #[pin]
         future: Option<F>,
-        // As Tokio's, for which a program may not rely on another.
+        // Not `Unpin`, as Tokio's, so that no program relies on `Unpin`.
         #[pin]
         pinned: PhantomPinned,
     }
@@ -218,7 +282,20 @@ pin_project! {
 }
 
 impl<T: 'static, F> TaskLocalFuture<T, F> {
-    /// Takes the value out; the future then runs without.
+    /// Takes the value out of the future, which then runs without it. Returns `None` if it was taken before.
+    ///
+    /// # Examples
+    /// ```
+    /// runtime::task_local! {
+    ///     static USER: String;
+    /// }
+    ///
+    /// # runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let mut greeting = std::pin::pin!(USER.scope("ada".to_owned(), async { USER.try_get().is_ok() }));
+    /// assert_eq!(greeting.as_mut().take_value().as_deref(), Some("ada"));
+    /// assert!(!greeting.await);
+    /// # });
+    /// ```
     pub fn take_value(self: Pin<&mut Self>) -> Option<T> {
         self.project().value.take()
     }
@@ -247,7 +324,7 @@ impl<T: 'static, F: Future> Future for TaskLocalFuture<T, F> {
     }
 }
 
-/// Null for a value that was taken.
+/// A pointer to the value; null if it was taken.
 fn pointer<T>(value: &Option<T>) -> *const T {
     value.as_ref().map_or(null(), |value| value)
 }
@@ -258,7 +335,7 @@ impl<T: 'static, F> fmt::Debug for TaskLocalFuture<T, F> {
     }
 }
 
-/// The error of [`LocalKey::try_with`]: no value here, or it is borrowed.
+/// The error of [`LocalKey::try_with`] and [`LocalKey::try_get`]: the task-local has no value here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AccessError(());
 

@@ -23,10 +23,10 @@ use crate::runtime::Runtime;
 /// Starts a future as a task of the current [`LocalSet`], on this thread. The future need not be `Send`.
 ///
 /// The current set is the set that polls the caller, or the set that was [entered](LocalSet::enter) last. In
-/// a [`LocalRuntime`](crate::runtime::LocalRuntime) it is that of the runtime.
+/// a [`LocalRuntime`](crate::runtime::LocalRuntime) it is the set of the runtime.
 ///
 /// # Panics
-/// Where there is no current set.
+/// If there is no current set.
 ///
 /// # Examples
 /// ```
@@ -57,20 +57,23 @@ where
              from the thread the runtime was created on.)"
         );
     };
-    // SAFETY: the calling thread is the set's owner, and the set valid while it is current.
+    // SAFETY: the calling thread is the set's owner, and the set is valid while it is current.
     unsafe { Shared::spawn(set, future, Location::caller()) }
 }
 
 /// A set of tasks that stay on one thread, so that their futures need not be `Send`.
 ///
-/// The tasks are polled while the set is: by [`run_until`](Self::run_until), by [`block_on`](Self::block_on),
-/// or by awaiting the set, which ends when all its tasks have. The set belongs to the thread that made it. So
-/// it cannot be in a future that is [spawned](crate::spawn), but in one of a `block_on`, on any thread that
-/// may block: a program's main thread, a thread of [`spawn_blocking`](super::spawn_blocking), inside of
-/// [`block_in_place`](super::block_in_place) or [`compute`](fn@crate::compute). Tasks that block hold up the
-/// other tasks of their set, and those of a `current_thread` runtime, and no others.
+/// The tasks are polled while the set is polled: by [`run_until`](Self::run_until), by
+/// [`block_on`](Self::block_on), or by awaiting the set, which ends when all its tasks have ended.
 ///
-/// Dropping the set drops its tasks; their handles yield a cancellation. Wakers that outlive it do nothing.
+/// The set belongs to the thread that made it. So it cannot be in a future that is [spawned](crate::spawn).
+/// It can be in a future of a `block_on`, on any thread that may block: a program's main thread, a thread of
+/// [`spawn_blocking`](super::spawn_blocking), inside of [`block_in_place`](super::block_in_place) or
+/// [`compute`](fn@crate::compute). A task that blocks holds up the other tasks of its set, and those of a
+/// `current_thread` runtime, and no others.
+///
+/// Dropping the set drops its tasks; their handles yield a cancellation. Wakers that outlive the set do
+/// nothing.
 ///
 /// # Examples
 /// ```
@@ -95,33 +98,33 @@ where
 ///
 /// Prior art: `tokio::task::LocalSet`.
 pub struct LocalSet {
-    /// A reference, the set's own.
+    /// The set's own reference.
     shared: NonNull<Shared>,
     id: Id,
     /// The owner is a thread, so the set is not `Send`.
     not_send: PhantomData<*const ()>,
 }
 
-// A panic that passes a call leaves nothing half done.
+// A panic that passes a call leaves no call half done.
 impl UnwindSafe for LocalSet {}
 impl RefUnwindSafe for LocalSet {}
 
 impl LocalSet {
-    /// Returns a set of the calling thread, without tasks.
+    /// Makes a set of the calling thread, without tasks.
     pub fn new() -> Self {
         Self { shared: Shared::new(), id: Id::next(), not_send: PhantomData }
     }
 
     fn shared(&self) -> &Shared {
-        // SAFETY: our reference keeps it.
+        // SAFETY: the set's reference keeps it.
         unsafe { self.shared.as_ref() }
     }
 
     /// Makes this set the current one of the thread until the guard is dropped, so that [`spawn_local`]
     /// spawns here.
     ///
-    /// Tasks are polled when the set is. Guards may be dropped in any order. A task that is spawned while a
-    /// guard is alive and the set is gone is cancelled.
+    /// The tasks are polled when the set is polled. Guards may be dropped in any order. A task that is
+    /// spawned while a guard is alive but the set is gone is cancelled.
     ///
     /// # Examples
     /// ```
@@ -137,7 +140,7 @@ impl LocalSet {
     /// # std::io::Result::Ok(())
     /// ```
     pub fn enter(&self) -> LocalEnterGuard {
-        // SAFETY: the set is `!Send`, so this thread is its owner, and it is there.
+        // SAFETY: the set is `!Send`, so this thread is its owner, and the set is not dropped yet.
         unsafe { self.shared().retain() };
         // SAFETY: the reference is the guard's.
         LocalEnterGuard(unsafe { Linked::new(Entry::new(self.shared, None)) })
@@ -155,7 +158,8 @@ impl LocalSet {
         self.id
     }
 
-    /// Makes this the set in which [`spawn_local`] spawns while the runtime of `handle` is the current one.
+    /// Makes this set the one in which [`spawn_local`] spawns while the runtime of `handle` is the current
+    /// one.
     pub(crate) fn stand_in(&self, handle: &Handle) -> StandIn {
         // SAFETY: as in `enter`.
         unsafe { self.shared().retain() };
@@ -164,7 +168,6 @@ impl LocalSet {
         StandIn { _linked: linked, _handle: handle.clone() }
     }
 
-    /// Cancels all tasks, and all tasks that are spawned from now on.
     /// Says what a panic in one of the set's tasks does. By default nothing: the panic is in the task's
     /// `JoinHandle`.
     ///
@@ -188,12 +191,13 @@ impl LocalSet {
         self
     }
 
+    /// Cancels all tasks, and every task that is spawned from now on.
     pub(crate) fn shut_down(&self) {
         // SAFETY: the set is `!Send`, so this thread is its owner.
         self.poll_with(|| unsafe { self.shared().shut_down() });
     }
 
-    /// Starts a future as a task of this set, to be polled when the set is.
+    /// Starts a future as a task of this set. The task is polled when the set is polled.
     ///
     /// # Examples
     /// ```
@@ -211,7 +215,7 @@ impl LocalSet {
         F: Future + 'static,
         F::Output: 'static,
     {
-        // SAFETY: the set is `!Send`, so this thread is its owner; our reference keeps it.
+        // SAFETY: the set is `!Send`, so this thread is its owner; the set's reference keeps it.
         unsafe { Shared::spawn(self.shared, future, Location::caller()) }
     }
 
@@ -220,6 +224,17 @@ impl LocalSet {
     ///
     /// # Panics
     /// As [`Runtime::block_on`].
+    ///
+    /// # Examples
+    /// ```
+    /// use runtime::task::{LocalSet, spawn_local};
+    ///
+    /// let runtime = runtime::Builder::new_current_thread().build()?;
+    /// let local = LocalSet::new();
+    /// let output = local.block_on(&runtime, async { spawn_local(async { 7 }).await.unwrap() });
+    /// assert_eq!(output, 7);
+    /// # std::io::Result::Ok(())
+    /// ```
     #[track_caller]
     pub fn block_on<F>(&self, rt: &Runtime, future: F) -> F::Output
     where
@@ -231,11 +246,24 @@ impl LocalSet {
     /// Runs `future` to its end, and the set's tasks meanwhile. Tasks that have not ended then stay in the
     /// set.
     ///
-    /// If several calls are polled at a time, in tasks of their own, wakes of the set's tasks reach the call
-    /// that was polled last.
+    /// If several calls are polled at a time, in tasks of their own, the set's tasks wake the call that was
+    /// polled last.
     ///
     /// # Cancel safety
     /// As safe as `future`. The tasks stay in the set.
+    ///
+    /// # Examples
+    /// ```
+    /// use std::rc::Rc;
+    /// use runtime::task::{LocalSet, spawn_local};
+    ///
+    /// # runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let local = LocalSet::new();
+    /// let here = Rc::new(41);
+    /// let sum = local.run_until(async { spawn_local(async move { *here + 1 }).await.unwrap() });
+    /// assert_eq!(sum.await, 42);
+    /// # });
+    /// ```
     pub async fn run_until<F>(&self, future: F) -> F::Output
     where
         F: Future,
@@ -254,7 +282,7 @@ impl LocalSet {
             }
         }
         let entry = Entry::new(self.shared, None);
-        // SAFETY: the set is `!Send`, so this thread is its owner; the entry stays in this frame until
+        // SAFETY: the set is `!Send`, so this thread is its owner. The entry stays in this frame until
         // `Leave` is dropped.
         unsafe {
             self.shared().count_poll(true);
@@ -264,8 +292,8 @@ impl LocalSet {
         f()
     }
 
-    /// Runs the set's tasks for a round, and has `cx` woken when there are tasks to be polled. Says whether
-    /// all tasks have ended; if so, and `may_end`, no task is woken.
+    /// Runs the set's tasks for a round, and has `cx` woken when a task has to be polled. Returns whether all
+    /// tasks have ended. If they have, and `may_end`, it wakes no waker.
     fn run_tasks(&self, cx: &mut Context<'_>, may_end: bool) -> bool {
         // SAFETY: the set is `!Send`, so this thread is its owner.
         let (has_more, is_done) = unsafe { (self.shared().run_round(), self.shared().is_done()) };
@@ -283,7 +311,7 @@ impl Default for LocalSet {
     }
 }
 
-/// Ready when all tasks of the set have ended.
+/// It is ready when all tasks of the set have ended.
 impl Future for LocalSet {
     type Output = ();
 
@@ -298,7 +326,7 @@ impl Future for LocalSet {
 impl Drop for LocalSet {
     fn drop(&mut self) {
         self.shut_down();
-        // SAFETY: the set is `!Send`, so this thread is its owner; it is being dropped.
+        // SAFETY: the set is `!Send`, so this thread is its owner. The set is being dropped.
         unsafe { Shared::leave(self.shared) };
     }
 }
@@ -333,7 +361,7 @@ impl<F: Future> Future for RunUntil<'_, F> {
         });
         // SAFETY: the set is `!Send`, so this thread is its owner.
         if result.is_ready() && unsafe { set.shared().has_queued() } {
-            // Another future may be running the set.
+            // Another future may run the set from now on.
             set.shared().notify();
         }
         result
@@ -352,17 +380,17 @@ impl fmt::Debug for LocalEnterGuard {
     }
 }
 
-/// Has a set stand for a [`LocalRuntime`](crate::runtime::LocalRuntime); made by [`LocalSet::stand_in`].
+/// Makes a set the set of a [`LocalRuntime`](crate::runtime::LocalRuntime); made by [`LocalSet::stand_in`].
 pub(crate) struct StandIn {
     _linked: Linked,
-    /// Keeps the runtime's address from being that of another.
+    /// Keeps the runtime's address from being given to another runtime.
     _handle: Handle,
 }
 
 /// An entry in a chain of the thread, with a reference to its set; both end when it is dropped.
 struct Linked {
     entry: NonNull<Entry>,
-    /// An entry is of one thread.
+    /// An entry belongs to one thread.
     not_send: PhantomData<*const ()>,
 }
 
@@ -371,8 +399,8 @@ impl Linked {
     /// 1. The caller is the owner of the entry's set, and gives up a reference to it.
     unsafe fn new(entry: Entry) -> Self {
         let entry = NonNull::from(Box::leak(Box::new(entry)));
-        // SAFETY: the entry is freed in `drop`, which leaves first; a guard that is forgotten leaks entry and
-        // reference. (1).
+        // SAFETY: (1). The entry is freed in `drop`, which leaves first. A guard that is forgotten leaks
+        // entry and reference.
         unsafe { entry.as_ref().enter() };
         Self { entry, not_send: PhantomData }
     }
@@ -380,8 +408,8 @@ impl Linked {
 
 impl Drop for Linked {
     fn drop(&mut self) {
-        // SAFETY: made by `new` from a box, and freed only here, after it was unlinked; the reference is
-        // ours.
+        // SAFETY: `new` made it from a box, and it is freed only here, after it was unlinked. The reference
+        // is ours.
         unsafe {
             self.entry.as_ref().leave();
             let entry = Box::from_raw(self.entry.as_ptr());

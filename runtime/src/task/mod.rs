@@ -1,27 +1,28 @@
-//! Tasks: spawned futures, and what one does with them.
+//! Tasks: spawned futures, and the handles and tools for them.
 //!
-//! - [`spawn`] starts a future as a task; its [`JoinHandle`] waits for the output, its [`AbortHandle`]
-//!   cancels it.
-//! - [`spawn_blocking`] runs a closure that may block on a thread of its own; [`block_in_place`] runs one
-//!   where the task is, while other threads take over the worker's other tasks.
+//! - [`spawn`] starts a future as a task. Its [`JoinHandle`] waits for the output, and its [`AbortHandle`]
+//!   cancels the task.
+//! - [`spawn_blocking`] runs a closure that may block on a thread of its own. [`block_in_place`] runs such a
+//!   closure where the task is, while other threads take over the worker's other tasks.
 //! - [`JoinSet`] awaits many tasks, in the order in which they end. [`LocalSet`] and [`spawn_local`] are for
 //!   futures that are not `Send`.
-//! - [`yield_now`] and [`coop`] let other tasks run; [`task_local!`](crate::task_local) declares what a task
-//!   carries along.
+//! - [`yield_now`] and [`coop`] let other tasks run. [`task_local!`](crate::task_local) declares values that
+//!   belong to a task.
 //
-// How a task works, for readers of the code; begin with `state.rs`.
+// How a task works, for readers of the code. Begin with `state.rs`.
 //
-// - `cell.rs`: one allocation: header (72 bytes: links and wakers, then state, vtable, scheduler, name),
-//   future or output.
+// - `cell.rs`: one allocation: header (72 bytes: links and wakers, then state, vtable, scheduler, id), future
+//   or output.
 // - `state.rs`: the state word. `SCHEDULED` is the right to poll. Queues hold that right and no reference.
-// - `raw.rs`: type erasure; `harness.rs`: poll, complete, cancel; `waker.rs`, `join.rs`: what others hold.
-// - `stock.rs`: references kept ready for the task's own polls.
+// - `raw.rs`: type erasure; `harness.rs`: poll, complete, cancel; `waker.rs`, `join.rs`: the handles that
+//   other code holds.
+// - `stock.rs`: reserved references for the task's own polls.
 // - `owned.rs`: all tasks that wait, for shutdown.
 // - `join_set/entries.rs`: how a set learns which of its tasks have ended.
 // - `local_set/shared.rs`: the scheduler of tasks that stay on one thread.
 //
 // Kinds of reference: the life's (until `DONE`), the handle's, one for each waker and abort handle, and the
-// references in stock (until `DONE`). Which thread may touch what:
+// reserved references (until `DONE`). Which thread may touch which field:
 //
 // | field        | while not `DONE`                                   | once `DONE`                    |
 // | stage        | the owner of `SCHEDULED`                           | the handle, if there is one    |
@@ -67,7 +68,8 @@ pub(crate) use self::owned::Owned;
 pub(crate) use self::raw::{Runnable, Schedule};
 pub(crate) use self::waker::introduce as introduce_wakers;
 
-/// Cooperative scheduling: the budget that keeps a task that is always ready from starving its neighbours.
+/// Cooperative scheduling: a budget limits the operations of one poll, so that a task that is always ready
+/// does not starve other tasks.
 pub mod coop {
     pub use crate::coop::{
         Coop, RestoreOnPending, Unconstrained, consume_budget, cooperative, has_budget_remaining,
@@ -75,12 +77,12 @@ pub mod coop {
     };
 }
 
-/// Futures that programs may have to name.
+/// Futures whose types a program may have to name.
 pub mod futures {
     pub use super::local::TaskLocalFuture;
 }
 
-// Tokio had these here before `coop` was there, and some programs still ask for them.
+// Tokio had these here before it had `coop`, and some programs still use these paths.
 #[doc(hidden)]
 #[deprecated = "use `task::coop::Unconstrained`"]
 pub use crate::coop::Unconstrained;
@@ -91,7 +93,7 @@ pub use crate::coop::consume_budget;
 #[deprecated = "use `task::coop::unconstrained`"]
 pub use crate::coop::unconstrained;
 
-/// Makes a task of `future`, to be queued by the caller. The scheduler has to count the cell.
+/// Makes a task of `future`. The caller queues it. The scheduler counts the cell.
 ///
 /// # Safety
 /// 1. `future` and its output may be used by the threads that run and join the task. 2. `scheduler` stays
@@ -102,22 +104,23 @@ pub(crate) unsafe fn new<F: Future + 'static, S: Schedule>(
     spawned_at: &'static Location<'static>,
 ) -> (Runnable, JoinHandle<F::Output>) {
     let vtable = raw::Vtable::of::<F, S>();
-    // SAFETY: (2); the vtable is that of `F` and `S`.
+    // SAFETY: (1), (2); the vtable is that of `F` and `S`.
     let header = unsafe { cell::TaskCell::allocate(future, scheduler, id::next(), spawned_at, vtable) };
-    // SAFETY: a new cell is `SCHEDULED`, owned by us; one of its two references is the handle's.
+    // SAFETY: a new cell is `SCHEDULED` and ours; one of its two references is the handle's.
     unsafe { (Runnable::from_raw(header), JoinHandle::from_raw(header)) }
 }
 
-/// What a task with a future of type `F` needs of memory.
+/// The layout of a task with a future of type `F`.
 #[inline(always)]
 pub(crate) fn layout_of<F: Future>() -> Layout {
     Layout::new::<cell::TaskCell<F>>()
 }
 
-/// As [`new`], in memory that the caller has at hand.
+/// As [`new`], in memory that the caller provides.
 ///
 /// # Safety
-/// As [`new`]; 3. `memory` is what `S::allocate` would return for [`layout_of`] the future, and given up.
+/// As [`new`]; 3. `memory` is what `S::allocate` would return for [`layout_of`] the future, and the caller
+/// gives it up.
 #[inline]
 pub(crate) unsafe fn new_in<F: Future + 'static, S: Schedule>(
     memory: NonNull<u8>,
@@ -126,7 +129,7 @@ pub(crate) unsafe fn new_in<F: Future + 'static, S: Schedule>(
     spawned_at: &'static Location<'static>,
 ) -> (Runnable, JoinHandle<F::Output>) {
     let vtable = raw::Vtable::of::<F, S>();
-    // SAFETY: (2); the vtable is that of `F` and `S`; (3). Then as in `new`.
+    // SAFETY: (1), (2), (3); the vtable is that of `F` and `S`. Then as in `new`.
     unsafe {
         let header = cell::TaskCell::place(memory, future, scheduler, id::next(), spawned_at, vtable);
         (Runnable::from_raw(header), JoinHandle::from_raw(header))

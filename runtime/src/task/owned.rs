@@ -1,24 +1,26 @@
-//! Every task of a runtime that waits for a wake, so that shutdown finds them all. The others are in a queue,
-//! or being polled.
+//! All tasks of a runtime that wait for a wake, so that shutdown finds them. Every other task is in a queue,
+//! or is being polled.
 //!
 //! A task is entered when it is about to wait for the first time, in the table of the worker that has polled
-//! it, and leaves when it is about to be `DONE`. So a task that never waits costs nothing here. Tables rather
-//! than linked lists: links would write to the neighbours' cells, which are on another core or cold.
+//! it. It leaves when it is about to be `DONE`. So a task that never waits costs nothing here. There are
+//! tables rather than linked lists, because links would write to the neighbours' cells, which are on another
+//! core or cold.
 //!
-//! **A seat's table is its worker's alone**: entering and leaving on the worker that spawned the task is
-//! plain code, without a lock. A task that ends on another thread leaves its number in `returned`, under a
-//! lock; the owner clears these slots before it enters the next task. Until then such a slot has a pointer to
-//! a cell that may be gone. No thread follows that pointer before the owner has cleared those slots. A worker
-//! that sleeps, blocks, or has left its loop, *lends* its table under the same lock, and does not touch it
-//! until it has taken it back: then the holder of the lock may change it and look in, since a task that is in
-//! ends only after its completer has passed through that lock. Threads without a seat, and workers that
-//! block, share a few tables, each under a lock.
+//! **A worker's table (`Seat`) is its own.** Entering and leaving on that worker is plain code, without a
+//! lock. A task that ends on another thread leaves its number in `returned`, under a lock. The owner clears
+//! these slots before it enters the next task. Until then such a slot has a pointer to a cell that may be
+//! gone. No thread follows that pointer before the owner has cleared the slots.
+//!
+//! A worker that sleeps, blocks, or has left its loop, *lends* its table under the same lock, and does not
+//! touch it until it has taken it back. Meanwhile the holder of the lock may change the table and follow its
+//! pointers: a task in it ends only after its completer has passed through that lock. Threads without a
+//! table, and workers that block, share a few tables, each under a lock.
 //!
 //! **Nothing slips through.** Once the shutdown has begun, a task that would wait is refused and cancelled
-//! instead. Closing a shared table splits its users under its lock: users that entered their task before,
-//! which [`cancel_idle`](Owned::cancel_idle) sees, and users that are refused. A worker that has not seen
-//! `is_closed` may still enter tasks; it does so before it lends its table, and the last to leave looks after
-//! that.
+//! instead. The lock of a shared table separates two kinds of users: users that entered their task before the
+//! close, which [`cancel_idle`](Owned::cancel_idle) sees, and users that are refused. A worker that has not
+//! seen `is_closed` may still enter tasks. It does so before it lends its table, and the last worker to leave
+//! looks at the tables after that.
 
 use std::ptr::NonNull;
 
@@ -32,9 +34,9 @@ use crate::util::pad::CachePadded;
 use crate::util::rand::thread_below;
 use crate::util::slots::Slots;
 
-/// Tables for workers that have no seat, or have lent it.
+/// The number of tables for threads that have no table of their own, or have lent it.
 const SHARED: u32 = 4;
-/// Most numbers that a seat's `returned` keeps room for.
+/// The most numbers for which a `returned` keeps memory.
 const MOST_KEPT: usize = 1024;
 
 /// The tables.
@@ -48,14 +50,14 @@ pub struct Owned {
 /// The table of one worker.
 #[derive(Debug)]
 struct Seat {
-    /// The worker's alone; while it is lent, it belongs to the holder of the lock of `side`.
+    /// The worker's alone. While the table is lent, it belongs to the holder of the lock of `side`.
     tasks: UnsafeCell<Slots<Header>>,
     side: Mutex<Side>,
-    /// `returned` is not empty: a hint for the owner. Written under the lock.
+    /// Whether `returned` has numbers: a hint for the owner. Written under the lock.
     has_returned: AtomicBool,
 }
 
-/// What other threads may touch.
+/// The part that other threads may touch.
 #[derive(Debug)]
 struct Side {
     /// Numbers of tasks that ended on other threads while the table was not lent.
@@ -63,8 +65,8 @@ struct Side {
     is_lent: bool,
 }
 
-// SAFETY: `tasks` is touched by one thread at a time: the owner while it is not lent (duty 1 of `enter` and
-// `leave`), under the lock while it is.
+// SAFETY: one thread at a time touches `tasks`: the owner while it is not lent (duty 1 of `enter` and
+// `leave`), and the holder of the lock while it is lent.
 unsafe impl Sync for Seat {}
 
 #[derive(Debug)]
@@ -74,7 +76,8 @@ struct Table {
 }
 
 impl Owned {
-    /// There are fewer than `u16::MAX` (`builder.rs`), shared ones included.
+    /// Makes a table for each of `seats` workers, and the shared ones. In all they are fewer than `u16::MAX`
+    /// (`builder.rs`).
     pub fn new(seats: usize) -> Self {
         assert!(seats + (SHARED as usize) < usize::from(u16::MAX), "{seats} seats");
         let seat = || Seat {
@@ -90,8 +93,8 @@ impl Owned {
         }
     }
 
-    /// Enters a task that is about to wait, in the table of `seat`, that of the calling thread if it has one
-    /// and has not lent it; false if the tables are closed.
+    /// Enters a task that is about to wait, in the table of `seat`. That is the calling thread's, if it has
+    /// one and has not lent it. Returns false if the tables are closed.
     ///
     /// # Safety
     /// 1. The caller is the worker of `seat`, and has not lent it. 2. The caller owns the task's
@@ -102,12 +105,12 @@ impl Owned {
             // SAFETY: (2) and (3).
             return unsafe { self.enter_shared(task) };
         };
-        // Acquire: a refused user may rely on what came before the shutdown.
+        // Acquire: a caller that is refused may rely on what came before the shutdown.
         if self.is_closed.load(Acquire) {
             return false;
         }
         let seat = &self.seats[index];
-        // Relaxed: seen the next time if not now; the lock orders the rest.
+        // Relaxed: it is seen the next time if not now; the lock orders the rest.
         if seat.has_returned.load(Relaxed) {
             // SAFETY: (1).
             unsafe { seat.clear_returned(&mut seat.side.lock()) };
@@ -115,7 +118,7 @@ impl Owned {
         // SAFETY: (2) keeps the cell live.
         let header = unsafe { task.as_ref() };
         header.table.set(index as u16);
-        // SAFETY: (1): the table is ours.
+        // SAFETY: by (1) the table is ours.
         header.slot.set(seat.tasks.with_mut(|tasks| unsafe { (*tasks).insert(task) }));
         true
     }
@@ -135,24 +138,24 @@ impl Owned {
         !table.is_closed
     }
 
-    /// Forgets a task that is about to be `DONE`. `seat` is that of the calling thread, if it has one and has
-    /// not lent it.
+    /// Forgets a task that is about to be `DONE`. `seat` is the calling thread's, if it has one and has not
+    /// lent it.
     ///
     /// # Safety
     /// 1. The caller is the worker of `seat`, and has not lent it. 2. It owns the task's `SCHEDULED`. 3. The
     ///    task was entered.
     #[inline(never)]
     pub unsafe fn leave(&self, task: NonNull<Header>, seat: Option<usize>) {
-        // SAFETY: (2) keeps the cell live; no thread changes the slot any more.
+        // SAFETY: (2) keeps the cell live, and no thread changes the slot any more.
         let header = unsafe { task.as_ref() };
         let (table, slot) = (header.table.get() as usize, header.slot.get());
         match self.seats.get(table) {
-            // SAFETY: (1): the table is ours.
+            // SAFETY: by (1) the table is ours.
             Some(own) if seat == Some(table) => own.tasks.with_mut(|tasks| unsafe { (*tasks).remove(slot) }),
             Some(other) => {
                 let mut side = other.side.lock();
                 if side.is_lent {
-                    // SAFETY: lent, and under the lock.
+                    // SAFETY: the table is lent, and the lock is held.
                     other.tasks.with_mut(|tasks| unsafe { (*tasks).remove(slot) });
                 } else {
                     side.returned.push(slot);
@@ -172,7 +175,7 @@ impl Owned {
         }
     }
 
-    /// Lends the table of `seat` to any thread that looks for tasks; the worker does not touch it until
+    /// Lends the table of `seat` to any thread that looks for tasks. The worker does not touch it until
     /// [`take_back`](Self::take_back).
     ///
     /// # Safety
@@ -180,7 +183,7 @@ impl Owned {
     pub unsafe fn lend(&self, seat: usize) {
         let seat = &self.seats[seat];
         let mut side = seat.side.lock();
-        // SAFETY: (1): the table is ours.
+        // SAFETY: by (1) the table is ours.
         unsafe { seat.clear_returned(&mut side) };
         side.is_lent = true;
     }
@@ -190,8 +193,9 @@ impl Owned {
         self.seats[seat].side.lock().is_lent = false;
     }
 
-    /// Cancels every task that waits for a wake, and marks the others so that the owner of their `SCHEDULED`
-    /// cancels them: in the shared tables, the lent tables, and `own`. Returns how many are left there.
+    /// Cancels every task that waits for a wake, in the shared tables, the lent tables, and `own`. Marks the
+    /// other tasks there, so that the owner of their `SCHEDULED` cancels them. Returns the number of these
+    /// others.
     ///
     /// # Safety
     /// 1. The caller is the worker of `own`.
@@ -202,8 +206,8 @@ impl Owned {
             if !side.is_lent && own != Some(i) {
                 continue;
             }
-            // SAFETY: (1), or lent and under the lock. With the slots of ended tasks cleared, what is in is
-            // live, because a completer waits for the lock.
+            // SAFETY: the table is ours by (1), or is lent and its lock is held. The slots of ended tasks are
+            // cleared. Every task in it is live, because its completer waits for the lock.
             let claimed = unsafe {
                 seat.clear_returned(&mut side);
                 seat.tasks.with(|tasks| claim_idle(&*tasks, &mut left))
@@ -212,7 +216,7 @@ impl Owned {
             claimed.into_iter().for_each(Runnable::cancel);
         }
         for table in &self.shared {
-            // SAFETY: tasks that are in are live while we have the lock.
+            // SAFETY: tasks in the table are live while the lock is held.
             let claimed = unsafe { claim_idle(&table.lock().tasks, &mut left) };
             claimed.into_iter().for_each(Runnable::cancel);
         }
@@ -224,8 +228,8 @@ impl Seat {
     /// Clears the slots of tasks that ended on other threads.
     ///
     /// # Safety
-    /// 1. The table is the caller's: it is the owner and has not lent it, or it is lent. `side` is this
-    ///    seat's.
+    /// 1. The table is the caller's: the caller is the owner and has not lent it, or it is lent. `side` is
+    ///    this table's.
     #[cold]
     unsafe fn clear_returned(&self, side: &mut Side) {
         if side.returned.is_empty() {
@@ -241,7 +245,7 @@ impl Seat {
     }
 }
 
-/// Claims the tasks that wait for a wake, marks the others, and adds the number of these to `left`.
+/// Claims the tasks that wait for a wake, marks the others, and adds the number of the others to `left`.
 ///
 /// # Safety
 /// 1. The tasks are live.

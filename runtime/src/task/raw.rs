@@ -1,4 +1,5 @@
-//! Type erasure: what a task needs from its scheduler, and what depends on the type of its future.
+//! Type erasure: the interface between a task and its scheduler, and the functions that depend on the type of
+//! its future.
 
 use std::alloc::Layout;
 use std::future::Future;
@@ -14,44 +15,45 @@ use super::join::Failure;
 use super::state::AfterWake;
 use crate::util::unwind::drop_quietly;
 
-/// What a task needs from its scheduler. Implemented by the shared part of a runtime, and by models.
+/// The interface of a task to its scheduler. The shared part of a runtime implements it, and so do models.
 ///
 /// # Safety
-/// 1. `schedule` and `reschedule` see to it that the task is run or cancelled exactly once, now or later, on
-///    whatever thread may do that. 2. The scheduler stays valid while a cell that it
+/// 1. `schedule` and `reschedule` ensure that the task is run or cancelled exactly once, now or later, on a
+///    thread that may do that. 2. The scheduler stays valid while a cell that it
 ///    [allocated](Schedule::allocate) is not [freed](Schedule::free).
 pub unsafe trait Schedule: Sized + 'static {
-    /// Queues a task that was woken. Any thread.
+    /// Queues a task that was woken. For any thread.
     ///
     /// # Safety
     /// 1. `this` is valid for the whole call. 2. The caller owned the task's `SCHEDULED`, and gives it up.
     unsafe fn schedule(this: NonNull<Self>, task: Runnable);
 
-    /// Queues a task that gave way or was woken while it was polled: behind the tasks that wait already.
-    /// Called by the thread that polled it.
+    /// Queues a task that yielded or was woken while it was polled, behind the tasks that wait already. The
+    /// thread that polled the task calls this.
     ///
     /// # Safety
     /// As [`schedule`](Self::schedule).
     unsafe fn reschedule(this: NonNull<Self>, task: Runnable);
 
-    /// Whether the calling thread is one of the scheduler's own, which keep it alive without the task's help.
+    /// Whether the calling thread is one of the scheduler's own threads, which keep it alive without the
+    /// task's help.
     fn is_own_thread(this: NonNull<Self>) -> bool;
 
-    /// A task that is polled, or queued, was just cancelled: a hint for a poll that may be ended before it
-    /// returns. Any thread.
+    /// Tells that a task that is polled, or queued, was just cancelled: a hint for a poll that may end before
+    /// it returns. For any thread.
     ///
     /// # Safety
     /// 1. `this` is valid for the whole call.
     unsafe fn hurry(_this: NonNull<Self>) {}
 
-    /// Remembers a task that is about to wait for the first time, so that shutdown finds it; false if the
-    /// shutdown has begun.
+    /// Remembers a task that is about to wait for the first time, so that shutdown finds it. Returns false if
+    /// the shutdown has begun.
     ///
     /// # Safety
     /// 1. `this` is valid for the whole call. 2. The caller owns the task's `SCHEDULED`.
     unsafe fn adopt(this: NonNull<Self>, task: NonNull<Header>) -> bool;
 
-    /// Forgets a task that is about to be `DONE`. Called once, by the owner of `SCHEDULED`.
+    /// Forgets a task that is about to be `DONE`. The owner of `SCHEDULED` calls it once.
     ///
     /// # Safety
     /// 1. `this` is valid for the whole call. 2. `task` is live.
@@ -76,13 +78,14 @@ pub unsafe trait Schedule: Sized + 'static {
     /// 1. `this` is valid for the whole call.
     unsafe fn after_panic(_this: NonNull<Self>) {}
 
-    /// Memory for a cell, uninitialised.
+    /// Allocates uninitialised memory for a cell.
     ///
     /// # Safety
     /// 1. `this` is valid.
     unsafe fn allocate(this: NonNull<Self>, layout: Layout) -> NonNull<u8>;
 
-    /// Takes the memory of a cell back, and with it the cell's hold on the scheduler, which may end.
+    /// Takes the memory of a cell back. The cell's hold on the scheduler ends, and the scheduler may end with
+    /// it.
     ///
     /// # Safety
     /// 1. `this` was valid until now; the caller does not use it afterwards. 2. `memory` comes from
@@ -106,9 +109,9 @@ pub struct Vtable {
     pub(super) hurry: unsafe fn(NonNull<Header>),
     /// Wakes the task. The caller gives up a reference.
     pub(super) wake: unsafe fn(NonNull<Header>),
-    /// Moves the output to where the pointer leads, memory for a `Poll<Result<F::Output, JoinError>>`.
+    /// Moves the output to the place of the pointer, memory for a `Poll<Result<F::Output, JoinError>>`.
     pub(super) take_output: unsafe fn(NonNull<Header>, *mut ()),
-    /// Drops the output, if it is still there.
+    /// Drops the output if it is still there.
     pub(super) drop_output: unsafe fn(NonNull<Header>),
     /// Frees the cell.
     pub(super) free: unsafe fn(NonNull<Header>),
@@ -145,7 +148,7 @@ impl<F: Future + 'static, S: Schedule> Tables<F, S> {
 #[must_use = "a task whose `SCHEDULED` is forgotten never runs again"]
 pub struct Runnable(NonNull<Header>);
 
-// SAFETY: the future in the cell is `Send` or stays with the thread that made it, by the duty of `spawn`.
+// SAFETY: the future in the cell is `Send`, or stays with the thread that made it, by the duty of `spawn`.
 unsafe impl Send for Runnable {}
 
 impl Runnable {
@@ -156,8 +159,8 @@ impl Runnable {
         Self(header)
     }
 
-    /// Asks for the end of a task. If it waits for a wake it becomes the caller's, to be cancelled; any other
-    /// sees it by itself.
+    /// Asks for the end of a task. A task that waits for a wake becomes the caller's, which cancels it. The
+    /// owner of any other task sees the request by itself.
     ///
     /// # Safety
     /// 1. The task is live.
@@ -166,7 +169,7 @@ impl Runnable {
         unsafe { header.as_ref().state.cancel().then(|| Self::from_raw(header)) }
     }
 
-    /// The pointer, with the ownership of `SCHEDULED`, for a queue.
+    /// Returns the pointer, with the ownership of `SCHEDULED`, for a queue.
     #[inline]
     pub fn into_raw(self) -> NonNull<Header> {
         ManuallyDrop::new(self).0
@@ -192,7 +195,7 @@ impl Runnable {
         self.0
     }
 
-    /// The task's name.
+    /// The task's id.
     #[inline]
     pub fn id(&self) -> u64 {
         // SAFETY: we own `SCHEDULED`, so the cell is live.
@@ -208,20 +211,20 @@ impl Runnable {
 
     /// Polls the task, or cancels it if that was asked for.
     ///
-    /// Does not panic: panics of the future go to its handle.
+    /// Does not panic: a panic of the future goes to the handle.
     #[inline]
     pub fn run(self) {
         let header = self.into_raw();
-        // SAFETY: we own `SCHEDULED`, so the cell is live; ownership passes on.
+        // SAFETY: we own `SCHEDULED`, so the cell is live; the ownership passes on.
         unsafe { (header.as_ref().vtable.run)(header) }
     }
 
-    /// Drops the task's future; its handle gets a cancellation.
+    /// Drops the task's future. The handle gets a cancellation.
     pub fn cancel(self) {
         self.fail(Failure::Cancelled);
     }
 
-    /// Drops the task's future; its handle gets `failure`.
+    /// Drops the task's future. The handle gets `failure`.
     pub fn fail(self, failure: Failure) {
         let header = self.into_raw();
         // SAFETY: as in `run`.
@@ -229,13 +232,14 @@ impl Runnable {
     }
 }
 
-/// Drops a reference, and the cell with the last.
+/// Drops a reference; if it was the last, frees the cell.
 ///
 /// # Safety
 /// 1. The caller has a reference, and gives it up.
 #[inline]
 pub(super) unsafe fn drop_reference(header: NonNull<Header>) {
-    // SAFETY: (1) keeps the cell live until the count is down; if it was the last, the cell is ours alone.
+    // SAFETY: (1) keeps the cell live until the count is down. If it was the last reference, the cell is ours
+    // alone.
     unsafe {
         if header.as_ref().state.drop_reference() {
             (header.as_ref().vtable.free)(header);
@@ -244,7 +248,7 @@ pub(super) unsafe fn drop_reference(header: NonNull<Header>) {
 }
 
 unsafe fn schedule<S: Schedule>(header: NonNull<Header>) {
-    // SAFETY: the caller of the vtable owns `SCHEDULED`: the cell is live, and keeps the scheduler valid
+    // SAFETY: the caller of the vtable owns `SCHEDULED`. So the cell is live, and keeps the scheduler valid
     // until the task is taken from its queue. A caller on a foreign thread has a reference until this returns
     // (see `waker.rs`).
     unsafe { S::schedule(header.as_ref().scheduler.cast(), Runnable::from_raw(header)) }
@@ -273,12 +277,12 @@ unsafe fn hurry<S: Schedule>(header: NonNull<Header>) {
     unsafe { S::hurry(header.as_ref().scheduler.cast()) }
 }
 
-/// Wakes a task by value; `waker.rs` says why foreign threads do it in two steps.
+/// Wakes a task by value. `waker.rs` says why foreign threads do it in two steps.
 unsafe fn wake<S: Schedule>(header: NonNull<Header>) {
-    // SAFETY: the caller's reference, which is ours to drop, keeps the cell live until it is dropped: by
-    // `wake_by_value`, after which only ownership of `SCHEDULED` or of the last reference lets us touch the
-    // cell, or at the end. The cell keeps the scheduler valid; so does the own thread, after the reference is
-    // gone.
+    // SAFETY: the caller's reference is ours to drop, and keeps the cell live until it is dropped.
+    // `wake_by_value` drops it; after that, only ownership of `SCHEDULED` or of the last reference lets us
+    // touch the cell. Otherwise the reference is dropped at the end. The cell keeps the scheduler valid. So
+    // does the scheduler's own thread, after the reference is gone.
     unsafe {
         let scheduler = header.as_ref().scheduler.cast::<S>();
         if S::is_own_thread(scheduler) {
@@ -302,9 +306,9 @@ unsafe fn wake<S: Schedule>(header: NonNull<Header>) {
 /// 1. The caller dropped the last reference. 2. The cell is a `TaskCell<F>` of a scheduler `S`.
 #[inline]
 pub(super) unsafe fn free<F: Future, S: Schedule>(header: NonNull<Header>) {
-    // SAFETY: by (1) the cell is ours; it was made by `TaskCell::<F>::allocate` or `place`. The output was
-    // taken or dropped before the handle's reference, and without a handle before `DONE`; what may be left is
-    // a waker that the handle set too late. The scheduler is valid until `S::free`.
+    // SAFETY: by (1) the cell is ours; `TaskCell::<F>::allocate` or `place` made it. The output was taken or
+    // dropped before the handle's reference, and without a handle before `DONE`. A waker that the handle set
+    // too late may be left. The scheduler is valid until `S::free`.
     unsafe {
         if header.as_ref().join_waker.with_mut(|waker| (*waker).is_some()) {
             return free_with_waker::<S>(header, Layout::new::<TaskCell<F>>());
@@ -314,7 +318,7 @@ pub(super) unsafe fn free<F: Future, S: Schedule>(header: NonNull<Header>) {
     }
 }
 
-/// As [`free`], of a cell with this layout, in which a waker is left.
+/// As [`free`], for a cell with this layout, in which a waker is left.
 ///
 /// # Safety
 /// As [`free`].

@@ -9,34 +9,33 @@
 //!            while it was polled      ▼
 //!                                    DONE
 //! ```
-//! - `SCHEDULED`: a queue or a thread owns the right to poll: the task is in exactly one queue or is being
+//! - `SCHEDULED`: a queue or a thread owns the right to poll. The task is in exactly one queue or is being
 //!   polled. A newborn task is `SCHEDULED`, so its first poll needs no transition.
-//! - `NOTIFIED`: woken while `SCHEDULED`, but not by its own poll. Cleared by the thread that takes the task
-//!   from a queue; seen when a poll ends.
-//! - `CANCELLED`: to be dropped instead of polled, at the next occasion.
+//! - `NOTIFIED`: woken while `SCHEDULED`, but not by its own poll. The thread that takes the task from a
+//!   queue clears it; the end of a poll looks at it.
+//! - `CANCELLED`: the task is to be dropped instead of polled, at the next occasion.
 //! - `DONE`: the future is gone; the output is there or was dropped. Set once, by the owner of `SCHEDULED`.
 //! - `JOIN`: a `JoinHandle` exists; the output belongs to it once `DONE` is set.
 //! - `JOIN_WAKER`: the join waker is set and, until `DONE`, untouched; with `DONE` it belongs to the
 //!   completer.
 //! - The rest of the word counts references: one for the life of the task (dropped with `DONE`), one for the
-//!   handle, one for each `Waker` and `AbortHandle`, and the references that polls have [in
-//!   stock](super::stock).
+//!   handle, one for each `Waker` and `AbortHandle`, and the task's [reserved references](super::stock).
 //!
-//! **Queues hold no reference.** A cell lives at least until `DONE`; only the owner of `SCHEDULED` sets
-//! `DONE`; a queued task is owned by its queue. So a queued pointer is valid, and the thread that pushed it
-//! must not touch the cell afterwards: it may have been polled and freed.
+//! **Queues hold no reference.** A cell lives at least until `DONE`. Only the owner of `SCHEDULED` sets
+//! `DONE`, and a queue owns `SCHEDULED` of its tasks. So a queued pointer is valid. The thread that pushed it
+//! must not touch the cell afterwards, because the task may have been polled and freed.
 //!
 //! **Every wake happens before the poll it causes.** A wake is a read-modify-write (W), even if it changes
-//! nothing: a load would not order the waker's earlier writes before the poll. (Not that of the task which
-//! the calling thread is polling: there the poll ends with a requeue, as for a task that yields, and the
-//! queue orders what it wrote.) The poll that follows begins with S (the queue's acquire, then a load or
-//! read-modify-write of the word) and ends with E (a compare-and-swap). Either W comes before E in the word's
-//! modification order: then E fails or sees `NOTIFIED`, and the task is polled again after acquiring W's
-//! release. Or W comes after E: then it finds `IDLE`, becomes the owner and pushes, and the queue's release
-//! and acquire order it before the next S.
+//! nothing: a load would not order the waker's earlier writes before the poll. The poll that follows begins
+//! with S (the queue's acquire, then a load or read-modify-write of the word) and ends with E (a
+//! compare-and-swap). If W comes before E in the word's modification order, E fails or sees `NOTIFIED`, and
+//! the task is polled again after acquiring W's release. If W comes after E, W finds `IDLE`, and its thread
+//! becomes the owner and pushes. Then the queue's release and acquire order W before the next S. One wake
+//! needs no W: a wake by reference of the task that the calling thread is polling. Its poll ends with a
+//! requeue, as for a task that yields, and the queue orders what the poll wrote.
 //!
 //! **The output** is written before the release of `DONE` and read after an acquire of it. **Freeing**: each
-//! reference is dropped with a release; the thread that drops the last one acquires, so all uses happen
+//! reference is dropped with a release, and the thread that drops the last one acquires. So all uses happen
 //! before the memory is freed.
 //!
 //! Source: the design of 2019's Tokio scheduler, less the reference that a queue entry held there.
@@ -55,17 +54,17 @@ const JOIN: usize = 1 << 4;
 const JOIN_WAKER: usize = 1 << 5;
 const REFERENCE: usize = 1 << 6;
 
-/// Newborn: queued by its spawner, which gets the handle.
+/// The state of a newborn task: its spawner is about to queue it, and gets the handle.
 const INITIAL: usize = SCHEDULED | JOIN | (2 * REFERENCE);
 
-/// The state word. It changes only through its methods.
+/// The state word. Only its methods change it.
 pub struct State(AtomicUsize);
 
 /// One value of the state word.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Snapshot(usize);
 
-/// What the owner of `SCHEDULED` does with a task it took from a queue.
+/// What the owner of `SCHEDULED` does with a task that it took from a queue.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Start {
     Poll,
@@ -75,25 +74,25 @@ pub enum Start {
 /// What becomes of a task whose poll returned `Pending`.
 #[derive(Debug, PartialEq, Eq)]
 pub enum AfterPoll {
-    /// It waits for a wake. The cell must not be touched any more.
+    /// It waits for a wake. The caller must not touch the cell any more.
     Idle,
-    /// It was woken meanwhile: still `SCHEDULED`, to be queued.
+    /// It was woken meanwhile: it is still `SCHEDULED`, and the caller queues it.
     Requeue,
-    /// It was cancelled meanwhile: still `SCHEDULED`, to be dropped.
+    /// It was cancelled meanwhile: it is still `SCHEDULED`, and the caller drops it.
     Cancel,
 }
 
-/// What a wake that gives up its reference leaves to do.
+/// What a wake leaves to its caller, after it has given up its reference.
 #[derive(Debug, PartialEq, Eq)]
 pub enum AfterWake {
     Nothing,
     /// The caller owns `SCHEDULED` and must queue the task.
     Schedule,
-    /// That was the last reference.
+    /// The reference was the last one.
     Free,
 }
 
-/// What the `JoinHandle` that is being dropped has to do.
+/// What the drop of the `JoinHandle` has to do.
 #[derive(Debug, PartialEq, Eq)]
 pub enum AfterDetach {
     Nothing,
@@ -104,12 +103,12 @@ pub enum AfterDetach {
 }
 
 impl State {
-    /// A newborn task's, with `more` references besides those for its life and for its handle.
+    /// The state of a newborn task, with `more` references besides those for its life and its handle.
     pub fn with_references(more: usize) -> Self {
         Self(AtomicUsize::new(INITIAL + more * REFERENCE))
     }
 
-    /// `Acquire`: the thread that sees `DONE` may read the output.
+    /// `Acquire`: a thread that sees `DONE` may read the output.
     #[inline]
     pub fn load(&self) -> Snapshot {
         Snapshot(self.0.load(Acquire))
@@ -121,7 +120,7 @@ impl State {
         let mut now = self.load();
         debug_assert!(now.is_scheduled() && !now.is_done(), "polled a task that nobody scheduled: {now:?}");
         if now.0 & NOTIFIED != 0 {
-            // AcqRel: acquires the wakes that came since it was queued; they need no poll of their own.
+            // AcqRel: acquires the wakes since the task was queued; they need no poll of their own.
             now = Snapshot(self.0.fetch_and(!NOTIFIED, AcqRel));
         }
         if now.is_cancelled() { Start::Cancel } else { Start::Poll }
@@ -138,7 +137,7 @@ impl State {
             if now.0 & NOTIFIED != 0 {
                 return AfterPoll::Requeue;
             }
-            // Release: the next poller (by way of a wake) sees what this poll wrote. Acquire if it fails, as
+            // Release: the next poller, by way of a wake, sees what this poll wrote. Acquire if it fails, as
             // in `load`: the future's destructor sees what came before an abort. (The next poll acquires the
             // wakes itself.)
             match self.0.compare_exchange(now.0, now.0 & !SCHEDULED, AcqRel, Acquire) {
@@ -148,7 +147,7 @@ impl State {
         }
     }
 
-    /// W: returns whether the caller became the owner of `SCHEDULED` and must queue the task.
+    /// W: returns true if the caller became the owner of `SCHEDULED`; then it must queue the task.
     #[inline]
     pub fn wake_by_ref(&self) -> bool {
         self.update(|now| match () {
@@ -159,8 +158,9 @@ impl State {
         .unwrap_or(false)
     }
 
-    /// W, with the waker's reference dropped in the same step. For the runtime's own threads: after this the
-    /// cell, and with it what it keeps alive, is guaranteed only while the caller owns `SCHEDULED`.
+    /// W, and drops the waker's reference in the same step. For the runtime's own threads. After this, the
+    /// cell is guaranteed to live only while the caller owns `SCHEDULED`, and so is what the cell keeps
+    /// alive.
     #[inline]
     pub fn wake_by_value(&self) -> AfterWake {
         self.update(|now| {
@@ -175,8 +175,8 @@ impl State {
         .expect("the update always has a next value")
     }
 
-    /// Asks for cancellation; returns whether the task waited for a wake, so that the caller became the owner
-    /// of `SCHEDULED` and must queue or cancel it. Any other task is cancelled by its owner.
+    /// Asks for cancellation. Returns true if the task waited for a wake: then the caller became the owner of
+    /// `SCHEDULED`, and must queue or cancel the task. The owner of any other task cancels it.
     pub fn cancel(&self) -> bool {
         self.update(|now| match () {
             _ if now.is_done() || now.is_cancelled() => None,
@@ -186,10 +186,11 @@ impl State {
         .unwrap_or(false)
     }
 
-    /// The owner of `SCHEDULED` ends the task, whose output is in place, or gone if `seen` has no `JOIN`.
+    /// The owner of `SCHEDULED` ends the task. The output is in place, or is gone if `seen` has no `JOIN`.
     ///
-    /// `stock` references are dropped in the same step, and unless `JOIN_WAKER` is set, the life's; `Ok` says
-    /// whether it was the last. Fails with the value that differs from `seen`: decide again.
+    /// `stock` references are dropped in the same step. So is the life's reference, unless `JOIN_WAKER` is
+    /// set. `Ok` says whether the last reference was dropped. `Err` carries the value that differs from
+    /// `seen`, and the caller decides again.
     #[inline]
     pub fn try_complete(&self, seen: Snapshot, stock: usize) -> Result<bool, Snapshot> {
         debug_assert!(seen.is_scheduled() && !seen.is_done(), "completed twice: {seen:?}");
@@ -198,9 +199,9 @@ impl State {
         if !seen.has_join_waker() {
             next -= REFERENCE;
         }
-        // Release: publishes the output. Acquire: the join waker; and for the last reference, all uses of the
-        // cell. Relaxed if it fails: the thread that let go left nothing to read, and the attempt that
-        // succeeds acquires the rest.
+        // Release: publishes the output. Acquire: the join waker; and all uses of the cell, if this drops the
+        // last reference. Relaxed if it fails: the thread that gave its handle up left nothing to read, and
+        // the attempt that succeeds acquires the rest.
         match self.0.compare_exchange(seen.0, next, AcqRel, Relaxed) {
             Ok(_) => Ok(next < REFERENCE),
             Err(actual) => Err(Snapshot(actual)),
@@ -217,15 +218,15 @@ impl State {
         .unwrap_or(false)
     }
 
-    /// The handle wants its waker back. Fails if the task is `DONE`: then it is the completer's.
+    /// The handle wants its waker back. Fails if the task is `DONE`: then the waker is the completer's.
     pub fn unset_join_waker(&self) -> bool {
         self.update(|now| (!now.is_done()).then_some((now.0 & !JOIN_WAKER, true))).unwrap_or(false)
     }
 
-    /// The handle goes. Its reference is dropped here if the answer is `Nothing`, else by the caller
-    /// afterwards.
+    /// The handle goes. If the answer is `Nothing`, its reference is dropped here; otherwise the caller drops
+    /// it afterwards.
     ///
-    /// The life's reference keeps the cell while `DONE` is unset, so `Nothing` never means "last".
+    /// While `DONE` is unset, the life's reference keeps the cell, so `Nothing` never means "last".
     #[inline]
     pub fn detach(&self) -> AfterDetach {
         self.update(|now| {
@@ -250,27 +251,28 @@ impl State {
     /// Takes `count` references; the caller has one.
     #[inline]
     pub fn add_references(&self, count: usize) {
-        // Relaxed: the caller's own reference keeps the cell, and passing the new ones on orders their uses.
+        // Relaxed: the caller's own reference keeps the cell, and passing the new references on orders their
+        // uses.
         let before = self.0.fetch_add(count * REFERENCE, Relaxed);
         if before > usize::MAX / 2 {
             abort("more than 2^57 references to one task");
         }
     }
 
-    /// Drops a reference; returns whether it was the last, so that the caller frees the cell.
+    /// Drops a reference. Returns true if it was the last; then the caller frees the cell.
     #[inline]
     pub fn drop_reference(&self) -> bool {
-        // A sole owner needs no read-modify-write: no other thread can change the word. Acquire: all uses of
-        // the cell.
+        // The sole owner needs no read-modify-write, because no other thread can change the word. Acquire:
+        // all uses of the cell.
         if self.0.load(Acquire) < 2 * REFERENCE {
             return true;
         }
         self.0.fetch_sub(REFERENCE, AcqRel) < 2 * REFERENCE
     }
 
-    /// Replaces the word by what `f` makes of it, unless that is `None`. AcqRel: every transition publishes
-    /// what came before it and sees what came before those it follows. Acquire also if there is no next
-    /// value: the handle may find `DONE` here, and touch the output.
+    /// Replaces the word by the result of `f`, unless that is `None`. AcqRel: every transition publishes what
+    /// came before it, and sees what came before the transitions that it follows. Acquire also if the result
+    /// is `None`: the handle may find `DONE` here, and touch the output.
     #[inline]
     fn update<R>(&self, mut f: impl FnMut(Snapshot) -> Option<(usize, R)>) -> Option<R> {
         let mut now = self.load();

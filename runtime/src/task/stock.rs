@@ -1,35 +1,34 @@
-//! References that a task has in stock, so that a poll which clones its waker, and drops it again, does not
-//! count.
+//! Reserved references. With them, a poll that clones its waker, and drops it again, does not count.
 //!
 //! A waker is mostly cloned inside of the poll that it was given to, by a timer, a channel or a socket that
-//! has to wait; and a timer that is dropped in time drops it in such a poll, too. The thread that polls owns
+//! has to wait. A timer that is dropped in time drops it in such a poll, too. The thread that polls owns
 //! `SCHEDULED`. So some references that the state word counts belong to the owner of `SCHEDULED`, as a number
-//! in the header that is not atomic: a clone takes one of them, and a drop gives one back.
+//! in the header that is not atomic. A clone takes one of them, and a drop gives one back.
 //! ```text
 //!   references in the word = life's + handle's + wakers' and abort handles' + in stock
 //! ```
-//! The word counts at least as many as there are, so no thread mistakes a reference for the last one. The
-//! stock ends when the task is `DONE`, in the step that gives up the life's reference: it keeps no memory. A
-//! clone or drop outside of the task's own poll, by another thread or in the poll of another task, counts in
-//! the word.
+//! The word counts at least as many references as there are, so no thread mistakes a reference for the last
+//! one. The stock ends when the task is `DONE`, in the step that gives up the life's reference. So the stock
+//! keeps no memory alive. A clone or drop outside of the task's own poll, by another thread or in the poll of
+//! another task, counts in the word.
 //!
-//! **Who may touch it**: the thread whose record (`coop.rs`) names the task as the one being polled: it owns
-//! `SCHEDULED`; besides, the completer, which owns it up to `DONE`. From one owner to the next it passes like
-//! the future.
+//! **Who may touch it**: the thread whose record (`coop.rs`) names the task as the one being polled, because
+//! that thread owns `SCHEDULED`; besides, the completer, which owns `SCHEDULED` up to `DONE`. The stock
+//! passes from one owner to the next like the future.
 
 use super::state::State;
 use crate::loom::WAKER_STOCK;
 use crate::loom::cell::UnsafeCell;
 
-/// Most that are kept: a reference that was counted elsewhere and dropped here stays in stock.
+/// The most references that are kept. A reference that was counted elsewhere and dropped here stays in stock.
 const MOST: u16 = 1024;
 
-/// How many references are in stock.
+/// The number of references in stock.
 #[derive(Debug)]
 pub struct Stock(UnsafeCell<u16>);
 
 impl Stock {
-    /// That of a newborn, with the word that counts it.
+    /// Makes the stock of a newborn task, and the state word that counts it.
     pub fn new() -> (Self, State) {
         (Self(UnsafeCell::new(WAKER_STOCK)), State::with_references(usize::from(WAKER_STOCK)))
     }
@@ -50,8 +49,8 @@ impl Stock {
         });
     }
 
-    /// Puts the reference of a waker that is dropped into stock. False if there are too many, and nothing was
-    /// done.
+    /// Puts the reference of a waker that is dropped into stock. Returns false, and does nothing, if there
+    /// are too many.
     ///
     /// # Safety
     /// As [`take`](Self::take).
@@ -65,7 +64,7 @@ impl Stock {
         })
     }
 
-    /// How many there are, for the completer to give up.
+    /// The number of references, for the completer to give up.
     ///
     /// # Safety
     /// As [`take`](Self::take).

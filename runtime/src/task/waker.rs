@@ -1,14 +1,14 @@
 //! A task reference as a `Waker`.
 //!
-//! A wake from one of the runtime's own threads drops its reference in the same step as the state changes:
-//! such a thread keeps the runtime's shared state alive by itself. A foreign thread keeps its reference until
-//! the task has been queued and a worker has been notified: without it, the task could be run, complete and
-//! drop the last reference while the foreign thread is still inside the queue of a shared state that has just
-//! been freed.
+//! A wake from one of the runtime's own threads drops its reference in the same step as the state changes,
+//! because such a thread itself keeps the runtime's shared state alive. A foreign thread keeps its reference
+//! until the task has been queued and a worker has been notified. Without the reference, the task could be
+//! run, complete and drop the last reference while the foreign thread is still inside the queue of a shared
+//! state that has just been freed.
 //!
 //! A wake by reference of the task that the calling thread is polling changes no word: `coop.rs` notes that
-//! the task is to be queued again. (By value it would save as much; but a wake by value mostly wakes another
-//! task, and pays for each question.)
+//! the task is to be queued again. (A wake by value could save as much. But a wake by value mostly wakes
+//! another task, and would pay for the question each time.)
 
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
@@ -21,7 +21,7 @@ use crate::coop;
 
 static VTABLE: RawWakerVTable = RawWakerVTable::new(clone, wake, wake_by_ref, drop);
 
-/// Tells `coop` what the waker of a task looks like. Called before there are tasks.
+/// Tells `coop` the vtable of tasks' wakers. Called before there are tasks.
 pub(crate) fn introduce() {
     coop::set_task_vtable(&VTABLE);
 }
@@ -40,8 +40,8 @@ impl Deref for Borrowed {
 /// A waker of the task, without a reference of its own: valid while the caller owns `SCHEDULED`.
 #[inline]
 pub(super) fn borrowed(header: &NonNull<Header>) -> Borrowed {
-    // SAFETY: the vtable treats its pointer as a header with a reference; `ManuallyDrop` keeps from dropping
-    // a reference that was not taken, and the life's reference stands in for it while the task is not `DONE`.
+    // SAFETY: the vtable treats its pointer as a header with a reference. `ManuallyDrop` keeps from dropping
+    // a reference that was not taken. While the task is not `DONE`, the life's reference serves in its place.
     Borrowed(ManuallyDrop::new(unsafe { Waker::from_raw(raw(*header)) }))
 }
 
@@ -53,13 +53,13 @@ fn raw(header: NonNull<Header>) -> RawWaker {
 /// # Safety
 /// 1. `data` comes from [`raw`].
 unsafe fn header(data: *const ()) -> NonNull<Header> {
-    // SAFETY: (1): it was a `NonNull`.
+    // SAFETY: by (1) it was a `NonNull`.
     unsafe { NonNull::new_unchecked(data.cast_mut().cast()) }
 }
 
 unsafe fn clone(data: *const ()) -> RawWaker {
-    // SAFETY: the waker that is cloned has (or borrows) a reference: the cell is live. If the thread is
-    // polling the task, it owns its `SCHEDULED`.
+    // SAFETY: the waker that is cloned has (or borrows) a reference, so the cell is live. If the thread is
+    // polling the task, it owns the task's `SCHEDULED`.
     unsafe {
         let header = header(data);
         let Header { state, stock, .. } = header.as_ref();
@@ -72,7 +72,7 @@ unsafe fn clone(data: *const ()) -> RawWaker {
 }
 
 unsafe fn wake(data: *const ()) {
-    // SAFETY: the waker's reference keeps the cell live, and is given up.
+    // SAFETY: the waker's reference keeps the cell live, and is given up here.
     unsafe {
         let header = header(data);
         (header.as_ref().vtable.wake)(header)
@@ -80,10 +80,10 @@ unsafe fn wake(data: *const ()) {
 }
 
 unsafe fn wake_by_ref(data: *const ()) {
-    // SAFETY: the waker's reference keeps the cell live for the whole call, also after the task was queued.
+    // SAFETY: the waker's reference keeps the cell live for the whole call, even after the task was queued.
     unsafe {
         let header = header(data);
-        // A task that waits is not being polled, and mostly it waits.
+        // A task that waits is not being polled, and mostly the task waits.
         match header.as_ref().state.load().is_scheduled() {
             true => wake_scheduled(header),
             false => wake_any(header),
@@ -107,7 +107,7 @@ unsafe fn wake_scheduled(header: NonNull<Header>) {
 /// 1. The cell is live for the whole call.
 #[inline(always)]
 unsafe fn wake_any(header: NonNull<Header>) {
-    // SAFETY: (1). If `wake_by_ref` says so, we own `SCHEDULED`.
+    // SAFETY: (1). If `wake_by_ref` returns true, we own `SCHEDULED`.
     unsafe {
         let Header { state, vtable, .. } = header.as_ref();
         if state.wake_by_ref() {
@@ -117,8 +117,8 @@ unsafe fn wake_any(header: NonNull<Header>) {
 }
 
 unsafe fn drop(data: *const ()) {
-    // SAFETY: the reference of the waker that is dropped is ours to drop, or to give to the task's stock, if
-    // the thread is polling the task and so owns its `SCHEDULED`.
+    // SAFETY: the reference of the waker that is dropped is ours. We drop it, or give it to the task's stock
+    // if this thread is polling the task and so owns its `SCHEDULED`.
     unsafe {
         let header = header(data);
         if coop::current_task_data() == data && header.as_ref().stock.put() {

@@ -1,4 +1,4 @@
-//! Giving way.
+//! Yielding to other tasks.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -8,11 +8,11 @@ use crate::coop;
 
 /// Lets the other tasks that wait for this worker run first.
 ///
-/// The task is queued behind the tasks that are runnable already; which of them run before it is polled again
-/// is not promised. Inside a task this costs no wake-up: the worker queues the task when its poll returns.
+/// The task is queued behind the tasks that are runnable already. No order is promised between these tasks
+/// and its next poll. Inside a task this costs no wake-up: the worker queues the task when its poll returns.
 ///
 /// # Cancel safety
-/// Safe: nothing is lost when it is dropped.
+/// Safe: if it is dropped, nothing is lost.
 ///
 /// # Examples
 /// ```

@@ -1,4 +1,4 @@
-//! A clock that tests pause and move.
+//! The clock that tests pause and move.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use crate::handle::Handle;
 
 /// Stops the runtime's clock.
 ///
-/// From now on [`Instant::now`](super::Instant::now) says the same until [`advance`] moves it, or the runtime
-/// does: whenever nothing else can run, it jumps to the earliest timer. So a test that sleeps for an hour
-/// takes no time, and what it sees is always the same. The jump waits for closures of
-/// [`spawn_blocking`](crate::Handle::spawn_blocking); it does not wait for I/O.
+/// From now on [`Instant::now`](super::Instant::now) returns the same instant until the clock is moved.
+/// [`advance`] moves it. The runtime moves it, too: whenever nothing else can run, the clock jumps to the
+/// earliest timer. So a test that sleeps for an hour takes no time, and always sees the same instants. The
+/// jump waits for closures of [`spawn_blocking`](crate::Handle::spawn_blocking). It does not wait for I/O.
 ///
 /// Only this crate's time stands still; [`std::time`] goes on. The clock stops at the next whole millisecond,
 /// so that sleeps of whole milliseconds take exactly as long as asked.
@@ -36,7 +36,7 @@ pub fn pause() {
     or_panic(handle.time_driver("time::pause").pause());
 }
 
-/// Lets the runtime's clock run on from where it stands, after [`pause`].
+/// Lets the runtime's clock run on from its present reading, after [`pause`].
 ///
 /// # Panics
 /// Outside of a runtime with time enabled; if time is not paused.
@@ -59,12 +59,12 @@ pub fn resume() {
     or_panic(handle.time_driver("time::resume").resume());
 }
 
-/// Moves the paused clock on by `duration`, in one jump, and lets tasks run when their timers are due then.
+/// Advances the paused clock by `duration`, in one jump, and lets the tasks run whose timers are due then.
 ///
 /// Timers fire in the order of their deadlines, but all see the new time: a task that sleeps in a loop sleeps
-/// from there. To go through each deadline on the way, [`sleep`](super::sleep()) instead. What is due has
-/// fired, and its tasks have had one turn, when this returns; it does not wait for them to end. A `duration`
-/// past what can be counted stops there.
+/// from there. To go through each deadline on the way, [`sleep`](super::sleep()) instead. When this returns,
+/// all due timers have fired, and their tasks have had one turn. It does not wait for these tasks to end. If
+/// `duration` leads beyond the last instant that can be counted, the clock stops there.
 ///
 /// # Panics
 /// When polled outside of a runtime with time enabled; if time is not paused.
@@ -87,7 +87,7 @@ pub async fn advance(duration: Duration) {
     crate::task::yield_now().await;
 }
 
-/// What time it is for the calling thread's runtime, if it has a clock of its own.
+/// The time of the calling thread's runtime, if the runtime has a clock of its own.
 #[cold]
 pub(super) fn runtime_now() -> Option<std::time::Instant> {
     let handle = Handle::try_current().ok()?;

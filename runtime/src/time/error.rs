@@ -1,12 +1,12 @@
-//! What can go wrong in [`time`](super).
+//! The errors of [`time`](super).
 //!
-//! Nothing of this crate fails with [`Error`]; it is for programs and libraries written for Tokio that keep
-//! one among their own errors.
+//! Nothing of this crate fails with [`Error`]. It is for programs and libraries written for Tokio that have
+//! it among their own errors.
 
 use std::fmt;
 use std::io;
 
-/// Time ran out: what [`timeout`](super::timeout()) and [`timeout_at`](super::timeout_at) return then.
+/// The error of [`timeout`](super::timeout()) and [`timeout_at`](super::timeout_at) when time has run out.
 ///
 /// # Examples
 /// ```
@@ -39,7 +39,7 @@ impl From<Elapsed> for io::Error {
     }
 }
 
-/// Why a timer cannot work.
+/// The reason why a timer cannot work.
 ///
 /// # Examples
 /// ```
@@ -65,17 +65,17 @@ impl Error {
         Self(Reason::Shutdown)
     }
 
-    /// Returns whether it is [`shutdown`](Self::shutdown).
+    /// Returns whether it is the error of a timer whose runtime was [shut down](Self::shutdown).
     pub fn is_shutdown(&self) -> bool {
         self.0 == Reason::Shutdown
     }
 
-    /// Makes the error of a timer for which there is no room.
+    /// Makes the error of a timer for which there is no space.
     pub fn at_capacity() -> Self {
         Self(Reason::AtCapacity)
     }
 
-    /// Returns whether it is [`at_capacity`](Self::at_capacity).
+    /// Returns whether it is the error of a timer for which there is [no space](Self::at_capacity).
     pub fn is_at_capacity(&self) -> bool {
         self.0 == Reason::AtCapacity
     }
@@ -85,7 +85,7 @@ impl Error {
         Self(Reason::Invalid)
     }
 
-    /// Returns whether it is [`invalid`](Self::invalid).
+    /// Returns whether it is the error of a timer that lasts [too long](Self::invalid).
     pub fn is_invalid(&self) -> bool {
         self.0 == Reason::Invalid
     }

@@ -1,4 +1,4 @@
-//! A point in time that stands still when a test pauses the clock.
+//! Points in time that stand still when a test pauses the clock.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub, SubAssign};
@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use crate::driver::time::clock::was_ever_paused;
 
-/// A point in time of the monotonic clock, as [`std::time::Instant`], but following [`pause`](super::pause)
+/// A point in time of the monotonic clock. Unlike [`std::time::Instant`], it follows [`pause`](super::pause)
 /// and [`advance`](super::advance).
 ///
-/// Arithmetic stops at the ends of what the system can represent (hundreds of billions of years) where std's
-/// and Tokio's panics: `Instant::now() + Duration::MAX` is a deadline that never comes.
+/// Where std's and Tokio's arithmetic panics, this one stops at the ends of what the system can represent
+/// (hundreds of billions of years). So `Instant::now() + Duration::MAX` is a deadline that never comes.
 ///
 /// # Examples
 /// ```
@@ -26,9 +26,10 @@ use crate::driver::time::clock::was_ever_paused;
 pub struct Instant(std::time::Instant);
 
 impl Instant {
-    /// Returns the current time: the calling thread's runtime's if its clock was paused, else the system's.
+    /// Returns the current time of the calling thread's runtime, if its clock was paused; otherwise the
+    /// system's.
     ///
-    /// Costs as much as std's unless some clock in this process was paused.
+    /// Costs as much as std's unless a clock in this process was paused.
     ///
     /// # Examples
     /// ```
@@ -41,7 +42,7 @@ impl Instant {
         Instant(of_runtime.unwrap_or_else(std::time::Instant::now))
     }
 
-    /// Takes over an instant of the standard library.
+    /// Makes an instant from one of the standard library.
     ///
     /// # Examples
     /// ```
@@ -63,7 +64,7 @@ impl Instant {
         self.0
     }
 
-    /// Returns the time from `earlier` to this, zero if `earlier` is later.
+    /// Returns the time from `earlier` to this; zero if `earlier` is later.
     ///
     /// # Examples
     /// ```
@@ -76,7 +77,7 @@ impl Instant {
         self.0.saturating_duration_since(earlier.0)
     }
 
-    /// Returns the time from `earlier` to this, `None` if `earlier` is later.
+    /// Returns the time from `earlier` to this; `None` if `earlier` is later.
     ///
     /// # Examples
     /// ```
@@ -88,7 +89,7 @@ impl Instant {
         self.0.checked_duration_since(earlier.0)
     }
 
-    /// Returns the time from `earlier` to this, zero if `earlier` is later.
+    /// Returns the time from `earlier` to this; zero if `earlier` is later.
     ///
     /// # Examples
     /// ```
@@ -100,7 +101,7 @@ impl Instant {
         self.0.saturating_duration_since(earlier.0)
     }
 
-    /// Returns the time from this until now, zero if this lies ahead.
+    /// Returns the time from this until now; zero if this lies ahead.
     ///
     /// # Examples
     /// ```
@@ -111,7 +112,7 @@ impl Instant {
         Instant::now().saturating_duration_since(*self)
     }
 
-    /// Returns this plus `duration`, `None` if that cannot be represented.
+    /// Returns this plus `duration`; `None` if the sum cannot be represented.
     ///
     /// # Examples
     /// ```
@@ -122,7 +123,7 @@ impl Instant {
         self.0.checked_add(duration).map(Instant)
     }
 
-    /// Returns this minus `duration`, `None` if that cannot be represented.
+    /// Returns this minus `duration`; `None` if the difference cannot be represented.
     ///
     /// # Examples
     /// ```
@@ -135,8 +136,8 @@ impl Instant {
     }
 }
 
-/// Goes from `start` as far as `step` goes without leaving what can be represented, but no further than
-/// `distance`.
+/// Applies `step` to `start` in parts of `distance`, as far as the result can be represented, and at most for
+/// the whole `distance`.
 #[cold]
 fn as_far_as_possible(
     start: std::time::Instant,

@@ -1,4 +1,4 @@
-//! Ticking.
+//! Intervals, which tick at regular times.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -9,17 +9,17 @@ use futures_core::Stream;
 
 use super::{Instant, Sleep};
 
-/// A tick taken no later than this after its time is not missed: timers are rounded, tasks wait for their
+/// A tick that is taken at most this late is not missed, because timers are rounded and tasks wait for their
 /// turn.
 const TOLERANCE: Duration = Duration::from_millis(5);
 
-/// Returns an [`Interval`] that ticks now and then each `period`.
+/// Returns an [`Interval`] that ticks now and then once each `period`.
 ///
-/// Ticks have fixed times, so that the work between them causes no drift, as it does when one
-/// [sleeps](super::sleep()) in a loop.
+/// Ticks have fixed times. So the work between them causes no drift, unlike in a loop that
+/// [sleeps](super::sleep()).
 ///
 /// # Panics
-/// If `period` is zero. As [`sleep`](super::sleep()).
+/// If `period` is zero; and as [`sleep`](super::sleep()).
 ///
 /// # Examples
 /// ```
@@ -38,7 +38,7 @@ pub fn interval(period: Duration) -> Interval {
     Interval::new(Instant::now(), period, "interval")
 }
 
-/// Returns an [`Interval`] that ticks at `start` and then each `period`.
+/// Returns an [`Interval`] that ticks at `start` and then once each `period`.
 ///
 /// # Panics
 /// As [`interval`].
@@ -57,7 +57,8 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
     Interval::new(start, period, "interval_at")
 }
 
-/// What an [`Interval`] does when a tick was taken more than 5 ms late, because the task was busy.
+/// The behaviour of an [`Interval`] after a tick that was taken more than 5 ms late, because the task was
+/// busy.
 ///
 /// With a period of 50 ms, and 130 ms of work after the tick at 50:
 /// ```text
@@ -68,17 +69,18 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
 /// In each case the tick at 100 is taken at 180, at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum MissedTickBehavior {
-    /// Ticks at once until it has caught up. The default: as many ticks as periods.
+    /// Ticks at once until it has caught up. This is the default: there are as many ticks as periods.
     #[default]
     Burst,
-    /// Ticks one period after the late tick was taken, and from there: no two ticks are closer than a period.
+    /// Ticks one period after the late tick was taken, and goes on from there. No two ticks are closer than a
+    /// period.
     Delay,
-    /// Leaves out what was missed: ticks stay at multiples of the period after the start.
+    /// Leaves out the missed ticks. Ticks stay at multiples of the period after the start.
     Skip,
 }
 
 impl MissedTickBehavior {
-    /// The time of the next tick, when the one of `tick` is taken at `now`, too late.
+    /// The time of the next tick, when the tick of time `tick` is taken at `now`, too late.
     fn next_tick(self, tick: Instant, now: Instant, period: Duration) -> Instant {
         match self {
             Self::Burst => tick + period,
@@ -88,17 +90,17 @@ impl MissedTickBehavior {
     }
 }
 
-/// What is left of `time` after whole `period`s.
+/// The rest of `time` after whole `period`s.
 fn remainder(time: Duration, period: Duration) -> Duration {
     let nanos = time.as_nanos() % period.as_nanos();
     let per_second = Duration::from_secs(1).as_nanos();
-    // Neither cast cuts: the whole is less than `period`.
+    // Neither cast truncates, because the rest is less than `period`.
     Duration::new((nanos / per_second) as u64, (nanos % per_second) as u32)
 }
 
 /// Ticks at regular times; made by [`interval`] and [`interval_at`].
 ///
-/// Also a [`Stream`] of the times of its ticks, which never ends.
+/// It is also a [`Stream`] of the times of its ticks, which never ends.
 ///
 /// # Examples
 /// ```
@@ -114,7 +116,7 @@ fn remainder(time: Duration, period: Duration) -> Duration {
 /// ```
 #[derive(Debug)]
 pub struct Interval {
-    /// Over at the next tick. Boxed, so that an interval can be moved.
+    /// The time until the next tick. Boxed, so that an interval can be moved.
     next: Pin<Box<Sleep>>,
     period: Duration,
     missed_tick_behavior: MissedTickBehavior,
@@ -134,15 +136,16 @@ impl Interval {
         }
     }
 
-    /// Waits for the next tick, and returns the time it was meant for, which is not after now.
+    /// Waits for the next tick. Returns the time for which the tick was meant, which is not after now.
     ///
     /// # Cancel safety
-    /// Safe: dropped before it is ready, it has taken no tick.
+    /// Safe: if it is dropped before it is ready, it has taken no tick.
     ///
     /// # Examples
     /// ```
     /// use runtime::time::{Duration, interval};
-    /// # runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap().block_on(async {
+    /// # let runtime = runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
+    /// # runtime.unwrap().block_on(async {
     /// let mut interval = interval(Duration::from_millis(10));
     /// let first = interval.tick().await;
     /// assert_eq!(interval.tick().await, first + Duration::from_millis(10));
@@ -152,12 +155,13 @@ impl Interval {
         poll_fn(|cx| self.poll_tick(cx)).await
     }
 
-    /// Polls for the next tick, as [`tick`](Self::tick) does; the last `cx` polled with is woken.
+    /// Polls for the next tick, as [`tick`](Self::tick) does. The waker of the last `cx` is woken.
     ///
     /// # Examples
     /// ```
     /// use runtime::time::{Duration, interval};
-    /// # runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap().block_on(async {
+    /// # let runtime = runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
+    /// # runtime.unwrap().block_on(async {
     /// let mut interval = interval(Duration::from_millis(10));
     /// std::future::poll_fn(|cx| interval.poll_tick(cx)).await;
     /// # });
@@ -171,17 +175,18 @@ impl Interval {
         } else {
             tick + self.period
         };
-        // It is over, so no task waits and this registers nothing; the next poll does.
+        // The sleep is over, so no task waits and this registers nothing. The next poll registers it.
         self.next.as_mut().reset_and_look(next);
         Poll::Ready(tick)
     }
 
-    /// Moves the next tick to one period from now; the others follow it.
+    /// Moves the next tick to one period from now. The later ticks follow from there.
     ///
     /// # Examples
     /// ```
     /// use runtime::time::{Duration, Instant, interval, sleep};
-    /// # runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap().block_on(async {
+    /// # let runtime = runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
+    /// # runtime.unwrap().block_on(async {
     /// let start = Instant::now();
     /// let mut interval = interval(Duration::from_millis(100));
     /// interval.tick().await;
@@ -195,12 +200,13 @@ impl Interval {
         self.reset_after(self.period);
     }
 
-    /// Moves the next tick to now; the others follow it.
+    /// Moves the next tick to now. The later ticks follow from there.
     ///
     /// # Examples
     /// ```
     /// use runtime::time::{Duration, Instant, interval};
-    /// # runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap().block_on(async {
+    /// # let runtime = runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
+    /// # runtime.unwrap().block_on(async {
     /// let mut interval = interval(Duration::from_millis(100));
     /// interval.tick().await;
     /// interval.reset_immediately();
@@ -211,12 +217,13 @@ impl Interval {
         self.reset_at(Instant::now());
     }
 
-    /// Moves the next tick to `after` from now; the others follow it.
+    /// Moves the next tick to `after` from now. The later ticks follow from there.
     ///
     /// # Examples
     /// ```
     /// use runtime::time::{Duration, Instant, interval};
-    /// # runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap().block_on(async {
+    /// # let runtime = runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
+    /// # runtime.unwrap().block_on(async {
     /// let start = Instant::now();
     /// let mut interval = interval(Duration::from_millis(100));
     /// interval.reset_after(Duration::from_millis(20));
@@ -228,12 +235,13 @@ impl Interval {
         self.reset_at(Instant::now() + after);
     }
 
-    /// Moves the next tick to `deadline`, which may have passed; the others follow it.
+    /// Moves the next tick to `deadline`, which may have passed. The later ticks follow from there.
     ///
     /// # Examples
     /// ```
     /// use runtime::time::{Duration, Instant, interval};
-    /// # runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap().block_on(async {
+    /// # let runtime = runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
+    /// # runtime.unwrap().block_on(async {
     /// let deadline = Instant::now() + Duration::from_millis(30);
     /// let mut interval = interval(Duration::from_millis(100));
     /// interval.reset_at(deadline);
@@ -244,7 +252,7 @@ impl Interval {
         self.next.as_mut().reset_and_look(deadline);
     }
 
-    /// Returns what is done about missed ticks.
+    /// Returns the behaviour after missed ticks.
     ///
     /// # Examples
     /// ```
@@ -257,7 +265,7 @@ impl Interval {
         self.missed_tick_behavior
     }
 
-    /// Decides what is done about missed ticks from now on.
+    /// Sets the behaviour after missed ticks, from now on.
     ///
     /// # Examples
     /// ```

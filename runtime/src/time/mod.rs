@@ -1,15 +1,16 @@
 //! Waiting: until an instant, for a while, no longer than a while, and again and again.
 //!
-//! - [`sleep`] and [`sleep_until`] wait once; the [`Sleep`] they return can be [reset](Sleep::reset).
+//! - [`sleep`] and [`sleep_until`] wait once. The [`Sleep`] that they return can be [reset](Sleep::reset).
 //! - [`timeout`] and [`timeout_at`] give up waiting for another future.
 //! - [`interval`] and [`interval_at`] tick.
 //! - [`pause`], [`advance`] and [`resume`] let a test decide what time it is; [`Instant`] follows.
 //!
-//! Timers count milliseconds. They never fire early; they fire up to a millisecond late by rounding, and
-//! later if the task's worker is busy. Making and dropping one takes no allocation and no lock that another
-//! worker uses.
+//! Timers count eighths of a millisecond, or whole milliseconds once the clock has been paused. They never
+//! fire early. Rounding makes them less than one such unit late. They are later if the task's worker is busy,
+//! or if several timers [share a wake](sleep()). Making and dropping a timer takes no allocation and no lock
+//! that another worker uses.
 //!
-//! All need a runtime with time enabled, and panic without.
+//! All of them need a runtime with time enabled, and panic without one.
 //!
 //! # Examples
 //! ```

@@ -19,22 +19,22 @@ use super::Instant;
 
 /// Waits for `duration`.
 ///
-/// `duration` counts from this call, not from the first poll, and is a lower bound: timers count eighths of a
-/// millisecond, rounded up; whole milliseconds once the clock has been [paused](super::pause). Where
-/// thousands a second are due, several share a wake of their thread, up to 0.3 milliseconds later. A zero
-/// `duration` is over at the first poll. A `duration` that is too long for an [`Instant`], such as
-/// [`Duration::MAX`], counts as thirty years. For work at regular intervals use
-/// [`interval`](super::interval()), which does not drift.
+/// `duration` counts from this call, not from the first poll, and is a lower bound. It is rounded up to
+/// eighths of a millisecond, or to whole milliseconds once the clock has been [paused](super::pause). If
+/// thousands of timers a second are due, several share a wake of their thread, up to 0.3 milliseconds later.
+/// A zero `duration` is over at the first poll. A `duration` that is too long for an [`Instant`], such as
+/// [`Duration::MAX`], counts as thirty years.
 ///
-/// A `duration` that has passed before the first poll is over at once or at the runtime's next look at its
-/// timers, which does not wait for anything.
+/// A `duration` that has passed before the first poll is over at once, or at the runtime's next look at its
+/// timers, which does not wait for anything. For work at regular intervals use
+/// [`interval`](super::interval()), which does not drift.
 ///
 /// # Panics
 /// Outside of a runtime (call it in a task, or after [`Handle::enter`](crate::Handle::enter)); on a runtime
 /// without time enabled. When polled after that runtime was shut down.
 ///
 /// # Cancel safety
-/// Safe: dropping it stops the wait and loses nothing else.
+/// Safe: dropping it stops the wait, and nothing else is lost.
 ///
 /// # Examples
 /// ```
@@ -52,14 +52,14 @@ pub fn sleep(duration: Duration) -> Sleep {
 /// Waits until `deadline`.
 ///
 /// A deadline that has passed is over at the first poll, if the runtime has looked at the clock since.
-/// Otherwise it is over at the runtime's next look at its timers, which does not wait for anything. In all
-/// else as [`sleep`].
+/// Otherwise it is over at the runtime's next look at its timers, which does not wait for anything. All else
+/// is as in [`sleep`].
 ///
 /// # Panics
 /// As [`sleep`].
 ///
 /// # Cancel safety
-/// Safe: dropping it stops the wait and loses nothing else.
+/// Safe: dropping it stops the wait, and nothing else is lost.
 ///
 /// # Examples
 /// ```
@@ -79,13 +79,14 @@ pin_project! {
     /// The future returned by [`sleep`] and [`sleep_until`].
     ///
     /// It belongs to the runtime that was current when it was made, and may be polled anywhere. To poll it
-    /// repeatedly, as a branch of `select!` in a loop, [pin](std::pin::pin) it first; to store it in an
+    /// repeatedly, as a branch of `select!` in a loop, [pin](std::pin::pin) it first. To store it in an
     /// `Unpin` type, use `Pin<Box<Sleep>>`. Once it is over, it is ready at each further poll.
     ///
     /// # Examples
     /// ```
     /// use runtime::time::{Duration, Instant, sleep};
-    /// # runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap().block_on(async {
+    /// # let runtime = runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
+    /// # runtime.unwrap().block_on(async {
     /// let start = Instant::now();
     /// let mut idle = std::pin::pin!(sleep(Duration::from_secs(1)));
     /// // Something happened: count anew.
@@ -100,9 +101,9 @@ pin_project! {
         handle: ManuallyDrop<Handle>,
         deadline: When,
         look: Look,
-        // Of the driver that `handle` keeps. Written before `entry` is registered there.
+        // The shard of the driver that `handle` keeps. Written before `entry` is registered there.
         home: Home,
-        // This future is its owner, in the words of `entry.rs`.
+        // This future is the owner of the entry, as `entry.rs` defines it.
         #[pin]
         entry: Entry,
     }
@@ -110,11 +111,12 @@ pin_project! {
     impl PinnedDrop for Sleep {
         fn drop(mut this: Pin<&mut Self>) {
             let me = this.as_mut().project();
-            // SAFETY: taken out here only; no thread uses what is dropped.
+            // SAFETY: it is taken out only here, and not used afterwards.
             let handle = unsafe { ManuallyDrop::take(me.handle) };
-            // Mostly it has fired: no lock.
+            // Mostly it has fired, and this takes no lock.
             if me.entry.state() == State::Registered {
-                // SAFETY: `Pin<&mut Self>` makes us the owner; registered in `home`, which `handle` keeps.
+                // SAFETY: `Pin<&mut Self>` makes us the owner. The entry is registered in `home`, which
+                // `handle` keeps.
                 drop(unsafe { me.home.shard().cancel(&me.entry) });
                 handle.shared().report_deadlock();
             }
@@ -122,25 +124,25 @@ pin_project! {
     }
 }
 
-/// What a duration that is too long for an instant counts as: as in Tokio, a time that a paused clock can
-/// jump over.
+/// The time as which a duration counts that is too long for an instant. As in Tokio, a paused clock can jump
+/// over it.
 const FAR: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
 
-/// A deadline, in the words that it was given in.
+/// A deadline, in the unit in which it was given.
 #[derive(Debug, Clone, Copy)]
 enum When {
-    /// As the driver counts. It was ahead when this was made: if it has passed since then, the next turn of
+    /// In the driver's unit. It was ahead when this was made. If it has passed since then, the next turn of
     /// the driver notices.
     Ahead(Deadline),
     At(Instant),
 }
 
-/// Whether an instant has passed already may be found out in two ways, when it is not registered yet.
+/// The way to find out whether the deadline of a timer that is not registered has passed already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Look {
-    /// At what the clock said at the driver's last turn.
+    /// By the clock's reading at the driver's last turn.
     Behind,
-    /// At the clock.
+    /// By the clock.
     Now,
 }
 
@@ -148,7 +150,7 @@ impl Sleep {
     #[track_caller]
     #[inline]
     pub(super) fn after(duration: Duration, what: &str) -> Sleep {
-        // SAFETY: used, and copied, in this call, which leaves no runtime.
+        // SAFETY: it is used, and copied, in this call, which leaves no runtime.
         if let Some(handle) = unsafe { Handle::borrow_current() }
             && let Some(driver) = handle.try_time_driver()
             && !driver.was_paused()
@@ -161,8 +163,8 @@ impl Sleep {
         }
     }
 
-    /// For a `duration` that is zero, or too long to be counted, or begins when a test moves the clock; or
-    /// panics, at the user's line rather than in a later poll.
+    /// Makes a sleep for a `duration` that is zero, or too long to be counted, or begins after a clock was
+    /// paused. Panics if there is no time driver: at the user's line rather than in a later poll.
     #[cold]
     #[inline(never)]
     #[track_caller]
@@ -203,13 +205,14 @@ impl Sleep {
         }
     }
 
-    /// Returns whether it is over, as far as the runtime has noticed: it looks when it is polled, and when
-    /// its timer fires.
+    /// Returns whether it is over, as far as it has noticed. It looks when it is polled, and when its timer
+    /// fires.
     ///
     /// # Examples
     /// ```
     /// use runtime::time::{Duration, sleep};
-    /// # runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap().block_on(async {
+    /// # let runtime = runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
+    /// # runtime.unwrap().block_on(async {
     /// let mut sleep = std::pin::pin!(sleep(Duration::from_secs(1)));
     /// assert!(!sleep.is_elapsed());
     /// sleep.as_mut().await;
@@ -227,7 +230,8 @@ impl Sleep {
     /// # Examples
     /// ```
     /// use runtime::time::{Duration, Instant, sleep};
-    /// # runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap().block_on(async {
+    /// # let runtime = runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
+    /// # runtime.unwrap().block_on(async {
     /// let start = Instant::now();
     /// let mut sleep = std::pin::pin!(sleep(Duration::from_secs(1)));
     /// sleep.as_mut().reset(start + Duration::from_secs(2));
@@ -239,7 +243,7 @@ impl Sleep {
         self.reset_to(deadline, Look::Behind);
     }
 
-    /// As [`reset`](Self::reset), but the next poll looks at the clock.
+    /// As [`reset`](Self::reset), but the next poll reads the clock.
     pub(super) fn reset_and_look(self: Pin<&mut Self>, deadline: Instant) {
         self.reset_to(deadline, Look::Now);
     }
@@ -252,7 +256,7 @@ impl Sleep {
             let driver = me.handle.time_driver("sleep");
             // SAFETY: `Pin<&mut Self>` makes us the owner.
             let is_later = unsafe { driver.put_off(&me.entry, driver.deadline_at(deadline.into_std())) };
-            // It may have fired in the meantime, for the old deadline or the new one.
+            // The timer may have fired in the meantime, for the old deadline or the new one.
             if is_later && me.entry.state() == State::Registered {
                 return;
             }
@@ -260,11 +264,11 @@ impl Sleep {
         self.register_anew();
     }
 
-    /// Takes the timer out of its wheel; and if a task waits still, registers it again.
+    /// Takes the timer out of its wheel. If a task still waits, registers it again.
     fn register_anew(mut self: Pin<&mut Self>) {
         let waiting = self.as_mut().cancel();
         self.handle.shared().report_deadlock();
-        // SAFETY: `cancel` saw to it that the entry is in no wheel; `Pin<&mut Self>` makes us its owner.
+        // SAFETY: after `cancel` the entry is in no wheel; `Pin<&mut Self>` makes us its owner.
         unsafe { self.as_mut().project().entry.set_by_owner(State::Idle) };
         let Some(waker) = waiting else { return };
         if self.has_passed() {
@@ -280,7 +284,7 @@ impl Sleep {
         }
     }
 
-    /// As `poll`, as a part of another operation: takes nothing from the budget.
+    /// As `poll`, for a part of another operation: takes nothing from the budget.
     #[inline]
     pub(super) fn poll_as_limit(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let me = self.as_mut().project();
@@ -291,8 +295,8 @@ impl Sleep {
         {
             let shard = driver.shard(me.handle.wheel_of_this_thread());
             *me.home = Home::new(shard);
-            // SAFETY: `Pin<&mut Self>` makes us the owner of the entry, which is idle; it is pinned, and not
-            // freed before `drop` has cancelled it.
+            // SAFETY: `Pin<&mut Self>` makes us the owner of the entry, which is idle. The entry is pinned,
+            // and not freed before `drop` has cancelled it.
             return match unsafe { shard.register(&me.entry, deadline, cx.waker().clone()) } {
                 Ok(false) => Poll::Pending,
                 Ok(true) => self.became_earliest(),
@@ -306,23 +310,25 @@ impl Sleep {
         self.poll_slowly(cx)
     }
 
-    /// No timer of its wheel is earlier, or was. Pending.
+    /// The timer became the earliest of its wheel. Returns `Pending`.
     #[cold]
     #[inline(never)]
     fn became_earliest(self: Pin<&mut Self>) -> Poll<()> {
         let driver = self.handle.time_driver("sleep");
-        // SAFETY: just registered there; our handle keeps it.
+        // SAFETY: the timer was just registered there, and our handle keeps the shard.
         if driver.must_unpark_for(unsafe { self.home.shard() }) {
             self.handle.timer_registered(self.deadline.in_nanos(driver));
         }
         Poll::Pending
     }
 
-    /// What is not the first poll of a timer that was ahead, and not another by the same task.
+    /// Polls all sleeps except these: the first poll of a timer that was ahead, and another poll by the same
+    /// task.
     #[inline(never)]
     fn poll_slowly(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let me = self.as_mut().project();
-        // SAFETY: `Pin<&mut Self>` makes us the owner; if registered, then in `home`, which our handle keeps.
+        // SAFETY: `Pin<&mut Self>` makes us the owner. If registered, the entry is in `home`, which our
+        // handle keeps.
         let is_registered =
             me.entry.state() == State::Registered && unsafe { me.home.shard().update(&me.entry, cx.waker()) };
         if is_registered {
@@ -331,12 +337,12 @@ impl Sleep {
         match me.entry.state() {
             State::Fired if me.entry.is_over() => return Poll::Ready(()),
             State::ShutDown => panic_shut_down(),
-            // It fired for a deadline from which it was put off, or is not registered yet.
+            // It fired for a deadline from which it was put off, or it is not registered yet.
             State::Fired | State::Idle | State::Registered => {}
         }
         let has_passed = self.has_passed();
         let state = if has_passed { State::Fired } else { State::Idle };
-        // SAFETY: owner as above; not registered.
+        // SAFETY: we are the owner, as above; the entry is not registered.
         unsafe { self.as_mut().project().entry.set_by_owner(state) };
         if has_passed {
             return Poll::Ready(());
@@ -347,7 +353,7 @@ impl Sleep {
         }
     }
 
-    /// Whether the deadline has passed, as far as this is looked at.
+    /// Whether the deadline has passed, as far as `look` asks for.
     fn has_passed(&self) -> bool {
         let driver = self.handle.time_driver("sleep");
         let deadline = self.deadline.in_nanos(driver);
@@ -359,7 +365,7 @@ impl Sleep {
         }
     }
 
-    /// Has the calling thread's wheel wake `waker` at the deadline. The entry must be in no wheel.
+    /// Has the calling thread's wheel wake `waker` at the deadline. The entry is in no wheel.
     #[inline(never)]
     fn register(self: Pin<&mut Self>, waker: Waker) -> Result<(), ShutDown> {
         let me = self.project();
@@ -367,8 +373,8 @@ impl Sleep {
         let deadline = me.deadline.in_nanos(driver);
         let shard = driver.shard(me.handle.wheel_of_this_thread());
         *me.home = Home::new(shard);
-        // SAFETY: `Pin<&mut Self>` makes us the owner, and the entry is in no wheel; it is pinned, and not
-        // freed before `drop` has cancelled it.
+        // SAFETY: `Pin<&mut Self>` makes us the owner, and the entry is in no wheel. The entry is pinned, and
+        // not freed before `drop` has cancelled it.
         let must_unpark = unsafe { driver.register(&me.entry, shard, deadline, waker) }?;
         if must_unpark {
             me.handle.timer_registered(deadline);
@@ -376,16 +382,16 @@ impl Sleep {
         Ok(())
     }
 
-    /// Takes the timer out of its wheel. Returns the waker of the task that waits still.
+    /// Takes the timer out of its wheel. Returns the waker of the task that still waits.
     #[inline(always)]
     fn cancel(self: Pin<&mut Self>) -> Option<Waker> {
         let me = self.project();
         if me.entry.state() != State::Registered {
-            // The usual end: no lock.
+            // This is the usual end, and takes no lock.
             return None;
         }
-        // SAFETY: `Pin<&mut Self>`, here and in `drop`, makes us the owner; registered in `home`, which our
-        // handle keeps.
+        // SAFETY: `Pin<&mut Self>`, here and in `drop`, makes us the owner. The entry is registered in
+        // `home`, which our handle keeps.
         unsafe { me.home.shard().cancel(&me.entry) }
     }
 }
@@ -420,10 +426,10 @@ impl When {
     }
 }
 
-/// `None`: zero, or more than can be counted in a lifetime.
+/// Returns `None` for zero, and for more nanoseconds than a lifetime has.
 #[inline]
 fn in_nanos(duration: Duration) -> Option<u64> {
-    // A quarter of what a `u64` holds, and without a check for overflow.
+    // A quarter of the range of a `u64`, so no overflow has to be checked.
     let secs = u64::from(u32::try_from(duration.as_secs()).ok()?);
     Some(secs * 1_000_000_000 + u64::from(duration.subsec_nanos())).filter(|&nanos| nanos > 0)
 }

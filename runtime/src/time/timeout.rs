@@ -1,4 +1,4 @@
-//! Waiting for a future, but not for ever.
+//! Waiting for a future with a limit.
 
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
@@ -15,18 +15,18 @@ use super::{Instant, Sleep};
 /// Waits for `future`, but no longer than `limit`.
 ///
 /// `limit` counts from this call and is a lower bound, as in [`sleep`](super::sleep()). The future is polled
-/// first: a future that is ready at once is never late, not even with a zero `limit`, and costs no timer. A
+/// first. So a future that is ready at once is never late, even with a zero `limit`, and costs no timer. A
 /// future that does not return from its poll cannot be interrupted.
 ///
 /// # Errors
-/// [`Elapsed`] if time runs out first. The future is then dropped with the `Timeout`; to keep it, pass
-/// `&mut future`, or call [`Timeout::into_inner`].
+/// [`Elapsed`] if time runs out first. The future is then dropped with the `Timeout`. To keep it, pass `&mut
+/// future`, or call [`Timeout::into_inner`].
 ///
 /// # Panics
 /// As [`sleep`](super::sleep()).
 ///
 /// # Cancel safety
-/// As safe as `future`: dropping this drops it, and nothing else is lost.
+/// As safe as `future`: dropping this drops the future, and nothing else is lost.
 ///
 /// # Examples
 /// ```
@@ -43,7 +43,7 @@ pub fn timeout<F: IntoFuture>(limit: Duration, future: F) -> Timeout<F::IntoFutu
 
 /// Waits for `future`, but no longer than until `deadline`.
 ///
-/// As [`timeout`]; its notes hold here too.
+/// All else is as in [`timeout`].
 ///
 /// # Errors
 /// [`Elapsed`] if `deadline` passes first.
@@ -81,7 +81,7 @@ pin_project! {
 }
 
 impl<F> Timeout<F> {
-    /// Returns the future that is waited for.
+    /// Returns a reference to the future.
     ///
     /// # Examples
     /// ```
@@ -95,7 +95,7 @@ impl<F> Timeout<F> {
         &self.future
     }
 
-    /// Returns the future that is waited for, to change it.
+    /// Returns a mutable reference to the future.
     ///
     /// # Examples
     /// ```
@@ -110,7 +110,7 @@ impl<F> Timeout<F> {
         &mut self.future
     }
 
-    /// Returns the future that was waited for, without the limit.
+    /// Returns the future, without the limit.
     ///
     /// # Examples
     /// ```
@@ -135,7 +135,7 @@ impl<F: Future> Future for Timeout<F> {
             return Poll::Ready(Ok(output));
         }
         if had_budget && !has_budget_remaining() {
-            // The future took all of it, and may do so each time. The limit must get its look nevertheless.
+            // The future took all of it, and may do so each time. The limit must be looked at nevertheless.
             return me.limit.poll_as_limit(cx).map(|()| Err(Elapsed::new()));
         }
         ready!(poll_has_budget(cx));

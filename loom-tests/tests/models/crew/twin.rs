@@ -14,15 +14,15 @@ pub enum Fault {
     FetchesNobody,
     /// T4 for a thread that counts as coming.
     LeavesThoughChosen,
-    /// T1 leaves the thread among the idle.
+    /// T1 leaves the thread among the idle ones.
     LeavesItsPlace,
-    /// T5 under the lock again, not still.
+    /// The lock is released and taken again just before T5.
     LiesDownLate,
-    /// T1 lets it count as coming if no closure is there.
+    /// T1 leaves the mark of the coming thread if no closure is there.
     ComesForEver,
     /// R1 without R3.
     RefusedQuietly,
-    /// R1 lets it count as coming.
+    /// R1 leaves the mark of the coming thread.
     RefusedForEver,
     /// N1 takes a closure.
     TakesToHook,
@@ -42,11 +42,11 @@ struct State {
     starting: usize,
     idle: Vec<usize>,
     is_coming: bool,
-    /// Which threads were chosen and have not come.
+    /// Whether each thread was chosen and has not come.
     chosen: Vec<bool>,
-    /// Which threads have been to T1.
+    /// Whether each thread has been to T1.
     has_begun: Vec<bool>,
-    /// What was taken to the hook.
+    /// The closures that threads took along to the hook.
     held: Vec<usize>,
     relies_on_hook: bool,
 }

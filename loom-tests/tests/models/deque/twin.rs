@@ -41,7 +41,7 @@ pub struct Twin {
     public: AtomicU64,
     head: Cell<u32>,
     split: Cell<u32>,
-    /// Up to where it takes items for finished, if it has that fault.
+    /// The index up to which it takes items for finished, if it has that fault.
     finished: Cell<u32>,
     slots: [AtomicPtr<Item>; DEQUE_CAPACITY],
     fault: Option<Fault>,
@@ -93,7 +93,7 @@ impl Twin {
         self.head.set(self.head.get() + 1);
     }
 
-    /// `word` with its places changed, and the next version unless the twin has `fault`.
+    /// `word` with new places, and with the next version unless the twin has `fault`.
     fn moved(&self, word: u64, split: u32, tail: u32, fault: Fault) -> u64 {
         let version = word & !(VERSION - 1);
         let next = if self.has(fault) { version } else { version.wrapping_add(VERSION) };
@@ -174,7 +174,7 @@ impl Jobs for Twin {
 
     unsafe fn finish_and_publish(&self, n: u32, finish: &dyn Fn(*mut Item)) -> u32 {
         let from = self.split.get();
-        // SAFETY: the caller's words are the same.
+        // SAFETY: the caller guarantees the same.
         let publish = || unsafe { self.publish(n) };
         if self.has(Fault::FinishesPublished) {
             let n = publish();

@@ -21,14 +21,15 @@ pub enum Fault {
     CountsNoWaits,
     /// A pusher uses the inbox after its push.
     TakesAfterPush,
-    /// What the pusher wrote is not published.
+    /// The pusher's writes are not published.
     PushesRelaxed,
 }
 
 pub struct Twin {
     head: AtomicPtr<Item>,
     waker: Mutex<(Option<Waker>, usize)>,
-    /// Read by each thread inside, written by `free`: a race is a use after free. What is freed is leaked.
+    /// Each thread inside reads it, and `free` writes it, so a race is a use after free. Freed memory is
+    /// leaked.
     is_alive: UnsafeCell<bool>,
     fault: Fault,
 }
@@ -49,7 +50,7 @@ impl Twin {
     }
 
     fn take_waker(&self) -> Option<Waker> {
-        // SAFETY: whether another thread writes is what the cell checks.
+        // SAFETY: the cell checks that no other thread writes.
         assert!(self.is_alive.with(|is_alive| unsafe { *is_alive }));
         self.waker.lock().unwrap().0.take()
     }
@@ -65,7 +66,7 @@ fn is_item(head: *mut Item) -> bool {
 
 impl Queue for Twin {
     unsafe fn push(this: NonNull<Self>, item: NonNull<Item>) {
-        // SAFETY: valid by the caller's word, but for the fault.
+        // SAFETY: the caller guarantees that it is valid, except for the fault.
         let twin = unsafe { this.as_ref() };
         let fault = twin.fault;
         let mut taken = None;
@@ -74,7 +75,7 @@ impl Queue for Twin {
             if is_mark(now) && fault != Fault::TakesAfterPush {
                 taken = twin.take_waker().or(taken);
             }
-            // SAFETY: live, and on its way into this queue.
+            // SAFETY: the item is live, and on its way into this queue.
             unsafe { set_next(item, is_item(now).then(|| NonNull::new_unchecked(now))) };
             let order = if fault == Fault::PushesRelaxed { Relaxed } else { Release };
             match twin.head.compare_exchange(now, item.as_ptr(), order, Acquire) {
@@ -93,7 +94,7 @@ impl Queue for Twin {
             return Chain::new();
         }
         let youngest = self.head.swap(ptr::null_mut(), Acquire);
-        // SAFETY: pushed, and the first was linked to none.
+        // SAFETY: the items were pushed, and the first was linked to none.
         unsafe { Chain::from_stack(NonNull::new_unchecked(youngest)) }
     }
 
@@ -117,7 +118,7 @@ impl Queue for Twin {
     }
 
     unsafe fn free(this: NonNull<Self>) {
-        // SAFETY: leaked, so valid; whether another thread is inside is what the cell checks.
+        // SAFETY: it is leaked, so it is valid. The cell checks that no other thread is inside.
         unsafe { this.as_ref().is_alive.with_mut(|is_alive| *is_alive = false) };
     }
 }

@@ -1,4 +1,5 @@
-//! A small copy of the queue, with at most one bug in it. It has room for two rings, of one slot and of four.
+//! A small copy of the queue, with at most one bug in it. It has space for two rings, of one slot and of
+//! four.
 
 use std::cell::Cell;
 use std::ptr::null_mut;
@@ -23,7 +24,7 @@ pub struct Twin<T, const FAULT: u8> {
     pushed: Cell<usize>,
     small: AtomicPtr<T>,
     large: [AtomicPtr<T>; 4],
-    /// Where the large ring begins; 0 if it is not used yet.
+    /// The number of the large ring's first item; 0 if that ring is not used yet.
     first: AtomicUsize,
 }
 

@@ -1,4 +1,5 @@
-//! A small copy of the tables of `owned.rs`, one seat without shared tables, with at most one bug in it.
+//! A small copy of the tables of `owned.rs`, with one worker's table and no shared tables, and with at most
+//! one bug.
 
 use std::collections::HashMap;
 use std::ptr::NonNull;
@@ -18,13 +19,13 @@ pub enum Fault {
     None,
     /// A task that ends on another thread clears its slot there and then.
     LeavesAsTheOwner,
-    /// A task that ends on another thread leaves no word of it.
+    /// A task that ends on another thread leaves no number.
     LeavesNoWord,
-    /// Numbers stay in `returned` when their slots have been cleared.
+    /// Numbers stay in `returned` after their slots have been cleared.
     ClearsTwice,
-    /// A thread that looks through the owner's table takes what is in it for live.
+    /// A thread that looks through the owner's table takes every task in it for live.
     LooksWithoutClearing,
-    /// The owner lends its table, but goes on.
+    /// The owner takes its table back without the lock, so the table still counts as lent.
     TakesBackWithoutLock,
     /// A thread that looks for tasks does not ask whether the table is lent.
     LooksUnlent,
@@ -34,7 +35,7 @@ pub struct Twin {
     tasks: UnsafeCell<Slots>,
     side: Mutex<Side>,
     has_returned: AtomicBool,
-    /// The slot of each task that was entered, as it would stand in its cell.
+    /// The slot of each task that was entered, as its cell would say.
     places: Plain<HashMap<NonNull<Header>, usize>>,
     fault: Fault,
 }
@@ -44,7 +45,7 @@ struct Side {
     is_lent: bool,
 }
 
-// SAFETY: the one cell is what the models watch; pointers to tasks are followed as the protocol says.
+// SAFETY: the models watch the one cell. Pointers to tasks are followed as the protocol says.
 unsafe impl Send for Twin {}
 // SAFETY: as above.
 unsafe impl Sync for Twin {}
@@ -60,9 +61,9 @@ impl Twin {
         }
     }
 
-    /// The table, for a caller that takes it for its own.
+    /// The table, for a caller that holds it for its own.
     fn with_tasks<R>(&self, f: impl FnOnce(&mut Slots) -> R) -> R {
-        // SAFETY: whether we are alone is what the cell checks.
+        // SAFETY: the cell checks that no other thread accesses it.
         self.tasks.with_mut(|tasks| f(unsafe { &mut *tasks }))
     }
 
@@ -81,7 +82,7 @@ impl Twin {
 impl Tables for Twin {
     unsafe fn enter(&self, task: NonNull<Header>, seat: Option<usize>) -> bool {
         if self.places.lock().unwrap().contains_key(&task) {
-            // The cell does not say, as it does for the real tables.
+            // Here the cell does not tell, unlike with the real tables.
             return true;
         }
         assert_eq!(seat, Some(0), "the twin has no shared tables");
@@ -134,9 +135,9 @@ impl Tables for Twin {
         if self.fault != Fault::LooksWithoutClearing {
             self.clear_returned(&mut side);
         }
-        // SAFETY: whether no thread writes is what the cell checks.
+        // SAFETY: the cell checks that no thread writes.
         let tasks = self.tasks.with(|tasks| unsafe { (*tasks).all() });
-        // SAFETY: whether the task is live is what the model is about.
+        // SAFETY: the model checks whether the task is live.
         let claim = |task: &NonNull<Header>| unsafe { Runnable::claim_idle(*task) };
         let claimed: Vec<_> = tasks.iter().filter_map(claim).collect();
         drop(side);
@@ -146,7 +147,7 @@ impl Tables for Twin {
     }
 }
 
-/// A table that looks whether its slots are used rightly.
+/// A table that checks how its slots are used.
 #[derive(Default)]
 struct Slots {
     slots: Vec<Option<NonNull<Header>>>,

@@ -38,7 +38,7 @@ pub struct Twin {
     fault: Option<Fault>,
 }
 
-// SAFETY: whether accesses to the slots are ordered is what the model finds out.
+// SAFETY: the model finds out whether the accesses to the slots are ordered.
 unsafe impl Send for Twin {}
 // SAFETY: as above.
 unsafe impl Sync for Twin {}

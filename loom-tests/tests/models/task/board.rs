@@ -1,4 +1,4 @@
-//! A scheduler that is a queue behind a lock, and a future that knows what happened to it.
+//! A scheduler that is a queue behind a lock, and a future that records what happens to it.
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::cell::Cell;
@@ -18,14 +18,14 @@ use runtime::internals::task::{self, Header, Owned, Runnable, Schedule};
 use runtime::task::JoinHandle;
 
 loom::thread_local! {
-    /// The seat whose table is the calling thread's to use.
+    /// The seat whose table the calling thread may use.
     static SEAT: Cell<Option<usize>> = Cell::new(None);
 }
 
-/// How the scheduler answers.
+/// The scheduler's answers.
 #[derive(Clone, Copy, Default)]
 pub struct Schedules {
-    /// Whether every thread is taken for one that keeps the scheduler alive by itself.
+    /// Whether every thread counts as a thread that keeps the scheduler alive by itself.
     pub all_threads_own: bool,
 }
 
@@ -33,7 +33,7 @@ pub struct Schedules {
 #[allow(clippy::missing_safety_doc, reason = "the duties are those of the real methods")]
 pub trait Tables: Send + Sync {
     unsafe fn enter(&self, task: NonNull<Header>, seat: Option<usize>) -> bool;
-    /// Of a task that may not have been entered.
+    /// For a task that may not have been entered.
     unsafe fn leave(&self, task: NonNull<Header>, seat: Option<usize>);
     unsafe fn lend(&self, seat: usize);
     fn take_back(&self, seat: usize);
@@ -43,12 +43,12 @@ pub trait Tables: Send + Sync {
 
 impl Tables for Owned {
     unsafe fn enter(&self, task: NonNull<Header>, seat: Option<usize>) -> bool {
-        // SAFETY: the caller's.
+        // SAFETY: the caller guarantees the same.
         unsafe { self.enter(task, seat) }
     }
 
     unsafe fn leave(&self, task: NonNull<Header>, seat: Option<usize>) {
-        // SAFETY: the caller's.
+        // SAFETY: the caller guarantees the same.
         unsafe {
             if task.as_ref().is_owned() {
                 self.leave(task, seat);
@@ -57,7 +57,7 @@ impl Tables for Owned {
     }
 
     unsafe fn lend(&self, seat: usize) {
-        // SAFETY: the caller's.
+        // SAFETY: the caller guarantees the same.
         unsafe { self.lend(seat) }
     }
 
@@ -70,17 +70,17 @@ impl Tables for Owned {
     }
 
     unsafe fn cancel_idle(&self, own: Option<usize>) -> usize {
-        // SAFETY: the caller's.
+        // SAFETY: the caller guarantees the same.
         unsafe { self.cancel_idle(own) }
     }
 }
 
-/// The scheduler. Counted by hand, as the real one: by the model until [`leave`](Board::leave) and by each
-/// cell.
+/// The scheduler. Its references are counted by hand, as in the real one: the model's until
+/// [`leave`](Board::leave), and each cell's.
 pub struct Board {
     queue: Mutex<VecDeque<Runnable>>,
     owned: Option<Box<dyn Tables>>,
-    /// Read by each thread inside, written by the last to leave: a race is a use after free.
+    /// Each thread inside reads it, and the last one that leaves writes it, so a race is a use after free.
     is_alive: UnsafeCell<bool>,
     references: AtomicUsize,
     schedules: Schedules,
@@ -92,7 +92,7 @@ unsafe impl Send for Board {}
 // SAFETY: as above.
 unsafe impl Sync for Board {}
 
-/// How many cells were made and freed, and how many schedulers ended.
+/// The numbers of cells that were made and freed, and of schedulers that ended.
 #[derive(Default)]
 pub struct Counts {
     made: Count,
@@ -116,7 +116,7 @@ impl Board {
         Self::of(schedules, None)
     }
 
-    /// A scheduler with the real tables, of `seats` seats.
+    /// Makes a scheduler with the real tables, for `seats` workers.
     pub fn with_seats(seats: usize) -> Arc<Self> {
         Self::with_tables(Box::new(Owned::new(seats)))
     }
@@ -145,12 +145,12 @@ impl Board {
         SEAT.with(|cell| cell.set(Some(seat)));
     }
 
-    /// The seat whose table is the calling thread's to use.
+    /// The seat whose table the calling thread may use.
     pub fn seat() -> Option<usize> {
         SEAT.with(Cell::get)
     }
 
-    /// The calling thread sleeps, blocks or leaves: its table is lent. Returns its seat.
+    /// Lends the table of the calling thread, which sleeps, blocks or leaves. Returns its seat.
     pub fn lend(&self) -> usize {
         let seat = SEAT.with(Cell::take).expect("sits, and has not lent");
         // SAFETY: this thread is the seat's worker, and has not lent its table.
@@ -163,7 +163,8 @@ impl Board {
         self.sit(seat);
     }
 
-    /// Cancels what waits, in the tables that this thread may look in. Says how many tasks are left there.
+    /// Cancels the tasks that wait, in the tables that this thread may use. Returns how many tasks are left
+    /// there.
     pub fn cancel_idle(&self) -> usize {
         // SAFETY: this thread is the worker of its seat.
         unsafe { self.owned().cancel_idle(Self::seat()) }
@@ -176,12 +177,12 @@ impl Board {
         (join, life)
     }
 
-    /// A task that has not been polled, with its handle.
+    /// Makes a task that has not been polled, with its handle.
     pub fn newborn_with_handle(self: &Arc<Self>) -> (Runnable, JoinHandle<Output>, Arc<Life>) {
         self.make()
     }
 
-    /// A task that has not been polled, without a handle.
+    /// Makes a task that has not been polled, without a handle.
     pub fn newborn(self: &Arc<Self>) -> (Runnable, Arc<Life>) {
         let (task, _, life) = self.make();
         (task, life)
@@ -190,13 +191,13 @@ impl Board {
     fn make(self: &Arc<Self>) -> (Runnable, JoinHandle<Output>, Arc<Life>) {
         let (probe, life) = Probe::new();
         self.references.fetch_add(1, Relaxed);
-        // SAFETY: the model keeps the board until all threads are joined; that it *could* have ended is what
-        // `is_alive` says.
+        // SAFETY: the model keeps the board until all threads are joined. `is_alive` tells whether it *could*
+        // have ended before.
         let (task, join) = unsafe { task::new(probe, NonNull::from(&**self)) };
         (task, join, life)
     }
 
-    /// Runs what is queued, until nothing is.
+    /// Runs queued tasks until the queue is empty.
     pub fn run_queued(&self) {
         loop {
             let task = self.queue.lock().unwrap().pop_front();
@@ -224,31 +225,31 @@ impl Board {
 
     fn release(&self) {
         if self.references.fetch_sub(1, AcqRel) == 1 {
-            // SAFETY: whether we are alone is what the cell checks.
+            // SAFETY: the cell checks that no other thread accesses it.
             self.is_alive.with_mut(|is_alive| unsafe { *is_alive = false });
             self.counts.ended.fetch_add(1, Relaxed);
         }
     }
 
     fn assert_alive(&self) {
-        // SAFETY: whether another thread writes is what the cell checks.
+        // SAFETY: the cell checks that no other thread writes.
         assert!(self.is_alive.with(|is_alive| unsafe { *is_alive }), "used after its end");
     }
 }
 
-// SAFETY: (1) the models run what is queued; (2) they keep the board.
+// SAFETY: (1) the models run queued tasks; (2) they keep the board.
 unsafe impl Schedule for Board {
     unsafe fn schedule(this: NonNull<Self>, task: Runnable) {
-        // SAFETY: valid by the caller's word.
+        // SAFETY: the caller guarantees that it is valid.
         let this = unsafe { this.as_ref() };
         this.assert_alive();
         this.queue.lock().unwrap().push_back(task);
-        // Stands for choosing and unparking a worker.
+        // This stands for choosing and unparking a worker.
         this.assert_alive();
     }
 
     unsafe fn reschedule(this: NonNull<Self>, task: Runnable) {
-        // SAFETY: passed on.
+        // SAFETY: the caller guarantees the same.
         unsafe { Self::schedule(this, task) }
     }
 
@@ -258,14 +259,14 @@ unsafe impl Schedule for Board {
     }
 
     unsafe fn adopt(this: NonNull<Self>, task: NonNull<Header>) -> bool {
-        // SAFETY: valid, by the word of the caller, which owns the task's `SCHEDULED`; this thread is the
-        // worker of its seat. A task is adopted once if there are tables.
+        // SAFETY: the caller, which owns the task's `SCHEDULED`, guarantees that it is valid. This thread is
+        // the worker of its seat. A task is adopted once if there are tables.
         unsafe { this.as_ref().owned.as_ref().is_none_or(|owned| owned.enter(task, Self::seat())) }
     }
 
     unsafe fn release(this: NonNull<Self>, task: NonNull<Header>) {
-        // SAFETY: both are live, by the word of the caller, which owns the task's `SCHEDULED`; this thread is
-        // the worker of its seat.
+        // SAFETY: the caller, which owns the task's `SCHEDULED`, guarantees that both are live. This thread
+        // is the worker of its seat.
         unsafe {
             if let Some(owned) = &this.as_ref().owned {
                 owned.leave(task, Self::seat());
@@ -274,7 +275,7 @@ unsafe impl Schedule for Board {
     }
 
     unsafe fn allocate(this: NonNull<Self>, layout: Layout) -> NonNull<u8> {
-        // SAFETY: valid, by the caller's word; a cell is no empty type.
+        // SAFETY: the caller guarantees that it is valid. A cell is no empty type.
         unsafe {
             this.as_ref().counts.made.fetch_add(1, Relaxed);
             NonNull::new(alloc(layout)).expect("models are small")
@@ -291,9 +292,9 @@ unsafe impl Schedule for Board {
     }
 }
 
-/// What a task's future leaves behind.
+/// The record that a task's future leaves behind.
 pub struct Life {
-    /// What the waking thread writes; relaxed, so that only the wake makes it visible.
+    /// The waking thread writes it. Relaxed, so that only the wake makes it visible.
     is_ready: AtomicBool,
     has_ended: AtomicBool,
     /// Whether a probe that is not ready wakes itself in its second poll.
@@ -319,7 +320,7 @@ impl Life {
         }
     }
 
-    /// Has the probe wake itself in its second poll, if that finds it not ready.
+    /// Has the probe wake itself in its second poll, if it is not ready then.
     pub fn wake_itself(&self) {
         *self.wakes_itself.lock().unwrap() = true;
     }
@@ -380,9 +381,9 @@ impl Future for Probe {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Output> {
         let life = &self.life;
-        // The cell is held over the load, where another poller would come in.
+        // The cell is held over the load, because another poller would come in there.
         let (polls, is_ready) = self.polls.with_mut(|polls| {
-            // SAFETY: whether we are alone is what the cell checks.
+            // SAFETY: the cell checks that no other thread accesses it.
             unsafe { *polls += 1 };
             // SAFETY: as above.
             (unsafe { *polls }, life.is_ready.load(Relaxed))
@@ -390,12 +391,13 @@ impl Future for Probe {
         if is_ready {
             life.has_finished.fetch_add(1, Relaxed);
             life.outputs_made.fetch_add(1, Relaxed);
-            // In a poll: into the task's stock, if no thread has dropped it before.
+            // This drop is in a poll, so the reference goes into the task's stock, if no thread has dropped
+            // the waker before.
             life.drop_waker();
             return Poll::Ready(Output { life: life.clone(), value: UnsafeCell::new(7) });
         }
         if polls == 1 {
-            // Two at once, of which one is in stock.
+            // Two wakers exist at once; one of the two references goes back into stock.
             let _spare = cx.waker().clone();
             *life.waker.lock().unwrap() = Some(cx.waker().clone());
         } else if polls == 2 && *life.wakes_itself.lock().unwrap() {
@@ -407,17 +409,17 @@ impl Future for Probe {
 
 impl Drop for Probe {
     fn drop(&mut self) {
-        // SAFETY: whether we are alone is what the cell checks.
+        // SAFETY: the cell checks that no other thread accesses it.
         self.polls.with_mut(|polls| unsafe { *polls += 1 });
         self.life.futures_dropped.fetch_add(1, Relaxed);
         self.life.has_ended.store(true, Release);
     }
 }
 
-/// What the task yields.
+/// The output of the task.
 pub struct Output {
     life: Arc<Life>,
-    /// Written by the task, read by the handle.
+    /// The task writes it, and the handle reads it.
     value: UnsafeCell<u32>,
 }
 
@@ -426,20 +428,20 @@ unsafe impl Send for Output {}
 
 impl Output {
     pub fn check(&self) {
-        // SAFETY: whether another thread writes is what the cell checks.
+        // SAFETY: the cell checks that no other thread writes.
         assert_eq!(self.value.with(|value| unsafe { *value }), 7);
     }
 }
 
 impl Drop for Output {
     fn drop(&mut self) {
-        // SAFETY: whether we are alone is what the cell checks.
+        // SAFETY: the cell checks that no other thread accesses it.
         self.value.with_mut(|value| unsafe { *value = 0 });
         self.life.outputs_dropped.fetch_add(1, Relaxed);
     }
 }
 
-/// A waker that remembers.
+/// A waker that records its wakes.
 #[derive(Default)]
 pub struct Alarm(Count);
 

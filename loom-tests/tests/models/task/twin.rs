@@ -1,10 +1,10 @@
-//! The state word and a copy of it with at most one bug, behind one face.
+//! The state word and a copy of it with at most one bug, behind one interface.
 
 use loom::sync::atomic::AtomicUsize;
 use loom::sync::atomic::Ordering::{self, AcqRel, Acquire, Relaxed};
 use runtime::internals::task::{AfterDetach, AfterPoll, Start, State};
 
-/// What completing a task found.
+/// The outcome of completing a task.
 pub struct Completed {
     pub has_join_waker: bool,
     pub was_last: bool,

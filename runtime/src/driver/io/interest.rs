@@ -1,9 +1,9 @@
-//! What one can wait for on a source ([`Interest`]) and what the system said of it ([`Ready`]).
+//! What a task can wait for on a source ([`Interest`]), and what the system has reported ([`Ready`]).
 
 use std::fmt;
 use std::ops::{BitAnd, BitOr, BitOrAssign, Sub};
 
-/// What a descriptor is ready for: a set of flags.
+/// A set of flags that says what a descriptor is ready for.
 ///
 /// A flag is a hint. The operation itself may still answer [`WouldBlock`](std::io::ErrorKind::WouldBlock),
 /// for instance because another task was faster.
@@ -21,9 +21,9 @@ pub struct Ready(u8);
 impl Ready {
     /// No flag.
     pub const EMPTY: Ready = Ready(0);
-    /// Something can be read or accepted.
+    /// The descriptor has something to read or accept.
     pub const READABLE: Ready = Ready(1);
-    /// Something can be written.
+    /// The descriptor takes something to write.
     pub const WRITABLE: Ready = Ready(1 << 1);
     /// The peer will send nothing more.
     pub const READ_CLOSED: Ready = Ready(1 << 2);
@@ -36,7 +36,7 @@ impl Ready {
     /// Every flag.
     pub const ALL: Ready = Ready((1 << 6) - 1);
 
-    /// The flags that no operation takes back: a closed direction stays closed.
+    /// The flags that no operation takes back, because a closed direction stays closed.
     pub(crate) const FINAL: Ready = Ready(Self::READ_CLOSED.0 | Self::WRITE_CLOSED.0);
 
     /// Says whether no flag is set.
@@ -44,12 +44,12 @@ impl Ready {
         self == Ready::EMPTY
     }
 
-    /// Says whether a read would not block, which a closed reading side does not either.
+    /// Says whether a read would not block. A read on a closed reading side does not block either.
     pub fn is_readable(self) -> bool {
         !(self & (Ready::READABLE | Ready::READ_CLOSED)).is_empty()
     }
 
-    /// Says whether a write would not block, which a closed writing side does not either.
+    /// Says whether a write would not block. A write on a closed writing side does not block either.
     pub fn is_writable(self) -> bool {
         !(self & (Ready::WRITABLE | Ready::WRITE_CLOSED)).is_empty()
     }
@@ -74,7 +74,7 @@ impl Ready {
         !(self & Ready::ERROR).is_empty()
     }
 
-    /// Whether no flag is set but those for reading and writing.
+    /// Whether at most the flags for reading and writing are set.
     #[inline]
     pub(crate) fn is_plain(self) -> bool {
         self.0 & !(Ready::READABLE.0 | Ready::WRITABLE.0) == 0
@@ -90,7 +90,7 @@ impl Ready {
 
     #[inline]
     pub(crate) fn from_event(event: &mio::event::Event) -> Ready {
-        // With epoll no direction is closed without one of these: as mostly.
+        // With epoll, no direction is closed without one of these flags. Mostly none is set.
         if !(event.is_error() | event.is_priority() | event.is_read_closed()) {
             return Ready::of_flags([
                 (event.is_readable(), Ready::READABLE),
@@ -107,7 +107,7 @@ impl Ready {
         ])
     }
 
-    /// From what `epoll_wait` says, as mio reads it.
+    /// Translates what `epoll_wait` reports, as mio does.
     #[cfg(not(loom))]
     pub(crate) fn from_epoll(events: u32) -> Ready {
         let has = |flag: libc::c_int| events & flag as u32 != 0;
@@ -174,7 +174,7 @@ impl fmt::Debug for Ready {
     }
 }
 
-/// What to wait for on a descriptor: at least one of reading, writing, urgent data, errors.
+/// A set of what to wait for on a descriptor: at least one of reading, writing, urgent data, errors.
 ///
 /// # Examples
 /// ```
@@ -190,40 +190,58 @@ pub struct Interest(u8);
 impl Interest {
     /// Something to read, or the end of what the peer sends.
     pub const READABLE: Interest = Interest(1);
-    /// Room to write, or the end of that.
+    /// Space to write, or the end of what can be sent.
     pub const WRITABLE: Interest = Interest(1 << 1);
     /// Urgent data.
     pub const PRIORITY: Interest = Interest(1 << 2);
     /// An error.
     pub const ERROR: Interest = Interest(1 << 3);
 
-    /// Says whether reading is among them.
+    /// Says whether the set contains reading.
     pub const fn is_readable(self) -> bool {
         self.0 & Self::READABLE.0 != 0
     }
 
-    /// Says whether writing is among them.
+    /// Says whether the set contains writing.
     pub const fn is_writable(self) -> bool {
         self.0 & Self::WRITABLE.0 != 0
     }
 
-    /// Says whether urgent data is among them.
+    /// Says whether the set contains urgent data.
     pub const fn is_priority(self) -> bool {
         self.0 & Self::PRIORITY.0 != 0
     }
 
-    /// Says whether errors are among them.
+    /// Says whether the set contains errors.
     pub const fn is_error(self) -> bool {
         self.0 & Self::ERROR.0 != 0
     }
 
-    /// Waits for either.
+    /// Returns the union of both sets.
+    ///
+    /// # Examples
+    /// ```
+    /// use runtime::io::Interest;
+    ///
+    /// let both = Interest::READABLE.add(Interest::PRIORITY);
+    /// assert!(both.is_readable() && both.is_priority());
+    /// assert!(!both.is_writable() && !both.is_error());
+    /// ```
     #[must_use]
     pub const fn add(self, other: Interest) -> Interest {
         Interest(self.0 | other.0)
     }
 
-    /// Takes `other` out; `None` if nothing is left.
+    /// Returns the set without `other`, or `None` if nothing is left.
+    ///
+    /// # Examples
+    /// ```
+    /// use runtime::io::Interest;
+    ///
+    /// let both = Interest::READABLE | Interest::ERROR;
+    /// assert_eq!(both.remove(Interest::READABLE), Some(Interest::ERROR));
+    /// assert_eq!(both.remove(both), None);
+    /// ```
     #[must_use]
     pub fn remove(self, other: Interest) -> Option<Interest> {
         match self.0 & !other.0 {
@@ -232,7 +250,7 @@ impl Interest {
         }
     }
 
-    /// The flags that end such a wait.
+    /// The flags that end a wait for this interest.
     pub(crate) fn mask(self) -> Ready {
         let mut mask = Ready::EMPTY;
         if self.is_readable() {
@@ -250,7 +268,7 @@ impl Interest {
         mask
     }
 
-    /// What to ask the system for. It reports errors unasked; but it must be asked for something.
+    /// What to ask the system for. It reports errors unasked, but it must be asked for something.
     pub(crate) fn to_mio(self) -> mio::Interest {
         let wanted = [
             (self.is_readable(), mio::Interest::READABLE),

@@ -1,47 +1,49 @@
 //! Descriptors in, wakers out: mio's `Poll`, and which thread may free a source when.
 //!
 //! Read `readiness.rs` (the word), `source.rs` (the waiters), then this file (the poller). `interest.rs`
-//! holds the two public sets of flags. Whatever holds a descriptor and a [`Source`] is built on top, in
-//! `io/registered.rs`.
+//! holds the two public sets of flags. The types that hold a descriptor and a [`Source`] are built on top, in
+//! `io/registered/mod.rs`.
 //!
 //! # Turns
-//! One thread at a time is the poller: the one that has the lock around mio's `Poll`. It sleeps in
-//! `epoll_wait` holding that lock, which is fine since all other threads only try to take it.
-//! [`Driver::unpark`] ends the sleep of a poller, or keeps the next one from sleeping: its eventfd is an
-//! edge-triggered source, written whether or not a poller sleeps, so a write between a poller's last look at
-//! its queues and its `epoll_wait` is reported there.
+//! One thread at a time is the poller: the holder of the lock around mio's `Poll`. The poller holds that lock
+//! while it sleeps in `epoll_wait`. No thread waits for the lock, because all other threads only try to take
+//! it. [`Driver::unpark`] ends the sleep of a poller, or keeps the next poller from sleeping. It writes an
+//! eventfd, which is an edge-triggered source, whether or not a poller sleeps. So a write between a poller's
+//! last look at its queues and its `epoll_wait` is reported at that `epoll_wait`.
 //!
-//! **The alarm.** A poller that waits for a timer sets an alarm, since epoll counts milliseconds
-//! ([`Poller::set_alarm`]). It stays set when the wait ends for another reason, and is not set again for the
-//! same time: `alarm_set_to` says when it will go off, or that its event waits to be taken. The thread that
-//! takes that event says first that the alarm is not set ([`NOT_SET`]), so that no poller relies on it any
-//! more. A thread that glances may say so too late, when the poller has set the alarm anew: then it is set
-//! once more for nothing.
+//! **The alarm.** A poller that waits for a timer sets an alarm ([`Poller::set_alarm`]), because epoll counts
+//! milliseconds. The alarm stays set when the wait ends for another reason, and is not set again for the same
+//! time. `alarm_set_to` says when the alarm will go off, or that its event waits to be taken. The thread that
+//! takes that event first says that the alarm is not set ([`NOT_SET`]), so that no poller relies on it any
+//! more. A thread that polls beside the poller may say so too late, when the poller has set the alarm anew.
+//! Then the alarm is set once more for nothing.
 //!
-//! **A glance beside the poller.** The poller may sleep in `epoll_wait`, be woken there, and get no CPU,
-//! because computations have them all. A thread that has a CPU may then take the events itself
-//! ([`Driver::glance`]): the system gives each to one of the two. If it takes the eventfd's or the alarm's,
-//! which was meant to end the poller's sleep, it writes the eventfd (again). Two threads may then dispatch to
-//! one source at once, as a shutdown may beside the poller: `readiness.rs` is made for it.
+//! **A non-blocking poll beside the poller.** The poller may be woken in `epoll_wait` and get no CPU, because
+//! computations have all CPUs. Another thread that has a CPU may then take the events itself
+//! ([`Driver::glance`]). The system gives each event to one of the two threads. The event of the eventfd or
+//! the alarm was meant to end the poller's sleep. If the other thread takes such an event, it writes the
+//! eventfd (again). Two threads may then dispatch to one source at once, as a shutdown and the poller may.
+//! `readiness.rs` allows that.
 //!
 //! # Lifetime of a source
-//! A token is the address of a [`Source`], so the poller finds it without a table. The price: a source must
-//! outlive every event that carries its address, and events sit in the poller's buffer from `epoll_wait` to
-//! dispatch.
+//! A token is the address of a [`Source`], so the poller finds the source without a table. The price is that
+//! a source must outlive every event that carries its address. Events lie in the poller's buffer from
+//! `epoll_wait` to dispatch.
 //! ```text
 //!   any thread:  D1 epoll_ctl(DEL)   D2 push onto `released` (lock)
 //!   poller:      T1 take `released` (lock), drop them   T2 epoll_wait   T3 dispatch    T1 …
-//!   glance:      with a lock that T1 needs, too, or leaves it for the next turn:   T2   T3
+//!   glance:      T2   T3, with a lock that T1 needs, too (else T1 is left to the next turn)
 //! ```
-//! After D1 the kernel puts the address into no buffer. A source found at T1 was pushed, so D1 came before
-//! T1; events harvested before D1 were harvested at an earlier T2, whose T3 is over, because T1 excludes
-//! turns and glances. So no event that could name it is left, and none will come. A source pushed after T1
-//! waits for the next turn. At most [`RELEASE_BATCH`] of them wait: the thread that pushes the last one
-//! unparks the poller. If D1 fails (other code closed the descriptor behind our back) the kernel may report
-//! it yet: then the source stays until the driver goes.
+//! After D1 the kernel puts the address into no buffer. A source found at T1 was pushed before, so D1 came
+//! before T1. Events harvested before D1 were harvested at an earlier T2, whose T3 is over, because T1
+//! excludes turns and glances. So no event that could name the source is left, and none will come. A source
+//! pushed after T1 waits for the next turn. The thread whose push completes a batch of [`RELEASE_BATCH`]
+//! unparks the poller, so that they do not pile up. If D1 fails (other code has closed the descriptor), the
+//! kernel may still report the source. Then the source stays until the driver goes.
 //!
-//! Rejected: a table of slots with generations (a lock or a second indirection for each event); waiting in
-//! the dropping thread until the turn is over (a drop that blocks).
+//! # Rejected
+//! - A table of slots with generations: a lock or a second indirection for each event.
+//! - Waiting in the dropping thread until the turn is over: a drop that blocks.
 
 mod interest;
 mod readiness;
@@ -78,30 +80,30 @@ const ALARM: Token = Token(1);
 /// The alarm will not go off.
 const NOT_SET: u64 = 0;
 
-/// Released sources that may pile up while the poller sleeps.
+/// The number of released sources at which the poller is unparked.
 const RELEASE_BATCH: usize = 32;
 
-/// What watches descriptors: one epoll instance and every source registered with it.
+/// The driver for descriptors: one epoll instance and every source registered with it.
 pub struct Driver {
-    /// The thread that has it is the poller.
+    /// The thread that holds this lock is the poller.
     poller: Mutex<Inner>,
-    /// For the thread that looks beside the poller.
+    /// For the thread that polls beside the poller.
     glance: Mutex<Glance>,
     registry: Registry,
     waker: Waker,
-    /// What ends a wait for a timer, if the driver has timers and the system lets it.
+    /// Ends a wait for a timer, if the driver has timers and the system allows it.
     alarm: Option<Alarm>,
-    /// The system's time at which the alarm goes off, or has gone off without any thread taking its event; or
+    /// The system's time at which the alarm goes off, or has gone off if no thread has taken the event; or
     /// [`NOT_SET`].
     alarm_set_to: AtomicU64,
     sources: Mutex<Sources>,
-    /// Length of `Sources::live`, a hint for threads that have no time for the lock.
+    /// Length of `Sources::live`: a hint that needs no lock.
     live: AtomicUsize,
     /// `Sources::is_shutdown`, likewise.
     is_shutdown: AtomicBool,
-    /// The poller hands out events. Written by the poller alone.
+    /// Whether the poller dispatches events. Written by the poller alone.
     is_dispatching: AtomicBool,
-    /// A thread that glances hands out events. Written with the lock of `glance`.
+    /// Whether a thread beside the poller dispatches events. Written under the lock of `glance`.
     is_glancing: AtomicBool,
     /// Turns and events so far. Written by the poller alone; its lock orders one poller's writes before the
     /// next's.
@@ -112,29 +114,29 @@ pub struct Driver {
 struct Inner {
     poll: Poll,
     events: Events,
-    /// The events of a turn that does not wait, if it takes another number.
+    /// The buffer for a turn that does not wait, if it takes another number of events.
     busy_events: Option<Events>,
-    /// Empty; swapped with `Sources::released` so that neither side allocates again and again.
+    /// Empty. Swapped with `Sources::released`, so that neither side allocates again and again.
     spare: Vec<Arc<Source>>,
 }
 
 struct Sources {
-    /// Every source that may get an event. `Source::index` is the place in here.
+    /// Every source that may get an event. `Source::index` is its place in here.
     live: Vec<Arc<Source>>,
     /// Sources that get no new event, but may be named by one in the poller's buffer.
     released: Vec<Arc<Source>>,
     is_shutdown: bool,
-    /// How many descriptors have been registered, and deregistered.
+    /// How many descriptors have been registered and deregistered.
     registered: u64,
     deregistered: u64,
 }
 
 impl Driver {
-    /// A driver with a poller that takes up to `events` events a turn, or `busy_events` in a turn that does
+    /// Makes a driver whose poller takes up to `events` events a turn, or `busy_events` in a turn that does
     /// not wait. Neither is 0.
     ///
     /// # Errors
-    /// What the system says when it has no descriptors left; none stays open then.
+    /// The system's error if it has no descriptors left; none stays open then.
     pub fn new(events: usize, busy_events: Option<usize>) -> io::Result<Driver> {
         let (poll, registry, waker) = selector::open(UNPARK)?;
         let inner = Inner {
@@ -179,13 +181,13 @@ impl Driver {
         Some(Poller { inner: self.poller.try_lock()?, driver: self })
     }
 
-    /// Dispatches what is ready, without waiting, though another thread is the poller; see the module's docs.
-    /// Does nothing while a third one does the same. Foreign wakers go to `foreign`.
+    /// Dispatches what is ready, without waiting, although another thread is the poller; see the module's
+    /// docs. Does nothing while a third thread does the same. Foreign wakers go to `foreign`.
     pub fn glance(&self, foreign: &mut ForeignWakes) {
         let Some(mut glance) = self.glance.try_lock() else {
             return;
         };
-        // As in `turn`.
+        // Relaxed, and Release below: as in `dispatch_events`.
         self.is_glancing.store(true, Relaxed);
         glance.take(&self.registry, ALARM, |token, ready| {
             if token == ALARM {
@@ -196,23 +198,24 @@ impl Driver {
             }
             self.see_sources();
             // SAFETY: (1) the source is alive: it is among the live ones, or was released, but no thread
-            // frees those while we have the lock.
+            // frees released ones while this thread holds the lock of `glance`.
             let source = unsafe { source_of(token) };
             Source::dispatch(&source, ready, foreign);
         });
         self.is_glancing.store(false, Release);
     }
 
-    /// Ends the sleep of the poller, or the next sleep if no poller sleeps.
+    /// Ends the sleep of the poller, or the next sleep if no poller sleeps now.
     pub fn unpark(&self) {
-        // A full counter is mio's business. Anything else means that the descriptor is not ours any more, and
-        // a wake-up that is lost here is a hang without a visible cause.
+        // mio handles a full counter itself. Any other error means that the descriptor is not ours any more.
+        // A wake-up that is lost here would be a hang without a visible cause.
         if let Err(error) = self.waker.wake() {
             unwind::abort(&format!("cannot wake the I/O driver: {error}"));
         }
     }
 
-    /// Ends every wait, and refuses new sources from now on. Descriptors may still be deregistered.
+    /// Ends every wait, and refuses new sources from now on. Descriptors may still be deregistered. Foreign
+    /// wakers go to `foreign`.
     pub fn shutdown(&self, foreign: &mut ForeignWakes) {
         let live = {
             let mut sources = self.sources.lock();
@@ -230,32 +233,32 @@ impl Driver {
         self.is_shutdown.load(Relaxed)
     }
 
-    /// Whether a turn could find an event; a hint. While there is none, a worker need not look.
+    /// Whether a turn could find an event: a hint. While it is false, a worker need not poll.
     pub fn has_sources(&self) -> bool {
         self.live.load(Relaxed) > 0
     }
 
-    /// Whether no descriptor is registered, and no event of a former one wakes any task any more. Not a hint:
-    /// what the poller woke before, and what was done before the last descriptor was deregistered, is seen by
-    /// the caller.
+    /// Whether no descriptor is registered, and no event of a former one will wake a task. This is no hint:
+    /// the caller sees what the poller's last wakes did, and what was done before the last descriptor was
+    /// deregistered.
     pub fn is_quiet(&self) -> bool {
         // A dispatch that took wakers out did so before the source was detached, which orders its flag before
-        // the lock. A dispatch that comes after the detachment finds none.
+        // the lock. A dispatch after the detachment finds no waker.
         let is_dispatching = || self.is_dispatching.load(Acquire) || self.is_glancing.load(Acquire);
         self.sources.lock().live.is_empty() && !is_dispatching()
     }
 
-    /// Turns so far.
+    /// The number of turns so far.
     pub fn turns(&self) -> u64 {
         self.turns.load(Relaxed)
     }
 
-    /// Events dispatched so far.
+    /// The number of dispatched events so far.
     pub fn events(&self) -> u64 {
         self.events.load(Relaxed)
     }
 
-    /// How many descriptors have been registered so far, and how many deregistered.
+    /// The numbers of descriptors that were registered and deregistered so far.
     pub fn registrations(&self) -> (u64, u64) {
         let sources = self.sources.lock();
         (sources.registered, sources.deregistered)
@@ -265,7 +268,7 @@ impl Driver {
     /// number 0.
     ///
     /// # Errors
-    /// [`shut_down_error`] after shutdown, or what the system says.
+    /// [`shut_down_error`] after shutdown, or the system's error.
     pub fn register(
         &self,
         io: &mut impl mio::event::Source,
@@ -273,7 +276,7 @@ impl Driver {
         source: Source,
     ) -> io::Result<Arc<Source>> {
         let source = Arc::new(source);
-        // The list comes first: from `epoll_ctl` on, the poller may follow the address.
+        // First into the list: from `epoll_ctl` on, the poller may follow the address.
         self.insert(&source)?;
         let address = Arc::as_ptr(&source).expose_provenance();
         if let Err(error) = self.registry.register(io, Token(address), interest.to_mio()) {
@@ -285,10 +288,10 @@ impl Driver {
         Ok(source)
     }
 
-    /// Ends the watch over `io`, and drops the wakers of `source`.
+    /// Stops watching `io`, and drops the wakers of `source`.
     ///
     /// # Errors
-    /// What the system says; then `source` stays until the driver goes.
+    /// The system's error; then `source` stays until the driver goes.
     pub fn deregister(&self, source: &Arc<Source>, io: &mut impl mio::event::Source) -> io::Result<()> {
         debug_assert_eq!(source.driver(), 0, "there is one driver");
         let result = self.registry.deregister(io);
@@ -302,18 +305,18 @@ impl Driver {
             sources.released.len() % RELEASE_BATCH == 0
         };
         if is_batch_full {
-            // Not freed here: a thread that holds the poller's lock, however shortly, must be ready to poll,
-            // or a worker that finds it taken would go to sleep elsewhere.
+            // The source is not freed here. A thread that holds the poller's lock, even for a moment, must be
+            // ready to poll; a worker that finds the lock taken would go to sleep elsewhere.
             self.unpark();
         }
         Ok(())
     }
 
-    /// Dispatches what a turn has brought, and says how many events of sources were among it. Out of line, so
-    /// that its instructions can be counted.
+    /// Dispatches the events of a turn. Returns how many of them were of sources. Out of line, so that its
+    /// instructions can be counted.
     #[inline(never)]
     fn dispatch_events(&self, events: &Events, foreign: &mut ForeignWakes) -> usize {
-        // Relaxed: published by what the dispatch does. Release: pairs with `is_quiet`.
+        // Relaxed: published by what the dispatch does. The Release below pairs with `is_quiet`.
         self.is_dispatching.store(true, Relaxed);
         self.see_sources();
         let mut dispatched = 0;
@@ -322,8 +325,8 @@ impl Driver {
                 self.alarm_set_to.store(NOT_SET, Relaxed);
                 continue;
             }
-            // SAFETY: (1) the source is alive: either it is among the live ones, or it was released after
-            // this turn freed what had been released before.
+            // SAFETY: (1) the source is alive: it is among the live ones, or it was released after this turn
+            // freed what had been released before.
             let source = unsafe { source_of(event.token()) };
             Source::dispatch(&source, Ready::from_event(event), foreign);
             dispatched += 1;
@@ -333,8 +336,8 @@ impl Driver {
         dispatched
     }
 
-    /// What was done before a source was inserted comes before the events that name it. The system sees to
-    /// that, since `epoll_ctl` comes before them; this says so to the memory model, which does not know.
+    /// Orders what was done before a source was inserted before the events that name it. The system
+    /// guarantees that order, because `epoll_ctl` comes before the events. The memory model does not know it.
     fn see_sources(&self) {
         self.live.load(Acquire);
     }
@@ -354,7 +357,7 @@ impl Driver {
 }
 
 impl Sources {
-    /// Takes `source` from the live ones; `live` is told how many are left.
+    /// Takes `source` from the live ones, and stores in `live` how many are left.
     fn remove(&mut self, source: &Arc<Source>, live: &AtomicUsize) -> Arc<Source> {
         let index = source.index.load(Relaxed);
         let removed = self.live.swap_remove(index);
@@ -384,12 +387,12 @@ pub struct Poller<'a> {
 
 impl Poller<'_> {
     /// One turn: waits at most `timeout` (`None`: until unparked or an event comes), dispatches readiness,
-    /// wakes tasks; other wakers go to `foreign`. Says how many events there were; zero also if a signal
+    /// wakes tasks. Other wakers go to `foreign`. Returns the number of events; 0 also if a signal
     /// interrupted the wait.
     ///
     /// Rounds `timeout` up to whole milliseconds, as epoll counts; the [alarm](Self::set_alarm) is more
-    /// exact. Aborts the process if epoll is broken: a runtime that cannot wait can do nothing but burn its
-    /// processor or hang.
+    /// exact. Aborts the process if epoll is broken, because a runtime that cannot wait can only burn its CPU
+    /// or hang.
     pub fn turn(&mut self, timeout: Option<Duration>, foreign: &mut ForeignWakes) -> usize {
         self.free_released();
         let Inner { poll, events, busy_events, .. } = &mut *self.inner;
@@ -408,29 +411,30 @@ impl Poller<'_> {
         dispatched
     }
 
-    /// Has the next turn end when the system's clock says `nanos`, to the microsecond; false if that cannot
-    /// be, and its time-out has to do it. Calls the system only if the alarm is not set to that yet.
+    /// Has the next turn end when the system's clock says `nanos`, to the microsecond. Returns false if there
+    /// is no alarm; then the turn's timeout has to end it. Calls the system only if the alarm is set to
+    /// another time.
     pub fn set_alarm(&mut self, nanos: u64) -> bool {
         let Some(alarm) = &self.driver.alarm else { return false };
         let set_to = &self.driver.alarm_set_to;
-        // Relaxed: the poller alone sets it. A thread that glances makes it `NOT_SET` and unparks the poller
-        // then, which looks here again.
+        // Relaxed: the poller alone sets it. A thread that polls beside the poller makes it `NOT_SET` and
+        // then unparks the poller, which looks here again.
         if set_to.load(Relaxed) != nanos {
-            // Before: the event that makes it `NOT_SET` may be taken at once.
+            // Stored first, because the event that makes it `NOT_SET` may be taken at once.
             set_to.store(nanos, Relaxed);
             alarm.set(nanos);
         }
         true
     }
 
-    /// Whether the alarm has not gone off yet, as far as any thread has seen.
+    /// Whether the alarm is set, and no thread has seen it go off.
     pub fn is_alarm_set(&self) -> bool {
         self.driver.alarm_set_to.load(Relaxed) != NOT_SET
     }
 
-    /// Drops what was released before: no event that names it is in the buffer.
+    /// Drops what was released before this turn: no event that names it is in the buffer.
     fn free_released(&mut self) {
-        // A thread that glances may have events that name them.
+        // A thread that polls beside the poller may have events that name them.
         let Some(_no_glance) = self.driver.glance.try_lock() else {
             return;
         };
@@ -455,14 +459,14 @@ impl fmt::Debug for Poller<'_> {
     }
 }
 
-/// The source whose address `token` is.
+/// The source whose address is `token`.
 ///
 /// # Safety
-/// 1. It was registered, and is alive as long as the result.
+/// 1. The source was registered, and is alive as long as the result.
 unsafe fn source_of(token: Token) -> ManuallyDrop<Arc<Source>> {
     let source = std::ptr::with_exposed_provenance::<Source>(token.0);
-    // SAFETY: (1); the address was exposed when it was registered, and comes from an `Arc`, whose count is
-    // left alone.
+    // SAFETY: the source is alive by (1). The address was exposed when it was registered. It comes from an
+    // `Arc`, whose count is left alone.
     ManuallyDrop::new(unsafe { Arc::from_raw(source) })
 }
 
@@ -471,13 +475,13 @@ fn add(counter: &AtomicU64, n: u64) {
     counter.store(counter.load(Relaxed) + n, Relaxed);
 }
 
-/// What an operation on a source fails with once the driver has been shut down.
+/// The error of an operation on a source after the driver has been shut down.
 #[cold]
 pub fn shut_down_error() -> io::Error {
     io::Error::other(ShutDown)
 }
 
-/// Whether `error` is [`shut_down_error`], or has it for its source.
+/// Whether `error` is [`shut_down_error`], or has it as its source.
 pub fn is_shut_down_error(error: &io::Error) -> bool {
     error.get_ref().is_some_and(|error| {
         let error: &(dyn Error + 'static) = error;

@@ -1,5 +1,5 @@
-//! The readiness word of a source: what the system reported, and which thread has which of the two cached
-//! wakers.
+//! The readiness word of a source: what the system has reported, and which thread holds which of the two
+//! cached wakers.
 //!
 //! ```text
 //!  bit  0..6      6 / 7      8 / 9       10 / 11    12           13        14        32..64
@@ -7,52 +7,65 @@
 //! ```
 //!
 //! # The slots
-//! A source caches one waker for reading and one for writing, for the `poll_*` functions (any number of tasks
-//! can wait in the list of `source.rs`). Per direction:
+//! A source caches one waker for reading and one for writing, for the `poll_*` functions. (Any number of
+//! tasks can wait in the list of `source.rs`.) Per direction:
 //! ```text
 //!                    hold                    arm (not ready)
-//!   idle, or armed ────────▶ held by a task ────────────────▶ armed      hold: one task compares or replaces the waker
-//!        ▲  ▲                     │                             │        arm:  it sleeps; an event must wake it
+//!   idle, or armed ────────▶ held by a task ────────────────▶ armed
+//!        ▲  ▲                     │                             │
 //!        │  └─────────────────────┘ ready meanwhile             │ event
-//!        └───────────────────────────────────────────────── waking       finish: the event has woken by reference
+//!        └───────────────────────────────────────────────── waking
+//!                                 finish
+//!   hold: one task compares or replaces the waker     arm: the task sleeps; an event must wake it
+//!   finish: the event has woken by reference
 //! ```
-//! - HELD excludes ARMED: `hold` takes both steps at once, so an event that comes meanwhile finds no task to
-//!   wake; it only adds its bits, and `arm` fails when it sees them. Nothing is lost, since all of this is
-//!   one word.
-//! - Only a task that set HELD while WAKING was clear may write the slot. A task that set it while an event
-//!   is WAKING may compare, and arm again if the stored waker is its own: the usual case of a fast peer, so
-//!   that neither waits for the other. With a waker of its own it wakes itself instead and comes back.
-//! - ARMED beside WAKING means "wake again": a second event leaves it to the first, whose `finish` sees bit
-//!   and ready.
-//! - A task that finds HELD has a rival in the same direction, which the `poll_*` contract allows to win.
+//! - HELD excludes ARMED: `hold` takes both steps at once. An event that comes meanwhile finds no task to
+//!   wake, and only adds its bits. `arm` fails when it sees them. Nothing is lost, because all of this is one
+//!   word.
+//! - Only a task that set HELD while WAKING was clear may write the slot. A task that set HELD beside WAKING
+//!   may compare the wakers, and arm again if the stored waker is its own. This is the usual case of a fast
+//!   peer, and neither thread waits for the other. If the task has another waker, it wakes itself instead and
+//!   comes back.
+//! - ARMED beside WAKING means "wake again". A second event leaves the wake to the first event, whose
+//!   `finish` sees ARMED and the readiness.
+//! - A task that finds HELD has a rival in the same direction. The contract of `poll_*` allows the rival to
+//!   win.
 //!
-//! After SHUTDOWN no task waits in a slot any more, but a waker that stayed there may keep alive what owns
-//! the source, and so itself. So the last thread to have a slot empties it. The shutdown takes each slot that
-//! is neither WAKING nor HELD, as an event takes an armed one. A thread that is WAKING or HELD beside it
-//! finds SHUTDOWN when it finishes. Unless it leaves the slot to the other of the two, it keeps its bit for
-//! ever. With its bit set, no other thread touches the slot.
+//! After SHUTDOWN no task waits in a slot any more. But a waker that stayed there could keep the owner of the
+//! source alive, and so the source and the waker itself. So the last thread that has a slot empties it. The
+//! shutdown takes each slot that is neither WAKING nor HELD, as an event takes an armed one. A thread that is
+//! WAKING or HELD meanwhile finds SHUTDOWN when it finishes. If the other of the two bits is set as well, it
+//! leaves the slot to that thread. Otherwise it keeps its own bit for ever, and no other thread touches the
+//! slot.
 //!
 //! # Why a late clear loses no event
 //! An operation that answered `WouldBlock` (or came short) clears the bits it had relied on. An event may
-//! have come since; clearing its bits would lose it, for an edge is reported once. So each event advances the
-//! tick, the operation carries the tick it began with, and a clear with an old tick does nothing:
+//! have come since. Clearing the bits of that event would lose it, because an edge is reported once. So each
+//! event advances the tick. The operation carries the tick that it began with, and a clear with an old tick
+//! does nothing:
 //! ```text
 //!   task:    load (readable, tick 4)   read: WouldBlock              clear(4): tick is 5, nothing happens
 //!   poller:                                   event: readable, tick 5
 //! ```
-//! The other order needs no help: what makes the descriptor ready after the read is a new edge, whose event
-//! follows the clear. The tick has 32 bits; a task would have to be stopped for exactly 2^32 events to be
-//! deceived. Bits of [`Ready::FINAL`] stay: after a short read the end of the stream is news that no edge
-//! repeats. Only where nothing is closed for good, and an operation answered `WouldBlock`, are they cleared,
-//! too: the operation is proof that the source is open, and if it is closed later, that is an edge.
+//! The other order needs no help: if the descriptor gets ready after the read, this is a new edge, whose
+//! event follows the clear. The tick has 32 bits, so it deceives a task only if exactly 2^32 events come
+//! while the task is stopped.
+//!
+//! The bits of [`Ready::FINAL`] stay: after a short read the end of the stream is news, and no edge repeats
+//! it. They are cleared only if nothing is closed for good and an operation answered `WouldBlock`. The
+//! operation proves that the source is open, and a later close is a new edge.
 //!
 //! # Ordering
-//! `hold` acquires and `arm`, `finish_wake`, `release` release, so each write of a slot happens before the
-//! next access. An event acquires what `arm` released and so sees the waker. Readiness itself publishes
+//! `hold` acquires, and `arm`, `finish_wake` and `release` release, so each write of a slot happens before
+//! the next access. An event acquires what `arm` released, and so sees the waker. Readiness itself publishes
 //! nothing but hints about the kernel's state.
 //!
-//! Prior art: Tokio's tick (`ScheduledIo`), futures' `AtomicWaker`. A mutex around the two wakers, as Tokio
-//! has, is simpler and costs twice the read-modify-writes and a waker clone per wait.
+//! # Rejected
+//! A mutex around the two wakers, as in Tokio: simpler, but it costs twice the read-modify-writes and a waker
+//! clone per wait.
+//!
+//! # Sources
+//! The tick comes from Tokio's `ScheduledIo`, the slots from futures' `AtomicWaker`.
 
 use crate::loom::sync::atomic::AtomicU64;
 use crate::loom::sync::atomic::Ordering::{AcqRel, Acquire};
@@ -68,14 +81,14 @@ const DETACHED: u64 = 1 << 14;
 const TICK_SHIFT: u32 = 32;
 /// Both directions.
 const ARMED_BOTH: u64 = ARMED | ARMED << 1;
-/// From ARMED of a direction to its WAKING.
+/// The distance from a direction's ARMED to its WAKING.
 const TO_WAKING: u32 = 2;
-/// From ARMED of a direction to its HELD.
+/// The distance from a direction's ARMED to its HELD.
 const TO_HELD: u32 = 4;
 const _: () = assert!(ARMED << TO_WAKING == WAKING && ARMED << TO_HELD == HELD);
-/// From a closed direction to one that is ready.
+/// The distance from a closed direction's flag to the flag for ready.
 const FROM_CLOSED: u32 = 2;
-/// From what is ready to ARMED of that direction.
+/// The distance from a direction's flag for ready to its ARMED.
 const TO_ARMED: u32 = 6;
 const _: () = {
     let (readable, writable) = (Ready::READABLE.bits(), Ready::WRITABLE.bits());
@@ -108,7 +121,7 @@ impl Direction {
     }
 }
 
-/// What a wait ended with; shown again to [`Readiness::clear`].
+/// What ended a wait; the caller hands it back to [`Readiness::clear`].
 #[derive(Debug, Clone, Copy)]
 pub struct ReadyEvent {
     pub ready: Ready,
@@ -116,7 +129,7 @@ pub struct ReadyEvent {
     tick: u32,
 }
 
-/// The word, as it was.
+/// One value of the word.
 #[derive(Debug, Clone, Copy)]
 struct Snapshot(u64);
 
@@ -128,11 +141,11 @@ impl Snapshot {
         (is_shutdown || !ready.is_empty()).then_some(ReadyEvent { ready, is_shutdown, tick: self.tick() })
     }
 
-    /// ARMED of each direction in which an event that leads to `next` wakes. After the shutdown: of each slot
-    /// that no thread has.
+    /// ARMED of each direction in which an event that leads to `next` wakes. After the shutdown: ARMED of
+    /// each slot that is neither WAKING nor HELD.
     #[inline]
     fn taken_by(self, next: Snapshot) -> u64 {
-        // Beside WAKING, ARMED stays: the thread that is waking sees it when it finishes.
+        // Beside WAKING, ARMED stays: the waking thread sees it when it finishes.
         let free = ARMED_BOTH & !(self.0 >> TO_WAKING);
         if next.has(SHUTDOWN) {
             return free & !(self.0 >> TO_HELD);
@@ -141,8 +154,7 @@ impl Snapshot {
         free & self.0 & ready
     }
 
-    /// Whether the slot of `direction` is used no more, and no thread has it but the holder of one of the
-    /// bits.
+    /// Whether the source is shut down and none of `bits_of_others` is set: the slot is left to the caller.
     fn is_left_to_last(self, bits_of_others: u64) -> bool {
         self.has(SHUTDOWN) && !self.has(bits_of_others)
     }
@@ -164,7 +176,7 @@ impl Snapshot {
     }
 
     fn with_next_tick(self) -> Self {
-        // The tick is in the highest bits: its carry leaves the word.
+        // The tick is in the highest bits, so its carry leaves the word.
         Self(self.0.wrapping_add(1 << TICK_SHIFT))
     }
 }
@@ -173,9 +185,9 @@ impl Snapshot {
 #[derive(Debug)]
 pub enum Hold {
     /// The caller has the slot until [`Readiness::arm`] or [`Readiness::release`]. While an event
-    /// `is_waking`, it may be read but not written.
+    /// `is_waking`, the caller may read the slot but not write it.
     Held { is_waking: bool },
-    /// No need to wait.
+    /// The caller need not wait.
     Ready(ReadyEvent),
     /// Another task has the slot.
     Busy,
@@ -189,7 +201,7 @@ pub struct Wakes {
 }
 
 impl Wakes {
-    /// Whether the caller is WAKING in this direction, and calls [`Readiness::finish_wake`].
+    /// Whether the caller is WAKING in this direction, and has to call [`Readiness::finish_wake`].
     #[inline]
     pub fn slot(&self, direction: Direction) -> bool {
         self.bits & direction.of(ARMED) != 0
@@ -209,7 +221,7 @@ pub enum Finish {
     Done,
     /// The slot was armed again and is ready again: wake once more.
     Again,
-    /// The source is gone, or shut down: the slot is the caller's for ever, to be emptied.
+    /// The source is detached or shut down: the slot is the caller's for ever, and the caller empties it.
     Last,
 }
 
@@ -218,20 +230,20 @@ pub enum Finish {
 pub enum Arm {
     /// The next event wakes.
     Armed,
-    /// There is no need to wait; the slot was given back.
+    /// The caller need not wait. The slot was given back.
     Ready(ReadyEvent),
-    /// The source was shut down: the slot is the caller's for ever, to be emptied.
+    /// The source was shut down: the slot is the caller's for ever, and the caller empties it.
     Last(ReadyEvent),
 }
 
-/// The word. It changes only here.
+/// The word. Only this type changes it.
 #[derive(Debug)]
 pub struct Readiness {
     word: AtomicU64,
 }
 
 impl Readiness {
-    /// `assumed` is what the first operation may try without an event.
+    /// Makes a word. `assumed` is what the first operation may try without an event.
     pub fn new(assumed: Ready) -> Self {
         Self { word: AtomicU64::new(assumed.bits()) }
     }
@@ -242,7 +254,7 @@ impl Readiness {
         self.load().event(mask)
     }
 
-    /// Takes the slot, and disarms it, unless there is no need to wait.
+    /// Takes the slot and disarms it, if the caller has to wait.
     pub fn hold(&self, direction: Direction) -> Hold {
         let (armed, held) = (direction.of(ARMED), direction.of(HELD));
         let mut seen = self.load();
@@ -260,8 +272,8 @@ impl Readiness {
         }
     }
 
-    /// Gives the slot back: armed, so that the next event wakes; or idle, if there is no need to wait any
-    /// more.
+    /// Gives the slot back. It is armed, so that the next event wakes; or idle, if the caller need not wait
+    /// any more.
     pub fn arm(&self, direction: Direction) -> Arm {
         let (armed, held) = (direction.of(ARMED), direction.of(HELD));
         let mut seen = self.load();
@@ -280,7 +292,8 @@ impl Readiness {
         }
     }
 
-    /// Gives the slot back, idle. False: it is the caller's for ever, to be emptied.
+    /// Gives the slot back, idle. If it returns false, the slot is the caller's for ever, and the caller
+    /// empties it.
     pub fn release(&self, direction: Direction) -> bool {
         let mut seen = self.load();
         loop {
@@ -294,7 +307,7 @@ impl Readiness {
         }
     }
 
-    /// Adds what an event says, and takes the armed slots that it ends the wait of.
+    /// Adds the readiness of an event, and takes the armed slots whose wait it ends.
     pub fn add(&self, ready: Ready) -> Wakes {
         self.dispatch(|seen| seen.with(ready.bits()).with_next_tick())
     }
@@ -320,7 +333,7 @@ impl Readiness {
         }
     }
 
-    /// Ends the caller's WAKING, unless there is a task to wake again.
+    /// Ends the caller's WAKING, unless it has to wake the slot's task again.
     #[inline]
     pub fn finish_wake(&self, direction: Direction) -> Finish {
         let (armed, waking) = (direction.of(ARMED), direction.of(WAKING));
@@ -342,12 +355,12 @@ impl Readiness {
         }
     }
 
-    /// Takes back what `event` had promised, but for [`Ready::FINAL`], unless another event has come since.
+    /// Takes back the flags of `event` except [`Ready::FINAL`], unless another event has come since.
     pub fn clear(&self, event: ReadyEvent) {
         self.take_back(event.tick, event.ready - Ready::FINAL);
     }
 
-    /// Takes back all that `event` had promised, unless another event has come since. For what may be opened
+    /// Takes back all flags of `event`, unless another event has come since. For a source that may be opened
     /// again, after an operation has shown that it is open.
     pub fn clear_closed(&self, event: ReadyEvent) {
         self.take_back(event.tick, event.ready);
@@ -364,19 +377,18 @@ impl Readiness {
         }
     }
 
-    /// Says that there are tasks in the list (whose lock the caller holds), or what ends a wait for `mask`
-    /// now.
+    /// Says that tasks are in the list, whose lock the caller holds. Returns what ends a wait for `mask` now.
     pub fn announce_waiter(&self, mask: Ready) -> Option<ReadyEvent> {
         Snapshot(self.word.fetch_or(HAS_WAITERS, AcqRel)).event(mask)
     }
 
-    /// Says that the list, whose lock the caller holds, is empty.
+    /// Says that the list is empty. The caller holds its lock.
     pub fn retract_waiters(&self) {
         self.word.fetch_and(!HAS_WAITERS, AcqRel);
     }
 
-    /// Says that the source is gone: nothing is woken from now on. The slots that come back as true are the
-    /// caller's to empty; the others belong to events that are still waking.
+    /// Says that the source is gone: nothing is woken from now on. The caller empties the slots for which
+    /// this returns true. The others belong to events that are still waking.
     pub fn detach(&self) -> [bool; 2] {
         let seen = Snapshot(self.word.fetch_or(DETACHED, AcqRel));
         Direction::BOTH.map(|direction| !seen.has(direction.of(WAKING)))

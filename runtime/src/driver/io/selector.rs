@@ -1,4 +1,4 @@
-//! What the poller sleeps on: the system's selector and an alarm clock, or a token while a model runs.
+//! What the poller sleeps on: the system's selector and an alarm clock; in a model, a token.
 
 use std::io;
 #[cfg(not(loom))]
@@ -25,16 +25,16 @@ pub fn open(token: Token) -> io::Result<(Poll, Registry, Waker)> {
     Ok((poll, registry, waker))
 }
 
-/// A `timerfd`: ends a wait to the microsecond, where epoll counts milliseconds and lets a long one last a
-/// thousandth longer.
+/// A `timerfd`. It ends a wait to the microsecond, while epoll counts milliseconds and lets a long wait last
+/// a thousandth longer.
 #[cfg(not(loom))]
 #[derive(Debug)]
 pub struct Alarm(OwnedFd);
 
 #[cfg(not(loom))]
 impl Alarm {
-    /// An alarm whose event is of `token`. None if the system refuses, as a sandbox may: waits are limited in
-    /// milliseconds then.
+    /// Opens an alarm whose event has `token`. Returns `None` if the system refuses, as a sandbox may. Then
+    /// waits are limited in milliseconds.
     pub fn open(registry: &Registry, token: Token) -> Option<Alarm> {
         // SAFETY: no memory is passed.
         let fd =
@@ -42,23 +42,23 @@ impl Alarm {
         if fd < 0 {
             return None;
         }
-        // SAFETY: the system has just given it to us.
+        // SAFETY: the call has just returned the descriptor to us.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
         registry.register(&mut SourceFd(&fd.as_raw_fd()), token, mio::Interest::READABLE).ok()?;
         Some(Alarm(fd))
     }
 
-    /// Has it go off once, when the monotonic clock says `nanos`; at once if it does so already. What it was
-    /// set to before is void, and so is an event for that which no thread has taken.
+    /// Has the alarm go off once, when the monotonic clock says `nanos`; at once if that time has passed.
+    /// This voids the former setting, and its event if no thread has taken it.
     pub fn set(&self, nanos: u64) {
         const SECOND: u64 = 1_000_000_000;
         let zero = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // Neither cast cuts: there are fewer seconds than a `time_t` counts. All zero would mean never; that
-        // was at the system's start.
+        // Neither cast truncates: there are fewer seconds than a `time_t` counts. All zero would mean never,
+        // but that moment was the system's start.
         let at = libc::timespec { tv_sec: (nanos / SECOND) as libc::time_t, tv_nsec: (nanos % SECOND) as _ };
         let setting = libc::itimerspec { it_interval: zero, it_value: at };
-        // SAFETY: the descriptor is a timer and ours, the setting lives during the call, and nothing is to be
-        // written.
+        // SAFETY: the descriptor is a timer and ours, the setting lives during the call, and the system
+        // writes nothing.
         let result = unsafe {
             libc::timerfd_settime(self.0.as_raw_fd(), libc::TFD_TIMER_ABSTIME, &setting, std::ptr::null_mut())
         };
@@ -66,28 +66,28 @@ impl Alarm {
     }
 }
 
-/// What one look beside the poller takes from the system.
+/// The buffer of a non-blocking poll beside the poller.
 #[cfg(not(loom))]
 pub struct Glance {
     events: [libc::epoll_event; 64],
-    /// How many of them a look may fill.
+    /// How many of the events one call may fill.
     most: usize,
 }
 
 #[cfg(not(loom))]
 impl Glance {
-    /// One that takes up to `most` events, or all that it has room for.
+    /// Makes a buffer for up to `most` events, and for no more than it has space for.
     pub fn new(most: usize) -> Self {
         let events = [libc::epoll_event { events: 0, u64: 0 }; 64];
         Self { most: most.min(events.len()), events }
     }
 
-    /// Takes what is ready now, without waiting, and calls `f` with each token and what it is ready for; with
-    /// those up to `first` before the others.
+    /// Takes what is ready now, without waiting. Calls `f` with each token and its readiness, first with the
+    /// tokens up to `first`.
     pub fn take(&mut self, registry: &Registry, first: Token, mut f: impl FnMut(Token, Ready)) {
         let room = self.most as libc::c_int;
-        // SAFETY: the buffer is ours, and has that much room. An error leaves it as it is: the poller will
-        // meet it, too.
+        // SAFETY: the buffer is ours, and has that much space. An error leaves it as it is; the poller will
+        // meet the error, too.
         let found = unsafe { libc::epoll_wait(registry.as_raw_fd(), self.events.as_mut_ptr(), room, 0) };
         let found = &mut self.events[..found.max(0) as usize];
         found.sort_unstable_by_key(|event| event.u64 > first.0 as u64);
@@ -105,7 +105,7 @@ pub fn open(_: Token) -> io::Result<(Poll, Registry, Waker)> {
     Ok((Poll { _real: real, token: token.clone() }, registry, Waker(token)))
 }
 
-/// No event comes from the system, so all that ends a wait is the waker, or a short limit.
+/// No event comes from the system. A wait ends only by the waker or a short limit.
 #[cfg(loom)]
 mod model {
     use std::io;
@@ -128,7 +128,7 @@ mod model {
         }
     }
 
-    /// There is none: the limit of a wait does as well.
+    /// There is no alarm: the limit of a wait does the same.
     #[derive(Debug)]
     pub enum Alarm {}
 

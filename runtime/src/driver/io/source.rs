@@ -1,14 +1,15 @@
 //! One registered source, and the tasks that wait for it.
 //!
-//! A task that waits through a `poll_*` function leaves its waker in a slot (`readiness.rs` has the
-//! protocol), where it stays for the next time. A future of `ready()` and the like stands in a list, so that
-//! many tasks can wait at once. The list is touched only while the word says HAS_WAITERS:
+//! A task that waits through a `poll_*` function leaves its waker in a slot, where it stays for the next
+//! time. `readiness.rs` has the protocol. A future of `ready()` and the like stands in a list, so that many
+//! tasks can wait at once. An event touches the list only while the word says HAS_WAITERS:
 //! ```text
 //!   waiter (under the lock): link, then set HAS_WAITERS
 //!   event: add ready, and see the bit; then lock and collect
 //! ```
-//! Both change the same word, so one of them comes first: either the waiter sees the readiness in what it
-//! replaced, or the event sees the bit and then, having the lock, the waiter.
+//! Both change the same word, so one of them comes first. If the event comes first, the waiter sees the
+//! readiness in the value that it replaced. If the waiter comes first, the event sees the bit, takes the
+//! lock, and sees the waiter.
 //!
 //! An event takes the waiters that it wakes out of the list. A woken task reads that from `is_linked`,
 //! without the lock, and may then free its waiter. So the event takes the waker first, clears `is_linked`
@@ -35,23 +36,23 @@ use crate::util::wake_list::WakeList;
 use super::interest::Ready;
 use super::readiness::{Arm, Direction, Finish, Hold, Readiness, ReadyEvent, Wakes};
 
-/// What a descriptor leads to, as far as its events mean something else there.
+/// What kind of object a descriptor leads to, as far as events mean different things there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A direction that was closed stays closed.
     Stream,
     /// An end that was closed may be opened again: a FIFO.
     Pipe,
-    /// An error is a message of its own: the next receive takes it, and nothing is closed although the flags
-    /// call it closed for writing. A socket that its user has shut down for reading would block a receive for
-    /// ever.
+    /// An error is a message of its own: the next receive takes it. Nothing is closed then, although the
+    /// flags call the socket closed for writing. If its user has shut the socket down for reading, a receive
+    /// would wait for ever.
     Datagrams,
 }
 
-/// What became of a readiness, see [`Source::retract`].
+/// The outcome of [`Source::retract`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Retracted {
-    /// It was cleared; when it is back, there is an event.
+    /// The readiness was cleared; an event comes when it is back.
     Cleared,
     /// A direction was closed for good: its readiness stays, and no event need follow.
     Stays,
@@ -65,24 +66,24 @@ pub struct Source {
     kind: Kind,
     /// An event has announced urgent data.
     has_urgent: AtomicBool,
-    /// The cached wakers. Which thread may touch which one when: `readiness.rs`.
+    /// The cached wakers. `readiness.rs` says which thread may touch which one when.
     slots: [UnsafeCell<Option<Waker>>; 2],
     waiters: Mutex<List<Waiter>>,
-    /// Which driver watches it. There is one so far.
+    /// The number of the driver that watches it. There is one driver so far.
     driver: u32,
-    /// Its place among the driver's sources; read and written under their lock.
+    /// Its place among the driver's sources. Read and written under their lock.
     pub(super) index: AtomicUsize,
 }
 
-// SAFETY: `slots` are accessed by the threads to which `readiness` grants it, one writer or several readers
-// at a time, and `Waker` is `Send` and `Sync`. The rest is so by itself.
+// SAFETY: `readiness` grants access to `slots` to one writer or several readers at a time, and `Waker` is
+// `Send` and `Sync`. The other fields are `Sync` by themselves.
 unsafe impl Sync for Source {}
 // A panic that passes a wait leaves the word and the slots as they were, see `ReleaseOnUnwind`.
 impl UnwindSafe for Source {}
 impl RefUnwindSafe for Source {}
 
 impl Source {
-    /// `assumed` is what the first operations may try without waiting for an event.
+    /// Makes a source. `assumed` is what the first operations may try without waiting for an event.
     pub fn new(driver: u32, assumed: Ready) -> Self {
         Self {
             readiness: Readiness::new(assumed),
@@ -95,7 +96,7 @@ impl Source {
         }
     }
 
-    /// The same source, of that kind.
+    /// Sets the kind of the source.
     pub fn of_kind(self, kind: Kind) -> Self {
         Self { kind, ..self }
     }
@@ -106,7 +107,7 @@ impl Source {
         self.readiness.event(mask)
     }
 
-    /// Takes back what `event` had promised, unless another event has come since.
+    /// Takes back the flags of `event`, unless another event has come since.
     #[inline]
     pub fn clear(&self, event: ReadyEvent) {
         self.readiness.clear(event);
@@ -133,8 +134,8 @@ impl Source {
         }
     }
 
-    /// Whether urgent data was ever announced, by an event whose readiness the caller relied on or by an
-    /// earlier one. A read stops before such data, so a short read has not emptied the source then.
+    /// Whether urgent data was announced by the event on whose readiness the caller relied, or by an earlier
+    /// one. A read stops before such data, so a short read has not emptied the source then.
     #[inline]
     pub fn has_urgent(&self) -> bool {
         // Relaxed: the store comes before the readiness of the same event, which the caller has acquired. If
@@ -142,7 +143,7 @@ impl Source {
         self.has_urgent.load(Relaxed)
     }
 
-    /// Waits in the slot of `direction`: the last task to do so is the one that is woken.
+    /// Waits in the slot of `direction`. An event wakes the last task that waited there.
     #[inline]
     pub fn poll_ready(&self, cx: &mut Context<'_>, direction: Direction) -> Poll<ReadyEvent> {
         match self.readiness.event(direction.mask()) {
@@ -174,8 +175,8 @@ impl Source {
             let bomb = ReleaseOnUnwind { source: self, direction };
             let ours = waker.clone();
             std::mem::forget(bomb);
-            // SAFETY: held while no event was waking, and none begins to while the slot is held: it is ours
-            // alone.
+            // SAFETY: the slot was taken while no event was waking, and no event begins to wake while it is
+            // held. So this thread alone accesses it.
             previous = slot.with_mut(|slot| unsafe { &mut *slot }.replace(ours));
         }
         let arm = self.readiness.arm(direction);
@@ -190,7 +191,7 @@ impl Source {
         }
     }
 
-    /// Gives a slot back that the caller holds and has not written.
+    /// Gives back a slot that the caller holds and has not written.
     #[cold]
     fn give_back(&self, direction: Direction) {
         if !self.readiness.release(direction) {
@@ -203,7 +204,7 @@ impl Source {
         WaitReady { source: self, has_registered: false, waiter: Waiter::new(mask) }
     }
 
-    /// Adds what the system reports, and wakes the tasks that wait for it. Other wakers go to `foreign`.
+    /// Adds what the system reports, and wakes the tasks that wait for it. Foreign wakers go to `foreign`.
     #[inline(always)]
     pub fn dispatch(this: &Arc<Self>, ready: Ready, foreign: &mut ForeignWakes) {
         let ready = if ready.is_plain() { ready } else { this.interpret(ready) };
@@ -211,7 +212,7 @@ impl Source {
         Self::wake(this, wakes, ready, foreign);
     }
 
-    /// What the rarer flags mean for this kind.
+    /// Translates the rarer flags for this kind of source.
     #[cold]
     fn interpret(&self, ready: Ready) -> Ready {
         if ready.is_priority() {
@@ -224,13 +225,14 @@ impl Source {
         }
     }
 
-    /// Ends every wait, now and in future. Foreign wakers go to `foreign`.
+    /// Ends every wait, now and from now on. Foreign wakers go to `foreign`.
     pub fn shut_down(this: &Arc<Self>, foreign: &mut ForeignWakes) {
         let wakes = this.readiness.shut_down();
         Self::wake(this, wakes, Ready::ALL, foreign);
     }
 
-    /// Drops the cached wakers, and wakes no task from now on. No task waits any more when this is called.
+    /// Drops the cached wakers, and wakes no task from now on. The caller ensures that no task waits any
+    /// more.
     pub fn detach(&self) {
         let emptied = self.readiness.detach();
         for direction in Direction::BOTH {
@@ -240,7 +242,7 @@ impl Source {
         }
     }
 
-    /// Which driver watches it.
+    /// The number of the driver that watches it.
     pub fn driver(&self) -> u32 {
         self.driver
     }
@@ -260,8 +262,8 @@ impl Source {
         }
     }
 
-    /// Wakes the task whose waker is in the slot of `direction`, in which the caller is WAKING. False if the
-    /// waker is none of a task.
+    /// Wakes the task whose waker is in the slot of `direction`. The caller is WAKING there. Returns false,
+    /// and does nothing, if the waker belongs to no task.
     #[inline]
     fn wake_task(&self, direction: Direction) -> bool {
         self.slots[direction as usize].with(|slot| {
@@ -275,8 +277,8 @@ impl Source {
         })
     }
 
-    /// Wakes the waker in the slot of `direction`, in which the caller is WAKING. What panics there goes no
-    /// further.
+    /// Calls the waker in the slot of `direction`, and finishes the wake. The caller is WAKING there. A panic
+    /// of the waker is caught.
     pub(in crate::driver) fn wake_slot(&self, direction: Direction) {
         self.wake_cached(direction);
         self.finish_wake(direction);
@@ -301,7 +303,7 @@ impl Source {
         }
     }
 
-    /// Wakes by reference. What panics there goes no further.
+    /// Wakes by reference. A panic of the waker is caught.
     fn wake_cached(&self, direction: Direction) {
         self.slots[direction as usize].with(|slot| {
             // SAFETY: the caller is WAKING, and while that is set no thread writes the slot.
@@ -312,11 +314,11 @@ impl Source {
         });
     }
 
-    /// Drops the waker of a slot that is used no more; called by the thread to which it was left.
+    /// Drops the waker of a slot that is used no more. Only the thread to which the slot was left calls this.
     fn empty(&self, direction: Direction) {
-        // SAFETY: no task arms a source that was detached or shut down, so no event begins to wake, nor does
-        // a task hold it. Of the threads that had begun, the last one calls this, or else there was none and
-        // the caller of `detach` does.
+        // SAFETY: no task arms a source that was detached or shut down. So no event begins to wake, and no
+        // task holds the slot. Of the threads that had begun, the last one calls this. If there was none, the
+        // caller of `detach` does.
         let waker = self.slots[direction as usize].with_mut(|slot| unsafe { &mut *slot }.take());
         unwind::drop_quietly(waker);
     }
@@ -327,12 +329,12 @@ impl Source {
         while left > 0 {
             let mut wakes = WakeList::new();
             let mut waiters = self.waiters.lock();
-            // Tasks that come while the lock is open are not this event's: they line up behind, and are not
-            // counted.
+            // Tasks that come while the lock is released do not belong to this event. They queue at the back,
+            // and are not counted.
             left = left.min(waiters.len());
             while left > 0 && !wakes.is_full() {
                 left -= 1;
-                // SAFETY: linked waiters live, in place, until unlinked; links and wakers are the lock's.
+                // SAFETY: linked waiters live, in place, until unlinked. The lock guards links and wakers.
                 unsafe {
                     let Some(waiter) = waiters.pop_front() else { break };
                     if (waiter.as_ref().mask & ready).is_empty() {
@@ -340,8 +342,8 @@ impl Source {
                         continue;
                     }
                     let waker = waiter.as_ref().waker.with_mut(|waker| (*waker).take());
-                    // Last: the task may free the waiter from here on. Release: pairs with the load in
-                    // `leave`.
+                    // Last, because the task may free the waiter from here on. Release: pairs with the load
+                    // in `leave`.
                     waiter.as_ref().is_linked.store(false, Release);
                     waker.into_iter().for_each(|waker| wakes.push(waker));
                 }
@@ -361,8 +363,8 @@ impl fmt::Debug for Source {
     }
 }
 
-/// Gives a held slot back when a waker panics in `clone`. Holding disarmed it: the task that has its waker
-/// there has to look.
+/// Gives a held slot back when a waker panics in `clone`. Holding has disarmed the slot, so the task whose
+/// waker is in the slot is woken to look again.
 struct ReleaseOnUnwind<'a> {
     source: &'a Source,
     direction: Direction,
@@ -379,15 +381,15 @@ impl Drop for ReleaseOnUnwind<'_> {
     }
 }
 
-/// A place in the list.
+/// A node of the list.
 struct Waiter {
     links: Links<Waiter>,
     /// What ends the wait.
     mask: Ready,
-    /// Some while linked. Under the list's lock.
+    /// There is one while linked. Guarded by the list's lock.
     waker: UnsafeCell<Option<Waker>>,
-    /// Whether it is in the list. Written under the list's lock. A task that reads false without the lock has
-    /// the waiter to itself.
+    /// Whether it is in the list. Written under the list's lock. If its task reads false without the lock,
+    /// that task alone has access to the waiter.
     is_linked: AtomicBool,
     _pinned: PhantomPinned,
 }
@@ -409,7 +411,7 @@ unsafe impl Link for Waiter {
     type Node = Waiter;
 
     unsafe fn links(node: NonNull<Waiter>) -> NonNull<Links<Waiter>> {
-        // SAFETY: `node` is live, by the caller's word.
+        // SAFETY: the caller guarantees that `node` is live.
         unsafe { NonNull::new_unchecked(&raw mut (*node.as_ptr()).links) }
     }
 }
@@ -418,14 +420,15 @@ unsafe impl Link for Waiter {
 #[must_use = "futures do nothing unless awaited"]
 pub struct WaitReady<'a> {
     source: &'a Source,
-    /// It has been in the list and may still be.
+    /// The waiter has been in the list and may still be there.
     has_registered: bool,
     waiter: Waiter,
 }
 
-// SAFETY: the waiter is accessed under the list's lock by whichever thread, and `Waker` is `Send`.
+// SAFETY: threads access the waiter under the list's lock; once it is unlinked, only its task does. `Waker`
+// is `Send`.
 unsafe impl Send for WaitReady<'_> {}
-// SAFETY: nothing can be done with a shared reference.
+// SAFETY: a shared reference allows nothing.
 unsafe impl Sync for WaitReady<'_> {}
 
 impl Future for WaitReady<'_> {
@@ -440,14 +443,14 @@ impl Future for WaitReady<'_> {
             return Poll::Ready(event);
         }
 
-        // Cloned before and dropped after: no foreign code under the lock.
+        // Cloned before and dropped after, because no foreign code may run under the lock.
         let ours = cx.waker().clone();
         let mut waiters = this.source.waiters.lock();
         let event = this.source.readiness.announce_waiter(mask);
         let node = NonNull::from(&mut this.waiter);
         this.has_registered = true;
-        // SAFETY: the waiter is pinned and leaves the list in `drop` at the latest; links and waker are the
-        // lock's.
+        // SAFETY: the waiter is pinned, and leaves the list in `drop` at the latest. The lock guards links
+        // and waker.
         let previous = unsafe {
             let previous = node.as_ref().waker.with_mut(|waker| (*waker).replace(ours));
             if previous.is_none() {
@@ -484,7 +487,7 @@ impl WaitReady<'_> {
         }
         let mut waiters = self.source.waiters.lock();
         let node = NonNull::from(&mut self.waiter);
-        // SAFETY: the waiter is live and in this list or in none; links and waker are the lock's.
+        // SAFETY: the waiter is live, and in this list or in none. The lock guards links and waker.
         let waker = unsafe {
             waiters.remove(node);
             node.as_ref().is_linked.store(false, Relaxed);

@@ -56,7 +56,7 @@ fn driver() -> Arc<Driver> {
     Arc::new(Driver::new(64, None).unwrap())
 }
 
-/// One turn, and the wakes that it leaves to its caller.
+/// Does one turn, and the wakes that it leaves to its caller.
 fn turn_for(poller: &mut Poller<'_>, timeout: Option<Duration>) -> usize {
     let mut foreign = ForeignWakes::new();
     let events = poller.turn(timeout, &mut foreign);
@@ -80,7 +80,7 @@ fn turn(driver: &Driver) -> usize {
     turn_for(&mut driver.try_poller().expect("nobody else polls"), Some(Duration::ZERO))
 }
 
-/// One end of a pair, registered; and the other.
+/// One registered end of a pair, and the other end.
 fn pair(driver: &Driver) -> (UnixStream, super::Arc<Source>, UnixStream) {
     let (mut near, far) = UnixStream::pair().unwrap();
     let source = driver.register(&mut near, Interest::READABLE, Source::new(0, Ready::EMPTY)).unwrap();
@@ -226,7 +226,7 @@ fn a_waker_stays_for_the_next_wait_and_goes_with_the_source() {
     assert_eq!(other.count(), 0, "a source that is gone wakes nobody");
 }
 
-/// A waker may poll, or bring about another event, in the middle of being woken.
+/// A waker may poll, or cause another event, in the middle of being woken.
 #[test]
 fn a_waker_may_come_back_to_the_source_that_wakes_it() {
     let source = Arc::new(Source::new(0, Ready::EMPTY));
@@ -247,8 +247,8 @@ fn a_waker_may_come_back_to_the_source_that_wakes_it() {
     assert!(poll_read(&source, &waker).is_pending());
     dispatch(&source, Ready::READABLE);
     assert_eq!(count.load(SeqCst), 4, "once by each event");
-    // A stranger that comes in the middle of a wake must not overwrite the waker in use; it is told to come
-    // back.
+    // A task with another waker that comes in the middle of a wake must not overwrite the waker in use. It is
+    // woken to come back.
     source.clear(source.event(Ready::READABLE).unwrap());
     let (stranger, stranger_waker) = Counter::new();
     let waker = on_wake({
@@ -276,7 +276,7 @@ fn a_panicking_waker_takes_neither_the_poller_nor_the_other_events_along() {
         assert!(poll_read(source, waker).is_pending());
         let mut listed = std::pin::pin!(source.ready(Ready::READABLE));
         assert!(listed.as_mut().poll(&mut Context::from_waker(&panicking)).is_pending());
-        // In the list, behind the waker that panics; both are gone before the event.
+        // It was in the list, behind the waker that panics. Both are gone before the event.
         drop(source.ready(Ready::READABLE));
         far.write_all(b"x").unwrap();
     }
@@ -293,7 +293,7 @@ fn a_panicking_waker_takes_neither_the_poller_nor_the_other_events_along() {
     assert_eq!(turn_for(&mut driver.try_poller().unwrap(), None), 0, "the poller lives");
 }
 
-/// As `panic_any`: a waker whose clone panics must not keep the slot for ever.
+/// A waker whose clone panics must not keep the slot for ever.
 #[test]
 fn a_waker_that_panics_when_cloned_leaves_the_slot_usable() {
     use std::task::{RawWaker, RawWakerVTable};
@@ -317,7 +317,7 @@ fn every_waiter_in_the_list_is_woken_once_and_only_those_concerned() {
     let source = super::Arc::new(Source::new(0, Ready::EMPTY));
     let (readers, reader) = Counter::new();
     let (writers, writer) = Counter::new();
-    // More than one batch, both kinds mixed.
+    // More than one batch, with both kinds mixed.
     let mut waits: Vec<_> = (0..100)
         .map(|i| {
             let (mask, waker) =
@@ -339,19 +339,19 @@ fn every_waiter_in_the_list_is_woken_once_and_only_those_concerned() {
     assert_eq!((Arc::strong_count(&readers), Arc::strong_count(&writers)), (2, 2));
 }
 
-/// The address of a source stays valid while an event in the poller's buffer names it, although its
-/// descriptor is closed by then and the number belongs to another source.
+/// The address of a source stays valid while an event in the poller's buffer names it. This holds although
+/// its descriptor is closed by then and the number belongs to another source.
 #[test]
 fn an_event_for_a_source_that_is_gone_reaches_nobody_else() {
     type Parts = (UnixStream, super::Arc<Source>, UnixStream);
     let driver = driver();
-    // Either may come first in the poller's buffer; its waker then does away with the other.
+    // Either source may come first in the poller's buffer. Its waker then releases the other one.
     let slots: [Arc<Mutex<Option<Parts>>>; 2] = Default::default();
     let freed: Arc<Mutex<Vec<Weak<Source>>>> = Arc::default();
     let newcomers: Arc<Mutex<Vec<Parts>>> = Arc::default();
     for me in 0..2 {
         let other = slots[1 - me].clone();
-        // Weak: the driver has the source, and that has the waker.
+        // Weak, because the driver owns the source, and the source owns the waker.
         let (weak, freed, newcomers) = (Arc::downgrade(&driver), freed.clone(), newcomers.clone());
         let waker = on_wake(move || {
             let driver = weak.upgrade().unwrap();
@@ -361,7 +361,7 @@ fn an_event_for_a_source_that_is_gone_reaches_nobody_else() {
             freed.lock().push(Arc::downgrade(&source));
             drop((io, source, far));
             let newcomer = pair(&driver);
-            // Other tests open descriptors at the same time, so this is likely but not sure.
+            // This is likely but not certain, because other tests open descriptors at the same time.
             let _is_reused = [newcomer.0.as_raw_fd(), newcomer.2.as_raw_fd()].contains(&number);
             newcomers.lock().push(newcomer);
         });
@@ -381,8 +381,8 @@ fn an_event_for_a_source_that_is_gone_reaches_nobody_else() {
     assert!(freed[0].upgrade().is_none(), "freed by the next turn");
 }
 
-/// What the flags of an error say of a stream is for good; of a socket for datagrams it is over with the
-/// error; and a FIFO is opened again.
+/// For a stream, the flags of an error are final. For a datagram socket, they are over with the error. A FIFO
+/// may be opened again.
 #[test]
 fn what_an_operation_that_would_block_takes_back_depends_on_the_kind() {
     let error = Ready::ERROR | Ready::WRITABLE | Ready::WRITE_CLOSED;
@@ -403,7 +403,7 @@ fn what_an_operation_that_would_block_takes_back_depends_on_the_kind() {
         dispatch(&source, error);
         source.retract(event);
         assert!(source.event(Ready::WRITABLE).is_some());
-        // Closed for reading: a FIFO only as long as it has no writer.
+        // Closed for reading: final, but a FIFO is closed only while it has no writer.
         dispatch(&source, Ready::READ_CLOSED);
         let event = source.event(Direction::Read.mask()).unwrap();
         let retracted = match kind {
@@ -510,7 +510,7 @@ fn a_signal_only_interrupts_a_turn() {
     let (done, is_done) = mpsc::channel();
     let polled = driver.clone();
     let thread = thread::spawn(move || {
-        // SAFETY: always fine.
+        // SAFETY: this call has no precondition.
         number.send(unsafe { libc::pthread_self() }).unwrap();
         done.send(turn_for(&mut polled.try_poller().unwrap(), None)).unwrap();
     });
@@ -528,13 +528,13 @@ fn a_signal_only_interrupts_a_turn() {
     thread.join().unwrap();
 }
 
-/// Rounds of "event, wake, clear, wait again" with events and clears as close as two threads get them. A lost
-/// event stops it.
+/// Rounds of "event, wake, clear, wait again". Events and clears are as close together as two threads get
+/// them. A lost event stops the rounds.
 #[test]
 fn no_event_is_lost_between_threads() {
     const ROUNDS: usize = 20_000;
     let source = Arc::new(Source::new(0, Ready::EMPTY));
-    // What the kernel would know: bytes to read.
+    // What the kernel would know: the number of bytes to read.
     let bytes = Arc::new(AtomicUsize::new(0));
     let start = Arc::new(Barrier::new(2));
     let poller = {
@@ -614,7 +614,7 @@ fn a_glance_does_not_swallow_the_unpark_of_the_poller() {
     let mut poller = driver.try_poller().unwrap();
     driver.unpark();
     glance(&driver);
-    // For ever, if it did.
+    // Waits for ever if the glance took the unpark.
     turn_for(&mut poller, None);
 }
 
@@ -653,7 +653,7 @@ fn glances_and_turns_at_once_lose_no_event() {
     polling.stop();
 }
 
-/// What an alarm counts.
+/// The clock that an alarm follows.
 fn system_nanos() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the pointer is valid.
@@ -678,8 +678,8 @@ fn an_alarm_ends_a_wait_and_never_early_and_need_not_count_milliseconds() {
         assert!(!poller.is_alarm_set());
         took
     };
-    // To the next whole milliseconds, the second and the third would take one each. On a busy machine it may
-    // take some tries.
+    // In whole milliseconds, the second and the third wait would take one each. On a busy machine it may take
+    // some tries.
     let is_sharp = (0..10_000).any(|_| wait() + wait() + wait() < 1_800_000);
     assert!(is_sharp);
 }
@@ -709,7 +709,7 @@ fn an_alarm_outlives_a_wait_that_ended_for_another_reason() {
     assert!(poller.set_alarm(time));
     turn_for(&mut poller, None);
     assert!(system_nanos() >= time && !poller.is_alarm_set());
-    // The same once more: it is set anew, though it was set to that before.
+    // The same time once more: the alarm is set anew, although it was set to that time before.
     assert!(poller.set_alarm(time));
     turn_for(&mut poller, None);
 }
@@ -731,7 +731,7 @@ fn a_glance_does_not_swallow_the_alarm_of_the_poller() {
     let mut poller = driver.try_poller().unwrap();
     assert!(poller.set_alarm(1));
     glance(&driver);
-    // For ever, if it did.
+    // Waits for ever if the glance took the alarm.
     turn_for(&mut poller, None);
     assert!(!poller.is_alarm_set());
     assert!(poller.set_alarm(1));

@@ -1,9 +1,9 @@
-//! What time it is: the system's monotonic clock, until a test pauses it.
+//! The clock of a driver: the system's monotonic clock, until a test pauses it.
 //!
-//! std tells the time as an `Instant`. To get its nanoseconds costs three times what reading the clock costs,
-//! since they can be had only as the difference to another `Instant`. So the clock asks the system itself,
-//! and counts from `zero`; `start` is the same moment in std's words, or later by at most `doubt`. Deadlines
-//! are put off by that: the deadline of an instant has not come before the instant.
+//! std gives the time as an `Instant`. Its nanoseconds can be had only as the difference to another
+//! `Instant`, which costs three times what reading the clock costs. So the clock asks the system itself, and
+//! counts from `zero`. `start` is an `Instant` of the same moment, or later by at most `doubt`. Deadlines are
+//! put off by `doubt`, so that the deadline of an instant does not come before the instant.
 
 use std::fmt;
 use std::mem::MaybeUninit;
@@ -15,11 +15,11 @@ use crate::loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::{Deadline, NANOS_PER_MILLI};
 
-/// Whether any clock of this process was ever paused. While not, `time::Instant::now` need not look for a
-/// runtime.
+/// Whether any clock of this process was ever paused. While it is false, `time::Instant::now` need not look
+/// for a runtime.
 ///
-/// A static, which loom's atomics cannot be. Relaxed suffices: the thread that pauses reads its own store,
-/// and a thread that learns from it that time stands still learns of the store too.
+/// loom's atomics cannot be in a static, so this is std's. Relaxed suffices: the thread that pauses reads its
+/// own store. A thread that learns from it that time stands still learns of the store too.
 static WAS_EVER_PAUSED: StaticAtomicBool = StaticAtomicBool::new(false);
 
 /// Says whether any clock of this process was ever paused.
@@ -28,7 +28,7 @@ pub fn was_ever_paused() -> bool {
     WAS_EVER_PAUSED.load(Ordering::Relaxed)
 }
 
-/// Why a clock refused to be paused, resumed or advanced.
+/// The reason why a clock refused to be paused, resumed or advanced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClockError {
     /// The runtime has several threads.
@@ -55,19 +55,19 @@ impl fmt::Display for ClockError {
 /// The clock of one driver.
 #[derive(Debug)]
 pub struct Clock {
-    /// What deadlines count from, as the system tells it.
+    /// The moment from which deadlines count, in nanoseconds of the system's clock.
     zero: u64,
-    /// The same, or later by at most `doubt`.
+    /// The same moment, or later by at most `doubt`.
     start: Instant,
     /// How much later `start` may be than `zero`, in nanoseconds.
     doubt: u64,
     /// `doubt` less `zero`, wrapping.
     lead: u64,
     can_pause: bool,
-    /// Once it has been paused, `state` says what time it is; before, the system's clock does.
+    /// Whether `state` says what time it is. Before the first pause, the system's clock does.
     was_paused: AtomicBool,
     state: Mutex<State>,
-    /// How many ask that a paused clock does not advance by itself.
+    /// The number of requests that a paused clock does not advance by itself.
     inhibitors: AtomicUsize,
 }
 
@@ -75,12 +75,12 @@ pub struct Clock {
 struct State {
     /// The reading when the clock was last paused, resumed or advanced.
     base: Deadline,
-    /// Since when it has been running from `base`; `None` while paused.
+    /// The moment since which it runs from `base`; `None` while paused.
     resumed: Option<Instant>,
 }
 
 impl Clock {
-    /// A clock that stands at zero and may be resumed, or a clock that runs and cannot be paused.
+    /// Makes a clock that stands at zero and may be resumed, or a clock that runs and cannot be paused.
     pub fn new(start_paused: bool) -> Self {
         let (zero, start, doubt) = both_clocks();
         if start_paused {
@@ -98,7 +98,7 @@ impl Clock {
         }
     }
 
-    /// Lets `pause` stop it.
+    /// Allows `pause` to stop the clock.
     pub fn allow_pausing(&mut self) {
         self.can_pause = true;
     }
@@ -109,14 +109,14 @@ impl Clock {
         if self.was_paused() { self.state.lock().now() } else { system_nanos().saturating_sub(self.zero) }
     }
 
-    /// Whether it was ever paused.
+    /// Whether the clock was ever paused.
     #[inline]
     pub fn was_paused(&self) -> bool {
         // Relaxed, for the reason given at `WAS_EVER_PAUSED`.
         self.was_paused.load(Ordering::Relaxed)
     }
 
-    /// What the system's clock says at `deadline`. Not while the clock is paused.
+    /// The reading of the system's clock at `deadline`. Not while the clock is paused.
     pub fn system_nanos_at(&self, deadline: Deadline) -> u64 {
         match self.was_paused() {
             false => self.zero.saturating_add(deadline),
@@ -124,31 +124,31 @@ impl Clock {
         }
     }
 
-    /// The deadline of a timer that lasts so long from now, less than 140 years. Not once the clock has been
-    /// paused.
+    /// The deadline of a timer that starts now and lasts `nanos`, less than 140 years. Only if the clock was
+    /// never paused.
     #[inline]
     pub fn deadline_after(&self, nanos: u64) -> Deadline {
-        // The system's clock does not go back to before `zero`; and it counts from its start, so a `u64`
-        // holds the sum.
+        // Nothing overflows: the system's clock is never before `zero`, and it counts from the system's
+        // start.
         system_nanos().wrapping_add(nanos).wrapping_add(self.lead)
     }
 
-    /// The instant of this deadline.
+    /// The instant of `deadline`.
     pub fn instant_at(&self, deadline: Deadline) -> Instant {
         let nanos = if self.was_paused() { deadline } else { deadline.saturating_sub(self.doubt) };
-        // Not reached by 584 years.
+        // A `u64` of nanoseconds is at most 584 years, so the addition does not fail.
         self.start.checked_add(Duration::from_nanos(nanos)).unwrap_or(self.start)
     }
 
-    /// `instant` in nanoseconds since the driver began: zero if before, `Deadline::MAX` if that is too many.
+    /// `instant` in nanoseconds since the driver began: zero if before, `Deadline::MAX` if too many to count.
     pub fn deadline_at(&self, instant: Instant) -> Deadline {
         let nanos = nanos(instant.saturating_duration_since(self.start));
-        // A paused clock is told by instants alone.
+        // Once the clock has been paused, all deadlines come from instants, so there is no doubt.
         if self.was_paused() { nanos } else { nanos.saturating_add(self.doubt) }
     }
 
-    /// Stops the clock, at a whole millisecond, so that timers, which are rounded up to one, take exactly as
-    /// long as asked.
+    /// Stops the clock at a whole millisecond. Timers are rounded up to a millisecond then, so they take
+    /// exactly as long as asked.
     pub fn pause(&self) -> Result<(), ClockError> {
         if !self.can_pause {
             return Err(ClockError::CannotPause);
@@ -158,14 +158,14 @@ impl Clock {
             return Err(ClockError::AlreadyPaused);
         }
         let now = if self.was_paused() { state.now() } else { system_nanos().saturating_sub(self.zero) };
-        state.base = now.next_multiple_of(NANOS_PER_MILLI);
+        state.base = now.checked_next_multiple_of(NANOS_PER_MILLI).unwrap_or(now);
         state.resumed = None;
         self.was_paused.store(true, Ordering::Relaxed);
         WAS_EVER_PAUSED.store(true, Ordering::Relaxed);
         Ok(())
     }
 
-    /// Lets the clock run on from where it stands.
+    /// Lets the clock run on from its present reading.
     pub fn resume(&self) -> Result<(), ClockError> {
         let mut state = self.state.lock();
         if state.resumed.is_some() {
@@ -184,7 +184,7 @@ impl Clock {
         Ok(())
     }
 
-    /// Moves a paused clock to `deadline`, unless it is there already.
+    /// Moves a paused clock to `deadline`, unless it is there or beyond.
     pub fn advance_to(&self, deadline: Deadline) {
         let mut state = self.state.lock();
         if state.resumed.is_none() {
@@ -197,14 +197,13 @@ impl Clock {
     }
 
     pub fn inhibit_auto_advance(&self) {
-        // Relaxed: a counter. The thread that drives the clock counts the work it hands to other threads
-        // itself, before.
+        // Relaxed: a counter. The thread that drives the clock counts the work that it hands to other threads
+        // itself, before it hands the work over.
         self.inhibitors.fetch_add(1, Ordering::Relaxed);
     }
 
     pub fn allow_auto_advance(&self) {
-        // Release: pairs with the Acquire below, so that what the other thread woke is seen before time
-        // moves.
+        // Release: pairs with the Acquire below. The wakes of the other thread are seen before time moves.
         let before = self.inhibitors.fetch_sub(1, Ordering::Release);
         debug_assert!(before > 0, "allowed once for each time inhibited");
     }
@@ -221,31 +220,31 @@ impl State {
     }
 }
 
-/// What the system's monotonic clock says, in nanoseconds.
+/// The reading of the system's monotonic clock, in nanoseconds.
 #[inline]
 fn system_nanos() -> u64 {
     let mut time = MaybeUninit::<libc::timespec>::uninit();
     // SAFETY: the pointer is valid for a write of a `timespec`.
     let result = unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, time.as_mut_ptr()) };
     assert!(result == 0, "Linux has a monotonic clock");
-    // SAFETY: the call succeeded, so it wrote the whole of it.
+    // SAFETY: the call succeeded, so it wrote the whole `timespec`.
     let time = unsafe { time.assume_init() };
-    // It counts from the system's start, and nanoseconds stay below a second.
+    // The clock counts from the system's start, and its nanoseconds stay below a second.
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// The system's clock, std's not before that, and how much later that may be.
+/// The system's clock, std's clock not before that, and how much later std's may be.
 fn both_clocks() -> (u64, Instant, u64) {
     let look = || {
         let zero = system_nanos();
         let start = Instant::now();
         (zero, start, system_nanos() - zero)
     };
-    // Several looks, since one may be interrupted.
+    // Several looks, because a look may be interrupted.
     (0..8).map(|_| look()).min_by_key(|&(.., doubt)| doubt).expect("there are some")
 }
 
-/// Nanoseconds, at most `u64::MAX`, which is 584 years.
+/// The duration in nanoseconds, at most `u64::MAX`, which is 584 years.
 #[inline]
 fn nanos(duration: Duration) -> u64 {
     let whole = duration.as_secs().checked_mul(1_000_000_000);

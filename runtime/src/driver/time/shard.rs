@@ -1,16 +1,16 @@
-//! One wheel behind its lock, and the deadline that can be read without it.
+//! A timer shard: one wheel behind its lock, and a deadline that any thread can read without the lock.
 //!
-//! The steps R, C and F are those of `entry.rs`. A waker is foreign code: it is cloned before the lock is
-//! taken, and woken or dropped after it is released.
+//! The steps R, C and F are those of `entry.rs`. A waker is foreign code. So it is cloned before the lock is
+//! taken, and woken or dropped after the lock is released.
 //!
-//! The lock is one whose holder lets go with a plain store (`util/byte_lock.rs`): a timer that is made and
-//! dropped takes it twice, and no thread has it for longer than [`STEPS_PER_LOCK`] steps take, but for the
-//! far list once in months and paused clocks.
+//! The lock's holder lets go with a plain store (`util/byte_lock.rs`), because a timer that is made and
+//! dropped takes the lock twice. No thread holds it for longer than [`STEPS_PER_LOCK`] steps take. The
+//! exceptions are the far list, once in months, and paused clocks.
 //!
 //! `next_deadline` is written under the lock and read without it. It is never later than the earliest timer
-//! of the wheel (R lowers it; only F, having looked at the whole wheel, raises it). It may be earlier: a
-//! timer that was cancelled or put off leaves its deadline behind, and a thread that sleeps until then wakes
-//! once for nothing and corrects it.
+//! of the wheel: R lowers it, and only a look at the whole wheel raises it. It may be earlier: a timer that
+//! was cancelled or put off leaves its deadline behind. A thread that sleeps until then wakes once for
+//! nothing, and corrects it.
 
 use std::fmt;
 use std::ptr::{NonNull, null};
@@ -26,18 +26,18 @@ use super::entry::{Entry, State};
 use super::wheel::{NEVER, Step, Tick, Wheel};
 use super::{Deadline, NANOS_PER_TICK};
 
-/// Timers moved or fired before the lock is released for others.
+/// The number of timers that are moved or fired before the lock is released for other threads.
 const STEPS_PER_LOCK: usize = 64;
-/// Timers looked at to tell the next deadline exactly.
+/// The number of timers that are looked at to tell the next deadline exactly.
 const LOOK_LIMIT: usize = 8;
-/// Timers that were put off and are moved before a sleep would end for them.
+/// The number of put-off timers that are moved before a sleep may end for them.
 const MOVE_LIMIT: usize = 64;
 
-/// The driver has ended; the waker comes back.
+/// The driver has ended. Carries the waker back.
 #[derive(Debug)]
 pub struct ShutDown(pub Waker);
 
-/// The shard that a timer is registered in, for its owner to find again without the driver.
+/// The timer shard in which a timer is registered. Its owner finds the shard by it without the driver.
 #[derive(Debug, Clone, Copy)]
 pub struct Home(*const Shard);
 
@@ -47,7 +47,7 @@ unsafe impl Send for Home {}
 unsafe impl Sync for Home {}
 
 impl Home {
-    /// That of a timer that was never registered.
+    /// The value for a timer that was never registered.
     pub const NONE: Home = Home(null());
 
     pub fn new(shard: &Shard) -> Home {
@@ -55,18 +55,18 @@ impl Home {
     }
 
     /// # Safety
-    /// 1. It was made of a shard, which lives for as long as `'a`.
+    /// 1. This value was made of a shard that lives for `'a`.
     #[inline]
     pub unsafe fn shard<'a>(self) -> &'a Shard {
-        // SAFETY: by (1) it points to a live shard, of which no code ever has a `&mut`.
+        // SAFETY: by (1) it points to a live shard, and no code ever has a `&mut` to a shard.
         unsafe { &*self.0 }
     }
 }
 
 /// A wheel that any thread may use.
 pub struct Shard {
-    /// Never later than the earliest timer. Apart from the lock, because every thread about to sleep reads
-    /// it.
+    /// Never later than the earliest timer. It lies apart from the lock, because every thread that is about
+    /// to sleep reads it.
     next_deadline: CachePadded<AtomicU64>,
     inner: ShortLock<Inner>,
 }
@@ -84,14 +84,14 @@ impl Shard {
         }
     }
 
-    /// When the wheel wants to be driven; `Deadline::MAX`: not.
+    /// The deadline at which the wheel has to be driven; `Deadline::MAX` if there is none.
     pub fn next_deadline(&self) -> Deadline {
-        // Relaxed: only the number matters; entries are reached through the lock. That a later timer is not
-        // missed is the business of the fences in the driver's docs.
+        // Relaxed: only the number matters; entries are reached through the lock. The fences in the driver's
+        // docs ensure that a later timer is not missed.
         self.next_deadline.load(Ordering::Relaxed)
     }
 
-    /// R: registers `entry`, and says whether it became the earliest of this wheel.
+    /// R: registers `entry`. Returns whether it became the earliest of this wheel.
     ///
     /// # Safety
     /// 1. The caller is the owner of `entry`, which is not registered. 2. The entry stays live and at its
@@ -100,7 +100,7 @@ impl Shard {
     pub unsafe fn register(&self, entry: &Entry, deadline: Deadline, waker: Waker) -> Result<bool, ShutDown> {
         let tick = tick_not_before(deadline);
         match self.inner.try_lock() {
-            // SAFETY: both are the caller's.
+            // SAFETY: (1) and (2) are the caller's.
             Some(inner) => unsafe { self.register_in(inner, entry, tick, deadline, waker) },
             // SAFETY: as above.
             None => unsafe { self.wait_and_register(entry, deadline, waker) },
@@ -117,7 +117,7 @@ impl Shard {
         deadline: Deadline,
         waker: Waker,
     ) -> Result<bool, ShutDown> {
-        // SAFETY: both are the caller's.
+        // SAFETY: (1) and (2) are the caller's.
         unsafe { self.register_in(self.inner.lock(), entry, tick_not_before(deadline), deadline, waker) }
     }
 
@@ -135,13 +135,13 @@ impl Shard {
         if inner.is_shut_down {
             return Err(refuse(inner, waker));
         }
-        // SAFETY: (1) is the caller's, and this is the lock of the wheel that the entry goes into; (2) is
-        // what the wheel asks for, and it is in no wheel; all entries of the wheel belong to the lock.
+        // SAFETY: (1) is the caller's, and this is the lock of the wheel that the entry goes into. The wheel
+        // asks for (2), and for an entry that is in no wheel. All entries of the wheel belong to the lock.
         unsafe {
             entry.begin(tick, waker);
             inner.wheel.insert(NonNull::from(entry));
         }
-        // Most are later, and a tick does not begin before its deadlines.
+        // Most timers are later. A tick does not begin before its deadlines.
         let next = self.next_deadline();
         let is_earliest = deadline < next && deadline_of(tick) < next;
         if is_earliest {
@@ -151,8 +151,8 @@ impl Shard {
         Ok(is_earliest)
     }
 
-    /// Has `waker` woken instead of the one given before. False if the timer has fired, or the driver has
-    /// ended; then no task will be woken any more.
+    /// Replaces the waker to be woken by `waker`. Returns false if the timer has fired or the driver has
+    /// ended; then no waker will be woken any more.
     ///
     /// # Safety
     /// 1. The caller is the owner of `entry`, which was registered here.
@@ -161,24 +161,25 @@ impl Shard {
         let inner = self.inner.lock();
         let is_registered = entry.state() == State::Registered;
         let left_over = match is_registered {
-            // SAFETY: the owner, by (1); registered, and in this wheel by (1), whose lock is held.
+            // SAFETY: the caller is the owner, by (1). The entry is registered, and by (1) in this wheel,
+            // whose lock is held.
             true => unsafe { entry.replace_waker(new) },
             false => new,
         };
-        // Whichever waker is left over is dropped after the lock is released.
+        // The waker that is left over is dropped after the lock is released.
         drop(inner);
         drop(left_over);
         is_registered
     }
 
-    /// C: takes `entry` out. Returns its waker, or `None` if it was not registered any more.
+    /// C: takes `entry` out. Returns its waker, or `None` if it is not registered any more.
     ///
     /// # Safety
     /// 1. The caller is the owner of `entry`, which was registered here.
     #[inline(always)]
     pub unsafe fn cancel(&self, entry: &Entry) -> Option<Waker> {
         match self.inner.try_lock() {
-            // SAFETY: the caller's.
+            // SAFETY: (1); by it, this is the lock of the entry's wheel.
             Some(inner) => unsafe { Self::cancel_in(inner, entry) },
             // SAFETY: as above.
             None => unsafe { self.wait_and_cancel(entry) },
@@ -190,7 +191,7 @@ impl Shard {
     #[cold]
     #[inline(never)]
     unsafe fn wait_and_cancel(&self, entry: &Entry) -> Option<Waker> {
-        // SAFETY: the caller's.
+        // SAFETY: as in `cancel`.
         unsafe { Self::cancel_in(self.inner.lock(), entry) }
     }
 
@@ -202,15 +203,16 @@ impl Shard {
             return None;
         }
         let entry = NonNull::from(entry);
-        // SAFETY: registered, so by (1) in this wheel and live; the lock is held; the caller is the owner.
+        // SAFETY: the entry is registered, so by (1) it is live and in this wheel, whose lock is held. The
+        // caller is the owner.
         unsafe {
             inner.wheel.remove(entry);
             Some(Entry::release(entry, State::Idle))
         }
     }
 
-    /// F for all that is due at `now`; tasks are woken outside of the lock, other wakers go to `foreign`.
-    /// Says how many fired.
+    /// F for all timers that are due at `now`. Tasks are woken outside of the lock; foreign wakers go to
+    /// `foreign`. Returns how many fired.
     pub fn fire(&self, now: Deadline, foreign: &mut ForeignWakes) -> usize {
         let mut fired = 0;
         let mut wakers = WakeList::new();
@@ -228,16 +230,16 @@ impl Shard {
         fired
     }
 
-    /// The deadline of the earliest timer, exactly. Looks at many timers if it must.
+    /// The exact deadline of the earliest timer. It may look at many timers.
     pub fn exact_deadline(&self) -> Deadline {
         let mut inner = self.inner.lock();
-        // SAFETY: `&mut Wheel` comes only from the lock, which all its entries belong to.
+        // SAFETY: `&mut Wheel` comes only from the lock, to which all entries of the wheel belong.
         let next = deadline_of(unsafe { inner.wheel.exact_tick() });
         self.next_deadline.store(next, Ordering::Relaxed);
         next
     }
 
-    /// As [`fire`](Self::fire) for all timers; nothing can be registered from now on.
+    /// As [`fire`](Self::fire), for all timers. Nothing can be registered from now on.
     pub fn shut_down(&self, foreign: &mut ForeignWakes) {
         let mut wakers = WakeList::new();
         let mut is_done = false;
@@ -253,9 +255,9 @@ impl Shard {
         }
     }
 
-    /// Writes what the wheel says to `next_deadline`. The caller holds the lock.
+    /// Stores the wheel's next deadline in `next_deadline`. The caller holds the lock.
     fn correct(&self, wheel: &mut Wheel) {
-        // SAFETY: `&mut Wheel` comes only from the lock, which all its entries belong to.
+        // SAFETY: `&mut Wheel` comes only from the lock, to which all entries of the wheel belong.
         let next = unsafe {
             wheel.move_put_off(MOVE_LIMIT);
             wheel.next_tick(LOOK_LIMIT)
@@ -265,16 +267,17 @@ impl Shard {
 }
 
 impl Inner {
-    /// Fires until nothing is due, and says so, or until others should have the lock.
+    /// Fires until nothing is due, and returns true then. Returns false if other threads should have the
+    /// lock, or the list is full.
     fn fire_some(&mut self, now: Tick, wakers: &mut WakeList) -> bool {
         for _ in 0..STEPS_PER_LOCK {
             if wakers.is_full() {
                 return false;
             }
-            // SAFETY: `&mut Inner` comes only from the lock, which all entries of the wheel belong to.
+            // SAFETY: `&mut Inner` comes only from the lock, to which all entries of the wheel belong.
             match unsafe { self.wheel.step(now) } {
-                // SAFETY: it was in this wheel, so live and registered; the lock is held; it is not used
-                // again.
+                // SAFETY: the entry was in this wheel, so it is live and was registered. The lock is held,
+                // and the entry is not used again.
                 Step::Due(entry) => wakers.push(unsafe { Entry::release(entry, State::Fired) }),
                 Step::Moved => {}
                 Step::Done => return true,
@@ -283,7 +286,7 @@ impl Inner {
         false
     }
 
-    /// Ends timers until there are none, and says so, or until the list is full.
+    /// Ends timers until there are none, and returns true then. Returns false if the list is full.
     fn end_some(&mut self, wakers: &mut WakeList) -> bool {
         while !wakers.is_full() {
             // SAFETY: as in `fire_some`.
@@ -304,7 +307,7 @@ impl fmt::Debug for Shard {
 /// The first tick at which `deadline` has passed: rounded up, so that no timer fires early.
 #[inline]
 pub fn tick_not_before(deadline: Deadline) -> Tick {
-    // The last tick that could be counted is not waited for: it is centuries away.
+    // A deadline in the last tick that could be counted counts as never: it is centuries away.
     deadline.checked_add(NANOS_PER_TICK - 1).map_or(NEVER, |end| end / NANOS_PER_TICK)
 }
 

@@ -1,4 +1,4 @@
-//! The driver without a runtime: a paused clock, wheels used from several threads.
+//! The driver without a runtime: a paused clock, and wheels used from several threads.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -12,7 +12,7 @@ use crate::util::joined::joined_scope;
 
 const MS: u64 = NANOS_PER_MILLI;
 
-/// Counts its wakes, and notes them in a journal that several share.
+/// Counts its wakes, and notes them in a journal that several probes share.
 struct Probe {
     id: usize,
     wakes: AtomicUsize,
@@ -67,7 +67,7 @@ fn advance(driver: &Driver, nanos: u64) {
     driver.advance(Duration::from_nanos(nanos)).unwrap();
 }
 
-/// Fires what is due, and wakes all.
+/// Fires what is due, and wakes all wakers.
 fn fire_due(driver: &Driver) -> usize {
     let mut foreign = ForeignWakes::new();
     let fired = driver.fire_due(&mut foreign);
@@ -246,7 +246,7 @@ fn shutdown_wakes_all_and_refuses_more() {
     assert!(!timers[0].update(Waker::noop()));
     assert_eq!(driver.earliest(), Deadline::MAX);
     let entry = Entry::new();
-    // SAFETY: new and ours; it outlives the call, which does not register it.
+    // SAFETY: new and ours. It outlives the call, which does not register it.
     assert!(unsafe { driver.register(&entry, driver.shard(0), MS, Waker::noop().clone()) }.is_err());
 }
 
@@ -283,7 +283,8 @@ fn threads_register_cancel_and_fire_at_the_same_time() {
             });
         }
     });
-    // What was counted here is a part: other threads fire too. Each that was waited for has woken its waker.
+    // Each count is a part, because other threads fire too. Each timer that was waited for has woken its
+    // waker.
     let wakes: usize = probes.iter().map(|probe| probe.wakes.load(SeqCst)).sum();
     assert!(wakes >= kept.load(SeqCst) && wakes >= fired.load(SeqCst));
     assert!(probes.iter().all(|probe| Arc::strong_count(probe) == 1), "every waker was woken or dropped");
@@ -304,6 +305,10 @@ fn a_running_clock_cannot_be_moved_and_a_multi_thread_one_not_paused() {
     advance(&driver, 5);
     assert_eq!(driver.now(), stopped + 5);
     driver.advance(Duration::MAX).unwrap();
+    assert_eq!(driver.now(), Deadline::MAX);
+    // There is no whole millisecond after this one.
+    driver.resume().unwrap();
+    driver.pause().unwrap();
     assert_eq!(driver.now(), Deadline::MAX);
 }
 

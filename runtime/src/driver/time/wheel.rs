@@ -1,28 +1,29 @@
-//! The timing wheel: plain data, no atomics; the thread that has it exclusively drives it.
+//! The timing wheel: plain data without atomics. The thread that has exclusive access drives it.
 //!
 //! Six levels of 64 slots. A slot of level 0 holds the timers of one tick (an eighth of a millisecond), a
-//! slot of level 1 those of 64 ticks, of level `n` those of 64ⁿ. Read in base 64, the level of a timer is the
-//! highest digit in which its tick differs from the wheel's position, and the slot is that digit:
+//! slot of level 1 those of 64 ticks, a slot of level `n` those of 64ⁿ. Write ticks in base 64. A timer's
+//! level is the highest digit in which its tick differs from the wheel's position, and its slot is that
+//! digit:
 //! ```text
 //!   position  0 0 3 7   (base 64)
 //!   timer A   0 0 3 9   differs in digit 0: level 0, slot 9
 //!   timer B   0 0 5 1   differs in digit 1: level 1, slot 5; at 0 0 5 0 it moves down to level 0
 //! ```
-//! So all slots of a level lie ahead in the same block of the level above, none wraps, and the first set bit
-//! of a level's bitmap is its earliest slot, and the first level that has one has the earliest of all. What
-//! differs above digit 5 (three months or more) waits in a list of its own, sorted in at the next turn of the
-//! whole wheel.
+//! So all slots of a level lie ahead, in the same block of the level above, and none wraps. The first set bit
+//! of a level's bitmap is its earliest slot. The first level that has a set bit has the earliest slot of all.
+//! Timers that differ above digit 5 (three months or more) wait in a list of their own. The next turn of the
+//! whole wheel sorts them in.
 //!
 //! The work is done in [steps](Wheel::step) of one timer each, so that a holder of the lock can stop after a
-//! few. A slot above level 0 that is half moved down begins at the position, and is finished before anything
+//! few. A slot above level 0 that is half moved down begins at the position. It is finished before anything
 //! later fires.
 //!
-//! A timer may have been put off (`entry.rs`) without the wheel's knowing. The wheel finds out when it comes
-//! to the timer, to move it down or to hand it out: then it goes where it belongs. So putting off is nearly
-//! free, and a timer that is put off again and again is moved once in the time that it lasts.
+//! The owner may have put a timer off (`entry.rs`) without telling the wheel. The wheel finds out when it
+//! comes to the timer, to move it down or to hand it out. Then the timer goes where it belongs. So putting
+//! off is nearly free. A timer that is put off again and again is moved once in the time that it lasts.
 //!
-//! Prior art: Varghese and Lauck, "Hashed and hierarchical timing wheels" (1987); the digit rule is that of
-//! the Linux kernel before 4.8 and of Tokio.
+//! Prior art: Varghese and Lauck, "Hashed and hierarchical timing wheels" (1987). The rule of the digits is
+//! that of the Linux kernel before 4.8 and of Tokio.
 
 use std::ptr::NonNull;
 
@@ -30,10 +31,10 @@ use crate::util::list::List;
 
 use super::entry::Entry;
 
-/// Eighths of a millisecond since the driver began. [`NEVER`] is later than all.
+/// Eighths of a millisecond since the driver began. [`NEVER`] is later than all others.
 pub type Tick = u64;
 
-/// A timer that waits only for the driver's end.
+/// The tick of a timer that waits only for the driver's end.
 pub const NEVER: Tick = u64::MAX;
 
 const LEVELS: usize = 6;
@@ -42,11 +43,11 @@ const DIGIT_BITS: u32 = 6;
 const SLOTS: usize = 1 << DIGIT_BITS;
 /// log2 of the ticks in a turn of the whole wheel.
 const TURN_BITS: u32 = DIGIT_BITS * LEVELS as u32;
-/// One for each slot of each level, and that of the far ones.
+/// One for each slot of each level, and one for the far timers.
 const LISTS: usize = LEVELS * SLOTS + 1;
 
-/// Where an entry is, so that it can be unlinked: level and slot, or the list of far ones, as the first slot
-/// of one level more.
+/// The place of an entry, so that it can be unlinked: level and slot. The list of far timers counts as the
+/// first slot of one more level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SlotId(
     /// Below [`LISTS`].
@@ -54,12 +55,12 @@ pub struct SlotId(
 );
 
 impl SlotId {
-    /// Of a timer that is in no wheel: any will do.
+    /// The value for a timer that is in no wheel: any will do.
     pub const NONE: SlotId = Self::FAR;
     const FAR: SlotId = SlotId((LEVELS * SLOTS) as u16);
 
     /// # Safety
-    /// 1. There are that many levels and slots.
+    /// 1. `level` is below `LEVELS`, and `slot` below `SLOTS`.
     #[inline]
     unsafe fn new(level: usize, slot: usize) -> Self {
         debug_assert!(level < LEVELS && slot < SLOTS);
@@ -76,25 +77,25 @@ impl SlotId {
         self.list() % SLOTS
     }
 
-    /// Which of the lists it is.
+    /// The index of the list.
     ///
-    /// That there is such a list is not asked again for each timer: a panic under the lock would cost
-    /// registers, too.
+    /// The bound is not checked again for each timer: a panic under the lock would cost registers, too.
     #[inline]
     fn list(self) -> usize {
         let list = usize::from(self.0);
-        // SAFETY: `FAR` is the last list, and what `new` makes comes before it, by its duty.
+        // SAFETY: `FAR` is the last list, and each value that `new` makes comes before it, by the duty of
+        // `new`.
         unsafe { std::hint::assert_unchecked(list < LISTS) };
         list
     }
 }
 
-/// What a [step](Wheel::step) did.
+/// The outcome of a [step](Wheel::step).
 #[derive(Debug)]
 pub enum Step {
     /// Unlinked a timer that is due.
     Due(NonNull<Entry>),
-    /// Moved timers closer; there may be more to do.
+    /// Moved timers closer. More may be left to do.
     Moved,
     /// Nothing is due.
     Done,
@@ -103,14 +104,14 @@ pub enum Step {
 /// Timers ordered by tick.
 #[derive(Debug)]
 pub struct Wheel {
-    /// The position: ticks before it have been dealt with. Never goes back.
+    /// The position: the wheel has dealt with all ticks before it. It never goes back.
     position: Tick,
-    /// Of each level, bit `i`: slot `i` holds a timer. The last is of the far ones alone.
+    /// For each level, bit `i` says whether slot `i` holds a timer. The last is for the far timers alone.
     occupied: [u64; LEVELS + 1],
-    /// The slots' timers, level after level; at last those in a later turn of the whole wheel.
+    /// The slots' timers, level after level; at last the timers of a later turn of the whole wheel.
     lists: [List<Entry>; LISTS],
-    /// A slot that is being moved down: it begins at the position. None but this begins so early, above
-    /// level 0.
+    /// A slot that is being moved down. It begins at the position. No other slot above level 0 begins so
+    /// early.
     moving: Option<SlotId>,
 }
 
@@ -129,21 +130,21 @@ impl Wheel {
     /// Links `entry` under its tick. A tick behind the position is due at the next step.
     ///
     /// # Safety
-    /// 1. `entry` is live and stays so, at its place, until it has left the wheel. 2. It is in no
-    ///    wheel. 3. The caller may touch `entry` and all entries of this wheel.
+    /// 1. `entry` is live and stays so, at its place, until it has left the wheel. 2. It is in no wheel.
+    ///    3. The caller may touch `entry` and all entries of this wheel.
     #[inline]
     pub unsafe fn insert(&mut self, entry: NonNull<Entry>) {
         // SAFETY: (1) and (3) are the caller's.
         let id = self.slot_of(unsafe { Entry::tick(entry) });
         self.occupied[id.level()] |= 1 << id.slot();
-        // SAFETY: all three are the caller's.
+        // SAFETY: (1), (2) and (3) are the caller's.
         unsafe {
             Entry::set_slot(entry, id);
             self.list(id).push_back(entry);
         }
     }
 
-    /// Where a timer belongs that is inserted now.
+    /// The slot for a timer that is inserted now.
     #[inline]
     fn slot_of(&self, tick: Tick) -> SlotId {
         let tick = tick.max(self.position);
@@ -151,10 +152,10 @@ impl Wheel {
         if differs >> TURN_BITS != 0 {
             return SlotId::FAR;
         }
-        // The 1 makes a tick that does not differ belong to level 0.
+        // The 1 puts a tick that does not differ into level 0.
         let level = digit_of_bit((differs | 1).ilog2());
-        // SAFETY: the difference is below `1 << TURN_BITS`, so its highest digit is one of `LEVELS`; the slot
-        // is a remainder.
+        // SAFETY: the difference is below `1 << TURN_BITS`, so its highest digit is one of `LEVELS`. The slot
+        // is a remainder by `SLOTS`.
         unsafe { SlotId::new(level as usize, (tick >> (level * DIGIT_BITS)) as usize % SLOTS) }
     }
 
@@ -166,12 +167,12 @@ impl Wheel {
     pub unsafe fn remove(&mut self, entry: NonNull<Entry>) {
         // SAFETY: by (1) `entry` is live; (2) is the caller's.
         let id = unsafe { Entry::slot(entry) };
-        // SAFETY: by (1) it is in the list that its slot names.
+        // SAFETY: by (1) the entry is in the list that its slot names.
         unsafe { self.list(id).remove_linked(entry) };
         self.note_if_empty(id);
     }
 
-    /// Does a piece of the work that is due at `now`: hands out one timer, or moves some closer.
+    /// Does a part of the work that is due at `now`: hands out one timer, or moves some closer.
     ///
     /// Timers come out in the order of their ticks.
     ///
@@ -188,7 +189,7 @@ impl Wheel {
             // SAFETY: (1) is the caller's.
             let entry = unsafe { self.list(first.id).pop_front() }.expect("an occupied slot holds a timer");
             self.note_if_empty(first.id);
-            // SAFETY: it was in this wheel, so it is live; it is now in no list.
+            // SAFETY: the entry was in this wheel, so it is live; it is now in no list.
             let is_later = unsafe { Entry::learn_tick(entry) };
             if first.id.level() == 0 && !is_later {
                 return Step::Due(entry);
@@ -220,7 +221,7 @@ impl Wheel {
     }
 
     /// Moves timers that were put off to where they belong, at most `limit`, as long as they are the first of
-    /// all. So fewer put-off timers are found only when a thread wakes for the next tick.
+    /// all. So fewer sleeps end for a timer that was put off.
     ///
     /// # Safety
     /// 1. The caller may touch all entries of this wheel.
@@ -228,7 +229,7 @@ impl Wheel {
         for _ in 0..limit {
             let id = self.first().map_or(SlotId::FAR, |first| first.id);
             let Some(entry) = self.list(id).front() else { return };
-            // SAFETY: (1) is the caller's; what is in the wheel is live. Once removed, it is in no list.
+            // SAFETY: (1) is the caller's, and an entry in the wheel is live. Once removed, it is in no list.
             unsafe {
                 if !Entry::is_put_off(entry) {
                     return;
@@ -240,8 +241,8 @@ impl Wheel {
         }
     }
 
-    /// The tick of the earliest timer, with regard to timers that were put off; or [`NEVER`]. Looks at many
-    /// if it must.
+    /// The tick of the earliest timer, after all put-off timers are accounted for; or [`NEVER`]. It may look
+    /// at many timers.
     ///
     /// # Safety
     /// 1. The caller may touch all entries of this wheel.
@@ -265,10 +266,10 @@ impl Wheel {
         }
     }
 
-    /// A tick that no timer comes before, or [`NEVER`].
+    /// A tick that is not after the earliest timer, or [`NEVER`].
     ///
-    /// It is the tick of a timer if at most `limit` must be looked at to tell; otherwise the slot's beginning
-    /// has to do, and a thread that sleeps until then wakes once for nothing.
+    /// It is the tick of a timer if at most `limit` timers must be looked at to tell. Otherwise it is the
+    /// beginning of the slot, and a thread that sleeps until then wakes once for nothing.
     ///
     /// # Safety
     /// 1. The caller may touch all entries of this wheel.
@@ -285,7 +286,7 @@ impl Wheel {
             return begins;
         }
         let mut earliest = NEVER;
-        // Each goes from the front to the back: in the end the order is what it was.
+        // Each timer goes from the front to the back, so the order is the same in the end.
         for _ in 0..list.len() {
             // SAFETY: (1) is the caller's; an entry that was just unlinked is in no list.
             unsafe {
@@ -306,19 +307,19 @@ impl Wheel {
         let slot = self.occupied[level].trailing_zeros() as usize;
         let shift = level as u32 * DIGIT_BITS;
         let block = self.position >> (shift + DIGIT_BITS) << (shift + DIGIT_BITS);
-        // SAFETY: the bit of a slot is set in the word of a level.
+        // SAFETY: the bit belongs to a slot in the word of a level.
         let id = unsafe { SlotId::new(level, slot) };
         Some(First { id, begins: block | (slot as u64) << shift })
     }
 
-    /// Where the next turn of the whole wheel begins.
+    /// The first tick of the next turn of the whole wheel.
     fn next_turn(&self) -> Tick {
         ((self.position >> TURN_BITS) + 1) << TURN_BITS
     }
 
-    /// Inserts the far timers again; those still far stay.
+    /// Inserts the far timers again. The timers that are still far stay.
     ///
-    /// All at once: it happens every three months.
+    /// All at once, because it happens every three months.
     ///
     /// # Safety
     /// 1. The caller may touch all entries of this wheel.
@@ -349,7 +350,7 @@ impl Wheel {
     }
 }
 
-/// `bit / DIGIT_BITS`, of less than 64, in fewer instructions than the compiler's.
+/// `bit / DIGIT_BITS` for a `bit` below 64, in fewer instructions than the compiler's.
 #[inline]
 fn digit_of_bit(bit: u32) -> u32 {
     const {

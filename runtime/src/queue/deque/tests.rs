@@ -7,7 +7,7 @@ use super::*;
 use crate::queue::chain::tests::{Item, Items};
 use crate::util::joined::joined_scope;
 
-/// Versions to start at: the first, and a few changes before the field's end.
+/// The versions to start at: the first, and one a few changes before the field's end.
 const VERSIONS: [u64; 2] = [0, u64::MAX / VERSION - 2];
 
 fn starting_at(version: u64) -> Deque<Item> {
@@ -81,7 +81,7 @@ impl Numbers {
     }
 }
 
-/// What the deque is in principle: a stack of entries.
+/// A stack of entries, which says what the deque should do.
 #[derive(Default)]
 struct Model(Vec<Entry>);
 
@@ -119,7 +119,7 @@ impl Model {
         has_room
     }
 
-    /// Takes the youngest; if it was stolen, all down to `floor` goes, for everything is stolen then.
+    /// Takes the youngest. If it was stolen, all entries are stolen, and those from `floor` on go.
     fn pop(&mut self, floor: usize) -> Option<usize> {
         if self.top() == Some(State::Stolen) {
             self.0.truncate(floor);
@@ -182,7 +182,7 @@ fn a_deque_is_a_stack_of_which_thieves_take_the_oldest() {
                     assert_eq!(world.take_back(index as u32), model.pop(index), "{context}");
                 }
                 _ => {
-                    // At its floor or somewhere above, where others begin.
+                    // At its floor or above, where floors of other callers begin.
                     let room = (model.0.len() - model.floor()) as u64;
                     let floor = model.floor() + numbers.below(room) as usize;
                     assert_eq!(world.pop(floor as u32), model.pop(floor), "{context}");
@@ -197,7 +197,8 @@ fn a_deque_is_a_stack_of_which_thieves_take_the_oldest() {
 fn what_is_begun_is_finished_once_the_youngest_first() {
     let world = World::new(0, 4);
     let begin = |value: usize| {
-        // SAFETY: this thread is the owner; there is room; it is finished below before it is published.
+        // SAFETY: this thread is the owner, the deque is not full, and the item is finished below before it
+        // is published.
         unsafe { world.deque.begin_anchored(world.items.at(value).as_ptr()) }
     };
     let finished = || {
@@ -249,12 +250,12 @@ fn nothing_is_popped_below_the_floor() {
     assert_eq!((world.pop(1), world.pop(1), world.pop(0)), (Some(1), None, Some(0)));
 }
 
-/// Plays a thief that fell asleep between its look and its claim.
+/// Imitates a thief that fell asleep between its look and its claim.
 #[test]
 fn a_thief_asleep_does_not_get_what_came_into_the_place() {
     for version in VERSIONS {
         let world = World::new(version, 8);
-        // The version's field begins again on the way.
+        // On the way, the version's field begins again.
         for round in 0..4 {
             assert!(world.push_anchored(2 * round));
             world.publish(1);
@@ -275,7 +276,7 @@ fn a_thief_asleep_does_not_get_what_came_into_the_place() {
     }
 }
 
-/// The same after an item that was stolen: its place is given to another by a rewind.
+/// As above, after an item that was stolen: a rewind gives its place to another item.
 #[test]
 fn a_thief_asleep_does_not_get_what_came_after_a_rewind() {
     for version in VERSIONS {
@@ -344,7 +345,7 @@ fn a_thief_leaves_what_is_not_for_it() {
     assert!(world.deque.steal(is_second).is_some_and(is_second));
 }
 
-/// Tells the thieves of a stress test to go home, also when its owner panics.
+/// Tells the thieves of a stress test to end, also when its owner panics.
 struct Done<'a>(&'a AtomicBool);
 
 impl Drop for Done<'_> {
@@ -353,8 +354,8 @@ impl Drop for Done<'_> {
     }
 }
 
-/// A recursion of forks, with loose items left in some of them, from `next` on; returns how many items it
-/// used.
+/// A recursion of forks, with loose items left in some of them, from item `next` on. Returns how many items
+/// it used.
 fn fork(world: &World, numbers: &mut Numbers, next: usize, depth: u32) -> usize {
     let index = world.head();
     if !world.push_anchored(next) {
@@ -384,7 +385,7 @@ fn fork(world: &World, numbers: &mut Numbers, next: usize, depth: u32) -> usize 
 #[test]
 fn each_item_is_taken_once_under_stress() {
     const ITEMS: usize = 60_000;
-    /// More than one recursion of depth 5 uses, as a rule; one that would use more ends the test.
+    /// More items than a recursion of depth 5 usually uses. A recursion that uses more ends the test.
     const RESERVE: usize = 20_000;
     let world = World::new(u64::MAX / VERSION - 1_000, ITEMS + RESERVE);
     let done = AtomicBool::new(false);

@@ -7,7 +7,7 @@ use crate::queue::chain::tests::{Item, Items};
 use crate::util::block_on::block_on;
 use crate::util::joined::joined_scope;
 
-/// Pushes `value`; returns the waker that is to be woken.
+/// Pushes `value`. Returns the waker that is to be woken.
 fn push(inbox: &Inbox<Item>, items: &Items, value: usize) -> Option<Waker> {
     // SAFETY: the items outlive the inbox, and each is pushed once at a time.
     unsafe { Inbox::push(NonNull::from(inbox), items.at(value)) }.expect("it is open")
@@ -50,7 +50,7 @@ fn the_push_that_ends_a_wait_returns_the_last_waker() {
     assert!(push(&inbox, &items, 1).is_none());
     assert!(!inbox.wait(&first_waker), "there are items");
     assert_eq!(values(inbox.take_all(), &items), [0, 1]);
-    // The waker that `wait` left in vain is replaced, or used.
+    // The waker that a failed `wait` left is replaced or used.
     assert!(push(&inbox, &items, 2).is_none());
     assert_eq!(values(inbox.take_all(), &items), [2]);
     assert!(inbox.wait(&first_waker));

@@ -72,7 +72,7 @@ fn a_batch_is_no_more_than_fits() {
         let (first, count) = unsafe { injector.pop_batch_into(&local) }.expect("twenty wait");
         assert_eq!((items.take(first), count), (0, 1 + free));
         assert_eq!((local.len(), injector.len()), (RING_CAPACITY, 19 - free));
-        // What did not fit is still the oldest.
+        // The items that did not fit are still the oldest.
         assert_eq!(injector.pop().map(|item| items.take(item)), Some(1 + free));
     }
 }
@@ -84,7 +84,7 @@ fn an_empty_injector_gives_no_batch() {
     assert!(unsafe { injector.pop_batch_into(&Local::new()) }.is_none());
 }
 
-/// Many producers; consumers take batches until every producer has ended and nothing is left.
+/// Many producers push. Consumers take batches until every producer has ended and nothing is left.
 #[test]
 fn each_item_reaches_one_of_many_consumers() {
     const PRODUCERS: usize = 3;
@@ -108,7 +108,7 @@ fn each_item_reaches_one_of_many_consumers() {
             threads.push(scope.spawn(|| {
                 let local = Local::new();
                 loop {
-                    // Before the look at the injector, so that an empty one is empty for good.
+                    // Read before the injector, so that an empty injector is empty for good.
                     let is_last_look = ended.load(Acquire) == PRODUCERS;
                     // SAFETY: this thread owns `local`.
                     match unsafe { injector.pop_batch_into(&local) } {

@@ -5,7 +5,7 @@ use super::*;
 use crate::queue::chain::tests::{Item, Items};
 use crate::util::joined::joined_scope;
 
-/// Where a ring's indices begin: at zero, before `tail` wraps, and before the head's 55 bits do.
+/// The start of a ring's indices: at zero, before `tail` wraps, and before the head's 55 bits do.
 const STARTS: [u64; 3] = [0, (1 << 32) - 100, (1 << 55) - 100];
 
 /// Pushes the items of `values`, and returns how many overflowed.
@@ -112,7 +112,7 @@ fn there_is_nothing_to_steal_in_an_empty_ring() {
     assert!(unsafe { ring.steal_into(&into) }.is_none());
 }
 
-/// Plays a thief that fell asleep between its claim and the end of its copying.
+/// Imitates a thief that fell asleep between its claim and the end of its copying.
 #[test]
 fn a_thief_asleep_inside_stops_neither_pops_nor_pushes() {
     for start in STARTS {
@@ -122,7 +122,7 @@ fn a_thief_asleep_inside_stops_neither_pops_nor_pushes() {
         let claimed = RING_CAPACITY / 2;
         let head = Head(ring.head.load(Relaxed));
         ring.head.store(head.claimed_by_thief(claimed as u32).0, Relaxed);
-        // The slots it copies stay its own: a push goes to the injector although items were taken.
+        // The slots that it copies stay its own: a push goes to the injector although items were taken.
         assert_eq!(push(&ring, &injector, &items, RING_CAPACITY..RING_CAPACITY + 2), 2);
         assert_eq!(pop(&ring, &items), Some(claimed));
         assert_eq!(push(&ring, &injector, &items, RING_CAPACITY + 2..RING_CAPACITY + 3), 1);
@@ -159,7 +159,7 @@ fn a_batch_takes_from_its_source_only_what_fits() {
     assert_eq!(source.next(), Some(items.at(RING_CAPACITY)));
 }
 
-/// Tells the thieves of a stress test to go home, also when its owner panics.
+/// Tells the thieves of a stress test to end, also when its owner panics.
 struct Done<'a>(&'a AtomicBool);
 
 impl Drop for Done<'_> {
@@ -168,8 +168,8 @@ impl Drop for Done<'_> {
     }
 }
 
-/// An owner that pushes in bursts longer than its ring and pops some, and thieves that steal from it and
-/// drain what they got.
+/// An owner that pushes in bursts longer than its ring and pops some items. Thieves steal from it and drain
+/// what they got.
 #[test]
 fn each_item_is_taken_once_under_stress() {
     const ITEMS: usize = 60_000;

@@ -1,11 +1,11 @@
 //! The handles of a set of tasks, and how the set learns which of them have ended.
 //!
 //! Each task has an *entry* in memory of the set: its handle, and a link. The entry is the data of the task's
-//! join waker. So the completer of a task, which wakes the join waker after `DONE`, pushes the entry to the
-//! set's [`Inbox`]: one compare-and-swap, no lock, no allocation. The set takes all ended tasks at once, and
-//! wakes up once for all that end while it is awake.
+//! join waker. The completer of a task wakes the join waker after `DONE`, and thereby pushes the entry to the
+//! set's [`Inbox`]: one compare-and-swap, no lock, no allocation. The set takes all ended tasks at once. It
+//! wakes up once for all tasks that end while it is awake.
 //!
-//! Entries lie in segments that double in size, so that ten thousand tasks are some ten allocations.
+//! Entries lie in segments that double in size, so that ten thousand tasks take some ten allocations.
 //!
 //! # The life of an entry
 //! ```text
@@ -14,23 +14,24 @@
 //! - *Out*: the join waker exists. The set may read and take the handle; no other thread touches it.
 //! - *Back*: in the inbox, or in the chain that the set has taken out of it.
 //!
-//! A join waker is used up once: the completer wakes it; or the task is `DONE` before the waker is set, or
-//! the handle is dropped before `DONE`, and then it is dropped. Each of these pushes the entry (`RETURN`). So
-//! the number of entries that are out is known to the set, and an entry that came back belongs to a task that
-//! is done, or its handle is gone.
+//! A join waker is used up once. Either the completer wakes it, or it is dropped, because the task is `DONE`
+//! before the waker is set or the handle is dropped before `DONE`. Each of these pushes the entry (`RETURN`).
+//! So the set knows the number of entries that are out. If an entry came back, its task is done or its handle
+//! is gone.
 //!
 //! # The end
-//! The set drops its handles, which returns most entries, then closes the inbox. What is still out belongs to
-//! completers between `DONE` and the push. They find the inbox closed, and the last of them frees the memory:
+//! The set drops its handles, which returns most entries, then closes the inbox. Every entry that is still
+//! out belongs to a completer between `DONE` and the push. These completers find the inbox closed, and the
+//! last of them frees the memory:
 //! ```text
 //!   set                                            completer
 //!   SetClose  close the inbox, count what is out   LateReturn   push is refused: left -= 1;
 //!   SetLeave  left += what is out;                              if that makes 0: free
 //!             if that makes 0: free
 //! ```
-//! `left` begins at 0 and is below 0 after a LateReturn that comes before SetLeave, so exactly one of these
-//! changes makes 0, and it is the last. All are `AcqRel`: the thread that frees has acquired what the others
-//! did. A completer whose push succeeds touches nothing afterwards (`queue/inbox.rs`).
+//! `left` begins at 0, and a LateReturn before SetLeave makes it less than 0. So exactly one of these changes
+//! makes 0, and it is the last one. All are `AcqRel`: the thread that frees has acquired what the others did.
+//! A completer whose push succeeds touches nothing afterwards (`queue/inbox.rs`).
 
 use std::fmt;
 use std::mem::{self, MaybeUninit};
@@ -44,31 +45,31 @@ use crate::queue::{Chain, Inbox, Linked, Next};
 use crate::task::JoinHandle;
 use crate::util::unwind::abort;
 
-/// Entries of the first segment.
+/// The number of entries in the first segment.
 const FIRST: usize = 16;
-/// Segments that a set without tasks keeps.
+/// The number of segments that a set without tasks keeps.
 const KEPT: usize = 4;
 
 /// See the module's docs.
 pub struct Entries<T> {
     shared: NonNull<Shared<T>>,
     segments: Segments<T>,
-    /// Back, oldest first.
+    /// The entries that are back, oldest first.
     back: Chain<Entry<T>>,
-    /// Free, youngest first; linked to each other.
+    /// The free entries, linked to each other, youngest first.
     free: Option<NonNull<Entry<T>>>,
-    /// How many are out or back.
+    /// The number of entries that are out or back.
     used: usize,
-    /// How many have a handle.
+    /// The number of entries that have a handle.
     len: usize,
 }
 
-// SAFETY: the entries hold handles, which are `Send` with `T`; the rest is the set's own, or atomic.
+// SAFETY: the entries hold handles, which are `Send` with `T`. All else is the set's own, or atomic.
 unsafe impl<T: Send> Send for Entries<T> {}
-// SAFETY: through `&Entries` only `len` is reached.
+// SAFETY: `&Entries` gives access only to `len`.
 unsafe impl<T: Send> Sync for Entries<T> {}
 
-/// What completers reach.
+/// The part that completers reach.
 struct Shared<T> {
     inbox: Inbox<Entry<T>>,
     /// See *the end*.
@@ -79,7 +80,7 @@ struct Shared<T> {
 
 struct Entry<T> {
     next: Next<Entry<T>>,
-    /// The set's. None in an entry that is free, or whose task was detached.
+    /// The set's. `None` in an entry that is free, or whose task was detached.
     handle: UnsafeCell<Option<JoinHandle<T>>>,
     /// Valid while the entry is out. Never changes.
     shared: NonNull<Shared<T>>,
@@ -88,7 +89,7 @@ struct Entry<T> {
 // SAFETY: the link is a field of the entry, at the same place for as long as the entry lives.
 unsafe impl<T> Linked for Entry<T> {
     unsafe fn next(item: NonNull<Self>) -> NonNull<Next<Self>> {
-        // SAFETY: `item` is live, by the caller's word; only an address is computed.
+        // SAFETY: the caller guarantees that `item` is live; only an address is computed.
         unsafe { NonNull::new_unchecked(&raw mut (*item.as_ptr()).next) }
     }
 }
@@ -110,32 +111,32 @@ impl<T> Entries<T> {
         }
     }
 
-    /// How many tasks the set has.
+    /// The number of tasks in the set.
     pub fn len(&self) -> usize {
         self.len
     }
 
     fn inbox(&self) -> &Inbox<Entry<T>> {
-        // SAFETY: the set frees it last of all, or leaves that to a completer when it is dropped.
+        // SAFETY: the set frees it last of all, or leaves the freeing to a completer when the set is dropped.
         unsafe { &self.shared.as_ref().inbox }
     }
 
-    /// Adds a task, whose handle has not been polled.
+    /// Adds a task by its handle. The handle has not been polled.
     pub fn insert(&mut self, handle: JoinHandle<T>) {
         let entry = self.unused();
         let waker = waker_of(entry);
         self.used += 1;
         self.len += 1;
-        // SAFETY: live, and the handle is the set's.
+        // SAFETY: the entry is live, and the handle is the set's.
         let result = unsafe { entry.as_ref() }.handle.with_mut(|slot| unsafe {
             let handle = (*slot).insert(handle);
             handle.set_waker(waker)
         });
-        // Done already: dropping the waker returns the entry.
+        // The task is done already. Dropping the waker returns the entry.
         drop(result);
     }
 
-    /// The handle of a task that has ended, the oldest first.
+    /// Takes the handle of a task that has ended, the oldest first.
     pub fn take_ended(&mut self) -> Option<JoinHandle<T>> {
         loop {
             if self.back.is_empty() {
@@ -149,12 +150,12 @@ impl<T> Entries<T> {
                 self.len -= 1;
                 return Some(handle);
             }
-            // It was detached.
+            // The task was detached.
         }
     }
 
-    /// Has `waker` woken when the next task ends; false if one has ended since
-    /// [`take_ended`](Self::take_ended) said none.
+    /// Has `waker` woken when the next task ends. Returns false if a task has ended since
+    /// [`take_ended`](Self::take_ended) returned `None`.
     pub fn wait(&self, waker: &Waker) -> bool {
         self.inbox().wait(waker)
     }
@@ -177,12 +178,12 @@ impl<T> Entries<T> {
                 f(handle);
             }
         }
-        // What came back is free at once; the rest when it comes.
+        // Entries that came back are free at once. The others are free when they come back.
         let ended = self.take_ended();
         debug_assert!(ended.is_none(), "no handle is left");
     }
 
-    /// An entry that is free.
+    /// Takes a free entry, or makes one.
     fn unused(&mut self) -> NonNull<Entry<T>> {
         match self.free {
             Some(entry) => {
@@ -194,16 +195,16 @@ impl<T> Entries<T> {
         }
     }
 
-    /// Takes back an entry that is the set's alone, and has no handle.
+    /// Frees an entry that is the set's alone, and has no handle.
     fn release(&mut self, entry: NonNull<Entry<T>>) {
         self.used -= 1;
         if self.used == 0 {
-            // None is in use: the room for a peak goes back.
+            // No entry is in use, so the memory for a peak is freed.
             self.free = None;
             self.segments.clear();
             return;
         }
-        // SAFETY: live, and in no queue.
+        // SAFETY: the entry is live, and in no queue.
         unsafe { crate::queue::chain::set_next(entry, self.free) };
         self.free = Some(entry);
     }
@@ -212,16 +213,16 @@ impl<T> Entries<T> {
 impl<T> Drop for Entries<T> {
     fn drop(&mut self) {
         self.drain(drop);
-        // SAFETY: this is the set; a completer frees the memory after SetLeave at the earliest.
+        // SAFETY: the set has not left yet, and a completer frees the memory after SetLeave at the earliest.
         let shared = unsafe { self.shared.as_ref() };
         // SetClose.
         let out = self.used - shared.inbox.close().len();
         let segments = mem::replace(&mut self.segments, Segments::new());
-        // SAFETY: touched here, and by the thread that frees.
+        // SAFETY: only this code touches it, and the thread that frees.
         shared.segments.with_mut(|slot| unsafe { *slot = segments });
         // SetLeave.
         if shared.left.fetch_add(out, AcqRel).wrapping_add(out) == 0 {
-            // SAFETY: the last; see *the end*.
+            // SAFETY: this is the last change; see *the end*.
             drop(unsafe { Box::from_raw(self.shared.as_ptr()) });
         }
     }
@@ -233,14 +234,14 @@ impl<T> fmt::Debug for Entries<T> {
     }
 }
 
-/// Entries side by side, at places that do not change.
+/// Memory for entries, at places that do not change.
 struct Segments<T> {
-    /// Each but the second is twice as long as the one before.
+    /// Each segment but the second is twice as long as the one before.
     segments: Vec<Box<[MaybeUninit<Entry<T>>]>>,
-    /// Entries that were made, from the first on; the others are uninitialised. None has a handle when it is
-    /// dropped.
+    /// The number of entries that were made, from the first on; the others are uninitialised. No entry has a
+    /// handle when it is dropped.
     made: usize,
-    /// The segment of the next, and its place there.
+    /// The segment of the next entry, and its place there.
     next: (usize, usize),
 }
 
@@ -262,19 +263,19 @@ impl<T> Segments<T> {
         NonNull::from(self.segments[segment][place].write(entry))
     }
 
-    /// Forgets all entries, and gives back the memory of most. None is in use, or has a handle.
+    /// Forgets all entries, and frees most of the memory. No entry is in use or has a handle.
     fn clear(&mut self) {
         self.segments.truncate(KEPT);
         self.made = 0;
         self.next = (0, 0);
     }
 
-    /// All that were made.
+    /// All entries that were made.
     fn iter(&self) -> impl Iterator<Item = NonNull<Entry<T>>> + use<T> {
         let slices: Vec<_> = self.segments.iter().map(|segment| (segment.as_ptr(), segment.len())).collect();
         slices
             .into_iter()
-            // SAFETY: within the segment.
+            // SAFETY: the place is within the segment.
             .flat_map(|(first, len)| (0..len).map(move |place| unsafe { first.add(place) }))
             .take(self.made)
             // SAFETY: a place in a segment is not null.
@@ -292,7 +293,7 @@ struct VTable<T>(T);
 
 impl<T> VTable<T> {
     const OF: &'static RawWakerVTable = &RawWakerVTable::new(
-        // Its place is the task's cell, from where it is only woken or dropped.
+        // The waker lies in the task's cell, and there it is only woken or dropped.
         |_| abort("the join waker of a set is cloned"),
         |entry| {
             // SAFETY: the waker is used up.
@@ -301,17 +302,19 @@ impl<T> VTable<T> {
             }
         },
         |_| {},
-        // SAFETY: the waker is used up. The set is awake: it drops the handle, or has just set the waker.
+        // SAFETY: the waker is used up. The set is awake, because it drops the handle, or has just set the
+        // waker.
         |entry| drop(unsafe { give_back::<T>(entry) }),
     );
 }
 
-/// RETURN: pushes the entry; returns the set's waker if that waits.
+/// RETURN: pushes the entry. Returns the set's waker if the set waits.
 ///
 /// # Safety
 /// 1. `data` is that of a waker of [`waker_of`], which is used up.
 unsafe fn give_back<T>(data: *const ()) -> Option<Waker> {
-    // SAFETY: (1): the entry is out, so it and what completers reach are live, until the push or LateReturn.
+    // SAFETY: by (1) the entry is out. So the entry and the completers' part are live until the push or
+    // LateReturn.
     unsafe {
         let entry = NonNull::new_unchecked(data.cast_mut().cast::<Entry<T>>());
         let shared = entry.as_ref().shared;

@@ -1,12 +1,11 @@
-//! The thread-local: which [`LocalSet`](super::LocalSet) takes what `spawn_local` spawns.
+//! The thread-local: the [`LocalSet`](super::LocalSet) in which `spawn_local` spawns.
 //!
-//! Sets are entered in a chain, newest first, as runtimes are in `context.rs`: each entry lives in the guard
-//! or the stack frame that made it, and unlinks itself from wherever it is. So guards may be dropped in any
-//! order.
-
+//! Sets are entered in a chain, newest first, as runtimes are in `context.rs`. Each entry lives in the guard
+//! or the stack frame that made it, and unlinks itself from any place in the chain. So guards may be dropped
+//! in any order.
 //!
-//! In a second chain is a set for each [`LocalRuntime`](crate::runtime::LocalRuntime) of the thread. It takes
-//! what is spawned while that runtime is the current one.
+//! A second chain has a set for each [`LocalRuntime`](crate::runtime::LocalRuntime) of the thread.
+//! `spawn_local` spawns there while that runtime is the current one.
 
 use std::cell::Cell;
 use std::ptr::{NonNull, null};
@@ -46,14 +45,14 @@ impl Chain {
 pub struct Entry {
     /// Kept valid by the owner of the entry.
     set: NonNull<Shared>,
-    /// The runtime that it stands for.
+    /// The local runtime to which the set belongs, if there is one.
     runtime: Option<NonNull<scheduler::Shared>>,
     older: Cell<*const Entry>,
 }
 
 impl Entry {
-    /// An entry of a set; `runtime`: it is for what is spawned in that runtime, and kept valid by the entry's
-    /// owner.
+    /// Makes an entry of a set. With a `runtime`, it is for futures that are spawned in that runtime; the
+    /// entry's owner keeps the runtime valid.
     pub fn new(set: NonNull<Shared>, runtime: Option<NonNull<scheduler::Shared>>) -> Self {
         Self { set, runtime, older: Cell::new(null()) }
     }
@@ -69,7 +68,7 @@ impl Entry {
     /// Puts the entry into its chain.
     ///
     /// # Safety
-    /// 1. The entry stays where it is, and its set valid, until [`leave`](Self::leave), on the same thread.
+    /// 1. The entry stays at its place, and its set valid, until [`leave`](Self::leave), on the same thread.
     ///    2. It is not linked. 3. The thread is the set's owner.
     pub unsafe fn enter(&self) {
         self.chain().with(|newest| self.older.set(newest.replace(self)));
@@ -90,8 +89,8 @@ impl Entry {
     }
 }
 
-/// The set of the current runtime if that is a local one, else the set that was entered last and not left.
-/// The calling thread is its owner.
+/// The set of the current runtime if that is a local one, otherwise the set that was entered last and not
+/// left. The calling thread is its owner.
 pub fn current() -> Option<NonNull<Shared>> {
     // SAFETY: linked entries are live (duty 1 of `Entry::enter`).
     let entered = || ENTERED.with(|newest| unsafe { newest.get().as_ref() }.map(|entry| entry.set));

@@ -1,4 +1,5 @@
-//! The scheduler of a [`LocalSet`](super::LocalSet): run queue, tables, and what other threads reach.
+//! The scheduler of a [`LocalSet`](super::LocalSet): run queue, tables, and the part that other threads
+//! reach.
 //!
 //! The thread that made the set is its *owner*: it spawns, polls and ends the tasks. Another thread may wake
 //! a task or abort it, and may drop wakers and handles. So the state is in two halves:
@@ -9,27 +10,29 @@
 //!
 //! # A task's way
 //! `SCHEDULED`, the right to poll (`task/state.rs`), goes to the thread that wakes or aborts a task that
-//! waits. If that is another thread it passes the right on by its push, and does nothing else with it: the
-//! future is polled and dropped by the owner alone.
+//! waits. If that is another thread, it passes the right on by its push, and does nothing else with it. Only
+//! the owner polls and drops the future.
 //!
 //! # Sleep
-//! A poll of the set runs tasks until run queue and inbox are empty, or for one round (`ROUND`). With tasks
-//! left it has itself polled again; with none it leaves its waker in the inbox. A push by another thread
-//! wakes that. A wake on the owner's thread pushes to the run queue; unless a poll of the set is going on,
-//! which will look there before it ends, it takes the waker out of the inbox and wakes it (`notify`).
+//! A poll of the set runs tasks until run queue and inbox are empty, or for one round (`ROUND`). If tasks are
+//! left, it has itself polled again. If none is left, it leaves its waker in the inbox. A push by another
+//! thread wakes that waker. A wake on the owner's thread pushes to the run queue. If a poll of the set is
+//! going on, it will look there before it ends. Otherwise the wake takes the waker out of the inbox and wakes
+//! it (`notify`).
 //!
 //! # The end
 //! The set's drop cancels the tasks: first the tasks in the run queue and in the inbox, then the waiting
-//! tasks, until none lives. What destructors wake comes into the run queue and is cancelled there; what they
-//! spawn is cancelled at once. A task whose `SCHEDULED` another thread has just taken is in neither, and its
-//! future must not outlive the drop: the owner yields its time slice until the push, which is a few
-//! instructions away on that thread, without foreign code between. A task that is being polled further up on
-//! this stack (in a destructor of a thread-local, when a task exits the process) is left out.
+//! tasks, until none lives. A task that a destructor wakes comes into the run queue and is cancelled there. A
+//! task that a destructor spawns is cancelled at once. A task whose `SCHEDULED` another thread has just taken
+//! is in neither, and its future must not outlive the drop. So the owner yields its time slice until the
+//! push. The push is a few instructions away on that thread, without foreign code between. A task that is
+//! being polled further up on this stack (in a destructor of a thread-local, when a task exits the process)
+//! is left out.
 //!
-//! After the end all tasks are `DONE`: a wake does nothing. The waker that is the last to go frees the cell,
-//! on whatever thread; the future is long gone.
+//! After the end all tasks are `DONE`, so a wake does nothing. The last waker that goes frees the cell, on
+//! any thread; the future is long gone.
 //!
-//! # Who keeps this
+//! # What keeps this alive
 //! The set, each guard of `enter`, and each cell, hold a reference. The owner counts in `Own`, without atomic
 //! operations, until the set is dropped. Other threads count what they free in `left`:
 //! ```text
@@ -56,46 +59,46 @@ use crate::spawn::LARGE;
 use crate::task::{self, Header, JoinHandle, Runnable, Schedule};
 use crate::util::slots::Slots;
 
-/// Tasks that one poll of the set runs before the thread's other work has its turn.
+/// The number of tasks that one poll of the set runs before the thread's other work has its turn.
 const ROUND: usize = 61;
-/// The inbox is looked at once in so many tasks, also while there are tasks in the run queue.
+/// The owner looks in the inbox once in this many tasks, even if tasks are in the run queue.
 const INBOX_INTERVAL: u32 = 31;
 
 /// See the module's docs.
 pub struct Shared {
-    /// The owner, by the number of its thread, which no other has or had.
+    /// The owner, by the number of its thread, which no other thread has or had.
     owner: usize,
     own: UnsafeCell<Own>,
     inbox: Inbox<Header>,
-    /// References that the owner does not count; see *who keeps this*.
+    /// References that the owner does not count; see *what keeps this alive*.
     left: AtomicUsize,
 }
 
-// SAFETY: `own` is the owner's: its methods are unsafe, and ask for the owner's thread. The rest is made for
-// all threads.
+// SAFETY: `own` is the owner's: its methods are unsafe, and ask for the owner's thread. All other fields are
+// made for all threads.
 unsafe impl Send for Shared {}
 // SAFETY: as above.
 unsafe impl Sync for Shared {}
 
-/// What only the owner touches.
+/// The part that only the owner touches.
 struct Own {
-    /// Tasks to be polled, oldest first.
+    /// The tasks that are to be polled, oldest first.
     queue: Chain<Header>,
-    /// Tasks that have waited.
+    /// The tasks that have waited.
     tasks: Slots<Header>,
-    /// Tasks that are not `DONE`.
+    /// The number of tasks that are not `DONE`.
     live: usize,
-    /// How many of these are being polled or cancelled on the stack of this thread.
+    /// The number of these that are being polled or cancelled on the stack of this thread.
     running: usize,
-    /// Tasks that were taken from the queues.
+    /// The number of tasks that were taken from the queues.
     ticks: u32,
-    /// References of the set, of guards and of cells, until the set is gone.
+    /// The references of the set, of guards and of cells, until the set is gone.
     references: usize,
-    /// Polls of the set on the stack of this thread.
+    /// The number of polls of the set on the stack of this thread.
     polls: usize,
-    /// The set's drop has begun.
+    /// Whether the set's drop has begun.
     is_closed: bool,
-    /// `references` was added to `left`.
+    /// Whether `references` was added to `left`.
     is_left: bool,
     /// `LocalSet::unhandled_panic`: a task's panic is the end of the set.
     ends_by_panic: bool,
@@ -104,7 +107,7 @@ struct Own {
 }
 
 impl Shared {
-    /// The state of a set of the calling thread, with a reference for the set.
+    /// Makes the state of a set of the calling thread, with a reference for the set.
     pub fn new() -> NonNull<Self> {
         task::introduce_wakers();
         let own = Own {
@@ -128,12 +131,12 @@ impl Shared {
         })))
     }
 
-    /// Calls `f` with what only the owner touches.
+    /// Calls `f` with the owner's part.
     ///
     /// # Safety
     /// 1. The caller is the owner. 2. `f` runs no foreign code, and does not come back here.
     unsafe fn with_own<R>(&self, f: impl FnOnce(&mut Own) -> R) -> R {
-        // SAFETY: (1) and (2): no other reference is in use.
+        // SAFETY: by (1) and (2) no other reference is in use.
         self.own.with_mut(|own| f(unsafe { &mut *own }))
     }
 
@@ -146,7 +149,7 @@ impl Shared {
         future: F,
         site: &'static Location<'static>,
     ) -> JoinHandle<F::Output> {
-        // SAFETY: the caller's.
+        // SAFETY: (1) and (2).
         unsafe {
             match size_of::<F>() > LARGE {
                 true => Self::spawn_small(this, Box::pin(future), site),
@@ -162,8 +165,8 @@ impl Shared {
         future: F,
         site: &'static Location<'static>,
     ) -> JoinHandle<F::Output> {
-        // SAFETY: tasks run on the owner's thread, which is the caller's (1); a handle that leaves it has an
-        // output that is `Send`. The cell counts a reference (`allocate`).
+        // SAFETY: tasks run on the owner's thread, which is the caller's by (1). A handle that leaves that
+        // thread has an output that is `Send`. The cell counts a reference (`allocate`).
         let (task, handle) = unsafe { task::new(future, this, site) };
         // SAFETY: (1) and (2).
         unsafe {
@@ -175,12 +178,12 @@ impl Shared {
         handle
     }
 
-    /// Puts a task into the run queue, and sees to it that it is polled.
+    /// Puts a task into the run queue, and has the set polled.
     ///
     /// # Safety
     /// 1. The caller is the owner.
     unsafe fn push(&self, task: Runnable) {
-        // SAFETY: (1); a task whose `SCHEDULED` is ours lives, and is in no queue.
+        // SAFETY: (1). A task whose `SCHEDULED` is ours lives, and is in no queue.
         let is_polled = unsafe {
             self.with_own(|own| {
                 own.queue.push_back(task.into_raw());
@@ -197,7 +200,7 @@ impl Shared {
     /// # Safety
     /// 1. The caller is the owner.
     unsafe fn next_task(&self) -> Option<Runnable> {
-        // SAFETY: (1). What is popped was pushed with the ownership of `SCHEDULED`.
+        // SAFETY: (1). Every item was pushed with the ownership of `SCHEDULED`.
         unsafe {
             let task = self.with_own(|own| {
                 own.ticks = own.ticks.wrapping_add(1);
@@ -210,12 +213,12 @@ impl Shared {
         }
     }
 
-    /// Polls or cancels a task.
+    /// Polls or cancels a task by `how`.
     ///
     /// # Safety
     /// 1. The caller is the owner.
     unsafe fn run(&self, task: Runnable, how: impl FnOnce(Runnable)) {
-        // SAFETY: (1). The set is kept by its owner, or by the guard through which the task was spawned.
+        // SAFETY: (1). The set's owner keeps it, or the guard through which the task was spawned.
         unsafe {
             self.with_own(|own| own.running += 1);
             how(task);
@@ -223,12 +226,12 @@ impl Shared {
         }
     }
 
-    /// Polls tasks for one round; says whether there are more.
+    /// Polls tasks for one round. Returns whether more tasks wait.
     ///
     /// # Safety
     /// 1. The caller is the owner.
     pub unsafe fn run_round(&self) -> bool {
-        // The record of the poll around this is put back afterwards.
+        // The record of the surrounding poll is put back afterwards.
         coop::suspended(|| {
             for _ in 0..ROUND {
                 // SAFETY: (1).
@@ -245,7 +248,7 @@ impl Shared {
         })
     }
 
-    /// Whether tasks are to be polled.
+    /// Whether tasks wait to be polled.
     ///
     /// # Safety
     /// 1. The caller is the owner.
@@ -263,8 +266,8 @@ impl Shared {
         unsafe { self.with_own(|own| own.live == 0) }
     }
 
-    /// Has `waker` woken when a task is to be polled; false if one is already, by another thread. The run
-    /// queue is empty.
+    /// Has `waker` woken when a task has to be polled. Returns false if another thread has woken a task
+    /// already. The run queue is empty.
     pub fn wait(&self, waker: &Waker) -> bool {
         self.inbox.wait(waker)
     }
@@ -283,12 +286,12 @@ impl Shared {
         unsafe { self.with_own(|own| own.polls = if begins { own.polls + 1 } else { own.polls - 1 }) }
     }
 
-    /// Cancels all tasks, and all tasks that are spawned from now on. See *the end*.
+    /// Cancels all tasks, and every task that is spawned from now on. See *the end*.
     ///
     /// # Safety
     /// 1. The caller is the owner.
     pub unsafe fn shut_down(&self) {
-        // SAFETY: (1). Tasks in the table live: they leave it before they are `DONE`.
+        // SAFETY: (1). Tasks in the table live, because they leave it before they are `DONE`.
         unsafe {
             self.with_own(|own| own.is_closed = true);
             loop {
@@ -304,7 +307,7 @@ impl Shared {
                     return;
                 }
                 if claimed.is_empty() && self.inbox.is_empty() {
-                    // The others are on their way into the inbox.
+                    // Other threads are about to push the other tasks into the inbox.
                     thread::yield_now();
                 }
                 claimed.into_iter().for_each(|task| self.run(task, Runnable::cancel));
@@ -343,12 +346,12 @@ impl Shared {
         unsafe { self.with_own(|own| own.references += 1) };
     }
 
-    /// Gives up a reference. Any thread.
+    /// Gives up a reference. For any thread.
     ///
     /// # Safety
-    /// 1. The caller has one.
+    /// 1. The caller has a reference.
     pub unsafe fn release(this: NonNull<Self>) {
-        // SAFETY: (1) keeps it until it is given up.
+        // SAFETY: (1) keeps it until the reference is given up.
         unsafe {
             let is_counted = Self::is_own_thread(this)
                 && this.as_ref().with_own(|own| {
@@ -367,9 +370,10 @@ impl Shared {
     /// # Safety
     /// 1. The caller is the owner, and the set is being dropped.
     pub unsafe fn leave(this: NonNull<Self>) {
-        // SAFETY: (1): the set's reference keeps it until SetLeave.
+        // SAFETY: by (1) the set's reference keeps it until SetLeave.
         unsafe {
-            // Foreign wakers may keep this for long; not so what the set's waker keeps.
+            // Foreign wakers may keep this state for long. They must not keep alive what the set's waker
+            // keeps alive.
             this.as_ref().inbox.forget_waker();
             let others = this.as_ref().with_own(|own| {
                 own.is_left = true;
@@ -383,11 +387,12 @@ impl Shared {
     }
 }
 
-// SAFETY: (1) what is scheduled comes into the run queue, whose tasks the owner polls, or cancels at the end;
-// (2) each cell counts a reference, and the owner's thread has that of the set until all tasks are `DONE`.
+// SAFETY: (1) a scheduled task comes into the run queue, whose tasks the owner polls, or cancels at the end;
+// (2) each cell counts a reference, and the owner's thread has the set's reference until all tasks are
+// `DONE`.
 unsafe impl Schedule for Shared {
     unsafe fn schedule(this: NonNull<Self>, task: Runnable) {
-        // SAFETY: valid, by the caller's word.
+        // SAFETY: the caller guarantees that `this` is valid.
         unsafe {
             if Self::is_own_thread(this) {
                 return this.as_ref().push(task);
@@ -401,7 +406,7 @@ unsafe impl Schedule for Shared {
     }
 
     unsafe fn reschedule(this: NonNull<Self>, task: Runnable) {
-        // SAFETY: the owner has polled it.
+        // SAFETY: the caller guarantees that `this` is valid. It has polled the task, so it is the owner.
         unsafe { this.as_ref().push(task) }
     }
 
@@ -411,7 +416,8 @@ unsafe impl Schedule for Shared {
     }
 
     unsafe fn adopt(this: NonNull<Self>, task: NonNull<Header>) -> bool {
-        // SAFETY: valid, and the task live, by the caller's word; the owner has polled it.
+        // SAFETY: the caller guarantees that `this` is valid and the task live. It has polled the task, so it
+        // is the owner.
         unsafe {
             this.as_ref().with_own(|own| {
                 if !own.is_closed {
@@ -424,7 +430,7 @@ unsafe impl Schedule for Shared {
     }
 
     unsafe fn release(this: NonNull<Self>, task: NonNull<Header>) {
-        // SAFETY: valid, and the task live, by the caller's word; only the owner ends tasks.
+        // SAFETY: the caller guarantees that `this` is valid and the task live. Only the owner ends tasks.
         unsafe {
             this.as_ref().with_own(|own| {
                 own.live -= 1;
@@ -446,10 +452,11 @@ unsafe impl Schedule for Shared {
     }
 
     unsafe fn allocate(this: NonNull<Self>, layout: Layout) -> NonNull<u8> {
-        // SAFETY: valid, by the caller's word, and only the owner spawns; a cell has a header.
+        // SAFETY: the caller guarantees that `this` is valid, and only the owner spawns. A cell has a header,
+        // so the layout is not empty.
         unsafe {
             this.as_ref().with_own(|own| {
-                // Of a set that is gone, only guards are left.
+                // The set is gone, and only guards are left.
                 if own.is_left {
                     this.as_ref().left.fetch_add(1, AcqRel);
                 } else {
@@ -462,7 +469,7 @@ unsafe impl Schedule for Shared {
     }
 
     unsafe fn free(this: NonNull<Self>, memory: NonNull<u8>, layout: Layout) {
-        // SAFETY: it comes from `allocate`, and was given up with the cell's reference.
+        // SAFETY: the memory comes from `allocate`, and was given up with the cell's reference.
         unsafe {
             dealloc(memory.as_ptr(), layout);
             Self::release(this);

@@ -7,15 +7,16 @@ use super::*;
 use crate::driver::time::entry::State;
 use crate::util::rand::FastRand;
 
-/// A wheel, its entries, and the map that says what the wheel should do.
+/// A wheel, its entries, and an ordered map that says what the wheel should do.
 struct Bench {
     wheel: Wheel,
     // Boxed one by one, so that a failed test can leak what is still linked.
     #[expect(clippy::vec_box)]
     entries: Vec<Box<Entry>>,
-    /// What is in the wheel: by due tick (at least the position when inserted), then order of insertion.
+    /// The timers in the wheel: by due tick (at least the position when inserted), then by order of
+    /// insertion.
     model: BTreeMap<(Tick, usize), Tick>,
-    /// Where an entry is in the model.
+    /// The key of each entry in the model.
     keys: Vec<Option<(Tick, usize)>>,
     inserted: usize,
     checks: usize,
@@ -50,7 +51,7 @@ impl Bench {
         self.keys[i] = Some(key);
     }
 
-    /// Puts off without telling the wheel.
+    /// Puts a timer off without telling the wheel.
     fn put_off(&mut self, i: usize, tick: Tick) {
         let key = self.keys[i].expect("inserted before");
         // SAFETY: ours.
@@ -75,7 +76,7 @@ impl Bench {
         self.model.remove(&key);
     }
 
-    /// Does at most `limit` steps towards `now`, checks each timer that comes out, and says whether all is
+    /// Does at most `limit` steps towards `now`, and checks each timer that comes out. Returns whether all is
     /// done.
     fn drive(&mut self, now: Tick, limit: usize) -> bool {
         for _ in 0..limit {
@@ -139,7 +140,7 @@ impl Drop for Bench {
     }
 }
 
-/// A distance that reaches every level, also exactly its edges, and the far list.
+/// A distance that reaches every level, exactly the edges of levels, and the far list.
 fn distance(rand: &mut FastRand) -> Tick {
     let level = rand.below(8);
     let width = 1_u64 << (DIGIT_BITS * level).min(45);
@@ -166,7 +167,8 @@ fn behaves_as_an_ordered_map() {
                 (0, Some(_)) => bench.remove(i),
                 (1..=2, Some((due, _))) => bench.put_off(i, due.saturating_add(distance(&mut rand))),
                 (5, None) => bench.insert(i, NEVER),
-                // A bounded piece of work: insertions and removals also meet a wheel that is behind.
+                // A bounded part of the work, so that insertions and removals also meet a wheel that is
+                // behind.
                 (6, _) => {
                     bench.drive(now, 3);
                 }
@@ -217,7 +219,7 @@ fn a_timer_moves_at_most_once_a_level() {
         moves += 1;
     }
     assert_eq!(moves, LEVELS - 1);
-    // It came out; the bench does not know.
+    // It came out, but the bench does not know.
     // SAFETY: it left the wheel; one thread.
     unsafe { Entry::release(NonNull::from(&*bench.entries[0]), State::Fired) };
     bench.keys[0] = None;
