@@ -1,6 +1,6 @@
 //! Tasks that hold their threads for long, and how late the other tasks are.
 //!
-//! Six programs on both runtimes, one after the other. A ping is an echo request over TCP that a thread of
+//! Eight programs on both runtimes, one after the other. A ping is an echo request over TCP that a thread of
 //! this process sends every 10 ms; it runs before all others (`SCHED_FIFO`, where that is allowed), or its
 //! own delays would count. A tick is a task's sleep until a time 10 ms after the last. Both count from when
 //! they were due, so a stall of a second counts with all the pings that should have been sent in it. At last,
@@ -19,7 +19,7 @@ use crate::arguments::{asked_for, is_test};
 use crate::loads::files::TemporaryFile;
 use crate::network::listener;
 use crate::paced::raise_priority;
-use crate::peer::{Files, Ours, Peer, Settings, Tokio, Tunable};
+use crate::peer::{Files, Local, Ours, Peer, Processes, Settings, Tokio, Tunable};
 use crate::table::{maximum, median, minimum, quantile};
 use crate::usage::Others;
 
@@ -27,6 +27,8 @@ use crate::usage::Others;
 const PERIOD: Duration = Duration::from_millis(10);
 /// Tasks that tick.
 const TICKERS: usize = 4;
+/// Children that sleep at the same time.
+const CHILDREN: usize = 64;
 /// How long the workers get to fall asleep.
 const SETTLE: Duration = Duration::from_millis(20);
 /// How long a thread that is not needed stays, where the program counts threads.
@@ -138,6 +140,15 @@ pub fn compare() {
                 "This file system has no leases, so no open of a file could be made to hang.".to_owned(),
             );
         }
+    }
+
+    if asked_for("local") {
+        let (ours, tokio) = (hold_local_set::<Ours>(size), hold_local_set::<Tokio>(size));
+        rows.push(Row { what: "a task of a `LocalSet` is stuck: pings", bound: 15.0, ours, tokio });
+    }
+    if asked_for("children") {
+        let (ours, tokio) = (wait_for_children::<Ours>(size), wait_for_children::<Tokio>(size));
+        rows.push(Row { what: "64 tasks wait for a child that sleeps: pings", bound: 15.0, ours, tokio });
     }
 
     if !rows.is_empty() {
@@ -411,6 +422,57 @@ fn hang_in_files<P: Tunable + Files>(size: Size) -> Option<Vec<f64>> {
         }
         Some(pings)
     })
+}
+
+/// Program 7: a thread outside runs a set of local tasks, one of which is stuck. How late pings are.
+fn hold_local_set<P: Tunable + Local>(size: Size) -> Vec<f64> {
+    let peer = P::start(size.workers);
+    let addr = serve(&peer, Duration::ZERO);
+    promptly(|| {
+        let mut pinger = Pinger::connect(addr);
+        let mut pings = Vec::new();
+        for _ in 0..size.repetitions {
+            thread::scope(|scope| {
+                let stuck = scope.spawn(|| peer.run_local(move || spin(size.second)));
+                ping_until(&mut pinger, &mut pings, || stuck.is_finished());
+            });
+        }
+        pings
+    })
+}
+
+/// Program 8: many tasks wait for the output and the exit of a child that sleeps. How late pings are; starting
+/// the children counts.
+fn wait_for_children<P: Tunable + Processes>(size: Size) -> Vec<f64> {
+    let peer = P::start(size.workers);
+    let addr = serve(&peer, Duration::ZERO);
+    promptly(|| {
+        let mut pinger = Pinger::connect(addr);
+        let mut pings = Vec::new();
+        for _ in 0..size.repetitions {
+            let running = Arc::new(());
+            peer.block_on(async {
+                for _ in 0..CHILDREN {
+                    let running = running.clone();
+                    P::spawn(async move {
+                        P::run_sleeper(size.second.as_secs_f64()).await;
+                        drop(running);
+                    });
+                }
+            });
+            ping_until(&mut pinger, &mut pings, || Arc::strong_count(&running) == 1);
+        }
+        pings
+    })
+}
+
+/// Sends pings until `is_over`.
+fn ping_until(pinger: &mut Pinger, pings: &mut Vec<f64>, is_over: impl Fn() -> bool) {
+    let mut due = Instant::now() + PERIOD;
+    while !is_over() {
+        pings.push(pinger.ping(due));
+        due += PERIOD;
+    }
 }
 
 /// The right to be asked before others open a file. They hang in the call until this is dropped.

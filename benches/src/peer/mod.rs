@@ -7,6 +7,7 @@
 mod bare;
 mod channels;
 mod files;
+mod local;
 mod named;
 mod processes;
 mod smol;
@@ -21,6 +22,7 @@ use std::time::{Duration, Instant};
 pub use self::bare::Bare;
 pub use self::channels::Channels;
 pub use self::files::Files;
+pub use self::local::Local;
 pub use self::named::{Ours, Tokio};
 pub use self::processes::Processes;
 pub use self::smol::Smol;

@@ -6,6 +6,9 @@ use super::{Ours, Peer, Tokio};
 pub trait Processes: Peer {
     /// Starts a program that does nothing, and waits for its exit.
     fn run_child() -> impl Future<Output = ()> + Send;
+
+    /// Starts a program that sleeps, reads what it writes, and waits for its exit.
+    fn run_sleeper(seconds: f64) -> impl Future<Output = ()> + Send;
 }
 
 macro_rules! processes {
@@ -14,6 +17,12 @@ macro_rules! processes {
             async fn run_child() {
                 let status = ::$rt::process::Command::new("true").status().await;
                 assert!(status.expect("the program is there").success());
+            }
+
+            async fn run_sleeper(seconds: f64) {
+                let mut command = ::$rt::process::Command::new("sh");
+                let output = command.arg("-c").arg(format!("echo asleep; sleep {seconds}")).output().await;
+                assert_eq!(output.expect("the program is there").stdout, b"asleep\n");
             }
         }
     };
