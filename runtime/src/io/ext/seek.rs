@@ -1,4 +1,4 @@
-//! The everyday methods of streams with positions, and what they do.
+//! The everyday methods of streams with positions, and their operations.
 
 use std::io::{self, SeekFrom};
 use std::pin::Pin;
@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 use super::operation::{Operation, OperationFuture};
 use crate::io::AsyncSeek;
 
-/// The everyday methods of everything that is [`AsyncSeek`].
+/// The everyday methods of each [`AsyncSeek`].
 ///
 /// # Examples
 /// ```
@@ -27,12 +27,12 @@ use crate::io::AsyncSeek;
 /// # }).unwrap();
 /// ```
 pub trait AsyncSeekExt: AsyncSeek {
-    /// Moves to `position`, and says where that is, in bytes from the start.
+    /// Moves to `position`, and returns the new position, in bytes from the start.
     ///
     /// A move that an earlier, dropped future began is completed first.
     ///
     /// # Errors
-    /// The stream's errors, such as for a position before the start.
+    /// The stream's errors, for instance for a position before the start.
     ///
     /// # Cancel safety
     /// Not safe: the stream may or may not have moved.
@@ -43,7 +43,7 @@ pub trait AsyncSeekExt: AsyncSeek {
         OperationFuture::new(Seek { stream: self, position: Some(position) })
     }
 
-    /// Moves to the start, and says 0.
+    /// Moves to the start, and returns 0.
     ///
     /// # Errors
     /// As for [`seek`](Self::seek).
@@ -57,7 +57,7 @@ pub trait AsyncSeekExt: AsyncSeek {
         self.seek(SeekFrom::Start(0))
     }
 
-    /// Says the position, in bytes from the start.
+    /// Returns the position, in bytes from the start.
     ///
     /// # Errors
     /// As for [`seek`](Self::seek).
@@ -78,7 +78,7 @@ impl<S: AsyncSeek + ?Sized> AsyncSeekExt for S {}
 #[derive(Debug)]
 pub struct Seek<'a, S: ?Sized> {
     stream: &'a mut S,
-    /// Where to, until the move has begun.
+    /// The target, until the move has begun.
     position: Option<SeekFrom>,
 }
 

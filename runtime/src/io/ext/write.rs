@@ -1,4 +1,4 @@
-//! The everyday methods of writers, and what they do.
+//! The everyday methods of writers, and their operations.
 
 use std::io::{self, ErrorKind, IoSlice};
 use std::pin::Pin;
@@ -10,7 +10,7 @@ use super::number::{Number, for_each_number};
 use super::operation::{Operation, OperationFuture, uninterrupted};
 use crate::io::AsyncWrite;
 
-/// Slices that [`AsyncWriteExt::write_all_buf`] passes on at once.
+/// The number of slices that [`AsyncWriteExt::write_all_buf`] passes on at once.
 const SLICES: usize = 64;
 
 /// The method that writes a number, and its twin for the other byte order.
@@ -26,7 +26,7 @@ macro_rules! write_number_methods {
         /// As for [`write_all`](Self::write_all).
         ///
         /// # Cancel safety
-        /// Not safe: how many bytes were written is lost.
+        /// Not safe: the number of bytes that were written is lost.
         #[inline]
         fn $name(&mut self, number: $ty) -> OperationFuture<WriteNumber<'_, Self, $ty>>
         where
@@ -37,7 +37,7 @@ macro_rules! write_number_methods {
     };
 }
 
-/// The everyday methods of everything that is [`AsyncWrite`].
+/// The everyday methods of each [`AsyncWrite`].
 ///
 /// # Examples
 /// ```
@@ -52,10 +52,10 @@ macro_rules! write_number_methods {
 /// # }).unwrap();
 /// ```
 pub trait AsyncWriteExt: AsyncWrite {
-    /// Writes the beginning of `buf`, waiting until there is room, and returns how many bytes.
+    /// Writes the beginning of `buf`, and waits until there is room. Returns the number of bytes.
     ///
     /// # Errors
-    /// The writer's errors; nothing was written then.
+    /// The writer's errors. Nothing was written then.
     ///
     /// # Cancel safety
     /// Safe: bytes that have not been counted have not been written.
@@ -66,10 +66,10 @@ pub trait AsyncWriteExt: AsyncWrite {
         OperationFuture::new(Write { writer: self, buf })
     }
 
-    /// Writes the beginning of `bufs`, one after the other, and returns how many bytes.
+    /// Writes the beginning of `bufs`, one after the other, and returns the number of bytes.
     ///
     /// # Errors
-    /// The writer's errors; nothing was written then.
+    /// The writer's errors. Nothing was written then.
     ///
     /// # Cancel safety
     /// Safe: bytes that have not been counted have not been written.
@@ -83,13 +83,13 @@ pub trait AsyncWriteExt: AsyncWrite {
         OperationFuture::new(WriteVectored { writer: self, bufs })
     }
 
-    /// Writes the beginning of `buf`, advances it, and says by how many bytes.
+    /// Writes the beginning of `buf`, advances `buf`, and returns the number of bytes.
     ///
     /// # Errors
-    /// The writer's errors; nothing was written then.
+    /// The writer's errors. Nothing was written then.
     ///
     /// # Cancel safety
-    /// Safe: `buf` is advanced by what was written.
+    /// Safe: `buf` is advanced by the bytes that were written.
     fn write_buf<'a, B: Buf>(&'a mut self, buf: &'a mut B) -> OperationFuture<WriteBuf<'a, Self, B>>
     where
         Self: Unpin,
@@ -104,7 +104,7 @@ pub trait AsyncWriteExt: AsyncWrite {
     /// [`Interrupted`](io::ErrorKind::Interrupted), after which it tries again.
     ///
     /// # Cancel safety
-    /// Not safe: how many bytes were written is lost.
+    /// Not safe: the number of bytes that were written is lost.
     fn write_all<'a>(&'a mut self, buf: &'a [u8]) -> OperationFuture<WriteAll<'a, Self>>
     where
         Self: Unpin,
@@ -112,14 +112,14 @@ pub trait AsyncWriteExt: AsyncWrite {
         OperationFuture::new(WriteAll { writer: self, buf, written: 0 })
     }
 
-    /// Writes all of `buf`, advancing it.
+    /// Writes all of `buf`, and advances it.
     ///
     /// # Errors
     /// [`WriteZero`](io::ErrorKind::WriteZero) if the writer takes no more, or the writer's errors, except
     /// [`Interrupted`](io::ErrorKind::Interrupted), after which it tries again.
     ///
     /// # Cancel safety
-    /// Safe, if the caller goes on with the same `buf`: it is advanced by what was written.
+    /// Safe, if the caller goes on with the same `buf`: it is advanced by the bytes that were written.
     fn write_all_buf<'a, B: Buf>(&'a mut self, buf: &'a mut B) -> OperationFuture<WriteAllBuf<'a, Self, B>>
     where
         Self: Unpin,
@@ -127,7 +127,7 @@ pub trait AsyncWriteExt: AsyncWrite {
         OperationFuture::new(WriteAllBuf { writer: self, buf })
     }
 
-    /// Passes on what is buffered.
+    /// Passes on all buffered bytes.
     ///
     /// # Errors
     /// The writer's errors.
@@ -141,7 +141,7 @@ pub trait AsyncWriteExt: AsyncWrite {
         OperationFuture::new(Flush { writer: self })
     }
 
-    /// Flushes and ends the stream; a TCP stream tells its peer that nothing more will come.
+    /// Flushes and ends the stream. A TCP stream tells its peer that nothing more will come.
     ///
     /// # Errors
     /// The writer's errors.
@@ -292,7 +292,7 @@ impl<W: AsyncWrite + Unpin + ?Sized> Operation for WriteAll<'_, W> {
     }
 }
 
-/// Writes all of `buf`, of which the first `written` bytes have been.
+/// Writes all of `buf`. The first `written` bytes have been written already.
 #[inline]
 pub(in crate::io) fn poll_write_all<W: AsyncWrite + ?Sized>(
     mut writer: Pin<&mut W>,
