@@ -74,6 +74,19 @@ impl Child {
 
     /// Returns the system's number of the process. `None` once the process was waited for, because the number
     /// may belong to another process then.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// use runtime::process::Command;
+    ///
+    /// let mut child = Command::new("true").spawn()?;
+    /// assert!(child.id().is_some());
+    /// child.wait().await?;
+    /// assert_eq!(child.id(), None);
+    /// # std::io::Result::Ok(())
+    /// # }).unwrap();
+    /// ```
     pub fn id(&self) -> Option<u32> {
         match &self.state {
             State::Running(running) => running.process.as_ref().map(Process::id),
@@ -114,6 +127,18 @@ impl Child {
     ///
     /// # Cancel safety
     /// Safe: the first poll kills the process, and a later [`wait`](Self::wait) returns its status.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// use runtime::process::Command;
+    ///
+    /// let mut child = Command::new("sleep").arg("60").spawn()?;
+    /// child.kill().await?;
+    /// assert!(!child.wait().await?.success());
+    /// # std::io::Result::Ok(())
+    /// # }).unwrap();
+    /// ```
     pub async fn kill(&mut self) -> io::Result<()> {
         self.start_kill()?;
         self.wait().await?;
@@ -169,6 +194,19 @@ impl Child {
     ///
     /// # Errors
     /// The system's errors, as for [`wait`](Self::wait).
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// use runtime::process::Command;
+    ///
+    /// let mut child = Command::new("sleep").arg("60").spawn()?;
+    /// assert_eq!(child.try_wait()?, None);
+    /// child.kill().await?;
+    /// assert!(child.try_wait()?.is_some());
+    /// # std::io::Result::Ok(())
+    /// # }).unwrap();
+    /// ```
     pub fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
         let running = match &mut self.state {
             State::Exited(status) => return Ok(Some(*status)),
@@ -194,6 +232,20 @@ impl Child {
     ///
     /// # Cancel safety
     /// Not safe: the bytes that were read are lost, and the handle is dropped.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// use std::process::Stdio;
+    /// use runtime::process::Command;
+    ///
+    /// let child = Command::new("echo").arg("hello").stdout(Stdio::piped()).spawn()?;
+    /// let output = child.wait_with_output().await?;
+    /// assert!(output.status.success());
+    /// assert_eq!(output.stdout, b"hello\n");
+    /// # std::io::Result::Ok(())
+    /// # }).unwrap();
+    /// ```
     pub async fn wait_with_output(mut self) -> io::Result<Output> {
         let (mut out, mut err) = (self.stdout.take(), self.stderr.take());
         let (status, stdout, stderr) = crate::try_join!(self.wait(), read_all(&mut out), read_all(&mut err))?;

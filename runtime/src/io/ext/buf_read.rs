@@ -44,6 +44,19 @@ pub trait AsyncBufReadExt: AsyncBufRead {
     /// # Cancel safety
     /// Safe, if the caller goes on with the same `buf`: the bytes read so far are in it. The returned number
     /// counts from the last call.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// use runtime::io::AsyncBufReadExt;
+    ///
+    /// let mut reader = &b"key=value"[..];
+    /// let mut key = Vec::new();
+    /// assert_eq!(reader.read_until(b'=', &mut key).await?, 4);
+    /// assert_eq!(key, b"key=");
+    /// # std::io::Result::Ok(())
+    /// # }).unwrap();
+    /// ```
     fn read_until<'a>(&'a mut self, byte: u8, buf: &'a mut Vec<u8>) -> OperationFuture<ReadUntil<'a, Self>>
     where
         Self: Unpin,
@@ -64,6 +77,21 @@ pub trait AsyncBufReadExt: AsyncBufRead {
     /// # Cancel safety
     /// Not safe: the bytes read so far are in `buf`, but they are lost if they end inside of a character.
     /// (Tokio leaves `buf` empty.) [`Lines::next_line`] and [`read_until`](Self::read_until) are safe.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// use runtime::io::AsyncBufReadExt;
+    ///
+    /// let mut reader = &b"one\ntwo"[..];
+    /// let mut line = String::new();
+    /// while reader.read_line(&mut line).await? != 0 {
+    ///     println!("{}", line.trim_end());
+    ///     line.clear();
+    /// }
+    /// # std::io::Result::Ok(())
+    /// # }).unwrap();
+    /// ```
     fn read_line<'a>(&'a mut self, buf: &'a mut String) -> OperationFuture<ReadLine<'a, Self>>
     where
         Self: Unpin,
@@ -72,6 +100,19 @@ pub trait AsyncBufReadExt: AsyncBufRead {
     }
 
     /// Makes a stream of the pieces between the bytes `byte`, without these bytes.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// use runtime::io::{AsyncBufReadExt, BufReader};
+    ///
+    /// let mut pieces = BufReader::new(&b"one,two"[..]).split(b',');
+    /// assert_eq!(pieces.next_segment().await?.as_deref(), Some(&b"one"[..]));
+    /// assert_eq!(pieces.next_segment().await?.as_deref(), Some(&b"two"[..]));
+    /// assert_eq!(pieces.next_segment().await?, None);
+    /// # std::io::Result::Ok(())
+    /// # }).unwrap();
+    /// ```
     fn split(self, byte: u8) -> Split<Self>
     where
         Self: Sized + Unpin,
@@ -91,6 +132,21 @@ pub trait AsyncBufReadExt: AsyncBufRead {
     ///
     /// # Panics
     /// If the future is polled again after it was ready.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// use runtime::io::{AsyncBufReadExt, BufReader};
+    ///
+    /// let mut reader = BufReader::new(&b"hello"[..]);
+    /// assert_eq!(reader.fill_buf().await?, b"hello");
+    /// reader.consume(4);
+    /// assert_eq!(reader.fill_buf().await?, b"o");
+    /// reader.consume(1);
+    /// assert_eq!(reader.fill_buf().await?, b"");
+    /// # std::io::Result::Ok(())
+    /// # }).unwrap();
+    /// ```
     fn fill_buf(&mut self) -> OperationFuture<FillBuf<'_, Self>>
     where
         Self: Unpin,
@@ -108,6 +164,19 @@ pub trait AsyncBufReadExt: AsyncBufRead {
 
     /// Makes a stream of the lines, without their line feeds, and without a carriage return before a line
     /// feed.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// use runtime::io::AsyncBufReadExt;
+    ///
+    /// let mut lines = (&b"one\r\ntwo"[..]).lines();
+    /// assert_eq!(lines.next_line().await?.as_deref(), Some("one"));
+    /// assert_eq!(lines.next_line().await?.as_deref(), Some("two"));
+    /// assert_eq!(lines.next_line().await?, None);
+    /// # std::io::Result::Ok(())
+    /// # }).unwrap();
+    /// ```
     fn lines(self) -> Lines<Self>
     where
         Self: Sized,

@@ -69,6 +69,22 @@ pub trait AsyncReadExt: AsyncRead {
     ///
     /// # Cancel safety
     /// Safe: bytes that have not been returned have not been read.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// use runtime::io::AsyncReadExt;
+    ///
+    /// let mut reader = &b"hello"[..];
+    /// let mut room = [0; 4];
+    /// assert_eq!(reader.read(&mut room).await?, 4);
+    /// assert_eq!(&room, b"hell");
+    /// assert_eq!(reader.read(&mut room).await?, 1);
+    /// assert_eq!(room[0], b'o');
+    /// assert_eq!(reader.read(&mut room).await?, 0);
+    /// # std::io::Result::Ok(())
+    /// # }).unwrap();
+    /// ```
     fn read<'a>(&'a mut self, buf: &'a mut [u8]) -> OperationFuture<Read<'a, Self>>
     where
         Self: Unpin,
@@ -86,6 +102,19 @@ pub trait AsyncReadExt: AsyncRead {
     ///
     /// # Cancel safety
     /// Safe: bytes that are not in `buf` have not been read.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// use runtime::io::AsyncReadExt;
+    ///
+    /// let mut reader = &b"hello"[..];
+    /// let mut bytes = Vec::new();
+    /// while reader.read_buf(&mut bytes).await? != 0 {}
+    /// assert_eq!(bytes, b"hello");
+    /// # std::io::Result::Ok(())
+    /// # }).unwrap();
+    /// ```
     fn read_buf<'a, B: BufMut + ?Sized>(
         &'a mut self,
         buf: &'a mut B,
@@ -105,6 +134,21 @@ pub trait AsyncReadExt: AsyncRead {
     ///
     /// # Cancel safety
     /// Not safe: the bytes read so far are in `buf`, but their number is lost.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// use runtime::io::{AsyncReadExt, ErrorKind};
+    ///
+    /// let mut reader = &b"hello"[..];
+    /// let mut word = [0; 4];
+    /// reader.read_exact(&mut word).await?;
+    /// assert_eq!(&word, b"hell");
+    /// let error = reader.read_exact(&mut word).await.unwrap_err();
+    /// assert_eq!(error.kind(), ErrorKind::UnexpectedEof);
+    /// # std::io::Result::Ok(())
+    /// # }).unwrap();
+    /// ```
     fn read_exact<'a>(&'a mut self, buf: &'a mut [u8]) -> OperationFuture<ReadExact<'a, Self>>
     where
         Self: Unpin,
@@ -122,6 +166,18 @@ pub trait AsyncReadExt: AsyncRead {
     ///
     /// # Cancel safety
     /// Not safe, unless the caller goes on with the same `buf`: the bytes read so far are in it.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// use runtime::io::AsyncReadExt;
+    ///
+    /// let mut bytes = b"say ".to_vec();
+    /// assert_eq!((&b"hello"[..]).read_to_end(&mut bytes).await?, 5);
+    /// assert_eq!(bytes, b"say hello");
+    /// # std::io::Result::Ok(())
+    /// # }).unwrap();
+    /// ```
     fn read_to_end<'a>(&'a mut self, buf: &'a mut Vec<u8>) -> OperationFuture<ReadToEnd<'a, Self>>
     where
         Self: Unpin,
@@ -138,6 +194,22 @@ pub trait AsyncReadExt: AsyncRead {
     ///
     /// # Cancel safety
     /// Not safe: `buf` is as before, and the bytes read so far are lost.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// use runtime::io::{AsyncReadExt, ErrorKind};
+    ///
+    /// let mut text = String::from("say ");
+    /// assert_eq!((&b"hello"[..]).read_to_string(&mut text).await?, 5);
+    /// assert_eq!(text, "say hello");
+    ///
+    /// let error = (&b"\xff"[..]).read_to_string(&mut text).await.unwrap_err();
+    /// assert_eq!(error.kind(), ErrorKind::InvalidData);
+    /// assert_eq!(text, "say hello");
+    /// # std::io::Result::Ok(())
+    /// # }).unwrap();
+    /// ```
     fn read_to_string<'a>(&'a mut self, buf: &'a mut String) -> OperationFuture<ReadToString<'a, Self>>
     where
         Self: Unpin,
@@ -147,6 +219,18 @@ pub trait AsyncReadExt: AsyncRead {
     }
 
     /// Makes a reader that ends after at most `limit` bytes.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// use runtime::io::AsyncReadExt;
+    ///
+    /// let mut text = String::new();
+    /// (&b"hello"[..]).take(4).read_to_string(&mut text).await?;
+    /// assert_eq!(text, "hell");
+    /// # std::io::Result::Ok(())
+    /// # }).unwrap();
+    /// ```
     fn take(self, limit: u64) -> Take<Self>
     where
         Self: Sized,
@@ -155,6 +239,18 @@ pub trait AsyncReadExt: AsyncRead {
     }
 
     /// Makes a reader that continues with `next` when this reader ends.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// use runtime::io::AsyncReadExt;
+    ///
+    /// let mut text = String::new();
+    /// (&b"hel"[..]).chain(&b"lo"[..]).read_to_string(&mut text).await?;
+    /// assert_eq!(text, "hello");
+    /// # std::io::Result::Ok(())
+    /// # }).unwrap();
+    /// ```
     fn chain<R: AsyncRead>(self, next: R) -> Chain<Self, R>
     where
         Self: Sized,

@@ -36,6 +36,19 @@ pub trait AsyncSeekExt: AsyncSeek {
     ///
     /// # Cancel safety
     /// Not safe: the stream may or may not have moved.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// use std::io::Cursor;
+    /// use runtime::io::{AsyncReadExt, AsyncSeekExt, SeekFrom};
+    ///
+    /// let mut cursor = Cursor::new(b"hello");
+    /// assert_eq!(cursor.seek(SeekFrom::End(-1)).await?, 4);
+    /// assert_eq!(cursor.read_u8().await?, b'o');
+    /// # std::io::Result::Ok(())
+    /// # }).unwrap();
+    /// ```
     fn seek(&mut self, position: SeekFrom) -> OperationFuture<Seek<'_, Self>>
     where
         Self: Unpin,
@@ -50,6 +63,20 @@ pub trait AsyncSeekExt: AsyncSeek {
     ///
     /// # Cancel safety
     /// As for [`seek`](Self::seek).
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// use std::io::Cursor;
+    /// use runtime::io::{AsyncReadExt, AsyncSeekExt};
+    ///
+    /// let mut cursor = Cursor::new(b"hello");
+    /// assert_eq!(cursor.read_u8().await?, b'h');
+    /// cursor.rewind().await?;
+    /// assert_eq!(cursor.read_u8().await?, b'h');
+    /// # std::io::Result::Ok(())
+    /// # }).unwrap();
+    /// ```
     fn rewind(&mut self) -> OperationFuture<Seek<'_, Self>>
     where
         Self: Unpin,
@@ -64,6 +91,19 @@ pub trait AsyncSeekExt: AsyncSeek {
     ///
     /// # Cancel safety
     /// Safe: the stream stays where it is.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// use std::io::Cursor;
+    /// use runtime::io::{AsyncReadExt, AsyncSeekExt};
+    ///
+    /// let mut cursor = Cursor::new(b"hello");
+    /// cursor.read_u8().await?;
+    /// assert_eq!(cursor.stream_position().await?, 1);
+    /// # std::io::Result::Ok(())
+    /// # }).unwrap();
+    /// ```
     fn stream_position(&mut self) -> OperationFuture<Seek<'_, Self>>
     where
         Self: Unpin,

@@ -59,6 +59,20 @@ pub trait AsyncWriteExt: AsyncWrite {
     ///
     /// # Cancel safety
     /// Safe: bytes that have not been counted have not been written.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// use std::io::Cursor;
+    /// use runtime::io::AsyncWriteExt;
+    ///
+    /// let mut room = [0; 4];
+    /// let mut writer = Cursor::new(&mut room[..]);
+    /// assert_eq!(writer.write(b"hello").await?, 4);
+    /// assert_eq!(&room, b"hell");
+    /// # std::io::Result::Ok(())
+    /// # }).unwrap();
+    /// ```
     fn write<'a>(&'a mut self, buf: &'a [u8]) -> OperationFuture<Write<'a, Self>>
     where
         Self: Unpin,
@@ -73,6 +87,20 @@ pub trait AsyncWriteExt: AsyncWrite {
     ///
     /// # Cancel safety
     /// Safe: bytes that have not been counted have not been written.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// use std::io::IoSlice;
+    /// use runtime::io::AsyncWriteExt;
+    ///
+    /// let mut writer = Vec::new();
+    /// let bufs = [IoSlice::new(b"hel"), IoSlice::new(b"lo")];
+    /// assert_eq!(writer.write_vectored(&bufs).await?, 5);
+    /// assert_eq!(writer, b"hello");
+    /// # std::io::Result::Ok(())
+    /// # }).unwrap();
+    /// ```
     fn write_vectored<'a, 'b>(
         &'a mut self,
         bufs: &'a [IoSlice<'b>],
@@ -90,6 +118,21 @@ pub trait AsyncWriteExt: AsyncWrite {
     ///
     /// # Cancel safety
     /// Safe: `buf` is advanced by the bytes that were written.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// use std::io::Cursor;
+    /// use runtime::io::AsyncWriteExt;
+    ///
+    /// let mut room = [0; 4];
+    /// let mut writer = Cursor::new(&mut room[..]);
+    /// let mut buf = &b"hello"[..];
+    /// assert_eq!(writer.write_buf(&mut buf).await?, 4);
+    /// assert_eq!(buf, b"o");
+    /// # std::io::Result::Ok(())
+    /// # }).unwrap();
+    /// ```
     fn write_buf<'a, B: Buf>(&'a mut self, buf: &'a mut B) -> OperationFuture<WriteBuf<'a, Self, B>>
     where
         Self: Unpin,
@@ -105,6 +148,25 @@ pub trait AsyncWriteExt: AsyncWrite {
     ///
     /// # Cancel safety
     /// Not safe: the number of bytes that were written is lost.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// use runtime::io::{AsyncReadExt, AsyncWriteExt};
+    ///
+    /// let (mut near, mut far) = runtime::io::duplex(2);
+    /// let writing = async {
+    ///     near.write_all(b"hello").await?;
+    ///     near.shutdown().await
+    /// };
+    /// let mut text = String::new();
+    /// let (written, read) = runtime::join!(writing, far.read_to_string(&mut text));
+    /// written?;
+    /// read?;
+    /// assert_eq!(text, "hello");
+    /// # std::io::Result::Ok(())
+    /// # }).unwrap();
+    /// ```
     fn write_all<'a>(&'a mut self, buf: &'a [u8]) -> OperationFuture<WriteAll<'a, Self>>
     where
         Self: Unpin,
@@ -120,6 +182,22 @@ pub trait AsyncWriteExt: AsyncWrite {
     ///
     /// # Cancel safety
     /// Safe, if the caller goes on with the same `buf`: it is advanced by the bytes that were written.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// use std::io::Cursor;
+    /// use runtime::io::{AsyncWriteExt, ErrorKind};
+    ///
+    /// let mut room = [0; 4];
+    /// let mut writer = Cursor::new(&mut room[..]);
+    /// let mut buf = &b"hello"[..];
+    /// let error = writer.write_all_buf(&mut buf).await.unwrap_err();
+    /// assert_eq!(error.kind(), ErrorKind::WriteZero);
+    /// assert_eq!(buf, b"o");
+    /// # std::io::Result::Ok(())
+    /// # }).unwrap();
+    /// ```
     fn write_all_buf<'a, B: Buf>(&'a mut self, buf: &'a mut B) -> OperationFuture<WriteAllBuf<'a, Self, B>>
     where
         Self: Unpin,
@@ -134,6 +212,20 @@ pub trait AsyncWriteExt: AsyncWrite {
     ///
     /// # Cancel safety
     /// Safe.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// use runtime::io::{AsyncWriteExt, BufWriter};
+    ///
+    /// let mut writer = BufWriter::new(Vec::new());
+    /// writer.write_all(b"hello").await?;
+    /// assert_eq!(writer.get_ref(), b"");
+    /// writer.flush().await?;
+    /// assert_eq!(writer.get_ref(), b"hello");
+    /// # std::io::Result::Ok(())
+    /// # }).unwrap();
+    /// ```
     fn flush(&mut self) -> OperationFuture<Flush<'_, Self>>
     where
         Self: Unpin,
@@ -148,6 +240,18 @@ pub trait AsyncWriteExt: AsyncWrite {
     ///
     /// # Cancel safety
     /// Safe: call it again.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// use runtime::io::{AsyncReadExt, AsyncWriteExt};
+    ///
+    /// let (mut near, mut far) = runtime::io::duplex(64);
+    /// near.shutdown().await?;
+    /// assert_eq!(far.read(&mut [0; 8]).await?, 0);
+    /// # std::io::Result::Ok(())
+    /// # }).unwrap();
+    /// ```
     fn shutdown(&mut self) -> OperationFuture<Shutdown<'_, Self>>
     where
         Self: Unpin,
