@@ -50,18 +50,27 @@ pub enum Flavor {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum UnhandledPanic {
-    /// Nothing. The panic is in the task's [`JoinHandle`](crate::task::JoinHandle). The default.
+    /// The runtime goes on. The task's [`JoinHandle`](crate::task::JoinHandle) returns the panic. This is the
+    /// default.
     Ignore,
-    /// The runtime is shut down, and `block_on` panics.
+    /// The runtime shuts down, and `block_on` panics.
     ShutdownRuntime,
 }
 
 /// A seed for [`Builder::rng_seed`].
+///
+/// # Examples
+/// ```
+/// use runtime::runtime::RngSeed;
+///
+/// assert_eq!(RngSeed::from_bytes(b"one"), RngSeed::from_bytes(b"one"));
+/// assert_ne!(RngSeed::from_bytes(b"one"), RngSeed::from_bytes(b"two"));
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RngSeed(u64);
 
 impl RngSeed {
-    /// The seed that stands for these bytes: the same on all machines, and in all releases.
+    /// Makes a seed from `bytes`. The same bytes give the same seed on all machines, and in all releases.
     pub fn from_bytes(bytes: &[u8]) -> Self {
         // FNV-1a.
         Self(bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
@@ -69,9 +78,9 @@ impl RngSeed {
         }))
     }
 
-    /// Seed `index` of the series that begins with this one.
+    /// Returns seed `index` of the series that begins with this seed.
     pub(crate) fn of(&self, index: u64) -> u64 {
-        // As splitmix64 does it: neighbours have nothing in common.
+        // The mixing function of splitmix64. It makes the seeds of neighbouring indices unlike each other.
         let mixed = self.0.wrapping_add(index.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -809,11 +818,12 @@ impl Builder {
         self
     }
 
-    /// Calls `f` for each task that is spawned, before the task is queued, on the thread that spawns it.
+    /// Calls `f` for each spawned task, on the thread that spawns it, before the task is queued. By default
+    /// there is no hook.
     ///
-    /// The hooks are called for the tasks of [`spawn`](crate::spawn) and its like, not for the tasks of a
-    /// [`LocalSet`](crate::task::LocalSet), nor for `spawn_blocking` or `block_on`. A panic in a hook is caught and
-    /// reported by the panic hook alone.
+    /// The runtime calls the task hooks for the tasks of [`spawn`](crate::spawn) and its like. It does not
+    /// call them for the tasks of a [`LocalSet`](crate::task::LocalSet), for `spawn_blocking`, or for
+    /// `block_on`. The runtime catches a panic in a hook. Only the panic hook reports it.
     ///
     /// # Examples
     /// ```
@@ -828,7 +838,9 @@ impl Builder {
         self
     }
 
-    /// Calls `f` before each poll of a task; see [`on_task_spawn`](Self::on_task_spawn).
+    /// Calls `f` before each poll of a task, on the thread that polls it. By default there is no hook.
+    ///
+    /// See [`on_task_spawn`](Self::on_task_spawn) for the tasks that have hooks.
     ///
     /// # Examples
     /// ```
@@ -855,25 +867,65 @@ impl Builder {
         self
     }
 
-    /// Calls `f` after each poll of a task, also if the poll panicked; see
-    /// [`on_before_task_poll`](Self::on_before_task_poll).
+    /// Calls `f` after each poll of a task, on the thread that has polled it, also if the poll panicked. By
+    /// default there is no hook.
+    ///
+    /// See [`on_task_spawn`](Self::on_task_spawn) for the tasks that have hooks.
+    ///
+    /// # Examples
+    /// ```
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicUsize, Ordering};
+    ///
+    /// let polls = Arc::new(AtomicUsize::new(0));
+    /// let seen = polls.clone();
+    /// let runtime = runtime::Builder::new_current_thread()
+    ///     .on_after_task_poll(move |_| {
+    ///         seen.fetch_add(1, Ordering::Relaxed);
+    ///     })
+    ///     .build()?;
+    /// runtime.block_on(runtime.spawn(runtime::task::yield_now()))?;
+    /// assert_eq!(polls.load(Ordering::Relaxed), 2);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn on_after_task_poll(&mut self, f: impl Fn(&TaskMeta<'_>) + Send + Sync + 'static) -> &mut Self {
         self.task_hooks.after_poll = Some(Arc::new(f));
         self
     }
 
-    /// Calls `f` once for each task, after its future was dropped, and before its output is there: whether the
-    /// task ended, panicked or was cancelled. See [`on_task_spawn`](Self::on_task_spawn).
+    /// Calls `f` once for each task at its end: after its future was dropped, and before its `JoinHandle`
+    /// returns. It does so whether the task returned, panicked or was cancelled. By default there is no hook.
+    ///
+    /// See [`on_task_spawn`](Self::on_task_spawn) for the tasks that have hooks.
+    ///
+    /// # Examples
+    /// ```
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicUsize, Ordering};
+    ///
+    /// let ended = Arc::new(AtomicUsize::new(0));
+    /// let seen = ended.clone();
+    /// let runtime = runtime::Builder::new_current_thread()
+    ///     .on_task_terminate(move |_| {
+    ///         seen.fetch_add(1, Ordering::Relaxed);
+    ///     })
+    ///     .build()?;
+    /// runtime.block_on(runtime.spawn(async {}))?;
+    /// assert_eq!(ended.load(Ordering::Relaxed), 1);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn on_task_terminate(&mut self, f: impl Fn(&TaskMeta<'_>) + Send + Sync + 'static) -> &mut Self {
         self.task_hooks.terminate = Some(Arc::new(f));
         self
     }
 
-    /// Counts how long polls of tasks take, in one histogram for each worker:
-    /// [`poll_time_histogram_bucket_count`](crate::runtime::RuntimeMetrics::poll_time_histogram_bucket_count).
+    /// Counts the durations of task polls in one histogram for each worker. Off by default.
     ///
-    /// Each poll then reads the clock twice. What a spare worker polls is counted for
-    /// the worker with the same number modulo the number of workers.
+    /// [`RuntimeMetrics::poll_time_histogram_bucket_count`] reads the counts. Each poll then reads the clock
+    /// twice. Let `n` be the number of workers. The polls of spare worker `i` count for worker `i % n`.
+    ///
+    /// [`RuntimeMetrics::poll_time_histogram_bucket_count`]:
+    ///     crate::runtime::RuntimeMetrics::poll_time_histogram_bucket_count
     ///
     /// # Examples
     /// ```
@@ -892,9 +944,12 @@ impl Builder {
         self
     }
 
-    /// Sets the buckets of [`enable_metrics_poll_time_histogram`](Self::enable_metrics_poll_time_histogram).
-    /// By default ten of 100 µs. A configuration without buckets, or with more than 1,048,576, is an error of
-    /// [`build`](Self::build).
+    /// Sets the buckets of the histograms of
+    /// [`enable_metrics_poll_time_histogram`](Self::enable_metrics_poll_time_histogram). By default there are
+    /// ten buckets of 100 µs.
+    ///
+    /// A histogram has from 1 to 1,048,576 buckets. For a configuration with another number
+    /// [`build`](Self::build) returns an error.
     ///
     /// # Examples
     /// ```
@@ -917,12 +972,12 @@ impl Builder {
         self
     }
 
-    /// Says what a panic in a task does to the runtime. By default nothing: the panic is in the task's
-    /// `JoinHandle`.
+    /// Sets what a panic in a task does to the runtime. By default it is [`UnhandledPanic::Ignore`]: the
+    /// task's `JoinHandle` returns the panic, and the runtime goes on.
     ///
-    /// With [`UnhandledPanic::ShutdownRuntime`] the runtime is shut down: its tasks are cancelled, and every
-    /// call of `block_on`, present and future, panics. That needs a `current_thread` runtime; for another one
-    /// [`build`](Self::build) returns an error.
+    /// With [`UnhandledPanic::ShutdownRuntime`] the runtime shuts down. It cancels its tasks, and every
+    /// present and future call of `block_on` panics. This needs a `current_thread` runtime; for another
+    /// flavor [`build`](Self::build) returns an error.
     ///
     /// # Examples
     /// ```should_panic
@@ -940,11 +995,11 @@ impl Builder {
         self
     }
 
-    /// Has workers run the tasks that they wake or spawn in the order of the wakes.
+    /// Makes each worker run the tasks that it wakes or spawns in the order of these wakes and spawns.
     ///
-    /// By default the task that a worker woke last runs next, from a slot of its own: its data is in the
-    /// worker's cache. A worker takes at most a few tasks from the slot in a row, so this changes the order of
-    /// tasks, and starves none. A `current_thread` runtime has no such slot.
+    /// By default a worker keeps the task that it woke last in a slot, and runs it next, because the task's
+    /// data is in the worker's cache. A worker takes only a few tasks in a row from the slot. So the slot
+    /// changes the order of tasks, but starves no task. A `current_thread` runtime has no such slot.
     ///
     /// # Examples
     /// ```
@@ -956,12 +1011,12 @@ impl Builder {
         self
     }
 
-    /// Sets the seed of the runtime's random choices: with which branch a `select!` begins, and from which
-    /// worker a worker tries to steal first.
+    /// Sets the seed of the runtime's random choices: the first branch of a `select!`, and the first worker
+    /// that a worker tries to steal from. By default each run of the program makes other choices.
     ///
-    /// On a `current_thread` runtime each `block_on` takes the next seed of a series that begins with this
-    /// one. So a program that makes the same calls in the same order sees the same choices of `select!`. With
-    /// several workers the order of the tasks is chance, and the seed of little use.
+    /// On a `current_thread` runtime each `block_on` takes the next seed of a series that begins with `seed`.
+    /// So a program that makes the same calls in the same order sees the same choices of `select!`. With
+    /// several workers the order of the tasks is random, and the seed is of little use.
     ///
     /// # Examples
     /// ```

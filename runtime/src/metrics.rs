@@ -688,11 +688,25 @@ impl RuntimeMetrics {
         self.handle.shared().config.pins.as_ref()?.refused()
     }
 
-    /// How long a poll takes on average: the worker's [busy duration](Self::worker_total_busy_duration) divided
-    /// by its [polls](Self::worker_poll_count). Zero before the first poll.
+    /// Returns the mean duration of a poll: the worker's
+    /// [busy duration](Self::worker_total_busy_duration), divided by its number of
+    /// [polls](Self::worker_poll_count). Before the first poll it returns the whole busy duration.
     ///
-    /// Both numbers are the worker's own costs included, and the busy duration is that of its last sleep. For
-    /// more, see [`enable_metrics_poll_time_histogram`](crate::Builder::enable_metrics_poll_time_histogram).
+    /// The busy duration contains the worker's own work between polls, and ends with the worker's last sleep.
+    /// [`enable_metrics_poll_time_histogram`](crate::Builder::enable_metrics_poll_time_histogram) measures
+    /// each poll.
+    ///
+    /// # Panics
+    /// If there is no such worker.
+    ///
+    /// # Examples
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let runtime = runtime::Builder::new_current_thread().build()?;
+    /// assert_eq!(runtime.metrics().worker_mean_poll_time(0), Duration::ZERO);
+    /// # std::io::Result::Ok(())
+    /// ```
     #[track_caller]
     pub fn worker_mean_poll_time(&self, worker: usize) -> Duration {
         let polls = self.worker_poll_count(worker);
@@ -700,30 +714,71 @@ impl RuntimeMetrics {
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 
-    /// Whether the runtime measures how long polls take; see
+    /// Returns whether the runtime measures its polls; see
     /// [`enable_metrics_poll_time_histogram`](crate::Builder::enable_metrics_poll_time_histogram).
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime =
+    ///     runtime::Builder::new_current_thread().enable_metrics_poll_time_histogram().build()?;
+    /// assert!(runtime.metrics().poll_time_histogram_enabled());
+    /// # std::io::Result::Ok(())
+    /// ```
     pub fn poll_time_histogram_enabled(&self) -> bool {
         self.poll_times(0).is_some()
     }
 
-    /// The number of buckets of the histogram of poll times. 0 unless that is enabled.
+    /// Returns the number of buckets of the histogram of poll times. 0 unless the histogram is enabled.
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime =
+    ///     runtime::Builder::new_current_thread().enable_metrics_poll_time_histogram().build()?;
+    /// assert_eq!(runtime.metrics().poll_time_histogram_num_buckets(), 10);
+    /// # std::io::Result::Ok(())
+    /// ```
     pub fn poll_time_histogram_num_buckets(&self) -> usize {
         self.poll_times(0).map_or(0, Histogram::buckets)
     }
 
-    /// The poll times that bucket `bucket` counts; the end is exclusive. Empty unless the histogram is enabled.
+    /// Returns the range of poll times that bucket `bucket` counts. The end is exclusive. The range is empty
+    /// unless the histogram is enabled.
     ///
-    /// # Panics
-    /// If there is no such bucket.
+    /// `bucket` must be less than
+    /// [`poll_time_histogram_num_buckets`](Self::poll_time_histogram_num_buckets). For a larger `bucket` the
+    /// result has no meaning, and the call may panic.
+    ///
+    /// # Examples
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let runtime =
+    ///     runtime::Builder::new_current_thread().enable_metrics_poll_time_histogram().build()?;
+    /// let range = runtime.metrics().poll_time_histogram_bucket_range(1);
+    /// assert_eq!(range, Duration::from_micros(100)..Duration::from_micros(200));
+    /// # std::io::Result::Ok(())
+    /// ```
     #[track_caller]
     pub fn poll_time_histogram_bucket_range(&self, bucket: usize) -> Range<Duration> {
         self.poll_times(0).map_or_else(Range::default, |histogram| histogram.range(bucket))
     }
 
-    /// How many polls of the worker took as long as the bucket says. 0 unless the histogram is enabled.
+    /// Returns the number of polls of the worker whose duration was in the range of the bucket. 0 unless the
+    /// histogram is enabled.
     ///
     /// # Panics
-    /// If there is no such worker or bucket.
+    /// If there is no such worker, or if the histogram is enabled and has no such bucket.
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime =
+    ///     runtime::Builder::new_current_thread().enable_metrics_poll_time_histogram().build()?;
+    /// runtime.block_on(runtime.spawn(async {}))?;
+    /// let metrics = runtime.metrics();
+    /// let count = |bucket| metrics.poll_time_histogram_bucket_count(0, bucket);
+    /// assert_eq!((0..10).map(count).sum::<u64>(), 1);
+    /// # std::io::Result::Ok(())
+    /// ```
     #[track_caller]
     pub fn poll_time_histogram_bucket_count(&self, worker: usize, bucket: usize) -> u64 {
         self.worker(worker);
