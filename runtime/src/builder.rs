@@ -22,21 +22,21 @@ use crate::util::unwind;
 
 /// Most worker threads.
 pub const MAX_WORKERS: usize = 4096;
-/// Most threads that take over while workers block.
+/// The largest number of spare workers, which take over while workers block.
 pub const MAX_SPARE_WORKERS: usize = 512;
-/// What the monitor's thread is called.
+/// The name of the monitor's thread.
 const MONITOR_NAME: &str = "runtime-monitor";
-/// Every so many rounds a worker looks at the injector first, and at the driver: prime, as in Go, so that no
-/// periodic load falls in step.
+/// The default of both intervals, in rounds of a worker's loop. The number is prime, as in Go, so that no
+/// periodic load falls in step with it.
 const INTERVAL: u32 = 61;
-/// Events taken from the system in one turn of the driver, unless the builder says otherwise.
+/// The default number of events that one turn of the driver takes from the system.
 const EVENTS_PER_TURN: usize = 1024;
-/// Most events of one turn, for which the driver keeps 12 MiB.
+/// The largest number of events of one turn. The driver keeps 12 MiB for so many.
 const MAX_EVENTS_PER_TURN: usize = 1 << 20;
-/// The variables that set the default number of worker threads: ours, else Tokio's.
+/// The environment variables that set the default number of worker threads: ours, then Tokio's.
 const WORKERS_VARIABLES: [&str; 2] = ["RUNTIME_WORKER_THREADS", "TOKIO_WORKER_THREADS"];
 
-/// The kind of scheduler a runtime has.
+/// The kind of scheduler that a runtime has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Flavor {
@@ -50,18 +50,27 @@ pub enum Flavor {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum UnhandledPanic {
-    /// Nothing. The panic is in the task's [`JoinHandle`](crate::task::JoinHandle). The default.
+    /// The runtime goes on. The task's [`JoinHandle`](crate::task::JoinHandle) returns the panic. This is the
+    /// default.
     Ignore,
-    /// The runtime is shut down, and `block_on` panics.
+    /// The runtime shuts down, and `block_on` panics.
     ShutdownRuntime,
 }
 
 /// A seed for [`Builder::rng_seed`].
+///
+/// # Examples
+/// ```
+/// use runtime::runtime::RngSeed;
+///
+/// assert_eq!(RngSeed::from_bytes(b"one"), RngSeed::from_bytes(b"one"));
+/// assert_ne!(RngSeed::from_bytes(b"one"), RngSeed::from_bytes(b"two"));
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RngSeed(u64);
 
 impl RngSeed {
-    /// The seed that stands for these bytes: the same on all machines, and in all releases.
+    /// Makes a seed from `bytes`. The same bytes give the same seed on all machines, and in all releases.
     pub fn from_bytes(bytes: &[u8]) -> Self {
         // FNV-1a.
         Self(bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
@@ -69,9 +78,9 @@ impl RngSeed {
         }))
     }
 
-    /// Seed `index` of the series that begins with this one.
+    /// Returns seed `index` of the series that begins with this seed.
     pub(crate) fn of(&self, index: u64) -> u64 {
-        // As splitmix64 does it: neighbours have nothing in common.
+        // The mixing function of splitmix64. It makes the seeds of neighbouring indices unlike each other.
         let mixed = self.0.wrapping_add(index.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -81,20 +90,20 @@ impl RngSeed {
 
 type Hook = Arc<dyn Fn() + Send + Sync>;
 
-/// What is called with a stuck worker.
+/// Called with a stuck worker.
 type StallHook = Arc<dyn Fn(&Stall) + Send + Sync>;
 
-/// What is called with the index of a pool's thread.
+/// Called with the index of a pool's thread.
 pub type IndexedHook = Arc<dyn Fn(usize) + Send + Sync>;
 
-/// What is called with the panic of a detached job.
+/// Called with the panic of a detached job.
 pub type PanicHandler = Arc<dyn Fn(unwind::Payload) + Send + Sync>;
 
-/// What the runtime's threads are called.
+/// How the runtime's threads are named.
 #[derive(Clone)]
 enum ThreadName {
     Fixed(String),
-    /// Asked for each thread.
+    /// Called for each thread.
     Made(Arc<dyn Fn() -> String + Send + Sync>),
 }
 
@@ -108,7 +117,7 @@ impl ThreadName {
                 io::Error::other("the function of thread_name_fn panicked")
             })?,
         };
-        // `std::thread` would panic.
+        // With NUL in the name, `std::thread` would panic.
         match name.contains('\0') {
             true => Err(invalid(format!("thread_name must not contain NUL, got {name:?}"))),
             false => Ok(name),
@@ -116,8 +125,8 @@ impl ThreadName {
     }
 }
 
-/// Functions of the user, called at points in a thread's life. A panic in one is swallowed after it has been
-/// reported by the panic hook.
+/// Functions of the user, which are called at points in a thread's life. The panic hook reports a panic in
+/// one of them, and then the panic is swallowed.
 #[derive(Clone, Default)]
 pub struct Hooks {
     thread_start: Option<Hook>,
@@ -156,7 +165,7 @@ impl Hooks {
         call(&self.thread_unpark);
     }
 
-    /// Called on a blocking thread.
+    /// Runs on a blocking thread.
     #[allow(dead_code)]
     pub fn on_stall(&self, stall: &Stall) {
         if let Some(hook) = &self.stall {
@@ -171,9 +180,9 @@ fn call(hook: &Option<Hook>) {
     }
 }
 
-/// What a runtime was built with.
+/// The settings of a built runtime.
 pub struct Config {
-    /// The runtime's own name, not that of its threads.
+    /// The name of the runtime. Its threads have names of their own.
     pub name: Option<String>,
     pub flavor: Flavor,
     pub workers: usize,
@@ -185,19 +194,19 @@ pub struct Config {
     pub event_interval: u32,
     pub global_queue_interval: u32,
     pub hooks: Hooks,
-    /// Keeps workers on CPUs.
+    /// Keeps each worker on one CPU.
     pub pins: Option<Pins>,
     pub has_io: bool,
-    /// Only jobs run on it: no driver, no spare workers.
+    /// The runtime runs only jobs: it has no driver and no spare workers.
     pub is_pool: bool,
-    /// Jobs are run in the order in which they were spawned, see `ThreadPoolBuilder::breadth_first`.
+    /// Jobs run in the order in which they were spawned; see `ThreadPoolBuilder::breadth_first`.
     pub is_breadth_first: bool,
     /// Gets the panics of detached jobs.
     pub panic_handler: Option<PanicHandler>,
-    /// Called on each seat's thread before its first job, and after its last.
+    /// Called on the thread of each seat before its first job, and after its last.
     pub start_handler: Option<IndexedHook>,
     pub exit_handler: Option<IndexedHook>,
-    /// Is told when nothing can unblock the threads that are marked.
+    /// Called when nothing can unblock the marked threads.
     pub deadlock_handler: Option<DeadlockHandler>,
     /// Calls the task hooks and measures polls.
     pub observer: Option<Arc<Observer>>,
@@ -207,7 +216,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// That of a pool of jobs, whose threads others start and name.
+    /// The settings of a pool of jobs. The pool's builder starts and names the threads.
     pub fn of_pool(workers: usize) -> Self {
         Self {
             name: None,
@@ -250,21 +259,22 @@ impl Config {
     /// Starts a thread of the runtime.
     ///
     /// # Errors
-    /// What the system says if it refuses the thread, or that it cannot be named; `main` has then been
-    /// dropped.
+    /// The system's error if it refuses the thread, or an error if the thread cannot be named. `main` was
+    /// dropped by then.
     pub fn start_thread(&self, main: impl FnOnce() + Send + 'static) -> io::Result<thread::JoinHandle<()>> {
         start(self.thread_name.next()?, self.thread_stack_size, self.unpinned(main))
     }
 
-    /// Starts the monitor's thread, which has a name and a stack of its own.
+    /// Starts the monitor's thread, which has its own name and the default stack size.
     ///
     /// # Errors
-    /// What the system says if it refuses the thread.
+    /// The system's error if it refuses the thread.
     pub fn start_monitor(&self, main: impl FnOnce() + Send + 'static) -> io::Result<thread::JoinHandle<()>> {
         start(MONITOR_NAME.to_owned(), None, self.unpinned(main))
     }
 
-    /// What a thread runs that the calling one starts: `main`, but not on the one CPU of a pinned worker.
+    /// Wraps `main` for a thread that the calling thread starts. The new thread does not stay on the one CPU
+    /// of a pinned worker.
     fn unpinned<F: FnOnce() + Send + 'static>(&self, main: F) -> impl FnOnce() + Send + use<F> {
         affinity::unpinned(self.pins.as_ref(), main)
     }
@@ -292,8 +302,7 @@ impl fmt::Debug for Config {
 
 /// Builds a [`Runtime`].
 ///
-/// Settings are checked by [`build`](Self::build), which gives an error that carries the value. (Tokio
-/// panics.)
+/// [`build`](Self::build) checks the settings. It returns an error that carries the value. (Tokio panics.)
 ///
 /// # Examples
 /// ```
@@ -335,12 +344,27 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Begins a runtime with worker threads that steal tasks from each other.
+    /// Creates a builder of a runtime with worker threads, which steal tasks from each other.
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime = runtime::Builder::new_multi_thread().worker_threads(2).build()?;
+    /// assert_eq!(runtime.metrics().num_workers(), 2);
+    /// # std::io::Result::Ok(())
+    /// ```
     pub fn new_multi_thread() -> Self {
         Self::new(Flavor::MultiThread)
     }
 
-    /// Begins a runtime that runs its tasks on the thread that is in `block_on`.
+    /// Creates a builder of a runtime that runs its tasks on the thread that is in `block_on`.
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime = runtime::Builder::new_current_thread().build()?;
+    /// let task = runtime.spawn(async { std::thread::current().id() });
+    /// assert_eq!(runtime.block_on(task).unwrap(), std::thread::current().id());
+    /// # std::io::Result::Ok(())
+    /// ```
     pub fn new_current_thread() -> Self {
         Self::new(Flavor::CurrentThread)
     }
@@ -374,12 +398,12 @@ impl Builder {
         }
     }
 
-    /// Sets the name of the runtime, which [`Handle::name`] returns: at least one character that is no white
-    /// space. By default a runtime has no name.
+    /// Sets the name of the runtime, which [`Handle::name`] returns. It has at least one character that is
+    /// not white space. By default a runtime has no name.
     ///
-    /// The name is for people and logs. It is not that of the threads: see
-    /// [`thread_name`](Self::thread_name). Several runtimes may have the same one; what tells them apart is
-    /// [`Handle::id`].
+    /// The name is for people and logs. The threads have another name: see
+    /// [`thread_name`](Self::thread_name). Several runtimes may have the same name; [`Handle::id`] tells them
+    /// apart.
     ///
     /// # Examples
     /// ```
@@ -392,37 +416,60 @@ impl Builder {
         self
     }
 
-    /// Sets the number of worker threads, from 1 to 4096. No effect on a `current_thread` runtime.
+    /// Sets the number of worker threads, from 1 to 4096. It has no effect on a `current_thread` runtime.
     ///
     /// The default is the environment variable `RUNTIME_WORKER_THREADS`, else `TOKIO_WORKER_THREADS`, else
     /// the number of CPUs that the process may use by its affinity and its control group.
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime = runtime::Builder::new_multi_thread().worker_threads(4).build()?;
+    /// assert_eq!(runtime.metrics().num_workers(), 4);
+    ///
+    /// let error = runtime::Builder::new_multi_thread().worker_threads(0).build().unwrap_err();
+    /// assert_eq!(error.to_string(), "worker_threads must be at least 1, got 0");
+    /// # std::io::Result::Ok(())
+    /// ```
     pub fn worker_threads(&mut self, n: usize) -> &mut Self {
         self.worker_threads = Some(n);
         self
     }
 
-    /// Sets how many threads may run blocking closures at once, at least 1. The default is 512.
+    /// Sets how many threads may run blocking closures at the same time, at least 1. The default is 512.
     ///
-    /// Threads are started when they are needed. (Those that take over for stuck workers are not counted
-    /// here: see [`spare_workers`](Self::spare_workers).)
+    /// The runtime starts a thread when it is needed. [Spare workers](Self::spare_workers) are not counted
+    /// here.
+    ///
+    /// # Examples
+    /// With one thread, the second closure waits for the first:
+    /// ```
+    /// let runtime = runtime::Builder::new_current_thread().max_blocking_threads(1).build()?;
+    /// let (first, second) = (runtime.spawn_blocking(|| 1), runtime.spawn_blocking(|| 2));
+    /// let sum = runtime.block_on(async { first.await.unwrap() + second.await.unwrap() });
+    /// assert_eq!(sum, 3);
+    /// # std::io::Result::Ok(())
+    /// ```
     pub fn max_blocking_threads(&mut self, n: usize) -> &mut Self {
         self.max_blocking_threads = n;
         self
     }
 
-    /// Sets how many *spare* workers there may be, which take over for workers that are stuck or blocked. The
-    /// default is 512, which is the most.
+    /// Sets the largest number of *spare workers*, which take over for workers that are stuck or blocked. The
+    /// default is 512. A larger number counts as 512.
     ///
-    /// A task that computes for long in one poll, or blocks, keeps its worker. What else the worker holds
-    /// goes to the other workers, and if none is idle, to spare ones. Their threads are started when work
-    /// waits and no other thread is there. They poll tasks and run jobs until the others are back, and end
-    /// after [`thread_keep_alive`](Self::thread_keep_alive). So no setting is needed; a lower bound limits
-    /// memory when many tasks block at once, and makes tasks wait then.
+    /// A task that blocks, or computes for long in one poll, keeps its worker. The other workers take what
+    /// else that worker holds. If none of them is idle, spare workers take it. The thread of a spare worker
+    /// is started when work waits and no other thread is there to run it. A spare worker polls tasks and runs
+    /// jobs until the others are back. It ends when it was not needed for
+    /// [`thread_keep_alive`](Self::thread_keep_alive).
+    ///
+    /// So most programs need no setting. A lower bound limits the memory for stacks when many tasks block at
+    /// once; then tasks wait.
     ///
     /// With 0, tasks wait while all workers are stuck or blocked, and computations do not yield to tasks.
     ///
     /// # Examples
-    /// With one worker, which sleeps, the other task is polled all the same:
+    /// The one worker sleeps, and a spare worker polls the other task:
     /// ```
     /// let runtime = runtime::Builder::new_multi_thread().worker_threads(1).spare_workers(4).build()?;
     /// let (sender, receiver) = std::sync::mpsc::channel();
@@ -438,76 +485,171 @@ impl Builder {
         self
     }
 
-    /// Sets after what time an idle blocking thread ends. The default is 10 s.
+    /// Sets after what time an idle thread ends: a thread for blocking closures, or a spare worker that is
+    /// not needed. The default is 10 s.
+    ///
+    /// # Examples
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let runtime = runtime::Builder::new_multi_thread()
+    ///     .thread_keep_alive(Duration::from_secs(60))
+    ///     .build()?;
+    /// # std::io::Result::Ok(())
+    /// ```
     pub fn thread_keep_alive(&mut self, duration: Duration) -> &mut Self {
         self.thread_keep_alive = duration;
         self
     }
 
-    /// Sets the stack size of the runtime's threads in bytes. The default is that of `std::thread`, 2 MiB.
+    /// Sets the stack size of the runtime's threads in bytes, at least 1. The default is that of
+    /// `std::thread`: 2 MiB, unless the variable `RUST_MIN_STACK` says otherwise.
+    ///
+    /// The monitor's thread, which runs no code of the user, keeps the default.
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime = runtime::Builder::new_multi_thread().thread_stack_size(8 << 20).build()?;
+    /// let task = runtime.spawn(async { [1_u8; 4 << 20].iter().filter(|&&n| n == 1).count() });
+    /// assert_eq!(runtime.block_on(task).unwrap(), 4 << 20);
+    /// # std::io::Result::Ok(())
+    /// ```
     pub fn thread_stack_size(&mut self, bytes: usize) -> &mut Self {
         self.thread_stack_size = Some(bytes);
         self
     }
 
-    /// Sets the name of the runtime's threads. The default is `runtime-worker`.
+    /// Sets the name of the runtime's threads, which must not contain NUL. The default is `runtime-worker`.
+    ///
+    /// The monitor's thread is always called `runtime-monitor`.
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime = runtime::Builder::new_multi_thread().thread_name("requests").build()?;
+    /// let task = runtime.spawn(async { std::thread::current().name().map(str::to_owned) });
+    /// assert_eq!(runtime.block_on(task).unwrap().as_deref(), Some("requests"));
+    /// # std::io::Result::Ok(())
+    /// ```
     pub fn thread_name(&mut self, name: impl Into<String>) -> &mut Self {
         self.thread_name = ThreadName::Fixed(name.into());
         self
     }
 
-    /// Sets a function that names each thread as it is started. If it panics or the name contains NUL, the
-    /// thread is not started, as if the system had refused it.
+    /// Sets a function that names each thread when it is started.
+    ///
+    /// If `f` panics or the name contains NUL, the thread is not started, as if the system had refused it.
+    ///
+    /// # Examples
+    /// ```
+    /// use std::sync::atomic::{AtomicUsize, Ordering};
+    ///
+    /// let next = AtomicUsize::new(0);
+    /// let runtime = runtime::Builder::new_multi_thread()
+    ///     .thread_name_fn(move || format!("requests-{}", next.fetch_add(1, Ordering::Relaxed)))
+    ///     .build()?;
+    /// let task = runtime.spawn(async { std::thread::current().name().map(str::to_owned) });
+    /// assert!(runtime.block_on(task).unwrap().is_some_and(|name| name.starts_with("requests-")));
+    /// # std::io::Result::Ok(())
+    /// ```
     pub fn thread_name_fn(&mut self, f: impl Fn() -> String + Send + Sync + 'static) -> &mut Self {
         self.thread_name = ThreadName::Made(Arc::new(f));
         self
     }
 
-    /// Calls `f` on each thread of the runtime when it begins.
+    /// Calls `f` on each worker, spare worker and blocking thread of the runtime when the thread begins.
+    ///
+    /// The panic hook reports a panic in `f`, and then the panic is swallowed.
+    ///
+    /// # Examples
+    /// ```
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicUsize, Ordering};
+    ///
+    /// let started = Arc::new(AtomicUsize::new(0));
+    /// let counter = started.clone();
+    /// let runtime = runtime::Builder::new_multi_thread()
+    ///     .worker_threads(2)
+    ///     .on_thread_start(move || _ = counter.fetch_add(1, Ordering::Relaxed))
+    ///     .build()?;
+    /// // The drop waits for the workers.
+    /// drop(runtime);
+    /// assert_eq!(started.load(Ordering::Relaxed), 2);
+    /// # std::io::Result::Ok(())
+    /// ```
     pub fn on_thread_start(&mut self, f: impl Fn() + Send + Sync + 'static) -> &mut Self {
         self.hooks.thread_start = Some(Arc::new(f));
         self
     }
 
-    /// Calls `f` on each thread of the runtime before it ends.
+    /// Calls `f` on each worker, spare worker and blocking thread of the runtime before the thread ends.
+    ///
+    /// The panic hook reports a panic in `f`, and then the panic is swallowed.
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime = runtime::Builder::new_multi_thread()
+    ///     .on_thread_stop(|| println!("{:?} ends", std::thread::current().id()))
+    ///     .build()?;
+    /// # std::io::Result::Ok(())
+    /// ```
     pub fn on_thread_stop(&mut self, f: impl Fn() + Send + Sync + 'static) -> &mut Self {
         self.hooks.thread_stop = Some(Arc::new(f));
         self
     }
 
-    /// Calls `f` on a worker before it goes to sleep. The worker counts as asleep already, so `f` should be
-    /// short.
+    /// Calls `f` on a worker before it goes to sleep.
+    ///
+    /// If `f` makes work for this worker, the worker runs that work and does not go to sleep. The panic hook
+    /// reports a panic in `f`, and then the panic is swallowed.
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime = runtime::Builder::new_multi_thread()
+    ///     .on_thread_park(|| println!("{:?} goes to sleep", std::thread::current().id()))
+    ///     .build()?;
+    /// # std::io::Result::Ok(())
+    /// ```
     pub fn on_thread_park(&mut self, f: impl Fn() + Send + Sync + 'static) -> &mut Self {
         self.hooks.thread_park = Some(Arc::new(f));
         self
     }
 
     /// Calls `f` on a worker after it woke.
+    ///
+    /// The panic hook reports a panic in `f`, and then the panic is swallowed.
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime = runtime::Builder::new_multi_thread()
+    ///     .on_thread_unpark(|| println!("{:?} is awake", std::thread::current().id()))
+    ///     .build()?;
+    /// # std::io::Result::Ok(())
+    /// ```
     pub fn on_thread_unpark(&mut self, f: impl Fn() + Send + Sync + 'static) -> &mut Self {
         self.hooks.thread_unpark = Some(Arc::new(f));
         self
     }
 
-    /// Calls `f` when a worker is found stuck: it has been in one poll of a task for some milliseconds, while
-    /// something waits that it would have seen to, such as tasks, due timers or the driver.
+    /// Calls `f` when a worker is found stuck: it has been in one poll of a task for at least 2.5 ms, while
+    /// something waits for a worker, such as tasks, due timers or the driver.
     ///
-    /// What waits is taken over by others; `f` is there to find the culprit. It gets the task's name and
-    /// where it was spawned. It is called once for each time that a worker is found stuck: not again for the
-    /// same poll, again for a later one.
+    /// Other workers take over what waits. The purpose of `f` is to find the task that holds its worker. It
+    /// gets the id of the task and the line that spawned it. It is called once for each poll in which a
+    /// worker is found stuck.
     ///
-    /// It is not called while a worker runs a [computation](crate::compute()), nor inside of
-    /// [`block_in_place`](crate::task::block_in_place) or while the thread is marked by
-    /// [`mark_blocked`](crate::parallel::mark_blocked): those have said that they take long. Nor for closures
-    /// of [`spawn_blocking`](crate::task::spawn_blocking), for the future of a `block_on`, or on a
-    /// `current_thread` runtime, where no thread could take over.
+    /// `f` is not called while a worker runs a [computation](crate::compute()), is inside of
+    /// [`block_in_place`](crate::task::block_in_place), or is marked by
+    /// [`mark_blocked`](crate::parallel::mark_blocked), because the program has said there that it takes
+    /// long. Closures of [`spawn_blocking`](crate::task::spawn_blocking) and the future of a `block_on` are
+    /// not watched. Nor is a `current_thread` runtime, because no thread could take over there.
     ///
-    /// `f` is called on the thread that looks for the stuck, inside of the runtime, so that it may spawn.
-    /// While `f` runs no thread looks, so `f` should be short: a line of a log, a number in a metric. The end
-    /// of the runtime waits for it, as for the runtime's threads; a runtime that is dropped by `f` itself
-    /// waits for nothing. A panic in it is swallowed after it has been reported by the panic hook.
+    /// `f` runs as a closure of [`spawn_blocking`](crate::task::spawn_blocking) does, on a blocking thread of
+    /// the runtime. So it may spawn and may block. The end of the runtime waits for an `f` that has begun. A
+    /// runtime that is dropped by `f` itself waits for nothing. The panic hook reports a panic in `f`, and
+    /// then the panic is swallowed.
     ///
-    /// A worker that gets no CPU for that long, because other processes have it, is told apart by its CPU
-    /// time and not reported.
+    /// A worker may get no CPU for that long, because other processes have it. The CPU time of the worker
+    /// shows this, and it is not reported.
     ///
     /// # Examples
     /// ```
@@ -517,26 +659,27 @@ impl Builder {
     /// # std::io::Result::Ok(())
     /// ```
     ///
-    /// Prior art: Go's `sysmon`, which takes the processor of a thread that is in a system call for long, and
+    /// Prior art: Go's `sysmon`, which takes the processor of a thread that is in a long system call, and
     /// reports nothing; `tokio::runtime::Builder::on_before_task_poll` and `on_after_task_poll` with a clock
-    /// of one's own.
+    /// of the program's own.
     pub fn on_stall(&mut self, f: impl Fn(&Stall) + Send + Sync + 'static) -> &mut Self {
         self.hooks.stall = Some(Arc::new(f));
         self
     }
 
-    /// Calls `f` when every thread of the runtime is asleep or marked as blocked, at least one is marked, and
-    /// nothing is left that would wake one; see [`parallel::mark_blocked`](crate::parallel::mark_blocked).
+    /// Calls `f` when the runtime is deadlocked: every thread of the runtime is asleep or marked as blocked,
+    /// at least one is marked, and nothing is left that would wake one. See
+    /// [`parallel::mark_blocked`](crate::parallel::mark_blocked).
     ///
-    /// Nothing is left if no task is in a queue, no timer is armed, no descriptor is registered (so a runtime
-    /// that has a listener, or listens to signals, is never deadlocked), no blocking closure and no
-    /// `block_on` runs, unless their threads are marked. A thread that only holds a [`Handle`] or a waker is
-    /// not known to the runtime; see [`parallel::blocking`](crate::parallel::blocking).
+    /// Nothing is left if no task is in a queue, no timer is armed, no descriptor is registered, and no
+    /// blocking closure and no `block_on` runs on a thread that is not marked. So a runtime that has a
+    /// listener, or listens to signals, is never deadlocked. The runtime does not know a thread that only
+    /// holds a [`Handle`] or a waker; see [`parallel::blocking`](crate::parallel::blocking).
     ///
-    /// `f` is called once for each deadlock, again only after a thread was marked or unmarked, on the thread
-    /// that was the last to fall asleep or to be marked; that one holds no lock. It may be the very thread
-    /// that is needed once the deadlock is resolved, so `f` should not wait. A panic in it is swallowed after
-    /// it has been reported by the panic hook.
+    /// `f` is called once for each deadlock, and again only after a thread was marked or unmarked. It runs on
+    /// the thread that was the last to fall asleep or to be marked. That thread holds no lock. It may be the
+    /// very thread that is needed once the deadlock is resolved, so `f` should not wait. The panic hook
+    /// reports a panic in `f`, and then the panic is swallowed.
     ///
     /// # Examples
     /// ```
@@ -555,31 +698,82 @@ impl Builder {
         self
     }
 
-    /// Enables sockets and signals.
+    /// Enables what needs the I/O driver: sockets, pipes, other descriptors, signals and child processes.
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime = runtime::Builder::new_current_thread().enable_io().build()?;
+    /// let socket = runtime.block_on(runtime::net::UdpSocket::bind("127.0.0.1:0"))?;
+    /// assert_ne!(socket.local_addr()?.port(), 0);
+    /// # std::io::Result::Ok(())
+    /// ```
     pub fn enable_io(&mut self) -> &mut Self {
         self.has_io = true;
         self
     }
 
-    /// Enables timers.
+    /// Enables timers: [`time`](crate::time) and all time limits.
+    ///
+    /// # Examples
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let runtime = runtime::Builder::new_current_thread().enable_time().build()?;
+    /// runtime.block_on(async { runtime::time::sleep(Duration::from_millis(1)).await });
+    /// # std::io::Result::Ok(())
+    /// ```
     pub fn enable_time(&mut self) -> &mut Self {
         self.has_time = true;
         self
     }
 
     /// Enables I/O and time.
+    ///
+    /// # Examples
+    /// ```
+    /// use std::time::Duration;
+    /// use runtime::net::UdpSocket;
+    ///
+    /// let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+    /// runtime.block_on(async {
+    ///     let socket = UdpSocket::bind("127.0.0.1:0").await?;
+    ///     let limit = Duration::from_millis(1);
+    ///     assert!(runtime::time::timeout(limit, socket.recv(&mut [0; 16])).await.is_err());
+    ///     std::io::Result::Ok(())
+    /// })?;
+    /// # std::io::Result::Ok(())
+    /// ```
     pub fn enable_all(&mut self) -> &mut Self {
         self.enable_io().enable_time()
     }
 
-    /// Sets after how many rounds a busy worker looks for events and timers, at least 1. The default is 61.
+    /// Sets the largest number of rounds that a busy worker makes before it looks for events and timers, at
+    /// least 1. The default is 61. In one round a worker polls one task.
+    ///
+    /// A worker measures its rounds and looks about every 200 µs. This setting only bounds their number. On a
+    /// `current_thread` runtime it also bounds the rounds between two looks at the future of `block_on`.
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime = runtime::Builder::new_multi_thread().event_interval(31).build()?;
+    ///
+    /// let error = runtime::Builder::new_multi_thread().event_interval(0).build().unwrap_err();
+    /// assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
+    /// # std::io::Result::Ok(())
+    /// ```
     pub fn event_interval(&mut self, rounds: u32) -> &mut Self {
         self.event_interval = rounds;
         self
     }
 
-    /// Sets after how many rounds a busy worker takes a task of the global queue first, at least 1. The
-    /// default is 61.
+    /// Sets after how many rounds a busy worker takes a task of the injector first, which is the global
+    /// queue, at least 1. The default is 61. In one round a worker polls one task.
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime = runtime::Builder::new_multi_thread().global_queue_interval(31).build()?;
+    /// # std::io::Result::Ok(())
+    /// ```
     pub fn global_queue_interval(&mut self, rounds: u32) -> &mut Self {
         self.global_queue_interval = rounds;
         self
@@ -608,21 +802,28 @@ impl Builder {
     /// to run: from 1 to 1,048,576. The default is the number of
     /// [`max_io_events_per_tick`](Self::max_io_events_per_tick).
     ///
-    /// A small number keeps the queues of a busy runtime short: what is not taken stays with the system until
+    /// A small number keeps the queues of a busy runtime short. The other events stay with the system until
     /// the next look.
     ///
     /// # Examples
-    /// As [`max_io_events_per_tick`](Self::max_io_events_per_tick).
+    /// ```
+    /// let runtime = runtime::Builder::new_multi_thread()
+    ///     .enable_io()
+    ///     .max_io_events_per_busy_tick(8)
+    ///     .build()?;
+    /// # std::io::Result::Ok(())
+    /// ```
     pub fn max_io_events_per_busy_tick(&mut self, events: usize) -> &mut Self {
         self.max_io_events_per_busy_tick = Some(events);
         self
     }
 
-    /// Calls `f` for each task that is spawned, before the task is queued, on the thread that spawns it.
+    /// Calls `f` for each spawned task, on the thread that spawns it, before the task is queued. By default
+    /// there is no hook.
     ///
-    /// The hooks are called for the tasks of [`spawn`](crate::spawn) and its like, not for the tasks of a
-    /// [`LocalSet`](crate::task::LocalSet), nor for `spawn_blocking` or `block_on`. A panic in a hook is caught and
-    /// reported by the panic hook alone.
+    /// The runtime calls the task hooks for the tasks of [`spawn`](crate::spawn) and its like. It does not
+    /// call them for the tasks of a [`LocalSet`](crate::task::LocalSet), for `spawn_blocking`, or for
+    /// `block_on`. The runtime catches a panic in a hook. Only the panic hook reports it.
     ///
     /// # Examples
     /// ```
@@ -637,7 +838,9 @@ impl Builder {
         self
     }
 
-    /// Calls `f` before each poll of a task; see [`on_task_spawn`](Self::on_task_spawn).
+    /// Calls `f` before each poll of a task, on the thread that polls it. By default there is no hook.
+    ///
+    /// See [`on_task_spawn`](Self::on_task_spawn) for the tasks that have hooks.
     ///
     /// # Examples
     /// ```
@@ -664,25 +867,65 @@ impl Builder {
         self
     }
 
-    /// Calls `f` after each poll of a task, also if the poll panicked; see
-    /// [`on_before_task_poll`](Self::on_before_task_poll).
+    /// Calls `f` after each poll of a task, on the thread that has polled it, also if the poll panicked. By
+    /// default there is no hook.
+    ///
+    /// See [`on_task_spawn`](Self::on_task_spawn) for the tasks that have hooks.
+    ///
+    /// # Examples
+    /// ```
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicUsize, Ordering};
+    ///
+    /// let polls = Arc::new(AtomicUsize::new(0));
+    /// let seen = polls.clone();
+    /// let runtime = runtime::Builder::new_current_thread()
+    ///     .on_after_task_poll(move |_| {
+    ///         seen.fetch_add(1, Ordering::Relaxed);
+    ///     })
+    ///     .build()?;
+    /// runtime.block_on(runtime.spawn(runtime::task::yield_now()))?;
+    /// assert_eq!(polls.load(Ordering::Relaxed), 2);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn on_after_task_poll(&mut self, f: impl Fn(&TaskMeta<'_>) + Send + Sync + 'static) -> &mut Self {
         self.task_hooks.after_poll = Some(Arc::new(f));
         self
     }
 
-    /// Calls `f` once for each task, after its future was dropped, and before its output is there: whether the
-    /// task ended, panicked or was cancelled. See [`on_task_spawn`](Self::on_task_spawn).
+    /// Calls `f` once for each task at its end: after its future was dropped, and before its `JoinHandle`
+    /// returns. It does so whether the task returned, panicked or was cancelled. By default there is no hook.
+    ///
+    /// See [`on_task_spawn`](Self::on_task_spawn) for the tasks that have hooks.
+    ///
+    /// # Examples
+    /// ```
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicUsize, Ordering};
+    ///
+    /// let ended = Arc::new(AtomicUsize::new(0));
+    /// let seen = ended.clone();
+    /// let runtime = runtime::Builder::new_current_thread()
+    ///     .on_task_terminate(move |_| {
+    ///         seen.fetch_add(1, Ordering::Relaxed);
+    ///     })
+    ///     .build()?;
+    /// runtime.block_on(runtime.spawn(async {}))?;
+    /// assert_eq!(ended.load(Ordering::Relaxed), 1);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn on_task_terminate(&mut self, f: impl Fn(&TaskMeta<'_>) + Send + Sync + 'static) -> &mut Self {
         self.task_hooks.terminate = Some(Arc::new(f));
         self
     }
 
-    /// Counts how long polls of tasks take, in one histogram for each worker:
-    /// [`poll_time_histogram_bucket_count`](crate::runtime::RuntimeMetrics::poll_time_histogram_bucket_count).
+    /// Counts the durations of task polls in one histogram for each worker. Off by default.
     ///
-    /// Each poll then reads the clock twice. What a spare worker polls is counted for
-    /// the worker with the same number modulo the number of workers.
+    /// [`RuntimeMetrics::poll_time_histogram_bucket_count`] reads the counts. Each poll then reads the clock
+    /// twice. Let `n` be the number of workers. The polls of spare worker `i` count for worker `i % n`.
+    ///
+    /// [`RuntimeMetrics::poll_time_histogram_bucket_count`]:
+    ///     crate::runtime::RuntimeMetrics::poll_time_histogram_bucket_count
     ///
     /// # Examples
     /// ```
@@ -701,9 +944,12 @@ impl Builder {
         self
     }
 
-    /// Sets the buckets of [`enable_metrics_poll_time_histogram`](Self::enable_metrics_poll_time_histogram).
-    /// By default ten of 100 µs. A configuration without buckets, or with more than 1,048,576, is an error of
-    /// [`build`](Self::build).
+    /// Sets the buckets of the histograms of
+    /// [`enable_metrics_poll_time_histogram`](Self::enable_metrics_poll_time_histogram). By default there are
+    /// ten buckets of 100 µs.
+    ///
+    /// A histogram has from 1 to 1,048,576 buckets. For a configuration with another number
+    /// [`build`](Self::build) returns an error.
     ///
     /// # Examples
     /// ```
@@ -726,12 +972,12 @@ impl Builder {
         self
     }
 
-    /// Says what a panic in a task does to the runtime. By default nothing: the panic is in the task's
-    /// `JoinHandle`.
+    /// Sets what a panic in a task does to the runtime. By default it is [`UnhandledPanic::Ignore`]: the
+    /// task's `JoinHandle` returns the panic, and the runtime goes on.
     ///
-    /// With [`UnhandledPanic::ShutdownRuntime`] the runtime is shut down: its tasks are cancelled, and every
-    /// call of `block_on`, present and future, panics. That needs a `current_thread` runtime; for another one
-    /// [`build`](Self::build) returns an error.
+    /// With [`UnhandledPanic::ShutdownRuntime`] the runtime shuts down. It cancels its tasks, and every
+    /// present and future call of `block_on` panics. This needs a `current_thread` runtime; for another
+    /// flavor [`build`](Self::build) returns an error.
     ///
     /// # Examples
     /// ```should_panic
@@ -749,11 +995,11 @@ impl Builder {
         self
     }
 
-    /// Has workers run the tasks that they wake or spawn in the order of the wakes.
+    /// Makes each worker run the tasks that it wakes or spawns in the order of these wakes and spawns.
     ///
-    /// By default the task that a worker woke last runs next, from a slot of its own: its data is in the
-    /// worker's cache. A worker takes at most a few tasks from the slot in a row, so this changes the order of
-    /// tasks, and starves none. A `current_thread` runtime has no such slot.
+    /// By default a worker keeps the task that it woke last in a slot, and runs it next, because the task's
+    /// data is in the worker's cache. A worker takes only a few tasks in a row from the slot. So the slot
+    /// changes the order of tasks, but starves no task. A `current_thread` runtime has no such slot.
     ///
     /// # Examples
     /// ```
@@ -765,12 +1011,12 @@ impl Builder {
         self
     }
 
-    /// Sets the seed of the runtime's random choices: with which branch a `select!` begins, and from which
-    /// worker a worker tries to steal first.
+    /// Sets the seed of the runtime's random choices: the first branch of a `select!`, and the first worker
+    /// that a worker tries to steal from. By default each run of the program makes other choices.
     ///
-    /// On a `current_thread` runtime each `block_on` takes the next seed of a series that begins with this
-    /// one. So a program that makes the same calls in the same order sees the same choices of `select!`. With
-    /// several workers the order of the tasks is chance, and the seed of little use.
+    /// On a `current_thread` runtime each `block_on` takes the next seed of a series that begins with `seed`.
+    /// So a program that makes the same calls in the same order sees the same choices of `select!`. With
+    /// several workers the order of the tasks is random, and the seed is of little use.
     ///
     /// # Examples
     /// ```
@@ -786,42 +1032,55 @@ impl Builder {
         self
     }
 
-    /// Starts with the clock paused; see [`time::pause`](crate::time::pause). For `current_thread` runtimes
-    /// with time enabled.
+    /// Starts the runtime with its clock paused; see [`time::pause`](crate::time::pause). Only a
+    /// `current_thread` runtime with time enabled can do this; for others [`build`](Self::build) returns an
+    /// error. Off by default.
+    ///
+    /// # Examples
+    /// An hour passes at once:
+    /// ```
+    /// use std::time::{Duration, Instant};
+    ///
+    /// let runtime = runtime::Builder::new_current_thread().enable_time().start_paused(true).build()?;
+    /// let start = Instant::now();
+    /// runtime.block_on(async { runtime::time::sleep(Duration::from_secs(3600)).await });
+    /// assert!(start.elapsed() < Duration::from_secs(600));
+    /// # std::io::Result::Ok(())
+    /// ```
     pub fn start_paused(&mut self, is_paused: bool) -> &mut Self {
         self.is_start_paused = is_paused;
         self
     }
 
-    /// Keeps each worker on one CPU. Off by default, and no effect on a `current_thread` runtime.
+    /// Keeps each worker on one CPU. Off by default. It has no effect on a `current_thread` runtime.
     ///
-    /// Worker `i` gets the CPU `i % n` of the `n` that the thread which calls [`build`](Self::build) may use,
-    /// in the order of their numbers; threads that take over for stuck workers are spread in the same way. So
-    /// what `taskset`, a control group's cpuset, or the caller itself by `sched_setaffinity` allows is never
-    /// left. The runtime's other threads, blocking threads above all, may use all of these CPUs. When `build`
-    /// returns, workers are where they belong, and [`worker_cpu`](crate::runtime::RuntimeMetrics::worker_cpu)
-    /// says where.
+    /// Let `n` be the number of CPUs that the thread that calls [`build`](Self::build) may use. Worker `i`
+    /// gets the CPU `i % n` of these, in the order of their numbers. Spare workers are spread in the same
+    /// way. So no worker leaves the CPUs that `taskset`, a control group's cpuset, or the caller's own
+    /// `sched_setaffinity` allows. The runtime's other threads, such as blocking threads, may use all `n`
+    /// CPUs. When `build` returns, each worker is on its CPU, and
+    /// [`worker_cpu`](crate::runtime::RuntimeMetrics::worker_cpu) says on which.
     ///
-    /// It pays where the kernel stacks woken workers on one CPU while others are idle, and where workers'
-    /// data should stay in one cache. It costs where others want the same CPUs: the kernel can no longer move
-    /// a worker out of their way. In particular, processes that are limited by a quota of CPU time and not by
-    /// a cpuset would all use the first CPUs of the machine; so would two runtimes with fewer workers than
-    /// CPUs.
+    /// It pays where the kernel stacks woken workers on one CPU while others are idle, and where the workers'
+    /// data should stay in one cache. It costs where other threads want the same CPUs, because the kernel can
+    /// no longer move a worker out of their way. In particular, processes that are limited by a quota of CPU
+    /// time and not by a cpuset would all use the first CPUs of the machine. So would two runtimes with fewer
+    /// workers than CPUs.
     ///
     /// **If the system refuses**, to a sandboxed process for instance, the runtime runs unpinned:
     /// `worker_cpu` is `None`, and [`pin_error`](crate::runtime::RuntimeMetrics::pin_error) says why. `build`
     /// does not fail.
     ///
     /// **Threads that your code starts on a worker** inherit its one CPU, as all threads do on Linux, and
-    /// `std::thread::available_parallelism` is 1 there; libraries that start threads or count CPUs at their
+    /// `std::thread::available_parallelism` is 1 there. Libraries that start threads or count CPUs at their
     /// first use are easily overlooked. Start such threads before, in
-    /// [`spawn_blocking`](crate::task::spawn_blocking), or on a thread outside of the runtime; or have them
+    /// [`spawn_blocking`](crate::task::spawn_blocking), or on a thread outside of the runtime; or let them
     /// call `sched_setaffinity` first. Runtimes and [pools](crate::parallel::ThreadPoolBuilder) of this crate
     /// that are built on a worker are not affected: they get all CPUs.
     ///
-    /// **If CPUs come or go later**, the runtime does not look again. A worker whose CPU is unplugged or
-    /// leaves the cpuset is moved by the kernel to another one that it may use, and may stay unpinned; CPUs
-    /// that are added are not used.
+    /// **If CPUs come or go later**, the runtime does not look again. If a worker's CPU is unplugged or
+    /// leaves the cpuset, the kernel moves the worker to another CPU that it may use. The worker may stay
+    /// unpinned then. CPUs that are added are not used.
     ///
     /// # Examples
     /// ```
@@ -845,10 +1104,19 @@ impl Builder {
     /// Builds the runtime and starts its workers.
     ///
     /// # Errors
-    /// - [`InvalidInput`](io::ErrorKind::InvalidInput), with the value, if a setting is out of its range, or
-    ///   the environment variable that stands for one.
-    /// - What the system says if it refuses a descriptor or a thread. Threads that were started have then
-    ///   ended, and nothing is left open.
+    /// - [`InvalidInput`](io::ErrorKind::InvalidInput), with the value, if a setting, or the environment
+    ///   variable that stands for it, is out of its range.
+    /// - The system's error if it refuses a descriptor or a thread. The threads that were started have ended
+    ///   then, and nothing is left open.
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime = runtime::Builder::new_multi_thread().enable_all().build()?;
+    ///
+    /// let error = runtime::Builder::new_multi_thread().worker_threads(10_000).build().unwrap_err();
+    /// assert_eq!(error.to_string(), "worker_threads must be at most 4096, got 10000");
+    /// # std::io::Result::Ok(())
+    /// ```
     pub fn build(&mut self) -> io::Result<Runtime> {
         let config = self.config()?;
         let workers = config.workers;
@@ -948,19 +1216,20 @@ impl Builder {
 
     fn pins(&self, workers: usize) -> Option<Pins> {
         (self.is_pinning && self.flavor == Flavor::MultiThread).then(|| {
-            // Asked for the first time on a pinned worker, the answer would be 1 for ever.
+            // `available_cpus` keeps its first answer. A first call on a pinned worker would make it 1 for
+            // good.
             available_cpus();
             Pins::new(workers)
         })
     }
 
     fn driver(&self, workers: usize) -> io::Result<Driver> {
-        // Timers need a place to sleep, so there is an I/O driver also if only time is enabled.
+        // Timers need a place to sleep. So a runtime has an I/O driver also if only time is enabled.
         let io = match self.has_io || self.has_time {
             true => Some(self.io_driver()?),
             false => None,
         };
-        // One wheel for each worker, one for all other threads.
+        // One wheel for each worker, and one for all other threads.
         let mut time = self.has_time.then(|| driver::time::Driver::new(workers + 1, self.is_start_paused));
         if self.flavor == Flavor::CurrentThread {
             time.as_mut().map(driver::time::Driver::allow_pausing);
@@ -1020,7 +1289,7 @@ fn start_workers(shared: NonNull<Shared>, workers: usize, handle: Handle) -> io:
         // So that the metrics say at once on which CPU each worker is.
         None => handle.shared().config.pins.iter().for_each(Pins::wait),
     }
-    // SAFETY: the builder's count; it is in no worker's context. The handle keeps the state.
+    // SAFETY: the builder's count; the builder is in no worker's context. The handle keeps the state.
     unsafe { Shared::leave(shared, 0) };
     match refused {
         None => Ok(Runtime::new_multi_thread(handle, threads)),
@@ -1044,7 +1313,8 @@ fn start(
     builder.spawn(main)
 }
 
-/// CPUs that the process may use. Asked once: the answer costs reading files of the control group.
+/// The number of CPUs that the process may use. It is asked for once, because the answer costs reading files
+/// of the control group.
 pub fn available_cpus() -> usize {
     static CPUS: AtomicUsize = AtomicUsize::new(0);
     match CPUS.load(Relaxed) {

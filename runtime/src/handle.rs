@@ -22,17 +22,20 @@ use crate::util::block_on;
 
 /// A way into a runtime that can be cloned and sent around.
 ///
-/// It keeps the runtime's memory, not its threads: once the [`Runtime`](crate::Runtime) has been shut down,
-/// what is spawned through a handle is cancelled.
+/// It keeps the runtime's memory, not its threads. Once the [`Runtime`](crate::Runtime) has been shut down,
+/// each task that is spawned through a handle is cancelled.
 ///
 /// # Examples
 /// ```
 /// let runtime = runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
 /// let handle = runtime.handle().clone();
-/// std::thread::spawn(move || handle.block_on(async { runtime::spawn(async { 1 }).await.unwrap() })).join().unwrap();
+/// let thread = std::thread::spawn(move || {
+///     handle.block_on(async { runtime::spawn(async { 1 }).await.unwrap() })
+/// });
+/// assert_eq!(thread.join().unwrap(), 1);
 /// ```
 pub struct Handle {
-    /// A reference; see `scheduler/shared.rs`.
+    /// A reference to the shared state; see `scheduler/shared.rs`.
     shared: NonNull<Shared>,
 }
 
@@ -51,7 +54,7 @@ impl Handle {
         Self { shared }
     }
 
-    /// The handle that stands for the reference which [`Shared::new`] returns.
+    /// Makes the handle that owns the reference that [`Shared::new`] returns.
     ///
     /// # Safety
     /// 1. The caller has a reference, and gives it to the handle.
@@ -69,7 +72,7 @@ impl Handle {
         self.shared
     }
 
-    /// The current runtime's handle, without a reference of its own.
+    /// Returns the current runtime's handle, without a reference of its own.
     ///
     /// # Safety
     /// 1. The result is not used after anything may have left the runtime on this thread, and not dropped.
@@ -78,19 +81,30 @@ impl Handle {
         context::current().map(|shared| ManuallyDrop::new(Self { shared }))
     }
 
-    /// Returns a handle to the current runtime.
+    /// Returns a handle to the current runtime: the runtime that runs this task, `block_on` or blocking
+    /// closure, or the runtime that this thread [entered](Self::enter) last.
     ///
     /// # Panics
     /// Outside of a runtime; see [`try_current`](Self::try_current).
+    ///
+    /// # Examples
+    /// ```
+    /// use runtime::Handle;
+    ///
+    /// let runtime = runtime::Runtime::new()?;
+    /// let id = runtime.block_on(async { Handle::current().id() });
+    /// assert_eq!(id, runtime.handle().id());
+    /// # std::io::Result::Ok(())
+    /// ```
     #[track_caller]
     pub fn current() -> Self {
         Self::current_for("Handle::current")
     }
 
-    /// The current runtime's handle.
+    /// Returns the current runtime's handle for a call of `what`.
     ///
     /// # Panics
-    /// At the caller's line outside of a runtime; `what` needs one.
+    /// At the caller's line outside of a runtime.
     #[track_caller]
     #[inline]
     pub(crate) fn current_for(what: &str) -> Self {
@@ -100,11 +114,21 @@ impl Handle {
         }
     }
 
-    /// Returns a handle to the current runtime: the one that runs this task, `block_on` or blocking closure,
-    /// or that was [entered](Self::enter) last.
+    /// Returns a handle to the current runtime, as [`current`](Self::current) does, but an error if there is
+    /// none.
     ///
     /// # Errors
     /// [`TryCurrentError`] outside of a runtime.
+    ///
+    /// # Examples
+    /// ```
+    /// use runtime::Handle;
+    ///
+    /// assert!(Handle::try_current().is_err());
+    /// let runtime = runtime::Runtime::new()?;
+    /// assert!(runtime.block_on(async { Handle::try_current().is_ok() }));
+    /// # std::io::Result::Ok(())
+    /// ```
     #[inline]
     pub fn try_current() -> Result<Self, TryCurrentError> {
         // SAFETY: the current runtime's shared state is valid.
@@ -113,7 +137,7 @@ impl Handle {
 
     /// Makes this runtime the current one of the calling thread until the guard is dropped.
     ///
-    /// Guards may be dropped in any order. (Tokio panics unless it is the reverse one.)
+    /// Guards may be dropped in any order. (Tokio panics unless they are dropped in the reverse order.)
     ///
     /// # Examples
     /// ```
@@ -124,13 +148,22 @@ impl Handle {
     /// ```
     pub fn enter(&self) -> EnterGuard<'_> {
         let entry = NonNull::from(Box::leak(Box::new(Entry::new(self.shared))));
-        // SAFETY: the entry is freed only by the guard, which leaves first; a guard that is forgotten leaks
-        // both the entry and its handle.
+        // SAFETY: the entry is freed only by the guard, which leaves first. A forgotten guard leaks both the
+        // entry and its handle.
         unsafe { entry.as_ref().enter() };
         EnterGuard { _entered: Entered { entry, _handle: self.clone() }, lifetime: PhantomData }
     }
 
-    /// Starts a future as a task; as [`spawn`](crate::spawn), from any thread.
+    /// Starts a future as a task, as [`spawn`](crate::spawn) does, from any thread.
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime = runtime::Runtime::new()?;
+    /// let handle = runtime.handle().clone();
+    /// let task = std::thread::spawn(move || handle.spawn(async { 1 })).join().unwrap();
+    /// assert_eq!(runtime.block_on(task).unwrap(), 1);
+    /// # std::io::Result::Ok(())
+    /// ```
     #[track_caller]
     pub fn spawn<F>(&self, future: F) -> JoinHandle<F::Output>
     where
@@ -141,7 +174,16 @@ impl Handle {
         unsafe { spawn::spawn_on(self.shared, future, Location::caller()) }
     }
 
-    /// Runs a closure that may block; as [`spawn_blocking`](crate::task::spawn_blocking), from any thread.
+    /// Runs a closure that may block, as [`spawn_blocking`](crate::task::spawn_blocking) does, from any
+    /// thread.
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime = runtime::Runtime::new()?;
+    /// let task = runtime.handle().spawn_blocking(|| std::fs::read_to_string("/proc/self/status"));
+    /// assert!(runtime.block_on(task).unwrap().is_ok());
+    /// # std::io::Result::Ok(())
+    /// ```
     #[track_caller]
     pub fn spawn_blocking<F, R>(&self, f: F) -> JoinHandle<R>
     where
@@ -156,12 +198,25 @@ impl Handle {
     /// On a `current_thread` runtime this also drives tasks, timers and sockets, unless another thread does.
     /// (Tokio's `Handle::block_on` never does.) It may be called in blocking closures, inside
     /// [`block_in_place`](crate::task::block_in_place), in [computations](fn@crate::compute) and other jobs,
-    /// and by several threads at once. In a job it holds the worker, whose tasks other threads take over; a
-    /// computation that it waits for needs another worker, so if all of them wait like that, it is for ever.
+    /// and by several threads at once.
+    ///
+    /// In a job it holds the worker, and other threads take over the worker's tasks. A computation that the
+    /// future waits for needs another worker. So if all workers wait like that, they wait for ever.
     ///
     /// # Panics
-    /// Directly inside a task, the destructors of its future included: it would hold the worker. And if
-    /// `future` panics.
+    /// Directly inside a task, and in the destructor of a task's future, because it would hold the worker.
+    /// And if `future` panics.
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime = runtime::Runtime::new()?;
+    /// let handle = runtime.handle().clone();
+    /// let thread = std::thread::spawn(move || {
+    ///     handle.block_on(async { runtime::spawn(async { 1 }).await.unwrap() })
+    /// });
+    /// assert_eq!(thread.join().unwrap(), 1);
+    /// # std::io::Result::Ok(())
+    /// ```
     #[track_caller]
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         assert!(
@@ -178,7 +233,7 @@ impl Handle {
         unsafe { context::enter_runtime(self.shared, || context::enter_block_on(wait)) }
     }
 
-    /// Returns the identity of the runtime, which no other runtime of the process has or had.
+    /// Returns the identity of the runtime. No other runtime of the process has or had the same.
     ///
     /// # Examples
     /// ```
@@ -191,7 +246,7 @@ impl Handle {
         Id(self.shared().id)
     }
 
-    /// Returns the name that [`Builder::name`](crate::Builder::name) gave the runtime, if it did.
+    /// Returns the name that [`Builder::name`](crate::Builder::name) gave the runtime, or `None`.
     ///
     /// # Examples
     /// ```
@@ -205,19 +260,35 @@ impl Handle {
     }
 
     /// Returns a view of the runtime's metrics.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// assert_eq!(runtime::Handle::current().metrics().num_workers(), 1);
+    /// # });
+    /// ```
     pub fn metrics(&self) -> RuntimeMetrics {
         RuntimeMetrics::new(self.clone())
     }
 
-    /// Says what kind of scheduler the runtime has.
+    /// Returns the kind of scheduler that the runtime has.
+    ///
+    /// # Examples
+    /// ```
+    /// use runtime::runtime::RuntimeFlavor;
+    ///
+    /// let runtime = runtime::Builder::new_current_thread().build()?;
+    /// assert_eq!(runtime.handle().runtime_flavor(), RuntimeFlavor::CurrentThread);
+    /// # std::io::Result::Ok(())
+    /// ```
     pub fn runtime_flavor(&self) -> Flavor {
         self.shared().config.flavor
     }
 
-    /// The I/O driver.
+    /// Returns the I/O driver for a call of `what`.
     ///
     /// # Panics
-    /// At the caller's line if the runtime has none; `what` needs it.
+    /// At the caller's line if the runtime has no I/O driver.
     #[track_caller]
     pub(crate) fn io_driver(&self, what: &str) -> &driver::io::Driver {
         let driver = self.shared().driver.io().filter(|_| self.shared().config.has_io);
@@ -227,10 +298,10 @@ impl Handle {
         }
     }
 
-    /// The time driver.
+    /// Returns the time driver for a call of `what`.
     ///
     /// # Panics
-    /// At the caller's line if the runtime has none; `what` needs it.
+    /// At the caller's line if the runtime has no time driver.
     #[track_caller]
     #[inline]
     pub(crate) fn time_driver(&self, what: &str) -> &driver::time::Driver {
@@ -256,7 +327,7 @@ impl Handle {
         })
     }
 
-    /// A thread that is no worker registered a timer that is the earliest of its wheel.
+    /// Called when a thread that is no worker has registered a timer that is the earliest of its wheel.
     pub(crate) fn timer_registered(&self, deadline: driver::time::Deadline) {
         self.shared().driver.timer_registered(deadline);
     }
@@ -267,7 +338,7 @@ impl Handle {
 pub struct Id(NonZeroU64);
 
 impl Id {
-    /// An identity that no runtime has or had.
+    /// Makes an identity that no runtime has or had.
     pub(crate) fn next() -> Self {
         Self(next_id())
     }
@@ -301,7 +372,7 @@ impl fmt::Debug for Handle {
     }
 }
 
-/// Keeps a runtime current; made by [`Handle::enter`].
+/// Keeps a runtime current. [`Handle::enter`] makes it.
 ///
 /// It belongs to its thread, so it is not `Send`.
 #[must_use = "the runtime is left when the guard is dropped"]
@@ -310,19 +381,19 @@ pub struct EnterGuard<'a> {
     lifetime: PhantomData<&'a Handle>,
 }
 
-/// What a guard gives back. Without the guard's lifetime, so that a runtime may be shut down before a guard
-/// that is not used any more, as Tokio's may.
+/// What a guard gives back. It does not have the guard's lifetime, so that a program may shut a runtime down
+/// before it drops a guard that it uses no more, as with Tokio.
 struct Entered {
     entry: NonNull<Entry>,
     _handle: Handle,
 }
 
-// SAFETY: nothing can be done with a shared reference. (The entry is of one thread, so this is not `Send`.)
+// SAFETY: a shared reference has no methods. (The entry belongs to one thread, so this is not `Send`.)
 unsafe impl Sync for Entered {}
 
 impl Drop for Entered {
     fn drop(&mut self) {
-        // SAFETY: made by `enter` from a box, and freed only here, after it was unlinked.
+        // SAFETY: the entry is from a box that `enter` made. It is freed only here, after it was unlinked.
         unsafe {
             self.entry.as_ref().leave();
             drop(Box::from_raw(self.entry.as_ptr()));
@@ -341,12 +412,12 @@ impl fmt::Debug for EnterGuard<'_> {
 pub struct TryCurrentError(());
 
 impl TryCurrentError {
-    /// Always true; for programs written for Tokio, whose error has a second cause.
+    /// Returns true. It is for programs written for Tokio, whose error has a second cause.
     pub fn is_missing_context(&self) -> bool {
         true
     }
 
-    /// Always false; see [`is_missing_context`](Self::is_missing_context).
+    /// Returns false; see [`is_missing_context`](Self::is_missing_context).
     pub fn is_thread_local_destroyed(&self) -> bool {
         false
     }
@@ -374,8 +445,8 @@ fn panic_no_time(what: &str) -> ! {
     panic!("`{what}` needs timers: build the runtime with `enable_time` or `enable_all`")
 }
 
-/// The text for calls that need a runtime where there is none. Some programs know Tokio's text by a part of
-/// it, which is in this one.
+/// The text for calls that need a runtime where there is none. Some programs recognise Tokio's text by a part
+/// of it, and this text has that part.
 pub(crate) fn no_runtime(what: &str) -> String {
     format!(
         "`{what}` needs a runtime, but there is no reactor running: call it in a task, inside of `block_on`, or while a guard of \

@@ -1,4 +1,4 @@
-//! How often each length of time occurred: buckets, their bounds, and the counts.
+//! Histograms of durations: the buckets, their bounds, and the counts.
 
 use std::error::Error;
 use std::fmt;
@@ -7,15 +7,15 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// The largest precision: 1024 buckets for each doubling, an error below 0.1 %.
+/// The largest precision. It has 1024 buckets for each doubling, and an error below 0.1 %.
 const MAX_PRECISION: u32 = 10;
 const DEFAULT_PRECISION: u32 = 2;
 const DEFAULT_MIN: Duration = Duration::from_nanos(100);
 const DEFAULT_MAX: Duration = Duration::from_secs(60);
-/// More buckets than this are refused: 8 MiB for each worker.
+/// The largest number of buckets. They take 8 MiB for each worker.
 const MAX_BUCKETS: usize = 1 << 20;
 
-/// Which lengths of time a histogram tells apart.
+/// The buckets of a histogram of durations. The default is Tokio's: ten buckets of 100 µs.
 ///
 /// # Examples
 /// ```
@@ -42,22 +42,23 @@ enum Scale {
 }
 
 impl HistogramConfiguration {
-    /// Buckets of the same width. The last bucket also counts everything that is longer.
+    /// Makes `num_buckets` buckets of the same width. The last bucket also counts all longer durations.
     ///
-    /// `Builder::build` returns an error if the width or the number is zero, or the number larger than
-    /// 1,048,576.
+    /// [`Builder::build`](crate::Builder::build) returns an error if the width is zero, or if the number is
+    /// not in 1 to 1,048,576.
     pub fn linear(bucket_width: Duration, num_buckets: usize) -> Self {
         Self(Scale::Linear { width: nanos(bucket_width), buckets: num_buckets })
     }
 
-    /// Buckets whose width grows with the length of time, so that the relative error is bounded.
+    /// Makes buckets whose width grows with the duration, so that the relative error is bounded.
     ///
-    /// Takes a [`LogHistogram`] or its builder.
+    /// `configuration` is a [`LogHistogram`] or its builder.
+    /// [`Builder::build`](crate::Builder::build) returns an error if it has more than 1,048,576 buckets.
     pub fn log(configuration: impl Into<LogHistogram>) -> Self {
         Self(Scale::Log(configuration.into()))
     }
 
-    /// What is wrong with the configuration.
+    /// Returns an error that names the first invalid value.
     pub(crate) fn check(&self) -> Result<(), String> {
         match self.0 {
             Scale::Linear { width: 0, .. } => Err("a histogram's bucket_width must not be zero".to_owned()),
@@ -82,7 +83,7 @@ impl HistogramConfiguration {
         }
     }
 
-    /// Nanoseconds; the end is exclusive, `u64::MAX` for the last bucket.
+    /// Returns the bounds of `bucket` in nanoseconds. The end is exclusive; the last bucket's is `u64::MAX`.
     fn range(&self, bucket: usize) -> Range<u64> {
         let start = |bucket: usize| match self.0 {
             Scale::Linear { width, .. } => width.saturating_mul(bucket as u64),
@@ -93,7 +94,6 @@ impl HistogramConfiguration {
     }
 }
 
-/// As Tokio: ten buckets of 100 µs.
 impl Default for HistogramConfiguration {
     fn default() -> Self {
         Self::linear(Duration::from_micros(100), 10)
@@ -102,9 +102,9 @@ impl Default for HistogramConfiguration {
 
 /// Buckets of a logarithmic scale, each at most a fixed fraction wider than the one before.
 ///
-/// With precision p, each doubling of the length of time is cut into 2ᵖ buckets of the same width: an
-/// *H2 histogram*. So the relative error is at most 2⁻ᵖ. The first bucket begins at zero, and the last has no
-/// end. The default goes from 100 ns to 60 s with p = 2, in 119 buckets.
+/// This is an *H2 histogram*: with precision p, each doubling of the duration is cut into 2ᵖ buckets of the
+/// same width. So the relative error is at most 2⁻ᵖ. The first bucket begins at zero, and the last bucket has
+/// no end. The default goes from 100 ns to 60 s with p = 2, in 119 buckets.
 ///
 /// # Examples
 /// ```
@@ -122,18 +122,18 @@ impl Default for HistogramConfiguration {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogHistogram {
     precision: u32,
-    /// The bucket of the full scale, from zero on, that is the first here.
+    /// The index on the full scale, which begins at zero, of this scale's first bucket.
     first: usize,
     buckets: usize,
 }
 
 impl LogHistogram {
-    /// A builder with the default values.
+    /// Returns a builder with the default values.
     pub fn builder() -> LogHistogramBuilder {
         LogHistogramBuilder::default()
     }
 
-    /// The length of time, in nanoseconds, from which on everything is in the last bucket.
+    /// Returns the start of the last bucket, in nanoseconds. That bucket counts all longer durations.
     pub fn max_value(&self) -> u64 {
         self.start(self.buckets - 1)
     }
@@ -153,16 +153,16 @@ impl Default for LogHistogram {
     }
 }
 
-/// The bucket of `nanos` on the full scale of this precision.
+/// Returns the bucket of `nanos` on the full scale of this precision.
 ///
-/// Below 2ᵖ each number has a bucket. From there on the bucket is told by the number of leading zeros and by
-/// the p bits after the first set bit.
+/// Each number below 2ᵖ has its own bucket. For a larger number, the number of leading zeros and the p bits
+/// after the first set bit give the bucket.
 fn index(nanos: u64, precision: u32) -> usize {
     let shift = nanos.checked_ilog2().unwrap_or(0).saturating_sub(precision);
     ((u64::from(shift) << precision) + (nanos >> shift)) as usize
 }
 
-/// The smallest number in bucket `index` of the full scale; `u64::MAX` beyond its end.
+/// Returns the smallest number in bucket `index` of the full scale. Beyond the scale's end it is `u64::MAX`.
 fn start(index: usize, precision: u32) -> u64 {
     let (index, per_doubling) = (index as u64, 1_u64 << precision);
     if index < per_doubling {
@@ -173,7 +173,7 @@ fn start(index: usize, precision: u32) -> u64 {
     u64::try_from(start).unwrap_or(u64::MAX)
 }
 
-/// Builds a [`LogHistogram`].
+/// Builds a [`LogHistogram`], which shows an example.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct LogHistogramBuilder {
     min: Option<Duration>,
@@ -182,11 +182,13 @@ pub struct LogHistogramBuilder {
 }
 
 impl LogHistogramBuilder {
-    /// Sets the relative error: the precision is the smallest p from 2 to 10 with 2⁻ᵖ ≤ `max_error`. Below
-    /// 2⁻¹⁰, about 0.1 %, it is 10. By default 0.25.
+    /// Sets the largest relative error, 0.25 by default.
+    ///
+    /// The precision becomes the smallest p from 2 to 10 with 2⁻ᵖ ≤ `max_error`. It becomes 10 for a
+    /// `max_error` below 2⁻¹⁰, about 0.1 %.
     ///
     /// # Panics
-    /// If `max_error` is not between 0 and 1.
+    /// If `max_error` is not between 0 and 1. Both ends are excluded.
     #[track_caller]
     pub fn max_error(mut self, max_error: f64) -> Self {
         assert!(max_error > 0.0, "max_error must be greater than 0, got {max_error}");
@@ -196,7 +198,7 @@ impl LogHistogramBuilder {
         self
     }
 
-    /// Sets p: each doubling of the length of time has 2ᵖ buckets.
+    /// Sets the precision p, from 0 to 10 and 2 by default: each doubling of the duration has 2ᵖ buckets.
     ///
     /// # Panics
     /// If `p` is larger than 10.
@@ -207,15 +209,15 @@ impl LogHistogramBuilder {
         self
     }
 
-    /// Sets the shortest length of time that is told from zero. The first bucket ends there or before. By
-    /// default 100 ns.
+    /// Sets the shortest duration that the scale tells from zero, 100 ns by default. The first bucket ends at
+    /// `duration` or before.
     pub fn min_value(mut self, duration: Duration) -> Self {
         self.min = Some(duration);
         self
     }
 
-    /// Sets the length of time up to which the error is bounded. The last bucket begins there, or in the
-    /// bucket after. By default 60 s.
+    /// Sets the duration up to which the error is bounded, 60 s by default. The last bucket begins at
+    /// `duration`, or at the next bound after it.
     ///
     /// # Panics
     /// If `duration` is zero.
@@ -229,7 +231,7 @@ impl LogHistogramBuilder {
     /// Builds the scale if it needs at most `max_buckets` buckets.
     ///
     /// # Errors
-    /// The number that it needs, if that is larger.
+    /// The number of buckets that the scale needs, if it is larger than `max_buckets`.
     pub fn max_buckets(&mut self, max_buckets: usize) -> Result<LogHistogram, InvalidHistogramConfiguration> {
         let log = self.build();
         match log.buckets > max_buckets {
@@ -255,13 +257,13 @@ impl From<LogHistogramBuilder> for LogHistogram {
     }
 }
 
-/// Why no [`LogHistogram`] was built.
+/// The reason why no [`LogHistogram`] was built.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum InvalidHistogramConfiguration {
-    /// It would have more buckets than the caller allows.
+    /// The scale needs more buckets than the caller allows.
     TooManyBuckets {
-        /// How many it needs.
+        /// The number of buckets that the scale needs.
         required_bucket_count: usize,
     },
 }
@@ -275,7 +277,7 @@ impl fmt::Display for InvalidHistogramConfiguration {
 
 impl Error for InvalidHistogramConfiguration {}
 
-/// The counts of one worker.
+/// The counts of one worker's buckets.
 #[derive(Debug)]
 pub(crate) struct Histogram {
     scale: HistogramConfiguration,
@@ -289,8 +291,8 @@ impl Histogram {
     }
 
     pub fn record(&self, duration: Duration) {
-        // Relaxed: a number by itself. A read-modify-write, because another runtime's worker on the same
-        // thread is no exception: a nested poll may record into the same histogram.
+        // Relaxed: no other data depends on the count. It is a read-modify-write, because the spare workers
+        // of a worker record into the same histogram from their own threads.
         self.counts[self.scale.bucket_of(nanos(duration))].fetch_add(1, Relaxed);
     }
 
@@ -316,7 +318,7 @@ fn nanos(duration: Duration) -> u64 {
 mod tests {
     use super::*;
 
-    /// Every bucket begins where the one before ends, and holds what lies between its bounds.
+    /// Checks that each bucket begins where the bucket before it ends, and holds the numbers in its bounds.
     #[track_caller]
     fn assert_consistent(scale: &HistogramConfiguration) {
         assert_eq!(scale.range(0).start, 0);
@@ -375,9 +377,9 @@ mod tests {
         assert!(refused(HistogramConfiguration::linear(second, usize::MAX)).contains("18446744073709551615"));
         let error = LogHistogram::builder().max_buckets(10).unwrap_err();
         assert_eq!(error.to_string(), "the histogram would need 119 buckets");
-        // Longer than the scale can hold.
+        // A duration that the scale cannot hold.
         assert!(LogHistogram::builder().max_value(Duration::MAX).build().buckets > 119);
-        // The shortest beyond the longest.
+        // The shortest duration is larger than the longest.
         assert_eq!(
             LogHistogram::builder().min_value(second).max_value(Duration::from_nanos(1)).build().buckets,
             1

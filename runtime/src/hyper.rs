@@ -1,16 +1,19 @@
-//! hyper 1.x on this runtime: its `Read` and `Write` for our streams, an [`Executor`], a [`Timer`]. With the
-//! feature `hyper`.
+//! hyper 1.x on this runtime: hyper's `Read` and `Write` for our streams, an [`Executor`] and a [`Timer`].
+//! Needs the feature `hyper`.
 //!
-//! [`TcpStream`], [`UnixStream`], their owned halves and [`DuplexStream`] can be given to hyper as they are,
-//! everything else that is [`AsyncRead`] and [`AsyncWrite`] inside an [`Io`].
+//! hyper takes [`TcpStream`], [`UnixStream`], their owned halves and [`DuplexStream`] as they are. Any other
+//! [`AsyncRead`] and [`AsyncWrite`] is wrapped in an [`Io`].
 //!
 //! # Examples
 //! ```no_run
 //! # async fn f() -> std::io::Result<()> {
 //! # /*
 //! let (stream, _) = listener.accept().await?;
-//! let service = service_fn(|request| async { Ok::<_, Infallible>(Response::new(Full::from("Hello, World!"))) });
-//! let connection = http1::Builder::new().timer(runtime::hyper::Timer::new()).serve_connection(stream, service);
+//! let answer = || Response::new(Full::from("Hello, World!"));
+//! let service = service_fn(|request| async { Ok::<_, Infallible>(answer()) });
+//! let connection = http1::Builder::new()
+//!     .timer(runtime::hyper::Timer::new())
+//!     .serve_connection(stream, service);
 //! runtime::spawn(connection);
 //! # */
 //! # Ok(())
@@ -29,18 +32,18 @@ use pin_project_lite::pin_project;
 use crate::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
 use crate::net::{TcpStream, UnixStream, tcp, unix};
 
-/// hyper's `Read` for what is [`AsyncRead`].
+/// hyper's `Read` for an [`AsyncRead`].
 fn poll_read<R: AsyncRead>(
     reader: Pin<&mut R>,
     cx: &mut Context<'_>,
     mut cursor: ReadBufCursor<'_>,
 ) -> Poll<io::Result<()>> {
-    // SAFETY: a `ReadBuf` lets no reader write uninitialised bytes.
+    // SAFETY: no reader can write uninitialised bytes through a `ReadBuf`.
     let room = unsafe { cursor.as_mut() };
     let start = room.as_ptr().cast::<u8>();
     let mut buf = ReadBuf::uninit(room);
     ready!(reader.poll_read(cx, &mut buf))?;
-    // A reader may put another buffer in its place, which would make the count a lie.
+    // A reader may replace the `ReadBuf` by one of another buffer. Its count would be wrong then.
     assert_eq!(buf.filled().as_ptr(), start, "`poll_read` must read into the buffer it was given");
     let n = buf.filled().len();
     // SAFETY: the first `n` bytes are filled, and so initialised.
@@ -48,7 +51,7 @@ fn poll_read<R: AsyncRead>(
     Poll::Ready(Ok(()))
 }
 
-/// `$target` is where to find what reads, or writes, in a `Pin<&mut Self>`.
+/// `$target` is the reader, or the writer, of a `Pin<&mut Self>`.
 macro_rules! read {
     ($self:ident => $target:expr) => {
         fn poll_read(
@@ -131,12 +134,12 @@ impl<T> Io<T> {
         Self { inner }
     }
 
-    /// Returns what is inside.
+    /// Returns a reference to the wrapped value.
     pub fn inner(&self) -> &T {
         &self.inner
     }
 
-    /// Gives back what is inside.
+    /// Returns the wrapped value.
     pub fn into_inner(self) -> T {
         self.inner
     }
@@ -150,7 +153,7 @@ impl<T: AsyncWrite> Write for Io<T> {
     write!(self => self.project().inner, &self.inner);
 }
 
-/// Spawns what hyper wants to have spawned on the runtime that is current then.
+/// Spawns hyper's tasks on the runtime that is current when hyper spawns them.
 ///
 /// # Examples
 /// ```
@@ -164,7 +167,7 @@ impl<T: AsyncWrite> Write for Io<T> {
 pub struct Executor(());
 
 impl Executor {
-    /// Creates one; it holds nothing.
+    /// Creates an executor. It holds nothing.
     pub fn new() -> Self {
         Self::default()
     }
@@ -180,14 +183,14 @@ where
     }
 }
 
-/// hyper's timeouts on the timers of the runtime that is current when they begin.
+/// Runs hyper's timeouts on the timers of the runtime that is current when they begin.
 ///
-/// While the clock is [paused](crate::time::pause), so is hyper's.
+/// While the clock is [paused](crate::time::pause), hyper's clock is paused as well.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Timer(());
 
 impl Timer {
-    /// Creates one; it holds nothing.
+    /// Creates a timer. It holds nothing.
     pub fn new() -> Self {
         Self::default()
     }
@@ -215,7 +218,7 @@ impl ::hyper::rt::Timer for Timer {
 }
 
 pin_project! {
-    /// Our sleep as hyper's.
+    /// Our sleep as hyper's `Sleep`.
     struct Sleep {
         #[pin]
         inner: crate::time::Sleep,

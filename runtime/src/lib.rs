@@ -1,8 +1,8 @@
 //! Async I/O and parallel computation on one set of worker threads.
 //!
-//! A work-stealing async runtime for Linux under the names that Tokio gave these things, whose workers also
-//! run fork-join computations, under Rayon's names. What differs on purpose is listed in the book, in
-//! `docs/src/tokio.md` and `docs/src/rayon.md`.
+//! A work-stealing async runtime for Linux, whose workers also run fork-join computations. The async part has
+//! the names of Tokio, and the computations have the names of Rayon. The book's chapters *Where we differ
+//! from Tokio* and *Where we differ from Rayon* list what differs on purpose.
 //!
 //! # A first program
 //! ```no_run
@@ -22,26 +22,27 @@
 //! # What is where
 //! - [`Runtime`], [`Builder`], [`Handle`]: making a runtime, keeping a way in, ending it.
 //!   [`#[runtime::main]`](main) and [`#[runtime::test]`](test) do it for you.
-//! - [`spawn`] starts a task; [`task`] has what one does with tasks, blocking closures included.
-//! - [`parallel`]: [`join`](parallel::join), [`scope`](parallel::scope) and the rest of fork-join;
-//!   [`compute()`] is how a task waits for a computation.
+//! - [`spawn`] starts a task. [`task`] has the rest about tasks, blocking closures included.
+//! - [`parallel`]: [`join`](parallel::join), [`scope`](parallel::scope) and the rest of fork-join. A task
+//!   waits for a computation by [`compute()`].
 //! - [`net`], [`io`]: sockets and pipes, and reading and writing. `fs`: files. `process`: child processes.
 //!   [`signal`]: Ctrl-C and Unix signals.
-//! - [`time`]: sleeping, time-outs, intervals; a clock that tests can pause.
-//! - [`sync`]: channels, locks, notifications, which work with any runtime.
+//! - [`time`]: sleeping, time-outs, intervals, and a clock that tests can pause.
+//! - [`sync`]: channels, locks and notifications, which work with any runtime.
 //! - [`select!`], [`join!`], [`try_join!`], [`pin!`], [`task_local!`].
 //! - [`Handle::metrics`]: what the runtime knows of itself.
 //!
 //! # Features
-//! Everything is on but files and child processes, which `fs`, `process` or `full` switch on. Tokio's other
-//! feature names exist, so that a program which asks for them compiles, and switch nothing. `hyper` adds
-//! hyper 1.x's traits on this crate's types.
+//! Everything is on, except files and child processes, which `fs`, `process` or `full` switch on. Tokio's
+//! other feature names exist, so that a program that asks for them compiles, but they change nothing. `hyper`
+//! adds hyper 1.x's traits on this crate's types. `abort-on-detached-panic` and `raw-os-errors` are for the
+//! crates that stand in for Rayon and Tokio.
 //!
 //! # How it works
-//! Each file begins with what it is for; files that hold a protocol say why it is right. Begin with
-//! `scheduler/mod.rs`, or with `docs/src/architecture.md`.
+//! Each file begins with its purpose. A file that holds a protocol says why the protocol is right. Begin with
+//! the book's chapter *Architecture*, or with `scheduler/mod.rs`.
 #![warn(missing_docs)]
-// In a model's build the parts are public, and some are not used.
+// In a model's build these modules are public, and some of their items are not used.
 #![cfg_attr(loom, allow(missing_docs, missing_debug_implementations, dead_code))]
 #![cfg_attr(loom, allow(clippy::new_without_default, clippy::len_without_is_empty))]
 
@@ -87,7 +88,7 @@ pub use crate::runtime::{Builder, Handle, Runtime, Stall};
 pub use crate::task::spawn;
 pub use runtime_macros::{main, test};
 
-// What the exported macros use.
+// Items that the exported macros use.
 #[doc(hidden)]
 pub mod __private {
     pub use crate::macros::maybe_done::maybe_done;
@@ -96,7 +97,7 @@ pub mod __private {
     pub use crate::util::rand::thread_below;
 }
 
-// What `loom-tests` drives.
+// Items that `loom-tests` drives.
 #[cfg(loom)]
 #[doc(hidden)]
 #[allow(missing_docs)]

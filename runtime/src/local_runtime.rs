@@ -1,7 +1,7 @@
 //! A `current_thread` runtime whose thread may spawn futures that are not `Send`.
 //!
-//! It is a [`Runtime`] and a [`LocalSet`], which each `block_on` drives together. An entry in a chain of the
-//! thread (`task/local_set/current.rs`) tells `spawn_local` that this set stands for that runtime.
+//! It is a [`Runtime`] and a [`LocalSet`], which each `block_on` drives together. An entry in a thread-local
+//! chain (`task/local_set/current.rs`) tells `spawn_local` that this set stands for that runtime.
 
 use std::fmt;
 use std::future::Future;
@@ -18,8 +18,8 @@ use crate::task::{JoinHandle, LocalSet, StandIn};
 
 /// A `current_thread` runtime that stays on the thread that made it, so that its tasks need not be `Send`.
 ///
-/// [`spawn_local`](crate::task::spawn_local) works in its `block_on`, in all its tasks and while a guard of
-/// [`enter`](Self::enter) is alive, without a [`LocalSet`]. [`spawn`](crate::spawn) and its
+/// [`spawn_local`](crate::task::spawn_local) works without a [`LocalSet`]: in this runtime's `block_on`, in
+/// all its tasks, and while a guard of [`enter`](Self::enter) is alive. [`spawn`](crate::spawn) and the
 /// [`handle`](Self::handle) work as those of any runtime, from any thread.
 ///
 /// Tasks of both kinds run while the thread is in [`block_on`](Self::block_on).
@@ -46,32 +46,56 @@ pub struct LocalRuntime {
     runtime: Runtime,
 }
 
-/// The set, whose tasks are dropped with the runtime entered.
+/// The set. Its tasks are dropped with the runtime entered.
 struct Local {
     set: LocalSet,
     handle: Handle,
     _stand_in: StandIn,
 }
 
-// A panic that passes a call leaves nothing half done.
+// A panic that passes through a call leaves nothing half done.
 impl UnwindSafe for LocalRuntime {}
 impl RefUnwindSafe for LocalRuntime {}
 
 impl LocalRuntime {
-    /// Builds one with default settings and everything enabled.
+    /// Builds a local runtime with default settings and everything enabled.
     ///
     /// # Errors
     /// As [`Builder::build`].
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime = runtime::runtime::LocalRuntime::new()?;
+    /// assert_eq!(runtime.block_on(async { 42 }), 42);
+    /// # std::io::Result::Ok(())
+    /// ```
     pub fn new() -> io::Result<Self> {
         Builder::new_current_thread().enable_all().build_local(LocalOptions::default())
     }
 
-    /// Returns the runtime's handle; clone it to keep it.
+    /// Returns the runtime's handle. A clone of it may outlive the runtime.
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime = runtime::runtime::LocalRuntime::new()?;
+    /// let task = runtime.handle().spawn(async { 1 });
+    /// assert_eq!(runtime.block_on(task).unwrap(), 1);
+    /// # std::io::Result::Ok(())
+    /// ```
     pub fn handle(&self) -> &Handle {
         self.runtime.handle()
     }
 
     /// Starts a future that need not be `Send` as a task of this runtime.
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime = runtime::runtime::LocalRuntime::new()?;
+    /// let here = std::rc::Rc::new(42);
+    /// let task = runtime.spawn_local(async move { *here });
+    /// assert_eq!(runtime.block_on(task).unwrap(), 42);
+    /// # std::io::Result::Ok(())
+    /// ```
     #[track_caller]
     pub fn spawn_local<F>(&self, future: F) -> JoinHandle<F::Output>
     where
@@ -81,7 +105,15 @@ impl LocalRuntime {
         self.local.set.spawn_local(future)
     }
 
-    /// Runs a closure that may block; as [`spawn_blocking`](crate::task::spawn_blocking).
+    /// Runs a closure that may block, as [`spawn_blocking`](crate::task::spawn_blocking) does.
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime = runtime::runtime::LocalRuntime::new()?;
+    /// let task = runtime.spawn_blocking(|| std::fs::read_to_string("/proc/self/status"));
+    /// assert!(runtime.block_on(task).unwrap().is_ok());
+    /// # std::io::Result::Ok(())
+    /// ```
     #[track_caller]
     pub fn spawn_blocking<F, R>(&self, func: F) -> JoinHandle<R>
     where
@@ -95,30 +127,75 @@ impl LocalRuntime {
     ///
     /// # Panics
     /// As [`Runtime::block_on`].
+    ///
+    /// # Examples
+    /// ```
+    /// use runtime::task::spawn_local;
+    ///
+    /// let runtime = runtime::runtime::LocalRuntime::new()?;
+    /// assert_eq!(runtime.block_on(async { spawn_local(async { 1 }).await.unwrap() }), 1);
+    /// # std::io::Result::Ok(())
+    /// ```
     #[track_caller]
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         self.runtime.block_on(self.local.set.run_until(future))
     }
 
-    /// Makes this runtime the current one of the calling thread; as [`Handle::enter`].
+    /// Makes this runtime the current one of the calling thread, as [`Handle::enter`] does.
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime = runtime::runtime::LocalRuntime::new()?;
+    /// let _guard = runtime.enter();
+    /// let task = runtime::task::spawn_local(async { 1 });
+    /// assert_eq!(runtime.block_on(task).unwrap(), 1);
+    /// # std::io::Result::Ok(())
+    /// ```
     pub fn enter(&self) -> EnterGuard<'_> {
         self.runtime.enter()
     }
 
-    /// Ends the runtime and waits for its threads, those of blocking closures, but no longer than `duration`.
+    /// Ends the runtime and waits for its threads, which are those of blocking closures, but no longer than
+    /// `duration`.
+    ///
+    /// # Examples
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let runtime = runtime::runtime::LocalRuntime::new()?;
+    /// runtime.spawn_local(std::future::pending::<()>());
+    /// runtime.shutdown_timeout(Duration::from_secs(10));
+    /// # std::io::Result::Ok(())
+    /// ```
     pub fn shutdown_timeout(self, duration: Duration) {
         let Self { local, runtime } = self;
         drop(local);
         runtime.shutdown_timeout(duration);
     }
 
-    /// Ends the runtime and waits for nothing; as [`shutdown_timeout`](Self::shutdown_timeout) with zero.
+    /// Ends the runtime and waits for nothing, as [`shutdown_timeout`](Self::shutdown_timeout) with zero
+    /// does.
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime = runtime::runtime::LocalRuntime::new()?;
+    /// runtime.spawn_local(std::future::pending::<()>());
+    /// runtime.shutdown_background();
+    /// # std::io::Result::Ok(())
+    /// ```
     pub fn shutdown_background(self) {
         self.shutdown_timeout(Duration::ZERO);
     }
 
-    /// Returns a view of the runtime's metrics. They do not count what
-    /// [`spawn_local`](crate::task::spawn_local) spawned.
+    /// Returns a view of the runtime's metrics. They do not count the tasks of
+    /// [`spawn_local`](crate::task::spawn_local).
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime = runtime::runtime::LocalRuntime::new()?;
+    /// assert_eq!(runtime.metrics().num_workers(), 1);
+    /// # std::io::Result::Ok(())
+    /// ```
     pub fn metrics(&self) -> RuntimeMetrics {
         self.runtime.metrics()
     }
@@ -137,16 +214,16 @@ impl fmt::Debug for LocalRuntime {
     }
 }
 
-/// The settings that only a [`LocalRuntime`] has: none yet.
+/// The settings that only a [`LocalRuntime`] has. There are none yet.
 #[derive(Default, Debug)]
 #[non_exhaustive]
 pub struct LocalOptions {
-    /// They may come to hold what stays on the thread.
+    /// Later settings may hold what stays on the thread.
     not_send: PhantomData<*mut u8>,
 }
 
 impl Builder {
-    /// Builds a runtime that stays on the calling thread, whose tasks need not be `Send`.
+    /// Builds a runtime that stays on the calling thread, and whose tasks need not be `Send`.
     ///
     /// # Errors
     /// [`InvalidInput`](io::ErrorKind::InvalidInput) unless the builder is one of

@@ -1,4 +1,4 @@
-//! The numbers a runtime keeps of itself.
+//! The numbers that a runtime keeps of itself.
 
 use std::fmt;
 use std::io;
@@ -15,11 +15,11 @@ use crate::loom::sync::atomic::Ordering::Relaxed;
 use crate::scheduler::away::SpareCounts;
 use crate::scheduler::metrics::WorkerMetrics;
 
-/// A view of a runtime's metrics; made by [`Handle::metrics`].
+/// A view of a runtime's metrics. [`Handle::metrics`] makes it.
 ///
-/// The numbers are always kept and cost next to nothing: nearly all are written by one thread with plain
-/// stores, so what is read is a moment old. Those of a worker begin at zero when the runtime is built and
-/// wrap after 2^64.
+/// The numbers are always kept and cost next to nothing. One thread writes most of them, with plain stores,
+/// so a reader sees them a moment late. The counters of a worker begin at zero when the runtime is built, and
+/// wrap after 2^64. Other threads may change all numbers between two calls.
 ///
 /// # Examples
 /// ```
@@ -50,135 +50,289 @@ impl RuntimeMetrics {
         &self.handle.shared().processor(worker).metrics
     }
 
-    /// Worker threads; 1 for a `current_thread` runtime.
+    /// Returns the number of worker threads, without spare workers. It is 1 for a `current_thread` runtime.
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime = runtime::Builder::new_multi_thread().worker_threads(3).build()?;
+    /// assert_eq!(runtime.metrics().num_workers(), 3);
+    /// # std::io::Result::Ok(())
+    /// ```
     pub fn num_workers(&self) -> usize {
         self.handle.shared().config.workers
     }
 
-    /// Tasks that have been spawned and have not ended.
+    /// Returns the number of tasks that have been spawned and have not ended.
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime = runtime::Builder::new_current_thread().build()?;
+    /// runtime.spawn(std::future::pending::<()>());
+    /// assert_eq!(runtime.metrics().num_alive_tasks(), 1);
+    /// # std::io::Result::Ok(())
+    /// ```
     pub fn num_alive_tasks(&self) -> usize {
         let shared = self.handle.shared();
         let on_workers: u64 = shared.processors.iter().map(|processor| processor.metrics.ended.get()).sum();
         let ended = on_workers + shared.ended_elsewhere.load(Relaxed);
-        // Read later, so at least as large.
+        // Read after `ended`, so at least as large.
         self.spawned_tasks_count().saturating_sub(ended) as usize
     }
 
-    /// As [`num_alive_tasks`](Self::num_alive_tasks).
+    /// Returns [`num_alive_tasks`](Self::num_alive_tasks).
     #[doc(hidden)]
     #[deprecated = "it is called `num_alive_tasks` now"]
     pub fn active_tasks_count(&self) -> usize {
         self.num_alive_tasks()
     }
 
-    /// As [`global_queue_depth`](Self::global_queue_depth).
+    /// Returns [`global_queue_depth`](Self::global_queue_depth).
     #[doc(hidden)]
     #[deprecated = "it is called `global_queue_depth` now"]
     pub fn injection_queue_depth(&self) -> usize {
         self.global_queue_depth()
     }
 
-    /// Tasks that have been spawned since the runtime was built.
+    /// Returns the number of tasks that have been spawned since the runtime was built.
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime = runtime::Builder::new_current_thread().build()?;
+    /// runtime.block_on(runtime.spawn(async {})).unwrap();
+    /// assert_eq!(runtime.metrics().spawned_tasks_count(), 1);
+    /// # std::io::Result::Ok(())
+    /// ```
     pub fn spawned_tasks_count(&self) -> u64 {
         let shared = self.handle.shared();
         let on_workers: u64 = shared.processors.iter().map(|processor| processor.metrics.spawned.get()).sum();
         on_workers + shared.injector.newborns() + shared.refused_elsewhere.load(Relaxed)
     }
 
-    /// Tasks in the injector, the queue for tasks that are woken or spawned outside of the workers or
-    /// overflowed from one.
+    /// Returns the number of tasks in the injector. This queue takes the tasks that are spawned or woken
+    /// outside of the workers, and those that overflow from a worker's run queue.
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime = runtime::Builder::new_current_thread().build()?;
+    /// runtime.spawn(async {});
+    /// assert_eq!(runtime.metrics().global_queue_depth(), 1);
+    /// # std::io::Result::Ok(())
+    /// ```
     pub fn global_queue_depth(&self) -> usize {
         self.handle.shared().injector.len()
     }
 
-    /// Threads for blocking closures, idle ones included.
+    /// Returns the number of threads for blocking closures, idle threads included.
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime = runtime::Builder::new_current_thread().build()?;
+    /// runtime.block_on(runtime.spawn_blocking(|| {})).unwrap();
+    /// assert_eq!(runtime.metrics().num_blocking_threads(), 1);
+    /// # std::io::Result::Ok(())
+    /// ```
     pub fn num_blocking_threads(&self) -> usize {
         self.handle.shared().blocking.counts().threads
     }
 
-    /// Threads for blocking closures that wait for one.
+    /// Returns the number of threads for blocking closures that wait for a closure.
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime = runtime::Builder::new_current_thread().build()?;
+    /// let metrics = runtime.metrics();
+    /// assert!(metrics.num_idle_blocking_threads() <= metrics.num_blocking_threads());
+    /// # std::io::Result::Ok(())
+    /// ```
     pub fn num_idle_blocking_threads(&self) -> usize {
         self.handle.shared().blocking.counts().idle
     }
 
-    /// Blocking closures that wait for a thread.
+    /// Returns the number of blocking closures that wait for a thread.
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime = runtime::Builder::new_current_thread().build()?;
+    /// runtime.block_on(runtime.spawn_blocking(|| {})).unwrap();
+    /// assert_eq!(runtime.metrics().blocking_queue_depth(), 0);
+    /// # std::io::Result::Ok(())
+    /// ```
     pub fn blocking_queue_depth(&self) -> usize {
         self.handle.shared().blocking.counts().queued
     }
 
-    /// Times that a thread for blocking closures was woken because one waited.
+    /// Returns how often a thread for blocking closures was woken because a closure waited.
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime = runtime::Builder::new_current_thread().build()?;
+    /// runtime.block_on(runtime.spawn_blocking(|| {})).unwrap();
+    /// println!("{} wakes", runtime.metrics().blocking_wake_count());
+    /// # std::io::Result::Ok(())
+    /// ```
     pub fn blocking_wake_count(&self) -> u64 {
         self.handle.shared().blocking.counts().wakes
     }
 
-    /// Times that a thread for blocking closures was started because one waited, those times included that
-    /// the system refused it.
+    /// Returns how often a thread for blocking closures was started because a closure waited. Attempts that
+    /// the system refused count as well.
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime = runtime::Builder::new_current_thread().build()?;
+    /// runtime.block_on(runtime.spawn_blocking(|| {})).unwrap();
+    /// assert_eq!(runtime.metrics().blocking_start_count(), 1);
+    /// # std::io::Result::Ok(())
+    /// ```
     pub fn blocking_start_count(&self) -> u64 {
         self.handle.shared().blocking.counts().starts
     }
 
-    /// Threads that stand in for stuck and blocked workers, idle ones included; see
-    /// [`Builder::spare_workers`](crate::Builder::spare_workers).
+    /// Returns the number of spare workers, idle ones included. Spare workers take over for stuck and blocked
+    /// workers; see [`Builder::spare_workers`](crate::Builder::spare_workers).
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime = runtime::Builder::new_multi_thread().spare_workers(0).build()?;
+    /// assert_eq!(runtime.metrics().num_spare_workers(), 0);
+    /// # std::io::Result::Ok(())
+    /// ```
     pub fn num_spare_workers(&self) -> usize {
         let counts = self.spares();
         counts.active + counts.resting
     }
 
-    /// Spare workers that are not needed at the moment.
+    /// Returns the number of spare workers that are not needed at the moment.
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime = runtime::Builder::new_multi_thread().spare_workers(0).build()?;
+    /// assert_eq!(runtime.metrics().num_idle_spare_workers(), 0);
+    /// # std::io::Result::Ok(())
+    /// ```
     pub fn num_idle_spare_workers(&self) -> usize {
         self.spares().resting
     }
 
-    /// Spare workers started since the runtime was built.
+    /// Returns the number of spare workers that have been started since the runtime was built.
+    ///
+    /// # Examples
+    /// The one worker sleeps, so a spare worker polls the second task:
+    /// ```
+    /// let runtime = runtime::Builder::new_multi_thread().worker_threads(1).build()?;
+    /// let (sender, receiver) = std::sync::mpsc::channel();
+    /// let stuck = runtime.spawn(async move { receiver.recv().unwrap() });
+    /// runtime.spawn(async move { sender.send(7).unwrap() });
+    /// assert_eq!(runtime.block_on(stuck).unwrap(), 7);
+    /// println!("{} spare workers were started", runtime.metrics().spare_started_count());
+    /// # std::io::Result::Ok(())
+    /// ```
     pub fn spare_started_count(&self) -> u64 {
         self.spares().started
     }
 
-    /// Times that the system refused a spare worker. It is asked again while tasks wait.
+    /// Returns how often the system refused a spare worker. The runtime asks again while tasks wait.
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime = runtime::Runtime::new()?;
+    /// if runtime.metrics().spare_refused_count() > 0 {
+    ///     eprintln!("the system refuses threads");
+    /// }
+    /// # std::io::Result::Ok(())
+    /// ```
     pub fn spare_refused_count(&self) -> u64 {
         self.spares().refused
     }
 
-    /// Times that a spare worker was needed and all that [are allowed](crate::Builder::spare_workers) were in
-    /// use.
+    /// Returns how often a spare worker was needed while all [allowed](crate::Builder::spare_workers) spare
+    /// workers were in use.
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime = runtime::Runtime::new()?;
+    /// if runtime.metrics().spare_capped_count() > 0 {
+    ///     eprintln!("tasks have waited for blocked workers");
+    /// }
+    /// # std::io::Result::Ok(())
+    /// ```
     pub fn spare_capped_count(&self) -> u64 {
         self.spares().capped
     }
 
-    /// Times that a worker was found stuck in a poll while work waited.
+    /// Returns how often a worker was found stuck in a poll while work waited; see
+    /// [`Builder::on_stall`](crate::Builder::on_stall).
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime = runtime::Runtime::new()?;
+    /// println!("{} stalls", runtime.metrics().stall_count());
+    /// # std::io::Result::Ok(())
+    /// ```
     pub fn stall_count(&self) -> u64 {
         self.handle.shared().monitor.stalls.get()
     }
 
-    /// Tasks that a stuck worker was to run next, and that were taken from it.
+    /// Returns the number of tasks that a stuck worker was about to run next, and that were taken from it.
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime = runtime::Runtime::new()?;
+    /// println!("{} tasks were rescued", runtime.metrics().rescued_task_count());
+    /// # std::io::Result::Ok(())
+    /// ```
     pub fn rescued_task_count(&self) -> u64 {
         self.handle.shared().monitor.rescued_tasks.get()
     }
 
-    /// Times that a worker was called for the driver or its timers, because no worker had looked there for
-    /// long.
+    /// Returns how often a worker was called for the driver or its timers, because no worker had looked there
+    /// for long.
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime = runtime::Runtime::new()?;
+    /// println!("{} calls for the driver", runtime.metrics().rescued_driver_count());
+    /// # std::io::Result::Ok(())
+    /// ```
     pub fn rescued_driver_count(&self) -> u64 {
         self.handle.shared().monitor.rescued_driver.get()
     }
 
-    /// Wakes that were lost: work waited for a quarter of a second, and a worker slept that could have run
-    /// it.
+    /// Returns the number of lost wakes: work waited for a quarter of a second while a worker slept that
+    /// could have run it.
     ///
-    /// That would be a fault of the runtime, which looks for it and makes up for it; as far as we know this
-    /// is always 0. On a machine on which threads get no CPU for so long it may count what was only late.
-    /// Please report a program that makes it grow.
+    /// A lost wake would be a fault of the runtime, which looks for lost wakes and makes up for them. As far
+    /// as we know this number is always 0. On a machine on which threads get no CPU for so long, it may count
+    /// a wake that was only late. Please report a program that makes it grow.
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime = runtime::Runtime::new()?;
+    /// if runtime.metrics().missed_wake_count() > 0 {
+    ///     eprintln!("please report this program");
+    /// }
+    /// # std::io::Result::Ok(())
+    /// ```
     pub fn missed_wake_count(&self) -> u64 {
         self.handle.shared().monitor.missed_wakes.get()
     }
 
-    /// Times that computations yielded to tasks at a split point.
+    /// Returns how often computations yielded to tasks at a split point.
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime = runtime::Runtime::new()?;
+    /// println!("{} yields", runtime.metrics().computation_yield_count());
+    /// # std::io::Result::Ok(())
+    /// ```
     pub fn computation_yield_count(&self) -> u64 {
         let shared = self.handle.shared();
         shared.processors.iter().map(|processor| processor.metrics.yields.get()).sum()
     }
 
-    /// Places in the program that mark blocking calls ([`block_in_place`](crate::task::block_in_place),
-    /// [`parallel::blocking`](crate::parallel::blocking)), the most frequent first.
+    /// Returns the lines of the program that mark blocking calls
+    /// ([`block_in_place`](crate::task::block_in_place), [`parallel::blocking`](crate::parallel::blocking)),
+    /// the most frequent first.
     ///
     /// # Examples
     /// ```
@@ -211,23 +365,44 @@ impl RuntimeMetrics {
         self.handle.shared().away.counts()
     }
 
-    /// Times that a thread asked the system for events; 0 without I/O and time.
+    /// Returns how often a thread asked the system for events; 0 without I/O and time.
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime = runtime::Builder::new_current_thread().build()?;
+    /// assert_eq!(runtime.metrics().driver_turn_count(), 0);
+    /// # std::io::Result::Ok(())
+    /// ```
     pub fn driver_turn_count(&self) -> u64 {
         self.handle.shared().driver.io().map_or(0, |io| io.turns())
     }
 
-    /// Events that came from the system; 0 without I/O and time.
+    /// Returns the number of events that came from the system; 0 without I/O and time.
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime = runtime::Builder::new_current_thread().build()?;
+    /// assert_eq!(runtime.metrics().driver_event_count(), 0);
+    /// # std::io::Result::Ok(())
+    /// ```
     pub fn driver_event_count(&self) -> u64 {
         self.handle.shared().driver.io().map_or(0, |io| io.events())
     }
 
-    /// The same as [`driver_event_count`](Self::driver_event_count), under Tokio's name.
+    /// Returns [`driver_event_count`](Self::driver_event_count), under Tokio's name.
+    ///
+    /// # Examples
+    /// ```
+    /// let metrics = runtime::Builder::new_current_thread().build()?.metrics();
+    /// assert_eq!(metrics.io_driver_ready_count(), metrics.driver_event_count());
+    /// # std::io::Result::Ok(())
+    /// ```
     pub fn io_driver_ready_count(&self) -> u64 {
         self.driver_event_count()
     }
 
-    /// Descriptors that have been registered with the driver since the runtime was built, those included that
-    /// were deregistered again; 0 without I/O.
+    /// Returns the number of descriptors that have been registered with the driver since the runtime was
+    /// built. Those that were deregistered since count as well. 0 without I/O.
     ///
     /// # Examples
     /// ```
@@ -246,7 +421,11 @@ impl RuntimeMetrics {
         self.registrations().0
     }
 
-    /// Descriptors that have been deregistered from the driver since the runtime was built; 0 without I/O.
+    /// Returns the number of descriptors that have been deregistered from the driver since the runtime was
+    /// built; 0 without I/O.
+    ///
+    /// # Examples
+    /// See [`io_driver_fd_registered_count`](Self::io_driver_fd_registered_count).
     pub fn io_driver_fd_deregistered_count(&self) -> u64 {
         self.registrations().1
     }
@@ -255,8 +434,8 @@ impl RuntimeMetrics {
         self.handle.shared().driver.io().map_or((0, 0), |io| io.registrations())
     }
 
-    /// The name of the worker's thread: `None` until the thread has begun. Of a `current_thread` runtime it
-    /// is the thread that drives the runtime, or that did so last.
+    /// Returns the id of the worker's thread, or `None` until the thread has begun. For a `current_thread`
+    /// runtime it is the thread that drives the runtime, or that drove it last.
     ///
     /// # Panics
     /// If there is no such worker.
@@ -275,66 +454,167 @@ impl RuntimeMetrics {
         self.handle.shared().processor(worker).parker.thread_id()
     }
 
-    /// Tasks in the worker's run queue, without the one that it runs next.
+    /// Returns the number of tasks in the worker's run queue, without the task that it runs next.
     ///
     /// # Panics
     /// If there is no such worker, as all methods with a worker's number.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let metrics = runtime::Handle::current().metrics();
+    /// for _ in 0..10 {
+    ///     runtime::spawn(async {});
+    /// }
+    /// assert!(metrics.worker_local_queue_depth(0) <= 10);
+    /// # });
+    /// ```
     #[track_caller]
     pub fn worker_local_queue_depth(&self, worker: usize) -> usize {
         self.worker(worker);
         self.handle.shared().processor(worker).ring.len()
     }
 
-    /// Polls of tasks by the worker.
+    /// Returns how many polls of tasks the worker has begun.
+    ///
+    /// # Panics
+    /// If there is no such worker.
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime = runtime::Builder::new_current_thread().build()?;
+    /// runtime.block_on(runtime.spawn(async {})).unwrap();
+    /// assert_eq!(runtime.metrics().worker_poll_count(0), 1);
+    /// # std::io::Result::Ok(())
+    /// ```
     #[track_caller]
     pub fn worker_poll_count(&self, worker: usize) -> u64 {
         self.worker(worker).polls.get()
     }
 
-    /// Polls of tasks that the worker took from its LIFO slot: the task woken last, run next.
+    /// Returns the number of polls of tasks that the worker took from its LIFO slot. This slot holds the task
+    /// that was woken last, which the worker runs next.
+    ///
+    /// # Panics
+    /// If there is no such worker.
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime = runtime::Builder::new_current_thread().build()?;
+    /// runtime.block_on(async { runtime::spawn(async {}).await.unwrap() });
+    /// let metrics = runtime.metrics();
+    /// assert!(metrics.worker_lifo_poll_count(0) <= metrics.worker_poll_count(0));
+    /// # std::io::Result::Ok(())
+    /// ```
     #[track_caller]
     pub fn worker_lifo_poll_count(&self, worker: usize) -> u64 {
         self.worker(worker).lifo_polls.get()
     }
 
-    /// Tasks that the worker stole from others.
+    /// Returns the number of tasks that the worker stole from others.
+    ///
+    /// # Panics
+    /// If there is no such worker.
+    ///
+    /// # Examples
+    /// A single worker has no other to steal from:
+    /// ```
+    /// let runtime = runtime::Builder::new_current_thread().build()?;
+    /// assert_eq!(runtime.metrics().worker_steal_count(0), 0);
+    /// # std::io::Result::Ok(())
+    /// ```
     #[track_caller]
     pub fn worker_steal_count(&self, worker: usize) -> u64 {
         self.worker(worker).stolen.get()
     }
 
-    /// Times that the worker stole tasks from another.
+    /// Returns how often the worker stole tasks from another. One operation may steal several tasks.
+    ///
+    /// # Panics
+    /// If there is no such worker.
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime = runtime::Runtime::new()?;
+    /// let metrics = runtime.metrics();
+    /// let (operations, tasks) = (metrics.worker_steal_operations(0), metrics.worker_steal_count(0));
+    /// println!("{operations} operations stole {tasks} tasks");
+    /// # std::io::Result::Ok(())
+    /// ```
     #[track_caller]
     pub fn worker_steal_operations(&self, worker: usize) -> u64 {
         self.worker(worker).steals.get()
     }
 
-    /// Times that the worker searched the other workers' queues.
+    /// Returns how often the worker searched the other workers' queues.
+    ///
+    /// # Panics
+    /// If there is no such worker.
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime = runtime::Runtime::new()?;
+    /// println!("{} searches", runtime.metrics().worker_search_count(0));
+    /// # std::io::Result::Ok(())
+    /// ```
     #[track_caller]
     pub fn worker_search_count(&self, worker: usize) -> u64 {
         self.worker(worker).searches.get()
     }
 
-    /// Times that the worker woke another for work.
+    /// Returns how often the worker woke another for work.
+    ///
+    /// # Panics
+    /// If there is no such worker.
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime = runtime::Builder::new_current_thread().build()?;
+    /// assert_eq!(runtime.metrics().worker_notify_count(0), 0);
+    /// # std::io::Result::Ok(())
+    /// ```
     #[track_caller]
     pub fn worker_notify_count(&self, worker: usize) -> u64 {
         self.worker(worker).notifies.get()
     }
 
-    /// Times that the worker was woken for work and found none.
+    /// Returns how often the worker was woken for work and found none.
+    ///
+    /// # Panics
+    /// If there is no such worker.
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime = runtime::Runtime::new()?;
+    /// println!("{} vain wakes", runtime.metrics().worker_noop_count(0));
+    /// # std::io::Result::Ok(())
+    /// ```
     #[track_caller]
     pub fn worker_noop_count(&self, worker: usize) -> u64 {
         self.worker(worker).noops.get()
     }
 
-    /// Times that the worker went to sleep.
+    /// Returns how often the worker went to sleep.
+    ///
+    /// # Panics
+    /// If there is no such worker.
+    ///
+    /// # Examples
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let runtime = runtime::Builder::new_current_thread().enable_time().build()?;
+    /// runtime.block_on(async { runtime::time::sleep(Duration::from_millis(1)).await });
+    /// assert!(runtime.metrics().worker_park_count(0) >= 1);
+    /// # std::io::Result::Ok(())
+    /// ```
     #[track_caller]
     pub fn worker_park_count(&self, worker: usize) -> u64 {
         self.worker(worker).parks.get()
     }
 
-    /// Times that the worker went to sleep and times that it woke, added up: odd while it is asleep, even
-    /// while it is awake and once the runtime has ended.
+    /// Returns how often the worker went to sleep plus how often it woke. The number is odd while the worker
+    /// is asleep. It is even while the worker is awake, and once the runtime has ended.
     ///
     /// # Panics
     /// If there is no such worker.
@@ -356,35 +636,77 @@ impl RuntimeMetrics {
         }
     }
 
-    /// Times that the worker's run queue overflowed into the injector.
+    /// Returns how often the worker's run queue overflowed into the injector.
+    ///
+    /// # Panics
+    /// If there is no such worker.
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime = runtime::Builder::new_current_thread().build()?;
+    /// assert_eq!(runtime.metrics().worker_overflow_count(0), 0);
+    /// # std::io::Result::Ok(())
+    /// ```
     #[track_caller]
     pub fn worker_overflow_count(&self, worker: usize) -> u64 {
         self.worker(worker).overflows.get()
     }
 
-    /// The number of the CPU that the worker is kept on by [`pin_workers`](crate::Builder::pin_workers);
-    /// `None` without that setting, and if the system refused.
+    /// Returns the number of the CPU on which [`pin_workers`](crate::Builder::pin_workers) keeps the worker.
+    /// It is `None` without that setting, and if the system refused.
     ///
-    /// It does not change any more once the runtime has been built, even if the kernel has had to move the
-    /// worker since.
+    /// It does not change once the runtime has been built, even if the kernel has had to move the worker
+    /// since.
+    ///
+    /// # Panics
+    /// If there is no such worker.
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime = runtime::Builder::new_multi_thread().worker_threads(1).build()?;
+    /// assert_eq!(runtime.metrics().worker_cpu(0), None);
+    /// # std::io::Result::Ok(())
+    /// ```
     #[track_caller]
     pub fn worker_cpu(&self, worker: usize) -> Option<usize> {
         self.worker(worker);
         self.handle.shared().config.pins.as_ref()?.cpu(worker)
     }
 
-    /// Why a worker could not be kept on its CPU: the first refusal of the system, also for a thread that
-    /// took over for a worker. `None` if nothing was refused, and without
-    /// [`pin_workers`](crate::Builder::pin_workers).
+    /// Returns why a worker or a spare worker could not be kept on its CPU: the first refusal of the system.
+    /// It is `None` if the system refused nothing, and without [`pin_workers`](crate::Builder::pin_workers).
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime = runtime::Builder::new_multi_thread().pin_workers(true).build()?;
+    /// if let Some(error) = runtime.metrics().pin_error() {
+    ///     println!("workers are not pinned: {error}");
+    /// }
+    /// # std::io::Result::Ok(())
+    /// ```
     pub fn pin_error(&self) -> Option<io::Error> {
         self.handle.shared().config.pins.as_ref()?.refused()
     }
 
-    /// How long a poll takes on average: the worker's [busy duration](Self::worker_total_busy_duration) divided
-    /// by its [polls](Self::worker_poll_count). Zero before the first poll.
+    /// Returns the mean duration of a poll: the worker's
+    /// [busy duration](Self::worker_total_busy_duration), divided by its number of
+    /// [polls](Self::worker_poll_count). Before the first poll it returns the whole busy duration.
     ///
-    /// Both numbers are the worker's own costs included, and the busy duration is that of its last sleep. For
-    /// more, see [`enable_metrics_poll_time_histogram`](crate::Builder::enable_metrics_poll_time_histogram).
+    /// The busy duration contains the worker's own work between polls, and ends with the worker's last sleep.
+    /// [`enable_metrics_poll_time_histogram`](crate::Builder::enable_metrics_poll_time_histogram) measures
+    /// each poll.
+    ///
+    /// # Panics
+    /// If there is no such worker.
+    ///
+    /// # Examples
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let runtime = runtime::Builder::new_current_thread().build()?;
+    /// assert_eq!(runtime.metrics().worker_mean_poll_time(0), Duration::ZERO);
+    /// # std::io::Result::Ok(())
+    /// ```
     #[track_caller]
     pub fn worker_mean_poll_time(&self, worker: usize) -> Duration {
         let polls = self.worker_poll_count(worker);
@@ -392,30 +714,71 @@ impl RuntimeMetrics {
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 
-    /// Whether the runtime measures how long polls take; see
+    /// Returns whether the runtime measures its polls; see
     /// [`enable_metrics_poll_time_histogram`](crate::Builder::enable_metrics_poll_time_histogram).
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime =
+    ///     runtime::Builder::new_current_thread().enable_metrics_poll_time_histogram().build()?;
+    /// assert!(runtime.metrics().poll_time_histogram_enabled());
+    /// # std::io::Result::Ok(())
+    /// ```
     pub fn poll_time_histogram_enabled(&self) -> bool {
         self.poll_times(0).is_some()
     }
 
-    /// The number of buckets of the histogram of poll times. 0 unless that is enabled.
+    /// Returns the number of buckets of the histogram of poll times. 0 unless the histogram is enabled.
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime =
+    ///     runtime::Builder::new_current_thread().enable_metrics_poll_time_histogram().build()?;
+    /// assert_eq!(runtime.metrics().poll_time_histogram_num_buckets(), 10);
+    /// # std::io::Result::Ok(())
+    /// ```
     pub fn poll_time_histogram_num_buckets(&self) -> usize {
         self.poll_times(0).map_or(0, Histogram::buckets)
     }
 
-    /// The poll times that bucket `bucket` counts; the end is exclusive. Empty unless the histogram is enabled.
+    /// Returns the range of poll times that bucket `bucket` counts. The end is exclusive. The range is empty
+    /// unless the histogram is enabled.
     ///
-    /// # Panics
-    /// If there is no such bucket.
+    /// `bucket` must be less than
+    /// [`poll_time_histogram_num_buckets`](Self::poll_time_histogram_num_buckets). For a larger `bucket` the
+    /// result has no meaning, and the call may panic.
+    ///
+    /// # Examples
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let runtime =
+    ///     runtime::Builder::new_current_thread().enable_metrics_poll_time_histogram().build()?;
+    /// let range = runtime.metrics().poll_time_histogram_bucket_range(1);
+    /// assert_eq!(range, Duration::from_micros(100)..Duration::from_micros(200));
+    /// # std::io::Result::Ok(())
+    /// ```
     #[track_caller]
     pub fn poll_time_histogram_bucket_range(&self, bucket: usize) -> Range<Duration> {
         self.poll_times(0).map_or_else(Range::default, |histogram| histogram.range(bucket))
     }
 
-    /// How many polls of the worker took as long as the bucket says. 0 unless the histogram is enabled.
+    /// Returns the number of polls of the worker whose duration was in the range of the bucket. 0 unless the
+    /// histogram is enabled.
     ///
     /// # Panics
-    /// If there is no such worker or bucket.
+    /// If there is no such worker, or if the histogram is enabled and has no such bucket.
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime =
+    ///     runtime::Builder::new_current_thread().enable_metrics_poll_time_histogram().build()?;
+    /// runtime.block_on(runtime.spawn(async {}))?;
+    /// let metrics = runtime.metrics();
+    /// let count = |bucket| metrics.poll_time_histogram_bucket_count(0, bucket);
+    /// assert_eq!((0..10).map(count).sum::<u64>(), 1);
+    /// # std::io::Result::Ok(())
+    /// ```
     #[track_caller]
     pub fn poll_time_histogram_bucket_count(&self, worker: usize, bucket: usize) -> u64 {
         self.worker(worker);
@@ -426,16 +789,29 @@ impl RuntimeMetrics {
         self.handle.shared().config.observer.as_ref()?.poll_times(worker)
     }
 
-    /// Time that the worker has not been asleep, up to its last sleep, or to its end if it has ended.
+    /// Returns the time that the worker has not been asleep, up to the beginning of its last sleep, or to the
+    /// end of its thread.
     ///
     /// The worker of a `current_thread` runtime ends with each `block_on`.
+    ///
+    /// # Panics
+    /// If there is no such worker.
+    ///
+    /// # Examples
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let runtime = runtime::Builder::new_current_thread().build()?;
+    /// assert_eq!(runtime.metrics().worker_total_busy_duration(0), Duration::ZERO);
+    /// # std::io::Result::Ok(())
+    /// ```
     #[track_caller]
     pub fn worker_total_busy_duration(&self, worker: usize) -> Duration {
         self.worker(worker).busy()
     }
 }
 
-/// A place in the program that marks blocking calls; see [`RuntimeMetrics::blocking_sites`].
+/// A line of the program that marks blocking calls; see [`RuntimeMetrics::blocking_sites`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlockingSite {
     location: Option<&'static Location<'static>>,
@@ -444,18 +820,18 @@ pub struct BlockingSite {
 }
 
 impl BlockingSite {
-    /// Returns the line; none for all beyond the first 32 of a worker.
+    /// Returns the line, or `None` for all lines beyond the first 32 of a worker.
     pub fn location(&self) -> Option<&'static Location<'static>> {
         self.location
     }
 
-    /// Returns how many calls there were.
+    /// Returns the number of calls.
     pub fn calls(&self) -> u64 {
         self.calls
     }
 
-    /// Returns in how many of them a spare worker stood in for the worker: the call was long, or tasks
-    /// waited.
+    /// Returns in how many of the calls a spare worker took over for the worker, because the call was long or
+    /// tasks waited.
     pub fn relieved(&self) -> u64 {
         self.relieved
     }

@@ -1,9 +1,10 @@
-//! What a runtime tells of each of its tasks, if it was asked to: hooks, and how long polls take.
+//! The task hooks and the histograms of poll times of a runtime that observes its tasks.
 //!
-//! A runtime without hooks and histogram pays nothing for this. A spawn tests one flag, which is set once the
-//! shutdown has begun (`Lifecycle::spawns_slowly`); in a runtime that observes its tasks the flag is always
-//! set. Then the spawner gives the task the vtable whose `run` calls [`Observer::around_poll`], and enters it
-//! among the owned tasks at once: the end of an owned task calls [`Observer::on_terminate`].
+//! A runtime without hooks and histograms pays nothing for them. Each spawn tests one flag
+//! (`Lifecycle::spawns_slowly`) in any case, because the shutdown sets this flag. In a runtime that observes
+//! its tasks the flag is always set. The spawner then gives the task the vtable whose `run` calls
+//! [`Observer::around_poll`]. It also enters the task among the owned tasks at once, because the end of an
+//! owned task calls [`Observer::on_terminate`].
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -16,7 +17,7 @@ use crate::histogram::{Histogram, HistogramConfiguration};
 use crate::task::Id;
 use crate::util::unwind;
 
-/// What a task hook is told about the task.
+/// The properties of a task that its runtime passes to the task hooks.
 ///
 /// # Examples
 /// ```
@@ -39,26 +40,26 @@ use crate::util::unwind;
 pub struct TaskMeta<'a> {
     id: Id,
     spawned_at: &'static Location<'static>,
-    // So that a reference into the task may be added.
+    // The lifetime is there so that a later release may add a reference into the task.
     not_static: PhantomData<&'a ()>,
 }
 
 impl TaskMeta<'_> {
-    /// The task's id.
+    /// Returns the task's id.
     pub fn id(&self) -> Id {
         self.id
     }
 
-    /// Where the task was spawned.
+    /// Returns the line of the program that has spawned the task.
     pub fn spawned_at(&self) -> &'static Location<'static> {
         self.spawned_at
     }
 }
 
-/// What the user wants to be called with.
+/// A function of the user that the runtime calls with a task's properties.
 pub type TaskHook = Arc<dyn Fn(&TaskMeta<'_>) + Send + Sync>;
 
-/// What the builder was told.
+/// The task hooks that the builder was given.
 #[derive(Clone, Default)]
 pub struct TaskHooks {
     pub spawn: Option<TaskHook>,
@@ -67,15 +68,15 @@ pub struct TaskHooks {
     pub terminate: Option<TaskHook>,
 }
 
-/// What a runtime observes of its tasks.
+/// The hooks of a runtime and its histograms of poll times.
 pub struct Observer {
     hooks: TaskHooks,
-    /// Of each worker, the lengths of its polls; empty unless they are measured.
+    /// The durations of the polls, one histogram for each worker. Empty unless the runtime measures polls.
     poll_times: Vec<Histogram>,
 }
 
 impl Observer {
-    /// None if there is nothing to observe.
+    /// Returns `None` if there is neither a hook nor a histogram.
     pub fn new(
         hooks: &TaskHooks,
         poll_times: Option<&HistogramConfiguration>,
@@ -90,17 +91,17 @@ impl Observer {
         })
     }
 
-    /// The histogram of permanent worker `worker`, if poll times are measured.
+    /// Returns the histogram of permanent worker `worker`, if the runtime measures polls.
     pub fn poll_times(&self, worker: usize) -> Option<&Histogram> {
         self.poll_times.get(worker)
     }
 
-    /// A task was made, and is about to be queued.
+    /// Reports that a task was made. The caller queues it afterwards.
     pub fn on_spawn(&self, id: Id, spawned_at: &'static Location<'static>) {
         call(&self.hooks.spawn, id, spawned_at);
     }
 
-    /// A task has ended: its future is gone, and its output not there yet.
+    /// Reports that a task has ended: its future was dropped, and its `JoinHandle` does not return yet.
     pub fn on_terminate(&self, id: Id, spawned_at: &'static Location<'static>) {
         call(&self.hooks.terminate, id, spawned_at);
     }
@@ -114,7 +115,7 @@ impl Observer {
         poll: impl FnOnce(),
     ) {
         call(&self.hooks.before_poll, id, spawned_at);
-        // What a spare worker polls is counted for the worker that it belongs to.
+        // The polls of a spare worker count for a permanent worker.
         let histogram = worker.and_then(|index| self.poll_times(index.checked_rem(self.poll_times.len())?));
         let began = histogram.map(|_| Instant::now());
         poll();
@@ -131,8 +132,10 @@ impl fmt::Debug for Observer {
     }
 }
 
-/// Calls a hook. A panic in it is caught and reported by the panic hook alone, as with the other hooks: it is
-/// not the task's. The hook is no part of a poll, so it may block.
+/// Calls a hook.
+///
+/// It catches a panic in the hook, as with the other hooks, because the panic is not the task's. Only the
+/// panic hook reports it. The hook is not part of a poll: it runs without the task's budget, and may block.
 fn call(hook: &Option<TaskHook>, id: Id, spawned_at: &'static Location<'static>) {
     if let Some(hook) = hook {
         let meta = TaskMeta { id, spawned_at, not_static: PhantomData };

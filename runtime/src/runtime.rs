@@ -1,4 +1,4 @@
-//! Runtimes: [`Builder`] makes one, [`Runtime`] owns it, [`Handle`] gives a way in.
+//! Runtimes: [`Builder`] makes a runtime, [`Runtime`] owns it, and [`Handle`] gives a way in.
 
 use std::fmt;
 use std::future::Future;
@@ -22,8 +22,7 @@ use crate::scheduler::{Worker, current_thread};
 pub use crate::stall::Stall;
 use crate::task::JoinHandle;
 
-/// Says whether an I/O error is that of a socket, or anything else with a descriptor, whose runtime was shut
-/// down.
+/// Returns whether an I/O error says that the runtime of a socket, or of another descriptor, was shut down.
 ///
 /// # Examples
 /// ```
@@ -44,11 +43,10 @@ pub fn is_rt_shutdown_err(error: &io::Error) -> bool {
 /// Returns the index of the worker that the calling thread is, or `None` if it is no worker of a runtime.
 ///
 /// The index is that of [`RuntimeMetrics`]' methods, from 0 to [`num_workers`](RuntimeMetrics::num_workers)
-/// less 1. A thread that is in a `block_on` of a `current_thread` runtime has index 0 while it drives that
-/// runtime, also by [`Handle::block_on`]; a thread that waits beside it for a future of its own has none. The
-/// result is also `None` in closures of `spawn_blocking`, in the future of a `block_on` of a runtime with
-/// workers, and on threads that take over for blocked workers, which the metrics do not number: see
-/// [`Builder::spare_workers`].
+/// less 1. A thread that drives a `current_thread` runtime in a `block_on`, also by [`Handle::block_on`], has
+/// index 0. A thread that waits beside it for a future of its own has none. The result is also `None` in
+/// closures of `spawn_blocking`, in the future of a `block_on` of a runtime with workers, and on [spare
+/// workers](Builder::spare_workers), which the metrics do not number.
 ///
 /// A task may be on another worker after each `.await`.
 ///
@@ -70,11 +68,12 @@ pub fn worker_index() -> Option<usize> {
 /// threads.
 ///
 /// # Shutdown
-/// Dropping a runtime ends it: tasks are dropped at their next yield, closures of `spawn_blocking` that have
-/// not begun are dropped, unless a thread is on its way for them, and the drop waits for the others, and for
-/// the workers. Inside of any runtime
-/// (in a task, a `block_on`, a blocking closure) it does not wait; everything is then ended in the
-/// background, and nothing panics. (Tokio panics.)
+/// Dropping a runtime ends it. Tasks are dropped at their next yield. Closures of `spawn_blocking` that have
+/// not begun are dropped, unless a thread is on its way for them. The drop waits for the other closures and
+/// for the workers.
+///
+/// Inside of any runtime (in a task, a `block_on`, a blocking closure) the drop does not wait. Everything
+/// then ends in the background, and nothing panics. (Tokio panics.)
 ///
 /// # Examples
 /// ```
@@ -89,11 +88,11 @@ pub struct Runtime {
     handle: Handle,
     /// The worker threads of a multi-thread runtime, until it has ended.
     workers: Vec<thread::JoinHandle<()>>,
-    /// It has been shut down, so dropping it waits for nothing.
+    /// The runtime has been shut down, so the drop waits for nothing.
     has_ended: bool,
 }
 
-// A panic that passes a call leaves nothing half done.
+// A panic that passes through a call leaves nothing half done.
 impl UnwindSafe for Runtime {}
 impl RefUnwindSafe for Runtime {}
 
@@ -102,6 +101,13 @@ impl Runtime {
     ///
     /// # Errors
     /// As [`Builder::build`].
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime = runtime::Runtime::new()?;
+    /// assert_eq!(runtime.block_on(async { 42 }), 42);
+    /// # std::io::Result::Ok(())
+    /// ```
     pub fn new() -> std::io::Result<Self> {
         Builder::new_multi_thread().enable_all().build()
     }
@@ -114,21 +120,50 @@ impl Runtime {
         Self { handle, workers, has_ended: false }
     }
 
-    /// Returns the runtime's handle; clone it to keep it.
+    /// Returns the runtime's handle. A clone of it may outlive the runtime.
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime = runtime::Runtime::new()?;
+    /// let handle = runtime.handle().clone();
+    /// std::thread::spawn(move || handle.spawn(async {})).join().unwrap();
+    /// # std::io::Result::Ok(())
+    /// ```
     pub fn handle(&self) -> &Handle {
         &self.handle
     }
 
-    /// Runs a future on the calling thread until it is ready; as [`Handle::block_on`].
+    /// Runs a future on the calling thread until it is ready, as [`Handle::block_on`] does.
     ///
     /// # Panics
     /// Directly inside a task, and if `future` panics.
+    ///
+    /// # Examples
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let runtime = runtime::Runtime::new()?;
+    /// let answer = runtime.block_on(async {
+    ///     runtime::time::sleep(Duration::from_millis(1)).await;
+    ///     42
+    /// });
+    /// assert_eq!(answer, 42);
+    /// # std::io::Result::Ok(())
+    /// ```
     #[track_caller]
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         self.handle.block_on(future)
     }
 
-    /// Starts a future as a task; as [`spawn`](crate::spawn).
+    /// Starts a future as a task, as [`spawn`](crate::spawn) does.
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime = runtime::Runtime::new()?;
+    /// let task = runtime.spawn(async { 6 * 7 });
+    /// assert_eq!(runtime.block_on(task).unwrap(), 42);
+    /// # std::io::Result::Ok(())
+    /// ```
     #[track_caller]
     pub fn spawn<F>(&self, future: F) -> JoinHandle<F::Output>
     where
@@ -138,7 +173,15 @@ impl Runtime {
         self.handle.spawn(future)
     }
 
-    /// Runs a closure that may block; as [`spawn_blocking`](crate::task::spawn_blocking).
+    /// Runs a closure that may block, as [`spawn_blocking`](crate::task::spawn_blocking) does.
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime = runtime::Runtime::new()?;
+    /// let task = runtime.spawn_blocking(|| std::fs::read_to_string("/proc/self/status"));
+    /// assert!(runtime.block_on(task).unwrap().is_ok());
+    /// # std::io::Result::Ok(())
+    /// ```
     #[track_caller]
     pub fn spawn_blocking<F, R>(&self, f: F) -> JoinHandle<R>
     where
@@ -148,20 +191,36 @@ impl Runtime {
         self.handle.spawn_blocking(f)
     }
 
-    /// Makes this runtime the current one of the calling thread; as [`Handle::enter`].
+    /// Makes this runtime the current one of the calling thread, as [`Handle::enter`] does.
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime = runtime::Runtime::new()?;
+    /// let _guard = runtime.enter();
+    /// let task = runtime::spawn(async { 1 });
+    /// assert_eq!(runtime.block_on(task).unwrap(), 1);
+    /// # std::io::Result::Ok(())
+    /// ```
     pub fn enter(&self) -> EnterGuard<'_> {
         self.handle.enter()
     }
 
     /// Returns a view of the runtime's metrics.
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime = runtime::Builder::new_multi_thread().worker_threads(2).build()?;
+    /// assert_eq!(runtime.metrics().num_workers(), 2);
+    /// # std::io::Result::Ok(())
+    /// ```
     pub fn metrics(&self) -> RuntimeMetrics {
         self.handle.metrics()
     }
 
     /// Ends the runtime and waits for its threads, but no longer than `limit`.
     ///
-    /// What has not ended by then (a task that does not yield, a blocking closure) goes on, and is ended by
-    /// its own thread when it returns; [`shutdown_report`](Self::shutdown_report) says what that is.
+    /// A task that does not yield, or a blocking closure, may not have ended by then. It goes on, and its own
+    /// thread ends it when it returns. [`shutdown_report`](Self::shutdown_report) says what has not ended.
     ///
     /// # Examples
     /// ```
@@ -179,8 +238,8 @@ impl Runtime {
     /// Ends the runtime as [`shutdown_timeout`](Self::shutdown_timeout) does, and returns what has not ended
     /// by then: each task with the line that spawned it.
     ///
-    /// A `current_thread` runtime has threads for blocking closures only: a task that another thread drives
-    /// in a `block_on` is neither waited for nor reported.
+    /// A `current_thread` runtime has threads for blocking closures only. If another thread drives its tasks
+    /// in a `block_on`, this neither waits for them nor reports them.
     ///
     /// # Examples
     /// ```
@@ -195,11 +254,20 @@ impl Runtime {
     #[must_use = "only the report tells this from `shutdown_timeout`"]
     pub fn shutdown_report(mut self, limit: Duration) -> Unfinished {
         self.shutdown(Some(limit));
-        // `self` holds a handle until this returns, which keeps the records.
+        // `self` holds a handle until this returns, and the handle keeps the records.
         self.handle.shared().unfinished()
     }
 
-    /// Ends the runtime and waits for nothing; as [`shutdown_timeout`](Self::shutdown_timeout) with zero.
+    /// Ends the runtime and waits for nothing, as [`shutdown_timeout`](Self::shutdown_timeout) with zero
+    /// does.
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime = runtime::Runtime::new()?;
+    /// runtime.spawn_blocking(|| std::thread::sleep(std::time::Duration::from_millis(1)));
+    /// runtime.shutdown_background();
+    /// # std::io::Result::Ok(())
+    /// ```
     pub fn shutdown_background(mut self) {
         self.shutdown(Some(Duration::ZERO));
     }
@@ -217,7 +285,7 @@ impl Runtime {
         let workers = std::mem::take(&mut self.workers);
         context::expose_pieces();
         if exit.wait(limit) {
-            // They have done their last, so this is short.
+            // Each thread has done its last work for the runtime, so the join is short.
             workers.into_iter().for_each(|worker| _ = worker.join());
         }
     }

@@ -14,8 +14,9 @@ use crate::util::block_on;
 
 /// Starts a future as a task of the current runtime, and returns a handle that waits for its output.
 ///
-/// The task begins at once, whether or not the handle is awaited; dropping the handle detaches it. If the
-/// runtime has been shut down, the future is dropped and the handle says that the task was cancelled.
+/// The task begins at once, whether or not the program awaits the handle. Dropping the handle detaches the
+/// task. If the runtime has been shut down, the future is dropped and the handle says that the task was
+/// cancelled.
 ///
 /// # Panics
 /// Outside of a runtime: call it in a task, in `block_on`, or while a guard of [`Handle::enter`] is alive.
@@ -41,13 +42,14 @@ where
     unsafe { spawn_on(shared, future, site) }
 }
 
-/// Runs a closure that may block on a thread for that purpose, and returns a handle that waits for its
+/// Runs a closure that may block on a thread for blocking closures, and returns a handle that waits for its
 /// result.
 ///
-/// Up to [`max_blocking_threads`](crate::Builder::max_blocking_threads) closures run at once; more wait in
-/// order. A closure that has begun cannot be cancelled, and dropping a [`Runtime`](crate::Runtime) waits for
-/// it; one that has not begun is dropped by `abort`, and at shutdown unless a thread is on its way for it. If
-/// the system refuses a thread and the pool has none, the handle yields an error that says so.
+/// Up to [`max_blocking_threads`](crate::Builder::max_blocking_threads) closures run at once. Further
+/// closures wait in order. A closure that has begun cannot be cancelled, and dropping a
+/// [`Runtime`](crate::Runtime) waits for it. A closure that has not begun is dropped by `abort`. At shutdown
+/// it is dropped unless a thread is on its way for it. If the system refuses a thread and the pool has none,
+/// the handle yields an error that says so.
 ///
 /// # Panics
 /// Outside of a runtime: call it in a task, in `block_on`, or while a guard of [`Handle::enter`] is alive.
@@ -73,15 +75,15 @@ where
     spawn_blocking_on(&handle, f, site)
 }
 
-/// Runs a closure that may block, here and now, while other threads take over this worker's tasks.
+/// Runs a closure that may block on the calling thread, while other threads take over this worker's tasks.
 ///
-/// The other tasks of the worker go on; other futures inside the same task (in `join!`, `select!`) wait. On a
+/// The other tasks of the worker go on. Other futures inside the same task (in `join!`, `select!`) wait. On a
 /// `current_thread` runtime, on a blocking thread and outside of a runtime this just calls `f`. A runtime has
-/// as many spare threads for this as [`spare_workers`](crate::Builder::spare_workers) says; when all are
-/// blocked, or the system refuses a thread, tasks wait.
+/// as many spare workers for this as [`spare_workers`](crate::Builder::spare_workers) says. When all of them
+/// are blocked, or the system refuses a thread, tasks wait.
 ///
-/// Inside of `f`, [`Handle::block_on`] is allowed, and [`task::id`](crate::task::id) is that of the task
-/// around.
+/// Inside of `f`, [`Handle::block_on`] is allowed, and [`task::id`](crate::task::id) is that of the
+/// surrounding task.
 ///
 /// # Examples
 /// ```
@@ -101,8 +103,8 @@ pub fn block_in_place<R>(f: impl FnOnce() -> R) -> R {
     let f = || task::with_id(id, f);
     context::with_worker(|worker| match worker {
         Some(worker) => in_place::block_in_place(worker, site, f),
-        // Outside, or in the destructor of a task that a thread which is no worker cancels.
-        // An external thread shares its pieces first.
+        // The call is outside of a runtime, or in the destructor of a task that a thread which is no worker
+        // cancels. An external thread shares its child jobs first.
         None => block_on::blocking(|| coop::suspended(f)),
     })
 }
@@ -116,8 +118,8 @@ fn current(what: &str) -> NonNull<Shared> {
     }
 }
 
-/// Bytes of a future beyond which it is boxed before it is made a task: each move on the way into the cell
-/// may be a copy on the stack, and without optimisation each is.
+/// The size in bytes beyond which a future is boxed before it is made a task. Each move on the way into the
+/// cell may be a copy on the stack. Without optimisation each move is one.
 pub(crate) const LARGE: usize = if cfg!(debug_assertions) { 2 << 10 } else { 16 << 10 };
 
 /// # Safety
@@ -128,7 +130,7 @@ pub(crate) unsafe fn spawn_on<F: Future + 'static>(
     future: F,
     site: &'static Location<'static>,
 ) -> JoinHandle<F::Output> {
-    // SAFETY: both are the caller's.
+    // SAFETY: (1) and (2).
     unsafe {
         match size_of::<F>() > LARGE {
             true => spawn_small(shared, Box::pin(future), site),
@@ -138,7 +140,7 @@ pub(crate) unsafe fn spawn_on<F: Future + 'static>(
 }
 
 /// # Safety
-/// As [`spawn_on`].
+/// 1. 2. As [`spawn_on`].
 unsafe fn spawn_small<F: Future + 'static>(
     shared: NonNull<Shared>,
     future: F,
@@ -156,11 +158,11 @@ unsafe fn spawn_small<F: Future + 'static>(
             }
             None => magazine::allocate_outside(layout, &state.depot),
         };
-        // SAFETY: (2); the cell's reference was just taken, or is by `take_newborn`, before any other thread
-        // sees the task; the memory is the scheduler's.
+        // SAFETY: (2). The cell's reference was just taken, or `take_newborn` takes it before any other
+        // thread sees the task. The memory is the scheduler's.
         let (task, handle) = unsafe { task::new_in(memory, future, shared, site) };
         match worker {
-            // Its queues are drained before it leaves.
+            // The worker drains its queues before it leaves.
             Some(worker) if !state.lifecycle.spawns_slowly() && worker.takes_tasks() => worker.push(task),
             _ => state.take_newborn(task, worker.is_none()),
         }

@@ -1,4 +1,4 @@
-//! What [`Builder::on_stall`](crate::Builder::on_stall) is told.
+//! What [`Builder::on_stall`](crate::Builder::on_stall) gets.
 
 use std::fmt;
 use std::panic::Location;
@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use crate::task::Id;
 
-/// A worker that was found stuck in one poll of a task, as [`Builder::on_stall`](crate::Builder::on_stall) is
-/// told.
+/// A worker that was found stuck in one poll of a task; the argument of
+/// [`Builder::on_stall`](crate::Builder::on_stall).
 ///
 /// Its `Display` is one line with all that is known.
 #[derive(Clone)]
@@ -30,30 +30,31 @@ impl Stall {
         Self { worker, is_spare, id, spawned_at, held_for }
     }
 
-    /// Returns the index of the worker. Spare workers have the indices from the number of workers on.
+    /// Returns the index of the worker. The indices of spare workers begin at the number of workers.
     pub fn worker(&self) -> usize {
         self.worker
     }
 
-    /// Says whether the worker is a spare worker, which polls tasks while other workers are blocked, compute
-    /// or are stuck.
+    /// Returns whether the worker is a spare worker, which polls tasks while other workers are blocked,
+    /// compute or are stuck.
     pub fn is_spare(&self) -> bool {
         self.is_spare
     }
 
-    /// Returns the name of the task that is being polled.
+    /// Returns the id of the task that is being polled.
     pub fn task_id(&self) -> Id {
         self.id
     }
 
-    /// Returns where that task was spawned.
+    /// Returns the line that spawned that task.
     pub fn spawned_at(&self) -> &'static Location<'static> {
         self.spawned_at
     }
 
     /// Returns for how long the worker has been seen in this poll.
     ///
-    /// That is a lower bound: the poll began up to one look of the monitor (5 ms) before it was first seen.
+    /// The time is a lower bound. The poll began up to one look of the monitor (5 ms) before the monitor
+    /// first saw it.
     pub fn held_for(&self) -> Duration {
         self.held_for
     }

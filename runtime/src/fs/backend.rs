@@ -1,4 +1,4 @@
-//! Where a call to the file system is made: the only file that decides it.
+//! The one file that decides where a call to the file system is made.
 //!
 //! | surroundings ([`Place`]) | a short call | a read | a lengthy call, or one that may wait for ever |
 //! |---|---|---|---|
@@ -7,29 +7,28 @@
 //! | `Outside`: no runtime | here | here | here |
 //!
 //! # Short calls here
-//! A call that is made here is not marked as blocking (`block_in_place`). The scheduler's monitor finds a
-//! worker whose poll hangs in a system call, marked or not, and other tasks were no later without the mark; a
-//! mark would cost up to half as much as the call, because the worker offers the tasks that it holds to
-//! others first. `tried.md` has the figures. The budget is charged for each call, so that a loop of calls
-//! yields.
+//! A short call here is not marked as blocking (`block_in_place`). The scheduler's monitor finds a worker
+//! whose poll hangs in a system call, marked or not, and without the mark other tasks were no later. A mark
+//! would cost up to half as much as the call, because the worker first offers the tasks that it holds to
+//! other workers. `docs/performance/tried.md` has the figures. The budget is charged for each call, so that a
+//! loop of calls yields.
 //!
 //! # Reads
-//! `RWF_NOWAIT` has the system copy what is in the page cache and fail with `EAGAIN` for the rest. So a task
-//! that reads cached files starts no thread, and one that reads from a disk does not hold its worker for each
-//! block: with as many reads in flight as the pool has threads, a disk works in parallel. A file system that
-//! does not know the flag says so; its regular files are then read as by a short call. Linux 5.9 and 5.10
-//! answer 0 to such a read although the file goes on (`preadv2(2)`, section BUGS), so the flag is not used
+//! With `RWF_NOWAIT` the system copies what is in the page cache, and fails with `EAGAIN` for the rest. So a
+//! task that reads cached files starts no thread. A task that reads from a disk does not hold its worker for
+//! each block: a disk works in parallel, with as many reads in flight as the pool has threads. A file system
+//! that does not know the flag says so. Its regular files are then read by a short call. Linux 5.9 and 5.10
+//! return 0 for such a read although the file goes on (`preadv2(2)`, section BUGS), so the flag is not used
 //! there.
 //!
-//! # What may wait for ever
-//! Opening a FIFO waits for the other end; reading a terminal waits for its user. In a `select!` the other
-//! branches have to go on meanwhile, so those calls go to the pool, whatever the surroundings. An open looks
-//! at the path's kind before, which takes a third of the time that the open itself takes; `fs::read` then
-//! needs not ask for the file's size. If the path is replaced in between, the worker hangs, as it does for a
-//! slow disk.
+//! # Calls that may wait for ever
+//! Opening a FIFO waits for the other end. Reading a terminal waits for its user. In a `select!` the other
+//! branches must go on meanwhile, so those calls go to the pool, except outside of a runtime. An open looks
+//! at the path's kind before. This takes a third of the time of the open itself. `fs::read` then need not ask
+//! for the file's size. If the path is replaced in between, the worker hangs, as it does for a slow disk.
 //!
 //! # Another back end
-//! What a simulated disk or io_uring would have to replace: the functions of this file.
+//! A simulated disk or io_uring would have to replace the functions of this file.
 
 use std::fs::{File as StdFile, FileType, OpenOptions as StdOpenOptions};
 use std::future::{Future, poll_fn};
@@ -47,15 +46,15 @@ use crate::io::transfer;
 use crate::sync::oneshot;
 use crate::task::{JoinHandle, spawn_blocking};
 
-/// Where the calling code runs, as far as it matters here.
+/// The surroundings of the calling code, as far as they matter here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
-    /// A runtime whose other threads take over if this one hangs; or the thread of a `block_on`, which
+    /// A runtime whose other threads take over if this thread hangs; or the thread of a `block_on`, which
     /// belongs to its caller.
     Many,
-    /// A `current_thread` runtime: if this thread hangs, the runtime does.
+    /// A `current_thread` runtime. If this thread hangs, the runtime hangs.
     Single,
-    /// No runtime: there is no pool.
+    /// No runtime, so there is no pool.
     Outside,
 }
 
@@ -68,9 +67,9 @@ fn place() -> Place {
     }
 }
 
-/// Whether a short call is to be made here; spends budget if so.
+/// Whether to make a short call here. If so, it spends budget.
 ///
-/// Waits for budget before, and may be dropped then.
+/// It waits for budget first, and may be dropped then.
 async fn is_here() -> bool {
     poll_fn(coop::poll_has_budget).await;
     let is_here = place() != Place::Single;
@@ -126,7 +125,7 @@ pub async fn lengthy<T: Send + 'static>(
     }
 }
 
-/// As [`lengthy`], with a path.
+/// Makes a call as [`lengthy`] does, with a path.
 pub async fn lengthy_on_path<T: Send + 'static>(
     path: &Path,
     call: impl FnOnce(&Path) -> io::Result<T> + Send + 'static,
@@ -135,10 +134,11 @@ pub async fn lengthy_on_path<T: Send + 'static>(
     lengthy(move || call(&path)).await
 }
 
-/// A call on the blocking pool, as a future of its result. If it is dropped, the call is made all the same,
-/// unless the runtime ends before it begins.
+/// A call on the blocking pool, as a future of its result. If the future is dropped, the call is made all the
+/// same, unless the runtime ends before it begins.
 ///
-/// Ends in an error if the call is not made: the runtime was shut down, or the system refused a thread.
+/// The result is an error if the call is not made, because the runtime was shut down, or the system refused a
+/// thread.
 #[derive(Debug)]
 pub enum Job<T> {
     Plain(JoinHandle<T>),
@@ -146,14 +146,16 @@ pub enum Job<T> {
 }
 
 impl<T: Send + 'static> Job<T> {
+    /// Starts a call.
+    ///
     /// # Panics
     /// Outside of a runtime.
     pub fn start(call: impl FnOnce() -> T + Send + 'static) -> Self {
         Self::Plain(spawn_blocking(call))
     }
 
-    /// The same for a call that must be made in any case, because its caller was told that it will be: if it
-    /// cannot begin, it is made by the thread that drops it.
+    /// Starts a call that must be made in any case, because its caller was told that it will be. If the call
+    /// cannot begin, the thread that drops it makes it.
     pub fn start_surely(call: impl FnOnce() -> T + Send + 'static) -> Self {
         struct Surely<F: FnOnce()>(Option<F>);
         impl<F: FnOnce()> Drop for Surely<F> {
@@ -179,29 +181,29 @@ impl<T> Future for Job<T> {
     }
 }
 
-/// Returns whether a call on a file of this type may wait for another process for as long as that one likes.
+/// Returns whether a call on a file of this type may wait without limit for another process.
 fn may_wait_for_ever(file: FileType) -> bool {
     !(file.is_file() || file.is_dir())
 }
 
-/// A file that was opened, and what is known of it.
+/// A file that was opened, and what is known about it.
 #[derive(Debug)]
 pub struct Opened {
     pub std: StdFile,
     pub route: Route,
-    /// Bytes that are in it; 0 if unknown.
+    /// The number of its bytes; 0 if unknown.
     pub size: u64,
 }
 
-/// Opens a file as a short call. `None`: the open may wait for ever, or has to be made on the pool; the
-/// caller does what it wants to do there in one.
+/// Opens a file by a short call. `None` if the open may wait for ever, or must be made on the pool. The
+/// caller then makes the open and its next calls there in one job.
 ///
-/// `is_new`: the open fails if there is a file.
+/// `is_new` says that the open fails if the file exists.
 pub async fn open_here(options: &StdOpenOptions, path: &Path, is_new: bool) -> Option<io::Result<Opened>> {
     if !is_here().await {
         return None;
     }
-    // If it fails, the open will say why.
+    // If this fails, the open will say why.
     let found = if is_new { None } else { std::fs::metadata(path).ok() };
     let may_wait = found.as_ref().is_some_and(|found| may_wait_for_ever(found.file_type()));
     if may_wait && place() == Place::Many {
@@ -212,32 +214,32 @@ pub async fn open_here(options: &StdOpenOptions, path: &Path, is_new: bool) -> O
     Some(options.open(path).map(opened))
 }
 
-/// How calls on a file are made, as far as the file has told.
+/// How calls on a file are made, as far as the file has shown.
 #[derive(Debug, Clone, Copy)]
 pub struct Route {
     may_wait: Option<bool>,
-    /// It has not refused `RWF_NOWAIT`.
+    /// The file has not refused `RWF_NOWAIT`.
     knows_nowait: bool,
 }
 
 impl Route {
-    /// That of a file of which nothing is known.
+    /// The route of a file about which nothing is known.
     pub const UNKNOWN: Self = Self { may_wait: None, knows_nowait: true };
 
-    /// Returns whether a short call on `file` is to be made here. `Some(false)`: on the pool.
+    /// Returns whether to make a short call on `file` here. Otherwise it must be made on the pool.
     fn is_here(&mut self, file: &StdFile) -> bool {
         match place() {
             Place::Outside => true,
             Place::Single => false,
             Place::Many => !*self.may_wait.get_or_insert_with(|| {
-                // A descriptor that cannot be asked is wrong, and a call on it fails at once.
+                // A descriptor that cannot be examined is wrong, and a call on it fails at once.
                 file.metadata().is_ok_and(|found| may_wait_for_ever(found.file_type()))
             }),
         }
     }
 
-    /// Reads into `bytes`, from the first on, at the file's position or at `offset`; says how many. `None`:
-    /// the read has to be made on the pool.
+    /// Reads into `bytes`, from the first on, at the file's position or at `offset`. Returns the number of
+    /// bytes, or `None` if the read must be made on the pool.
     pub fn read(
         &mut self,
         file: &StdFile,
@@ -259,7 +261,7 @@ impl Route {
         })
     }
 
-    /// As [`read`](Self::read), into several slices, at `offset`.
+    /// Reads as [`read`](Self::read) does, into several slices, at `offset`.
     pub fn read_vectored(
         &mut self,
         file: &StdFile,
@@ -282,8 +284,8 @@ impl Route {
         self.knows_nowait && *IS_RIGHT && place() != Place::Outside
     }
 
-    /// Writes the beginning of `slices`, at the file's position or at `offset`; says how many bytes. `None`:
-    /// the write has to be made on the pool.
+    /// Writes the beginning of `slices`, at the file's position or at `offset`. Returns the number of bytes,
+    /// or `None` if the write must be made on the pool.
     pub fn write(
         &mut self,
         file: &StdFile,
@@ -299,7 +301,7 @@ impl Route {
         })
     }
 
-    /// Sets the file's length. `None`: on the pool.
+    /// Sets the file's length. `None` if the call must be made on the pool.
     pub fn set_len(&mut self, file: &StdFile, len: u64) -> Option<io::Result<()>> {
         self.is_here(file).then(|| file.set_len(len))
     }
@@ -315,16 +317,16 @@ pub fn uninterrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T
     }
 }
 
-/// A source that is asked for its next item here, or for many at once on the pool.
+/// A source of items, which gives its next item here, or many items at once on the pool.
 #[derive(Debug)]
 pub enum Batches<S, B> {
     Here(S),
     OnPool(Job<(S, B)>),
-    /// The runtime ended with the source.
+    /// The source is lost, because the runtime ended during a call on the pool.
     Lost,
 }
 
-/// What [`Batches`] yields: the next item, or a batch.
+/// The result of [`Batches`]: the next item, or a batch.
 #[derive(Debug)]
 pub enum Batch<T, B> {
     Here(T),
@@ -338,8 +340,8 @@ impl<S: Send + 'static, B: Send + 'static> Batches<S, B> {
 
     /// Calls `one` here, or `many` on the pool.
     ///
-    /// An error says that the call on the pool could not be made; the source is lost, and later calls fail as
-    /// well.
+    /// An error says that the call on the pool could not be made. The source is lost then, and later calls
+    /// fail as well.
     pub fn poll_next<T>(
         &mut self,
         cx: &mut Context<'_>,

@@ -1,4 +1,4 @@
-//! How to make a directory.
+//! The options for making a directory.
 
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::{backend, entries};
 
-/// Says how to make a directory.
+/// Makes directories, with options.
 ///
 /// # Examples
 /// ```no_run
@@ -25,7 +25,7 @@ pub struct DirBuilder {
 }
 
 impl DirBuilder {
-    /// Returns a value that makes one directory, in one that exists.
+    /// Creates a builder for one directory, in a directory that exists.
     ///
     /// # Examples
     /// ```
@@ -35,7 +35,8 @@ impl DirBuilder {
         Self::default()
     }
 
-    /// Sets whether the directories above are made as well, and a directory that exists is no error.
+    /// Sets whether the directories above are made as well. A directory that exists is then no error. Off by
+    /// default.
     ///
     /// # Examples
     /// ```
@@ -47,7 +48,7 @@ impl DirBuilder {
         self
     }
 
-    /// Sets the permissions, of which the process's `umask` takes some away; `0o777` unless set.
+    /// Sets the permissions. The process's `umask` removes some of them. The default is `0o777`.
     ///
     /// # Examples
     /// ```
@@ -65,7 +66,7 @@ impl DirBuilder {
     /// The system's errors, with the path.
     ///
     /// # Cancel safety
-    /// Not safe: it may have been made or not.
+    /// Not safe: the directory may have been made or not.
     ///
     /// # Examples
     /// ```no_run

@@ -1,6 +1,6 @@
-//! Functions about names: what std's module of the same name has.
+//! Functions about names, which have the names of std's functions.
 //!
-//! Each makes one call of std's, where `backend.rs` says.
+//! Each makes one call of std's. `backend.rs` decides where.
 
 use std::fs::{Metadata, Permissions};
 use std::io;
@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use super::backend;
 use crate::io::named_error::named;
 
-/// Adds to an error what was tried with which path.
+/// Adds the operation and the path to an error.
 pub(super) fn about(what: &'static str, path: &Path, error: io::Error) -> io::Error {
-    // With quotes, so that what cannot be seen in a path is seen.
+    // With quotes, so that invisible characters of a path are shown.
     named(what, format_args!("{path:?}"), error)
 }
 
@@ -19,7 +19,7 @@ fn about_both(what: &'static str, one: &Path, other: &Path, error: io::Error) ->
     named(what, format_args!("{one:?} to {other:?}"), error)
 }
 
-/// A function that makes one call of std's with a path. `$safety` is what its cancel safety is, and why.
+/// A function that makes one call of std's with a path. `$safety` is its text about cancel safety.
 macro_rules! on_path {
     ($($(#[$doc:meta])* $what:literal $name:ident -> $result:ty, $place:ident, $safety:literal;)*) => {$(
         $(#[$doc])*
@@ -50,7 +50,7 @@ on_path! {
     /// ```
     "canonicalize" canonicalize -> PathBuf, on_path, "Safe.";
 
-    /// Makes a directory, in one that exists.
+    /// Makes a directory, in a directory that exists.
     ///
     /// # Examples
     /// ```no_run
@@ -62,7 +62,7 @@ on_path! {
     /// ```
     "create directory" create_dir -> (), on_path, "Not safe: it may have been made or not.";
 
-    /// Makes a directory and those above it, as far as they do not exist.
+    /// Makes a directory, and those above it that do not exist.
     ///
     /// # Examples
     /// ```no_run
@@ -74,8 +74,8 @@ on_path! {
     /// ```
     "create directory" create_dir_all -> (), on_path, "Not safe: any of them may have been made.";
 
-    /// Returns what the system knows of a file or directory: size, times, permissions. Symbolic links are
-    /// followed.
+    /// Returns what the system knows of a file or directory: size, times, permissions. It follows symbolic
+    /// links.
     ///
     /// # Examples
     /// ```
@@ -99,7 +99,7 @@ on_path! {
     /// ```
     "metadata of" symlink_metadata -> Metadata, on_path, "Safe.";
 
-    /// Returns what a symbolic link points to.
+    /// Returns the target of a symbolic link.
     ///
     /// # Examples
     /// ```
@@ -126,7 +126,7 @@ on_path! {
 
     /// Removes a directory with everything in it. Symbolic links in it are removed, not followed.
     ///
-    /// A thread of the blocking pool does it.
+    /// A thread of the blocking pool does this.
     ///
     /// # Examples
     /// ```no_run
@@ -138,7 +138,8 @@ on_path! {
     /// ```
     "remove directory" remove_dir_all -> (), lengthy_on_path, "Not safe: it goes on, unless it had not begun.";
 
-    /// Removes a file, or the name of one: what others have opened stays until they close it.
+    /// Removes a file, or one of its names. A process that has the file open can use it until it closes the
+    /// file.
     ///
     /// # Examples
     /// ```no_run
@@ -151,10 +152,11 @@ on_path! {
     "remove" remove_file -> (), on_path, "Not safe: it may have been removed or not.";
 }
 
-/// Returns whether there is something at a path; symbolic links are followed.
+/// Returns whether a path exists. It follows symbolic links.
 ///
 /// # Errors
-/// The system's errors, with the path, if the system does not say either way, such as without permission.
+/// The system's errors, with the path, if the system does not say either way, for instance because a
+/// permission is missing.
 ///
 /// # Cancel safety
 /// Safe.
@@ -174,13 +176,13 @@ pub async fn try_exists(path: impl AsRef<Path>) -> io::Result<bool> {
     result.map_err(|error| about("metadata of", path, error))
 }
 
-/// Changes the permissions of a file or directory; symbolic links are followed.
+/// Changes the permissions of a file or directory. It follows symbolic links.
 ///
 /// # Errors
 /// The system's errors, with the path.
 ///
 /// # Cancel safety
-/// Not safe: they may have been changed or not.
+/// Not safe: the permissions may have been changed or not.
 ///
 /// # Examples
 /// ```no_run
@@ -218,7 +220,8 @@ macro_rules! on_paths {
 }
 
 on_paths! {
-    /// Gives a file another name, which replaces what is there. Both have to be on one file system.
+    /// Gives a file another name. A file that has this name already is replaced. Both names must be on one
+    /// file system.
     ///
     /// # Examples
     /// ```no_run
@@ -255,7 +258,7 @@ on_paths! {
     "link" symlink(original, link), std::os::unix::fs::symlink, "Not safe: the link may have been made or not.";
 }
 
-/// As [`about`], for a call from one path to another.
+/// Adds the operation and both paths to an error of a copy.
 pub(super) fn about_copy(from: &Path, to: &Path, error: io::Error) -> io::Error {
     about_both("copy", from, to, error)
 }

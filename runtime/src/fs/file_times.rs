@@ -1,8 +1,8 @@
-//! When a file was used.
+//! The times of a file.
 
 use std::time::SystemTime;
 
-/// Times of a file that [`File::set_times`](crate::fs::File::set_times) sets; times that are not named stay.
+/// Times of a file for [`File::set_times`](crate::fs::File::set_times). Times that it does not have stay.
 ///
 /// # Examples
 /// ```
@@ -20,7 +20,7 @@ pub struct FileTimes {
 }
 
 impl FileTimes {
-    /// Returns a value that names no time.
+    /// Creates a value that has no time.
     ///
     /// # Examples
     /// ```
@@ -30,7 +30,7 @@ impl FileTimes {
         Self::default()
     }
 
-    /// Names the time of the last read.
+    /// Sets the time of the last read.
     ///
     /// # Examples
     /// ```
@@ -41,7 +41,7 @@ impl FileTimes {
         self
     }
 
-    /// Names the time of the last write.
+    /// Sets the time of the last write.
     ///
     /// # Examples
     /// ```

@@ -1,36 +1,35 @@
 //! Files and directories without blocking other tasks.
 //!
-//! - [`File`] reads, writes and seeks by the traits of [`io`](crate::io); [`OpenOptions`] says how to open
-//!   it. [`File::read_at`] and [`File::write_at`] leave its position alone.
+//! - [`File`] reads, writes and seeks by the traits of [`io`](crate::io). [`OpenOptions`] says how to open
+//!   it. [`File::read_at`] and [`File::write_at`] do not change its position.
 //! - [`read()`], [`read_to_string`], [`write()`] and [`copy`] handle whole files.
-//! - [`read_dir`] lists a directory, [`create_dir`], [`create_dir_all`] and [`DirBuilder`] make one.
-//! - The other functions bear the names of `std::fs`.
+//! - [`read_dir`] lists a directory. [`create_dir`], [`create_dir_all`] and [`DirBuilder`] make one.
+//! - The other functions have the names of `std::fs`.
 //!
-//! Names and meaning are Tokio's. The book's page `docs/src/files.md` has the whole story.
+//! Names and meaning are Tokio's. The book's chapter *Files* has more.
 //!
 //! # Where a call is made
-//! Most calls are answered from memory, in a microsecond or a few. To hand such a call to another thread
-//! takes ten. So a task of a runtime with several workers makes it itself, on its worker:
+//! Most calls are answered from memory, in a microsecond or a few. The hand-over of such a call to another
+//! thread takes ten. So a task of a runtime with several workers makes the call itself, on its worker:
 //!
-//! - **A read asks the system for what is in memory** (`RWF_NOWAIT`). What is not there is read by a thread
-//!   of the blocking pool, so many reads of one task can wait for the disk at once.
+//! - **A read takes what is in memory** (`RWF_NOWAIT`). A thread of the blocking pool reads the rest. So many
+//!   reads of one task can wait for the disk at once.
 //! - **Writes, and calls about names**, such as [`metadata`], are made on the worker. If one hangs, other
 //!   threads take over the worker's other tasks within some milliseconds, as from any task that holds its
 //!   thread. The branches of a `select!` or `join!` in the same task wait, and so do those of a `block_on`.
-//! - **What takes long by its nature** goes to the pool: [`File::sync_all`], [`File::sync_data`], [`copy`],
-//!   [`remove_dir_all`]. So does what may wait for another process for ever: opening a FIFO, and reading or
-//!   writing a FIFO, a terminal or a device.
+//! - **Calls that take long by their nature** go to the pool: [`File::sync_all`], [`File::sync_data`],
+//!   [`copy`], [`remove_dir_all`]. So do calls that may wait for another process for ever: opening a FIFO,
+//!   and reading or writing a FIFO, a terminal or a device.
 //!
-//! On a `current_thread` runtime no other thread could take over. There all calls go to the pool but reads of
-//! what is in memory, and moves of a file's position. Without a runtime, every call is made on the calling
-//! thread.
+//! On a `current_thread` runtime no other thread could take over. So all calls go to the pool there, except
+//! reads of what is in memory, and moves of a file's position. Without a runtime, every call is made on the
+//! calling thread.
 //!
 //! # Errors
-//! An error of a function that takes a path says what was tried with which path, and keeps its
-//! [`kind`](std::io::Error::kind). The system's error, with its number, is the
-//! [source](std::error::Error::source) of that one. With the feature `raw-os-errors`, which `compat/tokio`
-//! asks for, errors are the system's own. Errors of an open [`File`] always are: a file does not know its
-//! path.
+//! An error of a function that takes a path names the operation and the path, and keeps its
+//! [`kind`](std::io::Error::kind). Its [source](std::error::Error::source) is the system's error, with the
+//! system's number. With the feature `raw-os-errors`, which `compat/tokio` asks for, errors are the system's
+//! own. Errors of an open [`File`] always are, because a file does not know its path.
 //!
 //! # Examples
 //! ```
@@ -48,9 +47,9 @@
 //! # }
 //! ```
 //
-// For readers of the code: `backend.rs` decides where a call is made, and nothing else does; `system.rs` has
-// the system calls that std lacks. `entries.rs` and `whole.rs` are the functions; `file/` is `File`: `mod.rs`
-// its methods, `flow.rs` what poll functions do, `at.rs` calls with an offset.
+// For readers of the code: only `backend.rs` decides where a call is made. `system.rs` has the system calls
+// that std lacks. `entries.rs` and `whole.rs` have the functions. `file/` is `File`: `mod.rs` has its
+// methods, `flow.rs` the work of its poll functions, `at.rs` the calls with an offset.
 
 mod backend;
 mod dir_builder;

@@ -1,4 +1,4 @@
-//! How to open a file.
+//! The options for opening a file.
 
 use std::fs::OpenOptions as StdOpenOptions;
 use std::io;
@@ -8,9 +8,9 @@ use std::path::Path;
 use super::backend::{self, Opened, Route};
 use super::{File, entries};
 
-/// Says how to open a file: for reading, writing, or both, and what to do if it exists or not.
+/// Opens files, with options: for reading, writing, or both, and what to do if the file exists or not.
 ///
-/// A new value opens nothing until at least one of [`read`](Self::read), [`write`](Self::write) and
+/// New options open nothing until at least one of [`read`](Self::read), [`write`](Self::write) and
 /// [`append`](Self::append) is set.
 ///
 /// # Examples
@@ -32,7 +32,7 @@ pub struct OpenOptions {
 }
 
 impl OpenOptions {
-    /// Returns options that are all off.
+    /// Creates options that are all off.
     ///
     /// # Examples
     /// ```
@@ -54,7 +54,8 @@ impl OpenOptions {
         self
     }
 
-    /// Sets whether the file can be written. What is there is overwritten, and the rest of it stays.
+    /// Sets whether the file can be written. A write overwrites the bytes at its place, and the rest of the
+    /// file stays.
     ///
     /// # Examples
     /// ```
@@ -66,7 +67,7 @@ impl OpenOptions {
         self
     }
 
-    /// Sets whether each write goes to the end of the file, wherever that is by then.
+    /// Sets whether each write goes to the end of the file, wherever the end is by then.
     ///
     /// # Examples
     /// ```
@@ -78,7 +79,7 @@ impl OpenOptions {
         self
     }
 
-    /// Sets whether the file is emptied when it is opened; needs [`write`](Self::write).
+    /// Sets whether the file is emptied when it is opened. It needs [`write`](Self::write).
     ///
     /// # Examples
     /// ```
@@ -90,7 +91,7 @@ impl OpenOptions {
         self
     }
 
-    /// Sets whether the file is made if it does not exist; needs [`write`](Self::write) or
+    /// Sets whether the file is made if it does not exist. It needs [`write`](Self::write) or
     /// [`append`](Self::append).
     ///
     /// # Examples
@@ -103,9 +104,9 @@ impl OpenOptions {
         self
     }
 
-    /// Sets whether the file is made, and opening it fails if it exists, in one step.
+    /// Sets whether opening makes the file, and fails if the file exists, in one step.
     ///
-    /// [`create`](Self::create) and [`truncate`](Self::truncate) then do not count.
+    /// [`create`](Self::create) and [`truncate`](Self::truncate) have no effect then.
     ///
     /// # Examples
     /// ```
@@ -118,8 +119,8 @@ impl OpenOptions {
         self
     }
 
-    /// Sets the permissions of a file that is made, of which the process's `umask` takes some away; `0o666`
-    /// unless set.
+    /// Sets the permissions of a file that is made. The process's `umask` removes some of them. The default
+    /// is `0o666`.
     ///
     /// # Examples
     /// ```
@@ -131,7 +132,7 @@ impl OpenOptions {
         self
     }
 
-    /// Sets flags of `open(2)` beyond the flags that the other options stand for, such as `libc::O_NOFOLLOW`.
+    /// Sets further flags of `open(2)`, such as `libc::O_NOFOLLOW`, besides those of the other options.
     ///
     /// # Examples
     /// ```
@@ -147,10 +148,10 @@ impl OpenOptions {
     ///
     /// # Errors
     /// The system's errors, with the path. [`InvalidInput`](io::ErrorKind::InvalidInput) if options
-    /// contradict each other, or the path has a NUL in it.
+    /// contradict each other, or the path contains NUL.
     ///
     /// # Cancel safety
-    /// Not safe if the file may be made or emptied: that may have happened or not. Else safe.
+    /// Not safe if the file may be made or emptied: this may have happened or not. Otherwise safe.
     ///
     /// # Examples
     /// ```
@@ -176,7 +177,7 @@ impl OpenOptions {
 
 impl From<StdOpenOptions> for OpenOptions {
     fn from(std: StdOpenOptions) -> OpenOptions {
-        // Std does not tell what is set.
+        // Std does not tell which options are set.
         OpenOptions { std, creates_new: false }
     }
 }

@@ -1,4 +1,4 @@
-//! What is in a directory.
+//! The entries of a directory.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -16,7 +16,7 @@ use futures_core::Stream;
 use super::backend::{Batch, Batches};
 use super::{backend, entries};
 
-/// Entries that a thread of the pool fetches at once; as many as Tokio's.
+/// The number of entries that a thread of the pool fetches at once, which is Tokio's.
 const AT_ONCE: usize = 32;
 
 /// Returns the entries of a directory, in no promised order, without `.` and `..`.
@@ -48,10 +48,10 @@ pub async fn read_dir(path: impl AsRef<Path>) -> io::Result<ReadDir> {
     }
 }
 
-/// The entries of a directory, made by [`read_dir`]; also a [`Stream`].
+/// The entries of a directory. [`read_dir`] makes it. It is also a [`Stream`].
 ///
-/// The entries of a directory that is removed meanwhile end there. Whether an entry is seen that is made or
-/// removed meanwhile is up to the system.
+/// If the directory is removed meanwhile, its entries end there. The system decides whether an entry is seen
+/// that is made or removed meanwhile.
 #[derive(Debug)]
 #[must_use = "streams do nothing unless polled"]
 pub struct ReadDir {
@@ -61,7 +61,7 @@ pub struct ReadDir {
 }
 
 impl ReadDir {
-    /// Returns the next entry; `None` at the end.
+    /// Returns the next entry, or `None` at the end.
     ///
     /// # Errors
     /// The system's errors.
@@ -75,9 +75,10 @@ impl ReadDir {
         poll_fn(|cx| self.poll_next_entry(cx)).await
     }
 
-    /// Polls for the next entry; what [`next_entry`](Self::next_entry) waits for.
+    /// Polls for the next entry, as [`next_entry`](Self::next_entry) does.
     ///
-    /// `Pending` means that the task will be woken; of several tasks, only the last one that called is.
+    /// `Pending` means that the task will be woken. If several tasks poll, only the last one that called is
+    /// woken.
     ///
     /// # Errors
     /// As for [`next_entry`](Self::next_entry).
@@ -105,7 +106,7 @@ fn next_batch(std: &mut std::fs::ReadDir) -> Vec<io::Result<DirEntry>> {
     while batch.len() < AT_ONCE {
         let Some(entry) = next_entry(std) else { break };
         let is_error = entry.is_err();
-        // Mostly known already; else the system is asked while the thread may block.
+        // Mostly the type is known already. Otherwise the system is asked here, where the thread may block.
         batch.push(entry.map(|entry| DirEntry { file_type: entry.std.file_type().ok(), ..entry }));
         if is_error {
             break;
@@ -141,7 +142,7 @@ impl Stream for ReadDir {
 #[derive(Debug)]
 pub struct DirEntry {
     std: Arc<std::fs::DirEntry>,
-    /// If it was fetched with the entry.
+    /// There if it was fetched with the entry.
     file_type: Option<FileType>,
 }
 
@@ -177,10 +178,11 @@ impl DirEntry {
         self.std.ino()
     }
 
-    /// Returns what the system knows of the entry: of a symbolic link itself, not of what it points to.
+    /// Returns what the system knows of the entry. For a symbolic link, this is about the link itself, not
+    /// about its target.
     ///
     /// # Errors
-    /// The system's errors, with the path; such as that the entry was removed.
+    /// The system's errors, with the path, for instance that the entry was removed.
     ///
     /// # Cancel safety
     /// Safe.
@@ -201,7 +203,7 @@ impl DirEntry {
         found.map_err(|error| entries::about("metadata of", &self.path(), error))
     }
 
-    /// Returns the entry's type, which mostly costs no system call. A symbolic link is one.
+    /// Returns the entry's type, mostly without a system call. A symbolic link has a type of its own.
     ///
     /// # Errors
     /// As for [`metadata`](Self::metadata).

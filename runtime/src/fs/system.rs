@@ -1,4 +1,4 @@
-//! System calls on files that std lacks, or makes with more than is needed.
+//! System calls on files that std lacks, or whose std functions do more than is needed.
 
 use std::ffi::CStr;
 use std::fs::File;
@@ -6,30 +6,31 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
 
-/// `preadv2`'s offset for the file's position.
+/// The offset of `preadv2` that stands for the file's position.
 const AT_POSITION: i64 = -1;
 
-/// Reads what is in memory into `bytes`, from the first on, at the file's position or at `offset`; says how
-/// many. `WouldBlock`: nothing is.
+/// Reads what is in memory into `bytes`, from the first on, at the file's position or at `offset`. Returns
+/// the number of bytes. `WouldBlock` says that nothing is in memory.
 #[inline]
 pub fn read_cached(file: &File, bytes: &mut [MaybeUninit<u8>], offset: Option<u64>) -> io::Result<usize> {
     let offset = offset.map_or(Ok(AT_POSITION), signed)?;
     let slice = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
-    // SAFETY: the slice is `bytes`, borrowed exclusively.
+    // SAFETY: (1) the slice is `bytes`, which is borrowed exclusively.
     unsafe { preadv2(file, &slice, 1, offset, libc::RWF_NOWAIT) }
 }
 
-/// Reads into `bytes`, from the first on, at `offset`; says how many.
+/// Reads into `bytes`, from the first on, at `offset`. Returns the number of bytes.
 #[inline]
 pub fn read_at(file: &File, bytes: &mut [MaybeUninit<u8>], offset: u64) -> io::Result<usize> {
     let offset = signed(offset)?;
     let (fd, start, len) = (file.as_raw_fd(), bytes.as_mut_ptr(), bytes.len());
-    // SAFETY: the arguments are those of `pread64`. It writes to `bytes`, which are borrowed exclusively.
+    // SAFETY: the arguments are those of `pread64`. The call writes to `bytes`, which are borrowed
+    // exclusively.
     result(unsafe { libc::syscall(libc::SYS_pread64, fd, start, len, offset) })
 }
 
-/// Reads into the first [`libc::UIO_MAXIOV`] of `slices`, at `offset`; says how many bytes. `flags` are those
-/// of `preadv2`.
+/// Reads into the first [`libc::UIO_MAXIOV`] of `slices`, at `offset`. Returns the number of bytes. `flags`
+/// are those of `preadv2`.
 pub fn read_vectored_at(
     file: &File,
     slices: &mut [IoSliceMut<'_>],
@@ -38,22 +39,24 @@ pub fn read_vectored_at(
 ) -> io::Result<usize> {
     let count = slices.len().min(libc::UIO_MAXIOV as usize);
     let slices = slices.as_mut_ptr().cast::<libc::iovec>();
-    // SAFETY: an `IoSliceMut` is laid out as an `iovec`, and borrows its bytes exclusively.
+    // SAFETY: (1) an `IoSliceMut` is laid out as an `iovec`, and borrows its bytes exclusively.
     unsafe { preadv2(file, slices, count, signed(offset)?, flags) }
 }
 
-/// Writes the beginning of the first [`libc::UIO_MAXIOV`] of `slices`, at `offset`; says how many bytes.
+/// Writes the beginning of the first [`libc::UIO_MAXIOV`] of `slices`, at `offset`. Returns the number of
+/// bytes.
 pub fn write_vectored_at(file: &File, slices: &[IoSlice<'_>], offset: u64) -> io::Result<usize> {
     let count = slices.len().min(libc::UIO_MAXIOV as usize);
     let offset = signed(offset)?;
     let (fd, slices) = (file.as_raw_fd(), slices.as_ptr());
-    // SAFETY: the arguments are those of `pwritev`, on 64 bits: the offset is in one word, and the next one
-    // does not count. It reads what the first `count` slices borrow; an `IoSlice` is laid out as an `iovec`.
+    // SAFETY: the arguments are those of `pwritev`, on 64 bits: one word has the offset, and the next word
+    // does not count. The call reads the memory that the first `count` slices borrow. An `IoSlice` is laid
+    // out as an `iovec`.
     result(unsafe { libc::syscall(libc::SYS_pwritev, fd, slices, count, offset, 0) })
 }
 
 /// # Safety
-/// The first `count` slices may be written to.
+/// 1. The first `count` slices are `iovec`s whose memory may be written to.
 unsafe fn preadv2(
     file: &File,
     slices: *const libc::iovec,
@@ -61,17 +64,17 @@ unsafe fn preadv2(
     offset: i64,
     flags: libc::c_int,
 ) -> io::Result<usize> {
-    // SAFETY: the arguments are those of `preadv2`, on 64 bits: the offset is in one word, and the next one
-    // does not count. It writes to what the caller says.
+    // SAFETY: the arguments are those of `preadv2`, on 64 bits: one word has the offset, and the next word
+    // does not count. The call writes to the memory of (1).
     result(unsafe { libc::syscall(libc::SYS_preadv2, file.as_raw_fd(), slices, count, offset, 0, flags) })
 }
 
-/// Whether an error of a call with a flag says that the flag, or the call, is not known.
+/// Whether an error of a call with a flag says that the system does not know the flag, or the call.
 pub fn is_unknown_flag(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EINVAL | libc::ENOSYS))
 }
 
-/// Whether the running kernel's `RWF_NOWAIT` tells the end of a file from what is not in memory.
+/// Whether the running kernel's `RWF_NOWAIT` tells the end of a file from bytes that are not in memory.
 pub fn nowait_is_right() -> bool {
     // SAFETY: all zero is a valid value, and the call writes to it.
     let release = unsafe {
@@ -86,7 +89,7 @@ pub fn nowait_is_right() -> bool {
     !is_affected(&release.to_string_lossy())
 }
 
-/// Whether a kernel of this release takes what is not in memory for the end of a file.
+/// Whether a kernel of this release takes bytes that are not in memory for the end of a file.
 fn is_affected(release: &str) -> bool {
     ["5.9", "5.10"].iter().any(|affected| {
         release.strip_prefix(affected).is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()))
@@ -101,7 +104,7 @@ fn signed(offset: u64) -> io::Result<i64> {
     })
 }
 
-/// What a system call returned: how many bytes, or -1.
+/// Turns the result of a system call, a number of bytes or -1, into a `Result`.
 fn result(count: libc::c_long) -> io::Result<usize> {
     usize::try_from(count).map_err(|_| io::Error::last_os_error())
 }

@@ -9,25 +9,26 @@ use super::entries;
 use crate::coop;
 use crate::task::yield_now;
 
-/// Bytes of one system call. It takes some ten microseconds.
+/// The bytes of one system call, which take some ten microseconds.
 const PIECE: usize = 256 << 10;
 
-/// Bytes after which other tasks have their turn: what takes some hundred microseconds to copy.
+/// The number of bytes after which other tasks have their turn. Copying them takes some hundred microseconds.
 const TURN: usize = 1 << 20;
 
-/// Room for a file that says it is empty, as those of `/proc` do.
+/// The room for a file that reports size zero, as those of `/proc` do.
 const OF_UNKNOWN_SIZE: usize = 4 << 10;
 
 /// Returns the bytes of a file.
 ///
-/// A file in memory is copied by the calling task, which lets other tasks run after each MiB; what is not
-/// there is read by a thread of the blocking pool.
+/// The calling task copies what is in memory, and lets other tasks run after each MiB. A thread of the
+/// blocking pool reads the rest.
 ///
 /// # Errors
-/// The system's errors, with the path. [`OutOfMemory`](ErrorKind::OutOfMemory) if there is no room for it.
+/// The system's errors, with the path. [`OutOfMemory`](ErrorKind::OutOfMemory) if there is no memory for the
+/// bytes.
 ///
 /// # Cancel safety
-/// Safe: what was read is dropped.
+/// Safe: the bytes that were read are dropped.
 ///
 /// # Examples
 /// ```
@@ -45,15 +46,15 @@ pub async fn read(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     read_path(path).await.map_err(|error| entries::about("read", path, error))
 }
 
-/// Returns the text in a file.
+/// Returns the text of a file.
 ///
-/// As [`read()`].
+/// It works as [`read()`].
 ///
 /// # Errors
-/// As for [`read()`]; [`InvalidData`](ErrorKind::InvalidData) if it is not UTF-8.
+/// As for [`read()`], and [`InvalidData`](ErrorKind::InvalidData) if the text is not UTF-8.
 ///
 /// # Cancel safety
-/// Safe: what was read is dropped.
+/// Safe: the bytes that were read are dropped.
 ///
 /// # Examples
 /// ```
@@ -86,7 +87,7 @@ async fn read_path(path: &Path) -> io::Result<Vec<u8>> {
 
 async fn read_opened(Opened { std, mut route, size }: Opened) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    // One more than there should be, so that a read which comes short tells the end.
+    // One more byte than there should be, so that a short read tells the end.
     let size = usize::try_from(size).unwrap_or(usize::MAX);
     reserve(&mut bytes, if size == 0 { OF_UNKNOWN_SIZE } else { size.saturating_add(1) })?;
     let mut turn = 0;
@@ -99,8 +100,8 @@ async fn read_opened(Opened { std, mut route, size }: Opened) -> io::Result<Vec<
             None => return backend::lengthy(move || read_rest(&std, bytes)).await,
             Some(Err(error)) => return Err(error),
             Some(Ok(Piece { count: 0, .. })) => return Ok(bytes),
-            // As long as it was said to be, and no longer. Other files may come short before their end: the
-            // system's own say that they are empty.
+            // The file is exactly as long as it was said to be. Other reads may be short before the end of
+            // the file: the system's own files report size zero.
             Some(Ok(piece)) if piece.is_short && bytes.len() == size => return Ok(bytes),
             Some(Ok(piece)) => turn += piece.count,
         }
@@ -113,26 +114,26 @@ async fn read_opened(Opened { std, mut route, size }: Opened) -> io::Result<Vec<
     }
 }
 
-/// What came of one read.
+/// The result of one read.
 struct Piece {
     count: usize,
     /// There was room for more.
     is_short: bool,
 }
 
-/// Reads once, behind `bytes`. `None`: the rest has to be read on the pool.
+/// Reads once, behind `bytes`. `None` if the rest must be read on the pool.
 fn read_piece(file: &StdFile, route: &mut Route, bytes: &mut Vec<u8>) -> Option<io::Result<Piece>> {
     let room = bytes.spare_capacity_mut();
     let most = room.len().min(PIECE);
     let result = route.read(file, &mut room[..most], None)?;
     Some(result.map(|count| {
-        // SAFETY: the read has initialised so many bytes behind the others.
+        // SAFETY: the read has initialised `count` bytes behind the others.
         unsafe { bytes.set_len(bytes.len() + count) };
         Piece { count, is_short: count < most }
     }))
 }
 
-/// The rest of a file, behind the bytes that were read, all at once.
+/// Reads the rest of a file behind the bytes that were read, all at once.
 fn read_rest(mut file: &StdFile, mut bytes: Vec<u8>) -> io::Result<Vec<u8>> {
     file.read_to_end(&mut bytes)?;
     Ok(bytes)
@@ -142,16 +143,16 @@ fn reserve(bytes: &mut Vec<u8>, more: usize) -> io::Result<()> {
     bytes.try_reserve_exact(more).map_err(|_| ErrorKind::OutOfMemory.into())
 }
 
-/// Writes a file, which is made if it does not exist, and emptied if it does.
+/// Writes a file. The file is made if it does not exist, and emptied if it does.
 ///
 /// The calling task copies the bytes to the system's memory, and lets other tasks run after each MiB. On a
-/// `current_thread` runtime a thread of the blocking pool does, with a copy of its own.
+/// `current_thread` runtime a thread of the blocking pool does this, with a copy of its own.
 ///
 /// # Errors
-/// The system's errors, with the path; part of the bytes may have been written.
+/// The system's errors, with the path. Part of the bytes may have been written then.
 ///
 /// # Cancel safety
-/// Not safe: the file may have been made and emptied, and hold any part of the bytes.
+/// Not safe: the file may have been made and emptied, and may hold any part of the bytes.
 ///
 /// # Examples
 /// ```no_run
@@ -202,17 +203,17 @@ async fn write_opened(Opened { std, mut route, .. }: Opened, mut contents: &[u8]
     Ok(())
 }
 
-/// Copies a file's bytes and permissions to another path, which is made or overwritten; returns the number of
-/// bytes.
+/// Copies a file's bytes and permissions to another path, and returns the number of bytes. The file there is
+/// made, or overwritten.
 ///
-/// A thread of the blocking pool does it; the bytes stay in the kernel where the file systems allow it. For
+/// A thread of the blocking pool does this. The bytes stay in the kernel where the file systems allow it. For
 /// streams see [`io::copy`](crate::io::copy).
 ///
 /// # Errors
 /// The system's errors, with both paths.
 ///
 /// # Cancel safety
-/// Not safe: it goes on, unless it had not begun.
+/// Not safe: the copy goes on, unless it had not begun.
 ///
 /// # Examples
 /// ```no_run

@@ -9,7 +9,8 @@ use pin_project_lite::pin_project;
 use super::{AsyncBufRead, AsyncRead, ReadBuf};
 
 pin_project! {
-    /// A reader that ends after so many bytes, made by [`AsyncReadExt::take`](super::AsyncReadExt::take).
+    /// A reader that ends after a given number of bytes. [`AsyncReadExt::take`](super::AsyncReadExt::take)
+    /// makes it.
     #[must_use = "readers do nothing unless read"]
     #[derive(Debug)]
     pub struct Take<R> {
@@ -34,22 +35,22 @@ impl<R> Take<R> {
         self.limit = limit;
     }
 
-    /// Returns the reader inside.
+    /// Returns the wrapped reader.
     pub fn get_ref(&self) -> &R {
         &self.inner
     }
 
-    /// Returns the reader inside; what is read from it directly does not count.
+    /// Returns the wrapped reader. Bytes that the program reads from it directly do not count.
     pub fn get_mut(&mut self) -> &mut R {
         &mut self.inner
     }
 
-    /// Returns the reader inside, pinned; what is read from it directly does not count.
+    /// Returns the wrapped reader, pinned. Bytes that the program reads from it directly do not count.
     pub fn get_pin_mut(self: Pin<&mut Self>) -> Pin<&mut R> {
         self.project().inner
     }
 
-    /// Gives the reader back.
+    /// Returns the wrapped reader.
     pub fn into_inner(self) -> R {
         self.inner
     }
@@ -64,11 +65,11 @@ impl<R: AsyncRead> AsyncRead for Take<R> {
         let mut part = buf.take(usize::try_from(*this.limit).unwrap_or(usize::MAX));
         let start = part.filled().as_ptr();
         ready!(this.inner.poll_read(cx, &mut part))?;
-        // A reader may put another buffer in its place, which would make the count a lie.
+        // A reader may replace the `ReadBuf` by one of another buffer. Its count would be wrong then.
         assert_eq!(part.filled().as_ptr(), start, "`poll_read` must read into the buffer it was given");
         let n = part.filled().len();
-        // SAFETY: the first `n` bytes of the part, which are the next `n` of `buf`, are filled and so
-        // initialised.
+        // SAFETY: the first `n` bytes of the part are filled, and so initialised. They are the next `n` bytes
+        // of `buf`.
         unsafe { buf.assume_init(n) };
         buf.advance(n);
         *this.limit -= n as u64;
@@ -78,7 +79,8 @@ impl<R: AsyncRead> AsyncRead for Take<R> {
 
 impl<R: AsyncBufRead> AsyncBufRead for Take<R> {
     fn poll_fill_buf(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<&[u8]>> {
-        // At the limit the reader is not asked: it might wait for bytes that the caller may not have.
+        // At the limit the reader is not polled, because it might wait for bytes that the caller may not
+        // have.
         if self.limit == 0 {
             return Poll::Ready(Ok(&[]));
         }
@@ -90,7 +92,7 @@ impl<R: AsyncBufRead> AsyncBufRead for Take<R> {
 
     fn consume(self: Pin<&mut Self>, amt: usize) {
         let this = self.project();
-        // Bytes beyond the limit were never shown, so the reader keeps them.
+        // Bytes beyond the limit were never returned, so the reader keeps them.
         let amt = usize::try_from(*this.limit).unwrap_or(usize::MAX).min(amt);
         *this.limit -= amt as u64;
         this.inner.consume(amt);
@@ -98,7 +100,8 @@ impl<R: AsyncBufRead> AsyncBufRead for Take<R> {
 }
 
 pin_project! {
-    /// A reader that goes on with another one, made by [`AsyncReadExt::chain`](super::AsyncReadExt::chain).
+    /// A reader that continues with another reader. [`AsyncReadExt::chain`](super::AsyncReadExt::chain) makes
+    /// it.
     #[must_use = "readers do nothing unless read"]
     #[derive(Debug)]
     pub struct Chain<A, B> {
@@ -115,23 +118,23 @@ impl<A, B> Chain<A, B> {
         Self { first, second, has_first_ended: false }
     }
 
-    /// Returns the readers inside.
+    /// Returns the wrapped readers.
     pub fn get_ref(&self) -> (&A, &B) {
         (&self.first, &self.second)
     }
 
-    /// Returns the readers inside.
+    /// Returns the wrapped readers.
     pub fn get_mut(&mut self) -> (&mut A, &mut B) {
         (&mut self.first, &mut self.second)
     }
 
-    /// Returns the readers inside, pinned.
+    /// Returns the wrapped readers, pinned.
     pub fn get_pin_mut(self: Pin<&mut Self>) -> (Pin<&mut A>, Pin<&mut B>) {
         let this = self.project();
         (this.first, this.second)
     }
 
-    /// Gives the readers back.
+    /// Returns the wrapped readers.
     pub fn into_inner(self) -> (A, B) {
         (self.first, self.second)
     }
@@ -143,7 +146,7 @@ impl<A: AsyncRead, B: AsyncRead> AsyncRead for Chain<A, B> {
         if !*this.has_first_ended {
             let before = buf.remaining();
             ready!(this.first.poll_read(cx, buf))?;
-            // Nothing read into no room says nothing about the end.
+            // A read into no room says nothing about the end.
             if buf.remaining() < before || before == 0 {
                 return Poll::Ready(Ok(()));
             }

@@ -1,4 +1,4 @@
-//! Passing on what is read: [`copy`] and [`copy_buf`] one way, [`copy_bidirectional`] both.
+//! Copying from readers to writers: [`copy`] and [`copy_buf`] one way, [`copy_bidirectional`] both.
 
 use std::future::poll_fn;
 use std::io;
@@ -10,17 +10,17 @@ use super::ext::operation::uninterrupted;
 use super::{AsyncBufRead, AsyncRead, AsyncWrite};
 use crate::coop;
 
-/// Copies everything from `reader` to `writer`, flushes, and returns how many bytes.
+/// Copies everything from `reader` to `writer`, flushes, and returns the number of bytes.
 ///
-/// Up to 8 KiB are on the way. What has been read is written as soon as the writer takes it; while the reader
-/// has nothing more, the writer is flushed. `writer` is not shut down at the end.
+/// Up to 8 KiB are on the way. Each part is written as soon as the writer takes it. While the reader has
+/// nothing more, the writer is flushed. `writer` is not shut down at the end.
 ///
 /// # Errors
-/// Those of either side, or [`WriteZero`](io::ErrorKind::WriteZero) if `writer` takes no more. After
+/// The errors of either side, or [`WriteZero`](io::ErrorKind::WriteZero) if `writer` takes no more. After
 /// [`Interrupted`](io::ErrorKind::Interrupted) it tries again.
 ///
 /// # Cancel safety
-/// Not safe: what has been read but not written is lost.
+/// Not safe: bytes that were read and not written are lost.
 ///
 /// # Examples
 /// ```
@@ -39,16 +39,17 @@ where
     poll_fn(|cx| transfer.poll(cx, reader, writer)).await
 }
 
-/// Copies everything from `reader` to `writer`, out of the reader's own buffer, flushes, and returns how many
-/// bytes.
+/// Copies everything from `reader` to `writer`, out of the reader's own buffer, flushes, and returns the
+/// number of bytes.
 ///
-/// As [`copy`], without a buffer in between, and safer: what the writer has not taken stays in the reader.
+/// It works as [`copy`], without a buffer in between, and loses no bytes: those that the writer has not taken
+/// stay in the reader.
 ///
 /// # Errors
 /// As for [`copy`].
 ///
 /// # Cancel safety
-/// Safe, except that the number of bytes is lost: what has not been written has not been read.
+/// Safe, except that the number of bytes is lost: bytes that have not been written have not been read.
 ///
 /// # Examples
 /// ```
@@ -89,15 +90,15 @@ where
     .await
 }
 
-/// Copies from `a` to `b` and from `b` to `a` at once, and returns how many bytes each way.
+/// Copies from `a` to `b` and from `b` to `a` at once, and returns the number of bytes each way.
 ///
-/// When one side ends, the other one's writing side is shut down; it goes on until both have ended.
+/// When one side ends, the writing side of the other is shut down. The copy goes on until both have ended.
 ///
 /// # Errors
-/// The first of either side, as for [`copy`]; the other direction stops then too.
+/// The first error of either side, as for [`copy`]. The other direction stops then, too.
 ///
 /// # Cancel safety
-/// Not safe: what has been read but not written is lost.
+/// Not safe: bytes that were read and not written are lost.
 ///
 /// # Examples
 /// ```no_run
@@ -116,16 +117,17 @@ where
     copy_bidirectional_with_sizes(a, b, CAPACITY, CAPACITY).await
 }
 
-/// As [`copy_bidirectional`], with up to so many bytes on the way from `a` to `b` and from `b` to `a`.
+/// Copies as [`copy_bidirectional`] does, with up to `a_to_b_buf_size` bytes on the way from `a` to `b`, and
+/// up to `b_to_a_buf_size` bytes from `b` to `a`.
 ///
 /// # Errors
-/// As there.
+/// As for [`copy_bidirectional`].
 ///
 /// # Panics
 /// If a size is zero.
 ///
 /// # Cancel safety
-/// Not safe: what has been read but not written is lost.
+/// Not safe: bytes that were read and not written are lost.
 pub async fn copy_bidirectional_with_sizes<A, B>(
     a: &mut A,
     b: &mut B,
@@ -195,7 +197,7 @@ impl Transfer {
         W: AsyncWrite + Unpin + ?Sized,
     {
         loop {
-            // Streams of foreign crates may not take part in the budget: each round does.
+            // Streams of foreign crates may not take part in the budget, so each round does.
             let coop = ready!(coop::poll_proceed(cx));
             let read = self.poll_fill(cx, reader)?;
             if !self.buffer.is_empty() {
@@ -214,7 +216,7 @@ impl Transfer {
         }
     }
 
-    /// Reads into the room of the buffer, if there is some.
+    /// Reads into the room of the buffer, if it has room.
     fn poll_fill<R>(&mut self, cx: &mut Context<'_>, reader: &mut R) -> Poll<io::Result<()>>
     where
         R: AsyncRead + Unpin + ?Sized,
@@ -228,7 +230,7 @@ impl Transfer {
     }
 }
 
-/// Writes the beginning of `bytes`, after `copied` others.
+/// Writes the beginning of `bytes`, after `copied` earlier bytes.
 fn poll_write_some<W>(
     writer: &mut W,
     cx: &mut Context<'_>,
@@ -246,8 +248,8 @@ where
     Poll::Ready(Ok(n))
 }
 
-/// The reader has nothing now, so the time is good for what the writer holds back. The reader may even wait
-/// for that.
+/// Flushes the writer while the reader has nothing. The reader may even wait for the bytes that the writer
+/// holds back.
 fn poll_idle<W>(writer: &mut W, cx: &mut Context<'_>, needs_flush: &mut bool) -> Poll<io::Result<u64>>
 where
     W: AsyncWrite + Unpin + ?Sized,

@@ -1,4 +1,4 @@
-//! A pipe in memory, for both directions: what tests connect a client to a server with.
+//! A pipe in memory, for both directions. Tests connect a client to a server with it.
 //!
 //! Each direction is a [`SimplexStream`] behind a lock of its own. No waker is cloned, woken or dropped under
 //! the lock: see [`locked`](super::locked).
@@ -14,21 +14,21 @@ use super::{AsyncRead, AsyncWrite, ReadBuf, SimplexStream};
 use crate::coop;
 use crate::loom::sync::Mutex;
 
-/// One end of a pipe in memory, made by [`duplex`].
+/// One end of a pipe in memory. [`duplex`] makes it.
 ///
-/// What one end writes, the other reads. Dropping an end ends what the other reads, and fails what it writes,
-/// with [`BrokenPipe`](io::ErrorKind::BrokenPipe).
+/// Each end reads what the other writes. After the drop of an end, the other end reads the end of the stream,
+/// and its writes fail with [`BrokenPipe`](io::ErrorKind::BrokenPipe).
 #[derive(Debug)]
 pub struct DuplexStream {
     read: Arc<Mutex<SimplexStream>>,
     write: Arc<Mutex<SimplexStream>>,
 }
 
-/// Creates a pipe in memory, with two ends, each of which reads what the other writes; up to `max_buf_size`
+/// Creates a pipe in memory with two ends, each of which reads what the other writes. Up to `max_buf_size`
 /// bytes wait in each direction.
 ///
 /// # Panics
-/// If `max_buf_size` is zero: nothing could ever pass.
+/// If `max_buf_size` is zero, because nothing could ever pass.
 ///
 /// # Examples
 /// ```
@@ -51,7 +51,7 @@ pub fn duplex(max_buf_size: usize) -> (DuplexStream, DuplexStream) {
     (near, DuplexStream { read: there, write: back })
 }
 
-/// Tries, and has the caller wait if it must.
+/// Makes an attempt, and lets the caller wait if the attempt finds nothing to do.
 #[inline]
 fn poll_pipe<T>(
     pipe: &Mutex<SimplexStream>,
@@ -66,7 +66,7 @@ fn poll_pipe<T>(
     Poll::Ready(result)
 }
 
-/// Ends a direction.
+/// Ends one direction.
 fn close(pipe: &Mutex<SimplexStream>, end: End) {
     let (other, own) = pipe.lock().close(end);
     drop(own);
@@ -90,12 +90,12 @@ impl AsyncWrite for DuplexStream {
         self.poll_write_vectored(cx, &[IoSlice::new(buf)])
     }
 
-    /// Does nothing: what is written can be read at once.
+    /// Does nothing, because written bytes can be read at once.
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }
 
-    /// Ends what the other end reads.
+    /// Ends the stream that the other end reads.
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         close(&self.write, End::Writer);
         Poll::Ready(Ok(()))

@@ -1,4 +1,4 @@
-//! One stream made of a reader and a writer.
+//! A stream made of a reader and a writer.
 
 use std::pin::Pin;
 
@@ -27,7 +27,7 @@ pub fn join<R: AsyncRead, W: AsyncWrite>(reader: R, writer: W) -> Join<R, W> {
 }
 
 pin_project! {
-    /// A stream made of a reader and a writer by [`join`].
+    /// A stream made of a reader and a writer. [`join`] makes it.
     #[derive(Debug)]
     pub struct Join<R, W> {
         #[pin]
@@ -38,7 +38,7 @@ pin_project! {
 }
 
 impl<R: AsyncRead, W: AsyncWrite> Join<R, W> {
-    /// Gives the reader and the writer back.
+    /// Returns the reader and the writer.
     pub fn into_inner(self) -> (R, W) {
         (self.reader, self.writer)
     }
@@ -53,12 +53,12 @@ impl<R: AsyncRead, W: AsyncWrite> Join<R, W> {
         &self.writer
     }
 
-    /// Returns the reader, to be changed.
+    /// Returns the reader, for changes.
     pub fn reader_mut(&mut self) -> &mut R {
         &mut self.reader
     }
 
-    /// Returns the writer, to be changed.
+    /// Returns the writer, for changes.
     pub fn writer_mut(&mut self) -> &mut W {
         &mut self.writer
     }

@@ -1,8 +1,8 @@
-//! Waiting for what a lock protects, without a waker under the lock.
+//! Waiting for the data of a lock, without a waker under the lock.
 //!
 //! A waker may be foreign: its `clone`, `wake` and `drop` may take other locks, or come back here. So an
-//! operation that must wait, and whose waker is not there yet, lets go of the lock, clones the waker, and
-//! tries again: what came meanwhile is seen by the second try, and what comes later finds the waker.
+//! operation that must wait, and whose waker is not there yet, unlocks, clones the waker, and tries again.
+//! The second try sees what came meanwhile. What comes later finds the waker.
 
 use std::mem;
 use std::task::{Context, Poll, Waker};
@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Waker};
 use crate::loom::sync::Mutex;
 use crate::util::unwind;
 
-/// Tries, and has the caller wait if it must: puts its waker into the `slot`.
+/// Makes an attempt under the lock. If it must wait, puts the caller's waker into the `slot`.
 #[inline]
 pub fn poll_locked<S, T>(
     lock: &Mutex<S>,
@@ -18,7 +18,7 @@ pub fn poll_locked<S, T>(
     mut attempt: impl FnMut(&mut S) -> Option<T>,
     slot: impl Fn(&mut S) -> &mut Option<Waker>,
 ) -> Poll<T> {
-    // Used up, or dropped after the lock.
+    // Moved into the slot, or dropped after the lock.
     let mut waker: Option<Waker> = None;
     loop {
         let mut state = lock.lock();
@@ -38,10 +38,10 @@ pub fn poll_locked<S, T>(
     }
 }
 
-/// What a lock protects of its users: each user has a number, something of its own, and perhaps a waker.
+/// The users of a lock's data. Each user has a number, data of its own, and perhaps a waker.
 #[derive(Debug, Default)]
 pub struct Users<T> {
-    /// By number.
+    /// The users by number.
     users: Vec<Option<User<T>>>,
     /// Numbers that no user has.
     free: Vec<usize>,
@@ -69,14 +69,14 @@ impl<T> Users<T> {
         }
     }
 
-    /// Removes a user. What is returned is to be dropped without the lock.
+    /// Removes a user. The caller drops the result without the lock.
     #[must_use]
     pub fn leave(&mut self, number: usize) -> Option<impl Sized + use<T>> {
         self.free.push(number);
         self.users[number].take()
     }
 
-    /// Something of a user's own.
+    /// A user's own data.
     pub fn own(&mut self, number: usize) -> &mut T {
         &mut self.user(number).own
     }
@@ -90,19 +90,19 @@ impl<T> Users<T> {
         self.users[number].as_mut().expect("a user is there until it leaves")
     }
 
-    /// What all have of their own.
+    /// The own data of all users.
     pub fn all(&mut self) -> impl Iterator<Item = &mut T> {
         self.users.iter_mut().flatten().map(|user| &mut user.own)
     }
 
-    /// The wakers of all waiting users, to be woken without the lock.
+    /// Takes the wakers of all waiting users. The caller wakes them without the lock.
     #[must_use]
     pub fn take_wakers(&mut self) -> Vec<Waker> {
         self.users.iter_mut().flatten().filter_map(|user| user.waker.take()).collect()
     }
 }
 
-/// Wakes all, on a thread that nothing of them may end.
+/// Wakes all wakers. A panic of a waker does not end the calling thread.
 pub fn wake_all(wakers: Vec<Waker>) {
     for waker in wakers {
         if let Err(panic) = unwind::catch(|| waker.wake()) {

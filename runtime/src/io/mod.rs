@@ -1,16 +1,17 @@
-//! Reading and writing without blocking: traits, everyday methods, and what connects readers and writers.
+//! Reading and writing without blocking: traits, everyday methods, and functions that connect readers and
+//! writers.
 //!
-//! - [`AsyncRead`] and [`AsyncWrite`] are what a stream implements, [`ReadBuf`] is what it reads into;
-//!   [`AsyncReadExt`] and [`AsyncWriteExt`] are what programs call. Readers with a buffer of their own
-//!   implement [`AsyncBufRead`], streams with positions [`AsyncSeek`]; programs call [`AsyncBufReadExt`],
-//!   [`AsyncSeekExt`].
-//! - [`BufReader`], [`BufWriter`], [`BufStream`] give a stream buffers; [`Lines`] and [`Split`] read piece by
+//! - A stream implements [`AsyncRead`] and [`AsyncWrite`], and reads into a [`ReadBuf`]. Programs call
+//!   [`AsyncReadExt`] and [`AsyncWriteExt`]. Readers with a buffer of their own implement [`AsyncBufRead`],
+//!   and streams with positions [`AsyncSeek`]. Programs call [`AsyncBufReadExt`] and [`AsyncSeekExt`].
+//! - [`BufReader`], [`BufWriter`], [`BufStream`] give a stream buffers. [`Lines`] and [`Split`] read piece by
 //!   piece.
 //! - [`copy`], [`copy_buf`], [`copy_bidirectional`], [`split`], [`duplex`], [`empty`], [`sink`], [`repeat`]
 //!   connect streams.
 //! - [`stdin`], [`stdout`], [`stderr`] are those of the process.
 //! - [`Interest`] and [`Ready`] are for programs that call the system themselves, as with
-//!   [`TcpStream::try_io`](crate::net::TcpStream::try_io); [`unix::AsyncFd`] watches any descriptor for them.
+//!   [`TcpStream::try_io`](crate::net::TcpStream::try_io). [`unix::AsyncFd`] watches any descriptor for such
+//!   programs.
 //!
 //! Names and meaning are Tokio's.
 

@@ -1,10 +1,10 @@
-//! An I/O error that says what it is about.
+//! An I/O error that names its subject.
 
 use std::error::Error;
 use std::fmt;
 use std::io;
 
-/// What was tried, with what, and what came of it.
+/// The operation, its subject, and the error.
 #[derive(Debug)]
 struct NamedError {
     /// A verb: `bind`, `connect`, `lookup`.
@@ -14,9 +14,9 @@ struct NamedError {
     source: io::Error,
 }
 
-/// Adds to an error what was tried, a verb, with what. It keeps its kind. An `io::Error` cannot have both a
-/// number and a text, so the number goes to the source; with the feature `raw-os-errors` the error stays as
-/// the system reports it.
+/// Adds to an error the operation, a verb, and its subject. The error keeps its kind. An `io::Error` cannot
+/// have both a number and a text, so the source has the number. With the feature `raw-os-errors` the error
+/// stays as the system reports it.
 pub(crate) fn named(what: &'static str, subject: impl ToString, source: io::Error) -> io::Error {
     if cfg!(feature = "raw-os-errors") {
         return source;

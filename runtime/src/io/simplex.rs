@@ -1,4 +1,4 @@
-//! A pipe in memory, for one direction: [`SimplexStream`], and [`simplex`], which divides it.
+//! A pipe in memory, for one direction: [`SimplexStream`], and [`simplex`], which splits it.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -8,14 +8,13 @@ use std::task::{Context, Poll, Waker, ready};
 use super::{AsyncRead, AsyncWrite, ReadBuf, ReadHalf, WriteHalf, split};
 use crate::coop;
 
-/// Creates a pipe in memory, of which one half reads what the other one writes; up to `max_buf_size` bytes
-/// wait in it.
+/// Creates a pipe in memory. One half reads what the other writes. Up to `max_buf_size` bytes wait in it.
 ///
-/// The halves are those of [`split`]: neither ends the pipe when it is dropped, so the writer shuts it down.
-/// Between tasks, [`duplex`](super::duplex()) ends by itself.
+/// The halves are those of [`split`]. The drop of a half does not end the pipe, so the writer must shut it
+/// down. Between tasks, [`duplex`](super::duplex()) ends by itself.
 ///
 /// # Panics
-/// If `max_buf_size` is zero: nothing could ever pass.
+/// If `max_buf_size` is zero, because nothing could ever pass.
 ///
 /// # Examples
 /// ```
@@ -36,15 +35,15 @@ pub fn simplex(max_buf_size: usize) -> (ReadHalf<SimplexStream>, WriteHalf<Simpl
     split(SimplexStream::new_unsplit(max_buf_size))
 }
 
-/// A pipe in memory: what is written to it can be read from it.
+/// A pipe in memory: bytes that are written to it can be read from it.
 ///
-/// It is one value that is both ends. [`simplex`] makes two of it.
+/// It is one value that is both ends. [`simplex`] splits it into two halves.
 #[derive(Debug)]
 pub struct SimplexStream {
     /// At most `capacity` bytes, so it does not grow without bound.
     bytes: VecDeque<u8>,
     capacity: usize,
-    /// Nothing more will be written, or read.
+    /// No byte will be written, or read, any more.
     is_closed: bool,
     reader: Option<Waker>,
     writer: Option<Waker>,
@@ -61,14 +60,15 @@ impl SimplexStream {
     /// Creates a pipe in memory that holds up to `max_buf_size` bytes.
     ///
     /// # Panics
-    /// If `max_buf_size` is zero: nothing could ever pass.
+    /// If `max_buf_size` is zero, because nothing could ever pass.
     #[track_caller]
     pub fn new_unsplit(max_buf_size: usize) -> SimplexStream {
         assert!(max_buf_size > 0, "a pipe needs room for at least 1 byte, got 0");
         Self { bytes: VecDeque::new(), capacity: max_buf_size, is_closed: false, reader: None, writer: None }
     }
 
-    /// Reads what is there, or the end, and returns the writer to wake. `None` if the reader must wait.
+    /// Reads the bytes that are there, or the end, and returns the writer to wake. `None` if the reader must
+    /// wait.
     #[inline]
     pub(super) fn try_read(&mut self, buf: &mut ReadBuf<'_>) -> Option<Option<Waker>> {
         if buf.remaining() == 0 {
@@ -86,8 +86,8 @@ impl SimplexStream {
         Some(self.writer.take())
     }
 
-    /// Writes what there is room for, of one slice after the other, and returns how many bytes, and the
-    /// reader to wake. `None` if the writer must wait.
+    /// Writes as many bytes as fit, one slice after the other. Returns their number, and the reader to wake.
+    /// `None` if the writer must wait.
     #[inline]
     pub(super) fn try_write(&mut self, bufs: &[IoSlice<'_>]) -> Option<(io::Result<usize>, Option<Waker>)> {
         if self.is_closed {
@@ -106,7 +106,8 @@ impl SimplexStream {
         bufs.iter().all(|buf| buf.is_empty()).then_some((Ok(0), None))
     }
 
-    /// Ends the pipe, and returns the wakers of the tasks that wait at the other end and at this one.
+    /// Ends the pipe. Returns the wakers of the task that waits at the other end, and of the task that waits
+    /// at `end`.
     pub(super) fn close(&mut self, end: End) -> (Option<Waker>, Option<Waker>) {
         self.is_closed = true;
         let wakers = (self.reader.take(), self.writer.take());
@@ -125,7 +126,7 @@ impl SimplexStream {
         }
     }
 
-    /// Tries, and has the caller wait if it must.
+    /// Makes an attempt, and lets the caller wait if the attempt finds nothing to do.
     fn poll<T>(
         &mut self,
         cx: &mut Context<'_>,
@@ -165,12 +166,12 @@ impl AsyncWrite for SimplexStream {
         self.poll_write_vectored(cx, &[IoSlice::new(buf)])
     }
 
-    /// Does nothing: what is written can be read at once.
+    /// Does nothing, because written bytes can be read at once.
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }
 
-    /// Ends the pipe: what is in it can be read, and then comes the end.
+    /// Ends the pipe. The bytes in it can still be read, and then comes the end.
     fn poll_shutdown(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         let (reader, _) = self.close(End::Writer);
         reader.into_iter().for_each(Waker::wake);

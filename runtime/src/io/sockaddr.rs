@@ -2,7 +2,7 @@
 
 use std::mem;
 
-/// An address in memory: a `sockaddr` of the family that `T` is for, and how many of its bytes are used.
+/// An address in memory: a `sockaddr` of the family of `T`, and the number of its bytes that are used.
 #[derive(Clone, Copy)]
 pub(crate) struct Sockaddr<T> {
     storage: T,
@@ -12,8 +12,8 @@ pub(crate) struct Sockaddr<T> {
 /// A `sockaddr` of some family.
 ///
 /// # Safety
-/// 1. It is made of numbers: any bytes are a value, and zeros are one.
-/// 2. It is aligned for a `sockaddr`, and begins with the family.
+/// 1. It is made of numbers: any bytes are a value, and zeros are one. 2. It is aligned for a `sockaddr`, and
+///    begins with the family.
 pub(crate) unsafe trait Family: Copy {}
 
 impl<T: Family> Sockaddr<T> {
@@ -33,18 +33,18 @@ impl<T: Family> Sockaddr<T> {
         &self.storage
     }
 
-    /// How many bytes the address has. The system says so even where it had no room for all of them.
+    /// The number of bytes of the address. The system returns it even if it had no room for all of them.
     pub(crate) fn len(&self) -> usize {
         self.len as usize
     }
 
-    /// For a system call that reads it.
+    /// Pointer and length for a system call that reads the address.
     pub(crate) fn as_ptr(&self) -> (*const libc::sockaddr, libc::socklen_t) {
         ((&raw const self.storage).cast(), self.len)
     }
 
-    /// For a system call that writes it: no more than as many bytes as the second says, and how many there
-    /// are to there.
+    /// Pointers for a system call that writes the address. The second points to the number of bytes that the
+    /// call may write, and the call writes the length of the address there.
     pub(crate) fn as_mut_ptr(&mut self) -> (*mut libc::sockaddr, *mut libc::socklen_t) {
         self.len = size_of::<T>() as libc::socklen_t;
         ((&raw mut self.storage).cast(), &raw mut self.len)

@@ -1,4 +1,4 @@
-//! Dividing any stream into a half that reads and a half that writes.
+//! Splitting any stream into a half that reads and a half that writes.
 
 use std::fmt;
 use std::io::{self, IoSlice};
@@ -10,11 +10,11 @@ use std::task::{Context, Poll};
 use super::{AsyncRead, AsyncWrite, ReadBuf};
 use crate::loom::sync::Mutex;
 
-/// Divides `stream` into a half that reads and a half that writes, each with a life of its own.
+/// Splits `stream` into a half that reads and a half that writes. Each half may live on its own.
 ///
 /// The halves take turns on a lock, for the time of one poll. Streams that can be read and written at once
-/// have better: [`TcpStream::into_split`](crate::net::TcpStream::into_split). Dropping the writing half does
-/// not shut it down.
+/// have a better way: [`TcpStream::into_split`](crate::net::TcpStream::into_split). Dropping the writing half
+/// does not shut it down.
 ///
 /// # Examples
 /// ```
@@ -38,27 +38,27 @@ pub fn split<T: AsyncRead + AsyncWrite>(stream: T) -> (ReadHalf<T>, WriteHalf<T>
     (ReadHalf { shared: shared.clone() }, WriteHalf { shared })
 }
 
-/// The reading half of a stream, made by [`split`].
+/// The reading half of a stream. [`split`] makes it.
 pub struct ReadHalf<T> {
     shared: Arc<Shared<T>>,
 }
 
-/// The writing half of a stream, made by [`split`].
+/// The writing half of a stream. [`split`] makes it.
 pub struct WriteHalf<T> {
     shared: Arc<Shared<T>>,
 }
 
 struct Shared<T> {
-    /// Pinned: it leaves its place only if it is `Unpin`, in [`ReadHalf::unsplit`].
+    /// Pinned. It leaves its place only if it is `Unpin`, in [`ReadHalf::unsplit`].
     stream: Mutex<T>,
-    /// Asked once, without the lock.
+    /// Read from the stream once, without the lock.
     is_write_vectored: bool,
 }
 
 impl<T> Shared<T> {
     fn with<R>(&self, f: impl FnOnce(Pin<&mut T>) -> R) -> R {
         let mut stream = self.stream.lock();
-        // SAFETY: the stream is pinned by the rule at the field.
+        // SAFETY: the stream is pinned, by the rule at the field.
         f(unsafe { Pin::new_unchecked(&mut *stream) })
     }
 }
@@ -69,10 +69,10 @@ impl<T> ReadHalf<T> {
         Arc::ptr_eq(&self.shared, &other.shared)
     }
 
-    /// Puts the two halves together again.
+    /// Joins the two halves again.
     ///
     /// # Panics
-    /// If they are not of the same stream: ask [`is_pair_of`](Self::is_pair_of) before.
+    /// If they are not halves of the same stream; see [`is_pair_of`](Self::is_pair_of).
     #[track_caller]
     pub fn unsplit(self, write: WriteHalf<T>) -> T
     where
@@ -128,7 +128,7 @@ impl<T: AsyncWrite> AsyncWrite for WriteHalf<T> {
     }
 }
 
-// As Tokio's: a panic in the stream is the stream's business.
+// As Tokio's. The stream is responsible for a panic in it.
 impl<T> UnwindSafe for ReadHalf<T> {}
 impl<T> RefUnwindSafe for ReadHalf<T> {}
 impl<T> UnwindSafe for WriteHalf<T> {}

@@ -1,25 +1,25 @@
-//! Bytes through a descriptor, as plain system calls; and what a transfer that came short says there.
+//! Bytes through a descriptor, by plain system calls; and the meaning of a transfer that came short.
 //!
 //! # Plain
-//! The C library's functions are points at which a thread may be cancelled (`pthread_cancel`), and say so
-//! before the call and after it: 60 instructions, two of them read-modify-writes, for each. No thread that
-//! runs Rust may be cancelled: Rust's frames do not expect it.
+//! The C library's functions are points at which a thread may be cancelled (`pthread_cancel`), and they say
+//! so before and after the call. That takes 60 instructions for each call, two of them read-modify-writes. No
+//! thread that runs Rust may be cancelled, because Rust's frames do not expect it.
 //!
 //! # Short transfers
 //! A read that leaves room in its buffer has often emptied the descriptor. Then the readiness can be cleared
-//! at once, and the next read is spared its `WouldBlock`. Whether it has depends on what the descriptor leads
-//! to ([`ByteStream`]):
+//! at once, which saves the next read its `WouldBlock`. Whether a short read means this depends on the kind
+//! of descriptor ([`ByteStream`]):
 //!
 //! - **TCP**: a short read has emptied it, a short write has filled it.
 //! - **Unix stream**: the same, unless descriptors or credentials came with the bytes. The system ends a read
 //!   behind such a message, and says that they were there.
 //! - **Pipe**: a short transfer says nothing. In packet mode (`O_DIRECT`, which the writer sets and the
-//!   reader cannot see) a read ends behind each packet; and a write is short, too, when there is no page for
-//!   the rest.
-//! - **Datagrams**: a read takes one of them, however much room there is. A write takes all or nothing.
+//!   reader cannot see) a read ends behind each packet. A write is short, too, when there is no page for the
+//!   rest.
+//! - **Datagrams**: a read takes one datagram, however much room there is. A write takes all or nothing.
 //!
-//! A read from any socket also ends before urgent data. Its arrival is an event of its own; from the first
-//! one on, no short read of that socket is relied upon
+//! A read from any socket also ends before urgent data. The arrival of urgent data is an event of its own.
+//! From the first such event on, no short read of that socket is relied upon
 //! ([`has_urgent`](crate::driver::io::Source::has_urgent)).
 
 use std::io::{self, IoSlice, IoSliceMut};
@@ -35,25 +35,25 @@ use super::sockaddr::{Family, Sockaddr};
 
 /// A descriptor through which bytes pass in order.
 pub(crate) trait ByteStream: mio::event::Source + AsRawFd {
-    /// Whether a write that comes short has filled it.
+    /// Whether a short write has filled the descriptor.
     const SHORT_WRITE_FILLS: bool;
 
     /// Reads into `bytes`, from the first on.
     fn read(&self, bytes: &mut [MaybeUninit<u8>]) -> io::Result<Read>;
 
-    /// Writes the beginning of `bytes`, and returns how many of them.
+    /// Writes the beginning of `bytes`, and returns the number of bytes.
     fn write(&self, bytes: &[u8]) -> io::Result<usize>;
 
     /// Tells the peer that nothing more will be written.
     fn shutdown_write(&self) -> io::Result<()>;
 }
 
-/// What a read has done.
+/// The result of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Read {
-    /// How many bytes it has written to the buffer.
+    /// The number of bytes written to the buffer.
     pub count: usize,
-    /// Whether nothing was left, if there was room for more.
+    /// Whether nothing was left in the descriptor, if there was room for more.
     pub short_empties: bool,
 }
 
@@ -81,7 +81,7 @@ impl ByteStream for mio::net::UnixStream {
     #[inline]
     fn read(&self, bytes: &mut [MaybeUninit<u8>]) -> io::Result<Read> {
         let (count, flags) = receive_message(self, bytes)?;
-        // What came with the bytes had no room, as none was given.
+        // No room was given for descriptors or credentials, so the flag says whether some came.
         Ok(Read { count, short_empties: flags & libc::MSG_CTRUNC == 0 })
     }
 
@@ -97,13 +97,13 @@ impl ByteStream for mio::net::UnixStream {
 
 /// A socket for datagrams.
 pub(crate) trait Datagrams: mio::event::Source + AsRawFd {
-    /// Where a datagram has come from.
+    /// The address from which a datagram has come.
     type Addr;
 
-    /// A `sockaddr` of its family.
+    /// A `sockaddr` of the socket's family.
     type Family: Family;
 
-    /// Receives a datagram into `bytes`, as far as there is room, and returns how many bytes it has written,
+    /// Receives a datagram into `bytes`, as far as there is room, and returns how many bytes were written,
     /// from the first on. `flags` are those of `recv`.
     fn receive_from(
         &self,
@@ -112,7 +112,7 @@ pub(crate) trait Datagrams: mio::event::Source + AsRawFd {
     ) -> io::Result<(usize, Self::Addr)>;
 }
 
-/// Receives into `bytes`, and returns how many it has written, from the first on. `flags` are those of
+/// Receives into `bytes`, and returns how many bytes were written, from the first on. `flags` are those of
 /// `recv`.
 #[inline]
 pub(crate) fn receive(
@@ -122,13 +122,13 @@ pub(crate) fn receive(
 ) -> io::Result<usize> {
     let nowhere = ptr::null_mut::<libc::c_void>();
     let (fd, start, len) = (socket.as_raw_fd(), bytes.as_mut_ptr(), bytes.len());
-    // SAFETY: the arguments are those of `recvfrom`. It writes to `bytes`, which are borrowed exclusively,
-    // and to nothing else, as the sender's address is not asked for.
+    // SAFETY: the arguments are those of `recvfrom`. The call writes to `bytes`, which are borrowed
+    // exclusively, and to nothing else, because it is not asked for the sender's address.
     let count = unsafe { libc::syscall(libc::SYS_recvfrom, fd, start, len, flags, nowhere, nowhere) };
     result(count)
 }
 
-/// As [`receive`], and says where the datagram has come from.
+/// Receives as [`receive`] does, and returns the address from which the datagram has come.
 #[inline]
 pub(crate) fn receive_from<T: Family>(
     socket: &impl AsRawFd,
@@ -138,49 +138,49 @@ pub(crate) fn receive_from<T: Family>(
     let mut from = Sockaddr::empty();
     let (addr, addr_len) = from.as_mut_ptr();
     let (fd, start, len) = (socket.as_raw_fd(), bytes.as_mut_ptr(), bytes.len());
-    // SAFETY: the arguments are those of `recvfrom`. It writes to `bytes` and to `from`, which are borrowed
-    // exclusively.
+    // SAFETY: the arguments are those of `recvfrom`. The call writes to `bytes` and to `from`, which are
+    // borrowed exclusively.
     let count = unsafe { libc::syscall(libc::SYS_recvfrom, fd, start, len, flags, addr, addr_len) };
     Ok((result(count)?, from))
 }
 
-/// As [`receive`], and says the flags of the message, too (`MSG_CTRUNC` and so on). Nothing but bytes is
-/// received.
+/// Receives as [`receive`] does, and returns the flags of the message, too (`MSG_CTRUNC` and so on). It
+/// receives only bytes.
 #[inline]
 fn receive_message(socket: &impl AsRawFd, bytes: &mut [MaybeUninit<u8>]) -> io::Result<(usize, libc::c_int)> {
     let mut slice = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
     // SAFETY: all zero is a valid value: no address, no slices, no control data.
     let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
     (message.msg_iov, message.msg_iovlen) = (&raw mut slice, 1);
-    // SAFETY: the arguments are those of `recvmsg`. It writes to `message`, and to `bytes`, which are
-    // borrowed exclusively; `message` has no room for anything else.
+    // SAFETY: the arguments are those of `recvmsg`. The call writes to `message`, and to `bytes`, which are
+    // borrowed exclusively. `message` has no room for anything else.
     let count = unsafe { libc::syscall(libc::SYS_recvmsg, socket.as_raw_fd(), &raw mut message, 0) };
     Ok((result(count)?, message.msg_flags))
 }
 
-/// Reads into `bytes` from any descriptor, and returns how many it has written, from the first on.
+/// Reads into `bytes` from any descriptor, and returns how many bytes were written, from the first on.
 #[inline]
 pub(crate) fn read(io: &impl AsRawFd, bytes: &mut [MaybeUninit<u8>]) -> io::Result<usize> {
-    // SAFETY: the arguments are those of `read`. It writes to `bytes`, which are borrowed exclusively.
+    // SAFETY: the arguments are those of `read`. The call writes to `bytes`, which are borrowed exclusively.
     let count = unsafe { libc::syscall(libc::SYS_read, io.as_raw_fd(), bytes.as_mut_ptr(), bytes.len()) };
     result(count)
 }
 
-/// Writes the beginning of `bytes` to any descriptor, and returns how many of them.
+/// Writes the beginning of `bytes` to any descriptor, and returns the number of bytes.
 #[inline]
 pub(crate) fn write(io: &impl AsRawFd, bytes: &[u8]) -> io::Result<usize> {
-    // SAFETY: the arguments are those of `write`. It reads `bytes`, which are borrowed.
+    // SAFETY: the arguments are those of `write`. The call reads `bytes`, which are borrowed.
     let count = unsafe { libc::syscall(libc::SYS_write, io.as_raw_fd(), bytes.as_ptr(), bytes.len()) };
     result(count)
 }
 
-/// Sends the beginning of `bytes`, and returns how many of them.
+/// Sends the beginning of `bytes`, and returns the number of bytes.
 #[inline]
 pub(crate) fn send(socket: &impl AsRawFd, bytes: &[u8]) -> io::Result<usize> {
     let nowhere = ptr::null_mut::<libc::c_void>();
     let (fd, start, len) = (socket.as_raw_fd(), bytes.as_ptr(), bytes.len());
-    // SAFETY: the arguments are those of `sendto`. It reads `bytes`, which are borrowed, and no address, as
-    // the length of that is zero.
+    // SAFETY: the arguments are those of `sendto`. The call reads `bytes`, which are borrowed, and no
+    // address, because the address has length zero.
     let count =
         unsafe { libc::syscall(libc::SYS_sendto, fd, start, len, libc::MSG_NOSIGNAL, nowhere, 0_usize) };
     result(count)
@@ -195,65 +195,65 @@ pub(crate) fn send_to<T: Family>(
 ) -> io::Result<usize> {
     let (addr, addr_len) = target.as_ptr();
     let (fd, start, len) = (socket.as_raw_fd(), bytes.as_ptr(), bytes.len());
-    // SAFETY: the arguments are those of `sendto`. It reads `bytes` and `target`, which are borrowed.
+    // SAFETY: the arguments are those of `sendto`. The call reads `bytes` and `target`, which are borrowed.
     let count =
         unsafe { libc::syscall(libc::SYS_sendto, fd, start, len, libc::MSG_NOSIGNAL, addr, addr_len) };
     result(count)
 }
 
-/// Reads into `slices`, one after the other, and returns how many bytes: into the first [`libc::UIO_MAXIOV`]
-/// at most.
+/// Reads into `slices`, one after the other, and returns the number of bytes. Uses at most the first
+/// [`libc::UIO_MAXIOV`] slices.
 #[inline]
 pub(crate) fn read_vectored(io: &impl AsRawFd, slices: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
     let count = slices.len().min(libc::UIO_MAXIOV as usize);
-    // SAFETY: the arguments are those of `readv`, since an `IoSliceMut` is laid out as an `iovec`. It writes
-    // to what the first `count` of them borrow exclusively.
+    // SAFETY: the arguments are those of `readv`, because an `IoSliceMut` is laid out as an `iovec`. The call
+    // writes to the memory that the first `count` slices borrow exclusively.
     let count = unsafe { libc::syscall(libc::SYS_readv, io.as_raw_fd(), slices.as_mut_ptr(), count) };
     result(count)
 }
 
-/// Writes the beginning of `slices`, one after the other, and returns how many bytes: of the first
-/// [`libc::UIO_MAXIOV`] at most.
+/// Writes the beginning of `slices`, one after the other, and returns the number of bytes. Uses at most the
+/// first [`libc::UIO_MAXIOV`] slices.
 #[inline]
 pub(crate) fn write_vectored(io: &impl AsRawFd, slices: &[IoSlice<'_>]) -> io::Result<usize> {
     let count = slices.len().min(libc::UIO_MAXIOV as usize);
-    // SAFETY: the arguments are those of `writev`, since an `IoSlice` is laid out as an `iovec`. It reads
-    // what the first `count` of them borrow.
+    // SAFETY: the arguments are those of `writev`, because an `IoSlice` is laid out as an `iovec`. The call
+    // reads the memory that the first `count` slices borrow.
     let count = unsafe { libc::syscall(libc::SYS_writev, io.as_raw_fd(), slices.as_ptr(), count) };
     result(count)
 }
 
-/// Has `read` write to the room that `buf` has, and advances `buf`. `read` says how many bytes it has
-/// written, and what else there is to tell.
+/// Lets `read` write to the room of `buf`, and advances `buf`. `read` returns how many bytes it has written,
+/// and one more result.
 ///
 /// # Safety
-/// `read` has initialised as many bytes as it says, from the first on, and no byte is uninitialised that was
-/// not.
+/// 1. `read` initialises as many bytes as it says, from the first on. 2. It makes no initialised byte
+///    uninitialised.
 #[inline]
 pub(crate) unsafe fn fill<R>(
     buf: &mut ReadBuf<'_>,
     read: impl FnOnce(&mut [MaybeUninit<u8>]) -> io::Result<(usize, R)>,
 ) -> io::Result<R> {
-    // SAFETY: by the caller's word nothing uninitialised is written to it.
+    // SAFETY: by (2), nothing uninitialised is written over an initialised byte.
     let (n, rest) = read(unsafe { buf.unfilled_mut() })?;
-    // SAFETY: by the caller's word.
+    // SAFETY: (1).
     unsafe { buf.assume_init(n) };
     buf.advance(n);
     Ok(rest)
 }
 
-/// As [`fill`], with the room that `buf` has without growing twice; returns the number of bytes, too.
+/// Works as [`fill`], with the room that `buf` has without growing twice. Also returns the number of bytes.
 ///
 /// # Safety
-/// As for [`fill`].
+/// 1. 2. As for [`fill`].
 #[inline]
 pub(crate) unsafe fn fill_buf<R>(
     buf: &mut impl BufMut,
     read: impl FnOnce(&mut [MaybeUninit<u8>]) -> io::Result<(usize, R)>,
 ) -> io::Result<(usize, R)> {
-    // SAFETY: by the caller's word nothing uninitialised is written to it.
+    // SAFETY: by (2), nothing uninitialised is written over an initialised byte.
     let (n, rest) = read(unsafe { buf.chunk_mut().as_uninit_slice_mut() })?;
-    // SAFETY: by the caller's word.
+    // SAFETY: (1).
     unsafe { buf.advance_mut(n) };
     Ok((n, rest))
 }
@@ -261,11 +261,11 @@ pub(crate) unsafe fn fill_buf<R>(
 /// `bytes` as bytes that are not read before they are written.
 #[inline]
 pub(crate) fn as_uninit(bytes: &mut [u8]) -> &mut [MaybeUninit<u8>] {
-    // SAFETY: the layout is the same, and this module writes initialised bytes only.
+    // SAFETY: the layout is the same, and this module writes only initialised bytes.
     unsafe { &mut *(ptr::from_mut(bytes) as *mut [MaybeUninit<u8>]) }
 }
 
-/// What a system call returned: how many bytes, or -1.
+/// Turns the result of a system call, a number of bytes or -1, into a `Result`.
 #[inline]
 fn result(count: libc::c_long) -> io::Result<usize> {
     usize::try_from(count).map_err(|_| io::Error::last_os_error())
@@ -308,7 +308,7 @@ mod tests {
         assert_eq!(nothing.kind(), ErrorKind::WouldBlock);
         assert_eq!(receive_message(&one, &mut []).unwrap_err().kind(), ErrorKind::WouldBlock);
         drop(other);
-        // And no signal, which would end the process.
+        // And the call sends no signal, which would end the process.
         assert_eq!(send(&one, b"?").unwrap_err().kind(), ErrorKind::BrokenPipe);
     }
 
@@ -329,7 +329,7 @@ mod tests {
     }
 
     fn send_with_descriptor(socket: &UnixStream, bytes: &[u8]) {
-        // SAFETY: gives back a new descriptor.
+        // SAFETY: the call returns a new descriptor.
         let passed = unsafe { OwnedFd::from_raw_fd(libc::dup(socket.as_raw_fd())) };
         let mut slice = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
         let mut control = [0_u64; 3];

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 use super::{AsyncBufRead, AsyncRead, AsyncSeek, AsyncWrite, ReadBuf};
 use crate::coop;
 
-/// A stream that is at its end when read, and takes everything written; made by [`empty`].
+/// A stream that is at its end when read, and takes everything written. [`empty`] makes it.
 #[derive(Clone, Copy, Default)]
 pub struct Empty(());
 
@@ -27,7 +27,7 @@ pub fn empty() -> Empty {
     Empty(())
 }
 
-/// A stream that takes everything; made by [`sink`].
+/// A stream that takes everything. [`sink`] makes it.
 #[derive(Clone, Copy, Default)]
 pub struct Sink(());
 
@@ -44,11 +44,11 @@ pub fn sink() -> Sink {
     Sink(())
 }
 
-/// A stream of one byte, again and again; made by [`repeat`].
+/// A stream of one byte, repeated for ever. [`repeat`] makes it.
 #[derive(Debug, Clone, Copy)]
 pub struct Repeat(u8);
 
-/// Returns a stream of `byte`, again and again, that never ends.
+/// Returns a stream of `byte`, repeated for ever, that never ends.
 ///
 /// # Examples
 /// ```
@@ -103,9 +103,9 @@ impl AsyncRead for Repeat {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         ready!(poll_spend(cx));
         let n = buf.remaining();
-        // SAFETY: only initialised bytes are written.
+        // SAFETY: (1) only initialised bytes are written.
         unsafe { buf.unfilled_mut() }.fill(std::mem::MaybeUninit::new(self.0));
-        // SAFETY: all of the unfilled part has just been written.
+        // SAFETY: (1) all of the unfilled part has just been written.
         unsafe { buf.assume_init(n) };
         buf.advance(n);
         Poll::Ready(Ok(()))

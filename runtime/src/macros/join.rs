@@ -1,22 +1,22 @@
 //! `join!` and `try_join!`: wait for all branches.
 //!
 //! A branch keeps its output in a [`MaybeDone`](super::maybe_done::MaybeDone). A poll goes through the
-//! branches in a circle, from a branch that moves on by one each time: the first ones may use up the task's
-//! budget, and then the others only answer `Pending`; so each branch must be first once in a while.
+//! branches in a circle. Each poll begins one branch further on. The first branches may use up the task's
+//! budget, and then the others only return `Pending`. So each branch must be first from time to time.
 
 /// Waits for several futures at once, in one task, until all of them are ready.
 ///
 /// Takes expressions of type [`IntoFuture`](std::future::IntoFuture) and gives the tuple of their outputs. It
 /// must be used where `.await` can be. All futures run in the calling task: concurrently, but not in
-/// parallel. For that, [`spawn`](crate::spawn) each and join the handles.
+/// parallel. For parallel work, [`spawn`](crate::spawn) each future and join the handles.
 ///
-/// Every poll of the task polls all futures that are not ready yet. The one that is polled first changes each
-/// time, so that all of them get their share of the task's [budget](crate::task::coop). `biased;` in front
-/// polls them in the given order instead: a little cheaper, and for futures that depend on being polled in
-/// order. An early one that is always ready may then keep the later ones from making progress.
+/// Every poll of the task polls all futures that are not ready yet. Each poll begins with another future, so
+/// that all of them get their share of the task's [budget](crate::task::coop). `biased;` in front polls the
+/// futures in the given order instead. This is a little cheaper, and is for futures that depend on the order.
+/// An early future that is always ready may then keep the later ones from making progress.
 ///
 /// # Cancel safety
-/// Dropping it drops all futures, and the outputs of those that were ready.
+/// Dropping the future drops all futures, and the outputs of those that were ready.
 ///
 /// # Examples
 /// ```
@@ -50,16 +50,16 @@ macro_rules! join {
 /// Waits for several futures at once, in one task, until all of them succeed or the first one fails.
 ///
 /// Takes expressions of type [`IntoFuture`](std::future::IntoFuture) whose outputs are `Result`s with one
-/// error type. Gives `Ok` with the tuple of their values or, as soon as one fails, `Err` with its error; the
-/// other futures, and the values that were ready, are then dropped.
+/// error type. Gives `Ok` with the tuple of their values. As soon as one future fails, it gives `Err` with
+/// its error, and drops the other futures and the values that were ready.
 ///
-/// Everything else is as with [`join!`](crate::join), also `biased;`. When several futures fail in the same
-/// poll, the one polled first decides, which without `biased;` may be any of them.
+/// Everything else is as with [`join!`](crate::join), also `biased;`. If several futures fail in the same
+/// poll, the future that was polled first decides. Without `biased;` this may be any of them.
 ///
-/// A task that was spawned goes on when its handle is dropped. Abort it if it is to end, too.
+/// A spawned task goes on when its handle is dropped. Abort the task if it must end, too.
 ///
 /// # Cancel safety
-/// Dropping it drops all futures, and the outputs of those that were ready.
+/// Dropping the future drops all futures, and the outputs of those that were ready.
 ///
 /// # Examples
 /// ```
@@ -89,9 +89,9 @@ macro_rules! try_join {
     ($($future:expr),+ $(,)?) => { $crate::__join!(@read try_join in_turn {} $($future,)+) };
 }
 
-/// Reads the branches of `join!` or `try_join!`, giving each a name, and emits the code.
+/// Reads the branches of `join!` or `try_join!`, gives each a name, and emits the code.
 ///
-/// `in_order` polls them as they are given, `in_turn` begins with another one each time.
+/// `in_order` polls them in the given order. `in_turn` begins with another branch each time.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __join {
@@ -99,7 +99,7 @@ macro_rules! __join {
         $crate::__join!(@read $kind $order {$($done)* future = $init,} $($rest)*)
     };
     (@read $kind:ident $order:ident {$($future:ident = $init:expr,)+}) => {{
-        // In `let`s of their own, so that `&mut temporary()` lives as long as in any other `let`.
+        // Each in a `let` of its own, so that `&mut temporary()` lives as long as in any other `let`.
         $( let $future = $init; )+
         $( let mut $future = ::core::pin::pin!($crate::__private::maybe_done($future)); )+
         $crate::__join!(@wait $kind $order $($future)+).await
@@ -117,7 +117,7 @@ macro_rules! __join {
         ::core::future::poll_fn(move |cx| {
             let mut is_pending = false;
             let mut branch = 0_u32;
-            // The branches from `first` on, then those before it.
+            // The branches from `first` on, then the branches before it.
             for is_second_pass in [false, true] {
                 branch = 0;
                 $(

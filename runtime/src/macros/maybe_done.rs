@@ -1,4 +1,4 @@
-//! A future that keeps its output until it is asked for: a branch of `join!`.
+//! A future that keeps its output until the output is taken: a branch of `join!`.
 
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
@@ -30,7 +30,7 @@ pub fn maybe_done<F: IntoFuture>(future: F) -> MaybeDone<F::IntoFuture> {
 }
 
 impl<F: Future> MaybeDone<F> {
-    /// Polls the future unless it is done, and says whether it is done.
+    /// Polls the future unless it is done, and returns whether it is done.
     pub fn poll_done(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         if let Projected::Waiting { future } = self.as_mut().project() {
             let output = ready!(future.poll(cx));
@@ -54,7 +54,7 @@ impl<F: Future> MaybeDone<F> {
 }
 
 impl<F: Future<Output = Result<T, E>>, T, E> MaybeDone<F> {
-    /// As [`poll_done`](Self::poll_done), but hands out an error at once.
+    /// Polls as [`poll_done`](Self::poll_done) does, but returns an error at once.
     pub fn poll_ok(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), E>> {
         if let Projected::Waiting { future } = self.as_mut().project() {
             let output = ready!(future.poll(cx))?;

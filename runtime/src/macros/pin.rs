@@ -4,10 +4,10 @@
 ///
 /// After `pin!(x)`, `x` is a `Pin<&mut T>` of the value that `x` was. A future that is not [`Unpin`], such as
 /// that of an `async fn`, must be pinned before `&mut x` can be awaited or given to
-/// [`select!`](crate::select); a future that is awaited by value needs no pinning.
+/// [`select!`](crate::select). A future that is awaited by value needs no pinning.
 ///
-/// [`std::pin::pin!`] is an expression and does the same for one value; this macro takes several variables,
-/// and also declares them (see below). It is safe, as the value cannot be named any more.
+/// [`std::pin::pin!`] is an expression and does the same for one value. This macro takes several variables,
+/// and can also declare them (see below). It is safe, because the program cannot name the value any more.
 ///
 /// # Examples
 /// One future, polled in every round of a loop until it is ready:
@@ -47,7 +47,7 @@
 /// assert_eq!(runtime::join!(a, b, c, d), (1, 2, 3, 4));
 /// # });
 /// ```
-/// The value must be in a variable; an expression is for the second form or for [`std::pin::pin!`]:
+/// The value must be in a variable. For an expression, use the second form or [`std::pin::pin!`]:
 /// ```compile_fail
 /// runtime::pin!(async { 1 });
 /// ```
@@ -58,7 +58,7 @@ macro_rules! pin {
         let mut $variable = ::core::pin::pin!($variable);
     )* };
     ($(let $variable:ident = $value:expr;)*) => { $(
-        // In a `let` of its own, so that temporaries it borrows live as long as in any other `let`.
+        // In a `let` of its own, so that temporaries that it borrows live as long as in any other `let`.
         let $variable = $value;
         $crate::pin!($variable);
     )* };

@@ -1,16 +1,16 @@
 //! `select!`: waits for the first of several branches.
 //!
-//! A round polls the branches in a circle, from a random one on. A branch whose precondition is false, or
-//! whose output did not match its pattern, is disabled: its bit is set in `disabled`, and it is not polled
-//! again.
+//! A round polls the branches in a circle, and begins with a random branch. A branch is disabled if its
+//! precondition is false, or if its output did not match its pattern. Its bit is then set in `disabled`, and
+//! it is not polled again.
 //!
 //! # How a pattern is tried
-//! The future that polls must know whether an output matches, but the bindings belong to the handler, which
-//! runs later, when all futures are gone. So the pattern is matched twice. The first time it has a guard that
-//! notes the match and refuses it: bindings move only when a guard accepts, so the output stays whole
-//! whatever the pattern binds, and it leaves the poll as the variant of an enum. (An `Option` per branch
-//! outside of the poll would need no enum, but would live across the wait: every output would have to be
-//! `Send` for the task to be so.)
+//! The future that polls must know whether an output matches. But the bindings belong to the handler, which
+//! runs later, when all futures are gone. So the pattern is matched twice. The first match has a guard that
+//! notes the match and refuses it. Bindings move only when a guard accepts, so the output stays whole
+//! whatever the pattern binds. The output leaves the poll as the variant of an enum. (An `Option` per branch
+//! outside of the poll would need no enum, but would live across the wait. So every output would have to be
+//! `Send` for the task to be `Send`.)
 
 /// Waits for the first of several futures to be ready, and drops the others.
 ///
@@ -22,31 +22,31 @@
 ///     else => <expression>,
 /// }
 /// ```
-/// There are at most 64 branches. `else` comes last and may be missing, as may the comma after a handler in
-/// braces. A future is an expression of type [`IntoFuture`](std::future::IntoFuture). `select!` must be used
-/// where `.await` can be; its value is that of the handler, so all handlers and `else` have one type.
+/// There are at most 64 branches. `else` comes last and may be missing. The comma after a handler in braces
+/// may be missing, too. A future is an expression of type [`IntoFuture`](std::future::IntoFuture). `select!`
+/// must be used where `.await` can be. Its value is that of the handler, so all handlers and `else` have one
+/// type.
 ///
 /// What happens, in this order:
 ///
 /// 1. All preconditions are evaluated. A branch whose precondition is false is *disabled*.
-/// 2. All future expressions are evaluated, also those of disabled branches, whose futures are never polled.
-/// 3. The enabled branches are polled, in the calling task: concurrently, but not in parallel.
-/// 4. When a future is ready, its output is matched against the pattern. If it matches, all futures are
-///    dropped, in no order to rely on, the handler runs, and `select!` is done. If not, the output is
-///    dropped, this branch is disabled, and the others go on.
-/// 5. When no branch is left, `else` is evaluated.
+/// 2. All future expressions are evaluated. The futures of disabled branches are never polled. 3. The enabled
+///    branches are polled, in the calling task: concurrently, but not in parallel. 4. When a future is ready,
+///    its output is matched against the pattern. If it matches, all futures are dropped, in no particular
+///    order, the handler runs, and `select!` is done. If it does not match, the output is dropped, this
+///    branch is disabled, and the others go on. 5. When no branch is left, `else` is evaluated.
 ///
-/// Handlers are plain code of the surrounding function: they may use `?`, `return`, `break`, `continue` and
-/// `.await`. As the futures are gone when a handler runs, it may also use what they had borrowed, even
-/// mutably, and two handlers may change the same variable.
+/// Handlers are plain code of the surrounding function. They may use `?`, `return`, `break`, `continue` and
+/// `.await`. All futures are gone when a handler runs. So the handler may also use what they had borrowed,
+/// even mutably, and two handlers may change the same variable.
 ///
 /// # Fairness
 /// Each poll begins with a random branch, so a branch that is always ready does not starve the others when
-/// `select!` is used in a loop. With `biased;` in front, every poll goes from top to bottom: a little
-/// cheaper, and right when the order matters. Then fairness is the program's job: put the rare event (a
+/// `select!` is used in a loop. With `biased;` in front, every poll goes from top to bottom. This is a little
+/// cheaper, and right when the order matters. Fairness is then up to the program: put the rare event (a
 /// shutdown signal) above the frequent one (a busy queue).
 ///
-/// A task that has used up its [budget](crate::task::coop) yields before any branch is polled, also when the
+/// A task that has used up its [budget](crate::task::coop) yields before any branch is polled, even if the
 /// futures know no budget.
 ///
 /// # Panics
@@ -54,10 +54,10 @@
 ///
 /// # Cancel safety
 /// Each round drops the futures that lost. In a loop that is right for futures that can be dropped and made
-/// again without a loss, such as receiving from a channel, accepting a connection, or one call of `read`;
-/// every function of this crate has its grade under *Cancel safety*. A future that keeps its progress in
+/// again without a loss, such as receiving from a channel, accepting a connection, or one call of `read`.
+/// Every async function of this crate says this under *Cancel safety*. A future that keeps its progress in
 /// itself (`read_exact`, `write_all`, an `async fn` with more than one `.await`) would begin anew in each
-/// round: make it before the loop, [`pin!`](crate::pin) it, and give `select!` a `&mut` to it.
+/// round. Make such a future before the loop, [`pin!`](crate::pin) it, and give `select!` a `&mut` to it.
 ///
 /// # Examples
 /// The first one wins:
@@ -75,7 +75,7 @@
 /// assert_eq!(n, 42);
 /// # });
 /// ```
-/// A limit for a whole loop: the sleep is made once and goes on from round to round.
+/// A limit for a whole loop. The sleep is made once and goes on from round to round.
 /// ```
 /// use std::time::Duration;
 ///
@@ -116,7 +116,7 @@
 /// assert_eq!(seen, ["1", "one"]);
 /// # });
 /// ```
-/// Preconditions: a future must not be polled again once it was ready, so its branch is switched off.
+/// Preconditions. A future must not be polled again once it was ready, so its branch is switched off.
 /// ```
 /// # runtime::Builder::new_current_thread().build().unwrap().block_on(async {
 /// runtime::pin! {
@@ -134,9 +134,9 @@
 /// assert_eq!((from_left, from_right), (Some("left"), Some("right")));
 /// # });
 /// ```
-/// A precondition is evaluated once a round, before the futures are polled. `if !sleep.is_elapsed()` would
-/// therefore be a mistake: when the time runs out between the check of the loop and this one, the branch is
-/// disabled and never runs. Test what the handlers have set, as above.
+/// A precondition is evaluated once a round, before the futures are polled. So `if !sleep.is_elapsed()` would
+/// be a mistake: if the time runs out between the check of the loop and this one, the branch is disabled and
+/// never runs. Test variables that the handlers set, as above.
 ///
 /// From top to bottom, so that nothing is done after the request to stop:
 /// ```
@@ -150,7 +150,7 @@
 /// assert!(was_stopped);
 /// # });
 /// ```
-/// Nothing left to wait for, and no `else`:
+/// No branch is left to wait for, and there is no `else`:
 /// ```should_panic
 /// # runtime::Builder::new_current_thread().build().unwrap().block_on(async {
 /// runtime::select! {
@@ -169,17 +169,17 @@
 /// ```
 #[macro_export]
 macro_rules! select {
-    // Nothing to wait for, so nothing to yield for.
+    // There is nothing to wait for, so nothing to yield for.
     ($(biased;)? else => $else:expr $(,)?) => {{ $else }};
     (biased; $($branches:tt)+) => { $crate::__select!(@start [$crate::__private::always_first] $($branches)+) };
     ($($branches:tt)+) => { $crate::__select!(@start [$crate::__private::thread_below] $($branches)+) };
     () => { ::core::compile_error!("`select!` needs at least one branch: `pattern = future => handler`") };
 }
 
-/// Reads the branches of `select!`, one a step, and emits the code.
+/// Reads the branches of `select!`, one in each step, and emits the code.
 ///
-/// `$first` names a function that chooses, of so many branches, the one to poll first. In the first braces
-/// are the numbers and names not yet given away, in the second the branches read.
+/// `$first` names a function that takes the number of branches and chooses the one to poll first. The first
+/// braces hold the numbers and names that are still free, the second braces hold the branches that were read.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __select {
@@ -208,7 +208,8 @@ macro_rules! __select {
         ::core::compile_error!("`select!` takes at most 64 branches")
     };
 
-    // One branch. A handler in braces needs no comma after it; any other does, unless it is the last.
+    // One branch. A handler in braces needs no comma after it. Any other handler needs one, unless it is the
+    // last.
     (@read $first:tt {{$($name:tt)+} $($free:tt)*} {$($done:tt)*}
         $pattern:pat = $init:expr $(, if $condition:expr)? => $handler:block, $($rest:tt)*) => {
         $crate::__select!(@read $first {$($free)*} {
@@ -248,7 +249,7 @@ macro_rules! __select {
         // The futures live in this block only, so that handlers may use what they borrowed.
         #[allow(unused_mut)]
         let mut output = {
-            // In `let`s of their own, so that `&mut temporary()` lives as long as in any other `let`.
+            // Each in a `let` of its own, so that `&mut temporary()` lives as long as in any other `let`.
             $( let $future = $init; )+
             $( let mut $future = ::core::pin::pin!(::core::future::IntoFuture::into_future($future)); )+
             ::core::future::poll_fn(move |cx| {
@@ -258,13 +259,13 @@ macro_rules! __select {
                 let mut is_pending = false;
                 for turn in first..first + branches {
                     match turn % branches {
-                        // Unreachable beyond a future whose output type has no values.
+                        // If a future's output type has no values, the code behind its poll is unreachable.
                         $(#[allow(unreachable_code)] $index => {
                             if disabled & (1 << $index) != 0 {
                                 continue;
                             }
-                            // No `let … else`: this way an output type that nothing names, of a future that
-                            // only panics, is `()`.
+                            // Not `let … else`. With a `match`, the output type of a future that only panics,
+                            // which nothing else names, is `()`.
                             let mut output = match ::core::future::Future::poll($future.as_mut(), cx) {
                                 ::core::task::Poll::Ready(output) => output,
                                 ::core::task::Poll::Pending => {
@@ -274,7 +275,7 @@ macro_rules! __select {
                             };
                             // A future that was ready is never polled again.
                             disabled |= 1 << $index;
-                            // The module docs say why a match that never succeeds.
+                            // The module docs say why this match never succeeds.
                             let mut is_match = false;
                             #[allow(unused_variables, unused_mut)]
                             match output {
@@ -300,7 +301,7 @@ macro_rules! __select {
         match output {
             $( __SelectOutput::$Variant($pattern) => $handler, )+
             __SelectOutput::NoneLeft => $else,
-            // For the outputs of patterns that can fail.
+            // Reached by no output: for the compiler, because a pattern may fail to match.
             #[allow(unreachable_patterns)]
             _ => ::core::unreachable!("the pattern matched when it was tried"),
         }

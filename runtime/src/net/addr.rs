@@ -1,7 +1,7 @@
 //! Names to addresses.
 //!
-//! The system resolves names by a call that blocks, so it runs on a thread that may. Whatever is an address
-//! already, or spells one in digits, goes without.
+//! The system resolves names by a call that blocks, so the call runs on a thread that may block. An address,
+//! or a text that spells an address in digits, needs no call.
 
 use std::fmt;
 use std::future::Future;
@@ -15,11 +15,11 @@ use crate::coop;
 use crate::io::named_error::named;
 use crate::task::JoinHandle;
 
-/// What can be turned into addresses: an address, several, or a name with a port.
+/// A type that can be turned into addresses: an address, several, or a name with a port.
 ///
-/// Implemented for the address types, for pairs of an IP address and a port, for slices of addresses, and for
-/// names: `"example.com:80"` as `&str` or `String`, `("example.com", 80)` with either. It cannot be
-/// implemented elsewhere. The same as Tokio's.
+/// It is implemented for the address types, for pairs of an IP address and a port, for slices of addresses,
+/// and for names: `"example.com:80"` as `&str` or `String`, `("example.com", 80)` with either. Other crates
+/// cannot implement it. It is the same as Tokio's.
 pub trait ToSocketAddrs: sealed::Resolve {}
 
 mod sealed {
@@ -30,7 +30,7 @@ mod sealed {
 
 /// Resolves a name, or a pair of name and port.
 ///
-/// Names are resolved by the system's `getaddrinfo`, on a blocking thread of the current runtime.
+/// The system's `getaddrinfo` resolves names, on a blocking thread of the current runtime.
 ///
 /// # Errors
 /// The system's errors, with the name in the text.
@@ -39,7 +39,7 @@ mod sealed {
 /// Outside of a runtime, if a name has to be resolved.
 ///
 /// # Cancel safety
-/// Safe: a call under way ends unheard.
+/// Safe: a call that has begun ends, and its result is dropped.
 ///
 /// # Examples
 /// ```
@@ -52,9 +52,9 @@ pub async fn lookup_host<T: ToSocketAddrs>(host: T) -> io::Result<impl Iterator<
     resolve(host).await
 }
 
-/// The addresses that `host` stands for.
+/// Returns the addresses of `host`.
 pub(super) async fn resolve(host: impl ToSocketAddrs) -> io::Result<Addrs> {
-    // What only resolves, such as `bind` in a loop, is always ready.
+    // A loop that only resolves, for instance by `bind`, is always ready. So this call consumes budget.
     coop::consume_budget().await;
     let resolving = host.resolve();
     // Not kept while waiting, so that the future's size does not depend on it.
@@ -62,7 +62,7 @@ pub(super) async fn resolve(host: impl ToSocketAddrs) -> io::Result<Addrs> {
     resolving.await
 }
 
-/// The first address that `host` stands for, for an operation that costs budget itself.
+/// Returns the first address of `host`, for an operation that consumes budget itself.
 pub(super) async fn resolve_first(host: impl ToSocketAddrs) -> io::Result<SocketAddr> {
     let addrs = match host.resolve() {
         Resolving::Known(addrs) => Ok(addrs),
@@ -71,12 +71,12 @@ pub(super) async fn resolve_first(host: impl ToSocketAddrs) -> io::Result<Socket
     addrs?.next().ok_or_else(no_address)
 }
 
-/// What an address was given as, if nothing came of it.
+/// The error of a call that got no address.
 pub(super) fn no_address() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, "no address given, or the name has none")
 }
 
-/// Addresses, without an allocation if there is one.
+/// Addresses, without an allocation for a single one.
 #[derive(Debug, Clone)]
 pub enum Addrs {
     One(Option<SocketAddr>),
@@ -101,7 +101,7 @@ impl Iterator for Addrs {
     }
 }
 
-/// Addresses, at once or from a blocking thread.
+/// Addresses that are there at once, or that come from a blocking thread.
 pub enum Resolving {
     Known(Addrs),
     Lookup { name: String, call: JoinHandle<io::Result<Vec<SocketAddr>>> },
@@ -112,7 +112,7 @@ impl Resolving {
         Self::Known(Addrs::One(Some(addr.into())))
     }
 
-    /// Resolves `host`, which is called `name` in errors.
+    /// Resolves `host`, which errors call `name`.
     #[track_caller]
     fn lookup(name: String, host: impl std::net::ToSocketAddrs + Send + 'static) -> Self {
         let call = Handle::current_for("lookup_host")

@@ -1,14 +1,15 @@
 //! TCP, UDP, Unix sockets, pipes, and names to addresses.
 //!
-//! - [`TcpListener`] accepts, [`TcpStream`] connects; [`TcpSocket`] sets options before either.
+//! - [`TcpListener`] accepts, and [`TcpStream`] connects. [`TcpSocket`] sets options before either.
 //! - [`UdpSocket`] sends and receives datagrams.
 //! - [`UnixListener`], [`UnixStream`], [`UnixDatagram`], [`UnixSocket`]: the same between processes of one
-//!   machine; [`unix::pipe`] has pipes.
-//! - [`lookup_host`] resolves names, [`ToSocketAddrs`] is what the functions here take as an address.
+//!   machine. [`unix::pipe`] has pipes.
+//! - [`lookup_host`] resolves names. The functions here take any [`ToSocketAddrs`] as an address.
 //!
 //! Names and meaning are Tokio's. Errors that concern an address name it: `connect 127.0.0.1:1: Connection
-//! refused`. Such an error keeps its [`kind`](std::io::Error::kind); what the system reported, with its
-//! [`raw_os_error`](std::io::Error::raw_os_error), is its [`source`](std::error::Error::source):
+//! refused`. Such an error keeps its [`kind`](std::io::Error::kind). Its
+//! [`source`](std::error::Error::source) is the error that the system reported, with its
+//! [`raw_os_error`](std::io::Error::raw_os_error):
 //! ```
 //! # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 //! use std::{error::Error, io};
@@ -22,7 +23,7 @@
 //! ```
 //! With the feature `raw-os-errors` such an error stays as the system reports it.
 //!
-//! All of them are faces of the same `io/registered`: what they share is in `face`.
+//! All types are faces of the same `io/registered`. Their common part is in `face`.
 
 mod addr;
 pub(crate) mod face;

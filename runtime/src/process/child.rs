@@ -10,10 +10,10 @@ use super::orphans;
 use super::{ChildStderr, ChildStdin, ChildStdout};
 use crate::io::{AsyncRead, AsyncReadExt};
 
-/// A child process, started by [`Command::spawn`](super::Command::spawn).
+/// A child process. [`Command::spawn`](super::Command::spawn) starts it.
 ///
 /// Dropping it leaves the process running, unless [`kill_on_drop`](super::Command::kill_on_drop) was set. The
-/// runtime reaps it when it ends, so that no zombie is left.
+/// runtime reaps the process when it ends, so that no zombie is left.
 ///
 /// # Examples
 /// ```
@@ -30,22 +30,22 @@ use crate::io::{AsyncRead, AsyncReadExt};
 /// ```
 pub struct Child {
     state: State,
-    /// The pipe to its standard input, if that is [piped](std::process::Stdio::piped). Take it out to write
-    /// while another task waits for the child.
+    /// The pipe to the child's standard input, if that is [piped](std::process::Stdio::piped). Take the pipe
+    /// out to write while another task waits for the child.
     pub stdin: Option<ChildStdin>,
-    /// The pipe from its standard output, if that is piped.
+    /// The pipe from the child's standard output, if that is piped.
     pub stdout: Option<ChildStdout>,
-    /// The pipe from its standard error stream, if that is piped.
+    /// The pipe from the child's standard error stream, if that is piped.
     pub stderr: Option<ChildStderr>,
 }
 
 enum State {
-    /// It has not been reaped.
+    /// The process has not been reaped.
     Running(Running),
     Exited(ExitStatus),
 }
 
-/// A process that is left to the orphans if it is dropped.
+/// A process that has not been reaped. Its drop leaves it to the orphans.
 struct Running {
     /// `None` only in `drop`.
     process: Option<Process>,
@@ -62,7 +62,7 @@ impl Child {
             orphans::kill(child);
             error
         })?;
-        // Killed if this function fails.
+        // If this function fails, the drop kills the process.
         let mut running = Running { process: Some(process), kill_on_drop: true };
         let std = running.process().std_mut();
         let stdin = std.stdin.take().map(ChildStdin::from_std).transpose()?;
@@ -72,8 +72,21 @@ impl Child {
         Ok(Self { state: State::Running(running), stdin, stdout, stderr })
     }
 
-    /// Returns the number by which the system knows the process; `None` once it was waited for, because the
-    /// number may belong to another process then.
+    /// Returns the system's number of the process. `None` once the process was waited for, because the number
+    /// may belong to another process then.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// use runtime::process::Command;
+    ///
+    /// let mut child = Command::new("true").spawn()?;
+    /// assert!(child.id().is_some());
+    /// child.wait().await?;
+    /// assert_eq!(child.id(), None);
+    /// # std::io::Result::Ok(())
+    /// # }).unwrap();
+    /// ```
     pub fn id(&self) -> Option<u32> {
         match &self.state {
             State::Running(running) => running.process.as_ref().map(Process::id),
@@ -86,7 +99,7 @@ impl Child {
     /// Does nothing if the process has ended.
     ///
     /// # Errors
-    /// The system's errors: the process may have become another user's, for instance.
+    /// The system's errors, for instance if the process has become another user's.
     ///
     /// # Examples
     /// ```
@@ -113,29 +126,41 @@ impl Child {
     /// As for [`start_kill`](Self::start_kill) and [`wait`](Self::wait).
     ///
     /// # Cancel safety
-    /// Safe: the process is killed by the first poll, and a later [`wait`](Self::wait) returns its status.
+    /// Safe: the first poll kills the process, and a later [`wait`](Self::wait) returns its status.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// use runtime::process::Command;
+    ///
+    /// let mut child = Command::new("sleep").arg("60").spawn()?;
+    /// child.kill().await?;
+    /// assert!(!child.wait().await?.success());
+    /// # std::io::Result::Ok(())
+    /// # }).unwrap();
+    /// ```
     pub async fn kill(&mut self) -> io::Result<()> {
         self.start_kill()?;
         self.wait().await?;
         Ok(())
     }
 
-    /// Waits for the process to end, and returns its status; again and again, if it is called so.
+    /// Waits for the process to end, and returns its status. Later calls return the same status.
     ///
-    /// Closes [`stdin`](Self::stdin) first, if it has not been taken out, because the process might wait for
-    /// the end of its input. A process that writes more than a pipe holds (64 KiB) waits for a reader of
-    /// [`stdout`](Self::stdout) and [`stderr`](Self::stderr): read them meanwhile, or use
+    /// It closes [`stdin`](Self::stdin) first, unless the program has taken it out, because the process might
+    /// wait for the end of its input. A process that writes more than a pipe holds (64 KiB) waits for a
+    /// reader of [`stdout`](Self::stdout) and [`stderr`](Self::stderr). Read them meanwhile, or use
     /// [`wait_with_output`](Self::wait_with_output).
     ///
     /// It may be called in another runtime than the one that has started the process, and after that runtime
     /// was dropped.
     ///
     /// # Errors
-    /// The system's errors: `ECHILD` if something else has waited for this process, or if the program ignores
-    /// `SIGCHLD`. If the runtime was shut down.
+    /// The system's errors. `ECHILD` if other code has waited for this process, or if the program ignores
+    /// `SIGCHLD`. An error if the runtime was shut down.
     ///
     /// # Cancel safety
-    /// Safe: the status is there for the next call. `stdin` is closed by the first poll.
+    /// Safe: the next call returns the status. The first poll closes `stdin`.
     ///
     /// # Examples
     /// Asks the process to end, and kills it if it does not within a second:
@@ -165,10 +190,23 @@ impl Child {
 
     /// Returns the status of the process if it has ended, and `None` while it runs.
     ///
-    /// Leaves [`stdin`](Self::stdin) open.
+    /// It leaves [`stdin`](Self::stdin) open.
     ///
     /// # Errors
     /// The system's errors, as for [`wait`](Self::wait).
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// use runtime::process::Command;
+    ///
+    /// let mut child = Command::new("sleep").arg("60").spawn()?;
+    /// assert_eq!(child.try_wait()?, None);
+    /// child.kill().await?;
+    /// assert!(child.try_wait()?.is_some());
+    /// # std::io::Result::Ok(())
+    /// # }).unwrap();
+    /// ```
     pub fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
         let running = match &mut self.state {
             State::Exited(status) => return Ok(Some(*status)),
@@ -183,24 +221,38 @@ impl Child {
 
     /// Waits for the process to end, and returns its status with all that it has written.
     ///
-    /// Only what is piped is collected; [`Command::output`](super::Command::output) pipes both streams
-    /// itself. Closes [`stdin`](Self::stdin) first.
+    /// It collects only piped streams. [`Command::output`](super::Command::output) pipes both streams itself.
+    /// It closes [`stdin`](Self::stdin) first.
     ///
-    /// The streams end when all processes have closed them, so a process that this one has started may keep
-    /// them open after its end.
+    /// A stream ends when all processes have closed it. So a process that the child has started may keep a
+    /// stream open after the child's end.
     ///
     /// # Errors
-    /// As for [`wait`](Self::wait), and those of the reads.
+    /// As for [`wait`](Self::wait), and the errors of the reads.
     ///
     /// # Cancel safety
-    /// Not safe: what has been read is lost, and the handle is dropped.
+    /// Not safe: the bytes that were read are lost, and the handle is dropped.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// use std::process::Stdio;
+    /// use runtime::process::Command;
+    ///
+    /// let child = Command::new("echo").arg("hello").stdout(Stdio::piped()).spawn()?;
+    /// let output = child.wait_with_output().await?;
+    /// assert!(output.status.success());
+    /// assert_eq!(output.stdout, b"hello\n");
+    /// # std::io::Result::Ok(())
+    /// # }).unwrap();
+    /// ```
     pub async fn wait_with_output(mut self) -> io::Result<Output> {
         let (mut out, mut err) = (self.stdout.take(), self.stderr.take());
         let (status, stdout, stderr) = crate::try_join!(self.wait(), read_all(&mut out), read_all(&mut err))?;
         Ok(Output { status, stdout, stderr })
     }
 
-    /// After the process was reaped: forgets it.
+    /// Forgets the process, after it was reaped.
     fn has_exited(&mut self, status: ExitStatus) {
         if let State::Running(mut running) = std::mem::replace(&mut self.state, State::Exited(status)) {
             running.process = None;
@@ -232,7 +284,7 @@ impl Drop for Running {
     fn drop(&mut self) {
         let Some(mut process) = self.process.take() else { return };
         if self.kill_on_drop {
-            // There is no caller to be told.
+            // An error is ignored, because there is no caller to tell.
             let _ = process.kill();
         }
         orphans::adopt(process);

@@ -1,4 +1,4 @@
-//! What to start, and how.
+//! The description of a child process to start.
 
 use std::ffi::OsStr;
 use std::future::Future;
@@ -11,10 +11,10 @@ use super::Child;
 use super::{exit, orphans};
 use crate::io::named_error::named;
 
-/// A program to start as a child process, with its arguments and surroundings.
+/// A program to start as a child process, with its arguments and environment.
 ///
-/// The same as [`std::process::Command`], which [`as_std`](Self::as_std) and [`as_std_mut`](Self::as_std_mut)
-/// give access to. One command may start any number of children.
+/// It is a [`std::process::Command`], to which [`as_std`](Self::as_std) and [`as_std_mut`](Self::as_std_mut)
+/// give access. One command may start any number of children.
 ///
 /// # Examples
 /// ```
@@ -32,9 +32,9 @@ pub struct Command {
     kill_on_drop: bool,
 }
 
-/// What is started, and with what.
+/// The program and its environment.
 impl Command {
-    /// Describes the start of `program` without arguments, in the directory and with the variables and
+    /// Creates a command that starts `program` without arguments, in the directory and with the variables and
     /// streams of this process.
     ///
     /// A `program` without a slash is looked up in `PATH`: in that of [`env`](Self::env), if it is set there.
@@ -47,17 +47,17 @@ impl Command {
         &self.std
     }
 
-    /// Returns the command of the standard library, to change what has no method here.
+    /// Returns the command of the standard library, for settings that have no method here.
     pub fn as_std_mut(&mut self) -> &mut StdCommand {
         &mut self.std
     }
 
-    /// Converts it into a command of the standard library; `kill_on_drop` is lost.
+    /// Converts it into a command of the standard library. `kill_on_drop` is lost.
     pub fn into_std(self) -> StdCommand {
         self.std
     }
 
-    /// Adds an argument. No shell reads it: blanks, quotes and stars reach the program as they are.
+    /// Adds an argument. No shell reads it, so blanks, quotes and stars reach the program as they are.
     pub fn arg<S: AsRef<OsStr>>(&mut self, arg: S) -> &mut Command {
         self.std.arg(arg);
         self
@@ -73,7 +73,7 @@ impl Command {
         self
     }
 
-    /// Sets what the program finds as its own name, its argument number zero, in place of `program`.
+    /// Sets the name that the program finds as its own, its argument number zero, in place of `program`.
     ///
     /// # Examples
     /// ```
@@ -114,33 +114,33 @@ impl Command {
         self
     }
 
-    /// Takes an environment variable from the child.
+    /// Removes an environment variable of the child.
     pub fn env_remove<K: AsRef<OsStr>>(&mut self, key: K) -> &mut Command {
         self.std.env_remove(key);
         self
     }
 
-    /// Takes all environment variables from the child, those of this command included.
+    /// Removes all environment variables of the child, those of this command included.
     pub fn env_clear(&mut self) -> &mut Command {
         self.std.env_clear();
         self
     }
 
-    /// Sets the child's directory. Whether a relative path of the program begins there is not defined: use an
-    /// absolute one.
+    /// Sets the child's directory. It is not defined whether a relative path of the program begins there, so
+    /// use an absolute path.
     pub fn current_dir<P: AsRef<Path>>(&mut self, dir: P) -> &mut Command {
         self.std.current_dir(dir);
         self
     }
 
-    /// Sets the child's standard input. Unless set, it is that of this process.
+    /// Sets the child's standard input. By default it is that of this process.
     pub fn stdin<T: Into<Stdio>>(&mut self, cfg: T) -> &mut Command {
         self.std.stdin(cfg);
         self
     }
 
-    /// Sets the child's standard output. Unless set, it is that of this process; for
-    /// [`output`](Self::output), always a pipe.
+    /// Sets the child's standard output. By default it is that of this process. [`output`](Self::output)
+    /// always makes it a pipe.
     pub fn stdout<T: Into<Stdio>>(&mut self, cfg: T) -> &mut Command {
         self.std.stdout(cfg);
         self
@@ -153,9 +153,9 @@ impl Command {
     }
 
     /// Sets whether the drop of a [`Child`], or of the future of [`status`](Self::status) or
-    /// [`output`](Self::output), kills the process. Unless set, it runs on.
+    /// [`output`](Self::output), kills the process. By default the process runs on.
     ///
-    /// The process alone is killed, not the processes that it has started.
+    /// Only the process itself is killed, not the processes that it has started.
     ///
     /// # Examples
     /// ```
@@ -174,7 +174,7 @@ impl Command {
         self
     }
 
-    /// Returns what [`kill_on_drop`](Self::kill_on_drop) was set to; `false` unless it was.
+    /// Returns the value of [`kill_on_drop`](Self::kill_on_drop), which is `false` by default.
     pub fn get_kill_on_drop(&self) -> bool {
         self.kill_on_drop
     }
@@ -191,7 +191,7 @@ impl Command {
         self
     }
 
-    /// Sets the child's process group, by number; 0 makes a new group, with the child's number.
+    /// Sets the child's process group, by number. 0 makes a new group, with the child's number.
     ///
     /// A signal that a terminal sends to its group, as Ctrl-C does, does not reach a child in another group.
     ///
@@ -213,39 +213,38 @@ impl Command {
         self
     }
 
-    /// Adds a closure that the child calls before it becomes the program. An error that it returns is the
-    /// error of the spawn.
+    /// Adds a closure that the child calls before it becomes the program. If the closure returns an error, it
+    /// is the error of the spawn.
     ///
     /// # Safety
     /// 1. `f` runs in the child between `fork` and `exec`, where the only thread is a copy of the thread that
-    ///    called `spawn`. Locks may be held there by threads that do not exist, that of the allocator
-    ///    included. So `f` must call nothing but what is safe in a signal handler: no allocation, no lock, no
-    ///    panic that allocates.
-    /// 2. `f` must leave the descriptors open that the standard library uses for the child, and must not rely
-    ///    on memory that it shares with this process.
+    ///    called `spawn`. Threads that do not exist there may hold locks, that of the allocator included. So
+    ///    `f` must call only what is safe in a signal handler: no allocation, no lock, no panic that
+    ///    allocates. 2. `f` must leave the descriptors open that the standard library uses for the child, and
+    ///    must not rely on memory that it shares with this process.
     pub unsafe fn pre_exec<F>(&mut self, f: F) -> &mut Command
     where
         F: FnMut() -> io::Result<()> + Send + Sync + 'static,
     {
-        // SAFETY: (1) and (2) are the caller's word.
+        // SAFETY: (1), (2).
         unsafe { self.std.pre_exec(f) };
         self
     }
 }
 
-/// The start.
+/// Starting the program.
 impl Command {
     /// Starts the program.
     ///
-    /// The calling thread waits until the program has begun or the system says why not: mostly for less than
-    /// a millisecond, and longer if this process has much memory or the program is on a slow disk. Use
-    /// [`spawn_blocking`](crate::task::spawn_blocking) if that is too long.
+    /// The calling thread waits until the program has begun or the system says why not. This takes mostly
+    /// less than a millisecond, and longer if this process has much memory or the program is on a slow disk.
+    /// If that is too long, use [`spawn_blocking`](crate::task::spawn_blocking).
     ///
     /// # Errors
     /// With the name of the program, and the directory if it was set: [`NotFound`](io::ErrorKind::NotFound)
     /// if either is not there, [`PermissionDenied`](io::ErrorKind::PermissionDenied),
     /// [`WouldBlock`](io::ErrorKind::WouldBlock) if the system allows no more processes. With the feature
-    /// `raw-os-errors` they stay as the system reports them.
+    /// `raw-os-errors` the errors stay as the system reports them.
     ///
     /// If the process was started and cannot be watched, because no descriptors are left or the runtime was
     /// shut down, it is killed.
@@ -270,11 +269,10 @@ impl Command {
         self.spawn_with(StdCommand::spawn)
     }
 
-    /// Starts the program by a function of the caller's, as [`spawn`](Self::spawn) does by
-    /// [`std::process::Command::spawn`].
+    /// Starts the program by `with`, as [`spawn`](Self::spawn) does by [`std::process::Command::spawn`].
     ///
     /// # Errors
-    /// Those of `with`, as those of [`spawn`](Self::spawn).
+    /// The errors of `with`, otherwise as for [`spawn`](Self::spawn).
     ///
     /// # Panics
     /// As for [`spawn`](Self::spawn).
@@ -303,7 +301,7 @@ impl Command {
         Child::new(child, self.kill_on_drop).map_err(|error| named("spawn", self.subject(), error))
     }
 
-    /// What an error is about: the program, and where it was to be started.
+    /// The subject of an error: the program, and the directory where it was to be started.
     fn subject(&self) -> String {
         let program = self.std.get_program().to_string_lossy();
         match self.std.get_current_dir() {
@@ -314,11 +312,11 @@ impl Command {
 
     /// Starts the program at once, and returns a future that waits for its status.
     ///
-    /// Pipes are closed when the program has started. The drop of the future leaves the process running,
+    /// Its pipes are closed when the program has started. The drop of the future leaves the process running,
     /// unless [`kill_on_drop`](Self::kill_on_drop) was set.
     ///
     /// # Errors
-    /// Those of [`spawn`](Self::spawn) and [`Child::wait`], when the future is awaited.
+    /// The errors of [`spawn`](Self::spawn) and [`Child::wait`], when the future is awaited.
     ///
     /// # Panics
     /// As for [`spawn`](Self::spawn).
@@ -339,7 +337,7 @@ impl Command {
         let child = self.spawn();
         async {
             let mut child = child?;
-            // The process might wait for a reader that will never read.
+            // Otherwise the process might wait for a reader that will never read.
             (child.stdin, child.stdout, child.stderr) = (None, None, None);
             child.wait().await
         }
@@ -347,11 +345,11 @@ impl Command {
 
     /// Starts the program at once, and returns a future that waits for its status and all that it writes.
     ///
-    /// The program's output and error stream are pipes from now on, whatever was set. Its input is that of
+    /// From now on the program's output and error stream are pipes, whatever was set. Its input is that of
     /// this process, unless set.
     ///
     /// # Errors
-    /// Those of [`spawn`](Self::spawn) and [`Child::wait_with_output`], when the future is awaited.
+    /// The errors of [`spawn`](Self::spawn) and [`Child::wait_with_output`], when the future is awaited.
     ///
     /// # Panics
     /// As for [`spawn`](Self::spawn).

@@ -1,19 +1,19 @@
-//! How the exit of a child is noticed: by a pidfd, or by `SIGCHLD`.
+//! How the crate notices the exit of a child: by a pidfd, or by `SIGCHLD`.
 //!
 //! # Pidfd
-//! `pidfd_open` is called after the child was started. The number cannot belong to another process by then:
-//! the system keeps it until the child has been reaped, and only this file and `orphans.rs` reap. The
-//! descriptor becomes readable at the exit, and mio's edge is reported also if that was before the
+//! `pidfd_open` is called after the child was started. The number cannot belong to another process by then.
+//! The system keeps it until the child has been reaped, and only this file and `orphans.rs` reap. The
+//! descriptor becomes readable at the exit. mio reports this edge even if the exit was before the
 //! registration.
 //!
-//! A debugger that traces the child is told of the exit first. The descriptor is readable then, while
-//! `waitpid` still answers that the child runs. So that answer clears the readiness, as `WouldBlock` does;
-//! the system reports the next edge when the debugger lets go.
+//! A debugger that traces the child learns of the exit first. The descriptor is readable then, while
+//! `waitpid` still says that the child runs. So that answer clears the readiness, as `WouldBlock` does. The
+//! system reports the next edge when the debugger lets go.
 //!
 //! # Signal
 //! `pidfd_open` fails with `ENOSYS` before Linux 5.3, and with `EPERM` or `ENOSYS` in sandboxes. The child
-//! then has a listener to `SIGCHLD`, and each signal makes it ask again. The listener begins before the first
-//! question, so an exit between the question and the wait is not missed.
+//! then has a listener to `SIGCHLD`, and asks the system again at each signal. The listener begins before the
+//! first question, so no exit between the question and the wait is missed.
 //!
 //! Rejected: signals only, because each exit then makes each waiting task ask the system, and because the
 //! handler stays in the process for good.
@@ -32,8 +32,8 @@ use crate::driver::io::{Direction, Interest, is_shut_down_error, shut_down_error
 use crate::io::registered::{Fd, Registered, Watch};
 use crate::signal::unix::{Signal, SignalKind, signal};
 
-/// Kind pipe: after the exit the descriptor counts as closed, and a question that answers "still running"
-/// then clears that as well.
+/// Kind pipe: after the exit the descriptor counts as closed. A question that answers "still running" then
+/// clears that as well.
 const WATCH: Watch = Watch::pipe("Command::spawn", Interest::READABLE);
 
 /// Makes sure that the current runtime can watch a child.
@@ -45,7 +45,7 @@ pub(super) fn require_runtime() {
     WATCH.current_runtime();
 }
 
-/// A child that has not been reaped, and what notices its exit.
+/// A child that has not been reaped, and the means by which its exit is noticed.
 #[derive(Debug)]
 pub(super) struct Process {
     child: StdChild,
@@ -53,7 +53,7 @@ pub(super) struct Process {
     notice: Option<Notice>,
 }
 
-/// What notices the exit.
+/// The means by which the exit is noticed.
 #[derive(Debug)]
 enum Notice {
     Pidfd(Registered<Fd<OwnedFd>>),
@@ -76,7 +76,7 @@ impl Process {
         self.child.id()
     }
 
-    /// The pipes of the child are in here until they are taken.
+    /// The child of the standard library. It has the pipes until they are taken out.
     pub fn std_mut(&mut self) -> &mut StdChild {
         &mut self.child
     }
@@ -106,8 +106,8 @@ impl Process {
     /// Waits for the exit, and reaps the child.
     ///
     /// # Errors
-    /// Those of `waitpid`: `ECHILD` if something else in this process has reaped the child. An error that
-    /// [`is_shut_down_error`] if the runtime was shut down and no other runtime is current.
+    /// The errors of `waitpid`: `ECHILD` if other code in this process has reaped the child. If the runtime
+    /// was shut down and no other runtime is current, an error for which [`is_shut_down_error`] is true.
     pub fn poll_wait(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<ExitStatus>> {
         loop {
             match ready!(self.poll_notice(cx)) {
@@ -125,7 +125,8 @@ impl Process {
         }
     }
 
-    /// The same; fails as soon as the runtime that watches the child was shut down.
+    /// Waits as [`poll_wait`](Self::poll_wait) does, but fails as soon as the runtime that watches the child
+    /// was shut down.
     fn poll_notice(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<ExitStatus>> {
         let child = &mut self.child;
         match &mut self.notice {
@@ -150,7 +151,7 @@ fn reap(child: &mut StdChild) -> io::Result<ExitStatus> {
 }
 
 impl Notice {
-    /// Notices the exit of the child with this number; `None` if there is no such process any more.
+    /// Watches for the exit of the child with this number. `None` if there is no such process any more.
     fn of(id: u32) -> io::Result<Option<Self>> {
         match open(id) {
             Ok(pidfd) => Registered::new(Fd(pidfd), WATCH).map(|pidfd| Some(Self::Pidfd(pidfd))),
@@ -166,13 +167,13 @@ impl Notice {
     }
 }
 
-/// Opens a pidfd, closed by `exec`.
+/// Opens a pidfd, which `exec` closes.
 fn open(id: u32) -> io::Result<OwnedFd> {
-    // SAFETY: takes a process's number and flags, none here, and accesses no memory of ours.
+    // SAFETY: the call takes a process's number and flags, here none, and accesses no memory of ours.
     let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, id as libc::pid_t, 0) };
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the system has just given it to us.
+    // SAFETY: the system has just given this descriptor to us.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as libc::c_int) })
 }

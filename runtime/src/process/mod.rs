@@ -5,7 +5,7 @@
 //!   [`wait_with_output`](Child::wait_with_output).
 //! - [`ChildStdin`], [`ChildStdout`], [`ChildStderr`] are the runtime's ends of its pipes.
 //!
-//! Names and meaning are Tokio's; `docs/src/processes.md` is the guide.
+//! Names and meaning are Tokio's. The book's chapter *Child processes* is the guide.
 //!
 //! # Examples
 //! ```
@@ -21,13 +21,13 @@
 //!
 //! # How an exit is noticed
 //! Each child has a *pidfd*: a descriptor that becomes readable when the process has ended (Linux 5.3). The
-//! driver watches it like a socket, so a wait costs no thread, no signal handler, and no look at the other
-//! children. Where `pidfd_open` does not exist or is forbidden, the child listens to `SIGCHLD` instead:
+//! driver watches it like a socket. So a wait needs no thread, no signal handler, and no look at the other
+//! children. Where `pidfd_open` does not exist or is forbidden, the child listens to `SIGCHLD` instead; see
 //! `exit.rs`.
 //!
 //! # Children that are dropped
 //! A process that has ended stays in the system's table, as a *zombie*, until its parent asks for its status.
-//! So the drop of a [`Child`] that was not waited for leaves an *orphan*, which the crate waits for:
+//! So the drop of a [`Child`] that was not waited for leaves an *orphan*. The crate waits for it; see
 //! `orphans.rs`.
 
 mod child;

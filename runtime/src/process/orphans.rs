@@ -1,14 +1,15 @@
 //! Children that were still running when their handle was dropped.
 //!
-//! An orphan that is not reaped stays in the system's table as long as this process lives. Two places reap,
-//! and neither is a thread:
+//! An orphan that is not reaped stays in the system's table as long as this process lives. Two places reap
+//! orphans, and neither is a thread:
 //! - **A task** of the runtime that watches the child waits for the exit, as the program would have. It reaps
 //!   at once, costs nothing meanwhile, and looks at no other child.
 //! - **A list** of the process takes the children that no runtime watches any more. The next [`sweep`] reaps
-//!   what has ended: at the next spawn of a child, and when the next child joins the list.
+//!   those that have ended. A sweep comes with the next spawn of a child, and when the next child joins the
+//!   list.
 //!
 //! The list cannot be the only place: a server that starts a child a day would keep a zombie for a day. The
-//! task cannot be, either: a runtime may be dropped while its children run.
+//! task cannot be the only place, because a runtime may be dropped while its children run.
 //!
 //! Rejected: sweeping in the driver's turn, or at each `SIGCHLD` (Tokio), because a sweep asks the system
 //! about each orphan, and because the driver would have to know of processes.
@@ -22,7 +23,7 @@ use parking_lot::Mutex;
 
 use super::exit::Process;
 
-/// Children that no runtime watches. Locked for a few system calls, none of which waits.
+/// Children that no runtime watches. The lock is held for a few system calls, none of which waits.
 static LIST: Mutex<Vec<StdChild>> = Mutex::new(Vec::new());
 
 /// Takes over a child that no handle waits for any more.
@@ -34,19 +35,19 @@ pub(super) fn adopt(mut process: Process) {
     let handle = process.handle().cloned();
     let orphan = Orphan(Some(process));
     if let Some(handle) = handle {
-        // A runtime that was shut down drops the future, which puts the child on the list.
+        // A runtime that was shut down drops the future, and the drop puts the child on the list.
         drop(handle.spawn(orphan));
     }
 }
 
-/// Kills a child that could not be handed to the caller, and takes it over.
+/// Kills a child that could not be handed to the caller, and takes over the child.
 pub(super) fn kill(mut child: StdChild) {
-    // An error says that it has ended.
+    // An error says that the child has ended.
     let _ = child.kill();
     enlist(child);
 }
 
-/// Reaps what has ended of those on the list.
+/// Reaps the children on the list that have ended.
 pub(super) fn sweep() {
     reap_all(&mut LIST.lock());
 }
@@ -57,7 +58,8 @@ fn enlist(child: StdChild) {
     reap_all(&mut list);
 }
 
-/// Keeps the children that still run. An error says that other code in this process has reaped the child.
+/// Reaps, and keeps the children that still run. An error says that other code in this process has reaped the
+/// child.
 fn reap_all(list: &mut Vec<StdChild>) {
     list.retain_mut(|child| matches!(child.try_wait(), Ok(None)));
 }
@@ -73,7 +75,7 @@ impl Future for Orphan {
         if ready!(process.poll_wait(cx)).is_ok() {
             self.0 = None;
         }
-        // After an error the drop puts the child on the list.
+        // After an error, the drop puts the child on the list.
         Poll::Ready(())
     }
 }

@@ -9,7 +9,7 @@ use crate::io::registered::{Fd, Registered, Watch};
 use crate::net::face::{bytes, descriptor};
 use crate::net::unix::pipe::end::{self, End};
 
-/// An end with its way in and its ways out. `$watch` is how the driver watches it.
+/// An end of a pipe with its conversions. `$watch` says how the driver watches it.
 macro_rules! pipe {
     ($(#[$doc:meta])* $type:ident, $watch:expr) => {
         $(#[$doc])*
@@ -19,11 +19,10 @@ macro_rules! pipe {
 
         impl $type {
             #[doc = concat!("Takes over a [`std::process::", stringify!($type), "`].")]
-            ///
-            /// It is set to non-blocking mode here.
+            /// This sets it to non-blocking mode.
             ///
             /// # Errors
-            /// The system's errors, or if the runtime was shut down; the pipe is closed then.
+            /// The system's errors, or an error if the runtime was shut down. The pipe is closed then.
             ///
             /// # Panics
             /// Outside of a runtime, or if its I/O is not enabled: call it inside `block_on`, a task, or the
@@ -35,10 +34,10 @@ macro_rules! pipe {
                 Ok(Self { io: Registered::new(Fd(fd), $watch)? })
             }
 
-            /// Gives the descriptor back in blocking mode, as most programs expect it.
+            /// Returns the descriptor in blocking mode, as most programs expect it.
             ///
             /// # Errors
-            /// The system's errors; the descriptor is closed then.
+            /// The system's errors. The descriptor is closed then.
             pub fn into_owned_fd(self) -> io::Result<OwnedFd> {
                 let fd = self.io.into_inner()?.0;
                 end::set_nonblocking(&fd, false)?;
@@ -49,7 +48,7 @@ macro_rules! pipe {
         impl TryFrom<$type> for Stdio {
             type Error = io::Error;
 
-            /// Makes it a standard stream of another child, in blocking mode.
+            /// Makes the pipe a standard stream of another child, in blocking mode.
             fn try_from(pipe: $type) -> io::Result<Stdio> {
                 pipe.into_owned_fd().map(Stdio::from)
             }
@@ -70,8 +69,8 @@ macro_rules! pipe {
 pipe!(
     /// The writing end of a child's standard input.
     ///
-    /// Written by the methods of [`AsyncWriteExt`](crate::io::AsyncWriteExt). Dropping it closes the pipe,
-    /// and the child finds the end of its input; `shutdown` does nothing.
+    /// The methods of [`AsyncWriteExt`](crate::io::AsyncWriteExt) write to it. Dropping it closes the pipe,
+    /// and the child finds the end of its input. `shutdown` does nothing.
     ///
     /// A write fails with [`BrokenPipe`](io::ErrorKind::BrokenPipe) if the child has ended or has closed its
     /// input.
@@ -99,8 +98,9 @@ pipe!(
 pipe!(
     /// The reading end of a child's standard output.
     ///
-    /// Read by the methods of [`AsyncReadExt`](crate::io::AsyncReadExt). The stream ends when all processes
-    /// have closed the other end: the child, and those it has started with the same output.
+    /// The methods of [`AsyncReadExt`](crate::io::AsyncReadExt) read from it. The stream ends when all
+    /// processes have closed the other end: the child, and the processes that it has started with the same
+    /// output.
     ///
     /// # Examples
     /// The output of one child is the input of another:
@@ -124,7 +124,7 @@ pipe!(
 pipe!(
     /// The reading end of a child's standard error stream.
     ///
-    /// Read by the methods of [`AsyncReadExt`](crate::io::AsyncReadExt), as [`ChildStdout`] is.
+    /// The methods of [`AsyncReadExt`](crate::io::AsyncReadExt) read from it, as from [`ChildStdout`].
     ///
     /// # Examples
     /// ```

@@ -6,18 +6,18 @@ pub mod unix;
 
 /// Waits for the next Ctrl-C (`SIGINT`).
 ///
-/// From its first poll on, the process no longer ends by that signal, also after this future has ended: the
-/// caller decides what happens. A signal that comes between two calls is not seen by the second; a
-/// [`unix::Signal`] that lives on misses none.
+/// From the first poll on, the signal does not end the process any more, even after this future has ended.
+/// The caller decides what happens. A second call does not see a signal that comes between the two calls. A
+/// [`unix::Signal`] that lives on misses no signal.
 ///
 /// # Errors
-/// Those of the system, or if the runtime was shut down meanwhile.
+/// The system's errors, or an error if the runtime was shut down meanwhile.
 ///
 /// # Panics
 /// Outside of a runtime, or if its I/O is not enabled: build it with `enable_io` or `enable_all`.
 ///
 /// # Cancel safety
-/// Safe, but for a signal that comes after it was dropped.
+/// Safe, except that a signal that comes after the drop is missed.
 ///
 /// # Examples
 /// ```no_run

@@ -2,17 +2,18 @@
 
 use crate::loom::{hint, thread};
 
-/// Spins, then lets others have the CPU, should that thread have lost its, and then sleeps from look to look.
+/// Spins, then lets other threads have the CPU (the awaited thread may have lost its own), and then sleeps
+/// between two looks.
 pub(super) struct Backoff {
     rounds: u32,
 }
 
 impl Backoff {
-    /// Rounds of spinning, each twice as long as the one before.
+    /// The number of rounds of spinning. Each lasts twice as long as the one before.
     const SPINS: u32 = 6;
-    /// Rounds of letting others have the CPU.
+    /// The number of rounds that let other threads have the CPU.
     const YIELDS: u32 = 64;
-    /// How long a round lasts after that, in microseconds.
+    /// The length of each later round, in microseconds.
     const NAP: u64 = 50;
 
     pub(super) fn new() -> Self {
@@ -28,7 +29,7 @@ impl Backoff {
         self.rounds = self.rounds.saturating_add(1);
     }
 
-    /// Whether it has come to yielding the CPU.
+    /// Whether the spinning is over, and the rounds give up the CPU.
     pub(super) fn is_spent(&self) -> bool {
         self.rounds >= Self::SPINS
     }

@@ -1,13 +1,13 @@
 //! Lets a number of tasks go on together.
 //!
-//! `arrivals` counts all calls of `wait`, under the lock of the line; the number divided by `n` is the
-//! *generation*. The last arrival of a generation, the leader, releases those in line that belong to it. With
-//! more than fit into one batch of wakers it unlocks in between. Tasks that come then are of the next
-//! generation and stand behind, so it stops before them.
+//! `arrivals` counts all calls of `wait`, under the lock of the line. `arrivals` divided by `n` is the
+//! *generation*. The last arrival of a generation, the leader, releases the waiters of that generation. If
+//! they are more than one batch of wakers holds, the leader unlocks between two batches. Tasks that arrive in
+//! between are of the next generation and stand behind, so the leader stops before them.
 //!
 //! # Ordering
-//! Each arrival takes the lock, the leader's last; so what happened before any of them happened before the
-//! leader goes on, and, through the outcomes, before the others do.
+//! Each arrival takes the lock, and the leader takes it last. So what happened before any arrival happens
+//! before the leader goes on. The outcomes pass it on to the other waiters.
 
 use std::fmt;
 use std::pin::Pin;
@@ -22,7 +22,8 @@ use crate::loom::sync::atomic::Ordering::Relaxed;
 /// Outcome of a waiter whose generation is complete.
 const COMPLETE: Outcome = 1;
 
-/// Lets tasks wait until a number of them have come, and then go on together; again and again.
+/// Lets tasks wait until a given number of them have come, and then go on together. It can be used again and
+/// again.
 ///
 /// # Examples
 /// ```
@@ -46,7 +47,7 @@ const COMPLETE: Outcome = 1;
 /// ```
 pub struct Barrier {
     n: usize,
-    /// All calls of `wait`. Touched under the lock of `line` only, so its accesses are Relaxed.
+    /// All calls of `wait`. Touched under the lock of `line` only, so the accesses are Relaxed.
     arrivals: AtomicUsize,
     /// The waiters; the key of each is its generation.
     line: Mutex<Line>,
@@ -57,7 +58,7 @@ impl std::panic::UnwindSafe for Barrier {}
 impl std::panic::RefUnwindSafe for Barrier {}
 
 impl Barrier {
-    /// Creates a barrier for `n` tasks; 0 is the same as 1, and no task waits then.
+    /// Creates a barrier for `n` tasks. 0 is the same as 1, and then no task waits.
     ///
     /// # Examples
     /// ```
@@ -70,11 +71,11 @@ impl Barrier {
         Self { n: n.max(1), arrivals: AtomicUsize::new(0), line: Mutex::new(Line::new()) }
     }
 
-    /// Waits until the last of a group has come. For the last one, the result says that it is the leader.
+    /// Waits until the last task of the group has come. The result tells that task that it is the leader.
     ///
     /// # Cancel safety
-    /// Not cancel safe: a future that is dropped after its first poll counts all the same, so the other tasks
-    /// go on without it.
+    /// Not cancel safe: a future that is dropped after its first poll counts as an arrival all the same, so
+    /// the other tasks go on without it.
     ///
     /// # Examples
     /// ```
@@ -89,15 +90,14 @@ impl Barrier {
         Wait { barrier: self, waiter: None }.await
     }
 
-    /// Counts an arrival. The first of the answers is its generation; the second says whether it completes
-    /// it.
+    /// Counts an arrival. Returns the generation of the arrival, and whether the arrival completes it.
     fn arrive(&self) -> (usize, bool) {
         let arrivals = self.arrivals.load(Relaxed) + 1;
         self.arrivals.store(arrivals, Relaxed);
         ((arrivals - 1) / self.n, arrivals % self.n == 0)
     }
 
-    /// Releases those of `generation`.
+    /// Releases the waiters of `generation`.
     fn release(&self, generation: usize) {
         release_in_batches(&self.line, |line, wakers| {
             while !wakers.is_full() && line.front_key().is_some_and(|key| key <= generation) {
@@ -122,7 +122,7 @@ impl fmt::Debug for Barrier {
 /// An arrival, which waits for the others.
 struct Wait<'a> {
     barrier: &'a Barrier,
-    /// There once it stands in line.
+    /// There once the arrival stands in line.
     waiter: Option<Waiter>,
 }
 
@@ -130,11 +130,11 @@ impl Future for Wait<'_> {
     type Output = BarrierWaitResult;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        // SAFETY: the waiter is not moved once it is there; the reference is not pinned.
+        // SAFETY: the waiter is not moved once it is there. The reference is not pinned.
         let this = unsafe { self.get_unchecked_mut() };
         let line = &this.barrier.line;
         let Some(waiter) = &this.waiter else {
-            // Foreign code, which may panic: before the arrival counts.
+            // A clone is foreign code, which may panic. So it comes before the arrival counts.
             let waker = cx.waker().clone();
             let mut line = line.lock();
             let (generation, is_last) = this.barrier.arrive();
@@ -145,11 +145,11 @@ impl Future for Wait<'_> {
                 return Poll::Ready(BarrierWaitResult(true));
             }
             let waiter = this.waiter.insert(Waiter::new(generation));
-            // SAFETY: (1) it is new; pinned as `self` is; (2) `drop` does.
+            // SAFETY: (1) the waiter is new, and pinned as `self` is. (2) `drop` calls `leave`.
             unsafe { line.join(Pin::new_unchecked(waiter), Some(waker)) };
             return Poll::Pending;
         };
-        // SAFETY: (1) it joined when it was made.
+        // SAFETY: (1) the waiter joined when it was made.
         match unsafe { waiter.poll_outcome(line, cx) } {
             Poll::Ready(_) => {
                 coop::spend();
@@ -166,7 +166,8 @@ impl Drop for Wait<'_> {
         // SAFETY: a pinned future is dropped where it is.
         let waiter = unsafe { Pin::new_unchecked(waiter) };
         if waiter.outcome().is_none() {
-            // SAFETY: (1) it joined when it was made. The waker is dropped last, since that may panic.
+            // SAFETY: (1) the waiter joined when it was made. The waker is dropped last, because its drop may
+            // panic.
             let (_outcome, _waker) = unsafe { self.barrier.line.lock().leave(waiter) };
         }
     }
@@ -177,7 +178,7 @@ impl Drop for Wait<'_> {
 pub struct BarrierWaitResult(bool);
 
 impl BarrierWaitResult {
-    /// Returns whether this is the last of its group. There is one in each.
+    /// Returns whether this task was the last of its group. Each group has one leader.
     ///
     /// # Examples
     /// ```

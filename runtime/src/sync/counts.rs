@@ -1,9 +1,9 @@
-//! How many senders a channel has, strong ones, which keep it open, and weak ones.
+//! The number of a channel's senders: strong ones, which keep the channel open, and weak ones.
 
 use crate::loom::sync::atomic::AtomicUsize;
 use crate::loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
-/// The counts of one channel. Each handle also has an `Arc` of the channel, which aborts before a count can
+/// The counts of one channel. Each handle also owns an `Arc` of the channel, which aborts before a count can
 /// overflow.
 pub(super) struct Counts {
     strong: AtomicUsize,
@@ -11,7 +11,7 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    /// For one strong sender.
+    /// The counts of a channel with one strong sender.
     pub(super) fn new() -> Self {
         Self { strong: AtomicUsize::new(1), weak: AtomicUsize::new(0) }
     }
@@ -24,17 +24,17 @@ impl Counts {
         self.weak.load(Acquire)
     }
 
-    /// Adds a strong sender, for one.
+    /// Adds a strong sender. The caller is a strong sender.
     pub(super) fn add(&self) {
-        // Relaxed: the caller is one of those counted, so it is not zero meanwhile.
+        // Relaxed: the caller is counted, so the count is not zero meanwhile.
         self.strong.fetch_add(1, Relaxed);
     }
 
-    /// Adds a strong sender, if there is one.
+    /// Adds a strong sender if there is one, and returns whether it did.
     pub(super) fn try_add(&self) -> bool {
         let mut count = self.strong.load(Relaxed);
         while count != 0 {
-            // Acquire: pairs with the AcqRel of the handles that left, as a clone of theirs would.
+            // Acquire: pairs with the AcqRel of the handles that left, as a clone of such a handle would.
             match self.strong.compare_exchange_weak(count, count + 1, Acquire, Relaxed) {
                 Ok(_) => return true,
                 Err(actual) => count = actual,
@@ -43,14 +43,14 @@ impl Counts {
         false
     }
 
-    /// Removes a strong sender; true for the last one, which must end the channel.
+    /// Removes a strong sender. Returns true for the last one, which must end the channel.
     pub(super) fn remove(&self) -> bool {
         // AcqRel: what every sender did comes before the end.
         self.strong.fetch_sub(1, AcqRel) == 1
     }
 
     pub(super) fn add_weak(&self) {
-        // Relaxed: a count, nothing depends on it.
+        // Relaxed: only a number.
         self.weak.fetch_add(1, Relaxed);
     }
 

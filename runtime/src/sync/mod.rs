@@ -1,21 +1,21 @@
-//! Channels and locks for tasks: waiting for them does not block a thread.
+//! Channels and locks for tasks. Waiting for them does not block a thread.
 //!
 //! - [`oneshot`]: one value from one task to another.
 //! - [`mpsc`]: many values from many tasks to one.
 //! - [`broadcast`]: many values from many tasks, each to all of many others.
 //! - [`watch`]: the last of many values, for many tasks to look at.
-//! - [`Notify`]: something happened.
-//! - [`Semaphore`]: at most so many at a time.
-//! - [`Mutex`]: one at a time, with data, held across an `.await`.
-//! - [`RwLock`]: many readers or one writer, likewise.
-//! - [`OnceCell`]: a value that the first to ask makes.
-//! - [`SetOnce`]: a value that many wait for.
-//! - [`Barrier`]: many that go on together.
+//! - [`Notify`]: the news that something happened.
+//! - [`Semaphore`]: at most a given number of tasks at a time.
+//! - [`Mutex`]: one task at a time, with data, held across an `.await`.
+//! - [`RwLock`]: many readers or one writer, with data, held across an `.await`.
+//! - [`OnceCell`]: a value that the first task to ask makes.
+//! - [`SetOnce`]: a value for which many tasks wait.
+//! - [`Barrier`]: many tasks that go on together.
 //!
-//! None of them needs a runtime: they work in any task of any executor, and, through their `blocking_`
-//! methods, on plain threads. Every future takes part in the [budget](crate::task::coop).
+//! None of them needs a runtime. They work in any task of any executor, and their `blocking_` methods work on
+//! plain threads. Every future takes part in the [budget](crate::task::coop).
 //!
-//! # In which order to read
+//! # Where to begin reading
 //! ```text
 //! oneshot.rs          alone: one cell, one word
 //! wait_list.rs        a fair line of futures; which thread may touch a waiter, how it is released
@@ -29,10 +29,11 @@
 //!     ├── rwlock/                     as many permits as there may be readers, and the data they guard
 //!     └── mpsc/                       a permit for each value in a bounded channel
 //! ```
-//! Wakers are foreign code: they are cloned, woken and dropped while no lock is held. A waker that panics
+//! Wakers are foreign code. They are cloned, woken and dropped while no lock is held. A waker that panics
 //! keeps no other task asleep; the panic comes out of the call that woke it.
 //!
-//! Blocking calls are allowed everywhere but directly inside a task, where they would hold its worker.
+//! Blocking calls are allowed everywhere but directly inside a task, because they would hold the worker
+//! there.
 
 mod backoff;
 mod barrier;

@@ -1,11 +1,11 @@
 //! A mutex whose guard may be held across an `.await`: one permit of [`permits`](super::permits) and the data
-//! it guards.
+//! that the permit guards.
 //!
-//! The holder of the permit may use the data; the permit's Acquire and Release order one holder after the
-//! other. A guard *is* the permit: each kind gives it back when dropped, and mapping one guard into another
-//! hands it over.
+//! The holder of the permit may use the data. The permit's Acquire and Release order one holder after the
+//! other. A guard *is* the permit: each kind of guard gives it back when dropped, and the mapping of one
+//! guard into another hands it over.
 //!
-//! Guards that own an `Arc` of their mutex are in `mutex_owned.rs`.
+//! `mutex_owned.rs` has the guards that own an `Arc` of their mutex.
 
 use std::cell::UnsafeCell;
 use std::fmt;
@@ -19,12 +19,12 @@ use super::permits::Permits;
 use crate::loom::const_fn;
 use crate::util::block_on::{assert_may_block, block_on};
 
-/// Gives access to its data to one at a time; waiting for it does not block the thread.
+/// Gives access to its data to one task at a time. Waiting for it does not block the thread.
 ///
-/// The line is fair: first come, first served. A panic while the guard is held does not poison the mutex; the
-/// guard is dropped and the next one sees the data as they are.
+/// The line is fair: first come, first served. A panic while the guard is held does not poison the mutex: the
+/// guard is dropped, and the next task sees the data as they are.
 ///
-/// For data that is only touched between two `.await`s, `std::sync::Mutex` is faster; this one is for guards
+/// `std::sync::Mutex` is faster for data that is only touched between two `.await`s. This mutex is for guards
 /// that live across an `.await`.
 ///
 /// # Examples
@@ -48,27 +48,27 @@ pub struct Mutex<T: ?Sized> {
 
 // SAFETY: moving the mutex moves the data.
 unsafe impl<T: ?Sized + Send> Send for Mutex<T> {}
-// SAFETY: `&Mutex` gives out `&mut T`, to one thread at a time: that moves the data between threads, and no
+// SAFETY: `&Mutex` gives out `&mut T` to one thread at a time. That moves the data between threads, and no
 // more.
 unsafe impl<T: ?Sized + Send> Sync for Mutex<T> {}
 
-/// Access to the data of a [`Mutex`]; dropping it unlocks.
+/// Access to the data of a [`Mutex`]. Dropping it unlocks the mutex.
 #[must_use = "the mutex is unlocked when its guard is dropped"]
 #[clippy::has_significant_drop]
 pub struct MutexGuard<'a, T: ?Sized> {
-    /// Its permit is held until this guard is dropped.
+    /// This guard holds the mutex's permit until it is dropped.
     mutex: &'a Mutex<T>,
-    /// Access to the data is access through `&mut T`: `Send` and `Sync` follow from it.
+    /// Access to the data is access through `&mut T`, so `Send` and `Sync` are those of `&mut T`.
     _data: PhantomData<&'a mut T>,
 }
 
-/// Access to a part of a [`Mutex`]'s data; dropping it unlocks.
+/// Access to a part of a [`Mutex`]'s data. Dropping it unlocks the mutex.
 #[must_use = "the mutex is unlocked when its guard is dropped"]
 #[clippy::has_significant_drop]
 pub struct MappedMutexGuard<'a, T: ?Sized> {
-    /// Its permit is held until this guard is dropped.
+    /// This guard holds the permit until it is dropped.
     permit: &'a Permits,
-    /// Inside of the mutex's data, where the permit lets no other task in.
+    /// Points into the mutex's data, where the permit lets no other task in.
     part: *mut T,
     _data: PhantomData<&'a mut T>,
 }
@@ -78,7 +78,7 @@ unsafe impl<T: ?Sized + Send> Send for MappedMutexGuard<'_, T> {}
 // SAFETY: as above.
 unsafe impl<T: ?Sized + Sync> Sync for MappedMutexGuard<'_, T> {}
 
-/// Another task holds the mutex, or stands in line for it.
+/// The error of [`Mutex::try_lock`]: another task holds the mutex, or stands in line for it.
 #[derive(Debug)]
 pub struct TryLockError(());
 
@@ -106,7 +106,7 @@ impl<T: ?Sized> Mutex<T> {
     /// Waits for the mutex and locks it.
     ///
     /// # Cancel safety
-    /// Loses its place in line; a lock granted meanwhile goes to the next.
+    /// The future loses its place in line. A lock that it was granted meanwhile goes to the next task.
     ///
     /// # Examples
     /// ```
@@ -124,7 +124,7 @@ impl<T: ?Sized> Mutex<T> {
     /// Blocks the thread until it has the mutex.
     ///
     /// # Panics
-    /// Directly inside a task: there, use [`lock`](Self::lock).
+    /// Directly inside a task. Use [`lock`](Self::lock) there.
     ///
     /// # Examples
     /// ```
@@ -138,10 +138,10 @@ impl<T: ?Sized> Mutex<T> {
         block_on(self.lock())
     }
 
-    /// As [`blocking_lock`](Self::blocking_lock), with a guard that keeps the mutex alive.
+    /// Blocks the thread until it has the mutex, and returns a guard that keeps the mutex alive.
     ///
     /// # Panics
-    /// Directly inside a task: there, use [`lock_owned`](Self::lock_owned).
+    /// Directly inside a task. Use [`lock_owned`](Self::lock_owned) there.
     ///
     /// # Examples
     /// ```
@@ -155,7 +155,7 @@ impl<T: ?Sized> Mutex<T> {
         block_on(self.lock_owned())
     }
 
-    /// Waits for the mutex and locks it with a guard that keeps it alive.
+    /// Waits for the mutex and locks it with a guard that keeps the mutex alive.
     ///
     /// # Cancel safety
     /// As [`lock`](Self::lock).
@@ -191,7 +191,7 @@ impl<T: ?Sized> Mutex<T> {
         Ok(self.guard())
     }
 
-    /// As [`try_lock`](Self::try_lock), with a guard that keeps the mutex alive.
+    /// Locks the mutex as [`try_lock`](Self::try_lock) does, with a guard that keeps the mutex alive.
     ///
     /// # Errors
     /// As [`try_lock`](Self::try_lock).
@@ -208,7 +208,7 @@ impl<T: ?Sized> Mutex<T> {
         Ok(OwnedMutexGuard::of_holder(self))
     }
 
-    /// The data, without locking: a `&mut Mutex` is alone.
+    /// Returns the data without locking, because a `&mut Mutex` excludes all guards.
     ///
     /// # Examples
     /// ```
@@ -220,7 +220,7 @@ impl<T: ?Sized> Mutex<T> {
         self.data.get_mut()
     }
 
-    /// Takes the data out.
+    /// Returns the data.
     ///
     /// # Examples
     /// ```
@@ -237,12 +237,12 @@ impl<T: ?Sized> Mutex<T> {
         self.permit.take(1).await.expect("the permits of a mutex are never closed");
     }
 
-    /// For the holder of the permit.
+    /// Makes the guard of the caller, which holds the permit.
     fn guard(&self) -> MutexGuard<'_, T> {
         MutexGuard { mutex: self, _data: PhantomData }
     }
 
-    /// Where the data are, for guards, which hold the permit.
+    /// The address of the data, for guards, which hold the permit.
     pub(super) fn data(&self) -> *mut T {
         self.data.get()
     }
@@ -289,7 +289,7 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for Mutex<T> {
 }
 
 impl<'a, T: ?Sized> MutexGuard<'a, T> {
-    /// Narrows the guard to a part of the data. To be called as `MutexGuard::map(guard, …)`.
+    /// Narrows the guard to a part of the data. This is an associated function: `MutexGuard::map(guard, …)`.
     ///
     /// # Examples
     /// ```
@@ -304,13 +304,13 @@ impl<'a, T: ?Sized> MutexGuard<'a, T> {
         U: ?Sized,
         F: FnOnce(&mut T) -> &mut U,
     {
-        // If `f` panics, `this` is dropped, and that unlocks.
+        // If `f` panics, `this` is dropped, and the drop unlocks.
         let part: *mut U = f(&mut *this);
         let this = ManuallyDrop::new(this);
         MappedMutexGuard { permit: &this.mutex.permit, part, _data: PhantomData }
     }
 
-    /// As [`map`](Self::map), if `f` finds the part; else the guard comes back.
+    /// Narrows the guard as [`map`](Self::map) does if `f` finds the part, and otherwise returns the guard.
     ///
     /// # Errors
     /// The guard itself, if `f` returns `None`.
@@ -332,7 +332,7 @@ impl<'a, T: ?Sized> MutexGuard<'a, T> {
         Ok(MappedMutexGuard { permit: &this.mutex.permit, part, _data: PhantomData })
     }
 
-    /// The mutex that `this` locks.
+    /// Returns the mutex that `this` locks.
     ///
     /// # Examples
     /// ```
@@ -370,7 +370,7 @@ impl<T: ?Sized> DerefMut for MutexGuard<'_, T> {
 }
 
 impl<'a, T: ?Sized> MappedMutexGuard<'a, T> {
-    /// Narrows the guard further. To be called as `MappedMutexGuard::map(guard, …)`.
+    /// Narrows the guard further. This is an associated function: `MappedMutexGuard::map(guard, …)`.
     ///
     /// # Examples
     /// ```
@@ -390,7 +390,7 @@ impl<'a, T: ?Sized> MappedMutexGuard<'a, T> {
         MappedMutexGuard { permit: this.permit, part, _data: PhantomData }
     }
 
-    /// As [`map`](Self::map), if `f` finds the part; else the guard comes back.
+    /// Narrows the guard as [`map`](Self::map) does if `f` finds the part, and otherwise returns the guard.
     ///
     /// # Errors
     /// The guard itself, if `f` returns `None`.
@@ -424,7 +424,7 @@ impl<T: ?Sized> Deref for MappedMutexGuard<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: the guard holds the permit, so the part is in place and ours; the borrow of the guard
+        // SAFETY: the guard holds the permit, so the part is in place and ours. The borrow of the guard
         // excludes writes through it.
         unsafe { &*self.part }
     }
@@ -445,7 +445,7 @@ impl fmt::Display for TryLockError {
 
 impl std::error::Error for TryLockError {}
 
-/// Guards print as what they guard.
+/// Lets a guard print as its data.
 macro_rules! print_as_data {
     ($guard:ty, $($generic:tt)*) => {
         impl<$($generic)*: ?Sized + fmt::Debug> fmt::Debug for $guard {

@@ -1,4 +1,4 @@
-//! Guards of a [`Mutex`] that keep it alive, for tasks and structs that cannot borrow it.
+//! Guards of a [`Mutex`] that keep it alive, for tasks and structs that cannot borrow the mutex.
 
 use std::fmt;
 use std::mem::ManuallyDrop;
@@ -7,40 +7,41 @@ use std::sync::Arc;
 
 use super::mutex::{Mutex, print_as_data};
 
-/// Access to the data of a [`Mutex`], which it keeps alive; dropping it unlocks.
+/// Access to the data of a [`Mutex`]. It keeps the mutex alive, and dropping it unlocks the mutex.
 #[must_use = "the mutex is unlocked when its guard is dropped"]
 #[clippy::has_significant_drop]
 pub struct OwnedMutexGuard<T: ?Sized> {
-    /// Its permit is held until this guard is dropped.
+    /// This guard holds the mutex's permit until it is dropped.
     mutex: Arc<Mutex<T>>,
 }
 
-/// Access to a part of a [`Mutex`]'s data; keeps the mutex alive; dropping it unlocks.
+/// Access to a part of a [`Mutex`]'s data. It keeps the mutex alive, and dropping it unlocks the mutex.
 #[must_use = "the mutex is unlocked when its guard is dropped"]
 #[clippy::has_significant_drop]
 pub struct OwnedMappedMutexGuard<T: ?Sized, U: ?Sized = T> {
-    /// Its permit is held until this guard is dropped.
+    /// This guard holds the mutex's permit until it is dropped.
     mutex: Arc<Mutex<T>>,
-    /// Inside of the mutex's data, where the permit lets no other task in.
+    /// Points into the mutex's data, where the permit lets no other task in.
     part: *mut U,
 }
 
-// SAFETY: a shared guard gives out `&T`; that replaces the automatic bound, which would be content with
-// `T: Send`.
+// SAFETY: a shared guard gives out `&T`. This replaces the automatic bound, which would be content with `T:
+// Send`.
 unsafe impl<T: ?Sized + Send + Sync> Sync for OwnedMutexGuard<T> {}
 
-// SAFETY: the pointer stands for a `&mut U`; the mutex may end up being dropped where the guard is.
+// SAFETY: the pointer stands for a `&mut U`. The thread that drops the guard may drop the mutex.
 unsafe impl<T: ?Sized + Send, U: ?Sized + Send> Send for OwnedMappedMutexGuard<T, U> {}
 // SAFETY: a shared guard gives out `&U` and nothing else. (`T: Sync` is not needed, but Tokio asks for it.)
 unsafe impl<T: ?Sized + Send + Sync, U: ?Sized + Send + Sync> Sync for OwnedMappedMutexGuard<T, U> {}
 
 impl<T: ?Sized> OwnedMutexGuard<T> {
-    /// For the holder of the permit.
+    /// Makes the guard of the caller, which holds the permit.
     pub(super) fn of_holder(mutex: Arc<Mutex<T>>) -> Self {
         Self { mutex }
     }
 
-    /// Narrows the guard to a part of the data. To be called as `OwnedMutexGuard::map(guard, …)`.
+    /// Narrows the guard to a part of the data. This is an associated function: `OwnedMutexGuard::map(guard,
+    /// …)`.
     ///
     /// # Examples
     /// ```
@@ -55,12 +56,12 @@ impl<T: ?Sized> OwnedMutexGuard<T> {
         U: ?Sized,
         F: FnOnce(&mut T) -> &mut U,
     {
-        // If `f` panics, `this` is dropped, and that unlocks.
+        // If `f` panics, `this` is dropped, and the drop unlocks.
         let part: *mut U = f(&mut *this);
         OwnedMappedMutexGuard { mutex: this.into_mutex(), part }
     }
 
-    /// As [`map`](Self::map), if `f` finds the part; else the guard comes back.
+    /// Narrows the guard as [`map`](Self::map) does if `f` finds the part, and otherwise returns the guard.
     ///
     /// # Errors
     /// The guard itself, if `f` returns `None`.
@@ -82,7 +83,7 @@ impl<T: ?Sized> OwnedMutexGuard<T> {
         Ok(OwnedMappedMutexGuard { mutex: this.into_mutex(), part })
     }
 
-    /// The mutex that `this` locks.
+    /// Returns the mutex that `this` locks.
     ///
     /// # Examples
     /// ```
@@ -95,7 +96,7 @@ impl<T: ?Sized> OwnedMutexGuard<T> {
         &this.mutex
     }
 
-    /// The mutex, still locked.
+    /// Returns the mutex, still locked.
     fn into_mutex(self) -> Arc<Mutex<T>> {
         let this = ManuallyDrop::new(self);
         // SAFETY: `this` is neither used again nor dropped.
@@ -126,7 +127,7 @@ impl<T: ?Sized> DerefMut for OwnedMutexGuard<T> {
 }
 
 impl<T: ?Sized, U: ?Sized> OwnedMappedMutexGuard<T, U> {
-    /// Narrows the guard further. To be called as `OwnedMappedMutexGuard::map(guard, …)`.
+    /// Narrows the guard further. This is an associated function: `OwnedMappedMutexGuard::map(guard, …)`.
     ///
     /// # Examples
     /// ```
@@ -145,7 +146,7 @@ impl<T: ?Sized, U: ?Sized> OwnedMappedMutexGuard<T, U> {
         OwnedMappedMutexGuard { mutex: this.into_mutex(), part }
     }
 
-    /// As [`map`](Self::map), if `f` finds the part; else the guard comes back.
+    /// Narrows the guard as [`map`](Self::map) does if `f` finds the part, and otherwise returns the guard.
     ///
     /// # Errors
     /// The guard itself, if `f` returns `None`.
@@ -167,7 +168,7 @@ impl<T: ?Sized, U: ?Sized> OwnedMappedMutexGuard<T, U> {
         Ok(OwnedMappedMutexGuard { mutex: this.into_mutex(), part })
     }
 
-    /// The mutex, still locked.
+    /// Returns the mutex, still locked.
     fn into_mutex(self) -> Arc<Mutex<T>> {
         let this = ManuallyDrop::new(self);
         // SAFETY: `this` is neither used again nor dropped.
@@ -185,7 +186,7 @@ impl<T: ?Sized, U: ?Sized> Deref for OwnedMappedMutexGuard<T, U> {
     type Target = U;
 
     fn deref(&self) -> &U {
-        // SAFETY: the guard holds the permit, so the part is in place and ours; the borrow of the guard
+        // SAFETY: the guard holds the permit, so the part is in place and ours. The borrow of the guard
         // excludes writes through it.
         unsafe { &*self.part }
     }

@@ -1,4 +1,4 @@
-//! Tells one task or many that something happened, without saying what.
+//! Tells one task, or all tasks that wait, that something happened, but not what.
 //!
 //! # The word
 //! ```text
@@ -7,8 +7,9 @@
 //!                      WAITING: a future may be in line; only the holder of the line's lock changes the word
 //!                      STORED: no future waits, and the next one need not: one notification is kept
 //! ```
-//! The generation counts the calls of `notify_waiters`. A future carries the generation it was created in; it
-//! is done as soon as the word's is another. In line, the generations only grow from front to back.
+//! The generation counts the calls of `notify_waiters`. A future remembers the generation in which it was
+//! created. It is done as soon as the generation of the word is another. In line, the generations only grow
+//! from front to back.
 //!
 //! # Steps
 //! ```text
@@ -20,32 +21,32 @@
 //! W4 join the line; unlock               N3 release the first, or            from the front; unlock; wake
 //!                                           store; unlock; wake
 //! ```
-//! With more to wake than fit into one batch, B3 and N2 unlock, wake, and lock again. Meanwhile futures may
-//! leave the line and new ones may join it; those are of the new generation, so B3 stops before them, and N3
-//! does not spend its notification on a future that is owed the broadcast. No list is moved, so no future's
-//! place in line changes.
+//! If B3 or N2 has more to wake than one batch holds, it unlocks, wakes, and locks again. Meanwhile futures
+//! may leave the line and new ones may join it. The new futures are of the new generation, so B3 stops before
+//! them, and N3 does not spend its notification on a future that is owed the broadcast. No list is moved, so
+//! no future's place in line changes.
 //!
 //! # The race
-//! A future looks, finds nothing; before it stands in line, a notification passes and finds no future.
+//! A future looks and finds nothing. Before it stands in line, a notification comes and finds no future.
 //!
 //! # Ordering
-//! W3's CAS expects the very word it has judged, generation included. N1 or B1 before it change the word, so
-//! it fails and looks again; after it they see WAITING and take the lock, which is held from before W3 until
-//! after W4. If the word says WAITING already, it stays so while W3's lock is held, and there is nothing to
-//! set.
+//! W3's CAS expects the very word that it has judged, generation included. If N1 or B1 comes first, it
+//! changes the word, so the CAS fails and the future looks again. If N1 or B1 comes later, it sees WAITING
+//! and takes the lock, which is held from before W3 until after W4. If the word says WAITING already, it
+//! stays so while the lock is held, and W3 has nothing to set.
 //!
-//! N1, B1 and B2 are Release, and so are the stores of N3; W1's load and W2's CAS are Acquire: what happened
-//! before a notification is seen by the future that it releases (through the line: by the outcome). N1 writes
-//! even if STORED is set already, so that the future that takes it also sees what happened before the second
-//! call. A future made after B1, when read as such, sees what happened before B1; so "create, check the
+//! N1, B1 and B2 are Release, and so are the stores of N3. W1's load and W2's CAS are Acquire. So a released
+//! future sees what happened before its notification; a future in line sees it by the outcome. N1 writes even
+//! if STORED is set already, so that the future that takes it also sees what happened before the second call.
+//! A future that reads B1's generation when it is made sees what happened before B1. So "create, check the
 //! condition, await" misses nothing.
 //!
 //! # Cancellation
-//! A future that was released by `notify_one` and is dropped before it knew runs N1 again, from the same end
-//! of the line. One owed a broadcast owes nothing.
+//! A future may be dropped after `notify_one` released it and before it knew. It then runs N1 again, from the
+//! same end of the line. A future that is owed a broadcast passes nothing on.
 //!
-//! Prior art: Tokio's `Notify`, which has the same interface; it moves the list of waiters to a guarded one
-//! instead of counting generations.
+//! Prior art: Tokio's `Notify`, which has the same interface. It moves the list of waiters to a guarded list,
+//! and counts no generations.
 
 use std::fmt;
 use std::future::Future;
@@ -66,18 +67,18 @@ const STORED: usize = 2;
 const STATE: usize = 3;
 const GENERATION: usize = 4;
 
-/// Outcomes of a waiter: released by `notify_one`, `notify_last`, `notify_waiters`.
+/// Outcomes of a waiter: released by `notify_one`, `notify_last` or `notify_waiters`.
 const BY_ONE: Outcome = 1;
 const BY_LAST: Outcome = 2;
 const BY_ALL: Outcome = 3;
 
 /// Wakes tasks that wait for something to happen.
 ///
-/// [`notify_one`](Self::notify_one) wakes one waiting task; if none waits, the next one to wait does not have
-/// to. At most one notification is kept that way. [`notify_waiters`](Self::notify_waiters) wakes all that
-/// wait, and keeps nothing.
+/// [`notify_one`](Self::notify_one) wakes one waiting task. If no task waits, it keeps the notification, and
+/// the next task need not wait. At most one notification is kept. [`notify_waiters`](Self::notify_waiters)
+/// wakes all tasks that wait, and keeps nothing.
 ///
-/// To wait for a condition, create the future first, then check, then await:
+/// To wait for a condition, create the future first, then check the condition, then await the future:
 ///
 /// # Examples
 /// ```
@@ -133,12 +134,13 @@ impl Notify {
 
     /// Waits for a notification.
     ///
-    /// The future is released by [`notify_waiters`](Self::notify_waiters) from its creation on, and by
-    /// [`notify_one`](Self::notify_one) from its first poll, or [`enable`](Notified::enable), on.
+    /// [`notify_waiters`](Self::notify_waiters) releases the future from its creation on.
+    /// [`notify_one`](Self::notify_one) may release it from its first poll, or [`enable`](Notified::enable),
+    /// on.
     ///
     /// # Cancel safety
-    /// Loses its place in line; the notification of a `notify_one` that it got and did not see goes to the
-    /// next.
+    /// The future loses its place in line. If a `notify_one` released it and it did not see that, the
+    /// notification goes to the next task.
     ///
     /// # Examples
     /// ```
@@ -152,7 +154,8 @@ impl Notify {
         Notified { notify: self, wait: Wait::new(self) }
     }
 
-    /// As [`notified`](Self::notified), with a future that keeps the `Notify` alive.
+    /// Waits for a notification as [`notified`](Self::notified) does, with a future that keeps the `Notify`
+    /// alive.
     ///
     /// # Cancel safety
     /// As [`notified`](Self::notified).
@@ -171,7 +174,7 @@ impl Notify {
         OwnedNotified { notify: self, wait }
     }
 
-    /// Wakes the task that has waited longest, or keeps the notification for the next that waits.
+    /// Wakes the task that has waited longest. If no task waits, it keeps the notification for the next task.
     ///
     /// # Examples
     /// ```
@@ -186,7 +189,7 @@ impl Notify {
         self.notify_single(BY_ONE);
     }
 
-    /// Wakes the task that began to wait last, or keeps the notification for the next that waits.
+    /// Wakes the task that began to wait last. If no task waits, it keeps the notification for the next task.
     ///
     /// # Examples
     /// ```
@@ -200,7 +203,7 @@ impl Notify {
         self.notify_single(BY_LAST);
     }
 
-    /// Wakes all tasks that wait, and every [`Notified`] that exists. Nothing is kept for later ones.
+    /// Wakes all tasks that wait, and releases every [`Notified`] that exists. Later futures get nothing.
     ///
     /// # Examples
     /// ```
@@ -248,7 +251,7 @@ impl Notify {
         }
         release_in_batches(&self.line, |line, wakers| {
             let mut word = self.word.load(Ordering::Acquire);
-            // The line went away before we had the lock; no future can join it now.
+            // The line went away before this thread had the lock. No future can join the line now.
             while word & STATE != WAITING {
                 match self.store(word) {
                     Ok(_) => return false,
@@ -280,14 +283,15 @@ impl Notify {
         self.word.compare_exchange_weak(word, (word & !STATE) | STORED, Ordering::Release, Ordering::Relaxed)
     }
 
-    /// Under the lock: an empty line makes the word EMPTY, so that the next notification need not lock.
+    /// Makes the word EMPTY if the line is empty, so that the next notification need not lock. Called under
+    /// the lock.
     fn settle(&self, line: &Line) {
         if line.is_empty() && self.word.load(Ordering::Relaxed) & STATE == WAITING {
             self.word.fetch_and(!STATE, Ordering::Release);
         }
     }
 
-    /// W1 and W2: whether a future of `generation` is done.
+    /// W1 and W2. Returns whether a future of `generation` is done.
     fn try_pass(&self, generation: usize) -> bool {
         let mut word = self.word.load(Ordering::Acquire);
         loop {
@@ -304,20 +308,20 @@ impl Notify {
         }
     }
 
-    /// W3 and W4. `Pending` if `waiter` is now in line.
+    /// W3 and W4. Returns `Pending` if `waiter` is now in line.
     ///
     /// # Safety
     /// 1. `waiter` has not joined a line. 2. Once `Pending` was returned, it leaves `self.line` before it is
     ///    freed, unless it has seen its outcome.
     unsafe fn join(&self, waiter: Pin<&Waiter>, waker: Option<Waker>) -> Poll<()> {
-        // `waker` is a parameter: dropped after the lock if it is not needed.
+        // `waker` is a parameter, so it is dropped after the lock if it is not needed.
         let mut line = self.line.lock();
         loop {
             if self.try_pass(waiter.key()) {
                 return Poll::Ready(());
             }
             let judged = waiter.key() * GENERATION;
-            // Under the lock, a word that says WAITING stays what it is. Relaxed: if it is another,
+            // Under the lock, a word that says WAITING does not change. Relaxed: if it says anything else,
             // `try_pass` looks again.
             if self.word.load(Ordering::Relaxed) == judged | WAITING {
                 break;
@@ -328,17 +332,17 @@ impl Notify {
                 break;
             }
         }
-        // SAFETY: (1) and (2) are the caller's.
+        // SAFETY: (1), (2).
         unsafe { line.join(waiter, waker) };
         Poll::Pending
     }
 }
 
-// A panic leaves the word and the line as their methods do, so they may be looked at afterwards.
+// A panic leaves the word and the line as their methods do, so other threads may look at them afterwards.
 impl std::panic::UnwindSafe for Notify {}
 impl std::panic::RefUnwindSafe for Notify {}
 
-/// Releases from the front all that are older than `generation`, as far as `wakers` has room.
+/// Releases, from the front, the waiters that are older than `generation`, as far as `wakers` has room.
 fn release_older(generation: usize, line: &mut Line, wakers: &mut WakeList) {
     while !wakers.is_full() && line.front_key().is_some_and(|key| key < generation) {
         line.release_front(BY_ALL, wakers);
@@ -361,19 +365,19 @@ impl fmt::Debug for Notify {
     }
 }
 
-/// Where a [`Wait`] is.
+/// The state of a [`Wait`].
 #[derive(Debug)]
 enum State {
     Apart,
-    /// In the line, or released from it without having looked.
+    /// In line, or released and not polled since.
     Queued,
     Done,
 }
 
-/// What [`Notified`] and [`OwnedNotified`] are made of. Each passes the same `Notify` to every call.
+/// The common part of [`Notified`] and [`OwnedNotified`]. Each passes the same `Notify` to every call.
 #[derive(Debug)]
 struct Wait {
-    /// Its key is the generation it was made in.
+    /// Its key is the generation in which it was made.
     waiter: Waiter,
     state: State,
 }
@@ -385,11 +389,11 @@ impl Wait {
         Self { waiter: Waiter::new(generation), state: State::Apart }
     }
 
-    /// Answers whether it is done, and otherwise stands in line, to wake `cx`, if any.
+    /// Returns whether the wait is done. If not, the future now stands in line; `cx`, if any, will be woken.
     fn poll(self: Pin<&mut Self>, notify: &Notify, cx: Option<&mut Context<'_>>) -> Poll<()> {
-        // SAFETY: the waiter is not moved out of; the state is not pinned.
+        // SAFETY: the waiter is not moved out of. The state is not pinned.
         let this = unsafe { self.get_unchecked_mut() };
-        // SAFETY: a field of a pinned struct, never moved.
+        // SAFETY: the waiter is a field of a pinned struct, and never moved.
         let waiter = unsafe { Pin::new_unchecked(&this.waiter) };
         match this.state {
             State::Apart if notify.try_pass(waiter.key()) => {}
@@ -416,7 +420,7 @@ impl Wait {
         Poll::Ready(())
     }
 
-    /// Poll of a leaf future: takes part in the budget.
+    /// The poll of a leaf future, which takes part in the budget.
     fn poll_in_budget(self: Pin<&mut Self>, notify: &Notify, cx: &mut Context<'_>) -> Poll<()> {
         let coop = ready!(coop::poll_proceed(cx));
         ready!(self.poll(notify, Some(cx)));
@@ -424,13 +428,13 @@ impl Wait {
         Poll::Ready(())
     }
 
-    /// The future is dropped: passes on what it got and did not see. `self` must be pinned, as it was for
-    /// `poll`.
+    /// Called when the future is dropped. Passes on a notification that the future got and did not see.
+    /// `self` must be pinned, as it was for `poll`.
     fn leave(&mut self, notify: &Notify) {
         let State::Queued = self.state else { return };
         // SAFETY: a pinned future is dropped where it is.
         let waiter = unsafe { Pin::new_unchecked(&self.waiter) };
-        // The waker is dropped last, since that may panic.
+        // The waker is dropped last, because its drop may panic.
         let (outcome, _waker) = {
             let mut line = notify.line.lock();
             // SAFETY: (1) the state says so.
@@ -453,10 +457,10 @@ pub struct Notified<'a> {
 }
 
 impl Notified<'_> {
-    /// Stands in line without being polled, and returns whether a notification is there already.
+    /// Stands in line without being polled, and returns whether a notification has come already.
     ///
-    /// From now on a [`notify_one`](Notify::notify_one) may choose this future. A future that said `true` is
-    /// done.
+    /// From now on [`notify_one`](Notify::notify_one) may choose this future. A future that returned `true`
+    /// is done.
     ///
     /// # Examples
     /// ```
@@ -474,7 +478,7 @@ impl Notified<'_> {
     }
 
     fn project(self: Pin<&mut Self>) -> (&Notify, Pin<&mut Wait>) {
-        // SAFETY: `wait` is pinned with the whole and never moved out of; the reference is not pinned.
+        // SAFETY: `wait` is pinned with the whole and never moved out of. The reference is not pinned.
         unsafe {
             let this = self.get_unchecked_mut();
             (this.notify, Pin::new_unchecked(&mut this.wait))
@@ -497,7 +501,8 @@ impl Drop for Notified<'_> {
     }
 }
 
-/// As [`Notified`], but keeps the [`Notify`] alive: see [`Notify::notified_owned`].
+/// Waits for a notification as [`Notified`] does, and keeps the [`Notify`] alive: see
+/// [`Notify::notified_owned`].
 #[must_use = "futures do nothing unless awaited"]
 #[derive(Debug)]
 pub struct OwnedNotified {
@@ -506,7 +511,7 @@ pub struct OwnedNotified {
 }
 
 impl OwnedNotified {
-    /// As [`Notified::enable`].
+    /// Stands in line as [`Notified::enable`] does.
     ///
     /// # Examples
     /// ```

@@ -1,14 +1,16 @@
-//! A value that is set once: what [`OnceCell`](super::OnceCell) and [`SetOnce`](super::SetOnce) share.
+//! A value that is set once: the common part of [`OnceCell`](super::OnceCell) and
+//! [`SetOnce`](super::SetOnce).
 //!
 //! It is a count of [`permits`](super::permits) and room for the value. The permits are closed when the value
 //! is there, and never before: CLOSED in their word says "set". `OnceCell` has one permit, for the task that
-//! makes the value. Tasks that wait for it learn that it failed, or that the value is there. `SetOnce` has
-//! none: a task that waits can only learn that the value is there.
+//! makes the value. A task that waits for the permit learns that the value is there, or that it may make the
+//! value because the maker failed. `SetOnce` has no permit, so a task that waits can only learn that the
+//! value is there.
 //!
 //! # Ordering
-//! The value is written under the lock of the line, by the first to find the permits open
-//! (`Permits::close_with`), before CLOSED is set. That is Release, as is every later change of the word, and
-//! `get` reads the word with Acquire.
+//! The first thread to find the permits open writes the value, under the lock of the line
+//! (`Permits::close_with`), before it sets CLOSED. That store is Release, as is every later change of the
+//! word, and `get` reads the word with Acquire.
 
 use std::cell::UnsafeCell;
 use std::mem::{ManuallyDrop, MaybeUninit};
@@ -19,18 +21,19 @@ use crate::loom::const_fn;
 /// Room for a value, and the permits.
 pub(super) struct Once<T> {
     pub(super) permits: Permits,
-    /// Holds a value once the permits are closed. Written before that, once, and through `&mut Once`.
+    /// Holds a value once the permits are closed. It is written once before that, and later only through
+    /// `&mut Once`.
     value: UnsafeCell<MaybeUninit<T>>,
 }
 
-// SAFETY: the value moves with it.
+// SAFETY: the value moves with the `Once`.
 unsafe impl<T: Send> Send for Once<T> {}
 // SAFETY: a value is set from any thread, and read by many.
 unsafe impl<T: Send + Sync> Sync for Once<T> {}
 
 impl<T> Once<T> {
     const_fn! {
-        /// Without a value, and with so many permits.
+        /// Creates an empty `Once` with the given number of permits.
         pub(super) const fn new(permits: usize) -> Self {
             Self { permits: Permits::new(permits), value: UnsafeCell::new(MaybeUninit::uninit()) }
         }
@@ -49,22 +52,22 @@ impl<T> Once<T> {
 
     #[inline]
     pub(super) fn get(&self) -> Option<&T> {
-        // SAFETY: it is set, and written only through `&mut self` from then on.
+        // SAFETY: the value is set. From then on it is written only through `&mut self`.
         self.is_set().then(|| unsafe { (*self.value.get()).assume_init_ref() })
     }
 
     #[inline]
     pub(super) fn get_mut(&mut self) -> Option<&mut T> {
-        // SAFETY: it is set.
+        // SAFETY: the value is set.
         self.is_set().then(|| unsafe { self.value.get_mut().assume_init_mut() })
     }
 
-    /// Sets the value and releases all that wait, unless there is one: then `value` comes back.
+    /// Sets the value and releases all waiters. If there is a value already, `value` comes back.
     pub(super) fn set(&self, value: T) -> Result<(), T> {
         let mut value = Some(value);
         self.permits.close_with(|| {
             if let Some(value) = value.take() {
-                // SAFETY: called once, before the permits are closed and under the line's lock: no other
+                // SAFETY: called once, before the permits are closed, and under the line's lock. So no other
                 // thread reads or writes.
                 unsafe { (*self.value.get()).write(value) };
             }
@@ -77,7 +80,7 @@ impl<T> Once<T> {
         let is_set = this.is_set();
         // SAFETY: `this` is neither used again nor dropped.
         let (_permits, value) = unsafe { (std::ptr::read(&this.permits), std::ptr::read(&this.value)) };
-        // SAFETY: it is set.
+        // SAFETY: the value is set.
         is_set.then(|| unsafe { value.into_inner().assume_init() })
     }
 }
@@ -85,13 +88,13 @@ impl<T> Once<T> {
 impl<T> Drop for Once<T> {
     fn drop(&mut self) {
         if self.is_set() {
-            // SAFETY: it is set, and no thread reads it any more.
+            // SAFETY: the value is set, and no thread reads it any more.
             unsafe { self.value.get_mut().assume_init_drop() };
         }
     }
 }
 
-/// What cells print and how they compare: as their values.
+/// Lets a cell print and compare as its value.
 macro_rules! act_as_option {
     ($cell:ident) => {
         impl<T> Default for $cell<T> {

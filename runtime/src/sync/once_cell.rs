@@ -1,5 +1,4 @@
-//! A value that is made once, by the first task that wants it: one permit for the maker, and the value
-//! (`once.rs`).
+//! A value that the first task to want it makes: one permit for the maker, and the value (`once.rs`).
 
 use std::fmt;
 
@@ -8,10 +7,10 @@ use super::permits::{Permits, TakeError};
 use crate::coop;
 use crate::loom::const_fn;
 
-/// A value that is made by the first that asks for it, while the others wait.
+/// A value that the first task to ask for it makes, while the other tasks wait.
 ///
-/// If the future that makes it panics, fails or is dropped, the next one in line makes it. Reading a value
-/// that is there costs one load.
+/// If the future that makes the value panics, fails or is dropped, the next task in line makes the value.
+/// Reading a value that is there costs one load.
 ///
 /// # Examples
 /// ```
@@ -57,7 +56,7 @@ impl<T> OnceCell<T> {
         }
     }
 
-    /// Creates a cell with `value`, if there is one.
+    /// Creates a cell that holds `value`, or none for `None`.
     ///
     /// # Examples
     /// ```
@@ -90,7 +89,7 @@ impl<T> OnceCell<T> {
         self.once.is_set()
     }
 
-    /// The value, if there is one.
+    /// Returns the value, or `None` if there is none.
     ///
     /// # Examples
     /// ```
@@ -104,7 +103,8 @@ impl<T> OnceCell<T> {
         self.once.get()
     }
 
-    /// The value, if there is one, to be changed: a `&mut OnceCell` is alone.
+    /// Returns the value for changes, or `None` if there is none. A `&mut OnceCell` excludes all other
+    /// access.
     ///
     /// # Examples
     /// ```
@@ -138,16 +138,17 @@ impl<T> OnceCell<T> {
         }
     }
 
-    /// The value; if there is none, the one that the future of `f` makes, or that another task is making.
+    /// Returns the value. If there is none, it runs the future of `f` to make it, or waits for the task that
+    /// is making it.
     ///
-    /// `f` must not ask the same cell for its value: it would wait for itself.
+    /// `f` must not ask the same cell for its value, because it would wait for itself.
     ///
     /// # Panics
-    /// If `f` or its future does; then the next in line makes the value.
+    /// If `f` or its future panics. The next task in line makes the value then.
     ///
     /// # Cancel safety
-    /// If it is dropped while it makes the value, that begins anew with the next in line. Else it loses its
-    /// place in line.
+    /// If the future is dropped while it makes the value, the next task in line begins anew. Otherwise it
+    /// loses its place in line.
     ///
     /// # Examples
     /// ```
@@ -173,10 +174,10 @@ impl<T> OnceCell<T> {
         self.get().expect("it was made, or found")
     }
 
-    /// As [`get_or_init`](Self::get_or_init), with a future that may fail.
+    /// Returns the value as [`get_or_init`](Self::get_or_init) does, with a future that may fail.
     ///
     /// # Errors
-    /// What the future of `f` fails with; then the cell has no value, and the next in line makes it.
+    /// The error of the future of `f`. The cell has no value then, and the next task in line makes it.
     ///
     /// # Panics
     /// As [`get_or_init`](Self::get_or_init).
@@ -208,12 +209,12 @@ impl<T> OnceCell<T> {
         Ok(self.get().expect("it was made, or found"))
     }
 
-    /// Waits until the value is there (`None`), or the caller may make it.
+    /// Waits until the value is there (`None`), or until the caller may make it.
     async fn make(&self) -> Option<Maker<'_>> {
         self.once.permits.take(1).await.ok().map(|()| Maker::of_taken(&self.once.permits))
     }
 
-    /// Takes the value out, if there is one.
+    /// Returns the value, or `None` if there is none.
     ///
     /// # Examples
     /// ```
@@ -223,7 +224,7 @@ impl<T> OnceCell<T> {
         self.once.into_inner()
     }
 
-    /// Takes the value out, if there is one, and leaves the cell without.
+    /// Takes the value out, if there is one. The cell is empty then.
     ///
     /// # Examples
     /// ```
@@ -236,7 +237,7 @@ impl<T> OnceCell<T> {
     }
 }
 
-/// The permit of a cell, given back when dropped.
+/// The permit of a cell. The drop gives it back.
 struct Maker<'a>(&'a Permits);
 
 impl<'a> Maker<'a> {
@@ -244,7 +245,7 @@ impl<'a> Maker<'a> {
         Self(permits)
     }
 
-    /// Sets the value. The permit stays taken, for there is nothing more to make.
+    /// Sets the value. The permit stays taken, because there is nothing more to make.
     fn finish<T>(self, once: &Once<T>, value: T) {
         std::mem::forget(self);
         let set = once.set(value);
@@ -258,7 +259,7 @@ impl Drop for Maker<'_> {
     }
 }
 
-/// Why a cell was not set; with the value.
+/// The error of [`OnceCell::set`], with the value that was not set.
 #[derive(Debug, PartialEq, Eq)]
 pub enum SetError<T> {
     /// There is a value.

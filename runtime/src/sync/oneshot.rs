@@ -12,12 +12,14 @@
 //! ```
 //! TX_DONE, VALUE, TX_GONE, RX_DONE and RX_GONE are never cleared.
 //!
-//! # Who may touch what
-//! - The value's slot: the sender until TX_DONE; then, if VALUE, the receiver.
-//! - A side's waker slot: that side, while its WAKER bit is clear; while it is set, that side may read it,
-//!   and must clear the bit to change it. The side that sets DONE first clears its own bit in the same step,
-//!   and if the *other's* is set, moves that waker out. After that neither WAKER bit is set any more.
-//! - The cell: a side until it sets its GONE. The side that then finds the other's GONE frees it.
+//! # Which side may touch what
+//! - The value's slot: the sender until TX_DONE; then, if VALUE is set, the receiver.
+//! - A side's waker slot: that side, while its WAKER bit is clear. While the bit is set, that side may read
+//!   the slot, and must clear the bit to change it. The side that sets DONE first clears its own WAKER bit in
+//!   the same step. If the *other's* bit is set, it moves that waker out. After that neither WAKER bit is set
+//!   any more.
+//! - The cell: each side until it sets its GONE. A side that sets its GONE, or is about to, and finds the
+//!   other's GONE frees the cell.
 //!
 //! # Steps
 //! ```text
@@ -31,23 +33,23 @@
 //!                                                  L2 else set RX_GONE; free if TX_GONE is there
 //! ```
 //! A value that is sent before it is awaited costs one read-modify-write. A value that is awaited first costs
-//! three. The receiver that finds the value frees the cell without any. `close` and `closed` are the same
-//! steps with the sides exchanged.
+//! three. A receiver that finds the value and TX_GONE frees the cell without one. `close` and `closed` are
+//! the same steps with the sides exchanged.
 //!
 //! # The race
-//! The receiver looks, finds nothing, and goes to sleep; between the two the sender sends and sees no
-//! receiver to wake.
+//! The receiver looks, finds nothing, and goes to sleep. Between the look and the sleep the sender sends, and
+//! sees no receiver to wake.
 //!
 //! # Ordering
-//! S3 and R3 change the same word, so one is first. If S3 is, R3 fails and finds the value. If R3 is, S3 sees
-//! RX_WAKER and wakes. Every read-modify-write is AcqRel and every load whose answer is acted on Acquire, so
-//! the slots need nothing of their own: R1 pairs with S3 (the value), S3 with R3 (the waker), L1 and L2 with
-//! S5 (all the sender's accesses). S5 is the sender's last access: after it the receiver may free the cell,
-//! which is why the waker has been moved out before.
+//! S3 and R3 change the same word, so one comes first. If S3 comes first, R3 fails and finds the value. If R3
+//! comes first, S3 sees RX_WAKER, and the sender wakes the receiver. Every read-modify-write is AcqRel, and
+//! every load on whose answer a side acts is Acquire, so the slots need no ordering of their own. R1 pairs
+//! with S3 (the value), S3 with R3 (the waker), L1 and L2 with S5 (all the sender's accesses). S5 is the
+//! sender's last access. After S5 the receiver may free the cell, so the sender moves the waker out before.
 //!
 //! # Rejected
-//! A reference count beside the word, as `Arc` would be: two more read-modify-writes. A waker slot that both
-//! may read and validate by a version: saves S5's, for a protocol twice as long.
+//! A reference count beside the word, as `Arc` has: two more read-modify-writes. A waker slot that both sides
+//! may read and validate by a version: it saves S5's read-modify-write, for a protocol twice as long.
 //!
 //! Prior art: Tokio's `oneshot`, which has the same interface.
 
@@ -92,7 +94,7 @@ pub fn channel<T>() -> (Sender<T>, Receiver<T>) {
     (Sender { cell }, Receiver { cell: Some(cell) })
 }
 
-/// What the two sides share.
+/// The memory that the two sides share.
 struct Cell<T> {
     word: AtomicUsize,
     /// Holds a waker while RX_WAKER is set.
@@ -103,7 +105,7 @@ struct Cell<T> {
     value: UnsafeCell<MaybeUninit<T>>,
 }
 
-/// One side, as the other sees it.
+/// One side, as the other side sees it.
 #[derive(Clone, Copy)]
 struct Side {
     done: usize,
@@ -128,15 +130,14 @@ impl<T> Cell<T> {
         self.waker_slot(side).with(|slot| unsafe { (*slot).assume_init_read() })
     }
 
-    /// R2 and R3, for either side: returns the word if `other` is done, else sees to it that `cx` is woken
-    /// then.
+    /// R2 and R3, for either side. Returns the word if `other` is done. Otherwise `cx` is woken when it is.
     ///
     /// # Safety
     /// 1. The caller is `side`, and not done itself.
     unsafe fn poll_done(&self, side: Side, other: Side, cx: &mut Context<'_>) -> Poll<usize> {
         let mut word = self.word.load(Ordering::Acquire);
         if word & other.done == 0 && word & side.waker != 0 {
-            // SAFETY: our bit is set, so there is a waker; the other side may move it out meanwhile, which is
+            // SAFETY: our bit is set, so there is a waker. The other side may move it out meanwhile, which is
             // a read, as this is.
             let is_current =
                 self.waker_slot(side).with(|slot| unsafe { (*slot).assume_init_ref() }.will_wake(cx.waker()));
@@ -162,14 +163,14 @@ impl<T> Cell<T> {
                 Err(actual) => word = actual,
             }
         }
-        // SAFETY: (1) written above, and our bit was never set: it is ours. (2) The slot counts as empty from
-        // here on.
+        // SAFETY: (1) the waker was written above, and our bit was never set, so the slot is ours. (2) The
+        // slot counts as empty from here on.
         drop(unsafe { self.take_waker(side) });
         Poll::Ready(word)
     }
 
-    /// Clears the WAKER bit of `side`, which calls this and has it set, and drops the waker, unless `other`
-    /// is done and so has taken it. Answers the word.
+    /// Clears the WAKER bit of `side` and drops its waker, unless `other` is done and so has taken the waker.
+    /// Returns the word. The caller is `side`, and its bit is set.
     fn withdraw_waker(&self, side: Side, other: Side) -> usize {
         let mut word = self.word.load(Ordering::Acquire);
         while word & other.done == 0 {
@@ -197,17 +198,17 @@ impl<T> Cell<T> {
     }
 }
 
-/// Sets the GONE bit of `side` and flips `also`; frees the cell if the other side has gone. The last access
-/// of `side` to the cell.
+/// Sets the GONE bit of `side` and flips `also`. Frees the cell if the other side has gone. This is the last
+/// access of `side` to the cell.
 ///
 /// # Safety
 /// 1. The caller is `side`, has not gone, and does not use the cell again. 2. Both slots it may touch are
 ///    empty.
 unsafe fn leave<T>(cell: NonNull<Cell<T>>, side: Side, other: Side, also: usize) {
-    // SAFETY: live, since `side` has not gone.
+    // SAFETY: the cell is live, because `side` has not gone.
     let word = unsafe { cell.as_ref() }.word.fetch_xor(side.gone | also, Ordering::AcqRel);
     if word & other.gone != 0 {
-        // SAFETY: both have gone: no other thread uses the cell, and each left its slots empty.
+        // SAFETY: both sides have gone, so no other thread uses the cell, and each side left its slots empty.
         unsafe { free(cell) };
     }
 }
@@ -215,15 +216,15 @@ unsafe fn leave<T>(cell: NonNull<Cell<T>>, side: Side, other: Side, also: usize)
 /// # Safety
 /// 1. No other thread uses the cell, now or later. 2. Its slots are empty.
 unsafe fn free<T>(shared: NonNull<Cell<T>>) {
-    // SAFETY: made by `Box` in `channel`; freed once, by (1).
+    // SAFETY: `Box` made it in `channel`. It is freed once, by (1).
     let cell = unsafe { Box::from_raw(shared.as_ptr()) };
-    // Nothing is done here, but a model checks that every access of the other side came before.
+    // These accesses do nothing, but a model checks that every access of the other side came before.
     cell.rx_waker.with_mut(|_| ());
     cell.tx_waker.with_mut(|_| ());
     cell.value.with_mut(|_| ());
 }
 
-/// The side that sends the value. Dropping it without sending ends the channel.
+/// The side that sends the value. Dropping it without sending closes the channel.
 pub struct Sender<T> {
     /// Live until this side sets TX_GONE.
     cell: NonNull<Cell<T>>,
@@ -232,8 +233,8 @@ pub struct Sender<T> {
 /// The side that receives the value: a future that waits for it.
 ///
 /// # Cancel safety
-/// `&mut receiver` can be awaited again: nothing is lost when that is dropped. Dropping the receiver itself
-/// drops a value that was sent.
+/// `&mut receiver` can be awaited again, so nothing is lost when that is dropped. Dropping the receiver
+/// itself drops a value that was sent.
 #[must_use = "futures do nothing unless awaited"]
 pub struct Receiver<T> {
     /// Live until this side sets RX_GONE; `None` from then on.
@@ -242,11 +243,11 @@ pub struct Receiver<T> {
 
 // SAFETY: the sides pass a `T` and wakers between threads, and share nothing else.
 unsafe impl<T: Send> Send for Sender<T> {}
-// SAFETY: as above; `&Sender` reads the word only.
+// SAFETY: as above; `&Sender` only reads the word.
 unsafe impl<T: Send> Sync for Sender<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Send for Receiver<T> {}
-// SAFETY: as above; `&Receiver` reads the word only.
+// SAFETY: as above; `&Receiver` only reads the word.
 unsafe impl<T: Send> Sync for Receiver<T> {}
 impl<T> Unpin for Receiver<T> {}
 
@@ -271,7 +272,7 @@ impl<T> Sender<T> {
         let cell = unsafe { this.cell.as_ref() };
         // S1. SAFETY: TX_DONE is not set, so the slot is ours, and empty.
         cell.value.with_mut(|slot| unsafe { (*slot).write(value) });
-        // SAFETY: (1) `this` is not used again, nor dropped. (2) The value is there.
+        // SAFETY: (1) `this` is not used again, nor dropped, if this returns `true`. (2) The value is there.
         if unsafe { finish(this.cell, VALUE) } {
             return Ok(());
         }
@@ -311,7 +312,8 @@ impl<T> Sender<T> {
         self.cell().word.load(Ordering::Acquire) & RX_DONE != 0
     }
 
-    /// As [`closed`](Self::closed), for hand-written futures. Only the waker of the last call is woken.
+    /// Polls as [`closed`](Self::closed) does, for hand-written futures. Only the waker of the last call is
+    /// woken.
     ///
     /// # Examples
     /// ```
@@ -323,7 +325,8 @@ impl<T> Sender<T> {
     /// ```
     pub fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let coop = ready!(coop::poll_proceed(cx));
-        // SAFETY: (1) we are the sender; what makes it done consumes it.
+        // SAFETY: (1) this side is the sender. It is not done, because the calls that make it done consume
+        // it.
         ready!(unsafe { self.cell().poll_done(TX, RX, cx) });
         coop.made_progress();
         Poll::Ready(())
@@ -337,32 +340,33 @@ impl<T> Sender<T> {
 
 impl<T> Drop for Sender<T> {
     fn drop(&mut self) {
-        // SAFETY: (1) this is the end of `self`. (2) Does not claim a value.
+        // SAFETY: (1) this is the end of `self`. (2) No value is claimed.
         unsafe { finish(self.cell, 0) };
     }
 }
 
-/// S2 to S5: publishes the sender's verdict, VALUE or none, and leaves. `false` if there is a value that the
-/// receiver does not want: then the sender has not left.
+/// S2 to S5: publishes the sender's verdict, VALUE or 0, and leaves. Returns `false` if there is a value that
+/// the receiver does not want. The sender has not left then.
 ///
 /// # Safety
-/// 1. The caller is the sender, is not done, and if this returns `true` does not use the cell again. 2. With
-///    VALUE the slot holds one, else not.
+/// 1. The caller is the sender, and is not done. If this returns `true`, it does not use the cell again. 2.
+///    With VALUE the slot holds a value, else it holds none.
 unsafe fn finish<T>(shared: NonNull<Cell<T>>, verdict: usize) -> bool {
     // SAFETY: live until we have gone.
     let cell = unsafe { shared.as_ref() };
     let mut word = cell.word.load(Ordering::Acquire);
     loop {
         if word & RX_DONE != 0 {
-            // S2. The receiver has taken our waker, or is about to: TX_WAKER is its to clear.
+            // S2. The receiver has taken our waker, or is about to take it and to clear TX_WAKER.
             if verdict != 0 {
                 return false;
             }
-            // SAFETY: (1) the caller's. (2) No value was sent; the waker is the receiver's.
+            // SAFETY: (1). (2) No value was sent, and our waker belongs to the receiver.
             unsafe { leave(shared, TX, RX, TX_DONE) };
             return true;
         }
-        // S3, in one step if there is no waker to move. Our own bit goes with it: the slot stays ours.
+        // S3, in one step if there is no waker to move. It clears our own WAKER bit too, so our waker slot
+        // stays ours.
         let gone = if word & (RX_WAKER | TX_WAKER) == 0 { TX_GONE } else { 0 };
         let next = (word | TX_DONE | verdict | gone) & !TX_WAKER;
         match cell.word.compare_exchange_weak(word, next, Ordering::AcqRel, Ordering::Acquire) {
@@ -371,12 +375,13 @@ unsafe fn finish<T>(shared: NonNull<Cell<T>>, verdict: usize) -> bool {
             Err(actual) => word = actual,
         }
     }
-    // S4. SAFETY: (1) the bit was set when we became done: it is ours to move. (2) Once, here.
-    let rx_waker = (word & RX_WAKER != 0).then(|| unsafe { cell.take_waker(RX) });
-    // SAFETY: (1) the bit is clear, and the receiver did not see it set when it became done: ours. (2) Once,
+    // S4. SAFETY: (1) the bit was set when this side became done, so the waker is ours to move. (2) Once,
     // here.
+    let rx_waker = (word & RX_WAKER != 0).then(|| unsafe { cell.take_waker(RX) });
+    // SAFETY: (1) the bit is clear, and the receiver did not see it set when it became done, so the slot is
+    // ours. (2) Once, here.
     let _tx_waker = (word & TX_WAKER != 0).then(|| unsafe { cell.take_waker(TX) });
-    // S5. SAFETY: (1) the caller's. (2) Both wakers are out, and the value is the receiver's.
+    // S5. SAFETY: (1). (2) Both wakers are out, and the value belongs to the receiver.
     unsafe { leave(shared, TX, RX, word & RX_WAKER) };
     if let Some(waker) = rx_waker {
         waker.wake();
@@ -385,7 +390,7 @@ unsafe fn finish<T>(shared: NonNull<Cell<T>>, verdict: usize) -> bool {
 }
 
 impl<T> Receiver<T> {
-    /// Refuses a value that was not sent yet. A value that was sent can still be received.
+    /// Closes the channel for a value that was not sent yet. A value that was sent can still be received.
     ///
     /// # Examples
     /// ```
@@ -399,8 +404,8 @@ impl<T> Receiver<T> {
         }
     }
 
-    /// Sets RX_DONE, unless a side is done already. Answers the sender's waker, to be woken, and our own, to
-    /// be dropped.
+    /// Sets RX_DONE, unless a side is done already. Returns the sender's waker, for the caller to wake, and
+    /// our own, for the caller to drop.
     fn refuse(&mut self) -> (Option<Waker>, Option<Waker>) {
         let Some(shared) = self.cell else { return (None, None) };
         // SAFETY: live until we have gone; then `self.cell` is `None`.
@@ -410,18 +415,19 @@ impl<T> Receiver<T> {
             if word & (TX_DONE | RX_DONE) != 0 {
                 return (None, None);
             }
-            // As in S3, our own bit goes with it, and the slot stays ours.
+            // As in S3, this clears our own WAKER bit, so our waker slot stays ours.
             let next = (word | RX_DONE) & !RX_WAKER;
             match cell.word.compare_exchange_weak(word, next, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => break,
                 Err(actual) => word = actual,
             }
         }
-        // SAFETY: (1) the bit is clear, and the sender did not see it set when it became done: ours. (2)
-        // Once, here.
+        // SAFETY: (1) the bit is clear, and the sender did not see it set when it became done, so the slot is
+        // ours. (2) Once, here.
         let ours = (word & RX_WAKER != 0).then(|| unsafe { cell.take_waker(RX) });
         let theirs = (word & TX_WAKER != 0).then(|| {
-            // SAFETY: (1) the bit was set when we became done: ours to move. (2) Once, here.
+            // SAFETY: (1) the bit was set when this side became done, so the waker is ours to move. (2) Once,
+            // here.
             let waker = unsafe { cell.take_waker(TX) };
             cell.word.fetch_and(!TX_WAKER, Ordering::AcqRel);
             waker
@@ -432,8 +438,8 @@ impl<T> Receiver<T> {
     /// Takes the value if it is there.
     ///
     /// # Errors
-    /// [`TryRecvError::Empty`] if it may still come, [`TryRecvError::Closed`] if it will not, or was taken
-    /// before.
+    /// [`TryRecvError::Empty`] if the value may still come. [`TryRecvError::Closed`] if it will not come, or
+    /// was taken before.
     ///
     /// # Examples
     /// ```
@@ -456,7 +462,7 @@ impl<T> Receiver<T> {
     /// [`RecvError`] if the sender was dropped without sending.
     ///
     /// # Panics
-    /// Directly inside a task: there, await the receiver.
+    /// Directly inside a task. Await the receiver there.
     ///
     /// # Examples
     /// ```
@@ -470,7 +476,7 @@ impl<T> Receiver<T> {
         block_on(self)
     }
 
-    /// Returns whether the receiver has given its answer, a value or an error. Awaiting it again would panic.
+    /// Returns whether the receiver has given its answer, a value or an error. A further poll would panic.
     ///
     /// # Examples
     /// ```
@@ -484,7 +490,7 @@ impl<T> Receiver<T> {
         self.cell.is_none()
     }
 
-    /// Returns whether there is no value to take: not sent yet, never to come, or taken.
+    /// Returns whether there is no value to take: it was not sent yet, will never come, or was taken.
     ///
     /// # Examples
     /// ```
@@ -503,13 +509,13 @@ impl<T> Receiver<T> {
         self.cell.map(|cell| unsafe { cell.as_ref() }.word.load(Ordering::Acquire))
     }
 
-    /// Leaves with what `word`, in which one side is done, has decided.
+    /// Leaves with the decision of `word`, in which one side is done.
     fn take(&mut self, word: usize) -> Result<T, RecvError> {
         let shared = self.cell.take().expect("the word was read from the cell");
         // SAFETY: live until we have gone.
         let cell = unsafe { shared.as_ref() };
-        // SAFETY: (1) VALUE is set, so the slot is ours and holds one. (2) `self.cell` is `None` from here
-        // on.
+        // SAFETY: (1) VALUE is set, so the slot is ours and holds a value. (2) `self.cell` is `None` from
+        // here on.
         let value = (word & VALUE != 0).then(|| unsafe { cell.take_value() });
         // SAFETY: (1) as above. (2) The value is out.
         unsafe { depart(shared, word) };
@@ -520,17 +526,16 @@ impl<T> Receiver<T> {
 /// L1 and L2.
 ///
 /// # Safety
-/// 1. The caller is the receiver and does not use the cell again. 2. A value that `word` tells of has been
-///    taken.
-/// 3. In `word`, one side is done: so no value can come, and the side that became done first has moved the
-///    receiver's waker out.
+/// 1. The caller is the receiver and does not use the cell again. 2. If `word` says VALUE, the value has been
+///    taken. 3. In `word`, one side is done. So no value can come, and the side that became done first has
+///    moved the receiver's waker out.
 unsafe fn depart<T>(shared: NonNull<Cell<T>>, word: usize) {
     if word & TX_GONE != 0 {
-        // SAFETY: (1) the sender has gone, and so have we. (2) By the caller's (2) and (3), and the sender
-        // empties its own slot before it goes.
+        // SAFETY: (1) the sender has gone, and the receiver does not use the cell again. (2) By the caller's
+        // (2) and (3); the sender empties its own slot before it goes.
         return unsafe { free(shared) };
     }
-    // SAFETY: (1) the caller's. (2) By the caller's (2) and (3).
+    // SAFETY: (1). (2) By the caller's (2) and (3).
     unsafe { leave(shared, RX, TX, 0) };
 }
 
@@ -545,9 +550,9 @@ impl<T> Future for Receiver<T> {
         // SAFETY: live until we have gone; then `self.cell` is `None`.
         let cell = unsafe { shared.as_ref() };
         let mut word = cell.word.load(Ordering::Acquire);
-        // Once closed there is no waiting: what is not there will not come.
+        // Once closed, the receiver does not wait: a value that is not there will not come.
         if word & (TX_DONE | RX_DONE) == 0 {
-            // SAFETY: (1) we are the receiver, and RX_DONE is not set.
+            // SAFETY: (1) this side is the receiver, and RX_DONE is not set.
             word = ready!(unsafe { cell.poll_done(RX, TX, cx) });
         }
         coop.made_progress();
@@ -557,8 +562,8 @@ impl<T> Future for Receiver<T> {
 
 impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
-        // Foreign code comes last, when the cell has been left: waking the sender, then the destructors of
-        // the value, if one was sent, and of our waker.
+        // Foreign code comes last, when this side has left the cell: the sender's waker, then the destructors
+        // of the value, if one was sent, and of our waker.
         let (theirs, _ours) = self.refuse();
         let _value = self.word().map(|word| self.take(word));
         if let Some(waker) = theirs {
@@ -582,20 +587,21 @@ impl<T> fmt::Debug for Receiver<T> {
     }
 }
 
-/// What can go wrong on a oneshot channel.
+/// The errors of a oneshot channel.
 pub mod error {
     use std::fmt;
 
-    /// The sender was dropped without sending, or the receiver had been closed before.
+    /// The error of awaiting a receiver: the sender was dropped without sending, or the receiver was closed
+    /// before.
     #[derive(Debug, PartialEq, Eq, Clone)]
     pub struct RecvError(pub(super) ());
 
-    /// Why there is no value.
+    /// The error of [`Receiver::try_recv`](super::Receiver::try_recv).
     #[derive(Debug, PartialEq, Eq, Clone)]
     pub enum TryRecvError {
-        /// It was not sent yet.
+        /// The value was not sent yet.
         Empty,
-        /// It will not come, or was taken.
+        /// The value will not come, or was taken.
         Closed,
     }
 

@@ -1,13 +1,13 @@
-//! A fair count of permits: what a semaphore, a mutex and a bounded channel share.
+//! A fair count of permits: the common part of a semaphore, a mutex and a bounded channel.
 //!
 //! # The word
 //! ```text
 //!  bit 63 … 2         1          0
 //!  free permits    QUEUED     CLOSED
 //! ```
-//! QUEUED: a future may stand in line. While it is set, permits are taken only through the line, by *the
-//! holder of the line's lock*, which alone clears it; so the first in line is served first, however many it
-//! needs. Permits come back at any time.
+//! QUEUED: a future may stand in line. While QUEUED is set, only *the holder of the line's lock* takes
+//! permits, for the first in line, and only this holder clears QUEUED. So the first in line is served first,
+//! however many permits it needs. Permits come back at any time.
 //!
 //! # Steps
 //! ```text
@@ -17,36 +17,38 @@
 //! T3 join the line; unlock                       G3 release waiters from the front while free ≥ their need
 //! T4 wait for the outcome                        G4 free -= theirs; line empty: clear QUEUED; unlock; wake
 //! ```
-//! Only G4 and the end of `close` clear QUEUED, under the lock. A future dropped in line leaves it and runs
-//! G3: those behind it may need less. A future dropped after it was granted, before it knew, gives the
-//! permits on. So does a future that finds CLOSED then: after `close`, no future is told of success any more.
+//! Only G4 and the end of `close` clear QUEUED, under the lock. A future that is dropped in line leaves it
+//! and runs G3, because the futures behind it may need less. A future that is dropped after it was granted
+//! its permits, and before it knew, gives them back. So does a future that finds CLOSED then: after `close`,
+//! no future is told of success any more.
 //!
-//! A task without budget joins the line as any other, but takes nothing that is free (T1).
+//! A task without budget joins the line as any other does, but does not take free permits by T1.
 //!
 //! # The race
-//! A taker finds too few permits; before it stands in line, a permit comes back, and no giver wakes the
+//! A taker finds too few permits. Before it stands in line, a permit comes back, and its giver wakes no
 //! taker.
 //!
 //! # Ordering
-//! T2's CAS sets QUEUED only on a word with too few permits. A G1 before it in the word's order is counted in
-//! that word. A G1 after it sees QUEUED and takes the lock after T3, unless G4 has cleared QUEUED in between:
-//! then the line was empty after T3, so the taker was served, or has left.
+//! T2's CAS sets QUEUED only on a word with too few permits. A G1 that comes before the CAS in the word's
+//! order is counted in that word. A G1 that comes after it sees QUEUED and takes the lock after T3, unless G4
+//! has cleared QUEUED in between. In that case the line was empty after T3, so the taker was served, or has
+//! left.
 //!
-//! The first in line, with a need above what is free, is looked at again by the next giver: that G1 comes
+//! If the first in line needs more than is free, the next giver looks at it again. That giver's G1 comes
 //! after G3's look at the word, so it sees QUEUED and waits for the lock. Between G3's look and G4 the free
 //! permits only grow, so G4 can take what G3 has promised.
 //!
-//! What was done under a permit is seen by the next taker: all changes of the word are read-modify-writes,
-//! those that give are Release, and T1 and G3's look are Acquire. The outcomes pass on what G3 saw.
+//! The next taker sees what was done under a permit. All changes of the word are read-modify-writes, those
+//! that give are Release, and T1 and G3's look are Acquire. The outcomes pass on what G3 saw.
 //!
 //! # Rejected
 //! Handing single permits to the first in line as they come: `available_permits` then hides them, and a
-//! waiter that gives up has to return them. Always locking in `give`: two read-modify-writes more for each
+//! waiter that gives up has to return them. Always locking in `give`: two more read-modify-writes for each
 //! message of a bounded channel. A G1 that leaves the word alone while QUEUED is set, so that G4 is a plain
-//! store: it has to be a load and a CAS, a third slower than an addition alone, and fails where many give at
-//! once.
+//! store: this G1 has to be a load and a CAS, which is a third slower than an addition alone, and fails where
+//! many threads give at once.
 //!
-//! Prior art: Tokio's `batch_semaphore`, where the idea of one FIFO line for requests of any size is from.
+//! Prior art: Tokio's `batch_semaphore`, from which the idea of one FIFO line for requests of any size comes.
 
 use std::fmt;
 use std::future::Future;
@@ -63,47 +65,48 @@ const CLOSED: usize = 1;
 const QUEUED: usize = 2;
 const SHIFT: u32 = 2;
 
-/// Outcome of a waiter that got what it needs.
+/// Outcome of a waiter that got its permits.
 pub(super) const GRANTED: Outcome = 1;
-/// Outcome of a waiter that will not get it any more.
+/// Outcome of a waiter that will not get its permits any more.
 pub(super) const REFUSED: Outcome = 2;
 
-/// Why nothing was taken.
+/// Why no permit was taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TakeError {
     Closed,
     TooFew,
 }
 
-/// Nothing will be granted any more.
+/// The error of a take after `close`.
 #[derive(Debug)]
 pub(super) struct Closed;
 
-/// The permits that are free and the line of the futures that wait for some.
+/// The free permits, and the line of the futures that wait for permits.
 pub(super) struct Permits {
     word: AtomicUsize,
     pub(super) line: Mutex<Line>,
 }
 
 impl Permits {
-    /// One bit is left unused, so that adding two valid numbers cannot overflow.
+    /// The largest number of permits. One bit of the number is left unused, so that the sum of two valid
+    /// numbers cannot overflow.
     pub(super) const MAX: usize = usize::MAX >> (SHIFT + 1);
 
     const_fn! {
-        /// `free` must not be above [`MAX`](Self::MAX).
+        /// Creates `free` permits, at most [`MAX`](Self::MAX).
         pub(super) const fn new(free: usize) -> Self {
             Self { word: AtomicUsize::new(free << SHIFT), line: Mutex::new(Line::new()) }
         }
     }
 
     const_fn! {
-        /// None, and there will be none.
+        /// Creates closed permits: there is none, and there will be none.
         pub(super) const fn new_closed() -> Self {
             Self { word: AtomicUsize::new(CLOSED), line: Mutex::new(Line::new()) }
         }
     }
 
-    /// How many are free. A hint as soon as it is read.
+    /// The number of free permits. A hint as soon as it is read.
     pub(super) fn free(&self) -> usize {
         self.word.load(Ordering::Acquire) >> SHIFT
     }
@@ -112,7 +115,7 @@ impl Permits {
         self.word.load(Ordering::Acquire) & CLOSED != 0
     }
 
-    /// Takes `n` if they are free and no future stands in line (T1).
+    /// T1: takes `n` permits if they are free and no future stands in line.
     #[inline]
     pub(super) fn try_take(&self, n: usize) -> Result<(), TakeError> {
         let mut word = self.word.load(Ordering::Relaxed);
@@ -136,30 +139,31 @@ impl Permits {
         }
     }
 
-    /// Waits until `n` are free and every earlier request has been served, and takes them.
+    /// Waits until `n` permits are free and every earlier request has been served, and takes them.
     pub(super) async fn take(&self, n: usize) -> Result<(), Closed> {
         if coop::has_budget_remaining() && self.try_take(n).is_ok() {
-            // Mostly they are free, and no waiter is needed.
+            // Mostly the permits are free, and no waiter is needed.
             coop::spend();
             return Ok(());
         }
         Take::new(self, n).await
     }
 
-    /// Returns `n` that were taken.
+    /// Gives `n` permits back that were taken.
     #[inline]
     pub(super) fn give(&self, n: usize) {
         // Relaxed: a hint. If it says that a future waits, G1 can be done together with G4.
         if self.word.load(Ordering::Relaxed) & QUEUED != 0 {
             return self.give_and_serve(n);
         }
-        // G1. Release: pairs with T1 and G3. It cannot overflow: they were taken from here.
+        // G1. Release: pairs with T1 and G3. The sum cannot overflow, because the permits were taken from
+        // here.
         if self.word.fetch_add(n << SHIFT, Ordering::Release) & QUEUED != 0 {
             self.give_and_serve(0);
         }
     }
 
-    /// Adds `n`. Panics if there would be more than [`MAX`](Self::MAX); nothing is changed then.
+    /// Adds `n` permits. Panics if there would be more than [`MAX`](Self::MAX), and then changes nothing.
     pub(super) fn add(&self, n: usize) {
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
@@ -175,14 +179,14 @@ impl Permits {
         }
     }
 
-    /// G2 to G4, with a G1 of `n` in it.
+    /// G2 to G4, with a G1 of `n` included.
     #[inline(never)]
     fn give_and_serve(&self, mut n: usize) {
         release_in_batches(&self.line, |line, wakers| {
             let word = self.word.load(Ordering::Acquire);
             let mut change = std::mem::take(&mut n);
             let mut free = (word >> SHIFT) + change;
-            // Once closed, the line belongs to `close`. Without QUEUED it is empty.
+            // Once closed, `close` empties the line. Without QUEUED the line is empty.
             while word & (CLOSED | QUEUED) == QUEUED && !wakers.is_full() {
                 match line.front_key() {
                     Some(need) if need <= free => {
@@ -193,7 +197,7 @@ impl Permits {
                 }
                 line.release_front(GRANTED, wakers);
             }
-            // No other thread clears QUEUED while we have the lock.
+            // No other thread clears QUEUED while this thread has the lock.
             let ended = if line.is_empty() { word & QUEUED } else { 0 };
             // G4.
             self.word.fetch_add((change << SHIFT).wrapping_sub(ended), Ordering::Release);
@@ -201,7 +205,7 @@ impl Permits {
         });
     }
 
-    /// Takes up to `n` out of circulation, and returns how many.
+    /// Takes up to `n` free permits away for good, and returns how many.
     pub(super) fn forget(&self, n: usize) -> usize {
         // With QUEUED set, only the holder of the lock takes permits.
         let _line = self.line.lock();
@@ -221,12 +225,12 @@ impl Permits {
         self.close_with(|| ());
     }
 
-    /// The same, and calls `first`, under the lock, if the permits were not closed before. A thread that sees
-    /// them closed sees what `first` did.
+    /// Closes the permits as [`close`](Self::close) does. If they were not closed before, it first calls
+    /// `first` under the lock. A thread that sees the permits closed sees what `first` did.
     pub(super) fn close_with(&self, first: impl FnOnce()) {
         let mut first = Some(first);
         release_in_batches(&self.line, |line, wakers| {
-            // Relaxed: it is set under the lock.
+            // Relaxed: CLOSED is set under the lock.
             if self.word.load(Ordering::Relaxed) & CLOSED == 0
                 && let Some(first) = first.take()
             {
@@ -243,7 +247,8 @@ impl Permits {
     }
 }
 
-// SAFETY: (1) `join` puts the waiter into `line` or nowhere; G3 and `close` release with the two outcomes.
+// SAFETY: (1) `join` puts the waiter into `line` or nowhere. G3 and `close` release it with one of the two
+// outcomes.
 unsafe impl Source for &Permits {
     fn try_take(&self, n: usize) -> Result<(), TakeError> {
         Permits::try_take(self, n)
@@ -263,7 +268,7 @@ unsafe impl Source for &Permits {
     }
 
     unsafe fn join(&self, waiter: Pin<&Waiter>, waker: Waker) -> Poll<Result<(), Closed>> {
-        // `waker` is a parameter: dropped after the lock if it is not needed.
+        // `waker` is a parameter, so it is dropped after the lock if it is not needed.
         let mut line = self.line.lock();
         let mut word = self.word.load(Ordering::Relaxed);
         while word & QUEUED == 0 {
@@ -279,10 +284,11 @@ unsafe impl Source for &Permits {
             }
         }
         if word & CLOSED != 0 {
-            // Closed, and `close` has still to empty the line: do not stand in its way.
+            // The permits are closed, and `close` has still to empty the line. So the waiter does not join
+            // the line.
             return Poll::Ready(Err(Closed));
         }
-        // SAFETY: (1) and (2) are the caller's.
+        // SAFETY: (1), (2).
         unsafe { line.join(waiter, Some(waker)) };
         Poll::Pending
     }
@@ -296,7 +302,7 @@ unsafe impl Source for &Permits {
     }
 }
 
-// A panic leaves the word and the line as their methods do, so they may be looked at afterwards.
+// A panic leaves the word and the line as their methods do, so other threads may look at them afterwards.
 impl std::panic::UnwindSafe for Permits {}
 impl std::panic::RefUnwindSafe for Permits {}
 
@@ -306,16 +312,16 @@ impl fmt::Debug for Permits {
     }
 }
 
-/// What a [`Take`] takes from: a count of permits and the line for it.
+/// The source of a [`Take`]: a count of permits and the line for it.
 ///
 /// # Safety
 /// 1. `join` puts its waiter into the line that `line` returns, or nowhere, and the code that takes the
 ///    waiter out of it releases it with [`GRANTED`] or [`REFUSED`].
 pub(super) unsafe trait Source {
-    /// T1: takes `n` if they are free and no future stands in line.
+    /// T1: takes `n` permits if they are free and no future stands in line.
     fn try_take(&self, n: usize) -> Result<(), TakeError>;
 
-    /// Whether T1 would find too few permits, or others in line; a hint.
+    /// Whether T1 would find too few permits, or other futures in line; a hint.
     fn must_wait(&self, n: usize) -> bool;
 
     /// Whether the source was closed.
@@ -323,34 +329,34 @@ pub(super) unsafe trait Source {
 
     fn line(&self) -> &Mutex<Line>;
 
-    /// T2 and T3. `Pending` if `waiter` is now in line.
+    /// T2 and T3. Returns `Pending` if `waiter` is now in line.
     ///
     /// # Safety
     /// 1. `waiter` has not joined a line. 2. Once `Pending` was returned, it leaves the line before it is
     ///    freed, unless it has seen its outcome.
     unsafe fn join(&self, waiter: Pin<&Waiter>, waker: Waker) -> Poll<Result<(), Closed>>;
 
-    /// Gives back `n` that were not used.
+    /// Gives back `n` permits that were not used.
     fn give(&self, n: usize);
 
     /// G3 and G4, after a waiter has left the line.
     fn serve(&self);
 }
 
-/// Where a [`Take`] is.
+/// The state of a [`Take`].
 #[derive(Debug)]
 enum State {
     Apart,
-    /// In the line, or released from it without having looked.
+    /// In line, or released and not polled since.
     Queued,
-    /// Took its permits, or learned that it never will.
+    /// The future took its permits, or learned that it never will.
     Done,
 }
 
-/// Waits until so many permits of a [`Source`] are free and every earlier request has been served, and takes
-/// them.
+/// Waits until the given number of permits of a [`Source`] is free and every earlier request has been served,
+/// and takes them.
 ///
-/// Dropped while in line, it loses its place; permits that it was granted and did not see go back.
+/// If it is dropped in line, it loses its place. Permits that it was granted and did not see go back.
 #[derive(Debug)]
 pub(super) struct Take<S: Source> {
     source: S,
@@ -368,11 +374,11 @@ impl<S: Source> Future for Take<S> {
     type Output = Result<(), Closed>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        // SAFETY: the waiter is not moved out of; the other fields are not pinned.
+        // SAFETY: the waiter is not moved out of. The other fields are not pinned.
         let this = unsafe { self.get_unchecked_mut() };
-        // SAFETY: a field of a pinned struct, never moved.
+        // SAFETY: the waiter is a field of a pinned struct, and never moved.
         let waiter = unsafe { Pin::new_unchecked(&this.waiter) };
-        // Without budget it stands in line all the same, or tasks that come later would go first.
+        // A task without budget stands in line all the same. Otherwise tasks that come later would go first.
         let is_for_the_line = matches!(this.state, State::Apart)
             && !coop::has_budget_remaining()
             && this.source.must_wait(waiter.key());
@@ -395,7 +401,7 @@ impl<S: Source> Future for Take<S> {
             // SAFETY: (1) the state says so.
             State::Queued => match ready!(unsafe { waiter.poll_outcome(this.source.line(), cx) }) {
                 GRANTED if this.source.is_closed() => {
-                    // First, since the wakers of others may panic.
+                    // First, because the wakers of other tasks may panic.
                     this.state = State::Done;
                     this.source.give(waiter.key());
                     Err(Closed)
@@ -416,7 +422,7 @@ impl<S: Source> Drop for Take<S> {
         let State::Queued = self.state else { return };
         // SAFETY: a pinned future is dropped where it is.
         let waiter = unsafe { Pin::new_unchecked(&self.waiter) };
-        // SAFETY: (1) the state says so. The waker is dropped last, since that may panic.
+        // SAFETY: (1) the state says so. The waker is dropped last, because its drop may panic.
         let (outcome, _waker) = unsafe { self.source.line().lock().leave(waiter) };
         match outcome {
             Some(GRANTED) => self.source.give(waiter.key()),

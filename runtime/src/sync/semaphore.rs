@@ -8,13 +8,15 @@ use super::permits::{Closed, Permits, TakeError};
 use crate::loom::const_fn;
 use crate::util::block_on::{assert_may_block, block_on};
 
-/// Limits how many may do something at the same time.
+/// Limits how many tasks may do something at the same time.
 ///
-/// A semaphore holds permits. [`acquire`](Self::acquire) waits for one and hands it out as a guard; dropping
-/// the guard gives it back. The line is fair: the first request is served first, and a request for many
-/// permits is not overtaken by later ones for few, even if those could be served at once. What is free is
-/// never reserved piece by piece: [`available_permits`](Self::available_permits) counts it until the first in
-/// line can have all it needs (Tokio's counts it as taken).
+/// A semaphore holds permits. [`acquire`](Self::acquire) waits for a permit and hands it out as a guard.
+/// Dropping the guard gives the permit back.
+///
+/// The line is fair: the first request is served first. Later requests for few permits do not overtake a
+/// request for many, even if they could be served at once. Free permits are never reserved piece by piece:
+/// [`available_permits`](Self::available_permits) counts them until the first in line can have all it needs.
+/// (Tokio's counts them as taken.)
 ///
 /// # Examples
 /// ```
@@ -41,7 +43,7 @@ pub struct Semaphore {
     permits: Permits,
 }
 
-/// One or more permits of a [`Semaphore`], given back when dropped.
+/// One or more permits of a [`Semaphore`]. Dropping the guard gives them back.
 #[must_use]
 #[clippy::has_significant_drop]
 #[derive(Debug)]
@@ -50,7 +52,8 @@ pub struct SemaphorePermit<'a> {
     permits: usize,
 }
 
-/// As [`SemaphorePermit`], but keeps the semaphore alive instead of borrowing it.
+/// One or more permits of a [`Semaphore`], as [`SemaphorePermit`]. It keeps the semaphore alive instead of
+/// borrowing it.
 #[must_use]
 #[clippy::has_significant_drop]
 #[derive(Debug)]
@@ -59,21 +62,21 @@ pub struct OwnedSemaphorePermit {
     permits: usize,
 }
 
-/// The semaphore was closed.
+/// The error of [`Semaphore::acquire`]: the semaphore was closed.
 #[derive(Debug)]
 pub struct AcquireError(pub(super) ());
 
-/// Why a permit could not be had at once.
+/// The error of [`Semaphore::try_acquire`].
 #[derive(Debug, PartialEq, Eq)]
 pub enum TryAcquireError {
     /// The semaphore was closed.
     Closed,
-    /// Too few permits are free, or others stand in line for them.
+    /// Too few permits are free, or other tasks stand in line for them.
     NoPermits,
 }
 
 impl Semaphore {
-    /// The most permits a semaphore can hold: 2⁶¹ - 1.
+    /// The largest number of permits that a semaphore can hold: 2⁶¹ - 1.
     pub const MAX_PERMITS: usize = Permits::MAX;
 
     /// Creates a semaphore with `permits` free permits.
@@ -113,7 +116,7 @@ impl Semaphore {
         }
     }
 
-    /// Counts the permits that are free now.
+    /// Returns the number of permits that are free now.
     ///
     /// # Examples
     /// ```
@@ -128,7 +131,7 @@ impl Semaphore {
     /// Adds `n` permits.
     ///
     /// # Panics
-    /// If there would be more than [`MAX_PERMITS`](Self::MAX_PERMITS); then nothing is added.
+    /// If there would be more than [`MAX_PERMITS`](Self::MAX_PERMITS). Nothing is added then.
     ///
     /// # Examples
     /// ```
@@ -157,7 +160,7 @@ impl Semaphore {
     /// [`AcquireError`] if the semaphore is closed, also while waiting.
     ///
     /// # Cancel safety
-    /// Loses its place in line. A permit granted meanwhile goes to the next.
+    /// The future loses its place in line. A permit that it was granted meanwhile goes to the next task.
     ///
     /// # Examples
     /// ```
@@ -173,7 +176,7 @@ impl Semaphore {
         self.acquire_many(1).await
     }
 
-    /// Waits until `n` permits are free, and takes them at once.
+    /// Waits until `n` permits are free, and takes them all at once.
     ///
     /// # Errors
     /// [`AcquireError`] if the semaphore is closed, also while waiting.
@@ -233,7 +236,7 @@ impl Semaphore {
     /// As [`acquire`](Self::acquire).
     ///
     /// # Panics
-    /// Directly inside a task: there, use [`acquire`](Self::acquire).
+    /// Directly inside a task. Use [`acquire`](Self::acquire) there.
     ///
     /// # Examples
     /// ```
@@ -253,7 +256,7 @@ impl Semaphore {
     /// As [`acquire`](Self::acquire).
     ///
     /// # Panics
-    /// Directly inside a task: there, use [`acquire_many`](Self::acquire_many).
+    /// Directly inside a task. Use [`acquire_many`](Self::acquire_many) there.
     ///
     /// # Examples
     /// ```
@@ -267,7 +270,7 @@ impl Semaphore {
         block_on(self.acquire_many(n))
     }
 
-    /// Waits for a permit that keeps the semaphore alive.
+    /// Waits for a permit, and returns a guard that keeps the semaphore alive.
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire).
@@ -288,7 +291,7 @@ impl Semaphore {
         self.acquire_many_owned(1).await
     }
 
-    /// Waits for `n` permits that keep the semaphore alive.
+    /// Waits for `n` permits, and returns a guard that keeps the semaphore alive.
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire).
@@ -309,7 +312,8 @@ impl Semaphore {
         Ok(OwnedSemaphorePermit { semaphore: self, permits: n as usize })
     }
 
-    /// As [`try_acquire`](Self::try_acquire), with a permit that keeps the semaphore alive.
+    /// Takes a permit as [`try_acquire`](Self::try_acquire) does, with a guard that keeps the semaphore
+    /// alive.
     ///
     /// # Errors
     /// As [`try_acquire`](Self::try_acquire).
@@ -324,7 +328,8 @@ impl Semaphore {
         self.try_acquire_many_owned(1)
     }
 
-    /// As [`try_acquire_many`](Self::try_acquire_many), with permits that keep the semaphore alive.
+    /// Takes permits as [`try_acquire_many`](Self::try_acquire_many) does, with a guard that keeps the
+    /// semaphore alive.
     ///
     /// # Errors
     /// As [`try_acquire`](Self::try_acquire).
@@ -340,13 +345,14 @@ impl Semaphore {
         Ok(OwnedSemaphorePermit { semaphore: self, permits: n as usize })
     }
 
-    /// As [`blocking_acquire`](Self::blocking_acquire), with a permit that keeps the semaphore alive.
+    /// Blocks as [`blocking_acquire`](Self::blocking_acquire) does, and returns a guard that keeps the
+    /// semaphore alive.
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire).
     ///
     /// # Panics
-    /// Directly inside a task: there, use [`acquire_owned`](Self::acquire_owned).
+    /// Directly inside a task. Use [`acquire_owned`](Self::acquire_owned) there.
     ///
     /// # Examples
     /// ```
@@ -360,13 +366,14 @@ impl Semaphore {
         block_on(self.acquire_owned())
     }
 
-    /// As [`blocking_acquire_many`](Self::blocking_acquire_many), with permits that keep the semaphore alive.
+    /// Blocks as [`blocking_acquire_many`](Self::blocking_acquire_many) does, and returns a guard that keeps
+    /// the semaphore alive.
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire).
     ///
     /// # Panics
-    /// Directly inside a task: there, use [`acquire_many_owned`](Self::acquire_many_owned).
+    /// Directly inside a task. Use [`acquire_many_owned`](Self::acquire_many_owned) there.
     ///
     /// # Examples
     /// ```
@@ -383,7 +390,7 @@ impl Semaphore {
         block_on(self.acquire_many_owned(n))
     }
 
-    /// Closes the semaphore: waiting and later requests get an error. Permits that are out stay valid.
+    /// Closes the semaphore: waiting and later requests get an error. Permits that tasks hold stay valid.
     ///
     /// # Examples
     /// ```
@@ -408,7 +415,7 @@ impl Semaphore {
 }
 
 impl<'a> SemaphorePermit<'a> {
-    /// Drops the guard without giving its permits back: the semaphore has fewer from now on.
+    /// Drops the guard without giving its permits back. The semaphore has fewer permits from now on.
     ///
     /// # Examples
     /// ```
@@ -423,7 +430,7 @@ impl<'a> SemaphorePermit<'a> {
     /// Takes over the permits of `other`.
     ///
     /// # Panics
-    /// If `other` is of another semaphore.
+    /// If `other` is a permit of another semaphore.
     ///
     /// # Examples
     /// ```
@@ -441,7 +448,7 @@ impl<'a> SemaphorePermit<'a> {
         self.permits += std::mem::take(&mut other.permits);
     }
 
-    /// Splits `n` permits off, or returns `None` if there are not so many.
+    /// Splits `n` permits off. Returns `None` if the guard holds fewer than `n`.
     ///
     /// # Examples
     /// ```
@@ -455,7 +462,7 @@ impl<'a> SemaphorePermit<'a> {
         Some(Self { semaphore: self.semaphore, permits: n })
     }
 
-    /// The semaphore that the permits belong to.
+    /// Returns the semaphore that the permits belong to.
     ///
     /// # Examples
     /// ```
@@ -466,7 +473,7 @@ impl<'a> SemaphorePermit<'a> {
         self.semaphore
     }
 
-    /// How many permits this guard holds.
+    /// Returns the number of permits that this guard holds.
     ///
     /// # Examples
     /// ```
@@ -479,7 +486,7 @@ impl<'a> SemaphorePermit<'a> {
 }
 
 impl OwnedSemaphorePermit {
-    /// Drops the guard without giving its permits back: the semaphore has fewer from now on.
+    /// Drops the guard without giving its permits back. The semaphore has fewer permits from now on.
     ///
     /// # Examples
     /// ```
@@ -494,7 +501,7 @@ impl OwnedSemaphorePermit {
     /// Takes over the permits of `other`.
     ///
     /// # Panics
-    /// If `other` is of another semaphore.
+    /// If `other` is a permit of another semaphore.
     ///
     /// # Examples
     /// ```
@@ -512,7 +519,7 @@ impl OwnedSemaphorePermit {
         self.permits += std::mem::take(&mut other.permits);
     }
 
-    /// Splits `n` permits off, or returns `None` if there are not so many.
+    /// Splits `n` permits off. Returns `None` if the guard holds fewer than `n`.
     ///
     /// # Examples
     /// ```
@@ -525,7 +532,7 @@ impl OwnedSemaphorePermit {
         Some(Self { semaphore: self.semaphore.clone(), permits: n })
     }
 
-    /// The semaphore that the permits belong to.
+    /// Returns the semaphore that the permits belong to.
     ///
     /// # Examples
     /// ```
@@ -536,7 +543,7 @@ impl OwnedSemaphorePermit {
         &self.semaphore
     }
 
-    /// How many permits this guard holds.
+    /// Returns the number of permits that this guard holds.
     ///
     /// # Examples
     /// ```

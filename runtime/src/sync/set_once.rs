@@ -1,5 +1,5 @@
-//! A value that is set once, by any task, while other tasks wait for it: a value and permits of which there
-//! are none (`once.rs`).
+//! A value that any task sets once, while other tasks wait for it: a value, and a count of no permits
+//! (`once.rs`).
 
 use std::fmt;
 
@@ -7,10 +7,10 @@ use super::once::{Once, act_as_option};
 use crate::coop;
 use crate::loom::const_fn;
 
-/// A value that is set once, and for which many may wait.
+/// A value that is set once, and for which many tasks may wait.
 ///
-/// Unlike a [`OnceCell`](super::OnceCell), the waiting tasks do not know how to make it. Reading a value that
-/// is there costs one load.
+/// The waiting tasks do not know how to make the value, unlike those of a [`OnceCell`](super::OnceCell).
+/// Reading a value that is there costs one load.
 ///
 /// # Examples
 /// ```
@@ -53,7 +53,7 @@ impl<T> SetOnce<T> {
         }
     }
 
-    /// Creates a `SetOnce` with `value`, if there is one.
+    /// Creates a `SetOnce` that holds `value`, or none for `None`.
     ///
     /// # Examples
     /// ```
@@ -86,7 +86,7 @@ impl<T> SetOnce<T> {
         self.once.is_set()
     }
 
-    /// The value, if there is one.
+    /// Returns the value, or `None` if there is none.
     ///
     /// # Examples
     /// ```
@@ -100,7 +100,7 @@ impl<T> SetOnce<T> {
         self.once.get()
     }
 
-    /// Sets the value and wakes all that wait for it, unless there is one.
+    /// Sets the value and wakes all tasks that wait for it, unless there is a value already.
     ///
     /// # Errors
     /// `value`, if there is one already.
@@ -118,7 +118,7 @@ impl<T> SetOnce<T> {
         self.once.set(value).map_err(SetOnceError)
     }
 
-    /// Takes the value out, if there is one.
+    /// Returns the value, or `None` if there is none.
     ///
     /// # Examples
     /// ```
@@ -153,7 +153,7 @@ impl<T> SetOnce<T> {
     }
 }
 
-/// There is a value already; the new value comes back.
+/// The error of [`SetOnce::set`]: there is a value already. It has the new value.
 #[derive(Debug, PartialEq, Eq)]
 pub struct SetOnceError<T>(pub T);
 

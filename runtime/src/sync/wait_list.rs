@@ -1,7 +1,6 @@
-//! The waiting futures in the order they came: the line that the primitives of this module put their futures
-//! into.
+//! The line: the waiting futures of a primitive of this module, in the order in which they came.
 //!
-//! A waiter is a node inside the future that waits, so waiting allocates nothing. The line sits in a mutex of
+//! A waiter is a node inside the future that waits, so waiting allocates nothing. The line is in a mutex of
 //! its primitive.
 //!
 //! # States of a waiter
@@ -11,19 +10,20 @@
 //!    ▲                  │
 //!    └──────────────────┘ leave (the future is dropped)
 //! ```
-//! # Who may touch what
-//! Links and waker: the holder of the lock, while the waiter is in line; otherwise its future alone. The
-//! outcome is written once, under the lock, by the thread that releases the waiter, *as its last access to
-//! it*; the future reads it without the lock.
+//! # Which thread may touch what
+//! Links and waker: the holder of the lock, while the waiter is in line; otherwise the waiter's future alone.
+//! The outcome is written once, under the lock, by the thread that releases the waiter, *as its last access
+//! to the waiter*. The future reads the outcome without the lock.
 //!
 //! # Ordering
 //! R1 unlink, R2 take the waker, R3 outcome := o (Release); F1 outcome? (Acquire). If F1 sees R3, the
-//! releaser is done with the node, and all that it did before happened before what the future does next: the
-//! future may be freed without the lock. If F1 does not see R3, the future takes the lock and looks again:
-//! either the releaser has left the lock, then R3 is seen, or it has not come yet, and finds whatever the
-//! future does now.
+//! releaser is done with the node. All that the releaser did before happens before what the future does next,
+//! so the future may be freed without the lock. If F1 does not see R3, the future takes the lock and looks
+//! again. If the releaser has left the lock, the future sees R3. If the releaser has not come yet, it finds
+//! what the future does now.
 //!
-//! Wakers are foreign code: they are cloned before the lock is taken, woken and dropped after it is released.
+//! Wakers are foreign code. They are cloned before the lock is taken, and woken and dropped after it is
+//! released.
 
 use std::fmt;
 use std::marker::PhantomPinned;
@@ -38,7 +38,7 @@ use crate::util::list::{Link, Links, List};
 use crate::util::unwind::FirstPanic;
 use crate::util::wake_list::WakeList;
 
-/// What a waiter was released with: a number of the primitive's, not zero.
+/// The number with which a waiter was released. Each primitive has its own numbers. None is zero.
 pub(super) type Outcome = u8;
 
 /// Not released yet.
@@ -49,23 +49,23 @@ pub(super) struct Waiter {
     links: Links<Waiter>,
     waker: UnsafeCell<Option<Waker>>,
     outcome: AtomicU8,
-    /// What the primitive wants to know of its waiter. Never changes.
+    /// A number of the primitive's about its waiter. It never changes.
     key: usize,
     _pinned: PhantomPinned,
 }
 
-// SAFETY: links and waker, which are what keeps this from being `Send` and `Sync`, are guarded as the module
-// docs say; both may be used by any thread.
+// SAFETY: only links and waker keep this from being `Send` and `Sync`. They are guarded as the module docs
+// say, and any thread may use both.
 unsafe impl Send for Waiter {}
 // SAFETY: as above.
 unsafe impl Sync for Waiter {}
 
-// SAFETY: (1) a field's address; (2) the field lives as long as the node.
+// SAFETY: (1) the result is a field's address. (2) The field lives as long as the node.
 unsafe impl Link for Waiter {
     type Node = Waiter;
 
     unsafe fn links(node: NonNull<Waiter>) -> NonNull<Links<Waiter>> {
-        // SAFETY: `node` is live by the caller's word, so the address of its field is in bounds and not null.
+        // SAFETY: `node` is live by (1), so the address of its field is in bounds and not null.
         unsafe { NonNull::new_unchecked(&raw mut (*node.as_ptr()).links) }
     }
 }
@@ -85,7 +85,7 @@ impl Waiter {
         self.key
     }
 
-    /// What this was released with, if it was.
+    /// The outcome with which the waiter was released, if it was.
     pub(super) fn outcome(&self) -> Option<Outcome> {
         // F1: pairs with R3.
         match self.outcome.load(Ordering::Acquire) {
@@ -94,7 +94,7 @@ impl Waiter {
         }
     }
 
-    /// Answers the outcome, or sees to it that `cx` is woken when there is one.
+    /// Returns the outcome. If there is none yet, `cx` is woken when there is.
     ///
     /// # Safety
     /// 1. This waiter has joined the line in `line`, and has not left.
@@ -104,15 +104,15 @@ impl Waiter {
             if let Some(outcome) = self.outcome() {
                 return Poll::Ready(outcome);
             }
-            // Dropped after the lock, whichever waker it then holds.
+            // Dropped after the lock, whichever waker it holds then.
             let _replaced;
             let _line = line.lock();
             if self.outcome().is_some() {
                 continue;
             }
-            // Not released, so by (1) in line: the lock makes the slot ours.
+            // The waiter is not released, so by (1) it is in line, and the lock makes the slot ours.
             let is_current = self.waker.with(|slot| {
-                // SAFETY: as said, no other thread reads or writes the slot.
+                // SAFETY: as above, no other thread reads or writes the slot.
                 unsafe { (*slot).as_ref() }.is_some_and(|waker| waker.will_wake(cx.waker()))
             });
             if is_current {
@@ -138,10 +138,10 @@ impl fmt::Debug for Waiter {
     }
 }
 
-/// The waiters of one primitive, first come first.
+/// The waiters of one primitive, in the order in which they came.
 #[derive(Debug)]
 pub(super) struct Line {
-    /// Every node in it is live: its future leaves before it is freed, by the contract of
+    /// Every node in the list is live, because its future leaves before it is freed, by duty 2 of
     /// [`join`](Self::join).
     list: List<Waiter>,
 }
@@ -161,21 +161,21 @@ impl Line {
         self.list.front().map(|node| unsafe { node.as_ref() }.key)
     }
 
-    /// Puts `waiter` at the end of the line, to be woken through `waker` (if any) when it is released.
+    /// Puts `waiter` at the end of the line. Its release will wake `waker`, if any.
     ///
     /// # Safety
     /// 1. `waiter` has never joined a line. 2. It calls [`leave`](Self::leave) on this line before it is
     ///    freed, unless it has seen its outcome.
     pub(super) unsafe fn join(&mut self, waiter: Pin<&Waiter>, waker: Option<Waker>) {
-        // SAFETY: by (1) the waiter is apart: only its future, which calls this, touches its slot.
+        // SAFETY: by (1) the waiter is not in line, so only its future, which calls this, touches its slot.
         waiter.waker.with_mut(|slot| unsafe { *slot = waker });
-        // SAFETY: (1) pinned, and live until it has left, by (2); (2) our (1); (3) `self` is borrowed
-        // mutably.
+        // SAFETY: (1) the waiter is pinned, and live until it has left, by our (2). (2) By our (1). (3)
+        // `self` is borrowed mutably.
         unsafe { self.list.push_back(NonNull::from(waiter.get_ref())) };
     }
 
-    /// Takes `waiter` out of the line, unless it was released before: then returns its outcome. The waker, if
-    /// still there, is for the caller to drop after the lock.
+    /// Takes `waiter` out of the line. If it was released before, returns its outcome instead. The caller
+    /// drops the returned waker after the lock.
     ///
     /// # Safety
     /// 1. `waiter` has joined this line.
@@ -183,30 +183,31 @@ impl Line {
         if let Some(outcome) = waiter.outcome() {
             return (Some(outcome), None);
         }
-        // SAFETY: (1) borrowed; (2) by our (1); (3) `self` is borrowed mutably.
+        // SAFETY: (1) `waiter` is borrowed. (2) By our (1). (3) `self` is borrowed mutably.
         unsafe { self.list.remove(NonNull::from(waiter.get_ref())) };
-        // SAFETY: the waiter is apart again: the slot is its future's, which calls this.
+        // SAFETY: the waiter is out of the line, so the slot belongs to its future, which calls this.
         (None, waiter.waker.with_mut(|slot| unsafe { (*slot).take() }))
     }
 
-    /// Releases the first waiter with `outcome`, adds its waker to `wakers`, and returns whether there was
-    /// one.
+    /// Releases the first waiter with `outcome` and adds its waker to `wakers`. Returns whether there was a
+    /// waiter.
     pub(super) fn release_front(&mut self, outcome: Outcome, wakers: &mut WakeList) -> bool {
         self.list.front().map(|node| self.release(node, outcome, wakers)).is_some()
     }
 
-    /// Releases the last waiter; else as [`release_front`](Self::release_front).
+    /// Releases the last waiter, otherwise as [`release_front`](Self::release_front).
     pub(super) fn release_back(&mut self, outcome: Outcome, wakers: &mut WakeList) -> bool {
         self.list.back().map(|node| self.release(node, outcome, wakers)).is_some()
     }
 
-    /// `node` must be in the list.
+    /// Releases `node`, which must be in the list.
     fn release(&mut self, node: NonNull<Waiter>, outcome: Outcome, wakers: &mut WakeList) {
         // R1. SAFETY: (1) nodes in the list are live; (2) it is in this one; (3) `self` is borrowed mutably.
         unsafe { self.list.remove(node) };
-        // SAFETY: it stays live until it sees its outcome, or takes the lock, which is held.
+        // SAFETY: the waiter stays live until its future sees the outcome, or takes the lock, which this
+        // thread holds.
         let waiter = unsafe { node.as_ref() };
-        // R2. SAFETY: under the lock, and the outcome is not set: the slot is ours.
+        // R2. SAFETY: this thread holds the lock and the outcome is not set, so the slot is ours.
         if let Some(waker) = waiter.waker.with_mut(|slot| unsafe { (*slot).take() }) {
             wakers.push(waker);
         }
@@ -215,7 +216,8 @@ impl Line {
     }
 }
 
-/// Runs `step` under the lock as long as it asks for more, and wakes what it collects with the lock released.
+/// Runs `step` under the lock as long as it asks for more, and wakes the collected wakers with the lock
+/// released.
 ///
 /// `step` must ask for more when the list of wakers is full and there may be another waiter to release. A
 /// waker that panics keeps no other task asleep: the first panic is resumed at the end.

@@ -1,16 +1,17 @@
-//! Keeping threads on CPUs: the kernel's set of CPUs, and which of a runtime's workers is on which.
+//! Keeping threads on CPUs: the kernel's set of CPUs, and the CPU of each worker.
 //!
-//! A new thread inherits the CPUs of the one that starts it, so a pinned worker would pin whatever it starts.
-//! What is started by this crate is therefore wrapped in [`unpinned`]: it begins on all CPUs, those that the
-//! runtime was built on or, for a pool or another runtime, those that the pinned thread at hand had before; a
-//! worker then pins itself. Threads that user code starts are its own business.
+//! A new thread inherits the CPUs of the thread that starts it. So a pinned worker would pin each thread and
+//! process that it starts. This crate therefore wraps what it starts in [`unpinned`]. A wrapped thread begins
+//! on all CPUs on which the runtime was built. For a pool, or for another runtime, these are the CPUs that
+//! the pinned thread had before it was pinned. A worker then pins itself. This crate does not touch threads
+//! that user code starts.
 //!
-//! Nothing here looks again: if CPUs are taken away later, the kernel moves the threads.
+//! This module does not look again. If CPUs are taken away later, the kernel moves the threads.
 //!
-//! A thread that is not pinned can be [moved](move_this_thread) without being kept. In between its set is
-//! another, for some microseconds: a change from outside just then is overwritten. And the kernel takes the
-//! set that it had for a wish from then on: the thread keeps to it, should a control group be given more CPUs
-//! later.
+//! A thread that is not pinned can be [moved](move_this_thread) once and is not kept there. For some
+//! microseconds its set is another one, and a change from outside at that moment is overwritten. From then on
+//! the kernel takes the set that the thread had for the thread's own wish. So the thread keeps to that set,
+//! even if its control group is given more CPUs later.
 
 use std::cell::OnceCell;
 use std::io;
@@ -20,29 +21,29 @@ use libc::{c_int, c_ulong};
 
 use crate::loom::sync::{Condvar, Mutex};
 
-/// CPUs that a word of a set stands for.
+/// The number of CPUs in one word of a set.
 const WORD: usize = c_ulong::BITS as usize;
 /// A set's first size in words: that of `cpu_set_t`, 1024 CPUs.
 const FIRST_WORDS: usize = size_of::<libc::cpu_set_t>() / size_of::<c_ulong>();
-/// No kernel counts as many CPUs: it refuses for another reason.
+/// A size that no kernel's set reaches. A kernel that refuses a set of this size has another reason.
 const MAX_WORDS: usize = (1 << 20) / WORD;
 
 thread_local! {
-    /// What this thread was allowed before it was pinned.
+    /// The CPUs that this thread was allowed before it was pinned.
     static BEFORE: OnceCell<Arc<CpuSet>> = const { OnceCell::new() };
 }
 
-/// CPUs, as the kernel takes and gives them: CPU `i` is bit `i % WORD` of word `i / WORD`.
+/// A set of CPUs, as the kernel takes and gives it: CPU `i` is bit `i % WORD` of word `i / WORD`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CpuSet {
     words: Vec<c_ulong>,
 }
 
 impl CpuSet {
-    /// Those that the calling thread may use; if it is pinned, those that it was allowed before.
+    /// The CPUs that the calling thread may use. If it is pinned, the CPUs that it was allowed before.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn of_this_thread() -> io::Result<Arc<Self>> {
         if let Some(before) = before() {
             return Ok(before);
@@ -50,17 +51,17 @@ impl CpuSet {
         Self::current().map(Arc::new)
     }
 
-    /// Those that the calling thread may use, pinned or not.
+    /// The CPUs that the calling thread may use, pinned or not.
     fn current() -> io::Result<Self> {
         Self::ask(|words| {
-            // SAFETY: writes no more bytes than the second argument says. To the kernel a set is any number
-            // of words.
+            // SAFETY: the call writes no more bytes than the second argument says. A set for the kernel is
+            // any number of words.
             check(unsafe { libc::sched_getaffinity(0, size_of_val(words), words.as_mut_ptr().cast()) })
         })
     }
 
-    /// The set that `ask` writes, which refuses with EINVAL one that is too small for all CPUs the kernel may
-    /// have.
+    /// The set that `ask` writes. `ask` refuses with EINVAL a set that is too small for all CPUs that the
+    /// kernel may have.
     fn ask(ask: impl Fn(&mut [c_ulong]) -> io::Result<()>) -> io::Result<Self> {
         let mut len = FIRST_WORDS;
         loop {
@@ -78,19 +79,20 @@ impl CpuSet {
         Self { words }
     }
 
-    /// Their numbers, in ascending order.
+    /// The numbers of the CPUs, in ascending order.
     fn cpus(&self) -> Box<[usize]> {
         let has = |cpu: &usize| self.words[cpu / WORD] >> (cpu % WORD) & 1 == 1;
         (0..self.words.len() * WORD).filter(has).collect()
     }
 
-    /// Has the calling thread run on these.
+    /// Moves the calling thread to these CPUs.
     ///
     /// # Errors
-    /// What the system says, for instance if it has none of them.
+    /// The system's error, for instance if it has none of these CPUs.
     fn apply(&self) -> io::Result<()> {
         let words = &self.words[..];
-        // SAFETY: reads no more bytes than the second argument says. The kernel takes missing words for zero.
+        // SAFETY: the call reads no more bytes than the second argument says. The kernel takes missing words
+        // for zero.
         check(unsafe { libc::sched_setaffinity(0, size_of_val(words), words.as_ptr().cast()) })
     }
 }
@@ -99,13 +101,13 @@ fn check(result: c_int) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// What the calling thread was allowed before it was pinned, if it is.
+/// The CPUs that the calling thread was allowed before it was pinned. `None` if it is not pinned.
 fn before() -> Option<Arc<CpuSet>> {
-    // While the thread ends, the value may be gone.
+    // While the thread ends, the value may be gone already.
     BEFORE.try_with(|before| before.get().cloned()).ok().flatten()
 }
 
-/// The CPU on which the calling thread is, if the system says. No model has one.
+/// The CPU on which the calling thread is, if the system says. Always `None` in a model.
 pub fn current_cpu() -> Option<usize> {
     if cfg!(loom) {
         return None;
@@ -114,8 +116,9 @@ pub fn current_cpu() -> Option<usize> {
     usize::try_from(unsafe { libc::sched_getcpu() }).ok()
 }
 
-/// Has the calling thread go on, unless it is pinned, on the CPU that `choose` takes from those that it may
-/// use, in ascending order; the kernel may move it again from then on. None: it was left where it is.
+/// Moves the calling thread, unless it is pinned, to the CPU that `choose` picks from the CPUs that it may
+/// use, in ascending order. Later the kernel may move the thread again. `None` if the thread was left where
+/// it is.
 pub fn move_this_thread(choose: impl FnOnce(&[usize]) -> Option<usize>) -> Option<usize> {
     if before().is_some() {
         return None;
@@ -123,29 +126,29 @@ pub fn move_this_thread(choose: impl FnOnce(&[usize]) -> Option<usize>) -> Optio
     let set = CpuSet::current().ok()?;
     let cpu = choose(&set.cpus())?;
     CpuSet::only(cpu).apply().ok()?;
-    // It is what the kernel gave a moment ago: if it refuses it now, none of these CPUs is left.
+    // The kernel gave this set a moment ago. If it refuses the set now, none of these CPUs is left.
     set.apply().ok()?;
     Some(cpu)
 }
 
-/// What a thread is to run that the calling one starts: `main`, on the CPUs of `pins`, or else on those that
-/// the calling thread had before it was pinned, if it is.
+/// Wraps the `main` of a thread that the calling thread starts. `main` then runs on the CPUs of `pins`.
+/// Without `pins` it runs on the CPUs that the calling thread had before it was pinned, if it is.
 pub fn unpinned<R, F: FnOnce() -> R>(pins: Option<&Pins>, main: F) -> impl FnOnce() -> R + use<R, F> {
     let whole = pins.and_then(|pins| pins.whole.clone()).or_else(before);
     move || {
-        // If the system refuses, the thread stays where it is. If it refused from the start, no thread was
-        // pinned.
+        // If the system refuses, the thread stays where it is. If the system refused from the start, no
+        // thread was pinned.
         whole.map(|whole| whole.apply().ok());
         main()
     }
 }
 
-/// Which CPU each worker of a runtime is kept on.
+/// The CPU on which each worker of a runtime is kept.
 #[derive(Debug)]
 pub struct Pins {
-    /// What the runtime's other threads may use; none if the system did not say.
+    /// The CPUs that the runtime's other threads may use. `None` if the system did not say.
     whole: Option<Arc<CpuSet>>,
-    /// The same as numbers.
+    /// The same CPUs as numbers.
     cpus: Box<[usize]>,
     workers: usize,
     state: Mutex<State>,
@@ -155,7 +158,7 @@ pub struct Pins {
 
 #[derive(Debug)]
 struct State {
-    /// Workers, without spare workers, that have not tried yet.
+    /// The number of workers, without spare workers, that have not tried yet.
     pending: usize,
     /// The CPU of each worker that is pinned.
     pinned: Box<[Option<usize>]>,
@@ -178,8 +181,8 @@ impl Pins {
         Self { whole, cpus, workers, state: Mutex::new(state), settled: Condvar::new() }
     }
 
-    /// Keeps the calling thread on the CPU of worker `index`, or of the one that spare worker `index` serves.
-    /// If the system refuses, the thread stays on all CPUs.
+    /// Keeps the calling thread on the CPU of worker `index`. Spare worker `index` goes to the CPU of worker
+    /// `index % workers`. If the system refuses, the thread stays on all CPUs.
     pub fn pin(&self, index: usize) {
         let Some(whole) = self.whole.as_ref().filter(|_| !self.cpus.is_empty()) else {
             return;
@@ -202,7 +205,7 @@ impl Pins {
         }
     }
 
-    /// Waits until all workers, whose threads run, are pinned or were refused.
+    /// Waits until all workers are pinned or were refused. The threads of all workers have been started.
     pub fn wait(&self) {
         let mut state = self.state.lock();
         while state.pending > 0 {
@@ -215,7 +218,7 @@ impl Pins {
         self.state.lock().pinned[worker]
     }
 
-    /// Why a thread could not be pinned; the first reason.
+    /// The first reason why a thread could not be pinned.
     pub fn refused(&self) -> Option<io::Error> {
         self.state.lock().refused.map(io::Error::from_raw_os_error)
     }
@@ -232,8 +235,8 @@ mod tests {
     use super::*;
     use crate::util::joined::joined_scope;
 
-    /// As a kernel for `cpus` CPUs, all of which the thread may use: it refuses a set that is too small for
-    /// them.
+    /// Behaves as a kernel for `cpus` CPUs, all of which the thread may use. It refuses a set that is too
+    /// small for them.
     fn kernel_of(cpus: usize) -> impl Fn(&mut [c_ulong]) -> io::Result<()> {
         move |words| {
             if words.len() * WORD < cpus {
@@ -323,7 +326,7 @@ mod tests {
                         pins.pin(index);
                         assert_eq!(*CpuSet::current().unwrap().cpus(), [cpu]);
                         assert_eq!(move_this_thread(|_| unreachable!("it is pinned")), None);
-                        // What it starts is not where it is.
+                        // The threads that it starts are not kept on its CPU.
                         assert_eq!(CpuSet::of_this_thread().unwrap().cpus(), pins.cpus);
                         let child =
                             thread::spawn(unpinned(None, || CpuSet::of_this_thread().unwrap().cpus()));
@@ -340,7 +343,7 @@ mod tests {
 
     #[test]
     fn a_worker_that_is_refused_stays_and_says_why() {
-        // No machine has them, so the kernel refuses.
+        // No machine has this CPU, so the kernel refuses.
         let nowhere = CpuSet::only(1 << 19);
         let pins = Pins::on(Ok(Arc::new(nowhere)), 2);
         joined_scope(|scope| {

@@ -1,8 +1,8 @@
-//! Waiting for a future on a plain thread, which sleeps while the future has nothing to do.
+//! Waiting for a future on a plain thread, which sleeps while the future waits.
 //!
-//! The thread sleeps on a token of its own, not on the one of `std::thread::park`: code called by the future
-//! may park too and would eat it. A call nested in a poll of another takes a second token, since it would
-//! otherwise eat the wake that was meant for the outer future.
+//! The thread sleeps on a token of its own, not on the token of `std::thread::park`. Code that the future
+//! calls may park too, and would use up that token. A call that is nested in a poll of another call takes a
+//! second token, because it would otherwise use up the wake of the outer future.
 //!
 //! # Steps and ordering
 //! ```text
@@ -10,9 +10,9 @@
 //! K1 is_woken: false → true (Release)       S1 is_woken: true → false (Acquire); if it was true: poll
 //! K2 if it was false: unpark                S2 else: park, then S1 again
 //! ```
-//! S1 pairs with K1: what happened before the wake is seen by the poll it causes. A wake between S1 and S2
-//! leaves the token of `thread::park` behind, so that S2 returns at once; a token that other code left only
-//! costs another S1. Before S2 the thread may look at the flag for a while (`patience.rs`); that look
+//! S1 pairs with K1: the poll after a wake sees what happened before the wake. A wake between S1 and S2
+//! leaves the token of `thread::park` behind, so that S2 returns at once. A token that other code left only
+//! costs another S1. Before S2 the thread may look at the flag for a while (`patience.rs`). That look
 //! promises nothing, and S1 follows. K2 may be skipped when the flag was set: the thread that set it unparks,
 //! or has done so.
 
@@ -28,12 +28,12 @@ use crate::loom::sync::atomic::{AtomicBool, Ordering};
 use crate::loom::{thread, thread_cell};
 use crate::util::patience::Patience;
 
-/// How long the thread waits awake at most: as long as a thousand small tasks take.
+/// The longest time that the thread waits awake: about as long as a thousand small tasks take.
 const LONGEST_WAIT: Duration = Duration::from_micros(100);
 
-/// One thread's place to sleep.
+/// The place where one thread sleeps.
 struct Parker {
-    /// A wake that no poll has answered yet. Set by wakers, cleared by the thread alone.
+    /// There was a wake that no poll has followed yet. Wakers set this, and only the thread clears it.
     is_woken: AtomicBool,
     thread: thread::Thread,
 }
@@ -50,7 +50,7 @@ impl Parker {
         }
     }
 
-    /// The same, awake if that may be short; `is_crowded`: others want this CPU.
+    /// S1, S2, but awake if the wait may be short. `is_crowded` says whether other threads want this CPU.
     fn park_patiently(&self, is_crowded: impl FnOnce() -> bool) {
         if self.take_wake() {
             return;
@@ -86,7 +86,7 @@ impl Wake for Parker {
     }
 }
 
-/// A parker and the waker that leads to it.
+/// A parker and its waker.
 struct Place {
     parker: Arc<Parker>,
     waker: Waker,
@@ -98,11 +98,11 @@ thread_cell! {
 }
 
 thread_cell! {
-    /// How long the thread waits as a rule.
+    /// How long the thread's waits are as a rule.
     static PATIENCE: Patience = Patience::new(LONGEST_WAIT);
 }
 
-/// Takes the thread's place, to be put back when dropped; a nested call, or one in the destructor of a
+/// Takes the thread's place, and puts it back when dropped. A nested call, and a call in the destructor of a
 /// thread-local, gets a place of its own.
 struct Lease(Option<Place>);
 
@@ -123,25 +123,25 @@ impl Lease {
 impl Drop for Lease {
     fn drop(&mut self) {
         let place = self.0.take();
-        // A late wake of an earlier future may still arrive here; it costs the next one a poll.
+        // A late wake of an earlier future may still arrive here. It costs the next future one poll.
         let _ = PLACE.try_with(|kept| kept.set(place));
     }
 }
 
-/// Calls its argument, which blocks, once, while others take over what the calling thread has to do.
+/// Calls its argument, which blocks, once. Meanwhile other threads take over the work of the calling thread.
 pub type Blocker = fn(&mut dyn FnMut());
 
 thread_cell! {
-    /// Set by the scheduler on its threads, which have something to do.
+    /// The scheduler sets this on its threads, which have work for others to take over.
     static BLOCKER: Cell<Option<Blocker>> = Cell::new(None);
 }
 
-/// Sets what [`blocking`] uses on this thread; returns what it used before.
+/// Sets the blocker that [`blocking`] uses on this thread. Returns the previous one.
 pub fn replace_blocker(blocker: Option<Blocker>) -> Option<Blocker> {
     BLOCKER.with(|current| current.replace(blocker))
 }
 
-/// Calls `f`, which blocks, and first lets the scheduler know, if this is one of its threads.
+/// Calls `f`, which blocks. On a thread of the scheduler, it tells the scheduler first.
 pub fn blocking<R>(f: impl FnOnce() -> R) -> R {
     let Some(blocker) = BLOCKER.with(Cell::get) else {
         return f();
@@ -153,15 +153,15 @@ pub fn blocking<R>(f: impl FnOnce() -> R) -> R {
 
 /// Runs `future` to its end on the calling thread, which sleeps while it waits.
 ///
-/// May be nested. Each poll has a budget of its own, and is no poll of a task.
+/// Calls may be nested. Each poll has a budget of its own, and is no poll of a task.
 pub fn block_on<F: Future>(future: F) -> F::Output {
     block_on_with(future, |parker| parker.park())
 }
 
-/// As [`block_on`], but where short waits follow each other it waits awake. `is_crowded` says whether others
-/// want this CPU.
+/// Runs `future` as [`block_on`] does, but waits awake where short waits follow each other. `is_crowded` says
+/// whether other threads want this CPU.
 pub fn block_on_patiently<F: Future>(future: F, is_crowded: impl Fn() -> bool) -> F::Output {
-    // A worker has others take over what it does before it blocks, so it should block.
+    // A worker should not wait awake, because other threads take over its work before it blocks.
     match BLOCKER.with(Cell::get) {
         Some(_) => block_on(future),
         None => block_on_with(future, |parker| parker.park_patiently(&is_crowded)),
@@ -170,7 +170,7 @@ pub fn block_on_patiently<F: Future>(future: F, is_crowded: impl Fn() -> bool) -
 
 fn block_on_with<F: Future>(future: F, park: impl Fn(&Parker)) -> F::Output {
     coop::suspended(|| {
-        // Declared before the future, so dropped after it: a destructor may block in turn.
+        // Declared before the future, so dropped after it, because a destructor may block in turn.
         let lease = Lease::take();
         let Place { parker, waker } = lease.place();
         let mut future = pin!(future);
@@ -189,10 +189,10 @@ fn block_on_with<F: Future>(future: F, park: impl Fn(&Parker)) -> F::Output {
     })
 }
 
-/// Panics, at the caller's line, if the calling thread is inside a poll of a task, where blocking would hold
-/// a worker.
+/// Panics, at the caller's line, if the calling thread is inside a poll of a task, because blocking would
+/// hold a worker there.
 ///
-/// `what` was called; `instead` is what an async function would do.
+/// `what` names the call. `instead` names what an async function calls.
 #[track_caller]
 pub fn assert_may_block(what: &str, instead: &str) {
     assert!(
@@ -207,7 +207,7 @@ mod tests {
     use std::sync::atomic::AtomicUsize;
     use std::task::ready;
 
-    /// Ready at the second poll; the first hands its waker to `wake`.
+    /// A future that is ready at the second poll. The first poll gives its waker to `wake`.
     async fn woken_by(wake: impl FnOnce(Waker)) {
         let mut wake = Some(wake);
         std::future::poll_fn(|cx| match wake.take() {

@@ -1,25 +1,26 @@
-//! A lock for critical sections that are short: the holder lets go with a plain store.
+//! A lock for short critical sections. The holder unlocks with a plain store.
 //!
-//! A lock whose waiters sleep must learn at each unlock whether there are any, by a second read-modify-write,
-//! which costs as much as a short critical section does. Here no waiter is told: a waiter looks again, at
-//! first at once, then after others had the CPU, and then after [`NAP`]. So it is for locks that are rarely
-//! contended, and held for no longer than a thread spins, as a rule. A waiter that has to wait for longer,
-//! because the holder needs memory or is kept from running, lets others have the CPU.
+//! A lock whose waiters sleep must learn at each unlock whether there are waiters. This takes a second
+//! read-modify-write, which costs as much as a short critical section does. Here the holder tells no waiter.
+//! A waiter looks again: at first at once, then after other threads had the CPU, and then after [`NAP`]. So
+//! this lock is for data that is rarely contended, and that a thread holds for no longer than another thread
+//! spins, as a rule. The wait may be longer, because the holder needs memory or has lost its CPU. The waiter
+//! then lets other threads have the CPU.
 //!
 //! ```text
 //!   free ── L: compare and swap, Acquire ──▶ locked
 //!     ▲                                        │
 //!     └─────────── U: store, Release ──────────┘
 //! ```
-//! **One at a time**: in the lock's modification order, a U or the beginning is followed by one L, since the
-//! next finds `locked`, until the thread that did that L does its U. **Ordering**: L reads from that U, so
-//! what the last holder did happens before what the next does.
+//! **One at a time**: in the lock's modification order, one L follows each U, and one L follows the
+//! beginning. The next L finds `locked` until the thread that did the first L does its U. **Ordering**: L
+//! reads from that U, so what the last holder did happens before what the next holder does.
 //!
-//! Models of what it guards use loom's own lock in its place (`loom.rs`), since threads that spin try too
+//! Models of the guarded data use loom's own lock in its place (`loom.rs`), because threads that spin try too
 //! many schedules.
 //!
-//! Not fair. Waiting does not use the thread's token (`scheduler/park.rs`), so it may happen between a
-//! worker's K1 and K2.
+//! The lock is not fair. Waiting does not use the thread's token (`scheduler/park.rs`), so a worker may wait
+//! between its K1 and K2.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -30,22 +31,22 @@ use crate::loom::sync::atomic::AtomicBool;
 use crate::loom::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::loom::thread;
 
-/// Looks one after the other: some two microseconds.
+/// The number of looks in a row: some two microseconds.
 const SPINS: u32 = 64;
-/// Looks after others had the CPU.
+/// The number of looks that each let other threads have the CPU.
 const YIELDS: u32 = 16;
 const YIELDS_END: u32 = SPINS + YIELDS;
-/// How long it takes from one look to the next after that, in microseconds.
+/// The time between two later looks, in microseconds.
 const NAP: u64 = 50;
 
 /// A value that one thread at a time may touch.
 pub struct ByteLock<T> {
     is_locked: AtomicBool,
-    /// Touched by the holder of the lock.
+    /// Only the holder of the lock touches this.
     value: UnsafeCell<T>,
 }
 
-// SAFETY: the value is touched by one thread at a time, which may be any.
+// SAFETY: one thread at a time touches the value, and any thread may.
 unsafe impl<T: Send> Sync for ByteLock<T> {}
 
 impl<T> ByteLock<T> {
@@ -65,7 +66,7 @@ impl<T> ByteLock<T> {
     /// L: takes the lock, if it is free.
     #[inline]
     pub fn try_lock(&self) -> Option<ByteGuard<'_, T>> {
-        // Relaxed if it fails: nothing is touched then.
+        // Relaxed if it fails, because the caller then touches nothing.
         let taken = self.is_locked.compare_exchange(false, true, Acquire, Relaxed);
         taken.is_ok().then(|| ByteGuard { lock: self })
     }
@@ -75,7 +76,7 @@ impl<T> ByteLock<T> {
     fn wait(&self) -> ByteGuard<'_, T> {
         let mut looks = 0;
         loop {
-            // Relaxed: a hint. Another L would take the line from the holder of the lock.
+            // Relaxed: a hint. Another L would take the cache line from the holder of the lock.
             let may_be_free = !self.is_locked.load(Relaxed);
             if let Some(guard) = may_be_free.then(|| self.try_lock()).flatten() {
                 return guard;
@@ -96,7 +97,7 @@ impl<T> fmt::Debug for ByteLock<T> {
     }
 }
 
-/// Has the lock. U: lets go when dropped.
+/// Holds the lock. U: the drop unlocks.
 pub struct ByteGuard<'a, T> {
     lock: &'a ByteLock<T>,
 }
@@ -106,7 +107,7 @@ impl<T> Deref for ByteGuard<'_, T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: we have the lock, and the result borrows the guard.
+        // SAFETY: this guard holds the lock, and the result borrows the guard.
         self.lock.value.with(|value| unsafe { &*value })
     }
 }
@@ -114,7 +115,7 @@ impl<T> Deref for ByteGuard<'_, T> {
 impl<T> DerefMut for ByteGuard<'_, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: we have the lock, and the result borrows the guard exclusively.
+        // SAFETY: this guard holds the lock, and the result borrows the guard exclusively.
         self.lock.value.with_mut(|value| unsafe { &mut *value })
     }
 }

@@ -1,4 +1,4 @@
-//! Whether a CPU of the machine is idle, for little.
+//! A cheap answer to the question whether a CPU of the machine is idle.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -8,51 +8,52 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use crate::loom::ASKS_THE_SYSTEM;
 
-/// Where Linux says how many threads run or wait for a CPU: the 2 in `0.20 0.18 0.12 2/80 11206`.
+/// The file in which Linux says how many threads run or wait for a CPU: the 2 in `0.20 0.18 0.12 2/80 11206`.
 const LOAD: &str = "/proc/loadavg";
 
-/// Up to how many CPUs the system is asked: it adds up a number of each.
+/// The largest number of CPUs for which the system is asked. It adds up a number of each CPU.
 const MOST_CPUS: usize = 64;
 
-/// What can be known of the machine's CPUs.
+/// The knowledge about the machine's CPUs.
 ///
-/// Not how many this process may use: what else runs is counted for the whole machine, so the CPUs are, too.
-/// A process that is confined to a few CPUs of a machine with idle ones is told that there is room.
+/// It has nothing about the CPUs that this process may use. The system counts the threads of the whole
+/// machine, so this counts all CPUs of the machine, too. A process that is confined to a few CPUs of a
+/// machine with idle CPUs is told that there is room.
 #[derive(Debug)]
 pub struct Crowd {
-    /// [`LOAD`], opened at the first look. None if the system has no such thing, or the machine too many
+    /// [`LOAD`], opened at the first look. `None` if the system has no such file, or the machine has too many
     /// CPUs.
     load: OnceLock<Option<File>>,
-    /// CPUs that are switched on. Changed by tests only.
+    /// The number of CPUs that are switched on. Only tests change it.
     cpus: AtomicUsize,
 }
 
 impl Crowd {
     pub fn new() -> Self {
-        // SAFETY: touches no memory of ours.
+        // SAFETY: the call touches no memory of ours.
         let cpus = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
         Self { load: OnceLock::new(), cpus: AtomicUsize::new(usize::try_from(cpus).unwrap_or(usize::MAX)) }
     }
 
-    /// Whether fewer threads want to run than there are CPUs, the caller among them. True if that cannot be
-    /// told.
+    /// Whether fewer threads want to run than there are CPUs. The calling thread counts as one of them. True
+    /// if the system does not say.
     ///
-    /// One system call, half a microsecond on a small machine.
+    /// One system call, which takes half a microsecond on a small machine.
     pub fn has_room(&self) -> bool {
         self.compare(|runnable, cpus| runnable < cpus).unwrap_or(true)
     }
 
-    /// Whether more threads want to run than there are CPUs, the caller among them. False if that cannot be
-    /// told.
+    /// Whether more threads want to run than there are CPUs. The calling thread counts as one of them. False
+    /// if the system does not say.
     ///
-    /// As costly.
+    /// The same cost as [`has_room`](Self::has_room).
     pub fn is_overrun(&self) -> bool {
         self.compare(|runnable, cpus| runnable > cpus).unwrap_or(false)
     }
 
     /// Compares how many threads want to run with the number of CPUs.
     fn compare(&self, f: impl FnOnce(usize, usize) -> bool) -> Option<bool> {
-        // Relaxed: a number by itself.
+        // Relaxed: only a number.
         let cpus = self.cpus.load(Relaxed);
         let is_asked = ASKS_THE_SYSTEM && cpus <= MOST_CPUS;
         let file = self.load.get_or_init(|| if is_asked { File::open(LOAD).ok() } else { None });
@@ -61,14 +62,14 @@ impl Crowd {
         runnable(&text[..length]).map(|runnable| f(runnable, cpus))
     }
 
-    /// From now on, as if there were so many CPUs.
+    /// From now on this acts as if there were `cpus` CPUs.
     #[cfg(test)]
     pub fn pretend_cpus(&self, cpus: usize) {
         self.cpus.store(cpus, Relaxed);
     }
 }
 
-/// How many threads run or wait for a CPU, by what [`LOAD`] says.
+/// The number of threads that run or wait for a CPU, from the text of [`LOAD`].
 fn runnable(text: &[u8]) -> Option<usize> {
     let counts = text.split(|&byte| byte == b' ').nth(3)?;
     let digits = counts.split(|&byte| byte == b'/').next()?;

@@ -1,5 +1,5 @@
-//! `std::thread::scope` whose end ThreadSanitizer sees: the count by which the scope knows that its threads
-//! have ended is in a part of `std` that is not instrumented.
+//! `std::thread::scope` whose end ThreadSanitizer sees. A part of `std` that is not instrumented has the
+//! count by which the scope knows that its threads have ended.
 
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::{AcqRel, Acquire};
@@ -8,7 +8,7 @@ use std::thread::{Scope, ScopedJoinHandle};
 /// What the threads of all scopes have done happens before the load at the end of each scope.
 static ENDS: AtomicUsize = AtomicUsize::new(0);
 
-/// As [`std::thread::scope`].
+/// Runs `f` as [`std::thread::scope`] does.
 pub fn joined_scope<'env, T>(f: impl for<'scope> FnOnce(Threads<'scope, 'env>) -> T) -> T {
     let result = std::thread::scope(|scope| f(Threads(scope)));
     ENDS.load(Acquire);
@@ -20,7 +20,7 @@ pub fn joined_scope<'env, T>(f: impl for<'scope> FnOnce(Threads<'scope, 'env>) -
 pub struct Threads<'scope, 'env>(&'scope Scope<'scope, 'env>);
 
 impl<'scope> Threads<'scope, '_> {
-    /// As [`Scope::spawn`].
+    /// Starts a thread as [`Scope::spawn`] does.
     pub fn spawn<T: Send + 'scope>(
         self,
         f: impl FnOnce() -> T + Send + 'scope,

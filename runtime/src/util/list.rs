@@ -15,7 +15,7 @@ use crate::loom::cell::UnsafeCell;
 /// # Safety
 /// 1. `links` returns a pointer into `node`, always the same one. 2. It is valid for as long as `node` is.
 pub unsafe trait Link {
-    /// What is linked.
+    /// The type of the linked nodes.
     type Node;
 
     /// # Safety
@@ -23,9 +23,9 @@ pub unsafe trait Link {
     unsafe fn links(node: NonNull<Self::Node>) -> NonNull<Links<Self::Node>>;
 }
 
-/// A node's place in a list. Read and written only under the lock of that list.
+/// A node's links. Read and written only under the lock of its list.
 ///
-/// Not `Unpin`: the neighbours point to it.
+/// Not `Unpin`, because the neighbours point to the links.
 pub struct Links<T> {
     inner: UnsafeCell<Inner<T>>,
     _pinned: PhantomPinned,
@@ -56,10 +56,10 @@ pub struct List<L: Link> {
     marker: PhantomData<fn() -> L>,
 }
 
-// SAFETY: the list is two pointers and a number; what they point to is touched only in unsafe methods, whose
-// callers answer for it.
+// SAFETY: the list is two pointers and a number. Only unsafe methods touch what the pointers point to, and
+// their callers guarantee that this is allowed.
 unsafe impl<L: Link> Send for List<L> {}
-// SAFETY: as above; the `&self` methods do not follow a pointer.
+// SAFETY: as above. The `&self` methods do not follow a pointer.
 unsafe impl<L: Link> Sync for List<L> {}
 
 impl<L: Link> List<L> {
@@ -88,8 +88,8 @@ impl<L: Link> List<L> {
     /// Links `node` as the last.
     ///
     /// # Safety
-    /// 1. `node` is live and stays so, at its place, until unlinked. 2. It is in no list. 3. No other code
-    ///    touches the links of the list's nodes meanwhile.
+    /// 1. `node` is live and stays so, at its place, until it is unlinked. 2. It is in no list. 3. No other
+    ///    code touches the links of the list's nodes meanwhile.
     #[inline]
     pub unsafe fn push_back(&mut self, node: NonNull<L::Node>) {
         // SAFETY: by (1), `node` is live; by (2) and (3), its links and those of the neighbours are ours.
@@ -110,21 +110,21 @@ impl<L: Link> List<L> {
     /// 1. No other code touches the links of the list's nodes meanwhile.
     pub unsafe fn pop_front(&mut self) -> Option<NonNull<L::Node>> {
         let node = self.head?;
-        // SAFETY: `node` is in this list; the rest is (1).
+        // SAFETY: (1) and (2) `node` is in this list, so it is live. (3) By our (1).
         unsafe { self.remove(node) };
         Some(node)
     }
 
-    /// Unlinks `node`, which is in this list. Leaves its links as they are: only where others say whether it
-    /// is linked.
+    /// Unlinks `node`, which is in this list, and leaves its links as they are. It is for lists whose users
+    /// know from elsewhere whether a node is linked.
     ///
     /// # Safety
     /// 1. `node` is live. 2. It is in this list. 3. No other code touches the links of the list's nodes
     ///    meanwhile.
     #[inline]
     pub unsafe fn remove_linked(&mut self, node: NonNull<L::Node>) {
-        // SAFETY: by (1) and (3) the links may be read; by (2) the neighbours are in this list, so live, and
-        // (3) ours to write.
+        // SAFETY: by (1) and (3) the links may be read. By (2) the neighbours are in this list, so they are
+        // live, and by (3) they are ours to write.
         unsafe {
             let &Inner { prev, next } = &*inner::<L>(node);
             match prev {
@@ -142,15 +142,15 @@ impl<L: Link> List<L> {
         self.len -= 1;
     }
 
-    /// Unlinks `node` if it is linked, and says whether it was.
+    /// Unlinks `node` if it is linked, and returns whether it was.
     ///
     /// # Safety
     /// 1. `node` is live. 2. It is in this list or in none. 3. No other code touches the links of the list's
     ///    nodes meanwhile.
     #[inline]
     pub unsafe fn remove(&mut self, node: NonNull<L::Node>) -> bool {
-        // SAFETY: by (1) and (3) the links may be read and written; it is in this list if it has a
-        // predecessor or is the head.
+        // SAFETY: by (1) and (3) the links may be read and written. By (2) the node is in this list if it has
+        // a predecessor or is the head.
         unsafe {
             let is_linked = (*inner::<L>(node)).prev.is_some() || self.head == Some(node);
             if is_linked {
@@ -172,8 +172,8 @@ impl<L: Link> fmt::Debug for List<L> {
 /// 1. `node` is live.
 #[inline]
 unsafe fn inner<L: Link>(node: NonNull<L::Node>) -> *mut Inner<L::Node> {
-    // SAFETY: (1) is the caller's, and all that `links` asks for; its result is then valid to read a field's
-    // address.
+    // SAFETY: (1), which is all that `links` asks for. The result of `links` is valid, so a field's address
+    // may be computed.
     unsafe { (*L::links(node).as_ptr()).inner.with_mut(|inner| inner) }
 }
 
@@ -191,7 +191,7 @@ mod tests {
         type Node = Node;
 
         unsafe fn links(node: NonNull<Node>) -> NonNull<Links<Node>> {
-            // SAFETY: `node` is live, by the caller's word.
+            // SAFETY: (1).
             unsafe { NonNull::new_unchecked(&raw mut (*node.as_ptr()).links) }
         }
     }
@@ -209,7 +209,7 @@ mod tests {
         for _ in 0..10_000 {
             let i = rand.below(16);
             let linked = model.contains(&i);
-            // SAFETY: nodes are live and only in this list; one thread.
+            // SAFETY: the nodes are live and only in this list, and there is one thread.
             unsafe {
                 match rand.below(4) {
                     0 | 1 if !linked => {

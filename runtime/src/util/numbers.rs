@@ -11,7 +11,7 @@ pub struct Numbers {
 
 #[derive(Debug)]
 struct State {
-    /// Never taken yet, as those above.
+    /// The smallest number that was never taken.
     unused: u16,
     free: Vec<u16>,
 }
@@ -21,7 +21,7 @@ impl Numbers {
         Self { end, state: Mutex::new(State { unused: 1, free: Vec::new() }) }
     }
 
-    /// A number that is free. It stays taken until the result is dropped.
+    /// Takes a free number. It stays taken until the result is dropped. `None` if all numbers are taken.
     pub fn take(&'static self) -> Option<Number> {
         let mut state = self.state.lock();
         let number = state.free.pop().or_else(|| {
@@ -33,7 +33,7 @@ impl Numbers {
     }
 }
 
-/// A number that was taken.
+/// A taken number.
 #[derive(Debug)]
 pub struct Number {
     number: u16,

@@ -1,4 +1,4 @@
-//! Keeps values that different threads write off each other's cache lines.
+//! Keeps values that different threads write on different cache lines.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};

@@ -1,15 +1,15 @@
-//! Waiting awake for what is about to come.
+//! Adaptive spinning: waiting awake for what is about to come.
 //!
-//! To be put to sleep and woken takes 5 to 50 µs ([`WAKE`]), of which 2 to 15 are the waker's. So if a
-//! thread's last sleep was no longer than its longest wait and a wake, the thread waits awake the next time,
-//! and goes to sleep if nothing has come. That costs one vain wait after the last short one. From then on,
-//! the length of its sleeps decides whether it waits awake again.
+//! To be put to sleep and woken takes 5 to 50 µs ([`WAKE`]), of which 2 to 15 µs are the waker's. So if a
+//! thread's last sleep was no longer than its longest wait plus a wake, the thread waits awake the next time.
+//! If nothing comes, it goes to sleep. That costs one vain wait after the last short sleep. From then on, the
+//! length of its sleeps decides whether it waits awake again.
 //!
-//! It is for what is idle otherwise: once a wait has lasted [`UNASKED`], the system is asked whether more
-//! threads want to run than there are CPUs, and then the thread sleeps.
+//! Waiting awake is only for an idle CPU. Once a wait has lasted [`UNASKED`], the thread asks the system
+//! whether more threads want to run than there are CPUs. If so, the thread sleeps.
 //!
-//! Nothing depends on it but speed: a thread that waited awake goes to sleep by the usual protocol. It looks
-//! for what has come in between, as after any other delay.
+//! Only speed depends on it: a thread that waited awake goes to sleep by the usual protocol. It looks for
+//! what has come in between, as after any other delay.
 //!
 //! Prior art: adaptive mutexes, and the spinning of Go's schedulers.
 
@@ -18,17 +18,17 @@ use std::time::{Duration, Instant};
 
 use crate::loom::{WAITS_AWAKE, hint};
 
-/// By how much longer a sleep takes than the wait would have taken.
+/// The extra time that a sleep takes, compared with a wait that is awake.
 const WAKE: Duration = Duration::from_micros(50);
 /// How long a thread waits awake before it asks whether other threads want to run.
 const UNASKED: Duration = Duration::from_micros(2);
-/// Pauses between two looks, which fetch the line on which the answer is written.
+/// The number of pauses between two looks. A look fetches the cache line on which the answer is written.
 const PAUSES: u32 = 8;
 
-/// What a thread remembers of its last wait. Its thread's alone.
+/// What a thread remembers of its last wait. Only that thread touches it.
 #[derive(Debug)]
 pub struct Patience {
-    /// How long the thread waits awake at most.
+    /// The longest time that the thread waits awake.
     longest: Duration,
     was_short: Cell<bool>,
 }
@@ -43,18 +43,18 @@ impl Patience {
         WAITS_AWAKE && self.was_short.get()
     }
 
-    /// The last wait was spent asleep, and this is how long.
+    /// Notes that the thread slept during its last wait, for `time`.
     pub fn slept(&self, time: Duration) {
         self.was_short.set(time <= self.longest + WAKE);
     }
 
-    /// The last wait says nothing about the next.
+    /// Notes that the last wait says nothing about the next.
     pub fn forget(&self) {
         self.was_short.set(false);
     }
 
-    /// Waits awake until `is_over`, if that is worth it; says whether it came to that. `is_crowded`: others
-    /// want this CPU.
+    /// Waits awake until `is_over`, if that is worth it. Returns whether `is_over` became true. `is_crowded`
+    /// says whether other threads want this CPU.
     pub fn wait(&self, is_crowded: impl FnOnce() -> bool, mut is_over: impl FnMut() -> bool) -> bool {
         if !self.is_worth_it() {
             return false;
@@ -138,7 +138,7 @@ mod tests {
     fn what_comes_is_seen_and_makes_patient_again() {
         let patience = Patience::new(LONGEST);
         let begin = Instant::now();
-        // Three looks may take too long, if the system has other things to do.
+        // Three looks may take too long if the system is busy.
         while !waits_for_third_look(&patience) {
             assert!(begin.elapsed() < Duration::from_secs(60), "nothing that comes is seen");
         }

@@ -2,17 +2,17 @@
 
 use std::ptr::NonNull;
 
-/// A cache line.
+/// The size of a cache line.
 const LINE: usize = 64;
 
-/// Asks for the cache line of `place`, to be written soon: if another core wrote it last, it is on its way
-/// here meanwhile.
+/// Asks for the cache line of `place`, which is to be written soon. If another core wrote the line last, the
+/// line travels here meanwhile.
 ///
-/// Only a hint, so any pointer will do, also one to memory that has been freed.
+/// This is only a hint, so any pointer is allowed, even a pointer to freed memory.
 #[inline(always)]
 pub fn to_write<T>(place: NonNull<T>) {
-    // SAFETY: changes no memory and no register, at whatever address; a processor that does not know it does
-    // nothing.
+    // SAFETY: the instruction changes no memory and no register, at any address. A processor that does not
+    // know it does nothing.
     #[cfg(all(target_arch = "x86_64", not(loom)))]
     unsafe {
         std::arch::asm!("prefetchw [{}]", in(reg) place.as_ptr(), options(nostack, preserves_flags, readonly));
@@ -26,10 +26,10 @@ pub fn to_write<T>(place: NonNull<T>) {
     let _ = place;
 }
 
-/// The same for `size` bytes at `place`.
+/// Asks for the cache lines of `size` bytes at `place`.
 #[inline(always)]
 pub fn all_to_write(place: NonNull<u8>, size: usize) {
-    // One line more, since it need not begin with one.
+    // One line more, because the bytes need not begin at the start of a line.
     let lines = size.div_ceil(LINE) + 1;
     (0..lines).for_each(|line| to_write(place.map_addr(|addr| addr.saturating_add(line * LINE))));
 }

@@ -1,5 +1,5 @@
-//! A small fast random number generator for choices that need no quality: where to begin to steal, which
-//! branch of a `select!` to poll first.
+//! A small fast random number generator, for choices that need no quality: where a steal begins, which branch
+//! of a `select!` is polled first.
 
 use std::cell::Cell;
 
@@ -16,7 +16,7 @@ impl FastRand {
     }
 
     pub fn from_seed(seed: u64) -> Self {
-        // Zero is xorshift's one fixed point.
+        // Zero is xorshift's only fixed point.
         Self(seed | 1)
     }
 
@@ -27,7 +27,7 @@ impl FastRand {
         self.0
     }
 
-    /// A number in `0..n`, by Lemire's multiplication; `n` must not be zero.
+    /// A number in `0..n`, by Lemire's multiplication. `n` must not be zero.
     pub fn below(&mut self, n: u32) -> u32 {
         (((self.next_u64() >> 32) * u64::from(n)) >> 32) as u32
     }
@@ -37,11 +37,11 @@ thread_cell! {
     static SEED: Cell<u64> = Cell::new(0);
 }
 
-/// Puts the calling thread's generator back when dropped.
+/// Puts the calling thread's generator back on drop.
 #[derive(Debug)]
 pub struct Seeded(u64);
 
-/// Has the calling thread's generator begin with `seed`, until the result is dropped.
+/// Makes the calling thread's generator begin with `seed`, until the result is dropped.
 #[must_use]
 pub fn seed_thread(seed: u64) -> Seeded {
     SEED.with(|current| Seeded(current.replace(seed | 1)))
@@ -53,7 +53,7 @@ impl Drop for Seeded {
     }
 }
 
-/// A number in `0..n` from the calling thread's generator; `n` must not be zero.
+/// A number in `0..n` from the calling thread's generator. `n` must not be zero.
 pub fn thread_below(n: u32) -> u32 {
     SEED.with(|seed| {
         let mut rand = match seed.get() {

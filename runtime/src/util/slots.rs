@@ -1,38 +1,39 @@
 //! A table of pointers with constant-time insertion and removal by number.
 //!
-//! It grows by adding segments, each as large as all before it together, so nothing is ever copied: a lock
-//! around it is held for a few instructions even when a million pointers are in. (A `slab::Slab` moves them
-//! all, and takes twice the memory.) When the last pointer leaves, the memory of all but the first segments
-//! goes back.
+//! The table grows by segments. Each segment is as large as all segments before it together, so nothing is
+//! ever copied. So the holder of a lock around the table needs only a few instructions, even with a million
+//! pointers. (A `slab::Slab` moves all pointers when it grows, and takes twice the memory.) When the last
+//! pointer leaves, the table frees all but the first segments.
 
 use std::fmt;
 use std::marker::PhantomData;
 use std::mem;
 use std::ptr::NonNull;
 
-/// Slots of the first segment; a power of two.
+/// The number of slots in the first segment, a power of two.
 const FIRST: usize = 64;
-/// Segments that are kept when the table is empty: 1023 × 8 bytes.
+/// The number of segments that are kept when the table is empty. They take about 1023 × 8 bytes.
 const KEPT: usize = 4;
-/// No free slot.
+/// Stands for no free slot.
 const NONE: u32 = u32::MAX;
 
 /// The table.
 pub struct Slots<T> {
     /// Segment `i` has `FIRST << i` slots.
     segments: Vec<Box<[Slot]>>,
-    /// The slot freed last. Each free slot below `end` has the number of the one freed before it.
+    /// The slot that was freed last. Each free slot below `end` has the number of the slot that was freed
+    /// before it.
     free: u32,
-    /// Slots from here on have never been used.
+    /// The slots from here on have never been used.
     end: u32,
     len: usize,
     marker: PhantomData<NonNull<T>>,
 }
 
-// SAFETY: the table is pointers that it does not follow.
+// SAFETY: the table does not follow its pointers.
 unsafe impl<T> Send for Slots<T> {}
 
-/// A pointer, whose lowest bit is 0; or the number of a free slot, shifted, with a 1.
+/// A pointer, whose lowest bit is 0; or the number of a free slot, shifted, with a 1 as its lowest bit.
 #[derive(Clone, Copy)]
 struct Slot(usize);
 
@@ -42,15 +43,15 @@ impl<T> Slots<T> {
         Self { segments: Vec::new(), free: NONE, end: 0, len: 0, marker: PhantomData }
     }
 
-    /// How many pointers are in.
+    /// The number of pointers in the table.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Puts `pointer` in; returns its number.
+    /// Puts `pointer` in, and returns its number.
     ///
     /// # Panics
-    /// With 2^32 - 1 pointers in.
+    /// If the table holds 2^32 - 1 pointers.
     #[inline]
     pub fn insert(&mut self, pointer: NonNull<T>) -> u32 {
         self.len += 1;
@@ -127,7 +128,7 @@ impl Slot {
     }
 }
 
-/// The segment of a slot, and its place there: segment `i` begins at number `FIRST × (2^i - 1)`.
+/// The segment of a slot, and the slot's place there. Segment `i` begins at number `FIRST × (2^i - 1)`.
 #[inline]
 fn place(number: u32) -> (usize, usize) {
     let shifted = number as usize + FIRST;
@@ -154,7 +155,7 @@ mod tests {
         let mut model = HashMap::new();
         let mut rand = FastRand::from_seed(11);
         for round in 0..20_000 {
-            // Grows, then shrinks, and so on.
+            // The table grows, then shrinks, and so on.
             let grows = rand.below(10) < if round / 5000 % 2 == 0 { 7 } else { 3 };
             if grows {
                 let pointer = NonNull::from(&values[rand.below(5000) as usize]);

@@ -1,4 +1,4 @@
-//! Whether another thread of this process computes, sleeps in the system, or waits for a CPU.
+//! Says whether another thread of this process computes, sleeps in the system, or waits for a CPU.
 
 use std::fs;
 use std::time::Duration;
@@ -10,35 +10,35 @@ pub struct ThreadProbe(i32);
 impl ThreadProbe {
     /// The calling thread.
     pub fn current() -> Self {
-        // SAFETY: always allowed.
+        // SAFETY: no preconditions.
         Self(unsafe { libc::gettid() })
     }
 
-    /// As a number, to be stored.
+    /// The thread's number, to be stored.
     pub fn to_raw(self) -> i32 {
         self.0
     }
 
-    /// From [`to_raw`](Self::to_raw).
+    /// The thread with a number of [`to_raw`](Self::to_raw).
     pub fn from_raw(raw: i32) -> Self {
         Self(raw)
     }
 
-    /// The CPU time that the thread has had. None if it has ended.
+    /// The CPU time that the thread has had. `None` if it has ended.
     pub fn cpu_time(self) -> Option<Duration> {
-        // How Linux names the clock of a thread: its number, inverted, above the kind (scheduler's time, of
-        // one thread).
+        // Linux names the clock of a thread by the thread's inverted number above the kind of clock. The kind
+        // is the scheduler's time of one thread.
         let clock = !self.0 << 3 | 0b110;
         let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: `time` is ours to write.
+        // SAFETY: the call writes to `time`, which is ours.
         let result = unsafe { libc::clock_gettime(clock, &mut time) };
         (result == 0).then(|| Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
     }
 
-    /// Whether it could run, or runs. False if it sleeps, or has ended.
+    /// Whether the thread runs or could run. False if it sleeps, or has ended.
     pub fn is_runnable(self) -> bool {
         let stat = fs::read_to_string(format!("/proc/self/task/{}/stat", self.0)).unwrap_or_default();
-        // The state follows the name, which is in parentheses and may hold some.
+        // The state follows the name. The name is in parentheses and may hold parentheses.
         stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('R'))
     }
 }

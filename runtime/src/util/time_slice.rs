@@ -1,44 +1,46 @@
 //! Asking the kernel for time slices of another length.
 //!
-//! A slice is a matter of when, not of how much: no thread gets more of a CPU by it, nor less. Linux
-//! from 6.12 on lets a thread ask for a length. The length decides what happens when the thread is woken on a
-//! CPU where another runs. If it asks for shorter slices, it gets its turn at once. Otherwise the running
-//! thread may finish its slice, and the kernel looks again only at a tick, up to 4 ms later.
+//! A slice decides when a thread runs, not how much: no thread gets more or less of a CPU by it. From Linux
+//! 6.12 on a thread may ask for the length of its slices. The length decides what happens when the thread is
+//! woken on a CPU where another thread runs. If the woken thread has asked for shorter slices, it gets its
+//! turn at once. Otherwise the running thread may finish its slice, and the kernel looks again only at a
+//! tick, up to 4 ms later.
 //!
-//! Elsewhere, and where the system refuses, nothing happens. Threads and processes that a thread with another
-//! slice starts have the usual one again.
+//! On other kernels, and where the system refuses, nothing happens. Threads and processes that are started by
+//! a thread with another slice have the usual slice again.
 
 use std::mem::{size_of, zeroed};
 
-/// For a thread that runs for some microseconds at a time, and is to have its turn at once, whatever else
-/// runs.
+/// For a thread that runs for some microseconds at a time, and needs its turn at once, whatever else runs.
 pub const SHORT_NANOS: u64 = 100_000;
 
-/// For a computation, which any other thread may interrupt: longer than what threads get that do not ask.
+/// For a computation, which any other thread may interrupt. It is longer than the slice of threads that do
+/// not ask.
 pub const LONG_NANOS: u64 = 10_000_000;
 
-/// What threads get that do not ask.
+/// The slice of threads that do not ask.
 pub const USUAL: u64 = 0;
 
-/// Has the calling thread run in slices of so many nanoseconds, if it has an ordinary policy.
+/// Asks for slices of `nanos` nanoseconds for the calling thread, if it has an ordinary policy.
 pub fn ask(nanos: u64) {
     let Some(mut attributes) = read() else { return };
     if attributes.sched_policy != libc::SCHED_OTHER as u32 {
         return;
     }
     attributes.sched_runtime = nanos;
-    // It would also take from those that are started the priority above the usual one.
+    // For a thread above the usual priority, the flag would also take that priority from the threads that it
+    // starts.
     if attributes.sched_nice >= 0 {
         attributes.sched_flags |= libc::SCHED_FLAG_RESET_ON_FORK as u64;
     }
+    // If the system refuses, the thread keeps its slices.
     // SAFETY: the pointer is valid for a read of the size in its first field.
-    // Refused, the thread keeps the slices that it has.
     _ = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
 }
 
-/// What the calling thread has.
+/// The calling thread's attributes.
 fn read() -> Option<libc::sched_attr> {
-    // SAFETY: plain data, for which zero is a value.
+    // SAFETY: the type is plain data, for which zero is a value.
     let mut attributes: libc::sched_attr = unsafe { zeroed() };
     let size = size_of::<libc::sched_attr>();
     // SAFETY: the pointer is valid for a write of `size` bytes.
@@ -46,7 +48,7 @@ fn read() -> Option<libc::sched_attr> {
     (result == 0).then_some(attributes)
 }
 
-/// What the calling thread has: none where the kernel does not say (before 6.12, or forbidden).
+/// The calling thread's slice. `None` where the kernel does not say (before 6.12, or forbidden).
 #[cfg(test)]
 pub fn current_nanos() -> Option<u64> {
     read().map(|attributes| attributes.sched_runtime).filter(|&nanos| nanos > 0)
@@ -67,7 +69,7 @@ mod tests {
         if usual.is_some() {
             assert_eq!(own, Some(SHORT_NANOS));
         }
-        // What is above the usual priority passes its slice on; see `ask`.
+        // A thread above the usual priority passes its slice on; see `ask`.
         if usual.is_some() && read().is_some_and(|attributes| attributes.sched_nice >= 0) {
             assert_eq!(of_other, usual);
         }

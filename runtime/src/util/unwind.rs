@@ -1,13 +1,13 @@
-//! Running code that is not ours: what panics there must not take a worker along.
+//! Running foreign code: a panic there must not end a worker.
 
 use std::any::Any;
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// What a panic carries.
+/// The payload of a panic.
 pub type Payload = Box<dyn Any + Send + 'static>;
 
-/// Calls `f`; a panic comes back as its payload.
+/// Calls `f`. Returns the payload of its panic as an error.
 #[inline]
 pub fn catch<R>(f: impl FnOnce() -> R) -> Result<R, Payload> {
     catch_unwind(AssertUnwindSafe(f))
@@ -15,8 +15,8 @@ pub fn catch<R>(f: impl FnOnce() -> R) -> Result<R, Payload> {
 
 /// Drops `value`, and the payload of a panic in its destructor, and so on.
 ///
-/// A destructor may panic with a payload whose destructor panics. Each round runs foreign code; after a few
-/// the rest is leaked rather than looped over for ever.
+/// A destructor may panic with a payload whose destructor panics. Each round runs foreign code. After a few
+/// rounds the rest is leaked, so that this does not loop for ever.
 #[inline]
 pub fn drop_quietly<T>(value: T) {
     let mut payload = match catch(|| drop(value)) {
@@ -32,7 +32,7 @@ pub fn drop_quietly<T>(value: T) {
     std::mem::forget(payload);
 }
 
-/// The first of several panics, to be resumed when all that must not be kept from running has run.
+/// The first of several panics. It is resumed when all code that must run has run.
 #[derive(Default)]
 pub struct FirstPanic(Option<Payload>);
 
@@ -41,7 +41,7 @@ impl FirstPanic {
         Self(None)
     }
 
-    /// Calls `f`; `None` if it panics.
+    /// Calls `f`. `None` if it panics.
     #[inline]
     pub fn catch<R>(&mut self, f: impl FnOnce() -> R) -> Option<R> {
         match catch(f) {
@@ -52,7 +52,7 @@ impl FirstPanic {
         None
     }
 
-    /// Goes on with the panic, if there was one.
+    /// Resumes the panic, if there was one.
     #[inline]
     pub fn resume(self) {
         if let Some(payload) = self.0 {
@@ -61,7 +61,8 @@ impl FirstPanic {
     }
 }
 
-/// Aborts the process with a text, for breaches of our own invariants that would otherwise corrupt memory.
+/// Aborts the process with a text, for breaches of this crate's invariants that would otherwise corrupt
+/// memory.
 #[cold]
 pub fn abort(text: &str) -> ! {
     // Not `eprintln!`, which panics if stderr is closed.

@@ -9,8 +9,8 @@ const CAPACITY: usize = 32;
 
 /// Up to 32 wakers, on the stack.
 ///
-/// The loop that uses it: lock, push until [`is_full`](Self::is_full), unlock, [`wake_all`](Self::wake_all),
-/// and again while there may be more.
+/// Its user loops: lock, push until [`is_full`](Self::is_full), unlock, [`wake_all`](Self::wake_all), and
+/// again while there may be more.
 pub struct WakeList {
     wakers: [MaybeUninit<Waker>; CAPACITY],
     /// The slots in `next..len` are initialised; `next` is not zero only while wakers are taken out.
@@ -37,8 +37,8 @@ impl WakeList {
         self.len += 1;
     }
 
-    /// Wakes all, in the order they were added, and empties the list. A waker that panics does not keep the
-    /// others asleep: the first panic is resumed after all have been woken.
+    /// Wakes all wakers, in the order in which they were added, and empties the list. A waker that panics
+    /// does not keep the others asleep: the first panic is resumed after all have been woken.
     pub fn wake_all(&mut self) {
         let mut panic = FirstPanic::new();
         while let Some(waker) = self.pop() {
@@ -47,14 +47,14 @@ impl WakeList {
         panic.resume();
     }
 
-    /// Gives all to `f`, in the order they were added, and empties the list.
+    /// Gives all wakers to `f`, in the order in which they were added, and empties the list.
     pub fn drain(&mut self, mut f: impl FnMut(Waker)) {
         while let Some(waker) = self.pop() {
             f(waker);
         }
     }
 
-    /// Takes out the one that was added first.
+    /// Takes out the waker that was added first.
     fn pop(&mut self) -> Option<Waker> {
         if self.next == self.len {
             (self.next, self.len) = (0, 0);
@@ -62,7 +62,7 @@ impl WakeList {
         }
         let slot = &self.wakers[self.next];
         self.next += 1;
-        // SAFETY: slots in `next..len` are initialised; this one is now below `next`, so it is not read
+        // SAFETY: slots in `next..len` are initialised. This slot is now below `next`, so it is not read
         // again.
         Some(unsafe { slot.assume_init_read() })
     }

@@ -1,4 +1,4 @@
-//! Reads and writes with an offset of their own, which leave the file's position alone.
+//! Reads and writes with an offset of their own, which do not change the file's position.
 
 use std::future::poll_fn;
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
@@ -11,13 +11,13 @@ use crate::coop;
 use crate::io::transfer::as_uninit;
 
 impl File {
-    /// Reads into `buf` what stands at `offset`, counted in bytes from the start, and returns how many bytes.
+    /// Reads into `buf` the bytes at `offset`, counted in bytes from the start, and returns their number.
     ///
     /// The file's position neither counts nor changes, so several reads may go on at once. 0 means the end,
     /// unless `buf` is empty. At most [`max_buf_size`](Self::max_buf_size) bytes are read.
     ///
     /// # Errors
-    /// The system's errors: what is no file with positions, such as a FIFO, cannot be read so.
+    /// The system's errors. A file without positions, such as a FIFO, cannot be read this way.
     ///
     /// # Cancel safety
     /// Safe.
@@ -58,11 +58,11 @@ impl File {
         Ok(bytes.len())
     }
 
-    /// Fills `buf` with what stands at `offset`, counted in bytes from the start.
+    /// Fills `buf` with the bytes at `offset`, counted in bytes from the start.
     ///
     /// # Errors
-    /// [`UnexpectedEof`](ErrorKind::UnexpectedEof) if the file ends before; it says where. Those of
-    /// [`read_at`](Self::read_at). The beginning of `buf` may have been filled then.
+    /// [`UnexpectedEof`](ErrorKind::UnexpectedEof) if the file ends before; its text says where. The errors
+    /// of [`read_at`](Self::read_at). The beginning of `buf` may have been filled then.
     ///
     /// # Cancel safety
     /// Safe: the file's position does not change.
@@ -95,7 +95,7 @@ impl File {
         Ok(())
     }
 
-    /// Writes the beginning of `buf` at `offset`, counted in bytes from the start, and returns how many
+    /// Writes the beginning of `buf` at `offset`, counted in bytes from the start, and returns the number of
     /// bytes.
     ///
     /// The file's position neither counts nor changes. The write is done when this returns, on a runtime of
@@ -103,7 +103,7 @@ impl File {
     /// whatever the offset. At most [`max_buf_size`](Self::max_buf_size) bytes are written.
     ///
     /// # Errors
-    /// The system's errors; nothing was written then.
+    /// The system's errors. Nothing was written then.
     ///
     /// # Cancel safety
     /// Not safe: the bytes may have been written or not.
@@ -134,7 +134,7 @@ impl File {
     /// Writes all of `buf` at `offset`, counted in bytes from the start.
     ///
     /// # Errors
-    /// Those of [`write_at`](Self::write_at); the beginning may have been written then.
+    /// The errors of [`write_at`](Self::write_at). The beginning may have been written then.
     ///
     /// # Cancel safety
     /// Not safe: any part may have been written.
@@ -159,18 +159,18 @@ impl File {
         Ok(())
     }
 
-    /// Reads into `bufs`, one after the other, what stands at `offset`; says how many bytes, and gives the
-    /// buffers back.
+    /// Reads the bytes at `offset` into `bufs`, one after the other. Returns the number of bytes, and the
+    /// buffers.
     ///
     /// Each buffer is filled to its length before the next. The buffers are taken by value, so that a thread
-    /// of the blocking pool can fill them without a copy. At most 1024 of them are filled by a call.
+    /// of the blocking pool can fill them without a copy. A call fills at most 1024 buffers.
     ///
     /// # Errors
     /// As for [`read_at`](Self::read_at). If the runtime was shut down, the buffers are lost, and an empty
     /// `Vec` is returned with the error.
     ///
     /// # Cancel safety
-    /// The buffers are lost; the file is as it was.
+    /// Not safe: the buffers are lost. The file is as it was.
     ///
     /// # Examples
     /// ```
@@ -205,11 +205,11 @@ impl File {
         job.await.unwrap_or_else(|error| (Err(error), Vec::new()))
     }
 
-    /// Writes the beginning of `bufs`, one after the other, at `offset`; says how many bytes, and gives the
-    /// buffers back.
+    /// Writes the beginning of `bufs`, one after the other, at `offset`. Returns the number of bytes, and the
+    /// buffers.
     ///
-    /// As [`write_at`](Self::write_at); the buffers are taken by value, so that a thread of the blocking pool
-    /// can write them without a copy. At most 1024 of them are written by a call.
+    /// It works as [`write_at`](Self::write_at). The buffers are taken by value, so that a thread of the
+    /// blocking pool can write them without a copy. A call writes at most 1024 buffers.
     ///
     /// # Errors
     /// As for [`write_at`](Self::write_at). If the runtime was shut down, the buffers are lost, and an empty
@@ -249,8 +249,8 @@ impl File {
         job.await.unwrap_or_else(|error| (Err(error), Vec::new()))
     }
 
-    /// Waits for budget, and for what goes through the file in order: a read sees the writes that have
-    /// returned.
+    /// Waits for budget, and for the calls that go through the file in order. So a read sees the writes that
+    /// have returned.
     async fn begin(&self) -> Route {
         poll_fn(coop::poll_has_budget).await;
         self.quiet().await.route

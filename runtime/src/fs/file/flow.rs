@@ -1,14 +1,14 @@
-//! What goes through a file in order: reads, writes and moves of its position.
+//! The calls that go through a file in order: reads, writes and moves of its position.
 //!
-//! Where the [`Route`] allows it, each is one system call, done when the poll function returns, and this is a
-//! shell around it. Else a [`Job`] does it on the blocking pool:
-//! - A **read** into a buffer of its own. If its future is dropped, what was read stays, for the next read; a
-//!   write or a move before that moves the file back by as much as was not taken.
-//! - A **write** of a copy. The poll function says how many bytes it has copied at once, because `Pending`
-//!   would have to mean that nothing was written. So an error of it is reported by the next write, flush or
-//!   sync.
+//! If the [`Route`] allows it, each is one system call, done when the poll function returns, and this file is
+//! a shell around it. Otherwise a [`Job`] does it on the blocking pool:
+//! - A **read** into a buffer of its own. If its future is dropped, the bytes stay for the next read. A write
+//!   or a move before that read moves the file back by the number of bytes that were not taken.
+//! - A **write** of a copy. The poll function returns at once how many bytes it has copied, because `Pending`
+//!   would have to mean that nothing was written. So the next write, flush or sync reports an error of the
+//!   write.
 //!
-//! There is at most one job at a time; whatever comes next waits for it.
+//! There is at most one job at a time. The next call waits for it.
 
 use std::fs::File as StdFile;
 use std::future::{Future, poll_fn};
@@ -29,11 +29,11 @@ enum UnderWay {
     SetLen(Job<io::Result<()>>),
 }
 
-/// What a read on the pool has brought; empty at the end of the file.
+/// The bytes of a read on the pool. Empty at the end of the file.
 #[derive(Debug)]
 struct Fetched {
     bytes: Vec<u8>,
-    /// How many of them were taken.
+    /// How many of the bytes were taken.
     taken: usize,
 }
 
@@ -42,15 +42,15 @@ struct Fetched {
 pub struct Flow {
     pub route: Route,
     job: Option<UnderWay>,
-    /// What was read and not taken, or why it was not read.
+    /// The bytes that were read and not taken, or the error of the read.
     fetched: Option<io::Result<Fetched>>,
-    /// Of a write that was reported as done to its caller.
+    /// The error of a write that was reported to its caller as done.
     write_error: Option<io::Error>,
-    /// What came of setting the length.
+    /// The result of setting the length.
     len_set: Option<io::Result<()>>,
-    /// What the last move came to, until `poll_complete` tells.
+    /// The result of the last move, until `poll_complete` returns it.
     moved: Option<io::Result<u64>>,
-    /// The position behind the last move that succeeded.
+    /// The position after the last move that succeeded.
     position: u64,
 }
 
@@ -76,7 +76,7 @@ impl Flow {
         poll_fn(|cx| self.poll_quiet(cx)).await;
     }
 
-    /// The error of a write that was reported as done.
+    /// Takes the error of a write that was reported as done.
     pub fn take_write_error(&mut self) -> io::Result<()> {
         self.write_error.take().map_or(Ok(()), Err)
     }
@@ -103,8 +103,7 @@ impl Flow {
                 return Poll::Ready(Ok(()));
             }
             let route = &mut self.route;
-            // SAFETY: a read has initialised as many bytes as it says, from the first on, and has touched no
-            // others.
+            // SAFETY: a read initialises as many bytes as it says, from the first on, and touches no others.
             let is_done = unsafe {
                 transfer::fill(buf, |bytes| match route.read(file, &mut bytes[..len], None) {
                     Some(result) => result.map(|count| (count, true)),
@@ -131,7 +130,8 @@ impl Flow {
         })));
     }
 
-    /// Forgets what was read and not taken. Says how many bytes the file's position is ahead.
+    /// Forgets the bytes that were read and not taken. Returns by how many bytes the file's position is
+    /// ahead.
     fn forget_fetched(&mut self) -> i64 {
         match self.fetched.take() {
             // No `Vec` is longer than `i64::MAX`.
@@ -140,7 +140,7 @@ impl Flow {
         }
     }
 
-    /// Moves the file back to behind what was taken of it.
+    /// Moves the file back to behind the bytes that were taken.
     pub fn move_back(&mut self, file: &StdFile) -> io::Result<()> {
         match self.forget_fetched() {
             0 => Ok(()),
@@ -160,7 +160,8 @@ impl Flow {
         coop.made_progress();
         self.take_write_error()?;
         self.move_back(file)?;
-        // The first slices are as many as one call takes; a slice that is too long goes alone, and not whole.
+        // A call takes the first slices whose sum is at most `most`. A slice that is too long goes alone, and
+        // only its beginning.
         let mut total = 0_usize;
         let fit = slices.iter().take_while(|slice| {
             total = total.saturating_add(slice.len());
@@ -184,7 +185,7 @@ impl Flow {
         })
     }
 
-    /// Has a job write a copy of `slices`; says how long they are.
+    /// Starts a job that writes a copy of `slices`. Returns their length.
     fn write_later(&mut self, file: &Arc<StdFile>, slices: &[IoSlice<'_>]) -> usize {
         let bytes = slices.iter().flat_map(|slice| slice.iter().copied()).collect::<Vec<_>>();
         let (file, len) = (file.clone(), bytes.len());
@@ -197,7 +198,7 @@ impl Flow {
         Poll::Ready(self.take_write_error())
     }
 
-    /// Sets the file's length. If it is dropped, what comes next waits for the call.
+    /// Sets the file's length. If the future is dropped, the next call waits for this one.
     pub async fn set_len(&mut self, file: &Arc<StdFile>, len: u64) -> io::Result<()> {
         poll_fn(coop::poll_has_budget).await;
         self.move_back(file)?;
@@ -211,7 +212,7 @@ impl Flow {
         self.len_set.take().unwrap_or(Ok(()))
     }
 
-    /// Moves the file's position. That is made here and now, since no device is asked.
+    /// Moves the file's position. This is done on the calling thread, because it needs no device.
     pub fn start_seek(&mut self, file: &StdFile, position: SeekFrom) -> io::Result<()> {
         if self.job.is_some() {
             let text = "a read or write is under way: call `poll_complete` before `start_seek`";

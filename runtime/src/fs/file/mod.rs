@@ -19,22 +19,21 @@ use super::{FileTimes, OpenOptions};
 use crate::io::{AsyncRead, AsyncSeek, AsyncWrite, ReadBuf};
 use crate::sync::{Mutex, MutexGuard};
 
-/// Bytes of one call, unless [`File::set_max_buf_size`] says otherwise; as many as Tokio's.
+/// The default size of one call in bytes, which is Tokio's.
 const MAX_BUF_SIZE: usize = 2 << 20;
 
-/// An open file that is read, written and moved by the traits of [`io`](crate::io).
+/// An open file. The traits of [`io`](crate::io) read, write and move it.
 ///
 /// On a runtime with several workers a write is done when it returns: there is no buffer, and flushing does
 /// nothing. On a `current_thread` runtime, and for FIFOs, terminals and devices, a thread of the blocking
-/// pool makes the write behind the caller's back, and its error is told by the next write, by
-/// [`flush`](crate::io::AsyncWriteExt::flush) or [`sync_all`](Self::sync_all). So flush before you drop a
-/// file, or its last error is lost; the bytes are not.
+/// pool makes the write after the call has returned. The next write,
+/// [`flush`](crate::io::AsyncWriteExt::flush) or [`sync_all`](Self::sync_all) reports its error. So flush
+/// before you drop a file. Otherwise its last error is lost, but the bytes are not.
 ///
-/// A read asks for what is in memory and makes the blocking pool read what is not; see [the
-/// module](crate::fs#where-a-call-is-made). Of a read that was dropped, nothing is lost: the next one has its
-/// bytes.
+/// A read takes what is in memory, and lets the blocking pool read what is not; see [the
+/// module](crate::fs#where-a-call-is-made). A dropped read loses nothing: the next read has its bytes.
 ///
-/// Many small reads or writes are better made through a [`BufReader`](crate::io::BufReader) or
+/// For many small reads or writes, use a [`BufReader`](crate::io::BufReader) or
 /// [`BufWriter`](crate::io::BufWriter). For calls with an offset of their own, also several at once, see
 /// [`read_at`](Self::read_at).
 ///
@@ -87,7 +86,7 @@ impl File {
         Self::options().read(true).open(path).await
     }
 
-    /// Opens a file for writing, which is made if it does not exist, and emptied if it does.
+    /// Opens a file for writing. The file is made if it does not exist, and emptied if it does.
     ///
     /// # Errors
     /// The system's errors, with the path.
@@ -114,7 +113,8 @@ impl File {
     /// Makes a file and opens it for reading and writing.
     ///
     /// # Errors
-    /// [`AlreadyExists`](io::ErrorKind::AlreadyExists) if there is one; the system's errors, with the path.
+    /// [`AlreadyExists`](io::ErrorKind::AlreadyExists) if the file exists; the system's errors, with the
+    /// path.
     ///
     /// # Cancel safety
     /// Not safe: the file may have been made or not.
@@ -146,7 +146,7 @@ impl File {
         OpenOptions::new()
     }
 
-    /// Turns a file of std's into one of this type.
+    /// Turns a file of std's into a file of this type.
     ///
     /// # Examples
     /// ```
@@ -163,14 +163,14 @@ impl File {
 
     /// Waits until the writes have reached the device, with all that the system knows of the file.
     ///
-    /// A thread of the blocking pool waits; several files can be synced at once.
+    /// A thread of the blocking pool waits, so several files can be synced at once.
     ///
     /// # Errors
-    /// The system's errors. The error of an earlier write, if it was not reported before; then the file was
-    /// not synced.
+    /// The system's errors. The error of an earlier write, if it was not reported before; the file was not
+    /// synced then.
     ///
     /// # Cancel safety
-    /// Safe: the system goes on; call it again to know.
+    /// Safe: the system goes on. Another call waits for the result again.
     ///
     /// # Examples
     /// ```no_run
@@ -192,7 +192,7 @@ impl File {
 
     /// Waits until the writes have reached the device, with what is needed to read them.
     ///
-    /// As [`sync_all`](Self::sync_all), without the times of the file and the like.
+    /// It works as [`sync_all`](Self::sync_all), without the times of the file and the like.
     ///
     /// # Errors
     /// As for [`sync_all`](Self::sync_all).
@@ -218,7 +218,7 @@ impl File {
     /// Cuts the file to `size` bytes, or extends it by zeros. Its position stays.
     ///
     /// # Errors
-    /// The system's errors, such as for a file that is open for reading only.
+    /// The system's errors, for instance for a file that is open only for reading.
     ///
     /// # Cancel safety
     /// Not safe: the length may have been set or not.
@@ -257,12 +257,12 @@ impl File {
         backend::on_shared(&self.std, StdFile::metadata).await
     }
 
-    /// Returns another handle to the same open file: both share the position.
+    /// Returns another handle to the same open file. Both handles share the position.
     ///
     /// The new handle has the same [`max_buf_size`](Self::max_buf_size).
     ///
     /// # Errors
-    /// The system's errors, such as that there are too many descriptors.
+    /// The system's errors, for instance that there are too many descriptors.
     ///
     /// # Cancel safety
     /// Safe.
@@ -283,10 +283,10 @@ impl File {
         Ok(clone)
     }
 
-    /// Turns the file into one of std's, once what is under way has ended.
+    /// Turns the file into a file of std's, after its calls have ended.
     ///
-    /// Its position is behind what was read, if it has one. An error of an earlier write that was not
-    /// reported yet is lost; flush before.
+    /// If it has a position, the position is behind the bytes that were read. An error of an earlier write
+    /// that was not reported yet is lost, so flush before.
     ///
     /// # Panics
     /// If a call on the pool still uses the file after its future was dropped, and the system refuses another
@@ -307,7 +307,7 @@ impl File {
     pub async fn into_std(mut self) -> StdFile {
         let flow = self.flow.get_mut();
         flow.quiet().await;
-        // What has no position keeps none.
+        // A file without a position keeps none.
         _ = flow.move_back(&self.std);
         Arc::try_unwrap(self.std).unwrap_or_else(|shared| {
             shared.try_clone().unwrap_or_else(|error| {
@@ -316,7 +316,7 @@ impl File {
         })
     }
 
-    /// Turns the file into one of std's, unless a call is under way.
+    /// Turns the file into a file of std's, unless a call is under way.
     ///
     /// # Errors
     /// The file, if a thread of the pool uses it.
@@ -347,10 +347,10 @@ impl File {
     /// Changes the file's permissions.
     ///
     /// # Errors
-    /// The system's errors, such as that the file belongs to another user.
+    /// The system's errors, for instance that the file belongs to another user.
     ///
     /// # Cancel safety
-    /// Not safe: they may have been changed or not.
+    /// Not safe: the permissions may have been changed or not.
     ///
     /// # Examples
     /// ```no_run
@@ -367,13 +367,13 @@ impl File {
         backend::on_shared(&self.std, move |std| std.set_permissions(perm)).await
     }
 
-    /// Sets when the file was read and written last, as far as `times` says.
+    /// Sets the times of the last read and write, those that `times` has.
     ///
     /// # Errors
     /// The system's errors.
     ///
     /// # Cancel safety
-    /// Not safe: they may have been set or not.
+    /// Not safe: the times may have been set or not.
     ///
     /// # Examples
     /// ```no_run
@@ -391,7 +391,7 @@ impl File {
         backend::on_shared(&self.std, move |std| std.set_times(times.into_std())).await
     }
 
-    /// Sets when the file was written last.
+    /// Sets the time of the last write.
     ///
     /// # Errors
     /// As for [`set_times`](Self::set_times).
@@ -412,9 +412,9 @@ impl File {
         self.set_times(FileTimes::new().set_modified(time)).await
     }
 
-    /// Sets how many bytes one read or write handles at most; 2 MiB unless set.
+    /// Sets how many bytes one read or write handles at most. The default is 2 MiB.
     ///
-    /// A poll function copies them in one go, and the worker's other tasks wait meanwhile: 2 MiB are some
+    /// A poll function copies them all at once, and the worker's other tasks wait meanwhile. 2 MiB take some
     /// hundred microseconds.
     ///
     /// # Panics
@@ -449,7 +449,7 @@ impl File {
         self.max_buf_size
     }
 
-    /// The file's state, once no job is under way.
+    /// Returns the file's state, after its job has ended.
     async fn quiet(&self) -> MutexGuard<'_, Flow> {
         let mut flow = self.flow.lock().await;
         flow.quiet().await;
@@ -473,7 +473,7 @@ impl AsyncWrite for File {
         self.get_mut().flow.get_mut().poll_flush(cx)
     }
 
-    /// Flushes; the file stays open.
+    /// Flushes. The file stays open.
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.poll_flush(cx)
     }
@@ -535,7 +535,7 @@ impl AsFd for File {
 
 impl FromRawFd for File {
     unsafe fn from_raw_fd(fd: RawFd) -> Self {
-        // SAFETY: the duties are the caller's.
+        // SAFETY: the duties are those of the caller.
         Self::from_std(unsafe { StdFile::from_raw_fd(fd) })
     }
 }

@@ -23,7 +23,7 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// Cleared, as readers expect it that count bytes as read which they did not write.
+    /// Creates a cleared buffer, because some readers count bytes as read that they did not write.
     pub fn new(capacity: usize) -> Self {
         Self { bytes: vec![0; capacity].into_boxed_slice(), start: 0, end: 0 }
     }
@@ -37,7 +37,7 @@ impl Buffer {
         self.start == self.end
     }
 
-    /// No room is left behind what is filled.
+    /// Whether no room is left behind the filled bytes.
     #[inline]
     pub fn is_at_end(&self) -> bool {
         self.end == self.bytes.len() && !self.is_empty()
@@ -48,8 +48,8 @@ impl Buffer {
         &self.bytes[self.start..self.end]
     }
 
-    /// Uses the first `n` filled bytes, or all if there are fewer. An empty buffer has room for all of its
-    /// capacity.
+    /// Uses the first `n` filled bytes, or all if there are fewer. An empty buffer then has room for its
+    /// whole capacity.
     #[inline]
     pub fn consume(&mut self, n: usize) {
         self.start += n.min(self.end - self.start);
@@ -58,7 +58,7 @@ impl Buffer {
         }
     }
 
-    /// Moves filled bytes into `buf`, as many as there is room for.
+    /// Moves filled bytes into `buf`, as many as fit.
     #[inline]
     pub fn drain_into(&mut self, buf: &mut ReadBuf<'_>) {
         let bytes = self.filled();
@@ -73,7 +73,7 @@ impl Buffer {
         (self.start, self.end) = (0, 0);
     }
 
-    /// Reads into the room, once, and returns how many bytes. An empty buffer has room for all of its
+    /// Reads into the room, once, and returns the number of bytes. An empty buffer has room for its whole
     /// capacity.
     #[inline]
     pub fn poll_fill<R: AsyncRead + ?Sized>(
@@ -90,7 +90,7 @@ impl Buffer {
     }
 }
 
-/// As `filled/capacity`.
+/// Prints as `filled/capacity`.
 impl fmt::Debug for Buffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.end - self.start, self.bytes.len())

@@ -1,5 +1,5 @@
-//! Buffers between a program and a stream: [`BufReader`], [`BufWriter`], [`BufStream`], and what is read
-//! piece by piece: [`Lines`], [`Split`].
+//! Buffers between a program and a stream: [`BufReader`], [`BufWriter`], [`BufStream`]; and readers of one
+//! piece after the other: [`Lines`], [`Split`].
 
 mod buffer;
 mod pieces;
@@ -14,5 +14,5 @@ pub use writer::BufWriter;
 
 pub(super) use buffer::Buffer;
 
-/// Capacity unless said otherwise, in bytes: that of std's.
+/// The default capacity, in bytes, which is that of std.
 pub(super) const CAPACITY: usize = 8 * 1024;

@@ -1,4 +1,4 @@
-//! What lies between delimiters, one piece after the other.
+//! The pieces of a reader between delimiters, one after the other.
 
 use std::future::poll_fn;
 use std::io::{self, ErrorKind};
@@ -13,11 +13,11 @@ use crate::io::AsyncBufRead;
 use crate::io::ext::poll_read_until;
 
 pin_project! {
-    /// The lines of a reader, made by [`AsyncBufReadExt::lines`](crate::io::AsyncBufReadExt::lines).
+    /// The lines of a reader. [`AsyncBufReadExt::lines`](crate::io::AsyncBufReadExt::lines) makes it.
     ///
-    /// A line ends with a line feed or at the end; neither that nor a carriage return before it is part of
-    /// what is returned. A line may be as long as memory: use it on what you trust, or on a
-    /// [`Take`](crate::io::Take).
+    /// A line ends with a line feed or at the end of the stream. The returned line has neither the line feed
+    /// nor a carriage return before it. A line may be as long as memory allows. So use this on trusted input,
+    /// or on a [`Take`](crate::io::Take).
     ///
     /// # Examples
     /// ```
@@ -46,17 +46,17 @@ impl<R> Lines<R> {
         Self { reader, buf: Vec::new() }
     }
 
-    /// Returns the reader inside.
+    /// Returns the wrapped reader.
     pub fn get_ref(&self) -> &R {
         &self.reader
     }
 
-    /// Returns the reader inside; what is read from it directly is in no line.
+    /// Returns the wrapped reader. Bytes that the program reads from it directly are in no line.
     pub fn get_mut(&mut self) -> &mut R {
         &mut self.reader
     }
 
-    /// Gives the reader back. The beginning of a line that was waited for is lost.
+    /// Returns the wrapped reader. The beginning of a line that was waited for is lost.
     pub fn into_inner(self) -> R {
         self.reader
     }
@@ -66,8 +66,8 @@ impl<R: AsyncBufRead + Unpin> Lines<R> {
     /// Returns the next line, or `None` at the end.
     ///
     /// # Errors
-    /// [`InvalidData`](io::ErrorKind::InvalidData) if the line is not UTF-8, and the next call goes on behind
-    /// it; or the reader's errors, and the next call goes on with the same line.
+    /// [`InvalidData`](io::ErrorKind::InvalidData) if the line is not UTF-8. The next call then goes on
+    /// behind that line. Or the reader's errors. The next call then goes on with the same line.
     ///
     /// # Cancel safety
     /// Safe: the beginning of a line is kept for the next call.
@@ -79,11 +79,11 @@ impl<R: AsyncBufRead + Unpin> Lines<R> {
 impl<R: AsyncBufRead> Lines<R> {
     /// Returns the next line, or `None` at the end; see [`next_line`](Lines::next_line).
     ///
-    /// `Pending` means that the task will be woken when it is worth trying again; only the last task that
-    /// called is.
+    /// `Pending` means that the task will be woken when another try is worthwhile. Only the last task that
+    /// called is woken.
     ///
     /// # Errors
-    /// As there.
+    /// As for [`next_line`](Lines::next_line).
     pub fn poll_next_line(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<Option<String>>> {
         let this = self.project();
         let Some(mut line) = ready!(poll_next_piece(this.reader, cx, b'\n', this.buf))? else {
@@ -106,10 +106,11 @@ impl<R: AsyncBufRead> Stream for Lines<R> {
 }
 
 pin_project! {
-    /// The pieces of a reader between delimiters, made by
-    /// [`AsyncBufReadExt::split`](crate::io::AsyncBufReadExt::split).
+    /// The pieces of a reader between delimiters.
+    /// [`AsyncBufReadExt::split`](crate::io::AsyncBufReadExt::split) makes it.
     ///
-    /// A piece may be as long as memory: use it on what you trust, or on a [`Take`](crate::io::Take).
+    /// A piece may be as long as memory allows. So use this on trusted input, or on a
+    /// [`Take`](crate::io::Take).
     ///
     /// # Examples
     /// ```
@@ -144,7 +145,7 @@ impl<R: AsyncBufRead + Unpin> Split<R> {
     /// Returns the next piece, or `None` at the end.
     ///
     /// # Errors
-    /// The reader's errors; the next call goes on with the same piece.
+    /// The reader's errors. The next call goes on with the same piece.
     ///
     /// # Cancel safety
     /// Safe: the beginning of a piece is kept for the next call.
@@ -156,11 +157,11 @@ impl<R: AsyncBufRead + Unpin> Split<R> {
 impl<R: AsyncBufRead> Split<R> {
     /// Returns the next piece, or `None` at the end; see [`next_segment`](Split::next_segment).
     ///
-    /// `Pending` means that the task will be woken when it is worth trying again; only the last task that
-    /// called is.
+    /// `Pending` means that the task will be woken when another try is worthwhile. Only the last task that
+    /// called is woken.
     ///
     /// # Errors
-    /// As there.
+    /// As for [`next_segment`](Split::next_segment).
     pub fn poll_next_segment(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -182,8 +183,8 @@ impl<R: AsyncBufRead> Stream for Split<R> {
     }
 }
 
-/// The next piece, with its delimiter unless the end came before, or `None` at the end. `buf` keeps the
-/// beginning of a piece while the reader makes it wait.
+/// Reads the next piece, with its delimiter unless the stream ended before it. `None` at the end. `buf` keeps
+/// the beginning of a piece while the reader waits.
 #[inline]
 fn poll_next_piece<R: AsyncBufRead>(
     reader: Pin<&mut R>,

@@ -1,4 +1,4 @@
-//! Fewer and larger reads.
+//! A buffer that makes fewer and larger reads.
 
 use std::fmt;
 use std::io::{self, SeekFrom};
@@ -12,12 +12,12 @@ use crate::io::traits::forward;
 use crate::io::{AsyncBufRead, AsyncRead, AsyncSeek, AsyncWrite, ReadBuf};
 
 pin_project! {
-    /// A reader with a buffer: it reads much at once from the reader inside, for programs that read little at
-    /// a time.
+    /// A reader with a buffer. It reads much at once from the wrapped reader, for programs that read little
+    /// at a time.
     ///
-    /// A read of at least the capacity that finds the buffer empty goes past it. Writes always do. The
-    /// buffer's bytes are lost when this is dropped, so what is left of the stream must be read from here. A
-    /// buffer helps with many small reads of a socket or file, and with nothing else.
+    /// If the buffer is empty, a read of at least the capacity goes directly to the wrapped reader. Writes
+    /// always do. The drop loses the buffer's bytes, so the rest of the stream must be read through this
+    /// reader. A buffer only helps with many small reads of a socket or file.
     ///
     /// # Examples
     /// ```
@@ -40,13 +40,14 @@ pin_project! {
     }
 }
 
-/// How far a move has come.
+/// The state of a move.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Seeking {
     No,
-    /// Not begun yet.
+    /// The move has not begun.
     Asked(SeekFrom),
-    /// The reader inside moves back to where the program is; so far from there is where the program wants to.
+    /// The wrapped reader moves back to the program's position. The program wants to move on by this
+    /// distance.
     MovingBack(i64),
     Moving,
 }
@@ -60,34 +61,36 @@ impl<R: AsyncRead> BufReader<R> {
     /// Gives `inner` a buffer of `capacity` bytes.
     ///
     /// # Panics
-    /// If `capacity` is zero: nothing could ever be read.
+    /// If `capacity` is zero, because nothing could ever be read.
     #[track_caller]
     pub fn with_capacity(capacity: usize, inner: R) -> Self {
         assert!(capacity > 0, "capacity must be greater than zero: a buffer of 0 bytes reads nothing");
         Self { inner, buffer: Buffer::new(capacity), seeking: Seeking::No }
     }
 
-    /// Returns the reader inside.
+    /// Returns the wrapped reader.
     pub fn get_ref(&self) -> &R {
         &self.inner
     }
 
-    /// Returns the reader inside; what is read from it directly comes after what is in the buffer.
+    /// Returns the wrapped reader. Bytes that the program reads from it directly come after those in the
+    /// buffer.
     pub fn get_mut(&mut self) -> &mut R {
         &mut self.inner
     }
 
-    /// Returns the reader inside, pinned; what is read from it directly comes after what is in the buffer.
+    /// Returns the wrapped reader, pinned. Bytes that the program reads from it directly come after those in
+    /// the buffer.
     pub fn get_pin_mut(self: Pin<&mut Self>) -> Pin<&mut R> {
         self.project().inner
     }
 
-    /// Gives the reader back. What is in the buffer is lost.
+    /// Returns the wrapped reader. The bytes in the buffer are lost.
     pub fn into_inner(self) -> R {
         self.inner
     }
 
-    /// Returns what is in the buffer, without reading more.
+    /// Returns the bytes in the buffer, without reading more.
     pub fn buffer(&self) -> &[u8] {
         self.buffer.filled()
     }
@@ -124,8 +127,8 @@ impl<R: AsyncRead> AsyncBufRead for BufReader<R> {
     }
 }
 
-/// A move empties the buffer, once it has succeeded; the program's position is that of the reader inside,
-/// less what is in the buffer.
+/// A successful move empties the buffer. The program's position is that of the wrapped reader minus the
+/// number of bytes in the buffer.
 impl<R: AsyncRead + AsyncSeek> AsyncSeek for BufReader<R> {
     fn start_seek(self: Pin<&mut Self>, position: SeekFrom) -> io::Result<()> {
         *self.project().seeking = Seeking::Asked(position);

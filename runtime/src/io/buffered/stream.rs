@@ -1,4 +1,4 @@
-//! A buffer for each direction.
+//! A stream with a buffer for each direction.
 
 use std::pin::Pin;
 
@@ -11,7 +11,7 @@ use crate::io::{AsyncBufRead, AsyncRead, AsyncSeek, AsyncWrite};
 pin_project! {
     /// A stream with a buffer for reading and one for writing: a [`BufReader`] around a [`BufWriter`].
     ///
-    /// What was written and not flushed is lost when this is dropped.
+    /// The drop loses bytes that were written and not flushed.
     ///
     /// # Examples
     /// ```
@@ -41,31 +41,32 @@ impl<RW: AsyncRead + AsyncWrite> BufStream<RW> {
         BufReader::new(BufWriter::new(stream)).into()
     }
 
-    /// Gives `stream` buffers of so many bytes; without one for writing, every write goes past it.
+    /// Gives `stream` buffers of the given capacities in bytes. With a `writer_capacity` of zero, every write
+    /// goes directly to `stream`.
     ///
     /// # Panics
-    /// If `reader_capacity` is zero: nothing could ever be read.
+    /// If `reader_capacity` is zero, because nothing could ever be read.
     #[track_caller]
     pub fn with_capacity(reader_capacity: usize, writer_capacity: usize, stream: RW) -> BufStream<RW> {
         BufReader::with_capacity(reader_capacity, BufWriter::with_capacity(writer_capacity, stream)).into()
     }
 
-    /// Returns the stream inside.
+    /// Returns the wrapped stream.
     pub fn get_ref(&self) -> &RW {
         self.inner.get_ref().get_ref()
     }
 
-    /// Returns the stream inside; what is read or written there does not see the buffers.
+    /// Returns the wrapped stream. Direct reads and writes there bypass the buffers.
     pub fn get_mut(&mut self) -> &mut RW {
         self.inner.get_mut().get_mut()
     }
 
-    /// Returns the stream inside, pinned; what is read or written there does not see the buffers.
+    /// Returns the wrapped stream, pinned. Direct reads and writes there bypass the buffers.
     pub fn get_pin_mut(self: Pin<&mut Self>) -> Pin<&mut RW> {
         self.project().inner.get_pin_mut().get_pin_mut()
     }
 
-    /// Gives the stream back. What is in the buffers is lost: flush before.
+    /// Returns the wrapped stream. The bytes in the buffers are lost, so flush before.
     pub fn into_inner(self) -> RW {
         self.inner.into_inner().into_inner()
     }
@@ -77,7 +78,7 @@ impl<RW> From<BufReader<BufWriter<RW>>> for BufStream<RW> {
     }
 }
 
-/// The buffers change places with what they hold.
+/// The two wrappers change places, each with its buffer.
 impl<RW> From<BufWriter<BufReader<RW>>> for BufStream<RW> {
     fn from(outer: BufWriter<BufReader<RW>>) -> Self {
         let BufWriter { inner: BufReader { inner, buffer, seeking: reader_seeking }, buf, written, seeking } =

@@ -1,4 +1,4 @@
-//! Fewer and larger writes.
+//! A buffer that makes fewer and larger writes.
 
 use std::fmt;
 use std::io::{self, IoSlice, SeekFrom};
@@ -13,13 +13,14 @@ use crate::io::traits::forward;
 use crate::io::{AsyncBufRead, AsyncRead, AsyncSeek, AsyncWrite};
 
 pin_project! {
-    /// A writer with a buffer: it writes much at once to the writer inside, for programs that write little at
-    /// a time.
+    /// A writer with a buffer. It writes much at once to the wrapped writer, for programs that write little
+    /// at a time.
     ///
-    /// What is in the buffer reaches the writer inside when the buffer is full, or with
-    /// [`flush`](crate::io::AsyncWriteExt::flush) or [`shutdown`](crate::io::AsyncWriteExt::shutdown): **it
-    /// is lost when this is dropped before**, since dropping cannot wait. A write of at least the capacity
-    /// goes past the buffer, after what is in it. Reads always go past it.
+    /// The bytes in the buffer reach the wrapped writer when the buffer is full, or with
+    /// [`flush`](crate::io::AsyncWriteExt::flush) or [`shutdown`](crate::io::AsyncWriteExt::shutdown). **They
+    /// are lost if the writer is dropped before**, because a drop cannot wait. A write of at least the
+    /// capacity goes directly to the wrapped writer, after the bytes in the buffer. Reads always go directly
+    /// to the wrapped stream.
     ///
     /// # Examples
     /// ```
@@ -39,17 +40,18 @@ pin_project! {
         pub(super) inner: W,
         // Never grows.
         pub(super) buf: Vec<u8>,
-        // How much of `buf` the writer inside has taken. Zero, unless it has made a flush wait.
+        // The number of bytes of `buf` that the wrapped writer has taken. Zero, unless it has made a flush
+        // wait.
         pub(super) written: usize,
         pub(super) seeking: Seeking,
     }
 }
 
-/// How far a move has come.
+/// The state of a move.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Seeking {
     No,
-    /// Not begun yet.
+    /// The move has not begun.
     Asked(SeekFrom),
     Moving,
 }
@@ -60,43 +62,46 @@ impl<W: AsyncWrite> BufWriter<W> {
         Self::with_capacity(CAPACITY, inner)
     }
 
-    /// Gives `inner` a buffer of `cap` bytes; of none, every write goes past it.
+    /// Gives `inner` a buffer of `cap` bytes. With zero, every write goes directly to `inner`.
     pub fn with_capacity(cap: usize, inner: W) -> Self {
         Self { inner, buf: Vec::with_capacity(cap), written: 0, seeking: Seeking::No }
     }
 
-    /// Returns the writer inside.
+    /// Returns the wrapped writer.
     pub fn get_ref(&self) -> &W {
         &self.inner
     }
 
-    /// Returns the writer inside; what is written to it directly comes before what is in the buffer.
+    /// Returns the wrapped writer. Bytes that the program writes to it directly come before those in the
+    /// buffer.
     pub fn get_mut(&mut self) -> &mut W {
         &mut self.inner
     }
 
-    /// Returns the writer inside, pinned; what is written to it directly comes before what is in the buffer.
+    /// Returns the wrapped writer, pinned. Bytes that the program writes to it directly come before those in
+    /// the buffer.
     pub fn get_pin_mut(self: Pin<&mut Self>) -> Pin<&mut W> {
         self.project().inner
     }
 
-    /// Gives the writer back. What is in the buffer is lost: flush before.
+    /// Returns the wrapped writer. The bytes in the buffer are lost, so flush before.
     pub fn into_inner(self) -> W {
         self.inner
     }
 
-    /// Returns what is in the buffer and has not reached the writer inside.
+    /// Returns the bytes in the buffer that have not reached the wrapped writer.
     pub fn buffer(&self) -> &[u8] {
         &self.buf[self.written..]
     }
 
-    /// How many more bytes fit.
+    /// The number of bytes that still fit.
     #[inline]
     fn room(&self) -> usize {
         self.buf.capacity() - self.buf.len()
     }
 
-    /// Empties the buffer into the writer inside. After an error it holds what did not get there.
+    /// Empties the buffer into the wrapped writer. After an error the buffer holds the bytes that did not get
+    /// there.
     fn poll_empty(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.project();
         let result = ready!(poll_write_all(this.inner, cx, this.buf, this.written));
@@ -137,8 +142,8 @@ impl<W: AsyncWrite> AsyncWrite for BufWriter<W> {
                 return self.project().inner.poll_write_vectored(cx, bufs);
             }
         } else if let Some(first) = left.next() {
-            // It would take one slice at a time: the slices that fit go into the buffer, the first one
-            // wherever it must.
+            // The wrapped writer would take one slice at a time. So the slices that fit go into the buffer,
+            // and the first one goes where it must.
             let n = ready!(self.as_mut().poll_write(cx, first))?;
             if first.len() >= self.buf.capacity() {
                 return Poll::Ready(Ok(n));
@@ -174,7 +179,7 @@ impl<W: AsyncWrite> AsyncWrite for BufWriter<W> {
     }
 }
 
-/// What is in the buffer is written before the move.
+/// A move first writes the bytes in the buffer.
 impl<W: AsyncWrite + AsyncSeek> AsyncSeek for BufWriter<W> {
     fn start_seek(self: Pin<&mut Self>, position: SeekFrom) -> io::Result<()> {
         *self.project().seeking = Seeking::Asked(position);
@@ -187,7 +192,7 @@ impl<W: AsyncWrite + AsyncSeek> AsyncSeek for BufWriter<W> {
         }
         let mut this = self.project();
         if let Seeking::Asked(position) = *this.seeking {
-            // A move that was given up.
+            // Completes a move that a dropped future began.
             ready!(this.inner.as_mut().poll_complete(cx))?;
             *this.seeking = Seeking::No;
             this.inner.as_mut().start_seek(position)?;

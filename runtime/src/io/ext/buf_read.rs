@@ -1,4 +1,4 @@
-//! The everyday methods of readers with a buffer, and what they do.
+//! The everyday methods of readers with a buffer, and their operations.
 
 use std::io;
 use std::pin::Pin;
@@ -9,7 +9,7 @@ use super::text::{Kept, PartialText};
 use crate::io::AsyncBufRead;
 use crate::io::buffered::{Lines, Split};
 
-/// The everyday methods of everything that is [`AsyncBufRead`].
+/// The everyday methods of each [`AsyncBufRead`].
 ///
 /// # Examples
 /// ```
@@ -32,18 +32,31 @@ use crate::io::buffered::{Lines, Split};
 /// # }).unwrap();
 /// ```
 pub trait AsyncBufReadExt: AsyncBufRead {
-    /// Reads up to and including the first `byte`, or to the end, appends it to `buf`, and returns how many
-    /// bytes.
+    /// Reads up to and including the first `byte`, or to the end, and appends the bytes to `buf`. Returns the
+    /// number of bytes.
     ///
-    /// Zero means the end. There is no limit: [`take`](crate::io::AsyncReadExt::take) sets one.
+    /// Zero means the end. There is no limit; [`take`](crate::io::AsyncReadExt::take) sets one.
     ///
     /// # Errors
     /// The reader's errors, except [`Interrupted`](io::ErrorKind::Interrupted), after which it tries again.
-    /// What was read until then is in `buf`.
+    /// The bytes that were read until then are in `buf`.
     ///
     /// # Cancel safety
-    /// Safe, if the caller goes on with the same `buf`: what was read so far is in it. The number counts from
-    /// the last call.
+    /// Safe, if the caller goes on with the same `buf`: the bytes read so far are in it. The returned number
+    /// counts from the last call.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// use runtime::io::AsyncBufReadExt;
+    ///
+    /// let mut reader = &b"key=value"[..];
+    /// let mut key = Vec::new();
+    /// assert_eq!(reader.read_until(b'=', &mut key).await?, 4);
+    /// assert_eq!(key, b"key=");
+    /// # std::io::Result::Ok(())
+    /// # }).unwrap();
+    /// ```
     fn read_until<'a>(&'a mut self, byte: u8, buf: &'a mut Vec<u8>) -> OperationFuture<ReadUntil<'a, Self>>
     where
         Self: Unpin,
@@ -51,20 +64,34 @@ pub trait AsyncBufReadExt: AsyncBufRead {
         OperationFuture::new(ReadUntil { reader: self, delimiter: byte, start: buf.len(), buf })
     }
 
-    /// Reads up to and including the first line feed, or to the end, appends it to `buf`, and returns how
-    /// many bytes.
+    /// Reads up to and including the first line feed, or to the end, and appends the text to `buf`. Returns
+    /// the number of bytes.
     ///
-    /// Zero means the end. There is no limit: [`take`](crate::io::AsyncReadExt::take) sets one.
+    /// Zero means the end. There is no limit; [`take`](crate::io::AsyncReadExt::take) sets one.
     ///
     /// # Errors
-    /// [`InvalidData`](io::ErrorKind::InvalidData) if the line is not UTF-8, or the reader's errors, except
-    /// [`Interrupted`](io::ErrorKind::Interrupted), after which it tries again. Of a line that is not UTF-8
-    /// nothing is in `buf`, and it is lost; after another error what was read until then is in `buf`, if that
-    /// much is UTF-8.
+    /// [`InvalidData`](io::ErrorKind::InvalidData) if the line is not UTF-8. The line is lost then, and
+    /// nothing of it is in `buf`. Or the reader's errors, except [`Interrupted`](io::ErrorKind::Interrupted),
+    /// after which it tries again. The bytes that were read until then are in `buf`, if they are UTF-8.
     ///
     /// # Cancel safety
-    /// Not safe: if what was read so far ends inside of a character, it is lost, else it is in `buf`. (Tokio
-    /// leaves `buf` empty.) [`Lines::next_line`] and [`read_until`](Self::read_until) are safe.
+    /// Not safe: the bytes read so far are in `buf`, but they are lost if they end inside of a character.
+    /// (Tokio leaves `buf` empty.) [`Lines::next_line`] and [`read_until`](Self::read_until) are safe.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// use runtime::io::AsyncBufReadExt;
+    ///
+    /// let mut reader = &b"one\ntwo"[..];
+    /// let mut line = String::new();
+    /// while reader.read_line(&mut line).await? != 0 {
+    ///     println!("{}", line.trim_end());
+    ///     line.clear();
+    /// }
+    /// # std::io::Result::Ok(())
+    /// # }).unwrap();
+    /// ```
     fn read_line<'a>(&'a mut self, buf: &'a mut String) -> OperationFuture<ReadLine<'a, Self>>
     where
         Self: Unpin,
@@ -72,7 +99,20 @@ pub trait AsyncBufReadExt: AsyncBufRead {
         OperationFuture::new(ReadLine { reader: self, text: PartialText::new(buf, Kept::Whole) })
     }
 
-    /// Makes a stream of the pieces between the bytes `byte`, without them.
+    /// Makes a stream of the pieces between the bytes `byte`, without these bytes.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// use runtime::io::{AsyncBufReadExt, BufReader};
+    ///
+    /// let mut pieces = BufReader::new(&b"one,two"[..]).split(b',');
+    /// assert_eq!(pieces.next_segment().await?.as_deref(), Some(&b"one"[..]));
+    /// assert_eq!(pieces.next_segment().await?.as_deref(), Some(&b"two"[..]));
+    /// assert_eq!(pieces.next_segment().await?, None);
+    /// # std::io::Result::Ok(())
+    /// # }).unwrap();
+    /// ```
     fn split(self, byte: u8) -> Split<Self>
     where
         Self: Sized + Unpin,
@@ -80,18 +120,33 @@ pub trait AsyncBufReadExt: AsyncBufRead {
         Split::new(self, byte)
     }
 
-    /// Returns what is in the buffer, after filling it if it is empty; an empty slice means the end.
+    /// Returns the bytes in the buffer, after filling it if it is empty. An empty slice means the end.
     ///
     /// The bytes stay in the buffer until [`consume`](Self::consume) removes them.
     ///
     /// # Errors
-    /// The reader's errors; nothing was read then.
+    /// The reader's errors. Nothing was read then.
     ///
     /// # Cancel safety
     /// Safe: bytes that have not been returned have not been read.
     ///
     /// # Panics
     /// If the future is polled again after it was ready.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// use runtime::io::{AsyncBufReadExt, BufReader};
+    ///
+    /// let mut reader = BufReader::new(&b"hello"[..]);
+    /// assert_eq!(reader.fill_buf().await?, b"hello");
+    /// reader.consume(4);
+    /// assert_eq!(reader.fill_buf().await?, b"o");
+    /// reader.consume(1);
+    /// assert_eq!(reader.fill_buf().await?, b"");
+    /// # std::io::Result::Ok(())
+    /// # }).unwrap();
+    /// ```
     fn fill_buf(&mut self) -> OperationFuture<FillBuf<'_, Self>>
     where
         Self: Unpin,
@@ -107,7 +162,21 @@ pub trait AsyncBufReadExt: AsyncBufRead {
         Pin::new(self).consume(amt);
     }
 
-    /// Makes a stream of the lines, without their line feeds and without a carriage return before them.
+    /// Makes a stream of the lines, without their line feeds, and without a carriage return before a line
+    /// feed.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// use runtime::io::AsyncBufReadExt;
+    ///
+    /// let mut lines = (&b"one\r\ntwo"[..]).lines();
+    /// assert_eq!(lines.next_line().await?.as_deref(), Some("one"));
+    /// assert_eq!(lines.next_line().await?.as_deref(), Some("two"));
+    /// assert_eq!(lines.next_line().await?, None);
+    /// # std::io::Result::Ok(())
+    /// # }).unwrap();
+    /// ```
     fn lines(self) -> Lines<Self>
     where
         Self: Sized,
@@ -118,7 +187,7 @@ pub trait AsyncBufReadExt: AsyncBufRead {
 
 impl<R: AsyncBufRead + ?Sized> AsyncBufReadExt for R {}
 
-/// Appends to `buf` up to and including the first `delimiter`, or to the end.
+/// Appends to `buf`, up to and including the first `delimiter`, or to the end.
 #[inline]
 pub(in crate::io) fn poll_read_until<R: AsyncBufRead + ?Sized>(
     mut reader: Pin<&mut R>,
@@ -128,8 +197,8 @@ pub(in crate::io) fn poll_read_until<R: AsyncBufRead + ?Sized>(
 ) -> Poll<io::Result<()>> {
     loop {
         let (used, is_last) = {
-            // Not `uninterrupted`: what is returned borrows from the reader, so the loop cannot go round
-            // inside of a closure.
+            // Not `uninterrupted`: the returned bytes borrow from the reader, so the loop cannot be inside of
+            // a closure.
             let bytes = match ready!(reader.as_mut().poll_fill_buf(cx)) {
                 Ok(bytes) => bytes,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
@@ -147,14 +216,14 @@ pub(in crate::io) fn poll_read_until<R: AsyncBufRead + ?Sized>(
     }
 }
 
-/// Where `byte` is in `bytes` for the first time.
+/// Returns the index of the first `byte` in `bytes`.
 ///
-/// The C library's search, made for the machine's widest registers. A crate for the same would be one more to
-/// build.
+/// This is the search of the C library, which uses the machine's widest registers. A crate for it would be
+/// one more crate to build.
 #[inline]
 fn find(byte: u8, bytes: &[u8]) -> Option<usize> {
     let start = bytes.as_ptr();
-    // SAFETY: it reads these bytes, as far as the first that is found.
+    // SAFETY: the call reads these bytes, up to the first that it finds.
     let found = unsafe { libc::memchr(start.cast(), byte.into(), bytes.len()) };
     (!found.is_null()).then(|| found as usize - start as usize)
 }
@@ -165,7 +234,7 @@ pub struct ReadUntil<'a, R: ?Sized> {
     reader: &'a mut R,
     delimiter: u8,
     buf: &'a mut Vec<u8>,
-    /// Length of `buf` at the beginning.
+    /// The length of `buf` at the beginning.
     start: usize,
 }
 
@@ -199,7 +268,7 @@ impl<R: AsyncBufRead + Unpin + ?Sized> Operation for ReadLine<'_, R> {
 /// The operation of [`AsyncBufReadExt::fill_buf`].
 #[derive(Debug)]
 pub struct FillBuf<'a, R: ?Sized> {
-    /// `None` once its bytes have been returned, which borrow from it.
+    /// `None` once its bytes have been returned, because they borrow from it.
     reader: Option<&'a mut R>,
 }
 
@@ -209,9 +278,8 @@ impl<'a, R: AsyncBufRead + Unpin + ?Sized> Operation for FillBuf<'a, R> {
     #[inline]
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<&'a [u8]>> {
         let reader: *mut R = self.reader.take().expect("`fill_buf` was polled after it was ready");
-        // SAFETY: the pointer was made of a reference that lives as long. What is borrowed here is either
-        // returned, and then the pointer is not used again, or it is gone when `poll_fill_buf` returns
-        // `Pending`.
+        // SAFETY: the pointer comes from a reference that lives as long. The borrow made here ends when
+        // `poll_fill_buf` returns `Pending`. Or it is returned, and then the pointer is not used again.
         match unsafe { Pin::new(&mut *reader) }.poll_fill_buf(cx) {
             Poll::Ready(result) => Poll::Ready(result),
             Poll::Pending => {

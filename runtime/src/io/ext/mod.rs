@@ -1,7 +1,7 @@
-//! The everyday methods of readers and writers: what programs call.
+//! The everyday methods of readers and writers, which programs call.
 //!
 //! Each method returns an [`OperationFuture`](operation::OperationFuture) of its
-//! [`Operation`](operation::Operation), so what they have in common is written once.
+//! [`Operation`](operation::Operation), so their common part is written once.
 
 mod buf_read;
 mod number;

@@ -1,15 +1,15 @@
 //! Numbers as bytes, for the methods that read and write them.
 
-/// A number of so many bytes. Public because the futures that read and write numbers are; it has no use
-/// elsewhere.
+/// A number of a fixed count of bytes. It is public because the futures that read and write numbers are. It
+/// has no other use.
 pub trait Number: Copy {
-    /// An array of that length.
+    /// An array of the number's bytes.
     type Bytes: AsRef<[u8]> + AsMut<[u8]> + Copy + std::fmt::Debug;
-    /// All zero.
+    /// An array of zeros.
     const ZERO: Self::Bytes;
-    /// The number whose most significant byte comes first.
+    /// Makes the number from bytes with the most significant byte first.
     fn from_be(bytes: Self::Bytes) -> Self;
-    /// The number whose least significant byte comes first.
+    /// Makes the number from bytes with the least significant byte first.
     fn from_le(bytes: Self::Bytes) -> Self;
 }
 
@@ -34,8 +34,8 @@ macro_rules! number {
 
 number!(u8 i8 u16 i16 u32 i32 u64 i64 u128 i128 f32 f64);
 
-/// Hands the methods of every number that has a byte order to the macro `$methods`: type, words, and the
-/// names of the methods that read and write, each big-endian first.
+/// Passes the methods of every number that has a byte order to the macro `$methods`: type, description, and
+/// the names of the methods that read and write. Each big-endian name comes first.
 macro_rules! for_each_number {
     ($methods:ident) => {
         $methods! {

@@ -8,9 +8,9 @@ use std::task::{Context, Poll};
 
 use pin_project_lite::pin_project;
 
-/// What a method does, poll by poll. Public because the futures are; it has no use elsewhere.
+/// The work of a method, poll by poll. It is public because the futures are. It has no other use.
 pub trait Operation {
-    /// What the method returns.
+    /// The result of the method.
     type Output;
 
     /// Goes on where the last poll ended.
@@ -20,7 +20,8 @@ pub trait Operation {
 pin_project! {
     /// The future of a method of the extension traits.
     ///
-    /// It must be pinned to be polled, as the future of an `async fn`, so that a method may become one.
+    /// It must be pinned to be polled, as the future of an `async fn`, so that a method may become an `async
+    /// fn`.
     #[must_use = "futures do nothing unless awaited"]
     #[derive(Debug)]
     pub struct OperationFuture<O> {
@@ -46,7 +47,7 @@ impl<O: Operation> Future for OperationFuture<O> {
     }
 }
 
-/// Repeats a call for as long as it says that a signal interrupted it.
+/// Repeats a call as long as a signal interrupts it.
 #[inline]
 pub(in crate::io) fn uninterrupted<T>(mut call: impl FnMut() -> Poll<io::Result<T>>) -> Poll<io::Result<T>> {
     loop {

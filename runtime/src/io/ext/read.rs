@@ -1,4 +1,4 @@
-//! The everyday methods of readers, and what they do.
+//! The everyday methods of readers, and their operations.
 
 use std::io::{self, ErrorKind};
 use std::mem::MaybeUninit;
@@ -12,7 +12,7 @@ use super::operation::{Operation, OperationFuture, uninterrupted};
 use super::text::{Kept, PartialText};
 use crate::io::{AsyncRead, Chain, ReadBuf, Take};
 
-/// Room that [`AsyncReadExt::read_to_end`] makes at once, at least.
+/// The smallest room that [`AsyncReadExt::read_to_end`] makes at once, in bytes.
 const PROBE: usize = 32;
 
 /// The method that reads a number, and its twin for the other byte order.
@@ -39,7 +39,7 @@ macro_rules! read_number_methods {
     };
 }
 
-/// The everyday methods of everything that is [`AsyncRead`].
+/// The everyday methods of each [`AsyncRead`].
 ///
 /// # Examples
 /// ```
@@ -59,15 +59,32 @@ macro_rules! read_number_methods {
 /// # }).unwrap();
 /// ```
 pub trait AsyncReadExt: AsyncRead {
-    /// Reads what is there into `buf`, waiting until there is something, and returns how many bytes.
+    /// Reads the bytes that are there into `buf`, and waits until there are some. Returns the number of
+    /// bytes.
     ///
     /// Zero means the end, or that `buf` is empty.
     ///
     /// # Errors
-    /// The reader's errors; nothing was read then.
+    /// The reader's errors. Nothing was read then.
     ///
     /// # Cancel safety
     /// Safe: bytes that have not been returned have not been read.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// use runtime::io::AsyncReadExt;
+    ///
+    /// let mut reader = &b"hello"[..];
+    /// let mut room = [0; 4];
+    /// assert_eq!(reader.read(&mut room).await?, 4);
+    /// assert_eq!(&room, b"hell");
+    /// assert_eq!(reader.read(&mut room).await?, 1);
+    /// assert_eq!(room[0], b'o');
+    /// assert_eq!(reader.read(&mut room).await?, 0);
+    /// # std::io::Result::Ok(())
+    /// # }).unwrap();
+    /// ```
     fn read<'a>(&'a mut self, buf: &'a mut [u8]) -> OperationFuture<Read<'a, Self>>
     where
         Self: Unpin,
@@ -75,16 +92,29 @@ pub trait AsyncReadExt: AsyncRead {
         OperationFuture::new(Read { reader: self, buf })
     }
 
-    /// Reads into the room that `buf` has, advances it, and says by how many bytes. A `Vec` or `BytesMut`
+    /// Reads into the room of `buf`, advances `buf`, and returns the number of bytes. A `Vec` or `BytesMut`
     /// grows.
     ///
     /// Zero means the end, or that there is no room.
     ///
     /// # Errors
-    /// The reader's errors; nothing was read then.
+    /// The reader's errors. Nothing was read then.
     ///
     /// # Cancel safety
     /// Safe: bytes that are not in `buf` have not been read.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// use runtime::io::AsyncReadExt;
+    ///
+    /// let mut reader = &b"hello"[..];
+    /// let mut bytes = Vec::new();
+    /// while reader.read_buf(&mut bytes).await? != 0 {}
+    /// assert_eq!(bytes, b"hello");
+    /// # std::io::Result::Ok(())
+    /// # }).unwrap();
+    /// ```
     fn read_buf<'a, B: BufMut + ?Sized>(
         &'a mut self,
         buf: &'a mut B,
@@ -95,15 +125,30 @@ pub trait AsyncReadExt: AsyncRead {
         OperationFuture::new(ReadToBuf { reader: self, buf })
     }
 
-    /// Reads until `buf` is full, and says how long it is.
+    /// Reads until `buf` is full, and returns the length of `buf`.
     ///
     /// # Errors
     /// [`UnexpectedEof`](io::ErrorKind::UnexpectedEof) if the stream ends before, or the reader's errors,
-    /// except [`Interrupted`](io::ErrorKind::Interrupted), after which it tries again. What was read until
-    /// then is in `buf`.
+    /// except [`Interrupted`](io::ErrorKind::Interrupted), after which it tries again. The bytes that were
+    /// read until then are in `buf`.
     ///
     /// # Cancel safety
-    /// Not safe: bytes read so far are in `buf`, but how many is lost.
+    /// Not safe: the bytes read so far are in `buf`, but their number is lost.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// use runtime::io::{AsyncReadExt, ErrorKind};
+    ///
+    /// let mut reader = &b"hello"[..];
+    /// let mut word = [0; 4];
+    /// reader.read_exact(&mut word).await?;
+    /// assert_eq!(&word, b"hell");
+    /// let error = reader.read_exact(&mut word).await.unwrap_err();
+    /// assert_eq!(error.kind(), ErrorKind::UnexpectedEof);
+    /// # std::io::Result::Ok(())
+    /// # }).unwrap();
+    /// ```
     fn read_exact<'a>(&'a mut self, buf: &'a mut [u8]) -> OperationFuture<ReadExact<'a, Self>>
     where
         Self: Unpin,
@@ -111,16 +156,28 @@ pub trait AsyncReadExt: AsyncRead {
         OperationFuture::new(ReadExact { reader: self, buf, filled: 0 })
     }
 
-    /// Reads to the end, appends it to `buf`, and returns how many bytes.
+    /// Reads to the end, and appends the bytes to `buf`. Returns the number of bytes.
     ///
-    /// There is no limit: [`take`](Self::take) sets one.
+    /// There is no limit; [`take`](Self::take) sets one.
     ///
     /// # Errors
     /// The reader's errors, except [`Interrupted`](io::ErrorKind::Interrupted), after which it tries again.
-    /// What was read until then is in `buf`.
+    /// The bytes that were read until then are in `buf`.
     ///
     /// # Cancel safety
-    /// Not safe, unless the caller goes on with the same `buf`: what was read so far is in it.
+    /// Not safe, unless the caller goes on with the same `buf`: the bytes read so far are in it.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// use runtime::io::AsyncReadExt;
+    ///
+    /// let mut bytes = b"say ".to_vec();
+    /// assert_eq!((&b"hello"[..]).read_to_end(&mut bytes).await?, 5);
+    /// assert_eq!(bytes, b"say hello");
+    /// # std::io::Result::Ok(())
+    /// # }).unwrap();
+    /// ```
     fn read_to_end<'a>(&'a mut self, buf: &'a mut Vec<u8>) -> OperationFuture<ReadToEnd<'a, Self>>
     where
         Self: Unpin,
@@ -128,15 +185,31 @@ pub trait AsyncReadExt: AsyncRead {
         OperationFuture::new(ReadToEnd { reader: self, start: buf.len(), room: Room::of(buf), buf })
     }
 
-    /// Reads to the end, appends it to `buf`, and returns how many bytes.
+    /// Reads to the end, and appends the text to `buf`. Returns the number of bytes.
     ///
     /// # Errors
-    /// [`InvalidData`](io::ErrorKind::InvalidData) if it is not UTF-8, or the reader's errors, except
-    /// [`Interrupted`](io::ErrorKind::Interrupted), after which it tries again. `buf` is then as before, and
-    /// what was read is lost.
+    /// [`InvalidData`](io::ErrorKind::InvalidData) if the text is not UTF-8, or the reader's errors, except
+    /// [`Interrupted`](io::ErrorKind::Interrupted), after which it tries again. `buf` is as before then, and
+    /// the bytes that were read are lost.
     ///
     /// # Cancel safety
-    /// Not safe: `buf` is then as before, and what was read so far is lost.
+    /// Not safe: `buf` is as before, and the bytes read so far are lost.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// use runtime::io::{AsyncReadExt, ErrorKind};
+    ///
+    /// let mut text = String::from("say ");
+    /// assert_eq!((&b"hello"[..]).read_to_string(&mut text).await?, 5);
+    /// assert_eq!(text, "say hello");
+    ///
+    /// let error = (&b"\xff"[..]).read_to_string(&mut text).await.unwrap_err();
+    /// assert_eq!(error.kind(), ErrorKind::InvalidData);
+    /// assert_eq!(text, "say hello");
+    /// # std::io::Result::Ok(())
+    /// # }).unwrap();
+    /// ```
     fn read_to_string<'a>(&'a mut self, buf: &'a mut String) -> OperationFuture<ReadToString<'a, Self>>
     where
         Self: Unpin,
@@ -145,7 +218,19 @@ pub trait AsyncReadExt: AsyncRead {
         OperationFuture::new(ReadToString { reader: self, room: Room::of(text.bytes_mut()), text })
     }
 
-    /// Ends the stream after at most `limit` bytes.
+    /// Makes a reader that ends after at most `limit` bytes.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// use runtime::io::AsyncReadExt;
+    ///
+    /// let mut text = String::new();
+    /// (&b"hello"[..]).take(4).read_to_string(&mut text).await?;
+    /// assert_eq!(text, "hell");
+    /// # std::io::Result::Ok(())
+    /// # }).unwrap();
+    /// ```
     fn take(self, limit: u64) -> Take<Self>
     where
         Self: Sized,
@@ -153,7 +238,19 @@ pub trait AsyncReadExt: AsyncRead {
         Take::new(self, limit)
     }
 
-    /// Goes on with `next` when this reader ends.
+    /// Makes a reader that continues with `next` when this reader ends.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// use runtime::io::AsyncReadExt;
+    ///
+    /// let mut text = String::new();
+    /// (&b"hel"[..]).chain(&b"lo"[..]).read_to_string(&mut text).await?;
+    /// assert_eq!(text, "hello");
+    /// # std::io::Result::Ok(())
+    /// # }).unwrap();
+    /// ```
     fn chain<R: AsyncRead>(self, next: R) -> Chain<Self, R>
     where
         Self: Sized,
@@ -211,7 +308,7 @@ impl<R: AsyncRead + Unpin + ?Sized> Operation for Read<'_, R> {
     }
 }
 
-/// Reads into `room`, once, and returns how many bytes.
+/// Reads into `room`, once, and returns the number of bytes.
 #[inline]
 pub(in crate::io) fn poll_read_some<R: AsyncRead + ?Sized>(
     reader: Pin<&mut R>,
@@ -238,10 +335,10 @@ impl<R: AsyncRead + Unpin + ?Sized, B: BufMut + ?Sized> Operation for ReadToBuf<
             return Poll::Ready(Ok(0));
         }
         let room = self.buf.chunk_mut();
-        // SAFETY: a `ReadBuf` lets no code write uninitialised bytes.
+        // SAFETY: no code can write uninitialised bytes through a `ReadBuf`.
         let room = unsafe { room.as_uninit_slice_mut() };
         let reader = Pin::new(&mut *self.reader);
-        // SAFETY: (1) nothing is said to be initialised.
+        // SAFETY: (1) no byte is claimed to be initialised.
         let n = ready!(unsafe { poll_read_into(reader, cx, room, &mut 0) })?;
         // SAFETY: `poll_read_into` has counted bytes of this room that were written.
         unsafe { self.buf.advance_mut(n) };
@@ -251,11 +348,12 @@ impl<R: AsyncRead + Unpin + ?Sized, B: BufMut + ?Sized> Operation for ReadToBuf<
 
 /// Reads into `room`, and returns how many bytes of it, from the beginning, are now filled.
 ///
-/// `initialized` is how many of them, from the beginning, are initialised, before and after, whatever is
-/// returned: a reader that wants initialised bytes clears the rest, and need not do so again.
+/// `initialized` is the number of initialised bytes of `room`, from the beginning. It is right before and
+/// after the call, whatever the call returns. A reader that wants initialised bytes clears the rest, and need
+/// not do so again.
 ///
 /// # Safety
-/// 1. The first `initialized` bytes of `room` are.
+/// 1. The first `initialized` bytes of `room` are initialised.
 #[inline]
 unsafe fn poll_read_into<R: AsyncRead + ?Sized>(
     reader: Pin<&mut R>,
@@ -268,7 +366,7 @@ unsafe fn poll_read_into<R: AsyncRead + ?Sized>(
     unsafe { buf.assume_init(*initialized) };
     let start = buf.filled().as_ptr();
     let result = reader.poll_read(cx, &mut buf);
-    // A reader may put another buffer in its place, which would make the counts lies.
+    // A reader may replace the `ReadBuf` by one of another buffer. The counts would be wrong then.
     assert_eq!(buf.filled().as_ptr(), start, "`poll_read` must read into the buffer it was given");
     *initialized = buf.initialized().len();
     ready!(result)?;
@@ -293,7 +391,7 @@ impl<R: AsyncRead + Unpin + ?Sized> Operation for ReadExact<'_, R> {
     }
 }
 
-/// Reads until `buf` is full, of which the first `filled` bytes are.
+/// Reads until `buf` is full. The first `filled` bytes are filled already.
 #[inline]
 fn poll_fill<R: AsyncRead + Unpin + ?Sized>(
     reader: &mut R,
@@ -322,7 +420,7 @@ fn ended_early(read: usize, wanted: usize) -> io::Error {
 pub struct ReadToEnd<'a, R: ?Sized> {
     reader: &'a mut R,
     buf: &'a mut Vec<u8>,
-    /// Length of `buf` at the beginning.
+    /// The length of `buf` at the beginning.
     start: usize,
     room: Room,
 }
@@ -337,12 +435,12 @@ impl<R: AsyncRead + Unpin + ?Sized> Operation for ReadToEnd<'_, R> {
     }
 }
 
-/// What is known of the room behind the end of a `Vec`.
+/// Knowledge about the room behind the end of a `Vec`.
 #[derive(Debug)]
 struct Room {
-    /// How much of it, from the end of the `Vec` on, is initialised.
+    /// The number of initialised bytes, from the end of the `Vec` on.
     initialized: usize,
-    /// Capacity of the `Vec` at the beginning.
+    /// The capacity of the `Vec` at the beginning.
     first_capacity: usize,
 }
 
@@ -353,7 +451,7 @@ impl Room {
 }
 
 /// Appends to `buf` until the end. `Vec` doubles as it grows, so the number of copies does not depend on the
-/// pieces.
+/// sizes of the reads.
 ///
 /// # Safety
 /// 1. `room` was made of `buf`, and only this function has touched either since.
@@ -383,7 +481,7 @@ unsafe fn poll_read_to_end<R: AsyncRead + Unpin + ?Sized>(
         }
         let n = ready!(uninterrupted(|| {
             let (reader, spare) = (Pin::new(&mut *reader), buf.spare_capacity_mut());
-            // SAFETY: (1) by the caller's (1), since whatever changes the end of `buf` is counted here.
+            // SAFETY: (1) by our (1), because each change of the end of `buf` is counted here.
             unsafe { poll_read_into(reader, cx, spare, &mut room.initialized) }
         }))?;
         if n == 0 {
@@ -408,8 +506,8 @@ impl<R: AsyncRead + Unpin + ?Sized> Operation for ReadToString<'_, R> {
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         let bytes = self.text.bytes_mut();
-        // SAFETY: (1) `room` was made of these bytes, which nothing else touches before `finish`. That leaves
-        // a `Vec` without capacity, in which nothing of `room` is believed.
+        // SAFETY: (1) `room` was made of these bytes, and nothing else touches them before `finish`. `finish`
+        // leaves a `Vec` without capacity, for which `room` is not used.
         let result = ready!(unsafe { poll_read_to_end(self.reader, cx, bytes, &mut self.room) });
         Poll::Ready(self.text.finish(result))
     }

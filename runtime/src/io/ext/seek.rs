@@ -1,4 +1,4 @@
-//! The everyday methods of streams with positions, and what they do.
+//! The everyday methods of streams with positions, and their operations.
 
 use std::io::{self, SeekFrom};
 use std::pin::Pin;
@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 use super::operation::{Operation, OperationFuture};
 use crate::io::AsyncSeek;
 
-/// The everyday methods of everything that is [`AsyncSeek`].
+/// The everyday methods of each [`AsyncSeek`].
 ///
 /// # Examples
 /// ```
@@ -27,15 +27,28 @@ use crate::io::AsyncSeek;
 /// # }).unwrap();
 /// ```
 pub trait AsyncSeekExt: AsyncSeek {
-    /// Moves to `position`, and says where that is, in bytes from the start.
+    /// Moves to `position`, and returns the new position, in bytes from the start.
     ///
     /// A move that an earlier, dropped future began is completed first.
     ///
     /// # Errors
-    /// The stream's errors, such as for a position before the start.
+    /// The stream's errors, for instance for a position before the start.
     ///
     /// # Cancel safety
     /// Not safe: the stream may or may not have moved.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// use std::io::Cursor;
+    /// use runtime::io::{AsyncReadExt, AsyncSeekExt, SeekFrom};
+    ///
+    /// let mut cursor = Cursor::new(b"hello");
+    /// assert_eq!(cursor.seek(SeekFrom::End(-1)).await?, 4);
+    /// assert_eq!(cursor.read_u8().await?, b'o');
+    /// # std::io::Result::Ok(())
+    /// # }).unwrap();
+    /// ```
     fn seek(&mut self, position: SeekFrom) -> OperationFuture<Seek<'_, Self>>
     where
         Self: Unpin,
@@ -43,13 +56,27 @@ pub trait AsyncSeekExt: AsyncSeek {
         OperationFuture::new(Seek { stream: self, position: Some(position) })
     }
 
-    /// Moves to the start, and says 0.
+    /// Moves to the start, and returns 0.
     ///
     /// # Errors
     /// As for [`seek`](Self::seek).
     ///
     /// # Cancel safety
     /// As for [`seek`](Self::seek).
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// use std::io::Cursor;
+    /// use runtime::io::{AsyncReadExt, AsyncSeekExt};
+    ///
+    /// let mut cursor = Cursor::new(b"hello");
+    /// assert_eq!(cursor.read_u8().await?, b'h');
+    /// cursor.rewind().await?;
+    /// assert_eq!(cursor.read_u8().await?, b'h');
+    /// # std::io::Result::Ok(())
+    /// # }).unwrap();
+    /// ```
     fn rewind(&mut self) -> OperationFuture<Seek<'_, Self>>
     where
         Self: Unpin,
@@ -57,13 +84,26 @@ pub trait AsyncSeekExt: AsyncSeek {
         self.seek(SeekFrom::Start(0))
     }
 
-    /// Says the position, in bytes from the start.
+    /// Returns the position, in bytes from the start.
     ///
     /// # Errors
     /// As for [`seek`](Self::seek).
     ///
     /// # Cancel safety
     /// Safe: the stream stays where it is.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// use std::io::Cursor;
+    /// use runtime::io::{AsyncReadExt, AsyncSeekExt};
+    ///
+    /// let mut cursor = Cursor::new(b"hello");
+    /// cursor.read_u8().await?;
+    /// assert_eq!(cursor.stream_position().await?, 1);
+    /// # std::io::Result::Ok(())
+    /// # }).unwrap();
+    /// ```
     fn stream_position(&mut self) -> OperationFuture<Seek<'_, Self>>
     where
         Self: Unpin,
@@ -78,7 +118,7 @@ impl<S: AsyncSeek + ?Sized> AsyncSeekExt for S {}
 #[derive(Debug)]
 pub struct Seek<'a, S: ?Sized> {
     stream: &'a mut S,
-    /// Where to, until the move has begun.
+    /// The target, until the move has begun.
     position: Option<SeekFrom>,
 }
 

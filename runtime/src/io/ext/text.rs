@@ -4,23 +4,23 @@ use std::io::{self, ErrorKind};
 use std::mem;
 use std::str::{self, Utf8Error};
 
-/// What of the bytes read stays in the string if reading ends with an error, or is given up.
+/// Which of the bytes read stay in the string if reading ends with an error, or is given up.
 #[derive(Debug, Clone, Copy)]
 pub enum Kept {
-    /// Nothing: the string is as before.
+    /// No byte: the string is as before.
     Nothing,
-    /// All, if they are UTF-8; else nothing.
+    /// All bytes, if they are UTF-8. Otherwise none.
     Whole,
 }
 
-/// The bytes of a `String` to which bytes are appended that may not be UTF-8. They leave the string and come
-/// back, in the same memory, at the end or when this is dropped.
+/// The bytes of a `String` to which bytes are appended that may not be UTF-8. They leave the string, and come
+/// back in the same memory at the end or when this is dropped.
 #[derive(Debug)]
 pub struct PartialText<'a> {
     /// Empty until the bytes are back.
     string: &'a mut String,
     bytes: Vec<u8>,
-    /// Length of the string at first: what is below is UTF-8. Zero once the bytes are back.
+    /// The length of the string at first. The bytes below it are UTF-8. Zero once the bytes are back.
     start: usize,
     kept: Kept,
     is_back: bool,
@@ -32,34 +32,34 @@ impl<'a> PartialText<'a> {
         Self { string, start: bytes.len(), bytes, kept, is_back: false }
     }
 
-    /// The bytes of the string and those appended. The caller appends to them, and does nothing else.
+    /// The bytes of the string and the appended ones. The caller only appends to them.
     pub fn bytes_mut(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
     }
 
     /// Puts the bytes back into the string, and returns how many were appended.
     ///
-    /// `result` is how reading ended; if it was an error, this returns it.
+    /// `result` says how reading ended. If it is an error, this returns it.
     ///
     /// # Errors
-    /// [`InvalidData`](ErrorKind::InvalidData) if what was appended is not UTF-8; the string is as before
+    /// [`InvalidData`](ErrorKind::InvalidData) if the appended bytes are not UTF-8. The string is as before
     /// then.
     pub fn finish(&mut self, result: io::Result<()>) -> io::Result<usize> {
         let appended = self.bytes.len() - self.start;
         let text = str::from_utf8(&self.bytes[self.start..]);
         let (is_kept, result) = match (result, text) {
             (Ok(()), Ok(_)) => (true, Ok(appended)),
-            // An error that counts from the beginning of the string.
+            // An error whose position counts from the beginning of the string.
             (Ok(()), Err(_)) => (false, str::from_utf8(&self.bytes).map(|_| 0).map_err(invalid)),
             (Err(error), text) => (text.is_ok() && matches!(self.kept, Kept::Whole), Err(error)),
         };
         if !is_kept {
             self.bytes.truncate(self.start);
         }
-        // SAFETY: both parts are UTF-8, the first by the rule at `start`, the other was looked at and is gone
-        // if it is not.
+        // SAFETY: both parts are UTF-8. The first part is by the rule at `start`. The second part was
+        // checked, and was removed if it is not.
         *self.string = unsafe { String::from_utf8_unchecked(mem::take(&mut self.bytes)) };
-        // Of the bytes that are here now, none is known to be UTF-8.
+        // No byte that is here now is known to be UTF-8.
         self.start = 0;
         self.is_back = true;
         result
@@ -73,7 +73,7 @@ fn invalid(error: Utf8Error) -> io::Error {
 impl Drop for PartialText<'_> {
     fn drop(&mut self) {
         if !self.is_back {
-            // Given up: as after an error.
+            // The read was given up, which counts as an error.
             let _ = self.finish(Err(ErrorKind::Other.into()));
         }
     }

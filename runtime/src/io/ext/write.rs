@@ -1,4 +1,4 @@
-//! The everyday methods of writers, and what they do.
+//! The everyday methods of writers, and their operations.
 
 use std::io::{self, ErrorKind, IoSlice};
 use std::pin::Pin;
@@ -10,7 +10,7 @@ use super::number::{Number, for_each_number};
 use super::operation::{Operation, OperationFuture, uninterrupted};
 use crate::io::AsyncWrite;
 
-/// Slices that [`AsyncWriteExt::write_all_buf`] passes on at once.
+/// The number of slices that [`AsyncWriteExt::write_all_buf`] passes on at once.
 const SLICES: usize = 64;
 
 /// The method that writes a number, and its twin for the other byte order.
@@ -26,7 +26,7 @@ macro_rules! write_number_methods {
         /// As for [`write_all`](Self::write_all).
         ///
         /// # Cancel safety
-        /// Not safe: how many bytes were written is lost.
+        /// Not safe: the number of bytes that were written is lost.
         #[inline]
         fn $name(&mut self, number: $ty) -> OperationFuture<WriteNumber<'_, Self, $ty>>
         where
@@ -37,7 +37,7 @@ macro_rules! write_number_methods {
     };
 }
 
-/// The everyday methods of everything that is [`AsyncWrite`].
+/// The everyday methods of each [`AsyncWrite`].
 ///
 /// # Examples
 /// ```
@@ -52,13 +52,27 @@ macro_rules! write_number_methods {
 /// # }).unwrap();
 /// ```
 pub trait AsyncWriteExt: AsyncWrite {
-    /// Writes the beginning of `buf`, waiting until there is room, and returns how many bytes.
+    /// Writes the beginning of `buf`, and waits until there is room. Returns the number of bytes.
     ///
     /// # Errors
-    /// The writer's errors; nothing was written then.
+    /// The writer's errors. Nothing was written then.
     ///
     /// # Cancel safety
     /// Safe: bytes that have not been counted have not been written.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// use std::io::Cursor;
+    /// use runtime::io::AsyncWriteExt;
+    ///
+    /// let mut room = [0; 4];
+    /// let mut writer = Cursor::new(&mut room[..]);
+    /// assert_eq!(writer.write(b"hello").await?, 4);
+    /// assert_eq!(&room, b"hell");
+    /// # std::io::Result::Ok(())
+    /// # }).unwrap();
+    /// ```
     fn write<'a>(&'a mut self, buf: &'a [u8]) -> OperationFuture<Write<'a, Self>>
     where
         Self: Unpin,
@@ -66,13 +80,27 @@ pub trait AsyncWriteExt: AsyncWrite {
         OperationFuture::new(Write { writer: self, buf })
     }
 
-    /// Writes the beginning of `bufs`, one after the other, and returns how many bytes.
+    /// Writes the beginning of `bufs`, one after the other, and returns the number of bytes.
     ///
     /// # Errors
-    /// The writer's errors; nothing was written then.
+    /// The writer's errors. Nothing was written then.
     ///
     /// # Cancel safety
     /// Safe: bytes that have not been counted have not been written.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// use std::io::IoSlice;
+    /// use runtime::io::AsyncWriteExt;
+    ///
+    /// let mut writer = Vec::new();
+    /// let bufs = [IoSlice::new(b"hel"), IoSlice::new(b"lo")];
+    /// assert_eq!(writer.write_vectored(&bufs).await?, 5);
+    /// assert_eq!(writer, b"hello");
+    /// # std::io::Result::Ok(())
+    /// # }).unwrap();
+    /// ```
     fn write_vectored<'a, 'b>(
         &'a mut self,
         bufs: &'a [IoSlice<'b>],
@@ -83,13 +111,28 @@ pub trait AsyncWriteExt: AsyncWrite {
         OperationFuture::new(WriteVectored { writer: self, bufs })
     }
 
-    /// Writes the beginning of `buf`, advances it, and says by how many bytes.
+    /// Writes the beginning of `buf`, advances `buf`, and returns the number of bytes.
     ///
     /// # Errors
-    /// The writer's errors; nothing was written then.
+    /// The writer's errors. Nothing was written then.
     ///
     /// # Cancel safety
-    /// Safe: `buf` is advanced by what was written.
+    /// Safe: `buf` is advanced by the bytes that were written.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// use std::io::Cursor;
+    /// use runtime::io::AsyncWriteExt;
+    ///
+    /// let mut room = [0; 4];
+    /// let mut writer = Cursor::new(&mut room[..]);
+    /// let mut buf = &b"hello"[..];
+    /// assert_eq!(writer.write_buf(&mut buf).await?, 4);
+    /// assert_eq!(buf, b"o");
+    /// # std::io::Result::Ok(())
+    /// # }).unwrap();
+    /// ```
     fn write_buf<'a, B: Buf>(&'a mut self, buf: &'a mut B) -> OperationFuture<WriteBuf<'a, Self, B>>
     where
         Self: Unpin,
@@ -104,7 +147,26 @@ pub trait AsyncWriteExt: AsyncWrite {
     /// [`Interrupted`](io::ErrorKind::Interrupted), after which it tries again.
     ///
     /// # Cancel safety
-    /// Not safe: how many bytes were written is lost.
+    /// Not safe: the number of bytes that were written is lost.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// use runtime::io::{AsyncReadExt, AsyncWriteExt};
+    ///
+    /// let (mut near, mut far) = runtime::io::duplex(2);
+    /// let writing = async {
+    ///     near.write_all(b"hello").await?;
+    ///     near.shutdown().await
+    /// };
+    /// let mut text = String::new();
+    /// let (written, read) = runtime::join!(writing, far.read_to_string(&mut text));
+    /// written?;
+    /// read?;
+    /// assert_eq!(text, "hello");
+    /// # std::io::Result::Ok(())
+    /// # }).unwrap();
+    /// ```
     fn write_all<'a>(&'a mut self, buf: &'a [u8]) -> OperationFuture<WriteAll<'a, Self>>
     where
         Self: Unpin,
@@ -112,14 +174,30 @@ pub trait AsyncWriteExt: AsyncWrite {
         OperationFuture::new(WriteAll { writer: self, buf, written: 0 })
     }
 
-    /// Writes all of `buf`, advancing it.
+    /// Writes all of `buf`, and advances it.
     ///
     /// # Errors
     /// [`WriteZero`](io::ErrorKind::WriteZero) if the writer takes no more, or the writer's errors, except
     /// [`Interrupted`](io::ErrorKind::Interrupted), after which it tries again.
     ///
     /// # Cancel safety
-    /// Safe, if the caller goes on with the same `buf`: it is advanced by what was written.
+    /// Safe, if the caller goes on with the same `buf`: it is advanced by the bytes that were written.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// use std::io::Cursor;
+    /// use runtime::io::{AsyncWriteExt, ErrorKind};
+    ///
+    /// let mut room = [0; 4];
+    /// let mut writer = Cursor::new(&mut room[..]);
+    /// let mut buf = &b"hello"[..];
+    /// let error = writer.write_all_buf(&mut buf).await.unwrap_err();
+    /// assert_eq!(error.kind(), ErrorKind::WriteZero);
+    /// assert_eq!(buf, b"o");
+    /// # std::io::Result::Ok(())
+    /// # }).unwrap();
+    /// ```
     fn write_all_buf<'a, B: Buf>(&'a mut self, buf: &'a mut B) -> OperationFuture<WriteAllBuf<'a, Self, B>>
     where
         Self: Unpin,
@@ -127,13 +205,27 @@ pub trait AsyncWriteExt: AsyncWrite {
         OperationFuture::new(WriteAllBuf { writer: self, buf })
     }
 
-    /// Passes on what is buffered.
+    /// Passes on all buffered bytes.
     ///
     /// # Errors
     /// The writer's errors.
     ///
     /// # Cancel safety
     /// Safe.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// use runtime::io::{AsyncWriteExt, BufWriter};
+    ///
+    /// let mut writer = BufWriter::new(Vec::new());
+    /// writer.write_all(b"hello").await?;
+    /// assert_eq!(writer.get_ref(), b"");
+    /// writer.flush().await?;
+    /// assert_eq!(writer.get_ref(), b"hello");
+    /// # std::io::Result::Ok(())
+    /// # }).unwrap();
+    /// ```
     fn flush(&mut self) -> OperationFuture<Flush<'_, Self>>
     where
         Self: Unpin,
@@ -141,13 +233,25 @@ pub trait AsyncWriteExt: AsyncWrite {
         OperationFuture::new(Flush { writer: self })
     }
 
-    /// Flushes and ends the stream; a TCP stream tells its peer that nothing more will come.
+    /// Flushes and ends the stream. A TCP stream tells its peer that nothing more will come.
     ///
     /// # Errors
     /// The writer's errors.
     ///
     /// # Cancel safety
     /// Safe: call it again.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// use runtime::io::{AsyncReadExt, AsyncWriteExt};
+    ///
+    /// let (mut near, mut far) = runtime::io::duplex(64);
+    /// near.shutdown().await?;
+    /// assert_eq!(far.read(&mut [0; 8]).await?, 0);
+    /// # std::io::Result::Ok(())
+    /// # }).unwrap();
+    /// ```
     fn shutdown(&mut self) -> OperationFuture<Shutdown<'_, Self>>
     where
         Self: Unpin,
@@ -292,7 +396,7 @@ impl<W: AsyncWrite + Unpin + ?Sized> Operation for WriteAll<'_, W> {
     }
 }
 
-/// Writes all of `buf`, of which the first `written` bytes have been.
+/// Writes all of `buf`. The first `written` bytes have been written already.
 #[inline]
 pub(in crate::io) fn poll_write_all<W: AsyncWrite + ?Sized>(
     mut writer: Pin<&mut W>,

@@ -1,9 +1,9 @@
 //! Byte streams: reading and writing a [`Registered`].
 //!
-//! A transfer that came short may have emptied or filled the descriptor. Then it clears the readiness, and
-//! saves the next one its `WouldBlock`; when that is so, `io/transfer.rs` says. What happens to the
-//! descriptor after such a transfer is a new edge; the end of the stream, which may have been there already,
-//! is a bit that stays.
+//! A transfer that came short may have emptied or filled the descriptor. `io/transfer.rs` says when that is
+//! so. The transfer then clears the readiness, and saves the next transfer its `WouldBlock`. Each later
+//! change of the descriptor is a new edge. The end of the stream may have been there already, but it is a bit
+//! that stays.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -29,7 +29,7 @@ impl<S: ByteStream> Registered<S> {
                 }
                 Ok((read.count, ()))
             };
-            // SAFETY: the system has written what it says, and nothing else.
+            // SAFETY: the system has initialised as many bytes as it says, and nothing else.
             unsafe { transfer::fill(buf, read) }
         })
     }
@@ -49,15 +49,15 @@ impl<S: ByteStream> Registered<S> {
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let len = bufs.iter().map(|buf| buf.len()).sum();
-        // The system takes so many slices at most; with more, a short write proves nothing.
+        // The system takes no more slices than this. With more slices, a short write proves nothing.
         let len = if bufs.len() > libc::UIO_MAXIOV as usize { 0 } else { len };
         self.poll_io_with(cx, Direction::Write, |event| {
             Ok(self.written(event, transfer::write_vectored(self.io(), bufs)?, len))
         })
     }
 
-    /// Clears what `event` promised if a write of `n` out of `len` bytes has filled the descriptor. Returns
-    /// `n`.
+    /// Clears the readiness of `event` if a write of `n` out of `len` bytes has filled the descriptor.
+    /// Returns `n`.
     #[inline]
     fn written(&self, event: ReadyEvent, n: usize, len: usize) -> usize {
         if S::SHORT_WRITE_FILLS && 0 < n && n < len {
@@ -76,7 +76,7 @@ impl<S: ByteStream> Registered<S> {
 
     pub(crate) fn try_read_buf(&self, buf: &mut impl BufMut) -> io::Result<usize> {
         let read = |room: &mut [MaybeUninit<u8>]| Ok((self.read_uninit(room)?, ()));
-        // SAFETY: the system has written what it says, and nothing else.
+        // SAFETY: the system has initialised as many bytes as it says, and nothing else.
         let (n, ()) = self.try_io(Interest::READABLE, || unsafe { transfer::fill_buf(buf, read) })?;
         Ok(n)
     }
@@ -89,7 +89,7 @@ impl<S: ByteStream> Registered<S> {
         self.try_io(Interest::WRITABLE, || transfer::write_vectored(self.io(), bufs))
     }
 
-    /// Tells the peer that nothing more will be written. A connection that is gone needs no telling.
+    /// Tells the peer that nothing more will be written. It is no error if the connection is gone.
     pub(crate) fn shutdown_write(&self) -> io::Result<()> {
         match self.io().shutdown_write() {
             Err(error) if error.kind() == io::ErrorKind::NotConnected => Ok(()),

@@ -1,11 +1,11 @@
 //! Datagrams: sending and receiving on a [`Registered`].
 //!
-//! No transfer clears the readiness but one that would block: a receive takes one datagram, whatever the
-//! room, and how many more there are it does not say.
+//! Only a transfer that would block clears the readiness. A receive takes one datagram, whatever the room,
+//! and does not say how many more there are.
 //!
 //! An error is a message of its own. The system reports it as an event (mostly because an earlier datagram
-//! found no receiver), the next operation returns it, and then it is over. So it ends waits for something to
-//! read ([`Kind::Datagrams`]).
+//! found no receiver). The next operation returns the error, and then it is gone. So an error ends the waits
+//! for something to read ([`Kind::Datagrams`]).
 //!
 //! [`Kind::Datagrams`]: crate::driver::io::Kind::Datagrams
 
@@ -22,9 +22,9 @@ use crate::io::ReadBuf;
 use crate::io::sockaddr::Sockaddr;
 use crate::io::transfer::{self, Datagrams};
 
-/// Of any socket.
+/// Operations of any socket.
 impl<S: mio::event::Source + AsRawFd> Registered<S> {
-    /// Receives as much as there is, of a stream, or one datagram. `flags` are those of `recv`, here and
+    /// Receives all bytes that are there, of a stream, or one datagram. `flags` are those of `recv`, here and
     /// below.
     pub(crate) async fn recv(&self, buf: &mut [u8], flags: libc::c_int) -> io::Result<usize> {
         let buf = transfer::as_uninit(buf);
@@ -38,7 +38,7 @@ impl<S: mio::event::Source + AsRawFd> Registered<S> {
         flags: libc::c_int,
     ) -> Poll<io::Result<()>> {
         let receive = |room: &mut [MaybeUninit<u8>]| Ok((transfer::receive(self.io(), room, flags)?, ()));
-        // SAFETY: the system has written what it says, and nothing else.
+        // SAFETY: the system has initialised as many bytes as it says, and nothing else.
         self.poll_io(cx, Direction::Read, || unsafe { transfer::fill(buf, receive) })
     }
 
@@ -70,7 +70,7 @@ impl<S: Datagrams> Registered<S> {
 
     fn fill_buf(&self, buf: &mut impl BufMut) -> io::Result<usize> {
         let receive = |room: &mut [MaybeUninit<u8>]| Ok((transfer::receive(self.io(), room, 0)?, ()));
-        // SAFETY: the system has written what it says, and nothing else.
+        // SAFETY: the system has initialised as many bytes as it says, and nothing else.
         let (n, ()) = unsafe { transfer::fill_buf(buf, receive) }?;
         Ok(n)
     }
@@ -87,7 +87,7 @@ impl<S: Datagrams> Registered<S> {
         flags: libc::c_int,
     ) -> Poll<io::Result<S::Addr>> {
         let receive = |room: &mut [MaybeUninit<u8>]| self.io().receive_from(room, flags);
-        // SAFETY: the system has written what it says, and nothing else.
+        // SAFETY: the system has initialised as many bytes as it says, and nothing else.
         self.poll_io(cx, Direction::Read, || unsafe { transfer::fill(buf, receive) })
     }
 
@@ -105,7 +105,7 @@ impl<S: Datagrams> Registered<S> {
 
     fn fill_buf_from(&self, buf: &mut impl BufMut) -> io::Result<(usize, S::Addr)> {
         let receive = |room: &mut [MaybeUninit<u8>]| self.io().receive_from(room, 0);
-        // SAFETY: the system has written what it says, and nothing else.
+        // SAFETY: the system has initialised as many bytes as it says, and nothing else.
         unsafe { transfer::fill_buf(buf, receive) }
     }
 

@@ -6,8 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
 
-/// Something with a descriptor. A number alone is something, too: that of a descriptor which belongs to
-/// another owner.
+/// A value with a descriptor. The value may be just the number of a descriptor that belongs to another owner.
 #[derive(Debug)]
 pub(crate) struct Fd<T>(pub(crate) T);
 

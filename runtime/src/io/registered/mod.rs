@@ -1,10 +1,10 @@
-//! A non-blocking descriptor together with its registration: what every type of `net` is made of.
+//! A non-blocking descriptor together with its registration. Every type of `net` is made of one.
 //!
-//! Each operation is the same loop: see that the source is ready, try, and if the system answers
-//! `WouldBlock`, clear the readiness relied upon and wait for the next event. It is written out three times,
-//! for the three ways to wait: in a slot ([`poll_io`](Registered::poll_io)), in the list
-//! ([`async_io`](Registered::async_io)), not at all ([`try_io`](Registered::try_io)). `bytes.rs` has what
-//! byte streams do on top, `datagrams.rs` what sockets for datagrams do.
+//! Each operation is the same loop: it waits until the source is ready, and tries. If the system returns
+//! `WouldBlock`, it clears the readiness on which it relied, and waits for the next event. The loop is
+//! written three times, for the three ways to wait: in a slot ([`poll_io`](Registered::poll_io)), in the list
+//! ([`async_io`](Registered::async_io)), not at all ([`try_io`](Registered::try_io)). `bytes.rs` has the
+//! operations of byte streams, `datagrams.rs` those of sockets for datagrams.
 
 mod bytes;
 mod datagrams;
@@ -27,7 +27,7 @@ use crate::loom::sync::Arc;
 
 pub(crate) use fd::Fd;
 
-/// How a descriptor is to be watched.
+/// How the driver watches a descriptor.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Watch {
     /// The type or function that a panic names when there is no runtime, or no I/O.
@@ -39,38 +39,38 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// For `interest`, in something that is never opened again once it was closed.
+    /// Watches for `interest`, in an object that never opens again once it was closed.
     pub(crate) const fn new(what: &'static str, interest: Interest) -> Self {
         Self { what, interest, assumed: Ready::EMPTY, kind: Kind::Stream }
     }
 
-    /// For reading and writing a stream socket; and for urgent data, so that no read relies on coming short
-    /// before it.
+    /// Watches a stream socket for reading and writing. It also watches for urgent data, because a read may
+    /// come short before urgent data.
     pub(crate) const fn stream(what: &'static str) -> Self {
         Self::new(what, Interest::READABLE.add(Interest::WRITABLE).add(Interest::PRIORITY))
     }
 
-    /// For sending and receiving datagrams. There is room in mostly any socket, so the first send need not
-    /// wait for an event.
+    /// Watches a socket for sending and receiving datagrams. Almost any socket has room, so the first send
+    /// need not wait for an event.
     pub(crate) const fn datagrams(what: &'static str) -> Self {
         let interest = Interest::READABLE.add(Interest::WRITABLE);
         Self { kind: Kind::Datagrams, assumed: Ready::WRITABLE, ..Self::new(what, interest) }
     }
 
-    /// For one end of a pipe.
+    /// Watches one end of a pipe.
     pub(crate) const fn pipe(what: &'static str, interest: Interest) -> Self {
         Self { kind: Kind::Pipe, ..Self::new(what, interest) }
     }
 
-    /// The same, where the first operations may try what `assumed` says.
+    /// Lets the first operations try what `assumed` says.
     pub(crate) const fn assuming(self, assumed: Ready) -> Self {
         Self { assumed, ..self }
     }
 
-    /// The current runtime's handle.
+    /// Returns the current runtime's handle.
     ///
     /// # Panics
-    /// If there is no runtime, or it has no I/O. So whatever would leave a trace in the system asks first.
+    /// If there is no runtime, or it has no I/O. Code that leaves a trace in the system calls this first.
     #[track_caller]
     pub(crate) fn current_runtime(self) -> Handle {
         let handle = Handle::current_for(self.what);
@@ -81,15 +81,15 @@ impl Watch {
 
 /// A descriptor that the driver watches.
 pub(crate) struct Registered<S: mio::event::Source> {
-    /// `None` only while it is being taken out.
+    /// `None` only while `into_inner` or `drop` takes it out.
     io: Option<S>,
     source: Arc<Source>,
     /// Keeps the driver alive.
     handle: Handle,
 }
 
-// A panic leaves nothing half done: an operation of the user's (`try_io` and the like) is called with no lock
-// held and no step of `driver::io` begun, and what panics in a waker is dealt with there.
+// A panic leaves nothing half done. An operation of the user (`try_io` and the like) is called with no lock
+// held and no step of `driver::io` begun. `driver::io` handles a panic in a waker.
 impl<S: mio::event::Source> UnwindSafe for Registered<S> {}
 impl<S: mio::event::Source> RefUnwindSafe for Registered<S> {}
 
@@ -103,7 +103,7 @@ impl<S: mio::event::Source> Registered<S> {
         Self::with_handle(io, watch, Handle::current_for(watch.what))
     }
 
-    /// As [`new`](Self::new), with the runtime of `handle`.
+    /// Registers `io` as [`new`](Self::new) does, with the runtime of `handle`.
     #[track_caller]
     pub(crate) fn with_handle(mut io: S, watch: Watch, handle: Handle) -> io::Result<Self> {
         let source = Source::new(0, watch.assumed).of_kind(watch.kind);
@@ -116,7 +116,7 @@ impl<S: mio::event::Source> Registered<S> {
         &self.handle
     }
 
-    /// Ends the watch and gives the descriptor back.
+    /// Ends the watch and returns the descriptor.
     pub(crate) fn into_inner(mut self) -> io::Result<S> {
         let mut io = self.io.take().expect("taken out only here and in `drop`");
         self.deregister(&mut io)?;
@@ -129,7 +129,7 @@ impl<S: mio::event::Source> Registered<S> {
         result
     }
 
-    /// Takes back what `event` had promised, unless another event has come since.
+    /// Clears the readiness of `event`, unless another event has come since.
     pub(crate) fn clear(&self, event: ReadyEvent) {
         self.source.clear(event);
     }
@@ -147,7 +147,7 @@ impl<S: mio::event::Source> Registered<S> {
         Poll::Ready(alive(event))
     }
 
-    /// Tries `f` whenever `direction` is ready, until it returns anything but `WouldBlock`. Waits in the
+    /// Tries `f` whenever `direction` is ready, until `f` returns anything but `WouldBlock`. Waits in the
     /// slot.
     pub(crate) fn poll_io<R>(
         &self,
@@ -158,7 +158,7 @@ impl<S: mio::event::Source> Registered<S> {
         self.poll_io_with(cx, direction, |_| f())
     }
 
-    /// As [`poll_io`](Self::poll_io); `f` is told the event that it may rely on.
+    /// Works as [`poll_io`](Self::poll_io). `f` gets the event on which it may rely.
     #[inline]
     fn poll_io_with<R>(
         &self,
@@ -176,8 +176,9 @@ impl<S: mio::event::Source> Registered<S> {
         }
     }
 
-    /// After a `WouldBlock`: clears what `event` promised. If that is for ever, as with a closed direction,
-    /// there is no event to wait for, and the caller has to come back after others had their turn.
+    /// Called after a `WouldBlock`. Clears the readiness of `event`. A closed direction, for instance, stays
+    /// ready for ever. Then there is no event to wait for, so the caller comes back after other tasks had
+    /// their turn.
     fn retract(&self, cx: &mut Context<'_>, event: ReadyEvent) -> Poll<io::Result<()>> {
         match self.source.retract(event) {
             Retracted::Cleared => Poll::Ready(Ok(())),
@@ -195,7 +196,7 @@ impl<S: mio::event::Source> Registered<S> {
         poll_fn(|cx| poll_wait(wait.as_mut(), cx)).await
     }
 
-    /// Tries `f` whenever the source is ready for `interest`, until it returns anything but `WouldBlock`.
+    /// Tries `f` whenever the source is ready for `interest`, until `f` returns anything but `WouldBlock`.
     /// Waits in the list.
     pub(crate) async fn async_io<R>(
         &self,
@@ -216,7 +217,7 @@ impl<S: mio::event::Source> Registered<S> {
         .await
     }
 
-    /// Tries `f` once, if the source is ready for `interest`, and else returns `WouldBlock`.
+    /// Tries `f` once if the source is ready for `interest`, and otherwise returns `WouldBlock`.
     pub(crate) fn try_io<R>(&self, interest: Interest, f: impl FnOnce() -> io::Result<R>) -> io::Result<R> {
         let Some(event) = self.source.event(interest.mask()) else {
             return Err(ErrorKind::WouldBlock.into());
@@ -247,7 +248,7 @@ impl<S: mio::event::Source> Deref for Registered<S> {
 impl<S: mio::event::Source> Drop for Registered<S> {
     fn drop(&mut self) {
         if let Some(mut io) = self.io.take() {
-            // If it fails, the driver keeps the source, and no caller is left to be told.
+            // If the deregistration fails, the driver keeps the source. There is no caller to tell.
             let _ = self.deregister(&mut io);
         }
     }
@@ -259,7 +260,7 @@ impl<S: mio::event::Source + fmt::Debug> fmt::Debug for Registered<S> {
     }
 }
 
-/// What a receive fails with that would wait for ever. (A blocking one returns an empty datagram.)
+/// The error of a receive that would wait for ever. (A blocking receive returns an empty datagram.)
 #[cold]
 fn ended() -> io::Error {
     io::Error::new(
@@ -268,7 +269,7 @@ fn ended() -> io::Error {
     )
 }
 
-/// Polls a wait in the list. The wait may be polled again after it has ended, and then begins anew.
+/// Polls a wait in the list. The wait may be polled again after it has ended. It then begins anew.
 #[inline]
 fn poll_wait(wait: Pin<&mut WaitReady<'_>>, cx: &mut Context<'_>) -> Poll<io::Result<ReadyEvent>> {
     ready!(coop::poll_has_budget(cx));

@@ -1,21 +1,21 @@
 //! Reading and writing std's standard streams on a thread that may block.
 //!
-//! Another process may have made the stream non-blocking, for all processes that share it. Where std would
-//! fail then, these wait.
+//! Another process may have made the stream non-blocking, for all processes that share it. std would fail
+//! then; these functions wait.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::AsRawFd;
 
-/// Reads once, and returns how many bytes.
+/// Reads once, and returns the number of bytes.
 pub fn read(stream: &mut (impl Read + AsRawFd), bytes: &mut [u8]) -> io::Result<usize> {
     let fd = stream.as_raw_fd();
     patiently(fd, libc::POLLIN, || stream.read(bytes))
 }
 
-/// Writes all of `bytes`, and flushes if asked to. Says whether the stream holds nothing back now.
+/// Writes all of `bytes`, and flushes if `flush` is set. Returns whether the stream holds nothing back now.
 pub fn write(stream: &mut (impl Write + AsRawFd), mut bytes: &[u8], flush: bool) -> io::Result<bool> {
     let fd = stream.as_raw_fd();
-    // Std's streams hold back at most what comes after the last line feed.
+    // Std's streams hold back at most the bytes after the last line feed.
     let is_whole = bytes.last() == Some(&b'\n') || fd == libc::STDERR_FILENO;
     while !bytes.is_empty() {
         match patiently(fd, libc::POLLOUT, || stream.write(bytes))? {
@@ -29,7 +29,7 @@ pub fn write(stream: &mut (impl Write + AsRawFd), mut bytes: &[u8], flush: bool)
     Ok(flush || is_whole)
 }
 
-/// Repeats `call` until it is neither interrupted nor told to come back later.
+/// Repeats `call` as long as it is interrupted or would block.
 fn patiently<T>(fd: i32, events: libc::c_short, mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     loop {
         match call() {
@@ -42,7 +42,7 @@ fn patiently<T>(fd: i32, events: libc::c_short, mut call: impl FnMut() -> io::Re
 
 fn wait(fd: i32, events: libc::c_short) -> io::Result<()> {
     let mut entry = libc::pollfd { fd, events, revents: 0 };
-    // SAFETY: it is one entry, which the call writes to.
+    // SAFETY: the call writes to one entry, which is ours.
     match unsafe { libc::poll(&mut entry, 1, -1) } {
         -1 => Err(io::Error::last_os_error()).or_else(|error| match error.kind() {
             ErrorKind::Interrupted => Ok(()),

@@ -1,12 +1,14 @@
 //! Standard input: which thread reads it, and why no byte is lost and no read forgotten.
 //!
-//! A thread reads, when a handle asks for bytes and none are there, and leaves what it has read where every
-//! handle finds it. So the read may take for ever, and the handles that asked may go.
+//! A thread reads when a handle asks for bytes and none are there. It leaves the bytes where every handle
+//! finds them. So the read may take for ever, and the handles that asked may go.
 //!
 //! # States
-//! All is under one lock: the bytes that were read and not yet taken; or how the last read ended, if it
-//! brought none; whether bytes are *wanted*, and how many; whether there is a *thread*; and the handles with
-//! their wakers.
+//! All state is under one lock:
+//! - the bytes that were read and not yet taken, or how the last read ended, if it brought none;
+//! - whether bytes are *wanted*, and how many;
+//! - whether there is a *thread*;
+//! - the handles with their wakers.
 //!
 //! # Steps
 //! ```text
@@ -20,10 +22,10 @@
 //! ```
 //! # No handle waits in vain
 //! **While a handle waits, bytes are wanted, and there is a thread on its way to `Deposit`.** `Demand` makes
-//! both true, in the step in which the handle begins to wait (`locked.rs`), and only `Deposit` ends the first
-//! and only `AwaitDemand` the second, which looks for a demand under the same lock. `Deposit` wakes all
-//! handles; a handle that finds nothing left demands again. A thread that is refused counts as gone: the
-//! demand is taken back, all are woken, and each gets the error of its own try.
+//! both true, in the step in which the handle begins to wait (`locked.rs`). Only `Deposit` ends the first.
+//! Only `AwaitDemand` ends the second, and it looks for a demand under the same lock. `Deposit` wakes all
+//! handles. A handle that finds nothing left demands again. A thread that the system refuses counts as gone:
+//! the demand is taken back, all handles are woken, and each gets the error of its own try.
 //!
 //! **No byte is lost**: bytes are only wanted when none are there, so `Deposit` overwrites nothing.
 
@@ -36,13 +38,13 @@ use crate::io::ReadBuf;
 use crate::io::locked::{Users, poll_locked, wake_all};
 use crate::loom::sync::{Condvar, Mutex};
 
-/// How long the thread stays when nothing is wanted.
+/// How long the thread stays when no bytes are wanted.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
-/// Bytes that are read at once, at most; as many as Tokio's.
+/// The largest number of bytes of one read, which is Tokio's.
 const MOST: usize = 2 << 20;
 
-/// Memory that is kept for the next read.
+/// The size of the memory that is kept for the next read.
 const KEPT: usize = 64 << 10;
 
 /// An input that a thread reads for all handles.
@@ -54,19 +56,19 @@ pub struct Input {
 
 #[derive(Debug, Default)]
 struct State {
-    /// What was read; from `start` on it has not been taken.
+    /// The bytes that were read. Those from `start` on have not been taken.
     bytes: Vec<u8>,
     start: usize,
     /// How a read ended that brought no bytes: at the end, or with an error. The next handle takes it.
     end: Option<io::Result<()>>,
-    /// Bytes that are wanted; zero if none are.
+    /// The number of bytes that are wanted, or zero.
     wanted: usize,
     has_thread: bool,
     handles: Users<()>,
 }
 
 impl State {
-    /// Takes what is there.
+    /// Takes bytes, or the end of a read, if there are any.
     fn take(&mut self, buf: &mut ReadBuf<'_>) -> Option<io::Result<()>> {
         let bytes = &self.bytes[self.start..];
         if bytes.is_empty() && buf.remaining() > 0 {
@@ -80,7 +82,7 @@ impl State {
 }
 
 impl Input {
-    /// An input that no thread reads yet.
+    /// Creates an input that no thread reads yet.
     pub fn new() -> Self {
         Self::default()
     }
@@ -96,7 +98,7 @@ impl Input {
         drop(left);
     }
 
-    /// Reads for a handle. `start` is to start a thread that calls [`run`](Self::run).
+    /// Reads for a handle. `start` must start a thread that calls [`run`](Self::run).
     pub fn poll_read(
         &self,
         cx: &mut Context<'_>,
@@ -117,7 +119,7 @@ impl Input {
             result
         };
         let result = poll_locked(&self.state, cx, attempt, |state| state.handles.waker(handle));
-        // Also for a result that came in between: the others rely on the thread.
+        // This also happens if a result came in between, because other handles rely on the thread.
         if must_start {
             if let Err(error) = start() {
                 self.refused();
@@ -129,7 +131,7 @@ impl Input {
         Poll::Ready(result)
     }
 
-    /// There is no thread after all.
+    /// Notes that there is no thread after all.
     #[cold]
     fn refused(&self) {
         let mut state = self.state.lock();
@@ -140,9 +142,10 @@ impl Input {
         wake_all(wakers);
     }
 
-    /// The life of the thread: calls `read` for bytes that are wanted, until none have been for some seconds.
+    /// The life of the thread: calls `read` for bytes that are wanted, until none have been wanted for some
+    /// seconds.
     pub fn run(&self, mut read: impl FnMut(&mut [u8]) -> io::Result<usize>) {
-        // Longer than what is wanted, so that it is cleared once.
+        // May be longer than the wanted number, so that each byte is cleared once.
         let mut bytes: Vec<u8> = Vec::new();
         while let Some(wanted) = self.await_demand() {
             if bytes.len() < wanted {
@@ -169,7 +172,7 @@ impl Input {
         }
     }
 
-    /// How many bytes are wanted, or `None` if the thread is to leave.
+    /// Waits for a demand, and returns the number of wanted bytes. `None` if the thread must leave.
     fn await_demand(&self) -> Option<usize> {
         let deadline = Instant::now() + KEEP_ALIVE;
         let mut state = self.state.lock();

@@ -1,8 +1,8 @@
 //! The process's standard streams: [`stdin`], [`stdout`], [`stderr`].
 //!
-//! They may be anything, a terminal, a pipe, a file, and are shared with other processes. So they are left as
-//! they are, blocking, and threads that may block use them: one of its own for input ([`input`]), those of
-//! the blocking pool for output ([`output`]).
+//! They may be anything (a terminal, a pipe, a file), and are shared with other processes. So they stay as
+//! they are, blocking, and threads that may block use them. Input has a thread of its own ([`input`]). Output
+//! uses the threads of the blocking pool ([`output`]).
 
 mod descriptor;
 pub mod input;
@@ -25,13 +25,13 @@ static ERRORS: LazyLock<Output> = LazyLock::new(Output::new);
 
 /// Returns a handle to the process's standard input.
 ///
-/// All handles read the one input, and none loses a byte of it: what was asked for by a read that was
-/// dropped, or by a handle that was, is there for the next read. No runtime is needed.
+/// All handles read the one input, and none loses a byte of it. If a read asked for bytes and was dropped, or
+/// its handle was, the next read finds the bytes. No runtime is needed.
 ///
-/// The input is waited for on a thread of its own, which reads when it is asked to, as much as it is asked
-/// for, by way of `std::io::stdin()`. The end of a runtime does not wait for it; the end of the process
-/// neither. (Tokio's runtime waits until the user presses enter.) With a paused clock, time goes on while the
-/// input is waited for.
+/// A thread of its own waits for the input. It reads by `std::io::stdin()`, when a handle asks, and as much
+/// as the handle asks for. Neither the end of a runtime nor the end of the process waits for it. (Tokio's
+/// runtime waits until the user presses enter.) With a paused clock, time goes on while a task waits for the
+/// input.
 ///
 /// # Examples
 /// ```no_run
@@ -50,9 +50,9 @@ pub fn stdin() -> Stdin {
     Stdin { user: INPUT.enter() }
 }
 
-/// A handle to the process's standard input, made by [`stdin`].
+/// A handle to the process's standard input. [`stdin`] makes it.
 ///
-/// Reading fails with what the system says, or if the system refuses the thread.
+/// Reading fails with the system's error, or if the system refuses the thread.
 #[derive(Debug)]
 pub struct Stdin {
     user: usize,
@@ -75,16 +75,16 @@ impl Drop for Stdin {
 
 /// Returns a handle to the process's standard output.
 ///
-/// A write goes into a buffer, and returns; threads of the blocking pool empty the buffer into
-/// `std::io::stdout()`. A write waits while 64 KiB are in the buffer. What one write takes, up to 2 MiB,
-/// stays together, also beside `println!`. What all handles write comes out in the order in which it was
-/// written. (Tokio's handles do not know each other.)
+/// A write goes into a buffer, and returns. Threads of the blocking pool empty the buffer into
+/// `std::io::stdout()`. A write waits while 64 KiB are in the buffer. The bytes that one write takes, up to 2
+/// MiB, stay together, also beside `println!`. The bytes of all handles come out in the order in which they
+/// were written. (Tokio's handles do not know each other.)
 ///
 /// [`flush`](super::AsyncWriteExt::flush) waits until everything that this handle wrote has left the process.
-/// The end of a runtime waits for the output that was written on it, as for other blocking closures. Beside
-/// `println!`, which goes past the buffer, flush first.
+/// The end of a runtime waits for the output that was written on it, as for other blocking closures.
+/// `println!` bypasses the buffer, so flush before it.
 ///
-/// An error of a write that has returned is reported by the handle's next write or flush.
+/// If a write fails after it has returned, the handle's next write or flush reports the error.
 ///
 /// # Examples
 /// ```
@@ -102,13 +102,13 @@ pub fn stdout() -> Stdout {
     Stdout { user: OUTPUT.enter() }
 }
 
-/// A handle to the process's standard output, made by [`stdout`].
+/// A handle to the process's standard output. [`stdout`] makes it.
 #[derive(Debug)]
 pub struct Stdout {
     user: usize,
 }
 
-/// Returns a handle to the process's standard error output; as [`stdout`], for `std::io::stderr()`.
+/// Returns a handle to the process's standard error output. It works as [`stdout`], for `std::io::stderr()`.
 ///
 /// # Examples
 /// ```
@@ -124,13 +124,13 @@ pub fn stderr() -> Stderr {
     Stderr { user: ERRORS.enter() }
 }
 
-/// A handle to the process's standard error output, made by [`stderr`].
+/// A handle to the process's standard error output. [`stderr`] makes it.
 #[derive(Debug)]
 pub struct Stderr {
     user: usize,
 }
 
-/// Writing to one of the two.
+/// Implements the writing to one of the two outputs.
 macro_rules! standard_output {
     ($ty:ident, $output:ident, $write:expr) => {
         impl AsyncWrite for $ty {
@@ -146,7 +146,7 @@ macro_rules! standard_output {
                 $output.poll_flush(cx, (self.user, owner), start)
             }
 
-            /// Flushes: the stream stays open, for others.
+            /// Flushes. The stream stays open, for others.
             fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
                 self.poll_flush(cx)
             }
@@ -163,7 +163,7 @@ macro_rules! standard_output {
 standard_output!(Stdout, OUTPUT, |bytes, flush| descriptor::write(&mut io::stdout().lock(), bytes, flush));
 standard_output!(Stderr, ERRORS, |bytes, flush| descriptor::write(&mut io::stderr().lock(), bytes, flush));
 
-/// Descriptors of the standard streams, which are there as long as the process.
+/// The descriptors of the standard streams, which exist as long as the process.
 macro_rules! descriptor_of {
     ($($ty:ident: $number:ident;)*) => {$(
         impl AsRawFd for $ty {
@@ -174,7 +174,7 @@ macro_rules! descriptor_of {
 
         impl AsFd for $ty {
             fn as_fd(&self) -> BorrowedFd<'_> {
-                // SAFETY: std, too, takes this descriptor for open as long as the process lives.
+                // SAFETY: std, too, relies on this descriptor being open as long as the process lives.
                 unsafe { BorrowedFd::borrow_raw(libc::$number) }
             }
         }

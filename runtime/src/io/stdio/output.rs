@@ -1,14 +1,14 @@
-//! Standard output: why what was written comes out, in order, and every flush is told.
+//! Standard output: why the bytes that were written come out, in order, and every flush is told.
 //!
 //! A write appends to a buffer, and no task waits for the system. A *drain*, a closure for the blocking pool,
-//! empties the buffer and goes. While one works others need not be started, so many small writes make few
-//! system calls and wake few threads.
+//! empties the buffer and ends. While a drain works no other is started, so many small writes make few system
+//! calls and wake few threads.
 //!
 //! # States
-//! All is under one lock. Bytes are counted from the first ever written: `accepted` is the end of the buffer,
-//! `flushed` how far they have left the process, `flush_to` how far a handle wants that. *Draining* is the
-//! runtime, if any, that has a drain in its blocking pool which will look once more before it ends.
-//! *Writing*: a drain is between `TakeBatch` and `Report`.
+//! All state is under one lock. Bytes are counted from the first ever written. `accepted` is the end of the
+//! buffer. `flushed` says how far they have left the process. `flush_to` says how far a handle wants that.
+//! *Draining* is the runtime, if any, that has a drain in its blocking pool that will look once more before
+//! it ends. *Writing*: a drain is between `TakeBatch` and `Report`.
 //!
 //! # Steps
 //! ```text
@@ -23,21 +23,21 @@
 //!                                                         all wakers; unlock; wake
 //! ```
 //! # Nothing stays behind
-//! **While there is something to do, a drain is draining which has `EndDrain` before it.** `StartDrain` makes
-//! it so in the step of `Accept`; `EndDrain` finds nothing to do under the same lock. If two runtimes write
-//! at once, each starts a drain: the end of each runtime waits for its own drain, and that one for its turn,
-//! so the bytes written on a runtime are out when it ends, whichever drain wrote them. Batches are written in
-//! the order in which they were taken, since there is one turn.
+//! **While there is something to do, a drain exists that has `EndDrain` still before it.** `StartDrain` makes
+//! it so in the step of `Accept`. `EndDrain` finds nothing to do under the same lock. If two runtimes write
+//! at once, each starts a drain. The end of each runtime waits for its own drain, and that drain waits for
+//! its turn. So the bytes written on a runtime are out when it ends, whichever drain wrote them. Batches are
+//! written in the order in which they were taken, because there is one turn.
 //!
 //! **A drain that never begins**, because its runtime ends before, runs on a thread of its own when it is
-//! dropped, and the end of the runtime waits for that one as for its other threads. So does a drain without a
-//! runtime; no runtime waits for that one.
+//! dropped. The end of the runtime waits for that thread as for its other threads. A drain without a runtime
+//! runs on a thread of its own, too; no runtime waits for that thread.
 //!
 //! # Rejected
 //! - *A buffer and a closure for each handle*, as Tokio's: a write waits for the thread of the last one, and
-//!   what two handles write changes places.
-//! - *Writing here and now while `poll` says that there is room*: std's lock may be held by a thread that
-//!   blocks.
+//!   the output of two handles changes places.
+//! - *Writing on the calling thread while `poll` says that there is room*: a thread that blocks may hold
+//!   std's lock.
 
 use std::io;
 use std::mem;
@@ -50,26 +50,26 @@ use crate::handle::Handle;
 use crate::io::locked::{Users, poll_locked, wake_all};
 use crate::loom::sync::{Condvar, Mutex};
 
-/// Bytes in the buffer from which on a write waits.
+/// The number of bytes in the buffer from which on a write waits.
 const FULL: usize = 64 << 10;
 
-/// Bytes that a write takes at once, at most; as many as Tokio's.
+/// The largest number of bytes that a write takes at once, which is Tokio's.
 const MOST: usize = 2 << 20;
 
-/// Memory that is kept for the next batch.
+/// The size of the memory that is kept for the next batch.
 const KEPT: usize = 128 << 10;
 
 /// An output that closures of the blocking pool write for all handles.
 #[derive(Debug, Default)]
 pub struct Output {
     state: Mutex<State>,
-    /// A drain is not writing any more.
+    /// Notified when a drain stops writing.
     turn: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// What was accepted and is in no batch.
+    /// The bytes that were accepted and are in no batch.
     buffer: Vec<u8>,
     accepted: u64,
     flushed: u64,
@@ -87,7 +87,7 @@ pub fn owner() -> Owner {
     context::current().map_or(0, |shared| shared.as_ptr() as usize)
 }
 
-/// What a handle has written that may not have left the process: some of `begin..end`.
+/// The bytes that a handle has written and that may not have left the process: some of `begin..end`.
 #[derive(Debug, Default)]
 struct Written {
     begin: u64,
@@ -111,13 +111,13 @@ impl State {
         !self.buffer.is_empty() || self.flush_to > self.flushed
     }
 
-    /// `StartDrain`: whether the caller must push one.
+    /// `StartDrain`. Returns whether the caller must push a drain.
     fn start_drain(&mut self, owner: Owner) -> bool {
         self.draining.replace(owner) != Some(owner)
     }
 
-    /// All up to `end` has left the process, or is lost with an error, which goes to the handles that wrote
-    /// the bytes it may concern.
+    /// Notes that all bytes up to `end` have left the process, or are lost with an error. The error goes to
+    /// the handles whose bytes it may concern.
     fn report(&mut self, end: u64, error: Option<io::Error>) {
         for written in self.handles.all() {
             if let Some(error) = &error {
@@ -130,7 +130,7 @@ impl State {
     }
 }
 
-/// Errors of writes are the system's, or a mere kind.
+/// Copies an error of a write. It has a number of the system, or only a kind.
 fn copy_of(error: &io::Error) -> io::Error {
     match error.raw_os_error() {
         Some(code) => io::Error::from_raw_os_error(code),
@@ -139,7 +139,7 @@ fn copy_of(error: &io::Error) -> io::Error {
 }
 
 impl Output {
-    /// An output without a write so far.
+    /// Creates an output without a write so far.
     pub fn new() -> Self {
         Self::default()
     }
@@ -149,13 +149,13 @@ impl Output {
         self.state.lock().handles.enter(Written::default())
     }
 
-    /// Removes a handle. What it has written stays.
+    /// Removes a handle. The bytes that it has written stay.
     pub fn leave(&self, handle: usize) {
         let left = self.state.lock().handles.leave(handle);
         drop(left);
     }
 
-    /// Writes for a handle. `start` is to push a drain on the runtime that is the `owner`.
+    /// Writes for a handle. `start` must push a drain on the runtime `owner`.
     pub fn poll_write(
         &self,
         cx: &mut Context<'_>,
@@ -176,7 +176,7 @@ impl Output {
         })
     }
 
-    /// Flushes for a handle. `start` is to push a drain on the runtime that is the `owner`.
+    /// Flushes for a handle. `start` must push a drain on the runtime `owner`.
     pub fn poll_flush(
         &self,
         cx: &mut Context<'_>,
@@ -193,8 +193,8 @@ impl Output {
         })
     }
 
-    /// What writes and flushes share. `attempt` says what came of it, and whether there is something to do
-    /// for a drain.
+    /// The common part of writes and flushes. `attempt` returns the result, and whether a drain has something
+    /// to do.
     fn poll<T>(
         &self,
         cx: &mut Context<'_>,
@@ -222,8 +222,8 @@ impl Output {
         result
     }
 
-    /// A drain of `owner`. `write` is given a batch and whether to flush, and returns whether nothing is held
-    /// back.
+    /// The work of a drain of `owner`. `write` gets a batch and whether to flush, and returns whether the
+    /// stream holds nothing back.
     pub fn drain(&self, owner: Owner, mut write: impl FnMut(&[u8], bool) -> io::Result<bool>) {
         let mut batch = Vec::new();
         loop {
@@ -261,7 +261,7 @@ impl Output {
     }
 }
 
-/// How many of the bytes to take, `most` at most: if not all, none of a character that would be cut.
+/// The number of bytes to take, at most `most`. If it is not all, no character is cut.
 fn whole_characters(bytes: &[u8], most: usize) -> usize {
     if bytes.len() <= most {
         return bytes.len();
@@ -271,18 +271,18 @@ fn whole_characters(bytes: &[u8], most: usize) -> usize {
     (most - 3..=most).rev().find(is_first).unwrap_or(most)
 }
 
-/// What writes a batch; see [`Output::drain`].
+/// Writes a batch; see [`Output::drain`].
 pub trait Write: FnMut(&[u8], bool) -> io::Result<bool> + Clone + Send + 'static {}
 
 impl<W: FnMut(&[u8], bool) -> io::Result<bool> + Clone + Send + 'static> Write for W {}
 
-/// A drain that has been pushed and has not begun. When it is dropped, it runs all the same.
+/// A drain that has been pushed and has not begun. Its drop runs it all the same.
 pub struct Drain<W: Write> {
     output: &'static Output,
     owner: Owner,
-    /// Until it begins.
+    /// There until the drain begins.
     write: Option<W>,
-    /// Kept, so that no other runtime has its address.
+    /// Kept, so that no other runtime gets its address.
     runtime: Option<Handle>,
 }
 
@@ -294,7 +294,7 @@ impl<W: Write> Drain<W> {
                 let drain = Self { output, owner, write: Some(write), runtime: Some(handle.clone()) };
                 drop(handle.spawn_blocking(move || drain.run()));
             }
-            // Its end runs it.
+            // The drop runs the drain.
             Err(_) => drop(Self { output, owner, write: Some(write), runtime: None }),
         }
     }
@@ -316,7 +316,7 @@ impl<W: Write> Drop for Drain<W> {
         if let Some(exit) = &exit {
             exit.enter();
         }
-        // Cloned, so that it is still here if the thread is refused.
+        // Cloned, so that it is still there if the system refuses the thread.
         let run = move || {
             output.drain(owner, write);
             drop(runtime);

@@ -9,9 +9,9 @@ use super::forward::{forward, forward_pointers};
 
 /// Reads bytes that the reader holds in a buffer of its own.
 ///
-/// What `std::io::BufRead` is to blocking readers. Programs use the methods of
-/// [`AsyncBufReadExt`](crate::io::AsyncBufReadExt); this trait is for code that implements a reader. The same
-/// as Tokio's.
+/// It is to async readers what `std::io::BufRead` is to blocking ones. Programs use the methods of
+/// [`AsyncBufReadExt`](crate::io::AsyncBufReadExt). This trait is for code that implements a reader. It is
+/// the same as Tokio's.
 ///
 /// # Examples
 /// ```
@@ -36,20 +36,20 @@ use super::forward::{forward, forward_pointers};
 /// # });
 /// ```
 pub trait AsyncBufRead: AsyncRead {
-    /// Returns what is in the buffer, after filling it if it is empty.
+    /// Returns the bytes in the buffer, after filling it if it is empty.
     ///
     /// An empty slice means the end. The bytes stay in the buffer until [`consume`](Self::consume) removes
-    /// them. `Pending` means that the buffer is empty, and that the task will be woken when it is worth
-    /// trying again; only the last task that called is.
+    /// them. `Pending` means that the buffer is empty, and that the task will be woken when another try is
+    /// worthwhile. Only the last task that called is woken.
     ///
     /// # Errors
-    /// The source's errors; nothing was read then.
+    /// The source's errors. Nothing was read then.
     fn poll_fill_buf(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<&[u8]>>;
 
     /// Removes `amt` bytes from the buffer, so that they are not read again.
     ///
-    /// `amt` is at most the length of what [`poll_fill_buf`](Self::poll_fill_buf) returned. What more does is
-    /// up to the reader.
+    /// `amt` is at most the length of the bytes that [`poll_fill_buf`](Self::poll_fill_buf) returned. For a
+    /// larger `amt` the reader defines the effect.
     fn consume(self: Pin<&mut Self>, amt: usize);
 }
 

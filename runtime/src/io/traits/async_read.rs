@@ -9,9 +9,9 @@ use super::forward::{forward, forward_pointers};
 
 /// Reads bytes from a source that may not have any yet.
 ///
-/// What `std::io::Read` is to blocking readers. Programs use the methods of
-/// [`AsyncReadExt`](crate::io::AsyncReadExt); this trait is for code that implements a reader. The same as
-/// Tokio's.
+/// It is to async readers what `std::io::Read` is to blocking ones. Programs use the methods of
+/// [`AsyncReadExt`](crate::io::AsyncReadExt). This trait is for code that implements a reader. It is the same
+/// as Tokio's.
 ///
 /// # Examples
 /// A reader that counts what passes through it:
@@ -22,7 +22,11 @@ use super::forward::{forward, forward_pointers};
 /// struct Counted<R> { inner: R, count: usize }
 ///
 /// impl<R: AsyncRead + Unpin> AsyncRead for Counted<R> {
-///     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+///     fn poll_read(
+///         mut self: Pin<&mut Self>,
+///         cx: &mut Context<'_>,
+///         buf: &mut ReadBuf<'_>,
+///     ) -> Poll<io::Result<()>> {
 ///         let before = buf.filled().len();
 ///         let result = Pin::new(&mut self.inner).poll_read(cx, buf);
 ///         self.count += buf.filled().len() - before;
@@ -40,11 +44,11 @@ pub trait AsyncRead {
     /// Reads into the unfilled part of `buf`.
     ///
     /// `Ready(Ok(()))` with nothing filled means the end, unless `buf` had no room. `Pending` means that
-    /// nothing was read, and that the task will be woken when it is worth trying again; only the last task
-    /// that called is.
+    /// nothing was read, and that the task will be woken when another try is worthwhile. Only the last task
+    /// that called is woken.
     ///
     /// # Errors
-    /// The source's errors; nothing was read then.
+    /// The source's errors. Nothing was read then.
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>>;
 }
 
@@ -70,7 +74,7 @@ impl<T: AsRef<[u8]> + Unpin> AsyncRead for io::Cursor<T> {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let bytes = self.get_ref().as_ref();
-        // A cursor may stand anywhere beyond its end.
+        // The position of a cursor may lie anywhere beyond its end.
         let start = usize::try_from(self.position()).unwrap_or(usize::MAX).min(bytes.len());
         let n = (bytes.len() - start).min(buf.remaining());
         buf.put_slice(&bytes[start..start + n]);

@@ -8,9 +8,10 @@ use super::forward::{forward, forward_pointers};
 
 /// Moves to a position, in bytes, of a stream that has positions.
 ///
-/// What `std::io::Seek` is to blocking streams, in two steps, since a future that waits for a position may be
-/// dropped. Programs use the methods of [`AsyncSeekExt`](crate::io::AsyncSeekExt); this trait is for code
-/// that implements a stream. The same as Tokio's.
+/// It is to async streams what `std::io::Seek` is to blocking ones. It has two steps, because a future that
+/// waits for a position may be dropped. Programs use the methods of
+/// [`AsyncSeekExt`](crate::io::AsyncSeekExt). This trait is for code that implements a stream. It is the same
+/// as Tokio's.
 ///
 /// # Examples
 /// ```
@@ -25,23 +26,23 @@ use super::forward::{forward, forward_pointers};
 /// # }).unwrap();
 /// ```
 pub trait AsyncSeek {
-    /// Begins to move to `position`; [`poll_complete`](Self::poll_complete) says when it is done.
+    /// Begins to move to `position`. [`poll_complete`](Self::poll_complete) tells when the move is done.
     ///
-    /// A position beyond the end is allowed; what it means is up to the stream.
+    /// A position beyond the end is allowed; the stream defines its meaning.
     ///
     /// # Errors
     /// The stream's errors. The stream may refuse while an earlier move has not completed, so complete that
-    /// one first.
+    /// move first.
     fn start_seek(self: Pin<&mut Self>, position: SeekFrom) -> io::Result<()>;
 
-    /// Waits until the move has completed, and says the new position, counted from the start.
+    /// Waits until the move has completed, and returns the new position, counted from the start.
     ///
-    /// The position is that right after the move: whether later reads and writes count is up to the stream,
-    /// and so is the result if [`start_seek`](Self::start_seek) was never called. `Pending` means that the
-    /// task will be woken when it is worth trying again; only the last task that called is.
+    /// The position is that right after the move. The stream defines whether later reads and writes count. It
+    /// also defines the result if [`start_seek`](Self::start_seek) was never called. `Pending` means that the
+    /// task will be woken when another try is worthwhile. Only the last task that called is woken.
     ///
     /// # Errors
-    /// The stream's errors, such as for a position before the start.
+    /// The stream's errors, for instance for a position before the start.
     fn poll_complete(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<u64>>;
 }
 

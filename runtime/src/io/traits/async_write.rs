@@ -8,27 +8,27 @@ use super::forward::{forward, forward_pointers};
 
 /// Writes bytes to a sink that may have no room yet.
 ///
-/// What `std::io::Write` is to blocking writers. Programs use the methods of
-/// [`AsyncWriteExt`](crate::io::AsyncWriteExt); this trait is for code that implements a writer. The same as
-/// Tokio's.
+/// It is to async writers what `std::io::Write` is to blocking ones. Programs use the methods of
+/// [`AsyncWriteExt`](crate::io::AsyncWriteExt). This trait is for code that implements a writer. It is the
+/// same as Tokio's.
 pub trait AsyncWrite {
-    /// Writes the beginning of `buf` and returns how many bytes.
+    /// Writes the beginning of `buf` and returns the number of bytes.
     ///
-    /// `Pending` means that nothing was written, and that the task will be woken when it is worth trying
-    /// again; only the last task that called is.
+    /// `Pending` means that nothing was written, and that the task will be woken when another try is
+    /// worthwhile. Only the last task that called is woken.
     ///
     /// # Errors
-    /// The sink's errors; nothing was written then.
+    /// The sink's errors. Nothing was written then.
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>>;
 
-    /// Passes on what is buffered.
+    /// Passes on all buffered bytes.
     ///
     /// # Errors
     /// The sink's errors.
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 
-    /// Flushes and ends the stream, as far as it has an end: a TCP stream tells its peer that nothing more
-    /// will come.
+    /// Flushes and ends the stream, if it has an end. A TCP stream tells its peer that nothing more will
+    /// come.
     ///
     /// # Errors
     /// The sink's errors.
@@ -36,10 +36,10 @@ pub trait AsyncWrite {
 
     /// Writes the beginning of `bufs`, one after the other, as [`poll_write`](Self::poll_write) does.
     ///
-    /// By default it writes only the first that is not empty.
+    /// By default it writes only the first slice that is not empty.
     ///
     /// # Errors
-    /// The sink's errors; nothing was written then.
+    /// The sink's errors. Nothing was written then.
     fn poll_write_vectored(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -58,7 +58,7 @@ pub trait AsyncWrite {
 
 forward_pointers!(AsyncWrite);
 
-/// A writer that has all it needs in memory: `std::io::Write` never blocks there.
+/// Implements a writer that has all it needs in memory, where `std::io::Write` never blocks.
 macro_rules! write_in_memory {
     () => {
         fn poll_write(mut self: Pin<&mut Self>, _: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {

@@ -1,9 +1,9 @@
-//! Methods of the traits of readers and writers that do nothing but call the same method of another value.
+//! Methods of the traits of readers and writers that only call the same method of another value.
 
-/// The methods of one trait, each handed to `$target`: an expression for `Pin<&mut _>` in terms of `self`,
-/// which it may use up.
+/// The methods of one trait, each forwarded to `$target`. This is an expression for `Pin<&mut _>` in terms of
+/// `self`, which it may consume.
 ///
-/// `AsyncWrite` has a method that takes `&self`, so it wants a second expression, for a place to borrow.
+/// `AsyncWrite` has a method that takes `&self`, so it needs a second expression, for a place to borrow.
 macro_rules! forward {
     (AsyncRead: $self:ident => $target:expr $(, $_borrowed:expr)?) => {
         #[inline]
@@ -88,7 +88,7 @@ macro_rules! forward {
     };
 }
 
-/// Implements a trait for `Box<T>`, `&mut T` and `Pin<P>`, by what they point to.
+/// Implements a trait for `Box<T>`, `&mut T` and `Pin<P>`, by their targets.
 macro_rules! forward_pointers {
     ($Trait:ident) => {
         impl<T: ?Sized + $Trait + Unpin> $Trait for Box<T> {

@@ -1,4 +1,4 @@
-//! What readers and writers implement, and what they read into.
+//! The traits that readers and writers implement, and the buffer that they read into.
 
 mod async_buf_read;
 mod async_read;

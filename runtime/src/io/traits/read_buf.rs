@@ -13,7 +13,7 @@ use bytes::buf::UninitSlice;
 /// [ filled |        unfilled         ]
 /// [    initialized    |    uninit    ]
 /// ```
-/// The filled part is the beginning of the initialised part. The same as Tokio's.
+/// The filled part is the beginning of the initialised part. It is the same as Tokio's.
 ///
 /// # Examples
 /// ```
@@ -27,7 +27,7 @@ pub struct ReadBuf<'a> {
     bytes: &'a mut [MaybeUninit<u8>],
     /// At most `initialized`.
     filled: usize,
-    /// At most `bytes.len()`; what is below has been written.
+    /// At most `bytes.len()`. All bytes below it have been written.
     initialized: usize,
 }
 
@@ -37,7 +37,7 @@ impl<'a> ReadBuf<'a> {
     pub fn new(bytes: &'a mut [u8]) -> ReadBuf<'a> {
         let initialized = bytes.len();
         // SAFETY: the layout is the same, and nothing uninitialised is ever written: safe methods write
-        // bytes, and the caller of `inner_mut` or `unfilled_mut` promises not to.
+        // bytes, and the caller of `inner_mut` or `unfilled_mut` promises to write nothing uninitialised.
         let bytes = unsafe { &mut *(std::ptr::from_mut(bytes) as *mut [MaybeUninit<u8>]) };
         ReadBuf { bytes, filled: 0, initialized }
     }
@@ -63,11 +63,12 @@ impl<'a> ReadBuf<'a> {
     /// Returns the filled part.
     #[inline]
     pub fn filled(&self) -> &[u8] {
-        // SAFETY: what is below `filled` is within `bytes` and has been written, by the rules at the fields.
+        // SAFETY: the bytes below `filled` are within `bytes` and have been written, by the rules at the
+        // fields.
         unsafe { assume(self.bytes.get_unchecked(..self.filled)) }
     }
 
-    /// Returns the filled part, to be changed.
+    /// Returns the filled part, for changes.
     #[inline]
     pub fn filled_mut(&mut self) -> &mut [u8] {
         let filled = self.filled;
@@ -77,21 +78,21 @@ impl<'a> ReadBuf<'a> {
     /// Returns the initialised part, which includes the filled one.
     #[inline]
     pub fn initialized(&self) -> &[u8] {
-        // SAFETY: what is below `initialized` has been written.
+        // SAFETY: the bytes below `initialized` have been written.
         unsafe { assume(&self.bytes[..self.initialized]) }
     }
 
-    /// Returns the initialised part, to be changed.
+    /// Returns the initialised part, for changes.
     #[inline]
     pub fn initialized_mut(&mut self) -> &mut [u8] {
-        // SAFETY: what is below `initialized` has been written.
+        // SAFETY: the bytes below `initialized` have been written.
         unsafe { assume_mut(&mut self.bytes[..self.initialized]) }
     }
 
     /// Returns a buffer over the first `n` bytes of the unfilled part, or over all of it if it is shorter.
     ///
-    /// What is filled and initialised there is not known here: say so with [`assume_init`](Self::assume_init)
-    /// and [`advance`](Self::advance).
+    /// This buffer does not learn what is filled and initialised there. Tell it by
+    /// [`assume_init`](Self::assume_init) and [`advance`](Self::advance).
     #[inline]
     pub fn take(&mut self, n: usize) -> ReadBuf<'_> {
         let n = n.min(self.remaining());
@@ -101,7 +102,7 @@ impl<'a> ReadBuf<'a> {
     /// Returns the whole buffer, filled or not.
     ///
     /// # Safety
-    /// 1. What is initialised stays so.
+    /// 1. Initialised bytes stay so.
     #[inline]
     pub unsafe fn inner_mut(&mut self) -> &mut [MaybeUninit<u8>] {
         self.bytes
@@ -110,19 +111,20 @@ impl<'a> ReadBuf<'a> {
     /// Returns the unfilled part.
     ///
     /// # Safety
-    /// 1. What is initialised stays so.
+    /// 1. Initialised bytes stay so.
     #[inline]
     pub unsafe fn unfilled_mut(&mut self) -> &mut [MaybeUninit<u8>] {
         &mut self.bytes[self.filled..]
     }
 
-    /// Returns the unfilled part, zeroing what is not initialised; for readers that want a `&mut [u8]`.
+    /// Returns the unfilled part, and zeroes the bytes that are not initialised. It is for readers that want
+    /// a `&mut [u8]`.
     #[inline]
     pub fn initialize_unfilled(&mut self) -> &mut [u8] {
         self.initialize_unfilled_to(self.remaining())
     }
 
-    /// Returns the first `n` bytes of the unfilled part, zeroing what is not initialised.
+    /// Returns the first `n` bytes of the unfilled part, and zeroes those that are not initialised.
     ///
     /// # Panics
     /// If the unfilled part is shorter.
@@ -139,7 +141,7 @@ impl<'a> ReadBuf<'a> {
         unsafe { assume_mut(&mut self.bytes[self.filled..end]) }
     }
 
-    /// Empties the buffer; what is initialised stays so.
+    /// Empties the buffer. Initialised bytes stay so.
     #[inline]
     pub fn clear(&mut self) {
         self.filled = 0;
@@ -156,7 +158,7 @@ impl<'a> ReadBuf<'a> {
         self.set_filled(filled);
     }
 
-    /// Counts the first `n` bytes as filled, and no more.
+    /// Counts exactly the first `n` bytes as filled.
     ///
     /// # Panics
     /// If they are not initialised.
@@ -170,7 +172,7 @@ impl<'a> ReadBuf<'a> {
     /// Counts the first `n` bytes of the unfilled part as initialised.
     ///
     /// # Safety
-    /// 1. They are.
+    /// 1. These bytes are initialised.
     #[inline]
     pub unsafe fn assume_init(&mut self, n: usize) {
         self.initialized = self.initialized.max(self.filled + n);
@@ -190,8 +192,8 @@ impl<'a> ReadBuf<'a> {
             self.remaining()
         );
         let end = self.filled + src.len();
-        // SAFETY: `filled` is within `bytes`, and so much is left behind it; a mutable borrow cannot overlap
-        // `src`.
+        // SAFETY: `filled` is within `bytes`, and there is so much room behind it, by the assertion. A
+        // mutable borrow cannot overlap `src`.
         unsafe {
             let room = self.bytes.as_mut_ptr().add(self.filled).cast::<u8>();
             room.copy_from_nonoverlapping(src.as_ptr(), src.len());
@@ -217,7 +219,7 @@ unsafe fn assume_mut(bytes: &mut [MaybeUninit<u8>]) -> &mut [u8] {
     unsafe { &mut *(std::ptr::from_mut(bytes) as *mut [u8]) }
 }
 
-// SAFETY: `chunk_mut` is the unfilled part, of which `remaining_mut` is the length; `advance_mut` moves its
+// SAFETY: `chunk_mut` returns the unfilled part, and `remaining_mut` its length. `advance_mut` moves its
 // beginning.
 unsafe impl BufMut for ReadBuf<'_> {
     fn remaining_mut(&self) -> usize {

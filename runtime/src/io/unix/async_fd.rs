@@ -11,19 +11,18 @@ use crate::driver::io::{Direction, Interest};
 use crate::io::named_error::named;
 use crate::io::registered::{Fd, Registered, Watch};
 
-/// A descriptor of any kind, and when it can be read or written.
+/// A descriptor of any kind that the driver watches: it tells when the descriptor can be read or written.
 ///
-/// For what is no socket or pipe of this crate: devices, `inotify`, `timerfd`, sockets of other families,
-/// those of a library in another language. It is anything that is [`AsRawFd`];
-/// [`OwnedFd`](std::os::fd::OwnedFd) is the plainest, and closes it in the end. `AsyncFd` waits; reading and
-/// writing is its user's, by the system's calls, in non-blocking mode, which has to be set before.
+/// It is for everything that is not a socket or pipe of this crate: devices, `inotify`, `timerfd`, sockets of
+/// other families, descriptors of a library in another language. It takes any [`AsRawFd`].
+/// [`OwnedFd`](std::os::fd::OwnedFd) is the plainest, and closes the descriptor in the end. `AsyncFd` only
+/// waits. Its user reads and writes by the system's calls, in non-blocking mode, which must be set before.
 ///
-/// The kernel tells of changes only. So readiness, once told, stays until an operation has found that it is
-/// over: see [`AsyncFdReadyGuard`]. [`async_io`](Self::async_io) and [`try_io`](Self::try_io) see to that by
-/// themselves.
+/// The kernel tells only of changes. So readiness stays until an operation has found that it is over: see
+/// [`AsyncFdReadyGuard`]. [`async_io`](Self::async_io) and [`try_io`](Self::try_io) do this by themselves.
 ///
-/// Of several tasks that wait through `poll_*` functions, only the last one that polled is woken, in each
-/// direction. Any number of tasks may await the others.
+/// If several tasks wait through `poll_*` functions, only the last task that polled is woken, in each
+/// direction. Any number of tasks may await the async functions.
 ///
 /// # Examples
 /// ```
@@ -45,20 +44,21 @@ use crate::io::registered::{Fd, Registered, Watch};
 /// # }).unwrap();
 /// ```
 pub struct AsyncFd<T: AsRawFd> {
-    /// Before `inner`, so that the watch ends before the descriptor is closed. Of its number, so that the
-    /// watch ends for the one for which it began, whatever `inner` says then.
+    /// Declared before `inner`, so that the watch ends before the descriptor is closed. It has the
+    /// descriptor's number, so that the watch ends for the descriptor for which it began, whatever `inner`
+    /// says then.
     pub(super) watch: Registered<Fd<RawFd>>,
     inner: T,
 }
 
-/// Beginning and ending.
+/// Beginning and ending a watch.
 impl<T: AsRawFd> AsyncFd<T> {
     /// Starts to watch the descriptor of `inner` for reading and writing.
     ///
     /// # Errors
-    /// [`AsyncFdRegisterError`], with `inner` in it: for a descriptor that is not open, for a file or a
-    /// folder, which the system does not watch, for one that is watched already, and after the shutdown of
-    /// the runtime.
+    /// [`AsyncFdRegisterError`], which contains `inner`: for a descriptor that is not open, for a file or a
+    /// folder, which the system does not watch, for a descriptor that is watched already, and after the
+    /// shutdown of the runtime.
     ///
     /// # Panics
     /// Outside of a runtime, or if its I/O is not enabled: call it inside `block_on`, a task, or the scope of
@@ -67,17 +67,18 @@ impl<T: AsRawFd> AsyncFd<T> {
     /// # Safety
     /// As long as the `AsyncFd` lives (until it is dropped, or taken apart by
     /// [`into_inner`](Self::into_inner)),
-    /// 1. the descriptor that `inner.as_raw_fd()` returns is open, and leads to the same thing,
-    /// 2. `inner.as_raw_fd()` returns the same each time.
+    ///
+    /// 1. the descriptor that `inner.as_raw_fd()` returns is open, and leads to the same thing, 2.
+    ///    `inner.as_raw_fd()` returns the same each time.
     #[inline]
     #[track_caller]
     pub unsafe fn register(inner: T) -> Result<Self, AsyncFdRegisterError<T>> {
-        // SAFETY: (1), (2) are the caller's.
+        // SAFETY: (1), (2).
         unsafe { Self::register_with_interest(inner, Interest::READABLE | Interest::WRITABLE) }
     }
 
-    /// Starts to watch the descriptor of `inner` for `interest`, and nothing else: a wait for another one
-    /// does not end.
+    /// Starts to watch the descriptor of `inner` for `interest`, and nothing else. A wait for another
+    /// interest does not end.
     ///
     /// # Errors
     /// As for [`register`](Self::register).
@@ -103,10 +104,10 @@ impl<T: AsRawFd> AsyncFd<T> {
         }
     }
 
-    /// The same as [`register`](Self::register), which says what its caller has to see to.
+    /// Works as [`register`](Self::register), which names the duties of its caller.
     ///
     /// # Errors
-    /// As there, without `inner`.
+    /// As for [`register`](Self::register), without `inner`.
     #[doc(hidden)]
     #[deprecated = "nothing keeps the descriptor open; use `AsyncFd::register`"]
     #[track_caller]
@@ -115,10 +116,10 @@ impl<T: AsRawFd> AsyncFd<T> {
         unsafe { Ok(Self::register(inner)?) }
     }
 
-    /// The same as [`register_with_interest`](Self::register_with_interest).
+    /// Works as [`register_with_interest`](Self::register_with_interest).
     ///
     /// # Errors
-    /// As there, without `inner`.
+    /// As for [`register_with_interest`](Self::register_with_interest), without `inner`.
     #[doc(hidden)]
     #[deprecated = "nothing keeps the descriptor open; use `AsyncFd::register_with_interest`"]
     #[track_caller]
@@ -127,10 +128,10 @@ impl<T: AsRawFd> AsyncFd<T> {
         unsafe { Ok(Self::register_with_interest(inner, interest)?) }
     }
 
-    /// The same as [`register`](Self::register).
+    /// Works as [`register`](Self::register).
     ///
     /// # Errors
-    /// As there.
+    /// As for [`register`](Self::register).
     #[doc(hidden)]
     #[deprecated = "nothing keeps the descriptor open; use `AsyncFd::register`"]
     #[track_caller]
@@ -139,10 +140,10 @@ impl<T: AsRawFd> AsyncFd<T> {
         unsafe { Self::register(inner) }
     }
 
-    /// The same as [`register_with_interest`](Self::register_with_interest).
+    /// Works as [`register_with_interest`](Self::register_with_interest).
     ///
     /// # Errors
-    /// As there.
+    /// As for [`register_with_interest`](Self::register_with_interest).
     #[doc(hidden)]
     #[deprecated = "nothing keeps the descriptor open; use `AsyncFd::register_with_interest`"]
     #[track_caller]
@@ -151,20 +152,20 @@ impl<T: AsRawFd> AsyncFd<T> {
         unsafe { Self::register_with_interest(inner, interest) }
     }
 
-    /// Returns what is inside.
+    /// Returns the wrapped value.
     #[inline]
     pub fn get_ref(&self) -> &T {
         &self.inner
     }
 
-    /// Returns what is inside. It must not be replaced by something with another descriptor: that would break
-    /// the promise that was made to [`register`](Self::register).
+    /// Returns the wrapped value. The caller must not replace it by a value with another descriptor, because
+    /// that would break the promise that was made to [`register`](Self::register).
     #[inline]
     pub fn get_mut(&mut self) -> &mut T {
         &mut self.inner
     }
 
-    /// Ends the watch, and gives back what is inside.
+    /// Ends the watch, and returns the wrapped value.
     pub fn into_inner(self) -> T {
         drop(self.watch);
         self.inner
@@ -173,7 +174,7 @@ impl<T: AsRawFd> AsyncFd<T> {
 
 /// Waiting.
 impl<T: AsRawFd> AsyncFd<T> {
-    /// Polls until the descriptor is readable; of several tasks, only the last one that called this or
+    /// Polls until the descriptor is readable. If several tasks poll, only the last task that called this or
     /// [`poll_read_ready_mut`](Self::poll_read_ready_mut) is woken.
     ///
     /// # Errors
@@ -183,10 +184,10 @@ impl<T: AsRawFd> AsyncFd<T> {
         Poll::Ready(Ok(AsyncFdReadyGuard::new(self, event)))
     }
 
-    /// As [`poll_read_ready`](Self::poll_read_ready), with an exclusive reference in the guard.
+    /// Polls as [`poll_read_ready`](Self::poll_read_ready) does, with an exclusive reference in the guard.
     ///
     /// # Errors
-    /// As there.
+    /// As for [`poll_read_ready`](Self::poll_read_ready).
     pub fn poll_read_ready_mut<'a>(
         &'a mut self,
         cx: &mut Context<'_>,
@@ -195,7 +196,7 @@ impl<T: AsRawFd> AsyncFd<T> {
         Poll::Ready(Ok(AsyncFdReadyMutGuard::new(self, event)))
     }
 
-    /// Polls until the descriptor is writable; of several tasks, only the last one that called this or
+    /// Polls until the descriptor is writable. If several tasks poll, only the last task that called this or
     /// [`poll_write_ready_mut`](Self::poll_write_ready_mut) is woken.
     ///
     /// # Errors
@@ -208,10 +209,10 @@ impl<T: AsRawFd> AsyncFd<T> {
         Poll::Ready(Ok(AsyncFdReadyGuard::new(self, event)))
     }
 
-    /// As [`poll_write_ready`](Self::poll_write_ready), with an exclusive reference in the guard.
+    /// Polls as [`poll_write_ready`](Self::poll_write_ready) does, with an exclusive reference in the guard.
     ///
     /// # Errors
-    /// As there.
+    /// As for [`poll_write_ready`](Self::poll_write_ready).
     pub fn poll_write_ready_mut<'a>(
         &'a mut self,
         cx: &mut Context<'_>,
@@ -249,10 +250,10 @@ impl<T: AsRawFd> AsyncFd<T> {
         Ok(AsyncFdReadyGuard::new(self, event))
     }
 
-    /// As [`ready`](Self::ready), with an exclusive reference in the guard.
+    /// Waits as [`ready`](Self::ready) does, with an exclusive reference in the guard.
     ///
     /// # Errors
-    /// As there.
+    /// As for [`ready`](Self::ready).
     ///
     /// # Cancel safety
     /// Safe.
@@ -261,10 +262,10 @@ impl<T: AsRawFd> AsyncFd<T> {
         Ok(AsyncFdReadyMutGuard::new(self, event))
     }
 
-    /// Waits until the descriptor is readable: `ready(Interest::READABLE)`.
+    /// Waits until the descriptor is readable, as `ready(Interest::READABLE)` does.
     ///
     /// # Errors
-    /// As there.
+    /// As for [`ready`](Self::ready).
     ///
     /// # Cancel safety
     /// Safe.
@@ -272,10 +273,10 @@ impl<T: AsRawFd> AsyncFd<T> {
         self.ready(Interest::READABLE).await
     }
 
-    /// As [`readable`](Self::readable), with an exclusive reference in the guard.
+    /// Waits as [`readable`](Self::readable) does, with an exclusive reference in the guard.
     ///
     /// # Errors
-    /// As there.
+    /// As for [`ready`](Self::ready).
     ///
     /// # Cancel safety
     /// Safe.
@@ -283,10 +284,10 @@ impl<T: AsRawFd> AsyncFd<T> {
         self.ready_mut(Interest::READABLE).await
     }
 
-    /// Waits until the descriptor is writable: `ready(Interest::WRITABLE)`.
+    /// Waits until the descriptor is writable, as `ready(Interest::WRITABLE)` does.
     ///
     /// # Errors
-    /// As there.
+    /// As for [`ready`](Self::ready).
     ///
     /// # Cancel safety
     /// Safe.
@@ -294,10 +295,10 @@ impl<T: AsRawFd> AsyncFd<T> {
         self.ready(Interest::WRITABLE).await
     }
 
-    /// As [`writable`](Self::writable), with an exclusive reference in the guard.
+    /// Waits as [`writable`](Self::writable) does, with an exclusive reference in the guard.
     ///
     /// # Errors
-    /// As there.
+    /// As for [`ready`](Self::ready).
     ///
     /// # Cancel safety
     /// Safe.
@@ -306,16 +307,16 @@ impl<T: AsRawFd> AsyncFd<T> {
     }
 }
 
-/// Reading, writing, and what else the system can do.
+/// Reading, writing, and the other calls of the system.
 impl<T: AsRawFd> AsyncFd<T> {
     /// Calls `f` whenever the descriptor is ready for `interest`, until it returns anything but
     /// [`WouldBlock`](io::ErrorKind::WouldBlock).
     ///
-    /// `f` must return `WouldBlock` only because the descriptor did: a readiness cleared without reason comes
-    /// back with the next event at best.
+    /// `f` must return `WouldBlock` only if the descriptor would block. A readiness that is cleared without
+    /// reason comes back only with the next event.
     ///
     /// # Errors
-    /// The errors of `f`, or if the runtime that watches the descriptor was shut down.
+    /// The errors of `f`, or an error if the runtime that watches the descriptor was shut down.
     ///
     /// # Cancel safety
     /// Safe: `f` is not interrupted.
@@ -353,10 +354,10 @@ impl<T: AsRawFd> AsyncFd<T> {
         self.watch.async_io(interest, || f(&self.inner)).await
     }
 
-    /// As [`async_io`](Self::async_io), with an exclusive reference.
+    /// Works as [`async_io`](Self::async_io), with an exclusive reference.
     ///
     /// # Errors
-    /// As there.
+    /// As for [`async_io`](Self::async_io).
     ///
     /// # Cancel safety
     /// Safe: `f` is not interrupted.
@@ -369,20 +370,21 @@ impl<T: AsRawFd> AsyncFd<T> {
         watch.async_io(interest, || f(inner)).await
     }
 
-    /// Calls `f` if the descriptor is ready for `interest`; clears that readiness if it returns
-    /// [`WouldBlock`](io::ErrorKind::WouldBlock), which it must do only because the descriptor did.
+    /// Calls `f` if the descriptor is ready for `interest`. If `f` returns
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock), the readiness is cleared. `f` must return `WouldBlock` only
+    /// if the descriptor would block.
     ///
     /// # Errors
-    /// `WouldBlock` if it is not ready, or the errors of `f`; or if the runtime that watches the descriptor
-    /// was shut down.
+    /// `WouldBlock` if the descriptor is not ready, or the errors of `f`, or an error if the runtime that
+    /// watches the descriptor was shut down.
     pub fn try_io<R>(&self, interest: Interest, f: impl FnOnce(&T) -> io::Result<R>) -> io::Result<R> {
         self.watch.try_io(interest, || f(&self.inner))
     }
 
-    /// As [`try_io`](Self::try_io), with an exclusive reference.
+    /// Works as [`try_io`](Self::try_io), with an exclusive reference.
     ///
     /// # Errors
-    /// As there.
+    /// As for [`try_io`](Self::try_io).
     pub fn try_io_mut<R>(
         &mut self,
         interest: Interest,
@@ -407,7 +409,8 @@ impl<T: AsRawFd> AsRawFd for AsyncFd<T> {
 
 impl<T: AsRawFd> AsFd for AsyncFd<T> {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        // SAFETY: by (1) and (2) of `register` it is open, and stays so for as long as `self` is borrowed.
+        // SAFETY: by (1) and (2) of `register` the descriptor is open, and stays so for as long as `self` is
+        // borrowed.
         unsafe { BorrowedFd::borrow_raw(self.as_raw_fd()) }
     }
 }

@@ -1,4 +1,4 @@
-//! A promise of the system that its user keeps up or takes back.
+//! The readiness of a descriptor, which the program keeps or clears.
 
 use std::fmt;
 use std::io;
@@ -7,11 +7,11 @@ use std::os::fd::AsRawFd;
 use super::AsyncFd;
 use crate::driver::io::{Ready, ReadyEvent};
 
-/// That a descriptor is ready, as [`AsyncFd`] has found it.
+/// The readiness of a descriptor, as [`AsyncFd`] has found it.
 ///
-/// Readiness stays until it is cleared; the next wait is then for the next event. Code that tries to read or
-/// write and finds that the system would block clears it: [`try_io`](Self::try_io) does so by itself,
-/// [`clear_ready`](Self::clear_ready) at the user's word. Code that finds the descriptor still ready does
+/// Readiness stays until it is cleared. The next wait is then for the next event. Code that tries to read or
+/// write and finds that the system would block clears the readiness: [`try_io`](Self::try_io) does so by
+/// itself, [`clear_ready`](Self::clear_ready) explicitly. Code that finds the descriptor still ready does
 /// nothing, or calls [`retain_ready`](Self::retain_ready) so that a reader of the code sees it.
 #[must_use = "say whether the descriptor is still ready: use `try_io`, `clear_ready` or `retain_ready`"]
 pub struct AsyncFdReadyGuard<'a, T: AsRawFd> {
@@ -19,35 +19,34 @@ pub struct AsyncFdReadyGuard<'a, T: AsRawFd> {
     event: Option<ReadyEvent>,
 }
 
-/// The same as [`AsyncFdReadyGuard`], with an exclusive reference.
+/// The readiness of a descriptor, as [`AsyncFdReadyGuard`], with an exclusive reference.
 #[must_use = "say whether the descriptor is still ready: use `try_io`, `clear_ready` or `retain_ready`"]
 pub struct AsyncFdReadyMutGuard<'a, T: AsRawFd> {
     async_fd: &'a mut AsyncFd<T>,
     event: Option<ReadyEvent>,
 }
 
-/// An operation that would have blocked: see [`AsyncFdReadyGuard::try_io`].
+/// The error of an operation that would have blocked: see [`AsyncFdReadyGuard::try_io`].
 #[derive(Debug)]
 pub struct TryIoError(());
 
-/// What both guards have in common.
+/// The common part of both guards.
 macro_rules! guard {
     ($guard:ident, $name:literal) => {
         impl<'a, T: AsRawFd> $guard<'a, T> {
-            /// Says that the descriptor is no longer ready for anything this guard was made for.
+            /// Clears the readiness for which this guard was made.
             ///
-            /// To be called when an operation was seen to block, and only then: not because it succeeded. An
-            /// event that came since this guard was made is not taken back.
+            /// Call it when an operation would have blocked, and only then, not because it succeeded. An
+            /// event that came since this guard was made is not cleared.
             pub fn clear_ready(&mut self) {
                 if let Some(event) = self.event.take() {
                     self.async_fd.watch.clear(event);
                 }
             }
 
-            /// Says that the descriptor is no longer ready for `ready`, as [`clear_ready`](Self::clear_ready)
-            /// does for all.
+            /// Clears the readiness for `ready`, as [`clear_ready`](Self::clear_ready) does for all.
             ///
-            /// For guards of a wait for several things, of which one operation has tried one.
+            /// It is for the guard of a wait for several things, when one operation has tried one of them.
             pub fn clear_ready_matching(&mut self, ready: Ready) {
                 if let Some(mut event) = self.event {
                     let left = event.ready - ready;
@@ -58,10 +57,10 @@ macro_rules! guard {
                 }
             }
 
-            /// Does nothing; says to a reader that the descriptor is still ready.
+            /// Does nothing. It tells a reader of the code that the descriptor is still ready.
             pub fn retain_ready(&mut self) {}
 
-            /// The result of an operation; the readiness is cleared if it would have blocked.
+            /// Returns the result of an operation. If the operation would have blocked, clears the readiness.
             fn checked<R>(&mut self, result: io::Result<R>) -> Result<io::Result<R>, TryIoError> {
                 match result {
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -72,7 +71,7 @@ macro_rules! guard {
                 }
             }
 
-            /// Returns what the descriptor is ready for, of what was waited for and has not been cleared.
+            /// Returns the readiness for which this guard was made and that was not cleared.
             pub fn ready(&self) -> Ready {
                 self.event.map_or(Ready::EMPTY, |event| event.ready)
             }
@@ -97,10 +96,11 @@ impl<'a, T: AsRawFd> AsyncFdReadyGuard<'a, T> {
     /// Calls `f`, and [clears](Self::clear_ready) the readiness if it returns
     /// [`WouldBlock`](io::ErrorKind::WouldBlock).
     ///
-    /// `f` must return `WouldBlock` only because the descriptor did, in what this guard was made for.
+    /// `f` must return `WouldBlock` only if the descriptor would block, in the direction for which this guard
+    /// was made.
     ///
     /// # Errors
-    /// [`TryIoError`] if `f` returned `WouldBlock`: then wait again. The result inside is that of `f`.
+    /// [`TryIoError`] if `f` returned `WouldBlock`. Wait again then. The result inside is that of `f`.
     ///
     /// # Examples
     /// ```
@@ -133,12 +133,12 @@ impl<'a, T: AsRawFd> AsyncFdReadyGuard<'a, T> {
         self.checked(result)
     }
 
-    /// Returns the [`AsyncFd`] that this guard is of.
+    /// Returns the [`AsyncFd`] of this guard.
     pub fn get_ref(&self) -> &'a AsyncFd<T> {
         self.async_fd
     }
 
-    /// Returns what is inside of the [`AsyncFd`].
+    /// Returns the wrapped value of the [`AsyncFd`].
     pub fn get_inner(&self) -> &'a T {
         self.async_fd.get_ref()
     }
@@ -150,10 +150,10 @@ impl<'a, T: AsRawFd> AsyncFdReadyMutGuard<'a, T> {
     }
 
     /// Calls `f`, and [clears](Self::clear_ready) the readiness if it returns
-    /// [`WouldBlock`](io::ErrorKind::WouldBlock): as [`AsyncFdReadyGuard::try_io`].
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock), as [`AsyncFdReadyGuard::try_io`] does.
     ///
     /// # Errors
-    /// [`TryIoError`] if `f` returned `WouldBlock`: then wait again. The result inside is that of `f`.
+    /// [`TryIoError`] if `f` returned `WouldBlock`. Wait again then. The result inside is that of `f`.
     pub fn try_io<R>(
         &mut self,
         f: impl FnOnce(&mut AsyncFd<T>) -> io::Result<R>,
@@ -162,22 +162,23 @@ impl<'a, T: AsRawFd> AsyncFdReadyMutGuard<'a, T> {
         self.checked(result)
     }
 
-    /// Returns the [`AsyncFd`] that this guard is of.
+    /// Returns the [`AsyncFd`] of this guard.
     pub fn get_ref(&self) -> &AsyncFd<T> {
         self.async_fd
     }
 
-    /// Returns the [`AsyncFd`] that this guard is of.
+    /// Returns the [`AsyncFd`] of this guard.
     pub fn get_mut(&mut self) -> &mut AsyncFd<T> {
         self.async_fd
     }
 
-    /// Returns what is inside of the [`AsyncFd`].
+    /// Returns the wrapped value of the [`AsyncFd`].
     pub fn get_inner(&self) -> &T {
         self.async_fd.get_ref()
     }
 
-    /// Returns what is inside of the [`AsyncFd`]; see [`AsyncFd::get_mut`] for what must not be done with it.
+    /// Returns the wrapped value of the [`AsyncFd`]. [`AsyncFd::get_mut`] says what the caller must not do
+    /// with it.
     pub fn get_inner_mut(&mut self) -> &mut T {
         self.async_fd.get_mut()
     }

@@ -1,10 +1,10 @@
-//! A descriptor that is not watched.
+//! The error of a descriptor that could not be watched.
 
 use std::error::Error;
 use std::fmt;
 use std::io;
 
-/// An error of [`AsyncFd::register`](super::AsyncFd::register) with what was to be watched.
+/// An error of [`AsyncFd::register`](super::AsyncFd::register), with the value that was to be watched.
 ///
 /// Its text names the descriptor: `watch descriptor 7: Operation not permitted (os error 1)`.
 ///
@@ -13,7 +13,7 @@ use std::io;
 /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// use runtime::io::unix::AsyncFd;
 ///
-/// // The system does not tell when a file can be read: it always can.
+/// // The system does not tell when a file can be read, because it always can.
 /// let file = std::fs::File::open("/proc/self/exe")?;
 /// // SAFETY: the file stays open, and has the same descriptor, as long as the `AsyncFd` lives.
 /// let error = unsafe { AsyncFd::register(file) }.unwrap_err();
@@ -27,7 +27,7 @@ pub struct AsyncFdRegisterError<T> {
     cause: io::Error,
 }
 
-/// Tokio's name of old for [`AsyncFdRegisterError`].
+/// Tokio's old name for [`AsyncFdRegisterError`].
 #[deprecated = "use `AsyncFdRegisterError`"]
 pub type AsyncFdTryNewError<T> = AsyncFdRegisterError<T>;
 
@@ -36,7 +36,7 @@ impl<T> AsyncFdRegisterError<T> {
         Self { inner, cause }
     }
 
-    /// Returns what was to be watched, and why it is not.
+    /// Returns the value that was to be watched, and the reason why it is not.
     pub fn into_parts(self) -> (T, io::Error) {
         (self.inner, self.cause)
     }

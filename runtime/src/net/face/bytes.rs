@@ -3,18 +3,18 @@
 /// `try_read` and its variants.
 macro_rules! try_read {
     ($noun:literal, $setup:expr) => {
-        /// Reads what is there into `buf`, without waiting, and returns the number of bytes.
+        /// Reads the bytes that are there into `buf`, without waiting, and returns their number.
         ///
-        /// Zero is the end of the stream, or `buf` has no room.
+        /// Zero means the end of the stream, or that `buf` has no room.
         ///
         /// # Errors
-        /// [`WouldBlock`](std::io::ErrorKind::WouldBlock) if there is nothing, or the system's errors.
+        /// [`WouldBlock`](std::io::ErrorKind::WouldBlock) if there are no bytes, or the system's errors.
         pub fn try_read(&self, buf: &mut [u8]) -> std::io::Result<usize> {
             $crate::net::face::Face::registered(self).try_read(buf)
         }
 
-        /// Reads what is there into `bufs`, one after the other, without waiting, and returns the number of
-        /// bytes.
+        /// Reads the bytes that are there into `bufs`, one after the other, without waiting, and returns
+        /// their number.
         ///
         /// # Errors
         /// As for [`try_read`](Self::try_read).
@@ -37,8 +37,8 @@ macro_rules! try_read {
             $crate::net::face::Face::registered(self).try_read_vectored(bufs)
         }
 
-        /// Reads what is there into the room that `buf` has, without waiting, advances it, and returns the
-        /// number of bytes.
+        /// Reads the bytes that are there into the room of `buf`, without waiting, advances `buf`, and
+        /// returns their number.
         ///
         /// # Errors
         /// As for [`try_read`](Self::try_read).
@@ -63,8 +63,7 @@ macro_rules! try_read {
 /// `try_write` and its variant.
 macro_rules! try_write {
     ($noun:literal, $setup:expr) => {
-        /// Writes the beginning of `buf`, as far as there is room, without waiting, and returns the number of
-        /// bytes.
+        /// Writes the beginning of `buf`, as much as fits, without waiting, and returns the number of bytes.
         ///
         /// # Errors
         /// [`WouldBlock`](std::io::ErrorKind::WouldBlock) if there is no room, or the system's errors.
@@ -110,7 +109,7 @@ macro_rules! async_read {
     };
 }
 
-/// `$shutdown` closes the writing side; `$this` is a `Pin<&mut Self>` in there.
+/// `$shutdown` closes the writing side. `$this` is a `Pin<&mut Self>` in it.
 macro_rules! async_write {
     ($type:ty, $this:ident => $shutdown:expr) => {
         impl $crate::io::AsyncWrite for $type {
@@ -122,7 +121,7 @@ macro_rules! async_write {
                 $crate::net::face::Face::registered(&*self).poll_write(cx, buf)
             }
 
-            /// Does nothing: the system holds what was written.
+            /// Does nothing, because the system holds the written bytes.
             fn poll_flush(
                 self: std::pin::Pin<&mut Self>,
                 _: &mut std::task::Context<'_>,
@@ -152,7 +151,7 @@ macro_rules! async_write {
     };
 }
 
-/// All of the above, and readiness, for a stream socket that has the registration in its field `io`.
+/// All macros above, and readiness, for a stream socket that has the registration in its field `io`.
 macro_rules! stream_socket {
     ($type:ident, $io:ty, $setup:expr) => {
         impl $crate::net::face::Face for $type {

@@ -1,7 +1,7 @@
 //! Sending and receiving of datagrams.
 
-/// All that sockets for datagrams have in common, for a socket that has the registration in its field `io`.
-/// `$setup` makes a `socket` connected to a `peer`, which has sent `hello`.
+/// The common methods of sockets for datagrams, for a socket that has the registration in its field `io`.
+/// `$setup` makes a `socket` that is connected to a `peer`, which has sent `hello`.
 macro_rules! datagram_socket {
     ($type:ident, $io:ty, $addr:ty, $setup:expr) => {
         impl $crate::net::face::Face for $type {
@@ -22,17 +22,17 @@ macro_rules! datagram_socket {
             $crate::net::face::readiness::user_io!("socket", $setup);
         }
 
-        /// Sending to the socket that this one is connected to.
+        /// Sending to the connected socket.
         impl $type {
             /// Sends `buf` as one datagram, and returns its length.
             ///
             /// # Errors
-            /// The system's errors: that it is not connected, that the datagram is too long, or that an
-            /// earlier datagram found no receiver
-            /// ([`ConnectionRefused`](std::io::ErrorKind::ConnectionRefused)), and so on.
+            /// The system's errors, for instance that the socket is not connected, that the datagram is too
+            /// long, or that an earlier datagram found no receiver
+            /// ([`ConnectionRefused`](std::io::ErrorKind::ConnectionRefused)).
             ///
             /// # Cancel safety
-            /// Safe: what has not been sent is not sent.
+            /// Safe: if the future is dropped before it is ready, the datagram was not sent.
             ///
             /// # Examples
             /// ```
@@ -48,8 +48,8 @@ macro_rules! datagram_socket {
                 self.io.send(buf).await
             }
 
-            /// Polls until `buf` is sent as one datagram; of several tasks, only the last one that called is
-            /// woken.
+            /// Polls until `buf` is sent as one datagram. If several tasks poll, only the last one that
+            /// called is woken.
             ///
             /// # Errors
             /// As for [`send`](Self::send).
@@ -73,13 +73,13 @@ macro_rules! datagram_socket {
 
         /// Receiving.
         impl $type {
-            /// Receives a datagram into `buf`, and returns how many of its bytes are there.
+            /// Receives a datagram into `buf`, and returns how many of its bytes are in `buf`.
             ///
-            /// What of a datagram has no room in `buf` is lost, without a word. A datagram may be empty.
+            /// Bytes of a datagram that do not fit into `buf` are lost silently. A datagram may be empty.
             ///
             /// # Errors
-            /// The system's errors. [`ConnectionRefused`](std::io::ErrorKind::ConnectionRefused) says that a
-            /// datagram that was sent before has found no receiver; the socket can be used on.
+            /// The system's errors. [`ConnectionRefused`](std::io::ErrorKind::ConnectionRefused) says that an
+            /// earlier datagram found no receiver. The socket can still be used.
             ///
             /// # Cancel safety
             /// Safe: a datagram that has not been returned waits for the next call.
@@ -98,8 +98,8 @@ macro_rules! datagram_socket {
                 self.io.recv(buf, 0).await
             }
 
-            /// Polls for a datagram, and appends it to what `buf` holds; of several tasks, only the last one
-            /// that called is woken.
+            /// Polls for a datagram, and appends it to the contents of `buf`. If several tasks poll, only the
+            /// last one that called is woken.
             ///
             /// # Errors
             /// As for [`recv`](Self::recv).
@@ -111,7 +111,8 @@ macro_rules! datagram_socket {
                 self.io.poll_recv(cx, buf, 0)
             }
 
-            /// Receives a datagram into `buf` without waiting, and returns how many of its bytes are there.
+            /// Receives a datagram into `buf` without waiting, and returns how many of its bytes are in
+            /// `buf`.
             ///
             /// # Errors
             /// [`WouldBlock`](std::io::ErrorKind::WouldBlock) if there is none, or as for
@@ -120,11 +121,11 @@ macro_rules! datagram_socket {
                 self.io.try_recv(buf, 0)
             }
 
-            /// Receives a datagram into the room that `buf` has, advances it, and returns how many of its
-            /// bytes are there.
+            /// Receives a datagram into the room of `buf`, advances `buf`, and returns how many bytes it has
+            /// received.
             ///
-            /// Room is what [`BufMut::chunk_mut`](bytes::BufMut::chunk_mut) returns: reserve as much as a
-            /// datagram may have.
+            /// The room is what [`BufMut::chunk_mut`](bytes::BufMut::chunk_mut) returns. So reserve room for
+            /// the largest datagram.
             ///
             /// # Errors
             /// As for [`recv`](Self::recv).
@@ -146,19 +147,19 @@ macro_rules! datagram_socket {
                 self.io.recv_buf(buf).await
             }
 
-            /// As [`recv_buf`](Self::recv_buf), without waiting.
+            /// Receives as [`recv_buf`](Self::recv_buf) does, without waiting.
             ///
             /// # Errors
-            /// [`WouldBlock`](std::io::ErrorKind::WouldBlock) if there is nothing, or as for
+            /// [`WouldBlock`](std::io::ErrorKind::WouldBlock) if there is no datagram, or as for
             /// [`recv`](Self::recv).
             pub fn try_recv_buf<B: ::bytes::BufMut>(&self, buf: &mut B) -> std::io::Result<usize> {
                 self.io.try_recv_buf(buf)
             }
 
-            /// Receives a datagram into `buf`, and returns how many of its bytes are there, and the sender's
+            /// Receives a datagram into `buf`. Returns how many of its bytes are in `buf`, and the sender's
             /// address.
             ///
-            /// What of a datagram has no room in `buf` is lost, without a word. A datagram may be empty.
+            /// Bytes of a datagram that do not fit into `buf` are lost silently. A datagram may be empty.
             ///
             /// # Errors
             /// As for [`recv`](Self::recv).
@@ -181,8 +182,8 @@ macro_rules! datagram_socket {
                 self.io.recv_from(buf, 0).await
             }
 
-            /// Polls for a datagram, appends it to what `buf` holds, and returns the sender's address; of
-            /// several tasks, only the last one that called is woken.
+            /// Polls for a datagram, appends it to the contents of `buf`, and returns the sender's address.
+            /// If several tasks poll, only the last one that called is woken.
             ///
             /// # Errors
             /// As for [`recv`](Self::recv).
@@ -194,20 +195,20 @@ macro_rules! datagram_socket {
                 self.io.poll_recv_from(cx, buf, 0)
             }
 
-            /// As [`recv_from`](Self::recv_from), without waiting.
+            /// Receives as [`recv_from`](Self::recv_from) does, without waiting.
             ///
             /// # Errors
-            /// [`WouldBlock`](std::io::ErrorKind::WouldBlock) if there is nothing, or as for
+            /// [`WouldBlock`](std::io::ErrorKind::WouldBlock) if there is no datagram, or as for
             /// [`recv`](Self::recv).
             pub fn try_recv_from(&self, buf: &mut [u8]) -> std::io::Result<(usize, $addr)> {
                 self.io.try_recv_from(buf, 0)
             }
 
-            /// Receives a datagram into the room that `buf` has, advances it, and returns how many of its
-            /// bytes are there, and the sender's address.
+            /// Receives a datagram into the room of `buf`, and advances `buf`. Returns how many bytes it has
+            /// received, and the sender's address.
             ///
-            /// Room is what [`BufMut::chunk_mut`](bytes::BufMut::chunk_mut) returns: reserve as much as a
-            /// datagram may have.
+            /// The room is what [`BufMut::chunk_mut`](bytes::BufMut::chunk_mut) returns. So reserve room for
+            /// the largest datagram.
             ///
             /// # Errors
             /// As for [`recv`](Self::recv).
@@ -221,10 +222,10 @@ macro_rules! datagram_socket {
                 self.io.recv_buf_from(buf).await
             }
 
-            /// As [`recv_buf_from`](Self::recv_buf_from), without waiting.
+            /// Receives as [`recv_buf_from`](Self::recv_buf_from) does, without waiting.
             ///
             /// # Errors
-            /// [`WouldBlock`](std::io::ErrorKind::WouldBlock) if there is nothing, or as for
+            /// [`WouldBlock`](std::io::ErrorKind::WouldBlock) if there is no datagram, or as for
             /// [`recv`](Self::recv).
             pub fn try_recv_buf_from<B: ::bytes::BufMut>(
                 &self,

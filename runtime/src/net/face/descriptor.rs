@@ -1,15 +1,15 @@
-//! To and from the standard library; the number of the descriptor.
+//! Conversions from and to the standard library, and the number of the descriptor.
 
 /// `from_std` and `into_std` of a socket that has the registration in its field `io`. `$what` names it in
-/// texts, `$new` makes one that is to be non-blocking already, `$setup` is one of the standard library in the
-/// examples, called `$what`.
+/// texts. `$mio` is the type below, whose socket must be non-blocking already. `$setup` makes a socket of the
+/// standard library in the examples, called `$what`.
 macro_rules! std_socket {
     ($type:ident, $std:ty, $mio:ty, $what:literal, $setup:literal) => {
-        /// To and from the standard library.
+        /// Conversions from and to the standard library.
         impl $type {
             #[doc = concat!("Takes over a ", $what, " of the standard library.")]
             ///
-            /// It is set to non-blocking mode here. (Tokio leaves that to the caller.)
+            /// This sets it to non-blocking mode. (Tokio leaves that to the caller.)
             ///
             /// # Errors
             #[doc = concat!("Those of the system; the ", $what, " is closed then.")]
@@ -58,7 +58,7 @@ macro_rules! std_socket {
         impl TryFrom<$std> for $type {
             type Error = std::io::Error;
 
-            /// The same as `from_std`.
+            /// Takes over the socket as `from_std` does.
             #[track_caller]
             fn try_from(socket: $std) -> std::io::Result<Self> {
                 Self::from_std(socket)
@@ -69,7 +69,7 @@ macro_rules! std_socket {
     };
 }
 
-/// `Debug` and the number, for a type that has something with a descriptor in a field.
+/// `Debug` and the number, for a type with a field that has a descriptor.
 macro_rules! descriptor {
     ($type:ident, $field:ident) => {
         impl std::fmt::Debug for $type {

@@ -1,4 +1,4 @@
-//! The halves of a stream socket: two that borrow it, two with a life of their own.
+//! The halves of a stream socket: two that borrow it, and two that own it together.
 
 use std::io;
 use std::ops::Deref;
@@ -7,8 +7,8 @@ use std::sync::Arc;
 use super::Face;
 use crate::io::transfer::ByteStream;
 
-/// The stream in an owned writing half, and whether dropping that has anything left to close. A type of its
-/// own so that the half has no destructor and can be taken apart.
+/// The stream in an owned writing half, and whether the drop has anything left to close. It is a type of its
+/// own, so that the half has no destructor and can be taken apart.
 #[derive(Debug)]
 pub(crate) struct WritingSide<S: Face<Io: ByteStream>> {
     pub(crate) stream: Arc<S>,
@@ -20,14 +20,14 @@ impl<S: Face<Io: ByteStream>> WritingSide<S> {
         Self { stream, closes: true }
     }
 
-    /// Closes the writing side now; when this is dropped nothing is left to do, unless it failed.
+    /// Closes the writing side now. After a success the drop does nothing.
     pub(crate) fn close(&mut self) -> io::Result<()> {
         self.stream.registered().shutdown_write()?;
         self.closes = false;
         Ok(())
     }
 
-    /// Dropping it closes nothing.
+    /// Lets the drop close nothing.
     pub(crate) fn keep_open(&mut self) {
         self.closes = false;
     }
@@ -36,7 +36,7 @@ impl<S: Face<Io: ByteStream>> WritingSide<S> {
 impl<S: Face<Io: ByteStream>> Drop for WritingSide<S> {
     fn drop(&mut self) {
         if self.closes {
-            // The peer may be gone already, and no caller is left to be told.
+            // The peer may be gone already, and there is no caller to tell.
             let _ = self.close();
         }
     }
@@ -61,31 +61,32 @@ macro_rules! halves {
 
         #[doc = concat!("The reading half of a borrowed stream: see [`", stringify!($stream), "::split`].")]
         ///
-        /// [`as_ref`](AsRef::as_ref) leads to what else a stream can do.
+        /// [`as_ref`](AsRef::as_ref) gives access to the stream's other methods.
         #[derive(Debug)]
         pub struct ReadHalf<'a>(&'a $stream);
 
         #[doc = concat!("The writing half of a borrowed stream: see [`", stringify!($stream), "::split`].")]
         ///
         /// Dropping it does not close the writing side: call
-        /// [`shutdown`](crate::io::AsyncWriteExt::shutdown). [`as_ref`](AsRef::as_ref) leads to what else a
-        /// stream can do.
+        /// [`shutdown`](crate::io::AsyncWriteExt::shutdown). [`as_ref`](AsRef::as_ref) gives access to the
+        /// stream's other methods.
         #[derive(Debug)]
         pub struct WriteHalf<'a>(&'a $stream);
 
         #[doc = concat!("The reading half of a stream, made by [`", stringify!($stream), "::into_split`].")]
         ///
-        /// [`as_ref`](AsRef::as_ref) leads to what else a stream can do.
+        /// [`as_ref`](AsRef::as_ref) gives access to the stream's other methods.
         #[derive(Debug)]
         pub struct OwnedReadHalf(Arc<$stream>);
 
         #[doc = concat!("The writing half of a stream, made by [`", stringify!($stream), "::into_split`].")]
         ///
-        /// Dropping it closes the writing side. [`as_ref`](AsRef::as_ref) leads to what else a stream can do.
+        /// Dropping it closes the writing side. [`as_ref`](AsRef::as_ref) gives access to the stream's other
+        /// methods.
         #[derive(Debug)]
         pub struct OwnedWriteHalf(WritingSide<$stream>);
 
-        /// Two halves that do not belong together; both are given back.
+        /// The error of joining two halves that are not of the same stream. It has both halves.
         #[derive(Debug)]
         pub struct ReuniteError(pub OwnedReadHalf, pub OwnedWriteHalf);
 
@@ -99,7 +100,7 @@ macro_rules! halves {
 
         /// Reading and writing at the same time.
         impl $stream {
-            /// Divides the borrowed stream into a half that reads and a half that writes, at no cost; both
+            /// Splits the borrowed stream into a half that reads and a half that writes, at no cost. Both
             /// stay in this task.
             ///
             /// # Examples
@@ -115,10 +116,11 @@ macro_rules! halves {
                 (ReadHalf(self), WriteHalf(self))
             }
 
-            /// Divides the stream into a half that reads and a half that writes, each with a life of its own.
+            /// Splits the stream into a half that reads and a half that writes. Each half may live on its
+            /// own.
             ///
-            /// Dropping the writing half closes the writing side; [`forget`](OwnedWriteHalf::forget) drops it
-            /// without. [`reunite`](OwnedReadHalf::reunite) puts both together again.
+            /// Dropping the writing half closes the writing side. [`forget`](OwnedWriteHalf::forget) drops it
+            /// without closing. [`reunite`](OwnedReadHalf::reunite) joins both halves again.
             ///
             /// # Examples
             /// ```
@@ -136,10 +138,10 @@ macro_rules! halves {
         }
 
         impl OwnedReadHalf {
-            /// Puts the two halves together again.
+            /// Joins the two halves again.
             ///
             /// # Errors
-            /// [`ReuniteError`], with both halves in it, if they are not of the same stream.
+            /// [`ReuniteError`], which has both halves, if they are not of the same stream.
             ///
             /// # Examples
             /// ```
@@ -160,10 +162,10 @@ macro_rules! halves {
         }
 
         impl OwnedWriteHalf {
-            /// Puts the two halves together again.
+            /// Joins the two halves again.
             ///
             /// # Errors
-            /// [`ReuniteError`], with both halves in it, if they are not of the same stream.
+            /// [`ReuniteError`], which has both halves, if they are not of the same stream.
             pub fn reunite(self, other: OwnedReadHalf) -> Result<$stream, ReuniteError> {
                 other.reunite(self)
             }
@@ -227,7 +229,7 @@ macro_rules! either_half {
             /// Returns the address of the other end.
             ///
             /// # Errors
-            /// The system's errors, such as that there is none any more.
+            /// The system's errors, for instance that the stream is not connected any more.
             pub fn peer_addr(&self) -> std::io::Result<$addr> {
                 self.0.peer_addr()
             }

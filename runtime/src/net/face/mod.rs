@@ -1,18 +1,18 @@
-//! What the types of `net` have in common: methods of sockets, pipes and halves, each written once.
+//! The common part of the types of `net`: methods of sockets, pipes and halves, each written once.
 //!
-//! Rust gives several public types the same inherent methods by macros only. Each macro here makes one group
-//! of them for a type that is a [`Face`]: its text, and a call of the [`Registered`] below. The logic is
-//! there, in `io/registered`.
+//! Only a macro can give several public types the same inherent methods. Each macro here makes one group of
+//! methods for a type that is a [`Face`]: their docs, and calls of the [`Registered`] below, in
+//! `io/registered`, which has the logic.
 //! - `readiness.rs`: `ready`, `readable`, `try_io` and so on.
 //! - `bytes.rs`: reading and writing of byte streams.
 //! - `datagrams.rs`: sending and receiving of datagrams.
 //! - `halves.rs`: the four halves of a stream socket.
 //! - `options.rs`: options of sockets.
-//! - `descriptor.rs`: to and from the standard library; the number of the descriptor.
+//! - `descriptor.rs`: conversions from and to the standard library, and the number of the descriptor.
 //!
-//! Parameters are the same everywhere: `$noun` is what the texts call the type, and the variable in their
-//! examples; `$setup` is what their examples begin with, hidden: it makes that variable, with something to
-//! read where it can be read, and room to write where it can be written.
+//! All macros have the same parameters. `$noun` is the name of the type in the docs, and of the variable in
+//! their examples. `$setup` is the hidden beginning of the examples. It makes that variable, with something
+//! to read if it can be read, and room to write if it can be written.
 
 pub(crate) mod bytes;
 pub(super) mod datagrams;

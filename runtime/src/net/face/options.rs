@@ -1,7 +1,7 @@
-//! Options of sockets, as socket2 has them.
+//! Options of sockets, by socket2.
 
-/// Pairs of `name` and `set_name`, for a type that is `AsFd`. The docs are those of the second; the first
-/// says that it returns what the second sets.
+/// Pairs of `name` and `set_name`, for a type that is `AsFd`. The given docs are those of `set_name`. The
+/// docs of `name` say that it returns what `set_name` sets.
 macro_rules! options {
     ($(
         $(#[$doc:meta])*
@@ -28,7 +28,7 @@ macro_rules! options {
 /// `device` and `bind_device`.
 macro_rules! device {
     () => {
-        /// Returns the name of the interface it is bound to (`SO_BINDTODEVICE`), if it is.
+        /// Returns the name of the interface to which the socket is bound (`SO_BINDTODEVICE`), if it is.
         ///
         /// # Errors
         /// The system's errors.
@@ -36,8 +36,8 @@ macro_rules! device {
             socket2::SockRef::from(self).device()
         }
 
-        /// Binds to an interface by its name (`SO_BINDTODEVICE`), or to none. What comes by another one is
-        /// not received.
+        /// Binds the socket to an interface by its name (`SO_BINDTODEVICE`), or to none. The socket receives
+        /// nothing from other interfaces then.
         ///
         /// # Errors
         /// The system's errors.
@@ -67,7 +67,7 @@ macro_rules! deprecated_tos {
 /// `take_error`.
 macro_rules! take_error {
     () => {
-        /// Takes the error that waits on the socket (`SO_ERROR`), if there is one.
+        /// Takes the error that is pending on the socket (`SO_ERROR`), if there is one.
         ///
         /// # Errors
         /// The system's errors.

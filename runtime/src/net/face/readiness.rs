@@ -1,12 +1,12 @@
-//! Waiting for readiness, and calling the system oneself.
+//! Waiting for readiness, and direct calls of the system.
 
-/// `ready`; the example waits for `$interest`.
+/// `ready`. The example waits for `$interest`.
 macro_rules! ready {
     ($noun:literal, $setup:expr, $interest:ident, $is_ready:ident) => {
         #[doc = concat!("Waits until the ", $noun, " is ready for any of `interest`, and says for what.")]
         ///
-        /// Readiness stays until an operation finds that it is over, so follow this by a method with a name
-        /// that begins with `try_`. Otherwise it returns at once for ever.
+        /// Readiness stays until an operation finds that it is over. So call a method whose name begins with
+        /// `try_` after this. Otherwise this returns at once for ever.
         ///
         /// # Errors
         /// If the runtime that watches the descriptor was shut down.
@@ -31,7 +31,7 @@ macro_rules! ready {
     };
 }
 
-/// `readable`; the example reads by `$try_read`.
+/// `readable`. The example reads by `$try_read`.
 macro_rules! readable {
     ($noun:literal, $setup:expr, $try_read:ident) => {
         #[doc = concat!("Waits until the ", $noun, " is readable: `ready(Interest::READABLE)`.")]
@@ -64,7 +64,7 @@ macro_rules! readable {
     };
 }
 
-/// `writable`; the example writes by `$try_write`.
+/// `writable`. The example writes by `$try_write`.
 macro_rules! writable {
     ($noun:literal, $setup:expr, $try_write:ident) => {
         #[doc = concat!("Waits until the ", $noun, " is writable: `ready(Interest::WRITABLE)`.")]
@@ -101,7 +101,7 @@ macro_rules! poll_ready {
     ($noun:literal, $name:ident, $direction:ident, $adjective:literal) => {
         #[doc = concat!("Polls until the ", $noun, " is ", $adjective, ".")]
         ///
-        /// Of several tasks, only the last one that called is woken.
+        /// If several tasks poll, only the last one that called is woken.
         ///
         /// # Errors
         /// If the runtime that watches the descriptor was shut down.
@@ -118,11 +118,11 @@ macro_rules! user_io {
         #[doc = concat!("Calls `f`, an operation on this ", $noun, ", if it is ready for `interest`.")]
         ///
         /// If `f` returns [`WouldBlock`](std::io::ErrorKind::WouldBlock), that readiness is cleared. So `f`
-        /// must return that only because the system did: a readiness cleared without reason comes back with
-        /// the next event at best.
+        /// must return `WouldBlock` only if the system did. A readiness that is cleared without reason comes
+        /// back only with the next event.
         ///
         /// # Errors
-        /// `WouldBlock` if it is not ready, or the errors of `f`; or if the runtime that watches the
+        /// `WouldBlock` if it is not ready, or the errors of `f`, or an error if the runtime that watches the
         /// descriptor was shut down.
         ///
         /// # Examples
@@ -152,10 +152,10 @@ macro_rules! user_io {
         #[doc = concat!("Calls `f`, an operation on this ", $noun, ", whenever it is ready for `interest`, ")]
         /// until `f` returns anything but [`WouldBlock`](std::io::ErrorKind::WouldBlock).
         ///
-        /// As for [`try_io`](Self::try_io), `f` must return `WouldBlock` only because the system did.
+        /// As for [`try_io`](Self::try_io), `f` must return `WouldBlock` only if the system did.
         ///
         /// # Errors
-        /// The errors of `f`, or if the runtime that watches the descriptor was shut down.
+        /// The errors of `f`, or an error if the runtime that watches the descriptor was shut down.
         ///
         /// # Cancel safety
         /// Safe: `f` is not interrupted.

@@ -10,11 +10,11 @@ use crate::net::face::halves::halves;
 
 halves!(TcpStream, SocketAddr, setup!());
 
-/// What only TCP has: bytes can be looked at before they are taken.
+/// A method that only TCP has: looking at bytes before they are taken.
 macro_rules! peek {
     ($half:ty) => {
         impl $half {
-            /// Reads into `buf` without taking the bytes from the stream, and returns how many: see
+            /// Reads into `buf` without taking the bytes from the stream, and returns their number: see
             /// [`TcpStream::peek`].
             ///
             /// # Errors
@@ -26,10 +26,9 @@ macro_rules! peek {
                 self.0.peek(buf).await
             }
 
-            /// Polls for bytes to look at, without taking them, and returns how many have been put into
-            /// `buf`.
+            /// Polls for bytes to look at, without taking them, and returns how many were put into `buf`.
             ///
-            /// Of several tasks, only the last one that called is woken.
+            /// If several tasks poll, only the last one that called is woken.
             ///
             /// # Errors
             /// The system's errors.

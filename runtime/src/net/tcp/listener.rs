@@ -21,9 +21,9 @@ const WATCH: Watch = Watch::new("TcpListener", Interest::READABLE);
 ///
 /// # Out of descriptors
 /// When the process has no descriptor left, accepting fails, and the connection stays in the system's queue.
-/// The listener lives on: the next call tries again at once, without waiting for an event (which would not
-/// come, since nothing new has happened to the socket). So a loop that only logs the error runs as fast as it
-/// can; other tasks get their turns, but it is better to wait a little:
+/// The listener lives on. The next call tries again at once, without waiting for an event, which would not
+/// come, because nothing new has happened to the socket. So a loop that only logs the error runs as fast as
+/// it can. Other tasks get their turns, but it is better to wait a little:
 /// ```no_run
 /// # async fn f() -> std::io::Result<()> {
 /// # let listener = runtime::net::TcpListener::bind("127.0.0.1:0").await?;
@@ -64,13 +64,13 @@ pub struct TcpListener {
 }
 
 impl TcpListener {
-    /// Binds to the first of the addresses for which it works, and listens.
+    /// Binds to the first of the addresses that can be bound, and listens.
     ///
-    /// Port 0 has the system choose one; [`local_addr`](Self::local_addr) tells. `SO_REUSEADDR` is set, so
-    /// that a server can be restarted at once; at most 1024 connections wait to be accepted.
+    /// With port 0 the system chooses a port, which [`local_addr`](Self::local_addr) returns. `SO_REUSEADDR`
+    /// is set, so that a server can be restarted at once. At most 1024 connections wait to be accepted.
     ///
     /// # Errors
-    /// The error of the last address, which the text names: `bind 127.0.0.1:80: Permission denied`.
+    /// The error of the last address. Its text names the address: `bind 127.0.0.1:80: Permission denied`.
     ///
     /// # Panics
     /// Outside of a runtime, or if its I/O is not enabled: build it with `enable_io` or `enable_all`.
@@ -106,7 +106,7 @@ impl TcpListener {
     /// The stream belongs to the runtime of the listener, whichever task accepts it.
     ///
     /// # Errors
-    /// The system's errors, unchanged. The listener can be used on: see [above](Self#out-of-descriptors).
+    /// The system's errors, unchanged. The listener can still be used: see [above](Self#out-of-descriptors).
     ///
     /// # Cancel safety
     /// Safe: a connection that has not been returned waits for the next call.
@@ -115,7 +115,7 @@ impl TcpListener {
         self.welcome(accepted)
     }
 
-    /// Polls for a connection to accept; of several tasks, only the last one that called is woken.
+    /// Polls for a connection to accept. If several tasks poll, only the last one that called is woken.
     ///
     /// # Errors
     /// As for [`accept`](Self::accept).
@@ -153,7 +153,7 @@ impl TcpListener {
         Incoming { listener: self }
     }
 
-    /// Returns the address it listens on.
+    /// Returns the address on which the socket listens.
     ///
     /// # Errors
     /// The system's errors.
@@ -162,7 +162,7 @@ impl TcpListener {
     }
 
     options! {
-        /// Sets the time to live of the packets it sends (`IP_TTL`), in hops.
+        /// Sets the time to live of the packets that the socket sends (`IP_TTL`), in hops.
         ttl, set_ttl(ttl: u32) => ttl_v4, set_ttl_v4;
     }
 }
@@ -175,7 +175,7 @@ face::descriptor::std_socket!(
     "let listener = std::net::TcpListener::bind(\"127.0.0.1:0\")?;"
 );
 
-/// The stream of connections returned by [`TcpListener::incoming`].
+/// The stream of connections that [`TcpListener::incoming`] returns.
 #[must_use = "streams do nothing unless polled"]
 #[derive(Debug)]
 pub struct Incoming<'a> {

@@ -1,5 +1,5 @@
-//! TCP: `listener.rs` and `stream.rs` are a registered descriptor each, `halves.rs` the two ways to read and
-//! write one stream at the same time, `socket.rs` the options before `bind` and `connect`.
+//! TCP. `listener.rs` and `stream.rs` are a registered descriptor each. `halves.rs` has the two ways to read
+//! and write one stream at the same time. `socket.rs` has the options before `bind` and `connect`.
 
 /// A connected `stream` with something to read, for examples.
 macro_rules! setup {

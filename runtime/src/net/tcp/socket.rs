@@ -15,8 +15,8 @@ use crate::net::face::options::{deprecated_tos, device, options, take_error};
 
 /// A TCP socket that neither listens nor is connected yet.
 ///
-/// [`TcpListener::bind`] and [`TcpStream::connect`] choose the options most programs want; this is for the
-/// others.
+/// [`TcpListener::bind`] and [`TcpStream::connect`] choose the options that most programs want. This type is
+/// for the other programs.
 ///
 /// # Examples
 /// ```
@@ -35,7 +35,7 @@ pub struct TcpSocket {
     inner: Socket,
 }
 
-/// Sizes of buffers, in bytes: the system counts them in more bits.
+/// Sizes of buffers in bytes. The system counts them in more bits.
 macro_rules! sizes {
     ($($what:literal, $get:ident, $set:ident => $inner_get:ident, $inner_set:ident;)*) => {$(
         #[doc = concat!("Returns the size of the ", $what, " buffer, in bytes: about twice what was set.")]
@@ -78,27 +78,27 @@ impl TcpSocket {
         Ok(TcpSocket { inner })
     }
 
-    /// Takes over a socket of the standard library that is not connected, as foreign code may make them.
+    /// Takes over a socket of the standard library that is not connected. Foreign code may make such sockets.
     pub fn from_std_stream(stream: std::net::TcpStream) -> TcpSocket {
         TcpSocket { inner: stream.into() }
     }
 
     options! {
-        /// Has the system probe a silent peer from time to time (`SO_KEEPALIVE`).
+        /// Makes the system probe a silent peer from time to time (`SO_KEEPALIVE`).
         keepalive, set_keepalive(keepalive: bool) => keepalive, set_keepalive;
-        /// Allows to bind an address whose old connections are still dying (`SO_REUSEADDR`).
+        /// Allows to bind an address whose old connections have not ended completely (`SO_REUSEADDR`).
         reuseaddr, set_reuseaddr(reuseaddr: bool) => reuse_address, set_reuse_address;
         /// Allows several sockets to bind one address and share its connections (`SO_REUSEPORT`).
         reuseport, set_reuseport(reuseport: bool) => reuse_port, set_reuse_port;
-        /// Has small writes sent at once instead of gathered (`TCP_NODELAY`).
+        /// Makes the system send small writes at once instead of gathering them (`TCP_NODELAY`).
         nodelay, set_nodelay(nodelay: bool) => tcp_nodelay, set_tcp_nodelay;
-        /// Sets for how long closing waits for unsent bytes (`SO_LINGER`), in whole seconds: see
+        /// Sets how long closing waits for unsent bytes (`SO_LINGER`), in whole seconds: see
         /// [`TcpStream::set_linger`].
         #[deprecated = "dropping a socket that lingers blocks its thread; use `set_zero_linger`"]
         linger, set_linger(limit: Option<Duration>) => linger, set_linger;
-        /// Sets the type of service of its IPv4 packets (`IP_TOS`).
+        /// Sets the type of service of the socket's IPv4 packets (`IP_TOS`).
         tos_v4, set_tos_v4(tos: u32) => tos_v4, set_tos_v4;
-        /// Sets the traffic class of its IPv6 packets (`IPV6_TCLASS`).
+        /// Sets the traffic class of the socket's IPv6 packets (`IPV6_TCLASS`).
         tclass_v6, set_tclass_v6(tclass: u32) => tclass_v6, set_tclass_v6;
     }
 
@@ -110,7 +110,7 @@ impl TcpSocket {
         "receive", recv_buffer_size, set_recv_buffer_size => recv_buffer_size, set_recv_buffer_size;
     }
 
-    /// Has closing reset the connection instead of sending what is left.
+    /// Makes closing reset the connection, and drops the bytes that are not sent.
     ///
     /// # Errors
     /// The system's errors.
@@ -118,7 +118,7 @@ impl TcpSocket {
         self.inner.set_linger(Some(Duration::ZERO))
     }
 
-    /// Returns the address it is bound to.
+    /// Returns the address to which the socket is bound.
     ///
     /// # Errors
     /// The system's errors.
@@ -129,7 +129,7 @@ impl TcpSocket {
 
     take_error!();
 
-    /// Binds to an address; with port 0, the system chooses the port.
+    /// Binds to an address. With port 0, the system chooses the port.
     ///
     /// # Errors
     /// The system's errors, with the address in the text.
@@ -137,10 +137,10 @@ impl TcpSocket {
         self.inner.bind(&addr.into()).map_err(|error| named("bind", addr, error))
     }
 
-    /// Listens; at most `backlog` connections wait to be accepted.
+    /// Listens. At most `backlog` connections wait to be accepted.
     ///
     /// # Errors
-    /// The system's errors; the socket is closed then.
+    /// The system's errors. The socket is closed then.
     ///
     /// # Panics
     /// Outside of a runtime, or if its I/O is not enabled: as [`TcpListener::from_std`].
@@ -153,7 +153,7 @@ impl TcpSocket {
     /// Connects to `addr`.
     ///
     /// # Errors
-    /// The system's errors, with the address in the text; the socket is closed then.
+    /// The system's errors, with the address in the text. The socket is closed then.
     ///
     /// # Panics
     /// Outside of a runtime, or if its I/O is not enabled: as [`TcpStream::connect`].
@@ -165,7 +165,7 @@ impl TcpSocket {
     }
 
     async fn connect_to(self, addr: SocketAddr) -> io::Result<TcpStream> {
-        // It may come from outside, and blocking.
+        // The socket may come from outside, and may be blocking.
         self.inner.set_nonblocking(true)?;
         match self.inner.connect(&addr.into()) {
             Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => return Err(error),

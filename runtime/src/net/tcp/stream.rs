@@ -1,4 +1,4 @@
-//! A connection.
+//! A TCP connection.
 
 use std::io;
 use std::net::SocketAddr;
@@ -20,14 +20,14 @@ const WATCH: Watch = Watch::stream("TcpStream");
 
 /// A TCP connection.
 ///
-/// Read and written by the methods of [`AsyncReadExt`](crate::io::AsyncReadExt) and
-/// [`AsyncWriteExt`](crate::io::AsyncWriteExt). [`split`](Self::split) and [`into_split`](Self::into_split)
-/// divide it into a half that reads and a half that writes. Dropping it closes the connection;
+/// The methods of [`AsyncReadExt`](crate::io::AsyncReadExt) and [`AsyncWriteExt`](crate::io::AsyncWriteExt)
+/// read and write it. [`split`](Self::split) and [`into_split`](Self::into_split) split it into a half that
+/// reads and a half that writes. Dropping it closes the connection;
 /// [`shutdown`](crate::io::AsyncWriteExt::shutdown) closes only the writing side.
 ///
-/// Of several tasks that read at once through `poll_*` functions or `AsyncRead`, only the last one that
-/// polled is woken; likewise for writing. [`readable`](Self::readable), [`writable`](Self::writable),
-/// [`ready`](Self::ready) and [`async_io`](Self::async_io) can be awaited by any number of tasks.
+/// If several tasks read at once through `poll_*` functions or `AsyncRead`, only the last one that polled is
+/// woken. The same holds for writing. Any number of tasks may await [`readable`](Self::readable),
+/// [`writable`](Self::writable), [`ready`](Self::ready) and [`async_io`](Self::async_io).
 ///
 /// # Examples
 /// ```
@@ -53,10 +53,10 @@ pub struct TcpStream {
 
 /// A new connection.
 impl TcpStream {
-    /// Connects to the first of the addresses for which it works, trying one after the other.
+    /// Connects to the first of the addresses that accepts, trying one after the other.
     ///
     /// # Errors
-    /// The error of the last address, which the text names: `connect 127.0.0.1:1: Connection refused`.
+    /// The error of the last address. Its text names the address: `connect 127.0.0.1:1: Connection refused`.
     ///
     /// # Panics
     /// Outside of a runtime, or if its I/O is not enabled: build it with `enable_io` or `enable_all`.
@@ -86,7 +86,7 @@ impl TcpStream {
         Self::finish_connect(mio::net::TcpStream::connect(addr)?).await
     }
 
-    /// Registers a socket that has begun to connect, and waits until it has ended.
+    /// Registers a socket that has begun to connect, and waits until the attempt has ended.
     pub(super) async fn finish_connect(connecting: mio::net::TcpStream) -> io::Result<TcpStream> {
         let stream = Self::register(connecting)?;
         stream
@@ -95,8 +95,8 @@ impl TcpStream {
                 if let Some(error) = stream.io.take_error()? {
                     return Err(error);
                 }
-                // Writable without a peer: the event was about something else, and the connection is under
-                // way.
+                // The socket is writable without a peer: the event was about something else, and the
+                // connection is under way.
                 match stream.io.peer_addr() {
                     Err(error) if error.kind() == io::ErrorKind::NotConnected => {
                         Err(io::ErrorKind::WouldBlock.into())
@@ -113,8 +113,8 @@ impl TcpStream {
         Ok(TcpStream { io: Registered::new(stream, WATCH)? })
     }
 
-    /// An accepted connection is writable, and often the request has come with it: both are tried without
-    /// waiting for the first event.
+    /// Registers an accepted connection. It is writable, and often the request has come with it. So the first
+    /// read and the first write do not wait for an event.
     pub(super) fn register_accepted(stream: mio::net::TcpStream, handle: &Handle) -> io::Result<TcpStream> {
         let watch = WATCH.assuming(Ready::READABLE | Ready::WRITABLE);
         Ok(TcpStream { io: Registered::with_handle(stream, watch, handle.clone())? })
@@ -123,7 +123,7 @@ impl TcpStream {
 
 /// Looking ahead.
 impl TcpStream {
-    /// Reads into `buf` without taking the bytes from the stream, and returns how many.
+    /// Reads into `buf` without taking the bytes from the stream, and returns their number.
     ///
     /// # Errors
     /// The system's errors.
@@ -149,8 +149,8 @@ impl TcpStream {
         self.io.recv(buf, libc::MSG_PEEK).await
     }
 
-    /// Polls for bytes to look at, without taking them, and returns how many have been put into `buf`. Of
-    /// several tasks, only the last one that called is woken.
+    /// Polls for bytes to look at, without taking them, and returns how many were put into `buf`. If several
+    /// tasks poll, only the last one that called is woken.
     ///
     /// # Errors
     /// The system's errors.
@@ -173,7 +173,7 @@ impl TcpStream {
     /// Returns the address of the other end.
     ///
     /// # Errors
-    /// The system's errors, such as that there is none any more.
+    /// The system's errors, for instance that the stream is not connected any more.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         self.io.peer_addr()
     }
@@ -181,22 +181,23 @@ impl TcpStream {
     take_error!();
 
     options! {
-        /// Has small writes sent at once instead of gathered (`TCP_NODELAY`).
+        /// Makes the system send small writes at once instead of gathering them (`TCP_NODELAY`).
         nodelay, set_nodelay(nodelay: bool) => tcp_nodelay, set_tcp_nodelay;
-        /// Has what arrives acknowledged at once (`TCP_QUICKACK`); the system may take it back by itself.
+        /// Makes the system acknowledge at once what arrives (`TCP_QUICKACK`). The system may turn this off
+        /// by itself.
         quickack, set_quickack(quickack: bool) => tcp_quickack, set_tcp_quickack;
-        /// Sets the time to live of the packets it sends (`IP_TTL`), in hops.
+        /// Sets the time to live of the packets that the socket sends (`IP_TTL`), in hops.
         ttl, set_ttl(ttl: u32) => ttl_v4, set_ttl_v4;
-        /// Sets for how long closing waits for unsent bytes (`SO_LINGER`), in whole seconds.
+        /// Sets how long closing waits for unsent bytes (`SO_LINGER`), in whole seconds.
         ///
         /// With a time, dropping the stream blocks its thread until the bytes are acknowledged or the time is
-        /// over. With zero it drops them and resets the connection at once:
+        /// over. With zero, the drop discards the bytes and resets the connection at once, as
         /// [`set_zero_linger`](Self::set_zero_linger).
         #[deprecated = "dropping a stream that lingers blocks its thread; use `set_zero_linger`"]
         linger, set_linger(limit: Option<Duration>) => linger, set_linger;
     }
 
-    /// Has closing reset the connection instead of sending what is left.
+    /// Makes closing reset the connection, and drops the bytes that are not sent.
     ///
     /// # Errors
     /// The system's errors.

@@ -1,6 +1,6 @@
-//! UDP: `socket.rs` binds, connects and sends, `peek.rs` looks ahead, `options.rs` is what it says,
-//! `sockaddr.rs` reads and writes addresses. Receiving is what all sockets for datagrams have in common:
-//! `net/face/datagrams.rs`.
+//! UDP. `socket.rs` binds, connects and sends. `peek.rs` looks at datagrams without taking them. `options.rs`
+//! has the options. `sockaddr.rs` reads and writes addresses. Receiving is common to all sockets for
+//! datagrams: `net/face/datagrams.rs`.
 
 mod options;
 mod peek;

@@ -11,26 +11,28 @@ impl UdpSocket {
     options! {
         /// Allows to send to a broadcast address (`SO_BROADCAST`).
         broadcast, set_broadcast(on: bool) => broadcast, set_broadcast;
-        /// Has what it sends to an IPv4 group come back to members on this machine (`IP_MULTICAST_LOOP`).
+        /// Makes the datagrams that the socket sends to an IPv4 group come back to members on this machine
+        /// (`IP_MULTICAST_LOOP`).
         multicast_loop_v4, set_multicast_loop_v4(on: bool) => multicast_loop_v4, set_multicast_loop_v4;
-        /// Sets how many hops a packet to an IPv4 group may take (`IP_MULTICAST_TTL`): 1 at first, which is
-        /// the local network.
+        /// Sets how many hops a packet to an IPv4 group may take (`IP_MULTICAST_TTL`). The default is 1,
+        /// which is the local network.
         multicast_ttl_v4, set_multicast_ttl_v4(ttl: u32) => multicast_ttl_v4, set_multicast_ttl_v4;
-        /// Has what it sends to an IPv6 group come back to members on this machine (`IPV6_MULTICAST_LOOP`).
+        /// Makes the datagrams that the socket sends to an IPv6 group come back to members on this machine
+        /// (`IPV6_MULTICAST_LOOP`).
         multicast_loop_v6, set_multicast_loop_v6(on: bool) => multicast_loop_v6, set_multicast_loop_v6;
-        /// Sets the traffic class of its IPv6 packets (`IPV6_TCLASS`).
+        /// Sets the traffic class of the socket's IPv6 packets (`IPV6_TCLASS`).
         tclass_v6, set_tclass_v6(tclass: u32) => tclass_v6, set_tclass_v6;
-        /// Sets the time to live of the packets it sends (`IP_TTL`), in hops.
+        /// Sets the time to live of the packets that the socket sends (`IP_TTL`), in hops.
         ttl, set_ttl(ttl: u32) => ttl_v4, set_ttl_v4;
-        /// Sets the type of service of its IPv4 packets (`IP_TOS`).
+        /// Sets the type of service of the socket's IPv4 packets (`IP_TOS`).
         tos_v4, set_tos_v4(tos: u32) => tos_v4, set_tos_v4;
     }
 
     deprecated_tos!();
     device!();
 
-    /// Becomes a member of an IPv4 group (`IP_ADD_MEMBERSHIP`), on the interface that has the address
-    /// `interface`. If that is 0.0.0.0, the system chooses the interface.
+    /// Joins an IPv4 group (`IP_ADD_MEMBERSHIP`), on the interface that has the address `interface`. If that
+    /// is 0.0.0.0, the system chooses the interface.
     ///
     /// # Errors
     /// The system's errors.
@@ -49,7 +51,7 @@ impl UdpSocket {
         self.io().join_multicast_v4(&multiaddr, &interface)
     }
 
-    /// Becomes a member of an IPv6 group (`IPV6_ADD_MEMBERSHIP`), on the interface with this index. If it is
+    /// Joins an IPv6 group (`IPV6_ADD_MEMBERSHIP`), on the interface with the index `interface`. If that is
     /// 0, the system chooses the interface.
     ///
     /// # Errors

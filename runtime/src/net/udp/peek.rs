@@ -10,7 +10,8 @@ use crate::net::face::Face;
 
 /// Looking at a datagram without taking it.
 impl UdpSocket {
-    /// Reads the next datagram into `buf` and leaves it there; returns how many of its bytes fit into `buf`.
+    /// Reads the next datagram into `buf` without taking it, and returns how many of its bytes fit into
+    /// `buf`.
     ///
     /// # Errors
     /// As for [`recv`](Self::recv).
@@ -35,8 +36,8 @@ impl UdpSocket {
         self.registered().recv(buf, libc::MSG_PEEK).await
     }
 
-    /// Polls for a datagram to look at, and appends it to what `buf` holds; of several tasks, only the last
-    /// one that called is woken.
+    /// Polls for a datagram to look at, and appends it to the contents of `buf`. If several tasks poll, only
+    /// the last one that called is woken.
     ///
     /// # Errors
     /// As for [`recv`](Self::recv).
@@ -44,15 +45,15 @@ impl UdpSocket {
         self.registered().poll_recv(cx, buf, libc::MSG_PEEK)
     }
 
-    /// As [`peek`](Self::peek), without waiting.
+    /// Looks as [`peek`](Self::peek) does, without waiting.
     ///
     /// # Errors
-    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is nothing, or as for [`recv`](Self::recv).
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is no datagram, or as for [`recv`](Self::recv).
     pub fn try_peek(&self, buf: &mut [u8]) -> io::Result<usize> {
         self.registered().try_recv(buf, libc::MSG_PEEK)
     }
 
-    /// Reads the next datagram into `buf` and leaves it there; returns how many of its bytes fit into `buf`,
+    /// Reads the next datagram into `buf` without taking it. Returns how many of its bytes fit into `buf`,
     /// and the sender's address.
     ///
     /// # Errors
@@ -64,8 +65,8 @@ impl UdpSocket {
         self.registered().recv_from(buf, libc::MSG_PEEK).await
     }
 
-    /// Polls for a datagram to look at, appends it to what `buf` holds, and returns the sender's address; of
-    /// several tasks, only the last one that called is woken.
+    /// Polls for a datagram to look at, appends it to the contents of `buf`, and returns the sender's
+    /// address. If several tasks poll, only the last one that called is woken.
     ///
     /// # Errors
     /// As for [`recv`](Self::recv).
@@ -77,15 +78,15 @@ impl UdpSocket {
         self.registered().poll_recv_from(cx, buf, libc::MSG_PEEK)
     }
 
-    /// As [`peek_from`](Self::peek_from), without waiting.
+    /// Looks as [`peek_from`](Self::peek_from) does, without waiting.
     ///
     /// # Errors
-    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is nothing, or as for [`recv`](Self::recv).
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is no datagram, or as for [`recv`](Self::recv).
     pub fn try_peek_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
         self.registered().try_recv_from(buf, libc::MSG_PEEK)
     }
 
-    /// Waits for a datagram, leaves it there, and returns the sender's address.
+    /// Waits for a datagram without taking it, and returns the sender's address.
     ///
     /// # Errors
     /// As for [`recv`](Self::recv).
@@ -110,8 +111,8 @@ impl UdpSocket {
         self.peek_from(&mut []).await.map(|(_, sender)| sender)
     }
 
-    /// Polls for a datagram, leaves it there, and returns the sender's address; of several tasks, only the
-    /// last one that called is woken.
+    /// Polls for a datagram without taking it, and returns the sender's address. If several tasks poll, only
+    /// the last one that called is woken.
     ///
     /// # Errors
     /// As for [`recv`](Self::recv).
@@ -119,10 +120,10 @@ impl UdpSocket {
         self.poll_peek_from(cx, &mut ReadBuf::new(&mut []))
     }
 
-    /// As [`peek_sender`](Self::peek_sender), without waiting.
+    /// Looks as [`peek_sender`](Self::peek_sender) does, without waiting.
     ///
     /// # Errors
-    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is nothing, or as for [`recv`](Self::recv).
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is no datagram, or as for [`recv`](Self::recv).
     pub fn try_peek_sender(&self) -> io::Result<SocketAddr> {
         self.try_peek_from(&mut []).map(|(_, sender)| sender)
     }

@@ -15,8 +15,8 @@ pub union Ip {
     v6: libc::sockaddr_in6,
 }
 
-// SAFETY: (1) both are numbers, and arrays of them; (2) both begin with the family, and have its alignment or
-// more.
+// SAFETY: (1) both are numbers, and arrays of numbers. (2) Both begin with the family, and have its alignment
+// or more.
 unsafe impl Family for Ip {}
 
 impl Datagrams for mio::net::UdpSocket {
@@ -44,7 +44,7 @@ impl Sockaddr<Ip> {
                     sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes(addr.ip().octets()) },
                     sin_zero: [0; 8],
                 };
-                // What is behind it is not read.
+                // The system does not read the bytes behind the address.
                 Self::new(Ip { v4 }, size_of_val(&v4))
             }
             SocketAddr::V6(addr) => {
@@ -60,9 +60,9 @@ impl Sockaddr<Ip> {
         }
     }
 
-    /// What the system has written.
+    /// Returns the address that the system has written.
     fn to_addr(self) -> io::Result<SocketAddr> {
-        // SAFETY: any bytes are a value of it.
+        // SAFETY: any bytes are a value of `sockaddr_in`.
         let v4 = unsafe { &self.storage().v4 };
         if i32::from(v4.sin_family) == libc::AF_INET && self.len() >= size_of_val(v4) {
             let ip = Ipv4Addr::from(v4.sin_addr.s_addr.to_ne_bytes());

@@ -14,16 +14,16 @@ const WATCH: Watch = Watch::datagrams("UdpSocket");
 
 /// A UDP socket.
 ///
-/// Bound by [`bind`](Self::bind), it receives from all and sends to any: [`recv_from`](Self::recv_from),
-/// [`send_to`](Self::send_to). After [`connect`](Self::connect) it receives from one and may do with
-/// [`recv`](Self::recv) and [`send`](Self::send). All methods take a shared reference, so an `Arc` divides it
-/// between tasks.
+/// A socket that [`bind`](Self::bind) has bound receives from all addresses and sends to any:
+/// [`recv_from`](Self::recv_from), [`send_to`](Self::send_to). After [`connect`](Self::connect) it receives
+/// from one address only, and [`recv`](Self::recv) and [`send`](Self::send) are enough. All methods take a
+/// shared reference, so several tasks may share the socket in an `Arc`.
 ///
-/// Of several tasks that wait through `poll_*` functions, only the last one that polled is woken, in each
-/// direction. Any number of tasks may await the others.
+/// If several tasks wait through `poll_*` functions, only the last one that polled is woken, in each
+/// direction. Any number of tasks may await the async functions.
 ///
-/// What else the system can do with such a socket (many datagrams at once, segmentation offload, control
-/// messages) is called by [`try_io`](Self::try_io) and [`async_io`](Self::async_io).
+/// [`try_io`](Self::try_io) and [`async_io`](Self::async_io) call other operations of the system: many
+/// datagrams at once, segmentation offload, control messages.
 ///
 /// # Examples
 /// Sends back what comes:
@@ -43,12 +43,12 @@ pub struct UdpSocket {
 
 /// A new socket, and addresses.
 impl UdpSocket {
-    /// Binds to the first of the addresses for which it works.
+    /// Binds to the first of the addresses that can be bound.
     ///
-    /// Port 0 has the system choose one; [`local_addr`](Self::local_addr) tells.
+    /// With port 0 the system chooses a port, which [`local_addr`](Self::local_addr) returns.
     ///
     /// # Errors
-    /// The error of the last address, which the text names: `bind 127.0.0.1:53: Permission denied`.
+    /// The error of the last address. Its text names the address: `bind 127.0.0.1:53: Permission denied`.
     ///
     /// # Panics
     /// Outside of a runtime, or if its I/O is not enabled: build it with `enable_io` or `enable_all`.
@@ -75,16 +75,16 @@ impl UdpSocket {
         Err(last_error.unwrap_or_else(addr::no_address))
     }
 
-    /// Connects to the first of the addresses for which it works: from now on it receives from there only,
-    /// and [`send`](Self::send) sends there.
+    /// Connects to the first of the addresses for which that works. From now on the socket receives only from
+    /// there, and [`send`](Self::send) sends there.
     ///
-    /// Nothing is sent for that. May be called again, for another address.
+    /// This sends nothing. It may be called again, for another address.
     ///
     /// # Errors
-    /// The error of the last address, which the text names.
+    /// The error of the last address. Its text names the address.
     ///
     /// # Cancel safety
-    /// Safe: it is connected, or it is not.
+    /// Safe: the socket is connected, or it is not.
     ///
     /// # Examples
     /// ```
@@ -117,10 +117,10 @@ impl UdpSocket {
         self.io.local_addr()
     }
 
-    /// Returns the address that it is connected to.
+    /// Returns the address to which the socket is connected.
     ///
     /// # Errors
-    /// The system's errors, such as that it is not connected.
+    /// The system's errors, for instance that the socket is not connected.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         self.io.peer_addr()
     }
@@ -140,14 +140,14 @@ impl UdpSocket {
     /// Sends `buf` as one datagram to `addr`, or to the first of several, and returns its length.
     ///
     /// # Errors
-    /// The system's errors: that the datagram is too long, that there is no way there, and so on. On Linux an
-    /// unconnected socket is not told that no socket receives there.
+    /// The system's errors, for instance that the datagram is too long, or that there is no route. On Linux
+    /// an unconnected socket does not learn that no socket receives there.
     ///
     /// # Panics
     /// Outside of a runtime, if `addr` is a name that has to be resolved.
     ///
     /// # Cancel safety
-    /// Safe: what has not been sent is not sent.
+    /// Safe: if the future is dropped before it is ready, the datagram was not sent.
     ///
     /// # Examples
     /// ```
@@ -164,8 +164,8 @@ impl UdpSocket {
         self.io.send_to(buf, &Sockaddr::ip(target)).await
     }
 
-    /// Polls until `buf` is sent as one datagram to `target`; of several tasks, only the last one that called
-    /// is woken.
+    /// Polls until `buf` is sent as one datagram to `target`. If several tasks poll, only the last one that
+    /// called is woken.
     ///
     /// # Errors
     /// As for [`send_to`](Self::send_to).

@@ -11,7 +11,7 @@ use crate::io::named_error::named;
 
 /// The address of a Unix socket: a path, a name in Linux's abstract namespace, or nothing.
 ///
-/// Made from the standard library's and turned into it by [`From`].
+/// [`From`] converts it from and to the address of the standard library.
 ///
 /// # Examples
 /// ```
@@ -27,17 +27,17 @@ use crate::io::named_error::named;
 pub struct SocketAddr(pub(super) std_net::SocketAddr);
 
 impl SocketAddr {
-    /// Returns whether the socket has no address, as that of a client mostly has none.
+    /// Returns whether the socket has no address. Sockets of clients mostly have none.
     pub fn is_unnamed(&self) -> bool {
         self.0.is_unnamed()
     }
 
-    /// Returns the path, if it is one.
+    /// Returns the path, if the address is a path.
     pub fn as_pathname(&self) -> Option<&Path> {
         self.0.as_pathname()
     }
 
-    /// Returns the name, without the leading zero byte, if it is one in the abstract namespace.
+    /// Returns the name, without the leading zero byte, if the address is in the abstract namespace.
     pub fn as_abstract_name(&self) -> Option<&[u8]> {
         self.0.as_abstract_name()
     }
@@ -46,7 +46,7 @@ impl SocketAddr {
         Self(std_net::SocketAddr::from_pathname("").expect("an empty path is no address"))
     }
 
-    /// The address that `path` stands for, as an argument of `what`: an abstract name, if it begins with a
+    /// Returns the address of `path`, as an argument of `what`. It is an abstract name if it begins with a
     /// zero byte.
     pub(super) fn of_path(what: &'static str, path: &Path) -> io::Result<Self> {
         let addr = match path.as_os_str().as_bytes() {
@@ -61,7 +61,7 @@ impl SocketAddr {
         result.map_err(|error| named(what, shown(&self.to_bytes()), error))
     }
 
-    /// As in a path: an abstract name behind a zero byte.
+    /// The address as in a path: an abstract name follows a zero byte.
     fn to_bytes(&self) -> Vec<u8> {
         match (self.0.as_pathname(), self.0.as_abstract_name()) {
             (Some(path), _) => path.as_os_str().as_bytes().to_owned(),
@@ -71,7 +71,7 @@ impl SocketAddr {
     }
 }
 
-/// A path as it is, an abstract name with the `@` that system tools put before it.
+/// Prints a path as it is, and an abstract name with the `@` that system tools put before it.
 fn shown(path: &[u8]) -> String {
     match path {
         [0, name @ ..] => format!("@{}", name.escape_ascii()),

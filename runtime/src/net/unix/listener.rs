@@ -1,4 +1,4 @@
-//! A socket that accepts connections.
+//! A Unix socket that accepts connections.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd};
@@ -16,8 +16,9 @@ const WATCH: Watch = Watch::new("UnixListener", Interest::READABLE);
 
 /// A Unix socket that accepts connections.
 ///
-/// Any number of tasks may [`accept`](Self::accept) from it at once. What happens when the process has no
-/// descriptor left is told at [`TcpListener`](crate::net::TcpListener#out-of-descriptors).
+/// Any number of tasks may [`accept`](Self::accept) from it at once.
+/// [`TcpListener`](crate::net::TcpListener#out-of-descriptors) says what happens when the process has no
+/// descriptor left.
 ///
 /// # Examples
 /// ```
@@ -42,7 +43,7 @@ pub struct UnixListener {
 }
 
 impl UnixListener {
-    /// Makes a socket at `path` and listens; or under an abstract name, if `path` begins with a zero byte.
+    /// Creates a socket at `path` and listens. If `path` begins with a zero byte, it is an abstract name.
     ///
     /// The file at `path` stays when the listener is dropped. As many connections wait to be accepted as the
     /// system allows (`/proc/sys/net/core/somaxconn`).
@@ -63,7 +64,7 @@ impl UnixListener {
         Self::bind_addr(&SocketAddr::of_path("bind", path.as_ref())?)
     }
 
-    /// Makes a socket with this address and listens.
+    /// Creates a socket with this address and listens.
     ///
     /// # Errors
     /// As for [`bind`](Self::bind).
@@ -99,7 +100,7 @@ impl UnixListener {
     /// The stream belongs to the runtime of the listener, whichever task accepts it.
     ///
     /// # Errors
-    /// The system's errors, unchanged. The listener can be used on.
+    /// The system's errors, unchanged. The listener can still be used.
     ///
     /// # Cancel safety
     /// Safe: a connection that has not been returned waits for the next call.
@@ -108,7 +109,7 @@ impl UnixListener {
         self.welcome(accepted)
     }
 
-    /// Polls for a connection to accept; of several tasks, only the last one that called is woken.
+    /// Polls for a connection to accept. If several tasks poll, only the last one that called is woken.
     ///
     /// # Errors
     /// As for [`accept`](Self::accept).
@@ -123,7 +124,7 @@ impl UnixListener {
         Ok((UnixStream::register_accepted(stream, self.io.handle())?, peer))
     }
 
-    /// Returns the address it listens on.
+    /// Returns the address on which the socket listens.
     ///
     /// # Errors
     /// The system's errors.
@@ -148,22 +149,23 @@ let listener = std::os::unix::net::UnixListener::bind_addr(&addr)?;"
 /// A connection that is not registered yet.
 struct Accepted {
     stream: mio::net::UnixStream,
-    /// Its other end has an address.
+    /// The peer has an address.
     is_named: bool,
 }
 
-/// As mio's, which takes an abstract name for none. The address is not asked for here, only how long it is:
-/// clients seldom have any.
+/// Accepts as mio's function does. But mio takes an abstract name for no address. This call asks only for the
+/// length of the address, because clients seldom have one.
 fn accept(listener: &mio::net::UnixListener) -> io::Result<Accepted> {
     const UNNAMED: libc::socklen_t = size_of::<libc::sa_family_t>() as libc::socklen_t;
     let (mut family, mut len): (libc::sa_family_t, _) = (0, UNNAMED);
     let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-    // SAFETY: writes to `family` as many bytes as `len` says, and to `len` how many the address has.
+    // SAFETY: the call writes to `family` as many bytes as `len` says, and to `len` the length of the
+    // address.
     let number = unsafe { libc::accept4(listener.as_raw_fd(), (&raw mut family).cast(), &mut len, flags) };
     if number < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the system has just given it to us.
+    // SAFETY: the system has just given this descriptor to us.
     let stream = unsafe { mio::net::UnixStream::from_raw_fd(number) };
     Ok(Accepted { stream, is_named: len > UNNAMED })
 }

@@ -1,12 +1,12 @@
 //! Sockets of the Unix family: between processes of one machine.
 //!
-//! [`UnixListener`](super::UnixListener) and [`UnixStream`](super::UnixStream) are in [`net`](super). Here is
-//! what belongs to them: [`SocketAddr`], the credentials of a peer ([`UCred`]), the halves of a stream. And
-//! [pipes](pipe).
+//! [`UnixListener`](super::UnixListener) and [`UnixStream`](super::UnixStream) are in [`net`](super). This
+//! module has what belongs to them: [`SocketAddr`], the credentials of a peer ([`UCred`]), the halves of a
+//! stream. It also has [pipes](pipe).
 //!
 //! An address is a path, and `bind` makes a file there. The file stays when the socket is dropped, and `bind`
-//! fails as long as it is there: remove it before or after. A path that begins with a zero byte is a name in
-//! Linux's abstract namespace instead, which leaves nothing behind.
+//! fails as long as it is there. So remove it before or after. A path that begins with a zero byte is a name
+//! in Linux's abstract namespace instead, which leaves no file behind.
 
 /// A connected `stream` with something to read, for examples.
 macro_rules! setup {

@@ -11,10 +11,11 @@ use super::SocketAddr;
 use crate::io::sockaddr::{Family, Sockaddr};
 use crate::io::transfer::{self, Datagrams};
 
-/// Where the path begins.
+/// The offset of the path.
 const PATH: usize = offset_of!(libc::sockaddr_un, sun_path);
 
-// SAFETY: (1) it is numbers, and an array of them; (2) it begins with the family, and has no other alignment.
+// SAFETY: (1) it is numbers, and an array of numbers. (2) It begins with the family, and has the same
+// alignment.
 unsafe impl Family for libc::sockaddr_un {}
 
 impl Datagrams for mio::net::UnixDatagram {
@@ -36,7 +37,8 @@ impl Sockaddr<libc::sockaddr_un> {
     pub(super) fn unix(addr: &SocketAddr) -> Self {
         let mut storage = *Self::empty().storage();
         storage.sun_family = libc::AF_UNIX as libc::sa_family_t;
-        // A path ends with a zero byte, a name in the abstract namespace begins with one; neither is copied.
+        // A path ends with a zero byte, and an abstract name begins with one. The storage has zeros already,
+        // so neither is copied.
         let (start, bytes, end) = match (addr.as_pathname(), addr.as_abstract_name()) {
             (Some(path), _) => (0, path.as_os_str().as_bytes(), 1),
             (_, Some(name)) => (1, name, 0),
@@ -48,10 +50,10 @@ impl Sockaddr<libc::sockaddr_un> {
         Self::new(storage, PATH + start + bytes.len() + end)
     }
 
-    /// What the system has written.
+    /// Returns the address that the system has written.
     fn to_addr(self) -> SocketAddr {
         let path = &self.storage().sun_path;
-        // The zero byte behind the longest path has no room, and is counted all the same.
+        // The zero byte behind the longest path has no room, and the system counts it all the same.
         let len = self.len().clamp(PATH, size_of::<libc::sockaddr_un>()) - PATH;
         let path: Vec<u8> = path[..len].iter().map(|&byte| byte as u8).collect();
         let addr = match &path[..] {
@@ -62,7 +64,8 @@ impl Sockaddr<libc::sockaddr_un> {
                 std_net::SocketAddr::from_pathname(Path::new(std::ffi::OsStr::from_bytes(&path[..end])))
             }
         };
-        // A path of 108 bytes, which std cannot hold. The datagram counts for more than its sender.
+        // A path of 108 bytes, which std cannot hold. The datagram is more important than its sender's
+        // address.
         addr.map_or_else(|_| SocketAddr::unnamed(), SocketAddr)
     }
 }
@@ -89,7 +92,7 @@ mod tests {
         storage.sun_path.fill(b'x' as libc::c_char);
         let mut longest = Sockaddr::new(storage, size_of::<libc::sockaddr_un>());
         assert!(longest.to_addr().is_unnamed());
-        // SAFETY: writes the length that the system would report: one more than there is room for.
+        // SAFETY: this writes the length that the system would report: one more than there is room for.
         unsafe { *longest.as_mut_ptr().1 += 1 };
         assert!(longest.to_addr().is_unnamed());
         assert!(Sockaddr::new(storage, 0).to_addr().is_unnamed());

@@ -1,4 +1,4 @@
-//! A Unix socket before it listens, connects, or sends: for what must be done in between.
+//! A Unix socket before it listens, connects or sends.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
@@ -13,7 +13,7 @@ use super::stream::UnixStream;
 
 /// A Unix socket that neither listens nor is connected yet.
 ///
-/// [`UnixListener::bind`], [`UnixStream::connect`] and [`UnixDatagram::bind`] are for most programs; this
+/// [`UnixListener::bind`], [`UnixStream::connect`] and [`UnixDatagram::bind`] are for most programs. This
 /// type is for programs that want a shorter queue, or bind before they connect.
 ///
 /// # Examples
@@ -64,10 +64,10 @@ impl UnixSocket {
         addr.add_to("bind", self.inner.bind(&SockAddr::unix(path)?))
     }
 
-    /// Listens; at most `backlog` connections wait to be accepted.
+    /// Listens. At most `backlog` connections wait to be accepted.
     ///
     /// # Errors
-    /// The system's errors, or that it is a socket for datagrams; the socket is closed then.
+    /// The system's errors, or an error if it is a socket for datagrams. The socket is closed then.
     ///
     /// # Panics
     /// Outside of a runtime, or if its I/O is not enabled: as [`UnixListener::from_std`].
@@ -81,7 +81,8 @@ impl UnixSocket {
     /// Connects to the socket at `path`, or to an abstract name if `path` begins with a zero byte.
     ///
     /// # Errors
-    /// As for [`UnixStream::connect`], or that it is a socket for datagrams; the socket is closed then.
+    /// As for [`UnixStream::connect`], or an error if it is a socket for datagrams. The socket is closed
+    /// then.
     ///
     /// # Panics
     /// Outside of a runtime, or if its I/O is not enabled: as [`UnixStream::connect`].
@@ -98,7 +99,7 @@ impl UnixSocket {
     }
 
     async fn connect_to(self, addr: SockAddr) -> io::Result<UnixStream> {
-        // It may come from outside, and blocking.
+        // The socket may come from outside, and may be blocking.
         self.inner.set_nonblocking(true)?;
         self.inner.connect(&addr)?;
         UnixStream::finish_connect(mio::net::UnixStream::from_std(self.inner.into())).await
@@ -107,8 +108,8 @@ impl UnixSocket {
     /// Turns it into a socket that sends and receives.
     ///
     /// # Errors
-    /// The error that waits on the socket, an error of the system, or that it is a socket for streams; the
-    /// socket is closed then.
+    /// The error that is pending on the socket, an error of the system, or an error if it is a socket for
+    /// streams. The socket is closed then.
     ///
     /// # Panics
     /// Outside of a runtime, or if its I/O is not enabled: as [`UnixDatagram::from_std`].

@@ -1,4 +1,4 @@
-//! A connection between two processes, or within one.
+//! A connection between two sockets of one machine.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -15,17 +15,17 @@ const WATCH: Watch = Watch::stream("UnixStream");
 
 /// A connection of the Unix family: a stream of bytes between two sockets of one machine.
 ///
-/// Read and written by the methods of [`AsyncReadExt`](crate::io::AsyncReadExt) and
-/// [`AsyncWriteExt`](crate::io::AsyncWriteExt). [`split`](Self::split) and [`into_split`](Self::into_split)
-/// divide it into a half that reads and a half that writes. Dropping it closes the connection;
+/// The methods of [`AsyncReadExt`](crate::io::AsyncReadExt) and [`AsyncWriteExt`](crate::io::AsyncWriteExt)
+/// read and write it. [`split`](Self::split) and [`into_split`](Self::into_split) split it into a half that
+/// reads and a half that writes. Dropping it closes the connection;
 /// [`shutdown`](crate::io::AsyncWriteExt::shutdown) closes only the writing side.
 ///
-/// Of several tasks that read at once through `poll_*` functions or `AsyncRead`, only the last one that
-/// polled is woken; likewise for writing. [`readable`](Self::readable), [`writable`](Self::writable),
-/// [`ready`](Self::ready) and [`async_io`](Self::async_io) can be awaited by any number of tasks.
+/// If several tasks read at once through `poll_*` functions or `AsyncRead`, only the last one that polled is
+/// woken. The same holds for writing. Any number of tasks may await [`readable`](Self::readable),
+/// [`writable`](Self::writable), [`ready`](Self::ready) and [`async_io`](Self::async_io).
 ///
-/// Descriptors and credentials that come with the bytes are received by `recvmsg` in
-/// [`async_io`](Self::async_io); other reads drop them.
+/// `recvmsg` in [`async_io`](Self::async_io) receives descriptors and credentials that come with the bytes.
+/// Other reads drop them.
 ///
 /// # Examples
 /// ```
@@ -53,8 +53,8 @@ impl UnixStream {
     /// # Errors
     /// The system's errors, with the path in the text: `connect /run/server: Connection refused`. One of them
     /// is [`WouldBlock`](io::ErrorKind::WouldBlock): as many connections wait to be accepted as the listener
-    /// allows; the system does not tell when that changes. [`InvalidInput`](io::ErrorKind::InvalidInput) if
-    /// `path` is longer than the 107 bytes of an address, or has a zero byte inside.
+    /// allows, and the system does not tell when that changes. [`InvalidInput`](io::ErrorKind::InvalidInput)
+    /// if `path` is longer than the 107 bytes of an address, or has a zero byte inside.
     ///
     /// # Panics
     /// Outside of a runtime, or if its I/O is not enabled: build it with `enable_io` or `enable_all`.
@@ -108,8 +108,8 @@ impl UnixStream {
         Self::finish_connect(mio::net::UnixStream::connect_addr(addr)?).await
     }
 
-    /// Registers a socket that was connected. The first event tells whether the listener has gone without
-    /// accepting it.
+    /// Registers a connected socket. The first event tells whether the listener has gone without accepting
+    /// the connection.
     pub(super) async fn finish_connect(connected: mio::net::UnixStream) -> io::Result<UnixStream> {
         let stream = Self::register(connected)?;
         let check = || stream.io.take_error()?.map_or(Ok(()), Err);
@@ -145,8 +145,8 @@ impl UnixStream {
         Ok((Self::assuming(Ready::WRITABLE, near, &handle)?, Self::assuming(Ready::WRITABLE, far, &handle)?))
     }
 
-    /// An accepted connection is writable, and often the request has come with it: both are tried without
-    /// waiting for the first event.
+    /// Registers an accepted connection. It is writable, and often the request has come with it. So the first
+    /// read and the first write do not wait for an event.
     pub(super) fn register_accepted(stream: mio::net::UnixStream, handle: &Handle) -> io::Result<UnixStream> {
         Self::assuming(Ready::READABLE | Ready::WRITABLE, stream, handle)
     }

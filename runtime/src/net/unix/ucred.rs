@@ -1,15 +1,15 @@
-//! The credentials of the peer.
+//! The credentials of a peer.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use super::{gid_t, pid_t, uid_t};
 
-/// The user, the group and the process at the other end of a Unix stream, made by
-/// [`UnixStream::peer_cred`](crate::net::UnixStream::peer_cred).
+/// The user, the group and the process at the other end of a Unix stream.
+/// [`UnixStream::peer_cred`](crate::net::UnixStream::peer_cred) makes it.
 ///
-/// They are those of the moment of `connect`, `listen` or `socketpair`, as the kernel has seen them; the peer
-/// cannot lie. But a process may have ended since, and its number may be another's.
+/// They are those at the moment of `connect`, `listen` or `socketpair`. The kernel records them, so the peer
+/// cannot lie. But the process may have ended since, and its number may belong to another process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct UCred {
     pid: Option<pid_t>,
@@ -28,8 +28,8 @@ impl UCred {
         self.gid
     }
 
-    /// Returns the number of the process, which Linux always knows; 0 for one outside of the caller's PID
-    /// namespace.
+    /// Returns the number of the process, which Linux always knows. It is 0 for a process outside of the
+    /// caller's PID namespace.
     pub fn pid(&self) -> Option<pid_t> {
         self.pid
     }
@@ -38,7 +38,7 @@ impl UCred {
     pub(super) fn of_peer(socket: BorrowedFd<'_>) -> io::Result<UCred> {
         let mut cred = libc::ucred { pid: 0, uid: 0, gid: 0 };
         let mut len = size_of_val(&cred) as libc::socklen_t;
-        // SAFETY: writes `len` bytes to `cred` at most, and `len` itself.
+        // SAFETY: the call writes at most `len` bytes to `cred`, and writes `len` itself.
         let result = unsafe {
             libc::getsockopt(
                 socket.as_raw_fd(),

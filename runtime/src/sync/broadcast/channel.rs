@@ -1,13 +1,13 @@
-//! What the handles of a broadcast channel share: the ring, where its end is, and the receivers that wait for
-//! more.
+//! The shared state of a broadcast channel: the ring, the position of its end, and the receivers that wait
+//! for more.
 //!
 //! # State
-//! - `tail`, under a lock of its own: how many receivers there are; whether a receiver may stand in line
-//!   (`may_wait`).
+//! - `tail`, under a lock of its own: the number of receivers.
 //! - `end`: the position after the last value, and CLOSED, when no sender is left. Written under the lock of
 //!   `tail`, read without.
-//! - `line`: the receivers that wait; the key of each is the position it waits for. `may_wait` is written
-//!   under both locks, so the holder of either of them may read it. The lock of `line` is taken first.
+//! - `line`: the receivers that wait. The key of each is the position that it waits for.
+//! - `may_wait`: whether a receiver may stand in line. It is written under the locks of `tail` and `line`, so
+//!   the holder of either lock may read it. The lock of `line` is taken first.
 //!
 //! # Steps
 //! ```text
@@ -21,41 +21,41 @@
 //! ReleaseBelow lock the line; release those
 //!              that wait for less than end
 //! ```
-//! The end of the last sender sets CLOSED in MoveEnd's place, and releases all. `subscribe` and the end of a
-//! receiver change the count of receivers under the lock of `tail`, so each value is counted for those
-//! receivers that are to have it.
+//! When the last sender is dropped, it sets CLOSED in MoveEnd's place, and releases all waiters. A
+//! subscription and the end of a receiver change the number of receivers under the lock of `tail`. So each
+//! value is counted for exactly the receivers that are to have it.
 //!
-//! The line grows at its end, with positions that only grow; so ReleaseBelow stops at the first that waits
-//! for more. With more to wake than fit into one batch it unlocks, wakes, and locks again. `may_wait` is
-//! cleared when ReleaseBelow finds no receiver at all: receivers that wait for each value set it once.
+//! The line grows at its end, and the positions only grow. So ReleaseBelow stops at the first waiter that
+//! waits for a later position. If there are more to wake than one batch holds, it unlocks, wakes, and locks
+//! again. ReleaseBelow clears `may_wait` when it finds no waiter at all, so receivers that wait for each
+//! value set it once.
 //!
-//! MoveEnd comes before FillSlot, so a receiver that has taken a value has seen the end above it, and so has
-//! any receiver that comes to the line later. Otherwise a quick receiver could stand in line for the next
-//! value before a slow one stands in line for this one, and ReleaseBelow would stop at the first. A receiver
-//! that comes between the two looks again.
+//! MoveEnd comes before FillSlot. So a receiver that has taken a value has seen the end above it, and so has
+//! any receiver that comes to the line later. With the other order, a quick receiver could stand in line for
+//! the next value before a slow one stands in line for this value, and ReleaseBelow would stop at the quick
+//! one. A receiver that comes between the two steps looks again.
 //!
 //! # The race
-//! A receiver finds nothing; before it stands in line, a send passes and sees no receiver to wake.
+//! A receiver finds nothing. Before it stands in line, a send passes and sees no receiver to wake.
 //!
 //! # Ordering
-//! If `may_wait` is not set, SetMark and the send's locked part exclude each other. If the send is first, the
-//! receiver sees the new end. If SetMark is first, the send reads it and goes to the line, which is locked
-//! until the receiver stands in it.
+//! If `may_wait` is not set, SetMark and the send's locked part exclude each other. If the send comes first,
+//! the receiver sees the new end. If SetMark comes first, the send reads it and goes to the line, which is
+//! locked until the receiver stands in it.
 //!
 //! If `may_wait` is set, it stays so while the receiver has the line's lock. A send that ReadEnd does not see
-//! has still to take that lock, since it reads `may_wait` and had it taken the lock before, its MoveEnd would
-//! be seen. So it finds the receiver in line.
+//! reads `may_wait` and takes that lock. It takes the lock after the receiver, because otherwise ReadEnd
+//! would see its MoveEnd. So the send finds the receiver in line.
 //!
-//! MoveEnd is Release and pairs with ReadEnd. FillSlot is Release, too, and pairs with LockSlot: a receiver
-//! that finds a value, or that its own was overwritten, sees how far the end has gone.
-//!
+//! MoveEnd is Release and pairs with ReadEnd. FillSlot is Release, too, and pairs with LockSlot. So a
+//! receiver that finds a value, or finds its value overwritten, sees how far the end has gone.
 //! # A slot that is busy
-//! A send that comes round to a slot where a receiver clones a value lets go of the tail and tries again. So
-//! it waits for that clone, but no other task does.
+//! A receiver may be cloning the old value of the slot that a send wants to overwrite. The send then lets go
+//! of the tail and tries again. So it waits for that clone, but no other task does.
 //!
 //! # Cancellation
-//! A receiver that is dropped in line leaves it. A receiver that was released and did not look owes nothing:
-//! the value is there until it takes it, or is overwritten.
+//! A receiver that is dropped in line leaves it. A receiver that was released and did not look passes nothing
+//! on: the value is there until the receiver takes it, or until it is overwritten.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -69,7 +69,7 @@ use crate::sync::wait_list::{Line, Outcome, release_in_batches};
 use crate::util::pad::CachePadded;
 use crate::util::unwind::FirstPanic;
 
-/// In `end`: no sender is left.
+/// The bit of `end` that says that no sender is left.
 const CLOSED: usize = 1;
 /// One position in `end`.
 const ONE: usize = 2;
@@ -87,33 +87,34 @@ pub(super) struct Channel<T> {
     abandoned: Notify,
 }
 
-/// What senders write with each value.
+/// What a sender writes with each value.
 struct Sending {
     tail: ShortLock<Tail>,
     end: AtomicUsize,
     may_wait: AtomicBool,
 }
 
-/// Only while it is locked, the count and the end change.
+/// The count and the end change only while this is locked.
 struct Tail {
     receivers: usize,
 }
 
-/// Why there is nothing to take.
+/// Why a receiver takes no value.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Nothing {
-    /// It has not come.
+    /// The value has not come.
     Empty,
-    /// Another receiver is at it at this moment.
+    /// Another thread is at the value, or is writing it, at this moment.
     Busy,
-    /// It will not come.
+    /// The value will not come.
     Closed,
-    /// So many values were overwritten. The next is at `oldest`.
+    /// `missed` values were overwritten. The next is at `oldest`.
     Lagged { missed: usize, oldest: usize },
 }
 
 impl<T> Channel<T> {
-    /// With one sender and so many receivers, which begin at position 0. `None` if there is no memory.
+    /// Creates a channel with one sender and the given number of receivers, which begin at position 0. `None`
+    /// if there is no memory.
     pub(super) fn new(capacity: usize, receivers: usize) -> Option<Self> {
         let sending = Sending {
             tail: ShortLock::new(Tail { receivers }),
@@ -129,7 +130,7 @@ impl<T> Channel<T> {
         })
     }
 
-    /// Puts `value` in and returns how many receivers are to have it; or `value`, if there are none.
+    /// Puts `value` in and returns how many receivers are to have it. Returns `value` if there are none.
     pub(super) fn send(&self, value: T) -> Result<usize, T> {
         let mut backoff = Backoff::new();
         loop {
@@ -139,15 +140,16 @@ impl<T> Channel<T> {
             if receivers == 0 {
                 return Err(value);
             }
-            // Relaxed: it changes under the lock only.
+            // Relaxed: `end` changes under the lock only.
             let end = self.sending.end.load(Relaxed);
-            // SAFETY: (1) under the lock, to `fill`; `end` goes up by one for each value.
+            // SAFETY: (1) one thread at a time, by the lock, until `fill`; `end` goes up by one for each
+            // value.
             if let Some(room) = unsafe { self.ring.reserve(end / ONE) } {
                 // MoveEnd, pairs with ReadEnd.
                 self.sending.end.store(end + ONE, Release);
-                // Dropped at the end, since that may panic.
+                // Dropped at the end, because the drop may panic.
                 let _old = room.fill(receivers, value);
-                // ReadMark. Relaxed: it changes under the lock only.
+                // ReadMark. Relaxed: `may_wait` changes under the lock only.
                 let may_wait = self.sending.may_wait.load(Relaxed);
                 drop(tail);
                 if may_wait {
@@ -166,7 +168,7 @@ impl<T> Channel<T> {
         self.release(|key| key < position);
     }
 
-    /// Releases from the front the waiters with a key in `range`.
+    /// Releases, from the front, the waiters with a key in `range`.
     fn release(&self, range: impl Fn(usize) -> bool) {
         let mut is_first = true;
         release_in_batches(&self.line, |line, wakers| {
@@ -182,13 +184,13 @@ impl<T> Channel<T> {
         });
     }
 
-    /// The last sender leaves.
+    /// Called when the last sender leaves.
     pub(super) fn close(&self) {
         let may_wait = {
             let _tail = self.sending.tail.lock();
             // Pairs with ReadEnd.
             self.sending.end.fetch_or(CLOSED, Release);
-            // Relaxed: it changes under the lock only.
+            // Relaxed: `may_wait` changes under the lock only.
             self.sending.may_wait.load(Relaxed)
         };
         if may_wait {
@@ -202,18 +204,18 @@ impl<T> Channel<T> {
         self.sending.end.load(Acquire) / ONE
     }
 
-    /// The position of the oldest value, for a receiver that has seen that a value was overwritten.
+    /// The position of the oldest value, for a receiver that has seen that its value was overwritten.
     fn oldest(&self) -> usize {
         self.end() - self.ring.capacity()
     }
 
-    /// ReadEnd: whether a receiver at `position` has something to learn.
+    /// ReadEnd. Whether there is a value, or the end, for a receiver at `position`.
     fn has_news(&self, position: usize) -> bool {
         let end = self.sending.end.load(Acquire);
         end & CLOSED != 0 || end / ONE > position
     }
 
-    /// Why a receiver at `position` found its value `missing`.
+    /// Says why a receiver at `position` found its value `missing`.
     pub(super) fn explain(&self, position: usize, missing: Missing) -> Nothing {
         match missing {
             Missing::Busy => Nothing::Busy,
@@ -221,8 +223,8 @@ impl<T> Channel<T> {
                 let oldest = self.oldest();
                 Nothing::Lagged { missed: oldest - position, oldest }
             }
-            // ReadEnd. It comes after the look at the slot: what came, or comes, in between is taken the next
-            // time.
+            // ReadEnd. It comes after the look at the slot. The receiver takes a value that came in between
+            // the next time.
             Missing::NotYet => match self.sending.end.load(Acquire) {
                 end if end == position * ONE + CLOSED => Nothing::Closed,
                 end if end / ONE > position => Nothing::Busy,
@@ -231,14 +233,14 @@ impl<T> Channel<T> {
         }
     }
 
-    /// LockLine to SetMark. `None` if a receiver at `position` has something to learn; else it may stand in
-    /// line, and will be released.
+    /// LockLine to SetMark. Returns `None` if there is a value, or the end, for a receiver at `position`.
+    /// Otherwise the receiver may stand in line, and will be released.
     pub(super) fn line_for(&self, position: usize) -> Option<crate::loom::sync::MutexGuard<'_, Line>> {
         let line = self.line.lock();
         if self.has_news(position) {
             return None;
         }
-        // Relaxed: it changes under the line's lock only.
+        // Relaxed: `may_wait` changes under the line's lock only.
         if !self.sending.may_wait.load(Relaxed) {
             let _tail = self.sending.tail.lock();
             if self.has_news(position) {
@@ -254,20 +256,20 @@ impl<T> Channel<T> {
         self.sending.tail.lock().receivers
     }
 
-    /// Counts one more receiver; returns the position it begins at.
+    /// Counts one more receiver. Returns the position at which it begins.
     pub(super) fn subscribe(&self) -> usize {
         let mut tail = self.sending.tail.lock();
         tail.receivers += 1;
-        // Relaxed: it changes under the lock only.
+        // Relaxed: `end` changes under the lock only.
         self.sending.end.load(Relaxed) / ONE
     }
 
-    /// A receiver at `position` leaves: it takes what is left for it.
+    /// Called when a receiver at `position` leaves. Takes the values that are left for that receiver.
     pub(super) fn unsubscribe(&self, mut position: usize) {
         let (receivers, end) = {
             let mut tail = self.sending.tail.lock();
             tail.receivers -= 1;
-            // Relaxed: it changes under the lock only.
+            // Relaxed: `end` changes under the lock only.
             (tail.receivers, self.sending.end.load(Relaxed) / ONE)
         };
         let mut panic = FirstPanic::new();
@@ -292,7 +294,7 @@ impl<T> Channel<T> {
     /// Waits until there is no receiver.
     pub(super) async fn abandoned(&self) {
         while self.receivers() > 0 {
-            // Made before the second look: `notify_waiters` releases it from its creation on.
+            // Made before the second look, because `notify_waiters` releases it from its creation on.
             let notified = self.abandoned.notified();
             if self.receivers() == 0 {
                 break;
@@ -301,13 +303,14 @@ impl<T> Channel<T> {
         }
     }
 
-    /// Counts the values that a receiver has still to take.
+    /// Counts the values that at least one receiver has still to take.
     pub(super) fn len(&self) -> usize {
-        // No sender puts values in meanwhile.
+        // No sender puts values in while this is held.
         let _tail = self.sending.tail.lock();
-        // Relaxed: it changes under the lock only.
+        // Relaxed: `end` changes under the lock only.
         let end = self.sending.end.load(Relaxed) / ONE;
-        // Older values have gone before younger ones: those that are left follow each other up to the end.
+        // Older values leave before younger ones. So the values that are left are the last ones before the
+        // end.
         let (mut low, mut high) = (end.saturating_sub(self.ring.capacity()), end);
         while low < high {
             let middle = low + (high - low) / 2;

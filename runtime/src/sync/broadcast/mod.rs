@@ -1,25 +1,26 @@
-//! Channels with many senders and many receivers, each of which gets every value.
+//! Channels with many senders and many receivers. Each receiver gets every value.
 //!
-//! A value is stored once; each [`Receiver`] takes a clone of it, and the last one takes the value itself. It
-//! is dropped as soon as no receiver has still to take it. A receiver gets the values that are sent after it
-//! was made.
+//! A value is stored once. Each [`Receiver`] takes a clone of it, and the last receiver takes the value
+//! itself. The value is dropped as soon as no receiver has still to take it. A receiver gets the values that
+//! are sent after it was made.
 //!
 //! # Receivers that are too slow
-//! A channel holds so many values as it was made for, rounded up to a power of two. Sending never waits: with
-//! that many values in the channel it overwrites the oldest, even if there are receivers that have not taken
-//! it. Each of those gets [`RecvError::Lagged`](error::RecvError::Lagged) the next time, with the number of
-//! values it has missed, and after that the oldest value that is still there. It goes on from there, or
-//! stops; the others do not notice.
+//! A channel holds as many values as it was made for, rounded up to a power of two. Sending never waits. If
+//! the channel is full, the sender overwrites the oldest value, even if some receivers have not taken it. The
+//! next call of such a receiver returns [`RecvError::Lagged`](error::RecvError::Lagged) with the number of
+//! values that it has missed. The call after that returns the oldest value that is still there. Other
+//! receivers do not notice.
 //!
 //! # The end
-//! When the last [`Sender`] is dropped, receivers take what is there and then get
-//! [`RecvError::Closed`](error::RecvError::Closed). Without a receiver there is nothing to send for, and
-//! [`send`](Sender::send) fails; [`subscribe`](Sender::subscribe) makes a new one.
+//! When the last [`Sender`] is dropped, receivers take the values that are left and then get
+//! [`RecvError::Closed`](error::RecvError::Closed). Without a receiver [`send`](Sender::send) fails.
+//! [`subscribe`](Sender::subscribe) makes a new receiver.
 //!
 //! # What a value costs
-//! Its sender takes one short lock, and each receiver one atomic read-modify-write. Nothing is allocated. A
-//! clone holds up receivers of the same value, and no other task unless the senders come round to it; so what
-//! is large should be in an `Arc`. The `clone` of a value must not use the channel that the value is in.
+//! Its sender takes one short lock, and each receiver does one atomic read-modify-write. Nothing is
+//! allocated. A clone holds up other receivers of the same value, and no other task unless the senders come
+//! round to its slot. So large values should be in an `Arc`. The `clone` of a value must not use the channel
+//! that the value is in.
 //!
 //! # Examples
 //! ```
@@ -39,7 +40,7 @@
 //! # });
 //! ```
 //!
-//! A receiver that missed values:
+//! A receiver that has missed values:
 //! ```
 //! # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 //! use runtime::sync::broadcast::{self, error::RecvError};
@@ -54,8 +55,8 @@
 //! # });
 //! ```
 //!
-//! # In which order to read
-//! `ring.rs` holds the values; `channel.rs` has the end of the ring and the receivers that wait; `sender.rs`
+//! # Where to begin reading
+//! `ring.rs` holds the values. `channel.rs` has the end of the ring and the receivers that wait. `sender.rs`
 //! and `receiver.rs` are the public faces.
 
 mod channel;
@@ -84,32 +85,32 @@ pub fn channel<T: Clone>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     (sender, receiver)
 }
 
-/// What can go wrong on a broadcast channel.
+/// The errors of a broadcast channel.
 pub mod error {
     use std::fmt;
 
-    /// There is no receiver; the value comes back.
+    /// The error of [`Sender::send`](super::Sender::send): there is no receiver. It has the value.
     #[derive(Debug, PartialEq, Eq)]
     pub struct SendError<T>(pub T);
 
-    /// Why there is no value.
+    /// The error of [`Receiver::recv`](super::Receiver::recv).
     #[derive(Debug, PartialEq, Eq, Clone)]
     pub enum RecvError {
-        /// All were taken, and no sender is left.
+        /// All values were taken, and no sender is left.
         Closed,
-        /// The receiver was too slow: so many values were overwritten that it had not taken. The next call
-        /// goes on with the oldest that is left.
+        /// The receiver was too slow: the given number of values was overwritten before it took them. The
+        /// next call goes on with the oldest value that is left.
         Lagged(u64),
     }
 
-    /// Why there is no value at once.
+    /// The error of [`Receiver::try_recv`](super::Receiver::try_recv).
     #[derive(Debug, PartialEq, Eq, Clone)]
     pub enum TryRecvError {
-        /// All were taken, and more may come.
+        /// All values were taken, and more may come.
         Empty,
-        /// All were taken, and no sender is left.
+        /// All values were taken, and no sender is left.
         Closed,
-        /// As [`RecvError::Lagged`].
+        /// The receiver was too slow, as in [`RecvError::Lagged`].
         Lagged(u64),
     }
 

@@ -12,17 +12,17 @@ use crate::sync::backoff::Backoff;
 use crate::sync::wait_list::Waiter;
 use crate::util::block_on::{assert_may_block, block_on};
 
-/// A receiving side of a broadcast channel: gets every value that is sent while it is there.
+/// A receiving side of a broadcast channel. It gets every value that is sent while it exists.
 ///
 /// Dropping it counts as taking the values that it has not taken.
 pub struct Receiver<T> {
     channel: Arc<Channel<T>>,
-    /// The position of the value to take next. Those from here on are counted for this receiver.
+    /// The position of the value to take next. The values from here on are counted for this receiver.
     next: usize,
 }
 
 impl<T> Receiver<T> {
-    /// For a receiver that is counted from position `next` on.
+    /// Makes a receiver that is counted from position `next` on.
     pub(super) fn of_counted(channel: Arc<Channel<T>>, next: usize) -> Self {
         Self { channel, next }
     }
@@ -32,8 +32,8 @@ impl<T> Receiver<T> {
         Self::of_counted(channel, next)
     }
 
-    /// Counts the values that this receiver has still to take. More than the channel holds means that it has
-    /// missed some.
+    /// Counts the values that this receiver has still to take. A number above the channel's capacity means
+    /// that it has missed some.
     ///
     /// # Examples
     /// ```
@@ -56,7 +56,7 @@ impl<T> Receiver<T> {
         self.len() == 0
     }
 
-    /// Returns whether both are for the same channel.
+    /// Returns whether both receivers are for the same channel.
     ///
     /// # Examples
     /// ```
@@ -103,7 +103,7 @@ impl<T> Receiver<T> {
 }
 
 impl<T: Clone> Receiver<T> {
-    /// Creates another receiver, of the values that are sent from now on.
+    /// Creates another receiver, which gets the values that are sent from now on.
     ///
     /// # Examples
     /// ```
@@ -124,7 +124,7 @@ impl<T: Clone> Receiver<T> {
     /// were overwritten that this receiver had not taken.
     ///
     /// # Panics
-    /// If the value's `clone` does; the value counts as received.
+    /// If the value's `clone` panics. The value then counts as received.
     ///
     /// # Cancel safety
     /// Safe: a value is either returned or still there.
@@ -140,7 +140,7 @@ impl<T: Clone> Receiver<T> {
     /// ```
     pub async fn recv(&mut self) -> Result<T, RecvError> {
         if coop::has_budget_remaining() {
-            // Where there is something, no waiter is needed.
+            // If there is a value or an error, no waiter is needed.
             match self.take().map_err(RecvError::try_from) {
                 Ok(value) => {
                     coop::spend();
@@ -159,7 +159,7 @@ impl<T: Clone> Receiver<T> {
     /// Takes the next value if it is there.
     ///
     /// # Errors
-    /// [`TryRecvError::Empty`] if it may still come; else as [`recv`](Self::recv).
+    /// [`TryRecvError::Empty`] if the value may still come, otherwise as [`recv`](Self::recv).
     ///
     /// # Panics
     /// As [`recv`](Self::recv).
@@ -191,13 +191,13 @@ impl<T: Clone> Receiver<T> {
         }
     }
 
-    /// As [`recv`](Self::recv), but blocks the thread.
+    /// Waits for the next value as [`recv`](Self::recv) does, but blocks the thread.
     ///
     /// # Errors
     /// As [`recv`](Self::recv).
     ///
     /// # Panics
-    /// Directly inside a task: there, use [`recv`](Self::recv). Also as [`recv`](Self::recv).
+    /// Directly inside a task: use [`recv`](Self::recv) there. Also as [`recv`](Self::recv).
     ///
     /// # Examples
     /// ```
@@ -211,12 +211,12 @@ impl<T: Clone> Receiver<T> {
         block_on(self.recv())
     }
 
-    /// Takes the next value, or goes on behind the missed ones.
+    /// Takes the next value, or moves on behind the values that were missed.
     #[inline]
     fn take(&mut self) -> Result<T, Nothing> {
         match self.channel.ring.lock(self.next) {
             Ok(locked) => {
-                // First: if the clone panics, the value counts as taken.
+                // This comes first, so that the value counts as taken if the clone panics.
                 self.next += 1;
                 Ok(locked.copy())
             }
@@ -249,7 +249,7 @@ impl<T> fmt::Debug for Receiver<T> {
 impl TryFrom<Nothing> for RecvError {
     type Error = Nothing;
 
-    /// What ends the wait.
+    /// Returns the errors that end the wait.
     fn try_from(nothing: Nothing) -> Result<Self, Nothing> {
         match nothing {
             Nothing::Closed => Ok(Self::Closed),
@@ -259,17 +259,17 @@ impl TryFrom<Nothing> for RecvError {
     }
 }
 
-/// Where a [`Recv`] is.
+/// The state of a [`Recv`].
 #[derive(Debug)]
 enum State {
     Apart,
-    /// In the line, or released from it without having looked.
+    /// In line, or released and not polled since.
     Queued,
     /// Released.
     Released,
 }
 
-/// Waits for the next value. Takes no part in the budget.
+/// Waits for the next value. It takes no part in the budget.
 struct Recv<'a, T> {
     receiver: &'a mut Receiver<T>,
     /// Its key is the position that it waits for.
@@ -288,9 +288,9 @@ impl<T: Clone> Future for Recv<'_, T> {
     type Output = Result<T, RecvError>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        // SAFETY: the waiter is not moved out of; the other fields are not pinned.
+        // SAFETY: the waiter is not moved out of. The other fields are not pinned.
         let this = unsafe { self.get_unchecked_mut() };
-        // SAFETY: a field of a pinned struct, never moved.
+        // SAFETY: the waiter is a field of a pinned struct, and never moved.
         let waiter = unsafe { Pin::new_unchecked(&this.waiter) };
         if let State::Queued = this.state {
             // SAFETY: (1) the state says so.
@@ -306,15 +306,16 @@ impl<T: Clone> Future for Recv<'_, T> {
             match RecvError::try_from(nothing) {
                 Ok(error) => return Poll::Ready(Err(error)),
                 Err(Nothing::Empty) if matches!(this.state, State::Apart) => {
-                    // Foreign code: before the lock, and dropped after it if it is not needed.
+                    // A clone is foreign code. So it is made before the lock, and dropped after the lock if
+                    // it is not needed.
                     let mut waker = Some(cx.waker().clone());
                     let Some(mut line) = this.receiver.channel.line_for(waiter.key()) else { continue };
-                    // StandInLine. SAFETY: (1) the state says so; (2) `drop` does.
+                    // StandInLine. SAFETY: (1) the state says so. (2) `drop` calls `leave`.
                     unsafe { line.join(waiter, waker.take()) };
                     this.state = State::Queued;
                     return Poll::Pending;
                 }
-                // Another receiver's clone takes its time. Let other tasks run.
+                // Another receiver's clone takes its time, so this lets other tasks run.
                 Err(_) if backoff.is_spent() => {
                     coop::yield_to_others(cx.waker());
                     return Poll::Pending;
@@ -330,7 +331,7 @@ impl<T> Drop for Recv<'_, T> {
         let State::Queued = self.state else { return };
         // SAFETY: a pinned future is dropped where it is.
         let waiter = unsafe { Pin::new_unchecked(&self.waiter) };
-        // SAFETY: (1) the state says so. The waker is dropped last, since that may panic.
+        // SAFETY: (1) the state says so. The waker is dropped last, because its drop may panic.
         let (_outcome, _waker) = unsafe { self.receiver.channel.line.lock().leave(waiter) };
     }
 }

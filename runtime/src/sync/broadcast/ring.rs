@@ -1,7 +1,7 @@
-//! Where the values of a broadcast channel lie until all receivers have them.
+//! The memory of a broadcast channel's values until all receivers have taken them.
 //!
-//! Values have *positions*, from 0 on; position `p` lies in slot `p mod capacity`. One sender at a time puts
-//! values in, in the order of the positions; any number of receivers take copies.
+//! Values have *positions*, from 0 on. Position `p` is in slot `p mod capacity`. One sender at a time puts
+//! values in, in the order of the positions. Any number of receivers take copies.
 //!
 //! # The word of a slot
 //! ```text
@@ -10,17 +10,17 @@
 //!               FULL: a value that a receiver has still to take
 //!               LOCKED: one receiver, or a sender that overwrites, is at the value
 //! ```
-//! The stamp is the position of the last value plus the capacity: the position for which the slot is next. So
-//! a receiver at position `p` looks for the stamp `p + capacity`. A lower one says that the value has not
-//! come, a higher one that it was overwritten. At first each slot has its own index for a stamp, and is
-//! EMPTY.
+//! The stamp is the position of the last value plus the capacity, which is the position that the slot holds
+//! next. So a receiver at position `p` looks for the stamp `p + capacity`. A lower stamp says that the value
+//! has not come. A higher stamp says that it was overwritten. At first the stamp of each slot is its index,
+//! and the slot is EMPTY.
 //!
-//! # Who may touch what
-//! The value and the count of receivers that have still to take it: the thread that set LOCKED; while EMPTY,
-//! the sender. A receiver clones the value while the slot is locked, because a `T` need not be `Sync`. This
-//! is the one place where foreign code runs under a lock of ours: it holds up receivers of the same value,
-//! which let other tasks run meanwhile, and a sender that has come round to this slot. The last receiver
-//! takes the value itself.
+//! # Which thread may touch what
+//! The value and the count of receivers that have still to take it belong to the thread that set LOCKED, and
+//! to the sender while the slot is EMPTY. A receiver clones the value while the slot is locked, because a `T`
+//! need not be `Sync`. This is the one place where foreign code runs under a lock of ours. It holds up other
+//! receivers of the same value, which let other tasks run meanwhile, and a sender that has come round to this
+//! slot. The last receiver takes the value itself.
 //!
 //! # Steps
 //! ```text
@@ -31,17 +31,17 @@
 //!             takes it: → EMPTY; else → FULL    FillSlot    write value and count;
 //!                                                           stamp := p + capacity, FULL
 //! ```
-//! So a value that all take costs its sender no read-modify-write here, and each receiver one.
+//! So a value that all receivers take costs its sender no read-modify-write here, and each receiver one.
 //!
 //! # Ordering
-//! FillSlot and CountDown are Release. ReadOld, LockOld and LockSlot are Acquire. So the thread that is at
-//! the value sees what the threads before it did, and the sender that finds EMPTY comes after the last
-//! receiver. A receiver that is counted for a value has not taken it, so the slot is not EMPTY for it: if it
-//! finds its stamp, it finds FULL or LOCKED.
+//! FillSlot and CountDown are Release. ReadOld, LockOld and LockSlot are Acquire. So a thread that is at the
+//! value sees what the threads before it did, and a sender that finds EMPTY comes after the last receiver. A
+//! receiver that is counted for a value and has not taken it does not find the slot EMPTY. So if it finds its
+//! stamp, it finds FULL or LOCKED.
 //!
 //! # Rejected
-//! - Counting readers in and out of a slot, so that they clone at once: needs `T: Sync`, which Tokio's does
-//!   not ask for.
+//! - Counting readers in and out of a slot, so that several clone at once: this needs `T: Sync`, for which
+//!   Tokio does not ask.
 //! - A mutex for each slot, as Tokio has: two read-modify-writes for each receiver, and two for the sender.
 //! - Slots on cache lines of their own: a ring of 1024 small values would take 128 KiB.
 
@@ -60,39 +60,39 @@ const STAMP: usize = 4;
 
 /// The slots.
 pub(super) struct Ring<T> {
-    /// As many as a power of two.
+    /// Their number is a power of two.
     slots: Box<[Slot<T>]>,
 }
 
 struct Slot<T> {
     word: AtomicUsize,
-    /// Receivers that have still to take the value.
+    /// The number of receivers that have still to take the value.
     remaining: UnsafeCell<usize>,
     /// Holds a value unless the slot is EMPTY.
     value: UnsafeCell<MaybeUninit<T>>,
 }
 
-// SAFETY: a value moves between threads, and is cloned by one at a time.
+// SAFETY: a value moves between threads, and one thread at a time clones it.
 unsafe impl<T: Send> Send for Ring<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Sync for Ring<T> {}
 
-/// Why there is no value for a receiver.
+/// Why a receiver finds no value.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Missing {
-    /// It has not come.
+    /// The value has not come.
     NotYet,
-    /// Another is at it at this moment.
+    /// Another thread is at the value at this moment.
     Busy,
-    /// It was overwritten.
+    /// The value was overwritten.
     Overwritten,
 }
 
 impl<T> Ring<T> {
-    /// The most values a ring can hold.
+    /// The largest capacity of a ring.
     pub(super) const MAX: usize = usize::MAX >> 1;
 
-    /// For `capacity` values or a little more: up to the next power of two. `None` if there is no memory for
+    /// Creates a ring for `capacity` values, rounded up to a power of two. `None` if there is no memory for
     /// them.
     ///
     /// `capacity` must be between 1 and [`MAX`](Self::MAX).
@@ -118,7 +118,7 @@ impl<T> Ring<T> {
         &self.slots[position & (self.slots.len() - 1)]
     }
 
-    /// ReadStamp and LockSlot: the value at `position`, for a receiver that has not taken it.
+    /// ReadStamp and LockSlot: locks the value at `position`, for a receiver that has not taken it.
     #[inline]
     pub(super) fn lock(&self, position: usize) -> Result<Locked<'_, T>, Missing> {
         let slot = self.slot(position);
@@ -135,18 +135,18 @@ impl<T> Ring<T> {
         }
     }
 
-    /// Whether all have taken the value at `position`. To be asked while no sender puts values in.
+    /// Whether all receivers have taken the value at `position`. Called while no sender puts values in.
     pub(super) fn is_taken(&self, position: usize) -> bool {
         // Relaxed: a hint as soon as it is read.
         self.slot(position).word.load(Relaxed) & STATE == EMPTY
     }
 
-    /// ReadOld and LockOld: makes room at `position`, or returns `None` if a receiver is at the old value at
+    /// ReadOld and LockOld: makes room at `position`. Returns `None` if a receiver is at the old value at
     /// this moment.
     ///
     /// # Safety
-    /// 1. One thread at a time calls this and fills what it gets, with positions that follow each other from
-    ///    0 on.
+    /// 1. One thread at a time calls this and fills the result, with positions that follow each other from 0
+    ///    on.
     #[inline]
     pub(super) unsafe fn reserve(&self, position: usize) -> Option<Reserved<'_, T>> {
         let slot = self.slot(position);
@@ -156,8 +156,8 @@ impl<T> Ring<T> {
             EMPTY => None,
             // LockOld, pairs with CountDown, and with FillSlot of another sender.
             FULL if slot.word.compare_exchange(word, word ^ FULL ^ LOCKED, Acquire, Relaxed).is_ok() => {
-                // SAFETY: the slot is locked, and was FULL: it holds a value, which counts as taken from here
-                // on.
+                // SAFETY: (1) the slot is locked by this thread, and was FULL, so it holds a value. (2) It
+                // counts as taken from here on.
                 Some(unsafe { slot.take() })
             }
             _ => return None,
@@ -166,20 +166,20 @@ impl<T> Ring<T> {
     }
 }
 
-/// A sender's room for its value. It must be filled.
+/// The place for a sender's value. The sender must fill it.
 #[must_use = "receivers wait for the value"]
 pub(super) struct Reserved<'a, T> {
-    /// EMPTY, or locked.
+    /// EMPTY, or locked by the sender.
     slot: &'a Slot<T>,
     stamp: usize,
     old: Option<T>,
 }
 
 impl<T> Reserved<'_, T> {
-    /// FillSlot, for so many `receivers` to take `value`. Answers the value that it overwrites.
+    /// FillSlot: writes `value`, for `receivers` receivers to take. Returns the value that it overwrites.
     #[inline]
     pub(super) fn fill(self, receivers: usize, value: T) -> Option<T> {
-        // SAFETY: the slot is EMPTY, and ours by (1) of `reserve`, or it is locked by us.
+        // SAFETY: the slot is EMPTY, and ours by (1) of `reserve`, or this thread has locked it.
         self.slot.value.with_mut(|slot| unsafe { (*slot).write(value) });
         // SAFETY: as above.
         self.slot.remaining.with_mut(|remaining| unsafe { *remaining = receivers });
@@ -193,8 +193,8 @@ impl<T> Slot<T> {
     /// Moves the value out.
     ///
     /// # Safety
-    /// 1. The slot is locked by the caller, or no other thread has it, and holds a value. 2. It counts as
-    ///    empty from here on.
+    /// 1. The slot holds a value, and the caller has locked it, or no other thread has the slot. 2. It counts
+    ///    as empty from here on.
     unsafe fn take(&self) -> T {
         // SAFETY: as (1) and (2) say.
         self.value.with(|value| unsafe { (*value).assume_init_read() })
@@ -205,9 +205,9 @@ impl<T> Drop for Ring<T> {
     fn drop(&mut self) {
         let mut panic = FirstPanic::new();
         for slot in &self.slots {
-            // Relaxed: `&mut self` has come after everything else.
+            // Relaxed: `&mut self` comes after everything else.
             if slot.word.load(Relaxed) & STATE == FULL {
-                // SAFETY: (1) no other thread has the slot. (2) The ring is at its end.
+                // SAFETY: (1) no other thread has the slot. (2) The ring is being dropped.
                 let value = unsafe { slot.take() };
                 panic.catch(|| drop(value));
             }
@@ -216,7 +216,7 @@ impl<T> Drop for Ring<T> {
     }
 }
 
-/// A receiver at a value. Dropping it without more counts as having taken the value.
+/// A receiver at a value, whose slot it has locked. The drop counts the value as taken.
 pub(super) struct Locked<'a, T> {
     slot: &'a Slot<T>,
     stamp: usize,
@@ -231,33 +231,33 @@ impl<T> Locked<'_, T> {
         T: Clone,
     {
         if self.remaining() > 1 {
-            // SAFETY: the slot is locked by us until `self` is dropped.
+            // SAFETY: this thread has locked the slot until `self` is dropped.
             return self.slot.value.with(|value| unsafe { (*value).assume_init_ref() }.clone());
         }
         self.count_down().expect("the last one takes the value")
     }
 
-    /// Takes nothing; if no other receiver is to have the value, it comes back.
+    /// Counts the value as taken without a copy. Returns the value if no other receiver is to have it.
     #[inline]
     pub(super) fn count_down(self) -> Option<T> {
         ManuallyDrop::new(self).unlock()
     }
 
     fn remaining(&self) -> usize {
-        // SAFETY: the slot is locked by us.
+        // SAFETY: this thread has locked the slot.
         self.slot.remaining.with(|remaining| unsafe { *remaining })
     }
 
-    /// CountDown. Not to be called again.
+    /// CountDown. It must not be called again.
     #[inline]
     fn unlock(&self) -> Option<T> {
         let left = self.remaining() - 1;
         let value = if left == 0 {
-            // SAFETY: (1) the slot is locked by us, and we had still to take the value. (2) EMPTY is what we
-            // leave.
+            // SAFETY: (1) this thread has locked the slot, and this receiver had still to take the value. (2)
+            // The store below makes the slot EMPTY.
             Some(unsafe { self.slot.take() })
         } else {
-            // SAFETY: the slot is locked by us.
+            // SAFETY: this thread has locked the slot.
             self.slot.remaining.with_mut(|remaining| unsafe { *remaining = left });
             None
         };
@@ -270,7 +270,7 @@ impl<T> Locked<'_, T> {
 impl<T> Drop for Locked<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        // Foreign code: after the slot was left.
+        // The drop of a value is foreign code, so it comes after the slot was unlocked.
         drop(self.unlock());
     }
 }

@@ -9,14 +9,14 @@ use super::ring::Ring;
 use crate::coop::cooperative;
 use crate::loom::sync::Arc;
 
-/// A sending side of a broadcast channel. The channel ends when all are dropped.
+/// A sending side of a broadcast channel. The channel ends when all senders are dropped.
 pub struct Sender<T> {
     channel: Arc<Channel<T>>,
 }
 
 impl<T> Sender<T> {
-    /// Creates a channel for at least `capacity` values that has no receiver yet:
-    /// [`subscribe`](Self::subscribe) makes them.
+    /// Creates a channel for at least `capacity` values that has no receiver yet.
+    /// [`subscribe`](Self::subscribe) makes receivers.
     ///
     /// # Panics
     /// As [`channel`](super::channel()).
@@ -34,7 +34,7 @@ impl<T> Sender<T> {
         Self::with_receivers(capacity, 0)
     }
 
-    /// A channel with so many receivers, which begin at position 0.
+    /// Creates a channel with the given number of receivers, which begin at position 0.
     #[track_caller]
     pub(super) fn with_receivers(capacity: usize, receivers: usize) -> Self {
         let most = Ring::<T>::MAX;
@@ -52,10 +52,11 @@ impl<T> Sender<T> {
         &self.channel
     }
 
-    /// Sends `value` to all receivers there are, wakes the waiting ones, and returns how many there are.
-    /// Never waits for room: with as many values in the channel as it holds, it overwrites the oldest.
+    /// Sends `value` to all receivers that exist, wakes those that wait, and returns how many receivers
+    /// exist. It never waits for room: if the channel is full, it overwrites the oldest value.
     ///
-    /// `Ok` does not mean that the value is received: the receivers may be dropped, or too slow, before that.
+    /// `Ok` does not mean that the value is received. The receivers may be dropped, or be too slow, before
+    /// that.
     ///
     /// # Errors
     /// The value, if there is no receiver.
@@ -72,7 +73,7 @@ impl<T> Sender<T> {
         self.channel.send(value).map_err(SendError)
     }
 
-    /// Creates a receiver of the values that are sent from now on.
+    /// Creates a receiver, which gets the values that are sent from now on.
     ///
     /// # Examples
     /// ```
@@ -86,7 +87,7 @@ impl<T> Sender<T> {
         Receiver::of(self.channel.clone())
     }
 
-    /// A sender that does not keep the channel open.
+    /// Creates a sender that does not keep the channel open.
     ///
     /// # Examples
     /// ```
@@ -101,7 +102,7 @@ impl<T> Sender<T> {
         WeakSender::of(&self.channel)
     }
 
-    /// Counts the values that some receiver has still to take.
+    /// Counts the values that at least one receiver has still to take.
     ///
     /// # Examples
     /// ```
@@ -143,7 +144,7 @@ impl<T> Sender<T> {
         self.channel.receivers()
     }
 
-    /// Returns whether both are for the same channel.
+    /// Returns whether both senders are for the same channel.
     ///
     /// # Examples
     /// ```
@@ -196,7 +197,7 @@ impl<T> Sender<T> {
 
 impl<T> Clone for Sender<T> {
     fn clone(&self) -> Self {
-        // The `Arc` first: it aborts before any count can overflow.
+        // The `Arc` comes first, because it aborts before any count can overflow.
         let channel = self.channel.clone();
         channel.senders.add();
         Self { channel }
@@ -220,7 +221,7 @@ impl<T> fmt::Debug for Sender<T> {
     }
 }
 
-/// A [`Sender`] that does not keep the channel open: from [`Sender::downgrade`].
+/// A [`Sender`] that does not keep the channel open. [`Sender::downgrade`] makes it.
 pub struct WeakSender<T> {
     channel: Arc<Channel<T>>,
 }
@@ -232,7 +233,7 @@ impl<T> WeakSender<T> {
         Self { channel }
     }
 
-    /// A sender, or `None` if all senders are gone.
+    /// Creates a sender, or returns `None` if all senders are gone.
     ///
     /// # Examples
     /// ```

@@ -1,4 +1,4 @@
-//! The channel with a bound: sending waits for room, first come, first served.
+//! The bounded channel. Sending waits for room, first come, first served.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -13,11 +13,12 @@ use super::permit::{OwnedPermit, Permit, PermitIterator};
 use crate::coop;
 use crate::loom::sync::Arc;
 use crate::sync::permits::{Permits, Take, TakeError};
-// The one arrow from `sync` to `time`, for Tokio's `send_timeout`.
+// The one import of `time` by `sync`, for Tokio's `send_timeout`.
 use crate::time::{Duration, timeout};
 use crate::util::block_on::{assert_may_block, block_on};
 
-/// Creates a channel that holds at most `buffer` values: then sending waits until one is received.
+/// Creates a channel that holds at most `buffer` values. If it is full, sending waits until a value is
+/// received.
 ///
 /// # Panics
 /// If `buffer` is zero, or above [`Semaphore::MAX_PERMITS`](crate::sync::Semaphore::MAX_PERMITS).
@@ -48,7 +49,7 @@ pub fn channel<T>(buffer: usize) -> (Sender<T>, Receiver<T>) {
     (Sender { tx }, Receiver { rx })
 }
 
-/// A sending side of a bounded channel. The channel ends when all are dropped.
+/// A sending side of a bounded channel. The channel ends when all senders are dropped.
 pub struct Sender<T> {
     tx: Tx<T>,
 }
@@ -64,14 +65,15 @@ impl<T> Sender<T> {
 
     /// Waits for room and sends `value`.
     ///
-    /// `Ok` does not mean that the value was received: the receiver may still be dropped with it unseen.
+    /// `Ok` does not mean that the value was received. The receiver may still be dropped with the value
+    /// unseen.
     ///
     /// # Errors
     /// The value, if the receiver is closed or dropped, also while waiting.
     ///
     /// # Cancel safety
-    /// If it is dropped, the value was not sent and is dropped too; to keep it, [`reserve`](Self::reserve)
-    /// first. It also loses its place in line.
+    /// If the future is dropped, the value was not sent and is dropped too, and the future loses its place in
+    /// line. To keep the value, call [`reserve`](Self::reserve) first.
     ///
     /// # Examples
     /// ```
@@ -162,13 +164,13 @@ impl<T> Sender<T> {
         }
     }
 
-    /// As [`send`](Self::send), but blocks the thread.
+    /// Sends as [`send`](Self::send) does, but blocks the thread.
     ///
     /// # Errors
     /// As [`send`](Self::send).
     ///
     /// # Panics
-    /// Directly inside a task: there, use [`send`](Self::send).
+    /// Directly inside a task. Use [`send`](Self::send) there.
     ///
     /// # Examples
     /// ```
@@ -182,13 +184,13 @@ impl<T> Sender<T> {
         block_on(self.send(value))
     }
 
-    /// Waits for room for one value, to be sent later without waiting.
+    /// Waits for room for one value, which can be sent later without waiting.
     ///
     /// # Errors
     /// [`SendError`], if the receiver is closed or dropped, also while waiting.
     ///
     /// # Cancel safety
-    /// Loses its place in line; room granted meanwhile goes to the next.
+    /// The future loses its place in line. Room that it was granted meanwhile goes to the next task.
     ///
     /// # Examples
     /// ```
@@ -208,8 +210,8 @@ impl<T> Sender<T> {
     /// Waits for room for `n` values at once.
     ///
     /// # Errors
-    /// [`SendError`], if the receiver is closed or dropped, also while waiting, or if `n` is more than the
-    /// channel can ever hold.
+    /// [`SendError`], if the receiver is closed or dropped, also while waiting, or if `n` is above
+    /// [`max_capacity`](Self::max_capacity).
     ///
     /// # Cancel safety
     /// As [`reserve`](Self::reserve).
@@ -230,7 +232,7 @@ impl<T> Sender<T> {
         Ok(PermitIterator::of_taken(&self.tx.channel, n))
     }
 
-    /// As [`reserve`](Self::reserve), with a permit that keeps the sender.
+    /// Waits for room as [`reserve`](Self::reserve) does, and returns a permit that keeps the sender.
     ///
     /// # Errors
     /// As [`reserve`](Self::reserve); the sender is dropped.
@@ -252,7 +254,7 @@ impl<T> Sender<T> {
         Ok(OwnedPermit::of_taken(self.tx))
     }
 
-    /// Takes room for one value if there is some and no task stands in line for it.
+    /// Takes room for one value if there is room and no task stands in line for it.
     ///
     /// # Errors
     /// [`TrySendError::Full`] or [`TrySendError::Closed`].
@@ -269,7 +271,7 @@ impl<T> Sender<T> {
         Ok(Permit::of_taken(&self.tx.channel))
     }
 
-    /// Takes room for `n` values if there is so much and no task stands in line for it.
+    /// Takes room for `n` values if there is enough and no task stands in line for it.
     ///
     /// # Errors
     /// [`TrySendError::Full`] or [`TrySendError::Closed`].
@@ -285,7 +287,7 @@ impl<T> Sender<T> {
         Ok(PermitIterator::of_taken(&self.tx.channel, n))
     }
 
-    /// As [`try_reserve`](Self::try_reserve), with a permit that keeps the sender.
+    /// Takes room as [`try_reserve`](Self::try_reserve) does, with a permit that keeps the sender.
     ///
     /// # Errors
     /// As [`try_reserve`](Self::try_reserve), with the sender.
@@ -305,7 +307,7 @@ impl<T> Sender<T> {
         }
     }
 
-    /// Counts the values that can be sent without waiting.
+    /// Returns the number of values that can be sent without waiting.
     ///
     /// # Examples
     /// ```
@@ -317,7 +319,7 @@ impl<T> Sender<T> {
         self.tx.channel.desk().free()
     }
 
-    /// The number of values the channel was made for.
+    /// Returns the number of values for which the channel was made.
     ///
     /// # Examples
     /// ```
@@ -371,7 +373,7 @@ impl<T> Sender<T> {
         self.tx.channel.is_closed()
     }
 
-    /// Returns whether both are for the same channel.
+    /// Returns whether both senders are for the same channel.
     ///
     /// # Examples
     /// ```
@@ -382,7 +384,7 @@ impl<T> Sender<T> {
         self.tx.same_channel(&other.tx)
     }
 
-    /// A sender that does not keep the channel open.
+    /// Creates a sender that does not keep the channel open.
     ///
     /// # Examples
     /// ```
@@ -427,13 +429,13 @@ fn try_send_error<T>(error: TakeError, value: T) -> TrySendError<T> {
     }
 }
 
-/// A [`Sender`] that does not keep the channel open: from [`Sender::downgrade`].
+/// A [`Sender`] that does not keep the channel open. [`Sender::downgrade`] makes it.
 pub struct WeakSender<T> {
     tx: WeakTx<T>,
 }
 
 impl<T> WeakSender<T> {
-    /// A sender, or `None` if all senders are gone.
+    /// Creates a sender, or returns `None` if all senders are gone.
     ///
     /// # Examples
     /// ```
@@ -476,7 +478,7 @@ impl<T> Clone for WeakSender<T> {
     }
 }
 
-/// The receiving side of a bounded channel. There is one.
+/// The receiving side of a bounded channel. Each channel has one.
 ///
 /// Dropping it closes the channel and drops the values in it.
 pub struct Receiver<T> {
@@ -484,8 +486,8 @@ pub struct Receiver<T> {
 }
 
 impl<T> Receiver<T> {
-    /// Waits for the next value. `None` if none will come: the channel is empty, and closed or without
-    /// senders.
+    /// Waits for the next value. Returns `None` if no value will come: the channel is empty, and is closed or
+    /// has no senders.
     ///
     /// # Cancel safety
     /// Safe: a value is either returned or still in the channel.
@@ -504,11 +506,11 @@ impl<T> Receiver<T> {
         poll_fn(|cx| self.poll_recv(cx)).await
     }
 
-    /// Waits for a value and appends it, and those behind it that are there already, to `buffer`: `limit` at
-    /// most. Answers how many; zero if none will come, or `limit` is zero.
+    /// Waits for a value, and appends it and the values behind it that are there already to `buffer`, at most
+    /// `limit` in all. Returns how many it appended. Returns 0 if no value will come, or if `limit` is 0.
     ///
     /// # Cancel safety
-    /// Safe: if it is dropped, nothing was received.
+    /// Safe: if the future is dropped, nothing was received.
     ///
     /// # Examples
     /// ```
@@ -527,7 +529,7 @@ impl<T> Receiver<T> {
     /// Takes the next value if it is there.
     ///
     /// # Errors
-    /// [`TryRecvError::Empty`] if it may still come, [`TryRecvError::Disconnected`] if not.
+    /// [`TryRecvError::Empty`] if the value may still come, [`TryRecvError::Disconnected`] if not.
     ///
     /// # Examples
     /// ```
@@ -544,10 +546,10 @@ impl<T> Receiver<T> {
         self.rx.try_recv()
     }
 
-    /// As [`recv`](Self::recv), but blocks the thread.
+    /// Waits for the next value as [`recv`](Self::recv) does, but blocks the thread.
     ///
     /// # Panics
-    /// Directly inside a task: there, use [`recv`](Self::recv).
+    /// Directly inside a task. Use [`recv`](Self::recv) there.
     ///
     /// # Examples
     /// ```
@@ -562,10 +564,10 @@ impl<T> Receiver<T> {
         block_on(self.recv())
     }
 
-    /// As [`recv_many`](Self::recv_many), but blocks the thread.
+    /// Waits for values as [`recv_many`](Self::recv_many) does, but blocks the thread.
     ///
     /// # Panics
-    /// Directly inside a task: there, use [`recv_many`](Self::recv_many).
+    /// Directly inside a task. Use [`recv_many`](Self::recv_many) there.
     ///
     /// # Examples
     /// ```
@@ -580,8 +582,8 @@ impl<T> Receiver<T> {
         block_on(self.recv_many(buffer, limit))
     }
 
-    /// Refuses further values. What is in the channel and what permits that are out will bring can still be
-    /// received.
+    /// Closes the channel to new values. The values in the channel, and those of permits that senders hold,
+    /// can still be received.
     ///
     /// # Examples
     /// ```
@@ -594,7 +596,7 @@ impl<T> Receiver<T> {
         self.rx.close();
     }
 
-    /// Returns whether the channel is closed to senders, or has none left.
+    /// Returns whether the channel is closed to senders, or has no senders left.
     ///
     /// # Examples
     /// ```
@@ -630,7 +632,8 @@ impl<T> Receiver<T> {
         self.rx.len()
     }
 
-    /// As [`recv`](Self::recv), for hand-written futures. Only the waker of the last call is woken.
+    /// Polls as [`recv`](Self::recv) does, for hand-written futures. Only the waker of the last call is
+    /// woken.
     ///
     /// # Examples
     /// ```
@@ -644,7 +647,8 @@ impl<T> Receiver<T> {
         self.rx.poll_recv(cx)
     }
 
-    /// As [`recv_many`](Self::recv_many), for hand-written futures. Only the waker of the last call is woken.
+    /// Polls as [`recv_many`](Self::recv_many) does, for hand-written futures. Only the waker of the last
+    /// call is woken.
     ///
     /// # Examples
     /// ```
@@ -681,7 +685,7 @@ impl<T> Receiver<T> {
         self.rx.weak_count()
     }
 
-    /// Counts the values that can be sent without waiting.
+    /// Returns the number of values that can be sent without waiting.
     ///
     /// # Examples
     /// ```
@@ -692,7 +696,7 @@ impl<T> Receiver<T> {
         self.rx.channel.desk().free()
     }
 
-    /// The number of values the channel was made for.
+    /// Returns the number of values for which the channel was made.
     ///
     /// # Examples
     /// ```

@@ -1,18 +1,19 @@
-//! What bounded and unbounded channels share: the queue, the count of senders, closing, and receiving.
+//! The common part of bounded and unbounded channels: the queue, the count of senders, closing, and
+//! receiving.
 //!
-//! # When is it over?
+//! # When the channel is over
 //! The receiver gets `None` when the queue is empty and
 //! - no sender is left: ENDED in the queue's tail, read together with its position; or
 //! - the channel was closed, and nothing can come any more. Unbounded: `close` sealed the queue. Bounded:
-//!   `close` refuses new permits, but the permits that are out may still be used, so all of them must be
-//!   back. A value keeps its permit until it is received.
+//!   `close` refuses new permits, but senders may still use the permits that they hold, so all permits must
+//!   be back. A value keeps its permit until it is received.
 //!
-//! In the last case the receiver may have to wait for a permit to be dropped. That wakes it through
-//! `last_permits`: the receiver L1 leaves its waker there (under the lock), L2 counts the permits; the drop
-//! of a permit D1 gives it back, D2 sees the channel closed, D3 takes the waker (under the lock). If D3 comes
-//! before L1, D1 came before L2, and the receiver sees that permit; else D3 finds the waker. If D2 does not
-//! see the channel closed, then D1 precedes the closing in the order of the permits' word, and L2 comes after
-//! that.
+//! In the last case the receiver may have to wait until a permit is dropped. The drop wakes it through
+//! `last_permits`. The receiver: L1 leaves its waker there (under the lock), L2 counts the permits. The drop
+//! of a permit: D1 gives it back, D2 sees the channel closed, D3 takes the waker (under the lock). If D3
+//! comes before L1, D1 came before L2, and the receiver sees that permit. If D3 comes after L1, it finds the
+//! waker. If D2 does not see the channel closed, D1 precedes the closing in the order of the permits' word,
+//! and L2 comes after the closing.
 
 use std::task::{Context, Poll, ready};
 
@@ -26,15 +27,15 @@ use crate::sync::counts::Counts;
 use crate::sync::notify::Notify;
 use crate::util::unwind;
 
-/// What the methods of bounded channels rely on.
+/// The panic message of methods that only a bounded channel has.
 const BOUNDED: &str = "a bounded channel has a capacity";
 
 /// One channel, shared by its handles.
 pub(super) struct Channel<T> {
     queue: Queue<T>,
-    /// How much it may hold; `None` if there is no bound.
+    /// The capacity. `None` if the channel has no bound.
     room: Option<Room>,
-    /// When the last strong sender leaves, the queue ends.
+    /// When the last strong sender leaves, it ends the queue.
     senders: Counts,
     /// Notified when the channel is closed.
     closed: Notify,
@@ -57,7 +58,7 @@ impl<T> Channel<T> {
         self.room.as_ref().expect(BOUNDED).max
     }
 
-    /// Where permits are taken. Panics if the channel has no bound.
+    /// The desk where permits are taken. Panics if the channel has no bound.
     pub(super) fn desk(&self) -> Desk<'_> {
         self.bound().expect(BOUNDED)
     }
@@ -77,7 +78,7 @@ impl<T> Channel<T> {
     /// Waits until the channel is closed.
     pub(super) async fn closed(&self) {
         if self.is_closed() {
-            // Nothing to wait for, but it takes part in the budget.
+            // There is nothing to wait for, but the call takes part in the budget.
             return coop::consume_budget().await;
         }
         while !self.is_closed() {
@@ -89,14 +90,14 @@ impl<T> Channel<T> {
         }
     }
 
-    /// Sends with a permit that the caller holds (bounded), or without (unbounded).
+    /// Sends with a permit that the caller holds (bounded), or without a permit (unbounded).
     #[inline]
     pub(super) fn push(&self, value: T) -> Result<(), SendError<T>> {
         self.queue.push(value).map_err(SendError)
     }
 
-    /// Sends if there is room, no task stands in line, and it is simple. Else the value comes back: go the
-    /// long way, by way of [`desk`](Self::desk).
+    /// Sends if there is room, no task stands in line, and the tail is at a simple place. Otherwise returns
+    /// the value; the caller then takes a permit at the [`desk`](Self::desk).
     #[inline(always)]
     pub(super) fn try_push(&self, value: T) -> Result<(), T> {
         self.queue.push_taking_permit(value)
@@ -110,7 +111,7 @@ impl<T> Channel<T> {
         }
     }
 
-    /// On an empty queue: whether nothing can come any more although senders are left.
+    /// On an empty queue: whether nothing can come any more although senders may be left.
     fn is_drained(&self) -> bool {
         match self.bound() {
             Some(desk) => desk.is_closed() && desk.free() == self.max(),
@@ -130,11 +131,11 @@ impl<T> Channel<T> {
     }
 }
 
-// A panic leaves the queue as its methods do, so it may be looked at afterwards.
+// A panic leaves the queue as its methods do, so other threads may look at it afterwards.
 impl<T> std::panic::UnwindSafe for Channel<T> {}
 impl<T> std::panic::RefUnwindSafe for Channel<T> {}
 
-/// A strong sender's share of a channel.
+/// A strong sender's handle to a channel.
 pub(super) struct Tx<T> {
     pub(super) channel: Arc<Channel<T>>,
 }
@@ -159,7 +160,7 @@ impl<T> Tx<T> {
 
 impl<T> Clone for Tx<T> {
     fn clone(&self) -> Self {
-        // The `Arc` first: it aborts before any count can overflow.
+        // The `Arc` comes first, because it aborts before any count can overflow.
         let channel = self.channel.clone();
         channel.senders.add();
         Self { channel }
@@ -174,7 +175,7 @@ impl<T> Drop for Tx<T> {
     }
 }
 
-/// A weak sender's share of a channel.
+/// A weak sender's handle to a channel.
 pub(super) struct WeakTx<T> {
     channel: Arc<Channel<T>>,
 }
@@ -186,7 +187,7 @@ impl<T> WeakTx<T> {
         Self { channel }
     }
 
-    /// A sender, if one is left.
+    /// Makes a strong sender, if there is one left.
     pub(super) fn upgrade(&self) -> Option<Tx<T>> {
         self.channel.senders.try_add().then(|| Tx { channel: self.channel.clone() })
     }
@@ -212,7 +213,7 @@ impl<T> Drop for WeakTx<T> {
     }
 }
 
-/// The receiver's share of a channel: the one consumer of the queue. Popping needs `&mut self`.
+/// The receiver's handle to a channel: the one consumer of the queue. Popping needs `&mut self`.
 pub(super) struct Rx<T> {
     pub(super) channel: Arc<Channel<T>>,
 }
@@ -248,7 +249,7 @@ impl<T> Rx<T> {
         self.poll_recv_slowly(cx)
     }
 
-    /// As [`poll_recv`](Self::poll_recv), if there was nothing, or the budget is used up.
+    /// Continues [`poll_recv`](Self::poll_recv) if there was no value, or if the budget is used up.
     #[inline(never)]
     fn poll_recv_slowly(&mut self, cx: &mut Context<'_>) -> Poll<Option<T>> {
         let coop = ready!(coop::poll_proceed(cx));
@@ -301,8 +302,8 @@ impl<T> Rx<T> {
         unsafe { self.channel.queue.pop() }
     }
 
-    /// The next value, or `None` if it is over (the caller gives back the value's permit), or `Pending` and
-    /// `cx` is woken.
+    /// Returns the next value, or `None` if the channel is over, or `Pending`; then `cx` will be woken. The
+    /// caller gives back the value's permit.
     fn poll_pop(&mut self, cx: &mut Context<'_>) -> Poll<Option<T>> {
         let mut backoff = Backoff::new();
         loop {
@@ -310,7 +311,7 @@ impl<T> Rx<T> {
                 Pop::Value(value) => return Poll::Ready(Some(value)),
                 Pop::Ended => return Poll::Ready(None),
                 Pop::Busy if backoff.is_spent() => {
-                    // The producer has lost its CPU. Let other tasks run.
+                    // The producer has lost its CPU, so this lets other tasks run.
                     coop::yield_to_others(cx.waker());
                     return Poll::Pending;
                 }
@@ -322,7 +323,7 @@ impl<T> Rx<T> {
             }
             if self.channel.is_closed() {
                 let _replaced = self.channel.room.as_ref().map(|room| {
-                    // L1, for the case that permits are out.
+                    // L1, for the case that senders hold permits.
                     let fresh = Some(cx.waker().clone());
                     std::mem::replace(&mut *room.last_permits.lock(), fresh)
                 });
@@ -341,14 +342,14 @@ impl<T> Rx<T> {
 
 impl<T> Drop for Rx<T> {
     fn drop(&mut self) {
-        // Values that permits bring later go back to their senders.
+        // From now on a value that is sent with a permit goes back to its sender.
         self.channel.queue.seal();
         let mut panic = unwind::FirstPanic::new();
         panic.catch(|| self.channel.close());
         // SAFETY: (1) there is one `Rx`, borrowed mutably.
         panic.catch(|| unsafe { self.channel.queue.unpark() });
         let _waker = self.channel.room.as_ref().map(|room| room.last_permits.lock().take());
-        // What is being written at this moment is dropped with the channel.
+        // A value that is being written at this moment is dropped with the channel.
         while let Pop::Value(value) = self.pop() {
             panic.catch(|| self.channel.received(1));
             panic.catch(|| drop(value));

@@ -1,47 +1,47 @@
-//! What can go wrong on an mpsc channel.
+//! The errors of an mpsc channel.
 
 use std::error::Error;
 use std::fmt;
 
-/// The receiver was closed or dropped; the value comes back.
+/// The error of a send: the receiver was closed or dropped. It has the value.
 #[derive(PartialEq, Eq, Clone, Copy)]
 pub struct SendError<T>(pub T);
 
-/// Why a value could not be sent at once; it comes back.
+/// The error of [`Sender::try_send`](super::Sender::try_send). It has the value.
 #[derive(PartialEq, Eq, Clone, Copy)]
 pub enum TrySendError<T> {
-    /// The channel has no capacity left, or others stand in line for it.
+    /// The channel has no capacity left, or other tasks stand in line for it.
     Full(T),
     /// The receiver was closed or dropped.
     Closed(T),
 }
 
-/// Why a value could not be sent in time; it comes back.
+/// The error of [`Sender::send_timeout`](super::Sender::send_timeout). It has the value.
 #[derive(PartialEq, Eq, Clone, Copy)]
 pub enum SendTimeoutError<T> {
-    /// The channel was full all the time.
+    /// The channel was full for the whole time.
     Timeout(T),
     /// The receiver was closed or dropped.
     Closed(T),
 }
 
-/// Why there is no value.
+/// The error of [`Receiver::try_recv`](super::Receiver::try_recv).
 #[derive(PartialEq, Eq, Clone, Copy, Debug)]
 pub enum TryRecvError {
-    /// None was sent yet.
+    /// No value is in the channel, and more may come.
     Empty,
-    /// The channel is closed and empty.
+    /// No value is in the channel, and none will come.
     Disconnected,
 }
 
-/// Never made: `recv` returns an `Option`. Tokio has it, and some programs name it.
+/// Never made, because `recv` returns an `Option`. Tokio has it, and some programs name it.
 #[doc(hidden)]
 #[deprecated = "`recv` returns an `Option`"]
 #[derive(Debug, Clone)]
 pub struct RecvError(());
 
 impl<T> TrySendError<T> {
-    /// The value that was not sent.
+    /// Returns the value that was not sent.
     ///
     /// # Examples
     /// ```
@@ -57,7 +57,7 @@ impl<T> TrySendError<T> {
 }
 
 impl<T> SendTimeoutError<T> {
-    /// The value that was not sent.
+    /// Returns the value that was not sent.
     ///
     /// # Examples
     /// ```
@@ -78,7 +78,7 @@ impl<T> From<SendError<T>> for TrySendError<T> {
     }
 }
 
-// The values need not be printable.
+// The values need not implement `Debug`.
 impl<T> fmt::Debug for SendError<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SendError").finish_non_exhaustive()

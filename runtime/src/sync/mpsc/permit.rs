@@ -8,21 +8,22 @@ use super::bounded::Sender;
 use super::channel::{Channel, Tx};
 use crate::loom::sync::Arc;
 
-/// Room for one value: from [`Sender::reserve`] or [`Sender::try_reserve`]. Dropping it gives the room back.
+/// Room for one value. [`Sender::reserve`] or [`Sender::try_reserve`] makes it. Dropping it gives the room
+/// back.
 #[must_use]
 pub struct Permit<'a, T> {
     channel: &'a Channel<T>,
 }
 
-/// Room for one value, and the sender it was reserved with: from [`Sender::reserve_owned`] or
-/// [`Sender::try_reserve_owned`]. Dropping it gives the room back.
+/// Room for one value, and the sender that reserved it. [`Sender::reserve_owned`] or
+/// [`Sender::try_reserve_owned`] makes it. Dropping it gives the room back.
 #[must_use]
 pub struct OwnedPermit<T> {
     tx: Tx<T>,
 }
 
-/// Room for several values: from [`Sender::reserve_many`] or [`Sender::try_reserve_many`]. Dropping it gives
-/// back the room that is left.
+/// Room for several values. [`Sender::reserve_many`] or [`Sender::try_reserve_many`] makes it. Dropping it
+/// gives back the room that is left.
 #[must_use]
 pub struct PermitIterator<'a, T> {
     channel: &'a Channel<T>,
@@ -30,12 +31,12 @@ pub struct PermitIterator<'a, T> {
 }
 
 impl<'a, T> Permit<'a, T> {
-    /// For a caller that has taken one permit of `channel`.
+    /// Makes the permit of a caller that has taken one permit of `channel`.
     pub(super) fn of_taken(channel: &'a Channel<T>) -> Self {
         Self { channel }
     }
 
-    /// Sends `value`. Never waits. If the receiver was dropped meanwhile, the value is dropped too.
+    /// Sends `value`. It never waits. If the receiver was dropped meanwhile, the value is dropped too.
     ///
     /// # Examples
     /// ```
@@ -59,13 +60,13 @@ impl<T> Drop for Permit<'_, T> {
 }
 
 impl<T> OwnedPermit<T> {
-    /// For a caller that has taken one permit of the channel.
+    /// Makes the permit of a caller that has taken one permit of the channel.
     pub(super) fn of_taken(tx: Tx<T>) -> Self {
         Self { tx }
     }
 
-    /// Sends `value` and returns the sender. Never waits. If the receiver was dropped meanwhile, the value is
-    /// dropped too.
+    /// Sends `value` and returns the sender. It never waits. If the receiver was dropped meanwhile, the value
+    /// is dropped too.
     ///
     /// # Examples
     /// ```
@@ -96,7 +97,7 @@ impl<T> OwnedPermit<T> {
         Sender::of(tx)
     }
 
-    /// Returns whether both are for the same channel.
+    /// Returns whether both permits are for the same channel.
     ///
     /// # Examples
     /// ```
@@ -119,7 +120,7 @@ impl<T> OwnedPermit<T> {
         Arc::ptr_eq(&self.tx.channel, sender.channel())
     }
 
-    /// The sender's share, without giving the permit back.
+    /// Returns the sender's handle, and does not give the permit back.
     fn into_tx(self) -> Tx<T> {
         let this = ManuallyDrop::new(self);
         // SAFETY: `this` is neither used again nor dropped.
@@ -134,7 +135,7 @@ impl<T> Drop for OwnedPermit<T> {
 }
 
 impl<'a, T> PermitIterator<'a, T> {
-    /// For a caller that has taken `left` permits of `channel`.
+    /// Makes the iterator of a caller that has taken `left` permits of `channel`.
     pub(super) fn of_taken(channel: &'a Channel<T>, left: usize) -> Self {
         Self { channel, left }
     }

@@ -1,11 +1,11 @@
-//! The queue of a channel: a linked list of blocks, many producers, one consumer, no lock.
+//! The queue of a channel: a linked list of blocks, with many producers, one consumer, and no lock.
 //!
 //! # The tail word
 //! ```text
 //!  bit 63 … 21   20 … 5   4         3         2         1        0
 //!  position      FREE     QUEUED    CLOSED    SEALED    ENDED    PARKED
 //! ```
-//! FREE, QUEUED and CLOSED are the room of a bounded channel (`room.rs`); here they only pass through. The
+//! FREE, QUEUED and CLOSED are the room of a bounded channel (`room.rs`). Here they only pass through. The
 //! position is that of the next value, modulo 2⁴³. Of each MPSC_LAP positions, the last stands for no value:
 //! while the tail is there, a producer is putting the next block in place. PARKED: the consumer found the
 //! queue empty and sleeps. ENDED: no producer is left. SEALED: the consumer takes no further values.
@@ -27,36 +27,37 @@
 //! A push that finds the consumer awake costs one read-modify-write; a pop costs none.
 //!
 //! # The races
-//! *Lost wake.* The consumer finds nothing; a producer pushes and sees no PARKED; the consumer parks. P3 and
-//! K2 change the same word: if P3 is first, K2 fails, for the position has moved; if K2 is first, P3 sees
-//! PARKED.
+//! *Lost wake.* The consumer finds nothing, a producer pushes and sees no PARKED, and then the consumer
+//! parks. P3 and K2 change the same word. If P3 comes first, K2 fails, because the position has moved. If K2
+//! comes first, P3 sees PARKED.
 //!
-//! *The waker slot* is the consumer's while PARKED is clear and the head is the tail. The thread that clears
-//! PARKED moves the waker out: a producer (P5) does it before it fills its slot (P6), and the consumer cannot
-//! pass that slot; the last producer sets ENDED with it, after which the consumer never parks; the consumer
-//! itself (`unpark`).
+//! *The waker slot* belongs to the consumer while PARKED is clear and the head is the tail. The thread that
+//! clears PARKED moves the waker out. A producer (P5) does it before it fills its slot (P6), and the consumer
+//! cannot pass that slot. The last producer sets ENDED in the same step, after which the consumer never
+//! parks. The consumer itself does it in `unpark`.
 //!
 //! *A block freed under a producer.* A producer touches a block only between its claim of a slot there (P3)
-//! and filling it (P6). The consumer recycles a block when all its slots were filled. P2 may read a block
-//! that is recycled before P3, but then the tail has moved and P3 fails: a position comes back after 2⁴³
-//! values, in more than a day, and the producer would have to stop between P2 and P3 for exactly as long.
+//! and the filling of that slot (P6). The consumer recycles a block when all its slots were filled. P2 may
+//! read a block that is recycled before P3, but then the tail has moved and P3 fails. The same position comes
+//! back only after 2⁴³ values, which take more than a day, and the producer would have to stop between P2 and
+//! P3 for exactly as long.
 //!
-//! *The next block.* P4 links it before P6 fills the last slot, so the consumer, having found that slot full,
-//! finds the link. Others meanwhile spin at P1: for a block already allocated, so for a few instructions,
-//! once in a lap.
+//! *The next block.* P4 links it before P6 fills the last slot. So the consumer, which has found that slot
+//! full, finds the link. Other producers meanwhile spin at P1. They wait for a block that is already
+//! allocated, so for a few instructions, once in a lap.
 //!
 //! # Ordering
-//! P6 is Release, C1 Acquire: the value, and the link of P4. P4's second step is Release, P1 Acquire: P2
-//! reads the block of that lap or a later one. P2 is Acquire, so that a later block makes P3 fail. P3 and K2
-//! are AcqRel, ENDED and SEALED too: P5 pairs with K1. Recycling passes a block through `spare`: Release in,
-//! Acquire out.
+//! P6 is Release and C1 is Acquire: they pass on the value, and the link of P4. P4's second step is Release
+//! and P1 is Acquire, so P2 reads the block of that lap or a later one. P2 is Acquire, so that a later block
+//! makes P3 fail. P3, K2, ENDED and SEALED are AcqRel: P5 pairs with K1. Recycling passes a block through
+//! `spare`: Release in, Acquire out.
 //!
 //! # Memory
-//! One block is kept for reuse, so that a steady stream allocates nothing; all others are freed as they are
-//! emptied.
+//! One block is kept for reuse, so that a steady stream allocates nothing. All other blocks are freed as they
+//! are emptied.
 //!
-//! Prior art: the block list with its spare last position is that of Crossbeam's unbounded channel; the
-//! parked bit in the tail is ours, and saves the fence or the second read-modify-write that a separate "is it
+//! Prior art: the block list with its spare last position is that of Crossbeam's unbounded channel. The
+//! parked bit in the tail is ours. It saves the fence or the second read-modify-write that a separate "is it
 //! asleep?" costs.
 
 use std::mem::MaybeUninit;
@@ -74,89 +75,89 @@ const ENDED: usize = 1 << 1;
 const SEALED: usize = 1 << 2;
 pub(super) const CLOSED: usize = 1 << 3;
 pub(super) const QUEUED: usize = 1 << 4;
-/// One permit that is free.
+/// One free permit.
 pub(super) const ONE_FREE: usize = 1 << 5;
-/// The most that FREE can hold.
+/// The largest number in FREE.
 pub(super) const MOST_FREE: usize = (1 << 16) - 1;
-/// The permits that are free.
+/// The bits of the free permits.
 pub(super) const FREE: usize = MOST_FREE * ONE_FREE;
 const SHIFT: u32 = 21;
 const ONE: usize = 1 << SHIFT;
-/// What a position is counted modulo, less one.
+/// The largest position.
 const LAST_POSITION: usize = usize::MAX >> SHIFT;
 
 const _: () = assert!(FREE < ONE && FREE & QUEUED == 0);
 
-/// The permits that are free in `word`.
+/// The number of free permits in `word`.
 pub(super) fn free_in(word: usize) -> usize {
     (word & FREE) / ONE_FREE
 }
 
-/// Values a block holds.
+/// The number of values in a block.
 const VALUES: usize = LAP - 1;
 
-/// What [`Queue::pop`] found.
+/// The result of [`Queue::pop`].
 #[derive(Debug, PartialEq)]
 pub enum Pop<T> {
     Value(T),
     /// The next value is being written at this moment.
     Busy,
     Empty,
-    /// Empty, and no producer is left.
+    /// The queue is empty, and no producer is left.
     Ended,
 }
 
 struct Slot<T> {
     /// Set by the producer once the value is there; cleared by the consumer when it recycles the block.
     is_full: AtomicBool,
-    /// The claiming producer's until `is_full`, then the consumer's.
+    /// Belongs to the producer that claimed the slot until `is_full`, then to the consumer.
     value: UnsafeCell<MaybeUninit<T>>,
 }
 
 struct Block<T> {
     slots: [Slot<T>; VALUES],
-    /// Written by the producer that claimed the last slot, before it fills it.
+    /// Written by the producer that claimed the last slot, before it fills that slot.
     next: AtomicPtr<Block<T>>,
 }
 
-/// Where the consumer is.
+/// The place of the consumer.
 struct Head<T> {
     position: usize,
     block: NonNull<Block<T>>,
 }
 
-/// The queue. Values are pushed by any thread, popped by one consumer.
+/// The queue. Any thread pushes values, and one consumer pops them.
 pub struct Queue<T> {
     tail: CachePadded<Tail<T>>,
-    /// The consumer's.
+    /// Touched by the consumer only.
     head: CachePadded<UnsafeCell<Head<T>>>,
-    /// Holds a waker while PARKED is set. For which thread may use it, see "the waker slot".
+    /// Holds a waker while PARKED is set. "The waker slot" in the module docs says which thread may use it.
     waker: UnsafeCell<MaybeUninit<Waker>>,
     /// An empty block for reuse, or null.
     spare: AtomicPtr<Block<T>>,
 }
 
-/// What producers share.
+/// The part of the queue that producers share.
 struct Tail<T> {
     word: AtomicUsize,
-    /// The block of the tail's position; stale while that is a lap's last.
+    /// The block of the tail's position. Stale while that position is a lap's last.
     block: AtomicPtr<Block<T>>,
 }
 
-// SAFETY: values and wakers pass between threads as the module docs say; nothing gives out a `&T`.
+// SAFETY: values and wakers pass between threads as the module docs say. No method gives out a `&T`.
 unsafe impl<T: Send> Send for Queue<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Sync for Queue<T> {}
 
 impl<T> Block<T> {
-    /// Made in place: a block of large values does not fit on every stack.
+    /// Makes the block in place, because a block of large values does not fit on every stack.
     fn new() -> Box<Self> {
         let mut block = Box::<Self>::new_uninit();
         let at = block.as_mut_ptr();
         for i in 0..VALUES {
             let slot =
                 Slot { is_full: AtomicBool::new(false), value: UnsafeCell::new(MaybeUninit::uninit()) };
-            // SAFETY: `i` is below the length of the array; nothing is there to drop.
+            // SAFETY: `i` is below the length of the array, and the slot holds nothing to drop.
             unsafe { (&raw mut (*at).slots[i]).write(slot) };
         }
         // SAFETY: as above.
@@ -167,7 +168,7 @@ impl<T> Block<T> {
 }
 
 impl<T> Queue<T> {
-    /// A queue with so many permits free in its tail.
+    /// Creates a queue whose tail has `free` free permits.
     pub fn new(free: usize) -> Self {
         debug_assert!(free <= MOST_FREE);
         let block = NonNull::from(Box::leak(Block::new()));
@@ -182,7 +183,7 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Appends `value`, and wakes the consumer if it sleeps. The value comes back if the queue is sealed.
+    /// Appends `value`, and wakes the consumer if it sleeps. Returns the value if the queue is sealed.
     #[inline]
     pub fn push(&self, value: T) -> Result<(), T> {
         // P1.
@@ -192,7 +193,7 @@ impl<T> Queue<T> {
             // P2.
             let block = self.tail.block.load(Ordering::Acquire);
             if self.claim(word, 0).is_ok() {
-                // SAFETY: (1) by P3; (2) `block` was the tail's at P3.
+                // SAFETY: (1) by P3. (2) `block` was the tail's block at P3.
                 unsafe { self.fill(block, offset, word, value) };
                 return Ok(());
             }
@@ -200,9 +201,9 @@ impl<T> Queue<T> {
         self.push_slowly(value)
     }
 
-    /// As [`push`](Self::push), and takes a permit along, which the value then carries. The value comes back
-    /// if there is none for it at once (T1 of `room.rs`), and if the way is longer than that: then take a
-    /// permit first.
+    /// Appends `value` as [`push`](Self::push) does, and takes a permit in the same step, which the value
+    /// then carries. Returns the value if no permit is there at once (T1 of `room.rs`), or if the tail is at
+    /// the end of a block. The caller then takes a permit first.
     #[inline(always)]
     pub fn push_taking_permit(&self, value: T) -> Result<(), T> {
         // P1, T1.
@@ -216,7 +217,7 @@ impl<T> Queue<T> {
             let block = self.tail.block.load(Ordering::Acquire);
             match self.claim(word, ONE_FREE) {
                 Ok(_) => {
-                    // SAFETY: (1) by P3; (2) `block` was the tail's at P3.
+                    // SAFETY: (1) by P3. (2) `block` was the tail's block at P3.
                     unsafe { self.fill(block, offset, word, value) };
                     return Ok(());
                 }
@@ -225,7 +226,8 @@ impl<T> Queue<T> {
         }
     }
 
-    /// As [`push`](Self::push), wherever the tail is, and as often as it takes.
+    /// Appends `value` as [`push`](Self::push) does, wherever the tail is, and with as many attempts as it
+    /// takes.
     #[inline(never)]
     fn push_slowly(&self, value: T) -> Result<(), T> {
         let mut backoff = Backoff::new();
@@ -245,7 +247,7 @@ impl<T> Queue<T> {
             // P2.
             let block = self.tail.block.load(Ordering::Acquire);
             if offset + 1 == VALUES && next.is_none() {
-                // Before the claim, so that no other thread waits for the allocator.
+                // Allocated before the claim, so that no other thread waits for the allocator.
                 next = Some(self.fresh_block());
             }
             match self.claim(word, 0) {
@@ -257,7 +259,8 @@ impl<T> Queue<T> {
             // P4.
             let next = Box::into_raw(next.take().expect("allocated before the claim"));
             self.tail.block.store(next, Ordering::Release);
-            // SAFETY: we own a slot of it that is not full, so the consumer has not recycled it.
+            // SAFETY: this thread owns a slot of the block that is not full, so the consumer has not recycled
+            // the block.
             unsafe { &*block }.next.store(next, Ordering::Release);
             self.tail.word.fetch_add(ONE, Ordering::Release);
         }
@@ -265,12 +268,13 @@ impl<T> Queue<T> {
         if let Some(unused) = next {
             self.keep(unused);
         }
-        // SAFETY: (1) by P3; (2) `block` was the tail's at P3.
+        // SAFETY: (1) by P3. (2) `block` was the tail's block at P3.
         unsafe { self.fill(block, offset, word, value) };
         Ok(())
     }
 
-    /// P3: takes the position of `word`, and `permits` (times [`ONE_FREE`]), if the tail is still that.
+    /// P3: takes the position of `word`, and `permits` (a multiple of [`ONE_FREE`]), if the tail is still
+    /// `word`.
     #[inline(always)]
     fn claim(&self, word: usize, permits: usize) -> Result<usize, usize> {
         let claimed = (word.wrapping_add(ONE) - permits) & !PARKED;
@@ -284,11 +288,12 @@ impl<T> Queue<T> {
     ///    once. 2. `block` is the block of that position.
     #[inline(always)]
     unsafe fn fill(&self, block: *mut Block<T>, offset: usize, word: usize, value: T) {
-        // P5. SAFETY: (1) P3 cleared the bit.
+        // P5. SAFETY: (1) P3 cleared PARKED.
         let waker = (word & PARKED != 0).then(|| unsafe { self.take_waker() });
-        // SAFETY: by (1) and (2) we own a slot of it that is not full, so the consumer has not recycled it.
+        // SAFETY: by (1) and (2) this thread owns a slot of the block that is not full, so the consumer has
+        // not recycled the block.
         let slot = &unsafe { &*block }.slots[offset];
-        // P6. SAFETY: our slot, by (1), and empty.
+        // P6. SAFETY: the slot is ours, by (1), and empty.
         slot.value.with_mut(|slot| unsafe { (*slot).write(value) });
         slot.is_full.store(true, Ordering::Release);
         // P7.
@@ -302,7 +307,7 @@ impl<T> Queue<T> {
     /// # Safety
     /// 1. The caller is the consumer.
     pub unsafe fn pop(&self) -> Pop<T> {
-        // SAFETY: (1) is the caller's.
+        // SAFETY: (1).
         if let Some(value) = unsafe { self.try_pop() } {
             return Pop::Value(value);
         }
@@ -310,7 +315,7 @@ impl<T> Queue<T> {
         let position = self.head.with(|head| unsafe { (*head).position });
         let word = self.tail.word.load(Ordering::Acquire);
         if word >> SHIFT != position {
-            // C2. It may have been filled since, but then the caller will come again.
+            // C2. The slot may have been filled since, but then the caller will come again.
             Pop::Busy
         } else if word & ENDED != 0 {
             Pop::Ended
@@ -329,12 +334,13 @@ impl<T> Queue<T> {
             // SAFETY: by (1), no other thread uses the head.
             let head = unsafe { &mut *head };
             let offset = head.position % LAP;
-            // SAFETY: the head's block is recycled only in `leave_block`, when the head leaves it.
+            // SAFETY: only `leave_block` recycles the head's block, when the head leaves it.
             let slot = &unsafe { head.block.as_ref() }.slots[offset];
             if !slot.is_full.load(Ordering::Acquire) {
                 return None;
             }
-            // SAFETY: full, so the value is there, and ours; the head moves on, so it is read once.
+            // SAFETY: the slot is full, so the value is there, and ours. The head moves on, so the value is
+            // read once.
             let value = slot.value.with(|value| unsafe { (*value).assume_init_read() });
             head.position += 1;
             if offset + 1 == VALUES {
@@ -355,35 +361,35 @@ impl<T> Queue<T> {
             &mut head.block,
             NonNull::new(next).expect("the next block is linked before the last slot is filled"),
         );
-        // SAFETY: made by `Box`; all its slots were filled and emptied, so no producer uses it, and we have
-        // left it.
+        // SAFETY: `Box` made the block. All its slots were filled and emptied, so no producer uses it, and
+        // the consumer has left it.
         self.recycle(unsafe { Box::from_raw(emptied.as_ptr()) });
     }
 
-    /// Puts the consumer to sleep: `true` if `waker` will be woken by the next push or the end, `false` if
-    /// there is something to pop.
+    /// Puts the consumer to sleep. Returns `true` if the next push, or the end, will wake `waker`. Returns
+    /// `false` if there is something to pop.
     ///
     /// # Safety
     /// 1. The caller is the consumer, and its last call of `pop` found nothing.
     pub unsafe fn park(&self, waker: &Waker) -> bool {
         let mut word = self.tail.word.load(Ordering::Acquire);
         if word & PARKED != 0 {
-            // SAFETY: only read, as a producer that moves it out does.
+            // SAFETY: this only reads the slot, as a producer that moves the waker out does.
             let is_current = self.waker.with(|slot| unsafe { (*slot).assume_init_ref() }.will_wake(waker));
             if is_current {
                 return true;
             }
-            // SAFETY: (1) is the caller's.
+            // SAFETY: (1).
             unsafe { self.unpark() };
             word = self.tail.word.load(Ordering::Acquire);
         }
         let fresh = waker.clone();
-        // SAFETY: by (1) no other thread uses the head.
+        // SAFETY: by (1), no other thread uses the head.
         let position = self.head.with(|head| unsafe { (*head).position });
         if word >> SHIFT != position || word & ENDED != 0 {
             return false;
         }
-        // K1. SAFETY: not PARKED and the head is the tail: the slot is ours, and empty.
+        // K1. SAFETY: PARKED is clear and the head is the tail, so the slot is ours, and empty.
         self.waker.with_mut(|slot| unsafe { (*slot).write(fresh) });
         // K2.
         while word >> SHIFT == position && word & ENDED == 0 {
@@ -397,29 +403,29 @@ impl<T> Queue<T> {
                 Err(actual) => word = actual,
             }
         }
-        // SAFETY: (1) PARKED was never set for this one.
+        // SAFETY: (1) the slot holds the waker of K1, and PARKED was never set for it.
         drop(unsafe { self.take_waker() });
         false
     }
 
-    /// Takes back what [`park`](Self::park) left, if it is still there.
+    /// Takes back the waker of [`park`](Self::park), if it is still there.
     ///
     /// # Safety
     /// 1. The caller is the consumer.
     pub unsafe fn unpark(&self) {
         let word = self.tail.word.fetch_and(!PARKED, Ordering::AcqRel);
         if word & PARKED != 0 {
-            // SAFETY: (1) we cleared the bit.
+            // SAFETY: (1) this call cleared PARKED.
             drop(unsafe { self.take_waker() });
         }
     }
 
-    /// The last producer has left: wakes the consumer if it sleeps.
+    /// Called when the last producer has left. Wakes the consumer if it sleeps.
     pub fn end(&self) {
         self.set_and_wake(ENDED);
     }
 
-    /// No further value is taken: pushes fail from now on.
+    /// Makes pushes fail from now on.
     pub fn seal(&self) {
         self.tail.word.fetch_or(SEALED, Ordering::AcqRel);
     }
@@ -428,7 +434,7 @@ impl<T> Queue<T> {
         self.tail.word.load(Ordering::Acquire) & SEALED != 0
     }
 
-    /// Values pushed and not popped, those being written included.
+    /// Counts the values that were pushed and not popped, including those that are being written.
     ///
     /// # Safety
     /// 1. The consumer does not pop meanwhile.
@@ -437,7 +443,7 @@ impl<T> Queue<T> {
         // SAFETY: by (1), no thread writes the head.
         let head = self.head.with(|head| unsafe { (*head).position });
         let positions = tail.wrapping_sub(head) & LAST_POSITION;
-        // All positions but the last of each lap that the tail has left since.
+        // All positions, without the last one of each lap that lies in between.
         positions - (head % LAP + positions) / LAP
     }
 
@@ -457,7 +463,7 @@ impl<T> Queue<T> {
             }
         }
         if word & PARKED != 0 {
-            // SAFETY: (1) we cleared the bit.
+            // SAFETY: (1) this call cleared PARKED.
             unsafe { self.take_waker() }.wake();
         }
     }
@@ -466,33 +472,33 @@ impl<T> Queue<T> {
     /// 1. The slot holds a waker, and the caller has cleared PARKED, or is the consumer and PARKED was never
     ///    set.
     unsafe fn take_waker(&self) -> Waker {
-        // SAFETY: by (1), no other thread moves it out, and none writes before we have.
+        // SAFETY: by (1), no other thread moves the waker out, and none writes before this read.
         self.waker.with(|slot| unsafe { (*slot).assume_init_read() })
     }
 
-    /// An empty block: the spare one, or a new one.
+    /// Returns an empty block: the spare one, or a new one.
     fn fresh_block(&self) -> Box<Block<T>> {
         match NonNull::new(self.spare.swap(ptr::null_mut(), Ordering::Acquire)) {
-            // SAFETY: made by `Box`, and the thread that takes it out of `spare` owns it.
+            // SAFETY: `Box` made the block, and the thread that takes it out of `spare` owns it.
             Some(block) => unsafe { Box::from_raw(block.as_ptr()) },
             None => Block::new(),
         }
     }
 
-    /// Empties the block's marks, for its next use.
+    /// Clears the block's marks, for its next use.
     fn recycle(&self, mut block: Box<Block<T>>) {
         let Block { slots, next } = &mut *block;
         for slot in slots {
-            // Nothing is done here, but a model checks that the slot's producer is done with it.
+            // This access does nothing, but a model checks that the slot's producer is done with it.
             slot.value.with_mut(|_| ());
-            // No other thread sees it; `keep` publishes.
+            // Relaxed: no other thread sees the block until `keep` publishes it.
             slot.is_full.store(false, Ordering::Relaxed);
         }
         next.store(ptr::null_mut(), Ordering::Relaxed);
         self.keep(block);
     }
 
-    /// Makes an empty block the spare one, if there is none.
+    /// Makes an empty block the spare one, if there is none. Otherwise frees it.
     fn keep(&self, block: Box<Block<T>>) {
         if !self.spare.load(Ordering::Relaxed).is_null() {
             return;
@@ -500,7 +506,7 @@ impl<T> Queue<T> {
         let block = Box::into_raw(block);
         if self.spare.compare_exchange(ptr::null_mut(), block, Ordering::Release, Ordering::Relaxed).is_err()
         {
-            // SAFETY: made by `Box` above, and not published.
+            // SAFETY: `Box` made the block above, and it was not published.
             drop(unsafe { Box::from_raw(block) });
         }
     }
@@ -508,29 +514,30 @@ impl<T> Queue<T> {
 
 impl<T> Drop for Queue<T> {
     fn drop(&mut self) {
-        /// Frees the blocks also when a value's destructor panics; what is left of the values is then leaked.
+        /// Frees the blocks, also when a value's destructor panics. The values that are left are leaked then.
         struct Blocks<'a, T>(&'a Queue<T>);
         impl<T> Drop for Blocks<'_, T> {
             fn drop(&mut self) {
                 let head = self.0.head.with(|head| {
-                    // SAFETY: we are alone.
+                    // SAFETY: the drop has the queue alone.
                     unsafe { (*head).block.as_ptr() }
                 });
                 let mut block = head;
                 while let Some(this) = NonNull::new(block) {
-                    // SAFETY: made by `Box`; each block is linked once, and we are alone.
+                    // SAFETY: `Box` made the block. Each block is linked once, and the drop has the queue
+                    // alone.
                     block = unsafe { Box::from_raw(this.as_ptr()) }.next.load(Ordering::Relaxed);
                 }
                 if let Some(spare) = NonNull::new(self.0.spare.load(Ordering::Relaxed)) {
-                    // SAFETY: made by `Box`, and in no list.
+                    // SAFETY: `Box` made the block, and it is in no list.
                     drop(unsafe { Box::from_raw(spare.as_ptr()) });
                 }
             }
         }
         let blocks = Blocks(self);
-        // SAFETY: (1) we are alone, so the consumer.
+        // SAFETY: (1) the drop has the queue alone, so it is the consumer.
         unsafe { blocks.0.unpark() };
-        // SAFETY: as above. No producer is left, so this ends with the last value.
+        // SAFETY: as above. No producer is left, so the loop ends with the last value.
         while let Pop::Value(value) = unsafe { blocks.0.pop() } {
             drop(value);
         }
@@ -569,7 +576,7 @@ mod tests {
         for n in 0..100 * VALUES {
             let (block, spare) = (tail_block(), queue.spare.load(Ordering::Relaxed));
             queue.push(n).unwrap();
-            // The first block has none before it that could have been recycled.
+            // No block before the first could have been recycled.
             if tail_block() != block && n > VALUES {
                 assert_eq!(tail_block(), spare);
             }

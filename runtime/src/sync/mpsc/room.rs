@@ -1,15 +1,15 @@
-//! The room of a bounded channel: permits, one for each value that may be sent.
+//! The room (capacity) of a bounded channel: permits, one for each value that may be sent.
 //!
 //! # The word
-//! The permits that are free, up to 65,535 of them, stand in the word of the queue's tail (`queue.rs`), so
-//! that a value is sent by one read-modify-write: it takes a permit and a position at once.
+//! The number of free permits, up to 65,535, is in the word of the queue's tail (`queue.rs`). So one
+//! read-modify-write sends a value: it takes a permit and a position at once.
 //! ```text
 //!  FREE      permits that are free
 //!  QUEUED    a future may stand in line: permits are taken only through the line
 //!  CLOSED    no permit is given out any more
 //! ```
-//! While QUEUED is set, only the holder of the line's lock takes permits or clears it; permits come back at
-//! any time.
+//! While QUEUED is set, only the holder of the line's lock takes permits, and only this holder clears QUEUED.
+//! Permits come back at any time.
 //!
 //! # Steps
 //! ```text
@@ -19,37 +19,37 @@
 //! T3 join the line; unlock                       G3 release waiters from the front while FREE ≥ their need
 //! T4 wait for the outcome                        G4 line empty: clear QUEUED; unlock; wake
 //! ```
-//! These are the steps of `permits.rs`, but for G1, which needs no lock: the word has other bits that change
-//! meanwhile, so G3 and G4 are read-modify-writes anyway. A waiter that leaves the line runs G2 to G4.
+//! These are the steps of `permits.rs`, with one difference: G1 comes before the lock in each case. The word
+//! has other bits that change meanwhile, so G3 and G4 are read-modify-writes anyway. A waiter that leaves the
+//! line runs G2 to G4.
 //!
 //! # The race
-//! A taker finds too few permits; before it stands in line, a permit comes back, and no giver wakes the
+//! A taker finds too few permits. Before it stands in line, a permit comes back, and its giver wakes no
 //! taker.
 //!
 //! # Ordering
-//! T2 sets QUEUED by a compare-and-swap on a word with too few permits. A G1 before it in the word's order is
-//! counted in that word. A G1 after it sees QUEUED, unless G4 has cleared it in between: then the line was
-//! empty after T3, so the taker was served, or has left. A giver that sees QUEUED takes the lock after T3, or
-//! it took it before T2 and another G1 or T2 set the order. In each case G3 reads the word after every G1
-//! whose giver relies on it.
+//! T2 sets QUEUED by a compare-and-swap on a word with too few permits. A G1 that comes before it in the
+//! word's order is counted in that word. A G1 that comes after it sees QUEUED, unless G4 has cleared QUEUED
+//! in between. In that case the line was empty after T3, so the taker was served, or has left. A giver that
+//! sees QUEUED takes the lock after T3, or it took the lock before T2 and another G1 or T2 set the order. In
+//! each case G3 reads the word after every G1 whose giver relies on it.
 //!
-//! The first in line, with a need above FREE, is looked at again by the thread that raises FREE: that G1
-//! comes after G3's look in the word's order, so it sees QUEUED and waits for the lock. G4 clears QUEUED only
-//! on an empty line, under the lock, and does not touch FREE: a permit that came back unseen stays in the
-//! word for T1.
+//! If the first in line needs more than FREE, the thread that raises FREE looks at it again. The G1 of that
+//! thread comes after G3's look in the word's order, so it sees QUEUED and waits for the lock. G4 clears
+//! QUEUED only on an empty line, under the lock, and does not touch FREE. So a permit that came back unseen
+//! stays in the word for T1.
 //!
-//! What was done under a permit is seen by the next taker: all steps are AcqRel, and G3's outcome passes it
-//! on.
+//! The next taker sees what was done under a permit: all steps are AcqRel, and G3's outcome passes it on.
 //!
 //! # More room than fits
-//! A channel for more than 65,535 values has its permits in a word of their own (`permits.rs`), and FREE
-//! is 0. So it is where there is no bound.
+//! A channel for more than 65,535 values has its permits in a word of their own (`permits.rs`), and FREE is
+//! 0. FREE is also 0 in a channel without a bound.
 //!
 //! # Rejected
-//! A word of its own for all: two read-modify-writes for a value to send instead of one, and between two
-//! threads, a second line that both write with each value. The receiver's position in a word of its own,
-//! which senders read only when they run out of room: the receiver then needs a fence for each value (it must
-//! see the waiters), which costs as much as G1.
+//! A word of its own for the permits of every channel: a send needs two read-modify-writes instead of one,
+//! and two threads write to a second cache line with each value. The receiver's position in a word of its
+//! own, which senders read only when they run out of room: the receiver then needs a fence for each value,
+//! because it must see the waiters. The fence costs as much as G1.
 
 use std::pin::Pin;
 use std::task::{Poll, Waker};
@@ -64,11 +64,11 @@ use crate::sync::wait_list::{Line, Waiter, release_in_batches};
 pub(super) struct Room {
     pub(super) max: usize,
     permits: Kind,
-    /// The receiver's waker, while the channel is closed and permits are out; see `channel.rs`.
+    /// The receiver's waker, while the channel is closed and senders hold permits; see `channel.rs`.
     pub(super) last_permits: Mutex<Option<Waker>>,
 }
 
-/// Where the permits are.
+/// The place of the permits.
 enum Kind {
     /// In the tail's word.
     Narrow(Mutex<Line>),
@@ -77,7 +77,7 @@ enum Kind {
 }
 
 impl Room {
-    /// `max` must not be above [`Permits::MAX`].
+    /// Creates room for `max` values. `max` must not be above [`Permits::MAX`].
     pub(super) fn new(max: usize) -> Self {
         let permits = match max <= MOST_FREE {
             true => Kind::Narrow(Mutex::new(Line::new())),
@@ -86,7 +86,7 @@ impl Room {
         Self { max, permits, last_permits: Mutex::new(None) }
     }
 
-    /// What FREE begins with.
+    /// The first value of FREE.
     pub(super) fn free_in_tail(&self) -> usize {
         match self.permits {
             Kind::Narrow(_) => self.max,
@@ -100,7 +100,7 @@ impl Room {
     }
 }
 
-/// Where permits of one channel are taken and given back.
+/// The place where permits of one channel are taken and given back.
 #[derive(Clone, Copy)]
 pub(super) struct Desk<'a> {
     room: &'a Room,
@@ -122,7 +122,7 @@ impl Desk<'_> {
         }
     }
 
-    /// T1: takes `n` if they are free and no future stands in line.
+    /// T1: takes `n` permits if they are free and no future stands in line.
     pub(super) fn try_take(self, n: usize) -> Result<(), TakeError> {
         if let Kind::Wide(permits) = &self.room.permits {
             return permits.try_take(n);
@@ -142,7 +142,7 @@ impl Desk<'_> {
         }
     }
 
-    /// Gives back `n` that were not used.
+    /// Gives back `n` permits that were not used.
     pub(super) fn drop_permits(self, n: usize) {
         // D1.
         self.give(n);
@@ -156,12 +156,12 @@ impl Desk<'_> {
         }
     }
 
-    /// Gives back `n`.
+    /// Gives back `n` permits.
     #[inline(always)]
     pub(super) fn give(self, n: usize) {
         match &self.room.permits {
             Kind::Narrow(line) => {
-                // G1. It cannot overflow: there are `max` permits in all.
+                // G1. The sum cannot overflow, because there are `max` permits in all.
                 let word = self.tail.fetch_add(n * ONE_FREE, Ordering::AcqRel);
                 debug_assert!(free_in(word) + n <= self.room.max, "more permits than room: {word:#x} + {n}");
                 if word & QUEUED != 0 {
@@ -184,7 +184,7 @@ impl Desk<'_> {
                         self.tail.fetch_and(!QUEUED, Ordering::AcqRel);
                         return false;
                     }
-                    // Once closed, the line belongs to `close`.
+                    // Once closed, `close` empties the line.
                     Some(need) if word & CLOSED == 0 && need <= free_in(word) => {
                         // G3.
                         if self.swap(word, word - need * ONE_FREE).is_ok() {
@@ -219,7 +219,8 @@ impl Desk<'_> {
     }
 }
 
-// SAFETY: (1) `join` puts the waiter into `line()` or nowhere; G3 and `close` release with the two outcomes.
+// SAFETY: (1) `join` puts the waiter into `line()` or nowhere. G3 and `close` release it with one of the two
+// outcomes.
 unsafe impl Source for Desk<'_> {
     fn try_take(&self, n: usize) -> Result<(), TakeError> {
         (*self).try_take(n)
@@ -249,10 +250,10 @@ unsafe impl Source for Desk<'_> {
     unsafe fn join(&self, waiter: Pin<&Waiter>, waker: Waker) -> Poll<Result<(), Closed>> {
         let line = match &self.room.permits {
             Kind::Narrow(line) => line,
-            // SAFETY: (1) and (2) are the caller's.
+            // SAFETY: (1), (2).
             Kind::Wide(permits) => return unsafe { Source::join(&permits, waiter, waker) },
         };
-        // `waker` is a parameter: dropped after the lock if it is not needed.
+        // `waker` is a parameter, so it is dropped after the lock if it is not needed.
         let mut line = line.lock();
         let mut word = self.tail.load(Ordering::Relaxed);
         // T2.
@@ -268,7 +269,7 @@ unsafe impl Source for Desk<'_> {
         if word & CLOSED != 0 {
             return Poll::Ready(Err(Closed));
         }
-        // T3. SAFETY: (1) and (2) are the caller's.
+        // T3. SAFETY: (1), (2).
         unsafe { line.join(waiter, Some(waker)) };
         Poll::Pending
     }

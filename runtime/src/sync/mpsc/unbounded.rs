@@ -1,4 +1,4 @@
-//! The channel without a bound.
+//! The unbounded channel.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -11,10 +11,10 @@ use super::channel::{Channel, Rx, Tx, WeakTx};
 use super::error::{SendError, TryRecvError};
 use crate::util::block_on::{assert_may_block, block_on};
 
-/// Creates a channel without a bound: sending never waits, and the memory for what was not received grows as
-/// it must.
+/// Creates a channel without a bound. Sending never waits, and the memory for values that were not received
+/// grows without limit.
 ///
-/// Where the senders may outrun the receiver for long, use [`channel`](super::channel()).
+/// If the senders may be faster than the receiver for long, use [`channel`](super::channel()).
 ///
 /// # Examples
 /// ```
@@ -29,13 +29,13 @@ pub fn unbounded_channel<T>() -> (UnboundedSender<T>, UnboundedReceiver<T>) {
     (UnboundedSender { tx }, UnboundedReceiver { rx })
 }
 
-/// A sending side of a channel without a bound. The channel ends when all are dropped.
+/// A sending side of a channel without a bound. The channel ends when all senders are dropped.
 pub struct UnboundedSender<T> {
     tx: Tx<T>,
 }
 
 impl<T> UnboundedSender<T> {
-    /// Sends `value`. Never waits.
+    /// Sends `value`. It never waits.
     ///
     /// # Errors
     /// The value, if the receiver was closed or dropped.
@@ -79,7 +79,7 @@ impl<T> UnboundedSender<T> {
         self.tx.channel.is_closed()
     }
 
-    /// Returns whether both are for the same channel.
+    /// Returns whether both senders are for the same channel.
     ///
     /// # Examples
     /// ```
@@ -90,7 +90,7 @@ impl<T> UnboundedSender<T> {
         self.tx.same_channel(&other.tx)
     }
 
-    /// A sender that does not keep the channel open.
+    /// Creates a sender that does not keep the channel open.
     ///
     /// # Examples
     /// ```
@@ -128,13 +128,13 @@ impl<T> UnboundedSender<T> {
     }
 }
 
-/// A [`UnboundedSender`] that does not keep the channel open: from [`UnboundedSender::downgrade`].
+/// An [`UnboundedSender`] that does not keep the channel open. [`UnboundedSender::downgrade`] makes it.
 pub struct WeakUnboundedSender<T> {
     tx: WeakTx<T>,
 }
 
 impl<T> WeakUnboundedSender<T> {
-    /// A sender, or `None` if all senders are gone.
+    /// Creates a sender, or returns `None` if all senders are gone.
     ///
     /// # Examples
     /// ```
@@ -177,7 +177,7 @@ impl<T> Clone for WeakUnboundedSender<T> {
     }
 }
 
-/// The receiving side of an unbounded channel. There is one.
+/// The receiving side of an unbounded channel. Each channel has one.
 ///
 /// Dropping it closes the channel and drops the values in it.
 pub struct UnboundedReceiver<T> {
@@ -185,8 +185,8 @@ pub struct UnboundedReceiver<T> {
 }
 
 impl<T> UnboundedReceiver<T> {
-    /// Waits for the next value. `None` if none will come: the channel is empty, and closed or without
-    /// senders.
+    /// Waits for the next value. Returns `None` if no value will come: the channel is empty, and is closed or
+    /// has no senders.
     ///
     /// # Cancel safety
     /// Safe: a value is either returned or still in the channel.
@@ -205,11 +205,11 @@ impl<T> UnboundedReceiver<T> {
         poll_fn(|cx| self.poll_recv(cx)).await
     }
 
-    /// Waits for a value and appends it, and those behind it that are there already, to `buffer`: `limit` at
-    /// most. Answers how many; zero if none will come, or `limit` is zero.
+    /// Waits for a value, and appends it and the values behind it that are there already to `buffer`, at most
+    /// `limit` in all. Returns how many it appended. Returns 0 if no value will come, or if `limit` is 0.
     ///
     /// # Cancel safety
-    /// Safe: if it is dropped, nothing was received.
+    /// Safe: if the future is dropped, nothing was received.
     ///
     /// # Examples
     /// ```
@@ -228,7 +228,7 @@ impl<T> UnboundedReceiver<T> {
     /// Takes the next value if it is there.
     ///
     /// # Errors
-    /// [`TryRecvError::Empty`] if it may still come, [`TryRecvError::Disconnected`] if not.
+    /// [`TryRecvError::Empty`] if the value may still come, [`TryRecvError::Disconnected`] if not.
     ///
     /// # Examples
     /// ```
@@ -245,10 +245,10 @@ impl<T> UnboundedReceiver<T> {
         self.rx.try_recv()
     }
 
-    /// As [`recv`](Self::recv), but blocks the thread.
+    /// Waits for the next value as [`recv`](Self::recv) does, but blocks the thread.
     ///
     /// # Panics
-    /// Directly inside a task: there, use [`recv`](Self::recv).
+    /// Directly inside a task. Use [`recv`](Self::recv) there.
     ///
     /// # Examples
     /// ```
@@ -263,10 +263,10 @@ impl<T> UnboundedReceiver<T> {
         block_on(self.recv())
     }
 
-    /// As [`recv_many`](Self::recv_many), but blocks the thread.
+    /// Waits for values as [`recv_many`](Self::recv_many) does, but blocks the thread.
     ///
     /// # Panics
-    /// Directly inside a task: there, use [`recv_many`](Self::recv_many).
+    /// Directly inside a task. Use [`recv_many`](Self::recv_many) there.
     ///
     /// # Examples
     /// ```
@@ -281,7 +281,7 @@ impl<T> UnboundedReceiver<T> {
         block_on(self.recv_many(buffer, limit))
     }
 
-    /// Refuses further values. What is in the channel can still be received.
+    /// Closes the channel to new values. The values in the channel can still be received.
     ///
     /// # Examples
     /// ```
@@ -294,7 +294,7 @@ impl<T> UnboundedReceiver<T> {
         self.rx.close();
     }
 
-    /// Returns whether the channel is closed to senders, or has none left.
+    /// Returns whether the channel is closed to senders, or has no senders left.
     ///
     /// # Examples
     /// ```
@@ -330,7 +330,8 @@ impl<T> UnboundedReceiver<T> {
         self.rx.len()
     }
 
-    /// As [`recv`](Self::recv), for hand-written futures. Only the waker of the last call is woken.
+    /// Polls as [`recv`](Self::recv) does, for hand-written futures. Only the waker of the last call is
+    /// woken.
     ///
     /// # Examples
     /// ```
@@ -344,7 +345,8 @@ impl<T> UnboundedReceiver<T> {
         self.rx.poll_recv(cx)
     }
 
-    /// As [`recv_many`](Self::recv_many), for hand-written futures. Only the waker of the last call is woken.
+    /// Polls as [`recv_many`](Self::recv_many) does, for hand-written futures. Only the waker of the last
+    /// call is woken.
     ///
     /// # Examples
     /// ```

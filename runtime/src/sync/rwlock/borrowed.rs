@@ -8,11 +8,11 @@ use std::ops::{Deref, DerefMut};
 use crate::sync::mutex::print_as_data;
 use crate::sync::permits::Permits;
 
-/// One permit, given back when dropped: what a reader holds.
+/// The hold of a reader: one permit. The drop gives it back.
 pub(super) struct Share<'a>(&'a Permits);
 
 impl<'a> Share<'a> {
-    /// For the taker of one permit.
+    /// Makes the hold of a caller that has taken one permit.
     #[inline]
     pub(super) fn of_taken(permits: &'a Permits) -> Self {
         Self(permits)
@@ -26,23 +26,23 @@ impl Drop for Share<'_> {
     }
 }
 
-/// All permits, given back when dropped: what a writer holds.
+/// The hold of a writer: all permits. The drop gives them back.
 pub(super) struct Whole<'a> {
     permits: &'a Permits,
     count: u32,
 }
 
 impl<'a> Whole<'a> {
-    /// For the taker of all permits, of which there are `count`.
+    /// Makes the hold of a caller that has taken all `count` permits.
     #[inline]
     pub(super) fn of_taken(permits: &'a Permits, count: u32) -> Self {
         Self { permits, count }
     }
 
-    /// Gives back all but one.
+    /// Gives back all permits but one.
     fn downgrade(self) -> Share<'a> {
         let this = ManuallyDrop::new(self);
-        // Made first: a waker that panics must not keep the last permit.
+        // Made first, because a waker that panics must not keep the last permit.
         let share = Share(this.permits);
         this.permits.give(this.count as usize - 1);
         share
@@ -56,17 +56,17 @@ impl Drop for Whole<'_> {
     }
 }
 
-/// Read access to the data of an [`RwLock`](super::RwLock), or to a part of them; dropping it unlocks.
+/// Read access to the data of an [`RwLock`](super::RwLock), or to a part of it. Dropping it unlocks.
 #[must_use = "the lock is unlocked when its guard is dropped"]
 #[clippy::has_significant_drop]
 pub struct RwLockReadGuard<'a, T: ?Sized> {
     share: Share<'a>,
-    /// In the lock's data, which no task writes while there is a share.
+    /// Points into the lock's data, which no task writes while there is a share.
     data: *const T,
     _data: PhantomData<&'a T>,
 }
 
-/// Write access to the data of an [`RwLock`](super::RwLock); dropping it unlocks.
+/// Write access to the data of an [`RwLock`](super::RwLock). Dropping it unlocks.
 #[must_use = "the lock is unlocked when its guard is dropped"]
 #[clippy::has_significant_drop]
 pub struct RwLockWriteGuard<'a, T: ?Sized> {
@@ -76,19 +76,19 @@ pub struct RwLockWriteGuard<'a, T: ?Sized> {
     _data: PhantomData<&'a mut T>,
 }
 
-/// Write access to a part of an [`RwLock`](super::RwLock)'s data; dropping it unlocks.
+/// Write access to a part of an [`RwLock`](super::RwLock)'s data. Dropping it unlocks.
 #[must_use = "the lock is unlocked when its guard is dropped"]
 #[clippy::has_significant_drop]
 pub struct RwLockMappedWriteGuard<'a, T: ?Sized> {
     whole: Whole<'a>,
-    /// In the lock's data, which no other task reads or writes while one task holds the whole.
+    /// Points into the lock's data, which no other task reads or writes while one task holds the whole.
     data: *mut T,
     _data: PhantomData<&'a mut T>,
 }
 
 // SAFETY: the pointer stands for a `&T`, and permits may be given back from any thread.
 unsafe impl<T: ?Sized + Sync> Send for RwLockReadGuard<'_, T> {}
-// SAFETY: a shared guard gives out `&T`; Tokio asks for `Send`, too.
+// SAFETY: a shared guard gives out `&T`. Tokio asks for `Send`, too.
 unsafe impl<T: ?Sized + Send + Sync> Sync for RwLockReadGuard<'_, T> {}
 // SAFETY: the pointer stands for a `&mut T`, which becomes a `&T` when the guard is downgraded.
 unsafe impl<T: ?Sized + Send + Sync> Send for RwLockWriteGuard<'_, T> {}
@@ -100,13 +100,14 @@ unsafe impl<T: ?Sized + Send + Sync> Send for RwLockMappedWriteGuard<'_, T> {}
 unsafe impl<T: ?Sized + Send + Sync> Sync for RwLockMappedWriteGuard<'_, T> {}
 
 impl<'a, T: ?Sized> RwLockReadGuard<'a, T> {
-    /// For the holder of a `share` of the lock that `data` is in.
+    /// Makes the guard of the holder of a `share`. `data` is in the lock of that share.
     #[inline]
     pub(super) fn of_holder(share: Share<'a>, data: *const T) -> Self {
         Self { share, data, _data: PhantomData }
     }
 
-    /// Narrows the guard to a part of the data. To be called as `RwLockReadGuard::map(guard, …)`.
+    /// Narrows the guard to a part of the data. This is an associated function: `RwLockReadGuard::map(guard,
+    /// …)`.
     ///
     /// # Examples
     /// ```
@@ -124,7 +125,7 @@ impl<'a, T: ?Sized> RwLockReadGuard<'a, T> {
         RwLockReadGuard::of_holder(this.share, part)
     }
 
-    /// As [`map`](Self::map), if `f` finds the part; else the guard comes back.
+    /// Narrows the guard as [`map`](Self::map) does if `f` finds the part, and otherwise returns the guard.
     ///
     /// # Errors
     /// The guard itself, if `f` returns `None`.
@@ -148,13 +149,14 @@ impl<'a, T: ?Sized> RwLockReadGuard<'a, T> {
 }
 
 impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
-    /// For the holder of the `whole` of the lock with its data at `data`.
+    /// Makes the guard of the holder of the `whole` of the lock. Its data is at `data`.
     #[inline]
     pub(super) fn of_holder(whole: Whole<'a>, data: *mut T) -> Self {
         Self { whole, data, _data: PhantomData }
     }
 
-    /// Narrows the guard to a part of the data. To be called as `RwLockWriteGuard::map(guard, …)`.
+    /// Narrows the guard to a part of the data. This is an associated function: `RwLockWriteGuard::map(guard,
+    /// …)`.
     ///
     /// # Examples
     /// ```
@@ -172,7 +174,7 @@ impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
         RwLockMappedWriteGuard { whole: this.whole, data: part, _data: PhantomData }
     }
 
-    /// As [`map`](Self::map), if `f` finds the part; else the guard comes back.
+    /// Narrows the guard as [`map`](Self::map) does if `f` finds the part, and otherwise returns the guard.
     ///
     /// # Errors
     /// The guard itself, if `f` returns `None`.
@@ -194,7 +196,7 @@ impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
         }
     }
 
-    /// Turns the guard into a mapped one, of all data.
+    /// Turns the guard into a mapped guard of all data.
     ///
     /// # Examples
     /// ```
@@ -208,7 +210,7 @@ impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
         RwLockMappedWriteGuard { whole: this.whole, data: this.data, _data: PhantomData }
     }
 
-    /// Lets other readers in, and no writer in between.
+    /// Turns the guard into a read guard. Other readers may enter, and no writer comes in between.
     ///
     /// # Examples
     /// ```
@@ -222,8 +224,8 @@ impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
         RwLockReadGuard::of_holder(self.whole.downgrade(), self.data)
     }
 
-    /// As [`downgrade`](Self::downgrade), with a guard for a part of the data. To be called as
-    /// `RwLockWriteGuard::downgrade_map(guard, …)`.
+    /// Turns the guard into a read guard for a part of the data, as [`downgrade`](Self::downgrade) does for
+    /// all data. This is an associated function: `RwLockWriteGuard::downgrade_map(guard, …)`.
     ///
     /// # Examples
     /// ```
@@ -241,7 +243,8 @@ impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
         RwLockReadGuard::of_holder(this.whole.downgrade(), part)
     }
 
-    /// As [`downgrade_map`](Self::downgrade_map), if `f` finds the part; else the guard comes back.
+    /// Turns the guard into a read guard as [`downgrade_map`](Self::downgrade_map) does if `f` finds the
+    /// part, and otherwise returns the guard.
     ///
     /// # Errors
     /// The guard itself, still for writing, if `f` returns `None`.
@@ -266,7 +269,7 @@ impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
 }
 
 impl<'a, T: ?Sized> RwLockMappedWriteGuard<'a, T> {
-    /// Narrows the guard further. To be called as `RwLockMappedWriteGuard::map(guard, …)`.
+    /// Narrows the guard further. This is an associated function: `RwLockMappedWriteGuard::map(guard, …)`.
     ///
     /// # Examples
     /// ```
@@ -284,7 +287,7 @@ impl<'a, T: ?Sized> RwLockMappedWriteGuard<'a, T> {
         RwLockMappedWriteGuard { whole: this.whole, data: part, _data: PhantomData }
     }
 
-    /// As [`map`](Self::map), if `f` finds the part; else the guard comes back.
+    /// Narrows the guard as [`map`](Self::map) does if `f` finds the part, and otherwise returns the guard.
     ///
     /// # Errors
     /// The guard itself, if `f` returns `None`.
@@ -316,8 +319,8 @@ macro_rules! access_data {
 
             #[inline]
             fn deref(&self) -> &T {
-                // SAFETY: the guard holds what lets it read; the borrow of the guard excludes writes through
-                // it.
+                // SAFETY: the guard holds the permits that it needs to read. The borrow of the guard excludes
+                // writes through it.
                 unsafe { &*self.data }
             }
         }

@@ -1,11 +1,12 @@
 //! A lock for many readers or one writer, whose guards may be held across an `.await`.
 //!
-//! It is a count of [`permits`](super::permits): a reader takes one, a writer takes all. So the line is fair
-//! for both: a reader that comes after a waiting writer waits behind it. The permits' Acquire and Release
-//! order one holder after the other; that reading and writing exclude each other is counting.
+//! It is a count of [`permits`](super::permits): a reader takes one permit, a writer takes all. So the line
+//! is fair for both: a reader that comes after a waiting writer waits behind it. The permits' Acquire and
+//! Release order one holder after the other. The count of the permits makes reading and writing exclude each
+//! other.
 //!
-//! A guard is what it holds (`Share`, `Whole`), which is given back when dropped, and where the data are.
-//! Mapping a guard moves the hold into another guard; downgrading gives back all permits but one.
+//! A guard is its hold (`Share`, `Whole`), whose drop gives the permits back, and the address of the data.
+//! Mapping a guard moves the hold into another guard. Downgrading gives back all permits but one.
 //!
 //! `borrowed.rs` has the guards that borrow their lock, `owned.rs` the guards that keep it alive.
 
@@ -25,14 +26,14 @@ use super::permits::Permits;
 use crate::loom::const_fn;
 use crate::util::block_on::{assert_may_block, block_on};
 
-/// As many readers as there may be at once.
+/// The largest number of readers at once.
 const MAX_READERS: u32 = u32::MAX >> 3;
 
-/// Gives access to its data to many readers, or to one writer; waiting for it does not block the thread.
+/// Gives access to its data to many readers, or to one writer. Waiting for it does not block the thread.
 ///
 /// The line is fair: first come, first served. A reader waits behind a writer that waits, so readers cannot
-/// keep writers out for ever. It follows that a task which holds a read guard must not wait for a second one:
-/// a writer may stand in between. A panic while a guard is held does not poison the lock.
+/// keep writers out for ever. So a task that holds a read guard must not wait for a second one: a writer may
+/// stand in between. A panic while a guard is held does not poison the lock.
 ///
 /// # Examples
 /// ```
@@ -50,13 +51,13 @@ const MAX_READERS: u32 = u32::MAX >> 3;
 /// ```
 pub struct RwLock<T: ?Sized> {
     permits: Permits,
-    /// As many permits as there are when no task holds any.
+    /// The number of permits when no task holds any.
     max_readers: u32,
-    /// Read by holders of a permit, written by the holder of all, or through `&mut RwLock`.
+    /// Read by the holders of a permit. Written by the holder of all permits, or through `&mut RwLock`.
     data: UnsafeCell<T>,
 }
 
-// SAFETY: the data move with the lock.
+// SAFETY: the data moves with the lock.
 unsafe impl<T: ?Sized + Send> Send for RwLock<T> {}
 // SAFETY: `&RwLock` gives out `&T` to many threads at once, and `&mut T` to one, which moves the data between
 // threads.
@@ -108,7 +109,7 @@ impl<T> RwLock<T> {
     }
 
     const_fn! {
-        /// As [`with_max_readers`](Self::with_max_readers), in a constant.
+        /// Creates a lock as [`with_max_readers`](Self::with_max_readers) does, in a constant.
         ///
         /// # Panics
         /// As [`with_max_readers`](Self::with_max_readers); in a constant that is a compile error.
@@ -125,7 +126,7 @@ impl<T> RwLock<T> {
         }
     }
 
-    /// Takes the data out.
+    /// Returns the data.
     ///
     /// # Examples
     /// ```
@@ -137,10 +138,10 @@ impl<T> RwLock<T> {
 }
 
 impl<T: ?Sized> RwLock<T> {
-    /// Waits until no task writes and no earlier task waits, then reads.
+    /// Waits until no task writes and no earlier task waits, then locks for reading.
     ///
     /// # Cancel safety
-    /// Loses its place in line; a lock granted meanwhile goes to the next.
+    /// The future loses its place in line. A lock that it was granted meanwhile goes to the next task.
     ///
     /// # Examples
     /// ```
@@ -156,10 +157,10 @@ impl<T: ?Sized> RwLock<T> {
         self.reader()
     }
 
-    /// As [`read`](Self::read), but blocks the thread.
+    /// Locks for reading as [`read`](Self::read) does, but blocks the thread.
     ///
     /// # Panics
-    /// Directly inside a task: there, use [`read`](Self::read).
+    /// Directly inside a task. Use [`read`](Self::read) there.
     ///
     /// # Examples
     /// ```
@@ -172,7 +173,7 @@ impl<T: ?Sized> RwLock<T> {
         block_on(self.read())
     }
 
-    /// As [`read`](Self::read), with a guard that keeps the lock alive.
+    /// Locks for reading as [`read`](Self::read) does, with a guard that keeps the lock alive.
     ///
     /// # Cancel safety
     /// As [`read`](Self::read).
@@ -190,10 +191,10 @@ impl<T: ?Sized> RwLock<T> {
         OwnedRwLockReadGuard::of_holder(OwnedShare::of_taken(self))
     }
 
-    /// Reads, if no task writes or stands in line.
+    /// Locks for reading, if no task writes or stands in line.
     ///
     /// # Errors
-    /// [`TryLockError`] otherwise, or if as many read as may.
+    /// [`TryLockError`] otherwise, or if the largest number of readers is reached.
     ///
     /// # Examples
     /// ```
@@ -207,7 +208,7 @@ impl<T: ?Sized> RwLock<T> {
         Ok(self.reader())
     }
 
-    /// As [`try_read`](Self::try_read), with a guard that keeps the lock alive.
+    /// Locks for reading as [`try_read`](Self::try_read) does, with a guard that keeps the lock alive.
     ///
     /// # Errors
     /// As [`try_read`](Self::try_read).
@@ -222,10 +223,11 @@ impl<T: ?Sized> RwLock<T> {
         Ok(OwnedRwLockReadGuard::of_holder(OwnedShare::of_taken(self)))
     }
 
-    /// Waits until no task reads or writes and no earlier task waits, then writes.
+    /// Waits until no task reads or writes and no earlier task waits, then locks for writing.
     ///
     /// # Cancel safety
-    /// Loses its place in line; a lock granted meanwhile goes to the next, and readers behind it may go on.
+    /// The future loses its place in line. A lock that it was granted meanwhile goes to the next task, and
+    /// readers behind it may go on.
     ///
     /// # Examples
     /// ```
@@ -240,10 +242,10 @@ impl<T: ?Sized> RwLock<T> {
         self.writer()
     }
 
-    /// As [`write`](Self::write), but blocks the thread.
+    /// Locks for writing as [`write`](Self::write) does, but blocks the thread.
     ///
     /// # Panics
-    /// Directly inside a task: there, use [`write`](Self::write).
+    /// Directly inside a task. Use [`write`](Self::write) there.
     ///
     /// # Examples
     /// ```
@@ -257,7 +259,7 @@ impl<T: ?Sized> RwLock<T> {
         block_on(self.write())
     }
 
-    /// As [`write`](Self::write), with a guard that keeps the lock alive.
+    /// Locks for writing as [`write`](Self::write) does, with a guard that keeps the lock alive.
     ///
     /// # Cancel safety
     /// As [`write`](Self::write).
@@ -276,7 +278,7 @@ impl<T: ?Sized> RwLock<T> {
         OwnedRwLockWriteGuard::of_holder(OwnedWhole::of_taken(self))
     }
 
-    /// Writes, if no task reads, writes or stands in line.
+    /// Locks for writing, if no task reads, writes or stands in line.
     ///
     /// # Errors
     /// [`TryLockError`] otherwise.
@@ -293,7 +295,7 @@ impl<T: ?Sized> RwLock<T> {
         Ok(self.writer())
     }
 
-    /// As [`try_write`](Self::try_write), with a guard that keeps the lock alive.
+    /// Locks for writing as [`try_write`](Self::try_write) does, with a guard that keeps the lock alive.
     ///
     /// # Errors
     /// As [`try_write`](Self::try_write).
@@ -309,7 +311,7 @@ impl<T: ?Sized> RwLock<T> {
         Ok(OwnedRwLockWriteGuard::of_holder(OwnedWhole::of_taken(self)))
     }
 
-    /// The data, without locking: a `&mut RwLock` is alone.
+    /// Returns the data without locking, because a `&mut RwLock` excludes all guards.
     ///
     /// # Examples
     /// ```
@@ -329,13 +331,13 @@ impl<T: ?Sized> RwLock<T> {
         self.permits.try_take(permits as usize).map_err(|_| TryLockError::new())
     }
 
-    /// For the taker of one permit.
+    /// Makes the guard of a caller that has taken one permit.
     #[inline]
     fn reader(&self) -> RwLockReadGuard<'_, T> {
         RwLockReadGuard::of_holder(Share::of_taken(&self.permits), self.data.get())
     }
 
-    /// For the taker of all permits.
+    /// Makes the guard of a caller that has taken all permits.
     #[inline]
     fn writer(&self) -> RwLockWriteGuard<'_, T> {
         RwLockWriteGuard::of_holder(Whole::of_taken(&self.permits, self.max_readers), self.data.get())

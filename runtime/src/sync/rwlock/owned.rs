@@ -1,4 +1,4 @@
-//! Guards of an [`RwLock`] that keep it alive, for tasks and structs that cannot borrow it.
+//! Guards of an [`RwLock`] that keep it alive, for tasks and structs that cannot borrow the lock.
 
 use std::fmt;
 use std::mem::ManuallyDrop;
@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use super::RwLock;
 
-/// One permit, given back when dropped: what a reader holds.
+/// The hold of a reader: one permit. The drop gives it back.
 pub(super) struct OwnedShare<T: ?Sized>(Arc<RwLock<T>>);
 
 impl<T: ?Sized> OwnedShare<T> {
-    /// For the taker of one permit.
+    /// Makes the hold of a caller that has taken one permit.
     pub(super) fn of_taken(lock: Arc<RwLock<T>>) -> Self {
         Self(lock)
     }
@@ -24,19 +24,19 @@ impl<T: ?Sized> Drop for OwnedShare<T> {
     }
 }
 
-/// All permits, given back when dropped: what a writer holds.
+/// The hold of a writer: all permits. The drop gives them back.
 pub(super) struct OwnedWhole<T: ?Sized>(Arc<RwLock<T>>);
 
 impl<T: ?Sized> OwnedWhole<T> {
-    /// For the taker of all permits.
+    /// Makes the hold of a caller that has taken all permits.
     pub(super) fn of_taken(lock: Arc<RwLock<T>>) -> Self {
         Self(lock)
     }
 
-    /// Gives back all but one.
+    /// Gives back all permits but one.
     fn downgrade(self) -> OwnedShare<T> {
         let this = ManuallyDrop::new(self);
-        // Made first: a waker that panics must not keep the last permit.
+        // Made first, because a waker that panics must not keep the last permit.
         // SAFETY: `this` is neither used again nor dropped.
         let share = OwnedShare(unsafe { ptr::read(&this.0) });
         share.0.permits.give(share.0.max_readers as usize - 1);
@@ -50,16 +50,17 @@ impl<T: ?Sized> Drop for OwnedWhole<T> {
     }
 }
 
-/// Read access to the data of an [`RwLock`], or to a part of them; keeps the lock alive; dropping it unlocks.
+/// Read access to the data of an [`RwLock`], or to a part of it. It keeps the lock alive, and dropping it
+/// unlocks.
 #[must_use = "the lock is unlocked when its guard is dropped"]
 #[clippy::has_significant_drop]
 pub struct OwnedRwLockReadGuard<T: ?Sized, U: ?Sized = T> {
     share: OwnedShare<T>,
-    /// In the lock's data, which no task writes while there is a share.
+    /// Points into the lock's data, which no task writes while there is a share.
     data: *const U,
 }
 
-/// Write access to the data of an [`RwLock`]; keeps the lock alive; dropping it unlocks.
+/// Write access to the data of an [`RwLock`]. It keeps the lock alive, and dropping it unlocks.
 #[must_use = "the lock is unlocked when its guard is dropped"]
 #[clippy::has_significant_drop]
 pub struct OwnedRwLockWriteGuard<T: ?Sized> {
@@ -68,30 +69,30 @@ pub struct OwnedRwLockWriteGuard<T: ?Sized> {
     data: *mut T,
 }
 
-/// Write access to a part of an [`RwLock`]'s data; keeps the lock alive; dropping it unlocks.
+/// Write access to a part of an [`RwLock`]'s data. It keeps the lock alive, and dropping it unlocks.
 #[must_use = "the lock is unlocked when its guard is dropped"]
 #[clippy::has_significant_drop]
 pub struct OwnedRwLockMappedWriteGuard<T: ?Sized, U: ?Sized = T> {
     whole: OwnedWhole<T>,
-    /// In the lock's data, which no other task reads or writes while one task holds the whole.
+    /// Points into the lock's data, which no other task reads or writes while one task holds the whole.
     data: *mut U,
 }
 
-// SAFETY: the pointer stands for a `&U`; the lock may end up being dropped where the guard is.
+// SAFETY: the pointer stands for a `&U`. The thread that drops the guard may drop the lock.
 unsafe impl<T: ?Sized + Send + Sync, U: ?Sized + Sync> Send for OwnedRwLockReadGuard<T, U> {}
-// SAFETY: a shared guard gives out `&U` and the lock; Tokio asks for `U: Send`, too.
+// SAFETY: a shared guard gives out `&U` and the lock. Tokio asks for `U: Send`, too.
 unsafe impl<T: ?Sized + Send + Sync, U: ?Sized + Send + Sync> Sync for OwnedRwLockReadGuard<T, U> {}
-// SAFETY: the pointer stands for a `&mut T`; the lock may end up being dropped where the guard is.
+// SAFETY: the pointer stands for a `&mut T`. The thread that drops the guard may drop the lock.
 unsafe impl<T: ?Sized + Send + Sync> Send for OwnedRwLockWriteGuard<T> {}
 // SAFETY: a shared guard gives out `&T` and the lock.
 unsafe impl<T: ?Sized + Send + Sync> Sync for OwnedRwLockWriteGuard<T> {}
-// SAFETY: the pointer stands for a `&mut U`; the lock may end up being dropped where the guard is.
+// SAFETY: the pointer stands for a `&mut U`. The thread that drops the guard may drop the lock.
 unsafe impl<T: ?Sized + Send + Sync, U: ?Sized + Send + Sync> Send for OwnedRwLockMappedWriteGuard<T, U> {}
 // SAFETY: a shared guard gives out `&U` and the lock.
 unsafe impl<T: ?Sized + Send + Sync, U: ?Sized + Send + Sync> Sync for OwnedRwLockMappedWriteGuard<T, U> {}
 
 impl<T: ?Sized> OwnedRwLockReadGuard<T> {
-    /// For the holder of a `share`.
+    /// Makes the guard of the holder of a `share`.
     pub(super) fn of_holder(share: OwnedShare<T>) -> Self {
         let data = share.0.data.get();
         Self { share, data }
@@ -99,7 +100,8 @@ impl<T: ?Sized> OwnedRwLockReadGuard<T> {
 }
 
 impl<T: ?Sized, U: ?Sized> OwnedRwLockReadGuard<T, U> {
-    /// Narrows the guard to a part of the data. To be called as `OwnedRwLockReadGuard::map(guard, …)`.
+    /// Narrows the guard to a part of the data. This is an associated function:
+    /// `OwnedRwLockReadGuard::map(guard, …)`.
     ///
     /// # Examples
     /// ```
@@ -116,7 +118,7 @@ impl<T: ?Sized, U: ?Sized> OwnedRwLockReadGuard<T, U> {
         OwnedRwLockReadGuard { share: this.share, data: part }
     }
 
-    /// As [`map`](Self::map), if `f` finds the part; else the guard comes back.
+    /// Narrows the guard as [`map`](Self::map) does if `f` finds the part, and otherwise returns the guard.
     ///
     /// # Errors
     /// The guard itself, if `f` returns `None`.
@@ -138,7 +140,7 @@ impl<T: ?Sized, U: ?Sized> OwnedRwLockReadGuard<T, U> {
         }
     }
 
-    /// The lock that `this` holds.
+    /// Returns the lock that `this` holds.
     ///
     /// # Examples
     /// ```
@@ -153,13 +155,14 @@ impl<T: ?Sized, U: ?Sized> OwnedRwLockReadGuard<T, U> {
 }
 
 impl<T: ?Sized> OwnedRwLockWriteGuard<T> {
-    /// For the holder of the `whole`.
+    /// Makes the guard of the holder of the `whole`.
     pub(super) fn of_holder(whole: OwnedWhole<T>) -> Self {
         let data = whole.0.data.get();
         Self { whole, data }
     }
 
-    /// Narrows the guard to a part of the data. To be called as `OwnedRwLockWriteGuard::map(guard, …)`.
+    /// Narrows the guard to a part of the data. This is an associated function:
+    /// `OwnedRwLockWriteGuard::map(guard, …)`.
     ///
     /// # Examples
     /// ```
@@ -176,7 +179,7 @@ impl<T: ?Sized> OwnedRwLockWriteGuard<T> {
         OwnedRwLockMappedWriteGuard { whole: this.whole, data: part }
     }
 
-    /// As [`map`](Self::map), if `f` finds the part; else the guard comes back.
+    /// Narrows the guard as [`map`](Self::map) does if `f` finds the part, and otherwise returns the guard.
     ///
     /// # Errors
     /// The guard itself, if `f` returns `None`.
@@ -198,7 +201,7 @@ impl<T: ?Sized> OwnedRwLockWriteGuard<T> {
         }
     }
 
-    /// Turns the guard into a mapped one, of all data.
+    /// Turns the guard into a mapped guard of all data.
     ///
     /// # Examples
     /// ```
@@ -212,7 +215,7 @@ impl<T: ?Sized> OwnedRwLockWriteGuard<T> {
         OwnedRwLockMappedWriteGuard { whole: this.whole, data: this.data }
     }
 
-    /// Lets other readers in, and no writer in between.
+    /// Turns the guard into a read guard. Other readers may enter, and no writer comes in between.
     ///
     /// # Examples
     /// ```
@@ -224,8 +227,8 @@ impl<T: ?Sized> OwnedRwLockWriteGuard<T> {
         OwnedRwLockReadGuard { share: self.whole.downgrade(), data: self.data }
     }
 
-    /// As [`downgrade`](Self::downgrade), with a guard for a part of the data. To be called as
-    /// `OwnedRwLockWriteGuard::downgrade_map(guard, …)`.
+    /// Turns the guard into a read guard for a part of the data, as [`downgrade`](Self::downgrade) does for
+    /// all data. This is an associated function: `OwnedRwLockWriteGuard::downgrade_map(guard, …)`.
     ///
     /// # Examples
     /// ```
@@ -242,7 +245,8 @@ impl<T: ?Sized> OwnedRwLockWriteGuard<T> {
         OwnedRwLockReadGuard { share: this.whole.downgrade(), data: part }
     }
 
-    /// As [`downgrade_map`](Self::downgrade_map), if `f` finds the part; else the guard comes back.
+    /// Turns the guard into a read guard as [`downgrade_map`](Self::downgrade_map) does if `f` finds the
+    /// part, and otherwise returns the guard.
     ///
     /// # Errors
     /// The guard itself, still for writing, if `f` returns `None`.
@@ -265,7 +269,7 @@ impl<T: ?Sized> OwnedRwLockWriteGuard<T> {
         }
     }
 
-    /// The lock that `this` holds.
+    /// Returns the lock that `this` holds.
     ///
     /// # Examples
     /// ```
@@ -280,7 +284,8 @@ impl<T: ?Sized> OwnedRwLockWriteGuard<T> {
 }
 
 impl<T: ?Sized, U: ?Sized> OwnedRwLockMappedWriteGuard<T, U> {
-    /// Narrows the guard further. To be called as `OwnedRwLockMappedWriteGuard::map(guard, …)`.
+    /// Narrows the guard further. This is an associated function: `OwnedRwLockMappedWriteGuard::map(guard,
+    /// …)`.
     ///
     /// # Examples
     /// ```
@@ -298,7 +303,7 @@ impl<T: ?Sized, U: ?Sized> OwnedRwLockMappedWriteGuard<T, U> {
         OwnedRwLockMappedWriteGuard { whole: this.whole, data: part }
     }
 
-    /// As [`map`](Self::map), if `f` finds the part; else the guard comes back.
+    /// Narrows the guard as [`map`](Self::map) does if `f` finds the part, and otherwise returns the guard.
     ///
     /// # Errors
     /// The guard itself, if `f` returns `None`.
@@ -321,7 +326,7 @@ impl<T: ?Sized, U: ?Sized> OwnedRwLockMappedWriteGuard<T, U> {
         }
     }
 
-    /// The lock that `this` holds.
+    /// Returns the lock that `this` holds.
     ///
     /// # Examples
     /// ```
@@ -343,8 +348,8 @@ macro_rules! access_data {
             type Target = $data;
 
             fn deref(&self) -> &$data {
-                // SAFETY: the guard holds what lets it read; the borrow of the guard excludes writes through
-                // it.
+                // SAFETY: the guard holds the permits that it needs to read. The borrow of the guard excludes
+                // writes through it.
                 unsafe { &*self.data }
             }
         }

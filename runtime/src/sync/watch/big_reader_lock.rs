@@ -1,7 +1,7 @@
 //! A lock for a value that many threads read often and for a short time, and that is written rarely.
 //!
-//! Each reader writes to a slot of its own thread: one read-modify-write to enter, a plain store to leave, on
-//! a cache line that no other reader writes to. The writer pays: it looks at every slot.
+//! Each reader writes to a slot of its own thread: one read-modify-write to enter, and a plain store to
+//! leave, on a cache line to which no other reader writes. The writer pays for this: it looks at every slot.
 //!
 //! # States
 //! ```text
@@ -16,9 +16,10 @@
 //! - BLOCKED: threads sleep until WRITER is cleared.
 //! - DRAINING: the writer sleeps until readers leave.
 //!
-//! The bits from 3 on belong to the owner of the lock, which changes them while it lowers WRITER, or by
-//! read-modify-writes of its own. One slot lies beside the word. The first time two threads want it at once,
-//! a table with more slots is made; it stays. A reader that finds no free slot is counted in `unnumbered`.
+//! The bits from 3 on belong to the owner of the lock. The owner changes them while it lowers WRITER, or by
+//! its own read-modify-writes. One slot lies beside the word. The first time that two threads want it at
+//! once, one of them makes a table with more slots, which then stays. A reader that finds no free slot is
+//! counted in `unnumbered`.
 //!
 //! # Steps
 //! ```text
@@ -29,46 +30,47 @@
 //! ClearSlot    slot := 0                          LowerWriter  WRITER: 1 → 0, and the owner's bits
 //! ```
 //! A thread that holds a slot already and reads again only counts up its slot. No writer can be active,
-//! because the slot is not 0, so CheckWriter is not needed: nested reads wait for no other thread, not even
-//! for a writer that waits.
+//! because the slot is not 0, so CheckWriter is not needed. So a nested read waits for no other thread, not
+//! even for a writer that waits. A thread that is counted in `unnumbered` holds no slot, so its nested reads
+//! do wait.
 //!
 //! # The race
 //! A reader claims its slot while a writer raises WRITER, and each looks for the other too early.
 //!
 //! # Ordering
-//! ClaimSlot, CheckWriter, RaiseWriter and ScanSlots are `SeqCst`, so they have one order that all threads
-//! agree on. If CheckWriter misses RaiseWriter, it comes before it in that order, and so does ClaimSlot,
-//! which the same thread did earlier; ScanSlots comes after RaiseWriter and sees ClaimSlot. The table is
-//! published by a `SeqCst` CAS before a slot in it is claimed, and ScanSlots loads its address likewise. On
-//! x86-64 this costs no fence: a read-modify-write is one. Loom is told by `model_fence`.
+//! ClaimSlot, CheckWriter, RaiseWriter and ScanSlots are `SeqCst`, so all threads agree on one order of them.
+//! If CheckWriter does not see RaiseWriter, it comes before RaiseWriter in that order. So does ClaimSlot,
+//! which the same thread did earlier. ScanSlots comes after RaiseWriter and sees ClaimSlot. A `SeqCst` CAS
+//! publishes the table before a slot in it is claimed, and ScanSlots loads the table's address by a `SeqCst`
+//! load. On x86-64 this costs no fence, because a read-modify-write is one. `model_fence` tells loom.
 //!
-//! LowerWriter is Release and pairs with CheckWriter (the reader sees what was written) and RaiseWriter (the
-//! next writer does). ClearSlot is Release and pairs with ScanSlots: what was read is read before it is
-//! overwritten.
+//! LowerWriter is Release and pairs with CheckWriter (the reader sees what was written) and with RaiseWriter
+//! (the next writer sees it). ClearSlot is Release and pairs with ScanSlots, so the reads of a reader come
+//! before the next write.
 //!
 //! # Sleeping
-//! A reader or writer that finds WRITER sets BLOCKED and sleeps; LowerWriter sees BLOCKED in the word it
+//! A reader or writer that finds WRITER sets BLOCKED and sleeps. LowerWriter sees BLOCKED in the word that it
 //! changes. The sleeper holds the lock of `sleepers` from before BLOCKED until it sleeps, and the waker takes
-//! it.
+//! that lock.
 //!
-//! A writer that waits for a reader for long sets DRAINING. ClearSlot is a plain store, so the look at
-//! DRAINING that follows may come too early, and the writer is not told. A fence would cost as much as all
-//! the rest. So the writer also looks by itself, every [`LOOK`].
+//! A writer that waits long for a reader sets DRAINING. ClearSlot is a plain store, so the look at DRAINING
+//! that follows may come too early, and then the reader does not wake the writer. A fence would cost as much
+//! as all the rest. So the writer also looks by itself, every [`LOOK`].
 //!
 //! # Deadlocks
 //! A slot names its thread, and `writer` names the thread that writes. So a thread that would wait for itself
-//! panics with the way out, where Tokio's lock hangs.
+//! panics with a message that says what to do, where Tokio's lock hangs.
 //!
 //! # Rejected
 //! - One count of readers in the word: two read-modify-writes for each reader, on a line that all readers
 //!   share.
-//! - Slots of the receivers, not of threads: the writer of a channel with 100 receivers would look at 100
-//!   lines.
-//! - A table of the whole process: a writer would look at the slots of all threads.
+//! - A slot for each receiver, not for each thread: the writer of a channel with 100 receivers would look at
+//!   100 lines.
+//! - One table for the whole process: a writer would look at the slots of all threads.
 //! - `membarrier`, which would make ClaimSlot a plain store: a system call for each writer.
 //!
-//! Prior art: Linux's `brlock`, from which the name is; Dice and Kogan, *BRAVO: Biased Locking for
-//! Reader-Writer Locks* (2019), where readers publish themselves in a table by a hash of the thread.
+//! Prior art: Linux's `brlock`, which gave the name; Dice and Kogan, *BRAVO: Biased Locking for Reader-Writer
+//! Locks* (2019), where readers publish themselves in a table by a hash of the thread.
 
 use std::fmt;
 use std::iter;
@@ -89,15 +91,15 @@ const DRAINING: usize = 4;
 /// The bits from here on belong to the owner.
 pub(super) const OWNERS_SHIFT: u32 = 3;
 
-/// A slot counts its thread's nested reads in so many bits.
+/// The number of bits in which a slot counts its thread's nested reads.
 const DEPTH_BITS: u32 = 16;
 const DEPTH: usize = (1 << DEPTH_BITS) - 1;
 
-/// Looks one after the other before a thread lets others have the CPU: some two microseconds.
+/// The number of looks in a row before a thread lets others have the CPU: some two microseconds.
 const SPINS: u32 = 64;
-/// Looks after others had the CPU, before a thread sleeps.
+/// The number of looks that each let others have the CPU, before a thread sleeps.
 const YIELDS: u32 = 16;
-/// How long a writer that waits for readers sleeps from one look to the next.
+/// How long a writer that waits for readers sleeps between two looks.
 const LOOK: Duration = Duration::from_millis(1);
 
 type Slot = AtomicUsize;
@@ -105,18 +107,18 @@ type Slot = AtomicUsize;
 /// The slots of a lock that many threads read at once.
 struct Table([CachePadded<Slot>; READER_SLOTS]);
 
-/// The lock. It guards what its owner says it guards.
+/// The lock. Its owner says what it guards.
 pub(super) struct BigReaderLock {
     word: AtomicUsize,
-    /// The slot that is used while there is no table.
+    /// The slot that readers use while there is no table.
     first: Slot,
-    /// Null until two threads wanted `first` at once; never changed after that.
+    /// Null until two threads want `first` at once. It never changes after that.
     table: AtomicPtr<Table>,
-    /// Readers that found no slot.
+    /// The number of readers that found no slot.
     unnumbered: AtomicUsize,
-    /// The stamp of the thread that has set WRITER; 0 if there is none.
+    /// The stamp of the thread that has set WRITER, or 0.
     writer: AtomicUsize,
-    /// Held to fall asleep and to wake.
+    /// Held to fall asleep and to wake sleepers.
     sleepers: Mutex<()>,
     changed: Condvar,
 }
@@ -140,8 +142,8 @@ impl BigReaderLock {
         &self.word
     }
 
-    /// Enters as a reader, and waits for a writer to leave. Also returns the word as it is until the result
-    /// is dropped, but for bits that are set by others than writers.
+    /// Enters as a reader, and waits for a writer to leave. Also returns the word. Until the `Reading` is
+    /// dropped, only bits that others than writers set can change in the word.
     ///
     /// # Panics
     /// If the calling thread is the writer.
@@ -160,7 +162,7 @@ impl BigReaderLock {
         self.read_slowly(stamp)
     }
 
-    /// Enters as a reader, unless it has to wait for a writer.
+    /// Enters as a reader, unless it would have to wait for a writer.
     pub(super) fn try_read(&self) -> Option<Reading<'_>> {
         let stamp = stamp();
         self.nest(stamp).or_else(|| {
@@ -169,8 +171,8 @@ impl BigReaderLock {
         })
     }
 
-    /// CheckWriter, after a slot was claimed: the word, if no thread writes. Pairs with RaiseWriter and
-    /// LowerWriter.
+    /// CheckWriter, after a slot was claimed: returns the word, if no thread writes. Pairs with RaiseWriter
+    /// and LowerWriter.
     #[inline]
     fn check_writer(&self) -> Option<usize> {
         model_fence();
@@ -182,21 +184,22 @@ impl BigReaderLock {
     fn read_slowly(&self, stamp: usize) -> (Reading<'_>, usize) {
         loop {
             if let Some(reading) = self.nest(stamp) {
-                // Relaxed: no writer was active since this thread entered, so the word it saw then is there.
+                // Relaxed: no writer was active since this thread entered, so it reads at least the word that
+                // it saw then.
                 return (reading, self.word.load(Relaxed));
             }
             let reading = self.claim_any(stamp);
             if let Some(word) = self.check_writer() {
                 return (reading, word);
             }
-            // The writer waits for it.
+            // The writer waits for this reading.
             drop(reading);
             self.assert_not_writing(stamp);
             self.wait_for_writer();
         }
     }
 
-    /// Counts up the slot that the calling thread holds, if any.
+    /// Counts up the slot that the calling thread holds, if it holds one.
     fn nest(&self, stamp: usize) -> Option<Reading<'_>> {
         // Relaxed, both: only the thread itself writes to its slot.
         self.slots().find_map(|slot| {
@@ -209,7 +212,7 @@ impl BigReaderLock {
         })
     }
 
-    /// ClaimSlot, with any slot that is free, or none.
+    /// ClaimSlot, with any slot that is free, or with none.
     fn claim_any(&self, stamp: usize) -> Reading<'_> {
         let claim = |slot: &&Slot| slot.compare_exchange(0, stamp | 1, SeqCst, Relaxed).is_ok();
         let is_crowded = self.table().is_some();
@@ -221,7 +224,7 @@ impl BigReaderLock {
         let mut in_turn = slots[own..].iter().chain(&slots[..own]).map(|slot| &**slot);
         let slot = in_turn.find(claim);
         if slot.is_none() {
-            // ClaimSlot, for a reader without one.
+            // ClaimSlot, for a reader without a slot.
             self.unnumbered.fetch_add(1, SeqCst);
         }
         Reading::of(self, slot)
@@ -239,7 +242,7 @@ impl BigReaderLock {
             }
             None => _ = self.unnumbered.fetch_sub(1, Release),
         }
-        // Relaxed: a hint; the writer also looks by itself.
+        // Relaxed: a hint, because the writer also looks by itself.
         if self.word.load(Relaxed) & DRAINING != 0 {
             self.wake_sleepers();
         }
@@ -326,7 +329,7 @@ impl BigReaderLock {
     /// Waits until the writer, if there is one, has left.
     #[cold]
     fn wait_for_writer(&self) {
-        // Relaxed: a hint; the caller looks again.
+        // Relaxed: a hint, because the caller looks again.
         if wait_awake(|| self.word.load(Relaxed) & WRITER == 0) {
             return;
         }
@@ -359,7 +362,7 @@ impl BigReaderLock {
         iter::once(&self.first).chain(table.map(|slot| &**slot))
     }
 
-    /// Where the thread with `stamp` enters, if no thread is there.
+    /// The slot that the thread with `stamp` tries first.
     #[inline]
     fn slot_of(&self, stamp: usize) -> &Slot {
         self.table().map_or(&self.first, |Table(slots)| &slots[place(stamp)])
@@ -367,9 +370,9 @@ impl BigReaderLock {
 
     #[inline]
     fn table(&self) -> Option<&Table> {
-        // SeqCst: pairs with the CAS in `make_table`, as the head docs say.
+        // SeqCst: pairs with the CAS in `make_table`, as the module docs say.
         let table = self.table.load(SeqCst);
-        // SAFETY: null, or published by `make_table` and freed when the lock is dropped.
+        // SAFETY: the pointer is null, or `make_table` published it. The drop of the lock frees the table.
         unsafe { table.as_ref() }
     }
 
@@ -377,12 +380,12 @@ impl BigReaderLock {
     fn make_table(&self) -> &Table {
         let fresh = Box::into_raw(Box::new(Table(std::array::from_fn(|_| CachePadded::new(Slot::new(0))))));
         match self.table.compare_exchange(ptr::null_mut(), fresh, SeqCst, SeqCst) {
-            // SAFETY: published, and freed when the lock is dropped.
+            // SAFETY: the table is published, and the drop of the lock frees it.
             Ok(_) => unsafe { &*fresh },
             Err(theirs) => {
-                // SAFETY: ours, and not published.
+                // SAFETY: this thread made the table and did not publish it.
                 drop(unsafe { Box::from_raw(fresh) });
-                // SAFETY: published by another thread, and freed when the lock is dropped.
+                // SAFETY: another thread published the table, and the drop of the lock frees it.
                 unsafe { &*theirs }
             }
         }
@@ -395,10 +398,10 @@ impl std::panic::RefUnwindSafe for BigReaderLock {}
 
 impl Drop for BigReaderLock {
     fn drop(&mut self) {
-        // Relaxed: `&mut self` has come after everything else.
+        // Relaxed: `&mut self` comes after everything else.
         let table = self.table.load(Relaxed);
         if !table.is_null() {
-            // SAFETY: made by `Box` in `make_table`; no other thread has the lock any more.
+            // SAFETY: `Box` made the table in `make_table`, and no other thread has the lock any more.
             drop(unsafe { Box::from_raw(table) });
         }
     }
@@ -417,7 +420,7 @@ impl fmt::Debug for BigReaderLock {
 /// A reader inside of a [`BigReaderLock`].
 pub(super) struct Reading<'a> {
     lock: &'a BigReaderLock,
-    /// `None` if it is counted in `unnumbered`.
+    /// `None` if the reader is counted in `unnumbered`.
     slot: Option<&'a Slot>,
     /// A slot belongs to its thread.
     _not_send: PhantomData<std::sync::MutexGuard<'static, ()>>,
@@ -440,14 +443,14 @@ impl Drop for Reading<'_> {
 /// The writer inside of a [`BigReaderLock`]. Dropping it leaves the owner's bits as they are.
 pub(super) struct Writing<'a> {
     lock: &'a BigReaderLock,
-    /// The bits of the word to be cleared in the end.
+    /// The bits that the end of the writer clears in the word.
     flags: usize,
     /// `writer` names its thread.
     _not_send: PhantomData<std::sync::MutexGuard<'static, ()>>,
 }
 
 impl Writing<'_> {
-    /// LowerWriter: leaves, and in the same step adds `plus`, a number of the owner's, to the word. Answers
+    /// LowerWriter: leaves, and in the same step adds `plus`, a number of the owner's, to the word. Returns
     /// the word as it was before.
     #[inline]
     pub(super) fn finish(self, plus: usize) -> usize {
@@ -482,20 +485,20 @@ impl Drop for Writing<'_> {
     }
 }
 
-/// What the calling thread writes into a slot, but for the depth.
+/// The number that the calling thread writes into a slot, without the depth.
 #[inline]
 fn stamp() -> usize {
     thread::number() << DEPTH_BITS
 }
 
-/// The slot of a table that the thread with `stamp` tries first: threads that were started together have
+/// The slot of a table that the thread with `stamp` tries first. Threads that were started together have
 /// different ones.
 #[inline]
 fn place(stamp: usize) -> usize {
     (stamp >> DEPTH_BITS) % READER_SLOTS
 }
 
-/// Looks again and again for some microseconds whether `condition` holds, and returns whether it does.
+/// Looks for some microseconds whether `condition` holds, and returns whether it does.
 fn wait_awake(condition: impl Fn() -> bool) -> bool {
     if WAITS_AWAKE {
         for look in 0..SPINS + YIELDS {

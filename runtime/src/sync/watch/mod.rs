@@ -1,13 +1,13 @@
-//! Channels that keep only the last value: senders replace it, receivers learn that it changed, and read it
-//! in place.
+//! Channels that keep only the last value. Senders replace it, and receivers learn that it changed and read
+//! it in place.
 //!
-//! For what many tasks look at and few change: configuration, a state, a request to shut down. A value that
-//! is replaced before a receiver looks is never seen by it; where each value counts, use
+//! They are for values that many tasks look at and few tasks change: a configuration, a state, a request to
+//! shut down. A receiver never sees a value that is replaced before it looks. If each value counts, use
 //! [`broadcast`](super::broadcast).
 //!
 //! # Seen and unseen
-//! Each [`Receiver`] remembers which value it has *seen*. At first that is the value there is when the
-//! receiver is made.
+//! Each [`Receiver`] remembers which value it has *seen*. At first it has seen the value that is there when
+//! the receiver is made.
 //!
 //! | method | waits | marks the value as seen | when no sender is left |
 //! |---|---|---|---|
@@ -17,15 +17,15 @@
 //! | [`changed`](Receiver::changed) | until there is an unseen value | yes | an error, if the last value was seen |
 //! | [`wait_for`](Receiver::wait_for) | until the value is as wanted | yes | an error, if the last value is not as wanted |
 //!
-//! In a loop around `changed`, read with `borrow_and_update`. With `borrow` a value that is sent between the
-//! two would be seen twice.
+//! In a loop around `changed`, read with `borrow_and_update`. With `borrow`, the loop would see a value twice
+//! that is sent between the two calls.
 //!
 //! # Reading in place
-//! A [`Ref`] is a reference to the value itself. While there is one, senders that want to replace the value
-//! block their threads; so keep it for a short time, and not across an `.await`. Reading costs one atomic
+//! A [`Ref`] is a reference to the value itself. While there is one, a sender that wants to replace the value
+//! blocks its thread. So keep a `Ref` for a short time, and not across an `.await`. Reading costs one atomic
 //! read-modify-write, on a cache line that no other thread reads through, and no reader waits for another. A
-//! thread may hold several `Ref`s. A thread that sends while it holds a `Ref` of the same channel panics,
-//! where it would wait for itself.
+//! thread may hold several `Ref`s. A thread that sends while it holds a `Ref` of the same channel would wait
+//! for itself, so it panics.
 //!
 //! # Examples
 //! ```
@@ -44,9 +44,9 @@
 //! # });
 //! ```
 //!
-//! # In which order to read
-//! `big_reader_lock.rs` guards the value; `shared.rs` tells which receiver has seen which version and wakes
-//! receivers; `sender.rs` and `receiver.rs` are the public faces.
+//! # Where to begin reading
+//! `big_reader_lock.rs` guards the value. `shared.rs` tells which receiver has seen which version, and wakes
+//! receivers. `sender.rs` and `receiver.rs` are the public faces.
 
 mod big_reader_lock;
 mod receiver;
@@ -58,7 +58,7 @@ pub use self::sender::Sender;
 use self::shared::Shared;
 use crate::loom::sync::Arc;
 
-/// Creates a channel that holds `init`, with one sender and one receiver that has seen it.
+/// Creates a channel that holds `init`, with one sender and one receiver. The receiver has seen `init`.
 ///
 /// # Examples
 /// ```
@@ -72,15 +72,15 @@ pub fn channel<T>(init: T) -> (Sender<T>, Receiver<T>) {
     (Sender::of(shared.clone()), Receiver::of_counted(shared, seen))
 }
 
-/// What can go wrong on a watch channel.
+/// The errors of a watch channel.
 pub mod error {
     use std::fmt;
 
-    /// There is no receiver; the value comes back.
+    /// The error of [`Sender::send`](super::Sender::send): there is no receiver. It has the value.
     #[derive(PartialEq, Eq, Clone, Copy)]
     pub struct SendError<T>(pub T);
 
-    /// There is no sender, and so there will be no new value.
+    /// The error of a receiver: no sender is left, so there will be no new value.
     #[derive(Debug, Clone)]
     pub struct RecvError(pub(super) ());
 

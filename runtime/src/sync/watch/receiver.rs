@@ -9,16 +9,16 @@ use super::shared::{Changed, Closed, Shared, Version};
 use crate::coop::{self, cooperative};
 use crate::loom::sync::Arc;
 
-/// A receiving side of a watch channel: reads the value, and waits until it changes.
+/// A receiving side of a watch channel. It reads the value, and waits until the value changes.
 ///
-/// A clone has seen what the original has, and goes on by itself.
+/// A clone has seen what the original has seen. Later each remembers for itself what it has seen.
 pub struct Receiver<T> {
     shared: Arc<Shared<T>>,
     seen: Version,
 }
 
 impl<T> Receiver<T> {
-    /// For a receiver that is counted already.
+    /// Makes a receiver that is counted already.
     pub(super) fn of_counted(shared: Arc<Shared<T>>, seen: Version) -> Self {
         Self { shared, seen }
     }
@@ -28,7 +28,8 @@ impl<T> Receiver<T> {
         Self::of_counted(shared, seen)
     }
 
-    /// Reads the value in place, without marking it as seen. Blocks the thread while a sender replaces it.
+    /// Reads the value in place, and does not mark it as seen. Blocks the thread while a sender replaces the
+    /// value.
     ///
     /// # Panics
     /// If the calling thread is inside of a closure that changes the value.
@@ -45,7 +46,7 @@ impl<T> Receiver<T> {
         Ref::new(&self.shared, reading, version != self.seen)
     }
 
-    /// Reads the value in place and marks it as seen. Blocks the thread while a sender replaces it.
+    /// Reads the value in place and marks it as seen. Blocks the thread while a sender replaces the value.
     ///
     /// # Panics
     /// As [`borrow`](Self::borrow).
@@ -66,7 +67,7 @@ impl<T> Receiver<T> {
         Ref::new(&self.shared, reading, has_changed)
     }
 
-    /// Returns whether there is a value that was not marked as seen. Values are not compared.
+    /// Returns whether there is a value that was not marked as seen. It does not compare values.
     ///
     /// # Errors
     /// [`RecvError`] if no sender is left, even if the last value was not seen.
@@ -96,7 +97,7 @@ impl<T> Receiver<T> {
         self.shared.is_closed()
     }
 
-    /// Marks the value as not seen, so that [`changed`](Self::changed) does not wait.
+    /// Marks the value as not seen, so that the next [`changed`](Self::changed) does not wait.
     ///
     /// # Examples
     /// ```
@@ -121,14 +122,14 @@ impl<T> Receiver<T> {
         self.seen = self.shared.version();
     }
 
-    /// Waits until there is a value that was not seen, and marks it as seen. Does not wait if there is one
+    /// Waits until there is a value that was not seen, and marks it as seen. It does not wait if there is one
     /// already.
     ///
     /// # Errors
     /// [`RecvError`] if no sender is left and the last value was seen.
     ///
     /// # Cancel safety
-    /// Safe: if it is dropped, nothing was marked as seen.
+    /// Safe: if the future is dropped, nothing was marked as seen.
     ///
     /// # Examples
     /// ```
@@ -142,7 +143,7 @@ impl<T> Receiver<T> {
     /// ```
     pub async fn changed(&mut self) -> Result<(), RecvError> {
         if coop::has_budget_remaining() {
-            // Where there is something to see, no waiter is needed.
+            // If there is something to see, no waiter is needed.
             if let Some(result) = self.shared.look(&mut self.seen) {
                 coop::spend();
                 return Ok(result?);
@@ -151,19 +152,19 @@ impl<T> Receiver<T> {
         Ok(cooperative(Changed::new(&self.shared, &mut self.seen)).await?)
     }
 
-    /// Waits until `f` returns `true` for the value, marks that as seen, and returns access to it.
+    /// Waits until `f` returns `true` for the value, marks that value as seen, and returns access to it.
     ///
-    /// `f` is asked for the current value, even if that was seen, and for each value that this receiver finds
-    /// later. Values that are replaced before it looks are skipped.
+    /// `f` is called for the current value, even if that was seen, and for each value that this receiver
+    /// finds later. Values that are replaced before the receiver looks are skipped.
     ///
     /// # Errors
-    /// [`RecvError`] if no sender is left; `f` has returned `false` for the last value.
+    /// [`RecvError`] if no sender is left. `f` has returned `false` for the last value.
     ///
     /// # Panics
-    /// If `f` panics; the channel goes on.
+    /// If `f` panics. The channel goes on.
     ///
     /// # Cancel safety
-    /// Safe: values that were marked as seen are those for which `f` returned `false`.
+    /// Safe: only values for which `f` returned `false` were marked as seen.
     ///
     /// # Examples
     /// ```
@@ -181,7 +182,7 @@ impl<T> Receiver<T> {
         cooperative(wait_for(&self.shared, &mut self.seen, f)).await
     }
 
-    /// Returns whether both are for the same channel.
+    /// Returns whether both receivers are for the same channel.
     ///
     /// # Examples
     /// ```
@@ -193,7 +194,7 @@ impl<T> Receiver<T> {
     }
 }
 
-/// As [`Receiver::wait_for`], without a part in the budget.
+/// Waits as [`Receiver::wait_for`] does, and takes no part in the budget.
 async fn wait_for<'a, T>(
     shared: &'a Shared<T>,
     seen: &mut Version,
@@ -205,7 +206,7 @@ async fn wait_for<'a, T>(
             let (reading, version) = shared.read();
             let value = Ref::new(shared, reading, version != *seen);
             *seen = version;
-            // The last value is not asked about twice.
+            // `f` is not called twice for the last value.
             if (result.is_ok() || value.has_changed()) && f(&value) {
                 return Ok(value);
             }
@@ -239,7 +240,7 @@ impl From<Closed> for RecvError {
     }
 }
 
-/// A reference to the value of a watch channel. While there is one, senders block their threads.
+/// A reference to the value of a watch channel. While there is one, a sender blocks its thread.
 ///
 /// It belongs to the thread that made it, and should not live across an `.await`.
 pub struct Ref<'a, T> {
@@ -254,7 +255,7 @@ impl<'a, T> Ref<'a, T> {
         Self { shared, reading, has_changed }
     }
 
-    /// Returns whether the receiver had not seen this value before. For a sender it is `false`.
+    /// Returns whether the receiver had not seen this value before. It is `false` for a sender's reference.
     ///
     /// # Examples
     /// ```
@@ -273,7 +274,7 @@ impl<T> Deref for Ref<'_, T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: (1) the result borrows `self`, which keeps `reading`, of this channel.
+        // SAFETY: (1) the result borrows `self`, which keeps `reading`, a reading of this channel.
         unsafe { self.shared.value(&self.reading) }
     }
 }

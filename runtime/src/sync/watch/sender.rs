@@ -10,19 +10,19 @@ use crate::coop::cooperative;
 use crate::loom::sync::Arc;
 use crate::loom::sync::atomic::Ordering::{Acquire, Relaxed};
 
-/// A sending side of a watch channel: replaces the value. The receivers learn when the last one is dropped.
+/// A sending side of a watch channel. It replaces the value. Receivers learn when the last sender is dropped.
 pub struct Sender<T> {
     shared: Arc<Shared<T>>,
 }
 
 impl<T> Sender<T> {
-    /// For the first sender of a channel.
+    /// Makes the first sender of a channel.
     pub(super) fn of(shared: Arc<Shared<T>>) -> Self {
         Self { shared }
     }
 
-    /// Creates a channel that holds `init` and has no receiver yet: [`subscribe`](Self::subscribe) makes
-    /// them.
+    /// Creates a channel that holds `init` and has no receiver yet. [`subscribe`](Self::subscribe) makes
+    /// receivers.
     ///
     /// # Examples
     /// ```
@@ -34,14 +34,15 @@ impl<T> Sender<T> {
         Self::of(Arc::new(Shared::new(init, 0)))
     }
 
-    /// Replaces the value and wakes the receivers that wait. Never waits for them, but blocks the thread
-    /// while others hold a [`Ref`] of the old value.
+    /// Replaces the value and wakes the receivers that wait. It never waits for receivers, but it blocks the
+    /// thread while other threads hold a [`Ref`] of the old value.
     ///
-    /// `Ok` does not mean that the value is seen: it may be replaced, or the receivers dropped, before that.
+    /// `Ok` does not mean that the value is seen. It may be replaced, or the receivers may be dropped, before
+    /// that.
     ///
     /// # Errors
-    /// The value, if there is no receiver; the channel keeps the old one.
-    /// [`send_replace`](Self::send_replace) puts it there all the same.
+    /// The value, if there is no receiver. The channel then keeps the old value.
+    /// [`send_replace`](Self::send_replace) replaces the value all the same.
     ///
     /// # Panics
     /// If the calling thread holds a [`Ref`] of this channel, or is inside of a closure that changes its
@@ -65,12 +66,13 @@ impl<T> Sender<T> {
         Ok(())
     }
 
-    /// Changes the value in place and wakes the receivers that wait. Works without receivers, too.
+    /// Changes the value in place and wakes the receivers that wait. It works without receivers, too.
     ///
-    /// If `modify` panics, the value stays as it was left, no receiver learns of it, and the channel goes on.
+    /// If `modify` panics, the value stays as `modify` left it, no receiver learns of the change, and the
+    /// channel goes on.
     ///
     /// # Panics
-    /// As [`send`](Self::send), and if `modify` does.
+    /// As [`send`](Self::send), and if `modify` panics.
     ///
     /// # Examples
     /// ```
@@ -89,8 +91,8 @@ impl<T> Sender<T> {
         });
     }
 
-    /// As [`send_modify`](Self::send_modify), but the receivers learn of it only if `modify` returns `true`.
-    /// Returns what `modify` returned.
+    /// Changes the value as [`send_modify`](Self::send_modify) does, but the receivers learn of it only if
+    /// `modify` returns `true`. Returns the result of `modify`.
     ///
     /// # Panics
     /// As [`send_modify`](Self::send_modify).
@@ -116,8 +118,8 @@ impl<T> Sender<T> {
         self.shared.modify(modify)
     }
 
-    /// Replaces the value, wakes the receivers that wait, and returns the old value. Works without receivers,
-    /// too.
+    /// Replaces the value, wakes the receivers that wait, and returns the old value. It works without
+    /// receivers, too.
     ///
     /// # Panics
     /// As [`send`](Self::send).
@@ -153,7 +155,7 @@ impl<T> Sender<T> {
         Ref::new(&self.shared, reading, false)
     }
 
-    /// Returns whether there is no receiver. There may be one again: see [`subscribe`](Self::subscribe).
+    /// Returns whether there is no receiver. [`subscribe`](Self::subscribe) may make one again.
     ///
     /// # Examples
     /// ```
@@ -223,7 +225,7 @@ impl<T> Sender<T> {
         self.shared.senders.load(Acquire)
     }
 
-    /// Returns whether both are for the same channel.
+    /// Returns whether both senders are for the same channel.
     ///
     /// # Examples
     /// ```
@@ -237,9 +239,9 @@ impl<T> Sender<T> {
 
 impl<T> Clone for Sender<T> {
     fn clone(&self) -> Self {
-        // The `Arc` first: it aborts before any count can overflow.
+        // The `Arc` comes first, because it aborts before any count can overflow.
         let shared = self.shared.clone();
-        // Relaxed: we are one of those counted, so it is not zero meanwhile.
+        // Relaxed: `self` is counted, so the count is not zero meanwhile.
         shared.senders.fetch_add(1, Relaxed);
         Self { shared }
     }

@@ -1,17 +1,17 @@
-//! What the handles of a watch channel share: the value, its version, and the receivers that wait for the
-//! next.
+//! The shared state of a watch channel: the value, its version, and the receivers that wait for the next
+//! value.
 //!
 //! # The word
 //! ```text
 //! bit 63 … 5      4         3        2 … 0
 //!  version     CLOSED   WAITING     of the lock (`big_reader_lock.rs`)
 //! ```
-//! The version counts the changes of the value. CLOSED: no sender is left; never cleared. WAITING: receivers
-//! may stand in line. A receiver remembers the version it has seen.
+//! The version counts the changes of the value. CLOSED says that no sender is left; it is never cleared.
+//! WAITING says that receivers may stand in line. A receiver remembers the version that it has seen.
 //!
-//! The version is in the word of the lock, so that one read-modify-write lets readers in, publishes the
-//! version and tells whether a receiver waits. The version that a reader finds when it enters is that of the
-//! value it reads.
+//! The version is in the word of the lock. So one read-modify-write lets readers in, publishes the version
+//! and tells whether a receiver waits. The version that a reader finds when it enters is that of the value
+//! that it reads.
 //!
 //! # Steps
 //! ```text
@@ -22,38 +22,41 @@
 //! ReleaseOlder lock the line; release all that    JoinLine        join, unlock
 //!              have seen an older version
 //! ```
-//! The end of the last sender is the same as a send that sets CLOSED instead of the version, and releases
-//! all. The line grows at its end and versions only grow, so ReleaseOlder stops at the first receiver that
-//! has seen the new version. With more to wake than fit into one batch it unlocks, wakes, and locks again.
+//! When the last sender is dropped, it does the same as a send, but sets CLOSED instead of the version, and
+//! releases all waiters. The line grows at its end and versions only grow. So ReleaseOlder stops at the first
+//! receiver that has seen the new version. If there are more to wake than one batch holds, it unlocks, wakes,
+//! and locks again.
 //!
-//! WAITING is cleared when ReleaseOlder finds no receiver at all: a receiver that waits for each value sets
+//! ReleaseOlder clears WAITING when it finds no receiver at all. So a receiver that waits for each value sets
 //! it once.
 //!
 //! # The race
-//! A receiver finds its version unchanged; before it stands in line, a send passes and sees no receiver to
+//! A receiver finds its version unchanged. Before it stands in line, a send passes and sees no receiver to
 //! wake.
 //!
 //! # Ordering
-//! MarkWaiting's CAS expects the very word that CompareVersion judged. LowerWriter before it changes the
-//! word, so the CAS fails and the receiver looks again. LowerWriter after it sees WAITING and takes the
-//! line's lock, which the receiver holds until it has joined. If WAITING is set already, the receiver need
-//! not set it: the thread that clears it has the lock. And if the word that it judged was no longer the
-//! newest, the send that changed it saw WAITING, and has still to take the lock; had it been there before,
-//! the receiver would see its version.
+//! MarkWaiting's CAS expects the very word that CompareVersion judged. If LowerWriter comes before the CAS,
+//! it changes the word, so the CAS fails and the receiver looks again. If LowerWriter comes after the CAS, it
+//! sees WAITING and takes the line's lock, which the receiver holds until it has joined.
 //!
-//! LowerWriter and the closing are Release; CompareVersion is Acquire. So what happened before a send is seen
-//! by the receivers that it releases. The value itself is guarded by the lock.
+//! If WAITING is set already, the receiver need not set it, because a thread needs the lock to clear it. The
+//! word that the receiver judged may be older than the newest. Then the send that changed it saw WAITING, and
+//! has still to take the lock. If that send had taken the lock before the receiver, the receiver would see
+//! its version.
 //!
-//! The versions have 59 bits. They do not wrap: at a send each nanosecond that takes 18 years.
+//! LowerWriter and the closing are Release, and CompareVersion is Acquire. So the receivers that a send
+//! releases see what happened before it. The lock guards the value itself.
+//!
+//! The versions have 59 bits. They do not wrap: with one send each nanosecond that would take 18 years.
 //!
 //! # Cancellation
-//! A receiver that is dropped in line leaves it. A receiver that was released and did not look owes nothing,
-//! since the version is still there to be seen.
+//! A receiver that is dropped in line leaves it. A receiver that was released and did not look passes nothing
+//! on, because it can still see the version.
 //!
 //! # Rejected
-//! Eight lines, as Tokio has, against contention on one: a send takes eight locks although no receiver waits,
-//! and a task is woken at a higher price than its place in line. A version beside the lock: one
-//! read-modify-write more.
+//! Eight lines, as Tokio has, against contention on one line: a send takes eight locks although no receiver
+//! waits, and the wake of a task costs more than its place in line. A version beside the lock: one more
+//! read-modify-write.
 
 use std::cell::UnsafeCell;
 use std::fmt;
@@ -84,13 +87,13 @@ impl Version {
         Self(word / VERSION)
     }
 
-    /// A version that is not the current one, if `self` is or has been.
+    /// A version that is not the current one, if `self` is or was the current one.
     pub(super) fn before(self) -> Self {
         Self(self.0.wrapping_sub(1))
     }
 }
 
-/// No sender is left, and there is nothing unseen.
+/// No sender is left, and there is no unseen value.
 #[derive(Debug)]
 pub(super) struct Closed;
 
@@ -99,7 +102,7 @@ pub(super) struct Shared<T> {
     lock: BigReaderLock,
     /// Guarded by `lock`.
     value: UnsafeCell<T>,
-    /// The receivers that wait; the key of each is the version it has seen.
+    /// The receivers that wait. The key of each is the version that it has seen.
     line: Mutex<Line>,
     pub(super) senders: AtomicUsize,
     receivers: AtomicUsize,
@@ -109,15 +112,16 @@ pub(super) struct Shared<T> {
 
 // SAFETY: the value moves with the channel.
 unsafe impl<T: Send> Send for Shared<T> {}
-// SAFETY: readers share the value between threads, and a sender replaces it from any.
+// SAFETY: readers share the value between threads, and a sender replaces it from any thread.
 unsafe impl<T: Send + Sync> Sync for Shared<T> {}
 
-// A panic leaves the word and the line as their methods do, and the value as the closure that panicked did.
+// A panic leaves the word and the line as their methods do, and the value as the closure that panicked left
+// it.
 impl<T> std::panic::UnwindSafe for Shared<T> {}
 impl<T> std::panic::RefUnwindSafe for Shared<T> {}
 
 impl<T> Shared<T> {
-    /// A channel with one sender and `receivers` receivers.
+    /// Creates a channel with one sender and `receivers` receivers.
     pub(super) fn new(value: T, receivers: usize) -> Self {
         Self {
             lock: BigReaderLock::new(),
@@ -150,7 +154,7 @@ impl<T> Shared<T> {
         (reading, Version::of(word))
     }
 
-    /// The value.
+    /// Returns the value.
     ///
     /// # Safety
     /// 1. The result is not used after `_reading`, of this channel, was dropped.
@@ -160,13 +164,13 @@ impl<T> Shared<T> {
         unsafe { &*self.value.get() }
     }
 
-    /// Changes the value by `modify`; if that says that it did, all receivers learn of it. Answers what it
-    /// said.
+    /// Changes the value by `modify`. If `modify` returns `true`, all receivers learn of the change. Returns
+    /// the result of `modify`.
     #[track_caller]
     pub(super) fn modify(&self, modify: impl FnOnce(&mut T) -> bool) -> bool {
         let writing = self.lock.write();
-        // SAFETY: the writer is alone until `writing` is dropped. If `modify` panics, it is dropped, and the
-        // version stays.
+        // SAFETY: the writer is alone until `writing` is dropped. If `modify` panics, `writing` is dropped,
+        // and the version stays.
         if !modify(unsafe { &mut *self.value.get() }) {
             return false;
         }
@@ -183,7 +187,7 @@ impl<T> Shared<T> {
         self.release(|key| key < version.0);
     }
 
-    /// Releases from the front the waiters with a key in `range`.
+    /// Releases, from the front, the waiters with a key in `range`.
     fn release(&self, range: impl Fn(usize) -> bool) {
         let mut is_first = true;
         release_in_batches(&self.line, |line, wakers| {
@@ -198,8 +202,8 @@ impl<T> Shared<T> {
         });
     }
 
-    /// CompareVersion: marks the current version as seen in `seen`, if it is another; `None` if there is
-    /// nothing to say.
+    /// CompareVersion: if the current version is not `seen`, marks it as seen. Returns `None` if there is
+    /// nothing new.
     #[inline]
     pub(super) fn look(&self, seen: &mut Version) -> Option<Result<(), Closed>> {
         // Acquire: pairs with LowerWriter and the closing.
@@ -212,20 +216,21 @@ impl<T> Shared<T> {
         (word & CLOSED != 0).then_some(Err(Closed))
     }
 
-    /// CompareVersion, without marking anything; an error once no sender is left.
+    /// CompareVersion, without marking anything. An error once no sender is left.
     pub(super) fn has_unseen(&self, seen: Version) -> Result<bool, Closed> {
         // Acquire: as in `look`.
         let word = self.word().load(Acquire);
         if word & CLOSED == 0 { Ok(Version::of(word) != seen) } else { Err(Closed) }
     }
 
-    /// MarkWaiting and JoinLine. `Pending` if `waiter` is now in line; else there is something to see.
+    /// MarkWaiting and JoinLine. Returns `Pending` if `waiter` is now in line. Otherwise there is something
+    /// to see.
     ///
     /// # Safety
     /// 1. `waiter` has not joined a line. 2. Once `Pending` was returned, it leaves `self.line` before it is
     ///    freed, unless it has seen its outcome.
     unsafe fn join(&self, waiter: Pin<&Waiter>, waker: Waker) -> Poll<()> {
-        // `waker` is a parameter: dropped after the lock if it is not needed.
+        // `waker` is a parameter, so it is dropped after the lock if it is not needed.
         let mut line = self.line.lock();
         let mut word = self.word().load(Acquire);
         loop {
@@ -240,7 +245,7 @@ impl<T> Shared<T> {
                 Err(actual) => word = actual,
             }
         }
-        // SAFETY: (1) and (2) are the caller's.
+        // SAFETY: (1), (2).
         unsafe { line.join(waiter, Some(waker)) };
         Poll::Pending
     }
@@ -251,7 +256,7 @@ impl<T> Shared<T> {
     }
 
     pub(super) fn add_receiver(&self) {
-        // Relaxed: a count; a thread that sees the receiver got it in another way.
+        // Relaxed: only a number; a thread that sees the receiver got it by other means.
         self.receivers.fetch_add(1, Relaxed);
     }
 
@@ -265,7 +270,7 @@ impl<T> Shared<T> {
     /// Waits until there is no receiver.
     pub(super) async fn abandoned(&self) {
         while self.receiver_count() > 0 {
-            // Made before the second look: `notify_waiters` releases it from its creation on.
+            // Made before the second look, because `notify_waiters` releases it from its creation on.
             let notified = self.abandoned.notified();
             if self.receiver_count() == 0 {
                 break;
@@ -302,22 +307,21 @@ impl<T: fmt::Debug> fmt::Debug for Shared<T> {
     }
 }
 
-/// Where a [`Changed`] is.
+/// The state of a [`Changed`].
 #[derive(Debug)]
 enum State {
     Apart,
-    /// In the line, or released from it without having looked.
+    /// In line, or released and not polled since.
     Queued,
     Done,
 }
 
-/// Waits until the version of the value is another than `seen`, and marks it as seen. Takes no part in the
-/// budget.
+/// Waits until the version of the value is not `seen`, and marks it as seen. It takes no part in the budget.
 #[derive(Debug)]
 pub(super) struct Changed<'a, T> {
     shared: &'a Shared<T>,
     seen: &'a mut Version,
-    /// Its key is the version that was seen.
+    /// Its key is the version that the receiver has seen.
     waiter: Waiter,
     state: State,
 }
@@ -333,15 +337,15 @@ impl<T> Future for Changed<'_, T> {
     type Output = Result<(), Closed>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        // SAFETY: the waiter is not moved out of; the other fields are not pinned.
+        // SAFETY: the waiter is not moved out of. The other fields are not pinned.
         let this = unsafe { self.get_unchecked_mut() };
-        // SAFETY: a field of a pinned struct, never moved.
+        // SAFETY: the waiter is a field of a pinned struct, and never moved.
         let waiter = unsafe { Pin::new_unchecked(&this.waiter) };
         let mut result = None;
         if let State::Apart = this.state {
             result = this.shared.look(this.seen);
             if result.is_none() {
-                // SAFETY: (1) the state says so; (2) `drop` does.
+                // SAFETY: (1) the state says so. (2) `drop` calls `leave`.
                 if unsafe { this.shared.join(waiter, cx.waker().clone()) }.is_pending() {
                     this.state = State::Queued;
                     return Poll::Pending;
@@ -364,7 +368,7 @@ impl<T> Drop for Changed<'_, T> {
         let State::Queued = self.state else { return };
         // SAFETY: a pinned future is dropped where it is.
         let waiter = unsafe { Pin::new_unchecked(&self.waiter) };
-        // SAFETY: (1) the state says so. The waker is dropped last, since that may panic.
+        // SAFETY: (1) the state says so. The waker is dropped last, because its drop may panic.
         let (_outcome, _waker) = unsafe { self.shared.line.lock().leave(waiter) };
     }
 }

@@ -12,7 +12,7 @@ struct Sent {
     input: Arc<Input>,
     sender: Sender<io::Result<Vec<u8>>>,
     receiver: Arc<Mutex<Receiver<io::Result<Vec<u8>>>>>,
-    /// How much each read asked for.
+    /// How many bytes each read asked for.
     asked: Arc<Mutex<Vec<usize>>>,
     starts: usize,
 }

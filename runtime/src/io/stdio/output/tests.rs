@@ -3,7 +3,7 @@ use std::task::Waker;
 
 use super::*;
 
-/// Writes for a handle, where it need not wait; says whether a drain was to be pushed.
+/// Writes for a handle that need not wait. Returns whether a drain was to be pushed.
 fn write(output: &Output, handle: usize, bytes: &[u8]) -> io::Result<bool> {
     let mut is_pushed = false;
     let cx = &mut Context::from_waker(Waker::noop());
@@ -19,7 +19,7 @@ fn flush(output: &Output, handle: usize) -> Poll<io::Result<()>> {
     output.poll_flush(&mut Context::from_waker(Waker::noop()), (handle, 0), || {})
 }
 
-/// Drains with one of these results for each batch, and returns the batches with whether they were to be
+/// Drains with one of these results for each batch. Returns the batches, each with whether it was to be
 /// flushed.
 fn drain(output: &Output, results: &[io::Result<bool>]) -> Vec<(String, bool)> {
     let mut results = results.iter();

@@ -1,5 +1,5 @@
-//! Datagrams between processes of one machine: `socket.rs` binds, connects and sends, `room.rs` waits for
-//! room at a receiver. Receiving is what all sockets for datagrams have in common: `net/face/datagrams.rs`.
+//! Datagrams between processes of one machine. `socket.rs` binds, connects and sends. `room.rs` waits for
+//! room at a receiver. Receiving is common to all sockets for datagrams: `net/face/datagrams.rs`.
 
 mod room;
 mod socket;

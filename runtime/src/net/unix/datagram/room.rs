@@ -1,20 +1,20 @@
-//! Room at a receiver that the sender is not connected to.
+//! Room at a receiver to which the sender is not connected.
 //!
-//! A receiver's queue is short (`/proc/sys/net/unix/max_dgram_qlen`: 10 datagrams or some hundred). When it
-//! is full, the system answers `EAGAIN`, as it does when the sender's own buffer is full. But what is full
-//! then is not the sender's socket: that can send elsewhere, stays writable, and no event of it tells when
-//! the receiver has room. On the contrary: the refused datagram is freed, which the system reports as room,
-//! so a sender that waits for its own socket tries again at once, again and again, for as long as the
-//! receiver does not read.
+//! A receiver's queue is short (`/proc/sys/net/unix/max_dgram_qlen`: 10 datagrams or some hundred). When the
+//! queue is full, the system returns `EAGAIN`, as it does when the sender's own buffer is full. But in the
+//! first case the sender's socket is not full. It can send elsewhere, it stays writable, and none of its
+//! events tells when the receiver has room. On the contrary: the system frees the refused datagram and
+//! reports that as room. So a sender that waits for its own socket tries again at once, over and over, for as
+//! long as the receiver does not read.
 //!
 //! So a sender that is refused asks which of the two is full. If it is the receiver, the sender's socket
-//! stays ready, and the sender waits at a [`Room`]: a socket of its own, that is connected to the receiver
-//! for nothing but this. A connected socket is writable when its peer has room, and the system tells when it
-//! becomes so. A room is used for one wait; when it is over, and the queue is full again, the next room asks
-//! the system anew.
+//! stays ready, and the sender waits at a [`Room`]. A room is a socket of its own, which is connected to the
+//! receiver only for this wait. A connected socket is writable when its peer has room, and the system tells
+//! when it becomes so. A room is used for one wait. If the queue is full again after the wait, the next room
+//! asks the system anew.
 //!
-//! Rejected: to clear the readiness of the sender's socket, which would hold up senders to other receivers as
-//! well, behind a receiver that may never read; a timer, which is late or busy.
+//! Rejected: clearing the readiness of the sender's socket, because that would hold up senders to other
+//! receivers as well, behind a receiver that may never read; a timer, which is late or busy.
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -26,15 +26,15 @@ use crate::io::registered::{Registered, Watch};
 use crate::io::sockaddr::Sockaddr;
 use crate::io::transfer;
 
-/// What came of an attempt.
+/// The result of an attempt.
 pub(super) enum Attempt {
     /// A datagram of this length was sent.
     Sent(usize),
-    /// There is no room at the receiver.
+    /// The receiver has no room.
     NoRoom,
 }
 
-/// Sends `bytes` to `target`; returns `WouldBlock` only if it is `socket` that has no room.
+/// Sends `bytes` to `target`. Returns `WouldBlock` only if `socket` itself has no room.
 pub(super) fn attempt(
     socket: &mio::net::UnixDatagram,
     bytes: &[u8],
@@ -47,28 +47,30 @@ pub(super) fn attempt(
     }
 }
 
-/// Whether the buffer of `socket` has room for another datagram: the system's own question before it takes
-/// one.
+/// Whether the buffer of `socket` has room for another datagram. The system asks the same before it takes a
+/// datagram.
 fn has_room(socket: &mio::net::UnixDatagram) -> io::Result<bool> {
     let mut used: libc::c_int = 0;
-    // SAFETY: writes a number.
+    // SAFETY: the call writes a number.
     if unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut used) } != 0 {
         return Err(io::Error::last_os_error());
     }
     Ok((used as usize) < socket2::SockRef::from(socket).send_buffer_size()?)
 }
 
-/// A socket that is connected to a receiver, and writable when that has room.
+/// A socket that is connected to a receiver, and is writable when the receiver has room.
 #[derive(Debug)]
 pub(super) struct Room(Registered<mio::net::UnixDatagram>);
 
 impl Room {
+    /// Makes a room at `target`.
+    ///
     /// # Errors
-    /// The system's errors: that there is no receiver any more, or no descriptor left.
+    /// The system's errors, for instance that the receiver is gone, or that no descriptor is left.
     pub(super) fn at(target: &Sockaddr<libc::sockaddr_un>, handle: &Handle) -> io::Result<Room> {
         let socket = mio::net::UnixDatagram::unbound()?;
         let (addr, len) = target.as_ptr();
-        // SAFETY: reads `target`, which is borrowed.
+        // SAFETY: the call reads `target`, which is borrowed.
         if unsafe { libc::connect(socket.as_raw_fd(), addr, len) } != 0 {
             return Err(io::Error::last_os_error());
         }

@@ -22,18 +22,18 @@ const WATCH: Watch = Watch::datagrams("UnixDatagram");
 
 /// A socket for datagrams between processes of one machine.
 ///
-/// None of them is lost on the way: a sender waits until the receiver has room.
+/// No datagram is lost on the way: a sender waits until the receiver has room.
 ///
-/// Bound by [`bind`](Self::bind) to a path, it receives from all; after [`connect`](Self::connect) it may
-/// [`send`](Self::send); of a [`pair`](Self::pair), each is connected to the other. All methods take a shared
-/// reference, so an `Arc` divides it between tasks. Wherever a path is wanted, a path that begins with a zero
-/// byte is a name in Linux's abstract namespace.
+/// A socket that [`bind`](Self::bind) has bound to a path receives from all. After [`connect`](Self::connect)
+/// it may [`send`](Self::send). The sockets of a [`pair`](Self::pair) are connected to each other. All
+/// methods take a shared reference, so several tasks may share the socket in an `Arc`. Each argument that is
+/// a path may begin with a zero byte. It is then a name in Linux's abstract namespace.
 ///
-/// Of several tasks that wait through `poll_*` functions, only the last one that polled is woken, in each
-/// direction. Any number of tasks may await the others.
+/// If several tasks wait through `poll_*` functions, only the last one that polled is woken, in each
+/// direction. Any number of tasks may await the async functions.
 ///
-/// Descriptors and credentials that come along are received by `recvmsg` in [`async_io`](Self::async_io);
-/// other receives drop them.
+/// `recvmsg` in [`async_io`](Self::async_io) receives descriptors and credentials that come along. Other
+/// receives drop them.
 ///
 /// # Examples
 /// ```
@@ -53,16 +53,17 @@ const WATCH: Watch = Watch::datagrams("UnixDatagram");
 /// ```
 pub struct UnixDatagram {
     io: Registered<mio::net::UnixDatagram>,
-    /// Where the task waits that was the last to call [`poll_send_to`](Self::poll_send_to), if it is there.
+    /// The room at which the task waits that was the last to call [`poll_send_to`](Self::poll_send_to), if it
+    /// waits at one.
     room: Mutex<Option<Room>>,
 }
 
-// A panic leaves nothing half done, as in `Registered`: no foreign code is called under the lock.
+// A panic leaves nothing half done, as in `Registered`. No foreign code is called under the lock.
 impl RefUnwindSafe for UnixDatagram {}
 
 /// A new socket, and addresses.
 impl UnixDatagram {
-    /// Makes a socket at `path`.
+    /// Creates a socket at `path`.
     ///
     /// The file at `path` stays when the socket is dropped.
     ///
@@ -85,7 +86,8 @@ impl UnixDatagram {
         Self::with_handle(socket, handle)
     }
 
-    /// Creates a socket without an address: it sends, and cannot be answered until it is connected.
+    /// Creates a socket without an address. It can send, but the receiver cannot answer until the socket is
+    /// connected.
     ///
     /// # Errors
     /// The system's errors.
@@ -120,10 +122,10 @@ impl UnixDatagram {
         Ok((Self::register(near)?, Self::register(far)?))
     }
 
-    /// Connects to the socket at `path`: from now on [`send`](Self::send) sends there, and nothing is
-    /// received from others.
+    /// Connects to the socket at `path`. From now on [`send`](Self::send) sends there, and the socket
+    /// receives nothing from others.
     ///
-    /// May be called again, for another path.
+    /// It may be called again, for another path.
     ///
     /// # Errors
     /// The system's errors, with the path in the text. [`InvalidInput`](io::ErrorKind::InvalidInput) as for
@@ -142,10 +144,10 @@ impl UnixDatagram {
         self.io.local_addr().map(SocketAddr)
     }
 
-    /// Returns the address of the socket that it is connected to.
+    /// Returns the address of the socket to which this one is connected.
     ///
     /// # Errors
-    /// The system's errors, such as that it is not connected.
+    /// The system's errors, for instance that the socket is not connected.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         self.io.peer_addr().map(SocketAddr)
     }
@@ -154,9 +156,10 @@ impl UnixDatagram {
 
     /// Closes the reading side, the writing side, or both.
     ///
-    /// From then on, a receive is an error of the kind [`UnexpectedEof`](io::ErrorKind::UnexpectedEof) when
-    /// no datagram is left, or a send one of the kind [`BrokenPipe`](io::ErrorKind::BrokenPipe). So is a send
-    /// of the peer.
+    /// After the reading side is closed, a receive that finds no datagram left fails with
+    /// [`UnexpectedEof`](io::ErrorKind::UnexpectedEof). After the writing side is closed, a send fails with
+    /// [`BrokenPipe`](io::ErrorKind::BrokenPipe). So does a send of the peer after the reading side is
+    /// closed.
     ///
     /// # Errors
     /// The system's errors.
@@ -189,16 +192,16 @@ impl UnixDatagram {
 
 /// Sending to any address.
 impl UnixDatagram {
-    /// Sends `buf` as one datagram to the socket at `target`, and returns its length. Waits while that has no
-    /// room.
+    /// Sends `buf` as one datagram to the socket at `target`, and returns its length. Waits while that socket
+    /// has no room.
     ///
     /// # Errors
-    /// The system's errors: that there is no such socket, that the datagram is too long, and so on; while it
-    /// waits for room at a receiver, also that no descriptor is left.
+    /// The system's errors, for instance that there is no such socket, or that the datagram is too long.
+    /// While it waits for room at a receiver, also that no descriptor is left.
     /// [`InvalidInput`](io::ErrorKind::InvalidInput) as for [`bind`](Self::bind).
     ///
     /// # Cancel safety
-    /// Safe: what has not been sent is not sent.
+    /// Safe: if the future is dropped before it is ready, the datagram was not sent.
     pub async fn send_to<P>(&self, buf: &[u8], target: P) -> io::Result<usize>
     where
         P: AsRef<Path>,
@@ -212,8 +215,8 @@ impl UnixDatagram {
         }
     }
 
-    /// Polls until `buf` is sent as one datagram to the socket at `target`; of several tasks, only the last
-    /// one that called is woken.
+    /// Polls until `buf` is sent as one datagram to the socket at `target`. If several tasks poll, only the
+    /// last one that called is woken.
     ///
     /// # Errors
     /// As for [`send_to`](Self::send_to).
@@ -240,9 +243,9 @@ impl UnixDatagram {
     /// Sends `buf` as one datagram to the socket at `target` without waiting, and returns its length.
     ///
     /// # Errors
-    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is no room, here or there, or as for
-    /// [`send_to`](Self::send_to). This socket is writable, also when there is no room there: wait for that
-    /// by [`send_to`](Self::send_to).
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if this socket or the receiver has no room, or as for
+    /// [`send_to`](Self::send_to). This socket stays writable if only the receiver has no room.
+    /// [`send_to`](Self::send_to) waits for room at the receiver.
     pub fn try_send_to<P>(&self, buf: &[u8], target: P) -> io::Result<usize>
     where
         P: AsRef<Path>,

@@ -1,4 +1,4 @@
-//! What both ends of a pipe have in common.
+//! The common part of both ends of a pipe.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -23,13 +23,13 @@ impl ByteStream for End {
         transfer::write(self, bytes)
     }
 
-    /// Does nothing: there is no way to end a pipe but to close it.
+    /// Does nothing, because only closing ends a pipe.
     fn shutdown_write(&self) -> io::Result<()> {
         Ok(())
     }
 }
 
-/// What a sender or a receiver needs of a descriptor.
+/// The access that a sender or a receiver needs of a descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Access {
     Read,
@@ -53,7 +53,7 @@ pub(super) fn check(fd: BorrowedFd<'_>, access: Access) -> io::Result<()> {
 pub(super) fn check_is_pipe(fd: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: all zero is a valid value.
     let mut stat: libc::stat = unsafe { std::mem::zeroed() };
-    // SAFETY: writes to `stat`.
+    // SAFETY: the call writes to `stat`.
     if unsafe { libc::fstat(fd.as_raw_fd(), &mut stat) } != 0 {
         return Err(io::Error::last_os_error());
     }
@@ -71,7 +71,7 @@ fn invalid(fd: BorrowedFd<'_>, what: &str) -> io::Error {
 pub(crate) fn set_nonblocking(fd: &OwnedFd, nonblocking: bool) -> io::Result<()> {
     let before = flags(fd.as_fd())?;
     let after = if nonblocking { before | libc::O_NONBLOCK } else { before & !libc::O_NONBLOCK };
-    // SAFETY: sets flags of an open descriptor.
+    // SAFETY: the call sets flags of an open descriptor.
     if after != before && unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, after) } < 0 {
         return Err(io::Error::last_os_error());
     }
@@ -79,25 +79,25 @@ pub(crate) fn set_nonblocking(fd: &OwnedFd, nonblocking: bool) -> io::Result<()>
 }
 
 fn flags(fd: BorrowedFd<'_>) -> io::Result<libc::c_int> {
-    // SAFETY: asks about an open descriptor.
+    // SAFETY: the call reads flags of an open descriptor.
     match unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETFL) } {
         flags if flags < 0 => Err(io::Error::last_os_error()),
         flags => Ok(flags),
     }
 }
 
-/// The ways into an end and out of it, for a type that has the registration in its field `io`.
+/// The conversions into an end and out of it, for a type that has the registration in its field `io`.
 macro_rules! end {
     ($type:ident, $access:ident, $noun:literal, $example:literal) => {
-        /// To and from files and descriptors.
+        /// Conversions from and to files and descriptors.
         impl $type {
             #[doc = concat!("Takes over a file as the ", $noun, " of a pipe: see [`from_owned_fd`](Self::from_owned_fd).")]
             ///
             /// # Errors
-            /// As there; the file is closed then.
+            /// As for [`from_owned_fd`](Self::from_owned_fd). The file is closed then.
             ///
             /// # Panics
-            /// As there.
+            /// As for [`from_owned_fd`](Self::from_owned_fd).
             #[track_caller]
             pub fn from_file(file: std::fs::File) -> std::io::Result<$type> {
                 Self::from_owned_fd(file.into())
@@ -105,12 +105,12 @@ macro_rules! end {
 
             #[doc = concat!("Takes over a descriptor as the ", $noun, " of a pipe.")]
             ///
-            /// It is set to non-blocking mode here, which concerns all that have the same open file, also in
+            /// This sets it to non-blocking mode, which concerns all that have the same open file, even in
             /// other processes.
             ///
             /// # Errors
-            /// [`InvalidInput`](std::io::ErrorKind::InvalidInput), with its number, if it is no pipe or was
-            /// opened for the other direction; or the system's errors. The descriptor is closed then.
+            /// [`InvalidInput`](std::io::ErrorKind::InvalidInput), with its number, if it is not a pipe or
+            /// was opened for the other direction; or the system's errors. The descriptor is closed then.
             ///
             /// # Panics
             /// Outside of a runtime, or if its I/O is not enabled: call it inside `block_on`, a task, or the
@@ -141,11 +141,12 @@ macro_rules! end {
                 Self::from_owned_fd_unchecked(file.into())
             }
 
-            /// Takes over a descriptor, whether it is a pipe or not: a terminal, say, or a device. It is set
-            /// to non-blocking mode here. (Tokio leaves that to the caller.)
+            /// Takes over a descriptor, whether it is a pipe or not (a terminal, for instance, or a device).
+            /// This sets it to non-blocking mode. (Tokio leaves that to the caller.)
             ///
             /// # Errors
-            /// The system's errors; it watches no files, for instance. The descriptor is closed then.
+            /// The system's errors, for instance for a file, which the system does not watch. The descriptor
+            /// is closed then.
             ///
             /// # Panics
             /// As for [`from_owned_fd`](Self::from_owned_fd).
@@ -155,20 +156,20 @@ macro_rules! end {
                 Self::register(owned_fd)
             }
 
-            /// Gives the descriptor back in blocking mode.
+            /// Returns the descriptor in blocking mode.
             ///
             /// # Errors
-            /// The system's errors; the descriptor is closed then.
+            /// The system's errors. The descriptor is closed then.
             pub fn into_blocking_fd(self) -> std::io::Result<std::os::fd::OwnedFd> {
                 let fd = self.into_nonblocking_fd()?;
                 end::set_nonblocking(&fd, false)?;
                 Ok(fd)
             }
 
-            /// Gives the descriptor back, still in non-blocking mode.
+            /// Returns the descriptor, still in non-blocking mode.
             ///
             /// # Errors
-            /// The system's errors; the descriptor is closed then.
+            /// The system's errors. The descriptor is closed then.
             pub fn into_nonblocking_fd(self) -> std::io::Result<std::os::fd::OwnedFd> {
                 self.io.into_inner().map(|end| end.0)
             }
@@ -186,16 +187,16 @@ macro_rules! end {
     };
 }
 
-/// `try_io` of an end, which knows but one direction.
+/// `try_io` of an end, which has only one direction.
 macro_rules! try_io {
     ($noun:literal, $interest:ident) => {
         #[doc = concat!("Calls `f`, an operation on this ", $noun, ", if it is ready.")]
         ///
-        /// If `f` returns [`WouldBlock`](std::io::ErrorKind::WouldBlock), which it must do only because the
-        /// system did, the readiness is cleared.
+        /// If `f` returns [`WouldBlock`](std::io::ErrorKind::WouldBlock), the readiness is cleared. So `f`
+        /// must return `WouldBlock` only if the system did.
         ///
         /// # Errors
-        /// `WouldBlock` if it is not ready, or the errors of `f`; or if the runtime that watches the
+        /// `WouldBlock` if it is not ready, or the errors of `f`, or an error if the runtime that watches the
         /// descriptor was shut down.
         pub fn try_io<R>(&self, f: impl FnOnce() -> std::io::Result<R>) -> std::io::Result<R> {
             self.io.try_io($crate::io::Interest::$interest, f)

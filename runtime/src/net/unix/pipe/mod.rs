@@ -1,8 +1,8 @@
-//! Pipes: those without a name, made by [`pipe`], and FIFOs, which are files.
+//! Pipes: those without a name, which [`pipe`] makes, and FIFOs, which are files.
 //!
-//! A pipe carries bytes one way, from a [`Sender`] to a [`Receiver`]. A FIFO is made by `mkfifo` and opened
-//! by [`OpenOptions`]; any number of processes may open either end of it, and close it again. So the end of
-//! the stream, or a reader that is gone, may be so for a while only.
+//! A pipe carries bytes one way, from a [`Sender`] to a [`Receiver`]. `mkfifo` makes a FIFO, and
+//! [`OpenOptions`] opens it. Any number of processes may open either end of it, and close it again. So the
+//! end of the stream may be over when a sender comes again, and a receiver that was gone may come back.
 
 pub(crate) mod end;
 mod open_options;
@@ -42,11 +42,11 @@ use std::os::fd::{FromRawFd, OwnedFd};
 #[track_caller]
 pub fn pipe() -> io::Result<(Sender, Receiver)> {
     let mut ends = [0; 2];
-    // SAFETY: writes two numbers.
+    // SAFETY: the call writes two numbers.
     if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC | libc::O_NONBLOCK) } != 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the system has just given them to us.
+    // SAFETY: the system has just given these descriptors to us.
     let [receiver, sender] = ends.map(|end| unsafe { OwnedFd::from_raw_fd(end) });
     Ok((Sender::new_empty(sender)?, Receiver::register(receiver)?))
 }

@@ -1,4 +1,4 @@
-//! How a FIFO is opened.
+//! The options with which a FIFO is opened.
 
 use std::fs::File;
 use std::io;
@@ -42,14 +42,14 @@ impl OpenOptions {
         Self::default()
     }
 
-    /// Opens either end for both directions, so that the other one is there already: a receiver never finds
-    /// the end of the stream, and a sender need not wait for a receiver.
+    /// Sets whether an end is opened for both directions, so that the other end always exists. A receiver
+    /// then never finds the end of the stream, and a sender need not wait for a receiver.
     pub fn read_write(&mut self, value: bool) -> &mut Self {
         self.read_write = value;
         self
     }
 
-    /// Opens what is no FIFO, too.
+    /// Sets whether files that are not FIFOs are opened, too.
     pub fn unchecked(&mut self, value: bool) -> &mut Self {
         self.unchecked = value;
         self
@@ -58,7 +58,8 @@ impl OpenOptions {
     /// Opens a FIFO for reading, without waiting for a sender.
     ///
     /// # Errors
-    /// The system's errors, unchanged. [`InvalidInput`](io::ErrorKind::InvalidInput) if it is no FIFO.
+    /// The system's errors, unchanged. [`InvalidInput`](io::ErrorKind::InvalidInput) if the file is not a
+    /// FIFO.
     ///
     /// # Panics
     /// Outside of a runtime, or if its I/O is not enabled: build it with `enable_io` or `enable_all`.
@@ -70,8 +71,8 @@ impl OpenOptions {
     /// Opens a FIFO for writing.
     ///
     /// # Errors
-    /// The system's errors, unchanged: `ENXIO` if no process has opened it for reading.
-    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if it is no FIFO.
+    /// The system's errors, unchanged: `ENXIO` if no process has opened the FIFO for reading.
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if the file is not a FIFO.
     ///
     /// # Panics
     /// Outside of a runtime, or if its I/O is not enabled: build it with `enable_io` or `enable_all`.

@@ -20,11 +20,11 @@ macro_rules! setup {
 
 /// The reading end of a pipe.
 ///
-/// Read by the methods of [`AsyncReadExt`](crate::io::AsyncReadExt).
+/// The methods of [`AsyncReadExt`](crate::io::AsyncReadExt) read from it.
 ///
-/// When all senders are closed, it reads what is left, and then the end of the stream. At a FIFO, that is
-/// over when a sender opens it again: read on then. A receiver that is opened for both
-/// ([`read_write`](super::OpenOptions::read_write)) has a sender itself, and never ends.
+/// When all senders are closed, it reads the bytes that are left, and then the end of the stream. If a sender
+/// opens a FIFO again, the end is over, and the receiver can read on. A receiver that is opened for both
+/// directions ([`read_write`](super::OpenOptions::read_write)) is a sender itself, and never finds the end.
 ///
 /// # Examples
 /// ```no_run

@@ -20,11 +20,11 @@ macro_rules! setup {
 
 /// The writing end of a pipe.
 ///
-/// Written by the methods of [`AsyncWriteExt`](crate::io::AsyncWriteExt). Dropping it closes this end; when
-/// all of them are closed, the receiver finds the end of the stream. `shutdown` does nothing.
+/// The methods of [`AsyncWriteExt`](crate::io::AsyncWriteExt) write to it. Dropping it closes this end. When
+/// all senders are closed, the receiver finds the end of the stream. `shutdown` does nothing.
 ///
-/// To write when all receivers are closed is an error of the kind [`BrokenPipe`](io::ErrorKind::BrokenPipe).
-/// At a FIFO the error is over when a receiver opens it again.
+/// A write fails with [`BrokenPipe`](io::ErrorKind::BrokenPipe) when all receivers are closed. If a receiver
+/// opens a FIFO again, writes succeed again.
 ///
 /// # Examples
 /// Waits until a process reads from a FIFO:
@@ -56,7 +56,7 @@ impl Sender {
         Ok(Sender { io: Registered::new(Fd(fd), WATCH)? })
     }
 
-    /// A new pipe has room, so that the first write need not wait for an event.
+    /// Registers the sender of a new pipe. It has room, so the first write need not wait for an event.
     #[track_caller]
     pub(super) fn new_empty(fd: OwnedFd) -> io::Result<Sender> {
         Ok(Sender { io: Registered::new(Fd(fd), WATCH.assuming(Ready::WRITABLE))? })
