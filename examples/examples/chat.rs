@@ -1,4 +1,5 @@
-//! A chat server, which computes and stops gracefully.
+//! A chat server, which computes and stops gracefully. The book's tutorial builds it step by step, in
+//! `docs/src/tutorial.md`.
 //!
 //! Start it by `cargo run --release --example chat`, then `nc 127.0.0.1 6142` in two terminals. What one
 //! client writes goes to the others. `/primes 10000000` counts primes on all workers, `/stall` blocks a
@@ -179,15 +180,15 @@ fn count_primes(numbers: Range<u64>) -> usize {
 }
 
 fn is_prime(number: u64) -> bool {
-    number >= 2
-        && (2..).take_while(|divisor| divisor * divisor <= number).all(|divisor| number % divisor != 0)
+    let mut divisors = (2..).take_while(|divisor| divisor * divisor <= number);
+    number >= 2 && divisors.all(|divisor| number % divisor != 0)
 }
 
 /// A line with what the runtime has seen.
 fn metrics() -> String {
     let metrics = Handle::current().metrics();
     format!(
-        "{} tasks, {} stalls, {} rescued tasks, {} spare workers\n",
+        "tasks {}, stalls {}, rescued tasks {}, spare workers {}\n",
         metrics.num_alive_tasks(),
         metrics.stall_count(),
         metrics.rescued_task_count(),

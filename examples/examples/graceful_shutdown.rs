@@ -1,7 +1,7 @@
 //! A server that stops without cutting off an answer: Ctrl-C or SIGTERM ends it.
 //!
-//! Start it by `cargo run --release --example graceful_shutdown`, then `nc 127.0.0.1 6142`. Each line that you
-//! write is answered after a second. Press Ctrl-C at the server meanwhile: the answer still comes.
+//! Start it by `cargo run --release --example graceful_shutdown`, then `nc 127.0.0.1 6142`. Each line that
+//! you write is answered after a second. Press Ctrl-C at the server meanwhile: the answer still comes.
 
 use std::io;
 use std::pin::pin;

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `server` | an HTTP/1.1 server with hyper: routes, timers, blocking work, a cancellable computation, metrics, a graceful end |
 //! | `echo` | the smallest useful network program |
-//! | `chat` | a chat server: messages to all, a computation, a stall, a graceful end |
+//! | `chat` | the server of the book's tutorial: messages to all, a computation, a stall, a graceful end |
 //! | `graceful_shutdown` | a server that stops without cutting off an answer |
 //! | `channels` | mpsc, oneshot, broadcast, watch: which one for what |
 //! | `select` | the first of several things: `select!`, time-outs, intervals, batches |

@@ -1,4 +1,4 @@
-//! The `chat` example as its users meet it.
+//! The `chat` example as its users meet it, and the tutorial that builds it.
 
 mod common;
 #[path = "common/server.rs"]
@@ -32,7 +32,8 @@ fn primes_are_counted_and_a_new_count_replaces_the_old() {
 
 #[test]
 fn a_stall_is_reported_and_holds_up_no_other_client() {
-    let server = Server::start("chat");
+    // A second worker may serve the other client at once. Then nothing waits, and it is no stall.
+    let server = Server::start_with_workers("chat", 1);
     let (mut first, mut second) = (server.connect(), server.connect());
     first.ask("/metrics");
     second.ask("/metrics");
@@ -56,6 +57,8 @@ fn the_server_tells_its_clients_that_it_stops() {
     first.ask("/metrics");
     second.ask("/metrics");
     first.write("/primes 4000000000\n");
+    // The line has been read when the next one is answered.
+    first.ask("/metrics");
     let ended = server.stop();
     for client in [&mut first, &mut second] {
         assert_eq!(client.line(), "the server is stopping\n");
@@ -63,4 +66,12 @@ fn the_server_tells_its_clients_that_it_stops() {
     }
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert_eq!(ended.stdout, "stopping with 2 clients\nall clients have left\n");
+}
+
+#[test]
+fn the_tutorial_ends_with_the_example() {
+    let example = include_str!("../examples/chat.rs");
+    let (_, program) = example.split_once("\n\n").expect("the program follows its description");
+    let tutorial = include_str!("../../docs/src/tutorial.md");
+    assert!(tutorial.contains(program), "docs/src/tutorial.md does not end with examples/chat.rs");
 }

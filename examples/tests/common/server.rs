@@ -28,8 +28,13 @@ pub struct Ended {
 
 impl Server {
     pub fn start(name: &str) -> Self {
+        Self::start_with_workers(name, 2)
+    }
+
+    pub fn start_with_workers(name: &str, workers: usize) -> Self {
         let mut process = Command::new(crate::common::program(name))
             .arg("127.0.0.1:0")
+            .env("RUNTIME_WORKER_THREADS", workers.to_string())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
