@@ -6,7 +6,7 @@ mod support;
 use std::time::Duration;
 
 use stall_support::{Client, Trap, WAYS, assert_prompt, serve};
-use support::{Gate, build, until, watchdog};
+use support::{Gate, build, builder, until, watchdog};
 
 #[test]
 fn packets_are_served_when_the_worker_that_took_the_last_one_is_stuck_over_it() {
@@ -119,5 +119,43 @@ fn a_timer_armed_elsewhere_rings_while_all_workers_are_stuck() {
             runtime.block_on(async { runtime::time::sleep(Duration::from_millis(5)).await });
         }
         stuck.end(&runtime);
+    }
+}
+
+#[test]
+fn timers_and_sockets_are_seen_to_after_the_spare_workers_have_gone_to_rest() {
+    let _watchdog = watchdog();
+    for way in WAYS {
+        for workers in [1, 2] {
+            // Longer than the watchdog waits: no spare worker ends its rest in time.
+            let runtime = builder(workers).thread_keep_alive(Duration::from_secs(600)).build().unwrap();
+            let metrics = runtime.metrics();
+            let trap = Trap::default();
+            // What waits behind each has a spare worker come; it becomes the poller while nothing is there to
+            // be polled for.
+            for _ in 0..workers {
+                let trap = trap.clone();
+                runtime.spawn(async move {
+                    runtime::spawn(async {});
+                    trap.enter(way);
+                });
+            }
+            until("all workers are stuck", || trap.count() == workers && metrics.num_spare_workers() > 0);
+            std::thread::sleep(Duration::from_millis(20));
+            trap.release();
+            until("the spare workers rest", || {
+                metrics.num_idle_spare_workers() == metrics.num_spare_workers()
+            });
+            // The monitor would help. It goes to rest, too.
+            std::thread::sleep(Duration::from_millis(200));
+            runtime.block_on(async {
+                runtime::time::sleep(Duration::from_millis(10)).await;
+                let listener = runtime::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+                let address = listener.local_addr().unwrap();
+                let client = std::thread::spawn(move || std::net::TcpStream::connect(address));
+                listener.accept().await.unwrap();
+                client.join().unwrap().unwrap();
+            });
+        }
     }
 }

@@ -551,10 +551,11 @@ impl Worker {
         self.processor().polling.clear();
         shared.void_marks_of(self.index());
         self.stop_searching_if_so();
-        // `RestLook`: behind the lock. Everything that relies on this thread, the driver too, is given to
-        // other workers.
+        // `RestLook`: behind the lock. Everything that relies on this thread is given to other workers. That is
+        // the driver, too, even if nothing waits there yet: the workers that sleep may all have gone to sleep
+        // while this thread was the poller, and later timers and sockets unpark the poller alone.
         shared.idle.fence_push();
-        if shared.has_visible_tasks() || shared.is_driver_deserted() {
+        if shared.has_visible_tasks() || shared.has_no_poller() {
             shared.fetch(Work::Task);
         }
         if shared.has_jobs_for(usize::MAX, Role::Full) {

@@ -344,7 +344,7 @@ fn is_blocked(processor: &Processor) -> bool {
 fn do_others_see_to_all(state: &Shared) -> bool {
     let mut blocked = blocked(state).peekable();
     if blocked.peek().is_none() {
-        return true;
+        return !state.has_no_poller();
     }
     if state.has_visible_tasks() || state.has_jobs_for(usize::MAX, Role::Full) {
         return false;

@@ -418,6 +418,11 @@ impl Worker {
 }
 
 impl Shared {
+    /// Whether no worker sits in the driver: a hint.
+    pub fn has_no_poller(&self) -> bool {
+        self.driver.io().is_some() && self.driver.sitter().is_none()
+    }
+
     /// Whether events or timers may come, and no worker sits in the driver: a hint.
     pub fn is_driver_deserted(&self) -> bool {
         let driver = &self.driver;
