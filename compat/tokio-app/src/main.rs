@@ -39,8 +39,9 @@
 //! | `runtime-monitor` | looks for workers that are stuck |
 //! | `sqlx-sqlite-wor…` | a connection to the database, at most two: sqlx starts a thread for each |
 //!
-//! Spare workers and threads for blocking closures, which are named `app-worker` as well, come when a worker
-//! is blocked and end a second after the last use. There is no pool of Tokio's or Rayon's.
+//! Spare workers come when a worker is blocked or computes for long, threads for blocking closures when
+//! something calls `spawn_blocking`. Both are named `app-worker` as well, and end a second after their last
+//! use. There is no pool of Tokio's or Rayon's.
 
 use std::error::Error;
 use std::ffi::OsString;

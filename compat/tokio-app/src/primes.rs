@@ -52,14 +52,8 @@ impl Computations {
     /// Starts `f` on the workers. The computation is cancelled when the handle is dropped.
     pub fn start<T: Send + 'static>(&self, f: impl FnOnce() -> T + Send + 'static) -> Compute<T> {
         self.0.asked.fetch_add(1, Relaxed);
-        let unfinished = Unfinished(self.0.clone());
-        runtime::compute(move || {
-            unfinished.0.begun.fetch_add(1, Relaxed);
-            let value = f();
-            unfinished.0.finished.fetch_add(1, Relaxed);
-            std::mem::forget(unfinished);
-            value
-        })
+        let computation = Computation { counts: self.0.clone(), finished: false };
+        runtime::compute(move || computation.run(f))
     }
 
     pub fn counts(&self) -> &Counts {
@@ -67,11 +61,25 @@ impl Computations {
     }
 }
 
-/// Is dropped where a computation is unwound, and with the closure if the computation never begins.
-struct Unfinished(Arc<Counts>);
+/// Counts a computation. It is dropped when the computation ends or is unwound, or with a closure that never
+/// begins.
+struct Computation {
+    counts: Arc<Counts>,
+    finished: bool,
+}
 
-impl Drop for Unfinished {
+impl Computation {
+    fn run<T>(mut self, f: impl FnOnce() -> T) -> T {
+        self.counts.begun.fetch_add(1, Relaxed);
+        let value = f();
+        self.finished = true;
+        value
+    }
+}
+
+impl Drop for Computation {
     fn drop(&mut self) {
-        self.0.cancelled.fetch_add(1, Relaxed);
+        let count = if self.finished { &self.counts.finished } else { &self.counts.cancelled };
+        count.fetch_add(1, Relaxed);
     }
 }

@@ -192,19 +192,25 @@ async fn a_file_arrives_whole_in_parts_or_not_at_all() {
 async fn a_client_that_leaves_ends_its_computation() {
     let server = Server::start("leaving").await;
 
-    // HTTP/1: the connection ends.
-    let mut client = TcpStream::connect(server.address).await.unwrap();
-    client.write_all(format!("GET /primes/{FOR_EVER} HTTP/1.1\r\nhost: a\r\n\r\n").as_bytes()).await.unwrap();
-    server.until_begun(1).await;
-    drop(client);
-    server.until_cancelled(1).await;
+    // HTTP/1: the connection ends, or is reset, as by a client that is killed with unread bytes.
+    for (client, reset) in [(1, false), (2, true)] {
+        let mut socket = TcpStream::connect(server.address).await.unwrap();
+        let request = format!("GET /primes/{FOR_EVER} HTTP/1.1\r\nhost: a\r\n\r\n");
+        socket.write_all(request.as_bytes()).await.unwrap();
+        server.until_begun(client).await;
+        if reset {
+            socket.set_zero_linger().unwrap();
+        }
+        drop(socket);
+        server.until_cancelled(client).await;
+    }
 
     // HTTP/2: the request is reset, and the connection goes on.
     let http2 = Client::builder().no_proxy().http2_prior_knowledge().build().unwrap();
     let request = tokio::spawn(http2.get(server.url(&format!("/primes/{FOR_EVER}"))).send());
-    server.until_begun(2).await;
+    server.until_begun(3).await;
     request.abort();
-    server.until_cancelled(2).await;
+    server.until_cancelled(3).await;
     let answer: Answer = http2.get(server.url("/primes/100")).send().await.unwrap().json().await.unwrap();
     assert_eq!(answer.primes, 25);
 
@@ -212,21 +218,21 @@ async fn a_client_that_leaves_ends_its_computation() {
     let mut grpc = server.grpc().await;
     let mut other = grpc.clone();
     let request = tokio::spawn(async move { other.count(Below { below: FOR_EVER }).await });
-    server.until_begun(4).await;
+    server.until_begun(5).await;
     request.abort();
-    server.until_cancelled(3).await;
+    server.until_cancelled(4).await;
     assert_eq!(grpc.count(Below { below: 100 }).await.unwrap().into_inner().primes, 25);
 
     // WebSocket: the connection ends without a closing message.
     let (mut socket, _) = connect_async(format!("ws://{}/socket", server.address)).await.unwrap();
     socket.send(Message::text(FOR_EVER.to_string())).await.unwrap();
-    server.until_begun(6).await;
+    server.until_begun(7).await;
     drop(socket);
-    server.until_cancelled(4).await;
+    server.until_cancelled(5).await;
 
     // The server itself leaves, when the time is over.
     assert_eq!(server.ask(&format!("/hurried/{FOR_EVER}")).await.status(), StatusCode::SERVICE_UNAVAILABLE);
-    server.until_cancelled(5).await;
+    server.until_cancelled(6).await;
 
     // A stream: nothing goes on making what nobody takes. The task that is left waits for the signal.
     let mut primes = grpc.list(Below { below: FOR_EVER }).await.unwrap().into_inner();
