@@ -7,8 +7,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use rayon::prelude::*;
 use runtime::Compute;
 
-/// Numbers between two split points, at most: a computation that is cancelled ends within this many.
-const BLOCK: i64 = 10_000;
+/// Numbers between two split points, at most. A computation that is cancelled ends within this many. They take
+/// less than the two milliseconds after which a computation without split points counts as stuck.
+const BLOCK: i64 = 1000;
 
 /// The ranges that [`count`] and [`list`] work through, one after the other.
 pub fn blocks(below: i64) -> impl Iterator<Item = (i64, i64)> {
