@@ -247,6 +247,8 @@ impl LogHistogramBuilder {
         let first = index(min, precision).saturating_sub(1);
         let of_max = index(max, precision);
         let last = if start(of_max, precision) < max { of_max + 1 } else { of_max };
+        // The scale ends with the numbers.
+        let last = last.min(index(u64::MAX, precision));
         LogHistogram { precision, first, buckets: last.saturating_sub(first) + 1 }
     }
 }
@@ -279,7 +281,7 @@ impl Error for InvalidHistogramConfiguration {}
 
 /// The counts of one worker's buckets.
 #[derive(Debug)]
-pub(crate) struct Histogram {
+pub struct Histogram {
     scale: HistogramConfiguration,
     counts: Box<[AtomicU64]>,
 }
@@ -350,7 +352,7 @@ mod tests {
                 assert_consistent(&HistogramConfiguration::log(log));
                 let range = |bucket| HistogramConfiguration::log(log).range(bucket);
                 assert!(log.buckets == 1 || range(0).end <= min.max(1), "{log:?}");
-                assert!(log.max_value() >= max, "{log:?}");
+                assert!(log.max_value() >= max.min(1 << 63), "{log:?}");
                 for bucket in 1..log.buckets - 1 {
                     let Range { start, end } = range(bucket);
                     assert!(end - start <= (start >> p).max(1), "{log:?}, {bucket}: {start} to {end}");

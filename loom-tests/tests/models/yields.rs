@@ -92,7 +92,7 @@ fn no_spare_worker_is_lost_when_the_limit_passes() {
         stage.act(0, |worker| {
             let has_run = push(worker, &stage);
             worker.collect_tasks(worker.seat().expect("a seat"));
-            if stage.shared().begin_yield(0) {
+            if stage.shared().begin_yield(0).is_some() {
                 _ = stage.shared().end_yield(0);
             } else {
                 _ = stage.shared().fetch_strictly(Work::Task);

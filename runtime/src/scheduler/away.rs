@@ -673,31 +673,44 @@ impl Shared {
     }
 }
 
+/// Which spare worker takes the tasks that a computation yields to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum YieldsTo {
+    /// It rested, and was called.
+    Called,
+    /// One that is active beyond what is needed. It may be computing itself.
+    Active,
+}
+
 /// Computations that yield to tasks: see `split.rs`.
 impl Shared {
-    /// `Yield`, `CallSpare`: worker `index` yields. Returns false if there is no spare worker to take the
-    /// tasks.
-    pub fn begin_yield(&self, index: usize) -> bool {
+    /// `Yield`, `CallSpare`: worker `index` yields. Returns none if there is no spare worker to take the tasks.
+    pub fn begin_yield(&self, index: usize) -> Option<YieldsTo> {
         let mut state = self.away.state.lock();
         if self.lifecycle.has_begun() || state.yielding.contains(&index) {
-            return false;
+            return None;
         }
         let is_any_free = state.active.len() > state.full(self.waiting());
         let called = match state.resting.is_empty() {
             false => self.call(&mut state, Some(index)),
             true if is_any_free => None,
-            true => return false,
+            true => return None,
         };
         state.yielding.push(index);
         self.away.has_yielding.store(true, Relaxed);
         self.update_hints(&state);
         drop(state);
         match called.is_some() {
-            true => self.bring(called),
+            true => {
+                self.bring(called);
+                Some(YieldsTo::Called)
+            }
             // The active spare worker may be asleep, or about to sleep.
-            false => _ = self.fetch_strictly(Work::Task),
+            false => {
+                self.fetch_strictly(Work::Task);
+                Some(YieldsTo::Active)
+            }
         }
-        true
     }
 
     /// `YieldOver`: worker `index` goes on. Returns false if its tasks were not done before.

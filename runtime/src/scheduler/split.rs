@@ -37,6 +37,10 @@
 //! *No computation hangs*: `YieldSleep` is limited, so a task that needs a lock of the computation is
 //! delayed, not in a deadlock.
 //!
+//! *A spare worker that computes is not relied on for ever*: a yield to an active spare worker that lasts as
+//! long as [`LIMIT`] shows that the spare worker does not take tasks. From then on the worker does not count
+//! as moving, and the monitor has another thread come.
+//!
 //! *No thread is started here*: the monitor starts threads, so a look never costs a thread start. If no spare
 //! worker rests and none is active beyond what is needed, the worker does not count as moving any more. So
 //! the monitor takes it for stuck.
@@ -69,6 +73,7 @@
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
+use super::away::YieldsTo;
 use super::idle::Work;
 use super::seat::Seat;
 use super::worker::Worker;
@@ -98,8 +103,9 @@ const LIMIT: Duration = Duration::from_micros(YIELD_MICROS);
 const LONGEST_STAY_NANOS: u64 = 100_000_000;
 
 /// If the last look is no older than this, split points are being passed. A worker that yields may be away
-/// for [`LIMIT`], and then compute for as long.
-const RECENT_NANOS: u64 = 2_000_000;
+/// for [`LIMIT`], and then compute for as long. And a computation may have parts of some milliseconds: if a
+/// spare worker that serves took it for a long poll, it would begin one more computation, and serve no more.
+const RECENT_NANOS: u64 = 20_000_000;
 
 /// The last look of a runtime's workers: its time and its result.
 #[derive(Debug)]
@@ -303,8 +309,9 @@ impl Worker {
             shared.fetch_strictly(Work::Task);
         } else {
             let has_had_its_share = now >= seat.stride.yields_to_tasks_from.get();
-            if has_had_its_share && shared.begin_yield(self.index()) {
-                return self.yield_to_tasks(seat);
+            let yields_to = if has_had_its_share { shared.begin_yield(self.index()) } else { None };
+            if let Some(yields_to) = yields_to {
+                return self.yield_to_tasks(seat, yields_to);
             }
             // A worker may have fallen asleep since the first look.
             shared.fetch_strictly(Work::Task);
@@ -314,13 +321,20 @@ impl Worker {
     }
 
     /// `YieldSleep`, `YieldOver`.
-    fn yield_to_tasks(&self, seat: &Seat) {
-        self.shared().splits.has_asked.store(false, Relaxed);
-        self.shared().splits.is_pressed.store(false, Relaxed);
+    fn yield_to_tasks(&self, seat: &Seat, yields_to: YieldsTo) {
+        let splits = &self.shared().splits;
+        splits.has_asked.store(false, Relaxed);
+        if yields_to == YieldsTo::Called {
+            splits.is_pressed.store(false, Relaxed);
+        }
         self.processor().metrics.yields.add(1);
         let stays_until = seat.absent(|| self.processor().yield_parker.park(Some(LIMIT)));
         seat.stride.yields_to_tasks_from.set(stays_until);
-        self.shared().end_yield(self.index());
+        let are_tasks_done = self.shared().end_yield(self.index());
+        if !are_tasks_done && yields_to == YieldsTo::Active {
+            // The spare worker that this worker relied on computes itself.
+            splits.is_pressed.store(true, Relaxed);
+        }
     }
 }
 
