@@ -822,8 +822,8 @@ impl Builder {
     /// there is no hook.
     ///
     /// The runtime calls the task hooks for the tasks of [`spawn`](crate::spawn) and its like. It does not
-    /// call them for the tasks of a [`LocalSet`](crate::task::LocalSet), for `spawn_blocking`, or for
-    /// `block_on`. The runtime catches a panic in a hook. Only the panic hook reports it.
+    /// call them for the tasks of a [`LocalSet`](crate::task::LocalSet), for `spawn_blocking`, for
+    /// `block_on`, or for a task that is spawned once the shutdown has begun. The runtime catches a panic in a hook. Only the panic hook reports it.
     ///
     /// # Examples
     /// ```

@@ -339,3 +339,70 @@ fn without_the_slot_a_worker_runs_tasks_in_the_order_of_their_spawns() {
     assert_eq!(*order.lock().unwrap(), (0..10).collect::<Vec<_>>());
     assert_eq!(runtime.metrics().worker_lifo_poll_count(0), 0);
 }
+
+#[test]
+fn a_set_notices_a_panic_in_the_last_poll_of_its_turn() {
+    let runtime = Builder::new_current_thread().build().unwrap();
+    // A turn has 61 polls; whatever it has, the panic comes last in one of these.
+    for yields in 0..130 {
+        let mut set = LocalSet::new();
+        set.unhandled_panic(UnhandledPanic::ShutdownRuntime);
+        set.spawn_local(async move {
+            for _ in 0..yields {
+                yield_now().await;
+            }
+            panic!("a task's panic");
+        });
+        panic_of(|| set.block_on(&runtime, pending::<()>()));
+    }
+}
+
+#[test]
+fn a_thread_that_unwinds_may_still_wait_for_what_is_ready() {
+    struct Waits<'a>(&'a Runtime);
+    impl Drop for Waits<'_> {
+        fn drop(&mut self) {
+            assert_eq!(self.0.block_on(async { 7 }), 7);
+        }
+    }
+    let runtime = ends_by_panic().build().unwrap();
+    let text = panic_of(|| {
+        let _waits = Waits(&runtime);
+        runtime.spawn(async { panic!("a task's panic") });
+        runtime.block_on(pending::<()>());
+    });
+    assert_eq!(text, ENDED);
+}
+
+#[test]
+fn no_task_is_polled_after_the_one_that_ended_the_runtime() {
+    let runtime = ends_by_panic().build().unwrap();
+    runtime.spawn(async { panic!("a task's panic") });
+    let polled = Arc::new(AtomicUsize::new(0));
+    let count = polled.clone();
+    runtime.spawn(async move { count.fetch_add(1, SeqCst) });
+    assert_eq!(panic_of(|| runtime.block_on(pending::<()>())), ENDED);
+    assert_eq!(polled.load(SeqCst), 0);
+}
+
+#[test]
+fn a_hook_that_replaces_each_task_that_ends_does_not_keep_the_runtime_from_its_end() {
+    for mut builder in builders() {
+        let ended = Arc::new(AtomicUsize::new(0));
+        let count = ended.clone();
+        let runtime = builder
+            .on_task_terminate(move |_| {
+                count.fetch_add(1, SeqCst);
+                runtime::spawn(yield_now());
+            })
+            .build()
+            .unwrap();
+        runtime.spawn(yield_now());
+        runtime.block_on(async {
+            while ended.load(SeqCst) < 10 {
+                yield_now().await;
+            }
+        });
+        drop(runtime);
+    }
+}

@@ -684,6 +684,12 @@ pub enum YieldsTo {
 
 /// Computations that yield to tasks: see `split.rs`.
 impl Shared {
+    /// How many polls spare workers have begun: a hint.
+    pub fn polls_of_spares(&self) -> u64 {
+        let spares = self.processors.indices().filter(|&index| index >= self.first_spare);
+        spares.map(|index| self.processor(index).metrics.polls.get()).fold(0, u64::wrapping_add)
+    }
+
     /// `Yield`, `CallSpare`: worker `index` yields. Returns none if there is no spare worker to take the tasks.
     pub fn begin_yield(&self, index: usize) -> Option<YieldsTo> {
         let mut state = self.away.state.lock();

@@ -82,8 +82,11 @@ impl Core {
 
     /// Panics if the runtime has ended because a task panicked. A waiter calls this after it was entered among
     /// the waiters, so [`end_by_panic`] unparks it, or is seen here.
-    fn check_panicked(&self) {
-        if self.state.lock().has_panicked {
+    ///
+    /// A thread that unwinds already may still poll its future once, because its next panic is an abort: unless
+    /// `must_end`, this lets it pass.
+    fn check_panicked(&self, must_end: bool) {
+        if self.state.lock().has_panicked && (must_end || !std::thread::panicking()) {
             panic!("a spawned task panicked and the runtime is configured to shut down on unhandled panic");
         }
     }
@@ -294,10 +297,11 @@ impl<F: Future> RootFuture<'_, F> {
                     }
                 }
             };
-            core.check_panicked();
+            core.check_panicked(false);
             if let Poll::Ready(output) = self.poll() {
                 return output;
             }
+            core.check_panicked(true);
             // The poll may have called code that parked this thread. That code may have taken the token of a
             // wake, or of a call to the core.
             if !self.root.is_woken.load(SeqCst) && waiting.is_uncalled() {
@@ -326,7 +330,7 @@ impl<F: Future> RootFuture<'_, F> {
             if worker.shared().lifecycle.has_begun() {
                 let core = &worker.shared().core;
                 match is_nested {
-                    true => core.check_panicked(),
+                    true => core.check_panicked(false),
                     // The caller panics, once the tasks have ended.
                     false if core.state.lock().has_panicked => return None,
                     false => {}
@@ -334,6 +338,9 @@ impl<F: Future> RootFuture<'_, F> {
             }
             if let Poll::Ready(output) = self.poll() {
                 return Some(output);
+            }
+            if is_nested && worker.shared().lifecycle.has_begun() {
+                worker.shared().core.check_panicked(true);
             }
             if !is_over && worker.shared().lifecycle.has_begun() {
                 if !is_nested {
@@ -354,6 +361,9 @@ impl<F: Future> RootFuture<'_, F> {
     /// shutdown began.
     fn run_tasks(&self, worker: &Worker, is_over: bool) {
         for _ in 0..worker.shared().config.event_interval {
+            if !is_over && worker.shared().lifecycle.has_begun() {
+                return;
+            }
             worker.maintain_at_times();
             match worker.next_task() {
                 Some(task) if is_over => worker.cancel_task(task),

@@ -259,7 +259,10 @@ impl Shared {
                 let has_detached = self.seats().any(|seat| !seat.detached.is_empty());
                 self.jobs.has_any() || has_detached || own().is_some_and(has_jobs)
             }
-            Role::Serves => self.jobs.has_any() && !self.splits.are_passed() || own().is_some_and(has_jobs),
+            Role::Serves => {
+                self.jobs.has_any() && !self.splits.are_passed_by_others_than(index)
+                    || own().is_some_and(has_jobs)
+            }
             Role::Surplus => own().is_some_and(has_jobs),
         }
     }
@@ -358,7 +361,7 @@ impl Worker {
         // Where computations pass split points, one more computation would only take a CPU from them.
         let is_extra = match self.ask_role() {
             Role::Full | Role::Begins => false,
-            Role::Serves => self.shared().splits.are_passed(),
+            Role::Serves => self.shared().splits.are_passed_by_others_than(self.index()),
             Role::Surplus => true,
         };
         if is_extra {

@@ -503,13 +503,18 @@ impl Shared {
 
     /// [`take_newborn`](Self::take_newborn) in a runtime that observes its tasks. All newborn tasks come here.
     fn take_observed(&self, task: Runnable, is_from_outside: bool, observer: &Observer) {
+        if self.lifecycle.has_begun() {
+            // Neither its beginning nor its end is told: a hook that replaces each task that ends would go on
+            // for ever.
+            return self.refuse(task, is_from_outside);
+        }
         let (this, id, spawned_at) = (NonNull::from(self), Id(task.id()), task.spawned_at());
         // SAFETY: the task is new, and the spawner, which has its handle, is here.
         unsafe { task.observe() };
         observer.on_spawn(id, spawned_at);
-        // SAFETY: the runnable owns its task. It is not owned yet, and its own poll leaves it alone then. If it
-        // was not owned, its end is told here.
-        if self.lifecycle.has_begun() || !unsafe { Self::adopt(this, task.header()) } {
+        // SAFETY: the runnable owns its task, which is adopted here and nowhere else: its own poll adopts only a
+        // task that is not owned.
+        if !unsafe { Self::adopt(this, task.header()) } {
             self.refuse(task, is_from_outside);
             return observer.on_terminate(id, spawned_at);
         }

@@ -38,7 +38,7 @@
 //! delayed, not in a deadlock.
 //!
 //! *A spare worker that computes is not relied on for ever*: a yield to an active spare worker that lasts as
-//! long as [`LIMIT`] shows that the spare worker does not take tasks. From then on the worker does not count
+//! long as [`LIMIT`], while no spare worker polls a task, shows that the spare worker does not take tasks. From then on the worker does not count
 //! as moving, and the monitor has another thread come.
 //!
 //! *No thread is started here*: the monitor starts threads, so a look never costs a thread start. If no spare
@@ -80,7 +80,7 @@ use super::worker::Worker;
 use crate::job::Tag;
 use crate::loom::YIELD_MICROS;
 use crate::loom::sync::atomic::Ordering::Relaxed;
-use crate::loom::sync::atomic::{AtomicBool, AtomicU64};
+use crate::loom::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use crate::loom::thread;
 
 /// The time between two looks, over all workers of a runtime.
@@ -113,6 +113,8 @@ pub struct Splits {
     base: Instant,
     /// When a worker last looked, in nanoseconds since `base`.
     last: AtomicU64,
+    /// The worker that looked then: a hint.
+    last_by: AtomicUsize,
     /// Whether tasks waited at the last look, and there was no spare worker to yield to: a hint. If so, the
     /// workers count as stuck.
     is_pressed: AtomicBool,
@@ -125,6 +127,7 @@ impl Splits {
         Self {
             base: Instant::now(),
             last: AtomicU64::new(0),
+            last_by: AtomicUsize::new(0),
             is_pressed: AtomicBool::new(false),
             has_asked: AtomicBool::new(false),
         }
@@ -141,12 +144,23 @@ impl Splits {
         last != 0 && self.now().saturating_sub(last) < RECENT_NANOS
     }
 
-    /// Whether the caller is the first to look since the last interval ended.
-    fn claim(&self, now: u64) -> bool {
+    /// Whether a worker other than `index` looked recently, as the last of all: a hint. (Beginning a computation
+    /// is a look, too.)
+    pub fn are_passed_by_others_than(&self, index: usize) -> bool {
+        // Relaxed: a hint.
+        self.are_passed() && self.last_by.load(Relaxed) != index
+    }
+
+    /// Whether worker `index` is the first to look since the last interval ended.
+    fn claim(&self, index: usize, now: u64) -> bool {
         let last = self.last.load(Relaxed);
         // Relaxed: this hands nothing over.
-        now.saturating_sub(last) >= INTERVAL_NANOS
-            && self.last.compare_exchange(last, now, Relaxed, Relaxed).is_ok()
+        let is_first = now.saturating_sub(last) >= INTERVAL_NANOS
+            && self.last.compare_exchange(last, now, Relaxed, Relaxed).is_ok();
+        if is_first {
+            self.last_by.store(index, Relaxed);
+        }
+        is_first
     }
 }
 
@@ -251,7 +265,7 @@ impl Seat {
                 // Tells the monitor that this worker is not stuck.
                 worker.processor().metrics.looks.add(1);
             }
-            if shared.splits.claim(now) {
+            if shared.splits.claim(self.index(), now) {
                 worker.see_to_tasks(self, now);
             } else if now.saturating_sub(self.stride.yielded.get()) >= YIELD_NANOS {
                 self.yield_cpu(now);
@@ -328,10 +342,12 @@ impl Worker {
             splits.is_pressed.store(false, Relaxed);
         }
         self.processor().metrics.yields.add(1);
+        let polls_before = self.shared().polls_of_spares();
         let stays_until = seat.absent(|| self.processor().yield_parker.park(Some(LIMIT)));
         seat.stride.yields_to_tasks_from.set(stays_until);
         let are_tasks_done = self.shared().end_yield(self.index());
-        if !are_tasks_done && yields_to == YieldsTo::Active {
+        let is_in_vain = || self.shared().polls_of_spares() == polls_before;
+        if !are_tasks_done && yields_to == YieldsTo::Active && is_in_vain() {
             // The spare worker that this worker relied on computes itself.
             splits.is_pressed.store(true, Relaxed);
         }

@@ -244,7 +244,10 @@ impl Shared {
                 }
             }
             // SAFETY: (1).
-            unsafe { self.has_queued() }
+            unsafe {
+                self.check_panicked();
+                self.has_queued()
+            }
         })
     }
 
