@@ -4,9 +4,10 @@ use std::collections::HashMap;
 use std::future::pending;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use runtime::runtime::{HistogramConfiguration, LocalOptions, RngSeed, TaskMeta, UnhandledPanic};
 use runtime::task::{self, Id, JoinSet, LocalSet, yield_now};
 use runtime::{Builder, Runtime};
@@ -18,7 +19,7 @@ fn note(journal: &Journal, what: char) -> impl Fn(&TaskMeta<'_>) + Send + Sync +
     let journal = journal.clone();
     move |task| {
         assert_eq!(task.spawned_at().file(), file!());
-        journal.lock().unwrap().entry(task.id()).or_default().push(what);
+        journal.lock().entry(task.id()).or_default().push(what);
     }
 }
 
@@ -55,14 +56,14 @@ fn hooks_tell_of_a_task_from_its_spawn_to_its_end() {
             yields.await.unwrap();
             assert!(panics.await.unwrap_err().is_panic());
             ids.push(nested.await.unwrap());
-            while journal.lock().unwrap()[&waits.id()] != "sba" {
+            while journal.lock()[&waits.id()] != "sba" {
                 yield_now().await;
             }
             waits.abort();
             assert!(waits.await.unwrap_err().is_cancelled());
         });
         drop(runtime);
-        let journal = journal.lock().unwrap();
+        let journal = journal.lock();
         let what: Vec<_> = ids.iter().map(|id| journal[id].as_str()).collect();
         assert_eq!(what, ["sbta", "sbabta", "sbta", "sbat", "sbta", "sbta"]);
     }
@@ -73,7 +74,7 @@ fn a_task_that_is_cancelled_before_its_first_poll_is_told_of() {
     let (runtime, journal) = with_journal(&mut Builder::new_current_thread());
     let id = runtime.spawn(async {}).id();
     drop(runtime);
-    assert_eq!(journal.lock().unwrap()[&id], "st");
+    assert_eq!(journal.lock()[&id], "st");
 }
 
 #[test]
@@ -123,7 +124,7 @@ fn large_futures_and_sets_of_tasks_are_observed_too() {
         set.build_task().name("a name").spawn(async { 1 }).unwrap();
         assert_eq!(set.join_all().await.iter().sum::<usize>(), 100_001);
     });
-    let mut what: Vec<_> = journal.lock().unwrap().values().cloned().collect();
+    let mut what: Vec<_> = journal.lock().values().cloned().collect();
     what.sort();
     assert_eq!(what, ["sbabta", "sbta"]);
 }
@@ -328,7 +329,7 @@ fn without_the_slot_a_worker_runs_tasks_in_the_order_of_their_spawns() {
             let tasks: Vec<_> = (0..10)
                 .map(|number| {
                     let seen = seen.clone();
-                    runtime::spawn(async move { seen.lock().unwrap().push(number) })
+                    runtime::spawn(async move { seen.lock().push(number) })
                 })
                 .collect();
             for task in tasks {
@@ -336,7 +337,7 @@ fn without_the_slot_a_worker_runs_tasks_in_the_order_of_their_spawns() {
             }
         }))
         .unwrap();
-    assert_eq!(*order.lock().unwrap(), (0..10).collect::<Vec<_>>());
+    assert_eq!(*order.lock(), (0..10).collect::<Vec<_>>());
     assert_eq!(runtime.metrics().worker_lifo_poll_count(0), 0);
 }
 
