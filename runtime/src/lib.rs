@@ -49,23 +49,15 @@
 #[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
 compile_error!("`runtime` supports 64-bit Linux; no other system is tested yet");
 
-mod blocking;
-mod builder;
-mod context;
+mod config;
 mod coop;
 mod driver;
-mod handle;
-mod histogram;
 mod job;
-mod local_runtime;
 mod loom;
 mod macros;
-mod metrics;
-mod observer;
 mod queue;
 mod scheduler;
-mod spawn;
-mod stall;
+mod sets;
 mod util;
 
 #[cfg(all(feature = "fs", not(loom)))]
@@ -154,8 +146,8 @@ pub mod internals {
     }
 
     pub mod scheduler {
-        pub use crate::builder::{Config, Flavor};
-        pub use crate::context::{enter_runtime, enter_worker};
+        pub use crate::config::{Config, Flavor};
+        pub use crate::scheduler::context::{enter_runtime, enter_worker};
         pub use crate::scheduler::idle::{Idle, JobEvents, Pick, Work};
         pub use crate::scheduler::jobs::Jobs;
         pub use crate::scheduler::park::Parker;
@@ -164,7 +156,7 @@ pub mod internals {
     }
 
     pub mod blocking {
-        pub use crate::blocking::crew::{Crew, Errand, Member, Next};
+        pub use crate::scheduler::blocking::crew::{Crew, Errand, Member, Next};
     }
 
     pub mod stdio {
@@ -180,7 +172,7 @@ pub mod internals {
         pub use crate::driver::time::entry::Entry;
     }
 
+    pub use crate::loom::byte_lock::ByteLock;
     pub use crate::loom::thread;
     pub use crate::util::block_on::block_on;
-    pub use crate::util::byte_lock::ByteLock;
 }

@@ -40,9 +40,9 @@ use std::sync::{Arc, LazyLock};
 use std::task::{Context, Poll, ready};
 
 use super::system;
-use crate::context;
 use crate::coop;
 use crate::io::transfer;
+use crate::scheduler::context;
 use crate::sync::oneshot;
 use crate::task::{JoinHandle, spawn_blocking};
 

@@ -6,8 +6,8 @@ use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 
+use super::job_ref::{JobHeader, JobRef};
 use super::region::{Region, Tag};
-use super::{JobHeader, JobRef};
 use crate::queue::{Line, Shelf};
 
 /// The memory for heap jobs.

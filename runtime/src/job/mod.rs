@@ -5,152 +5,18 @@
 //! spawns ([`heap`]). A job that is made in a [`region`] belongs to that region wherever it runs. A region
 //! can be cancelled, or is isolated.
 //!
-//! [`JobRef`] is one word, so that a deque can carry it in an atomic. It holds the address of the job's
-//! header. Its upper bits, and one of the lower bits, hold the tag of the job's region. A thief may read the
-//! tag before it has claimed the job and may follow the address.
+//! [`JobRef`] is the word by which queues carry a job ([`job_ref`]).
 
 pub mod count;
 pub mod heap;
+pub mod job_ref;
 pub mod latch;
 pub mod region;
 pub mod stack;
 
-use std::ptr::NonNull;
-
 pub use count::CountLatch;
 pub use heap::{Fifo, HeapJob, Memory, Spot};
+pub use job_ref::{JobHeader, JobRef};
 pub use latch::{CoreLatch, CrossLatch, Latch, Owner, SpinLatch, ThreadLatch};
 pub use region::{Question, Region, Tag};
 pub use stack::StackJob;
-
-/// The lowest bit of the tag. Addresses of user space on Linux have 47 bits (x86-64) or 48 (aarch64), unless
-/// a program asks for more.
-const TAG_SHIFT: u32 = 48;
-
-/// Set in an external thread's tag. Headers are aligned to eight bytes, and the deque uses the two lowest
-/// bits.
-const EXTERNAL: usize = 4;
-
-/// All bits of the tag.
-const TAG: usize = !((1 << TAG_SHIFT) - 1) | EXTERNAL;
-const _: () = assert!(align_of::<JobHeader>() > EXTERNAL);
-
-/// The fields at the beginning of every job.
-#[derive(Debug)]
-#[repr(C)]
-pub struct JobHeader {
-    /// Runs the job. # Safety: 1. The job is live, and claimed by the caller: this is called once.
-    execute: unsafe fn(NonNull<JobHeader>),
-    /// The region in which the job was made, valid until the job has run; or null.
-    region: *const Region,
-}
-
-impl JobHeader {
-    #[inline(always)]
-    pub fn new(execute: unsafe fn(NonNull<JobHeader>), region: *const Region) -> Self {
-        Self { execute, region }
-    }
-
-    /// Writes `execute`.
-    ///
-    /// # Safety
-    /// 1. `this` is memory for a header, the caller's alone.
-    #[inline(always)]
-    unsafe fn set_execute(this: *mut Self, execute: unsafe fn(NonNull<JobHeader>)) {
-        // SAFETY: (1).
-        unsafe { (&raw mut (*this).execute).write(execute) };
-    }
-
-    /// Writes `region`.
-    ///
-    /// # Safety
-    /// 1. As [`set_execute`](Self::set_execute).
-    #[inline(always)]
-    unsafe fn set_region(this: *mut Self, region: *const Region) {
-        // SAFETY: (1).
-        unsafe { (&raw mut (*this).region).write(region) };
-    }
-}
-
-/// A job that has yet to run, once.
-#[derive(Debug, Clone, Copy)]
-pub struct JobRef(*mut JobHeader);
-
-// SAFETY: a job's closure and result are `Send`, by the duty of its maker.
-unsafe impl Send for JobRef {}
-
-impl JobRef {
-    /// # Safety
-    /// 1. `header` begins a job, which is live until it has run. 2. It is run once.
-    #[inline(always)]
-    pub unsafe fn new(header: NonNull<JobHeader>, tag: Tag) -> Self {
-        Self(header.as_ptr().map_addr(|address| {
-            debug_assert!(address >> TAG_SHIFT == 0, "{address:#x} is no address of user space");
-            // Address and tag have no bit in common. An addition, unlike an `or`, merges with the addition of
-            // the deque's mark.
-            address + tag.shifted()
-        }))
-    }
-
-    /// Makes a reference from a word that a queue carried.
-    #[inline(always)]
-    pub fn from_raw(raw: *mut JobHeader) -> Self {
-        Self(raw)
-    }
-
-    #[inline(always)]
-    pub fn into_raw(self) -> *mut JobHeader {
-        self.0
-    }
-
-    /// The tag of the region. Does not follow the address.
-    #[inline]
-    pub fn tag(self) -> Tag {
-        Tag::from_shifted(self.0.addr())
-    }
-
-    /// Whether this is the job that `header` begins.
-    pub fn is(self, header: NonNull<JobHeader>) -> bool {
-        self.header() == header
-    }
-
-    fn header(self) -> NonNull<JobHeader> {
-        // SAFETY: a header's address is not null.
-        unsafe { NonNull::new_unchecked(self.0.map_addr(|address| address & !TAG)) }
-    }
-
-    /// Runs the job if it was made in `region`, with this tag. Otherwise returns false.
-    ///
-    /// # Safety
-    /// 1. The caller has claimed the job: it runs it once.
-    #[inline(always)]
-    pub unsafe fn run_inside(self, region: *const Region, tag: Tag) -> bool {
-        // This is the address, if the tag is the same.
-        let header = self.0.map_addr(|address| address ^ tag.shifted());
-        // SAFETY: (1), and the address is the header's once the tag was found to be none.
-        unsafe {
-            if header.addr() & TAG != 0 || (*header).region != region {
-                return false;
-            }
-            ((*header).execute)(NonNull::new_unchecked(header));
-        }
-        true
-    }
-
-    /// # Safety
-    /// 1. The caller has claimed the job.
-    #[inline]
-    pub unsafe fn region(self) -> *const Region {
-        // SAFETY: (1): the job is live until it has run.
-        unsafe { self.header().as_ref() }.region
-    }
-
-    /// # Safety
-    /// 1. The caller has claimed the job: it runs it once.
-    #[inline]
-    pub unsafe fn run(self) {
-        let header = self.header();
-        // SAFETY: (1).
-        unsafe { (header.as_ref().execute)(header) }
-    }
-}

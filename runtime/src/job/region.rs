@@ -1,7 +1,8 @@
 //! A part of a computation that can be cancelled, or that keeps unrelated work off its stacks.
 //!
 //! A region lives in the frame that began it, and that frame waits for every job that was made inside. So a
-//! job may point at its region until the job has run. Each region points to the region around it.
+//! job may point at its region until the job has run. Each region points to the region around it. Of a
+//! runtime, a region knows only the address.
 //!
 //! A thief compares the *tag* of a region before it may look at a job. A region that is not isolated has the
 //! tag of the isolated region around it, or none. A job that an external thread (`scheduler/external.rs`)
@@ -10,14 +11,22 @@
 use std::fmt;
 use std::ptr::{NonNull, null};
 
-use super::{EXTERNAL, TAG, TAG_SHIFT};
 use crate::loom::sync::Mutex;
-use crate::loom::sync::atomic::AtomicPtr;
-use crate::loom::sync::atomic::Ordering::Relaxed;
-use crate::scheduler::Shared;
+use crate::loom::sync::atomic::Ordering::{Acquire, Relaxed};
+use crate::loom::sync::atomic::{AtomicBool, AtomicPtr};
 use crate::task::Header;
 use crate::util::unwind::Payload;
 
+/// The lowest bit of the tag. Addresses of user space on Linux have 47 bits (x86-64) or 48 (aarch64), unless
+/// a program asks for more.
+pub(super) const TAG_SHIFT: u32 = 48;
+
+/// Set in an external thread's tag. Headers are aligned to eight bytes, and the deque uses the two lowest
+/// bits.
+pub(super) const EXTERNAL: usize = 4;
+
+/// All bits of the tag.
+pub(super) const TAG: usize = !((1 << TAG_SHIFT) - 1) | EXTERNAL;
 /// Decides whether a thread that waits in an isolated region, or as an external thread, may run a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tag(usize);
@@ -71,25 +80,29 @@ impl Tag {
 #[derive(Debug)]
 pub struct Question {
     task: NonNull<Header>,
-    pool: NonNull<Shared>,
+    /// The pool's shared state. Only its address is used.
+    pool: NonNull<()>,
+    /// Whether the shutdown of the pool has begun.
+    has_begun: NonNull<AtomicBool>,
 }
 
 impl Question {
     /// # Safety
-    /// 1. Both stay valid for as long as the question is asked.
-    pub unsafe fn new(task: NonNull<Header>, pool: NonNull<Shared>) -> Self {
-        Self { task, pool }
+    /// 1. `task` and `has_begun` stay valid for as long as the question is asked.
+    pub unsafe fn new(task: NonNull<Header>, pool: NonNull<()>, has_begun: NonNull<AtomicBool>) -> Self {
+        Self { task, pool, has_begun }
     }
 
     /// Whether the computation began in `pool`. If so, the thread that cancels it ends the grants there.
-    pub fn is_of(&self, pool: NonNull<Shared>) -> bool {
+    pub fn is_of(&self, pool: NonNull<()>) -> bool {
         self.pool == pool
     }
 
     #[inline(always)]
     pub fn is_cancelled(&self) -> bool {
         // SAFETY: duty 1 of `new`.
-        unsafe { self.task.as_ref().is_cancelled() || self.pool.as_ref().lifecycle.has_begun() }
+        // Acquire: as in `Lifecycle::has_begun`.
+        unsafe { self.task.as_ref().is_cancelled() || self.has_begun.as_ref().load(Acquire) }
     }
 }
 
@@ -99,7 +112,7 @@ pub enum Current {
     /// The runtime of the thread that runs the jobs.
     OfThread,
     /// This runtime, or none.
-    Is(Option<NonNull<Shared>>),
+    Is(Option<NonNull<()>>),
 }
 
 /// The purpose of a region.
@@ -111,11 +124,11 @@ enum Kind {
     Isolated,
     /// A part in which another runtime is current: this one, or none. After
     /// [`forget_current`](Region::forget_current) it is [`FORGOTTEN`].
-    Entered(AtomicPtr<Shared>),
+    Entered(AtomicPtr<()>),
 }
 
 /// No runtime has this address.
-const FORGOTTEN: *mut Shared = std::ptr::dangling_mut();
+const FORGOTTEN: *mut () = std::ptr::dangling_mut();
 
 /// See the module's docs.
 pub struct Region {
@@ -146,7 +159,7 @@ impl Region {
     ///
     /// # Safety
     /// 1. `parent` is null, or outlives the region.
-    pub unsafe fn entered(parent: *const Region, tag: Tag, current: Option<NonNull<Shared>>) -> Self {
+    pub unsafe fn entered(parent: *const Region, tag: Tag, current: Option<NonNull<()>>) -> Self {
         let current = current.map_or(std::ptr::null_mut(), NonNull::as_ptr);
         Self { parent, kind: Kind::Entered(AtomicPtr::new(current)), tag, panic: Mutex::new(None) }
     }
@@ -232,7 +245,3 @@ impl fmt::Debug for Region {
         f.debug_struct("Region").field("tag", &self.tag).field("kind", &self.kind).finish_non_exhaustive()
     }
 }
-
-/// The payload with which a cancelled computation unwinds.
-#[derive(Debug)]
-pub struct Cancelled;

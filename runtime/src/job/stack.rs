@@ -11,9 +11,9 @@ use std::cell::UnsafeCell;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ptr::NonNull;
 
+use super::job_ref::{JobHeader, JobRef};
 use super::latch::Latch;
 use super::region::{Region, Tag};
-use super::{JobHeader, JobRef};
 use crate::util::unwind::{self, Payload};
 
 /// The fields of a job that only other threads need.

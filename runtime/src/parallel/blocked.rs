@@ -2,7 +2,7 @@
 
 use std::panic::Location;
 
-use crate::handle::Handle;
+use crate::runtime::handle::Handle;
 use crate::scheduler::deadlock::{self, Standing};
 
 /// A thread's statement that it is blocked, made by [`mark_blocked`].

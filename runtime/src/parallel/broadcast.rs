@@ -13,8 +13,8 @@ use std::sync::Arc;
 use super::cancel;
 use super::enter::{self, CallRegion, OwnerLatch, Place, RootEnd};
 use super::spawn;
-use crate::context;
 use crate::job::{CountLatch, JobHeader, JobRef};
+use crate::scheduler::context;
 use crate::scheduler::{Seat, Shared};
 use crate::util::unwind::{self, Payload};
 

@@ -20,10 +20,10 @@ use super::error::{ErrorKind, ThreadPoolBuildError};
 use super::global;
 use super::pool::ThreadPool;
 use super::thread::{CustomSpawn, DefaultSpawn, ThreadBuilder, ThreadSpawn};
-use crate::builder::{Config, IndexedHook, MAX_WORKERS, PanicHandler, available_cpus};
-use crate::context;
+use crate::config::{Config, Deadlock, DeadlockHandler, IndexedHook, PanicHandler};
 use crate::driver::Driver;
-use crate::scheduler::deadlock::{Deadlock, DeadlockHandler};
+use crate::runtime::builder::{MAX_WORKERS, available_cpus};
+use crate::scheduler::context;
 use crate::scheduler::{self, Shared, WorkerStart};
 use crate::util::affinity;
 

@@ -31,10 +31,10 @@
 
 use std::panic::resume_unwind;
 
-use crate::context;
-use crate::job::region::Cancelled;
 use crate::job::{Region, Tag};
 use crate::scheduler::Seat;
+use crate::scheduler::context;
+use crate::util::unwind::Cancelled;
 use crate::util::unwind::{self, Payload};
 
 /// If the computation of `seat`'s owner has been cancelled, and may end here, ends it by unwinding.

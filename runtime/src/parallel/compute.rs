@@ -25,15 +25,16 @@ use std::ptr::NonNull;
 use std::task::{Context, Poll};
 
 use super::enter;
-use crate::context;
 use crate::coop;
-use crate::handle::Handle;
-use crate::job::region::{Cancelled, Question, Region, Tag};
+use crate::job::region::{Question, Region, Tag};
 use crate::runtime::Runtime;
+use crate::runtime::handle::Handle;
 use crate::scheduler::Shared;
+use crate::scheduler::context;
 use crate::scheduler::jobs::Root;
 use crate::task::{self, AbortHandle, Header, Id, JoinError, JoinHandle, Runnable, Schedule};
 use crate::util::unwind;
+use crate::util::unwind::Cancelled;
 
 /// Starts a computation on a worker, and returns a handle that waits for its result and cancels it when
 /// dropped.
@@ -276,9 +277,10 @@ unsafe fn run<T>(task: NonNull<Header>, f: impl FnOnce() -> T) -> T {
         // Run in place: no other thread has the handle yet.
         return f();
     };
+    let has_begun = seat.shared().lifecycle.has_begun_flag();
     // SAFETY: (1), and this worker keeps the pool; the region is used until this call returns, when all that
     // was made inside has ended.
-    let region = Region::cancellable(unsafe { Question::new(task, seat.shared_ptr()) });
+    let region = Region::cancellable(unsafe { Question::new(task, seat.shared_ptr().cast(), has_begun) });
     // SAFETY: this thread is the seat's owner; the region stays until it is replaced below.
     let (outer, outer_tag) = unsafe { seat.replace_region(&raw const region, Tag::NONE) };
     let result = unwind::catch(f);

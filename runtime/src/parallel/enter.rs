@@ -16,9 +16,9 @@ use std::ptr::NonNull;
 
 use super::pool::ThreadPool;
 use super::{global, scope};
-use crate::context;
 use crate::job::region::Current;
 use crate::job::{CoreLatch, CrossLatch, Latch, Region, SpinLatch, StackJob, Tag, ThreadLatch};
+use crate::scheduler::context;
 use crate::scheduler::{Seat, Shared, Worker};
 use crate::util::block_on;
 use crate::util::unwind::Payload;
@@ -110,10 +110,10 @@ impl CallRegion {
         // SAFETY: the region of the calling thread is live.
         let there = match unsafe { Region::current_of(region) } {
             Current::OfThread => pool.current_on_threads(),
-            Current::Is(current) => current,
+            Current::Is(current) => current.map(NonNull::cast),
         };
         // SAFETY: the region around is live until this call ends.
-        let entered = || Box::new(unsafe { Region::entered(region, tag, here) });
+        let entered = || Box::new(unsafe { Region::entered(region, tag, here.map(NonNull::cast)) });
         Self { region, tag, entered: (here != there).then(entered) }
     }
 

@@ -12,9 +12,9 @@
 //! shares nothing, so it waits for nothing. Its thread counts as a thread without a seat, and its calls run
 //! in place, as on a spare worker.
 
-use crate::context;
 use crate::job::{Region, Tag};
 use crate::scheduler::Seat;
+use crate::scheduler::context;
 use crate::util::numbers::Numbers;
 
 /// Runs a closure in such a way that a thread that waits inside of it runs only parts of the closure.

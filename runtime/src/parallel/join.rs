@@ -11,10 +11,10 @@ use std::ptr::NonNull;
 
 use super::cancel;
 use super::enter::{self, Outside, on_seat};
-use crate::context;
 use crate::job::{CoreLatch, SpinLatch, StackJob};
 use crate::queue::Taken;
 use crate::scheduler::Seat;
+use crate::scheduler::context;
 use crate::util::unwind;
 
 /// What a closure of [`join_context`] is told.

@@ -58,7 +58,7 @@ mod spawn;
 mod thread;
 mod yields;
 
-pub use crate::scheduler::deadlock::{Blocked, Deadlock};
+pub use crate::config::{Blocked, Deadlock};
 pub use blocked::{Mark, blocking, mark_blocked, mark_unblocked};
 pub use broadcast::{BroadcastContext, broadcast, spawn_broadcast};
 pub use builder::ThreadPoolBuilder;

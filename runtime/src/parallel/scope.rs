@@ -38,17 +38,17 @@ use std::sync::{Arc, OnceLock};
 use super::broadcast::BroadcastContext;
 use super::cancel;
 use super::enter::{self, CallRegion, Outside, OwnerLatch, Place, RootEnd};
-use crate::context;
-use crate::job::region::Cancelled;
 use crate::job::{
     CoreLatch, CountLatch, Fifo, HeapJob, JobHeader, JobRef, Memory, Question, Region, Spot, Tag,
 };
 use crate::loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use crate::loom::sync::atomic::{AtomicBool, AtomicPtr};
 use crate::queue::{Line, Shelf};
+use crate::scheduler::context;
 use crate::scheduler::magazine::JobMemory;
 use crate::scheduler::wait::Awaited;
 use crate::scheduler::{Hold, Seat, Shared};
+use crate::util::unwind::Cancelled;
 use crate::util::unwind::{self, Payload};
 
 /// Spawns jobs that end before the scope does; see [`scope`].

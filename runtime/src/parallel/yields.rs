@@ -3,9 +3,9 @@
 use std::ptr::NonNull;
 
 use super::enter::{self, Place};
-use crate::builder::{MAX_SPARE_WORKERS, MAX_WORKERS};
-use crate::context;
 use crate::job::Tag;
+use crate::runtime::builder::{MAX_SPARE_WORKERS, MAX_WORKERS};
+use crate::scheduler::context;
 use crate::scheduler::{Seat, Shared};
 
 /// The result of [`yield_now`] and [`yield_local`].

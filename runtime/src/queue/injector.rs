@@ -13,7 +13,7 @@
 //! chunk at once, after the unlock. Links from one item to the next would make these misses wait for one
 //! another.
 //!
-//! The lock's holder lets go with a plain store (`util/byte_lock.rs`). It is held for a few stores, or for
+//! The lock's holder lets go with a plain store (`loom/byte_lock.rs`). It is held for a few stores, or for
 //! the copy of a chunk. While tasks pile up, one push in [`CHUNK`] also requests memory under it.
 //!
 //! A wake may be in flight when the runtime shuts down, so a push must work at any time. The last worker that

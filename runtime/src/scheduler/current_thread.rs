@@ -24,17 +24,17 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
+use super::reference::Reference;
 use super::seat::outside_of_computations;
 use super::shared::Shared;
 use super::worker::Worker;
-use crate::builder::RngSeed;
-use crate::context;
+use crate::config::RngSeed;
 use crate::coop;
-use crate::handle::Handle;
 use crate::loom::sync::Mutex;
 use crate::loom::sync::atomic::AtomicBool;
 use crate::loom::sync::atomic::Ordering::SeqCst;
 use crate::loom::thread::{self, Thread};
+use crate::scheduler::context;
 use crate::util::rand::{self, Seeded};
 
 /// The right to be the worker of a `current_thread` runtime.
@@ -140,7 +140,7 @@ impl State {
 }
 
 /// Runs `future` to its end on the calling thread, and the runtime's tasks meanwhile.
-pub fn block_on<F: Future>(handle: &Handle, future: F) -> F::Output {
+pub fn block_on<F: Future>(handle: &Reference, future: F) -> F::Output {
     let future = pin!(future);
     let root = Arc::new(Root {
         is_woken: AtomicBool::new(true),
@@ -168,7 +168,7 @@ pub fn end_by_panic(shared: &Shared) {
 }
 
 /// Ends the runtime: at once if no thread drives it, else when the driving thread notices.
-pub fn shutdown(handle: &Handle) {
+pub fn shutdown(handle: &Reference) {
     let shared = handle.shared();
     shared.begin_shutdown();
     {
@@ -234,7 +234,7 @@ struct Root {
     is_driving: AtomicBool,
     thread: Thread,
     /// The handle keeps the worker's parker.
-    handle: Handle,
+    handle: Reference,
 }
 
 impl Wake for Root {

@@ -71,24 +71,21 @@
 use std::fmt;
 use std::panic::Location;
 use std::ptr::NonNull;
-use std::sync::Arc;
 use std::time::Instant;
 
 use super::in_place;
+use super::reference::Reference;
 use super::seat::Seat;
 use super::shared::Shared;
 use super::worker::Worker;
-use crate::blocking::crew::Counts;
-use crate::context;
+use crate::config::{Blocked, Deadlock, DeadlockHandler};
 use crate::coop;
-use crate::handle::Handle;
 use crate::loom::sync::Mutex;
 use crate::loom::sync::atomic::AtomicUsize;
 use crate::loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use crate::scheduler::blocking::crew::Counts;
+use crate::scheduler::context;
 use crate::util::unwind;
-
-/// The handler that is called with a deadlock.
-pub type DeadlockHandler = Arc<dyn Fn(&Deadlock) + Send + Sync>;
 
 /// The marks of one runtime or pool; see the module's docs.
 #[derive(Debug)]
@@ -145,7 +142,7 @@ impl Marks {
 /// A mark that stands. It keeps the shared state of its runtime.
 #[derive(Debug)]
 pub struct Standing {
-    handle: Handle,
+    handle: Reference,
     number: u64,
 }
 
@@ -162,7 +159,7 @@ pub fn mark(location: &'static Location<'static>) -> Option<Standing> {
                 return Some(mark);
             }
             // SAFETY: an entered runtime is valid.
-            let handle = unsafe { Handle::from_shared(current) };
+            let handle = unsafe { Reference::new(current) };
             if let Some(who) = handle.shared().as_what_it_blocks() {
                 let number = handle.shared().begin_mark(who, false, location).0;
                 handle.shared().let_stand(number);
@@ -183,7 +180,7 @@ fn mark_worker(worker: &Worker, location: &'static Location<'static>) -> Standin
     }
     shared.let_stand(number);
     // SAFETY: the state is valid, because this thread is its worker.
-    Standing { handle: unsafe { Handle::from_shared(worker.shared_ptr()) }, number }
+    Standing { handle: unsafe { Reference::new(worker.shared_ptr()) }, number }
 }
 
 impl Drop for Standing {
@@ -484,68 +481,5 @@ impl Report {
         let Self { handler, deadlock } = self;
         // As for a hook: the panic hook has reported a panic already.
         unwind::drop_quietly(unwind::catch(|| coop::suspended(|| handler(&deadlock))));
-    }
-}
-
-/// A deadlock, as passed to a [`deadlock_handler`](crate::Builder::deadlock_handler).
-///
-/// Its `Display` is a line for each blocked thread.
-#[derive(Debug, Clone)]
-pub struct Deadlock {
-    blocked: Vec<Blocked>,
-}
-
-impl Deadlock {
-    /// Returns the marks that stand, the oldest first. There is at least one.
-    pub fn blocked(&self) -> &[Blocked] {
-        &self.blocked
-    }
-}
-
-impl fmt::Display for Deadlock {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "every thread of the runtime is asleep or blocked, and nothing is left to wake one")?;
-        self.blocked.iter().try_for_each(|blocked| write!(f, "\n{blocked}"))
-    }
-}
-
-/// A thread that [`mark_blocked`](crate::parallel::mark_blocked) has marked and that was not unmarked.
-#[derive(Debug, Clone)]
-pub struct Blocked {
-    thread_name: Option<String>,
-    seat: Option<usize>,
-    location: &'static Location<'static>,
-    since: Instant,
-}
-
-impl Blocked {
-    /// Returns the name of the thread, if it has one.
-    pub fn thread_name(&self) -> Option<&str> {
-        self.thread_name.as_deref()
-    }
-
-    /// Returns the index of the worker's seat. There is none for a thread that took over while others were
-    /// blocked, nor for a thread in a `block_on` or a blocking closure.
-    pub fn seat(&self) -> Option<usize> {
-        self.seat
-    }
-
-    /// Returns where `mark_blocked` was called.
-    pub fn location(&self) -> &'static Location<'static> {
-        self.location
-    }
-
-    /// Returns when `mark_blocked` was called.
-    pub fn since(&self) -> Instant {
-        self.since
-    }
-}
-
-impl fmt::Display for Blocked {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { seat, location, since, .. } = self;
-        write!(f, "thread {}", self.thread_name().unwrap_or("without a name"))?;
-        seat.iter().try_for_each(|seat| write!(f, " on seat {seat}"))?;
-        write!(f, ", blocked at {location} for {:.1?}", since.elapsed())
     }
 }

@@ -26,7 +26,7 @@ use super::idle::Work;
 use super::seat::{Seat, may_run, outside_of_computations};
 use super::shared::Shared;
 use super::worker::Worker;
-use crate::builder::{IndexedHook, PanicHandler};
+use crate::config::{IndexedHook, PanicHandler};
 use crate::job::{JobRef, Tag};
 use crate::loom::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use crate::loom::sync::atomic::{AtomicUsize, fence};

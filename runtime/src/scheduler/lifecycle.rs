@@ -48,10 +48,10 @@ use super::away::Role;
 use super::idle::Work;
 use super::shared::Shared;
 use super::worker::Worker;
-use crate::context;
 use crate::loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use crate::loom::sync::atomic::{AtomicBool, AtomicUsize, fence};
 use crate::loom::sync::{Condvar, Mutex};
+use crate::scheduler::context;
 use crate::task::Runnable;
 
 /// How far the end has come.
@@ -89,6 +89,11 @@ impl Lifecycle {
     pub fn has_begun(&self) -> bool {
         // Acquire costs nothing. A caller that acts on the answer can then rely on what came before.
         self.has_begun.load(Acquire)
+    }
+
+    /// Where [`has_begun`](Self::has_begun) looks.
+    pub fn has_begun_flag(&self) -> NonNull<AtomicBool> {
+        NonNull::from(&self.has_begun)
     }
 
     pub fn exit(&self) -> Arc<Exit> {

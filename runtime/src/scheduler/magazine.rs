@@ -23,12 +23,12 @@ use std::cell::Cell;
 use std::fmt;
 use std::ptr::NonNull;
 
-use crate::context;
 use crate::job::Memory;
 use crate::loom::sync::Mutex;
 use crate::loom::sync::atomic::AtomicU32;
 use crate::loom::sync::atomic::Ordering::Relaxed;
 use crate::loom::{KEEPS_MEMORY, KEEPS_MEMORY_OUTSIDE};
+use crate::scheduler::context;
 use crate::util::prefetch;
 
 /// The number of classes. The allocator handles larger blocks, and those of unusual alignment.

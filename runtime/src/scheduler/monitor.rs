@@ -118,18 +118,18 @@ use std::ptr::NonNull;
 use std::time::{Duration, Instant};
 
 use super::away::{self, Role};
+use super::blocking;
 use super::idle::Work;
 use super::metrics::Counter;
 use super::park::Parker;
 use super::processor::{Processor, Sighting};
+use super::reference::Reference;
 use super::shared::Shared;
+use crate::config::Stall;
 use crate::driver::{Driver, time};
-use crate::handle::Handle;
 use crate::loom::sync::atomic::Ordering::{AcqRel, Relaxed, SeqCst};
 use crate::loom::sync::atomic::{AtomicBool, AtomicU64, fence};
 use crate::queue::{Chain, Local};
-use crate::spawn;
-use crate::stall::Stall;
 use crate::task::{Header, Runnable};
 use crate::util::thread_probe::ThreadProbe;
 
@@ -815,8 +815,8 @@ impl Round<'_> {
     /// Calls foreign code on a thread that runs blocking closures.
     fn call_elsewhere(&self, f: impl FnOnce() + Send + 'static) {
         // SAFETY: duty 1 of `watch`.
-        let handle = unsafe { Handle::from_shared(self.shared) };
-        drop(spawn::spawn_blocking_on(&handle, f, Location::caller()));
+        let handle = unsafe { Reference::new(self.shared) };
+        drop(blocking::spawn_on(&handle, f, Location::caller()));
     }
 
     /// `ShareJobs`.

@@ -21,7 +21,7 @@
 //! worker that goes idle or away. So a reader of a record knows one of two things: the owner was inside of
 //! that poll or computation, or it had just returned and was about to look for work.
 //!
-//! As in `metrics.rs`, the counters are not those of `loom.rs`, because only reports depend on them.
+//! As in `metrics.rs`, the counters are not those of `loom/mod.rs`, because only reports depend on them.
 
 use std::panic::Location;
 use std::ptr::{NonNull, null_mut};

@@ -76,7 +76,6 @@ use super::magazine::Magazine;
 use super::shared::Shared;
 use super::split::Stride;
 use super::worker::Worker;
-use crate::context;
 use crate::job::region::Current;
 use crate::job::stack::StackHead;
 use crate::job::{Fifo, JobHeader, JobRef, Owner, Question, Region, SpinLatch, Tag};
@@ -84,6 +83,7 @@ use crate::loom::sync::atomic::Ordering::{Relaxed, SeqCst};
 use crate::loom::sync::atomic::{AtomicI32, fence};
 use crate::loom::{DEQUE_CAPACITY, hint};
 use crate::queue::{Deque, Shelf, Taken};
+use crate::scheduler::context;
 
 /// While thieves are hungry, the owner publishes this many of the oldest child jobs of a recursion.
 const EAGER: u32 = 8;
@@ -376,7 +376,7 @@ impl Seat {
         // SAFETY: the region of the owner, or of a job that it has claimed.
         match unsafe { Region::current_of(region) } {
             Current::OfThread => self.shared().current_on_threads(),
-            Current::Is(current) => current,
+            Current::Is(current) => current.map(NonNull::cast),
         }
     }
 
@@ -494,7 +494,7 @@ impl Seat {
     fn grant(&self, pushes: u32) {
         // SAFETY: it is a part of the seat's region, which is live.
         let question = unsafe { self.question.get().as_ref() };
-        let is_foreign = question.is_some_and(|question| !question.is_of(self.shared_ptr()));
+        let is_foreign = question.is_some_and(|question| !question.is_of(self.shared_ptr().cast()));
         let pushes = if is_foreign { pushes.min(FOREIGN) } else { pushes };
         // The pushes of the grant write without a test of the capacity.
         assert!(

@@ -357,7 +357,8 @@ impl Worker {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::{Builder, context};
+    use crate::Builder;
+    use crate::scheduler::context;
 
     #[test]
     fn a_stride_ends_after_so_many_splits_one_by_one_or_at_once() {

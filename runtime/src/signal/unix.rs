@@ -21,8 +21,8 @@ use mio::net::UnixStream;
 use signal_hook_registry::SigId;
 
 use crate::driver::io::{Direction, Interest};
-use crate::handle::Handle;
 use crate::io::registered::{Registered, Watch};
+use crate::runtime::handle::Handle;
 
 /// The number of bytes that one read takes. A socket pair holds fewer one-byte writes, so one read takes all.
 const DRAIN: usize = 1024;

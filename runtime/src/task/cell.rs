@@ -36,8 +36,8 @@ pub struct Header {
     pub(super) stock: Stock,
     /// The table of `owned.rs` that the task is in, or `NO_TABLE`, and its place there. The owner of
     /// `SCHEDULED` writes it once, before the task first waits.
-    pub(super) table: Cell<u16>,
-    pub(super) slot: Cell<u32>,
+    pub(crate) table: Cell<u16>,
+    pub(crate) slot: Cell<u32>,
     /// Says which thread may do what; see [`State`].
     pub(super) state: State,
     /// The functions that depend on the future's type. Changes at most once, before the task is first queued.

@@ -6,9 +6,9 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::cell::Header;
-use crate::context;
 use crate::coop;
 use crate::loom::thread_cell;
+use crate::util::surroundings::surroundings;
 
 /// The id of a task, unique among all tasks of the process, including ended ones.
 ///
@@ -74,9 +74,9 @@ thread_cell! {
 
 /// The id that [`with_id`] gave to the code that this thread runs.
 fn outside_of_polls() -> Option<Id> {
-    let (id, surroundings) = OUTSIDE_OF_POLLS.with(Cell::get)?;
+    let (id, number) = OUTSIDE_OF_POLLS.with(Cell::get)?;
     // A job that this thread runs while the code waits is not a part of the code.
-    (surroundings == context::surroundings()).then_some(id)
+    (number == surroundings()).then_some(id)
 }
 
 /// Runs `f`, which is not a poll, with `id` as the id of its task. A task that is polled inside of `f` has
@@ -88,7 +88,7 @@ pub fn with_id<R>(id: Option<Id>, f: impl FnOnce() -> R) -> R {
             OUTSIDE_OF_POLLS.with(|current| current.set(self.0));
         }
     }
-    let new = id.map(|id| (id, context::surroundings()));
+    let new = id.map(|id| (id, surroundings()));
     let _restore = Restore(OUTSIDE_OF_POLLS.with(|current| current.replace(new)));
     f()
 }

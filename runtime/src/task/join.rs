@@ -18,7 +18,7 @@ use super::id::Id;
 use super::raw::drop_reference;
 use super::state::AfterDetach;
 use crate::coop;
-use crate::job::region::Cancelled;
+use crate::util::unwind::Cancelled;
 use crate::util::unwind::{Payload, drop_quietly};
 
 /// Waits for a task's output: a future that yields it.
@@ -136,7 +136,7 @@ impl<T> JoinHandle<T> {
 
     /// Has the task's completer wake `waker`, once. Returns it if the task is done already. For a handle that
     /// was not polled.
-    pub(super) fn set_waker(&mut self, waker: Waker) -> Result<(), Waker> {
+    pub(crate) fn set_waker(&mut self, waker: Waker) -> Result<(), Waker> {
         let Header { state, join_waker, .. } = self.header();
         let now = state.load();
         debug_assert!(!now.has_join_waker(), "for a handle that was not polled");
@@ -154,7 +154,7 @@ impl<T> JoinHandle<T> {
 
     /// The result of a task whose completer has woken the waker of [`set_waker`](Self::set_waker), or that
     /// was done before.
-    pub(super) fn take_result(&mut self) -> Result<T, JoinError> {
+    pub(crate) fn take_result(&mut self) -> Result<T, JoinError> {
         assert!(self.is_finished(), "a task's completer wakes after `DONE`");
         // SAFETY: `DONE` was just seen with an acquire.
         match unsafe { self.take_output() } {

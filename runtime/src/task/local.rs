@@ -4,8 +4,8 @@
 //! to the value of the innermost scope. Every scope restores the pointer of the scope around it. So a reader
 //! needs no lock, and may begin another scope while it reads.
 //!
-//! The slot also says in which *surroundings* (`context.rs`) its scope began. A job that runs on the stack of
-//! another call has surroundings of its own, and finds no value there.
+//! The slot also says in which *surroundings* (`scheduler/context.rs`) its scope began. A job that runs on the
+//! stack of another call has surroundings of its own, and finds no value there.
 
 use std::cell::Cell;
 use std::error::Error;
@@ -19,7 +19,7 @@ use std::thread;
 
 use pin_project_lite::pin_project;
 
-use crate::context;
+use crate::util::surroundings::surroundings;
 
 /// Declares [`LocalKey`]s: values that belong to a task rather than to a thread.
 ///
@@ -217,7 +217,7 @@ impl<T: 'static> LocalKey<T> {
                 self.0.slot.try_with(|slot| slot.replace(self.1)).ok();
             }
         }
-        let set = |slot: &LocalSlot<T>| slot.replace((value, context::surroundings()));
+        let set = |slot: &LocalSlot<T>| slot.replace((value, surroundings()));
         let outer = self.slot.try_with(set).map_err(|_| AccessError(()))?;
         let _leave = Leave(self, outer);
         Ok(f())
@@ -242,7 +242,7 @@ impl<T> LocalSlot<T> {
 
     /// The value for the calling code, or null.
     fn value(&self) -> *const T {
-        if self.surroundings.get() == context::surroundings() { self.value.get() } else { null() }
+        if self.surroundings.get() == surroundings() { self.value.get() } else { null() }
     }
 
     fn replace(&self, (value, surroundings): (*const T, u64)) -> (*const T, u64) {

@@ -18,8 +18,9 @@
 //   other code holds.
 // - `stock.rs`: reserved references for the task's own polls.
 // - `owned.rs`: all tasks that wait, for shutdown.
-// - `join_set/entries.rs`: how a set learns which of its tasks have ended.
-// - `local_set/shared.rs`: the scheduler of tasks that stay on one thread.
+// - `new.rs`: makes a task.
+//
+// What spawns tasks is elsewhere: `runtime/spawn.rs`, and the sets in `sets/`.
 //
 // Kinds of reference: the life's (until `DONE`), the handle's, one for each waker and abort handle, and the
 // reserved references (until `DONE`). Which thread may touch which field:
@@ -31,14 +32,12 @@
 // | owned place  | the owner of `SCHEDULED`                           | left before                    |
 // | stock        | the owner of `SCHEDULED`                           | given up                       |
 
-mod builder;
 pub(crate) mod cell;
 mod harness;
 mod id;
 mod join;
-pub mod join_set;
 pub mod local;
-mod local_set;
+mod new;
 pub(crate) mod owned;
 pub(crate) mod raw;
 pub(crate) mod state;
@@ -46,24 +45,17 @@ mod stock;
 mod waker;
 mod yield_now;
 
-use std::alloc::Layout;
-use std::future::Future;
-use std::panic::Location;
-use std::ptr::NonNull;
-
-pub use self::builder::Builder;
 pub use self::id::{Id, id, try_id};
 pub use self::join::{AbortHandle, JoinError, JoinHandle};
-pub use self::join_set::JoinSet;
 pub use self::local::{AccessError, LocalKey};
-pub use self::local_set::{LocalEnterGuard, LocalSet, spawn_local};
 pub use self::yield_now::yield_now;
-pub use crate::spawn::{block_in_place, spawn, spawn_blocking};
+pub use crate::runtime::spawn::{block_in_place, spawn, spawn_blocking};
+pub use crate::sets::{Builder, JoinSet, LocalEnterGuard, LocalSet, join_set, spawn_local};
 
 pub(crate) use self::cell::Header;
 pub(crate) use self::id::with_id;
 pub(crate) use self::join::Failure;
-pub(crate) use self::local_set::StandIn;
+pub(crate) use self::new::{layout_of, new, new_in};
 pub(crate) use self::owned::Owned;
 pub(crate) use self::raw::{Runnable, Schedule};
 pub(crate) use self::waker::introduce as introduce_wakers;
@@ -92,46 +84,3 @@ pub use crate::coop::consume_budget;
 #[doc(hidden)]
 #[deprecated = "use `task::coop::unconstrained`"]
 pub use crate::coop::unconstrained;
-
-/// Makes a task of `future`. The caller queues it. The scheduler counts the cell.
-///
-/// # Safety
-/// 1. `future` and its output may be used by the threads that run and join the task. 2. `scheduler` stays
-///    valid until `S::free`.
-pub(crate) unsafe fn new<F: Future + 'static, S: Schedule>(
-    future: F,
-    scheduler: NonNull<S>,
-    spawned_at: &'static Location<'static>,
-) -> (Runnable, JoinHandle<F::Output>) {
-    let vtable = raw::Vtable::of::<F, S>();
-    // SAFETY: (1), (2); the vtable is that of `F` and `S`.
-    let header = unsafe { cell::TaskCell::allocate(future, scheduler, id::next(), spawned_at, vtable) };
-    // SAFETY: a new cell is `SCHEDULED` and ours; one of its two references is the handle's.
-    unsafe { (Runnable::from_raw(header), JoinHandle::from_raw(header)) }
-}
-
-/// The layout of a task with a future of type `F`.
-#[inline(always)]
-pub(crate) fn layout_of<F: Future>() -> Layout {
-    Layout::new::<cell::TaskCell<F>>()
-}
-
-/// As [`new`], in memory that the caller provides.
-///
-/// # Safety
-/// As [`new`]; 3. `memory` is what `S::allocate` would return for [`layout_of`] the future, and the caller
-/// gives it up.
-#[inline]
-pub(crate) unsafe fn new_in<F: Future + 'static, S: Schedule>(
-    memory: NonNull<u8>,
-    future: F,
-    scheduler: NonNull<S>,
-    spawned_at: &'static Location<'static>,
-) -> (Runnable, JoinHandle<F::Output>) {
-    let vtable = raw::Vtable::of::<F, S>();
-    // SAFETY: (1), (2), (3); the vtable is that of `F` and `S`. Then as in `new`.
-    unsafe {
-        let header = cell::TaskCell::place(memory, future, scheduler, id::next(), spawned_at, vtable);
-        (Runnable::from_raw(header), JoinHandle::from_raw(header))
-    }
-}

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::driver::time::Driver;
 use crate::driver::time::clock::ClockError;
-use crate::handle::Handle;
+use crate::runtime::handle::Handle;
 
 /// Stops the runtime's clock.
 ///

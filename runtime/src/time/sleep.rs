@@ -13,7 +13,7 @@ use crate::coop::{poll_has_budget, spend};
 use crate::driver::time::entry::{Entry, State};
 use crate::driver::time::shard::{Home, ShutDown};
 use crate::driver::time::{Deadline, Driver};
-use crate::handle::Handle;
+use crate::runtime::handle::Handle;
 
 use super::Instant;
 

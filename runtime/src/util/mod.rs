@@ -2,7 +2,6 @@
 
 pub mod affinity;
 pub mod block_on;
-pub mod byte_lock;
 pub mod crowd;
 #[cfg(all(test, not(loom)))]
 pub mod joined;
@@ -13,6 +12,7 @@ pub mod patience;
 pub mod prefetch;
 pub mod rand;
 pub mod slots;
+pub mod surroundings;
 pub mod thread_probe;
 pub mod time_slice;
 pub mod unwind;

@@ -69,3 +69,7 @@ pub fn abort(text: &str) -> ! {
     _ = writeln!(std::io::stderr(), "runtime: {text}");
     std::process::abort()
 }
+
+/// The payload with which a cancelled computation unwinds.
+#[derive(Debug)]
+pub struct Cancelled;

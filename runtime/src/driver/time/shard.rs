@@ -3,7 +3,7 @@
 //! The steps R, C and F are those of `entry.rs`. A waker is foreign code. So it is cloned before the lock is
 //! taken, and woken or dropped after the lock is released.
 //!
-//! The lock's holder lets go with a plain store (`util/byte_lock.rs`), because a timer that is made and
+//! The lock's holder lets go with a plain store (`loom/byte_lock.rs`), because a timer that is made and
 //! dropped takes the lock twice. No thread holds it for longer than [`STEPS_PER_LOCK`] steps take. The
 //! exceptions are the far list, once in months, and paused clocks.
 //!

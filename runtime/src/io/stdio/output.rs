@@ -44,11 +44,11 @@ use std::mem;
 use std::task::{Context, Poll, ready};
 use std::thread;
 
-use crate::context;
 use crate::coop;
-use crate::handle::Handle;
 use crate::io::locked::{Users, poll_locked, wake_all};
 use crate::loom::sync::{Condvar, Mutex};
+use crate::runtime::handle::Handle;
+use crate::scheduler::context;
 
 /// The number of bytes in the buffer from which on a write waits.
 const FULL: usize = 64 << 10;

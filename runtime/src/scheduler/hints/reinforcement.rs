@@ -164,8 +164,9 @@ mod tests {
     use std::sync::atomic::Ordering::Relaxed;
 
     use super::*;
+    use crate::scheduler::context;
     use crate::scheduler::worker::Worker;
-    use crate::{Builder, Runtime, context, time};
+    use crate::{Builder, Runtime, time};
 
     /// The answers, one interval after the other, if the looks find `looks`.
     fn answers<const N: usize>(looks: [bool; N]) -> Vec<bool> {

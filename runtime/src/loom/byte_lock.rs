@@ -16,8 +16,8 @@
 //! beginning. The next L finds `locked` until the thread that did the first L does its U. **Ordering**: L
 //! reads from that U, so what the last holder did happens before what the next holder does.
 //!
-//! Models of the guarded data use loom's own lock in its place (`loom.rs`), because threads that spin try too
-//! many schedules.
+//! Models of the guarded data use loom's own lock in its place (`loom/mod.rs`), because threads that spin
+//! try too many schedules.
 //!
 //! The lock is not fair. Waiting does not use the thread's token (`scheduler/park.rs`), so a worker may wait
 //! between its K1 and K2.

@@ -15,10 +15,10 @@ use pin_project_lite::pin_project;
 
 use self::current::Entry;
 use self::shared::Shared;
-use super::JoinHandle;
-use crate::builder::UnhandledPanic;
-use crate::handle::{Handle, Id};
+use crate::config::UnhandledPanic;
 use crate::runtime::Runtime;
+use crate::runtime::handle::{Handle, Id};
+use crate::task::JoinHandle;
 
 /// Starts a future as a task of the current [`LocalSet`], on this thread. The future need not be `Send`.
 ///

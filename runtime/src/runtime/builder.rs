@@ -8,297 +8,30 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+use super::handle::Handle;
+use super::value::Runtime;
+use crate::config::hooks::{Hooks, ThreadName, invalid};
+use crate::config::observer::TaskHooks;
+use crate::config::settings::INTERVAL;
+use crate::config::{
+    Config, Deadlock, DeadlockHandler, Flavor, HistogramConfiguration, Observer, RngSeed, Stall, TaskMeta,
+    UnhandledPanic,
+};
 use crate::driver::{self, Driver};
-use crate::handle::Handle;
-use crate::histogram::HistogramConfiguration;
-use crate::loom::{HAS_MONITOR, thread};
-use crate::observer::{Observer, TaskHooks, TaskMeta};
-use crate::runtime::Runtime;
-use crate::scheduler::deadlock::{Deadlock, DeadlockHandler};
+use crate::loom::HAS_MONITOR;
 use crate::scheduler::{self, Shared};
-use crate::stall::Stall;
-use crate::util::affinity::{self, Pins};
-use crate::util::unwind;
+use crate::util::affinity::Pins;
 
 /// Most worker threads.
 pub const MAX_WORKERS: usize = 4096;
 /// The largest number of spare workers, which take over while workers block.
 pub const MAX_SPARE_WORKERS: usize = 512;
-/// The name of the monitor's thread.
-const MONITOR_NAME: &str = "runtime-monitor";
-/// The default of both intervals, in rounds of a worker's loop. The number is prime, as in Go, so that no
-/// periodic load falls in step with it.
-const INTERVAL: u32 = 61;
 /// The default number of events that one turn of the driver takes from the system.
 const EVENTS_PER_TURN: usize = 1024;
 /// The largest number of events of one turn. The driver keeps 12 MiB for so many.
 const MAX_EVENTS_PER_TURN: usize = 1 << 20;
 /// The environment variables that set the default number of worker threads: ours, then Tokio's.
 const WORKERS_VARIABLES: [&str; 2] = ["RUNTIME_WORKER_THREADS", "TOKIO_WORKER_THREADS"];
-
-/// The kind of scheduler that a runtime has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Flavor {
-    /// Tasks run on the thread that is in `block_on`.
-    CurrentThread,
-    /// Tasks run on worker threads that steal from each other.
-    MultiThread,
-}
-
-/// What a panic in a task does to its runtime; see [`Builder::unhandled_panic`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum UnhandledPanic {
-    /// The runtime goes on. The task's [`JoinHandle`](crate::task::JoinHandle) returns the panic. This is the
-    /// default.
-    Ignore,
-    /// The runtime shuts down, and `block_on` panics.
-    ShutdownRuntime,
-}
-
-/// A seed for [`Builder::rng_seed`].
-///
-/// # Examples
-/// ```
-/// use runtime::runtime::RngSeed;
-///
-/// assert_eq!(RngSeed::from_bytes(b"one"), RngSeed::from_bytes(b"one"));
-/// assert_ne!(RngSeed::from_bytes(b"one"), RngSeed::from_bytes(b"two"));
-/// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RngSeed(u64);
-
-impl RngSeed {
-    /// Makes a seed from `bytes`. The same bytes give the same seed on all machines, and in all releases.
-    pub fn from_bytes(bytes: &[u8]) -> Self {
-        // FNV-1a.
-        Self(bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
-        }))
-    }
-
-    /// Returns seed `index` of the series that begins with this seed.
-    pub(crate) fn of(&self, index: u64) -> u64 {
-        // The mixing function of splitmix64. It makes the seeds of neighbouring indices unlike each other.
-        let mixed = self.0.wrapping_add(index.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-}
-
-type Hook = Arc<dyn Fn() + Send + Sync>;
-
-/// Called with a stuck worker.
-type StallHook = Arc<dyn Fn(&Stall) + Send + Sync>;
-
-/// Called with the index of a pool's thread.
-pub type IndexedHook = Arc<dyn Fn(usize) + Send + Sync>;
-
-/// Called with the panic of a detached job.
-pub type PanicHandler = Arc<dyn Fn(unwind::Payload) + Send + Sync>;
-
-/// How the runtime's threads are named.
-#[derive(Clone)]
-enum ThreadName {
-    Fixed(String),
-    /// Called for each thread.
-    Made(Arc<dyn Fn() -> String + Send + Sync>),
-}
-
-impl ThreadName {
-    /// The name of the next thread.
-    fn next(&self) -> io::Result<String> {
-        let name = match self {
-            Self::Fixed(name) => name.clone(),
-            Self::Made(f) => unwind::catch(|| f()).map_err(|payload| {
-                unwind::drop_quietly(payload);
-                io::Error::other("the function of thread_name_fn panicked")
-            })?,
-        };
-        // With NUL in the name, `std::thread` would panic.
-        match name.contains('\0') {
-            true => Err(invalid(format!("thread_name must not contain NUL, got {name:?}"))),
-            false => Ok(name),
-        }
-    }
-}
-
-/// Functions of the user, which are called at points in a thread's life. The panic hook reports a panic in
-/// one of them, and then the panic is swallowed.
-#[derive(Clone, Default)]
-pub struct Hooks {
-    thread_start: Option<Hook>,
-    thread_stop: Option<Hook>,
-    thread_park: Option<Hook>,
-    thread_unpark: Option<Hook>,
-    stall: Option<StallHook>,
-}
-
-impl Hooks {
-    pub fn on_thread_start(&self) {
-        call(&self.thread_start);
-    }
-
-    pub fn on_thread_stop(&self) {
-        call(&self.thread_stop);
-    }
-
-    pub fn has_park(&self) -> bool {
-        self.thread_park.is_some()
-    }
-
-    pub fn has_unpark(&self) -> bool {
-        self.thread_unpark.is_some()
-    }
-
-    pub fn has_stall(&self) -> bool {
-        self.stall.is_some()
-    }
-
-    pub fn on_park(&self) {
-        call(&self.thread_park);
-    }
-
-    pub fn on_unpark(&self) {
-        call(&self.thread_unpark);
-    }
-
-    /// Runs on a blocking thread.
-    #[allow(dead_code)]
-    pub fn on_stall(&self, stall: &Stall) {
-        if let Some(hook) = &self.stall {
-            unwind::drop_quietly(unwind::catch(|| hook(stall)));
-        }
-    }
-}
-
-fn call(hook: &Option<Hook>) {
-    if let Some(hook) = hook {
-        unwind::drop_quietly(unwind::catch(|| hook()));
-    }
-}
-
-/// The settings of a built runtime.
-pub struct Config {
-    /// The name of the runtime. Its threads have names of their own.
-    pub name: Option<String>,
-    pub flavor: Flavor,
-    pub workers: usize,
-    pub max_blocking_threads: usize,
-    pub spare_workers: usize,
-    pub thread_keep_alive: Duration,
-    pub thread_stack_size: Option<usize>,
-    thread_name: ThreadName,
-    pub event_interval: u32,
-    pub global_queue_interval: u32,
-    pub hooks: Hooks,
-    /// Keeps each worker on one CPU.
-    pub pins: Option<Pins>,
-    pub has_io: bool,
-    /// The runtime runs only jobs: it has no driver and no spare workers.
-    pub is_pool: bool,
-    /// Jobs run in the order in which they were spawned; see `ThreadPoolBuilder::breadth_first`.
-    pub is_breadth_first: bool,
-    /// Gets the panics of detached jobs.
-    pub panic_handler: Option<PanicHandler>,
-    /// Called on the thread of each seat before its first job, and after its last.
-    pub start_handler: Option<IndexedHook>,
-    pub exit_handler: Option<IndexedHook>,
-    /// Called when nothing can unblock the marked threads.
-    pub deadlock_handler: Option<DeadlockHandler>,
-    /// Calls the task hooks and measures polls.
-    pub observer: Option<Arc<Observer>>,
-    pub unhandled_panic: UnhandledPanic,
-    pub rng_seed: Option<RngSeed>,
-    pub has_lifo_slot: bool,
-}
-
-impl Config {
-    /// The settings of a pool of jobs. The pool's builder starts and names the threads.
-    pub fn of_pool(workers: usize) -> Self {
-        Self {
-            name: None,
-            flavor: Flavor::MultiThread,
-            workers,
-            max_blocking_threads: 0,
-            spare_workers: 0,
-            thread_keep_alive: Duration::ZERO,
-            thread_stack_size: None,
-            thread_name: ThreadName::Fixed(String::new()),
-            event_interval: INTERVAL,
-            global_queue_interval: INTERVAL,
-            hooks: Hooks::default(),
-            pins: None,
-            has_io: false,
-            is_pool: true,
-            is_breadth_first: false,
-            panic_handler: None,
-            start_handler: None,
-            exit_handler: None,
-            deadlock_handler: None,
-            observer: None,
-            unhandled_panic: UnhandledPanic::Ignore,
-            rng_seed: None,
-            has_lifo_slot: true,
-        }
-    }
-
-    /// Whether a thread that is no worker may run its parallel calls itself; see `scheduler/external.rs`.
-    pub fn takes_external(&self) -> bool {
-        let are_threads_special = self.thread_stack_size.is_some()
-            || self.start_handler.is_some()
-            || self.hooks.thread_start.is_some();
-        self.flavor == Flavor::MultiThread
-            && self.workers >= 2
-            && self.deadlock_handler.is_none()
-            && !are_threads_special
-    }
-
-    /// Starts a thread of the runtime.
-    ///
-    /// # Errors
-    /// The system's error if it refuses the thread, or an error if the thread cannot be named. `main` was
-    /// dropped by then.
-    pub fn start_thread(&self, main: impl FnOnce() + Send + 'static) -> io::Result<thread::JoinHandle<()>> {
-        start(self.thread_name.next()?, self.thread_stack_size, self.unpinned(main))
-    }
-
-    /// Starts the monitor's thread, which has its own name and the default stack size.
-    ///
-    /// # Errors
-    /// The system's error if it refuses the thread.
-    pub fn start_monitor(&self, main: impl FnOnce() + Send + 'static) -> io::Result<thread::JoinHandle<()>> {
-        start(MONITOR_NAME.to_owned(), None, self.unpinned(main))
-    }
-
-    /// Wraps `main` for a thread that the calling thread starts. The new thread does not stay on the one CPU
-    /// of a pinned worker.
-    fn unpinned<F: FnOnce() + Send + 'static>(&self, main: F) -> impl FnOnce() + Send + use<F> {
-        affinity::unpinned(self.pins.as_ref(), main)
-    }
-
-    pub fn max_spares(&self) -> usize {
-        match self.flavor {
-            Flavor::CurrentThread => 0,
-            Flavor::MultiThread if self.is_pool => 0,
-            Flavor::MultiThread => self.spare_workers,
-        }
-    }
-}
-
-impl fmt::Debug for Config {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Config")
-            .field("name", &self.name)
-            .field("flavor", &self.flavor)
-            .field("workers", &self.workers)
-            .field("max_blocking_threads", &self.max_blocking_threads)
-            .field("has_io", &self.has_io)
-            .finish_non_exhaustive()
-    }
-}
 
 /// Builds a [`Runtime`].
 ///
@@ -1300,19 +1033,6 @@ fn start_workers(shared: NonNull<Shared>, workers: usize, handle: Handle) -> io:
     }
 }
 
-fn start(
-    name: String,
-    stack_size: Option<usize>,
-    main: impl FnOnce() + Send + 'static,
-) -> io::Result<thread::JoinHandle<()>> {
-    let builder = thread::Builder::new().name(name);
-    let builder = match stack_size {
-        Some(size) => builder.stack_size(size),
-        None => builder,
-    };
-    builder.spawn(main)
-}
-
 /// The number of CPUs that the process may use. It is asked for once, because the answer costs reading files
 /// of the control group.
 pub fn available_cpus() -> usize {
@@ -1337,8 +1057,4 @@ fn check_events(what: &str, n: usize) -> io::Result<()> {
         0..=MAX_EVENTS_PER_TURN => Ok(()),
         _ => Err(invalid(format!("{what} must be at most {MAX_EVENTS_PER_TURN}, got {n}"))),
     }
-}
-
-fn invalid(text: String) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidInput, text)
 }

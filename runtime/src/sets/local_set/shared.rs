@@ -55,7 +55,7 @@ use crate::loom::sync::atomic::AtomicUsize;
 use crate::loom::sync::atomic::Ordering::AcqRel;
 use crate::loom::thread;
 use crate::queue::{Chain, Inbox};
-use crate::spawn::LARGE;
+use crate::runtime::spawn::LARGE;
 use crate::task::{self, Header, JoinHandle, Runnable, Schedule};
 use crate::util::slots::Slots;
 

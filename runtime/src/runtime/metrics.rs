@@ -8,10 +8,10 @@ use std::panic::Location;
 use std::thread::ThreadId;
 use std::time::Duration;
 
-use crate::builder::Flavor;
-use crate::handle::Handle;
-use crate::histogram::Histogram;
+use crate::config::Flavor;
+use crate::config::histogram::Histogram;
 use crate::loom::sync::atomic::Ordering::Relaxed;
+use crate::runtime::handle::Handle;
 use crate::scheduler::away::SpareCounts;
 use crate::scheduler::metrics::WorkerMetrics;
 

@@ -1,7 +1,7 @@
 //! A `current_thread` runtime whose thread may spawn futures that are not `Send`.
 //!
 //! It is a [`Runtime`] and a [`LocalSet`], which each `block_on` drives together. An entry in a thread-local
-//! chain (`task/local_set/current.rs`) tells `spawn_local` that this set stands for that runtime.
+//! chain (`sets/local_set/current.rs`) tells `spawn_local` that this set stands for that runtime.
 
 use std::fmt;
 use std::future::Future;
@@ -10,11 +10,13 @@ use std::marker::PhantomData;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::time::Duration;
 
-use crate::builder::{Builder, Flavor};
-use crate::handle::{EnterGuard, Handle};
-use crate::metrics::RuntimeMetrics;
+use super::local_set::{LocalSet, StandIn};
+use crate::config::Flavor;
 use crate::runtime::Runtime;
-use crate::task::{JoinHandle, LocalSet, StandIn};
+use crate::runtime::builder::Builder;
+use crate::runtime::handle::{EnterGuard, Handle};
+use crate::runtime::RuntimeMetrics;
+use crate::task::JoinHandle;
 
 /// A `current_thread` runtime that stays on the thread that made it, so that its tasks need not be `Send`.
 ///

@@ -5,15 +5,17 @@ use std::future::Future;
 use std::io;
 
 use super::JoinSet;
-use crate::handle::Handle;
-use crate::task::{self, AbortHandle, LocalSet};
+use crate::runtime::handle::Handle;
+use crate::sets::builder;
+use crate::sets::local_set::LocalSet;
+use crate::task::AbortHandle;
 
 /// Spawns a task into a [`JoinSet`] with a name; made by [`JoinSet::build_task`]. The name is dropped, as by
-/// [`task::Builder`].
+/// [`task::Builder`](crate::task::Builder).
 #[must_use = "builders do nothing unless used to spawn a task"]
 pub struct Builder<'a, T> {
     set: &'a mut JoinSet<T>,
-    builder: task::Builder<'a>,
+    builder: builder::Builder<'a>,
 }
 
 impl<T> JoinSet<T> {
@@ -30,7 +32,7 @@ impl<T> JoinSet<T> {
     /// # }
     /// ```
     pub fn build_task(&mut self) -> Builder<'_, T> {
-        Builder { set: self, builder: task::Builder::new() }
+        Builder { set: self, builder: builder::Builder::new() }
     }
 }
 

@@ -12,8 +12,8 @@ use std::panic::Location;
 use std::sync::Arc;
 use std::time::Instant;
 
+use crate::config::histogram::{Histogram, HistogramConfiguration};
 use crate::coop;
-use crate::histogram::{Histogram, HistogramConfiguration};
 use crate::task::Id;
 use crate::util::unwind;
 

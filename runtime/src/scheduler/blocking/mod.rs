@@ -14,21 +14,22 @@ pub mod crew;
 use std::alloc::Layout;
 use std::future::Future;
 use std::io;
+use std::panic::Location;
 use std::pin::Pin;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
-use crate::context::{self, Entry};
 use crate::coop;
 use crate::driver::time;
-use crate::handle::Handle;
 use crate::queue::Chain;
 use crate::scheduler::Shared;
+use crate::scheduler::context::{self, Entry};
 use crate::scheduler::polling::Polling;
+use crate::scheduler::reference::Reference;
 use crate::scheduler::unfinished::Records;
-use crate::task::{self, Failure, Header, Runnable, Schedule};
+use crate::task::{self, Failure, Header, JoinHandle, Runnable, Schedule};
 use crew::{Counts, Crew, Errand, Member, Next};
 
 /// The blocking pool of one runtime.
@@ -62,7 +63,7 @@ impl Pool {
     }
 
     /// Queues a closure for a thread of the pool of `handle`. A pool that was closed cancels it.
-    pub fn push(handle: &Handle, task: Runnable) {
+    pub fn push(handle: &Reference, task: Runnable) {
         let shared = handle.shared();
         hold_clock(shared);
         let task = task.into_raw();
@@ -75,7 +76,7 @@ impl Pool {
         }
     }
 
-    fn perform(handle: &Handle, errand: Errand) {
+    fn perform(handle: &Reference, errand: Errand) {
         match errand {
             Errand::Nothing => {}
             Errand::Wake(member) => member.wake(),
@@ -90,7 +91,7 @@ impl Pool {
     /// Handles the refusal of a thread. If no thread is left, the closures in the queue fail. Otherwise they
     /// wait for a thread.
     #[cold]
-    fn thread_refused(handle: &Handle, error: io::Error) {
+    fn thread_refused(handle: &Reference, error: io::Error) {
         let (errand, closures) = handle.shared().blocking.crew.refused();
         // This cannot be refused again: the errand starts no thread.
         Self::perform(handle, errand);
@@ -99,7 +100,7 @@ impl Pool {
     }
 
     /// The life of a thread: it runs closures until none has come for the keep-alive time.
-    fn run(handle: &Handle) {
+    fn run(handle: &Reference) {
         let shared = handle.shared();
         let crew = &shared.blocking.crew;
         let hooks = &shared.config.hooks;
@@ -129,7 +130,7 @@ impl Pool {
     }
 }
 
-fn start_thread(handle: &Handle) -> io::Result<()> {
+fn start_thread(handle: &Reference) -> io::Result<()> {
     let shared = handle.shared();
     let exit = shared.lifecycle.exit();
     exit.enter();
@@ -148,7 +149,7 @@ fn start_thread(handle: &Handle) -> io::Result<()> {
     started.map(drop)
 }
 
-fn run_thread(handle: Handle) {
+fn run_thread(handle: Reference) {
     context::become_blocking(handle.shared_ptr());
     let entry = Entry::new(handle.shared_ptr());
     // SAFETY: the entry stays in this frame until `leave`, and the handle keeps the runtime valid.
@@ -233,6 +234,21 @@ unsafe impl Schedule for Closures {
         // SAFETY: as in `allocate`.
         unsafe { Shared::free(this.cast(), memory, layout) }
     }
+}
+
+/// Runs `f` on a thread of the pool.
+pub fn spawn_on<F, R>(handle: &Reference, f: F, site: &'static Location<'static>) -> JoinHandle<R>
+where
+    F: FnOnce() -> R + Send + 'static,
+    R: Send + 'static,
+{
+    let shared = handle.shared_ptr();
+    Shared::retain(shared);
+    let future = BlockingTask::new(f);
+    // SAFETY: closure and result are `Send`; the cell's reference was just taken.
+    let (task, join) = unsafe { task::new(future, Closures::of(shared), site) };
+    Pool::push(handle, task);
+    join
 }
 
 /// A closure as a future that is ready at its first poll.

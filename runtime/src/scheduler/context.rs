@@ -22,9 +22,10 @@ use crate::job::{Region, Tag};
 use crate::loom::thread_cell;
 use crate::scheduler::{Seat, Shared, Worker, in_place};
 use crate::util::block_on::{Blocker, replace_blocker};
+use crate::util::surroundings;
 
 thread_cell! {
-    static CONTEXT: Context = Context { newest: Cell::new(null()), worker: Cell::new(null()), seat: Cell::new(null()), region: Cell::new((null(), Tag::NONE)), blocking: Cell::new(null()), block_ons: Cell::new(0), surroundings: Cell::new(0), last_surroundings: Cell::new(0) };
+    static CONTEXT: Context = Context { newest: Cell::new(null()), worker: Cell::new(null()), seat: Cell::new(null()), region: Cell::new((null(), Tag::NONE)), blocking: Cell::new(null()), block_ons: Cell::new(0) };
 }
 
 #[derive(Debug)]
@@ -41,9 +42,6 @@ struct Context {
     blocking: Cell<*const Shared>,
     /// The number of `block_on` calls that this thread is in.
     block_ons: Cell<usize>,
-    /// The number of the surroundings in which this thread runs, and the last number that was given out.
-    surroundings: Cell<u64>,
-    last_surroundings: Cell<u64>,
 }
 
 /// A runtime that was entered and not left; or surroundings, which hide the older entries.
@@ -73,7 +71,7 @@ impl Entered {
         }
         // SAFETY: the region around outlives this one: `leave` comes before that region is left, or does not
         // free this one.
-        let region = unsafe { Region::entered(seat.region(), seat.tag(), Some(shared)) };
+        let region = unsafe { Region::entered(seat.region(), seat.tag(), Some(shared.cast())) };
         let region = Box::new(region);
         // SAFETY: the region lives until it is replaced in `leave`, which leaks it otherwise; this thread is
         // the seat's owner.
@@ -174,26 +172,15 @@ pub unsafe fn in_surroundings<R>(current: Option<NonNull<Shared>>, f: impl FnOnc
     struct Leave<'a>(&'a Entry, u64);
     impl Drop for Leave<'_> {
         fn drop(&mut self) {
-            CONTEXT.with(|context| context.surroundings.set(self.1));
+            surroundings::end(self.1);
             self.0.leave();
         }
     }
     // It enters no region, because the caller sets the region of the jobs that `f` makes.
     let entry = Entry { shared: current, older: Cell::new(null()), entered: RefCell::new(None) };
     entry.link();
-    let outer = CONTEXT.with(|context| {
-        let number = context.last_surroundings.get() + 1;
-        context.last_surroundings.set(number);
-        context.surroundings.replace(number)
-    });
-    let _leave = Leave(&entry, outer);
+    let _leave = Leave(&entry, surroundings::begin());
     coop::suspended(f)
-}
-
-/// The number of the surroundings in which the calling thread runs. One thread gives out each number once.
-#[inline]
-pub fn surroundings() -> u64 {
-    CONTEXT.with(|context| context.surroundings.get())
 }
 
 /// Calls `f` with the worker that this thread is, if it is one.

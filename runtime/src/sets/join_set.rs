@@ -10,9 +10,11 @@ use std::task::{Context, Poll, ready};
 
 pub use self::builder::Builder;
 use self::entries::Entries;
-use super::{AbortHandle, Id, JoinError, JoinHandle, LocalSet, spawn_local};
+use super::local_set::{LocalSet, spawn_local};
 use crate::coop;
-use crate::handle::Handle;
+use crate::runtime::handle::Handle;
+use crate::runtime::spawn::spawn_blocking;
+use crate::task::{AbortHandle, Id, JoinError, JoinHandle};
 
 /// A set of tasks. It yields their results in the order in which the tasks end.
 ///
@@ -196,7 +198,7 @@ impl<T: 'static> JoinSet<T> {
         F: FnOnce() -> T + Send + 'static,
         T: Send,
     {
-        self.insert(super::spawn_blocking(f))
+        self.insert(spawn_blocking(f))
     }
 
     /// Runs a closure that may block, on a thread of the runtime of `handle`, as a task of the set; as

@@ -6,17 +6,18 @@ use std::future::Future;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::num::NonZeroU64;
-use std::panic::{Location, RefUnwindSafe, UnwindSafe};
+use std::panic::Location;
 use std::ptr::NonNull;
 
-use crate::builder::Flavor;
-use crate::context::{self, Entry};
+use crate::config::Flavor;
 use crate::coop;
 use crate::driver;
-use crate::metrics::RuntimeMetrics;
+use crate::runtime::metrics::RuntimeMetrics;
+use crate::runtime::spawn;
+use crate::scheduler::context::{self, Entry};
+use crate::scheduler::reference::Reference;
 use crate::scheduler::shared::next_id;
-use crate::scheduler::{Shared, current_thread};
-use crate::spawn;
+use crate::scheduler::{Shared, blocking, current_thread};
 use crate::task::JoinHandle;
 use crate::util::block_on;
 
@@ -34,24 +35,17 @@ use crate::util::block_on;
 /// });
 /// assert_eq!(thread.join().unwrap(), 1);
 /// ```
+#[derive(Clone)]
 pub struct Handle {
-    /// A reference to the shared state; see `scheduler/shared.rs`.
-    shared: NonNull<Shared>,
+    reference: Reference,
 }
-
-// SAFETY: the shared state is made to be used from all threads, and counted.
-unsafe impl Send for Handle {}
-// SAFETY: as above.
-unsafe impl Sync for Handle {}
-impl UnwindSafe for Handle {}
-impl RefUnwindSafe for Handle {}
 
 impl Handle {
     /// # Safety
     /// 1. `shared` is valid now.
     pub(crate) unsafe fn from_shared(shared: NonNull<Shared>) -> Self {
-        Shared::retain(shared);
-        Self { shared }
+        // SAFETY: (1).
+        Self { reference: unsafe { Reference::new(shared) } }
     }
 
     /// Makes the handle that owns the reference that [`Shared::new`] returns.
@@ -59,17 +53,21 @@ impl Handle {
     /// # Safety
     /// 1. The caller has a reference, and gives it to the handle.
     pub(crate) unsafe fn adopt(shared: NonNull<Shared>) -> Self {
-        Self { shared }
+        // SAFETY: (1).
+        Self { reference: unsafe { Reference::adopt(shared) } }
+    }
+
+    pub(crate) fn reference(&self) -> &Reference {
+        &self.reference
     }
 
     #[inline]
     pub(crate) fn shared(&self) -> &Shared {
-        // SAFETY: our reference keeps it.
-        unsafe { self.shared.as_ref() }
+        self.reference.shared()
     }
 
     pub(crate) fn shared_ptr(&self) -> NonNull<Shared> {
-        self.shared
+        self.reference.shared_ptr()
     }
 
     /// Returns the current runtime's handle, without a reference of its own.
@@ -78,7 +76,8 @@ impl Handle {
     /// 1. The result is not used after anything may have left the runtime on this thread, and not dropped.
     #[inline]
     pub(crate) unsafe fn borrow_current() -> Option<ManuallyDrop<Self>> {
-        context::current().map(|shared| ManuallyDrop::new(Self { shared }))
+        // SAFETY: the result is not dropped, so it gives up no reference. The entry of the current runtime keeps it.
+        context::current().map(|shared| ManuallyDrop::new(unsafe { Self::adopt(shared) }))
     }
 
     /// Returns a handle to the current runtime: the runtime that runs this task, `block_on` or blocking
@@ -147,7 +146,7 @@ impl Handle {
     /// # runtime.block_on(task).unwrap();
     /// ```
     pub fn enter(&self) -> EnterGuard<'_> {
-        let entry = NonNull::from(Box::leak(Box::new(Entry::new(self.shared))));
+        let entry = NonNull::from(Box::leak(Box::new(Entry::new(self.shared_ptr()))));
         // SAFETY: the entry is freed only by the guard, which leaves first. A forgotten guard leaks both the
         // entry and its handle.
         unsafe { entry.as_ref().enter() };
@@ -171,7 +170,7 @@ impl Handle {
         F::Output: Send + 'static,
     {
         // SAFETY: our reference keeps the state; future and output are `Send`.
-        unsafe { spawn::spawn_on(self.shared, future, Location::caller()) }
+        unsafe { spawn::spawn_on(self.shared_ptr(), future, Location::caller()) }
     }
 
     /// Runs a closure that may block, as [`spawn_blocking`](crate::task::spawn_blocking) does, from any
@@ -190,7 +189,7 @@ impl Handle {
         F: FnOnce() -> R + Send + 'static,
         R: Send + 'static,
     {
-        spawn::spawn_blocking_on(self, f, Location::caller())
+        blocking::spawn_on(&self.reference, f, Location::caller())
     }
 
     /// Runs a future on the calling thread until it is ready, with this runtime as the current one.
@@ -225,12 +224,12 @@ impl Handle {
              `spawn_blocking` or `block_in_place`"
         );
         let wait = || match self.runtime_flavor() {
-            Flavor::CurrentThread => block_on::blocking(|| current_thread::block_on(self, future)),
+            Flavor::CurrentThread => block_on::blocking(|| current_thread::block_on(&self.reference, future)),
             Flavor::MultiThread => block_on::block_on_patiently(future, || self.shared().crowd.is_overrun()),
         };
         let _in_block_on = self.shared().enter_block_on();
         // SAFETY: our reference keeps the state.
-        unsafe { context::enter_runtime(self.shared, || context::enter_block_on(wait)) }
+        unsafe { context::enter_runtime(self.shared_ptr(), || context::enter_block_on(wait)) }
     }
 
     /// Returns the identity of the runtime. No other runtime of the process has or had the same.
@@ -321,7 +320,7 @@ impl Handle {
     /// threads that are no workers, an index that no worker has.
     #[inline]
     pub(crate) fn wheel_of_this_thread(&self) -> usize {
-        context::with_worker_of(self.shared, |worker| {
+        context::with_worker_of(self.shared_ptr(), |worker| {
             // A worker that blocks or computes does not look at its wheel before it sleeps.
             worker.filter(|worker| worker.takes_tasks()).map_or(usize::MAX, |worker| worker.index())
         })
@@ -347,22 +346,6 @@ impl Id {
 impl fmt::Display for Id {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
-    }
-}
-
-impl Clone for Handle {
-    #[inline]
-    fn clone(&self) -> Self {
-        Shared::retain(self.shared);
-        Self { shared: self.shared }
-    }
-}
-
-impl Drop for Handle {
-    #[inline]
-    fn drop(&mut self) {
-        // SAFETY: our reference is given up with the handle.
-        unsafe { Shared::release(self.shared) }
     }
 }
 

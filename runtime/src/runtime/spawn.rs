@@ -4,11 +4,12 @@ use std::future::Future;
 use std::panic::Location;
 use std::ptr::NonNull;
 
-use crate::blocking::{BlockingTask, Closures, Pool};
-use crate::context;
 use crate::coop;
-use crate::handle::Handle;
-use crate::scheduler::{Shared, in_place, magazine};
+#[cfg(doc)]
+use crate::runtime::handle::Handle;
+use crate::scheduler::context;
+use crate::scheduler::reference::Reference;
+use crate::scheduler::{Shared, blocking, in_place, magazine};
 use crate::task::{self, JoinHandle};
 use crate::util::block_on;
 
@@ -71,8 +72,8 @@ where
 {
     let site = Location::caller();
     // SAFETY: the current runtime's shared state is valid.
-    let handle = unsafe { Handle::from_shared(current("spawn_blocking")) };
-    spawn_blocking_on(&handle, f, site)
+    let runtime = unsafe { Reference::new(current("spawn_blocking")) };
+    blocking::spawn_on(&runtime, f, site)
 }
 
 /// Runs a closure that may block on the calling thread, while other threads take over this worker's tasks.
@@ -114,7 +115,7 @@ pub fn block_in_place<R>(f: impl FnOnce() -> R) -> R {
 fn current(what: &str) -> NonNull<Shared> {
     match context::current() {
         Some(shared) => shared,
-        None => panic!("{}", crate::handle::no_runtime(what)),
+        None => panic!("{}", crate::runtime::handle::no_runtime(what)),
     }
 }
 
@@ -168,22 +169,4 @@ unsafe fn spawn_small<F: Future + 'static>(
         }
         handle
     })
-}
-
-pub(crate) fn spawn_blocking_on<F, R>(
-    handle: &Handle,
-    f: F,
-    site: &'static Location<'static>,
-) -> JoinHandle<R>
-where
-    F: FnOnce() -> R + Send + 'static,
-    R: Send + 'static,
-{
-    let shared = handle.shared_ptr();
-    Shared::retain(shared);
-    let future = BlockingTask::new(f);
-    // SAFETY: closure and result are `Send`; the cell's reference was just taken.
-    let (task, join) = unsafe { task::new(future, Closures::of(shared), site) };
-    Pool::push(handle, task);
-    join
 }

@@ -3,8 +3,10 @@
 use std::future::Future;
 use std::io;
 
-use super::{JoinHandle, LocalSet};
-use crate::handle::Handle;
+use super::local_set::{LocalSet, spawn_local};
+use crate::runtime::handle::Handle;
+use crate::runtime::spawn::{spawn, spawn_blocking};
+use crate::task::JoinHandle;
 
 /// Spawns tasks with a name, for programs that were written for Tokio's `task::Builder`.
 ///
@@ -47,7 +49,7 @@ impl<'a> Builder<'a> {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        Ok(super::spawn(future))
+        Ok(spawn(future))
     }
 
     /// As [`Handle::spawn`].
@@ -70,7 +72,7 @@ impl<'a> Builder<'a> {
         F: Future + 'static,
         F::Output: 'static,
     {
-        Ok(super::spawn_local(future))
+        Ok(spawn_local(future))
     }
 
     /// As [`LocalSet::spawn_local`].
@@ -93,7 +95,7 @@ impl<'a> Builder<'a> {
         F: FnOnce() -> R + Send + 'static,
         R: Send + 'static,
     {
-        Ok(super::spawn_blocking(function))
+        Ok(spawn_blocking(function))
     }
 
     /// As [`Handle::spawn_blocking`].

@@ -1,0 +1,192 @@
+//! The threads of a runtime, from their start to their end.
+
+use std::io;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use super::lifecycle::Exit;
+use super::monitor;
+use super::shared::Shared;
+use super::worker::Worker;
+use crate::loom::sync::atomic::Ordering::Relaxed;
+use crate::loom::thread;
+use crate::scheduler::context::{self, Entry};
+use crate::util::thread_probe::ThreadProbe;
+use crate::util::{rand, time_slice, unwind};
+
+/// A worker that is counted and has yet to run, on the thread that calls [`run`](Self::run). If it is dropped
+/// instead, it leaves like a worker that has run.
+#[derive(Debug)]
+pub struct WorkerStart {
+    /// Valid: this worker has not left.
+    shared: NonNull<Shared>,
+    index: usize,
+    /// The `Exit` outlives the shared state.
+    exit: Arc<Exit>,
+    has_run: bool,
+}
+
+// SAFETY: the shared state is `Sync`, and valid until the worker has left.
+unsafe impl Send for WorkerStart {}
+
+impl WorkerStart {
+    /// Counts a worker with the processor `index`.
+    ///
+    /// # Safety
+    /// 1. The caller counts as a worker until this returns, so that `shared` is valid. 2. Processor `index`
+    ///    has no owner until this one has left.
+    pub unsafe fn new(shared: NonNull<Shared>, index: usize) -> Self {
+        // SAFETY: (1).
+        let state = unsafe { shared.as_ref() };
+        state.lifecycle.thread_starts();
+        Self { shared, index, exit: state.lifecycle.exit(), has_run: false }
+    }
+
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
+    /// The pool that waits for this worker.
+    pub fn shared(&self) -> &Shared {
+        // SAFETY: see the field.
+        unsafe { self.shared.as_ref() }
+    }
+
+    /// The monitor's whole life, on the calling thread. Its index means nothing.
+    pub fn watch(mut self) {
+        self.has_run = true;
+        // SAFETY: counted by `new`.
+        let watch = || unsafe { monitor::watch(self.shared) };
+        // The user's hooks and handlers find the runtime here as they do on a worker's thread. If one of them
+        // drops a runtime, that runtime must not wait for this thread.
+        // SAFETY: counted by `new`, so it is valid until `leave`.
+        let life = || unsafe { context::enter_runtime(self.shared, || context::enter_block_on(watch)) };
+        if let Err(payload) = unwind::catch(life) {
+            std::mem::forget(payload);
+            unwind::abort("the monitor panicked");
+        }
+        // SAFETY: counted by `new`; the last use.
+        unsafe { Shared::leave(self.shared, 0) };
+    }
+
+    /// The worker's whole life, on the calling thread.
+    pub fn run(mut self) {
+        self.has_run = true;
+        // SAFETY: counted by `new`, and run once; duty 2 of `new`.
+        unsafe { run_worker(self.shared, self.index) };
+    }
+}
+
+impl Drop for WorkerStart {
+    fn drop(&mut self) {
+        if !self.has_run {
+            // SAFETY: counted by `new`; the last use. If this thread is a worker of the same state, this is
+            // not the last worker to leave.
+            unsafe { Shared::leave(self.shared, 0) };
+        }
+        self.exit.leave();
+    }
+}
+
+/// Starts the thread of worker `index`, permanent or spare.
+///
+/// # Errors
+/// The system's error if it refuses a thread.
+///
+/// # Safety
+/// 1. The caller counts as a worker until this returns, so that `shared` is valid. 2. Processor `index` has
+///    no owner.
+pub unsafe fn start_worker(shared: NonNull<Shared>, index: usize) -> io::Result<thread::JoinHandle<()>> {
+    // SAFETY: (1), (2).
+    let start = unsafe { WorkerStart::new(shared, index) };
+    // SAFETY: (1). If the system refuses the thread, `start` is dropped there.
+    unsafe { shared.as_ref() }.config.start_thread(move || start.run())
+}
+
+/// Starts the monitor's thread.
+///
+/// # Errors
+/// The system's error if it refuses a thread.
+///
+/// # Safety
+/// 1. The caller counts as a worker until this returns, so that `shared` is valid.
+pub unsafe fn start_monitor(shared: NonNull<Shared>) -> io::Result<thread::JoinHandle<()>> {
+    // SAFETY: (1); it has no processor.
+    let start = unsafe { WorkerStart::new(shared, usize::MAX) };
+    // SAFETY: (1). If the system refuses the thread, `start` is dropped there.
+    unsafe { shared.as_ref() }.config.start_monitor(move || start.watch())
+}
+
+/// The whole life of a worker thread.
+///
+/// # Safety
+/// 1. This worker was counted by `worker_starts`. 2. Processor `index` has no other owner.
+unsafe fn run_worker(shared: NonNull<Shared>, index: usize) {
+    // Before the worker allocates anything, so that its memory lies close to the CPU.
+    // SAFETY: by (1) the state is valid until `leave`.
+    unsafe { shared.as_ref() }.config.pins.iter().for_each(|pins| pins.pin(index));
+    // SAFETY: as above.
+    let seed = unsafe { shared.as_ref() }.config.rng_seed.as_ref();
+    let _seeded = seed.map(|seed| rand::seed_thread(seed.of(index as u64)));
+    // SAFETY: as above; (2).
+    let worker = unsafe { Worker::new(shared, index) };
+    worker.processor().parker.adopt_current_thread();
+    worker.processor().yield_parker.adopt_current_thread();
+    // Relaxed: the monitor reads this number by itself.
+    worker.processor().thread.store(ThreadProbe::current().to_raw(), Relaxed);
+    worker.processor().metrics.thread_begins_or_ends();
+    let state = worker.shared();
+    match worker.is_permanent() {
+        true => state.away.permanent_comes(),
+        false => time_slice::ask(time_slice::SHORT_NANOS),
+    }
+    // A1 to A3: the monitor counts a permanent worker from now on, and a spare worker since it was called.
+    state.monitor.somebody_woke(&state.driver);
+    // A pool of jobs is never the current runtime: it has no tasks, and no handle.
+    let entry = (!state.config.is_pool).then(|| Entry::new(shared));
+    // SAFETY: the entry stays in this frame until `leave`, and the state valid.
+    entry.iter().for_each(|entry| unsafe { entry.enter() });
+    // The hooks run outside of the worker's context. So what they spawn goes to the injector, which is always
+    // drained. A pool's handlers run inside of the worker's context, so that the jobs that they begin are on
+    // the seat. If a hook or a handler drops a runtime, that runtime must not wait for this thread.
+    let hooks = &state.config.hooks;
+    context::enter_block_on(|| hooks.on_thread_start());
+    let life = || {
+        state.call_handler(&state.config.start_handler, index);
+        worker.run();
+        state.call_handler(&state.config.exit_handler, index);
+    };
+    // A panic here is a bug of this crate, because foreign code has its own `catch`. The queues would be in
+    // disorder.
+    if let Err(payload) = unwind::catch(|| context::enter_worker(&worker, life)) {
+        std::mem::forget(payload);
+        unwind::abort("a worker panicked outside of a task");
+    }
+    context::enter_block_on(|| hooks.on_thread_stop());
+    worker.count_busy();
+    worker.processor().metrics.thread_begins_or_ends();
+    entry.iter().for_each(Entry::leave);
+    debug_assert!(
+        worker.table().is_none(),
+        "a worker leaves, and step 4 of `lifecycle.rs` cannot see its table"
+    );
+    // SAFETY: (1), and this is the last use.
+    unsafe { Shared::leave(shared, worker.take_references()) };
+}
+
+/// Makes the calling thread the owner of a pool's seat 0 for good. The thread never runs the loop. It runs
+/// the jobs that it begins itself. It runs other jobs only while it waits for its own, or yields. Meanwhile
+/// other workers can steal from its queues.
+///
+/// # Safety
+/// 1. `shared` is valid for ever: the caller counts as a worker and does not leave. 2. Processor 0 has no
+///    owner. 3. The thread is no worker.
+pub unsafe fn take_seat_for_good(shared: NonNull<Shared>) {
+    // SAFETY: (1), (2).
+    let worker = unsafe { Worker::new_for_good(shared, 0) };
+    // Destructors of thread-locals may still look for the seat's owner, so the worker lives as long as the
+    // thread.
+    let worker: &'static Worker = Box::leak(Box::new(worker));
+    worker.processor().parker.adopt_current_thread();
+    context::become_worker(worker);
+}

@@ -1,0 +1,54 @@
+//! Making a task.
+
+use std::alloc::Layout;
+use std::future::Future;
+use std::panic::Location;
+use std::ptr::NonNull;
+
+use super::cell::TaskCell;
+use super::id;
+use super::join::JoinHandle;
+use super::raw::{Runnable, Schedule, Vtable};
+
+/// Makes a task of `future`. The caller queues it. The scheduler counts the cell.
+///
+/// # Safety
+/// 1. `future` and its output may be used by the threads that run and join the task. 2. `scheduler` stays
+///    valid until `S::free`.
+pub unsafe fn new<F: Future + 'static, S: Schedule>(
+    future: F,
+    scheduler: NonNull<S>,
+    spawned_at: &'static Location<'static>,
+) -> (Runnable, JoinHandle<F::Output>) {
+    let vtable = Vtable::of::<F, S>();
+    // SAFETY: (1), (2); the vtable is that of `F` and `S`.
+    let header = unsafe { TaskCell::allocate(future, scheduler, id::next(), spawned_at, vtable) };
+    // SAFETY: a new cell is `SCHEDULED` and ours; one of its two references is the handle's.
+    unsafe { (Runnable::from_raw(header), JoinHandle::from_raw(header)) }
+}
+
+/// The layout of a task with a future of type `F`.
+#[inline(always)]
+pub fn layout_of<F: Future>() -> Layout {
+    Layout::new::<TaskCell<F>>()
+}
+
+/// As [`new`], in memory that the caller provides.
+///
+/// # Safety
+/// As [`new`]; 3. `memory` is what `S::allocate` would return for [`layout_of`] the future, and the caller
+/// gives it up.
+#[inline]
+pub unsafe fn new_in<F: Future + 'static, S: Schedule>(
+    memory: NonNull<u8>,
+    future: F,
+    scheduler: NonNull<S>,
+    spawned_at: &'static Location<'static>,
+) -> (Runnable, JoinHandle<F::Output>) {
+    let vtable = Vtable::of::<F, S>();
+    // SAFETY: (1), (2), (3); the vtable is that of `F` and `S`. Then as in `new`.
+    unsafe {
+        let header = TaskCell::place(memory, future, scheduler, id::next(), spawned_at, vtable);
+        (Runnable::from_raw(header), JoinHandle::from_raw(header))
+    }
+}
