@@ -112,9 +112,10 @@ pub mod internals {
     }
 
     pub mod time {
+        pub use crate::driver::time::deadline::NANOS_PER_TICK;
         pub use crate::driver::time::entry::{Entry, State};
         pub use crate::driver::time::shard::{Shard, ShutDown};
-        pub use crate::driver::time::{Deadline, Driver, NANOS_PER_TICK};
+        pub use crate::driver::time::{Deadline, Driver};
     }
 
     pub mod task {

@@ -5,7 +5,8 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use super::buffered::{Buffer, CAPACITY};
+use super::buffered::Buffer;
+use super::buffered::buffer::CAPACITY;
 use super::ext::operation::uninterrupted;
 use super::{AsyncBufRead, AsyncRead, AsyncWrite};
 use crate::coop;

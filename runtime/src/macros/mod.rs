@@ -12,7 +12,7 @@
 //!    emits the code: all futures are pinned to the stack, and one [`poll_fn`](std::future::poll_fn) polls
 //!    them.
 //!
-//! The functions that the expansions call are in [`maybe_done`] and at the end of this file. The expansions
+//! The functions that the expansions call are in [`maybe_done`] and [`turns`]. The expansions
 //! reach them through `$crate::__private`. They name nothing else but this crate and `core`, so they work
 //! under whatever name a program imports the crate. Items, unlike local variables, have no hygiene. So an
 //! item in an expansion has a name that no user's code would use.
@@ -23,26 +23,6 @@ mod join;
 pub(crate) mod maybe_done;
 mod pin;
 mod select;
+mod turns;
 
-use std::task::{Context, Poll, ready};
-
-use crate::coop;
-
-/// Returns `Pending`, and has the task polled again, if its budget is used up. It takes nothing from the
-/// budget.
-///
-/// `select!` calls this before it polls a branch. With no budget left, this crate's futures only return
-/// `Pending`, and a branch that knows no budget would win every round.
-#[inline]
-pub fn poll_budget(cx: &mut Context<'_>) -> Poll<()> {
-    // The guard is dropped without progress, so it gives back what it took.
-    drop(ready!(coop::poll_proceed(cx)));
-    Poll::Ready(())
-}
-
-/// The branch that a `biased` macro polls first; the counterpart of
-/// [`thread_below`](crate::util::rand::thread_below).
-#[inline]
-pub fn always_first(_branches: u32) -> u32 {
-    0
-}
+pub use turns::{always_first, poll_budget};

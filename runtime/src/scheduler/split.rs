@@ -74,6 +74,7 @@ use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use super::away::YieldsTo;
+use super::hints::slices::INTERVAL_NANOS;
 use super::idle::Work;
 use super::seat::Seat;
 use super::worker::Worker;
@@ -82,9 +83,6 @@ use crate::loom::YIELD_MICROS;
 use crate::loom::sync::atomic::Ordering::Relaxed;
 use crate::loom::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use crate::loom::thread;
-
-/// The time between two looks, over all workers of a runtime.
-pub const INTERVAL_NANOS: u64 = 200_000;
 
 /// The time after which a worker yields its CPU again, also while other workers look.
 const YIELD_NANOS: u64 = 2 * INTERVAL_NANOS;

@@ -13,9 +13,9 @@ use std::time::Duration;
 use super::local_set::{LocalSet, StandIn};
 use crate::config::Flavor;
 use crate::runtime::Runtime;
+use crate::runtime::RuntimeMetrics;
 use crate::runtime::builder::Builder;
 use crate::runtime::handle::{EnterGuard, Handle};
-use crate::runtime::RuntimeMetrics;
 use crate::task::JoinHandle;
 
 /// A `current_thread` runtime that stays on the thread that made it, so that its tasks need not be `Send`.

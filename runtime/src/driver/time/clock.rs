@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use crate::loom::sync::Mutex;
 use crate::loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use super::{Deadline, NANOS_PER_MILLI};
+use super::deadline::{Deadline, NANOS_PER_MILLI};
 
 /// Whether any clock of this process was ever paused. While it is false, `time::Instant::now` need not look
 /// for a runtime.

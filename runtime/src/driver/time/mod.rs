@@ -41,6 +41,7 @@
 //! - Heaps per processor (Go).
 
 pub mod clock;
+pub mod deadline;
 pub mod entry;
 pub mod shard;
 pub mod wheel;
@@ -53,19 +54,11 @@ use crate::loom::sync::atomic::{AtomicBool, AtomicU64};
 use crate::util::pad::CachePadded;
 
 use super::foreign::ForeignWakes;
+pub use deadline::{Deadline, NANOS_PER_MILLI};
+
 use clock::{Clock, ClockError};
 use entry::Entry;
 use shard::{Shard, ShutDown, tick_not_before};
-
-/// Nanoseconds since the driver began. `u64::MAX` means never.
-pub type Deadline = u64;
-
-/// The length of a wheel's tick. A millisecond is a whole number of ticks.
-pub const NANOS_PER_TICK: u64 = 125_000;
-
-/// Timers are rounded up to a multiple of this once the clock has been paused.
-pub const NANOS_PER_MILLI: u64 = 1_000_000;
-const _: () = assert!(NANOS_PER_MILLI % NANOS_PER_TICK == 0);
 
 /// The clock and the wheels of one runtime.
 #[derive(Debug)]

@@ -22,9 +22,9 @@ use crate::loom::sync::{ShortGuard, ShortLock};
 use crate::util::pad::CachePadded;
 use crate::util::wake_list::WakeList;
 
+use super::deadline::{Deadline, NANOS_PER_TICK};
 use super::entry::{Entry, State};
 use super::wheel::{NEVER, Step, Tick, Wheel};
-use super::{Deadline, NANOS_PER_TICK};
 
 /// The number of timers that are moved or fired before the lock is released for other threads.
 const STEPS_PER_LOCK: usize = 64;

@@ -8,6 +8,9 @@ use std::task::{Context, Poll, ready};
 use crate::io::ext::poll_read_some;
 use crate::io::{AsyncRead, ReadBuf};
 
+/// The default capacity, in bytes, which is that of std.
+pub const CAPACITY: usize = 8 * 1024;
+
 /// A piece of memory with the bytes that have been read and not yet used.
 ///
 /// ```text

@@ -1,7 +1,7 @@
 //! Buffers between a program and a stream: [`BufReader`], [`BufWriter`], [`BufStream`]; and readers of one
 //! piece after the other: [`Lines`], [`Split`].
 
-mod buffer;
+pub(super) mod buffer;
 mod pieces;
 mod reader;
 mod stream;
@@ -13,6 +13,3 @@ pub use stream::BufStream;
 pub use writer::BufWriter;
 
 pub(super) use buffer::Buffer;
-
-/// The default capacity, in bytes, which is that of std.
-pub(super) const CAPACITY: usize = 8 * 1024;

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 
 use pin_project_lite::pin_project;
 
-use super::{Buffer, CAPACITY};
+use super::buffer::{Buffer, CAPACITY};
 use crate::io::traits::forward;
 use crate::io::{AsyncBufRead, AsyncRead, AsyncSeek, AsyncWrite, ReadBuf};
 

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 
 use pin_project_lite::pin_project;
 
-use super::CAPACITY;
+use super::buffer::CAPACITY;
 use crate::io::ext::poll_write_all;
 use crate::io::traits::forward;
 use crate::io::{AsyncBufRead, AsyncRead, AsyncSeek, AsyncWrite};

@@ -28,16 +28,4 @@ mod ucred;
 
 pub use addr::SocketAddr;
 pub use halves::{OwnedReadHalf, OwnedWriteHalf, ReadHalf, ReuniteError, WriteHalf};
-pub use ucred::UCred;
-
-/// The number of a user.
-#[allow(non_camel_case_types, reason = "Tokio's name")]
-pub type uid_t = u32;
-
-/// The number of a group.
-#[allow(non_camel_case_types, reason = "Tokio's name")]
-pub type gid_t = u32;
-
-/// The number of a process, or of a group of processes.
-#[allow(non_camel_case_types, reason = "Tokio's name")]
-pub type pid_t = i32;
+pub use ucred::{UCred, gid_t, pid_t, uid_t};

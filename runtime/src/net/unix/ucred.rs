@@ -3,8 +3,6 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-use super::{gid_t, pid_t, uid_t};
-
 /// The user, the group and the process at the other end of a Unix stream.
 /// [`UnixStream::peer_cred`](crate::net::UnixStream::peer_cred) makes it.
 ///
@@ -54,3 +52,15 @@ impl UCred {
         Ok(UCred { pid: Some(cred.pid), uid: cred.uid, gid: cred.gid })
     }
 }
+
+/// The number of a user.
+#[allow(non_camel_case_types, reason = "Tokio's name")]
+pub type uid_t = u32;
+
+/// The number of a group.
+#[allow(non_camel_case_types, reason = "Tokio's name")]
+pub type gid_t = u32;
+
+/// The number of a process, or of a group of processes.
+#[allow(non_camel_case_types, reason = "Tokio's name")]
+pub type pid_t = i32;

@@ -17,8 +17,10 @@
 
 use std::cell::Cell;
 
-use crate::scheduler::split::INTERVAL_NANOS;
 use crate::util::time_slice::{self, LONG_NANOS, USUAL};
+
+/// The time between two looks, over all workers of a runtime.
+pub const INTERVAL_NANOS: u64 = 200_000;
 
 /// A computation that takes this long is worth two system calls.
 const LONG_AFTER_NANOS: u64 = INTERVAL_NANOS;

@@ -1,0 +1,70 @@
+use std::time::{Duration, Instant};
+
+use crate::{Builder, Runtime};
+
+/// Waits until `runtime` counts `sleeping` sleepers and no searcher.
+#[track_caller]
+fn assert_rests(runtime: &Runtime, sleeping: usize) {
+    let begin = Instant::now();
+    while runtime.handle().shared().idle.counts() != (0, sleeping) {
+        let counts = runtime.handle().shared().idle.counts();
+        assert!(begin.elapsed() < Duration::from_secs(20), "searching and sleeping: {counts:?}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    // The counts stay so: a sleeping worker is not counted twice.
+    std::thread::sleep(Duration::from_millis(2));
+    assert_eq!(runtime.handle().shared().idle.counts(), (0, sleeping));
+}
+
+#[test]
+fn the_counts_of_searching_and_sleeping_workers_are_exact_at_rest() {
+    let runtime = Builder::new_multi_thread().worker_threads(4).enable_all().build().unwrap();
+    for round in 0..200_u64 {
+        let tasks: Vec<_> = (0..round % 17)
+            .map(|i| {
+                runtime.spawn(async move {
+                    if i % 5 == 0 {
+                        crate::time::sleep(Duration::from_micros(10 * i)).await;
+                    }
+                    crate::task::yield_now().await;
+                })
+            })
+            .collect();
+        for task in tasks {
+            runtime.block_on(task).unwrap();
+        }
+        if round % 10 == 0 {
+            assert_rests(&runtime, 4);
+        }
+    }
+    assert_rests(&runtime, 4);
+}
+
+#[test]
+fn the_counts_are_exact_after_workers_were_blocked() {
+    let runtime = Builder::new_multi_thread().worker_threads(2).build().unwrap();
+    for _ in 0..20 {
+        let tasks: Vec<_> = (0..6)
+            .map(|_| {
+                runtime.spawn(async {
+                    crate::task::block_in_place(|| std::thread::sleep(Duration::from_micros(100)));
+                })
+            })
+            .collect();
+        for task in tasks {
+            runtime.block_on(task).unwrap();
+        }
+    }
+    assert_rests(&runtime, 2);
+}
+
+#[test]
+fn a_current_thread_runtime_counts_nobody_outside_of_block_on() {
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    for _ in 0..10 {
+        runtime.block_on(async {
+            crate::spawn(async { crate::time::sleep(Duration::from_millis(1)).await }).await.unwrap();
+        });
+        assert_eq!(runtime.handle().shared().idle.counts(), (0, 0));
+    }
+}
