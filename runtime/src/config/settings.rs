@@ -83,7 +83,8 @@ impl Config {
         }
     }
 
-    /// Whether a thread that is no worker may run its parallel calls itself; see `scheduler/external.rs`.
+    /// Whether a thread that is no worker may run its parallel calls itself; see
+    /// `scheduler/computations/external.rs`.
     pub fn takes_external(&self) -> bool {
         let are_threads_special = self.thread_stack_size.is_some()
             || self.start_handler.is_some()

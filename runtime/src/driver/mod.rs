@@ -33,7 +33,7 @@ pub struct Driver {
     time: Option<time::Driver>,
     /// The worker that is the poller: a hint for a thread that picks a sleeper.
     sitter: AtomicUsize,
-    /// When the poller's sleep ends, as a deadline of `time`; see `scheduler/park.rs`.
+    /// When the poller's sleep ends, as a deadline of `time`; see `scheduler/sleep/park.rs`.
     until: AtomicU64,
     pace: Pace,
 }
@@ -77,8 +77,8 @@ impl Driver {
         self.time.as_ref().map_or(0, |time| time.fire_due(foreign))
     }
 
-    /// T2 and T3 of `scheduler/park.rs`: how long worker `index` may sleep outside of the driver because of
-    /// its own timers.
+    /// T2 and T3 of `scheduler/sleep/park.rs`: how long worker `index` may sleep outside of the driver
+    /// because of its own timers.
     pub fn own_timeout(&self, index: usize) -> Option<Duration> {
         let time = self.time.as_ref()?;
         let own = time.deadline_of(index);
@@ -92,8 +92,8 @@ impl Driver {
         if is_covered { None } else { time.until(own) }
     }
 
-    /// T2 and T3 of `scheduler/park.rs`, for a thread that is no worker. The thread has registered a timer
-    /// that is the earliest of its wheel. Unparks the poller if the poller would sleep past `deadline`.
+    /// T2 and T3 of `scheduler/sleep/park.rs`, for a thread that is no worker. The thread has registered a
+    /// timer that is the earliest of its wheel. Unparks the poller if the poller would sleep past `deadline`.
     pub fn timer_registered(&self, deadline: time::Deadline) {
         fence(SeqCst);
         // Relaxed: ordered by the fences. It is fine if no thread sleeps: the next poller sees the timer at
@@ -140,8 +140,8 @@ impl Sitting<'_> {
         self.poller.turn(None, foreign)
     }
 
-    /// D1 to D5 of `scheduler/park.rs`: waits until an event comes, the earliest timer is due, another thread
-    /// unparks it, or `limit` is over. Returns the number of events.
+    /// D1 to D5 of `scheduler/sleep/park.rs`: waits until an event comes, the earliest timer is due, another
+    /// thread unparks it, or `limit` is over. Returns the number of events.
     ///
     /// If there are many timers, it sleeps a little past the earliest one: see `pace.rs`. Other threads are
     /// told the timer's own time.

@@ -5,8 +5,9 @@
 //! runtime, a region knows only the address.
 //!
 //! A thief compares the *tag* of a region before it may look at a job. A region that is not isolated has the
-//! tag of the isolated region around it, or none. A job that an external thread (`scheduler/external.rs`)
-//! splits off has a tag of another kind, which restricts only that thread.
+//! tag of the isolated region around it, or none. A job that an external thread
+//! (`scheduler/computations/external.rs`) splits off has a tag of another kind, which restricts only that
+//! thread.
 
 use std::fmt;
 use std::ptr::{NonNull, null};

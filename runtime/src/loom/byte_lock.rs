@@ -19,8 +19,8 @@
 //! Models of the guarded data use loom's own lock in its place (`loom/mod.rs`), because threads that spin
 //! try too many schedules.
 //!
-//! The lock is not fair. Waiting does not use the thread's token (`scheduler/park.rs`), so a worker may wait
-//! between its K1 and K2.
+//! The lock is not fair. Waiting does not use the thread's token (`scheduler/sleep/park.rs`), so a worker may
+//! wait between its K1 and K2.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};

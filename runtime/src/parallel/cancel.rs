@@ -1,17 +1,17 @@
 //! How a cancelled computation ends: at its split points, as by a panic.
 //!
-//! A *split point* is a call of `join` or `scope` (`scheduler/split.rs` lists its other uses). If the
-//! computation around it has been cancelled, the split point unwinds with [`Cancelled`], which no panic hook
-//! sees, up to the first frame of the computation. On the way every frame does what it does in a panic: it
-//! waits for its child jobs, which end at their own next split points. Where unwinding would harm, nothing
-//! happens, and `is_cancelled` is there to ask. This is so on a stack that unwinds already, in an isolated
-//! region (whose locks would be poisoned), and in a program that aborts on panics.
+//! A *split point* is a call of `join` or `scope` (`scheduler/computations/split.rs` lists its other uses).
+//! If the computation around it has been cancelled, the split point unwinds with [`Cancelled`], which no
+//! panic hook sees, up to the first frame of the computation. On the way every frame does what it does in a
+//! panic: it waits for its child jobs, which end at their own next split points. Where unwinding would harm,
+//! nothing happens, and `is_cancelled` is there to ask. This is so on a stack that unwinds already, in an
+//! isolated region (whose locks would be poisoned), and in a program that aborts on panics.
 //!
 //! If code catches the payload and goes on, its next split point unwinds again.
 //!
 //! # How a split point saves the test
 //! The test costs a `join` a third of its instructions. So a `join` does not test while it is *granted*
-//! (`scheduler/seat.rs`), and the thread that cancels the computation ends the grants.
+//! (`scheduler/computations/seat.rs`), and the thread that cancels the computation ends the grants.
 //! ```text
 //! The canceller                                  Seat
 //! K1 mark: `CANCELLED`, or the pool's shutdown   A1 a push finds left = 0: marked? Then unwind
@@ -22,9 +22,9 @@
 //! If K2 comes before A3, A4 sees the mark. Otherwise K3 sees the value that A2 wrote, or a value counted
 //! down since. Then the next push tests, with one exception: if K3 falls between the load and the store of a
 //! push that counts down, that push overwrites K3, and the rest of the grant goes on. A grant is no longer
-//! than a stride of `scheduler/split.rs`. So it ends after some 25 µs, or after 1024 splits if they suddenly
-//! become slow. (A `ThreadPool` has no strides. There a grant ends after 1024 splits, or after 64 if there
-//! are several threads.)
+//! than a stride of `scheduler/computations/split.rs`. So it ends after some 25 µs, or after 1024 splits if
+//! they suddenly become slow. (A `ThreadPool` has no strides. There a grant ends after 1024 splits, or after
+//! 64 if there are several threads.)
 //!
 //! The thread that cancels knows only the seats of the pool in which the computation began. In a pool that
 //! the computation has entered by `install`, grants are short instead.

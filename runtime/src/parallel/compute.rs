@@ -2,10 +2,10 @@
 //! and its drop cancels the computation.
 //!
 //! A computation is a task that never waits: it has the same cell, the same handle, the same errors.
-//! Otherwise it is no task of the runtime. It is an injected job of `scheduler/jobs.rs`, runs on a seat, on a
-//! fresh stack, and is in no owned list. The request to end is the `CANCELLED` bit in its own cell. An abort
-//! of a task that is `SCHEDULED` sets the bit, and leaves the rest to the thread that runs the task. A
-//! computation is `SCHEDULED` all its life, so it needs nothing else.
+//! Otherwise it is no task of the runtime. It is an injected job of `scheduler/computations/jobs.rs`, runs on
+//! a seat, on a fresh stack, and is in no owned list. The request to end is the `CANCELLED` bit in its own
+//! cell. An abort of a task that is `SCHEDULED` sets the bit, and leaves the rest to the thread that runs the
+//! task. A computation is `SCHEDULED` all its life, so it needs nothing else.
 //!
 //! ```text
 //! C1 compute: the cell, then the root     D1 drop or abort: CANCELLED

@@ -6,8 +6,9 @@
 //! | has entered a multi-thread runtime, or blocks in one  | on a seat of that runtime          |
 //! | any other, also if it drives a current_thread runtime | on a seat of the process-wide pool |
 //!
-//! In the last two cases the thread runs the work itself, as an *external thread* (`scheduler/external.rs`),
-//! if it may and a worker sleeps. Otherwise the thread sends the work to a worker, and waits.
+//! In the last two cases the thread runs the work itself, as an *external thread*
+//! (`scheduler/computations/external.rs`), if it may and a worker sleeps. Otherwise the thread sends the work
+//! to a worker, and waits.
 //!
 //! A pool whose workers are leaving accepts no more work. Then the work runs in place, too. The same holds if
 //! the system refused every thread of the process-wide pool.

@@ -39,7 +39,8 @@
 //! ```
 //
 // How it works, for readers of the code: `enter.rs` (which call from where), `join.rs`, then
-// `queue/deque.rs`, `job/`, and `scheduler/seat.rs`, `scheduler/wait.rs`, `scheduler/jobs.rs`.
+// `queue/deque.rs`, `job/`, and `scheduler/computations/seat.rs`, `scheduler/computations/wait.rs`,
+// `scheduler/computations/jobs.rs`.
 
 mod blocked;
 mod broadcast;

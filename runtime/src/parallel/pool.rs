@@ -2,8 +2,8 @@
 //!
 //! A pool is a [`Shared`], like a runtime's, without driver, tasks and spare workers. Dropping the
 //! [`ThreadPool`] only begins its shutdown. Its workers leave once no injected job and no detached job is
-//! left (`scheduler/jobs.rs`), and the last reference frees the pool. A call by `&self` keeps the pool. So do
-//! its own threads for the jobs that run on them.
+//! left (`scheduler/computations/jobs.rs`), and the last reference frees the pool. A call by `&self` keeps
+//! the pool. So do its own threads for the jobs that run on them.
 
 use std::error::Error;
 use std::fmt;

@@ -76,7 +76,8 @@ impl Handle {
     /// 1. The result is not used after anything may have left the runtime on this thread, and not dropped.
     #[inline]
     pub(crate) unsafe fn borrow_current() -> Option<ManuallyDrop<Self>> {
-        // SAFETY: the result is not dropped, so it gives up no reference. The entry of the current runtime keeps it.
+        // SAFETY: the result is not dropped, so it gives up no reference. The entry of the current runtime
+        // keeps it.
         context::current().map(|shared| ManuallyDrop::new(unsafe { Self::adopt(shared) }))
     }
 

@@ -1,10 +1,11 @@
 //! The scheduler: which worker runs which task or job on which thread, and which workers sleep.
 //!
 //! Read in this order: `processor.rs` (what a worker owns), `worker.rs` (the loop), `next_work.rs` (where
-//! work comes from), `idle.rs` (which worker is woken), `park.rs` (how a thread sleeps), `shared.rs` (what
-//! all workers see, and how long it lives), `lifecycle.rs` (the end); then `away.rs`, `in_place.rs`,
-//! `monitor.rs` and `split.rs` (what happens while workers are blocked, stuck, or compute), and `external.rs`
-//! (threads that are no workers, and compute). Code that only makes the scheduler faster is in `hints/`.
+//! work comes from), `sleep/idle.rs` (which worker is woken), `sleep/park.rs` (how a thread sleeps),
+//! `shared.rs` (what all workers see, and how long it lives), `lifecycle.rs` (the end); then `stuck/` (what
+//! happens while workers are blocked or stuck) and `computations/` (jobs on the workers, and threads that are no
+//! workers, and compute). Code that only makes the scheduler faster is in `hints/`, and code that only reports
+//! is in `reports/`. Other files name these files without the folder.
 //!
 //! **Where a task goes.** A task that is spawned or woken by a task on a worker goes into that worker's LIFO
 //! slot. The task that was in the slot goes into the ring, from where other workers steal. If the ring is
@@ -17,35 +18,28 @@
 //! start when other workers block or are stuck. The monitor finds the stuck workers (`monitor.rs`). The spare
 //! workers rest again when these workers return.
 
-pub mod away;
 pub mod blocking;
+mod computations;
 pub mod context;
 pub mod current_thread;
-pub mod deadlock;
-pub mod external;
 pub mod hints;
-pub mod idle;
-pub mod in_place;
-pub mod jobs;
 pub mod lifecycle;
 pub mod magazine;
-pub mod metrics;
-pub mod monitor;
 mod next_work;
-pub mod park;
-pub mod polling;
 pub mod processor;
 pub mod reference;
-pub mod seat;
+mod reports;
 pub mod shared;
-pub mod sites;
-pub mod split;
+mod sleep;
 mod start;
-pub mod unfinished;
-pub mod wait;
+mod stuck;
 pub mod worker;
 
+pub use computations::{external, jobs, seat, split, wait};
+pub use reports::{metrics, polling, sites, unfinished};
 pub use seat::{Hold, Seat};
 pub use shared::Shared;
+pub use sleep::{idle, park};
 pub use start::{WorkerStart, start_monitor, start_worker, take_seat_for_good};
+pub use stuck::{away, deadlock, in_place, monitor};
 pub use worker::Worker;

@@ -4,8 +4,8 @@
 //! to the value of the innermost scope. Every scope restores the pointer of the scope around it. So a reader
 //! needs no lock, and may begin another scope while it reads.
 //!
-//! The slot also says in which *surroundings* (`scheduler/context.rs`) its scope began. A job that runs on the
-//! stack of another call has surroundings of its own, and finds no value there.
+//! The slot also says in which *surroundings* (`scheduler/context.rs`) its scope began. A job that runs on
+//! the stack of another call has surroundings of its own, and finds no value there.
 
 use std::cell::Cell;
 use std::error::Error;

@@ -10,10 +10,10 @@
 //! # Which thread sleeps until when
 //! The poller sleeps until the earliest deadline of all wheels, then [fires](Driver::fire_due) what is due in
 //! any wheel. A worker's own timers wake no thread: the worker reads its wheel before it parks
-//! (`scheduler/park.rs` has its part beside a poller that sleeps). A worker that is about to block, or ends
-//! up blocked, registers like a thread that is no worker. So does every worker while all workers are inside
-//! of long polls ([`serve_all`](Driver::serve_all)). Such a thread may have to cut a sleep short, if its
-//! timer is earlier than the sleeper knew:
+//! (`scheduler/sleep/park.rs` has its part beside a poller that sleeps). A worker that is about to block, or
+//! ends up blocked, registers like a thread that is no worker. So does every worker while all workers are
+//! inside of long polls ([`serve_all`](Driver::serve_all)). Such a thread may have to cut a sleep short, if
+//! its timer is earlier than the sleeper knew:
 //! ```text
 //!   Register (no worker)                      Park
 //!     R1 insert, store next_deadline            S1 publish until when the sleep will last

@@ -118,7 +118,7 @@ impl Pool {
                     is_overdue = false;
                 }
                 Next::Sleep => {
-                    // The last thread to fall asleep looks; see `scheduler/deadlock.rs`.
+                    // The last thread to fall asleep looks; see `scheduler/stuck/deadlock.rs`.
                     shared.report_deadlock();
                     is_overdue = member.sleep(Instant::now().checked_add(shared.config.thread_keep_alive));
                 }

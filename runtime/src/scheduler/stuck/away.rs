@@ -93,13 +93,13 @@
 use std::ptr::NonNull;
 use std::time::{Duration, Instant};
 
-use super::WorkerStart;
-use super::idle::Work;
-use super::shared::Shared;
-use super::worker::Worker;
 use crate::loom::sync::Mutex;
 use crate::loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use crate::loom::sync::atomic::{AtomicBool, AtomicUsize};
+use crate::scheduler::WorkerStart;
+use crate::scheduler::idle::Work;
+use crate::scheduler::shared::Shared;
+use crate::scheduler::worker::Worker;
 
 /// The values of a worker's word. `HERE`: as far as is known, the worker comes back to its queues.
 pub const HERE: u32 = 0;

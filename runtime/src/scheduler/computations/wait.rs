@@ -33,15 +33,15 @@
 //! free. There it dispatches events, and the tasks that these wake go to the injector. If no other worker is
 //! there to poll the tasks, a spare worker is admitted. An external thread sleeps on its own token.
 
-use super::away::Role;
-use super::idle::Work;
-use super::in_place;
-use super::seat::Seat;
-use super::shared::Shared;
-use super::worker::Worker;
 use crate::driver::time::Deadline;
 use crate::job::{CoreLatch, JobRef, Tag};
 use crate::loom::thread;
+use crate::scheduler::away::Role;
+use crate::scheduler::idle::Work;
+use crate::scheduler::in_place;
+use crate::scheduler::seat::Seat;
+use crate::scheduler::shared::Shared;
+use crate::scheduler::worker::Worker;
 
 /// With this many waits on one stack, a waiter takes no more child jobs of other seats.
 const DEEPEST: u32 = 128;

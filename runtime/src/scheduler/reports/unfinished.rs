@@ -10,9 +10,9 @@ use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
 
-use super::polling::{Polling, Record};
-use super::shared::Shared;
 use crate::loom::sync::Mutex;
+use crate::scheduler::polling::{Polling, Record};
+use crate::scheduler::shared::Shared;
 use crate::task::Id;
 
 /// The work that had not ended when [`Runtime::shutdown_report`](crate::Runtime::shutdown_report) returned.

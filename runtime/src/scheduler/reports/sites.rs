@@ -11,7 +11,7 @@ use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::AtomicPtr;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use super::metrics::Counter;
+use crate::scheduler::metrics::Counter;
 
 /// How many sites a worker tells apart; a power of two.
 const MOST: usize = 32;

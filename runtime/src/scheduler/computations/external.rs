@@ -50,13 +50,13 @@
 
 use std::sync::OnceLock;
 
-use super::idle::Work;
-use super::seat::Seat;
-use super::shared::Shared;
 use crate::job::Tag;
 use crate::loom::sync::Mutex;
 use crate::loom::sync::atomic::AtomicUsize;
 use crate::loom::sync::atomic::Ordering::Relaxed;
+use crate::scheduler::idle::Work;
+use crate::scheduler::seat::Seat;
+use crate::scheduler::shared::Shared;
 use crate::util::numbers::{Number, Numbers};
 
 /// Which indices external threads have; see the module's docs.

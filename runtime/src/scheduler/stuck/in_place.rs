@@ -3,11 +3,11 @@
 
 use std::panic::Location;
 
-use super::context;
-use super::shared::Shared;
-use super::sites::Site;
-use super::worker::Worker;
 use crate::coop;
+use crate::scheduler::context;
+use crate::scheduler::shared::Shared;
+use crate::scheduler::sites::Site;
+use crate::scheduler::worker::Worker;
 
 /// Runs `f`, which may block, while other threads do this worker's part. Nearly free if `f` is short and no
 /// work waits. Counts the call for the call site `site`.

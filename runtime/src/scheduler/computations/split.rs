@@ -73,16 +73,16 @@
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-use super::away::YieldsTo;
-use super::hints::slices::INTERVAL_NANOS;
-use super::idle::Work;
-use super::seat::Seat;
-use super::worker::Worker;
 use crate::job::Tag;
 use crate::loom::YIELD_MICROS;
 use crate::loom::sync::atomic::Ordering::Relaxed;
 use crate::loom::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use crate::loom::thread;
+use crate::scheduler::away::YieldsTo;
+use crate::scheduler::hints::slices::INTERVAL_NANOS;
+use crate::scheduler::idle::Work;
+use crate::scheduler::seat::Seat;
+use crate::scheduler::worker::Worker;
 
 /// The time after which a worker yields its CPU again, also while other workers look.
 const YIELD_NANOS: u64 = 2 * INTERVAL_NANOS;

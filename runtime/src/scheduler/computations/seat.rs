@@ -70,12 +70,6 @@ use std::fmt;
 use std::ptr::{NonNull, null};
 use std::time::{Duration, Instant};
 
-use super::external::ExternalTag;
-use super::hints::slices::Slices;
-use super::magazine::Magazine;
-use super::shared::Shared;
-use super::split::Stride;
-use super::worker::Worker;
 use crate::job::region::Current;
 use crate::job::stack::StackHead;
 use crate::job::{Fifo, JobHeader, JobRef, Owner, Question, Region, SpinLatch, Tag};
@@ -84,6 +78,12 @@ use crate::loom::sync::atomic::{AtomicI32, fence};
 use crate::loom::{DEQUE_CAPACITY, hint};
 use crate::queue::{Deque, Shelf, Taken};
 use crate::scheduler::context;
+use crate::scheduler::external::ExternalTag;
+use crate::scheduler::hints::slices::Slices;
+use crate::scheduler::magazine::Magazine;
+use crate::scheduler::shared::Shared;
+use crate::scheduler::split::Stride;
+use crate::scheduler::worker::Worker;
 
 /// While thieves are hungry, the owner publishes this many of the oldest child jobs of a recursion.
 const EAGER: u32 = 8;

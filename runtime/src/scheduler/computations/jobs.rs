@@ -21,16 +21,16 @@
 //! worker that is unparked behind C0 finds nothing counted. (If C0 set a flag of its own, R2 could miss it,
 //! and a worker behind C0 could miss R2.)
 
-use super::away::Role;
-use super::idle::Work;
-use super::seat::{Seat, may_run, outside_of_computations};
-use super::shared::Shared;
-use super::worker::Worker;
 use crate::config::{IndexedHook, PanicHandler};
 use crate::job::{JobRef, Tag};
 use crate::loom::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use crate::loom::sync::atomic::{AtomicUsize, fence};
 use crate::queue::Shelf;
+use crate::scheduler::away::Role;
+use crate::scheduler::idle::Work;
+use crate::scheduler::seat::{Seat, may_run, outside_of_computations};
+use crate::scheduler::shared::Shared;
+use crate::scheduler::worker::Worker;
 use crate::task::Runnable;
 use crate::util::unwind::{self, Payload};
 

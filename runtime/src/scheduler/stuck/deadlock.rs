@@ -73,11 +73,6 @@ use std::panic::Location;
 use std::ptr::NonNull;
 use std::time::Instant;
 
-use super::in_place;
-use super::reference::Reference;
-use super::seat::Seat;
-use super::shared::Shared;
-use super::worker::Worker;
 use crate::config::{Blocked, Deadlock, DeadlockHandler};
 use crate::coop;
 use crate::loom::sync::Mutex;
@@ -85,6 +80,11 @@ use crate::loom::sync::atomic::AtomicUsize;
 use crate::loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use crate::scheduler::blocking::crew::Counts;
 use crate::scheduler::context;
+use crate::scheduler::in_place;
+use crate::scheduler::reference::Reference;
+use crate::scheduler::seat::Seat;
+use crate::scheduler::shared::Shared;
+use crate::scheduler::worker::Worker;
 use crate::util::unwind;
 
 /// The marks of one runtime or pool; see the module's docs.

@@ -117,19 +117,19 @@ use std::panic::Location;
 use std::ptr::NonNull;
 use std::time::{Duration, Instant};
 
-use super::away::{self, Role};
-use super::blocking;
-use super::idle::Work;
-use super::metrics::Counter;
-use super::park::Parker;
-use super::processor::{Processor, Sighting};
-use super::reference::Reference;
-use super::shared::Shared;
 use crate::config::Stall;
 use crate::driver::{Driver, time};
 use crate::loom::sync::atomic::Ordering::{AcqRel, Relaxed, SeqCst};
 use crate::loom::sync::atomic::{AtomicBool, AtomicU64, fence};
 use crate::queue::{Chain, Local};
+use crate::scheduler::away::{self, Role};
+use crate::scheduler::blocking;
+use crate::scheduler::idle::Work;
+use crate::scheduler::metrics::Counter;
+use crate::scheduler::park::Parker;
+use crate::scheduler::processor::{Processor, Sighting};
+use crate::scheduler::reference::Reference;
+use crate::scheduler::shared::Shared;
 use crate::task::{Header, Runnable};
 use crate::util::thread_probe::ThreadProbe;
 
@@ -662,7 +662,8 @@ impl Round<'_> {
     }
 
     /// Has a worker come for slow tasks, if a permanent one sleeps. If no worker has taken a slow task for
-    /// [`SLOW_WAITS`], the monitor forgets that one of them is slow, so that the serving spare worker runs it.
+    /// [`SLOW_WAITS`], the monitor forgets that one of them is slow, so that the serving spare worker runs
+    /// it.
     fn see_to_slow(&mut self, now: Instant) {
         let state = self.state;
         // Relaxed: a number.
