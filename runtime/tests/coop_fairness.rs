@@ -2,7 +2,7 @@
 
 mod support;
 
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::task::{Poll, ready};
@@ -276,5 +276,35 @@ fn a_ticker_goes_on_beside_a_channel_loop_that_is_always_ready() {
         assert!(seen[49] > seen[0]);
         stop.store(true, SeqCst);
         runtime.block_on(greedy).unwrap();
+    });
+}
+
+/// A program sends something over a socket of its own process, and yields some times so that it arrives.
+#[test]
+fn a_task_that_yields_alone_has_the_driver_polled() {
+    const YIELDS: usize = 10;
+    single(|runtime| {
+        let rounds = runtime.spawn(async {
+            let listener = runtime::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let addr = listener.local_addr().unwrap();
+            // The first time, the worker has not slept since it began; later it has.
+            for _ in 0..3 {
+                let client = std::net::TcpStream::connect(addr).unwrap();
+                let mut accepts = std::pin::pin!(listener.accept());
+                let mut yields = 0;
+                let accepted = loop {
+                    let accepted = poll_fn(|cx| Poll::Ready(accepts.as_mut().poll(cx))).await;
+                    if let Poll::Ready(accepted) = accepted {
+                        break accepted.unwrap();
+                    }
+                    assert!(yields < YIELDS, "{yields} yields, and the connection is not there");
+                    yields += 1;
+                    runtime::task::yield_now().await;
+                };
+                drop((accepted, client));
+                runtime::time::sleep(Duration::from_millis(1)).await;
+            }
+        });
+        runtime.block_on(rounds).unwrap();
     });
 }

@@ -360,6 +360,10 @@ impl<F: Future> RootFuture<'_, F> {
     /// Runs a number of tasks, or sleeps if there are none. `is_over`: the tasks were cancelled after the
     /// shutdown began.
     fn run_tasks(&self, worker: &Worker, is_over: bool) {
+        if self.root.is_woken.load(SeqCst) {
+            // Mostly the future has yielded.
+            worker.has_yielded.set(true);
+        }
         for _ in 0..worker.shared().config.event_interval {
             if !is_over && worker.shared().lifecycle.has_begun() {
                 return;

@@ -86,6 +86,10 @@ impl Worker {
         let task = self.shared().slow.pop().map(|task| unsafe { Runnable::from_raw(task) })?;
         // Relaxed: a number.
         self.shared().monitor.slow_taken.fetch_add(1, Relaxed);
+        if !self.is_permanent() {
+            // This worker may have been the one that sat in the driver.
+            self.shared().fetch_strictly(Work::Task);
+        }
         Some(task)
     }
 
@@ -247,6 +251,7 @@ impl Worker {
     #[inline]
     pub fn push_back(&self, task: Runnable) {
         self.push_to_ring(task);
+        self.has_yielded.set(true);
         // A task that yields and is alone in the ring needs no help.
         if self.processor().ring.len() >= 2 {
             self.notify_if_worth();
@@ -375,6 +380,7 @@ impl Worker {
             let pause = self.reinforcement.pause().min(rounds);
             self.set_rounds(pause);
             self.rounds_put_off.set(rounds - pause);
+            self.looks_at_yields.set(None);
         }
     }
 }

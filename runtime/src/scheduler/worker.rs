@@ -64,6 +64,11 @@ pub struct Worker {
     /// Rounds of the stride beyond those that are counted down now. 0, unless the worker asks for help before
     /// the end of the stride.
     pub(super) rounds_put_off: Cell<u32>,
+    /// How many times since its sleep the worker has looked whether a task has yielded. None if it slept too
+    /// long ago, or pauses before it asks for help again.
+    pub(super) looks_at_yields: Cell<Option<u32>>,
+    /// Whether a task has yielded since the last look.
+    pub(super) has_yielded: Cell<bool>,
     /// Tasks to run before the injector is looked at first.
     pub(super) tasks_to_injector: Cell<u32>,
     /// How many tasks in a row came from the LIFO slot.
@@ -124,7 +129,7 @@ impl Worker {
         let state = unsafe { shared.as_ref() };
         let processor = state.processor(index);
         // Relaxed: this number is the owner's, and the monitor's writes are hints.
-        processor.rounds.store(state.config.event_interval, Relaxed);
+        processor.rounds.store(1, Relaxed);
         let rand = match &state.config.rng_seed {
             Some(seed) => FastRand::from_seed(seed.of(index as u64)),
             None => FastRand::new(),
@@ -136,7 +141,9 @@ impl Worker {
             processor: NonNull::from(processor),
             stride: Cell::new(state.config.event_interval),
             stride_began: Cell::new(now),
-            rounds_put_off: Cell::new(0),
+            rounds_put_off: Cell::new(state.config.event_interval - 1),
+            looks_at_yields: Cell::new(Some(1)),
+            has_yielded: Cell::new(false),
             tasks_to_injector: Cell::new(state.config.global_queue_interval),
             lifo_streak: Cell::new(0),
             is_searching: Cell::new(false),
@@ -484,11 +491,19 @@ impl Worker {
     #[inline(never)]
     fn rounds_are_over(&self) {
         let left = self.rounds_put_off.take();
-        if left > 0 {
+        let looks_at_yields = self.looks_at_yields.get().is_some();
+        let is_early = looks_at_yields && self.has_yielded.replace(false);
+        if left > 0 && !is_early {
+            if looks_at_yields {
+                return self.set_next_look(left);
+            }
             self.set_rounds(left);
             return self.share_ring();
         }
         self.begin_stride();
+        if looks_at_yields {
+            self.set_next_look(self.rounds());
+        }
         self.maintain();
     }
 
@@ -521,6 +536,26 @@ impl Worker {
         };
         self.stride.set(next.min(config.event_interval));
         self.set_rounds(self.stride.get());
+    }
+
+    /// A sleep has ended. From now on the worker looks whether a task has yielded: in each of the next two
+    /// rounds, then twice every two rounds, twice every four rounds and so on. If so, the driver has its turn.
+    ///
+    /// Programs yield some times so that what they have sent arrives, and rely on it that the driver is polled
+    /// meanwhile, as by Tokio's `yield_now`. A task that yields for longer has to wait for the end of the
+    /// stride, because a turn costs as much as dozens of yields.
+    fn begin_looks_at_yields(&self) {
+        self.looks_at_yields.set(Some(0));
+        self.set_next_look(self.rounds() + self.rounds_put_off.get());
+    }
+
+    /// Splits `rounds`, the rest of the stride, behind the next look.
+    fn set_next_look(&self, rounds: u32) {
+        let looks = self.looks_at_yields.get().unwrap_or(u32::MAX);
+        let next = 1_u32.checked_shl(looks / 2).unwrap_or(u32::MAX).min(rounds);
+        self.looks_at_yields.set(Some(looks + 1).filter(|_| next < rounds));
+        self.set_rounds(next);
+        self.rounds_put_off.set(rounds - next);
     }
 
     /// Whether a poll took as long as a turn in the last stride.
@@ -804,6 +839,7 @@ impl Worker {
             let end = Instant::now();
             self.awake_since.set(end);
             self.stride_began.set(end);
+            self.begin_looks_at_yields();
             self.slept.set(end.saturating_duration_since(start));
             self.shared().driver.fire_timers(foreign);
         });

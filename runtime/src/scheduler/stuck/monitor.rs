@@ -38,8 +38,9 @@
 //! held up by a slow task that is not known yet, and by one that it runs before its next turn.
 //!
 //! All workers that may take long may be in a computation, or in one poll, for seconds. So if none of them
-//! has taken a slow task for [`SLOW_WAITS`], the monitor forgets that one of the tasks is slow, and the
-//! serving worker runs it. When no spare worker serves any more, the monitor forgets all names.
+//! has taken a slow task for [`SLOW_WAITS`], one more spare worker helps with slow tasks, as if a worker were
+//! away, until none of them has waited for [`HELPS`]. If not even this worker takes any for [`HELP_WAITS`], another one comes.
+//! When no spare worker serves any more, the monitor forgets all names.
 //!
 //! # What it does
 //! ```text
@@ -144,8 +145,13 @@ const URGENT: Duration = Duration::from_millis(1);
 const ALERT: Duration = Duration::from_millis(100);
 /// The time between the two looks that find long polls.
 const SAMPLE: Duration = Duration::from_micros(200);
-/// How long slow tasks wait for a worker that takes long. Then the serving spare worker runs them.
+/// How long slow tasks wait for a worker that takes long. Then a spare worker helps.
 const SLOW_WAITS: Duration = Duration::from_millis(20);
+/// How long a spare worker helps after a slow task last waited, or the spare worker last ran one.
+const HELPS: Duration = Duration::from_millis(100);
+/// How long slow tasks wait although a spare worker helps. Then one more helps. It is this long because each
+/// takes the CPU from the others.
+const HELP_WAITS: Duration = Duration::from_secs(5);
 /// How long a spare worker serves after every worker was found inside of a long poll.
 const SERVES: Duration = Duration::from_secs(1);
 /// How many successive looks find all workers asleep before the monitor sleeps for good.
@@ -243,15 +249,8 @@ impl SlowTasks {
         self.names.iter().any(|other| other.load(Relaxed) == name)
     }
 
-    fn remove(&self, name: u64) {
-        // Relaxed, here and in `clear`: one thread writes.
-        self.names
-            .iter()
-            .filter(|other| other.load(Relaxed) == name)
-            .for_each(|other| other.store(0, Relaxed));
-    }
-
     fn clear(&self) {
+        // Relaxed: one thread writes.
         self.names.iter().for_each(|name| name.store(0, Relaxed));
     }
 
@@ -285,6 +284,8 @@ pub unsafe fn watch(shared: NonNull<Shared>) {
         has_served: false,
         slow_taken: 0,
         slow_since: now,
+        helpers: 0,
+        helps_until: now,
         has_called: false,
         has_called_for_jobs: false,
         moves: 0,
@@ -396,6 +397,9 @@ struct Round<'a> {
     /// wait.
     slow_taken: u64,
     slow_since: Instant,
+    /// How many spare workers help with slow tasks.
+    helpers: usize,
+    helps_until: Instant,
     /// Whether the last look saw tasks behind a stuck worker, and called a sleeping worker unless a worker
     /// searched.
     has_called: bool,
@@ -661,9 +665,8 @@ impl Round<'_> {
         is_any_held
     }
 
-    /// Has a worker come for slow tasks, if a permanent one sleeps. If no worker has taken a slow task for
-    /// [`SLOW_WAITS`], the monitor forgets that one of them is slow, so that the serving spare worker runs
-    /// it.
+    /// Has a worker come for slow tasks, if one sleeps that takes them. Decides how many spare workers help
+    /// with them.
     fn see_to_slow(&mut self, now: Instant) {
         let state = self.state;
         // Relaxed: a number.
@@ -671,24 +674,24 @@ impl Round<'_> {
         if state.slow.is_empty() || taken != self.slow_taken {
             (self.slow_taken, self.slow_since) = (taken, now);
         }
+        let is_spare_computing =
+            || self.observed().any(|index| self.watches[index].is_stuck && self.is_computing_spare(index));
+        if !state.slow.is_empty() || self.helpers > 0 && is_spare_computing() {
+            self.helps_until = now + HELPS;
+        } else if now >= self.helps_until {
+            self.helpers = 0;
+        }
         if state.slow.is_empty() {
             return;
         }
-        let is_any_free = (0..state.config.workers).any(|index| state.idle.is_sleeper(index));
-        if is_any_free || state.idle.sleepers() > state.extra() {
-            state.fetch_strictly(Work::Task);
+        let limit = if self.helpers == 0 { SLOW_WAITS } else { HELP_WAITS };
+        if now.duration_since(self.slow_since) >= limit {
+            self.slow_since = now;
+            self.helpers += 1;
         }
-        // One task at a time, so that no more than one spare worker computes beside the workers.
-        let is_spare_busy = || {
-            let mut stuck = self.observed().filter(|&index| self.watches[index].is_stuck);
-            stuck.any(|index| self.is_computing_spare(index))
-        };
-        if now.duration_since(self.slow_since) >= SLOW_WAITS && !is_spare_busy() {
-            // SAFETY: what is pushed there is a `Runnable`.
-            if let Some(task) = state.slow.pop().map(|task| unsafe { Runnable::from_raw(task) }) {
-                state.monitor.slow_tasks.remove(task.id());
-                state.inject(task);
-            }
+        let is_any_free = (0..state.config.workers).any(|index| state.idle.is_sleeper(index));
+        if is_any_free || state.idle.sleepers() > state.extra() || self.helpers > 0 {
+            state.fetch_strictly(Work::Task);
         }
     }
 
@@ -767,13 +770,14 @@ impl Round<'_> {
         let computing = stuck.iter().filter(|&&index| self.is_computing_spare(index)).count();
         let are_all_stuck = self.up().all(|index| self.watches[index].is_stuck);
         let serves = now < self.serves_until && self.up().next().is_some() || is_pressing && are_all_stuck;
-        state.set_away(stalled, if serves { 1 + computing } else { 0 });
+        let computing = computing.saturating_sub(self.helpers);
+        state.set_away(stalled + self.helpers, if serves { 1 + computing } else { 0 });
         if self.has_served && !serves {
             // A task that was slow then may be quick now.
             state.monitor.slow_tasks.clear();
         }
         self.has_served = serves;
-        if serves || is_pressing && !has_helper {
+        if serves || self.helpers > 0 || is_pressing && !has_helper {
             let wanted = waiting.max(1);
             _ = (0..wanted).take_while(|_| state.admit(None)).count();
         }
