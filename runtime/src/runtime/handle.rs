@@ -268,7 +268,7 @@ impl Handle {
     /// # });
     /// ```
     pub fn metrics(&self) -> RuntimeMetrics {
-        RuntimeMetrics::new(self.clone())
+        RuntimeMetrics::new(self.reference.clone())
     }
 
     /// Returns the kind of scheduler that the runtime has.
@@ -409,7 +409,7 @@ impl TryCurrentError {
 
 impl fmt::Display for TryCurrentError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&no_runtime("Handle::try_current"))
+        f.write_str(&spawn::no_runtime("Handle::try_current"))
     }
 }
 
@@ -419,7 +419,7 @@ impl Error for TryCurrentError {}
 #[inline(never)]
 #[track_caller]
 fn panic_no_runtime(what: &str) -> ! {
-    panic!("{}", no_runtime(what))
+    panic!("{}", spawn::no_runtime(what))
 }
 
 #[cold]
@@ -427,13 +427,4 @@ fn panic_no_runtime(what: &str) -> ! {
 #[track_caller]
 fn panic_no_time(what: &str) -> ! {
     panic!("`{what}` needs timers: build the runtime with `enable_time` or `enable_all`")
-}
-
-/// The text for calls that need a runtime where there is none. Some programs recognise Tokio's text by a part
-/// of it, and this text has that part.
-pub(crate) fn no_runtime(what: &str) -> String {
-    format!(
-        "`{what}` needs a runtime, but there is no reactor running: call it in a task, inside of `block_on`, or while a guard of \
-         `Handle::enter` is alive"
-    )
 }

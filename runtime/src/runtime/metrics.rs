@@ -8,12 +8,14 @@ use std::panic::Location;
 use std::thread::ThreadId;
 use std::time::Duration;
 
+#[cfg(doc)]
+use crate::Handle;
 use crate::config::Flavor;
 use crate::config::histogram::Histogram;
 use crate::loom::sync::atomic::Ordering::Relaxed;
-use crate::runtime::handle::Handle;
 use crate::scheduler::away::SpareCounts;
 use crate::scheduler::metrics::WorkerMetrics;
+use crate::scheduler::reference::Reference;
 
 /// A view of a runtime's metrics. [`Handle::metrics`] makes it.
 ///
@@ -32,12 +34,12 @@ use crate::scheduler::metrics::WorkerMetrics;
 /// Prior art: `tokio::runtime::RuntimeMetrics`, of which most needs `--cfg tokio_unstable`.
 #[derive(Clone)]
 pub struct RuntimeMetrics {
-    handle: Handle,
+    reference: Reference,
 }
 
 impl RuntimeMetrics {
-    pub(crate) fn new(handle: Handle) -> Self {
-        Self { handle }
+    pub(crate) fn new(reference: Reference) -> Self {
+        Self { reference }
     }
 
     #[track_caller]
@@ -47,7 +49,7 @@ impl RuntimeMetrics {
             worker < workers,
             "the runtime has {workers} workers, numbered from 0, but number {worker} was asked for"
         );
-        &self.handle.shared().processor(worker).metrics
+        &self.reference.shared().processor(worker).metrics
     }
 
     /// Returns the number of worker threads, without spare workers. It is 1 for a `current_thread` runtime.
@@ -59,7 +61,7 @@ impl RuntimeMetrics {
     /// # std::io::Result::Ok(())
     /// ```
     pub fn num_workers(&self) -> usize {
-        self.handle.shared().config.workers
+        self.reference.shared().config.workers
     }
 
     /// Returns the number of tasks that have been spawned and have not ended.
@@ -72,7 +74,7 @@ impl RuntimeMetrics {
     /// # std::io::Result::Ok(())
     /// ```
     pub fn num_alive_tasks(&self) -> usize {
-        let shared = self.handle.shared();
+        let shared = self.reference.shared();
         let on_workers: u64 = shared.processors.iter().map(|processor| processor.metrics.ended.get()).sum();
         let ended = on_workers + shared.ended_elsewhere.load(Relaxed);
         // Read after `ended`, so at least as large.
@@ -103,7 +105,7 @@ impl RuntimeMetrics {
     /// # std::io::Result::Ok(())
     /// ```
     pub fn spawned_tasks_count(&self) -> u64 {
-        let shared = self.handle.shared();
+        let shared = self.reference.shared();
         let on_workers: u64 = shared.processors.iter().map(|processor| processor.metrics.spawned.get()).sum();
         on_workers + shared.injector.newborns() + shared.refused_elsewhere.load(Relaxed)
     }
@@ -119,7 +121,7 @@ impl RuntimeMetrics {
     /// # std::io::Result::Ok(())
     /// ```
     pub fn global_queue_depth(&self) -> usize {
-        self.handle.shared().injector.len()
+        self.reference.shared().injector.len()
     }
 
     /// Returns the number of threads for blocking closures, idle threads included.
@@ -132,7 +134,7 @@ impl RuntimeMetrics {
     /// # std::io::Result::Ok(())
     /// ```
     pub fn num_blocking_threads(&self) -> usize {
-        self.handle.shared().blocking.counts().threads
+        self.reference.shared().blocking.counts().threads
     }
 
     /// Returns the number of threads for blocking closures that wait for a closure.
@@ -145,7 +147,7 @@ impl RuntimeMetrics {
     /// # std::io::Result::Ok(())
     /// ```
     pub fn num_idle_blocking_threads(&self) -> usize {
-        self.handle.shared().blocking.counts().idle
+        self.reference.shared().blocking.counts().idle
     }
 
     /// Returns the number of blocking closures that wait for a thread.
@@ -158,7 +160,7 @@ impl RuntimeMetrics {
     /// # std::io::Result::Ok(())
     /// ```
     pub fn blocking_queue_depth(&self) -> usize {
-        self.handle.shared().blocking.counts().queued
+        self.reference.shared().blocking.counts().queued
     }
 
     /// Returns how often a thread for blocking closures was woken because a closure waited.
@@ -171,7 +173,7 @@ impl RuntimeMetrics {
     /// # std::io::Result::Ok(())
     /// ```
     pub fn blocking_wake_count(&self) -> u64 {
-        self.handle.shared().blocking.counts().wakes
+        self.reference.shared().blocking.counts().wakes
     }
 
     /// Returns how often a thread for blocking closures was started because a closure waited. Attempts that
@@ -185,7 +187,7 @@ impl RuntimeMetrics {
     /// # std::io::Result::Ok(())
     /// ```
     pub fn blocking_start_count(&self) -> u64 {
-        self.handle.shared().blocking.counts().starts
+        self.reference.shared().blocking.counts().starts
     }
 
     /// Returns the number of spare workers, idle ones included. Spare workers take over for stuck and blocked
@@ -270,7 +272,7 @@ impl RuntimeMetrics {
     /// # std::io::Result::Ok(())
     /// ```
     pub fn stall_count(&self) -> u64 {
-        self.handle.shared().monitor.stalls.get()
+        self.reference.shared().monitor.stalls.get()
     }
 
     /// Returns the number of tasks that a stuck worker was about to run next, and that were taken from it.
@@ -282,7 +284,7 @@ impl RuntimeMetrics {
     /// # std::io::Result::Ok(())
     /// ```
     pub fn rescued_task_count(&self) -> u64 {
-        self.handle.shared().monitor.rescued_tasks.get()
+        self.reference.shared().monitor.rescued_tasks.get()
     }
 
     /// Returns how often a worker was called for the driver or its timers, because no worker had looked there
@@ -295,7 +297,7 @@ impl RuntimeMetrics {
     /// # std::io::Result::Ok(())
     /// ```
     pub fn rescued_driver_count(&self) -> u64 {
-        self.handle.shared().monitor.rescued_driver.get()
+        self.reference.shared().monitor.rescued_driver.get()
     }
 
     /// Returns the number of lost wakes: work waited for a quarter of a second while a worker slept that
@@ -314,7 +316,7 @@ impl RuntimeMetrics {
     /// # std::io::Result::Ok(())
     /// ```
     pub fn missed_wake_count(&self) -> u64 {
-        self.handle.shared().monitor.missed_wakes.get()
+        self.reference.shared().monitor.missed_wakes.get()
     }
 
     /// Returns how often computations yielded to tasks at a split point.
@@ -326,7 +328,7 @@ impl RuntimeMetrics {
     /// # std::io::Result::Ok(())
     /// ```
     pub fn computation_yield_count(&self) -> u64 {
-        let shared = self.handle.shared();
+        let shared = self.reference.shared();
         shared.processors.iter().map(|processor| processor.metrics.yields.get()).sum()
     }
 
@@ -346,7 +348,7 @@ impl RuntimeMetrics {
     /// ```
     pub fn blocking_sites(&self) -> Vec<BlockingSite> {
         let mut sites: Vec<BlockingSite> = Vec::new();
-        let processors = self.handle.shared().processors.iter();
+        let processors = self.reference.shared().processors.iter();
         for (location, site) in processors.flat_map(|processor| processor.sites.iter()) {
             let (calls, relieved) = (site.calls.get(), site.relieved.get());
             match sites.iter_mut().find(|other| other.location == location) {
@@ -362,7 +364,7 @@ impl RuntimeMetrics {
     }
 
     fn spares(&self) -> SpareCounts {
-        self.handle.shared().away.counts()
+        self.reference.shared().away.counts()
     }
 
     /// Returns how often a thread asked the system for events; 0 without I/O and time.
@@ -374,7 +376,7 @@ impl RuntimeMetrics {
     /// # std::io::Result::Ok(())
     /// ```
     pub fn driver_turn_count(&self) -> u64 {
-        self.handle.shared().driver.io().map_or(0, |io| io.turns())
+        self.reference.shared().driver.io().map_or(0, |io| io.turns())
     }
 
     /// Returns the number of events that came from the system; 0 without I/O and time.
@@ -386,7 +388,7 @@ impl RuntimeMetrics {
     /// # std::io::Result::Ok(())
     /// ```
     pub fn driver_event_count(&self) -> u64 {
-        self.handle.shared().driver.io().map_or(0, |io| io.events())
+        self.reference.shared().driver.io().map_or(0, |io| io.events())
     }
 
     /// Returns [`driver_event_count`](Self::driver_event_count), under Tokio's name.
@@ -431,7 +433,7 @@ impl RuntimeMetrics {
     }
 
     fn registrations(&self) -> (u64, u64) {
-        self.handle.shared().driver.io().map_or((0, 0), |io| io.registrations())
+        self.reference.shared().driver.io().map_or((0, 0), |io| io.registrations())
     }
 
     /// Returns the id of the worker's thread, or `None` until the thread has begun. For a `current_thread`
@@ -451,7 +453,7 @@ impl RuntimeMetrics {
     #[track_caller]
     pub fn worker_thread_id(&self, worker: usize) -> Option<ThreadId> {
         self.worker(worker);
-        self.handle.shared().processor(worker).parker.thread_id()
+        self.reference.shared().processor(worker).parker.thread_id()
     }
 
     /// Returns the number of tasks in the worker's run queue, without the task that it runs next.
@@ -472,7 +474,7 @@ impl RuntimeMetrics {
     #[track_caller]
     pub fn worker_local_queue_depth(&self, worker: usize) -> usize {
         self.worker(worker);
-        self.handle.shared().processor(worker).ring.len()
+        self.reference.shared().processor(worker).ring.len()
     }
 
     /// Returns how many polls of tasks the worker has begun.
@@ -630,7 +632,7 @@ impl RuntimeMetrics {
     #[track_caller]
     pub fn worker_park_unpark_count(&self, worker: usize) -> u64 {
         let metrics = self.worker(worker);
-        match self.handle.runtime_flavor() {
+        match self.reference.shared().config.flavor {
             Flavor::CurrentThread => metrics.parks_and_unparks_without_thread(),
             Flavor::MultiThread => metrics.parks_and_unparks(),
         }
@@ -670,7 +672,7 @@ impl RuntimeMetrics {
     #[track_caller]
     pub fn worker_cpu(&self, worker: usize) -> Option<usize> {
         self.worker(worker);
-        self.handle.shared().config.pins.as_ref()?.cpu(worker)
+        self.reference.shared().config.pins.as_ref()?.cpu(worker)
     }
 
     /// Returns why a worker or a spare worker could not be kept on its CPU: the first refusal of the system.
@@ -685,7 +687,7 @@ impl RuntimeMetrics {
     /// # std::io::Result::Ok(())
     /// ```
     pub fn pin_error(&self) -> Option<io::Error> {
-        self.handle.shared().config.pins.as_ref()?.refused()
+        self.reference.shared().config.pins.as_ref()?.refused()
     }
 
     /// Returns the mean duration of a poll: the worker's
@@ -786,7 +788,7 @@ impl RuntimeMetrics {
     }
 
     fn poll_times(&self, worker: usize) -> Option<&Histogram> {
-        self.handle.shared().config.observer.as_ref()?.poll_times(worker)
+        self.reference.shared().config.observer.as_ref()?.poll_times(worker)
     }
 
     /// Returns the time that the worker has not been asleep, up to the beginning of its last sleep, or to the

@@ -115,8 +115,17 @@ pub fn block_in_place<R>(f: impl FnOnce() -> R) -> R {
 fn current(what: &str) -> NonNull<Shared> {
     match context::current() {
         Some(shared) => shared,
-        None => panic!("{}", crate::runtime::handle::no_runtime(what)),
+        None => panic!("{}", no_runtime(what)),
     }
+}
+
+/// The text for calls that need a runtime where there is none. Some programs recognise Tokio's text by a part
+/// of it, and this text has that part.
+pub(crate) fn no_runtime(what: &str) -> String {
+    format!(
+        "`{what}` needs a runtime, but there is no reactor running: call it in a task, inside of `block_on`, or while a guard of \
+         `Handle::enter` is alive"
+    )
 }
 
 /// The size in bytes beyond which a future is boxed before it is made a task. Each move on the way into the

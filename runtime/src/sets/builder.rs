@@ -62,7 +62,7 @@ impl<'a> Builder<'a> {
         Ok(handle.spawn(future))
     }
 
-    /// As [`spawn_local`](super::spawn_local).
+    /// As [`spawn_local`](crate::task::spawn_local).
     ///
     /// # Panics
     /// As `spawn_local`, outside of a [`LocalSet`].
@@ -85,7 +85,7 @@ impl<'a> Builder<'a> {
         Ok(local_set.spawn_local(future))
     }
 
-    /// As [`spawn_blocking`](super::spawn_blocking).
+    /// As [`spawn_blocking`](crate::task::spawn_blocking).
     ///
     /// # Panics
     /// As `spawn_blocking`, outside of a runtime.

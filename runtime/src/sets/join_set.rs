@@ -177,7 +177,7 @@ impl<T: 'static> JoinSet<T> {
     }
 
     /// Runs a closure that may block, on a thread for that purpose, as a task of the set; as
-    /// [`spawn_blocking`](super::spawn_blocking).
+    /// [`spawn_blocking`](crate::task::spawn_blocking).
     ///
     /// # Panics
     /// Outside of a runtime.

@@ -68,8 +68,8 @@ where
 ///
 /// The set belongs to the thread that made it. So it cannot be in a future that is [spawned](crate::spawn).
 /// It can be in a future of a `block_on`, on any thread that may block: a program's main thread, a thread of
-/// [`spawn_blocking`](super::spawn_blocking), inside of [`block_in_place`](super::block_in_place) or
-/// [`compute`](fn@crate::compute). A task that blocks holds up the other tasks of its set, and those of a
+/// [`spawn_blocking`](crate::task::spawn_blocking), inside of [`block_in_place`](crate::task::block_in_place)
+/// or [`compute`](fn@crate::compute). A task that blocks holds up the other tasks of its set, and those of a
 /// `current_thread` runtime, and no others.
 ///
 /// Dropping the set drops its tasks; their handles yield a cancellation. Wakers that outlive the set do
