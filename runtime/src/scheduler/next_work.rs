@@ -27,6 +27,7 @@ impl Worker {
         self.tasks_to_injector.set(self.shared().config.global_queue_interval);
         // SAFETY: what is pushed into the injector is a `Runnable`.
         let injected = self.shared().injector.pop().map(|task| unsafe { Runnable::from_raw(task) });
+        let injected = injected.and_then(|task| self.unless_slow(task));
         injected.or_else(|| self.next_slow_task()).or_else(|| self.next_local_task())
     }
 
@@ -68,7 +69,26 @@ impl Worker {
             // first task may take long.
             shared.fetch_strictly(Work::Task);
         }
-        Some(task)
+        self.unless_slow(task)
+    }
+
+    /// `task`, which was injected. A worker that serves leaves it to the others if it is known to compute for
+    /// long, and takes the next of its ring instead.
+    #[inline]
+    fn unless_slow(&self, task: Runnable) -> Option<Runnable> {
+        match self.role() {
+            Role::Serves => self.sort_in(task),
+            _ => Some(task),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn sort_in(&self, task: Runnable) -> Option<Runnable> {
+        self.push_to_ring(task);
+        self.sort_ring();
+        // SAFETY: this thread is the owner; what is pushed into the ring is a `Runnable`.
+        unsafe { self.processor().ring.pop().map(|task| Runnable::from_raw(task)) }
     }
 
     /// A task that is known to compute for long, if this worker may take long.

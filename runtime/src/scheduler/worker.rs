@@ -725,6 +725,9 @@ impl Worker {
                 self.linger.was_woken(shared, self.slept.get());
             }
             self.call_foreign();
+            if !self.is_permanent() {
+                self.sort_ring();
+            }
             self.share_ring();
         }
         // After the end of the sleep, also if the worker did not sleep after all.

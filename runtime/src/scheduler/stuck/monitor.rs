@@ -229,38 +229,36 @@ impl Monitor {
     }
 }
 
-/// The names of the last tasks that were found to compute for long. Only the monitor writes them; for all
-/// others they are hints.
+/// The names of tasks that were found to compute for long. Only the monitor writes them; for all others they
+/// are hints. If a thousand tasks are slow, some names are lost, because each name has one place.
 #[derive(Debug)]
 pub struct SlowTasks {
-    names: [AtomicU64; Self::MOST],
-    next: AtomicU64,
+    names: Box<[AtomicU64]>,
 }
 
 impl SlowTasks {
-    const MOST: usize = 64;
+    const PLACES: usize = 1024;
 
     fn new() -> Self {
-        Self { names: std::array::from_fn(|_| AtomicU64::new(0)), next: AtomicU64::new(0) }
+        Self { names: (0..Self::PLACES).map(|_| AtomicU64::new(0)).collect() }
+    }
+
+    /// Names are handed out one by one, so their last digits spread them.
+    fn place(&self, name: u64) -> &AtomicU64 {
+        &self.names[name as usize % Self::PLACES]
     }
 
     pub fn contains(&self, name: u64) -> bool {
-        // Relaxed: a hint.
-        self.names.iter().any(|other| other.load(Relaxed) == name)
-    }
-
-    fn clear(&self) {
-        // Relaxed: one thread writes.
-        self.names.iter().for_each(|name| name.store(0, Relaxed));
+        // Relaxed, here and below: hints.
+        self.place(name).load(Relaxed) == name
     }
 
     fn insert(&self, name: u64) {
-        if !self.contains(name) {
-            // Relaxed: one thread writes.
-            let next = self.next.load(Relaxed);
-            self.names[next as usize % Self::MOST].store(name, Relaxed);
-            self.next.store(next + 1, Relaxed);
-        }
+        self.place(name).store(name, Relaxed);
+    }
+
+    fn clear(&self) {
+        self.names.iter().for_each(|name| name.store(0, Relaxed));
     }
 }
 
@@ -701,8 +699,13 @@ impl Round<'_> {
         let taken = self.watches[index].lifo.and_then(|seen| self.state.processor(index).steal_lifo(&seen));
         let is_taken = taken.is_some();
         if let Some(task) = taken {
-            self.state.monitor.rescued_tasks.add(1);
-            self.state.inject(task);
+            let state = self.state;
+            state.monitor.rescued_tasks.add(1);
+            match state.monitor.slow_tasks.contains(task.id()) {
+                // SAFETY: it was taken from the slot, so it is in no queue.
+                true => unsafe { state.slow.push(task.into_raw()) },
+                false => state.inject(task),
+            }
         }
         is_taken
     }
