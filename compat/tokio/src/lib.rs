@@ -20,7 +20,8 @@
 //! # What linking this crate changes
 //! The errors of `bind`, `connect` and `lookup_host` are the system's, with its number, in all of the
 //! program, and do not name the address. That is the feature `raw-os-errors` of `runtime`; Cargo's features
-//! are for all crates of a program.
+//! are for all crates of a program. With `tokio-panics`, panics
+//! begin with Tokio's texts, and a setter of `Builder` panics at once about a value that it cannot take.
 //!
 //! Feature `runtime/hyper` cannot be on beside it: hyper depends on `tokio`, so Cargo refuses the cycle.
 //! `hyper_util::rt::TokioIo` does the same work.

@@ -21,6 +21,7 @@ use crate::driver::{self, Driver};
 use crate::loom::HAS_MONITOR;
 use crate::scheduler::{self, Shared};
 use crate::util::affinity::Pins;
+use crate::util::as_tokio;
 
 /// Most worker threads.
 pub const MAX_WORKERS: usize = 4096;
@@ -144,8 +145,11 @@ impl Builder {
     /// assert_eq!(runtime.handle().name(), Some("requests"));
     /// # std::io::Result::Ok(())
     /// ```
+    #[track_caller]
     pub fn name(&mut self, name: impl Into<String>) -> &mut Self {
-        self.name = Some(name.into());
+        let name = name.into();
+        as_tokio::setter(!name.trim().is_empty(), "runtime name shouldn't be empty");
+        self.name = Some(name);
         self
     }
 
@@ -163,7 +167,9 @@ impl Builder {
     /// assert_eq!(error.to_string(), "worker_threads must be at least 1, got 0");
     /// # std::io::Result::Ok(())
     /// ```
+    #[track_caller]
     pub fn worker_threads(&mut self, n: usize) -> &mut Self {
+        as_tokio::setter(n > 0, "Worker threads cannot be set to 0");
         self.worker_threads = Some(n);
         self
     }
@@ -182,7 +188,9 @@ impl Builder {
     /// assert_eq!(sum, 3);
     /// # std::io::Result::Ok(())
     /// ```
+    #[track_caller]
     pub fn max_blocking_threads(&mut self, n: usize) -> &mut Self {
+        as_tokio::setter(n > 0, "Max blocking threads cannot be set to 0");
         self.max_blocking_threads = n;
         self
     }
@@ -494,7 +502,9 @@ impl Builder {
     /// assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
     /// # std::io::Result::Ok(())
     /// ```
+    #[track_caller]
     pub fn event_interval(&mut self, rounds: u32) -> &mut Self {
+        as_tokio::setter(rounds > 0, "event_interval must be greater than 0");
         self.event_interval = rounds;
         self
     }
@@ -507,7 +517,9 @@ impl Builder {
     /// let runtime = runtime::Builder::new_multi_thread().global_queue_interval(31).build()?;
     /// # std::io::Result::Ok(())
     /// ```
+    #[track_caller]
     pub fn global_queue_interval(&mut self, rounds: u32) -> &mut Self {
+        as_tokio::setter(rounds > 0, "global_queue_interval must be greater than 0");
         self.global_queue_interval = rounds;
         self
     }
@@ -526,7 +538,9 @@ impl Builder {
     ///     .build()?;
     /// # std::io::Result::Ok(())
     /// ```
+    #[track_caller]
     pub fn max_io_events_per_tick(&mut self, events: usize) -> &mut Self {
+        as_tokio::setter(events > 0, "max_io_events_per_tick must be non-zero");
         self.max_io_events_per_tick = events;
         self
     }
@@ -546,7 +560,9 @@ impl Builder {
     ///     .build()?;
     /// # std::io::Result::Ok(())
     /// ```
+    #[track_caller]
     pub fn max_io_events_per_busy_tick(&mut self, events: usize) -> &mut Self {
+        as_tokio::setter(events > 0, "max_io_events_per_busy_tick must be non-zero");
         self.max_io_events_per_busy_tick = Some(events);
         self
     }

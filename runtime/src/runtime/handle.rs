@@ -19,7 +19,7 @@ use crate::scheduler::reference::Reference;
 use crate::scheduler::shared::next_id;
 use crate::scheduler::{Shared, blocking, current_thread};
 use crate::task::JoinHandle;
-use crate::util::block_on;
+use crate::util::{as_tokio, block_on};
 
 /// A way into a runtime that can be cloned and sent around.
 ///
@@ -294,7 +294,7 @@ impl Handle {
         let driver = self.shared().driver.io().filter(|_| self.shared().config.has_io);
         match driver {
             Some(driver) => driver,
-            None => panic!("`{what}` needs I/O: build the runtime with `enable_io` or `enable_all`"),
+            None => panic_no_io(what),
         }
     }
 
@@ -426,5 +426,18 @@ fn panic_no_runtime(what: &str) -> ! {
 #[inline(never)]
 #[track_caller]
 fn panic_no_time(what: &str) -> ! {
-    panic!("`{what}` needs timers: build the runtime with `enable_time` or `enable_all`")
+    let theirs = "A Tokio 1.x context was found, but timers are disabled. \
+                  Call `enable_time` on the runtime builder to enable timers.";
+    let ours = format!("`{what}` needs timers: build the runtime with `enable_time` or `enable_all`");
+    panic!("{}", as_tokio::text(theirs, ours))
+}
+
+#[cold]
+#[inline(never)]
+#[track_caller]
+fn panic_no_io(what: &str) -> ! {
+    let theirs = "A Tokio 1.x context was found, but IO is disabled. \
+                  Call `enable_io` on the runtime builder to enable IO.";
+    let ours = format!("`{what}` needs I/O: build the runtime with `enable_io` or `enable_all`");
+    panic!("{}", as_tokio::text(theirs, ours))
 }

@@ -11,7 +11,7 @@ use crate::scheduler::context;
 use crate::scheduler::reference::Reference;
 use crate::scheduler::{Shared, blocking, in_place, magazine};
 use crate::task::{self, JoinHandle};
-use crate::util::block_on;
+use crate::util::{as_tokio, block_on};
 
 /// Starts a future as a task of the current runtime, and returns a handle that waits for its output.
 ///
@@ -122,10 +122,12 @@ fn current(what: &str) -> NonNull<Shared> {
 /// The text for calls that need a runtime where there is none. Some programs recognise Tokio's text by a part
 /// of it, and this text has that part.
 pub(crate) fn no_runtime(what: &str) -> String {
-    format!(
-        "`{what}` needs a runtime, but there is no reactor running: call it in a task, inside of `block_on`, or while a guard of \
-         `Handle::enter` is alive"
-    )
+    let theirs = "there is no reactor running, must be called from the context of a Tokio 1.x runtime";
+    let ours = format!(
+        "`{what}` needs a runtime, but there is no reactor running: call it in a task, inside of `block_on`, or \
+         while a guard of `Handle::enter` is alive"
+    );
+    as_tokio::text(theirs, ours)
 }
 
 /// The size in bytes beyond which a future is boxed before it is made a task. Each move on the way into the

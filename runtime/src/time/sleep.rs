@@ -14,6 +14,7 @@ use crate::driver::time::entry::{Entry, State};
 use crate::driver::time::shard::{Home, ShutDown};
 use crate::driver::time::{Deadline, Driver};
 use crate::runtime::handle::Handle;
+use crate::util::as_tokio;
 
 use super::Instant;
 
@@ -443,8 +444,8 @@ fn panic_refused(_: ShutDown) -> ! {
 #[cold]
 #[inline(never)]
 fn panic_shut_down() -> ! {
-    panic!(
-        "the runtime that a timer belongs to was shut down, so it will never fire: \
-         make the timer in the runtime that polls it, or keep its runtime longer"
-    )
+    let theirs = "A Tokio 1.x context was found, but it is being shutdown.";
+    let ours = "the runtime that a timer belongs to was shut down, so it will never fire: \
+                make the timer in the runtime that polls it, or keep its runtime longer";
+    panic!("{}", as_tokio::text(theirs, ours))
 }

@@ -1,6 +1,7 @@
 //! Small parts without a protocol of their own.
 
 pub mod affinity;
+pub mod as_tokio;
 pub mod block_on;
 pub mod crowd;
 #[cfg(all(test, not(loom)))]
