@@ -91,3 +91,14 @@ fn no_tokio_comes_from_a_registry() {
     assert_eq!(entries.len(), 1, "{entries:?}");
     assert!(!entries[0].contains("\nsource = "), "{}", entries[0]);
 }
+
+/// Tokio's receiver is a future, and is not `must_use`: programs with `deny(warnings)` drop receivers that a
+/// function returns.
+#[test]
+#[deny(unused_must_use)]
+fn a_oneshot_receiver_may_be_dropped_where_it_is_returned() {
+    fn receiver() -> tokio::sync::oneshot::Receiver<()> {
+        tokio::sync::oneshot::channel().1
+    }
+    receiver();
+}

@@ -235,7 +235,6 @@ pub struct Sender<T> {
 /// # Cancel safety
 /// `&mut receiver` can be awaited again, so nothing is lost when that is dropped. Dropping the receiver
 /// itself drops a value that was sent.
-#[must_use = "futures do nothing unless awaited"]
 pub struct Receiver<T> {
     /// Live until this side sets RX_GONE; `None` from then on.
     cell: Option<NonNull<Cell<T>>>,
