@@ -287,8 +287,9 @@ fn a_task_that_yields_alone_has_the_driver_polled() {
         let rounds = runtime.spawn(async {
             let listener = runtime::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
             let addr = listener.local_addr().unwrap();
-            // The first time, the worker has not slept since it began; later it has.
-            for _ in 0..3 {
+            // The first time, the worker has not slept since it began; later it has, at any point between two
+            // turns of the driver.
+            for _ in 0..130 {
                 let client = std::net::TcpStream::connect(addr).unwrap();
                 let mut accepts = std::pin::pin!(listener.accept());
                 let mut yields = 0;
@@ -307,4 +308,18 @@ fn a_task_that_yields_alone_has_the_driver_polled() {
         });
         runtime.block_on(rounds).unwrap();
     });
+}
+
+#[test]
+fn a_driver_that_has_its_turn_as_rarely_as_possible_is_no_overflow() {
+    for mut builder in [runtime::Builder::new_current_thread(), runtime::Builder::new_multi_thread()] {
+        let runtime = builder.worker_threads(1).event_interval(u32::MAX).enable_all().build().unwrap();
+        let yields = || async {
+            for _ in 0..200 {
+                runtime::task::yield_now().await;
+            }
+        };
+        runtime.block_on(yields());
+        runtime.block_on(runtime.spawn(yields())).unwrap();
+    }
 }

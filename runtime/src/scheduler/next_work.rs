@@ -25,6 +25,12 @@ impl Worker {
             return self.next_local_task().or_else(|| self.next_injected_task());
         }
         self.tasks_to_injector.set(self.shared().config.global_queue_interval);
+        // By turns, because neither queue may keep the other waiting for ever.
+        let is_slow_first = !self.was_slow_first.get();
+        self.was_slow_first.set(is_slow_first);
+        if let Some(task) = if is_slow_first { self.next_slow_task() } else { None } {
+            return Some(task);
+        }
         // SAFETY: what is pushed into the injector is a `Runnable`.
         let injected = self.shared().injector.pop().map(|task| unsafe { Runnable::from_raw(task) });
         let injected = injected.and_then(|task| self.unless_slow(task));
@@ -107,7 +113,8 @@ impl Worker {
         // Relaxed: a number.
         self.shared().monitor.slow_taken.fetch_add(1, Relaxed);
         if !self.is_permanent() {
-            // This worker may have been the one that sat in the driver.
+            // This worker may have been the one that sat in the driver, and another one is to sit there.
+            self.stop_searching_if_so();
             self.shared().fetch_strictly(Work::Task);
         }
         Some(task)
@@ -269,9 +276,15 @@ impl Worker {
 
     /// Queues a task that has yielded, behind the others.
     #[inline]
+    pub fn requeue(&self, task: Runnable) {
+        self.has_yielded.set(true);
+        self.push_back(task);
+    }
+
+    /// Queues a task behind the others.
+    #[inline]
     pub fn push_back(&self, task: Runnable) {
         self.push_to_ring(task);
-        self.has_yielded.set(true);
         // A task that yields and is alone in the ring needs no help.
         if self.processor().ring.len() >= 2 {
             self.notify_if_worth();

@@ -41,7 +41,7 @@ use super::seat::Seat;
 use super::shared::Shared;
 use super::sites::Sites;
 use crate::loom::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use crate::loom::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicUsize};
+use crate::loom::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicUsize};
 use crate::queue::Local;
 use crate::task::{Header, Runnable};
 
@@ -64,6 +64,8 @@ pub struct Processor {
     /// Rounds of the owner's loop until the driver's turn; see `worker.rs`. At least 1, except during that
     /// turn.
     pub rounds: AtomicU32,
+    /// The monitor has found the owner in a long poll, and the driver's turn is to be the next thing.
+    takes_long: AtomicBool,
     pub metrics: WorkerMetrics,
     pub polling: Polling,
     /// The call sites of the owner's marked blocking calls.
@@ -81,6 +83,22 @@ impl Processor {
         self.standing.load(Relaxed) != HERE || self.marks.load(Relaxed) > 0
     }
 
+    /// The monitor has found the owner in a long poll.
+    pub fn tell_long(&self) {
+        // Relaxed, here and in `was_told_long`: hints, of which the owner may overwrite the second.
+        self.takes_long.store(true, Relaxed);
+        self.rounds.store(1, Relaxed);
+    }
+
+    /// Whether the monitor has said so. For the owner.
+    pub fn was_told_long(&self) -> bool {
+        let was_told = self.takes_long.load(Relaxed);
+        if was_told {
+            self.takes_long.store(false, Relaxed);
+        }
+        was_told
+    }
+
     pub fn new(seat: Option<Seat>) -> Self {
         Self {
             lifo: LifoSlot::new(),
@@ -90,6 +108,7 @@ impl Processor {
             yield_parker: Parker::new(),
             standing: AtomicU32::new(HERE),
             rounds: AtomicU32::new(1),
+            takes_long: AtomicBool::new(false),
             metrics: WorkerMetrics::new(),
             polling: Polling::new(),
             sites: Sites::default(),

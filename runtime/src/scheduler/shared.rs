@@ -387,7 +387,7 @@ unsafe impl Schedule for Shared {
     #[inline]
     unsafe fn reschedule(this: NonNull<Self>, task: Runnable) {
         context::with_worker_of(this, |worker| match worker {
-            Some(worker) if worker.takes_tasks() => worker.push_back(task),
+            Some(worker) if worker.takes_tasks() => worker.requeue(task),
             // SAFETY: valid for the call, by the caller's word.
             _ => unsafe { this.as_ref() }.inject(task),
         });

@@ -71,6 +71,8 @@ pub struct Worker {
     pub(super) has_yielded: Cell<bool>,
     /// Tasks to run before the injector is looked at first.
     pub(super) tasks_to_injector: Cell<u32>,
+    /// Whether a slow task went before the injector the last time.
+    pub(super) was_slow_first: Cell<bool>,
     /// How many tasks in a row came from the LIFO slot.
     pub(super) lifo_streak: Cell<u32>,
     /// Whether `idle.rs` counts this worker as a searcher.
@@ -145,6 +147,7 @@ impl Worker {
             looks_at_yields: Cell::new(Some(1)),
             has_yielded: Cell::new(false),
             tasks_to_injector: Cell::new(state.config.global_queue_interval),
+            was_slow_first: Cell::new(false),
             lifo_streak: Cell::new(0),
             is_searching: Cell::new(false),
             is_notified: Cell::new(false),
@@ -493,14 +496,22 @@ impl Worker {
         let left = self.rounds_put_off.take();
         let looks_at_yields = self.looks_at_yields.get().is_some();
         let is_early = looks_at_yields && self.has_yielded.replace(false);
-        if left > 0 && !is_early {
+        // The monitor ends a stride early, too.
+        let is_told = self.processor().was_told_long();
+        if left > 0 && !is_early && !is_told {
             if looks_at_yields {
                 return self.set_next_look(left);
             }
             self.set_rounds(left);
             return self.share_ring();
         }
-        self.begin_stride();
+        if is_early {
+            // Too few polls for an estimate.
+            self.stride_began.set(Instant::now());
+            self.set_rounds(self.stride.get());
+        } else {
+            self.begin_stride();
+        }
         if looks_at_yields {
             self.set_next_look(self.rounds());
         }
@@ -530,7 +541,7 @@ impl Worker {
         let next = if taken > 2 * TURN {
             (u128::from(stride) * TURN.as_nanos() / taken.as_nanos()).max(1) as u32
         } else if taken < TURN / 4 {
-            2 * stride
+            stride.saturating_mul(2)
         } else {
             stride
         };
@@ -546,14 +557,16 @@ impl Worker {
     /// stride, because a turn costs as much as dozens of yields.
     fn begin_looks_at_yields(&self) {
         self.looks_at_yields.set(Some(0));
+        self.has_yielded.set(false);
         self.set_next_look(self.rounds() + self.rounds_put_off.get());
     }
 
     /// Splits `rounds`, the rest of the stride, behind the next look.
     fn set_next_look(&self, rounds: u32) {
-        let looks = self.looks_at_yields.get().unwrap_or(u32::MAX);
-        let next = 1_u32.checked_shl(looks / 2).unwrap_or(u32::MAX).min(rounds);
-        self.looks_at_yields.set(Some(looks + 1).filter(|_| next < rounds));
+        let looks = self.looks_at_yields.get().unwrap_or(0);
+        let length = 1 << (looks / 2).min(31);
+        self.looks_at_yields.set(Some(looks + 1).filter(|_| length < self.stride.get()));
+        let next = rounds.min(length);
         self.set_rounds(next);
         self.rounds_put_off.set(rounds - next);
     }

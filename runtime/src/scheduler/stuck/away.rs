@@ -476,6 +476,16 @@ impl Shared {
         }
     }
 
+    /// Wakes a spare worker that takes slow tasks, if one sleeps.
+    pub fn wake_full_spare(&self) {
+        let sleeper = {
+            let state = self.away.state.lock();
+            let full = state.active.iter().take(state.full(self.waiting()));
+            full.copied().find(|&index| self.idle.is_sleeper(index))
+        };
+        self.unpark_picked(sleeper);
+    }
+
     /// If more spare workers are active than are needed, and one of them sleeps, wakes it so that it rests.
     pub fn dismiss_surplus(&self) {
         let surplus = {

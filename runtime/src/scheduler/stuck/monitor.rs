@@ -120,6 +120,7 @@ use std::time::{Duration, Instant};
 
 use crate::config::Stall;
 use crate::driver::{Driver, time};
+use crate::loom::SLOW_TASKS;
 use crate::loom::sync::atomic::Ordering::{AcqRel, Relaxed, SeqCst};
 use crate::loom::sync::atomic::{AtomicBool, AtomicU64, fence};
 use crate::queue::{Chain, Local};
@@ -230,22 +231,22 @@ impl Monitor {
 }
 
 /// The names of tasks that were found to compute for long. Only the monitor writes them; for all others they
-/// are hints. If a thousand tasks are slow, some names are lost, because each name has one place.
+/// are hints. If many tasks are slow, some names are lost, because each name has one place.
 #[derive(Debug)]
 pub struct SlowTasks {
     names: Box<[AtomicU64]>,
 }
 
 impl SlowTasks {
-    const PLACES: usize = 1024;
-
     fn new() -> Self {
-        Self { names: (0..Self::PLACES).map(|_| AtomicU64::new(0)).collect() }
+        Self { names: (0..SLOW_TASKS).map(|_| AtomicU64::new(0)).collect() }
     }
 
-    /// Names are handed out one by one, so their last digits spread them.
+    /// Threads hand out names one by one, from blocks of their own. The upper bits of this product depend on
+    /// all bits of the name.
     fn place(&self, name: u64) -> &AtomicU64 {
-        &self.names[name as usize % Self::PLACES]
+        let mixed = name.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        &self.names[mixed as usize % SLOW_TASKS]
     }
 
     pub fn contains(&self, name: u64) -> bool {
@@ -605,8 +606,7 @@ impl Round<'_> {
             let is_long = has_not_moved && !is_asleep(processor) && is_at_it;
             are_all_long &= is_long;
             if is_long {
-                // Relaxed: a hint, which the owner may overwrite.
-                processor.rounds.store(1, Relaxed);
+                processor.tell_long();
             }
             if is_long && had.is_some_and(|had| had >= SAMPLE / 2) {
                 state.monitor.remember_slow(processor, sample.tick);
@@ -688,9 +688,10 @@ impl Round<'_> {
             self.helpers += 1;
         }
         let is_any_free = (0..state.config.workers).any(|index| state.idle.is_sleeper(index));
-        if is_any_free || state.idle.sleepers() > state.extra() || self.helpers > 0 {
+        if is_any_free || state.idle.sleepers() > state.extra() {
             state.fetch_strictly(Work::Task);
         }
+        state.wake_full_spare();
     }
 
     /// Takes the task from the LIFO slot of a worker that is stuck or gets no CPU, if the last look saw that
@@ -773,6 +774,9 @@ impl Round<'_> {
         let computing = stuck.iter().filter(|&&index| self.is_computing_spare(index)).count();
         let are_all_stuck = self.up().all(|index| self.watches[index].is_stuck);
         let serves = now < self.serves_until && self.up().next().is_some() || is_pressing && are_all_stuck;
+        if !serves && state.slow.is_empty() {
+            self.helpers = 0;
+        }
         let computing = computing.saturating_sub(self.helpers);
         state.set_away(stalled + self.helpers, if serves { 1 + computing } else { 0 });
         if self.has_served && !serves {
