@@ -74,9 +74,9 @@ pub const YIELD_MICROS: u64 = 1 << 40;
 /// How many slow tasks the monitor remembers.
 #[cfg(not(loom))]
 pub const SLOW_TASKS: usize = 1024;
-/// How many slow tasks the monitor remembers: a word each for the model to track.
+/// How many slow tasks the monitor remembers: few, because a model tracks a word for each.
 #[cfg(loom)]
-pub const SLOW_TASKS: usize = 1;
+pub const SLOW_TASKS: usize = 2;
 
 /// Whether a runtime has a monitor. Not in models, whose threads know no time.
 pub const HAS_MONITOR: bool = cfg!(not(loom));
