@@ -65,7 +65,8 @@ pub fn run(address: SocketAddr, service: Service, schedule: Schedule) -> io::Res
         }
 
         let ready = wait(&connections, if due < schedule.end { Some(due) } else { None })?;
-        for connection in ready.into_iter().map(|index| &mut connections[index]) {
+        for index in ready {
+            let connection = &mut connections[index];
             if !connection.receive(service)? {
                 continue;
             }
