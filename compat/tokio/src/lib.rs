@@ -44,5 +44,8 @@ pub mod macros {
         pub use std::pin::Pin;
         pub use std::result::Result;
         pub use std::task::{Context, Poll, ready};
+
+        // DataFusion takes the number with which its unions begin from here.
+        pub use ::runtime::__private::thread_below as thread_rng_n;
     }
 }

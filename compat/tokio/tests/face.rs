@@ -82,6 +82,16 @@ fn the_hidden_names_of_the_macros_are_those_of_std() {
     assert_eq!(through(std::pin::pin!(async { 1 }), &mut context), Poll::Ready(Ok(1)));
 }
 
+/// DataFusion's unions call this, with the number of their inputs.
+#[test]
+fn the_hidden_random_number_is_below_its_bound() {
+    use tokio::macros::support::thread_rng_n;
+
+    assert_eq!([thread_rng_n(0), thread_rng_n(1)], [0, 0]);
+    let drawn: std::collections::HashSet<u32> = (0..1000).map(|_| thread_rng_n(3)).collect();
+    assert_eq!(drawn, [0, 1, 2].into());
+}
+
 /// Cargo takes the shim, and says so in the lock file by naming no source.
 #[test]
 fn no_tokio_comes_from_a_registry() {
