@@ -1,5 +1,5 @@
-/* The sleep protocol of runtime/src/scheduler/sleep/idle.rs, for ever: every task and every root that is pushed is
- * eventually run, and a worker that waits for a latch goes on when it is set.
+/* The sleep protocol of runtime/src/scheduler/sleep/idle.rs, for ever: every task and every root that is
+ * pushed is eventually run, and a worker that waits for a latch goes on when it is set.
  *
  * Loom explores orderings and finite runs; this explores infinite ones under weak fairness, with sequential
  * consistency. Steps have the names they have in idle.rs. Actors: PUSHERS threads outside, each of which

@@ -1,5 +1,5 @@
-/* Giving way to tasks at split points, runtime/src/scheduler/computations/split.rs, for ever: computations and tasks both
- * go on, and a computation has at least half of its time.
+/* Giving way to tasks at split points, runtime/src/scheduler/computations/split.rs, for ever: computations and
+ * tasks both go on, and a computation has at least half of its time.
  *
  * Steps have the names they have in split.rs and idle.rs. Actors: SEATS seats, each in a computation of STEPS
  * steps (0: without end), with a split point behind each; one spare worker; TASKS tasks in the injector, each

@@ -38,6 +38,10 @@ const WORKERS_VARIABLES: [&str; 2] = ["RUNTIME_WORKER_THREADS", "TOKIO_WORKER_TH
 ///
 /// [`build`](Self::build) checks the settings. It returns an error that carries the value. (Tokio panics.)
 ///
+/// # Panics
+/// With the feature `tokio-panics`, a setter panics at its caller's line if the value is 0 where Tokio's does,
+/// or if the name is empty. Without it, no setter panics.
+///
 /// # Examples
 /// ```
 /// let runtime = runtime::Builder::new_multi_thread()

@@ -428,8 +428,7 @@ fn panic_no_runtime(what: &str) -> ! {
 fn panic_no_time(what: &str) -> ! {
     let theirs = "A Tokio 1.x context was found, but timers are disabled. \
                   Call `enable_time` on the runtime builder to enable timers.";
-    let ours = format!("`{what}` needs timers: build the runtime with `enable_time` or `enable_all`");
-    panic!("{}", as_tokio::text(theirs, ours))
+    panic_disabled(what, "timers", "enable_time", theirs)
 }
 
 #[cold]
@@ -438,6 +437,11 @@ fn panic_no_time(what: &str) -> ! {
 fn panic_no_io(what: &str) -> ! {
     let theirs = "A Tokio 1.x context was found, but IO is disabled. \
                   Call `enable_io` on the runtime builder to enable IO.";
-    let ours = format!("`{what}` needs I/O: build the runtime with `enable_io` or `enable_all`");
+    panic_disabled(what, "I/O", "enable_io", theirs)
+}
+
+#[track_caller]
+fn panic_disabled(what: &str, part: &str, setter: &str, theirs: &str) -> ! {
+    let ours = format!("`{what}` needs {part}: build the runtime with `{setter}` or `enable_all`");
     panic!("{}", as_tokio::text(theirs, ours))
 }

@@ -124,8 +124,8 @@ fn current(what: &str) -> NonNull<Shared> {
 pub(crate) fn no_runtime(what: &str) -> String {
     let theirs = "there is no reactor running, must be called from the context of a Tokio 1.x runtime";
     let ours = format!(
-        "`{what}` needs a runtime, but there is no reactor running: call it in a task, inside of `block_on`, or \
-         while a guard of `Handle::enter` is alive"
+        "`{what}` needs a runtime, but there is no reactor running: \
+         call it in a task, inside of `block_on`, or while a guard of `Handle::enter` is alive"
     );
     as_tokio::text(theirs, ours)
 }

@@ -25,7 +25,14 @@ use crate::util::block_on::{Blocker, replace_blocker};
 use crate::util::surroundings;
 
 thread_cell! {
-    static CONTEXT: Context = Context { newest: Cell::new(null()), worker: Cell::new(null()), seat: Cell::new(null()), region: Cell::new((null(), Tag::NONE)), blocking: Cell::new(null()), block_ons: Cell::new(0) };
+    static CONTEXT: Context = Context {
+        newest: Cell::new(null()),
+        worker: Cell::new(null()),
+        seat: Cell::new(null()),
+        region: Cell::new((null(), Tag::NONE)),
+        blocking: Cell::new(null()),
+        block_ons: Cell::new(0),
+    };
 }
 
 #[derive(Debug)]

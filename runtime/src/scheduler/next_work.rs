@@ -28,13 +28,16 @@ impl Worker {
         // By turns, because neither queue may keep the other waiting for ever.
         let is_slow_first = !self.was_slow_first.get();
         self.was_slow_first.set(is_slow_first);
-        if let Some(task) = if is_slow_first { self.next_slow_task() } else { None } {
-            return Some(task);
-        }
+        let first = if is_slow_first { self.next_slow_task() } else { None };
+        let others = || self.pop_injected().or_else(|| self.next_slow_task());
+        first.or_else(others).or_else(|| self.next_local_task())
+    }
+
+    #[inline(always)]
+    fn pop_injected(&self) -> Option<Runnable> {
         // SAFETY: what is pushed into the injector is a `Runnable`.
-        let injected = self.shared().injector.pop().map(|task| unsafe { Runnable::from_raw(task) });
-        let injected = injected.and_then(|task| self.unless_slow(task));
-        injected.or_else(|| self.next_slow_task()).or_else(|| self.next_local_task())
+        let task = self.shared().injector.pop().map(|task| unsafe { Runnable::from_raw(task) })?;
+        self.unless_slow(task)
     }
 
     #[inline(always)]

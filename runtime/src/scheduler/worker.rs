@@ -61,8 +61,8 @@ pub struct Worker {
     /// The number of polls in the stride, and when the stride began.
     stride: Cell<u32>,
     stride_began: Cell<Instant>,
-    /// Rounds of the stride beyond those that are counted down now. 0, unless the worker asks for help before
-    /// the end of the stride.
+    /// Rounds of the stride beyond those that are counted down now. 0, unless the worker has something to do
+    /// before the end of the stride: to look whether a task has yielded, or to ask for help.
     pub(super) rounds_put_off: Cell<u32>,
     /// How many times since its sleep the worker has looked whether a task has yielded. None if it slept too
     /// long ago, or pauses before it asks for help again.
@@ -490,7 +490,8 @@ impl Worker {
         }
     }
 
-    /// Either the driver has its turn, or the worker asks for help again; see `hints/reinforcement.rs`.
+    /// Either the driver has its turn, or the worker looks whether a task has yielded, or it asks for help
+    /// again; see `hints/reinforcement.rs`.
     #[inline(never)]
     fn rounds_are_over(&self) {
         let left = self.rounds_put_off.take();
@@ -549,12 +550,12 @@ impl Worker {
         self.set_rounds(self.stride.get());
     }
 
-    /// A sleep has ended. From now on the worker looks whether a task has yielded: in each of the next two
-    /// rounds, then twice every two rounds, twice every four rounds and so on. If so, the driver has its turn.
+    /// A sleep has ended. From now on the worker looks whether a task has yielded: after one round and one
+    /// more, then after two and two, four and four, and so on. If so, the driver has its turn.
     ///
-    /// Programs yield some times so that what they have sent arrives, and rely on it that the driver is polled
-    /// meanwhile, as by Tokio's `yield_now`. A task that yields for longer has to wait for the end of the
-    /// stride, because a turn costs as much as dozens of yields.
+    /// Programs yield some times so that what they have sent arrives. They rely on it that the driver is
+    /// polled meanwhile, as by Tokio's `yield_now`. A task that yields for longer has to wait for the end of
+    /// the stride, because a turn costs as much as dozens of yields.
     fn begin_looks_at_yields(&self) {
         self.looks_at_yields.set(Some(0));
         self.has_yielded.set(false);

@@ -35,12 +35,14 @@
 //! with its own ring at each of its turns, and the other workers leave it the tasks that are not slow
 //! (`sort_ring` in `next_work.rs`). Only workers that may take long take from the queue of slow tasks. So as
 //! many slow tasks compute as there are workers, and the serving worker is free for other tasks. It can be
-//! held up by a slow task that is not known yet, and by one that it runs before its next turn.
+//! held up by a slow task that is not known yet, and by one that its own polls wake before its next turn.
 //!
 //! All workers that may take long may be in a computation, or in one poll, for seconds. So if none of them
 //! has taken a slow task for [`SLOW_WAITS`], one more spare worker helps with slow tasks, as if a worker were
-//! away, until none of them has waited for [`HELPS`]. If not even this worker takes any for [`HELP_WAITS`], another one comes.
-//! When no spare worker serves any more, the monitor forgets all names.
+//! away. It helps until no slow task has waited, and no spare worker has computed, for [`HELPS`]. If not even
+//! this worker takes a slow task for [`HELP_WAITS`], another one comes. When no spare worker serves any more,
+//! the monitor forgets all names. Rejected: having the serving worker run the task that has waited. Sockets and
+//! timers then waited behind it (`docs/performance/tried.md`).
 //!
 //! # What it does
 //! ```text
@@ -48,8 +50,8 @@
 //! Driver       no worker sits in the driver, and none has polled it since the last look; or timers are overdue:
 //!              wake a worker that sleeps, or else have a spare one serve
 //! Rescue       the LIFO slot and ring of a stuck worker, or of a worker that gets no CPU while another sleeps
-//!              (whose CPU may be free): into the injector, or the queue of slow tasks. A slow task that no worker
-//!              takes: into the injector
+//!              (whose CPU may be free): into the injector, or the queue of slow tasks. If no worker takes slow
+//!              tasks: one more spare worker is needed
 //! Relieve      tasks wait, and a worker is stuck: wake a worker that sleeps, the second time also if a worker
 //!              searches; if none sleeps, tell `away.rs` which workers are away, and admit as many spare workers
 //!              as are needed and as tasks wait

@@ -323,3 +323,44 @@ fn what_waits_behind_a_worker_that_gets_no_cpu_goes_to_one_that_sleeps() {
     let is_taken = (0..20).any(|_| is_taken_in_time());
     assert!(is_taken, "it waits until the worker has had some CPU time");
 }
+
+#[test]
+fn names_from_the_blocks_of_several_threads_do_not_share_a_place() {
+    const BLOCK: u64 = 1 << 16;
+    let slow = SlowTasks::new();
+    let names = || (0..16).flat_map(|thread| (1..=4).map(move |nth| thread * BLOCK + nth));
+    names().for_each(|name| slow.insert(name));
+    let forgotten = names().filter(|&name| !slow.contains(name)).count();
+    assert!(forgotten <= 8, "{forgotten} of {} names are forgotten", names().count());
+}
+
+/// No spare worker may come for the slow task, and the injector is never empty.
+#[test]
+fn a_slow_task_has_its_turn_beside_an_injector_that_is_never_empty() {
+    const BEHIND: usize = 4096;
+    let runtime = Builder::new_multi_thread().worker_threads(1).spare_workers(0).build().unwrap();
+    let shared = runtime.handle().shared();
+    let ends = block(&runtime, 1);
+    let spawn_short = || {
+        drop(runtime.spawn(async {
+            let start = Instant::now();
+            while start.elapsed() < Duration::from_micros(20) {
+                std::hint::spin_loop();
+            }
+        }));
+    };
+    let (tell, told) = mpsc::channel();
+    runtime.spawn(async move { tell.send(()).unwrap() });
+    let slow = shared.injector.pop().expect("the worker blocks");
+    (0..BEHIND).for_each(|_| spawn_short());
+    // SAFETY: it was popped, so it is in no queue.
+    unsafe { shared.slow.push(slow) };
+    drop(ends);
+    let start = Instant::now();
+    while told.try_recv().is_err() {
+        assert!(start.elapsed() < LIMIT, "the slow task waits");
+        if shared.injector.len() < BEHIND {
+            spawn_short();
+        }
+    }
+}
