@@ -41,8 +41,8 @@
 //! has taken a slow task for [`SLOW_WAITS`], one more spare worker helps with slow tasks, as if a worker were
 //! away. It helps until no slow task has waited, and no spare worker has computed, for [`HELPS`]. If not even
 //! this worker takes a slow task for [`HELP_WAITS`], another one comes. When no spare worker serves any more,
-//! the monitor forgets all names. Rejected: having the serving worker run the task that has waited. Sockets and
-//! timers then waited behind it (`docs/performance/tried.md`).
+//! the monitor forgets all names. Rejected: having the serving worker run the task that has waited. Sockets
+//! and timers then waited behind it (`docs/performance/tried.md`).
 //!
 //! # What it does
 //! ```text
