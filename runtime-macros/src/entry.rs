@@ -17,23 +17,19 @@
 //! An error of ours never takes the function away: it is expanded as well as can be, so that the user sees
 //! our error and no others that follow from it.
 
-use proc_macro_crate::{FoundCrate, crate_name};
-use proc_macro2::{Ident, Span, TokenStream};
-use quote::{ToTokens, format_ident, quote};
-use syn::spanned::Spanned;
-use syn::visit::Visit;
-use syn::{
-    Attribute, Error, ItemFn, Path, ReturnType, Signature, Type, TypeImplTrait, parse_quote,
-    parse_quote_spanned,
-};
+use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
+use quote::{format_ident, quote, quote_spanned};
 
-use crate::options::{Flavor, Kind, Options, both};
+use crate::error::Error;
+use crate::function::{Function, is_mark, is_word, transparent};
+use crate::manifest;
+use crate::options::{Flavor, Kind, Options};
 
 /// The attribute as a whole.
 pub fn expand(kind: Kind, options: TokenStream, item: TokenStream) -> TokenStream {
-    let mut function = match syn::parse2::<ItemFn>(item.clone()) {
+    let function = match Function::parse(item.clone()) {
         Ok(function) => function,
-        Err(error) => return with_error(item, error),
+        Err(error) => return with_error(item, &error),
     };
     let (options, bad_option) = match Options::parse(kind, options) {
         Ok(options) => (options, None),
@@ -41,79 +37,86 @@ pub fn expand(kind: Kind, options: TokenStream, item: TokenStream) -> TokenStrea
     };
     let bad_function = check_function(kind, &function).err();
 
-    if function.sig.asyncness.is_some() {
-        wrap_body(&mut function, &options);
-    }
+    let Function { attributes, qualifiers, signature, inner_attributes, body, .. } = &function;
     let mark = match kind {
         Kind::Main => None,
         Kind::Test => Some(quote!(#[::core::prelude::v1::test])),
     };
-    let expanded = quote!(#mark #function);
-    match bad_option.into_iter().chain(bad_function).reduce(both) {
-        Some(error) => with_error(expanded, error),
+    let body = match function.is_async {
+        true => wrapped_body(&function, &options),
+        false => body.stream(),
+    };
+    let expanded = quote! {
+        #mark #(#[#attributes])* #qualifiers #(#signature)* {
+            #inner_attributes
+            #body
+        }
+    };
+    match bad_option.into_iter().chain(bad_function).reduce(Error::and) {
+        Some(error) => with_error(expanded, &error),
         None => expanded,
     }
 }
 
-fn with_error(mut tokens: TokenStream, error: Error) -> TokenStream {
-    tokens.extend(error.into_compile_error());
+fn with_error(mut tokens: TokenStream, error: &Error) -> TokenStream {
+    tokens.extend(error.tokens());
     tokens
 }
 
 /// Whether the attribute can be applied to this function.
-fn check_function(kind: Kind, function: &ItemFn) -> Result<(), Error> {
-    let sig = &function.sig;
-    if sig.asyncness.is_none() {
+fn check_function(kind: Kind, function: &Function) -> Result<(), Error> {
+    if !function.is_async {
         let text = format!("`#[{}]` needs an async function: write `async fn`", kind.name());
-        return Err(Error::new_spanned(sig.fn_token, text));
+        return Err(Error::at(function.fn_span(), text));
     }
-    if kind == Kind::Main && sig.ident == "main" && !sig.inputs.is_empty() {
-        return Err(Error::new_spanned(&sig.inputs, "`main` takes no arguments: see `std::env::args`"));
+    let arguments: Vec<TokenTree> = function.arguments.stream().into_iter().collect();
+    if kind == Kind::Main && function.name == "main" && !arguments.is_empty() {
+        return Err(Error::about(&arguments, "`main` takes no arguments: see `std::env::args`"));
     }
-    match function.attrs.iter().find(|attribute| is_test(attribute)) {
-        Some(second) if kind == Kind::Test => Err(Error::new_spanned(
-            second,
-            "a second `#[test]`: this one would run the test twice, remove it",
-        )),
+    match function.attributes.iter().find(|attribute| is_test(attribute)) {
+        Some(second) if kind == Kind::Test => {
+            let second: Vec<TokenTree> = second.clone().into_iter().collect();
+            Err(Error::about(&second, "a second `#[test]`: this one would run the test twice, remove it"))
+        }
         _ => Ok(()),
     }
 }
 
 /// Whether it is the standard `#[test]`, also by its full path.
-fn is_test(attribute: &Attribute) -> bool {
-    let names: Vec<String> =
-        attribute.path().segments.iter().map(|segment| segment.ident.to_string()).collect();
+fn is_test(attribute: &TokenStream) -> bool {
+    let path = attribute.clone().into_iter().take_while(|token| match token {
+        TokenTree::Ident(_) => true,
+        token => is_mark(token, ':'),
+    });
+    let names: Vec<String> = path.filter(|token| !is_mark(token, ':')).map(|name| name.to_string()).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     matches!(names[..], ["test"] | ["core" | "std", "prelude", _, "test"])
 }
 
-/// Makes the function a plain one that runs its body on a runtime.
-fn wrap_body(function: &mut ItemFn, options: &Options) {
-    function.sig.asyncness = None;
+/// What runs the body on a runtime.
+fn wrapped_body(function: &Function, options: &Options) -> TokenStream {
     let builder = builder(options);
     // The user's code cannot see local variables of ours; the underscores keep out of the way of its
     // constants.
     let body = Ident::new("__body", Span::mixed_site());
-    let hint = output_hint(&function.sig);
+    let hint = output_hint(function);
 
     // The user's own braces and statements, with the places they have in the source.
-    let block = &mut function.block;
-    block.stmts.splice(0..0, hint);
-    function.block = parse_quote!({
+    let statements = function.body.stream();
+    let mut block = Group::new(Delimiter::Brace, quote!(#hint #statements));
+    block.set_span(function.body.span());
+    quote! {
         let #body = async #block;
         #builder
             .build()
             .expect("failed to build the runtime")
             .block_on(#body)
-    });
+    }
 }
 
 /// The `Builder`, with everything set.
 fn builder(options: &Options) -> TokenStream {
-    let krate = match &options.krate {
-        Some(path) => path.to_token_stream(),
-        None => find_crate().to_token_stream(),
-    };
+    let krate = options.krate.clone().unwrap_or_else(find_crate);
     let constructor = match options.flavor {
         Flavor::MultiThread => format_ident!("new_multi_thread"),
         Flavor::CurrentThread => format_ident!("new_current_thread"),
@@ -125,53 +128,45 @@ fn builder(options: &Options) -> TokenStream {
 }
 
 /// The crate under the name that the `Cargo.toml` of the crate being compiled gives it.
-fn find_crate() -> Path {
-    match crate_name("runtime") {
-        Ok(FoundCrate::Name(name)) => {
-            let name = Ident::new(&name, Span::call_site());
-            parse_quote!(::#name)
-        }
-        // Its own tests and examples, which see it by its name; or a crate that does not list it, and would
-        // be told so.
-        Ok(FoundCrate::Itself) | Err(_) => parse_quote!(::runtime),
-    }
+///
+/// None is found in its own tests and examples, which see it by its name, and in a crate that does not list it,
+/// whose author the compiler tells so.
+fn find_crate() -> TokenStream {
+    let name = manifest::name_of("runtime").unwrap_or_else(|| "runtime".to_owned());
+    let name = Ident::new(&name, Span::call_site());
+    quote!(::#name)
 }
 
 /// Statements without effect, which give the block they begin the output type that the function declares.
 ///
 /// None for a type that cannot be named in an expression: `impl Trait`, or `!`.
-fn output_hint(sig: &Signature) -> Vec<syn::Stmt> {
-    let ty: Type = match &sig.output {
-        ReturnType::Default => parse_quote!(()),
-        ReturnType::Type(_, ty) => (**ty).clone(),
-    };
-    if matches!(ty, Type::Never(_)) || has_impl_trait(&ty) {
-        return Vec::new();
-    }
+fn output_hint(function: &Function) -> Option<TokenStream> {
     // Where the output is declared, so that errors about it point there.
-    let place = match &sig.output {
-        ReturnType::Default => sig.ident.span(),
-        ReturnType::Type(_, ty) => ty.span(),
+    let (ty, place) = match &function.output {
+        None => (quote!(()), function.name.span()),
+        Some(ty) => (ty.iter().cloned().collect(), ty.first()?.span()),
     };
+    if is_never(&ty) || has_impl_trait(&ty) {
+        return None;
+    }
     let place = place.resolved_at(Span::mixed_site());
     let output = Ident::new("__output", place);
-    let hint: syn::Block = parse_quote_spanned!(place=> {
+    Some(quote_spanned! {place=>
         let #output: ::core::option::Option<#ty> = ::core::option::Option::None;
         if let ::core::option::Option::Some(#output) = #output {
             return #output;
         }
-    });
-    hint.stmts
+    })
 }
 
-fn has_impl_trait(ty: &Type) -> bool {
-    struct Finder(bool);
-    impl Visit<'_> for Finder {
-        fn visit_type_impl_trait(&mut self, _: &TypeImplTrait) {
-            self.0 = true;
-        }
-    }
-    let mut finder = Finder(false);
-    finder.visit_type(ty);
-    finder.0
+fn is_never(ty: &TokenStream) -> bool {
+    matches!(transparent(ty.clone()).as_slice(), [token] if is_mark(token, '!'))
+}
+
+/// Whether the keyword `impl` is in the type somewhere.
+fn has_impl_trait(ty: &TokenStream) -> bool {
+    ty.clone().into_iter().any(|token| match &token {
+        TokenTree::Group(group) => has_impl_trait(&group.stream()),
+        token => is_word(token, "impl"),
+    })
 }

@@ -1,9 +1,13 @@
 //! The attribute macros of the `runtime` crate: `#[runtime::main]` and `#[runtime::test]`.
 //!
 //! Both keep the function's body as it is, in an async block, and put code around it that builds a runtime
-//! and blocks on that block. `options.rs` reads what stands in the parentheses; `entry.rs` writes the code.
+//! and blocks on that block. `function.rs` splits the function, `options.rs` reads what stands in the parentheses,
+//! `manifest.rs` finds the name of the crate, `entry.rs` writes the code, and `error.rs` what is wrong instead.
 
 mod entry;
+mod error;
+mod function;
+mod manifest;
 mod options;
 #[cfg(test)]
 mod tests;

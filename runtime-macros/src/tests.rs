@@ -1,6 +1,6 @@
 //! What is written for which input, and what is said about mistakes.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Delimiter, Group, TokenStream};
 use quote::quote;
 
 use crate::entry::expand;
@@ -236,4 +236,41 @@ fn only_main_refuses_arguments() {
         ),
     );
     assert_contains(&expanded, &[quote!(fn run(of: u8) -> u8)]);
+}
+
+#[test]
+fn every_part_of_a_function_finds_its_place() {
+    let item = quote! {
+        #[inline]
+        pub async unsafe extern "C" fn f<F: Fn(u8) -> u8, const N: usize>(f: F, [a; N]: [u8; N]) -> Wide<{ N }>
+        where
+            F: Copy,
+        {
+            #![allow(unused)]
+            f(a)
+        }
+    };
+    let head = quote! {
+        #[inline]
+        pub unsafe extern "C" fn f<F: Fn(u8) -> u8, const N: usize>(f: F, [a; N]: [u8; N]) -> Wide<{ N }>
+        where
+            F: Copy,
+        { #![allow(unused)] let __body = async }
+    };
+    let expanded = expansion(Kind::Main, quote!(), item);
+    let head = head.to_string();
+    assert!(expanded.contains("Option < Wide < { N } > >") && expanded.contains("f (a)"), "{expanded}");
+    assert!(expanded.starts_with(head.trim_end_matches([' ', '}'])), "{expanded}");
+}
+
+/// A macro puts what it was given into groups without delimiters.
+#[test]
+fn what_a_macro_was_given_may_be_part_of_the_function() {
+    let group = |tokens| Group::new(Delimiter::None, tokens);
+    let (body, never) = (group(quote!({ body() })), group(quote!(!)));
+    let item = group(quote!(async fn f() -> #never #body));
+    let count = group(quote!(0x1_0u8));
+    let expanded = expansion(Kind::Main, quote!(worker_threads = #count), quote!(#item));
+    assert_contains(&expanded, &[quote!(.worker_threads(16usize))]);
+    assert!(expanded.contains("body ()") && !expanded.contains("Option"), "{expanded}");
 }
