@@ -42,7 +42,7 @@ byte ring[WORKERS];             /* tasks in each worker's ring */
 byte searching = 0, sleeping = 0; /* the word: changed in single steps */
 bool asleep[WORKERS];           /* the worker sleeps and has not been notified */
 bool token[WORKERS];            /* unparked */
-byte sitter = NOBODY;           /* the worker that sleeps in the driver */
+byte poller = NOBODY;           /* the worker that sleeps in the driver */
 byte ended = 0;                   /* tasks and roots that were run */
 #ifndef EVENTS
 #define EVENTS 1
@@ -84,16 +84,16 @@ inline notify(is_job) {
            do
            :: i < WORKERS ->
               if
-              :: asleep[i] && i != sitter && chosen == NOBODY -> chosen = i
+              :: asleep[i] && i != poller && chosen == NOBODY -> chosen = i
               :: else
               fi;
               i++
            :: else -> break
            od;
            if
-           :: chosen == NOBODY && sitter != NOBODY ->
+           :: chosen == NOBODY && poller != NOBODY ->
               if
-              :: asleep[sitter] -> chosen = sitter
+              :: asleep[poller] -> chosen = poller
               :: else
               fi
            :: else
@@ -404,19 +404,19 @@ lying_down:
     was_last = false;
     atomic {
         if
-        :: sitter == NOBODY -> sitter = me
+        :: poller == NOBODY -> poller = me
         :: else
         fi
     }
 end_asleep:
-    /* W5. An event wakes the worker that sits in the driver. */
+    /* W5. An event wakes the poller. */
     if
     :: atomic { token[me] -> token[me] = false }
-    :: atomic { sitter == me && events > 0 -> events-- }
+    :: atomic { poller == me && events > 0 -> events-- }
     fi;
     atomic {
         if
-        :: sitter == me -> sitter = NOBODY
+        :: poller == me -> poller = NOBODY
         :: else
         fi;
         if

@@ -118,30 +118,36 @@ pub(crate) fn poll_task<R>(waker: &Waker, f: impl FnOnce() -> R) -> (R, bool) {
 /// Runs `f` as foreign code on a stack of its own: without a task, without a budget. The record is put back
 /// afterwards.
 pub(crate) fn suspended<R>(f: impl FnOnce() -> R) -> R {
-    let _saved = STATE.with(|state| {
-        let saved = state.save();
-        state.budget.set(None);
-        state.data.set(std::ptr::null());
-        saved
-    });
+    let _saved = replace(None);
     f()
 }
 
 /// Runs `f`, a poll of a `block_on` future, with a fresh budget.
 pub(crate) fn with_budget<R>(f: impl FnOnce() -> R) -> R {
-    let _saved = STATE.with(|state| {
+    let _saved = replace(Some(BUDGET));
+    f()
+}
+
+/// Sets the record of a thread that polls no task. It is compiled once, not for each closure.
+fn replace(budget: Option<u8>) -> Saved {
+    STATE.with(|state| {
         let saved = state.save();
-        state.budget.set(Some(BUDGET));
+        state.budget.set(budget);
         state.data.set(std::ptr::null());
         saved
-    });
-    f()
+    })
 }
 
 /// Whether the calling thread is inside a poll of a task, and not in a nested `block_on` or a blocking
 /// closure.
 pub(crate) fn is_polling_task() -> bool {
     STATE.with(|state| !state.data.get().is_null())
+}
+
+/// Whether the calling thread is inside a poll of a task or of a `block_on` future. [`unconstrained`] hides the
+/// latter.
+pub(crate) fn is_polling() -> bool {
+    STATE.with(|state| !state.data.get().is_null() || state.budget.get().is_some())
 }
 
 /// The data word of the waker of the task that is being polled, or null.

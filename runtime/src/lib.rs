@@ -55,6 +55,7 @@ mod driver;
 mod job;
 mod loom;
 mod macros;
+mod memory;
 mod queue;
 mod scheduler;
 mod sets;
@@ -97,8 +98,10 @@ pub mod internals {
     pub use crate::loom::{DEQUE_CAPACITY, RING_CAPACITY};
 
     pub mod queue {
-        pub use crate::queue::chain::set_next;
-        pub use crate::queue::{Chain, Deque, Inbox, Injector, Line, Linked, Local, Next, Taken};
+        pub use crate::queue::intrusive_list::set_next;
+        pub use crate::queue::{
+            Deque, Inbox, Injector, IntrusiveList, Linked, Local, Next, Taken, TicketQueue,
+        };
     }
 
     pub mod job {
@@ -107,15 +110,15 @@ pub mod internals {
 
     pub mod io {
         pub use crate::driver::io::{
-            Arm, Direction, Finish, Hold, Kind, Readiness, Ready, ReadyEvent, Retracted, Source,
+            Arm, Direction, Finish, Hold, Readiness, Ready, ReadyEvent, Retracted, Source, SourceKind,
         };
     }
 
     pub mod time {
         pub use crate::driver::time::deadline::NANOS_PER_TICK;
-        pub use crate::driver::time::entry::{Entry, State};
+        pub use crate::driver::time::entry::{TimerEntry, TimerState};
         pub use crate::driver::time::shard::{Shard, ShutDown};
-        pub use crate::driver::time::{Deadline, Driver};
+        pub use crate::driver::time::{Deadline, TimeDriver};
     }
 
     pub mod task {
@@ -150,14 +153,14 @@ pub mod internals {
         pub use crate::config::{Config, Flavor};
         pub use crate::scheduler::context::{enter_runtime, enter_worker};
         pub use crate::scheduler::idle::{Idle, JobEvents, Pick, Work};
-        pub use crate::scheduler::jobs::Jobs;
+        pub use crate::scheduler::injected::InjectedJobs;
         pub use crate::scheduler::park::Parker;
         pub use crate::scheduler::processor::LifoSlot;
-        pub use crate::scheduler::{Shared, Worker, WorkerStart, away, in_place, monitor};
+        pub use crate::scheduler::{Shared, Worker, WorkerStart, in_place, monitor};
     }
 
     pub mod blocking {
-        pub use crate::scheduler::blocking::crew::{Crew, Errand, Member, Next};
+        pub use crate::scheduler::blocking::queue::{Next, PendingWake, PoolQueue, PoolThread};
     }
 
     pub mod stdio {
@@ -168,9 +171,9 @@ pub mod internals {
     pub mod driver {
         pub use crate::driver::Driver;
         pub use crate::driver::foreign::ForeignWakes;
-        pub use crate::driver::io::Driver as Io;
-        pub use crate::driver::time::Driver as Time;
-        pub use crate::driver::time::entry::Entry;
+        pub use crate::driver::io::IoDriver;
+        pub use crate::driver::time::TimeDriver;
+        pub use crate::driver::time::entry::TimerEntry;
     }
 
     pub use crate::loom::byte_lock::ByteLock;

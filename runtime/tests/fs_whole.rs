@@ -124,6 +124,9 @@ fn bad_paths_are_errors_that_show_them() {
         check_error(fs::write("a\0b", "").await, invalid, None, &["write \"a\\0b\"", "NUL"]);
         check_error(fs::File::open("a\0b").await, invalid, None, &["open \"a\\0b\"", "NUL"]);
         check_error(fs::copy("a\0b", "c").await, invalid, None, &["copy \"a\\0b\" to \"c\"", "NUL"]);
+        let copied = fs::copy(dir.path(), dir.join("copy")).await;
+        check_error(copied, invalid, None, &["copy", "neither a regular file"]);
+        assert!(!dir.join("copy").exists());
         check_error(fs::rename("c", "a\0b").await, invalid, None, &["rename \"c\" to \"a\\0b\"", "NUL"]);
         check_error(fs::metadata("a\0b").await, invalid, None, &["metadata of \"a\\0b\"", "NUL"]);
 

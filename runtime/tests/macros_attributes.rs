@@ -100,6 +100,27 @@ where
     longest
 }
 
+/// As a crate that makes functions from a list would write it.
+macro_rules! each {
+    ($($function:item)*) => { $(#[runtime::test] $function)* };
+}
+
+each! {
+    async fn a_whole_function_may_come_from_a_macro() {
+        #![allow(unused_mut)]
+        let mut one = 1;
+        assert_eq!(twice::<_, 2>(|n| n + one, [0; 2]), 2);
+    }
+}
+
+#[runtime::main]
+async fn twice<F: Fn(u8) -> u8, const N: usize>(f: F, numbers: [u8; N]) -> u8
+where
+    [u8; N]: Sized,
+{
+    f(f(numbers[0]))
+}
+
 #[runtime::main(flavor = "current_thread")]
 async fn sum_of(mut numbers: Vec<u32>, (first, second): (u32, u32)) -> u32 {
     numbers.extend([first, second]);

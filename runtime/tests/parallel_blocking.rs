@@ -10,7 +10,7 @@ use std::time::Duration;
 use runtime::parallel::{self, ThreadPoolBuilder};
 use runtime::sync::{Mutex, mpsc, oneshot};
 use runtime::{Handle, compute};
-use support::{AssertSend, Gate, NEAR_A_GRANTS_END, build, builder, panic_of, short_joins, until, watchdog};
+use support::{AssertSend, Gate, NEAR_A_BUDGETS_END, build, builder, panic_of, short_joins, until, watchdog};
 
 #[test]
 fn a_job_may_wait_for_tasks_of_its_own_runtime() {
@@ -141,8 +141,8 @@ fn what_it_has_split_off_in_a_blocking_call_is_run_when_it_blocks_again() {
     };
     let nested = move |shorts| runtime::task::block_in_place(|| fork(shorts));
     let single = move |shorts| build(0).block_on(async move { fork(shorts) });
-    // However short such a piece was found to be, and wherever in a grant it comes.
-    for shorts in NEAR_A_GRANTS_END {
+    // However short such a child job was found to be, and wherever in a publish budget it comes.
+    for shorts in NEAR_A_BUDGETS_END {
         assert_eq!(runtime.block_on(runtime.compute(move || nested(shorts))).unwrap(), 4);
         assert_eq!(runtime.block_on(runtime.compute(move || single(shorts))).unwrap(), 4);
     }

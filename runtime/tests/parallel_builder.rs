@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use runtime::parallel::{self, ThreadBuilder, ThreadPool, ThreadPoolBuildError, ThreadPoolBuilder, join};
 use runtime::sync::oneshot;
 use support::{
-    Drops, Gate, NEAR_A_GRANTS_END, in_child, joined_scope, panic_of, short_joins, text_of, until, watchdog,
+    Drops, Gate, NEAR_A_BUDGETS_END, in_child, joined_scope, panic_of, short_joins, text_of, until, watchdog,
 };
 
 /// A builder whose start and exit handlers count.
@@ -296,7 +296,7 @@ fn handlers_may_compute() {
     assert_eq!(sum.load(SeqCst), 3 * 3 * 2);
 }
 
-/// Runs `test` on a thread of its own, which may get a seat for good.
+/// Runs `test` on a thread of its own, which may get a job processor for good.
 fn on_a_thread<R: Send>(test: impl FnOnce() -> R + Send) -> R {
     joined_scope(|scope| {
         scope.spawn(test).join().unwrap_or_else(|payload| std::panic::resume_unwind(payload))
@@ -361,7 +361,7 @@ fn the_building_thread_may_be_one_of_the_pools() {
 }
 
 #[test]
-fn others_run_what_a_thread_with_a_seat_for_good_has_spawned() {
+fn others_run_what_a_thread_with_a_processor_for_good_has_spawned() {
     let _watchdog = watchdog();
     on_a_thread(|| {
         let Counted { builder, starts: _, exits } = counted(2);
@@ -395,7 +395,7 @@ fn others_run_what_a_thread_with_a_seat_for_good_has_spawned() {
 }
 
 #[test]
-fn a_pool_that_ends_inside_of_a_scope_on_a_seat_for_good_loses_none_of_its_jobs() {
+fn a_pool_that_ends_inside_of_a_scope_on_a_processor_for_good_loses_none_of_its_jobs() {
     let _watchdog = watchdog();
     for round in 0..100 {
         on_a_thread(|| {
@@ -419,8 +419,73 @@ fn a_pool_that_ends_inside_of_a_scope_on_a_seat_for_good_loses_none_of_its_jobs(
     }
 }
 
+/// Blocks, announced, until another job of the computation has sent.
+fn receive(results: std::sync::mpsc::Receiver<u32>) -> u32 {
+    parallel::blocking(|| results.recv().unwrap())
+}
+
+/// A scope, a scope in place, and a `join`, each of which blocks for one of its own jobs.
+fn block_for_own_jobs() {
+    let channel = std::sync::mpsc::channel;
+    parallel::scope(|scope| {
+        let (sender, results) = channel();
+        scope.spawn(move |_| sender.send(1).unwrap());
+        assert_eq!(receive(results), 1);
+    });
+    parallel::in_place_scope_fifo(|scope| {
+        let (sender, results) = channel();
+        scope.spawn_fifo(move |_| sender.send(2).unwrap());
+        assert_eq!(receive(results), 2);
+    });
+    let (sender, results) = channel();
+    assert_eq!(join(move || receive(results), move || sender.send(3).unwrap()), (3, ()));
+}
+
 #[test]
-fn a_seat_for_good_takes_part_in_broadcasts() {
+fn a_thread_whose_pool_is_gone_may_block_for_its_own_jobs() {
+    let _watchdog = watchdog();
+    on_a_thread(|| {
+        let Counted { builder, starts: _, exits } = counted(2);
+        let pool = build_for_good(|| builder.use_current_thread().build()).unwrap();
+        block_for_own_jobs();
+        drop(pool);
+        until("the other thread has ended", || exits.load(SeqCst) == 1);
+        block_for_own_jobs();
+        assert_eq!(parallel::current_thread_index(), Some(0));
+        // Also in the polls of tasks, which a runtime without threads has on this thread.
+        for workers in support::KINDS {
+            let runtime = support::build(workers);
+            let task = runtime.spawn(async { block_for_own_jobs() });
+            runtime.block_on(async {
+                task.await.unwrap();
+                block_for_own_jobs();
+            });
+        }
+    });
+}
+
+#[test]
+fn a_pool_that_is_dropped_inside_of_a_computation_for_good_stays_until_its_end() {
+    let _watchdog = watchdog();
+    for _ in 0..20 {
+        on_a_thread(|| {
+            let Counted { builder, starts, exits } = counted(2);
+            let pool = build_for_good(|| builder.use_current_thread().build()).unwrap();
+            until("the other thread has begun", || starts.load(SeqCst) == 1);
+            parallel::scope(|_| {
+                drop(pool);
+                // Time for the other thread to leave, if it were to leave.
+                thread::sleep(std::time::Duration::from_millis(2));
+                assert_eq!(exits.load(SeqCst), 0);
+                block_for_own_jobs();
+            });
+            until("the other thread has ended", || exits.load(SeqCst) == 1);
+        });
+    }
+}
+
+#[test]
+fn a_processor_for_good_takes_part_in_broadcasts() {
     let _watchdog = watchdog();
     on_a_thread(|| {
         let pool = pool_for_good(3).unwrap();
@@ -488,7 +553,7 @@ fn a_refused_thread_leaves_the_building_thread_free() {
 }
 
 #[test]
-fn a_thread_with_a_seat_for_good_may_block_on_runtimes_and_drop_them() {
+fn a_thread_with_a_processor_for_good_may_block_on_runtimes_and_drop_them() {
     let _watchdog = watchdog();
     on_a_thread(|| {
         let pool = pool_for_good(2).unwrap();
@@ -638,16 +703,16 @@ fn the_error_may_be_sent_and_shared() {
 }
 
 #[test]
-fn a_thread_of_the_pool_that_blocks_shares_its_pieces_first() {
+fn a_thread_of_the_pool_that_blocks_shares_its_child_jobs_first() {
     let _watchdog = watchdog();
     on_a_thread(|| {
         let _pool = pool_for_good(3).unwrap();
-        for shorts in NEAR_A_GRANTS_END {
+        for shorts in NEAR_A_BUDGETS_END {
             short_joins(shorts);
             let (tx, rx) = oneshot::channel();
             assert_eq!(join(|| rx.blocking_recv().unwrap(), || tx.send(7).unwrap()).0, 7);
         }
-        for shorts in NEAR_A_GRANTS_END.step_by(5) {
+        for shorts in NEAR_A_BUDGETS_END.step_by(5) {
             let (tx, rx) = std::sync::mpsc::channel();
             let (runtime, begun) = (support::build(1), Gate::default());
             let begins = begun.clone();
@@ -663,10 +728,10 @@ fn a_thread_of_the_pool_that_blocks_shares_its_pieces_first() {
 }
 
 #[test]
-fn who_waits_for_a_scoped_pool_shares_its_pieces_first() {
+fn who_waits_for_a_scoped_pool_shares_its_child_jobs_first() {
     let _watchdog = watchdog();
     let runtime = support::build(3);
-    for shorts in NEAR_A_GRANTS_END {
+    for shorts in NEAR_A_BUDGETS_END {
         let computation = runtime.compute(move || {
             short_joins(shorts);
             let (tx, rx) = std::sync::mpsc::channel();

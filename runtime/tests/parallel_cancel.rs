@@ -476,7 +476,7 @@ fn shut_down(runtime: Runtime, computation: Compute<()>) -> Option<Runtime> {
     None
 }
 
-/// So that some pushes of a grant are left, mostly.
+/// So that some pushes of a publish budget are left, mostly.
 fn quick_joins(joins: u32) {
     (0..joins).for_each(|_| _ = parallel::join(|| (), || ()));
 }

@@ -51,7 +51,7 @@ fn it_begins_without_being_awaited() {
 }
 
 #[test]
-fn it_runs_on_a_seat_of_the_runtime_it_was_started_in_whoever_starts_it() {
+fn it_runs_on_a_processor_of_the_runtime_it_was_started_in_whoever_starts_it() {
     let _watchdog = watchdog();
     let named = |name: &str| Builder::new_multi_thread().worker_threads(2).thread_name(name).build().unwrap();
     let (first, second) = (named("first"), named("second"));
@@ -79,12 +79,12 @@ fn it_runs_on_a_seat_of_the_runtime_it_was_started_in_whoever_starts_it() {
         first.block_on(first.compute(move || compute(name))).map(|c| second.block_on(c)).unwrap().unwrap(),
         "first",
     );
-    // The current runtime inside is that of the seat.
+    // The current runtime inside is that of the job processor.
     first.block_on(first.compute(|| Handle::current().runtime_flavor())).unwrap();
 }
 
 #[test]
-fn a_spare_worker_starts_it_on_a_seat() {
+fn a_spare_worker_starts_it_on_a_processor() {
     let _watchdog = watchdog();
     let runtime = build(1);
     let gate = Gate::default();
@@ -92,7 +92,7 @@ fn a_spare_worker_starts_it_on_a_seat() {
         let gate = gate.clone();
         async move { runtime::task::block_in_place(|| gate.wait()) }
     });
-    // Polled by the spare worker; the only seat is blocked, so the computation waits for it.
+    // Polled by the spare worker; the only job processor is blocked, so the computation waits for it.
     let task = runtime.spawn(async move {
         let computation = compute(parallel::is_cancelled);
         assert!(!computation.is_finished());
@@ -220,7 +220,7 @@ fn a_computation_may_start_others_which_tasks_await() {
         sum
     });
     assert_eq!(sum, 88);
-    // On a seat, as long as another is free.
+    // On a job processor, as long as another is free.
     let waits = || Handle::current().block_on(compute(|| fib(10))).unwrap();
     assert_eq!(runtime.block_on(runtime.compute(waits)).unwrap(), 55);
 }
@@ -274,7 +274,7 @@ fn a_shutdown_ends_computations_that_run_and_those_that_wait() {
             })
         })
         .collect();
-    until("both seats compute", || started.load(SeqCst) == 2);
+    until("both processors compute", || started.load(SeqCst) == 2);
     drop(runtime);
     assert_eq!(started.load(SeqCst), 2);
     assert_eq!(drops.count(), 10);

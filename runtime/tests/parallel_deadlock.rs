@@ -45,7 +45,7 @@ impl Reports {
 
 fn pool(threads: usize) -> (ThreadPool, Reports) {
     let reports = Reports::default();
-    let builder = ThreadPoolBuilder::new().num_threads(threads).thread_name(|i| format!("seat-{i}"));
+    let builder = ThreadPoolBuilder::new().num_threads(threads).thread_name(|i| format!("worker-{i}"));
     (builder.deadlock_handler(reports.handler()).build().unwrap(), reports)
 }
 
@@ -92,10 +92,10 @@ fn a_pool_whose_thread_waits_for_a_thread_that_waits_for_it_is_reported_once() {
         {
             let reports = reports.0.lock();
             let [blocked] = reports[0].blocked() else { panic!("one thread is blocked: {}", reports[0]) };
-            let seat = blocked.seat().unwrap();
-            assert_eq!(blocked.thread_name(), Some(&*format!("seat-{seat}")));
+            let worker = blocked.worker().unwrap();
+            assert_eq!(blocked.thread_name(), Some(&*format!("worker-{worker}")));
             assert!(blocked.location().file().ends_with("parallel_deadlock.rs"), "{blocked}");
-            assert!(reports[0].to_string().contains(&format!("seat-{seat}")), "{}", reports[0]);
+            assert!(reports[0].to_string().contains(&format!("worker-{worker}")), "{}", reports[0]);
         }
         release(&gate, mark);
         outside.join().unwrap();
@@ -140,9 +140,16 @@ fn no_thread_need_be_marked_but_one_of_many() {
     let blocked: Vec<_> = (0..5).map(|_| block_a_task(&runtime)).collect();
     // More than there are workers: spare workers are marked, too. Each new mark is a new deadlock.
     until("all are reported", || reports.0.lock().last().is_some_and(|last| last.blocked().len() == 5));
-    let seats =
-        reports.0.lock().last().unwrap().blocked().iter().filter(|blocked| blocked.seat().is_some()).count();
-    assert!(seats <= 2, "{seats}");
+    let workers = reports
+        .0
+        .lock()
+        .last()
+        .unwrap()
+        .blocked()
+        .iter()
+        .filter(|blocked| blocked.worker().is_some())
+        .count();
+    assert!(workers <= 2, "{workers}");
     blocked.into_iter().for_each(|(gate, mark)| release(&gate, mark));
 }
 
@@ -338,20 +345,20 @@ fn a_pool_that_waits_for_another_pool_is_not_deadlocked() {
 fn a_pool_waits_for_another(wait_for: fn(&ThreadPool, &(dyn Fn() + Sync))) {
     let (one, reports) = pool(2);
     let (other, other_reports) = pool(1);
-    let [gate, has_seat, may_mark, begun, go_on] = std::array::from_fn(|_| Gate::default());
+    let [gate, has_job_processor, may_mark, begun, go_on] = std::array::from_fn(|_| Gate::default());
     joined_scope(|scope| {
         let (one, other, gate, begun, go_on) = (&one, &other, &gate, &begun, &go_on);
-        let (has_seat, may_mark) = (&has_seat, &may_mark);
+        let (has_job_processor, may_mark) = (&has_job_processor, &may_mark);
         let (marks, mark) = mpsc::channel();
         // First, or the other one would run this on its stack while it waits.
         let marked = scope.spawn(move || {
             one.install(|| {
-                has_seat.open();
+                has_job_processor.open();
                 may_mark.wait();
                 block_on_gate(gate, &marks);
             });
         });
-        has_seat.wait();
+        has_job_processor.wait();
         let waiter = scope.spawn(move || {
             one.install(|| {
                 wait_for(other, &|| {
@@ -403,7 +410,7 @@ fn a_worker_whose_latch_was_set_is_awake_though_it_has_not_woken_yet() {
         stolen.wait();
         wait.open();
         until_asleep(numbers.recv().unwrap());
-        // No waiter takes a root.
+        // No waiter takes an injected job.
         let second = runtime.compute(move || block_on_gate(&blocked, &marks));
         end.open();
         // Not in a `block_on`, which would be something to wait for.

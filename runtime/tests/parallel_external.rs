@@ -1,4 +1,4 @@
-//! Guests: a thread that is no worker runs a parallel call on the seat of one that sleeps.
+//! Guests: a thread that is no worker runs a parallel call on the job processor of one that sleeps.
 
 mod support;
 
@@ -16,7 +16,7 @@ use runtime::parallel::{
 use runtime::sync::oneshot;
 use runtime::{Handle, Runtime};
 use support::{
-    AssertSend, Gate, LIMIT, NEAR_A_GRANTS_END, build, builder, joined_scope, panic_of, short_joins, until,
+    AssertSend, Gate, LIMIT, NEAR_A_BUDGETS_END, build, builder, joined_scope, panic_of, short_joins, until,
     watchdog,
 };
 
@@ -336,11 +336,11 @@ fn an_external_thread_that_blocks_shares_its_jobs_first() {
     let _watchdog = watchdog();
     let runtime = build(2);
     let _entered = runtime.enter();
-    for shorts in NEAR_A_GRANTS_END {
+    for shorts in NEAR_A_BUDGETS_END {
         as_external(|| {
-            wait_for_a_piece(shorts, |rx, _| runtime::task::block_in_place(|| rx.recv().unwrap()));
-            wait_for_a_piece(shorts, |_, rx| runtime.block_on(rx).unwrap());
-            wait_for_a_piece(shorts, |rx, _| {
+            wait_for_a_child_job(shorts, |rx, _| runtime::task::block_in_place(|| rx.recv().unwrap()));
+            wait_for_a_child_job(shorts, |_, rx| runtime.block_on(rx).unwrap());
+            wait_for_a_child_job(shorts, |rx, _| {
                 let _mark = parallel::mark_blocked();
                 rx.recv().unwrap()
             });
@@ -353,7 +353,7 @@ fn an_isolated_part_of_an_external_thread_shares_what_is_not_its_own_before_it_w
     let _watchdog = watchdog();
     let (runtime, other) = (build(3), ThreadPoolBuilder::new().num_threads(1).build().unwrap());
     let _entered = runtime.enter();
-    for shorts in NEAR_A_GRANTS_END {
+    for shorts in NEAR_A_BUDGETS_END {
         as_external(|| {
             let (tx, rx) = mpsc::channel();
             // The workers go to sleep.
@@ -366,7 +366,10 @@ fn an_isolated_part_of_an_external_thread_shares_what_is_not_its_own_before_it_w
 }
 
 /// A `join` whose first closure waits for the second, by either channel, after so many short ones.
-fn wait_for_a_piece(shorts: usize, wait: impl FnOnce(mpsc::Receiver<i32>, oneshot::Receiver<i32>) -> i32) {
+fn wait_for_a_child_job(
+    shorts: usize,
+    wait: impl FnOnce(mpsc::Receiver<i32>, oneshot::Receiver<i32>) -> i32,
+) {
     let (tx, rx) = mpsc::channel();
     let (async_tx, async_rx) = oneshot::channel();
     short_joins(shorts);

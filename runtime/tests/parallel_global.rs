@@ -119,9 +119,9 @@ fn who_builds_the_pool_may_use_it_in_place_meanwhile() {
 }
 
 #[test]
-fn the_main_thread_may_have_a_seat() {
+fn the_main_thread_may_have_a_processor() {
     let _watchdog = watchdog();
-    if in_child("the_main_thread_may_have_a_seat", &[]) {
+    if in_child("the_main_thread_may_have_a_processor", &[]) {
         named("other").use_current_thread().build_global().unwrap();
         assert_eq!(place(), thread::current().id());
         let runtime = support::build(0);
@@ -182,8 +182,8 @@ fn as_many_threads_as_the_system_grants_are_enough() {
         let before = support::threads();
         limit(libc::RLIMIT_AS, address_space() + HUGE_STACK as u64 * 9 / 2);
         assert_ne!(place(), thread::current().id());
-        let granted = support::threads() - before;
-        assert!((1..10).contains(&granted), "{granted}");
+        let budget = support::threads() - before;
+        assert!((1..10).contains(&budget), "{budget}");
         assert_eq!(fib(15), 610);
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use runtime::parallel::{self, ThreadPoolBuilder, isolated, join, scope, yield_now};
 use runtime::sync::oneshot;
-use support::{Gate, NEAR_A_GRANTS_END, build, joined_scope, short_joins, watchdog};
+use support::{Gate, NEAR_A_BUDGETS_END, build, joined_scope, short_joins, watchdog};
 
 /// The calling worker runs nothing until another has begun the second closure. Not by `join`, whose second
 /// half is shared only if that seems worth it.
@@ -264,7 +264,7 @@ fn more_parts_at_once_than_there_are_tags_run_sequentially() {
     };
     let thread = thread::Builder::new().stack_size(512 << 20).spawn(work).unwrap();
     thread.join().unwrap();
-    // And on a seat.
+    // And on a job processor.
     let runtime =
         runtime::Builder::new_multi_thread().worker_threads(2).thread_stack_size(512 << 20).build().unwrap();
     let computation = runtime.compute(|| {
@@ -275,10 +275,10 @@ fn more_parts_at_once_than_there_are_tags_run_sequentially() {
     assert!(runtime.block_on(computation).unwrap());
 }
 
-/// More pieces than a deque holds lie with the outer scope's, which came before them and after them: a wait
-/// inside took the first and the last for all there was.
+/// More child jobs than a deque holds lie with the outer scope's, which came before them and after them: a
+/// wait inside took the first and the last for all there was.
 #[test]
-fn a_wait_inside_finds_its_pieces_among_those_of_a_scope_around() {
+fn a_wait_inside_finds_its_child_jobs_among_those_of_a_scope_around() {
     const MANY: usize = 13_000;
     let _watchdog = watchdog();
     let pool = ThreadPoolBuilder::new().num_threads(1).build().unwrap();
@@ -299,7 +299,7 @@ fn a_wait_inside_finds_its_pieces_among_those_of_a_scope_around() {
 }
 
 #[test]
-fn what_an_isolated_job_leaves_on_another_thread_is_found_behind_foreign_pieces() {
+fn what_an_isolated_job_leaves_on_another_thread_is_found_behind_foreign_child_jobs() {
     let _watchdog = watchdog();
     let pool = ThreadPoolBuilder::new().num_threads(2).build().unwrap();
     let other = ThreadPoolBuilder::new().num_threads(1).build().unwrap();
@@ -342,7 +342,7 @@ fn what_is_not_its_own_is_shared_before_it_waits() {
     let _watchdog = watchdog();
     let runtime = build(3);
     let other = Arc::new(ThreadPoolBuilder::new().num_threads(1).build().unwrap());
-    for shorts in NEAR_A_GRANTS_END {
+    for shorts in NEAR_A_BUDGETS_END {
         let other = other.clone();
         let computation = runtime.compute(move || {
             short_joins(shorts);
@@ -357,7 +357,7 @@ fn what_is_not_its_own_is_shared_before_it_waits() {
 fn what_is_not_its_own_is_shared_when_it_gives_way() {
     let _watchdog = watchdog();
     let pool = ThreadPoolBuilder::new().num_threads(3).build().unwrap();
-    for shorts in NEAR_A_GRANTS_END {
+    for shorts in NEAR_A_BUDGETS_END {
         pool.install(move || {
             // The others go to sleep.
             thread::sleep(Duration::from_millis(3));
@@ -375,10 +375,10 @@ fn what_is_not_its_own_is_shared_when_it_gives_way() {
 }
 
 #[test]
-fn a_guest_that_blocks_in_a_part_that_runs_sequentially_shares_its_pieces_first() {
+fn a_guest_that_blocks_in_a_part_that_runs_sequentially_shares_its_child_jobs_first() {
     let _watchdog = watchdog();
     // As above.
-    let name = "a_guest_that_blocks_in_a_part_that_runs_sequentially_shares_its_pieces_first";
+    let name = "a_guest_that_blocks_in_a_part_that_runs_sequentially_shares_its_child_jobs_first";
     if cfg!(tsan) || !support::in_child(name, &[]) {
         return;
     }
@@ -394,8 +394,8 @@ fn a_guest_that_blocks_in_a_part_that_runs_sequentially_shares_its_pieces_first(
     });
     all_open.wait();
     let _entered = runtime.enter();
-    for shorts in NEAR_A_GRANTS_END {
-        // As a guest, if a seat is to be had.
+    for shorts in NEAR_A_BUDGETS_END {
+        // As a guest, if a job processor is to be had.
         scope(|_| {
             short_joins(shorts);
             let (tx, rx) = oneshot::channel();

@@ -138,8 +138,8 @@ fn every_verb_runs_on_the_pools_threads() {
     let _watchdog = watchdog();
     let pool = pool(3);
     let here = thread::current().id();
-    let seats = Mutex::new(Vec::new());
-    let note = || seats.lock().push(pool.current_thread_index());
+    let processors = Mutex::new(Vec::new());
+    let note = || processors.lock().push(pool.current_thread_index());
     pool.scope(|scope| scope.spawn(|_| note()));
     pool.scope_fifo(|scope| scope.spawn_fifo(|_| note()));
     pool.in_place_scope(|scope| {
@@ -150,8 +150,8 @@ fn every_verb_runs_on_the_pools_threads() {
         assert_eq!(thread::current().id(), here);
         scope.spawn_fifo(|_| note());
     });
-    assert!(seats.lock().iter().all(Option::is_some));
-    assert_eq!(seats.lock().len(), 4);
+    assert!(processors.lock().iter().all(Option::is_some));
+    assert_eq!(processors.lock().len(), 4);
     assert_eq!(pool.broadcast(|context| context.index()), [0, 1, 2]);
     let (sender, results) = mpsc::channel();
     pool.spawn_broadcast(move |context| sender.send(context.index()).unwrap());

@@ -361,7 +361,7 @@ fn a_runtime_that_is_shut_down_meanwhile_runs_the_jobs_of_an_in_place_scope() {
         joined_scope(|threads| {
             let _entered = handle.enter();
             let ending = in_place_scope(|s| {
-                // The drop waits for the seats, which wait for the scope.
+                // The drop waits for the job processors, which wait for the scope.
                 let ending = threads.spawn(|| drop(runtime));
                 for _ in 0..100 {
                     s.spawn(|s| {
@@ -374,7 +374,7 @@ fn a_runtime_that_is_shut_down_meanwhile_runs_the_jobs_of_an_in_place_scope() {
             });
             ending.join().unwrap();
             assert_eq!(ran.swap(0, SeqCst), 200);
-            // The seats have left: the same, in place.
+            // The job processors have left: the same, in place.
             let here = thread::current().id();
             in_place_scope(|s| {
                 s.spawn(|s| {
@@ -404,7 +404,7 @@ fn a_scope_in_a_tasks_poll_ends_although_the_runtime_is_shut_down() {
                     for _ in 0..10 {
                         s.spawn(|s| s.spawn(|_| _ = theirs.fetch_add(1, SeqCst)));
                     }
-                    // From a thread without a seat, whether the pool takes it or not.
+                    // From a thread without a job processor, whether the pool takes it or not.
                     joined_scope(|threads| {
                         let thread = threads.spawn(|| s.spawn(|_| _ = theirs.fetch_add(1, SeqCst)));
                         thread.join().unwrap();

@@ -168,7 +168,7 @@ fn the_driver_is_handed_on_when_who_waited_in_it_computes_again() {
             }
         });
         b.wait();
-        // So A's piece is stolen by another one.
+        // So A's child job is stolen by another one.
         let a = runtime.compute({
             let (p1, p1_end, a_wait, end) = (p1.clone(), p1_end.clone(), a_wait.clone(), end.clone());
             move || {
@@ -184,7 +184,7 @@ fn the_driver_is_handed_on_when_who_waited_in_it_computes_again() {
             }
         });
         p1.wait();
-        // The one that ends q steals B's piece.
+        // The one that ends q steals B's child job.
         b_join.open();
         q_end.open();
         p2.wait();

@@ -62,7 +62,7 @@ fn the_driver_is_not_left_to_nobody_when_a_worker_lies_down_while_the_monitor_lo
     thread::sleep(Duration::from_millis(200));
     let (send, answered) = mpsc::channel();
     thread::spawn(move || send.send(client.ping()).unwrap());
-    assert!(answered.recv_timeout(TOO_LONG).is_ok(), "no worker sits in the driver");
+    assert!(answered.recv_timeout(TOO_LONG).is_ok(), "no worker is the poller");
 }
 
 fn split(until: Instant, depth: u32) {
@@ -226,7 +226,7 @@ fn a_searcher_that_is_stuck_in_a_hook_is_not_relied_upon_for_ever() {
     });
 }
 
-/// Only threads with seats run jobs.
+/// Only threads with job processors run jobs.
 #[test]
 fn a_searcher_that_is_stuck_in_a_hook_is_not_relied_upon_for_jobs() {
     let _watchdog = watchdog();

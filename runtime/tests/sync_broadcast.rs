@@ -379,7 +379,7 @@ fn a_waker_that_panics_keeps_nobody_asleep() {
     assert!(futures.iter_mut().all(|future| poll_once(future.as_mut()) == Poll::Ready(Ok(1))));
 }
 
-/// What a waker does in the middle of a send: send, receive, drop a receiver that is in line, and put one
+/// What a waker does in the middle of a send: send, receive, drop a receiver that is in the list, and put one
 /// there.
 #[test]
 fn a_send_survives_what_its_wakers_do() {
@@ -410,7 +410,7 @@ fn a_send_survives_what_its_wakers_do() {
     let meddler = Arc::new(Meddler { tx: tx.clone(), victims: Mutex::default(), newcomer: Mutex::default() });
     let mut first = waiting(rx.resubscribe());
     assert!(first.as_mut().poll(&mut Context::from_waker(&Waker::from(meddler.clone()))).is_pending());
-    // More than a batch, so that the line's lock is released in between.
+    // More than a batch, so that the wait list's lock is released in between.
     let mut others: Vec<_> = (0..100).map(|_| (waiting(rx.resubscribe()), Counter::new())).collect();
     for (future, counter) in &mut others {
         assert!(poll(future.as_mut(), counter).is_pending());

@@ -75,7 +75,7 @@ fn a_waiter_for_many_that_leaves_lets_those_behind_pass() {
     drop(many);
     assert_eq!(counter.wakes(), 1);
     drop(one);
-    assert!(semaphore.try_acquire_many(2).is_ok(), "the line is empty again");
+    assert!(semaphore.try_acquire_many(2).is_ok(), "the wait list is empty again");
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn a_task_without_budget_stands_in_line() {
     assert_eq!((first.wakes(), second.wakes()), (1, 0));
     let guard = match poll(spent.as_mut(), &first) {
         std::task::Poll::Ready(guard) => guard,
-        std::task::Poll::Pending => panic!("it was the first in line"),
+        std::task::Poll::Pending => panic!("it was the first waiter"),
     };
 
     // What is free is not taken without budget: that would be a task that never yields.

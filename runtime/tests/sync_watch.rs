@@ -404,7 +404,8 @@ fn a_waker_that_panics_keeps_nobody_asleep() {
     assert!(futures.iter_mut().all(|future| poll_once(future.as_mut()).is_ready()));
 }
 
-/// What a waker does in the middle of a send: send, read, drop a receiver that is in line, and put one there.
+/// What a waker does in the middle of a send: send, read, drop a receiver that is in the list, and put one
+/// there.
 #[test]
 fn a_send_survives_what_its_wakers_do() {
     type Future = std::pin::Pin<Box<dyn std::future::Future<Output = watch::Receiver<i32>> + Send>>;
@@ -437,7 +438,7 @@ fn a_send_survives_what_its_wakers_do() {
     let meddler = Arc::new(Meddler { tx: tx.clone(), victims: Mutex::default(), newcomer: Mutex::default() });
     let mut first = waiting(rx.clone());
     assert!(first.as_mut().poll(&mut Context::from_waker(&Waker::from(meddler.clone()))).is_pending());
-    // More than a batch, so that the line's lock is released in between.
+    // More than a batch, so that the wait list's lock is released in between.
     let mut others: Vec<_> = (0..100).map(|_| (waiting(rx.clone()), Counter::new())).collect();
     for (future, counter) in &mut others {
         assert!(poll(future.as_mut(), counter).is_pending());

@@ -63,7 +63,7 @@ fn pieces_are_run_by_others_while_every_worker_blocks() {
 /// The last of them leaves its second half to a spare worker that only serves as long as the monitor does
 /// not count that one as blocked; and the monitor may be about to rest.
 #[test]
-fn the_pieces_of_more_computations_than_workers_are_run_while_these_block() {
+fn the_child_jobs_of_more_computations_than_workers_are_run_while_these_block() {
     let _watchdog = watchdog();
     let wait_for_second_half = || {
         let (send, receive) = mpsc::channel();
@@ -172,7 +172,7 @@ fn a_foreign_waker_that_blocks_holds_up_nobody_else() {
 }
 
 #[test]
-fn a_piece_behind_an_older_one_of_another_region_is_found() {
+fn a_child_job_behind_an_older_one_of_another_region_is_found() {
     let _watchdog = watchdog();
     let runtime = build(1);
     let other = ThreadPoolBuilder::new().num_threads(1).build().unwrap();
@@ -185,7 +185,7 @@ fn a_piece_behind_an_older_one_of_another_region_is_found() {
 }
 
 #[test]
-fn a_piece_of_a_thread_outside_behind_an_older_one_of_a_worker_is_found() {
+fn a_child_job_of_a_thread_outside_behind_an_older_one_of_a_worker_is_found() {
     let _watchdog = watchdog();
     let pool = ThreadPoolBuilder::new().num_threads(2).build().unwrap();
     for _ in rounds(50) {
@@ -197,9 +197,9 @@ fn a_piece_of_a_thread_outside_behind_an_older_one_of_a_worker_is_found() {
     }
 }
 
-/// The worker waits inside of the region for the pool's thread, which waits for a piece below.
+/// The worker waits inside of the region for the pool's thread, which waits for a child job below.
 #[test]
-fn a_piece_below_a_wait_in_a_region_is_run_by_a_spare_worker() {
+fn a_child_job_below_a_wait_in_a_region_is_run_by_a_spare_worker() {
     let _watchdog = watchdog();
     let runtime = build(1);
     let pool = Arc::new(ThreadPoolBuilder::new().num_threads(1).build().unwrap());
@@ -299,7 +299,7 @@ fn a_runtime_ends_while_its_worker_waits_in_a_pool_for_a_thread_that_waits_for_i
 }
 
 #[test]
-fn a_stack_that_unwinds_runs_no_piece_of_another_computation() {
+fn a_stack_that_unwinds_runs_no_child_job_of_another_computation() {
     let _watchdog = watchdog();
     let runtime = build(2);
     let pool = Arc::new(ThreadPoolBuilder::new().num_threads(1).build().unwrap());

@@ -146,7 +146,11 @@ fn judge(genome: &Genome, name: &str, setup: Setup, memory: &mut Memory) {
     let at_rest = memory.at_rest;
     let (mut faults, kept) = run_once(genome, setup, memory.at_rest);
     if faults.is_empty() {
-        faults = memory.check(&kept, || run_once(genome, setup, at_rest));
+        faults = memory.check(&kept, || {
+            // Each run has a budget of its own.
+            tell(&format!("@begin {name}"));
+            run_once(genome, setup, at_rest)
+        });
     }
     match faults.is_empty() {
         true => tell(&format!("@end {name}")),

@@ -24,6 +24,7 @@ pub fn panics_of_call(call: &Call) -> bool {
         CallOp::Scope { jobs, body, .. } => panics_of_call(body) || jobs.iter().any(|job| panics_of_job(job)),
         CallOp::Isolated(body) | CallOp::InPlace(body) | CallOp::Blocking(body) => panics_of_call(body),
         CallOp::Local(body) | CallOp::Borrow(body) | CallOp::Locked { body, .. } => panics_of_call(body),
+        CallOp::Pause(body) => panics_of_call(body),
         CallOp::Install(_, body) | CallOp::Broadcast { body, .. } => panics_of_call(body),
         CallOp::OwnPool { body, .. } | CallOp::Meet { body, .. } => panics_of_call(body),
         CallOp::BlockOn { body, .. } => panics_of_step(body),
@@ -40,6 +41,7 @@ fn panics_of_step(step: &Async) -> bool {
         AsyncOp::Panic => true,
         AsyncOp::Seq(steps) => steps.iter().any(panics_of_step),
         AsyncOp::Endless { body, .. } => panics_of_step(body),
+        AsyncOp::Pause { body, .. } => panics_of_step(body),
         AsyncOp::InPlace(body) | AsyncOp::Here(body) => panics_of_call(body),
         AsyncOp::Hold { body, .. } | AsyncOp::Odd { body, .. } | AsyncOp::Local(body) => panics_of_step(body),
         _ => false,
@@ -166,7 +168,10 @@ impl Filler<'_> {
                 any = self.any([body.id]);
                 (mix(value, inner), panics)
             }
-            AsyncOp::Hold { body, .. } | AsyncOp::Odd { body, .. } | AsyncOp::Local(body) => {
+            AsyncOp::Hold { body, .. }
+            | AsyncOp::Odd { body, .. }
+            | AsyncOp::Local(body)
+            | AsyncOp::Pause { body, .. } => {
                 let (inner, panics) = self.step(body, is_reached);
                 any = self.any([body.id]);
                 (mix(value, inner), panics)
@@ -250,6 +255,7 @@ impl Filler<'_> {
             CallOp::Install(_, body) | CallOp::Broadcast { body, .. } => {
                 self.through(id, body, is_reached, &mut any)
             }
+            CallOp::Pause(body) => self.through(id, body, is_reached, &mut any),
             CallOp::OwnPool { body, .. } | CallOp::Meet { body, .. } => {
                 self.through(id, body, is_reached, &mut any)
             }

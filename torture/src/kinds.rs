@@ -65,6 +65,8 @@ kinds! {
     Relief "relief" "few spare workers or none; off: 512"
     Spares "spares" "programs that need spare workers to run computations while the others wait (see `rules`)"
     Hooks "hooks" "hooks of threads that take time, spawn or panic"
+    Pauses "pauses" "pauses of 200 ms, after which a thread outside wakes, spawns, computes or sends"
+    Bare "bare" "programs with neither timers nor sockets, with drivers or without"
     Deadlocks "deadlocks" "threads that are marked as blocked, and released by the deadlock handler"
 }
 
@@ -90,6 +92,11 @@ impl Kinds {
     /// The set with `kind`.
     pub fn with(self, kind: Kind) -> Self {
         Kinds(self.0 | 1 << kind as u32)
+    }
+
+    /// The set without `kind`.
+    pub fn without(self, kind: Kind) -> Self {
+        Kinds(self.0 & !(1 << kind as u32))
     }
 
     /// Whether operations are chosen among those of the set only, so that a seed's program is another with

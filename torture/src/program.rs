@@ -106,6 +106,30 @@ pub enum OddKind {
     Panics,
 }
 
+/// What a thread outside does after a [`PAUSE`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PauseKind {
+    /// It wakes the task that waits.
+    Wakes,
+    /// It spawns a task.
+    Spawns,
+    /// It starts a computation, with a `join`.
+    Computes,
+    /// It sends through `mpsc`.
+    Sends,
+}
+
+/// What the program's runtimes wait for, beside their queues.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Drivers {
+    /// Timers and sockets.
+    Used,
+    /// Nothing, so that workers sleep without a time-out.
+    Idle,
+    /// Nothing, because they were built without drivers.
+    None,
+}
+
 /// How the first closure of a `join` waits for the second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MeetKind {
@@ -196,6 +220,8 @@ pub enum AsyncOp {
     Echo { rt: PoolId, bytes: usize },
     /// Waits for a thread that wakes after that time; `again`: and once more when everything has ended.
     Foreign { late: Micros, again: bool },
+    /// Waits for a thread that does this after a [`PAUSE`], then runs the body.
+    Pause { rt: PoolId, kind: PauseKind, body: Box<Async> },
     /// The body is polled with a waker of the program's own.
     Odd { kind: OddKind, rt: PoolId, body: Box<Async> },
     /// `LocalKey::scope`.
@@ -238,6 +264,8 @@ pub enum CallOp {
     Spin(Micros),
     /// `std::thread::sleep`.
     Block(Micros),
+    /// `std::thread::sleep` for a [`PAUSE`], on a thread outside, then the body.
+    Pause(Box<Call>),
     /// Panics.
     Panic,
     /// `catch_unwind`.
@@ -359,9 +387,20 @@ pub struct Program {
     pub is_pinned: bool,
     /// `event_interval` and `global_queue_interval`.
     pub interval: u32,
+    /// What the runtimes wait for.
+    pub drivers: Drivers,
+    /// `thread_keep_alive`.
+    pub keep_alive: Option<Micros>,
     /// By operation.
     pub facts: Vec<Fact>,
 }
+
+/// The time in which an idle program becomes as idle as it can: no thread spins, and all that is kept alive
+/// for a while has ended. A program has at most [`MOST_PAUSES`].
+pub const PAUSE: Micros = 200_000;
+
+/// Most pauses of a program.
+pub const MOST_PAUSES: usize = 2;
 
 /// The process-wide pool's number.
 pub const GLOBAL: PoolId = 1;

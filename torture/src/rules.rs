@@ -79,6 +79,14 @@
 //!   tasks that only the handler releases, where nothing else waits for them but tasks, and no thread is in
 //!   `block_on`. It is not called without a mark. (A runtime that is being ended reports none.)
 //!
+//! **Idle runtimes** (`stalls.md`)
+//! - R29 An idle runtime takes up what comes, however long it was idle. *Made*: pauses of 200 ms in which
+//!   threads retire (`thread_keep_alive`) and all others sleep. Then a thread outside wakes, spawns, computes
+//!   or sends, or goes on with the program (`pauses`). Two a program at most, one after the other, so that
+//!   they take less than half a second.
+//! - R30 A runtime needs neither a timer nor a socket to wake up. *Made*: programs without them, on runtimes
+//!   with idle drivers and without any (`bare`).
+//!
 //! **Where the documents leave something open**, programs do not depend on it
 //! - R25 Threads of several pools may drive one `current_thread` runtime, one after the other. Where they
 //!   have, it is not checked to which of these pools a parallel call of a task belongs.

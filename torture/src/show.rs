@@ -78,6 +78,12 @@ impl Writer<'_> {
             program.hook.map(|hook| format!("hooks: {hook:?}")),
             program.is_pinned.then(|| "pin_workers".to_owned()),
             (program.interval != 61).then(|| format!("intervals {}", program.interval)),
+            match program.drivers {
+                Drivers::Used => None,
+                Drivers::Idle => Some("neither timers nor sockets".to_owned()),
+                Drivers::None => Some("no drivers".to_owned()),
+            },
+            program.keep_alive.map(|time| format!("thread_keep_alive({time} µs)")),
         ];
         for text in more.into_iter().flatten() {
             self.line(None, &format!("runtime: {text}"))?;
@@ -161,6 +167,10 @@ impl Writer<'_> {
                 let more = if *again { ", and once more at the end" } else { "" };
                 self.head(id, &format!("woken by a thread after {late} µs{more}"), none)
             }
+            AsyncOp::Pause { rt, kind, body } => {
+                let text = format!("{}: a thread pauses, then {kind:?}; then:", pool(*rt));
+                self.head(id, &text, |w| w.step(body))
+            }
             AsyncOp::Odd { kind, body, .. } => {
                 self.head(id, &format!("polled with a waker that {kind:?}"), |w| w.step(body))
             }
@@ -193,6 +203,7 @@ impl Writer<'_> {
             }
             CallOp::Spin(time) => self.head(id, &format!("spin {time} µs"), none),
             CallOp::Block(time) => self.head(id, &format!("std::thread::sleep({time} µs)"), none),
+            CallOp::Pause(body) => self.head(id, "the thread pauses, then:", |w| w.call(body)),
             CallOp::Panic => self.head(id, "panic", none),
             CallOp::Catch(body) => self.head(id, "catch_unwind", |w| w.call(body)),
             CallOp::Join { on: named, a, b } => self.head(id, &format!("{}join", on(*named)), |w| {

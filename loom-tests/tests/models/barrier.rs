@@ -68,26 +68,26 @@ mod twins {
         CountsUnlocked,
     }
 
-    /// A barrier for two, with a list of flags for a line.
+    /// A barrier for two, with a list of flags for waiters.
     struct Twin {
         bug: Bug,
         arrivals: AtomicUsize,
-        line: Mutex<Vec<StdArc<Flag>>>,
+        waiters: Mutex<Vec<StdArc<Flag>>>,
     }
 
     impl Twin {
-        /// True for the leader; else `flag` is in line.
+        /// True for the leader; else `flag` is in the list.
         fn wait(&self, flag: &StdArc<Flag>) -> bool {
             let arrive = |ordering| self.arrivals.fetch_add(1, ordering) % 2 == 1;
             let mut is_last = self.bug == Bug::CountsUnlocked && arrive(AcqRel);
-            let mut line = self.line.lock().unwrap();
+            let mut waiters = self.waiters.lock().unwrap();
             if self.bug != Bug::CountsUnlocked {
                 is_last = arrive(Relaxed);
             }
             if is_last {
-                line.drain(..).for_each(|flag| std::task::Waker::from(flag).wake());
+                waiters.drain(..).for_each(|flag| std::task::Waker::from(flag).wake());
             } else {
-                line.push(flag.clone());
+                waiters.push(flag.clone());
             }
             is_last
         }
@@ -95,7 +95,7 @@ mod twins {
 
     fn check(bug: Bug) {
         loom::model(move || {
-            let twin = Arc::new(Twin { bug, arrivals: AtomicUsize::new(0), line: Mutex::new(Vec::new()) });
+            let twin = Arc::new(Twin { bug, arrivals: AtomicUsize::new(0), waiters: Mutex::new(Vec::new()) });
             let (mine, other) = (Flag::new(), Flag::new());
             let (theirs, their_flag) = (twin.clone(), other.clone());
             let thread = thread::spawn(move || theirs.wait(&their_flag));

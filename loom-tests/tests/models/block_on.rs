@@ -43,7 +43,7 @@ fn every_wake_is_followed_by_a_poll() {
 #[derive(Clone, Copy, PartialEq)]
 enum Fault {
     None,
-    /// K2 before K1.
+    /// BlockOnUnpark before BlockOnWake.
     UnparksFirst,
     WakeIsRelaxed,
     LookIsRelaxed,

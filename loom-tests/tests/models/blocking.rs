@@ -1,6 +1,6 @@
-//! Blocking calls, `SayBlocked` to `SayBack` of `away.rs`, all real: a worker in one is counted at most once,
-//! and uncounted exactly once; its table is lent if and only if it is counted, and taken back before it is
-//! used by its owner; and at the shutdown either the worker that blocks sees that it has begun, or it is
+//! Blocking calls, `SayBlocked` to `SayBack` of `away/mod.rs`, all real: a worker in one is counted at most
+//! once, and uncounted exactly once; its table is lent if and only if it is counted, and taken back before it
+//! is used by its owner; and at the shutdown either the worker that blocks sees that it has begun, or it is
 //! found.
 //!
 //! The tables' cells find a thread that touches another's table; the stage checks the numbers at the end.
@@ -14,9 +14,8 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
 
-use loom::sync::atomic::Ordering::Acquire;
 use loom::thread;
-use runtime::internals::scheduler::{Worker, away, in_place};
+use runtime::internals::scheduler::{Worker, in_place};
 
 use super::stage::{Signal, Stage};
 
@@ -88,8 +87,8 @@ fn a_worker_that_blocks_while_the_shutdown_begins_is_counted() {
                     enter_task(&stage);
                     in_place::block_in_place(worker, std::panic::Location::caller(), || {
                         has_begun.wait();
-                        let standing = worker.processor().standing.load(Acquire);
-                        assert_ne!(standing, away::BLOCKED, "the blocked worker is never counted");
+                        let blocked_state = &worker.processor().blocked_state;
+                        assert!(!blocked_state.is_uncounted(), "the blocked worker is never counted");
                         assert_eq!(stage.shared().away.blocked(), 1, "it is not counted");
                         assert_eq!(stage.shared().away.lent(), 1, "its table is not lent");
                     });

@@ -189,7 +189,7 @@ fn a_receiver_that_is_ahead_of_the_others_keeps_none_of_them_asleep() {
             let has_value = quick.try_recv().is_ok();
             let mut recv = Box::pin(async move { quick.recv().await.is_ok() });
             if has_value {
-                // Stands in line for the next value, perhaps before the other does for this one.
+                // Joins the wait list for the next value, perhaps before the other does for this one.
                 assert!(poll(recv.as_mut(), &Flag::new()).is_pending());
             }
             recv
@@ -338,13 +338,13 @@ mod twins {
         ClearsUnderOneLock,
     }
 
-    /// LockTail to StandInLine, with a list of flags for a line.
+    /// LockTail to JoinWaiters, with a list of flags for waiters.
     struct Twin {
         bug: Bug,
         tail: Mutex<()>,
         end: AtomicUsize,
         may_wait: AtomicBool,
-        line: Mutex<Vec<StdArc<Flag>>>,
+        waiters: Mutex<Vec<StdArc<Flag>>>,
     }
 
     impl Twin {
@@ -361,23 +361,23 @@ mod twins {
             if !may_wait {
                 return;
             }
-            let mut line = self.line.lock().unwrap();
-            if line.is_empty() {
+            let mut waiters = self.waiters.lock().unwrap();
+            if waiters.is_empty() {
                 if self.bug == Bug::ClearsUnderOneLock {
                     // The other one.
-                    drop(line);
+                    drop(waiters);
                     let _tail = self.tail.lock().unwrap();
                     return self.may_wait.store(false, Relaxed);
                 }
                 let _tail = self.tail.lock().unwrap();
                 self.may_wait.store(false, Relaxed);
             }
-            line.drain(..).for_each(|flag| std::task::Waker::from(flag).wake());
+            waiters.drain(..).for_each(|flag| std::task::Waker::from(flag).wake());
         }
 
-        /// True if the end is above `position`; else `flag` is in line.
+        /// True if the end is above `position`; else `flag` is in the list.
         fn wait(&self, position: usize, flag: &StdArc<Flag>) -> bool {
-            let mut line = self.line.lock().unwrap();
+            let mut waiters = self.waiters.lock().unwrap();
             if self.end.load(Acquire) > position {
                 return true;
             }
@@ -389,7 +389,7 @@ mod twins {
                 self.may_wait.store(true, Relaxed);
                 drop(tail);
             }
-            line.push(flag.clone());
+            waiters.push(flag.clone());
             false
         }
     }
@@ -402,7 +402,7 @@ mod twins {
                 end: AtomicUsize::new(0),
                 // As one has left it that gave up.
                 may_wait: AtomicBool::new(bug != Bug::ReadsBeforeItMoves && bug != Bug::MarksUnlocked),
-                line: Mutex::new(Vec::new()),
+                waiters: Mutex::new(Vec::new()),
             });
             let theirs = twin.clone();
             let sender = thread::spawn(move || {

@@ -1,12 +1,12 @@
-//! The seats leave together: a root that comes while they try to is run by one of them or refused, and none
-//! leaves while a root has not ended.
+//! The job processors leave together: an injected job that comes while they try to is run by one of them or
+//! refused, and none leaves while an injected job has not ended.
 //!
-//! The word is real; the workers are copies that take roots from a locked queue. They do not sleep, they say
-//! where they would; at the end of a model each that could be woken goes on, one after the other, and has to
-//! leave.
+//! The word is real; the workers are copies that take injected jobs from a locked queue. They do not sleep,
+//! they say where they would; at the end of a model each that could be woken goes on, one after the other,
+//! and has to leave.
 //!
-//! Bounds: two workers, a thread outside that pushes one or two roots, and the shutdown, which begins at any
-//! moment.
+//! Bounds: two workers, a thread outside that pushes one or two injected jobs, and the shutdown, which begins
+//! at any moment.
 
 mod twin;
 
@@ -19,7 +19,7 @@ use loom::sync::Mutex;
 use loom::sync::atomic::AtomicBool;
 use loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use loom::thread;
-use runtime::internals::scheduler::Jobs;
+use runtime::internals::scheduler::InjectedJobs;
 
 use twin::{Fault, Twin};
 
@@ -27,15 +27,15 @@ use twin::{Fault, Twin};
 trait Word: Send + Sync + 'static {
     /// Before any other thread is told.
     fn begin_closing(&self);
-    /// R1.
+    /// `CountJob`.
     fn try_begin(&self) -> bool;
-    /// R2, without the wake, which is the caller's if this is true.
+    /// `UncountJob`, without the wake, which is the caller's if this is true.
     fn end(&self) -> bool;
-    /// C1.
+    /// `CloseJobs`.
     fn try_close(&self) -> bool;
 }
 
-impl Word for Jobs {
+impl Word for InjectedJobs {
     fn begin_closing(&self) {
         self.begin_closing();
     }
@@ -55,15 +55,15 @@ impl Word for Jobs {
 
 struct Pool<W> {
     word: W,
-    /// What the roots do. A worker that leaves after them sees it.
+    /// What the injected jobs do. A worker that leaves after them sees it.
     deeds: [UnsafeCell<bool>; 2],
-    /// Roots that wait, by number.
-    roots: Mutex<VecDeque<usize>>,
+    /// Injected jobs that wait, by number.
+    jobs: Mutex<VecDeque<usize>>,
     /// `Shutdown::has_begun`.
     has_begun: AtomicBool,
     /// On which the workers sleep. They order what came before an unpark, as parkers do.
     tokens: [AtomicBool; 2],
-    /// Roots that were taken and have not ended; those that have; those that were refused.
+    /// Injected jobs that were taken and have not ended; those that have; those that were refused.
     open: Count,
     ended: Count,
     refused: Count,
@@ -77,7 +77,7 @@ impl<W: Word> Pool<W> {
         Arc::new(Self {
             word,
             deeds: [UnsafeCell::new(false), UnsafeCell::new(false)],
-            roots: Mutex::new(VecDeque::new()),
+            jobs: Mutex::new(VecDeque::new()),
             has_begun: AtomicBool::new(false),
             tokens: [AtomicBool::new(false), AtomicBool::new(false)],
             open: Count::new(0),
@@ -98,13 +98,13 @@ impl<W: Word> Pool<W> {
         self.unpark_all();
     }
 
-    fn push(&self, root: usize) {
+    fn push(&self, job: usize) {
         if !self.word.try_begin() {
             self.refused.fetch_add(1, Relaxed);
             return;
         }
         self.open.fetch_add(1, Relaxed);
-        self.roots.lock().unwrap().push_back(root);
+        self.jobs.lock().unwrap().push_back(job);
         self.unpark_all();
     }
 
@@ -112,16 +112,16 @@ impl<W: Word> Pool<W> {
     fn work(&self, index: usize) -> bool {
         loop {
             if self.has_begun.load(Acquire) && self.word.try_close() {
-                assert_eq!(self.open.load(Relaxed), 0, "a worker leaves before the last root has ended");
+                assert_eq!(self.open.load(Relaxed), 0, "a worker leaves before the last job has ended");
                 // SAFETY: the cells check that no thread writes.
                 let done = self.deeds.iter().filter(|deed| deed.with(|deed| unsafe { *deed })).count();
                 assert_eq!(done, self.ended.load(Relaxed));
                 return true;
             }
-            let root = self.roots.lock().unwrap().pop_front();
-            if let Some(root) = root {
+            let job = self.jobs.lock().unwrap().pop_front();
+            if let Some(job) = job {
                 // SAFETY: the cell checks that no other thread is there.
-                self.deeds[root].with_mut(|deed| unsafe { *deed = true });
+                self.deeds[job].with_mut(|deed| unsafe { *deed = true });
                 self.open.fetch_sub(1, Relaxed);
                 self.ended.fetch_add(1, Relaxed);
                 if self.word.end() {
@@ -139,7 +139,7 @@ impl<W: Word> Pool<W> {
             has_left[index] = has_left[index] || self.tokens[index].swap(false, AcqRel) && self.work(index);
         }
         assert_eq!(has_left, [true; 2], "a worker sleeps for ever");
-        assert!(self.roots.lock().unwrap().is_empty(), "a root was left");
+        assert!(self.jobs.lock().unwrap().is_empty(), "a job was left");
         assert_eq!(self.ended.load(Relaxed) + self.refused.load(Relaxed), pushed);
     }
 }
@@ -156,8 +156,8 @@ fn yield_if(is_late: bool) {
     }
 }
 
-/// Two workers try to leave while `roots` roots come.
-fn roots_while_the_seats_leave<W: Word>(make: impl Fn() -> W + Send + Sync + Copy + 'static, roots: usize) {
+/// Two workers try to leave while `jobs` injected jobs come.
+fn jobs_while_the_workers_leave<W: Word>(make: impl Fn() -> W + Send + Sync + Copy + 'static, jobs: usize) {
     explore(move |is_late| {
         let pool = Pool::new(make());
         let workers = [0, 1].map(|index| {
@@ -166,18 +166,20 @@ fn roots_while_the_seats_leave<W: Word>(make: impl Fn() -> W + Send + Sync + Cop
         });
         let outside = thread::spawn({
             let pool = pool.clone();
-            move || (0..roots).for_each(|root| pool.push(root))
+            move || (0..jobs).for_each(|job| pool.push(job))
         });
         yield_if(is_late);
         pool.shut_down();
         outside.join().unwrap();
-        pool.finish(workers.map(|worker| worker.join().unwrap()), roots);
+        pool.finish(workers.map(|worker| worker.join().unwrap()), jobs);
     });
 }
 
-/// As above; the first root is there before, and no root comes from outside: a root ends while the shutdown
-/// begins.
-fn a_root_ends_while_the_shutdown_begins<W: Word>(make: impl Fn() -> W + Send + Sync + Copy + 'static) {
+/// As above; the first injected job is there before, and no injected job comes from outside: an injected job
+/// ends while the shutdown begins.
+fn an_injected_job_ends_while_the_shutdown_begins<W: Word>(
+    make: impl Fn() -> W + Send + Sync + Copy + 'static,
+) {
     explore(move |is_late| {
         let pool = Pool::new(make());
         pool.push(0);
@@ -192,24 +194,24 @@ fn a_root_ends_while_the_shutdown_begins<W: Word>(make: impl Fn() -> W + Send + 
 }
 
 #[test]
-fn a_root_is_run_or_refused_while_the_seats_leave() {
-    roots_while_the_seats_leave(Jobs::new, 1);
+fn a_root_is_run_or_refused_while_the_workers_leave() {
+    jobs_while_the_workers_leave(InjectedJobs::new, 1);
 }
 
 #[test]
-fn two_roots_are_run_or_refused_while_the_seats_leave() {
-    roots_while_the_seats_leave(Jobs::new, 2);
+fn two_roots_are_run_or_refused_while_the_workers_leave() {
+    jobs_while_the_workers_leave(InjectedJobs::new, 2);
 }
 
 #[test]
-fn the_seats_leave_after_a_root_that_ends_during_the_shutdown() {
-    a_root_ends_while_the_shutdown_begins(Jobs::new);
+fn the_workers_leave_after_a_root_that_ends_during_the_shutdown() {
+    an_injected_job_ends_while_the_shutdown_begins(InjectedJobs::new);
 }
 
 #[test]
 fn a_twin_without_a_fault_passes() {
-    roots_while_the_seats_leave(|| Twin::new(None), 1);
-    a_root_ends_while_the_shutdown_begins(|| Twin::new(None));
+    jobs_while_the_workers_leave(|| Twin::new(None), 1);
+    an_injected_job_ends_while_the_shutdown_begins(|| Twin::new(None));
 }
 
 /// A twin for each fault, and the model that must refuse it.
@@ -224,11 +226,11 @@ macro_rules! refused {
 }
 
 refused! {
-    seats_that_load_and_store_when_they_leave: roots_while_the_seats_leave(ClosesByStore, 1);
-    seats_that_leave_whatever_has_begun: a_root_ends_while_the_shutdown_begins(ClosesOverRoots);
-    a_root_that_looks_before_it_counts_itself: roots_while_the_seats_leave(BeginsByLoad, 1);
-    a_root_that_ends_without_release: a_root_ends_while_the_shutdown_begins(EndsRelaxed);
-    seats_that_leave_without_acquire: a_root_ends_while_the_shutdown_begins(ClosesRelaxed);
-    a_last_root_that_wakes_nobody: a_root_ends_while_the_shutdown_begins(WakesNobody);
-    a_last_root_that_asks_elsewhere_whether_to_wake: a_root_ends_while_the_shutdown_begins(AsksElsewhere);
+    workers_that_load_and_store_when_they_leave: jobs_while_the_workers_leave(ClosesByStore, 1);
+    workers_that_leave_whatever_has_begun: an_injected_job_ends_while_the_shutdown_begins(ClosesOverJobs);
+    an_injected_job_that_looks_before_it_counts_itself: jobs_while_the_workers_leave(BeginsByLoad, 1);
+    an_injected_job_that_ends_without_release: an_injected_job_ends_while_the_shutdown_begins(EndsRelaxed);
+    workers_that_leave_without_acquire: an_injected_job_ends_while_the_shutdown_begins(ClosesRelaxed);
+    a_last_injected_job_that_wakes_nobody: an_injected_job_ends_while_the_shutdown_begins(WakesNobody);
+    a_last_job_that_asks_elsewhere_whether_to_wake: an_injected_job_ends_while_the_shutdown_begins(AsksElsewhere);
 }

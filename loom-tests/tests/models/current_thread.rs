@@ -1,7 +1,8 @@
 //! `block_on` of a `current_thread` runtime, all real: no root future is forgotten, and the core is not left
 //! lying while a thread could drive; and its end, with wakes in flight.
 //!
-//! Whatever is forgotten is a deadlock. The twins of R1 to R4 say where they would sleep instead.
+//! Whatever is forgotten is a deadlock. The twins of `MainWoken` to `MainClears` say where they would sleep
+//! instead.
 //!
 //! Bounds: two threads in `block_on`, one thread that wakes, one task.
 
@@ -208,15 +209,15 @@ fn a_runtime_ends_while_a_thread_outside_spawns() {
     });
 }
 
-/// The bug that was put back into R1 to R4.
+/// The bug that was put back into `MainWoken` to `MainClears`.
 #[derive(Clone, Copy, PartialEq)]
 enum Fault {
     None,
-    /// R4 before R3.
+    /// `MainClears` before `MainDrives`.
     LooksBeforeItSaysWhere,
-    /// R4 only loads.
+    /// `MainClears` only loads.
     OnlyLooks,
-    /// R1 only stores.
+    /// `MainWoken` only stores.
     OnlyStores,
 }
 
@@ -236,12 +237,12 @@ fn a_root_goes_to_sleep(fault: Fault) {
         let foreign = thread::spawn({
             let root = root.clone();
             move || {
-                // R1.
+                // `MainWoken`.
                 match fault {
                     Fault::OnlyStores => root.is_woken.store(true, Release),
                     _ => _ = root.is_woken.swap(true, AcqRel),
                 }
-                // R2.
+                // `MainUnpark`.
                 let token = if root.is_driving.load(Relaxed) { &root.worker } else { &root.thread };
                 token.swap(true, Relaxed);
             }

@@ -5,12 +5,12 @@
 //!
 //! Bounds: four slots, an owner, one or two thieves, and up to six items. Loom lets no load take effect after
 //! a later store, so the slot itself cannot show that it was read too late. Instead the models of that case
-//! lay a cell beside the slot. A thief reads the cell between T2 and T3, and the owner writes it with the
-//! slot.
+//! lay a cell beside the slot. A thief reads the cell between `ThiefReads` and `ThiefSwings`, and the owner
+//! writes it with the slot.
 //!
 //! Each model is explored from two ends, thieves first and owner first. The reason is that loom remembers
-//! only the last access to an atomic. So a thief's load hides from the thief's T3 that the owner has loaded
-//! the word before that load.
+//! only the last access to an atomic. So a thief's load hides from the thief's `ThiefSwings` that the owner
+//! has loaded the word before that load.
 
 mod twin;
 
@@ -27,9 +27,9 @@ use twin::{Fault, Twin};
 
 /// The interface of the real deque and its twins. All but `steal` is for the owner.
 trait Jobs: Send + Sync + 'static {
-    unsafe fn push_anchored(&self, item: *mut Item) -> Option<u32>;
+    unsafe fn push_join_item(&self, item: *mut Item) -> Option<u32>;
     /// Pushes an item that is only begun.
-    unsafe fn begin_anchored(&self, item: *mut Item) -> u32;
+    unsafe fn begin_join_item(&self, item: *mut Item) -> u32;
     /// Finishes the items that are begun, and publishes `n`.
     unsafe fn finish_and_publish(&self, n: u32, finish: &dyn Fn(*mut Item)) -> u32;
     unsafe fn push(&self, item: *mut Item) -> bool;
@@ -45,17 +45,17 @@ trait Jobs: Send + Sync + 'static {
 }
 
 impl Jobs for Deque<Item> {
-    unsafe fn push_anchored(&self, item: *mut Item) -> Option<u32> {
+    unsafe fn push_join_item(&self, item: *mut Item) -> Option<u32> {
         // SAFETY: the caller guarantees the same.
         unsafe {
             let index = self.head();
-            self.push_anchored(item).then_some(index)
+            self.push_join_item(item).then_some(index)
         }
     }
 
-    unsafe fn begin_anchored(&self, item: *mut Item) -> u32 {
+    unsafe fn begin_join_item(&self, item: *mut Item) -> u32 {
         // SAFETY: the caller guarantees the same.
-        unsafe { self.begin_anchored(item) }
+        unsafe { self.begin_join_item(item) }
     }
 
     unsafe fn finish_and_publish(&self, n: u32, finish: &dyn Fn(*mut Item)) -> u32 {
@@ -142,15 +142,15 @@ impl<D: Jobs> World<D> {
     }
 
     /// Pushes `value`, to be taken back. Returns its index.
-    fn push_anchored(&self, value: usize) -> u32 {
+    fn push_join_item(&self, value: usize) -> u32 {
         // SAFETY: the model's first thread calls this; items live as long as `self`.
-        unsafe { self.deque.push_anchored(self.items.make(value).as_ptr()) }.expect("there is room")
+        unsafe { self.deque.push_join_item(self.items.make(value).as_ptr()) }.expect("there is room")
     }
 
     /// Pushes `value`, of which nothing is written yet. Returns its index.
-    fn begin_anchored(&self, value: usize) -> u32 {
+    fn begin_join_item(&self, value: usize) -> u32 {
         // SAFETY: as above; no model begins more items than fit.
-        unsafe { self.deque.begin_anchored(self.items.at(value).as_ptr()) }
+        unsafe { self.deque.begin_join_item(self.items.at(value).as_ptr()) }
     }
 
     fn finish_and_publish(&self, n: u32) -> u32 {
@@ -190,7 +190,7 @@ impl<D: Jobs> World<D> {
     }
 
     fn pop(&self, floor: u32) -> Option<usize> {
-        // SAFETY: as above; the models know what is anchored.
+        // SAFETY: as above; the models know what is a join item.
         unsafe { self.deque.pop(floor) }.map(|item| self.run(item))
     }
 
@@ -254,15 +254,15 @@ fn steal_twice<D: Jobs>(world: &World<D>) -> Vec<usize> {
 /// Two forks, one inside the other, and a third fork after them in a place that becomes free. `N` thieves.
 fn forks_against_thieves<D: Jobs, const N: usize>(make: impl Fn() -> D + Send + Sync + Copy + 'static) {
     World::explore(make, 3, |world| {
-        let outer = world.push_anchored(0);
+        let outer = world.push_join_item(0);
         world.publish(1);
         let thieves = world.thieves::<N>(steal_once);
-        let inner = world.push_anchored(1);
+        let inner = world.push_join_item(1);
         world.note(inner);
         world.publish(1);
         let mut taken: Vec<_> = world.take_back(inner, 1).into_iter().collect();
         taken.extend(world.take_back(outer, 0));
-        let next = world.push_anchored(2);
+        let next = world.push_join_item(2);
         world.publish(1);
         taken.extend(world.take_back(next, 2));
         taken.extend(join(thieves));
@@ -274,12 +274,12 @@ fn forks_against_thieves<D: Jobs, const N: usize>(make: impl Fn() -> D + Send + 
 /// where a fork was finished before.
 fn forks_that_are_begun<D: Jobs, const N: usize>(make: impl Fn() -> D + Send + Sync + Copy + 'static) {
     World::explore(make, 3, |world| {
-        let outer = world.begin_anchored(0);
+        let outer = world.begin_join_item(0);
         let thieves = world.thieves::<N>(steal_twice);
-        let inner = world.begin_anchored(1);
+        let inner = world.begin_join_item(1);
         world.finish_and_publish(1);
         let mut taken: Vec<_> = world.take_back(inner, 1).into_iter().collect();
-        let next = world.begin_anchored(2);
+        let next = world.begin_join_item(2);
         world.finish_and_publish(2);
         taken.extend(world.take_back(next, 2));
         taken.extend(world.take_back(outer, 0));
@@ -288,18 +288,18 @@ fn forks_that_are_begun<D: Jobs, const N: usize>(make: impl Fn() -> D + Send + S
     });
 }
 
-/// A thief falls asleep between T2 and T3. Meanwhile the owner takes the item back and publishes others in
-/// its place.
+/// A thief falls asleep between `ThiefReads` and `ThiefSwings`. Meanwhile the owner takes the item back and
+/// publishes others in its place.
 fn a_thief_asleep<D: Jobs>(make: impl Fn() -> D + Send + Sync + Copy + 'static) {
     World::explore(make, 3, |world| {
         let mut taken = Vec::new();
-        world.push_anchored(0);
+        world.push_join_item(0);
         world.publish(1);
         let thieves = world.thieves::<1>(steal_twice);
         for value in 0..3 {
             taken.extend(world.take_back(0, value));
             if value < 2 {
-                world.push_anchored(value + 1);
+                world.push_join_item(value + 1);
                 world.note(0);
                 world.publish(1);
             }
@@ -309,11 +309,11 @@ fn a_thief_asleep<D: Jobs>(make: impl Fn() -> D + Send + Sync + Copy + 'static) 
     });
 }
 
-/// A scope inside a fork: loose items above an anchored item. They are stolen and run, and the fork keeps the
+/// A scope inside a fork: scope items above a join item. They are stolen and run, and the fork keeps the
 /// places below.
-fn loose_items_above_a_fork<D: Jobs, const N: usize>(make: impl Fn() -> D + Send + Sync + Copy + 'static) {
+fn scope_items_above_a_fork<D: Jobs, const N: usize>(make: impl Fn() -> D + Send + Sync + Copy + 'static) {
     World::explore(make, 4, |world| {
-        let fork = world.push_anchored(0);
+        let fork = world.push_join_item(0);
         world.publish(1);
         let thieves = world.thieves::<N>(steal_twice);
         assert!(world.push(1) && world.push(2));
@@ -326,11 +326,11 @@ fn loose_items_above_a_fork<D: Jobs, const N: usize>(make: impl Fn() -> D + Send
     });
 }
 
-/// A full deque, with an anchored item at the bottom; the owner is among its thieves. An item that is pushed
+/// A full deque, with a join item at the bottom; the owner is among its thieves. An item that is pushed
 /// then fits once all have been stolen.
 fn a_full_deque<D: Jobs, const N: usize>(make: impl Fn() -> D + Send + Sync + Copy + 'static) {
     World::explore(make, 6, |world| {
-        let fork = world.push_anchored(0);
+        let fork = world.push_join_item(0);
         assert!((1..4).all(|value| world.push(value)));
         let mut taken = steal_twice(world);
         let thieves = world.thieves::<N>(if N == 1 { steal_twice } else { steal_once });
@@ -351,7 +351,7 @@ fn a_full_deque<D: Jobs, const N: usize>(make: impl Fn() -> D + Send + Sync + Co
 /// it.
 fn room_after_a_slow_thief<D: Jobs>(make: impl Fn() -> D + Send + Sync + Copy + 'static) {
     World::explore(make, 5, |world| {
-        let forks = [0, 1, 2].map(|value| world.push_anchored(value));
+        let forks = [0, 1, 2].map(|value| world.push_join_item(value));
         assert!(world.push(3));
         let mut taken = [steal_twice(world), steal_once(world)].concat();
         let thieves = world.thieves::<1>(|world| world.steal_slowly(3).into_iter().collect());
@@ -370,12 +370,12 @@ fn room_after_a_slow_thief<D: Jobs>(make: impl Fn() -> D + Send + Sync + Copy + 
 /// A slow thief steals a fork. Its slot is written again only after the thief has read it.
 fn a_fork_after_a_slow_thief<D: Jobs>(make: impl Fn() -> D + Send + Sync + Copy + 'static) {
     World::explore(make, 2, |world| {
-        let fork = world.push_anchored(0);
+        let fork = world.push_join_item(0);
         world.publish(1);
         let thieves = world.thieves::<1>(|world| world.steal_slowly(0).into_iter().collect());
         let mut taken: Vec<_> = world.take_back(fork, 0).into_iter().collect();
         let is_stolen = taken.is_empty();
-        let next = world.push_anchored(1);
+        let next = world.push_join_item(1);
         if is_stolen {
             world.has_reused(0);
         }
@@ -407,7 +407,7 @@ fn several_at_once<D: Jobs, const N: usize>(make: impl Fn() -> D + Send + Sync +
 /// A thief that may run only one item gets no other, and the places around that item stay in order.
 fn a_choosy_thief<D: Jobs>(make: impl Fn() -> D + Send + Sync + Copy + 'static) {
     World::explore(make, 3, |world| {
-        let fork = world.push_anchored(0);
+        let fork = world.push_join_item(0);
         world.publish(1);
         let thieves = world.thieves::<1>(|world| {
             let wanted = world.items.at(1).as_ptr();
@@ -453,21 +453,21 @@ fn a_thief_that_slept_claims_nothing_that_was_not_stolen() {
 
 #[test]
 fn a_scope_inside_a_fork_leaves_its_place_to_it() {
-    loose_items_above_a_fork::<_, 1>(Deque::<Item>::new);
+    scope_items_above_a_fork::<_, 1>(Deque::<Item>::new);
 }
 
 #[test]
 fn a_scope_inside_a_fork_leaves_its_place_to_it_with_two_thieves() {
-    loose_items_above_a_fork::<_, 2>(Deque::<Item>::new);
+    scope_items_above_a_fork::<_, 2>(Deque::<Item>::new);
 }
 
 #[test]
-fn a_full_deque_makes_room_above_what_is_anchored() {
+fn a_full_deque_makes_room_above_a_join_item() {
     a_full_deque::<_, 1>(Deque::<Item>::new);
 }
 
 #[test]
-fn a_full_deque_makes_room_above_what_is_anchored_with_two_thieves() {
+fn a_full_deque_makes_room_above_a_join_item_with_two_thieves() {
     a_full_deque::<_, 2>(Deque::<Item>::new);
 }
 
@@ -501,7 +501,7 @@ fn a_twin_without_a_fault_passes() {
     forks_against_thieves::<_, 2>(|| Twin::new(None));
     forks_that_are_begun::<_, 2>(|| Twin::new(None));
     a_thief_asleep(|| Twin::new(None));
-    loose_items_above_a_fork::<_, 1>(|| Twin::new(None));
+    scope_items_above_a_fork::<_, 1>(|| Twin::new(None));
     a_full_deque::<_, 2>(|| Twin::new(None));
     room_after_a_slow_thief(|| Twin::new(None));
     a_fork_after_a_slow_thief(|| Twin::new(None));
@@ -537,8 +537,8 @@ refused! {
     a_thief_that_claims_a_fork_without_release: a_fork_after_a_slow_thief(ClaimsRelaxed);
     an_owner_that_learns_of_a_theft_without_acquire: a_fork_after_a_slow_thief(LearnsRelaxed);
     an_owner_that_makes_room_without_acquire: room_after_a_slow_thief(MakesRoomRelaxed);
-    a_rewind_below_what_is_anchored: loose_items_above_a_fork::<1>(RewindsBelowAnchored);
-    room_made_below_what_is_anchored: a_full_deque::<2>(RewindsBelowAnchored);
+    a_rewind_below_a_join_item: scope_items_above_a_fork::<1>(RewindsBelowJoinItem);
+    room_made_below_a_join_item: a_full_deque::<2>(RewindsBelowJoinItem);
     a_thief_that_reads_several_after_its_claim: several_at_once::<1>(ReadsSeveralAfterClaim);
     a_thief_that_claims_one_and_takes_several: several_at_once::<1>(ClaimsOneOfSeveral);
     room_made_while_something_is_public: a_full_deque::<2>(RewindsOverPublic);

@@ -1,5 +1,5 @@
-//! External threads, `ExternalRoot` to `ExternalEnds` of `external.rs`, all real: one thread at a time has an
-//! index, and a thread that walks over all processors finds no gap; a task that comes while an external
+//! External threads, `ExternalCounts` to `ExternalEnds` of `external.rs`, all real: one thread at a time has
+//! an index, and a thread that walks over all processors finds no gap; a task that comes while an external
 //! thread takes part is run by a worker that sleeps; and no worker leaves before the external thread has
 //! gone.
 //!
@@ -18,14 +18,14 @@ use super::stage::{Signal, Stage};
 /// Takes an index and gives it back, if there is one; calls `meanwhile` in between.
 fn take_part(stage: &Stage, meanwhile: impl FnOnce(usize)) {
     let shared = stage.shared();
-    if !shared.jobs.try_begin() {
+    if !shared.injected_jobs.try_begin() {
         return;
     }
-    if let Some((seat, _)) = shared.take_external() {
-        meanwhile(seat.index());
-        shared.give_external_back(seat, false);
+    if let Some((processor, _)) = shared.take_external() {
+        meanwhile(processor.index());
+        shared.give_external_back(processor, false);
     }
-    shared.root_ended();
+    shared.job_ended();
 }
 
 #[test]

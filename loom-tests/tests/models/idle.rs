@@ -72,8 +72,8 @@ struct World<P> {
     /// Set by unparking.
     tokens: Vec<AtomicBool>,
     items: Items,
-    /// The worker that sits in the driver.
-    sitter: Option<usize>,
+    /// The poller.
+    poller: Option<usize>,
     /// W4 looks in the rings too, not in the injector alone.
     looks_in_rings: bool,
 }
@@ -86,18 +86,18 @@ enum End {
 }
 
 impl<P: Protocol> World<P> {
-    fn new(idle: P, workers: usize, items: usize, sitter: Option<usize>) -> Arc<Self> {
-        Self::with(idle, workers, items, sitter, true)
+    fn new(idle: P, workers: usize, items: usize, poller: Option<usize>) -> Arc<Self> {
+        Self::with(idle, workers, items, poller, true)
     }
 
-    fn with(idle: P, workers: usize, items: usize, sitter: Option<usize>, looks_in_rings: bool) -> Arc<Self> {
+    fn with(idle: P, workers: usize, items: usize, poller: Option<usize>, looks_in_rings: bool) -> Arc<Self> {
         Arc::new(Self {
             idle,
             injector: Injector::new(),
             rings: (0..workers).map(|_| Local::new()).collect(),
             tokens: (0..workers).map(|_| AtomicBool::new(false)).collect(),
             items: Items::new(items),
-            sitter,
+            poller,
             looks_in_rings,
         })
     }
@@ -111,7 +111,7 @@ impl<P: Protocol> World<P> {
     }
 
     fn notify(&self) {
-        if let Some(index) = self.idle.pick_sleeper(self.sitter) {
+        if let Some(index) = self.idle.pick_sleeper(self.poller) {
             self.tokens[index].swap(true, AcqRel);
         }
     }
@@ -230,12 +230,12 @@ const FOR_EVER: usize = usize::MAX;
 fn pushes_from_outside<P: Protocol, const N: usize>(
     protocol: impl Fn() -> P + Send + Sync + 'static,
     begins: [Begin; N],
-    sitter: Option<usize>,
+    poller: Option<usize>,
     before: usize,
     pushed: usize,
 ) {
     loom::model(move || {
-        let world = World::new(protocol(), N, before + pushed, sitter);
+        let world = World::new(protocol(), N, before + pushed, poller);
         for (index, begin) in begins.iter().enumerate() {
             match begin {
                 Begin::Running(_) | Begin::LyingDown => {}

@@ -10,8 +10,8 @@
 //! are *stuck* in what they took. In `join.rs` the thread really parks. Spare workers that may not run
 //! everything are in `roles.rs`.
 //!
-//! Actors: threads outside that push tasks and roots; workers with a deque; workers outside of computations;
-//! workers that wait for a latch each; spare workers that rest, or are about to.
+//! Actors: threads outside that push tasks and injected jobs; workers with a deque; workers outside of
+//! computations; workers that wait for a latch each; spare workers that rest, or are about to.
 //!
 //! Bounds: up to three threads beside the main one, up to three workers that may sleep, three tasks or jobs.
 
@@ -25,7 +25,7 @@ use runtime::internals::scheduler::{Idle, JobEvents, Pick, Work};
 use twin::{Fault, Twin};
 use world::{Begin, Kind, Role, Slip, World, isolated, play, role, stuck};
 
-/// What the real protocol and its twins have in common. No worker sits in the driver.
+/// What the real protocol and its twins have in common. No worker is the poller.
 trait Protocol: Send + Sync + 'static {
     type Events: Copy;
 
@@ -128,23 +128,23 @@ macro_rules! stories {
 const NOTHING: Vec<usize> = Vec::new();
 
 stories! {
-    /// A root comes from outside while the only worker falls asleep.
-    RootAgainstSleeper: 1,
-        [role(Kind::Worker, Begin::Awake)], [|w| { w.push_root(0, Work::Job); NOTHING }], [];
+    /// An injected job comes from outside while the only worker falls asleep.
+    InjectedAgainstSleeper: 1,
+        [role(Kind::Worker, Begin::Awake)], [|w| { w.push_injected(0, Work::Job); NOTHING }], [];
     /// ... while one worker falls asleep and another waits for a latch.
-    RootAgainstSleeperAndWaiter: 1,
+    InjectedAgainstSleeperAndWaiter: 1,
         [role(Kind::Worker, Begin::LyingDown), role(Kind::Waiter, Begin::Asleep)],
-        [|w| { w.push_root(0, Work::Job); NOTHING }], [];
+        [|w| { w.push_injected(0, Work::Job); NOTHING }], [];
     /// ... while the only worker is about to wait for a latch.
-    RootAgainstWaiter: 1,
-        [role(Kind::Waiter, Begin::Awake)], [|w| { w.push_root(0, Work::Job); NOTHING }], [];
-    /// A root comes from outside, and 2^32 posts go by since the waiter remembered the counter.
-    RootAgainstRolledOverWaiter: 1,
-        [role(Kind::Waiter, Begin::RolledOver)], [|w| { w.push_root(0, Work::Job); NOTHING }], [];
-    /// Two roots come, and the waiters are stuck in what they find.
-    TwoRootsForTwoWaiters: 2,
+    InjectedAgainstWaiter: 1,
+        [role(Kind::Waiter, Begin::Awake)], [|w| { w.push_injected(0, Work::Job); NOTHING }], [];
+    /// An injected job comes from outside, and 2^32 posts go by since the waiter remembered the counter.
+    InjectedAgainstRolledOverWaiter: 1,
+        [role(Kind::Waiter, Begin::RolledOver)], [|w| { w.push_injected(0, Work::Job); NOTHING }], [];
+    /// Two injected jobs come, and the waiters are stuck in what they find.
+    TwoInjectedForTwoWaiters: 2,
         [stuck(Kind::Waiter, Begin::LyingDown), stuck(Kind::Waiter, Begin::Asleep)],
-        [|w| { w.push_root(0, Work::Job); NOTHING }, |w| { w.push_root(1, Work::Job); NOTHING }], [];
+        [|w| { w.push_injected(0, Work::Job); NOTHING }, |w| { w.push_injected(1, Work::Job); NOTHING }], [];
     /// A worker shares a job and is then busy for ever; the other is about to wait for a latch.
     JobAgainstWaiter: 1,
         [role(Kind::Busy, Begin::Awake), role(Kind::Waiter, Begin::Awake)],
@@ -174,36 +174,36 @@ stories! {
         [role(Kind::Busy, Begin::Awake), stuck(Kind::Worker, Begin::Searching),
             role(Kind::Waiter, Begin::Asleep)],
         [|w| { w.push_task(1); NOTHING }, |w| { w.push_job(0, 0); NOTHING }], [1];
-    /// A worker searches and is stuck in one of two tasks, and a root comes from outside; another worker
-    /// waits.
-    TasksAndRootAgainstSearcher: 3,
+    /// A worker searches and is stuck in one of two tasks, and an injected job comes from outside; another
+    /// worker waits.
+    TasksAndInjectedAgainstSearcher: 3,
         [stuck(Kind::Worker, Begin::Searching), role(Kind::Waiter, Begin::Asleep)],
-        [|w| { w.push_tasks(&[1, 2]); NOTHING }, |w| { w.push_root(0, Work::Job); NOTHING }], [1, 2];
-    /// A root's push has picked a waiter, and its latch is set; another waiter sleeps.
+        [|w| { w.push_tasks(&[1, 2]); NOTHING }, |w| { w.push_injected(0, Work::Job); NOTHING }], [1, 2];
+    /// An injected job's push has picked a waiter, and its latch is set; another waiter sleeps.
     NotifiedAndSet: 1,
         [role(Kind::Waiter, Begin::Asleep), role(Kind::Waiter, Begin::Asleep)],
-        [|w| { w.set_latch(0); NOTHING }, |w| { w.push_root(0, Work::Job); NOTHING }], [];
-    /// A root's push has picked a waiter, which is stuck in another job; another waiter sleeps.
+        [|w| { w.set_latch(0); NOTHING }, |w| { w.push_injected(0, Work::Job); NOTHING }], [];
+    /// An injected job's push has picked a waiter, which is stuck in another job; another waiter sleeps.
     NotifiedAndTempted: 2,
         [stuck(Kind::Waiter, Begin::LyingDown), role(Kind::Waiter, Begin::FastAsleep),
             role(Kind::Busy, Begin::Awake)],
-        [|w| { w.push_short_job(2, 1); NOTHING }, |w| { w.push_root(0, Work::Job); NOTHING }], [1];
-    /// A root's push has picked a waiter that may not run it; another may.
+        [|w| { w.push_short_job(2, 1); NOTHING }, |w| { w.push_injected(0, Work::Job); NOTHING }], [1];
+    /// An injected job's push has picked a waiter that may not run it; another may.
     ErrandOfAnother: 1,
         [isolated(Begin::Asleep), role(Kind::Waiter, Begin::FastAsleep)],
-        [|w| { w.push_root(0, Work::Job); NOTHING }], [];
+        [|w| { w.push_injected(0, Work::Job); NOTHING }], [];
     /// ... another, whose index is lower, is about to wait.
     ErrandOfOneBefore: 1,
         [role(Kind::Waiter, Begin::Awake), isolated(Begin::Asleep)],
-        [|w| { w.push_root(0, Work::Job); NOTHING }], [];
+        [|w| { w.push_injected(0, Work::Job); NOTHING }], [];
     /// ... and no other may either: it is left to a worker that has no time now.
     ErrandOfNobody: 1,
         [isolated(Begin::FastAsleep), isolated(Begin::FastAsleep)],
-        [|w| { w.push_root(0, Work::Job); NOTHING }], [0];
-    /// A latch is set while its owner lies down, and a root takes the owner's bit.
+        [|w| { w.push_injected(0, Work::Job); NOTHING }], [0];
+    /// A latch is set while its owner lies down, and an injected job takes the owner's bit.
     LatchAgainstOwner: 1,
         [role(Kind::Waiter, Begin::Awake)],
-        [|w| { w.set_latch(0); NOTHING }, |w| { w.push_root(0, Work::Job); NOTHING }], [0];
+        [|w| { w.set_latch(0); NOTHING }, |w| { w.push_injected(0, Work::Job); NOTHING }], [0];
     /// No thread pushes, but the latch is set.
     LatchAlone: 0, [role(Kind::Waiter, Begin::Awake)], [|w| { w.set_latch(0); NOTHING }], [];
     /// A task comes from outside while the only worker is about to wait for a latch, and a spare one rests.
@@ -218,34 +218,35 @@ stories! {
     TaskAgainstSurplus: 1,
         [role(Kind::Waiter, Begin::Asleep), role(Kind::Worker, Begin::Surplus)],
         [|w| { w.push_task(0); NOTHING }], [];
-    /// A worker wakes by itself and is stuck at once; a root's pusher finds it counted but without a bit, and
-    /// meanwhile a task's pusher relies on the former. Two workers wait for latches, and a spare one rests.
+    /// A worker wakes by itself and is stuck at once; an injected job's pusher finds it counted but without a
+    /// bit, and meanwhile a task's pusher relies on the former. Two workers wait for latches, and a spare one
+    /// rests.
     TaskLeftToAPusher: 2,
         [role(Kind::Busy, Begin::Asleep), stuck(Kind::Waiter, Begin::FastAsleep),
             role(Kind::Waiter, Begin::FastAsleep), role(Kind::Worker, Begin::Resting)],
         [|w| wake_by_itself(w), |w| { w.push_task(0); NOTHING },
-            |w| { w.push_root(1, Work::Job); NOTHING }], [1];
+            |w| { w.push_injected(1, Work::Job); NOTHING }], [1];
     /// ... a task's pusher finds it so, and a job's pusher relies on the former.
     JobLeftToAPusher: 2,
         [role(Kind::Busy, Begin::Asleep), role(Kind::Waiter, Begin::FastAsleep)],
-        [|w| wake_by_itself(w), |w| { w.push_root(0, Work::Job); NOTHING },
+        [|w| wake_by_itself(w), |w| { w.push_injected(0, Work::Job); NOTHING },
             |w| { w.push_task(1); NOTHING }], [1];
     /// A task comes, and the worker that searches is stuck: the monitor looks again.
     TaskLeftToStuckSearcher: 1,
         [role(Kind::Busy, Begin::Searching), role(Kind::Worker, Begin::Asleep)],
         [|w| { w.push_task(0); w.notify_anyway(); NOTHING }], [];
-    /// A root comes, and the worker that searches is stuck: the monitor looks again.
-    RootLeftToStuckSearcher: 1,
+    /// An injected job comes, and the worker that searches is stuck: the monitor looks again.
+    InjectedLeftToStuckSearcher: 1,
         [role(Kind::Busy, Begin::Searching), role(Kind::Waiter, Begin::Asleep)],
-        [|w| { w.push_root(0, Work::Job); w.notify_anyway(); NOTHING }], [];
+        [|w| { w.push_injected(0, Work::Job); w.notify_anyway(); NOTHING }], [];
     /// A task comes while the monitor looks for a worker to wake, and finds none: a spare worker rests.
     TaskLeftToTheMonitor: 1,
         [role(Kind::Waiter, Begin::FastAsleep), role(Kind::Worker, Begin::Resting)],
         [|w| { w.notify_anyway(); NOTHING }, |w| { w.push_task(0); NOTHING }], [];
-    /// A root comes meanwhile.
-    RootLeftToTheMonitor: 1,
+    /// An injected job comes meanwhile.
+    InjectedLeftToTheMonitor: 1,
         [role(Kind::Waiter, Begin::FastAsleep), role(Kind::Worker, Begin::Resting)],
-        [|w| { w.notify_anyway(); NOTHING }, |w| { w.push_root(0, Work::Job); NOTHING }], [];
+        [|w| { w.notify_anyway(); NOTHING }, |w| { w.push_injected(0, Work::Job); NOTHING }], [];
 }
 
 fn wake_by_itself<P: Protocol>(world: &World<P>) -> Vec<usize> {
@@ -273,19 +274,19 @@ macro_rules! passes {
 }
 
 passes! {
-    a_root_is_not_missed_by_who_falls_asleep: RootAgainstSleeper from ODD;
-    a_root_is_not_left_to_a_sleeper_and_a_waiter: RootAgainstSleeperAndWaiter from 0;
-    a_root_is_not_missed_by_who_begins_to_wait: RootAgainstWaiter from ODD;
-    a_root_is_not_missed_by_who_falls_asleep_when_its_post_moves_the_counter: RootAgainstSleeper from 0;
-    a_root_is_not_missed_after_the_counter_has_rolled_over: RootAgainstRolledOverWaiter from ODD;
-    two_roots_find_two_waiters: TwoRootsForTwoWaiters from 0;
+    a_job_is_not_missed_by_who_falls_asleep: InjectedAgainstSleeper from ODD;
+    an_injected_job_is_not_left_to_a_sleeper_and_a_waiter: InjectedAgainstSleeperAndWaiter from 0;
+    a_job_is_not_missed_by_who_begins_to_wait: InjectedAgainstWaiter from ODD;
+    a_job_is_not_missed_by_who_falls_asleep_when_its_post_moves_the_counter: InjectedAgainstSleeper from 0;
+    an_injected_job_is_not_missed_after_the_counter_has_rolled_over: InjectedAgainstRolledOverWaiter from ODD;
+    two_injected_jobs_find_two_waiters: TwoInjectedForTwoWaiters from 0;
     a_posted_job_is_not_missed_by_who_begins_to_wait: JobAgainstWaiter from 0;
     a_posted_job_is_not_missed_by_who_falls_asleep: JobAgainstSleeper from 0;
     a_job_that_may_be_overlooked_is_run_by_who_made_it: JobOfOneWhoComesBack from ODD;
     a_posted_job_is_not_left_to_a_searcher_that_finds_other_work: JobAgainstSearcherAndWaiter from 0;
-    a_searcher_that_finds_a_task_sees_to_jobs_too: TasksAndRootAgainstSearcher from 0;
-    a_waiter_whose_latch_is_set_passes_a_root_on: NotifiedAndSet from 0;
-    a_waiter_that_takes_another_job_passes_a_root_on: NotifiedAndTempted from 0;
+    a_searcher_that_finds_a_task_sees_to_jobs_too: TasksAndInjectedAgainstSearcher from 0;
+    a_waiter_whose_latch_is_set_passes_an_injected_job_on: NotifiedAndSet from 0;
+    a_waiter_that_takes_another_job_passes_an_injected_job_on: NotifiedAndTempted from 0;
     a_latch_wakes_its_owner_whoever_takes_its_bit: LatchAgainstOwner from 0;
     a_latch_wakes_its_owner: LatchAlone from 0;
     a_task_reaches_a_spare_worker_while_the_only_one_waits: TaskAgainstWaiter from 0;
@@ -297,17 +298,17 @@ passes! {
     a_job_of_one_who_blocks_is_not_missed_whatever_the_counter: JobOfOneWhoBlocks from 0;
     a_job_of_one_who_blocks_is_not_missed_by_who_falls_asleep: JobOfOneWhoBlocksAgainstSleeper from ODD;
     jobs_of_one_who_blocks_wake_a_sleeper: JobsOfOneWhoBlocks from 0;
-    a_waiter_that_may_not_run_a_root_leaves_it_to_another: ErrandOfAnother from 0;
+    a_waiter_that_may_not_run_an_injected_job_leaves_it_to_another: ErrandOfAnother from 0;
     an_errand_is_not_missed_by_one_before: ErrandOfOneBefore from ODD;
     an_errand_that_nobody_may_run_ends: ErrandOfNobody from 0;
     a_task_left_to_a_stuck_searcher_is_found: TaskLeftToStuckSearcher from 0;
-    a_root_left_to_a_stuck_searcher_reaches_a_waiter: RootLeftToStuckSearcher from 0;
+    an_injected_job_left_to_a_stuck_searcher_reaches_a_waiter: InjectedLeftToStuckSearcher from 0;
     a_task_left_to_the_monitor_reaches_a_spare_worker: TaskLeftToTheMonitor from 0;
-    a_root_left_to_the_monitor_reaches_a_waiter: RootLeftToTheMonitor from 0;
-    the_counter_rolls_over_under_a_sleeper: RootAgainstSleeper from LAST;
-    the_counter_rolls_over_under_a_waiter: RootAgainstWaiter from LAST;
+    an_injected_job_left_to_the_monitor_reaches_a_waiter: InjectedLeftToTheMonitor from 0;
+    the_counter_rolls_over_under_a_sleeper: InjectedAgainstSleeper from LAST;
+    the_counter_rolls_over_under_a_waiter: InjectedAgainstWaiter from LAST;
     the_counter_becomes_odd_for_the_last_time: JobAgainstWaiter from LAST_EVEN;
-    the_counter_rolls_over_under_a_sleeper_and_a_waiter: RootAgainstSleeperAndWaiter from LAST;
+    the_counter_rolls_over_under_a_sleeper_and_a_waiter: InjectedAgainstSleeperAndWaiter from LAST;
 }
 
 /// A twin for each fault, and the story that must refuse it.
@@ -322,27 +323,27 @@ macro_rules! refused {
 }
 
 refused! {
-    a_root_pushed_without_a_fence_to_a_sleeper: RootAgainstSleeper(PushesWithoutFence, None) from ODD;
-    a_root_pushed_without_a_fence_to_a_waiter: RootAgainstWaiter(PushesWithoutFence, None) from ODD;
-    a_sleeper_without_a_fence: RootAgainstSleeper(SleepsWithoutFence, None) from ODD;
+    a_job_pushed_without_a_fence_to_a_sleeper: InjectedAgainstSleeper(PushesWithoutFence, None) from ODD;
+    a_job_pushed_without_a_fence_to_a_waiter: InjectedAgainstWaiter(PushesWithoutFence, None) from ODD;
+    a_sleeper_without_a_fence: InjectedAgainstSleeper(SleepsWithoutFence, None) from ODD;
     a_waiter_without_a_fence: TaskAgainstWaiter(WaitsWithoutFence, None) from 0;
-    a_sleeper_that_looks_once: RootAgainstSleeper(None, LooksOnce) from ODD;
+    a_sleeper_that_looks_once: InjectedAgainstSleeper(None, LooksOnce) from ODD;
     a_waiter_that_looks_once_when_the_counter_has_rolled_over:
-        RootAgainstRolledOverWaiter(None, LooksOnce) from ODD;
+        InjectedAgainstRolledOverWaiter(None, LooksOnce) from ODD;
     a_sleeper_that_leaves_out_the_deques: JobAgainstSleeper(None, LooksNotInDeques) from 0;
     a_job_whose_post_finds_the_counter_odd: JobAgainstWaiter(None, None) from ODD;
     a_waiter_that_compares_nothing: JobAgainstWaiter(ComparesNothing, None) from 0;
     a_waiter_that_compares_without_writing: JobAgainstWaiter(ComparesByLoad, None) from 0;
     a_waiter_that_shows_its_bit_late: JobAgainstWaiter(ShowsBitLate, None) from 0;
     a_waiter_that_keeps_its_bit: LatchAlone(KeepsBit, None) from 0;
-    a_sleeper_that_is_counted_out_twice: RootAgainstSleeper(CountsOutTwice, None) from 0;
+    a_sleeper_that_is_counted_out_twice: InjectedAgainstSleeper(CountsOutTwice, None) from 0;
     a_waiter_whose_latch_is_set_and_who_tells_nobody: NotifiedAndSet(None, PassesNothingOn) from 0;
     a_waiter_that_takes_another_job_and_tells_nobody: NotifiedAndTempted(None, PassesNothingOn) from 0;
     a_latch_set_after_a_look: LatchAlone(None, SetsAfterALook) from 0;
     a_task_whose_pusher_admits_nobody: TaskAgainstWaiter(None, PusherAdmitsNobody) from 0;
     a_waiter_that_admits_nobody: TaskAgainstWaiter(None, WaiterAdmitsNobody) from 0;
     a_task_pushed_without_a_fence: TaskAgainstSleeper(PushesWithoutFence, None) from 0;
-    a_searcher_that_looks_for_tasks_first: TasksAndRootAgainstSearcher(None, LooksForTasksFirst) from 0;
+    a_searcher_that_looks_for_tasks_first: TasksAndInjectedAgainstSearcher(None, LooksForTasksFirst) from 0;
     a_spare_worker_that_rests_quietly: TaskAgainstSurplus(None, RestsQuietly) from 0;
     a_pusher_that_forgets_a_task_left_to_it: TaskLeftToAPusher(GivesBackSilently, None) from 0;
     a_pusher_that_forgets_a_job_left_to_it: JobLeftToAPusher(GivesBackSilently, None) from 0;
@@ -351,13 +352,13 @@ refused! {
     a_glance_at_the_counter_alone: JobsOfOneWhoBlocks(GlancesAtCounterAlone, None) from 0;
     a_glance_past_waiters: TaskAgainstWaiter(None, GlancesPastWaiters) from 0;
     a_glance_before_the_fence: TaskAgainstSleeper(None, GlancesEarly) from 0;
-    a_waiter_that_may_not_run_a_root_and_tells_nobody: ErrandOfAnother(None, PassesNothingOn) from 0;
+    a_waiter_that_may_not_run_an_injected_job_and_tells_nobody: ErrandOfAnother(None, PassesNothingOn) from 0;
     an_errand_without_end: ErrandOfNobody(None, PassesErrandToAll) from 0;
     a_task_whose_monitor_relies_on_a_stuck_searcher:
         TaskLeftToStuckSearcher(None, ReliesOnStuckSearcher) from 0;
-    a_root_whose_monitor_relies_on_a_stuck_searcher:
-        RootLeftToStuckSearcher(None, ReliesOnStuckSearcher) from 0;
+    an_injected_job_whose_monitor_relies_on_a_stuck_searcher:
+        InjectedLeftToStuckSearcher(None, ReliesOnStuckSearcher) from 0;
     a_monitor_that_forgets_a_task_left_to_it: TaskLeftToTheMonitor(None, GivesUpQuietly) from 0;
-    a_monitor_that_forgets_a_root_left_to_it: RootLeftToTheMonitor(None, GivesUpQuietly) from 0;
-    a_counter_that_is_carried_into_the_counts: RootAgainstSleeper(CarriesIntoCounts, None) from LAST;
+    a_monitor_that_forgets_an_injected_job_left_to_it: InjectedLeftToTheMonitor(None, GivesUpQuietly) from 0;
+    a_counter_that_is_carried_into_the_counts: InjectedAgainstSleeper(CarriesIntoCounts, None) from LAST;
 }

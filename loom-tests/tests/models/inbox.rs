@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use loom::thread;
-use runtime::internals::queue::{Chain, Inbox};
+use runtime::internals::queue::{Inbox, IntrusiveList};
 
 use super::flag::Flag;
 use super::item::{Item, Items};
@@ -22,7 +22,7 @@ use twin::{Fault, Twin};
 trait Queue: Send + Sync + 'static {
     /// Pushes, and wakes the waker that the push returns.
     unsafe fn push(this: NonNull<Self>, item: NonNull<Item>);
-    fn take_all(&self) -> Chain<Item>;
+    fn take_all(&self) -> IntrusiveList<Item>;
     fn wait(&self, waker: &Waker) -> bool;
     /// Frees an inbox that was leaked from a box; a twin only records it.
     unsafe fn free(this: NonNull<Self>);
@@ -36,7 +36,7 @@ impl Queue for Inbox<Item> {
         }
     }
 
-    fn take_all(&self) -> Chain<Item> {
+    fn take_all(&self) -> IntrusiveList<Item> {
         self.take_all()
     }
 

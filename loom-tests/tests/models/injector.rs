@@ -10,13 +10,13 @@ use loom::sync::Mutex;
 use loom::sync::atomic::Ordering::{Relaxed, SeqCst};
 use loom::sync::atomic::{AtomicUsize, fence};
 use loom::thread;
-use runtime::internals::queue::{Chain, Injector, Local};
+use runtime::internals::queue::{Injector, IntrusiveList, Local};
 
 use super::item::{Item, Items};
 
 /// The interface of the real injector and its twins.
 trait Queue: Send + Sync + 'static {
-    fn push(&self, batch: Chain<Item>);
+    fn push(&self, batch: IntrusiveList<Item>);
 
     /// # Safety
     /// 1. The caller is the owner of `local`.
@@ -26,7 +26,7 @@ trait Queue: Send + Sync + 'static {
 }
 
 impl Queue for Injector<Item> {
-    fn push(&self, batch: Chain<Item>) {
+    fn push(&self, batch: IntrusiveList<Item>) {
         self.push_batch(batch);
     }
 
@@ -49,18 +49,18 @@ enum Fault {
 
 /// A small copy of the injector, with at most one bug in it.
 struct Twin {
-    chain: Mutex<Chain<Item>>,
+    chain: Mutex<IntrusiveList<Item>>,
     len: AtomicUsize,
     fault: Option<Fault>,
 }
 
 impl Twin {
     fn new(fault: Option<Fault>) -> Self {
-        Self { chain: Mutex::new(Chain::new()), len: AtomicUsize::new(0), fault }
+        Self { chain: Mutex::new(IntrusiveList::new()), len: AtomicUsize::new(0), fault }
     }
 
     /// Works on the chain and stores its length, before the unlock unless the twin has that fault.
-    fn with_chain<R>(&self, work: impl FnOnce(&mut Chain<Item>) -> R) -> R {
+    fn with_chain<R>(&self, work: impl FnOnce(&mut IntrusiveList<Item>) -> R) -> R {
         let mut chain = self.chain.lock().unwrap();
         let result = work(&mut chain);
         let len = chain.len();
@@ -75,7 +75,7 @@ impl Twin {
 }
 
 impl Queue for Twin {
-    fn push(&self, batch: Chain<Item>) {
+    fn push(&self, batch: IntrusiveList<Item>) {
         if self.fault == Some(Fault::StoresLenBeforeLock) {
             self.len.store(self.len.load(Relaxed) + batch.len(), Relaxed);
             return self.chain.lock().unwrap().append(batch);
@@ -111,7 +111,7 @@ impl<Q: Queue> World<Q> {
     }
 
     fn push(&self, values: std::ops::Range<usize>) {
-        let mut batch = Chain::new();
+        let mut batch = IntrusiveList::new();
         for value in values {
             // SAFETY: each value is pushed once, and items live as long as `self`.
             unsafe { batch.push_back(self.items.make(value)) };
@@ -169,20 +169,20 @@ fn a_push_against_a_sleeper<Q: Queue>(
             thread::spawn(move || {
                 world.push(0..1);
                 if pusher_fences {
-                    fence(SeqCst); // I4
+                    fence(SeqCst); // InjectFence
                 }
-                sleepers.load(Relaxed) > 0 // I5
+                sleepers.load(Relaxed) > 0 // InjectWake
             })
         };
         let other = {
             let world = world.clone();
             thread::spawn(move || world.drain())
         };
-        sleepers.fetch_add(1, Relaxed); // S1
+        sleepers.fetch_add(1, Relaxed); // InjectAnnounce
         if sleeper_fences {
-            fence(SeqCst); // S2
+            fence(SeqCst); // InjectSleepFence
         }
-        let stays_awake = !world.queue.is_empty(); // S3
+        let stays_awake = !world.queue.is_empty(); // InjectSleepRead
         let is_woken = pusher.join().unwrap();
         let is_taken = !other.join().unwrap().is_empty();
         assert!(stays_awake || is_woken || is_taken, "the item is stranded");

@@ -62,16 +62,16 @@ impl<L: Latch> Frame<L> {
 }
 
 /// A worker that owns latches, and its pool.
-struct Seat {
+struct Sleeper {
     parker: Parker,
     driver: Driver,
 }
 
-impl Seat {
+impl Sleeper {
     fn new() -> Arc<Self> {
-        let seat = Arc::new(Self { parker: Parker::new(), driver: Driver::new(None, None) });
-        seat.parker.adopt_current_thread();
-        seat
+        let sleeper = Arc::new(Self { parker: Parker::new(), driver: Driver::new(None, None) });
+        sleeper.parker.adopt_current_thread();
+        sleeper
     }
 
     fn wait<const IS_CROSS: bool>(&self, latch: &SpinLatch<Self, IS_CROSS>) {
@@ -84,11 +84,11 @@ impl Seat {
 }
 
 // SAFETY: (1) the parker is in the same allocation; (2) which the result keeps.
-unsafe impl Owner for Seat {
+unsafe impl Owner for Sleeper {
     type Hold = Arc<Self>;
 
     unsafe fn hold(owner: NonNull<Self>) -> Arc<Self> {
-        // SAFETY: the seats of the models are in arcs, and kept at this moment.
+        // SAFETY: the sleepers of the models are in arcs, and kept at this moment.
         unsafe {
             Arc::increment_strong_count(owner.as_ptr());
             Arc::from_raw(owner.as_ptr())
@@ -97,18 +97,18 @@ unsafe impl Owner for Seat {
 
     unsafe fn unpark(owner: NonNull<Self>) {
         // SAFETY: kept, by the caller's word.
-        let seat = unsafe { owner.as_ref() };
-        seat.parker.unpark(&seat.driver);
+        let sleeper = unsafe { owner.as_ref() };
+        sleeper.parker.unpark(&sleeper.driver);
     }
 }
 
 /// A worker sleeps on a latch that another of its pool sets, and is woken `wakes` times for something else.
 fn a_worker_of_the_same_pool(wakes: usize) {
     loom::model(move || {
-        let seat = Seat::new();
-        let frame = Frame::new(SpinLatch::<Seat>::new(&*seat));
+        let sleeper = Sleeper::new();
+        let frame = Frame::new(SpinLatch::<Sleeper>::new(&*sleeper));
         let setter = thread::spawn({
-            let (frame, _pool) = (SendPtr(frame), seat.clone());
+            let (frame, _pool) = (SendPtr(frame), sleeper.clone());
             move || {
                 let frame = { frame };
                 // SAFETY: the owner frees the frame when the latch is set; we keep its pool.
@@ -116,13 +116,13 @@ fn a_worker_of_the_same_pool(wakes: usize) {
             }
         });
         let others = (0..wakes).map(|_| {
-            let seat = seat.clone();
-            thread::spawn(move || seat.parker.unpark(&seat.driver))
+            let sleeper = sleeper.clone();
+            thread::spawn(move || sleeper.parker.unpark(&sleeper.driver))
         });
         let others: Vec<_> = others.collect();
         // SAFETY: it is ours, and free once the latch is set.
         unsafe {
-            seat.wait(&(*frame).latch);
+            sleeper.wait(&(*frame).latch);
             Frame::leave(frame);
         }
         others.into_iter().for_each(|other| other.join().unwrap());
@@ -145,8 +145,8 @@ fn a_worker_that_is_woken_for_something_else_is_woken_again() {
 #[test]
 fn a_pool_stays_until_a_setter_from_another_pool_is_done_with_it() {
     loom::model(|| {
-        let seat = Seat::new();
-        let frame = Frame::new(CrossLatch::new(&*seat));
+        let sleeper = Sleeper::new();
+        let frame = Frame::new(CrossLatch::new(&*sleeper));
         let setter = thread::spawn({
             let frame = SendPtr(frame);
             move || {
@@ -157,10 +157,10 @@ fn a_pool_stays_until_a_setter_from_another_pool_is_done_with_it() {
         });
         // SAFETY: it is ours, and free once the latch is set.
         unsafe {
-            seat.wait(&(*frame).latch);
+            sleeper.wait(&(*frame).latch);
             Frame::leave(frame);
         }
-        drop(seat);
+        drop(sleeper);
         setter.join().unwrap();
     });
 }

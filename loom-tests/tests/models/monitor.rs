@@ -1,11 +1,12 @@
-//! The monitor's rest, Q1 to Q4 of `monitor.rs`, all real: it never rests while a worker is awake.
+//! The monitor's rest, `RestShow` to `RestSleep` of `monitor.rs`, all real: it never rests while a worker is
+//! awake.
 //!
 //! In each model a worker is woken, and polls a task that ends only when the monitor does not rest any more:
 //! if the monitor rests beside it, that is a deadlock, which loom reports. The twins do not rest; they say
 //! where they would.
 //!
 //! Bounds: one worker, one sleep, blocking call or mark of the worker, one rest of the monitor. A worker that
-//! blocks has another beside it, asleep for good. (That no worker sits in the driver any more is in the twins
+//! blocks has another beside it, asleep for good. (That no worker is the poller any more is in the twins
 //! alone: there is no driver here.)
 
 mod twin;

@@ -148,7 +148,8 @@ mod twins {
         ValueAfterSlot,
     }
 
-    /// The handshake of P3 to P6 and K1, K2, over two slots that are never used again.
+    /// The handshake of MpscClaim to MpscFill and MpscWaker, MpscPark, over two slots that are never used
+    /// again.
     struct Twin {
         bug: Bug,
         tail: AtomicUsize,

@@ -78,7 +78,7 @@ fn a_broadcast_orders_what_came_before_also_for_who_is_not_in_line() {
     loom::model(|| {
         let notify = StdArc::new(Notify::new());
         let data = Arc::new(UnsafeCell::new(0));
-        // Makes the broadcast go through the line.
+        // Makes the broadcast go through the wait list.
         let mut in_line = Box::pin(notify.clone().notified_owned());
         assert!(poll(in_line.as_mut(), &Flag::new()).is_pending());
         let mut apart = Box::pin(notify.clone().notified_owned());
@@ -136,11 +136,11 @@ mod twins {
         ForgetsOnDrop,
     }
 
-    /// W1 to W4 and N1 to N3, with a queue of flags for a line.
+    /// NotifyPassed to NotifyJoin and NotifyStore to NotifyOne, with a queue of flags for waiters.
     struct Twin {
         bug: Bug,
         word: AtomicUsize,
-        line: Mutex<VecDeque<StdArc<Flag>>>,
+        waiters: Mutex<VecDeque<StdArc<Flag>>>,
     }
 
     impl Twin {
@@ -151,11 +151,11 @@ mod twins {
                     return;
                 }
             }
-            let mut line = self.line.lock().unwrap();
-            match line.pop_front() {
+            let mut waiters = self.waiters.lock().unwrap();
+            match waiters.pop_front() {
                 Some(flag) => {
                     std::task::Waker::from(flag).wake();
-                    if line.is_empty() {
+                    if waiters.is_empty() {
                         self.word.store(EMPTY, std::sync::atomic::Ordering::Release);
                     }
                 }
@@ -163,12 +163,12 @@ mod twins {
             }
         }
 
-        /// True if there was a notification; else `flag` is in line.
+        /// True if there was a notification; else `flag` is in the list.
         fn wait(&self, flag: &StdArc<Flag>) -> bool {
             if self.word.compare_exchange(STORED, EMPTY, AcqRel, Acquire).is_ok() {
                 return true;
             }
-            let mut line = self.line.lock().unwrap();
+            let mut waiters = self.waiters.lock().unwrap();
             if self.bug == Bug::NoSecondLook {
                 self.word.store(WAITING, std::sync::atomic::Ordering::Release);
             } else if self.word.compare_exchange(STORED, EMPTY, AcqRel, Acquire).is_ok() {
@@ -177,14 +177,14 @@ mod twins {
                 self.word.store(EMPTY, std::sync::atomic::Ordering::Release);
                 return true;
             }
-            line.push_back(flag.clone());
+            waiters.push_back(flag.clone());
             false
         }
 
         fn leave(&self, flag: &StdArc<Flag>) {
             let was_notified = {
-                let mut line = self.line.lock().unwrap();
-                line.retain(|other| !StdArc::ptr_eq(other, flag));
+                let mut waiters = self.waiters.lock().unwrap();
+                waiters.retain(|other| !StdArc::ptr_eq(other, flag));
                 flag.is_set()
             };
             if was_notified && self.bug != Bug::ForgetsOnDrop {
@@ -196,7 +196,7 @@ mod twins {
     fn check(bug: Bug) {
         loom::model(move || {
             let twin =
-                Arc::new(Twin { bug, word: AtomicUsize::new(EMPTY), line: Mutex::new(VecDeque::new()) });
+                Arc::new(Twin { bug, word: AtomicUsize::new(EMPTY), waiters: Mutex::new(VecDeque::new()) });
             let leaving = Flag::new();
             let is_queued = !twin.wait(&leaving);
             let theirs = twin.clone();

@@ -131,14 +131,14 @@ mod twins {
         bug: Bug,
         word: AtomicUsize,
         value: UnsafeCell<usize>,
-        line: Mutex<Vec<StdArc<Flag>>>,
+        waiters: Mutex<Vec<StdArc<Flag>>>,
     }
 
     impl Twin {
         fn set(&self) {
             // SAFETY: no thread reads before CLOSED; a bug is what the model is to find.
             let write = || self.value.with_mut(|slot| unsafe { *slot = 7 });
-            let mut line = self.line.lock().unwrap();
+            let mut waiters = self.waiters.lock().unwrap();
             if self.bug != Bug::ClosesFirst {
                 write();
             }
@@ -146,7 +146,7 @@ mod twins {
             if self.bug == Bug::ClosesFirst {
                 write();
             }
-            line.drain(..).for_each(|flag| std::task::Waker::from(flag).wake());
+            waiters.drain(..).for_each(|flag| std::task::Waker::from(flag).wake());
         }
 
         fn get(&self) -> Option<usize> {
@@ -155,16 +155,16 @@ mod twins {
             is_set.then(|| self.value.with(|slot| unsafe { *slot }))
         }
 
-        /// True if there is a value; else `flag` is in line.
+        /// True if there is a value; else `flag` is in the list.
         fn wait(&self, flag: &StdArc<Flag>) -> bool {
             if self.get().is_some() {
                 return true;
             }
-            let mut line = self.line.lock().unwrap();
+            let mut waiters = self.waiters.lock().unwrap();
             if self.word.fetch_or(QUEUED, Acquire) & CLOSED != 0 && self.bug != Bug::DoesNotLookAgain {
                 return true;
             }
-            line.push(flag.clone());
+            waiters.push(flag.clone());
             false
         }
     }
@@ -172,7 +172,7 @@ mod twins {
     fn check(bug: Bug) {
         loom::model(move || {
             let (word, value) = (AtomicUsize::new(0), UnsafeCell::new(0));
-            let twin = Arc::new(Twin { bug, word, value, line: Mutex::new(Vec::new()) });
+            let twin = Arc::new(Twin { bug, word, value, waiters: Mutex::new(Vec::new()) });
             let theirs = twin.clone();
             let setter = thread::spawn(move || theirs.set());
             let flag = Flag::new();

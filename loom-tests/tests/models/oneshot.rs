@@ -127,7 +127,7 @@ mod twins {
         WakerAfterBit,
     }
 
-    /// The handshake of S1 to S4 and R1 to R3, on its own.
+    /// The handshake of OneshotWrite to OneshotTakeWaker and OneshotTake to OneshotWait, on its own.
     struct Twin {
         bug: Bug,
         word: AtomicUsize,

@@ -14,7 +14,7 @@ use std::time::Duration;
 use loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, fence};
 use loom::thread;
-use runtime::internals::driver::{Driver, Entry, ForeignWakes, Io, Time};
+use runtime::internals::driver::{Driver, ForeignWakes, IoDriver, TimeDriver, TimerEntry};
 use runtime::internals::scheduler::Parker;
 
 const SECOND: u64 = 1_000_000_000;
@@ -24,7 +24,7 @@ const NEAR: u64 = SECOND;
 const FAR: u64 = 100_000 * SECOND;
 
 fn driver() -> Driver {
-    Driver::new(Some(Io::new(1, None).unwrap()), Some(Time::new(2, false)))
+    Driver::new(Some(IoDriver::new(1, None).unwrap()), Some(TimeDriver::new(2, false)))
 }
 
 /// Two threads each set a flag and unpark; the sleeper sleeps until it has seen both.
@@ -44,8 +44,8 @@ fn two_unparks(is_in_driver_first: bool) {
         let mut is_in_driver = is_in_driver_first;
         while !flags.iter().all(|flag| flag.load(Relaxed)) {
             if is_in_driver {
-                let mut sitting = driver.try_sit(0).expect("no other thread sits");
-                parker.park_in_driver(|| sitting.sleep(None, &mut ForeignWakes::new()));
+                let mut poller = driver.try_become_poller(0).expect("no other thread polls");
+                parker.park_in_driver(|| poller.sleep(None, &mut ForeignWakes::new()));
             } else {
                 parker.park(None);
             }
@@ -174,15 +174,15 @@ refused! {
 
 /// A timer for a thread that never waits for it.
 struct Timer<'a> {
-    entry: Box<Entry>,
+    entry: Box<TimerEntry>,
     wheel: usize,
     driver: &'a Driver,
 }
 
 impl<'a> Timer<'a> {
-    /// Says besides whether the sitter has to be told.
+    /// Says besides whether the poller has to be told.
     fn register(driver: &'a Driver, wheel: usize, deadline: u64) -> (Self, bool) {
-        let timer = Self { entry: Box::new(Entry::new()), wheel, driver };
+        let timer = Self { entry: Box::new(TimerEntry::new()), wheel, driver };
         let time = driver.time().expect("the models have time");
         // SAFETY: a new entry, which stays in its box until `drop` takes it out.
         let registered =
@@ -218,7 +218,7 @@ fn a_foreign_timer(has_far_timer: bool) {
         });
         // Goes to sleep again and again until it sees the timer, as a worker does.
         while driver.time().unwrap().earliest() > NEAR {
-            driver.try_sit(0).expect("no other thread sits").sleep(None, &mut ForeignWakes::new());
+            driver.try_become_poller(0).expect("no other thread polls").sleep(None, &mut ForeignWakes::new());
         }
         foreign.join().unwrap();
         drop(far);
@@ -236,21 +236,26 @@ fn a_long_sleep_in_the_driver_ends_for_a_sooner_foreign_timer() {
 }
 
 /// A worker registers a timer on its own wheel and finds the driver taken: either it sleeps timed, or the
-/// worker that sits in the driver does.
+/// worker that is the poller does.
 #[test]
 fn a_worker_sleeps_untimed_only_if_the_sitter_is_up_in_time() {
     loom::model(|| {
         let driver = Arc::new(driver());
-        let sitter = thread::spawn({
+        let poller = thread::spawn({
             let driver = driver.clone();
-            move || _ = driver.try_sit(1).expect("no other thread sits").sleep(None, &mut ForeignWakes::new())
+            move || {
+                _ = driver
+                    .try_become_poller(1)
+                    .expect("no other thread polls")
+                    .sleep(None, &mut ForeignWakes::new())
+            }
         });
         let (timer, _) = Timer::register(&driver, 0, NEAR);
         if driver.own_timeout(0).is_some() {
-            // It is on its own, and the sitter may sleep for ever.
+            // It is on its own, and the poller may sleep for ever.
             driver.unpark();
         }
-        sitter.join().unwrap();
+        poller.join().unwrap();
         drop(timer);
     });
 }
@@ -264,14 +269,14 @@ enum Timed {
     RegistersWithoutFence,
 }
 
-/// The handshake alone: two numbers. Returns whether the sitter is up in time, by itself or because it is
+/// The handshake alone: two numbers. Returns whether the poller is up in time, by itself or because it is
 /// told.
 fn a_timer_of_a_twin(fault: Timed) {
     const AWAKE: u64 = 0;
     loom::model(move || {
-        // The earliest deadline of all wheels, and until when the sitter sleeps.
+        // The earliest deadline of all wheels, and until when the poller sleeps.
         let numbers = Arc::new((AtomicU64::new(FAR), AtomicU64::new(AWAKE)));
-        let sitter = thread::spawn({
+        let poller = thread::spawn({
             let numbers = numbers.clone();
             move || {
                 let (earliest, until) = &*numbers;
@@ -293,7 +298,7 @@ fn a_timer_of_a_twin(fault: Timed) {
         }
         let until = until.load(Relaxed); // T3
         let tells = until != AWAKE && until > NEAR;
-        let limit = sitter.join().unwrap();
+        let limit = poller.join().unwrap();
         assert!(tells || limit <= NEAR, "the timer is overslept");
     });
 }

@@ -18,7 +18,7 @@ use loom::sync::atomic::AtomicBool;
 use loom::thread;
 use runtime::internals::driver::ForeignWakes;
 use runtime::internals::io::{
-    Arm, Direction, Finish, Hold, Kind, Readiness, Ready, ReadyEvent, Retracted, Source,
+    Arm, Direction, Finish, Hold, Readiness, Ready, ReadyEvent, Retracted, Source, SourceKind,
 };
 
 /// Counts wakes, unseen by loom. It is read only when all threads have been joined, or by the thread that is
@@ -94,7 +94,7 @@ fn model(f: impl Fn() + Sync + Send + 'static) {
 
 /// Two events against a task that reads, clears and waits again.
 fn no_event_is_lost(clear: impl Fn(&Source, ReadyEvent) + Copy + Send + Sync + 'static) {
-    no_event_of_kind_is_lost(Kind::Stream, Ready::READABLE, clear);
+    no_event_of_kind_is_lost(SourceKind::Stream, Ready::READABLE, clear);
 }
 
 /// A turn of the driver, which wakes foreign wakers at its end.
@@ -112,7 +112,7 @@ fn shut_down(source: &Arc<Source>) {
 
 /// As above on a source of some kind, where the events say `flag`.
 fn no_event_of_kind_is_lost(
-    kind: Kind,
+    kind: SourceKind,
     flag: Ready,
     clear: impl Fn(&Source, ReadyEvent) + Copy + Send + Sync + 'static,
 ) {
@@ -148,7 +148,7 @@ fn a_task_in_a_slot_misses_no_event() {
 /// end of the stream. A reader that finds a writer clears the flag.
 #[test]
 fn a_task_at_a_pipe_misses_no_close() {
-    no_event_of_kind_is_lost(Kind::Pipe, Ready::READ_CLOSED, |source, event| {
+    no_event_of_kind_is_lost(SourceKind::Pipe, Ready::READ_CLOSED, |source, event| {
         assert_eq!(source.retract(event), Retracted::Cleared, "nothing is closed for good");
     });
 }
@@ -157,7 +157,7 @@ fn a_task_at_a_pipe_misses_no_close() {
 #[test]
 #[should_panic = "asleep, with bytes to read"]
 fn twin_a_close_is_lost_if_it_is_cleared_without_its_tick() {
-    no_event_of_kind_is_lost(Kind::Pipe, Ready::READ_CLOSED, |source, _| {
+    no_event_of_kind_is_lost(SourceKind::Pipe, Ready::READ_CLOSED, |source, _| {
         if let Some(now) = source.event(Ready::READ_CLOSED) {
             source.retract(now);
         }

@@ -1,8 +1,8 @@
 //! RwLock: readers share the data, a writer is alone with them; a writer that becomes a reader lets no other
-//! writer in between; a waiter that leaves the line lets the waiters behind it go on.
+//! writer in between; a waiter that leaves the wait list lets the waiters behind it go on.
 //!
-//! The line is that of `semaphore.rs`, where its twins are, too. Bounds: two threads, locks for two readers.
-//! The data are a loom cell, so a reader that meets a writer is found.
+//! The wait list is that of `semaphore.rs`, where its twins are, too. Bounds: two threads, locks for two
+//! readers. The data are a loom cell, so a reader that meets a writer is found.
 
 use std::sync::Arc as StdArc;
 

@@ -152,11 +152,12 @@ mod twins {
         StoresWhatItSaw,
     }
 
-    /// T1 to T3 and G1 to G4 for single permits, with a queue of flags for a line.
+    /// PermitTake to PermitJoin and PermitGive to PermitSettle for single permits, with a queue of flags for
+    /// waiters.
     struct Twin {
         bug: Bug,
         word: AtomicUsize,
-        line: Mutex<VecDeque<StdArc<Flag>>>,
+        waiters: Mutex<VecDeque<StdArc<Flag>>>,
     }
 
     impl Twin {
@@ -167,18 +168,18 @@ mod twins {
         }
 
         fn serve(&self) {
-            let mut line = self.line.lock().unwrap();
+            let mut waiters = self.waiters.lock().unwrap();
             let word = self.word.load(Acquire);
             if word & QUEUED == 0 {
                 return;
             }
             let mut taken = 0;
             while taken + ONE <= word - QUEUED {
-                let Some(flag) = line.pop_front() else { break };
+                let Some(flag) = waiters.pop_front() else { break };
                 std::task::Waker::from(flag).wake();
                 taken += ONE;
             }
-            if line.is_empty() {
+            if waiters.is_empty() {
                 taken += QUEUED;
             }
             if self.bug == Bug::StoresWhatItSaw {
@@ -193,12 +194,12 @@ mod twins {
             self.word.fetch_update(AcqRel, Acquire, take).is_ok()
         }
 
-        /// True if a permit was taken; else `flag` is in line.
+        /// True if a permit was taken; else `flag` is in the list.
         fn take(&self, flag: &StdArc<Flag>) -> bool {
             if self.try_take() {
                 return true;
             }
-            let mut line = self.line.lock().unwrap();
+            let mut waiters = self.waiters.lock().unwrap();
             if self.bug == Bug::QueuedWithoutLook {
                 self.word.fetch_or(QUEUED, AcqRel);
             } else {
@@ -212,14 +213,14 @@ mod twins {
                     }
                 }
             }
-            line.push_back(flag.clone());
+            waiters.push_back(flag.clone());
             false
         }
 
         fn leave(&self, flag: &StdArc<Flag>) {
             let was_granted = {
-                let mut line = self.line.lock().unwrap();
-                line.retain(|other| !StdArc::ptr_eq(other, flag));
+                let mut waiters = self.waiters.lock().unwrap();
+                waiters.retain(|other| !StdArc::ptr_eq(other, flag));
                 flag.is_set()
             };
             match was_granted {
@@ -231,10 +232,10 @@ mod twins {
     }
 
     fn twin(bug: Bug) -> Arc<Twin> {
-        Arc::new(Twin { bug, word: AtomicUsize::new(0), line: Mutex::new(VecDeque::new()) })
+        Arc::new(Twin { bug, word: AtomicUsize::new(0), waiters: Mutex::new(VecDeque::new()) })
     }
 
-    /// `leaves`: the first in line leaves while the permit comes, and the second must get it.
+    /// `leaves`: the first waiter leaves while the permit comes, and the second must get it.
     fn check(bug: Bug, leaves: bool) {
         loom::model(move || {
             let twin = twin(bug);
@@ -254,7 +255,7 @@ mod twins {
         });
     }
 
-    /// Two permits come at once for one in line: one is left.
+    /// Two permits come at once for one in the list: one is left.
     fn check_givers(bug: Bug) {
         loom::model(move || {
             let twin = twin(bug);

@@ -1,5 +1,5 @@
 //! The end of a runtime, `shutdown.rs`: every task ends exactly once, and none is left in a queue, whichever
-//! threads poll, wake and spawn meanwhile; and the references of `shared.rs` come out right, whichever
+//! threads poll, wake and spawn meanwhile; and the references of `reference.rs` come out right, whichever
 //! threads took and dropped them.
 //!
 //! Tasks, their tables, the injector and the workers' rings are real; the two workers, their steps and the
@@ -41,7 +41,7 @@ enum Fault {
     RefusesUncounted,
 }
 
-/// See `shared.rs`.
+/// See `reference.rs`.
 const BIAS: i64 = 1 << 32;
 
 loom::thread_local! {
@@ -180,13 +180,13 @@ impl Runtime {
         unsafe { self.owned.cancel_idle(Self::seat()) }
     }
 
-    /// Step 1.
+    /// `BeginShutdown`.
     fn begin(&self) {
         self.owned.close();
         self.has_begun.swap(true, SeqCst);
     }
 
-    /// Step 2, after the poll that the worker is in; the last goes on with step 3.
+    /// `WindDown`, after the poll that the worker is in; the last goes on with `CloseAll`.
     fn leave(&self, index: usize) {
         let mut has_looked = false;
         loop {
@@ -216,7 +216,7 @@ impl Runtime {
         }
     }
 
-    /// Step 3.
+    /// `CloseAll`.
     fn finish(&self) {
         let newborns = self.injector.close() + self.late.load(Relaxed) as u64;
         self.references.fetch_add(newborns as i64, AcqRel);

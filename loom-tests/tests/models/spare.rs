@@ -11,6 +11,7 @@
 mod twin;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use loom::thread;
 use runtime::Builder;
@@ -24,7 +25,10 @@ fn a_task_runs_while_the_only_worker_is_blocked() {
     // A whole runtime: two preemptions take hours.
     builder.preemption_bound = Some(1);
     builder.check(|| {
-        let runtime = Builder::new_multi_thread().worker_threads(1).build().unwrap();
+        // A limit below an hour would be over at once, again and again: models have no time.
+        let keep_alive = Duration::from_secs(1 << 20);
+        let runtime =
+            Builder::new_multi_thread().worker_threads(1).thread_keep_alive(keep_alive).build().unwrap();
         let (tx, rx) = oneshot::channel();
         let blocked =
             runtime.spawn(async move { runtime::task::block_in_place(|| rx.blocking_recv().unwrap()) });
@@ -51,7 +55,7 @@ fn one_comes_for_a_stalled_worker_and_rests_then() {
         // What the monitor found in the stuck worker's queues.
         stage.push_quietly(task(0));
         stage.shared().set_away(1, 0);
-        assert!(stage.shared().admit(None));
+        assert!(stage.shared().admit());
         // The worker is stuck until that was run.
         has_run[0].wait();
         let worker = {

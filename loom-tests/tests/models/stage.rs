@@ -46,14 +46,14 @@ impl Stage {
         processor.yield_parker.adopt_current_thread();
         processor.metrics.naps.add(1);
         self.shared().away.permanent_comes();
-        self.shared().monitor.somebody_woke(&self.shared().driver);
+        self.shared().monitor.worker_woke(&self.shared().driver);
         let result = enter_worker(&worker, || {
             let result = f(&worker);
             worker.drain();
             result
         });
         // For the workers that wind down: this one counts as asleep.
-        self.shared().arrive(|| false);
+        self.shared().away.arrive(|| false);
         self.shared().add_references(worker.take_references());
         drop(start);
         result

@@ -98,7 +98,7 @@ fn a_wake_of_oneself_keeps_those_of_others() {
     });
 }
 
-/// A poll drops the waker that an earlier poll cloned, which goes into stock, and ends the task. Meanwhile
+/// A poll drops the waker that an earlier poll cloned, which goes into the reserve, and ends the task. Meanwhile
 /// other threads drop their wakers.
 fn a_poll_drops_a_waker_while_others_go_elsewhere(schedules: Schedules) {
     loom::model(move || {
@@ -118,12 +118,12 @@ fn a_poll_drops_a_waker_while_others_go_elsewhere(schedules: Schedules) {
 }
 
 #[test]
-fn the_stock_ends_with_the_task_and_frees_nothing_too_early() {
+fn the_reserve_ends_with_the_task_and_frees_nothing_too_early() {
     a_poll_drops_a_waker_while_others_go_elsewhere(Schedules::default());
 }
 
 #[test]
-fn the_stock_ends_with_the_task_on_threads_of_its_own() {
+fn the_reserve_ends_with_the_task_on_threads_of_its_own() {
     a_poll_drops_a_waker_while_others_go_elsewhere(Schedules { all_threads_own: true });
 }
 

@@ -1,4 +1,4 @@
-//! The tasks that the monitor takes from a stuck worker, step `Rescue` of `scheduler/stuck/monitor.rs`. Each
+//! The tasks that the monitor takes from a stuck worker, step `Rescue` of `scheduler/away/monitor.rs`. Each
 //! task is taken once, by a thread that sees it, also if the owner is not stuck after all and another thief
 //! comes.
 //!
@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use loom::thread;
-use runtime::internals::queue::{Chain, Injector, Local};
+use runtime::internals::queue::{Injector, IntrusiveList, Local};
 
 use super::item::{Item, Items};
 use super::ring::twin::{Fault, Twin};
@@ -72,7 +72,7 @@ impl<R: Ring> World<R> {
 
     /// The monitor empties the ring into the injector.
     fn empty(&self) {
-        let mut batch = Chain::new();
+        let mut batch = IntrusiveList::new();
         let hands = if self.slip == Slip::BorrowsHands { &self.thief } else { &self.hands };
         // SAFETY: one thread is the monitor; the tasks that it stole are in no queue.
         unsafe {

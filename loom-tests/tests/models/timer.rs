@@ -19,7 +19,7 @@ use loom::sync::Arc;
 use loom::sync::atomic::AtomicUsize;
 use loom::thread;
 use runtime::internals::driver::ForeignWakes;
-use runtime::internals::time::{Deadline, Driver, Entry, NANOS_PER_TICK as MS, Shard, State};
+use runtime::internals::time::{Deadline, NANOS_PER_TICK as MS, Shard, TimeDriver, TimerEntry, TimerState};
 
 /// Counts its wakes.
 struct Probe(AtomicUsize);
@@ -99,12 +99,12 @@ impl<T: Ord + Debug> Outcomes<T> {
 /// allows.
 struct Timer {
     shard: Arc<Shard>,
-    entry: Box<Entry>,
+    entry: Box<TimerEntry>,
 }
 
 impl Timer {
     fn new(shard: &Arc<Shard>, deadline: Deadline, waker: &Waker) -> Timer {
-        let timer = Timer { shard: shard.clone(), entry: Box::new(Entry::new()) };
+        let timer = Timer { shard: shard.clone(), entry: Box::new(TimerEntry::new()) };
         assert!(timer.register(deadline, waker.clone()));
         timer
     }
@@ -131,7 +131,7 @@ impl Timer {
 
     /// Returns the waker, if it was still registered.
     fn cancel(&self) -> Option<Waker> {
-        if self.entry.state() != State::Registered {
+        if self.entry.state() != TimerState::Registered {
             return None;
         }
         // SAFETY: ours, registered in this shard.
@@ -151,9 +151,12 @@ fn a_timer_is_not_touched_after_it_let_its_future_go() {
         let gate = Gate::new();
         let driver = gate.spawn(move || fire(&shard, MS));
         gate.pass();
-        let had_fired = timer.entry.state() == State::Fired;
+        let had_fired = timer.entry.state() == TimerState::Fired;
         let cancelled = timer.cancel();
-        assert_eq!(timer.entry.state(), if cancelled.is_some() { State::Idle } else { State::Fired });
+        assert_eq!(
+            timer.entry.state(),
+            if cancelled.is_some() { TimerState::Idle } else { TimerState::Fired }
+        );
         // Dropping the entry writes to it. The model refuses this if the driver may still access it.
         drop(timer);
         let fired = driver.join().unwrap();
@@ -178,7 +181,7 @@ fn the_waker_given_last_is_woken() {
         gate.pass();
         let is_pending = timer.update(&new_waker);
         if !is_pending {
-            assert_eq!(timer.entry.state(), State::Fired);
+            assert_eq!(timer.entry.state(), TimerState::Fired);
         }
         assert_eq!(driver.join().unwrap(), 1);
         assert_eq!((old.wakes(), new.wakes()), if is_pending { (0, 1) } else { (1, 0) });
@@ -203,10 +206,10 @@ fn a_waker_that_is_there_already_will_be_woken() {
         let before = probe.wakes();
         let is_pending = timer.will_wake(&waker);
         let state = timer.entry.state();
-        assert!(is_pending || state == State::Fired);
+        assert!(is_pending || state == TimerState::Fired);
         assert_eq!(driver.join().unwrap(), 1);
         assert!(!is_pending || probe.wakes() > before, "waits for a wake that has been");
-        noted.note((is_pending, state == State::Fired));
+        noted.note((is_pending, state == TimerState::Fired));
     });
     outcomes.assert_all([(false, true), (true, false), (true, true)]);
 }
@@ -232,7 +235,7 @@ fn a_timer_that_is_put_off_while_it_fires_is_not_over_too_soon() {
         assert_eq!(probe.wakes(), fired);
         assert!(!timer.entry.is_over(), "over before its time");
         if fired > 0 {
-            assert_eq!(timer.entry.state(), State::Fired);
+            assert_eq!(timer.entry.state(), TimerState::Fired);
             assert!(timer.register(2 * MS, waker));
         }
         assert!(shard.next_deadline() <= 2 * MS);
@@ -297,7 +300,7 @@ fn a_reset_loses_no_wake() {
         // A cancelled timer may have left its own deadline behind.
         assert!(shard.next_deadline() <= 2 * MS);
         assert_eq!(fire(&shard, 2 * MS), 1);
-        assert_eq!(timer.entry.state(), State::Fired);
+        assert_eq!(timer.entry.state(), TimerState::Fired);
         noted.note(was_waiting);
     });
     outcomes.assert_all([false, true]);
@@ -321,7 +324,7 @@ fn two_drivers_fire_each_timer_once() {
         let here = fire(&shard, MS);
         let there = driver.join().unwrap();
         assert_eq!((here + there, first.wakes(), second.wakes()), (2, 1, 1));
-        assert!(timers.iter().all(|timer| timer.entry.state() == State::Fired));
+        assert!(timers.iter().all(|timer| timer.entry.state() == TimerState::Fired));
         assert_eq!(shard.next_deadline(), Deadline::MAX);
         noted.note((here, there));
     });
@@ -362,12 +365,12 @@ fn shutdown_leaves_nobody_asleep() {
             let shard = shard.clone();
             move || shut_down(&shard)
         });
-        let timer = Timer { shard, entry: Box::new(Entry::new()) };
+        let timer = Timer { shard, entry: Box::new(TimerEntry::new()) };
         gate.pass();
         let is_registered = timer.register(MS, waker);
         driver.join().unwrap();
         assert_eq!(probe.wakes(), usize::from(is_registered));
-        assert_eq!(timer.entry.state(), if is_registered { State::ShutDown } else { State::Idle });
+        assert_eq!(timer.entry.state(), if is_registered { TimerState::ShutDown } else { TimerState::Idle });
         noted.note(is_registered);
     });
     outcomes.assert_all([false, true]);
@@ -380,7 +383,7 @@ fn a_sleeper_learns_of_a_foreign_timer() {
     let outcomes = Outcomes::new();
     let noted = outcomes.clone();
     loom::model(move || {
-        let driver = Arc::new(Driver::new(2, true));
+        let driver = Arc::new(TimeDriver::new(2, true));
         let sleeps_until = Arc::new(AtomicUsize::new(AWAKE));
         let gate = Gate::new();
         let sleeper = gate.spawn({
@@ -391,13 +394,13 @@ fn a_sleeper_learns_of_a_foreign_timer() {
                 driver.earliest() == Deadline::MAX
             }
         });
-        let entry = Box::new(Entry::new());
+        let entry = Box::new(TimerEntry::new());
         gate.pass();
         // SAFETY: ours, boxed, new, and cancelled before it is freed.
         let must_unpark =
             unsafe { driver.register(&entry, driver.shard(1), 5 * MS, Waker::noop().clone()) }.unwrap();
         assert!(must_unpark);
-        // R2, which the caller does.
+        // TimerFence, which the caller does.
         loom::sync::atomic::fence(SeqCst);
         let unparks = sleeps_until.load(Relaxed) == FOR_EVER;
         let sleeps = sleeper.join().unwrap();
@@ -428,17 +431,17 @@ mod twin {
     #[derive(Clone, Copy, PartialEq)]
     enum Bug {
         None,
-        /// F takes the waker when the state is stored and the lock released.
+        /// TimerFire takes the waker when the state is stored and the lock released.
         TouchAfterStore,
-        /// F stores the state without Release.
+        /// TimerFire stores the state without Release.
         RelaxedStore,
         /// The owner looks at the state without Acquire.
         RelaxedLook,
-        /// C and the update trust the state that they saw before the lock.
+        /// TimerCancel and the update trust the state that they saw before the lock.
         NoSecondLook,
-        /// W compares the wakers and does not look at the state.
+        /// TimerCompare compares the wakers and does not look at the state.
         NoLookAtAll,
-        /// F clears the waker when it takes it.
+        /// TimerFire clears the waker when it takes it.
         FireClears,
         /// A timer that has fired counts as over, for whatever tick it fired.
         FiredIsOver,
@@ -474,14 +477,14 @@ mod twin {
             self.waker.with(|slot| unsafe { (*slot).clone() }).unwrap()
         }
 
-        /// W.
+        /// TimerCompare.
         fn will_wake(&self, waker: &Waker) -> bool {
             (self.bug == Bug::NoLookAtAll || self.look() == REGISTERED)
                 // SAFETY: the model checks this access.
                 && self.waker.with(|slot| unsafe { (*slot).as_ref().unwrap().will_wake(waker) })
         }
 
-        /// F for a timer that may be put off, at tick `now`: fires it, or moves it to the due tick.
+        /// TimerFire for a timer that may be put off, at tick `now`: fires it, or moves it to the due tick.
         fn fire_or_move(&self, now: u64) {
             let guard = self.lock.lock().unwrap();
             if self.state.load(Relaxed) != REGISTERED || self.tick.load(Relaxed) > now {

@@ -285,11 +285,11 @@ mod twins {
         ClearsUnlocked,
     }
 
-    /// CompareVersion to ReleaseOlder, with a list of flags for a line.
+    /// CompareVersion to ReleaseOlder, with a list of flags for waiters.
     struct Twin {
         bug: Bug,
         word: AtomicUsize,
-        line: Mutex<Vec<(usize, StdArc<Flag>)>>,
+        waiters: Mutex<Vec<(usize, StdArc<Flag>)>>,
     }
 
     impl Twin {
@@ -301,12 +301,12 @@ mod twins {
             if self.bug == Bug::ClearsUnlocked {
                 self.word.fetch_and(!WAITING, Relaxed);
             }
-            let mut line = self.line.lock().unwrap();
-            if line.is_empty() {
+            let mut waiters = self.waiters.lock().unwrap();
+            if waiters.is_empty() {
                 self.word.fetch_and(!WAITING, Relaxed);
             }
             let version = word / VERSION + 1;
-            line.retain(|(seen, flag)| {
+            waiters.retain(|(seen, flag)| {
                 if *seen < version {
                     std::task::Waker::from(flag.clone()).wake();
                 }
@@ -314,13 +314,13 @@ mod twins {
             });
         }
 
-        /// True if there is something to see; else `flag` is in line.
+        /// True if there is something to see; else `flag` is in the list.
         fn wait(&self, seen: usize, flag: &StdArc<Flag>) -> bool {
             let mut word = self.word.load(Acquire);
             if word / VERSION != seen {
                 return true;
             }
-            let mut line = self.line.lock().unwrap();
+            let mut waiters = self.waiters.lock().unwrap();
             if self.bug == Bug::NoSecondLook {
                 word = self.word.fetch_or(WAITING, AcqRel) | WAITING;
             } else if self.bug != Bug::LooksBeforeItLocks {
@@ -338,14 +338,14 @@ mod twins {
                     Err(actual) => word = actual,
                 }
             }
-            line.push((seen, flag.clone()));
+            waiters.push((seen, flag.clone()));
             false
         }
     }
 
     fn check(bug: Bug) {
         loom::model(move || {
-            let twin = Arc::new(Twin { bug, word: AtomicUsize::new(0), line: Mutex::new(Vec::new()) });
+            let twin = Arc::new(Twin { bug, word: AtomicUsize::new(0), waiters: Mutex::new(Vec::new()) });
             let theirs = twin.clone();
             let sender = thread::spawn(move || {
                 theirs.send();

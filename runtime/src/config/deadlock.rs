@@ -34,7 +34,7 @@ impl fmt::Display for Deadlock {
 #[derive(Debug, Clone)]
 pub struct Blocked {
     pub(crate) thread_name: Option<String>,
-    pub(crate) seat: Option<usize>,
+    pub(crate) worker: Option<usize>,
     pub(crate) location: &'static Location<'static>,
     pub(crate) since: Instant,
 }
@@ -45,10 +45,10 @@ impl Blocked {
         self.thread_name.as_deref()
     }
 
-    /// Returns the index of the worker's seat. There is none for a thread that took over while others were
-    /// blocked, nor for a thread in a `block_on` or a blocking closure.
-    pub fn seat(&self) -> Option<usize> {
-        self.seat
+    /// Returns the worker's index. There is none for a thread that took over while others were blocked, nor
+    /// for a thread in a `block_on` or a blocking closure.
+    pub fn worker(&self) -> Option<usize> {
+        self.worker
     }
 
     /// Returns where `mark_blocked` was called.
@@ -64,9 +64,9 @@ impl Blocked {
 
 impl fmt::Display for Blocked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { seat, location, since, .. } = self;
+        let Self { worker, location, since, .. } = self;
         write!(f, "thread {}", self.thread_name().unwrap_or("without a name"))?;
-        seat.iter().try_for_each(|seat| write!(f, " on seat {seat}"))?;
+        worker.iter().try_for_each(|worker| write!(f, " on worker {worker}"))?;
         write!(f, ", blocked at {location} for {:.1?}", since.elapsed())
     }
 }

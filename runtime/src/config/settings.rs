@@ -41,7 +41,7 @@ pub struct Config {
     pub is_breadth_first: bool,
     /// Gets the panics of detached jobs.
     pub panic_handler: Option<PanicHandler>,
-    /// Called on the thread of each seat before its first job, and after its last.
+    /// Called on each worker thread before its first job, and after its last.
     pub start_handler: Option<IndexedHook>,
     pub exit_handler: Option<IndexedHook>,
     /// Called when nothing can unblock the marked threads.
@@ -84,7 +84,7 @@ impl Config {
     }
 
     /// Whether a thread that is no worker may run its parallel calls itself; see
-    /// `scheduler/computations/external.rs`.
+    /// `scheduler/jobs/external.rs`.
     pub fn takes_external(&self) -> bool {
         let are_threads_special = self.thread_stack_size.is_some()
             || self.start_handler.is_some()
@@ -101,7 +101,7 @@ impl Config {
     /// The system's error if it refuses the thread, or an error if the thread cannot be named. `main` was
     /// dropped by then.
     pub fn start_thread(&self, main: impl FnOnce() + Send + 'static) -> io::Result<thread::JoinHandle<()>> {
-        start(self.thread_name.next()?, self.thread_stack_size, self.unpinned(main))
+        start(self.thread_name.next()?, self.thread_stack_size, self.unpinned(Box::new(main)))
     }
 
     /// Starts the monitor's thread, which has its own name and the default stack size.
@@ -109,13 +109,13 @@ impl Config {
     /// # Errors
     /// The system's error if it refuses the thread.
     pub fn start_monitor(&self, main: impl FnOnce() + Send + 'static) -> io::Result<thread::JoinHandle<()>> {
-        start(MONITOR_NAME.to_owned(), None, self.unpinned(main))
+        start(MONITOR_NAME.to_owned(), None, self.unpinned(Box::new(main)))
     }
 
     /// Wraps `main` for a thread that the calling thread starts. The new thread does not stay on the one CPU
     /// of a pinned worker.
-    fn unpinned<F: FnOnce() + Send + 'static>(&self, main: F) -> impl FnOnce() + Send + use<F> {
-        affinity::unpinned(self.pins.as_ref(), main)
+    fn unpinned(&self, main: Box<dyn FnOnce() + Send>) -> Box<dyn FnOnce() + Send> {
+        Box::new(affinity::unpinned(self.pins.as_ref(), main))
     }
 
     pub fn max_spares(&self) -> usize {
@@ -139,10 +139,11 @@ impl fmt::Debug for Config {
     }
 }
 
+/// `main` is boxed, as std boxes it anyway: else the code that starts a thread is compiled for each kind of thread.
 fn start(
     name: String,
     stack_size: Option<usize>,
-    main: impl FnOnce() + Send + 'static,
+    main: Box<dyn FnOnce() + Send>,
 ) -> io::Result<thread::JoinHandle<()>> {
     let builder = thread::Builder::new().name(name);
     let builder = match stack_size {

@@ -1,15 +1,16 @@
 //! What can wake a sleeping thread: descriptors, timers, and an unpark from any thread.
 //!
-//! One thread at a time is the poller ([`try_sit`](Driver::try_sit)). It sleeps until an event comes, a timer
-//! is due or another thread unparks it. Then it dispatches the events and gives the role up. Any thread may
-//! fire timers ([`fire_timers`](Driver::fire_timers)), because each wheel has its own lock.
+//! One thread at a time is the poller ([`try_become_poller`](Driver::try_become_poller)). It sleeps until an
+//! event comes, a timer is due or another thread unparks it. Then it dispatches the events and gives the role
+//! up. Any thread may fire timers ([`fire_timers`](Driver::fire_timers)), because each wheel has its own
+//! lock.
 //!
 //! The driver wakes tasks through `std::task::Waker`, and knows no scheduler. Wakers that do not belong to
 //! tasks are left to the caller: see `foreign.rs`.
 
 pub mod foreign;
 pub mod io;
-mod pace;
+mod rate_limiter;
 pub mod time;
 
 use std::time::Duration;
@@ -17,7 +18,7 @@ use std::time::Duration;
 use crate::loom::sync::atomic::Ordering::{Relaxed, SeqCst};
 use crate::loom::sync::atomic::{AtomicU64, AtomicUsize, fence};
 use foreign::ForeignWakes;
-use pace::Pace;
+use rate_limiter::RateLimiter;
 
 /// No thread is the poller.
 const NOBODY: usize = usize::MAX;
@@ -29,40 +30,46 @@ const AWAKE: u64 = 0;
 #[derive(Debug)]
 pub struct Driver {
     /// `None` if the runtime has neither I/O nor time.
-    io: Option<io::Driver>,
-    time: Option<time::Driver>,
-    /// The worker that is the poller: a hint for a thread that picks a sleeper.
-    sitter: AtomicUsize,
+    io: Option<io::IoDriver>,
+    time: Option<time::TimeDriver>,
+    /// The poller: a hint for a thread that picks a sleeper.
+    poller_index: AtomicUsize,
     /// When the poller's sleep ends, as a deadline of `time`; see `scheduler/sleep/park.rs`.
     until: AtomicU64,
-    pace: Pace,
+    rate_limiter: RateLimiter,
 }
 
 impl Driver {
-    pub fn new(io: Option<io::Driver>, time: Option<time::Driver>) -> Self {
-        let io = if time.is_some() { io.map(io::Driver::with_alarm) } else { io };
-        Self { io, time, sitter: AtomicUsize::new(NOBODY), until: AtomicU64::new(AWAKE), pace: Pace::new() }
+    pub fn new(io: Option<io::IoDriver>, time: Option<time::TimeDriver>) -> Self {
+        let io = if time.is_some() { io.map(io::IoDriver::with_alarm) } else { io };
+        Self {
+            io,
+            time,
+            poller_index: AtomicUsize::new(NOBODY),
+            until: AtomicU64::new(AWAKE),
+            rate_limiter: RateLimiter::new(),
+        }
     }
 
-    pub fn io(&self) -> Option<&io::Driver> {
+    pub fn io(&self) -> Option<&io::IoDriver> {
         self.io.as_ref()
     }
 
-    pub fn time(&self) -> Option<&time::Driver> {
+    pub fn time(&self) -> Option<&time::TimeDriver> {
         self.time.as_ref()
     }
 
     /// Makes worker `index` the poller, unless there is one or there is nothing to poll.
-    pub fn try_sit(&self, index: usize) -> Option<Sitting<'_>> {
+    pub fn try_become_poller(&self, index: usize) -> Option<PollerGuard<'_>> {
         let poller = self.io.as_ref()?.try_poller()?;
         // Relaxed: a hint.
-        self.sitter.store(index, Relaxed);
-        Some(Sitting { driver: self, poller })
+        self.poller_index.store(index, Relaxed);
+        Some(PollerGuard { driver: self, poller })
     }
 
     /// Which worker is the poller, if there is one: a hint.
-    pub fn sitter(&self) -> Option<usize> {
-        Some(self.sitter.load(Relaxed)).filter(|&index| index != NOBODY)
+    pub fn poller(&self) -> Option<usize> {
+        Some(self.poller_index.load(Relaxed)).filter(|&index| index != NOBODY)
     }
 
     /// Makes the poller return at once; without a poller, the next one.
@@ -106,7 +113,7 @@ impl Driver {
 
     /// Moves a paused clock to the earliest timer. Returns false if there is none or the clock may not move.
     pub fn auto_advance(&self) -> bool {
-        self.time.as_ref().is_some_and(time::Driver::auto_advance)
+        self.time.as_ref().is_some_and(time::TimeDriver::auto_advance)
     }
 
     /// Wakes every task that waits for a descriptor or a timer, with an error. Refuses new ones from now on.
@@ -124,12 +131,12 @@ impl Driver {
 
 /// The right to poll the driver.
 #[derive(Debug)]
-pub struct Sitting<'a> {
+pub struct PollerGuard<'a> {
     driver: &'a Driver,
     poller: io::Poller<'a>,
 }
 
-impl Sitting<'_> {
+impl PollerGuard<'_> {
     /// Dispatches the events that are there, without waiting. Returns their number.
     pub fn poll(&mut self, foreign: &mut ForeignWakes) -> usize {
         self.poller.turn(Some(Duration::ZERO), foreign)
@@ -143,8 +150,8 @@ impl Sitting<'_> {
     /// D1 to D5 of `scheduler/sleep/park.rs`: waits until an event comes, the earliest timer is due, another
     /// thread unparks it, or `limit` is over. Returns the number of events.
     ///
-    /// If there are many timers, it sleeps a little past the earliest one: see `pace.rs`. Other threads are
-    /// told the timer's own time.
+    /// If there are many timers, it sleeps a little past the earliest one: see `rate_limiter.rs`. Other
+    /// threads are told the timer's own time.
     pub fn sleep(&mut self, limit: Option<Duration>, foreign: &mut ForeignWakes) -> usize {
         let Some(time) = &self.driver.time else {
             return self.poller.turn(limit, foreign);
@@ -164,25 +171,25 @@ impl Sitting<'_> {
     /// D5, with a timer.
     fn sleep_until(
         &mut self,
-        time: &time::Driver,
+        time: &time::TimeDriver,
         deadline: time::Deadline,
         limit: Option<Duration>,
         foreign: &mut ForeignWakes,
     ) -> usize {
-        let wake_at = self.driver.pace.wake_at(deadline);
+        let wake_at = self.driver.rate_limiter.wake_at(deadline);
         if !self.poller.set_alarm(time.system_nanos_at(wake_at)) {
             return self.poller.turn(time.until(deadline).into_iter().chain(limit).min(), foreign);
         }
         let events = self.poller.turn(limit, foreign);
         if events == 0 && !self.poller.is_alarm_set() {
-            self.driver.pace.woke(wake_at);
+            self.driver.rate_limiter.woke(wake_at);
         }
         events
     }
 }
 
-impl Drop for Sitting<'_> {
+impl Drop for PollerGuard<'_> {
     fn drop(&mut self) {
-        self.driver.sitter.store(NOBODY, Relaxed);
+        self.driver.poller_index.store(NOBODY, Relaxed);
     }
 }

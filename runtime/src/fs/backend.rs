@@ -1,6 +1,6 @@
 //! The one file that decides where a call to the file system is made.
 //!
-//! | surroundings ([`Place`]) | a short call | a read | a lengthy call, or one that may wait for ever |
+//! | surroundings ([`Caller`]) | a short call | a read | a lengthy call, or one that may wait for ever |
 //! |---|---|---|---|
 //! | `Many`: other threads take over | here | here if in memory, else on the pool | on the pool |
 //! | `Single`: a `current_thread` runtime | on the pool | here if in memory, else on the pool | on the pool |
@@ -42,13 +42,15 @@ use std::task::{Context, Poll, ready};
 use super::system;
 use crate::coop;
 use crate::io::transfer;
+use crate::runtime::spawn;
 use crate::scheduler::context;
 use crate::sync::oneshot;
 use crate::task::{JoinHandle, spawn_blocking};
+use crate::util::as_tokio;
 
 /// The surroundings of the calling code, as far as they matter here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum Caller {
     /// A runtime whose other threads take over if this thread hangs; or the thread of a `block_on`, which
     /// belongs to its caller.
     Many,
@@ -58,12 +60,13 @@ enum Place {
     Outside,
 }
 
-fn place() -> Place {
+fn caller() -> Caller {
     match context::current() {
-        None => Place::Outside,
+        None if as_tokio::IS_STRICT => panic!("{}", spawn::no_runtime("fs")),
+        None => Caller::Outside,
         // SAFETY: the current runtime's shared state is valid.
-        Some(shared) if unsafe { shared.as_ref() }.is_current_thread() => Place::Single,
-        Some(_) => Place::Many,
+        Some(shared) if unsafe { shared.as_ref() }.is_current_thread() => Caller::Single,
+        Some(_) => Caller::Many,
     }
 }
 
@@ -72,7 +75,7 @@ fn place() -> Place {
 /// It waits for budget first, and may be dropped then.
 async fn is_here() -> bool {
     poll_fn(coop::poll_has_budget).await;
-    let is_here = place() != Place::Single;
+    let is_here = caller() != Caller::Single;
     if is_here {
         coop::spend();
     }
@@ -119,9 +122,9 @@ pub async fn on_shared<S: Send + Sync + 'static, T: Send + 'static>(
 pub async fn lengthy<T: Send + 'static>(
     call: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {
-    match place() {
-        Place::Outside => call(),
-        Place::Many | Place::Single => Job::start(call).await?,
+    match caller() {
+        Caller::Outside => call(),
+        Caller::Many | Caller::Single => Job::start(call).await?,
     }
 }
 
@@ -206,7 +209,7 @@ pub async fn open_here(options: &StdOpenOptions, path: &Path, is_new: bool) -> O
     // If this fails, the open will say why.
     let found = if is_new { None } else { std::fs::metadata(path).ok() };
     let may_wait = found.as_ref().is_some_and(|found| may_wait_for_ever(found.file_type()));
-    if may_wait && place() == Place::Many {
+    if may_wait && caller() == Caller::Many {
         return None;
     }
     let size = found.map_or(0, |found| found.len());
@@ -228,10 +231,10 @@ impl Route {
 
     /// Returns whether to make a short call on `file` here. Otherwise it must be made on the pool.
     fn is_here(&mut self, file: &StdFile) -> bool {
-        match place() {
-            Place::Outside => true,
-            Place::Single => false,
-            Place::Many => !*self.may_wait.get_or_insert_with(|| {
+        match caller() {
+            Caller::Outside => true,
+            Caller::Single => false,
+            Caller::Many => !*self.may_wait.get_or_insert_with(|| {
                 // A descriptor that cannot be examined is wrong, and a call on it fails at once.
                 file.metadata().is_ok_and(|found| may_wait_for_ever(found.file_type()))
             }),
@@ -281,7 +284,7 @@ impl Route {
     /// Whether to try with `RWF_NOWAIT`. Outside of a runtime the read is made here anyway.
     fn asks_for_cached(&self) -> bool {
         static IS_RIGHT: LazyLock<bool> = LazyLock::new(system::nowait_is_right);
-        self.knows_nowait && *IS_RIGHT && place() != Place::Outside
+        self.knows_nowait && *IS_RIGHT && caller() != Caller::Outside
     }
 
     /// Writes the beginning of `slices`, at the file's position or at `offset`. Returns the number of bytes,
@@ -351,7 +354,7 @@ impl<S: Send + 'static, B: Send + 'static> Batches<S, B> {
         ready!(coop::poll_has_budget(cx));
         loop {
             match self {
-                Self::Here(source) if place() != Place::Single => {
+                Self::Here(source) if caller() != Caller::Single => {
                     coop::spend();
                     return Poll::Ready(Ok(Batch::Here(one(source))));
                 }

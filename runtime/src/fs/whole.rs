@@ -1,10 +1,11 @@
 //! Functions that handle whole files.
 
 use std::fs::{File as StdFile, OpenOptions as StdOpenOptions};
-use std::io::{self, ErrorKind, IoSlice, Read, Write};
+use std::io::{self, ErrorKind, IoSlice, Read, Seek, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
-use super::backend::{self, Opened, Route};
+use super::backend::{self, Opened, Route, uninterrupted};
 use super::entries;
 use crate::coop;
 use crate::task::yield_now;
@@ -228,6 +229,27 @@ async fn write_opened(Opened { std, mut route, .. }: Opened, mut contents: &[u8]
 pub async fn copy(from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<u64> {
     let (from, to) = (from.as_ref(), to.as_ref());
     let owned = (from.to_owned(), to.to_owned());
-    let copied = backend::lengthy(move || std::fs::copy(owned.0, owned.1)).await;
+    let copied = backend::lengthy(move || copy_here(&owned.0, &owned.1)).await;
     copied.map_err(|error| entries::about_copy(from, to, error))
+}
+
+/// Copies as `std::fs::copy` does, but goes on if a signal interrupts it: `copy_file_range` ends with an
+/// error then. To begin again would never end if a long file is copied while signals come regularly.
+fn copy_here(from: &Path, to: &Path) -> io::Result<u64> {
+    let mut source = StdFile::open(from)?;
+    let found = source.metadata()?;
+    if !found.is_file() {
+        let text = "the source is neither a regular file nor a symlink to one";
+        return Err(io::Error::new(ErrorKind::InvalidInput, text));
+    }
+    let mut options = StdOpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(found.permissions().mode());
+    let mut target = options.open(to)?;
+    // A FIFO or a device keeps its permissions.
+    if target.metadata()?.is_file() {
+        target.set_permissions(found.permissions())?;
+    }
+    // The positions of both files are behind what was copied, also after an error.
+    uninterrupted(|| io::copy(&mut source, &mut target))?;
+    source.stream_position()
 }

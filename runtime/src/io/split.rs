@@ -34,28 +34,28 @@ use crate::loom::sync::Mutex;
 /// ```
 pub fn split<T: AsyncRead + AsyncWrite>(stream: T) -> (ReadHalf<T>, WriteHalf<T>) {
     let is_write_vectored = stream.is_write_vectored();
-    let shared = Arc::new(Shared { stream: Mutex::new(stream), is_write_vectored });
+    let shared = Arc::new(SharedStream { stream: Mutex::new(stream), is_write_vectored });
     (ReadHalf { shared: shared.clone() }, WriteHalf { shared })
 }
 
 /// The reading half of a stream. [`split`] makes it.
 pub struct ReadHalf<T> {
-    shared: Arc<Shared<T>>,
+    shared: Arc<SharedStream<T>>,
 }
 
 /// The writing half of a stream. [`split`] makes it.
 pub struct WriteHalf<T> {
-    shared: Arc<Shared<T>>,
+    shared: Arc<SharedStream<T>>,
 }
 
-struct Shared<T> {
+struct SharedStream<T> {
     /// Pinned. It leaves its place only if it is `Unpin`, in [`ReadHalf::unsplit`].
     stream: Mutex<T>,
     /// Read from the stream once, without the lock.
     is_write_vectored: bool,
 }
 
-impl<T> Shared<T> {
+impl<T> SharedStream<T> {
     fn with<R>(&self, f: impl FnOnce(Pin<&mut T>) -> R) -> R {
         let mut stream = self.stream.lock();
         // SAFETY: the stream is pinned, by the rule at the field.

@@ -7,18 +7,19 @@
 //!          and below)
 //! jobs that have not ended = own + others - BIAS
 //!
-//! N1 a job is spawned: own += 1, or others += 1     N2 it has ended: own -= 1, or others -= 1
-//! N3 the owner looks: own + others == BIAS?         N4 the owner folds: others += own - BIAS; from now on
-//!                                                      it counts nothing. Zero: done, else it waits for
-//!                                                      the latch
-//! N5 the thread that brings `others` to zero sets the latch, its last access
-//! N6 the owner, which has folded, was woken for something else: others += BIAS, unless it is zero (CAS);
-//!    from now on the owner counts in its cell again, and folds anew before it sleeps
+//! AddJob       a job is spawned: own += 1, or others += 1
+//! EndJob       it has ended: own -= 1, or others -= 1
+//! SumCounts    the owner looks: own + others == BIAS?
+//! FoldCount    the owner folds: others += own - BIAS; from now on it counts nothing. Zero: done, else it
+//!              waits for the latch
+//! SetLast      the thread that brings `others` to zero sets the latch, its last access
+//! UnfoldCount  the owner, which has folded, was woken for something else: others += BIAS, unless it is zero
+//!              (CAS); from now on the owner counts in its cell again, and folds anew before it sleeps
 //! ```
-//! Before N4 and after N6, `others` is near BIAS, and no thread can bring it to zero from there. So N5
-//! happens only while the count is folded, and only once. At that time no job is left. So there is no N1
-//! either, because N1 needs a job that has not ended, or the owner's body, which ends before N4. N6 finds
-//! zero and changes nothing: the owner waits for the latch.
+//! Before `FoldCount` and after `UnfoldCount`, `others` is near BIAS, and no thread can bring it to zero from
+//! there. So `SetLast` happens only while the count is folded, and only once. At that time no job is left. So
+//! there is no `AddJob` either, because `AddJob` needs a job that has not ended, or the owner's body, which
+//! ends before `FoldCount`. `UnfoldCount` finds zero and changes nothing: the owner waits for the latch.
 //!
 //! An owner that runs jobs while it waits is folded only in its sleep. Otherwise each of these jobs would
 //! touch a cache line that other threads share. Jobs that run on the owner's thread in that sleep count as
@@ -27,18 +28,19 @@
 //! the beginning, or not at all.
 //!
 //! # Ordering
-//! - *N3 and N5 are right.* A value of `others` at one point of its order counts some spawns and some ends.
-//!   The thread that ends a job has seen its spawn. So if an end is counted, its spawn is counted, too: in
-//!   `others` itself, or in `own`, which the owner reads whole. If the sum is zero, each counted spawn has
-//!   ended. Suppose that a spawn is not counted. A job of the scope made it, and the spawn precedes that
-//!   job's own end in `others`. So that end is not counted, and neither is that job's spawn. This repeats
-//!   outwards up to a job that the owner spawned. But that spawn is counted. So there is no such spawn, and
-//!   N1 by others needs no ordering (Relaxed), except that it comes before their N2.
-//! - *What the jobs did is seen.* N2 by others is AcqRel: a chain of read-modify-writes, which N4 and N6 do
-//!   not break. N3 acquires the chain, and N5 continues it by the latch.
-//! - *The frame.* An N2 that does not reach zero is its thread's last access. An N2 that reaches zero still
-//!   has the frame, because the owner waits for the latch, and the latch's `set` handles its own end. If N3
-//!   finds zero, no thread is left that would touch anything.
+//! - *`SumCounts` and `SetLast` are right.* A value of `others` at one point of its order counts some spawns
+//!   and some ends. The thread that ends a job has seen its spawn. So if an end is counted, its spawn is
+//!   counted, too: in `others` itself, or in `own`, which the owner reads whole. If the sum is zero, each
+//!   counted spawn has ended. Suppose that a spawn is not counted. A job of the scope made it, and the spawn
+//!   precedes that job's own end in `others`. So that end is not counted, and neither is that job's spawn.
+//!   This repeats outwards up to a job that the owner spawned. But that spawn is counted. So there is no such
+//!   spawn, and `AddJob` by others needs no ordering (Relaxed), except that it comes before their `EndJob`.
+//! - *What the jobs did is seen.* `EndJob` by others is AcqRel: a chain of read-modify-writes, which
+//!   `FoldCount` and `UnfoldCount` do not break. `SumCounts` acquires the chain, and `SetLast` continues it
+//!   by the latch.
+//! - *The frame.* An `EndJob` that does not reach zero is its thread's last access. An `EndJob` that reaches
+//!   zero still has the frame, because the owner waits for the latch, and the latch's `set` handles its own
+//!   end. If `SumCounts` finds zero, no thread is left that would touch anything.
 //!
 //! Rejected: one counter for all threads, as in Rayon: two contended read-modify-writes for each job.
 
@@ -79,7 +81,7 @@ impl<L: Latch> CountLatch<L> {
         &self.latch
     }
 
-    /// N1.
+    /// `AddJob`.
     ///
     /// # Safety
     /// 1. `is_owner`: the calling thread is the owner, and has not folded. 2. It runs the owner's body, or a
@@ -96,7 +98,7 @@ impl<L: Latch> CountLatch<L> {
         }
     }
 
-    /// N2, and N5.
+    /// `EndJob`, and `SetLast`.
     ///
     /// # Safety
     /// 1. `this` is live: the job is counted; afterwards it may be gone. 2. `is_owner`: the calling thread is
@@ -115,14 +117,14 @@ impl<L: Latch> CountLatch<L> {
         }
     }
 
-    /// N3: whether all jobs have ended. For the owner, while it is not folded.
+    /// `SumCounts`: whether all jobs have ended. For the owner, while it is not folded.
     #[inline]
     pub fn is_done(&self) -> bool {
         self.own.0.get() + self.others.load(Acquire) == BIAS
     }
 
-    /// N4. Returns true if jobs are left: the latch will be set, unless the owner unfolds before. For the
-    /// owner, while it is not folded.
+    /// `FoldCount`. Returns true if jobs are left: the latch will be set, unless the owner unfolds before.
+    /// For the owner, while it is not folded.
     pub fn fold(&self) -> bool {
         let (own, is_folded) = &*self.own;
         let change = own.take() - BIAS;
@@ -135,8 +137,8 @@ impl<L: Latch> CountLatch<L> {
         false
     }
 
-    /// N6. Returns false if no jobs are left: then the latch is set, or about to be. For the owner, while it
-    /// is folded.
+    /// `UnfoldCount`. Returns false if no jobs are left: then the latch is set, or about to be. For the
+    /// owner, while it is folded.
     pub fn unfold(&self) -> bool {
         let is_left = |others| if others == 0 { None } else { Some(others + BIAS) };
         // Relaxed: this hands nothing over. The latch acquires zero.

@@ -8,7 +8,7 @@ use std::ptr::NonNull;
 
 use super::job_ref::{JobHeader, JobRef};
 use super::region::{Region, Tag};
-use crate::queue::{Line, Shelf};
+use crate::queue::{LockedList, TicketQueue};
 
 /// The memory for heap jobs.
 ///
@@ -102,17 +102,17 @@ impl<M: Memory, F: FnOnce(Spot<M>)> HeapJob<M, F> {
 /// So the jobs keep their order among themselves, whichever thread takes a token. The tokens decide their
 /// place among other jobs.
 ///
-/// The jobs of a scope are in a [`Line`], whose tickets are the tokens. The detached jobs of a seat are in a
-/// [`Shelf`], which frees its memory after a peak.
+/// The jobs of a scope are in a [`TicketQueue`], whose tickets are the tokens. The detached jobs of a job
+/// processor are in a [`LockedList`], which frees its memory after a peak.
 ///
 /// Source: Rayon's RFC 1, "scope_fifo".
 #[repr(C)]
-pub struct Fifo<Q> {
+pub struct JobFifo<Q> {
     header: JobHeader,
     jobs: Q,
 }
 
-/// Where the jobs of a [`Fifo`] wait.
+/// Where the jobs of a [`JobFifo`] wait.
 pub trait Waiting {
     fn new() -> Self;
 
@@ -125,7 +125,7 @@ pub trait Waiting {
     unsafe fn pop(&self) -> JobRef;
 }
 
-impl Waiting for Line<JobHeader> {
+impl Waiting for TicketQueue<JobHeader> {
     fn new() -> Self {
         Self::new()
     }
@@ -143,7 +143,7 @@ impl Waiting for Line<JobHeader> {
     }
 }
 
-impl Waiting for Shelf<JobRef> {
+impl Waiting for LockedList<JobRef> {
     fn new() -> Self {
         Self::new()
     }
@@ -158,11 +158,11 @@ impl Waiting for Shelf<JobRef> {
 }
 
 // SAFETY: the region is only followed by a thread that runs a job, which keeps it; jobs may be sent.
-unsafe impl<Q> Send for Fifo<Q> {}
+unsafe impl<Q> Send for JobFifo<Q> {}
 // SAFETY: as above.
-unsafe impl<Q> Sync for Fifo<Q> {}
+unsafe impl<Q> Sync for JobFifo<Q> {}
 
-impl<Q: Waiting> Fifo<Q> {
+impl<Q: Waiting> JobFifo<Q> {
     pub fn new(region: *const Region) -> Self {
         Self { header: JobHeader::new(Self::execute, region), jobs: Q::new() }
     }
@@ -192,8 +192,8 @@ impl<Q: Waiting> Fifo<Q> {
     }
 }
 
-impl<Q> fmt::Debug for Fifo<Q> {
+impl<Q> fmt::Debug for JobFifo<Q> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Fifo").finish_non_exhaustive()
+        f.debug_struct("JobFifo").finish_non_exhaustive()
     }
 }

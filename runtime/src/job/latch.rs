@@ -10,28 +10,35 @@
 //! ```
 //! # Steps
 //! ```text
-//! Owner                                        Setter
-//! O1 UNSET → SLEEPING; if SET: done            S1 read from the latch which thread to wake
-//! O2 (a worker) announce it, look for jobs     S2 swap SET (Release)
-//! O3 park on the thread's token                S3 it was SLEEPING: unpark the owner
-//! O4 SLEEPING → UNSET, unless SET
+//! Owner
+//! LatchSleep     UNSET → SLEEPING; if SET: done
+//! LatchAnnounce  (a worker) announce it, look for jobs
+//! LatchPark      park on the thread's token
+//! LatchWake      SLEEPING → UNSET, unless SET
+//!
+//! Setter
+//! LatchReadOwner read from the latch which thread to wake
+//! LatchSet       swap SET (Release)
+//! LatchUnpark    it was SLEEPING: unpark the owner
 //! ```
-//! **No lost wake.** O1 and S2 are read-modify-writes of one word. If O1 comes first, S2 finds SLEEPING, and
-//! S3 leaves a token that ends O3, whether O3 has begun or not. If S2 comes first, O1 finds SET. An owner
-//! that was woken for another reason does O4 and may sleep again.
+//! **No lost wake.** `LatchSleep` and `LatchSet` are read-modify-writes of one word. If `LatchSleep` comes
+//! first, `LatchSet` finds SLEEPING, and `LatchUnpark` leaves a token that ends `LatchPark`, whether
+//! `LatchPark` has begun or not. If `LatchSet` comes first, `LatchSleep` finds SET. An owner that was woken
+//! for another reason does `LatchWake` and may sleep again.
 //!
-//! **Nothing of the latch is touched after S2.** The owner may see SET at once and return, and its frame,
-//! with the latch, is gone. So `set` takes a raw pointer, because a reference would promise that the latch
-//! outlives the call. For the same reason S1 comes before S2. S3 uses the parker of the owner's processor, or
-//! its thread handle, which must live on by other means. A worker that sets a latch of its own pool keeps
-//! that pool itself. A thread that sets the latch of another pool's worker takes a reference to that pool at
-//! S1.
+//! **Nothing of the latch is touched after `LatchSet`.** The owner may see SET at once and return, and its
+//! frame, with the latch, is gone. So `set` takes a raw pointer, because a reference would promise that the
+//! latch outlives the call. For the same reason `LatchReadOwner` comes before `LatchSet`. `LatchUnpark` uses
+//! the parker of the owner's processor, or its thread handle, which must live on by other means. A worker
+//! that sets a latch of its own pool keeps that pool itself. A thread that sets the latch of another pool's
+//! worker takes a reference to that pool at `LatchReadOwner`.
 //!
-//! **What the job did is seen.** S2 releases, and the owner acquires SET by its load or by O1.
+//! **What the job did is seen.** `LatchSet` releases, and the owner acquires SET by its load or by
+//! `LatchSleep`.
 //!
 //! Rayon's latch has a fourth state, SLEEPY, between UNSET and SLEEPING. There the owner decides to sleep
-//! under a lock, and SLEEPY says that the owner is about to. With a token, there is nothing between O1 and O3
-//! that a setter would have to wait for.
+//! under a lock, and SLEEPY says that the owner is about to. With a token, there is nothing between
+//! `LatchSleep` and `LatchPark` that a setter would have to wait for.
 //!
 //! Sources: Rayon's RFC 5, appendix A.
 
@@ -71,20 +78,20 @@ impl CoreLatch {
         self.0.load(Acquire) == SET
     }
 
-    /// O1. Returns false if the latch is set.
+    /// `LatchSleep`. Returns false if the latch is set.
     pub fn fall_asleep(&self) -> bool {
-        // Acquire if it fails: what came before S2. Relaxed if it succeeds: the waking thread reads our
-        // thread at S1, and the parker orders the rest.
+        // Acquire if it fails: what came before `LatchSet`. Relaxed if it succeeds: the waking thread reads
+        // our thread at `LatchReadOwner`, and the parker orders the rest.
         self.0.compare_exchange(UNSET, SLEEPING, Relaxed, Acquire).is_ok()
     }
 
-    /// O4.
+    /// `LatchWake`.
     pub fn wake_up(&self) {
         // Relaxed: the thread that looks for SET acquires it.
         _ = self.0.compare_exchange(SLEEPING, UNSET, Relaxed, Relaxed);
     }
 
-    /// S2. Returns true if the owner is asleep; the caller then has to unpark it.
+    /// `LatchSet`. Returns true if the owner is asleep; the caller then has to unpark it.
     ///
     /// # Safety
     /// 1. As [`Latch::set`].

@@ -15,7 +15,7 @@ pub mod region;
 pub mod stack;
 
 pub use count::CountLatch;
-pub use heap::{Fifo, HeapJob, Memory, Spot};
+pub use heap::{HeapJob, JobFifo, Memory, Spot};
 pub use job_ref::{JobHeader, JobRef};
 pub use latch::{CoreLatch, CrossLatch, Latch, Owner, SpinLatch, ThreadLatch};
 pub use region::{Question, Region, Tag};

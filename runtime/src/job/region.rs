@@ -6,7 +6,7 @@
 //!
 //! A thief compares the *tag* of a region before it may look at a job. A region that is not isolated has the
 //! tag of the isolated region around it, or none. A job that an external thread
-//! (`scheduler/computations/external.rs`) splits off has a tag of another kind, which restricts only that
+//! (`scheduler/jobs/external.rs`) splits off has a tag of another kind, which restricts only that
 //! thread.
 
 use std::fmt;
@@ -38,6 +38,13 @@ impl Tag {
 
     /// The tag of regions that share nothing. No job has it.
     pub const SOLITARY: Self = Self((u16::MAX as usize) << TAG_SHIFT);
+
+    /// Whether a thread that waits inside the isolated region with this tag (or in none) may run a job with
+    /// the tag `job`.
+    #[inline]
+    pub fn may_run(self, job: Self) -> bool {
+        self == Self::NONE || self == job
+    }
 
     pub fn new(tag: u16) -> Self {
         Self((tag as usize) << TAG_SHIFT)
@@ -94,7 +101,8 @@ impl Question {
         Self { task, pool, has_begun }
     }
 
-    /// Whether the computation began in `pool`. If so, the thread that cancels it ends the grants there.
+    /// Whether the computation began in `pool`. If so, the thread that cancels it ends the publish budgets
+    /// there.
     pub fn is_of(&self, pool: NonNull<()>) -> bool {
         self.pool == pool
     }

@@ -8,13 +8,14 @@
 //! then lets other threads have the CPU.
 //!
 //! ```text
-//!   free ── L: compare and swap, Acquire ──▶ locked
-//!     ▲                                        │
-//!     └─────────── U: store, Release ──────────┘
+//!   free ── ByteLockTake: compare and swap, Acquire ──▶ locked
+//!     ▲                                                   │
+//!     └──────── ByteLockRelease: store, Release ──────────┘
 //! ```
-//! **One at a time**: in the lock's modification order, one L follows each U, and one L follows the
-//! beginning. The next L finds `locked` until the thread that did the first L does its U. **Ordering**: L
-//! reads from that U, so what the last holder did happens before what the next holder does.
+//! **One at a time**: in the lock's modification order, one ByteLockTake follows each ByteLockRelease, and
+//! one ByteLockTake follows the beginning. The next ByteLockTake finds `locked` until the thread that did the
+//! first ByteLockTake does its ByteLockRelease. **Ordering**: ByteLockTake reads from that ByteLockRelease,
+//! so what the last holder did happens before what the next holder does.
 //!
 //! Models of the guarded data use loom's own lock in its place (`loom/mod.rs`), because threads that spin
 //! try too many schedules.
@@ -63,7 +64,7 @@ impl<T> ByteLock<T> {
         }
     }
 
-    /// L: takes the lock, if it is free.
+    /// ByteLockTake: takes the lock, if it is free.
     #[inline]
     pub fn try_lock(&self) -> Option<ByteGuard<'_, T>> {
         // Relaxed if it fails, because the caller then touches nothing.
@@ -76,7 +77,7 @@ impl<T> ByteLock<T> {
     fn wait(&self) -> ByteGuard<'_, T> {
         let mut looks = 0;
         loop {
-            // Relaxed: a hint. Another L would take the cache line from the holder of the lock.
+            // Relaxed: a hint. Another ByteLockTake would take the cache line from the holder of the lock.
             let may_be_free = !self.is_locked.load(Relaxed);
             if let Some(guard) = may_be_free.then(|| self.try_lock()).flatten() {
                 return guard;
@@ -97,7 +98,7 @@ impl<T> fmt::Debug for ByteLock<T> {
     }
 }
 
-/// Holds the lock. U: the drop unlocks.
+/// Holds the lock. ByteLockRelease: the drop unlocks.
 pub struct ByteGuard<'a, T> {
     lock: &'a ByteLock<T>,
 }

@@ -30,17 +30,17 @@ pub const DEQUE_CAPACITY: usize = 4;
 
 /// Slots of the first ring of a FIFO scope's queue; a power of two.
 #[cfg(not(loom))]
-pub const LINE_CAPACITY: usize = 256;
+pub const TICKET_QUEUE_CAPACITY: usize = 256;
 /// Slots of the first ring of a FIFO scope's queue: few enough for a model to need a second ring.
 #[cfg(loom)]
-pub const LINE_CAPACITY: usize = 1;
+pub const TICKET_QUEUE_CAPACITY: usize = 1;
 
 /// References that a task's polls take from its word at once, for the wakers that they clone.
 #[cfg(not(loom))]
-pub const WAKER_STOCK: u16 = 32;
+pub const RESERVED_REFERENCES: u16 = 32;
 /// References that a task's polls take from its word at once: few enough for a model to run out of them.
 #[cfg(loom)]
-pub const WAKER_STOCK: u16 = 1;
+pub const RESERVED_REFERENCES: u16 = 1;
 
 /// How often a thread that is no worker looks at its latch before it sleeps: a few microseconds.
 #[cfg(not(loom))]
@@ -74,15 +74,19 @@ pub const YIELD_MICROS: u64 = 1 << 40;
 /// How many slow tasks the monitor remembers.
 #[cfg(not(loom))]
 pub const SLOW_TASKS: usize = 1024;
-/// How many slow tasks the monitor remembers: few, because a model tracks a word for each.
+/// How many slow tasks the monitor remembers: one, because a task's id chooses the word, and a model's
+/// executions must choose the same word though their ids differ.
 #[cfg(loom)]
-pub const SLOW_TASKS: usize = 2;
+pub const SLOW_TASKS: usize = 1;
 
 /// Whether a runtime has a monitor. Not in models, whose threads know no time.
 pub const HAS_MONITOR: bool = cfg!(not(loom));
 
 /// Whether the system is asked how busy the machine is. Not in models, which must be the same each time.
 pub const ASKS_THE_SYSTEM: bool = cfg!(not(loom));
+
+/// Whether workers measure how long their polls take. Not in models either.
+pub const MEASURES_POLLS: bool = cfg!(not(loom));
 
 /// Whether workers sample (`hints/sampling.rs`). Not in models either.
 pub const SAMPLES: bool = cfg!(not(loom));

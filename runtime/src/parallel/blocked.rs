@@ -3,7 +3,7 @@
 use std::panic::Location;
 
 use crate::runtime::handle::Handle;
-use crate::scheduler::deadlock::{self, Standing};
+use crate::scheduler::deadlock::{self, AnnouncedMark};
 
 /// A thread's statement that it is blocked, made by [`mark_blocked`].
 ///
@@ -16,7 +16,7 @@ use crate::scheduler::deadlock::{self, Standing};
 #[must_use = "the thread counts as blocked until the mark is dropped"]
 pub struct Mark {
     /// None if no runtime knows the thread.
-    _standing: Option<Standing>,
+    _mark: Option<AnnouncedMark>,
 }
 
 /// Marks the calling thread as blocked: it is about to wait for something that another thread will do.
@@ -64,7 +64,7 @@ pub struct Mark {
 /// call names a registry.
 #[track_caller]
 pub fn mark_blocked() -> Mark {
-    Mark { _standing: deadlock::mark(Location::caller()) }
+    Mark { _mark: deadlock::mark(Location::caller()) }
 }
 
 /// Takes a mark back, because its thread is about to go on. Call it before the thread goes on. Any thread may

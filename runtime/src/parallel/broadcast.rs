@@ -1,8 +1,8 @@
-//! Broadcasts: a closure that runs once on each seat.
+//! Broadcasts: a closure that runs once on each job processor.
 //!
-//! Each seat has a queue of jobs that only it may run. It runs them in their order, after the jobs that were
-//! pushed at the seat before, and before it steals. So the calls of a broadcast can run at once on all
-//! threads, and may wait for each other.
+//! Each job processor has a queue of jobs that only it may run. It runs them in their order, after the jobs
+//! that were pushed at the job processor before, and before it steals. So the calls of a broadcast can run at
+//! once on all threads, and may wait for each other.
 
 use std::cell::UnsafeCell;
 use std::fmt;
@@ -11,11 +11,11 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use super::cancel;
-use super::enter::{self, CallRegion, OwnerLatch, Place, RootEnd};
+use super::enter::{self, CallRegion, JobEnd, JobLatch, OwnComputation, Place};
 use super::spawn;
 use crate::job::{CountLatch, JobHeader, JobRef};
 use crate::scheduler::context;
-use crate::scheduler::{Seat, Shared};
+use crate::scheduler::{JobProcessor, Shared};
 use crate::util::unwind::{self, Payload};
 
 /// Tells the closure of a [`broadcast`](broadcast()) on which thread it runs.
@@ -96,9 +96,10 @@ where
     OP: Fn(BroadcastContext<'_>) -> R + Sync,
     R: Send,
 {
+    let _own = OwnComputation::begin();
     match enter::place() {
         // SAFETY: this thread keeps it.
-        Place::Seat(seat) => unsafe { broadcast_in(seat.shared_ptr(), op) },
+        Place::Processor(processor) => unsafe { broadcast_in(processor.shared_ptr(), op) },
         // SAFETY: valid while this thread has it entered.
         Place::Pool(shared) => unsafe { broadcast_in(shared, op) },
         Place::Here => vec![op(BroadcastContext::new(0, 1))],
@@ -130,7 +131,7 @@ pub fn spawn_broadcast<OP>(op: OP)
 where
     OP: Fn(BroadcastContext<'_>) + Send + Sync + 'static,
 {
-    match enter::root_pool() {
+    match enter::detached_pool() {
         // SAFETY: valid now.
         Some(shared) => unsafe { spawn_broadcast_in(shared, op) },
         None => spawn::run_in_place(|| op(BroadcastContext::new(0, 1))),
@@ -146,20 +147,21 @@ where
     OP: Fn(BroadcastContext<'_>) -> R + Sync,
     R: Send,
 {
+    let _own = OwnComputation::begin();
     // SAFETY: (1).
     let state = unsafe { shared.as_ref() };
     // SAFETY: used in this call only.
-    let seat = unsafe { context::seat() };
-    if let Some(seat) = seat {
-        cancel::split_point(seat);
+    let processor = unsafe { context::job_processor() };
+    if let Some(processor) = processor {
+        cancel::split_point(processor);
     }
     let threads = state.config.workers;
     if !state.try_begin_many(threads) {
         return vec![op(BroadcastContext::new(0, 1))];
     }
-    let floor = seat.map_or(0, Seat::head);
-    let call = Call { shared, threads, op, count: CountLatch::new(OwnerLatch::new(seat, Some(shared))) };
-    let region = CallRegion::of(seat, state);
+    let floor = processor.map_or(0, JobProcessor::head);
+    let call = Call { shared, threads, op, count: CountLatch::new(JobLatch::new(processor, Some(shared))) };
+    let region = CallRegion::of(processor, state);
     let parts: Vec<_> = (0..threads)
         .map(|index| Part {
             header: JobHeader::new(Part::<OP, R>::execute, region.region()),
@@ -177,13 +179,14 @@ where
         }
     }));
     // Jobs that were spawned here before come first, although they do not belong to this stack.
-    if let Some(seat) = seat.filter(|seat| seat.shared_ptr() == shared) {
-        seat.run_detached();
+    if let Some(processor) = processor.filter(|processor| processor.shared_ptr() == shared) {
+        processor.run_detached();
     }
     if call.count.fold() {
-        call.count.latch().wait(seat, floor);
+        call.count.latch().wait(processor, floor);
     }
-    let results = parts.into_iter().map(|part| part.result.into_inner().expect("each seat has run its part"));
+    let results =
+        parts.into_iter().map(|part| part.result.into_inner().expect("each processor has run its part"));
     // The first panic is that of the lowest index.
     let results: Result<Vec<R>, Payload> = results.collect();
     enter::resume(results)
@@ -194,10 +197,10 @@ struct Call<OP> {
     shared: NonNull<Shared>,
     threads: usize,
     op: OP,
-    count: CountLatch<OwnerLatch>,
+    count: CountLatch<JobLatch>,
 }
 
-/// The part of one seat in the call.
+/// The part of one job processor in the call.
 #[repr(C)]
 struct Part<OP, R> {
     header: JobHeader,
@@ -217,14 +220,14 @@ where
     unsafe fn execute(header: NonNull<JobHeader>) {
         let this = header.cast::<Self>().as_ptr();
         // SAFETY: (1): the frame is live until the count is zero, and the result ours alone until then. The
-        // part was counted, and runs on a seat of its pool. `false`: what the owner runs here is counted as
-        // by others.
+        // part was counted, and runs on a job processor of its pool. `false`: what the owner runs here is
+        // counted as by others.
         unsafe {
             let call = (*this).call;
             let context = BroadcastContext::new((*this).index, (*call).threads);
             let result = unwind::catch(|| ((*call).op)(context));
             (*this).result.get().write(Some(result));
-            drop(RootEnd::new((*call).shared));
+            drop(JobEnd::new((*call).shared));
             CountLatch::decrement(&raw const (*call).count, false);
         }
     }

@@ -2,12 +2,12 @@
 //! started.
 //!
 //! The builder counts as a worker of the pool that it builds. So nothing is freed before it has given every
-//! seat to a [`ThreadBuilder`], which counts as a worker, too. If the system refuses a thread, the pool is
-//! dropped at once, and the started threads end like those of any dropped pool.
+//! job processor to a [`ThreadBuilder`], which counts as a worker, too. If the system refuses a thread, the
+//! pool is dropped at once, and the started threads end like those of any dropped pool.
 //!
-//! A thread that keeps a seat for good (`use_current_thread`) never leaves. Then the builder never gives up
-//! its count, and the shared state lives for ever, because that thread may use the state in its last
-//! destructor.
+//! A thread that keeps a job processor for good (`use_current_thread`) never leaves. Then the builder never
+//! gives up its count, and the shared state lives for ever, because that thread may use the state in its last
+//! destructor. `scheduler/lifecycle.rs` says what becomes of its computations.
 
 use std::any::Any;
 use std::fmt;
@@ -112,7 +112,7 @@ impl ThreadPoolBuilder {
             });
             let result = with_pool(&pool.map_err(ThreadPoolBuildError::new)?);
             // The scope waits for the pool's threads.
-            context::expose_pieces();
+            context::expose_child_jobs();
             Ok(result)
         })
     }
@@ -210,9 +210,9 @@ impl<S> ThreadPoolBuilder<S> {
     /// the only thread of the pool, jobs that others spawn run only then. A `broadcast` waits for it. The
     /// memory of the pool is never freed.
     ///
-    /// Once the pool has been dropped, this thread runs both closures of its `join`s and all jobs of its
-    /// scopes itself, one after the other. So from then on none of them may wait for another, even if the
-    /// wait is announced.
+    /// The pool may be dropped at any time. The other threads stay until the computation that this thread is
+    /// in has ended. From then on, a `join`, a scope or a `broadcast` on this thread belongs to the runtime
+    /// that the thread has entered, or else to the process-wide pool. A `spawn` runs in place.
     pub fn use_current_thread(mut self) -> Self {
         self.settings.use_current_thread = true;
         self
@@ -328,7 +328,7 @@ impl Settings {
         for index in 0..workers {
             let name = self.next_name(index)?;
             if index > 0 || !uses_current_thread {
-                // SAFETY: the builder counts as a worker; each seat is given away once.
+                // SAFETY: the builder counts as a worker; each job processor is given away once.
                 let worker = unsafe { WorkerStart::new(shared, index) };
                 spawn(ThreadBuilder { name, stack_size, worker })?;
             }
@@ -336,8 +336,8 @@ impl Settings {
         if uses_current_thread {
             // Never given up: see the module's docs.
             std::mem::forget(building);
-            // SAFETY: that was our count; no thread was given seat 0; looked at above.
-            unsafe { scheduler::take_seat_for_good(shared) };
+            // SAFETY: that was our count; no thread was given job processor 0; looked at above.
+            unsafe { scheduler::become_permanent_worker(shared) };
         }
         Ok(pool)
     }

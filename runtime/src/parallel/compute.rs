@@ -2,18 +2,19 @@
 //! and its drop cancels the computation.
 //!
 //! A computation is a task that never waits: it has the same cell, the same handle, the same errors.
-//! Otherwise it is no task of the runtime. It is an injected job of `scheduler/computations/jobs.rs`, runs on
-//! a seat, on a fresh stack, and is in no owned list. The request to end is the `CANCELLED` bit in its own
-//! cell. An abort of a task that is `SCHEDULED` sets the bit, and leaves the rest to the thread that runs the
-//! task. A computation is `SCHEDULED` all its life, so it needs nothing else.
+//! Otherwise it is no task of the runtime. It is an injected job of `scheduler/jobs/injected.rs`, runs on
+//! a job processor, on a fresh stack, and is in no owned list. The request to end is the `CANCELLED` bit in
+//! its own cell. An abort of a task that is `SCHEDULED` sets the bit, and leaves the rest to the thread that
+//! runs the task. A computation is `SCHEDULED` all its life, so it needs nothing else.
 //!
 //! ```text
-//! C1 compute: the cell, then the root     D1 drop or abort: CANCELLED
-//! C2 a seat takes it: CANCELLED? then     D2 end the grants of all seats (`cancel.rs`)
-//!    f is dropped, unrun
-//! C3 f runs inside a `Region` whose question is: CANCELLED, or is the pool being shut down?
-//! C4 f returns: its value counts, whatever was asked
-//!    f unwinds: a panic, kept or its own; or else it was cancelled
+//! QueueCompute   the caller makes the cell and queues the injected job
+//! BeginCompute   a worker takes it: CANCELLED? Then f is dropped, unrun
+//! RunCompute     f runs inside a `Region` whose cancel flag is: CANCELLED, or is the pool being shut down?
+//! EndCompute     f returns: its value counts, whatever was asked
+//!                f unwinds: a panic, kept or its own; or else it was cancelled
+//! CancelCompute  drop or abort: CANCELLED
+//! CancelBudgets  end the publish budgets of all job processors (`cancel.rs`)
 //! ```
 
 use std::alloc::Layout;
@@ -31,7 +32,7 @@ use crate::runtime::Runtime;
 use crate::runtime::handle::Handle;
 use crate::scheduler::Shared;
 use crate::scheduler::context;
-use crate::scheduler::jobs::Root;
+use crate::scheduler::injected::Injected;
 use crate::task::{self, AbortHandle, Header, Id, JoinError, JoinHandle, Runnable, Schedule};
 use crate::util::unwind;
 use crate::util::unwind::Cancelled;
@@ -96,7 +97,7 @@ where
     T: Send + 'static,
 {
     // SAFETY: what the calling thread is in, or has entered, is valid.
-    unsafe { compute_in(enter::root_pool(), f, Location::caller()) }
+    unsafe { compute_in(enter::detached_pool(), f, Location::caller()) }
 }
 
 impl Handle {
@@ -119,7 +120,7 @@ impl Handle {
         T: Send + 'static,
     {
         // SAFETY: our reference keeps the state.
-        unsafe { compute_in(enter::root_pool_of(self.shared_ptr()), f, Location::caller()) }
+        unsafe { compute_in(enter::detached_pool_of(self.shared_ptr()), f, Location::caller()) }
     }
 }
 
@@ -158,7 +159,7 @@ where
     // SAFETY: closure and result are `Send`; the cell's reference was just taken.
     let (task, handle) = unsafe { task::new(future, pool.cast::<Computations>(), site) };
     // SAFETY: (1), and the handle's cell keeps it.
-    if let Err(Root::Task(task)) = unsafe { pool.as_ref() }.push_root(Root::Task(task)) {
+    if let Err(Injected::Compute(task)) = unsafe { pool.as_ref() }.push_injected(Injected::Compute(task)) {
         // The workers are leaving. Those that are left would cancel it as well.
         task.cancel();
     }
@@ -267,25 +268,26 @@ impl<T, F: FnOnce() -> T> Future for Computation<F> {
     }
 }
 
-/// C3 and C4.
+/// `RunCompute` and `EndCompute`.
 ///
 /// # Safety
 /// 1. `task` is live until this returns.
 unsafe fn run<T>(task: NonNull<Header>, f: impl FnOnce() -> T) -> T {
     // SAFETY: used in this call only.
-    let Some(seat) = (unsafe { context::seat() }) else {
+    let Some(processor) = (unsafe { context::job_processor() }) else {
         // Run in place: no other thread has the handle yet.
         return f();
     };
-    let has_begun = seat.shared().lifecycle.has_begun_flag();
+    let has_begun = processor.shared().lifecycle.has_begun_flag();
     // SAFETY: (1), and this worker keeps the pool; the region is used until this call returns, when all that
     // was made inside has ended.
-    let region = Region::cancellable(unsafe { Question::new(task, seat.shared_ptr().cast(), has_begun) });
-    // SAFETY: this thread is the seat's owner; the region stays until it is replaced below.
-    let (outer, outer_tag) = unsafe { seat.replace_region(&raw const region, Tag::NONE) };
+    let region =
+        Region::cancellable(unsafe { Question::new(task, processor.shared_ptr().cast(), has_begun) });
+    // SAFETY: this thread is the job processor's owner; the region stays until it is replaced below.
+    let (outer, outer_tag) = unsafe { processor.replace_region(&raw const region, Tag::NONE) };
     let result = unwind::catch(f);
     // SAFETY: as above; that one is around this call.
-    unsafe { seat.replace_region(outer, outer_tag) };
+    unsafe { processor.replace_region(outer, outer_tag) };
     let kept = region.take_panic();
     match (result, kept) {
         (Err(payload), Some(panic)) if payload.is::<Cancelled>() => resume_unwind(panic),
@@ -312,10 +314,10 @@ unsafe impl Schedule for Computations {
         unreachable!("{task:?}, a computation, was pending");
     }
 
-    /// D2.
+    /// `CancelBudgets`.
     unsafe fn hurry(this: NonNull<Self>) {
         // SAFETY: the same state; (1).
-        unsafe { this.cast::<Shared>().as_ref() }.end_grants();
+        unsafe { this.cast::<Shared>().as_ref() }.end_budgets();
     }
 
     fn is_own_thread(this: NonNull<Self>) -> bool {

@@ -1,17 +1,25 @@
-//! Which pool a call belongs to, and how the call gets onto a seat of that pool.
+//! Which pool a call belongs to, and how the call gets onto a job processor of that pool.
 //!
-//! | the calling thread                                    | the work runs                      |
-//! | has a seat (of a runtime, of a `ThreadPool`)          | there, on its own stack            |
-//! | is in a solitary part (see `isolated.rs`)             | in place                           |
-//! | has entered a multi-thread runtime, or blocks in one  | on a seat of that runtime          |
-//! | any other, also if it drives a current_thread runtime | on a seat of the process-wide pool |
+//! | the calling thread                                    | the work runs                               |
+//! | has a job processor (of a runtime, of a `ThreadPool`) | there, on its own stack                     |
+//! | keeps a job processor for good, and its pool is there | there, as a computation of that pool        |
+//! | is in a solitary part (see `isolated.rs`)             | in place                                    |
+//! | has entered a multi-thread runtime, or blocks in one  | on a job processor of that runtime          |
+//! | any other, also if it drives a current_thread runtime | on a job processor of the process-wide pool |
 //!
 //! In the last two cases the thread runs the work itself, as an *external thread*
-//! (`scheduler/computations/external.rs`), if it may and a worker sleeps. Otherwise the thread sends the work
+//! (`scheduler/jobs/external.rs`), if it may and a worker sleeps. Otherwise the thread sends the work
 //! to a worker, and waits.
 //!
 //! A pool whose workers are leaving accepts no more work. Then the work runs in place, too. The same holds if
 //! the system refused every thread of the process-wide pool.
+//!
+//! # Threads that keep a job processor for good
+//! Such a thread (`use_current_thread`) never leaves, and never arrives: other workers of its pool cannot
+//! wait for its end. But code in its computations may need them. So it holds its job processor only during a
+//! computation, and counts each outermost computation as an injected job ([`OwnComputation`]): see *A thread
+//! that never leaves* in `scheduler/lifecycle.rs`. Once the pool has closed, the thread is like any other
+//! thread that is no worker, and its calls go to another pool.
 
 use std::ptr::NonNull;
 
@@ -20,16 +28,16 @@ use super::{global, scope};
 use crate::job::region::Current;
 use crate::job::{CoreLatch, CrossLatch, Latch, Region, SpinLatch, StackJob, Tag, ThreadLatch};
 use crate::scheduler::context;
-use crate::scheduler::{Seat, Shared, Worker};
+use crate::scheduler::{JobProcessor, Shared, Worker};
 use crate::util::block_on;
 use crate::util::unwind::Payload;
 
 /// The place to which a call belongs.
 pub enum Place<'a> {
-    /// The calling thread's own seat.
-    Seat(&'a Seat),
-    /// On another thread: on a seat of this pool. The pool is valid for as long as the caller keeps the
-    /// reason why it is current.
+    /// The calling thread's own job processor.
+    Processor(&'a JobProcessor),
+    /// On another thread: on a job processor of this pool. The pool is valid for as long as the caller keeps
+    /// the reason why it is current.
     Pool(NonNull<Shared>),
     /// Here, sequentially.
     Here,
@@ -39,16 +47,24 @@ pub enum Place<'a> {
 #[inline]
 pub fn place<'a>() -> Place<'a> {
     // SAFETY: used for one call, on this thread.
-    match unsafe { context::seat() } {
-        Some(seat) => Place::Seat(seat),
-        None => place_without_seat(),
+    match unsafe { context::job_processor() } {
+        Some(processor) => Place::Processor(processor),
+        None => place_without_processor(),
     }
 }
 
 #[cold]
-fn place_without_seat<'a>() -> Place<'a> {
-    if is_solitary() || worker_pool().is_some() {
+fn place_without_processor<'a>() -> Place<'a> {
+    if is_solitary() {
         return Place::Here;
+    }
+    match context::idle_for_good() {
+        // A caller that has tried `OwnComputation::begin` finds the pool closed here.
+        Some(processor) if !processor.shared().injected_jobs.is_closed() => {
+            return Place::Pool(processor.shared_ptr());
+        }
+        None if worker_pool().is_some() => return Place::Here,
+        _ => {}
     }
     entered_pool().map_or(Place::Here, Place::Pool)
 }
@@ -60,38 +76,43 @@ fn is_solitary() -> bool {
 
 /// The pool that has the calling thread for a worker.
 fn worker_pool() -> Option<NonNull<Shared>> {
-    context::with_worker(|worker| worker.map(Worker::shared_ptr)).filter(has_seats)
+    context::with_worker(|worker| worker.map(Worker::shared_ptr)).filter(has_job_processors)
 }
 
 /// The runtime that the calling thread has entered, or the process-wide pool.
 fn entered_pool() -> Option<NonNull<Shared>> {
-    context::current().filter(has_seats).or_else(global_pool)
+    context::current().filter(has_job_processors).or_else(global_pool)
 }
 
 fn global_pool() -> Option<NonNull<Shared>> {
     global::get().map(ThreadPool::shared_ptr)
 }
 
-fn has_seats(shared: &NonNull<Shared>) -> bool {
+fn has_job_processors(shared: &NonNull<Shared>) -> bool {
     // SAFETY: whatever is current is valid.
     !unsafe { shared.as_ref() }.is_current_thread()
 }
 
 /// The pool of an injected job that the caller does not wait for, valid as in [`Place::Pool`]. A spare worker
-/// uses its runtime's seats for the job, and a solitary part makes no difference. None: there is no pool, so
-/// the job runs in place.
-pub fn root_pool() -> Option<NonNull<Shared>> {
+/// uses its runtime's job processors for the job, and a solitary part makes no difference. None: there is no
+/// pool, so the job runs in place.
+///
+/// A thread that keeps its job processor for good names its own pool, also when that pool is closed.
+pub fn detached_pool() -> Option<NonNull<Shared>> {
+    if let Some(processor) = context::idle_for_good() {
+        return Some(processor.shared_ptr());
+    }
     match place() {
-        Place::Seat(seat) => Some(seat.shared_ptr()),
+        Place::Processor(processor) => Some(processor.shared_ptr()),
         Place::Pool(shared) => Some(shared),
         Place::Here => worker_pool().or_else(entered_pool),
     }
 }
 
-/// As [`root_pool`], for a job that was meant for the runtime `shared`, which is valid. A `current_thread`
-/// runtime has no seats.
-pub fn root_pool_of(shared: NonNull<Shared>) -> Option<NonNull<Shared>> {
-    Some(shared).filter(has_seats).or_else(global_pool)
+/// As [`detached_pool`], for a job that was meant for the runtime `shared`, which is valid. A
+/// `current_thread` runtime has no job processors.
+pub fn detached_pool_of(shared: NonNull<Shared>) -> Option<NonNull<Shared>> {
+    Some(shared).filter(has_job_processors).or_else(global_pool)
 }
 
 /// The region to which the jobs of a call belong, if the call leaves the calling thread for a pool.
@@ -104,9 +125,9 @@ pub struct CallRegion {
 }
 
 impl CallRegion {
-    /// The region of a call that goes to `pool`, on the calling thread, which holds `seat`.
-    pub fn of(seat: Option<&Seat>, pool: &Shared) -> Self {
-        let (region, tag) = scope::region_of(seat);
+    /// The region of a call that goes to `pool`, on the calling thread, which holds `processor`.
+    pub fn of(processor: Option<&JobProcessor>, pool: &Shared) -> Self {
+        let (region, tag) = scope::region_of(processor);
         let here = context::current();
         // SAFETY: the region of the calling thread is live.
         let there = match unsafe { Region::current_of(region) } {
@@ -137,12 +158,13 @@ pub enum Outside {
     Sends,
 }
 
-/// Runs `op` on a seat of the pool that the call belongs to, if there is one. `op` gets the seat, and whether
-/// it was moved to another thread. A panic in `op` goes on here.
+/// Runs `op` on a job processor of the pool that the call belongs to, if there is one. `op` gets the job
+/// processor, and whether it was moved to another thread. A panic in `op` goes on here.
 #[inline]
-pub fn on_seat<R: Send>(outside: Outside, op: impl FnOnce(Option<&Seat>, bool) -> R + Send) -> R {
+pub fn in_pool<R: Send>(outside: Outside, op: impl FnOnce(Option<&JobProcessor>, bool) -> R + Send) -> R {
+    let _own = OwnComputation::begin();
     match (place(), outside) {
-        (Place::Seat(seat), _) => op(Some(seat), false),
+        (Place::Processor(processor), _) => op(Some(processor), false),
         // SAFETY: valid while this thread has it entered.
         (Place::Pool(shared), Outside::Visits) => unsafe { visit_or_install(shared, op) },
         // SAFETY: as above.
@@ -157,71 +179,119 @@ pub fn on_seat<R: Send>(outside: Outside, op: impl FnOnce(Option<&Seat>, bool) -
 /// 1. `shared` is valid until this returns.
 unsafe fn visit_or_install<R: Send>(
     shared: NonNull<Shared>,
-    op: impl FnOnce(Option<&Seat>, bool) -> R + Send,
+    op: impl FnOnce(Option<&JobProcessor>, bool) -> R + Send,
 ) -> R {
     // SAFETY: (1).
     let state = unsafe { shared.as_ref() };
     match Visit::begin(state) {
-        Some(visit) => context::enter_seat(visit.seat, || op(Some(visit.seat), false)),
+        Some(visit) => context::enter_job_processor(visit.processor, || op(Some(visit.processor), false)),
         // SAFETY: (1).
         None => unsafe { install(shared, op) },
     }
 }
 
-/// The calling thread has an external thread's seat until this is dropped.
+/// The calling thread has an external thread's job processor until this is dropped.
 struct Visit<'a> {
-    seat: &'a Seat,
+    processor: &'a JobProcessor,
     _region: CallRegion,
 }
 
 impl<'a> Visit<'a> {
-    /// Returns `None` if no seat is free, or if this thread must not take one.
+    /// Returns `None` if no job processor is free, or if this thread must not take one.
     fn begin(shared: &'a Shared) -> Option<Self> {
         // The worker of a `current_thread` runtime has to come back to that runtime's tasks.
         let is_stranger = || context::with_worker(|worker| worker.is_none());
-        if !shared.idle.has_sleepers() || !is_stranger() || !shared.jobs.try_begin() {
+        if !shared.idle.has_sleepers() || !is_stranger() || !shared.injected_jobs.try_begin() {
             return None;
         }
-        let Some((seat, own_tag)) = shared.take_external() else {
-            shared.root_ended();
+        let Some((processor, own_tag)) = shared.take_external() else {
+            shared.job_ended();
             return None;
         };
         let region = CallRegion::of(None, shared);
         let tag =
             if region.tag() == Tag::NONE || region.tag().is_external() { own_tag } else { region.tag() };
         // SAFETY: (1) the region is in `self`, whose drop ends the visit; (2) it was taken just now.
-        unsafe { seat.begin_external(region.region(), tag) };
-        Some(Self { seat, _region: region })
+        unsafe { processor.begin_external(region.region(), tag) };
+        Some(Self { processor, _region: region })
     }
 }
 
 impl Drop for Visit<'_> {
     fn drop(&mut self) {
-        let shared = self.seat.shared();
-        // SAFETY: (1) `begin` did; the seat is given back below.
-        let has_moved = unsafe { self.seat.end_external() };
-        shared.give_external_back(self.seat, has_moved);
-        shared.root_ended();
+        let shared = self.processor.shared();
+        // SAFETY: (1) `begin` did; the job processor is given back below.
+        let has_moved = unsafe { self.processor.end_external() };
+        shared.give_external_back(self.processor, has_moved);
+        shared.job_ended();
     }
 }
 
-/// Runs `op` on a seat of `shared`.
+/// A computation of a thread that keeps its job processor for good. The thread holds the job processor until
+/// this is dropped.
+pub struct OwnComputation {
+    processor: &'static JobProcessor,
+    _region: CallRegion,
+}
+
+impl OwnComputation {
+    /// `CountJob`. Returns `None` on any other thread, inside of a computation, and if the pool has closed.
+    #[inline]
+    pub fn begin() -> Option<Self> {
+        context::idle_for_good().and_then(Self::begin_on)
+    }
+
+    #[cold]
+    fn begin_on(processor: &'static JobProcessor) -> Option<Self> {
+        if !processor.shared().injected_jobs.try_begin() {
+            return None;
+        }
+        let region = CallRegion::of(None, processor.shared());
+        context::replace_job_processor(processor);
+        // SAFETY: (1) the region is in `self`, whose drop replaces it; (2) the thread keeps the job
+        // processor.
+        unsafe { processor.replace_region(region.region(), region.tag()) };
+        Some(Self { processor, _region: region })
+    }
+}
+
+impl Drop for OwnComputation {
+    fn drop(&mut self) {
+        // Jobs that are left belong to other threads' scopes, and this thread may not come back to them.
+        context::expose_child_jobs();
+        // SAFETY: (1) no region; (2) as above.
+        unsafe { self.processor.replace_region(std::ptr::null(), Tag::NONE) };
+        context::replace_job_processor(std::ptr::null());
+        self.processor.shared().job_ended();
+    }
+}
+
+/// Calls `f` with the job processor of the calling thread, also if the thread keeps it for good and is in no
+/// computation.
+pub fn with_own<R>(f: impl FnOnce(Option<&JobProcessor>) -> R) -> R {
+    let _own = OwnComputation::begin();
+    // SAFETY: used in this call only.
+    f(unsafe { job_processor() })
+}
+
+/// Runs `op` on a job processor of `shared`.
 ///
 /// # Safety
 /// 1. `shared` is valid until this returns.
 pub unsafe fn install<R: Send>(
     shared: NonNull<Shared>,
-    op: impl FnOnce(Option<&Seat>, bool) -> R + Send,
+    op: impl FnOnce(Option<&JobProcessor>, bool) -> R + Send,
 ) -> R {
+    let _own = OwnComputation::begin();
     // SAFETY: used in this call only.
-    match unsafe { context::seat() } {
-        Some(seat) if seat.shared_ptr() == shared => op(Some(seat), false),
-        Some(seat) => {
-            // This seat's pool does not know the thread that sets the latch.
-            let _expecting = seat.shared().expect();
-            let wait = |latch: &CrossLatch<Seat>| seat.wait(latch.core(), seat.head());
+    match unsafe { context::job_processor() } {
+        Some(processor) if processor.shared_ptr() == shared => op(Some(processor), false),
+        Some(processor) => {
+            // This job processor's pool does not know the thread that sets the latch.
+            let _expecting = processor.shared().expect();
+            let wait = |latch: &CrossLatch<JobProcessor>| processor.wait(latch.core(), processor.head());
             // SAFETY: (1).
-            unsafe { install_and_wait(shared, Some(seat), CrossLatch::new(seat), wait, op) }
+            unsafe { install_and_wait(shared, Some(processor), CrossLatch::new(processor), wait, op) }
         }
         None if is_solitary() => op(None, false),
         None => {
@@ -236,21 +306,21 @@ pub unsafe fn install<R: Send>(
 ///    before.
 unsafe fn install_and_wait<L: Latch, R: Send>(
     shared: NonNull<Shared>,
-    seat: Option<&Seat>,
+    processor: Option<&JobProcessor>,
     latch: L,
     wait: impl FnOnce(&L),
-    op: impl FnOnce(Option<&Seat>, bool) -> R + Send,
+    op: impl FnOnce(Option<&JobProcessor>, bool) -> R + Send,
 ) -> R {
     // SAFETY: (1).
-    let region = CallRegion::of(seat, unsafe { shared.as_ref() });
+    let region = CallRegion::of(processor, unsafe { shared.as_ref() });
     let job = StackJob::new(region.region(), latch, |is_queued| {
         if !is_queued {
             return op(None, false);
         }
-        // SAFETY: the root was counted, and the seat that runs it keeps its pool.
-        let _end = unsafe { RootEnd::new(shared) };
+        // SAFETY: the injected job was counted, and the job processor that runs it keeps its pool.
+        let _end = unsafe { JobEnd::new(shared) };
         // SAFETY: used in this call only.
-        op(unsafe { context::seat() }, true)
+        op(unsafe { context::job_processor() }, true)
     });
     // SAFETY: (1); we wait below; closure and result are `Send`.
     let is_pushed = unsafe { shared.as_ref().push_install(job.as_job_ref(region.tag())) };
@@ -263,19 +333,19 @@ unsafe fn install_and_wait<L: Latch, R: Send>(
     resume(unsafe { job.take_result() })
 }
 
-/// Blocks the calling thread. It has no seat, but may be a worker all the same: a spare worker.
+/// Blocks the calling thread. It has no job processor, but may be a worker all the same: a spare worker.
 fn wait_blocking(latch: &ThreadLatch) {
     block_on::blocking(|| latch.wait());
 }
 
 /// When dropped, an injected job or a detached job has ended, whether it returns or unwinds.
 #[derive(Debug)]
-pub struct RootEnd(NonNull<Shared>);
+pub struct JobEnd(NonNull<Shared>);
 
 // SAFETY: the shared state is made to be used from all threads.
-unsafe impl Send for RootEnd {}
+unsafe impl Send for JobEnd {}
 
-impl RootEnd {
+impl JobEnd {
     /// # Safety
     /// 1. The job was counted. 2. `shared` is valid when this is dropped.
     pub unsafe fn new(shared: NonNull<Shared>) -> Self {
@@ -283,56 +353,59 @@ impl RootEnd {
     }
 }
 
-impl Drop for RootEnd {
+impl Drop for JobEnd {
     fn drop(&mut self) {
         // SAFETY: duty 2 of `new`.
-        unsafe { self.0.as_ref() }.root_ended();
+        unsafe { self.0.as_ref() }.job_ended();
     }
 }
 
-/// The latch of a thread that may or may not have a seat.
+/// The latch of a thread that may or may not have a job processor.
 #[derive(Debug)]
-pub enum OwnerLatch {
-    Seat(SpinLatch<Seat>),
+pub enum JobLatch {
+    Spin(SpinLatch<JobProcessor>),
     /// For jobs in another pool.
-    Cross(CrossLatch<Seat>),
+    Cross(CrossLatch<JobProcessor>),
     Thread(ThreadLatch),
 }
 
-impl OwnerLatch {
-    /// A latch for jobs of the pool `shared`. The calling thread waits for it, and holds `seat`.
-    pub fn new(seat: Option<&Seat>, shared: Option<NonNull<Shared>>) -> Self {
-        match seat {
-            Some(seat) if Some(seat.shared_ptr()) == shared => Self::Seat(SpinLatch::new(seat)),
-            Some(seat) => Self::Cross(CrossLatch::new(seat)),
+impl JobLatch {
+    /// A latch for jobs of the pool `shared`. The calling thread waits for it, and holds `processor`.
+    pub fn new(processor: Option<&JobProcessor>, shared: Option<NonNull<Shared>>) -> Self {
+        match processor {
+            Some(processor) if Some(processor.shared_ptr()) == shared => {
+                Self::Spin(SpinLatch::new(processor))
+            }
+            Some(processor) => Self::Cross(CrossLatch::new(processor)),
             None => Self::Thread(ThreadLatch::new()),
         }
     }
 
-    /// The state of the latch, if it is that of a seat of the pool.
+    /// The state of the latch, if it is that of a job processor of the pool.
     pub fn core(&self) -> Option<&CoreLatch> {
         match self {
-            Self::Seat(latch) => Some(latch.core()),
+            Self::Spin(latch) => Some(latch.core()),
             Self::Cross(_) | Self::Thread(_) => None,
         }
     }
 
-    /// Waits until the latch is set. `seat` is as for [`new`](Self::new), and `floor` as for [`Seat::wait`].
-    pub fn wait(&self, seat: Option<&Seat>, floor: u32) {
-        match (self, seat) {
-            (Self::Seat(latch), Some(seat)) => seat.wait(latch.core(), floor),
-            (Self::Cross(latch), Some(seat)) => {
-                // This seat's pool does not know the thread that sets the latch.
-                let _expecting = seat.shared().expect();
-                seat.wait(latch.core(), floor);
+    /// Waits until the latch is set. `processor` is as for [`new`](Self::new), and `floor` as for
+    /// [`JobProcessor::wait`].
+    pub fn wait(&self, processor: Option<&JobProcessor>, floor: u32) {
+        match (self, processor) {
+            (Self::Spin(latch), Some(processor)) => processor.wait(latch.core(), floor),
+            (Self::Cross(latch), Some(processor)) => {
+                // This job processor's pool does not know the thread that sets the latch.
+                let _expecting = processor.shared().expect();
+                processor.wait(latch.core(), floor);
             }
             (Self::Thread(latch), _) => wait_blocking(latch),
-            (Self::Seat(_) | Self::Cross(_), None) => unreachable!("the latch was made for a seat"),
+            (Self::Spin(_) | Self::Cross(_), None) => unreachable!("the latch was made for a processor"),
         }
     }
 }
 
-impl Latch for OwnerLatch {
+impl Latch for JobLatch {
     // Runs once for each scope, so it is kept out of line from the code that runs for each job.
     #[cold]
     #[inline(never)]
@@ -340,7 +413,7 @@ impl Latch for OwnerLatch {
         // SAFETY: live until the inner latch is set; no reference is kept beyond the match.
         unsafe {
             match &*this {
-                Self::Seat(latch) => SpinLatch::set(std::ptr::from_ref(latch)),
+                Self::Spin(latch) => SpinLatch::set(std::ptr::from_ref(latch)),
                 Self::Cross(latch) => CrossLatch::set(std::ptr::from_ref(latch)),
                 Self::Thread(latch) => ThreadLatch::set(std::ptr::from_ref(latch)),
             }
@@ -348,13 +421,23 @@ impl Latch for OwnerLatch {
     }
 }
 
-/// The calling thread's seat, if it belongs to the pool `shared`.
+/// The calling thread's job processor, if it belongs to the pool `shared`; also if the thread keeps it for
+/// good.
 ///
 /// # Safety
-/// 1. As [`context::seat`].
-pub unsafe fn seat_of<'a>(shared: NonNull<Shared>) -> Option<&'a Seat> {
+/// 1. As [`context::job_processor`].
+pub unsafe fn job_processor_of<'a>(shared: NonNull<Shared>) -> Option<&'a JobProcessor> {
     // SAFETY: (1).
-    unsafe { context::seat() }.filter(|seat| seat.shared_ptr() == shared)
+    unsafe { job_processor() }.filter(|processor| processor.shared_ptr() == shared)
+}
+
+/// The calling thread's job processor; also if the thread keeps it for good, and is in no computation.
+///
+/// # Safety
+/// 1. As [`context::job_processor`].
+pub unsafe fn job_processor<'a>() -> Option<&'a JobProcessor> {
+    // SAFETY: (1).
+    unsafe { context::job_processor() }.or_else(context::idle_for_good)
 }
 
 /// Resumes the panic of a job where the job is awaited.

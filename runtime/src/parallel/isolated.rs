@@ -5,15 +5,15 @@
 //! tag of its own, too. Its jobs descend from both regions, but a job of the outer region may want what the
 //! inner one holds.
 //!
-//! If a thread has no seat, the thread's context holds its region, and the jobs that it sends to a pool carry
-//! the region along.
+//! If a thread has no job processor, the thread's context holds its region, and the jobs that it sends to a
+//! pool carry the region along.
 //!
 //! Tags are 16 bits of a word, so 65,534 regions can be open at once. Any further region is *solitary*: it
-//! shares nothing, so it waits for nothing. Its thread counts as a thread without a seat, and its calls run
-//! in place, as on a spare worker.
+//! shares nothing, so it waits for nothing. Its thread counts as a thread without a job processor, and its
+//! calls run in place, as on a spare worker.
 
 use crate::job::{Region, Tag};
-use crate::scheduler::Seat;
+use crate::scheduler::JobProcessor;
 use crate::scheduler::context;
 use crate::util::numbers::Numbers;
 
@@ -67,29 +67,29 @@ use crate::util::numbers::Numbers;
 /// Prior art: `tbb::this_task_arena::isolate`.
 pub fn isolated<R>(f: impl FnOnce() -> R) -> R {
     // SAFETY: used in this call only.
-    let seat = unsafe { context::seat() };
-    let (outer, _) = super::cancel::current_region(seat);
+    let processor = unsafe { context::job_processor() };
+    let (outer, _) = super::cancel::current_region(processor);
     let Some(number) = NUMBERS.take() else {
         return solitary(outer, f);
     };
     // SAFETY: the region around outlives this call.
     let region = unsafe { Region::isolated(outer, Tag::new(number.get())) };
-    let _inside = Inside::enter(seat, &region);
+    let _inside = Inside::enter(processor, &region);
     f()
 }
 
 #[cold]
 fn solitary<R>(outer: *const Region, f: impl FnOnce() -> R) -> R {
-    /// Restores the thread's seat when dropped.
-    struct Hidden(*const Seat);
+    /// Restores the thread's job processor when dropped.
+    struct Hidden(*const JobProcessor);
     impl Drop for Hidden {
         fn drop(&mut self) {
-            context::replace_seat(self.0);
+            context::replace_job_processor(self.0);
         }
     }
-    // Calls inside that block do not find the seat, so its child jobs are published first.
-    context::expose_pieces();
-    let _hidden = Hidden(context::replace_seat(std::ptr::null()));
+    // Calls inside that block do not find the job processor, so its child jobs are published first.
+    context::expose_child_jobs();
+    let _hidden = Hidden(context::replace_job_processor(std::ptr::null()));
     // SAFETY: as in `isolated`.
     let region = unsafe { Region::isolated(outer, Tag::SOLITARY) };
     let _inside = Inside::enter(None, &region);
@@ -98,31 +98,35 @@ fn solitary<R>(outer: *const Region, f: impl FnOnce() -> R) -> R {
 
 /// The calling thread is in a region until this is dropped.
 struct Inside<'a> {
-    seat: Option<&'a Seat>,
+    processor: Option<&'a JobProcessor>,
     outer: (*const Region, Tag),
 }
 
 impl<'a> Inside<'a> {
-    /// The seat is the calling thread's.
-    fn enter(seat: Option<&'a Seat>, region: &'a Region) -> Self {
+    /// The job processor is the calling thread's.
+    fn enter(processor: Option<&'a JobProcessor>, region: &'a Region) -> Self {
         // SAFETY: the region outlives `Self`, whose drop replaces it.
-        Self { seat, outer: unsafe { replace_region(seat, region, region.tag) } }
+        Self { processor, outer: unsafe { replace_region(processor, region, region.tag) } }
     }
 }
 
 impl Drop for Inside<'_> {
     fn drop(&mut self) {
         // SAFETY: that one is around.
-        unsafe { replace_region(self.seat, self.outer.0, self.outer.1) };
+        unsafe { replace_region(self.processor, self.outer.0, self.outer.1) };
     }
 }
 
 /// # Safety
-/// 1. As [`Seat::replace_region`].
-unsafe fn replace_region(seat: Option<&Seat>, region: *const Region, tag: Tag) -> (*const Region, Tag) {
-    match seat {
+/// 1. As [`JobProcessor::replace_region`].
+unsafe fn replace_region(
+    processor: Option<&JobProcessor>,
+    region: *const Region,
+    tag: Tag,
+) -> (*const Region, Tag) {
+    match processor {
         // SAFETY: (1).
-        Some(seat) => unsafe { seat.replace_region(region, tag) },
+        Some(processor) => unsafe { processor.replace_region(region, tag) },
         None => context::replace_region(region, tag),
     }
 }

@@ -10,10 +10,10 @@ use std::panic::resume_unwind;
 use std::ptr::NonNull;
 
 use super::cancel;
-use super::enter::{self, Outside, on_seat};
+use super::enter::{self, Outside, in_pool};
 use crate::job::{CoreLatch, SpinLatch, StackJob};
 use crate::queue::Taken;
-use crate::scheduler::Seat;
+use crate::scheduler::JobProcessor;
 use crate::scheduler::context;
 use crate::util::unwind;
 
@@ -128,8 +128,8 @@ where
     // Two branches by hand, so that only the usual one is inlined. A recursion then has one frame for each
     // level.
     // SAFETY: used within this call only.
-    match unsafe { context::seat() } {
-        Some(seat) => join_on(seat, false, a, b),
+    match unsafe { context::job_processor() } {
+        Some(processor) => join_on(processor, false, a, b),
         None => join_elsewhere(Outside::Visits, a, b),
     }
 }
@@ -144,8 +144,8 @@ where
     RB: Send,
 {
     // SAFETY: used within this call only.
-    match unsafe { context::seat() } {
-        Some(seat) => join_on(seat, false, a, b),
+    match unsafe { context::job_processor() } {
+        Some(processor) => join_on(processor, false, a, b),
         None => join_elsewhere(Outside::Sends, a, b),
     }
 }
@@ -159,13 +159,13 @@ where
     RA: Send,
     RB: Send,
 {
-    on_seat(outside, move |seat, is_migrated| match seat {
-        Some(seat) => join_on(seat, is_migrated, a, b),
+    in_pool(outside, move |processor, is_migrated| match processor {
+        Some(processor) => join_on(processor, is_migrated, a, b),
         None => join_in_place(a, b),
     })
 }
 
-/// Runs both closures here. Without a seat, there is no thread to share them with.
+/// Runs both closures here. Without a job processor, there is no thread to share them with.
 #[cold]
 fn join_in_place<RA, RB>(a: impl FnOnce(FnContext) -> RA, b: impl FnOnce(FnContext) -> RB) -> (RA, RB) {
     let result_a = unwind::catch(|| a(FnContext::new(false)));
@@ -180,7 +180,7 @@ fn join_in_place<RA, RB>(a: impl FnOnce(FnContext) -> RA, b: impl FnOnce(FnConte
 }
 
 #[inline(always)]
-fn join_on<A, B, RA, RB>(seat: &Seat, is_migrated: bool, a: A, b: B) -> (RA, RB)
+fn join_on<A, B, RA, RB>(processor: &JobProcessor, is_migrated: bool, a: A, b: B) -> (RA, RB)
 where
     A: FnOnce(FnContext) -> RA + Send,
     B: FnOnce(FnContext) -> RB + Send,
@@ -189,51 +189,51 @@ where
 {
     let mut place = MaybeUninit::uninit();
     let job = StackJob::begin(&mut place, move |is_stolen| b(FnContext::new(is_stolen)));
-    // SAFETY: this thread is the seat's owner. The job is begun; `Rescue`, or what follows it, keeps the
-    // frame until it was taken back or its latch set. Closure and result are `Send`.
-    let index = match unsafe { seat.push_granted(job.cast()) } {
+    // SAFETY: this thread is the job processor's owner. The job is begun; `Rescue`, or what follows it, keeps
+    // the frame until it was taken back or its latch set. Closure and result are `Send`.
+    let index = match unsafe { processor.push_within_budget(job.cast()) } {
         Some(index) => index,
         // SAFETY: (1) as above; (2) no other thread got the reference.
-        None => match unsafe { split(seat, job) } {
+        None => match unsafe { split(processor, job) } {
             Some(index) => index,
             // The deque is full, so thieves have plenty of jobs.
             // SAFETY: no other thread got the reference.
             None => return join_in_place(a, move |_| unsafe { StackJob::take_closure(job)(is_migrated) }),
         },
     };
-    let rescue = Rescue { seat, job, index };
+    let rescue = Rescue { processor, job, index };
     let result_a = a(FnContext::new(is_migrated));
     std::mem::forget(rescue);
-    // SAFETY: this thread is the owner; the frames that pushed anchored pieces above have been left.
-    if unsafe { seat.take_back_private(index) || take_back_public(seat, index) } {
+    // SAFETY: this thread is the owner; the frames that pushed join jobs above have been left.
+    if unsafe { processor.take_back_private(index) || take_back_public(processor, index) } {
         // SAFETY: taken back.
         return (result_a, unsafe { StackJob::take_closure(job) }(is_migrated));
     }
     // SAFETY: it was stolen, so it was finished.
     let job = unsafe { job.as_ref() };
-    wait(seat, job.latch().core(), index);
+    wait(processor, job.latch().core(), index);
     // SAFETY: the latch is set.
     (result_a, enter::resume(unsafe { job.take_result() }))
 }
 
-/// The split point at the end of a grant. If the computation was cancelled, drops the closure and ends the
-/// computation. Otherwise pushes the job.
+/// The split point at the end of a publish budget. If the computation was cancelled, drops the closure and
+/// ends the computation. Otherwise pushes the job.
 ///
 /// # Safety
-/// 1. As [`Seat::push_slowly`]. 2. No other thread has the job.
+/// 1. As [`JobProcessor::push_slowly`]. 2. No other thread has the job.
 #[cold]
 #[inline(never)]
 unsafe fn split<F: FnOnce(bool) -> R, R>(
-    seat: &Seat,
-    job: NonNull<StackJob<SpinLatch<Seat>, F, R>>,
+    processor: &JobProcessor,
+    job: NonNull<StackJob<SpinLatch<JobProcessor>, F, R>>,
 ) -> Option<u32> {
-    if cancel::ends_here(seat) {
+    if cancel::ends_here(processor) {
         // SAFETY: (2).
         let _closure = unsafe { StackJob::take_closure(job) };
         cancel::unwind_quietly();
     }
     // SAFETY: (1).
-    unsafe { seat.push_slowly(job.cast()) }
+    unsafe { processor.push_slowly(job.cast()) }
 }
 
 /// The second closure's place, at `index`, is or was public. First runs the jobs that the first closure has
@@ -241,29 +241,29 @@ unsafe fn split<F: FnOnce(bool) -> R, R>(
 /// may be stolen instead.
 ///
 /// # Safety
-/// 1. As [`Seat::take_back_private`].
+/// 1. As [`JobProcessor::take_back_private`].
 #[cold]
 #[inline(never)]
-unsafe fn take_back_public(seat: &Seat, index: u32) -> bool {
-    if seat.head() != index + 1 {
-        seat.run_loose(index + 1);
+unsafe fn take_back_public(processor: &JobProcessor, index: u32) -> bool {
+    if processor.head() != index + 1 {
+        processor.run_scope_jobs(index + 1);
     }
     // SAFETY: (1), and what was above has been taken out.
-    unsafe { seat.take_back(index) == Taken::Back }
+    unsafe { processor.take_back(index) == Taken::Back }
 }
 
-/// [`Seat::wait`], kept out of line.
+/// [`JobProcessor::wait`], kept out of line.
 #[cold]
 #[inline(never)]
-fn wait(seat: &Seat, latch: &CoreLatch, floor: u32) {
-    seat.wait(latch, floor);
+fn wait(processor: &JobProcessor, latch: &CoreLatch, floor: u32) {
+    processor.wait(latch, floor);
 }
 
 /// While the first closure unwinds, runs or awaits the second closure, which is pushed at `index`. In a
 /// cancelled computation, drops the second closure if it has not begun.
 struct Rescue<'a, F: FnOnce(bool) -> R, R> {
-    seat: &'a Seat,
-    job: NonNull<StackJob<SpinLatch<Seat>, F, R>>,
+    processor: &'a JobProcessor,
+    job: NonNull<StackJob<SpinLatch<JobProcessor>, F, R>>,
     index: u32,
 }
 
@@ -272,44 +272,46 @@ impl<F: FnOnce(bool) -> R, R> Drop for Rescue<'_, F, R> {
     #[inline(always)]
     fn drop(&mut self) {
         // SAFETY: the frame of the join is being left, by unwinding.
-        unsafe { rescue(self.seat, self.job, self.index) }
+        unsafe { rescue(self.processor, self.job, self.index) }
     }
 }
 
 /// See [`Rescue`].
 ///
 /// # Safety
-/// 1. The calling thread is the seat's owner, and has pushed the job at `index`; the frames that pushed
-///    anchored pieces above have been left. 2. The job's frame does not use it any more.
+/// 1. The calling thread is the job processor's owner, and has pushed the job at `index`; the frames that
+///    pushed join jobs above have been left. 2. The job's frame does not use it any more.
 #[cold]
 #[inline(never)]
 unsafe fn rescue<F: FnOnce(bool) -> R, R>(
-    seat: &Seat,
-    job: NonNull<StackJob<SpinLatch<Seat>, F, R>>,
+    processor: &JobProcessor,
+    job: NonNull<StackJob<SpinLatch<JobProcessor>, F, R>>,
     index: u32,
 ) {
     // A stack that unwinds runs nothing else. Other threads, or this thread later, run the jobs above.
     // SAFETY: (1).
-    unsafe { seat.spill(index + 1) };
+    unsafe { processor.spill(index + 1) };
     // SAFETY: (1).
-    let is_back = match unsafe { seat.take_back(index) } {
+    let is_back = match unsafe { processor.take_back(index) } {
         Taken::Back => true,
         Taken::Stolen => {
             // SAFETY: it was stolen, so it was finished.
             let latch = unsafe { job.as_ref() }.latch();
-            seat.wait_unwinding(latch.core(), seat.head(), || seat.take_moved(job.cast()))
+            processor.wait_unwinding(latch.core(), processor.head(), || processor.take_moved(job.cast()))
         }
     };
     let result = match is_back {
+        true if cancel::is_over(processor) => {
+            // SAFETY: taken back; (2).
+            return unwind::drop_quietly(unsafe { StackJob::take_closure(job) });
+        }
         // SAFETY: taken back; (2).
-        true if cancel::is_over(seat) => return unwind::drop_quietly(unsafe { StackJob::take_closure(job) }),
-        // SAFETY: as above.
         true => unwind::catch(|| unsafe { StackJob::take_closure(job) }(false)),
         // SAFETY: the latch is set.
         false => unsafe { job.as_ref().take_result() },
     };
     match result {
         Ok(result) => unwind::drop_quietly(result),
-        Err(payload) => cancel::keep_panic(seat, payload),
+        Err(payload) => cancel::keep_panic(processor, payload),
     }
 }

@@ -39,8 +39,8 @@
 //! ```
 //
 // How it works, for readers of the code: `enter.rs` (which call from where), `join.rs`, then
-// `queue/deque.rs`, `job/`, and `scheduler/computations/seat.rs`, `scheduler/computations/wait.rs`,
-// `scheduler/computations/jobs.rs`.
+// `queue/deque.rs`, `job/`, and `scheduler/jobs/mod.rs`, `scheduler/jobs/wait.rs`,
+// `scheduler/jobs/injected.rs`.
 
 mod blocked;
 mod broadcast;

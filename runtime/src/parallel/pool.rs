@@ -1,8 +1,8 @@
-//! Thread pools of a program's own: seats that run jobs and nothing else.
+//! Thread pools of a program's own: job processors that run jobs and nothing else.
 //!
 //! A pool is a [`Shared`], like a runtime's, without driver, tasks and spare workers. Dropping the
 //! [`ThreadPool`] only begins its shutdown. Its workers leave once no injected job and no detached job is
-//! left (`scheduler/computations/jobs.rs`), and the last reference frees the pool. A call by `&self` keeps
+//! left (`scheduler/jobs/injected.rs`), and the last reference frees the pool. A call by `&self` keeps
 //! the pool. So do its own threads for the jobs that run on them.
 
 use std::error::Error;

@@ -2,11 +2,11 @@
 
 use std::ptr::NonNull;
 
-use super::enter::{self, RootEnd};
+use super::enter::{self, JobEnd};
 use crate::job::{HeapJob, JobRef, Tag};
+use crate::scheduler::JobMemory;
 use crate::scheduler::Shared;
-use crate::scheduler::jobs::{self, Root};
-use crate::scheduler::magazine::JobMemory;
+use crate::scheduler::injected::{self, Injected};
 use crate::util::unwind;
 
 /// Spawns a job that runs on its own: no caller waits for it, and it can borrow nothing.
@@ -50,7 +50,7 @@ pub fn spawn<F>(func: F)
 where
     F: FnOnce() + Send + 'static,
 {
-    match enter::root_pool() {
+    match enter::detached_pool() {
         // SAFETY: valid now.
         Some(shared) => unsafe { spawn_in(shared, func) },
         None => run_in_place(func),
@@ -78,7 +78,7 @@ pub fn spawn_fifo<F>(func: F)
 where
     F: FnOnce() + Send + 'static,
 {
-    match enter::root_pool() {
+    match enter::detached_pool() {
         // SAFETY: valid now.
         Some(shared) => unsafe { spawn_fifo_in(shared, func) },
         None => run_in_place(func),
@@ -108,18 +108,18 @@ pub(super) unsafe fn spawn_fifo_in(shared: NonNull<Shared>, f: impl FnOnce() + S
 unsafe fn push(shared: NonNull<Shared>, is_fifo: bool, f: impl FnOnce() + Send + 'static) {
     // SAFETY: (1).
     let state = unsafe { shared.as_ref() };
-    if !state.jobs.try_begin() {
+    if !state.injected_jobs.try_begin() {
         return run_catching(state, f);
     }
     // SAFETY: counted.
     let job = unsafe { job(shared, f) };
     // SAFETY: used in this call only.
-    match unsafe { enter::seat_of(shared) }.filter(|seat| !seat.is_external()) {
-        // SAFETY: the seat outlives its jobs, for they are counted; the token is pushed; this thread is the
-        // seat's owner.
-        Some(seat) if is_fifo => state.queue_detached(seat, unsafe { seat.fifo.push(job) }),
-        Some(seat) => state.queue_detached(seat, job),
-        None => state.queue_root(Root::Job(job)),
+    match unsafe { enter::job_processor_of(shared) }.filter(|processor| !processor.is_external()) {
+        // SAFETY: the job processor outlives its jobs, for they are counted; the token is pushed; this thread
+        // is the job processor's owner.
+        Some(processor) if is_fifo => state.queue_detached(processor, unsafe { processor.fifo.push(job) }),
+        Some(processor) => state.queue_detached(processor, job),
+        None => state.queue_injected(Injected::Spawn(job)),
     }
 }
 
@@ -134,8 +134,8 @@ pub(super) unsafe fn job(shared: NonNull<Shared>, f: impl FnOnce() + Send + 'sta
         drop(spot);
         // So that the closure captures the whole struct, which is `Send`, and not its field.
         let pool = pool;
-        // SAFETY: (1), and the seat that runs the job keeps its pool.
-        let _end = unsafe { RootEnd::new(pool.0) };
+        // SAFETY: (1), and the job processor that runs the job keeps its pool.
+        let _end = unsafe { JobEnd::new(pool.0) };
         // SAFETY: as above.
         run_catching(unsafe { pool.0.as_ref() }, f);
     };
@@ -159,6 +159,6 @@ pub(super) fn run_catching(shared: &Shared, f: impl FnOnce()) {
 #[cold]
 pub(super) fn run_in_place(f: impl FnOnce()) {
     if let Err(payload) = unwind::catch(f) {
-        jobs::detached_panicked(None, payload);
+        injected::detached_panicked(None, payload);
     }
 }

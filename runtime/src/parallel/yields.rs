@@ -5,8 +5,7 @@ use std::ptr::NonNull;
 use super::enter::{self, Place};
 use crate::job::Tag;
 use crate::runtime::builder::{MAX_SPARE_WORKERS, MAX_WORKERS};
-use crate::scheduler::context;
-use crate::scheduler::{Seat, Shared};
+use crate::scheduler::{JobProcessor, Shared};
 
 /// The result of [`yield_now`] and [`yield_local`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,8 +45,7 @@ pub enum Yield {
 ///
 /// Prior art: `rayon::yield_now`.
 pub fn yield_now() -> Option<Yield> {
-    // SAFETY: used in this call only.
-    unsafe { context::seat() }.map(|seat| yield_on(seat, false))
+    enter::with_own(|processor| processor.map(|processor| yield_on(processor, false)))
 }
 
 /// Runs one job that waits on the calling thread. As [`yield_now`], but takes no job from elsewhere.
@@ -73,30 +71,34 @@ pub fn yield_now() -> Option<Yield> {
 ///
 /// Prior art: `rayon::yield_local`.
 pub fn yield_local() -> Option<Yield> {
-    // SAFETY: used in this call only.
-    unsafe { context::seat() }.map(|seat| yield_on(seat, true))
+    enter::with_own(|processor| processor.map(|processor| yield_on(processor, true)))
 }
 
 /// [`yield_now`] for threads of the pool `shared`.
 pub(super) fn yield_now_in(shared: NonNull<Shared>) -> Option<Yield> {
-    // SAFETY: used in this call only.
-    unsafe { enter::seat_of(shared) }.map(|seat| yield_on(seat, false))
+    yield_in(shared, false)
 }
 
 /// [`yield_local`] for threads of the pool `shared`.
 pub(super) fn yield_local_in(shared: NonNull<Shared>) -> Option<Yield> {
-    // SAFETY: used in this call only.
-    unsafe { enter::seat_of(shared) }.map(|seat| yield_on(seat, true))
+    yield_in(shared, true)
 }
 
-fn yield_on(seat: &Seat, is_local: bool) -> Yield {
-    if seat.yield_to_job(is_local) {
+fn yield_in(shared: NonNull<Shared>, is_local: bool) -> Option<Yield> {
+    enter::with_own(|processor| {
+        let processor = processor.filter(|processor| processor.shared_ptr() == shared)?;
+        Some(yield_on(processor, is_local))
+    })
+}
+
+fn yield_on(processor: &JobProcessor, is_local: bool) -> Yield {
+    if processor.yield_to_job(is_local) {
         return Yield::Executed;
     }
-    if seat.waits_for() != Tag::NONE || std::thread::panicking() {
+    if processor.waits_for() != Tag::NONE || std::thread::panicking() {
         // The caller may wait for jobs that it may not run here, so other threads have to find them.
-        // SAFETY: the calling thread holds the seat.
-        unsafe { seat.expose_pieces() };
+        // SAFETY: the calling thread holds the job processor.
+        unsafe { processor.expose_child_jobs() };
     }
     Yield::Idle
 }
@@ -123,13 +125,13 @@ fn yield_on(seat: &Seat, is_local: bool) -> Yield {
 #[inline]
 pub fn current_thread_index() -> Option<usize> {
     // SAFETY: used in this call only.
-    unsafe { context::seat() }.and_then(Seat::thread_index)
+    unsafe { enter::job_processor() }.and_then(JobProcessor::thread_index)
 }
 
 /// [`current_thread_index`] for threads of the pool `shared`.
 pub(super) fn current_thread_index_in(shared: NonNull<Shared>) -> Option<usize> {
     // SAFETY: used in this call only.
-    unsafe { enter::seat_of(shared) }.and_then(Seat::thread_index)
+    unsafe { enter::job_processor_of(shared) }.and_then(JobProcessor::thread_index)
 }
 
 /// Returns the number of threads of the pool that calls from here belong to.
@@ -149,7 +151,7 @@ pub(super) fn current_thread_index_in(shared: NonNull<Shared>) -> Option<usize> 
 /// Prior art: `rayon::current_num_threads`.
 pub fn current_num_threads() -> usize {
     match enter::place() {
-        Place::Seat(seat) => seat.shared().config.workers,
+        Place::Processor(processor) => processor.shared().config.workers,
         // SAFETY: valid now.
         Place::Pool(shared) => unsafe { shared.as_ref() }.config.workers,
         Place::Here => 1,
@@ -178,13 +180,13 @@ pub fn current_num_threads() -> usize {
 #[inline]
 pub fn current_thread_has_pending_tasks() -> Option<bool> {
     // SAFETY: used in this call only.
-    unsafe { context::seat() }.map(Seat::has_pending_jobs)
+    unsafe { enter::job_processor() }.map(JobProcessor::has_pending_jobs)
 }
 
 /// [`current_thread_has_pending_tasks`] for threads of the pool `shared`.
 pub(super) fn current_thread_has_pending_tasks_in(shared: NonNull<Shared>) -> Option<bool> {
     // SAFETY: used in this call only.
-    unsafe { enter::seat_of(shared) }.map(Seat::has_pending_jobs)
+    unsafe { enter::job_processor_of(shared) }.map(JobProcessor::has_pending_jobs)
 }
 
 /// Returns a number above every thread's [index](current_thread_index): the largest possible number of

@@ -29,7 +29,7 @@ use crate::io::{AsyncRead, AsyncReadExt};
 /// # }).unwrap();
 /// ```
 pub struct Child {
-    state: State,
+    state: ChildState,
     /// The pipe to the child's standard input, if that is [piped](std::process::Stdio::piped). Take the pipe
     /// out to write while another task waits for the child.
     pub stdin: Option<ChildStdin>,
@@ -39,7 +39,7 @@ pub struct Child {
     pub stderr: Option<ChildStderr>,
 }
 
-enum State {
+enum ChildState {
     /// The process has not been reaped.
     Running(Running),
     Exited(ExitStatus),
@@ -69,7 +69,7 @@ impl Child {
         let stdout = std.stdout.take().map(ChildStdout::from_std).transpose()?;
         let stderr = std.stderr.take().map(ChildStderr::from_std).transpose()?;
         running.kill_on_drop = kill_on_drop;
-        Ok(Self { state: State::Running(running), stdin, stdout, stderr })
+        Ok(Self { state: ChildState::Running(running), stdin, stdout, stderr })
     }
 
     /// Returns the system's number of the process. `None` once the process was waited for, because the number
@@ -89,8 +89,8 @@ impl Child {
     /// ```
     pub fn id(&self) -> Option<u32> {
         match &self.state {
-            State::Running(running) => running.process.as_ref().map(Process::id),
-            State::Exited(_) => None,
+            ChildState::Running(running) => running.process.as_ref().map(Process::id),
+            ChildState::Exited(_) => None,
         }
     }
 
@@ -115,8 +115,8 @@ impl Child {
     /// ```
     pub fn start_kill(&mut self) -> io::Result<()> {
         match &mut self.state {
-            State::Running(running) => running.kill(),
-            State::Exited(_) => Ok(()),
+            ChildState::Running(running) => running.kill(),
+            ChildState::Exited(_) => Ok(()),
         }
     }
 
@@ -180,8 +180,8 @@ impl Child {
     pub async fn wait(&mut self) -> io::Result<ExitStatus> {
         drop(self.stdin.take());
         let running = match &mut self.state {
-            State::Exited(status) => return Ok(*status),
-            State::Running(running) => running,
+            ChildState::Exited(status) => return Ok(*status),
+            ChildState::Running(running) => running,
         };
         let status = poll_fn(|cx| running.process().poll_wait(cx)).await?;
         self.has_exited(status);
@@ -209,8 +209,8 @@ impl Child {
     /// ```
     pub fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
         let running = match &mut self.state {
-            State::Exited(status) => return Ok(Some(*status)),
-            State::Running(running) => running,
+            ChildState::Exited(status) => return Ok(Some(*status)),
+            ChildState::Running(running) => running,
         };
         let status = running.process().try_wait()?;
         if let Some(status) = status {
@@ -254,7 +254,9 @@ impl Child {
 
     /// Forgets the process, after it was reaped.
     fn has_exited(&mut self, status: ExitStatus) {
-        if let State::Running(mut running) = std::mem::replace(&mut self.state, State::Exited(status)) {
+        if let ChildState::Running(mut running) =
+            std::mem::replace(&mut self.state, ChildState::Exited(status))
+        {
             running.process = None;
         }
     }
@@ -295,10 +297,10 @@ impl fmt::Debug for Child {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut debug = f.debug_struct("Child");
         match &self.state {
-            State::Running(running) => {
+            ChildState::Running(running) => {
                 debug.field("id", &self.id()).field("kill_on_drop", &running.kill_on_drop)
             }
-            State::Exited(status) => debug.field("status", status),
+            ChildState::Exited(status) => debug.field("status", status),
         };
         debug.field("stdin", &self.stdin).field("stdout", &self.stdout).field("stderr", &self.stderr).finish()
     }

@@ -29,12 +29,12 @@ use std::task::{Context, Poll, ready};
 
 use crate::Handle;
 use crate::driver::io::{Direction, Interest, is_shut_down_error, shut_down_error};
-use crate::io::registered::{Fd, Registered, Watch};
+use crate::io::registered::{Fd, Registered, WatchMode};
 use crate::signal::unix::{Signal, SignalKind, signal};
 
 /// Kind pipe: after the exit the descriptor counts as closed. A question that answers "still running" then
 /// clears that as well.
-const WATCH: Watch = Watch::pipe("Command::spawn", Interest::READABLE);
+const WATCH: WatchMode = WatchMode::pipe("Command::spawn", Interest::READABLE);
 
 /// Makes sure that the current runtime can watch a child.
 ///

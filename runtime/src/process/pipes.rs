@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::process::Stdio;
 
 use crate::io::Interest;
-use crate::io::registered::{Fd, Registered, Watch};
+use crate::io::registered::{Fd, Registered, WatchMode};
 use crate::net::face::{bytes, descriptor};
 use crate::net::unix::pipe::end::{self, End};
 
@@ -92,7 +92,7 @@ pipe!(
     /// # }).unwrap();
     /// ```
     ChildStdin,
-    Watch::pipe("ChildStdin", Interest::WRITABLE)
+    WatchMode::pipe("ChildStdin", Interest::WRITABLE)
 );
 
 pipe!(
@@ -118,7 +118,7 @@ pipe!(
     /// # }).unwrap();
     /// ```
     ChildStdout,
-    Watch::pipe("ChildStdout", Interest::READABLE)
+    WatchMode::pipe("ChildStdout", Interest::READABLE)
 );
 
 pipe!(
@@ -142,7 +142,7 @@ pipe!(
     /// # }).unwrap();
     /// ```
     ChildStderr,
-    Watch::pipe("ChildStderr", Interest::READABLE)
+    WatchMode::pipe("ChildStderr", Interest::READABLE)
 );
 
 bytes::async_write!(ChildStdin, self => Ok(()));

@@ -18,24 +18,31 @@
 //!
 //! # Steps
 //! ```text
-//!   push       O1 write slot[head]            O2 head += 1
-//!   finish     O1 again, of private items that are only begun: write the item's own memory, then its mark
-//!   note       O1 again, of a private item, with a mark
-//!   publish    O3 split += n (RMW, Release); `push_public` is O1, O2 and O3 of one item
-//!   pop        i = head - 1, private (i >= split): O4 read the slot, head = i
-//!              public, no thief was there (tail <= i): O5 swing (version + 1, split = i), read the slot,
-//!                                                         head = i
-//!              stolen (tail > i): O6 rewind: store (version + 1, split = tail = floor), head = floor
-//!   thief      T1 load public (tail < split?)  T2 read slot[tail]  T3 swing tail + 1
+//!   push     WriteSlot    write slot[head]
+//!            RaiseHead    head += 1
+//!   finish   WriteSlot    again, of private items that are only begun: write the item's own memory, then its
+//!                         mark
+//!   note     WriteSlot    again, of a private item, with a mark
+//!   publish  RaiseSplit   split += n (RMW, Release); `push_public` is WriteSlot, RaiseHead and RaiseSplit of
+//!                         one item
+//!   pop      PopPrivate   i = head - 1, private (i >= split): read the slot, head = i
+//!            PopPublic    public, no thief was there (tail <= i): swing (version + 1, split = i), read the
+//!                         slot, head = i
+//!            Rewind       stolen (tail > i): store (version + 1, split = tail = floor), head = floor
+//!   thief    ThiefLoads   load public (tail < split?)
+//!            ThiefReads   read slot[tail]
+//!            ThiefSwings  swing tail + 1
 //! ```
-//! A thief may take several loose items at once: T2 reads that many slots, and T3 moves `tail` by as many. An
-//! owner that takes back its own push leaves out reading the slot at O4 and O5.
+//! A thief may take several scope items at once: `ThiefReads` reads that many slots, and `ThiefSwings` moves
+//! `tail` by as many. An owner that takes back its own push leaves out reading the slot at `PopPrivate` and
+//! `PopPublic`.
 //!
 //! *Begun*: mostly no thread but its pusher ever looks at an item. So the push of a begun item writes only
 //! what its pusher needs. The owner *finishes* an item before it publishes it.
 //!
-//! *Floor*: an item may be *anchored*: its pusher comes back for just this index, and takes tail > index for
-//! "stolen". So a rewind goes no lower than above the youngest anchored item. Every other item is *loose*.
+//! *Floor*: an item may be a *join item*: its pusher comes back for just this index, and takes tail > index
+//! for "stolen". So a rewind goes no lower than above the youngest join item. Every other item is a *scope
+//! item*.
 //!
 //! # The race
 //! A thief loads the word, reads a slot, and falls asleep. The owner takes that item back, runs it, pushes
@@ -45,25 +52,27 @@
 //! reuse the slot before the thief has read it.
 //!
 //! # Ordering
-//! - *One claimer an item.* Public items leave by O5 and T3. These are read-modify-writes of one word, each
-//!   from the value it was computed from. The owner changes the version whenever it moves `split` down (O5,
-//!   O6), so a value of the word does not recur. (That would take 2^36 changes inside one thief's window, six
-//!   minutes at 5 ns.)
-//! - *A thief has read what it claims.* T1 (Acquire) reads from O3 (Release) or from a read-modify-write
-//!   behind it, so T2 sees O1 of that item or a later write of the slot. A later write comes after an O5 or
-//!   O6 of the owner, and then T3 fails. T3 and that O5 cannot both follow the same value of the word, and O6
-//!   changes the value. T1 also makes visible what the owner wrote before it published: the job, and what was
-//!   written when it was finished.
+//! - *One claimer an item.* Public items leave by `PopPublic` and `ThiefSwings`. These are read-modify-writes
+//!   of one word, each from the value it was computed from. The owner changes the version whenever it moves
+//!   `split` down (`PopPublic`, `Rewind`), so a value of the word does not recur. (That would take 2^36
+//!   changes inside one thief's window, six minutes at 5 ns.)
+//! - *A thief has read what it claims.* `ThiefLoads` (Acquire) reads from `RaiseSplit` (Release) or from a
+//!   read-modify-write behind it, so `ThiefReads` sees `WriteSlot` of that item or a later write of the slot.
+//!   A later write comes after a `PopPublic` or `Rewind` of the owner, and then `ThiefSwings` fails.
+//!   `ThiefSwings` and that `PopPublic` cannot both follow the same value of the word, and `Rewind` changes
+//!   the value. `ThiefLoads` also makes visible what the owner wrote before it published: the job, and what
+//!   was written when it was finished.
 //! - *No slot is reused before the thread that claimed it has read it.* The owner writes slot i again after
-//!   O5, or after it has learned from the word (Acquire) that tail > i. T3 is Release, so T2 came before.
-//!   Slots are atomics all the same, for the thieves that read and then fail.
-//! - *O6 may be a store*: at O6 tail = split, so nothing is public and no T3 can succeed.
+//!   `PopPublic`, or after it has learned from the word (Acquire) that tail > i. `ThiefSwings` is Release, so
+//!   `ThiefReads` came before. Slots are atomics all the same, for the thieves that read and then fail.
+//! - *`Rewind` may be a store*: at `Rewind` tail = split, so nothing is public and no `ThiefSwings` can
+//!   succeed.
 //!
 //! # Rejected
 //! - Chase and Lev's deque: its owner needs a full fence for every pop, and every item is public.
 //! - One public slot, refilled by the owner (Spice, chili): it starves all thieves but one while the owner is
 //!   in a long leaf.
-//! - Indices that wrap around: "tail > i" is no answer once the indices may have lapped. Loose items that do
+//! - Indices that wrap around: "tail > i" is no answer once the indices may have lapped. Scope items that do
 //!   not fit go elsewhere.
 //!
 //! # Sources
@@ -87,16 +96,16 @@ const _: () = assert!(CAPACITY <= FIELD);
 const MOST: usize = 32;
 
 /// The lowest bits of an item's address carry a mark; items are aligned to at least four bytes. Every mark
-/// but `LOOSE` means that the item is anchored.
+/// but `SCOPE` means that the item is a join item.
 const MARKS: usize = 3;
 
 /// The mark of an item that is begun. It is zero, so that the push need not add it.
 const BEGUN: usize = 0;
 
-const LOOSE: usize = 1;
+const SCOPE: usize = 1;
 
-/// The mark of an anchored item that is finished.
-const ANCHORED: usize = 2;
+/// The mark of a join item that is finished.
+const JOIN: usize = 2;
 
 /// The mark of an item that the owner has [noted](Deque::note).
 const NOTED: usize = 3;
@@ -155,29 +164,29 @@ impl<T> Deque<T> {
         self.own.head.get()
     }
 
-    /// O1, O2: pushes an item whose pusher will come back for it, by [`take_back`](Self::take_back) of the
-    /// same index. Returns false if the deque is full.
+    /// `WriteSlot`, `RaiseHead`: pushes an item whose pusher will come back for it, by
+    /// [`take_back`](Self::take_back) of the same index. Returns false if the deque is full.
     ///
     /// # Safety
     /// 1. The caller is the owner. 2. The item stays valid until it has been taken back, or claimed and used.
     #[allow(dead_code, reason = "called by tests and models")]
-    pub unsafe fn push_anchored(&self, item: *mut T) -> bool {
+    pub unsafe fn push_join_item(&self, item: *mut T) -> bool {
         let head = self.own.head.get();
         if head == CAPACITY {
             return false;
         }
         // SAFETY: (1), and the check leaves space.
-        unsafe { self.put(head, item.map_addr(|address| address | ANCHORED)) };
+        unsafe { self.put(head, item.map_addr(|address| address | JOIN)) };
         true
     }
 
-    /// As [`push_anchored`](Self::push_anchored), for an item that is only begun. Returns its index.
+    /// As [`push_join_item`](Self::push_join_item), for an item that is only begun. Returns its index.
     ///
     /// # Safety
     /// 1. The caller is the owner. 2. The deque is not full. 3. The item is [finished](Self::finish) before
     ///    it is published. From then on it stays valid until it has been taken back, or claimed and used.
     #[inline(always)]
-    pub unsafe fn begin_anchored(&self, item: *mut T) -> u32 {
+    pub unsafe fn begin_join_item(&self, item: *mut T) -> u32 {
         let head = self.own.head.get();
         // SAFETY: (1), (2).
         unsafe { self.put(head, item) };
@@ -194,17 +203,19 @@ impl<T> Deque<T> {
         for index in (self.own.split.get()..self.own.head.get()).rev() {
             let item = self.slot(index);
             match mark(item) {
-                // Relaxed: O3 publishes it.
-                BEGUN => self.slots[index as usize]
-                    .store(finish(item).map_addr(|address| address | ANCHORED), Relaxed),
-                LOOSE => {}
+                // Relaxed: `RaiseSplit` publishes it.
+                BEGUN => {
+                    self.slots[index as usize].store(finish(item).map_addr(|address| address | JOIN), Relaxed)
+                }
+                SCOPE => {}
                 // This item was finished before, and so were those below it.
                 _ => break,
             }
         }
     }
 
-    /// O1, O2: pushes a loose item, at an index below `limit`. Returns false if there is no space.
+    /// `WriteSlot`, `RaiseHead`: pushes a scope item, at an index below `limit`. Returns false if there is no
+    /// space.
     ///
     /// # Safety
     /// 1. The caller is the owner. 2. The item stays valid until it has been taken and used. 3. `limit` is at
@@ -216,7 +227,7 @@ impl<T> Deque<T> {
             return false;
         }
         // SAFETY: (1), and there is space.
-        unsafe { self.put(self.own.head.get(), item.map_addr(|address| address | LOOSE)) };
+        unsafe { self.put(self.own.head.get(), item.map_addr(|address| address | SCOPE)) };
         true
     }
 
@@ -232,8 +243,8 @@ impl<T> Deque<T> {
             return false;
         }
         // SAFETY: (1), and there is space.
-        unsafe { self.put(head, item.map_addr(|address| address.wrapping_add(LOOSE))) };
-        // Release: pairs with T1.
+        unsafe { self.put(head, item.map_addr(|address| address.wrapping_add(SCOPE))) };
+        // Release: pairs with `ThiefLoads`.
         self.public.fetch_add(SPLIT, Release);
         self.own.split.set(head + 1);
         true
@@ -245,7 +256,7 @@ impl<T> Deque<T> {
     unsafe fn put(&self, head: u32, item: *mut T) {
         debug_assert!(head < CAPACITY);
         // SAFETY: (2).
-        // Relaxed: O3 publishes it.
+        // Relaxed: `RaiseSplit` publishes it.
         unsafe { self.slots.get_unchecked(head as usize) }.store(item, Relaxed);
         self.own.head.set(head + 1);
     }
@@ -279,11 +290,11 @@ impl<T> Deque<T> {
     /// item is put there.
     ///
     /// # Safety
-    /// 1. The caller is the owner. 2. The item is private, anchored, and finished.
+    /// 1. The caller is the owner. 2. The item is private, a join item, and finished.
     pub unsafe fn note(&self, index: u32) {
-        debug_assert!(matches!(mark(self.slot(index)), ANCHORED | NOTED));
+        debug_assert!(matches!(mark(self.slot(index)), JOIN | NOTED));
         debug_assert!(self.own.split.get() <= index && index < self.own.head.get());
-        // Relaxed: this is O1 once more, and O3 publishes it.
+        // Relaxed: this is `WriteSlot` once more, and `RaiseSplit` publishes it.
         self.slots[index as usize].store(self.slot(index).map_addr(|address| address | NOTED), Relaxed);
     }
 
@@ -304,7 +315,8 @@ impl<T> Deque<T> {
         tail(self.public.load(Relaxed)) < self.own.head.get()
     }
 
-    /// O3: lets thieves have the oldest `n` private items, or all if there are fewer. Returns their number.
+    /// `RaiseSplit`: lets thieves have the oldest `n` private items, or all if there are fewer. Returns their
+    /// number.
     ///
     /// # Safety
     /// 1. The caller is the owner. 2. These items are [finished](Self::finish).
@@ -312,18 +324,18 @@ impl<T> Deque<T> {
         let n = n.min(self.own.head.get() - self.own.split.get());
         debug_assert!((self.own.split.get()..).take(n as usize).all(|index| mark(self.slot(index)) != BEGUN));
         if n > 0 {
-            // Release: pairs with T1.
+            // Release: pairs with `ThiefLoads`.
             self.public.fetch_add(u64::from(n) * SPLIT, Release);
             self.own.split.set(self.own.split.get() + n);
         }
         n
     }
 
-    /// O4 without reading the slot: takes the item at `index` back if it is private. Returns false if it is
-    /// or was public.
+    /// `PopPrivate` without reading the slot: takes the item at `index` back if it is private. Returns false
+    /// if it is or was public.
     ///
     /// # Safety
-    /// 1. The caller is the owner. 2. It pushed an anchored item there, and has not taken it back. 3. If the
+    /// 1. The caller is the owner. 2. It pushed a join item there, and has not taken it back. 3. If the
     ///    item is private, then all that was pushed afterwards has been taken out.
     #[inline(always)]
     pub unsafe fn take_back_private(&self, index: u32) -> bool {
@@ -335,14 +347,15 @@ impl<T> Deque<T> {
         true
     }
 
-    /// O4, O5, O6: takes back the item at `index`, which is the youngest, or learns that it was stolen.
+    /// `PopPrivate`, `PopPublic`, `Rewind`: takes back the item at `index`, which is the youngest, or learns
+    /// that it was stolen.
     ///
     /// # Safety
-    /// 1. The caller is the owner. 2. It pushed an anchored item there, has not taken it back, and has taken
+    /// 1. The caller is the owner. 2. It pushed a join item there, has not taken it back, and has taken
     ///    out all that was pushed afterwards.
     pub unsafe fn take_back(&self, index: u32) -> Taken {
         debug_assert!(self.own.head.get() == index + 1);
-        // SAFETY: (1), (2). No other anchored item is at `index` or above.
+        // SAFETY: (1), (2). No other join item is at `index` or above.
         let is_back = unsafe { self.take_back_private(index) || self.reclaim(index, index).is_some() };
         if is_back { Taken::Back } else { Taken::Stolen }
     }
@@ -350,7 +363,7 @@ impl<T> Deque<T> {
     /// Takes the youngest item at or above `floor`, if thieves have left one.
     ///
     /// # Safety
-    /// 1. The caller is the owner. 2. No anchored item is at `floor` or above.
+    /// 1. The caller is the owner. 2. No join item is at `floor` or above.
     #[inline]
     pub unsafe fn pop(&self, floor: u32) -> Option<*mut T> {
         let head = self.own.head.get();
@@ -367,26 +380,26 @@ impl<T> Deque<T> {
         unsafe { self.reclaim(index, floor) }
     }
 
-    /// Takes the youngest item, if it is loose and thieves have left it.
+    /// Takes the youngest item, if it is a scope item and thieves have left it.
     ///
     /// # Safety
     /// 1. The caller is the owner.
-    pub unsafe fn pop_if_loose(&self) -> Option<*mut T> {
+    pub unsafe fn pop_if_scope_item(&self) -> Option<*mut T> {
         let youngest = self.own.head.get().checked_sub(1)?;
-        let is_loose = mark(self.slot(youngest)) == LOOSE;
-        // SAFETY: (1); the item is loose, and the youngest.
-        if is_loose { unsafe { self.pop(youngest) } } else { None }
+        let is_scope_item = mark(self.slot(youngest)) == SCOPE;
+        // SAFETY: (1); it is a scope item, and the youngest.
+        if is_scope_item { unsafe { self.pop(youngest) } } else { None }
     }
 
-    /// O5, or O6 if the youngest item, at `index`, was stolen.
+    /// `PopPublic`, or `Rewind` if the youngest item, at `index`, was stolen.
     ///
     /// # Safety
-    /// 1. The caller is the owner; `index` is the youngest item's, and that item is public. 2. No anchored
+    /// 1. The caller is the owner; `index` is the youngest item's, and that item is public. 2. No join
     ///    item is at `floor` or above, except the one for which the caller has come back.
     #[inline]
     unsafe fn reclaim(&self, index: u32, floor: u32) -> Option<*mut T> {
         debug_assert!(self.own.split.get() == index + 1);
-        // Acquire: pairs with T3, for the reuse of slots.
+        // Acquire: pairs with `ThiefSwings`, for the reuse of slots.
         let mut word = self.public.load(Acquire);
         while tail(word) <= index {
             // (version + 1, split = index, tail): `split` was index + 1.
@@ -408,51 +421,51 @@ impl<T> Deque<T> {
         None
     }
 
-    /// O6: an empty deque begins again at `floor`.
+    /// `Rewind`: an empty deque begins again at `floor`.
     ///
     /// # Safety
     /// 1. The caller is the owner. 2. Nothing is private or public; `word` is the word. 3. At `floor` or
-    ///    above there is no anchored item for which its pusher will come back.
+    ///    above there is no join item for which its pusher will come back.
     #[cold]
     unsafe fn rewind(&self, word: u64, floor: u32) {
         debug_assert!(split(word) == tail(word) && floor <= tail(word));
-        // Relaxed: nothing is public, so no thread acquires by this store. No thief's T3 can come between, as
-        // the module's docs show.
+        // Relaxed: nothing is public, so no thread acquires by this store. No thief's `ThiefSwings` can come
+        // between, as the module's docs show.
         self.public.store(pack(version(word).wrapping_add(VERSION), floor, floor), Relaxed);
         self.own.split.set(floor);
         self.own.head.set(floor);
     }
 
-    /// Makes space below `limit`, if all loose items on top were stolen.
+    /// Makes space below `limit`, if all scope items on top were stolen.
     ///
     /// # Safety
     /// 1. The caller is the owner.
     #[cold]
     unsafe fn make_room(&self, limit: u32) -> bool {
-        // Acquire: pairs with T3, for the reuse of slots.
+        // Acquire: pairs with `ThiefSwings`, for the reuse of slots.
         let word = self.public.load(Acquire);
         if tail(word) != self.own.head.get() {
             return false;
         }
-        let anchored = (0..self.own.head.get()).rev().find(|&index| mark(self.slot(index)) != LOOSE);
-        let floor = anchored.map_or(0, |index| index + 1);
+        let join = (0..self.own.head.get()).rev().find(|&index| mark(self.slot(index)) != SCOPE);
+        let floor = join.map_or(0, |index| index + 1);
         if floor >= limit {
             return false;
         }
-        // SAFETY: (1). All items were stolen, and `floor` is above all anchored ones.
+        // SAFETY: (1). All items were stolen, and `floor` is above all join jobs.
         unsafe { self.rewind(word, floor) };
         true
     }
 
-    /// T1 to T3: takes the oldest public item, if there is one and it `is_wanted`. For any thread, also for
-    /// the owner.
+    /// `ThiefLoads` to `ThiefSwings`: takes the oldest public item, if there is one and it `is_wanted`. For
+    /// any thread, also for the owner.
     ///
     /// `is_wanted` gets the item as a number. It must not follow it, because the item may be gone already.
     pub fn steal(&self, is_wanted: impl Fn(*mut T) -> bool) -> Option<*mut T> {
         self.steal_several(1, is_wanted, |_| unreachable!("one was asked for"))
     }
 
-    /// As [`steal`](Self::steal), and takes loose items behind the oldest as well: at most `most` in all, and
+    /// As [`steal`](Self::steal), and takes scope items behind the oldest as well: at most `most` in all, and
     /// no more than half of what is public. They are given to `put`, the youngest first.
     pub fn steal_several(
         &self,
@@ -461,7 +474,7 @@ impl<T> Deque<T> {
         mut put: impl FnMut(*mut T),
     ) -> Option<*mut T> {
         let mut items = [std::ptr::null_mut(); MOST];
-        // Acquire: pairs with O3.
+        // Acquire: pairs with `RaiseSplit`.
         let mut word = self.public.load(Acquire);
         loop {
             let (tail, public) = (tail(word), split(word) - tail(word));
@@ -472,13 +485,13 @@ impl<T> Deque<T> {
             let mut n = 0;
             for (place, index) in items.iter_mut().zip(tail..tail + most) {
                 let item = self.slot(index);
-                let is_anchored = mark(item) != LOOSE;
+                let is_join_item = mark(item) != SCOPE;
                 *place = item.map_addr(|address| address & !MARKS);
-                if !is_wanted(*place) || is_anchored && n > 0 {
+                if !is_wanted(*place) || is_join_item && n > 0 {
                     break;
                 }
                 n += 1;
-                if is_anchored {
+                if is_join_item {
                     break;
                 }
             }
@@ -486,7 +499,8 @@ impl<T> Deque<T> {
                 // The items may be of this value of the word or of another. The caller comes again.
                 return None;
             }
-            // Release: the slots were read before they are reused. Acquire if it fails: T1 of the next round.
+            // Release: the slots were read before they are reused. Acquire if it fails: `ThiefLoads` of the
+            // next round.
             match self.public.compare_exchange_weak(word, word + n as u64, Release, Acquire) {
                 Ok(_) => {
                     items[1..n].iter().rev().for_each(|&item| put(item));

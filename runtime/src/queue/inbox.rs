@@ -61,7 +61,7 @@ use std::fmt;
 use std::ptr::{self, NonNull};
 use std::task::Waker;
 
-use super::chain::{self, Chain, Linked};
+use super::intrusive_list::{self, IntrusiveList, Linked};
 use crate::loom::sync::ShortLock;
 use crate::loom::sync::atomic::AtomicPtr;
 use crate::loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -123,7 +123,7 @@ impl<T: Linked> Inbox<T> {
                 _ => !now.is_null(),
             };
             // SAFETY: (2) and (3): the item is on its way into this queue.
-            unsafe { chain::set_next(item, is_item.then(|| NonNull::new_unchecked(now))) };
+            unsafe { intrusive_list::set_next(item, is_item.then(|| NonNull::new_unchecked(now))) };
             // InboxPush. Release: publishes the pusher's writes. Acquire if it fails, as above.
             match inbox.head.compare_exchange(now, item.as_ptr(), Release, Acquire) {
                 Ok(_) => return Ok(taken),
@@ -139,9 +139,9 @@ impl<T: Linked> Inbox<T> {
     }
 
     /// Takes all items, oldest first. For the owner.
-    pub fn take_all(&self) -> Chain<T> {
+    pub fn take_all(&self) -> IntrusiveList<T> {
         if self.is_empty() {
-            return Chain::new();
+            return IntrusiveList::new();
         }
         // InboxSwap. Only the owner takes items away, so there still is one.
         let youngest = self.head.swap(ptr::null_mut(), Acquire);
@@ -195,7 +195,7 @@ impl<T: Linked> Inbox<T> {
     }
 
     /// Refuses pushes from now on, and takes all items, oldest first. For the owner.
-    pub fn close(&self) -> Chain<T> {
+    pub fn close(&self) -> IntrusiveList<T> {
         // Acquire: as in `take_all`. Release: publishes the owner's earlier writes to pushers that are
         // refused.
         let youngest = self.head.swap(ptr::without_provenance_mut(CLOSED), AcqRel);
@@ -204,12 +204,12 @@ impl<T: Linked> Inbox<T> {
     }
 
     /// Makes a chain of `youngest`, which was swapped out of the head, and the items below it.
-    fn chain_of(youngest: *mut T) -> Chain<T> {
+    fn chain_of(youngest: *mut T) -> IntrusiveList<T> {
         match is_item(youngest) {
             // SAFETY: the items were pushed. So they live until the caller lets go, by duty 2 of `push`. The
             // first item was linked to none.
-            true => unsafe { Chain::from_stack(NonNull::new_unchecked(youngest)) },
-            false => Chain::new(),
+            true => unsafe { IntrusiveList::from_stack(NonNull::new_unchecked(youngest)) },
+            false => IntrusiveList::new(),
         }
     }
 }

@@ -3,18 +3,18 @@
 //!
 //! # States
 //! ```text
-//!   chunks    under the lock: pointers to the items, oldest first, up to half a ring in each
+//!   blocks    under the lock: pointers to the items, oldest first, up to half a ring in each
 //!   len       written under the lock, before it is released: always their number as of some unlock, or of
 //!             the unlock about to happen
 //!   newborns  under the lock: the number of counted newborn items so far; see `scheduler/shared.rs`
 //! ```
-//! A worker takes a chunk as a whole, by copying pointers: no item is touched under the lock. The items lie
+//! A worker takes a block as a whole, by copying pointers: no item is touched under the lock. The items lie
 //! in memory that the pushing thread wrote last, so each is a cache miss. The worker asks for all items of a
-//! chunk at once, after the unlock. Links from one item to the next would make these misses wait for one
+//! block at once, after the unlock. Links from one item to the next would make these misses wait for one
 //! another.
 //!
 //! The lock's holder lets go with a plain store (`loom/byte_lock.rs`). It is held for a few stores, or for
-//! the copy of a chunk. While tasks pile up, one push in [`CHUNK`] also requests memory under it.
+//! the copy of a block. While tasks pile up, one push in [`BLOCK`] also requests memory under it.
 //!
 //! A wake may be in flight when the runtime shuts down, so a push must work at any time. The last worker that
 //! leaves drains the injector, as often as it takes. It cannot know of a newborn item that is still to come.
@@ -23,12 +23,14 @@
 //!
 //! # Steps
 //! ```text
-//!   push      I1 lock, add        I2 store len     I3 unlock
-//!   strict    I4 SeqCst fence     I5 read the sleepers; wake one if none searches (the scheduler's)
-//!   sleeper   S1 announce         S2 SeqCst fence  S3 read len (the scheduler's, S3 ours)
-//!   pop       R1 read len, leave if it is zero     R2 lock, take    R3 store len    R4 unlock
-//!   batch     R1 to R4 for as much of a chunk as fits into the ring, which R2 puts there
+//!   push      InjectAdd lock, add; InjectLen store len; InjectUnlock unlock
+//!   strict    InjectFence SeqCst fence; InjectWake read the sleepers, wake one if none searches
+//!   sleeper   InjectAnnounce announce; InjectSleepFence SeqCst fence; InjectSleepRead read len
+//!   pop       InjectPeek read len, leave if it is zero; InjectTake lock, take; InjectTakeLen store len;
+//!             InjectTakeUnlock unlock
+//!   batch     the steps of a pop, for as much of a block as fits into the ring, which InjectTake puts there
 //! ```
+//! The scheduler does the steps of *strict*, InjectAnnounce and InjectSleepFence.
 //!
 //! # The race
 //! A thread outside pushes while the last worker goes to sleep. The worker looked at `len` before the push,
@@ -36,9 +38,10 @@
 //!
 //! # Ordering
 //! `len` is Relaxed on both sides: the fences carry the handshake, the lock carries the items.
-//! - *Nothing is stranded.* SeqCst fences have one total order. If S2 is before I4, I5 sees S1 and a worker
-//!   is woken. If I4 is before S2, S3 reads the value of I2 or one later in `len`'s own order. A later value
-//!   that is zero was stored by a worker that has taken the item, and is awake.
+//! - *Nothing is stranded.* SeqCst fences have one total order. If InjectSleepFence is before InjectFence,
+//!   InjectWake sees InjectAnnounce and a worker is woken. If InjectFence is before InjectSleepFence,
+//!   InjectSleepRead reads the value of InjectLen or one later in `len`'s own order. A later value that is
+//!   zero was stored by a worker that has taken the item, and is awake.
 //! - *What a reader may conclude.* Not zero: the reader locks and looks. The thread that stored the value is
 //!   about to unlock; the queue can be empty again by then. Zero: there was a moment at which the queue was
 //!   empty. That moment came after every push that happens before the read, or is ordered before it by fences
@@ -47,7 +50,7 @@
 //! - *`len` does not drift.* Suppose that it were stored after the unlock. Then the store of a popper that
 //!   left an empty queue could overwrite the store of the next pusher. That item would be hidden from all
 //!   threads until the next push.
-//! - *A pusher touches no item after I3.* By then it may have been popped, run and freed.
+//! - *A pusher touches no item after InjectUnlock.* By then it may have been popped, run and freed.
 //!
 //! # Rejected
 //! - A lock-free queue. A push comes with a foreign wake, which costs a microsecond anyway, and pops come in
@@ -66,17 +69,17 @@ use std::fmt;
 use std::iter;
 use std::ptr::NonNull;
 
-use super::chain::{Chain, Linked};
+use super::intrusive_list::{IntrusiveList, Linked};
 use super::local::Local;
 use crate::loom::RING_CAPACITY;
 use crate::loom::sync::ShortLock;
 use crate::loom::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use crate::util::pad::CachePadded;
 
-/// The number of items in a chunk, which a worker takes at once. It leaves space in the worker's ring for
+/// The number of items in a block, which a worker takes at once. It leaves space in the worker's ring for
 /// tasks that these push in turn.
-const CHUNK: usize = RING_CAPACITY / 2;
-/// The most chunks for which an empty queue keeps memory.
+const BLOCK: usize = RING_CAPACITY / 2;
+/// The most blocks for which an empty queue keeps memory.
 const MOST_KEPT: usize = 1024;
 
 /// The queue that all workers share. See the module's documentation.
@@ -85,42 +88,42 @@ pub struct Injector<T: Linked> {
 }
 
 struct Inner<T: Linked> {
-    chunks: ShortLock<Chunks<T>>,
+    blocks: ShortLock<Blocks<T>>,
     /// The number of items. Only the holder of the lock writes it; any thread reads it.
     len: AtomicUsize,
     /// The number of counted newborn items. Written and read likewise.
     newborns: AtomicU64,
 }
 
-struct Chunks<T> {
-    /// No chunk in here is empty.
-    queue: VecDeque<Chunk<T>>,
-    /// The memory of the chunk that was taken last.
-    spare: Option<Chunk<T>>,
+struct Blocks<T> {
+    /// No block in here is empty.
+    queue: VecDeque<Block<T>>,
+    /// The memory of the block that was taken last.
+    spare: Option<Block<T>>,
     len: usize,
     /// Newborn items are refused.
     is_closed: bool,
 }
 
-/// Up to [`CHUNK`] items, oldest first. The pushers guarantee that all are live and in no other queue.
-struct Chunk<T>(VecDeque<NonNull<T>>);
+/// Up to [`BLOCK`] items, oldest first. The pushers guarantee that all are live and in no other queue.
+struct Block<T>(VecDeque<NonNull<T>>);
 
-// SAFETY: the chunk does nothing to an item. To do more with an item that it returns is unsafe, and justified
+// SAFETY: the block does nothing to an item. To do more with an item that it returns is unsafe, and justified
 // there.
-unsafe impl<T> Send for Chunk<T> {}
+unsafe impl<T> Send for Block<T> {}
 
 impl<T: Linked> Injector<T> {
     /// Makes an empty injector.
     pub fn new() -> Self {
-        let chunks = Chunks { queue: VecDeque::new(), spare: None, len: 0, is_closed: false };
+        let blocks = Blocks { queue: VecDeque::new(), spare: None, len: 0, is_closed: false };
         let inner =
-            Inner { chunks: ShortLock::new(chunks), len: AtomicUsize::new(0), newborns: AtomicU64::new(0) };
+            Inner { blocks: ShortLock::new(blocks), len: AtomicUsize::new(0), newborns: AtomicU64::new(0) };
         Self { inner: CachePadded::new(inner) }
     }
 
     /// The number of waiting items. The module's docs say what a reader may conclude.
     pub fn len(&self) -> usize {
-        // Relaxed: S3 and R1. The fences or the lock do the rest.
+        // Relaxed: InjectSleepRead and InjectPeek. The fences or the lock do the rest.
         self.inner.len.load(Relaxed)
     }
 
@@ -134,16 +137,16 @@ impl<T: Linked> Injector<T> {
     /// # Safety
     /// 1. `item` is live, and stays so at its place until it has been popped. 2. It is in no queue.
     pub unsafe fn push(&self, item: NonNull<T>) {
-        self.change(|chunks| chunks.push(item));
+        self.change(|blocks| blocks.push(item));
     }
 
     /// Adds all items of `batch`, in their order, behind the youngest. Takes the lock once. The caller
     /// notifies once.
-    pub fn push_batch(&self, mut batch: Chain<T>) {
+    pub fn push_batch(&self, mut batch: IntrusiveList<T>) {
         if batch.is_empty() {
             return;
         }
-        self.change(|chunks| iter::from_fn(|| batch.pop_front()).for_each(|item| chunks.push(item)));
+        self.change(|blocks| iter::from_fn(|| batch.pop_front()).for_each(|item| blocks.push(item)));
     }
 
     /// Adds the newborn `item` as the youngest, unless the queue is closed. Returns whether it did. If
@@ -153,9 +156,9 @@ impl<T: Linked> Injector<T> {
     /// As [`push`](Self::push); the promises end if the item is refused.
     #[inline]
     pub unsafe fn push_unless_closed(&self, item: NonNull<T>, is_counted: bool) -> bool {
-        self.change(|chunks| {
-            if !chunks.is_closed {
-                chunks.push(item);
+        self.change(|blocks| {
+            if !blocks.is_closed {
+                blocks.push(item);
                 if is_counted {
                     let newborns = &self.inner.newborns;
                     // Relaxed: no other thread writes it while this thread holds the lock. The lock also
@@ -163,14 +166,14 @@ impl<T: Linked> Injector<T> {
                     newborns.store(newborns.load(Relaxed) + 1, Relaxed);
                 }
             }
-            !chunks.is_closed
+            !blocks.is_closed
         })
     }
 
     /// Refuses newborn items from now on. Returns the final number of counted newborn items.
     pub fn close(&self) -> u64 {
-        self.change(|chunks| {
-            chunks.is_closed = true;
+        self.change(|blocks| {
+            blocks.is_closed = true;
             self.newborns()
         })
     }
@@ -186,10 +189,10 @@ impl<T: Linked> Injector<T> {
         if self.is_empty() {
             return None;
         }
-        self.change(|chunks| chunks.take_oldest(|_| ()).map(|(item, ())| item))
+        self.change(|blocks| blocks.take_oldest(|_| ()).map(|(item, ())| item))
     }
 
-    /// Takes the oldest chunk. Returns its oldest item, to be run at once, and the number of items that were
+    /// Takes the oldest block. Returns its oldest item, to be run at once, and the number of items that were
     /// taken in all. The other items go to the back of `local`, as far as they fit. The items that do not fit
     /// stay here.
     ///
@@ -201,8 +204,8 @@ impl<T: Linked> Injector<T> {
         if self.is_empty() {
             return None;
         }
-        let (first, added) = self.change(|chunks| {
-            chunks.take_oldest(|rest| {
+        let (first, added) = self.change(|blocks| {
+            blocks.take_oldest(|rest| {
                 // SAFETY: (1) is the ring's (1). The thread that pushed here guaranteed the ring's (2). For
                 // (3), the items have just left this queue.
                 unsafe { local.push_batch(iter::from_fn(|| rest.pop_front())) }
@@ -215,35 +218,35 @@ impl<T: Linked> Injector<T> {
 
     /// Runs `f` under the lock, and stores the length before the unlock.
     #[inline]
-    fn change<R>(&self, f: impl FnOnce(&mut Chunks<T>) -> R) -> R {
-        let mut chunks = self.inner.chunks.lock();
-        let result = f(&mut chunks);
-        self.inner.len.store(chunks.len, Relaxed);
+    fn change<R>(&self, f: impl FnOnce(&mut Blocks<T>) -> R) -> R {
+        let mut blocks = self.inner.blocks.lock();
+        let result = f(&mut blocks);
+        self.inner.len.store(blocks.len, Relaxed);
         result
     }
 }
 
-impl<T> Chunks<T> {
+impl<T> Blocks<T> {
     fn push(&mut self, item: NonNull<T>) {
         match self.queue.back_mut() {
-            Some(Chunk(last)) if last.len() < CHUNK => last.push_back(item),
+            Some(Block(last)) if last.len() < BLOCK => last.push_back(item),
             _ => {
-                let mut chunk = self.spare.take().unwrap_or_else(|| Chunk(VecDeque::with_capacity(CHUNK)));
-                chunk.0.push_back(item);
-                self.queue.push_back(chunk);
+                let mut block = self.spare.take().unwrap_or_else(|| Block(VecDeque::with_capacity(BLOCK)));
+                block.0.push_back(item);
+                self.queue.push_back(block);
             }
         }
         self.len += 1;
     }
 
-    /// Takes the oldest item, and lets `f` take items of its chunk.
+    /// Takes the oldest item, and lets `f` take items of its block.
     fn take_oldest<R>(&mut self, f: impl FnOnce(&mut VecDeque<NonNull<T>>) -> R) -> Option<(NonNull<T>, R)> {
-        let Chunk(chunk) = self.queue.front_mut()?;
-        let before = chunk.len();
-        let first = chunk.pop_front()?;
-        let result = f(chunk);
-        self.len -= before - chunk.len();
-        if chunk.is_empty() {
+        let Block(block) = self.queue.front_mut()?;
+        let before = block.len();
+        let first = block.pop_front()?;
+        let result = f(block);
+        self.len -= before - block.len();
+        if block.is_empty() {
             self.spare = self.queue.pop_front();
         }
         if self.queue.is_empty() && self.queue.capacity() > MOST_KEPT {

@@ -19,19 +19,26 @@
 //!
 //! # Steps
 //! ```text
-//!   push      O1 load head (is there room?)   O2 write the slot          O3 store tail
-//!   pop       O4 swing head: real + 1         O5 read the slot
-//!   overflow  O6 swing head: real + CAPACITY  O7 store tail + CAPACITY/2
-//!             O8 read the second half, hand it over
-//!   thief     T1 load head                    T2 load tail
-//!             T3 swing head: real + n, claimed = n
-//!             T4 copy n slots                 T5 claimed = 0
+//!   push      RingRead      load head (is there space?)
+//!             RingWrite     write the slot
+//!             RingPublish   store tail
+//!   pop       RingPop       swing head: real + 1
+//!             RingPopRead   read the slot
+//!   overflow  RingOverflow  swing head: real + CAPACITY
+//!             RingKeepHalf  store tail + CAPACITY/2
+//!             RingGiveHalf  read the second half, hand it over
+//!   thief     RingHead      load head
+//!             RingTail      load tail
+//!             RingClaim     swing head: real + n, claimed = n
+//!             RingCopy      copy n slots
+//!             RingUnclaim   claimed = 0
 //! ```
 //! *Overflow*: the ring is full and no thief is inside. The owner takes everything. It puts the older half
 //! back by moving `tail`: one lap on, an index has the same slot as before. It gives the younger half, with
 //! the item that did not fit, to the injector. A batch from the injector lands in the older half, so no item
-//! goes back and forth. Between O6 and O7 the ring looks empty to thieves, and until O8 ends the younger half
-//! is in no queue. So an owner that overflows notifies afterwards, as after any push into the injector.
+//! goes back and forth. Between RingOverflow and RingKeepHalf the ring looks empty to thieves, and until
+//! RingGiveHalf ends the younger half is in no queue. So an owner that overflows notifies afterwards, as
+//! after any push into the injector.
 //!
 //! # The race
 //! A thief has claimed the older half and is preempted while copying. The owner goes on, pops what is left,
@@ -41,21 +48,22 @@
 //! # Ordering
 //! - *One taker an item.* `real` only grows, by read-modify-writes of one word, each from the value it was
 //!   computed from. `(real, claimed)` does not recur. `real` has 55 bits, which 5 ns a pop use up in five
-//!   years. Of the states with one `real`, the state with nothing claimed comes last. So T3 succeeds only if
-//!   the head has not moved since T1, however long the thief slept in between.
-//! - *Indices may wrap.* `tail` has 32 bits and is compared with as many bits of `real`. At a T3 that
+//!   years. Of the states with one `real`, the state with nothing claimed comes last. So RingClaim succeeds
+//!   only if the head has not moved since RingHead, however long the thief slept in between.
+//! - *Indices may wrap.* `tail` has 32 bits and is compared with as many bits of `real`. At a RingClaim that
 //!   succeeds, the two are at most a lap apart. They are at most a lap apart for the owner as well, even if
 //!   the head it loads is an old one. It never pushed more than a lap beyond any head that it had seen, and
 //!   it sees no older head after a newer one.
-//! - *T1 sees no tail older than its head.* O4 and O6 are Release and T1 is Acquire. So with `real` a thief
-//!   gets the `tail` that the writer of `real` knew, and at T3 `tail - real` is between zero and the
-//!   capacity. T3 itself may be Relaxed: while its claim stands other thieves go away, and T5, which ends the
-//!   claim, is Release.
-//! - *A taker sees the item.* T2 (Acquire) pairs with O3 (Release). O5 and O8 read what the owner wrote.
-//! - *No slot is written while it is read.* The owner writes index i (O2) only after `steal` has passed i -
-//!   CAPACITY. Either the owner took that item itself, or O1 (Acquire) reads from T5 (Release) or from a
-//!   later change of the head by the owner, which continues T5's release sequence. T4 comes before T5. So the
-//!   slots are plain memory.
+//! - *RingHead sees no tail older than its head.* RingPop and RingOverflow are Release and RingHead is
+//!   Acquire. So with `real` a thief gets the `tail` that the writer of `real` knew, and at RingClaim `tail -
+//!   real` is between zero and the capacity. RingClaim itself may be Relaxed: while its claim stands other
+//!   thieves go away, and RingUnclaim, which ends the claim, is Release.
+//! - *A taker sees the item.* RingTail (Acquire) pairs with RingPublish (Release). RingPopRead and
+//!   RingGiveHalf read what the owner wrote.
+//! - *No slot is written while it is read.* The owner writes index i (RingWrite) only after `steal` has
+//!   passed i - CAPACITY. Either the owner took that item itself, or RingRead (Acquire) reads from
+//!   RingUnclaim (Release) or from a later change of the head by the owner, which continues RingUnclaim's
+//!   release sequence. RingCopy comes before RingUnclaim. So the slots are plain memory.
 //! - *No thread waits for a thief.* If a thief falls asleep inside, the owner pops, other thieves look
 //!   elsewhere, and once the ring is full a pushed item goes to the injector alone.
 //!
@@ -64,7 +72,7 @@
 //!   can copy 128 pointers, so the thief's change keeps failing. Slots that are read before they are claimed
 //!   would also have to be atomic.
 //! - Two 32-bit indices `(steal, real)` in the head (Tokio): a thief that sleeps for exactly 2^32 pops takes
-//!   items that it has not seen, and T5 is a loop.
+//!   items that it has not seen, and RingUnclaim is a loop.
 //! - Popping several items at once into a private buffer: a long poll would hide them from thieves.
 //!
 //! # Sources
@@ -75,8 +83,8 @@ use std::fmt;
 use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
 
-use super::chain::{Chain, Linked};
 use super::injector::Injector;
+use super::intrusive_list::{IntrusiveList, Linked};
 use crate::loom::RING_CAPACITY;
 use crate::loom::cell::UnsafeCell;
 use crate::loom::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -155,12 +163,12 @@ impl<T: Linked> Local<T> {
     pub unsafe fn push_back(&self, item: NonNull<T>, injector: &Injector<T>) -> usize {
         // Relaxed: only the owner writes it.
         let tail = self.tail.load(Relaxed);
-        // O1, pairs with T5.
+        // RingRead, pairs with RingUnclaim.
         let head = Head(self.head.load(Acquire));
         if tail.wrapping_sub(head.steal()) < CAPACITY {
             // SAFETY: by (1) and the check, the owner may write the slot of `tail`.
             unsafe { self.write(tail, item) };
-            // O3, pairs with T2.
+            // RingPublish, pairs with RingTail.
             self.tail.store(tail.wrapping_add(1), Release);
             return 0;
         }
@@ -180,20 +188,21 @@ impl<T: Linked> Local<T> {
             unsafe { injector.push(item) };
             return 1;
         }
-        // O6, pairs with T1. Relaxed on failure: O1 comes again.
+        // RingOverflow, pairs with RingHead. Relaxed on failure: RingRead comes again.
         if self.head.compare_exchange(head.0, head.moved_by(CAPACITY).0, Release, Relaxed).is_err() {
             // A thief came. So it is inside, or there is space now: this happens once.
             // SAFETY: (1) to (3).
             return unsafe { self.push_back(item, injector) };
         }
-        // O7. Release, like every store of `tail`. Relaxed would do: a thread that sees this `tail` and takes
-        // an item has read O6, and the slots that are visible again were written before O6.
+        // RingKeepHalf. Release, like every store of `tail`. Relaxed would do: a thread that sees this `tail`
+        // and takes an item has read RingOverflow, and the slots that are visible again were written before
+        // RingOverflow.
         self.tail.store(tail.wrapping_add(CAPACITY / 2), Release);
-        let mut batch = Chain::new();
+        let mut batch = IntrusiveList::new();
         for index in CAPACITY / 2..CAPACITY {
-            // O8.
-            // SAFETY: O6 took all items, and O7 gave back the older half. These items were pushed under the
-            // same promises as (2) and (3), and are now out of the ring.
+            // RingGiveHalf.
+            // SAFETY: RingOverflow took all items, and RingKeepHalf gave back the older half. These items
+            // were pushed under the same promises as (2) and (3), and are now out of the ring.
             unsafe { batch.push_back(self.read(head.real().wrapping_add(index))) };
         }
         // SAFETY: (2) and (3).
@@ -220,7 +229,7 @@ impl<T: Linked> Local<T> {
             unsafe { self.write(end, item) };
             end = end.wrapping_add(1);
         }
-        // O3, pairs with T2.
+        // RingPublish, pairs with RingTail.
         self.tail.store(end, Release);
         end.wrapping_sub(tail) as usize
     }
@@ -245,7 +254,7 @@ impl<T: Linked> Local<T> {
     /// # Safety
     /// 1. The caller is the owner.
     pub unsafe fn free_slots(&self) -> usize {
-        // O1, pairs with T5.
+        // RingRead, pairs with RingUnclaim.
         let head = Head(self.head.load(Acquire));
         // Relaxed: only the owner writes it.
         let tail = self.tail.load(Relaxed);
@@ -259,16 +268,16 @@ impl<T: Linked> Local<T> {
     pub unsafe fn pop(&self) -> Option<NonNull<T>> {
         // Relaxed: only the owner writes it.
         let tail = self.tail.load(Relaxed);
-        // Relaxed: if it is not the newest head, O4 fails. An old head does not make the ring look empty when
-        // it is not.
+        // Relaxed: if it is not the newest head, RingPop fails. An old head does not make the ring look empty
+        // when it is not.
         let mut head = Head(self.head.load(Relaxed));
         loop {
             if head.real() == tail {
                 return None;
             }
-            // O4, pairs with T1.
+            // RingPop, pairs with RingHead.
             match self.head.compare_exchange_weak(head.0, head.popped().0, Release, Relaxed) {
-                // SAFETY: O4 took the item, and by (1) this thread wrote the slot.
+                // SAFETY: RingPop took the item, and by (1) this thread wrote the slot.
                 Ok(_) => return Some(unsafe { self.read(head.real()) }),
                 Err(newer) => head = Head(newer),
             }
@@ -286,30 +295,30 @@ impl<T: Linked> Local<T> {
         debug_assert!(!ptr::eq(self, into), "a worker does not steal from itself");
         // SAFETY: (1).
         let room = unsafe { into.free_slots() } as u32 + 1;
-        // T1, pairs with O4 and O6.
+        // RingHead, pairs with RingPop and RingOverflow.
         let mut head = Head(self.head.load(Acquire));
         let count = loop {
-            // T2, pairs with O3.
+            // RingTail, pairs with RingPublish.
             let waiting = self.tail.load(Acquire).wrapping_sub(head.real());
             if head.thief_is_inside() || waiting == 0 {
                 return None;
             }
             let count = waiting.div_ceil(2).min(room);
-            // T3. Relaxed, as the proof says; on failure, T1 once more.
+            // RingClaim. Relaxed, as the proof says; on failure, RingHead once more.
             match self.head.compare_exchange_weak(head.0, head.claimed_by_thief(count).0, Relaxed, Acquire) {
                 Ok(_) => break count,
                 Err(newer) => head = Head(newer),
             }
         };
-        // T4.
-        // SAFETY: T3 took `count` items from `real` on, T2 made them visible, and until T5 the owner writes
-        // none of these slots.
+        // RingCopy.
+        // SAFETY: RingClaim took `count` items from `real` on, RingTail made them visible, and until
+        // RingUnclaim the owner writes none of these slots.
         let item = |offset| unsafe { self.read(head.real().wrapping_add(offset)) };
         let first = item(0);
         // SAFETY: (1). The items' promises were made to this ring, which they have left.
         let added = unsafe { into.push_batch((1..count).map(item)) };
         debug_assert_eq!(added, count as usize - 1, "what was taken fits");
-        // T5, pairs with O1.
+        // RingUnclaim, pairs with RingRead.
         self.head.fetch_and(!Head::CLAIMED, Release);
         Some((first, count as usize))
     }
@@ -340,7 +349,7 @@ impl<T: Linked> Local<T> {
 
     /// # Safety
     /// 1. The caller has taken the item at `index`, and has seen the `tail` behind it. 2. It has not ended
-    ///    its claim (T5) yet, or is the owner and has not pushed since.
+    ///    its claim (RingUnclaim) yet, or is the owner and has not pushed since.
     #[inline]
     unsafe fn read(&self, index: u32) -> NonNull<T> {
         let slot = &self.slots[(index % CAPACITY) as usize];
@@ -387,18 +396,18 @@ impl Head {
         self.0 & Self::CLAIMED != 0
     }
 
-    /// O4: the owner took one item. With a thief inside, `steal` stays, so `claimed` grows by one. It grows
-    /// at most to the capacity, because `tail` stays within a lap of `steal`.
+    /// RingPop: the owner took one item. With a thief inside, `steal` stays, so `claimed` grows by one. It
+    /// grows at most to the capacity, because `tail` stays within a lap of `steal`.
     fn popped(self) -> Self {
         Self(self.0.wrapping_add(Self::ONE + u64::from(self.thief_is_inside())))
     }
 
-    /// O6: the owner took `count` items, with no thief inside.
+    /// RingOverflow: the owner took `count` items, with no thief inside.
     fn moved_by(self, count: u32) -> Self {
         Self(self.0.wrapping_add(u64::from(count) * Self::ONE))
     }
 
-    /// T3: a thief took `count` items, and is inside now.
+    /// RingClaim: a thief took `count` items, and is inside now.
     fn claimed_by_thief(self, count: u32) -> Self {
         Self(self.moved_by(count).0 + u64::from(count))
     }

@@ -9,9 +9,9 @@
 //!           ▼           ▼                               ▼
 //!         owner    another worker                   any worker
 //! ```
-//! These carry tasks. Jobs lie in a [`deque`] for each worker, in a [`line`] for each FIFO scope, and in a
-//! [`shelf`] if they are rare. From an [`inbox`] one owner takes all items at once; its owner is a set of
-//! tasks, not a worker.
+//! These carry tasks. Jobs lie in a [`deque`] for each worker, in a [`ticket_queue`] for each FIFO scope, and
+//! in a [`locked_list`] if they are rare. From an [`inbox`] one owner takes all items at once; its owner is a
+//! set of tasks, not a worker.
 //!
 //! The queues carry pointers and do not follow them, except to the one link that [`Linked`] describes. An
 //! item is in one queue at a time. A queue neither owns nor frees it: the pusher guarantees that the item
@@ -21,20 +21,20 @@
 //! looks in the injector first, so that a busy ring cannot starve the injector. When both are empty, it looks
 //! in the rings of other workers. By that way the items of a ring with a stuck owner get out, too.
 //!
-//! Read [`chain`] (a batch), [`injector`], [`local`], in this order.
+//! Read [`intrusive_list`] (a batch), [`injector`], [`local`], in this order.
 
-pub mod chain;
 pub mod deque;
 pub mod inbox;
 pub mod injector;
-pub mod line;
+pub mod intrusive_list;
 pub mod local;
-pub mod shelf;
+pub mod locked_list;
+pub mod ticket_queue;
 
-pub use chain::{Chain, Linked, Next};
 pub use deque::{Deque, Taken};
 pub use inbox::Inbox;
 pub use injector::Injector;
-pub use line::Line;
+pub use intrusive_list::{IntrusiveList, Linked, Next};
 pub use local::Local;
-pub use shelf::Shelf;
+pub use locked_list::LockedList;
+pub use ticket_queue::TicketQueue;

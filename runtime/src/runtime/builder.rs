@@ -17,7 +17,9 @@ use crate::config::{
     Config, Deadlock, DeadlockHandler, Flavor, HistogramConfiguration, Observer, RngSeed, Stall, TaskMeta,
     UnhandledPanic,
 };
-use crate::driver::{self, Driver};
+use crate::driver::Driver;
+use crate::driver::io::IoDriver;
+use crate::driver::time::TimeDriver;
 use crate::loom::HAS_MONITOR;
 use crate::scheduler::{self, Shared};
 use crate::util::affinity::Pins;
@@ -39,8 +41,8 @@ const WORKERS_VARIABLES: [&str; 2] = ["RUNTIME_WORKER_THREADS", "TOKIO_WORKER_TH
 /// [`build`](Self::build) checks the settings. It returns an error that carries the value. (Tokio panics.)
 ///
 /// # Panics
-/// With the feature `tokio-panics`, a setter panics at its caller's line if the value is 0 where Tokio's does,
-/// or if the name is empty. Without it, no setter panics.
+/// With the feature `tokio-panics`, a setter panics at its caller's line if the value is 0 where Tokio's
+/// does, or if the name is empty. Without it, no setter panics.
 ///
 /// # Examples
 /// ```
@@ -576,7 +578,8 @@ impl Builder {
     ///
     /// The runtime calls the task hooks for the tasks of [`spawn`](crate::spawn) and its like. It does not
     /// call them for the tasks of a [`LocalSet`](crate::task::LocalSet), for `spawn_blocking`, for
-    /// `block_on`, or for a task that is spawned once the shutdown has begun. The runtime catches a panic in a hook. Only the panic hook reports it.
+    /// `block_on`, or for a task that is spawned once the shutdown has begun. The runtime catches a panic in
+    /// a hook. Only the panic hook reports it.
     ///
     /// # Examples
     /// ```
@@ -983,17 +986,17 @@ impl Builder {
             false => None,
         };
         // One wheel for each worker, and one for all other threads.
-        let mut time = self.has_time.then(|| driver::time::Driver::new(workers + 1, self.is_start_paused));
+        let mut time = self.has_time.then(|| TimeDriver::new(workers + 1, self.is_start_paused));
         if self.flavor == Flavor::CurrentThread {
-            time.as_mut().map(driver::time::Driver::allow_pausing);
+            time.as_mut().map(TimeDriver::allow_pausing);
         }
         Ok(Driver::new(io, time))
     }
 
-    fn io_driver(&self) -> io::Result<driver::io::Driver> {
-        driver::io::Driver::new(self.max_io_events_per_tick, self.max_io_events_per_busy_tick).map_err(
-            |error| io::Error::new(error.kind(), format!("could not open the driver's descriptors: {error}")),
-        )
+    fn io_driver(&self) -> io::Result<IoDriver> {
+        IoDriver::new(self.max_io_events_per_tick, self.max_io_events_per_busy_tick).map_err(|error| {
+            io::Error::new(error.kind(), format!("could not open the driver's descriptors: {error}"))
+        })
     }
 }
 

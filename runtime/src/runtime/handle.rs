@@ -224,6 +224,7 @@ impl Handle {
             "`block_on` would hold the worker that polls this task: `.await` the future instead, or call `block_on` inside of \
              `spawn_blocking` or `block_in_place`"
         );
+        as_tokio::enters_block_on();
         let wait = || match self.runtime_flavor() {
             Flavor::CurrentThread => block_on::blocking(|| current_thread::block_on(&self.reference, future)),
             Flavor::MultiThread => block_on::block_on_patiently(future, || self.shared().crowd.is_overrun()),
@@ -290,7 +291,7 @@ impl Handle {
     /// # Panics
     /// At the caller's line if the runtime has no I/O driver.
     #[track_caller]
-    pub(crate) fn io_driver(&self, what: &str) -> &driver::io::Driver {
+    pub(crate) fn io_driver(&self, what: &str) -> &driver::io::IoDriver {
         let driver = self.shared().driver.io().filter(|_| self.shared().config.has_io);
         match driver {
             Some(driver) => driver,
@@ -304,7 +305,7 @@ impl Handle {
     /// At the caller's line if the runtime has no time driver.
     #[track_caller]
     #[inline]
-    pub(crate) fn time_driver(&self, what: &str) -> &driver::time::Driver {
+    pub(crate) fn time_driver(&self, what: &str) -> &driver::time::TimeDriver {
         match self.shared().driver.time() {
             Some(driver) => driver,
             None => panic_no_time(what),
@@ -313,7 +314,7 @@ impl Handle {
 
     /// The time driver, if the runtime has one.
     #[inline]
-    pub(crate) fn try_time_driver(&self) -> Option<&driver::time::Driver> {
+    pub(crate) fn try_time_driver(&self) -> Option<&driver::time::TimeDriver> {
         self.shared().driver.time()
     }
 
@@ -378,10 +379,13 @@ unsafe impl Sync for Entered {}
 impl Drop for Entered {
     fn drop(&mut self) {
         // SAFETY: the entry is from a box that `enter` made. It is freed only here, after it was unlinked.
-        unsafe {
+        let was_newest = unsafe {
+            let was_newest = self.entry.as_ref().is_newest();
             self.entry.as_ref().leave();
             drop(Box::from_raw(self.entry.as_ptr()));
-        }
+            was_newest
+        };
+        as_tokio::leaves_runtime(was_newest);
     }
 }
 

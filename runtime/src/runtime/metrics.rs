@@ -349,8 +349,8 @@ impl RuntimeMetrics {
     pub fn blocking_sites(&self) -> Vec<BlockingSite> {
         let mut sites: Vec<BlockingSite> = Vec::new();
         let processors = self.reference.shared().processors.iter();
-        for (location, site) in processors.flat_map(|processor| processor.sites.iter()) {
-            let (calls, relieved) = (site.calls.get(), site.relieved.get());
+        for (location, site) in processors.flat_map(|processor| processor.call_sites.iter()) {
+            let (calls, relieved) = (site.calls.get(), site.compensated.get());
             match sites.iter_mut().find(|other| other.location == location) {
                 Some(other) => {
                     other.calls += calls;

@@ -5,11 +5,12 @@ use std::panic::Location;
 use std::ptr::NonNull;
 
 use crate::coop;
+use crate::memory;
 #[cfg(doc)]
 use crate::runtime::handle::Handle;
 use crate::scheduler::context;
 use crate::scheduler::reference::Reference;
-use crate::scheduler::{Shared, blocking, in_place, magazine};
+use crate::scheduler::{Shared, blocking, in_place};
 use crate::task::{self, JoinHandle};
 use crate::util::{as_tokio, block_on};
 
@@ -100,6 +101,10 @@ where
 #[track_caller]
 pub fn block_in_place<R>(f: impl FnOnce() -> R) -> R {
     let site = Location::caller();
+    as_tokio::blocks_in_place(|| {
+        // SAFETY: the current runtime's shared state is valid.
+        context::current().is_some_and(|shared| unsafe { shared.as_ref() }.is_current_thread())
+    });
     let id = task::try_id();
     let f = || task::with_id(id, f);
     context::with_worker(|worker| match worker {
@@ -168,7 +173,7 @@ unsafe fn spawn_small<F: Future + 'static>(
                 worker.processor().metrics.spawned.add(1);
                 worker.magazine().allocate(layout, &state.depot)
             }
-            None => magazine::allocate_outside(layout, &state.depot),
+            None => memory::allocate_outside(layout, &state.depot),
         };
         // SAFETY: (2). The cell's reference was just taken, or `take_newborn` takes it before any other
         // thread sees the task. The memory is the scheduler's.

@@ -13,6 +13,7 @@ use crate::loom::thread;
 use crate::scheduler::unfinished::Unfinished;
 use crate::scheduler::{context, current_thread};
 use crate::task::JoinHandle;
+use crate::util::as_tokio;
 
 /// A scheduler for tasks with its worker threads, its driver for sockets and timers, and its blocking
 /// threads.
@@ -183,6 +184,9 @@ impl Runtime {
     /// ```
     pub fn shutdown_timeout(mut self, limit: Duration) {
         self.shutdown(Some(limit));
+        if !limit.is_zero() {
+            as_tokio::ends_runtime();
+        }
     }
 
     /// Ends the runtime as [`shutdown_timeout`](Self::shutdown_timeout) does, and returns what has not ended
@@ -233,7 +237,7 @@ impl Runtime {
             Flavor::MultiThread => shared.begin_shutdown(),
         }
         let workers = std::mem::take(&mut self.workers);
-        context::expose_pieces();
+        context::expose_child_jobs();
         if exit.wait(limit) {
             // Each thread has done its last work for the runtime, so the join is short.
             workers.into_iter().for_each(|worker| _ = worker.join());
@@ -243,7 +247,11 @@ impl Runtime {
 
 impl Drop for Runtime {
     fn drop(&mut self) {
+        let had_ended = self.has_ended;
         self.shutdown(context::is_inside_runtime().then_some(Duration::ZERO));
+        if !had_ended {
+            as_tokio::ends_runtime();
+        }
     }
 }
 

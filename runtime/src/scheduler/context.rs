@@ -10,9 +10,9 @@
 //! budget. So it runs in [surroundings of its own](in_surroundings). The current runtime there is that of the
 //! call that made the job. Task-locals have no value.
 //!
-//! A job's [`Region`] says which runtime was current where the job was made. A thread that holds a seat may
-//! enter a runtime. If the jobs that it makes would otherwise name another runtime, it enters a region, too
-//! ([`Entered`]).
+//! A job's [`Region`] says which runtime was current where the job was made. A thread that holds a job
+//! processor may enter a runtime. If the jobs that it makes would otherwise name another runtime, it enters a
+//! region, too ([`Entered`]).
 
 use std::cell::{Cell, RefCell};
 use std::ptr::{self, NonNull, null};
@@ -20,7 +20,7 @@ use std::ptr::{self, NonNull, null};
 use crate::coop;
 use crate::job::{Region, Tag};
 use crate::loom::thread_cell;
-use crate::scheduler::{Seat, Shared, Worker, in_place};
+use crate::scheduler::{JobProcessor, Shared, Worker, in_place};
 use crate::util::block_on::{Blocker, replace_blocker};
 use crate::util::surroundings;
 
@@ -28,7 +28,8 @@ thread_cell! {
     static CONTEXT: Context = Context {
         newest: Cell::new(null()),
         worker: Cell::new(null()),
-        seat: Cell::new(null()),
+        job_processor: Cell::new(null()),
+        for_good: Cell::new(null()),
         region: Cell::new((null(), Tag::NONE)),
         blocking: Cell::new(null()),
         block_ons: Cell::new(0),
@@ -41,9 +42,12 @@ struct Context {
     newest: Cell<*const Entry>,
     /// The worker that this thread is, or null.
     worker: Cell<*const Worker>,
-    /// The seat that this thread owns, or null.
-    seat: Cell<*const Seat>,
-    /// The region in which this thread works, and its tag, while it has no seat.
+    /// The job processor that this thread owns, or null.
+    job_processor: Cell<*const JobProcessor>,
+    /// The job processor that this thread keeps for good, or null. It is in `job_processor` only while the
+    /// thread is in a computation of that job processor's pool.
+    for_good: Cell<*const JobProcessor>,
+    /// The region in which this thread works, and its tag, while it has no job processor.
     region: Cell<(*const Region, Tag)>,
     /// The runtime whose blocking closures this thread runs, or null.
     blocking: Cell<*const Shared>,
@@ -60,38 +64,40 @@ pub struct Entry {
     entered: RefCell<Option<Entered>>,
 }
 
-/// The region of a runtime that was entered on a thread with a seat.
+/// The region of a runtime that was entered on a thread with a job processor.
 #[derive(Debug)]
 struct Entered {
     /// Boxed, because jobs point to it.
     region: Box<Region>,
-    seat: *const Seat,
+    job_processor: *const JobProcessor,
     /// The region and tag before.
     outer: (*const Region, Tag),
 }
 
 impl Entered {
-    /// Returns `None` if jobs that are made on `seat` name `shared` anyway.
-    fn enter(seat: &Seat, shared: NonNull<Shared>) -> Option<Self> {
-        if seat.current_of(seat.region()) == Some(shared) {
+    /// Returns `None` if jobs that are made on `job_processor` name `shared` anyway.
+    fn enter(job_processor: &JobProcessor, shared: NonNull<Shared>) -> Option<Self> {
+        if job_processor.current_of(job_processor.region()) == Some(shared) {
             return None;
         }
         // SAFETY: the region around outlives this one: `leave` comes before that region is left, or does not
         // free this one.
-        let region = unsafe { Region::entered(seat.region(), seat.tag(), Some(shared.cast())) };
+        let region =
+            unsafe { Region::entered(job_processor.region(), job_processor.tag(), Some(shared.cast())) };
         let region = Box::new(region);
         // SAFETY: the region lives until it is replaced in `leave`, which leaks it otherwise; this thread is
-        // the seat's owner.
-        let outer = unsafe { seat.replace_region(&raw const *region, seat.tag()) };
-        Some(Self { region, seat, outer })
+        // the job processor's owner.
+        let outer = unsafe { job_processor.replace_region(&raw const *region, job_processor.tag()) };
+        Some(Self { region, job_processor, outer })
     }
 
     fn leave(self) {
         // SAFETY: used in this call only.
-        let seat = unsafe { seat() }.filter(|&seat| ptr::eq(seat, self.seat));
-        match seat.filter(|seat| ptr::eq(seat.region(), &raw const *self.region)) {
-            // SAFETY: the region around is live; this thread is the seat's owner.
-            Some(seat) => _ = unsafe { seat.replace_region(self.outer.0, self.outer.1) },
+        let job_processor =
+            unsafe { job_processor() }.filter(|&job_processor| ptr::eq(job_processor, self.job_processor));
+        match job_processor.filter(|job_processor| ptr::eq(job_processor.region(), &raw const *self.region)) {
+            // SAFETY: the region around is live; this thread is the job processor's owner.
+            Some(job_processor) => _ = unsafe { job_processor.replace_region(self.outer.0, self.outer.1) },
             // A guard is dropped out of order, inside of a call that comes back to this region. The region
             // stays, and names the same runtime as the region around.
             None => Box::leak(self.region).forget_current(),
@@ -111,8 +117,8 @@ impl Entry {
     ///    thread. 2. It is not linked.
     pub unsafe fn enter(&self) {
         // SAFETY: used in this call only.
-        if let (Some(seat), Some(shared)) = (unsafe { seat() }, self.shared) {
-            *self.entered.borrow_mut() = Entered::enter(seat, shared);
+        if let (Some(job_processor), Some(shared)) = (unsafe { job_processor() }, self.shared) {
+            *self.entered.borrow_mut() = Entered::enter(job_processor, shared);
         }
         self.link();
     }
@@ -122,6 +128,11 @@ impl Entry {
             self.older.set(context.newest.get());
             context.newest.set(self);
         });
+    }
+
+    /// Whether no entry was linked after this one.
+    pub fn is_newest(&self) -> bool {
+        CONTEXT.with(|context| std::ptr::eq(context.newest.get(), self))
     }
 
     /// Takes the entry out of the chain.
@@ -195,7 +206,13 @@ pub unsafe fn in_surroundings<R>(current: Option<NonNull<Shared>>, f: impl FnOnc
 pub fn with_worker<R>(f: impl FnOnce(Option<&Worker>) -> R) -> R {
     // SAFETY: by the duty of `enter_worker`, the worker outlives its time in the context. That time cannot
     // end inside of `f`, because it ends in the frame that began it.
-    f(unsafe { CONTEXT.with(|context| context.worker.get()).as_ref() })
+    f(unsafe { worker().as_ref() })
+}
+
+/// The worker that this thread is, or null. Apart, so that no closure is compiled for each caller's type.
+#[inline]
+fn worker() -> *const Worker {
+    CONTEXT.with(|context| context.worker.get())
 }
 
 /// Calls `f` with the worker of the runtime `shared` that this thread is, if it is one.
@@ -226,92 +243,105 @@ fn outer_worker_of(mut worker: &Worker, shared: NonNull<Shared>) -> Option<&Work
 
 /// Makes this thread the worker `worker` while `f` runs.
 pub fn enter_worker<R>(worker: &Worker, f: impl FnOnce() -> R) -> R {
-    struct Restore(*const Worker, *const Seat, Option<Blocker>);
+    struct Restore(*const Worker, *const JobProcessor, Option<Blocker>);
     impl Drop for Restore {
         fn drop(&mut self) {
             replace_blocker(self.2);
             CONTEXT.with(|context| {
                 context.worker.set(self.0);
-                context.seat.set(self.1);
+                context.job_processor.set(self.1);
             });
         }
     }
     let _restore = CONTEXT.with(|context| {
         let outer = context.worker.replace(worker);
         worker.set_outer(outer);
-        let seat = context.seat.get();
-        if let Some(own) = worker.seat() {
-            context.seat.set(own);
+        let job_processor = context.job_processor.get();
+        if let Some(own) = worker.job_processor() {
+            context.job_processor.set(own);
         }
-        Restore(outer, seat, replace_blocker(Some(announce_blocking)))
+        Restore(outer, job_processor, replace_blocker(Some(announce_blocking)))
     });
     f()
 }
 
-/// Runs `f` on the calling thread, which is no worker, as the holder of `seat`.
-pub fn enter_seat<R>(seat: &Seat, f: impl FnOnce() -> R) -> R {
-    struct Restore(*const Seat, Option<Blocker>);
+/// Runs `f` on the calling thread, which is no worker, as the holder of `job_processor`.
+pub fn enter_job_processor<R>(job_processor: &JobProcessor, f: impl FnOnce() -> R) -> R {
+    struct Restore(*const JobProcessor, Option<Blocker>);
     impl Drop for Restore {
         fn drop(&mut self) {
             replace_blocker(self.1);
-            replace_seat(self.0);
+            replace_job_processor(self.0);
         }
     }
-    let _restore = Restore(replace_seat(seat), replace_blocker(Some(announce_blocking)));
-    // The end of a runtime may wait for the seat.
+    let _restore = Restore(replace_job_processor(job_processor), replace_blocker(Some(announce_blocking)));
+    // The end of a runtime may wait for the job processor.
     enter_block_on(f)
 }
 
 /// The step of `block_on` before it sleeps, on the thread of a worker or on an external thread. Other threads
 /// get the worker's tasks, and the jobs that it has kept private.
 fn announce_blocking(f: &mut dyn FnMut()) {
-    expose_pieces();
+    expose_child_jobs();
     with_worker(|worker| match worker {
         Some(worker) => in_place::sleep_in_place(worker, f),
         None => f(),
     });
 }
 
-/// Lets other threads have the child jobs in the calling thread's seat, if it has one. It is called before
-/// the thread blocks.
+/// Lets other threads have the child jobs in the calling thread's job processor, if it has one. It is called
+/// before the thread blocks.
 #[cold]
 #[inline(never)]
-pub fn expose_pieces() {
+pub fn expose_child_jobs() {
     // SAFETY: used in this call only.
-    if let Some(seat) = unsafe { seat() } {
-        // SAFETY: this thread is the seat's owner.
-        unsafe { seat.expose_pieces() };
+    if let Some(job_processor) = unsafe { job_processor() } {
+        // SAFETY: this thread is the job processor's owner.
+        unsafe { job_processor.expose_child_jobs() };
     }
 }
 
-/// Makes this thread the worker `worker` for good. It was no worker before.
+/// Makes this thread the worker `worker` for good. It was no worker before. It holds the worker's job
+/// processor during its computations: see [`idle_for_good`].
 pub fn become_worker(worker: &'static Worker) {
     CONTEXT.with(|context| {
         debug_assert!(context.worker.get().is_null());
         context.worker.set(worker);
-        context.seat.set(worker.seat().map_or(null(), |seat| seat));
+        context.for_good.set(worker.job_processor().map_or(null(), |job_processor| job_processor));
     });
     replace_blocker(Some(announce_blocking));
 }
 
-/// The seat that the calling thread owns, if it owns one.
+/// The job processor that the calling thread keeps for good, if the thread is in no computation. Solitary
+/// parts count as computations.
+#[inline]
+pub fn idle_for_good() -> Option<&'static JobProcessor> {
+    CONTEXT.with(|context| {
+        let is_idle = context.job_processor.get().is_null() && context.region.get().1 != Tag::SOLITARY;
+        // SAFETY: the pool of a thread that keeps its job processor for good lives for ever.
+        unsafe { context.for_good.get().as_ref() }.filter(|_| is_idle)
+    })
+}
+
+/// The job processor that the calling thread owns, if it owns one.
 ///
 /// # Safety
-/// 1. The result is used only on this thread, and not beyond the frame that made this thread the seat's
-///    holder.
+/// 1. The result is used only on this thread, and not beyond the frame that made this thread the job
+///    processor's holder.
 #[inline(always)]
-pub unsafe fn seat<'a>() -> Option<&'a Seat> {
-    // SAFETY: a seat lives as long as its shared state. Its worker keeps that state, or the root that an
-    // external thread has counted.
-    unsafe { CONTEXT.with(|context| context.seat.get()).as_ref() }
+pub unsafe fn job_processor<'a>() -> Option<&'a JobProcessor> {
+    // SAFETY: a job processor lives as long as its shared state. Its worker keeps that state, or the injected
+    // job that an external thread has counted.
+    unsafe { CONTEXT.with(|context| context.job_processor.get()).as_ref() }
 }
 
-/// Sets what [`seat`] finds: `seat`, which the calling thread holds, or null. Returns the former value.
-pub fn replace_seat(seat: *const Seat) -> *const Seat {
-    CONTEXT.with(|context| context.seat.replace(seat))
+/// Sets what [`job_processor`] finds: `job_processor`, which the calling thread holds, or null. Returns the
+/// former value.
+pub fn replace_job_processor(job_processor: *const JobProcessor) -> *const JobProcessor {
+    CONTEXT.with(|context| context.job_processor.replace(job_processor))
 }
 
-/// The region in which the calling thread works, and its tag, while it has no seat.
+/// The region in which the calling thread works, and its tag, while it has no job processor.
 pub fn region() -> (*const Region, Tag) {
     CONTEXT.with(|context| context.region.get())
 }

@@ -6,10 +6,11 @@
 //! one of them takes the core over. A `block_on` inside of a `block_on` (not inside of a task) uses the core
 //! that its thread has already.
 //!
-//! **No future is forgotten.** A wake of a root future sets `is_woken` (R1), then unparks the future's
-//! thread: as the worker if `is_driving` (R2), else as a thread. The waiter sets `is_driving` (R3), then
-//! clears `is_woken` (R4) before it sleeps. R1 and R4 are read-modify-writes of one word. Either R4 finds the
-//! value that R1 set, or R1 acquires R4's release, and R2 sees R3.
+//! **No future is forgotten.** A wake of an injected job future sets `is_woken` (`MainWoken`), then unparks the
+//! future's thread: as the worker if `is_driving` (`MainUnpark`), else as a thread. The waiter sets
+//! `is_driving` (`MainDrives`), then clears `is_woken` (`MainClears`) before it sleeps. `MainWoken` and
+//! `MainClears` are read-modify-writes of one word. Either `MainClears` finds the value that `MainWoken` set,
+//! or `MainWoken` acquires `MainClears`'s release, and `MainUnpark` sees `MainDrives`.
 //!
 //! **The core is not left unused.** One lock guards both steps of giving it back: putting the core down, and
 //! unparking a waiter. A waiter looks for the core under that lock before it sleeps.
@@ -24,120 +25,15 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
+use super::job_processor::outside_of_computations;
 use super::reference::Reference;
-use super::seat::outside_of_computations;
 use super::shared::Shared;
 use super::worker::Worker;
-use crate::config::RngSeed;
 use crate::coop;
-use crate::loom::sync::Mutex;
 use crate::loom::sync::atomic::AtomicBool;
 use crate::loom::sync::atomic::Ordering::SeqCst;
 use crate::loom::thread::{self, Thread};
 use crate::scheduler::context;
-use crate::util::rand::{self, Seeded};
-
-/// The right to be the worker of a `current_thread` runtime.
-#[derive(Debug)]
-pub struct Core {
-    state: Mutex<State>,
-}
-
-#[derive(Debug)]
-struct State {
-    is_taken: bool,
-    /// Whether the runtime has been shut down and has finished.
-    is_finished: bool,
-    /// A task has panicked, and the runtime was built to end by that.
-    has_panicked: bool,
-    /// The numbers and threads of the `block_on` calls without the core.
-    waiters: Vec<(u64, Thread)>,
-    /// The next waiter's number.
-    next_waiter: u64,
-    /// The seeds that calls of `block_on` have taken; see `Builder::rng_seed`.
-    seeds: u64,
-}
-
-impl Core {
-    pub fn new() -> Self {
-        Self {
-            state: Mutex::new(State {
-                is_taken: false,
-                is_finished: false,
-                has_panicked: false,
-                waiters: Vec::new(),
-                next_waiter: 0,
-                seeds: 0,
-            }),
-        }
-    }
-
-    /// Has the calling thread's random choices begin with the next seed of the series, until the result is
-    /// dropped.
-    fn seed_thread(&self, seed: &RngSeed) -> Seeded {
-        let mut state = self.state.lock();
-        state.seeds += 1;
-        rand::seed_thread(seed.of(state.seeds))
-    }
-
-    /// Panics if the runtime has ended because a task panicked. A waiter calls this after it was entered among
-    /// the waiters, so [`end_by_panic`] unparks it, or is seen here.
-    ///
-    /// A thread that unwinds already may still poll its future once, because its next panic is an abort: unless
-    /// `must_end`, this lets it pass.
-    fn check_panicked(&self, must_end: bool) {
-        if self.state.lock().has_panicked && (must_end || !std::thread::panicking()) {
-            panic!("a spawned task panicked and the runtime is configured to shut down on unhandled panic");
-        }
-    }
-
-    /// Takes the core. If it is taken, the caller becomes a waiter and is unparked when it may try again.
-    fn take_or_wait(&self) -> Result<(), Waiting<'_>> {
-        let mut state = self.state.lock();
-        if state.is_taken || state.is_finished {
-            let number = state.next_waiter;
-            state.next_waiter += 1;
-            state.waiters.push((number, thread::current()));
-            return Err(Waiting { core: self, number });
-        }
-        state.is_taken = true;
-        Ok(())
-    }
-}
-
-/// A place among the waiters; given up when dropped.
-struct Waiting<'a> {
-    core: &'a Core,
-    number: u64,
-}
-
-impl Waiting<'_> {
-    /// Whether this waiter was not called to the core.
-    fn is_uncalled(&self) -> bool {
-        self.core.state.lock().waiters.iter().any(|waiter| waiter.0 == self.number)
-    }
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        let mut state = self.core.state.lock();
-        match state.waiters.iter().position(|waiter| waiter.0 == self.number) {
-            Some(place) => _ = state.waiters.swap_remove(place),
-            // This waiter was called to the core. Whether or not it takes the core, the core must not stay
-            // unused while another waiter waits.
-            None if !state.is_taken && !state.is_finished => state.unpark_a_waiter(),
-            None => {}
-        }
-    }
-}
-
-impl State {
-    fn unpark_a_waiter(&mut self) {
-        if let Some((_, thread)) = self.waiters.pop() {
-            thread.unpark();
-        }
-    }
-}
 
 /// Runs `future` to its end on the calling thread, and the runtime's tasks meanwhile.
 pub fn block_on<F: Future>(handle: &Reference, future: F) -> F::Output {
@@ -243,11 +139,11 @@ impl Wake for Root {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        // R1. A wake that was not seen yet stands for this wake, too.
+        // `MainWoken`. A wake that was not seen yet stands for this wake, too.
         if self.is_woken.swap(true, SeqCst) {
             return;
         }
-        // R2.
+        // `MainUnpark`.
         if self.is_driving.load(SeqCst) {
             let shared = self.handle.shared();
             shared.processor(0).parker.unpark(&shared.driver);
@@ -273,7 +169,7 @@ impl<F: Future> RootFuture<'_, F> {
         })
     }
 
-    /// R4, and a poll if the future was woken.
+    /// `MainClears`, and a poll if the future was woken.
     fn poll(&mut self) -> Poll<F::Output> {
         if !self.root.is_woken.swap(false, SeqCst) {
             return Poll::Pending;
@@ -322,7 +218,7 @@ impl<F: Future> RootFuture<'_, F> {
                 self.0.is_driving.store(false, SeqCst);
             }
         }
-        // R3.
+        // `MainDrives`.
         self.root.is_driving.store(true, SeqCst);
         let _driving = Driving(self.root.clone());
         let mut is_over = false;
@@ -347,7 +243,7 @@ impl<F: Future> RootFuture<'_, F> {
                     return None;
                 }
                 is_over = true;
-                // SAFETY: this thread is the worker of its seat.
+                // SAFETY: this thread is the worker of its job processor.
                 unsafe { worker.shared().owned.cancel_idle(worker.table()) };
             }
             // The tasks do not see the context that the frames below have set up.

@@ -1,20 +1,20 @@
 //! How a runtime ends, at any moment, without a panic and with nothing left over.
 //!
-//! 1. *Begin* ([`Shared::begin_shutdown`]): a spawn returns a handle that says cancelled. A task that would
+//! 1. `BeginShutdown` ([`Shared::begin_shutdown`]): a spawn returns a handle that says cancelled. A task that would
 //!    wait for the first time is cancelled instead. The blocking pool drops the closures that no thread is
 //!    about to run. All workers are unparked. Wakes go on as before.
-//! 2. *Wind down* ([`Worker::wind_down`]): a worker that returns from its poll or job leaves the usual loop.
+//! 2. `WindDown` ([`Worker::wind_down`]): a worker that returns from its poll or job leaves the usual loop.
 //!    It cancels the tasks in all queues, and the tasks in its table that wait for a wake, and runs the jobs
 //!    that are left. When it has nothing to do it *arrives*, and sleeps as usual. It is woken as usual, and
 //!    takes its arrival back before it looks for work.
-//! 3. *Close*: the last worker to arrive finds that nothing is visible and that no job is live. It refuses
-//!    all later jobs (`jobs.rs`), and all workers leave.
-//! 4. *Finish*: the last worker to leave makes the injector refuse newborn tasks, and their spawners then
+//! 3. `CloseAll`: the last worker to arrive finds that nothing is visible and that no job is live. It refuses
+//!    all later jobs (`injected.rs`), and all workers leave.
+//! 4. `FinishTasks`: the last worker to leave makes the injector refuse newborn tasks, and their spawners then
 //!    cancel them. It cancels its own tasks, and every owned task that waits for a wake. A task that is still
 //!    scheduled now was woken a moment ago by a foreign thread, which is about to push it into the injector:
 //!    all workers have left, so no worker polls the task. The last worker waits for that push. So no wake is
 //!    in flight when the last task has been dropped, and later wakes find their task `DONE`.
-//! 5. The last worker shuts down the driver. This wakes the futures that wait for descriptors and timers
+//! 5. `ShutDriver`: the last worker shuts down the driver. This wakes the futures that wait for descriptors and timers
 //!    outside of tasks. The worker then gives up BIAS. Handles, cells that are still referred to, and such
 //!    futures now keep the shared state, and the last of them frees it.
 //!
@@ -22,17 +22,36 @@
 //! Code in a poll or a job may need the other workers: it may wait for a scope's jobs, for a task to be
 //! cancelled, or for a computation. A worker that polls, runs a job, blocks, or waits for a latch has not
 //! arrived. So the other workers stay, asleep, and come for the work that it makes visible. If there is no
-//! other worker, a spare worker comes (`away.rs`), also during the shutdown. External threads count as live
-//! jobs.
+//! other worker, a spare worker comes (`away/mod.rs`), also during the shutdown. External threads count as
+//! live jobs.
 //!
 //! *All workers leave in the end.* They arrive under one lock, so one of them is the last. The last one
 //! closes, unless something is visible or a job is live. If something is visible, the last worker sees to it
-//! itself. The end of the last job unparks all workers (R2 of `jobs.rs`), and the last worker to
+//! itself. The end of the last job unparks all workers (`UncountJob` of `injected.rs`), and the last worker to
 //! arrive again looks again.
 //!
 //! *Nothing is left.* The last worker to arrive has seen everything that was visible before. A worker that
 //! takes work takes its arrival back first, so it has not arrived. Later only outside threads push: tasks,
-//! which step 4 handles, and jobs, which are refused.
+//! which `FinishTasks` handles, and jobs, which are refused.
+//!
+//! # A thread that never leaves
+//! A thread may keep its job processor for good (`use_current_thread`). It runs no loop, so it never arrives,
+//! and the other workers do not wait for it. Code in its computations may need them all the same. So it
+//! counts each outermost computation as an injected job (`CountJob` of `injected.rs`), before it pushes the
+//! first child job, and `UncountJob` follows when the computation has ended. Outside of computations it does
+//! not hold its job processor (`parallel/enter.rs`).
+//!
+//! *The forsaken thread.* The pool is dropped while the thread is outside of computations. All workers arrive
+//! and leave. A task's poll on this thread then makes a scope, and blocks for a job of that scope. The job
+//! lies on the job processor of this thread, which no other thread looks at any more. `CountJob` prevents
+//! this:
+//! - It comes before `CloseJobs`: that fails until `UncountJob`. So the workers stay, asleep, and are woken
+//!   for the child jobs as before.
+//! - It comes after `CloseJobs`: it finds CLOSED. The thread does not take its job processor. The call goes
+//!   to the runtime that the thread has entered, or to the process-wide pool, like that of a non-worker
+//!   thread.
+//!
+//! A detached job of a closed pool is run in place, because nothing waits for it.
 //!
 //! A table that is lent while a worker blocks or waits for a latch (`owned.rs`) may hold tasks that have to
 //! be cancelled. So the worker that lends the table fetches another worker, as for a task.
@@ -41,96 +60,35 @@
 //! have not gone in time, `unfinished.rs` reports what keeps them.
 
 use std::ptr::NonNull;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use super::away::Role;
+use super::blocking;
 use super::idle::Work;
 use super::shared::Shared;
 use super::worker::Worker;
-use crate::loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
-use crate::loom::sync::atomic::{AtomicBool, AtomicUsize, fence};
-use crate::loom::sync::{Condvar, Mutex};
+use crate::loom::sync::atomic::Ordering::SeqCst;
+use crate::loom::sync::atomic::fence;
 use crate::scheduler::context;
 use crate::task::Runnable;
 
-/// How far the end has come.
-#[derive(Debug)]
-pub struct Lifecycle {
-    has_begun: AtomicBool,
-    /// The shutdown has begun, or begins with the next step, or the runtime observes its tasks: one test for a
-    /// spawn.
-    spawns_slowly: AtomicBool,
-    /// The workers that have not left, and the thread that builds the runtime.
-    running: AtomicUsize,
-    /// The `Exit` outlives the shared state.
-    exit: Arc<Exit>,
-}
-
-impl Lifecycle {
-    /// The builder counts as a worker.
-    pub fn new(is_observed: bool) -> Self {
-        Self {
-            has_begun: AtomicBool::new(false),
-            spawns_slowly: AtomicBool::new(is_observed),
-            running: AtomicUsize::new(1),
-            exit: Arc::new(Exit::default()),
-        }
-    }
-
-    /// Whether a spawner has to look further: the shutdown may have begun, or the tasks are observed.
-    #[inline]
-    pub fn spawns_slowly(&self) -> bool {
-        // Acquire: as in `has_begun`.
-        self.spawns_slowly.load(Acquire)
-    }
-
-    #[inline]
-    pub fn has_begun(&self) -> bool {
-        // Acquire costs nothing. A caller that acts on the answer can then rely on what came before.
-        self.has_begun.load(Acquire)
-    }
-
-    /// Where [`has_begun`](Self::has_begun) looks.
-    pub fn has_begun_flag(&self) -> NonNull<AtomicBool> {
-        NonNull::from(&self.has_begun)
-    }
-
-    pub fn exit(&self) -> Arc<Exit> {
-        self.exit.clone()
-    }
-
-    /// The calling thread, which counts itself, is about to start a thread.
-    pub fn thread_starts(&self) {
-        // Relaxed: the caller's own count keeps the number above zero.
-        self.running.fetch_add(1, Relaxed);
-        self.exit.enter();
-    }
-}
-
 impl Shared {
-    /// Step 1. Any thread may call this, any number of times.
+    /// `BeginShutdown`. Any thread may call this, any number of times.
     pub fn begin_shutdown(&self) {
         // First: a thread that sees the beginning of the shutdown may rely on it that no task is added any
         // more.
         self.owned.close();
-        self.jobs.begin_closing();
-        // A spawner that misses this is a worker that drains its queues later, or a thread that finds the
-        // injector closed or sees the beginning.
-        self.lifecycle.spawns_slowly.store(true, Release);
-        // SeqCst: before the unparks, which are read-modify-writes. So a worker that finds itself unparked
-        // sees this.
-        if self.lifecycle.has_begun.swap(true, SeqCst) {
+        self.injected_jobs.begin_closing();
+        if !self.lifecycle.begin() {
             return;
         }
-        // `CloseFence` of `away.rs`. A spare worker that is started sees the flag, or is seen below.
+        // `CloseFence` of `away/mod.rs`. A spare worker that is started sees the flag, or is seen below.
         fence(SeqCst);
         self.away.pass();
-        self.end_grants();
+        self.end_budgets();
         self.count_all_blocked();
         if !self.config.is_pool {
             // SAFETY: the caller's reference keeps the state.
-            unsafe { context::enter_runtime(NonNull::from(self), || self.blocking.close(self)) };
+            unsafe { context::enter_runtime(NonNull::from(self), || blocking::close(self)) };
         }
         self.unpark_all();
         // If all workers are away, a spare worker has to cancel the tasks that they wait for.
@@ -145,18 +103,17 @@ impl Shared {
         self.monitor.parker.unpark(&self.driver);
     }
 
-    /// Steps 4 and 5: a worker leaves, with its own count of references; see `shared.rs`.
+    /// `FinishTasks`, `ShutDriver`: a worker leaves, with its own count of references; see `reference.rs`.
     ///
     /// # Safety
     /// 1. Called once for each worker that was counted, as its last use of `this`. 2. The caller is not in
     ///    the context of a worker of `this` any more, or is not the last.
     pub unsafe fn leave(this: NonNull<Self>, references: i64) {
         // SAFETY: BIAS keeps the state until the last worker gives it up. The other workers do not touch the
-        // state after `fetch_sub`.
+        // state after `thread_leaves`.
         unsafe {
             this.as_ref().add_references(references);
-            // AcqRel: the last worker sees the counts and queues of all others.
-            if this.as_ref().lifecycle.running.fetch_sub(1, AcqRel) == 1 {
+            if this.as_ref().lifecycle.thread_leaves() {
                 // The destructors that run now find the runtime as it was while it ran, and may drop other
                 // runtimes.
                 context::enter_block_on(|| match this.as_ref().config.is_pool {
@@ -169,7 +126,7 @@ impl Shared {
     }
 
     fn finish(&self) {
-        self.jobs.close();
+        self.injected_jobs.close();
         // These references are this thread's until BIAS is given up; BIAS stands for them.
         self.add_references(self.injector.close() as i64);
         loop {
@@ -190,14 +147,16 @@ impl Shared {
     }
 
     /// Whether nothing is left to do, so that the last worker to arrive may close. Called under the lock of
-    /// `away.rs`.
+    /// `away/mod.rs`.
     fn may_close(&self) -> bool {
-        !self.has_visible_tasks() && !self.has_jobs_for(usize::MAX, Role::Full) && self.jobs.try_close()
+        !self.has_visible_tasks()
+            && !self.has_jobs_for(usize::MAX, Role::Full)
+            && self.injected_jobs.try_close()
     }
 }
 
 impl Worker {
-    /// Steps 2 and 3, once the shutdown has begun. Returns when all workers leave.
+    /// `WindDown` and `CloseAll`, once the shutdown has begun. Returns when all workers leave.
     pub fn wind_down(&self) {
         let shared = self.shared();
         loop {
@@ -214,16 +173,16 @@ impl Worker {
             // If a mark were left, other threads would never see this worker as idle.
             shared.void_marks_of(self.index());
             self.lend_table();
-            if shared.arrive(|| shared.may_close()) {
+            if shared.away.arrive(|| shared.may_close()) {
                 break;
             }
             self.park();
-            if !shared.depart() {
+            if !shared.away.depart() {
                 break;
             }
             self.take_table_back();
         }
-        // For step 4. The end of its sleep has taken the table back.
+        // For `FinishTasks`. The end of its sleep has taken the table back.
         self.lend_table();
         shared.unpark_all();
     }
@@ -236,48 +195,5 @@ impl Worker {
             None => return self.run_next_job() || self.run_stolen_job(),
         }
         true
-    }
-}
-
-/// Lets the thread that ends a runtime wait for the runtime's threads.
-#[derive(Debug, Default)]
-pub struct Exit {
-    threads: Mutex<usize>,
-    all_gone: Condvar,
-}
-
-impl Exit {
-    /// The caller is about to start a thread.
-    pub fn enter(&self) {
-        *self.threads.lock() += 1;
-    }
-
-    /// The calling thread does nothing more for the runtime.
-    pub fn leave(&self) {
-        let mut threads = self.threads.lock();
-        *threads -= 1;
-        if *threads == 0 {
-            self.all_gone.notify_all();
-        }
-    }
-
-    /// The number of threads that have not called `leave`.
-    pub fn threads(&self) -> usize {
-        *self.threads.lock()
-    }
-
-    /// Waits until all threads have gone, at most for `limit`. Returns whether they have.
-    pub fn wait(&self, limit: Option<Duration>) -> bool {
-        // A limit beyond the clock's range counts as no limit.
-        let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
-        let mut threads = self.threads.lock();
-        while *threads > 0 {
-            match deadline {
-                None => self.all_gone.wait(&mut threads),
-                Some(deadline) if self.all_gone.wait_until(&mut threads, deadline).timed_out() => break,
-                Some(_) => {}
-            }
-        }
-        *threads == 0
     }
 }

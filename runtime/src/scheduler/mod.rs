@@ -2,8 +2,8 @@
 //!
 //! Read in this order: `processor.rs` (what a worker owns), `worker.rs` (the loop), `next_work.rs` (where
 //! work comes from), `sleep/idle.rs` (which worker is woken), `sleep/park.rs` (how a thread sleeps),
-//! `shared.rs` (what all workers see, and how long it lives), `lifecycle.rs` (the end); then `stuck/` (what
-//! happens while workers are blocked or stuck) and `computations/` (jobs on the workers, and threads that are
+//! `shared.rs` (what all workers see), `reference.rs` (how long it lives), `lifecycle.rs` (the end); then `away/` (what
+//! happens while workers are blocked or stuck) and `jobs/` (jobs on the workers, and threads that are
 //! no workers, and compute). Code that only makes the scheduler faster is in `hints/`, and code that only
 //! reports is in `reports/`. Other files name these files without the folder.
 //!
@@ -14,32 +14,38 @@
 //!
 //! **What a worker does.** It takes local work, then work from the injector; then it searches the other
 //! workers' queues; then it sleeps (`worker.rs`). A worker's processor belongs to its thread for good. Other
-//! workers can steal from the processor, also while its thread is blocked or stuck. Spare workers (`away.rs`)
-//! start when other workers block or are stuck. The monitor finds the stuck workers (`monitor.rs`). The spare
-//! workers rest again when these workers return.
+//! workers can steal from the processor, also while its thread is blocked or stuck. Spare workers
+//! (`away/mod.rs`) start when other workers block or are stuck. The monitor finds the stuck workers
+//! (`monitor.rs`). The spare workers rest again when these workers return.
 
+pub mod away;
+mod biased_count;
 pub mod blocking;
-mod computations;
 pub mod context;
+mod core;
 pub mod current_thread;
+pub mod exit;
+mod fetch;
 pub mod hints;
+mod job_memory;
+mod jobs;
 pub mod lifecycle;
-pub mod magazine;
 mod next_work;
 pub mod processor;
 pub mod reference;
 mod reports;
+mod schedule;
 pub mod shared;
 mod sleep;
 mod start;
-mod stuck;
 pub mod worker;
 
-pub use computations::{external, jobs, seat, split, wait};
-pub use reports::{metrics, polling, sites, unfinished};
-pub use seat::{Hold, Seat};
+pub use away::{deadlock, in_place, monitor, slow};
+pub use job_memory::JobMemory;
+pub use job_processor::{Hold, JobProcessor};
+pub use jobs::{estimate, external, injected, job_processor, publish, split, wait};
+pub use reports::{call_sites, metrics, polling, unfinished};
 pub use shared::Shared;
 pub use sleep::{idle, park};
-pub use start::{WorkerStart, start_monitor, start_worker, take_seat_for_good};
-pub use stuck::{away, deadlock, in_place, monitor};
+pub use start::{WorkerStart, become_permanent_worker, start_monitor, start_worker};
 pub use worker::Worker;

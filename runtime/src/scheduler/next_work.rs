@@ -5,10 +5,11 @@ use std::time::Instant;
 
 use super::away::Role;
 use super::idle::Work;
+use super::slow;
 use super::worker::Worker;
 use crate::loom::sync::atomic::Ordering::{Relaxed, SeqCst};
 use crate::loom::sync::atomic::fence;
-use crate::queue::Chain;
+use crate::queue::IntrusiveList;
 use crate::task::{Header, Runnable};
 
 /// How many tasks in a row may come from the LIFO slot before the ring has its turn.
@@ -97,7 +98,14 @@ impl Worker {
         self.push_to_ring(task);
         self.sort_ring();
         // SAFETY: this thread is the owner; what is pushed into the ring is a `Runnable`.
-        unsafe { self.processor().ring.pop().map(|task| Runnable::from_raw(task)) }
+        let next = unsafe { self.processor().ring.pop().map(|task| Runnable::from_raw(task)) };
+        next.inspect(|task| self.shared().monitor.slow_tasks.was_given(task))
+    }
+
+    /// Whether a worker that serves leaves the task to others, because it is likely to compute for long.
+    fn leaves_to_others(&self, task: &Runnable) -> bool {
+        let slow_tasks = &self.shared().monitor.slow_tasks;
+        slow_tasks.contains_name(task) || slow_tasks.contains_site(task) && self.random_below(slow::PROBE) > 0
     }
 
     /// A task that is known to compute for long, if this worker may take long.
@@ -116,7 +124,7 @@ impl Worker {
         // Relaxed: a number.
         self.shared().monitor.slow_taken.fetch_add(1, Relaxed);
         if !self.is_permanent() {
-            // This worker may have been the one that sat in the driver, and another one is to sit there.
+            // This worker may have been the poller, and another worker has to become it.
             self.stop_searching_if_so();
             self.shared().fetch_strictly(Work::Task);
         }
@@ -319,22 +327,19 @@ impl Worker {
     #[inline(never)]
     pub(super) fn sort_ring(&self) {
         let shared = self.shared();
-        if self.processor().ring.is_empty() {
-            return;
-        }
         let is_here_for_slow = self.is_permanent();
         let is_to_sort = match is_here_for_slow {
             // What it gives away must not pile up there.
-            true => shared.is_any_serving() && self.has_long_polls() && shared.injector.is_empty(),
-            false => {
-                self.ask_role();
-                !self.may_take_long()
-            }
+            true => shared.away.is_any_serving() && self.has_long_polls() && shared.injector.is_empty(),
+            false => self.serves_only(),
         };
-        if !is_to_sort {
+        if !is_to_sort || self.processor().ring.is_empty() {
             return;
         }
-        let others = self.take_out(|task| shared.monitor.slow_tasks.contains(task.id()) != is_here_for_slow);
+        let others = self.take_out(|task| match is_here_for_slow {
+            true => !shared.monitor.slow_tasks.contains(task),
+            false => self.leaves_to_others(task),
+        });
         if others.is_empty() {
         } else if is_here_for_slow {
             shared.injector.push_batch(others);
@@ -347,10 +352,25 @@ impl Worker {
         }
     }
 
+    /// Whether this spare worker may not take long. If so, its next turn comes after one poll, and the task
+    /// that its last poll woke is among those to be sorted.
+    fn serves_only(&self) -> bool {
+        self.ask_role();
+        let serves_only = !self.may_take_long();
+        if serves_only {
+            self.end_stride();
+            // SAFETY: this thread is the owner (duty 2 of `new`).
+            if let Some(task) = unsafe { self.processor().lifo.pop() } {
+                self.push_to_ring(task);
+            }
+        }
+        serves_only
+    }
+
     /// Takes the tasks for which `is_wanted` returns true out of the ring.
-    fn take_out(&self, is_wanted: impl Fn(&Runnable) -> bool) -> Chain<Header> {
+    fn take_out(&self, is_wanted: impl Fn(&Runnable) -> bool) -> IntrusiveList<Header> {
         let ring = &self.processor().ring;
-        let mut taken = Chain::new();
+        let mut taken = IntrusiveList::new();
         for _ in 0..ring.len() {
             // SAFETY: this thread is the owner of its ring; what is in rings is `Runnable`s.
             let Some(task) = (unsafe { ring.pop().map(|task| Runnable::from_raw(task)) }) else { break };
@@ -368,7 +388,7 @@ impl Worker {
             return;
         }
         let processor = self.processor();
-        let mut batch = Chain::new();
+        let mut batch = IntrusiveList::new();
         // SAFETY: this thread is the owner, and the tasks it takes out are in no queue then.
         unsafe {
             let next = || processor.lifo.pop().map(Runnable::into_raw).or_else(|| processor.ring.pop());

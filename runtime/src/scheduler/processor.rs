@@ -3,23 +3,24 @@
 //! A processor belongs to one thread at a time, its *owner*. A permanent worker owns its processor for good.
 //! There are three kinds of indices ([`Processors`]), in this order: those of permanent workers, below
 //! `worker_threads`, the number that a program sees as the number of threads; those of external threads,
-//! which take part in their own parallel calls (`external.rs`); and those of spare workers (`away.rs`). All
-//! kinds are alike, except that an external thread polls no tasks. A processor without an owner is empty.
+//! which take part in their own parallel calls (`external.rs`); and those of spare workers (`away/mod.rs`).
+//! All kinds are alike, except that an external thread polls no tasks. A processor without an owner is empty.
 //!
 //! **The LIFO slot** holds the task that was woken last and runs next, so that a message's receiver runs
 //! while the message is warm in the cache. Only the owner puts a task in. The owner and thieves take a task
 //! out, each by one read-modify-write. The owner remembers in a plain flag whether it has put a task in. So a
 //! push into an empty slot is one store, and a look into an empty slot costs nothing.
 //! ```text
-//! owner: push, flag unset: store(task, Release)         L1
-//!        push, flag set: swap(task)                     L2
-//!        pop, flag set: swap(null)                      L3
-//! thief: load, later compare_exchange(task → null)      L4
+//! owner: push, flag unset: store(task, Release)         LifoStore
+//!        push, flag set: swap(task)                     LifoSwap
+//!        pop, flag set: swap(null)                      LifoPop
+//! thief: load, later compare_exchange(task → null)      LifoSteal
 //! ```
-//! If the flag is unset, the slot is null, because only the owner makes it non-null. Exactly one of L2, L3,
-//! L4 takes out each task, because they are read-modify-writes of one word. L1's and L2's release pairs with
-//! L4's acquire. L2 and L3 need no acquire, because the owner itself has put in the task that they take out.
-//! If L4 meets another task at the same address, it takes that task, which is just as good.
+//! If the flag is unset, the slot is null, because only the owner makes it non-null. Exactly one of
+//! `LifoSwap`, `LifoPop`, `LifoSteal` takes out each task, because they are read-modify-writes of one word.
+//! `LifoStore`'s and `LifoSwap`'s release pairs with `LifoSteal`'s acquire. `LifoSwap` and `LifoPop` need no
+//! acquire, because the owner itself has put in the task that they take out. If `LifoSteal` meets another
+//! task at the same address, it takes that task, which is just as good.
 //!
 //! **When a thief may take the task.** A task in the slot mostly runs at once, and a theft moves a hot pair
 //! of tasks apart. So a thief takes it only after everything else was empty, and only if it saw the same task
@@ -33,13 +34,13 @@ use std::ptr::{NonNull, null_mut};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use super::away::HERE;
+use super::away::BlockedState;
+use super::call_sites::CallSites;
+use super::job_processor::JobProcessor;
 use super::metrics::WorkerMetrics;
 use super::park::Parker;
 use super::polling::{Polling, Record};
-use super::seat::Seat;
 use super::shared::Shared;
-use super::sites::Sites;
 use crate::loom::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::loom::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicUsize};
 use crate::queue::Local;
@@ -55,12 +56,12 @@ pub struct Processor {
     pub lifo: LifoSlot,
     pub ring: Local<Header>,
     /// The owner's jobs. None on `current_thread` runtimes: their jobs go to the process-wide pool.
-    pub seat: Option<Seat>,
+    pub job_processor: Option<JobProcessor>,
     pub parker: Parker,
     /// Where the owner sleeps while it yields to tasks; see `split.rs`.
     pub yield_parker: Parker,
-    /// Whether the owner is in a call that may block, and whether it is counted; see `away.rs`.
-    pub standing: AtomicU32,
+    /// Whether the owner is in a call that may block, and whether it is counted; see `away/mod.rs`.
+    pub blocked_state: BlockedState,
     /// Rounds of the owner's loop until the driver's turn; see `worker.rs`. At least 1, except during that
     /// turn.
     pub rounds: AtomicU32,
@@ -69,7 +70,7 @@ pub struct Processor {
     pub metrics: WorkerMetrics,
     pub polling: Polling,
     /// The call sites of the owner's marked blocking calls.
-    pub sites: Sites,
+    pub call_sites: CallSites,
     /// The owner's thread, as a [`ThreadProbe`](crate::util::thread_probe::ThreadProbe); 0 before there is a
     /// thread.
     pub thread: AtomicI32,
@@ -80,7 +81,7 @@ pub struct Processor {
 impl Processor {
     /// Whether the owner has announced that it may block, by a call or by a mark: a hint.
     pub fn may_block(&self) -> bool {
-        self.standing.load(Relaxed) != HERE || self.marks.load(Relaxed) > 0
+        self.blocked_state.is_blocked() || self.marks.load(Relaxed) > 0
     }
 
     /// The monitor has found the owner in a long poll.
@@ -99,19 +100,19 @@ impl Processor {
         was_told
     }
 
-    pub fn new(seat: Option<Seat>) -> Self {
+    pub fn new(job_processor: Option<JobProcessor>) -> Self {
         Self {
             lifo: LifoSlot::new(),
             ring: Local::new(),
-            seat,
+            job_processor,
             parker: Parker::new(),
             yield_parker: Parker::new(),
-            standing: AtomicU32::new(HERE),
+            blocked_state: BlockedState::new(),
             rounds: AtomicU32::new(1),
             takes_long: AtomicBool::new(false),
             metrics: WorkerMetrics::new(),
             polling: Polling::new(),
-            sites: Sites::default(),
+            call_sites: CallSites::default(),
             thread: AtomicI32::new(0),
             marks: AtomicU32::new(0),
         }
@@ -122,8 +123,8 @@ impl Processor {
         self.metrics.polls.get()
     }
 
-    /// R2 to R4 of `polling.rs`: what the owner runs, if its tick is still the `tick` of some milliseconds
-    /// ago.
+    /// `TickNow` to `TickAfter` of `polling.rs`: what the owner runs, if its tick is still the `tick` of some
+    /// milliseconds ago.
     pub fn at_since(&self, tick: u64) -> Option<Record> {
         if self.tick() != tick {
             return None;
@@ -181,7 +182,7 @@ impl LifoSlot {
         Self { slot: AtomicPtr::new(null_mut()), is_set: Cell::new(false) }
     }
 
-    /// L1, L2: puts a task in, and returns the former one.
+    /// `LifoStore`, `LifoSwap`: puts a task in, and returns the former one.
     ///
     /// # Safety
     /// 1. The caller is the owner.
@@ -196,7 +197,7 @@ impl LifoSlot {
         from_slot(self.slot.swap(task, Release))
     }
 
-    /// L3: takes the task out.
+    /// `LifoPop`: takes the task out.
     ///
     /// # Safety
     /// 1. The caller is the owner.
@@ -209,9 +210,9 @@ impl LifoSlot {
         from_slot(self.slot.swap(null_mut(), Relaxed))
     }
 
-    /// L4: takes `task` out, if it is there.
+    /// `LifoSteal`: takes `task` out, if it is there.
     pub fn steal(&self, task: NonNull<Header>) -> Option<Runnable> {
-        // Acquire: the task's contents, from L1 or L2.
+        // Acquire: the task's contents, from `LifoStore` or `LifoSwap`.
         let taken = self.slot.compare_exchange(task.as_ptr(), null_mut(), Acquire, Relaxed).ok()?;
         from_slot(taken)
     }
@@ -241,20 +242,20 @@ pub struct Processors {
     external: AtomicUsize,
     spare: AtomicUsize,
     first_spare: usize,
-    has_seats: bool,
+    has_job_processors: bool,
 }
 
 impl Processors {
     /// Reserves as many indices for external threads as for permanent workers, if there are to be any.
-    pub fn new(permanent: usize, external: usize, spare: usize, has_seats: bool) -> Self {
-        let seat = |index| has_seats.then(|| Seat::new(index));
+    pub fn new(permanent: usize, external: usize, spare: usize, has_job_processors: bool) -> Self {
+        let job_processor = |index| has_job_processors.then(|| JobProcessor::new(index));
         Self {
-            permanent: (0..permanent).map(|index| Processor::new(seat(index))).collect(),
+            permanent: (0..permanent).map(|index| Processor::new(job_processor(index))).collect(),
             others: (0..external + spare).map(|_| OnceLock::new()).collect(),
             external: AtomicUsize::new(0),
             spare: AtomicUsize::new(0),
             first_spare: permanent + external,
-            has_seats,
+            has_job_processors,
         }
     }
 
@@ -266,9 +267,10 @@ impl Processors {
     /// Makes processor `index`, if it is not there yet.
     pub fn make(&self, index: usize, shared: NonNull<Shared>) {
         self.others[index - self.permanent.len()].get_or_init(|| {
-            let processor = Box::new(Processor::new(self.has_seats.then(|| Seat::new(index))));
-            // SAFETY: no other thread knows the seat yet, and the shared state holds it.
-            processor.seat.iter().for_each(|seat| unsafe { seat.bind(shared) });
+            let processor =
+                Box::new(Processor::new(self.has_job_processors.then(|| JobProcessor::new(index))));
+            // SAFETY: no other thread knows the job processor yet, and the shared state holds it.
+            processor.job_processor.iter().for_each(|job_processor| unsafe { job_processor.bind(shared) });
             processor
         });
     }
@@ -296,10 +298,11 @@ impl Processors {
     }
 
     /// The indices of all processors that may hold work.
-    pub fn indices(&self) -> impl Iterator<Item = usize> + use<> {
+    pub fn indices(&self) -> Indices {
         // Acquire: pairs with the release of the thread that made the processors.
         let (external, spare) = (self.external.load(Acquire), self.spare.load(Acquire));
-        (0..self.permanent.len() + external).chain(self.first_spare..self.first_spare + spare)
+        let front = self.permanent.len() + external;
+        Indices { place: 0, left: front + spare, front, spare, first_spare: self.first_spare }
     }
 
     /// How many processors may hold work.
@@ -313,9 +316,63 @@ impl Processors {
         self.indices().map(|index| self.get(index))
     }
 
-    /// As [`iter`](Self::iter), with the indices, and beginning at `start`.
+    /// As [`iter`](Self::iter), with the indices, and beginning with the one at place `start` of them.
     pub fn iter_from(&self, start: usize) -> impl Iterator<Item = (usize, &Processor)> {
-        let all = || self.indices().map(|index| (index, self.get(index)));
-        all().skip(start).chain(all().take(start))
+        self.indices().from(start).map(|index| (index, self.get(index)))
+    }
+}
+
+/// The indices of the processors that may hold work, each once: permanent workers and external threads in
+/// front, then spare workers. A type of its own and no chain of ranges, which is compiled anew for each loop.
+#[derive(Debug)]
+pub struct Indices {
+    /// The place of the next index among all.
+    place: usize,
+    left: usize,
+    front: usize,
+    spare: usize,
+    first_spare: usize,
+}
+
+impl Indices {
+    /// Begins with the index at place `start`, or at 0 if there are not so many, and goes around.
+    fn from(self, start: usize) -> Self {
+        Self { place: if start < self.left { start } else { 0 }, ..self }
+    }
+}
+
+impl Iterator for Indices {
+    type Item = usize;
+
+    #[inline]
+    fn next(&mut self) -> Option<usize> {
+        self.left = self.left.checked_sub(1)?;
+        let place = self.place;
+        self.place = if place + 1 < self.front + self.spare { place + 1 } else { 0 };
+        Some(if place < self.front { place } else { self.first_spare + place - self.front })
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// Two permanent workers, one of two places of external threads, two spare workers of three.
+    fn processors() -> Processors {
+        let processors = Processors::new(2, 2, 3, false);
+        processors.set_external(1);
+        processors.set_spare(2);
+        processors
+    }
+
+    #[test]
+    fn the_indices_go_around_from_any_place() {
+        let from = |start| processors().indices().from(start).collect::<Vec<_>>();
+        assert_eq!(from(0), [0, 1, 2, 4, 5]);
+        assert_eq!(from(2), [2, 4, 5, 0, 1]);
+        assert_eq!(from(4), [5, 0, 1, 2, 4]);
+        // A place that was chosen while there were more.
+        assert_eq!(from(5), [0, 1, 2, 4, 5]);
+        assert_eq!(from(usize::MAX), [0, 1, 2, 4, 5]);
     }
 }

@@ -1,11 +1,36 @@
-//! A counted reference to the shared state of a runtime: what a handle holds.
+//! A counted reference to the shared state of a runtime, which is what a handle holds; and how long that state
+//! lives.
+//!
+//! # The life of the shared state
+//! The state is freed when nothing can reach it any more: no handle, no cell of a task, no thread, and no
+//! registered timer or descriptor (a timer or descriptor holds a handle). If one atomic number counted all of
+//! these, every spawn would write a cache line that the whole runtime shares. So a worker counts up and down
+//! in a plain cell of its own, and all other threads count in `references`:
+//! ```text
+//! true count = references - BIAS (until the last worker has left) + the sum of the workers' own counts
+//!            + the newborn tasks that came through the injector from outside (until the same moment)
+//! ```
+//! - A newborn task from outside is counted under the lock that its spawner takes anyway. At that time no
+//!   worker can have the task yet, and free it. The last worker to leave closes the injector. From then on
+//!   the number of these tasks is final, and that worker adds it to `references`. A later spawner is refused,
+//!   and counts its task itself.
+//! - A worker adds its own count to `references` when it leaves. The last worker to leave also subtracts
+//!   BIAS.
+//! - While BIAS is in, `references` cannot reach zero: a runtime would first have to free 2^62 cells on
+//!   foreign threads.
+//! - Once BIAS is out, `references` is the true count. The thread that brings it to zero frees the state.
+//!
+//! Every subtraction is AcqRel, so all uses happen before the free. After a subtraction, a thread does not
+//! touch the shared state unless it holds another reference. A worker needs no reference until it has left.
 
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::ptr::NonNull;
 
+use super::context;
 use super::shared::Shared;
+use crate::util::unwind;
 
-/// A reference to the shared state; see `shared.rs`.
+/// A reference to the shared state; see the module's docs.
 #[derive(Debug)]
 pub struct Reference {
     shared: NonNull<Shared>,
@@ -61,5 +86,72 @@ impl Drop for Reference {
     fn drop(&mut self) {
         // SAFETY: our reference is given up here.
         unsafe { Shared::release(self.shared) }
+    }
+}
+
+impl Shared {
+    /// Takes a reference. The caller has one, or is a worker.
+    #[inline]
+    pub fn retain(this: NonNull<Self>) {
+        context::with_worker_of(this, |worker| match worker {
+            Some(worker) => worker.count_references(1),
+            // SAFETY: valid by the caller's reference.
+            None => unsafe { this.as_ref() }.add_references(1),
+        });
+    }
+
+    /// Drops a reference.
+    ///
+    /// # Safety
+    /// 1. The caller has a reference, gives it up, and does not touch `this` afterwards unless it has
+    ///    another.
+    #[inline]
+    pub unsafe fn release(this: NonNull<Self>) {
+        context::with_worker_of(this, |worker| match worker {
+            Some(worker) => worker.count_references(-1),
+            // SAFETY: (1).
+            None => unsafe { Self::release_elsewhere(this) },
+        });
+    }
+
+    /// Adds references that the caller took elsewhere, or takes new ones. The caller has a reference, or BIAS
+    /// stands for it.
+    pub fn add_references(&self, count: i64) {
+        self.references.add(count);
+    }
+
+    /// The last worker has left.
+    ///
+    /// # Safety
+    /// 1. Called once, by the last worker, as its last use of `this`.
+    pub unsafe fn give_up_bias(this: NonNull<Self>) {
+        // SAFETY: BIAS keeps the state until it is given up. If no reference is left, this thread is the last.
+        unsafe {
+            if this.as_ref().references.end_bias() {
+                Self::free_state(this);
+            }
+        }
+    }
+
+    /// [`release`](Self::release) on a thread that is no worker.
+    ///
+    /// # Safety
+    /// 1. As [`release`](Self::release).
+    #[inline]
+    pub(super) unsafe fn release_elsewhere(this: NonNull<Self>) {
+        // SAFETY: (1): the reference keeps the state until it is given up. If it was the last, no other thread
+        // uses the state.
+        unsafe {
+            if this.as_ref().references.release() {
+                Self::free_state(this);
+            }
+        }
+    }
+
+    /// # Safety
+    /// 1. No thread uses `this` any more, and no reference is left.
+    unsafe fn free_state(this: NonNull<Self>) {
+        // SAFETY: (1); `Shared::new` has made a box of it.
+        unwind::drop_quietly(unsafe { Box::from_raw(this.as_ptr()) });
     }
 }

@@ -4,7 +4,7 @@ use std::io;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use super::lifecycle::Exit;
+use super::exit::Exit;
 use super::monitor;
 use super::shared::Shared;
 use super::worker::Worker;
@@ -140,15 +140,16 @@ unsafe fn run_worker(shared: NonNull<Shared>, index: usize) {
         true => state.away.permanent_comes(),
         false => time_slice::ask(time_slice::SHORT_NANOS),
     }
-    // A1 to A3: the monitor counts a permanent worker from now on, and a spare worker since it was called.
-    state.monitor.somebody_woke(&state.driver);
+    // `AwakeShow` to `AwakeWakes`: the monitor counts a permanent worker from now on, and a spare worker
+    // since it was called.
+    state.monitor.worker_woke(&state.driver);
     // A pool of jobs is never the current runtime: it has no tasks, and no handle.
     let entry = (!state.config.is_pool).then(|| Entry::new(shared));
     // SAFETY: the entry stays in this frame until `leave`, and the state valid.
     entry.iter().for_each(|entry| unsafe { entry.enter() });
     // The hooks run outside of the worker's context. So what they spawn goes to the injector, which is always
     // drained. A pool's handlers run inside of the worker's context, so that the jobs that they begin are on
-    // the seat. If a hook or a handler drops a runtime, that runtime must not wait for this thread.
+    // the job processor. If a hook or a handler drops a runtime, that runtime must not wait for this thread.
     let hooks = &state.config.hooks;
     context::enter_block_on(|| hooks.on_thread_start());
     let life = || {
@@ -168,24 +169,24 @@ unsafe fn run_worker(shared: NonNull<Shared>, index: usize) {
     entry.iter().for_each(Entry::leave);
     debug_assert!(
         worker.table().is_none(),
-        "a worker leaves, and step 4 of `lifecycle.rs` cannot see its table"
+        "a worker leaves, and `FinishTasks` of `lifecycle.rs` cannot see its table"
     );
     // SAFETY: (1), and this is the last use.
     unsafe { Shared::leave(shared, worker.take_references()) };
 }
 
-/// Makes the calling thread the owner of a pool's seat 0 for good. The thread never runs the loop. It runs
-/// the jobs that it begins itself. It runs other jobs only while it waits for its own, or yields. Meanwhile
-/// other workers can steal from its queues.
+/// Makes the calling thread the owner of a pool's job processor 0 for good. The thread never runs the loop.
+/// It runs the jobs that it begins itself. It runs other jobs only while it waits for its own, or yields.
+/// Meanwhile other workers can steal from its queues.
 ///
 /// # Safety
 /// 1. `shared` is valid for ever: the caller counts as a worker and does not leave. 2. Processor 0 has no
 ///    owner. 3. The thread is no worker.
-pub unsafe fn take_seat_for_good(shared: NonNull<Shared>) {
+pub unsafe fn become_permanent_worker(shared: NonNull<Shared>) {
     // SAFETY: (1), (2).
     let worker = unsafe { Worker::new_for_good(shared, 0) };
-    // Destructors of thread-locals may still look for the seat's owner, so the worker lives as long as the
-    // thread.
+    // Destructors of thread-locals may still look for the job processor's owner, so the worker lives as long
+    // as the thread.
     let worker: &'static Worker = Box::leak(Box::new(worker));
     worker.processor().parker.adopt_current_thread();
     context::become_worker(worker);

@@ -23,21 +23,21 @@ use std::cell::{Cell, RefCell};
 use std::ptr::{NonNull, null};
 use std::time::{Duration, Instant};
 
-use super::away::{self, Role};
-use super::deadlock::Report;
+use super::away::Role;
+use super::away::marks::Report;
 use super::hints::linger::Linger;
 use super::hints::reinforcement::Reinforcement;
 use super::hints::sampling::Sampling;
 use super::idle::{Idle, Work};
-use super::magazine::Magazine;
+use super::job_processor::{JobProcessor, outside_of_computations};
 use super::processor::{Processor, Sighting};
-use super::seat::{Seat, outside_of_computations};
 use super::shared::Shared;
 use super::wait;
 use crate::driver::foreign::ForeignWakes;
 use crate::driver::time::Deadline;
-use crate::loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
-use crate::loom::sync::atomic::fence;
+use crate::loom::MEASURES_POLLS;
+use crate::loom::sync::atomic::Ordering::{Acquire, Relaxed};
+use crate::memory::Magazine;
 use crate::task::Runnable;
 use crate::util::rand::FastRand;
 
@@ -98,7 +98,7 @@ pub struct Worker {
     /// notification follows at the end.
     pub(super) is_fifo: Cell<bool>,
     /// The references to the shared state that this thread has taken, less those that it has dropped; see
-    /// `shared.rs`.
+    /// `reference.rs`.
     references: Cell<i64>,
     /// The task that was last seen in another worker's LIFO slot.
     pub(super) sighting: Cell<Option<(usize, Sighting)>>,
@@ -249,8 +249,8 @@ impl Worker {
 
     /// The worker's jobs. None on a `current_thread` runtime.
     #[inline]
-    pub fn seat(&self) -> Option<&Seat> {
-        self.processor().seat.as_ref()
+    pub fn job_processor(&self) -> Option<&JobProcessor> {
+        self.processor().job_processor.as_ref()
     }
 
     /// The table of `owned.rs` that this worker may use. None while the table is lent, and none for spare
@@ -343,25 +343,23 @@ impl Worker {
         self.away.get() & BLOCKED != 0
     }
 
-    /// `SayBlocked` of `away.rs`. Returns whether the worker had its table. No thread may use that table
+    /// `SayBlocked` of `away/mod.rs`. Returns whether the worker had its table. No thread may use that table
     /// until the worker is counted as blocked or is back.
     pub fn begin_blocking(&self) -> bool {
         self.away.set(self.away.get() | BLOCKED);
         let has_table = self.table.take().is_some();
-        // SeqCst: pairs with `CloseFence`. Release: the thread that counts this worker may use its table.
-        self.processor().standing.swap(away::BLOCKED, SeqCst);
-        fence(SeqCst);
+        self.processor().blocked_state.say_blocked();
         has_table
     }
 
     /// `SayBack`. `had_table` is the result of [`begin_blocking`](Self::begin_blocking). Returns whether the
     /// worker was counted as blocked.
     pub fn end_blocking(&self, had_table: bool) -> bool {
-        // The lock in `one_less_blocked` orders the thread that has counted this worker before what follows.
-        let is_counted = self.processor().standing.swap(away::HERE, AcqRel) != away::BLOCKED;
+        let is_counted = self.processor().blocked_state.say_back();
         let shared = self.shared();
-        shared.monitor.somebody_returned(&shared.driver);
+        shared.monitor.worker_returned(&shared.driver);
         if is_counted {
+            // The lock orders the thread that has counted this worker before what follows.
             shared.one_less_blocked();
         }
         if had_table && !is_counted {
@@ -405,8 +403,12 @@ impl Worker {
 
     /// Whether work waits that this thread should give to others before it blocks.
     pub fn holds_work(&self) -> bool {
-        let has_jobs = |seat: &Seat| seat.has_pieces() || !seat.detached.is_empty();
-        self.has_own_tasks() || !self.shared().injector.is_empty() || self.seat().is_some_and(has_jobs)
+        let has_jobs = |job_processor: &JobProcessor| {
+            job_processor.has_child_jobs() || !job_processor.detached.is_empty()
+        };
+        self.has_own_tasks()
+            || !self.shared().injector.is_empty()
+            || self.job_processor().is_some_and(has_jobs)
     }
 
     pub(super) fn has_own_tasks(&self) -> bool {
@@ -414,7 +416,7 @@ impl Worker {
         !processor.ring.is_empty() || processor.lifo.is_occupied()
     }
 
-    /// `Leave` of `away.rs`, before this thread blocks. Other workers then see to its tasks, its jobs, its
+    /// `Leave` of `away/mod.rs`, before this thread blocks. Other workers then see to its tasks, its jobs, its
     /// timers, and the driver.
     ///
     /// The tasks go to the injector, from where other workers take them in batches.
@@ -423,11 +425,11 @@ impl Worker {
         let shared = self.shared();
         self.move_tasks_to_injector();
         self.leave_timers();
-        if let Some(seat) = self.seat() {
-            // SAFETY: this thread is the seat's owner.
-            unsafe { seat.expose_pieces() };
+        if let Some(job_processor) = self.job_processor() {
+            // SAFETY: this thread is the job processor's owner.
+            unsafe { job_processor.expose_child_jobs() };
         }
-        // Also with an empty ring: if this thread was the last to sit in the driver, another worker has to
+        // Also with an empty ring: if this thread was the last to be the poller, another worker has to
         // sit there now.
         shared.fetch_strictly(Work::Task);
         shared.samplers.wake(shared);
@@ -439,14 +441,14 @@ impl Worker {
         self.rounds_left.set(wait::ROUNDS);
         let driver = &self.shared().driver;
         let has_tasks = self.has_own_tasks() || !self.shared().injector.is_empty();
-        if has_tasks || driver.io().is_some() && driver.sitter().is_none() {
+        if has_tasks || driver.io().is_some() && driver.poller().is_none() {
             self.expose();
         } else {
             self.leave_timers();
         }
     }
 
-    /// Gives this worker's timers to the worker that sits in the driver. That worker may have relied on this
+    /// Gives this worker's timers to the poller. That worker may have relied on this
     /// one for them.
     fn leave_timers(&self) {
         let driver = &self.shared().driver;
@@ -532,7 +534,9 @@ impl Worker {
     fn begin_stride(&self) {
         let config = &self.shared().config;
         let now = Instant::now();
-        let taken = now.saturating_duration_since(self.stride_began.replace(now));
+        let began = self.stride_began.replace(now);
+        // Half a turn changes nothing.
+        let taken = if MEASURES_POLLS { now.saturating_duration_since(began) } else { TURN / 2 };
         let stride = self.stride.get();
         if taken > TURN / 2 {
             // The injector has its turn, too. It is not the very next one, because the tasks in the ring wait
@@ -572,6 +576,12 @@ impl Worker {
         self.rounds_put_off.set(rounds - next);
     }
 
+    /// The stride ends with the next poll.
+    pub(super) fn end_stride(&self) {
+        self.rounds_put_off.set(0);
+        self.set_rounds(1);
+    }
+
     /// Whether a poll took as long as a turn in the last stride.
     pub(super) fn has_long_polls(&self) -> bool {
         self.stride.get() == 1
@@ -584,8 +594,8 @@ impl Worker {
         let driver = &self.shared().driver;
         self.dispatch(|foreign| {
             if driver.io().is_some_and(|io| io.has_sources()) {
-                if let Some(mut sitting) = driver.try_sit(self.index) {
-                    sitting.poll(foreign);
+                if let Some(mut poller) = driver.try_become_poller(self.index) {
+                    poller.poll(foreign);
                 }
             }
             driver.fire_timers(foreign);
@@ -600,22 +610,22 @@ impl Worker {
 
     /// This worker is back from a computation; see `hints/slices.rs`.
     fn end_slices(&self) {
-        if let Some(seat) = self.seat() {
-            seat.slices.end(|| self.shared().splits.now());
+        if let Some(job_processor) = self.job_processor() {
+            job_processor.slices.end(|| self.shared().splits.now());
         }
     }
 
     /// For a worker in the middle of a computation. It polls the driver, and moves the tasks that wake there,
     /// and those in its own queues, to where any thread finds them. Notifies no worker.
-    pub fn collect_tasks(&self, seat: &Seat) {
+    pub fn collect_tasks(&self, job_processor: &JobProcessor) {
         let driver = &self.shared().driver;
         let collect = || {
             self.dispatch(|foreign| {
                 if let Some(io) = driver.io().filter(|io| io.has_sources()) {
-                    match driver.try_sit(self.index) {
-                        Some(mut sitting) => _ = sitting.poll(foreign),
+                    match driver.try_become_poller(self.index) {
+                        Some(mut poller) => _ = poller.poll(foreign),
                         // The worker that sits there may be woken already, but wait for a CPU.
-                        None => io.glance(foreign),
+                        None => io.poll_nonblocking(foreign),
                     }
                 }
                 driver.fire_timers(foreign);
@@ -626,7 +636,7 @@ impl Worker {
         // here. But a blocking call inside of another blocking call stays inside of the outer one.
         let computing = self.away.get() & COMPUTING;
         self.away.set(self.away.get() & !COMPUTING);
-        outside_of_computations(|| seat.in_surroundings(collect));
+        outside_of_computations(|| job_processor.in_surroundings(collect));
         self.away.set(self.away.get() | computing);
         self.move_tasks_to_injector();
     }
@@ -654,7 +664,7 @@ impl Worker {
 
     /// Calls the foreign wakers that were kept, and the deadlock handler if it has to be told. No other
     /// thread may rely on this worker meanwhile: it is in no number of `idle.rs`, holds no lock, and does not
-    /// sit in the driver.
+    /// be the poller.
     #[inline]
     pub(super) fn call_foreign(&self) {
         if self.has_foreign() {
@@ -745,7 +755,7 @@ impl Worker {
             self.share_ring();
         }
         // After the end of the sleep, also if the worker did not sleep after all.
-        shared.monitor.somebody_woke(&shared.driver);
+        shared.monitor.worker_woke(&shared.driver);
         self.run_unpark_hook();
     }
 
@@ -789,15 +799,15 @@ impl Worker {
     pub fn sleep(&self) {
         let shared = self.shared();
         let parker = &self.processor().parker;
-        let limit = away::longest_sleep(self);
+        let limit = self.longest_sleep();
         let mut report = None;
         let mut may_sleep = || {
             report = shared.find_deadlock();
             report.is_none()
         };
-        self.sleeping(|foreign| match shared.driver.try_sit(self.index) {
-            Some(mut sitting) => {
-                _ = parker.park_in_driver(|| may_sleep() && sitting.sleep(limit, foreign) > 0);
+        self.sleeping(|foreign| match shared.driver.try_become_poller(self.index) {
+            Some(mut poller) => {
+                _ = parker.park_in_driver(|| may_sleep() && poller.sleep(limit, foreign) > 0);
             }
             None => {
                 let own = shared.driver.own_timeout(shared.wheel(self.index));
@@ -820,14 +830,14 @@ impl Worker {
         let shared = self.shared();
         let processor = self.processor();
         self.sleeping(|foreign| {
-            let Some(mut sitting) = shared.driver.try_sit(self.index) else {
+            let Some(mut poller) = shared.driver.try_become_poller(self.index) else {
                 return processor.parker.park(None);
             };
-            sitting.poll(foreign);
+            poller.poll(foreign);
             shared.driver.fire_timers(foreign);
             let is_idle = processor.ring.is_empty() && foreign.is_empty() && !is_needed();
             if is_idle && !shared.driver.auto_advance() {
-                processor.parker.park_in_driver(|| sitting.wait(foreign));
+                processor.parker.park_in_driver(|| poller.wait(foreign));
             }
         });
     }
@@ -861,8 +871,8 @@ impl Worker {
             self.shared().driver.fire_timers(foreign);
         });
         if self.is_blocked() || self.is_marked() {
-            // This worker may have sat in the driver, and the monitor may rest because of that.
-            self.shared().monitor.somebody_woke(&self.shared().driver);
+            // This worker may have been the poller, and the monitor may rest because of that.
+            self.shared().monitor.worker_woke(&self.shared().driver);
         } else {
             self.take_table_back();
         }
@@ -883,7 +893,7 @@ impl Worker {
         has_tasks
     }
 
-    /// Step 2 of the end of a `current_thread` runtime: cancels every task in this worker's queues and
+    /// `WindDown` of a `current_thread` runtime: cancels every task in this worker's queues and
     /// tables, and the tasks that a cancellation wakes.
     pub fn drain(&self) {
         let processor = self.processor();

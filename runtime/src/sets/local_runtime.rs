@@ -44,12 +44,12 @@ use crate::task::JoinHandle;
 /// Prior art: `tokio::runtime::LocalRuntime`.
 pub struct LocalRuntime {
     // Dropped before the runtime.
-    local: Local,
+    local: LocalTasks,
     runtime: Runtime,
 }
 
 /// The set. Its tasks are dropped with the runtime entered.
-struct Local {
+struct LocalTasks {
     set: LocalSet,
     handle: Handle,
     _stand_in: StandIn,
@@ -203,7 +203,7 @@ impl LocalRuntime {
     }
 }
 
-impl Drop for Local {
+impl Drop for LocalTasks {
     fn drop(&mut self) {
         let _entered = self.handle.enter();
         self.set.shut_down();
@@ -249,7 +249,7 @@ impl Builder {
         let mut set = LocalSet::new();
         set.unhandled_panic(runtime.handle().shared().config.unhandled_panic.clone());
         let stand_in = set.stand_in(runtime.handle());
-        let local = Local { set, handle: runtime.handle().clone(), _stand_in: stand_in };
+        let local = LocalTasks { set, handle: runtime.handle().clone(), _stand_in: stand_in };
         Ok(LocalRuntime { local, runtime })
     }
 }

@@ -1,7 +1,7 @@
 //! Tasks that stay on the thread that spawned them.
 
 mod current;
-mod shared;
+mod scheduler;
 
 use std::fmt;
 use std::future::Future;
@@ -13,12 +13,13 @@ use std::task::{Context, Poll};
 
 use pin_project_lite::pin_project;
 
-use self::current::Entry;
-use self::shared::Shared;
+use self::current::EnteredSet;
+use self::scheduler::LocalScheduler;
 use crate::config::UnhandledPanic;
 use crate::runtime::Runtime;
 use crate::runtime::handle::{Handle, Id};
 use crate::task::JoinHandle;
+use crate::util::as_tokio;
 
 /// Starts a future as a task of the current [`LocalSet`], on this thread. The future need not be `Send`.
 ///
@@ -58,7 +59,7 @@ where
         );
     };
     // SAFETY: the calling thread is the set's owner, and the set is valid while it is current.
-    unsafe { Shared::spawn(set, future, Location::caller()) }
+    unsafe { LocalScheduler::spawn(set, future, Location::caller()) }
 }
 
 /// A set of tasks that stay on one thread, so that their futures need not be `Send`.
@@ -99,7 +100,7 @@ where
 /// Prior art: `tokio::task::LocalSet`.
 pub struct LocalSet {
     /// The set's own reference.
-    shared: NonNull<Shared>,
+    shared: NonNull<LocalScheduler>,
     id: Id,
     /// The owner is a thread, so the set is not `Send`.
     not_send: PhantomData<*const ()>,
@@ -112,10 +113,10 @@ impl RefUnwindSafe for LocalSet {}
 impl LocalSet {
     /// Makes a set of the calling thread, without tasks.
     pub fn new() -> Self {
-        Self { shared: Shared::new(), id: Id::next(), not_send: PhantomData }
+        Self { shared: LocalScheduler::new(), id: Id::next(), not_send: PhantomData }
     }
 
-    fn shared(&self) -> &Shared {
+    fn shared(&self) -> &LocalScheduler {
         // SAFETY: the set's reference keeps it.
         unsafe { self.shared.as_ref() }
     }
@@ -143,7 +144,7 @@ impl LocalSet {
         // SAFETY: the set is `!Send`, so this thread is its owner, and the set is not dropped yet.
         unsafe { self.shared().retain() };
         // SAFETY: the reference is the guard's.
-        LocalEnterGuard(unsafe { Linked::new(Entry::new(self.shared, None)) })
+        LocalEnterGuard(unsafe { Linked::new(EnteredSet::new(self.shared, None)) })
     }
 
     /// Returns the identity of the set, which no other set and no runtime of the process has or had.
@@ -164,7 +165,7 @@ impl LocalSet {
         // SAFETY: as in `enter`.
         unsafe { self.shared().retain() };
         // SAFETY: as in `enter`.
-        let linked = unsafe { Linked::new(Entry::new(self.shared, Some(handle.shared_ptr()))) };
+        let linked = unsafe { Linked::new(EnteredSet::new(self.shared, Some(handle.shared_ptr()))) };
         StandIn { _linked: linked, _handle: handle.clone() }
     }
 
@@ -216,7 +217,7 @@ impl LocalSet {
         F::Output: 'static,
     {
         // SAFETY: the set is `!Send`, so this thread is its owner; the set's reference keeps it.
-        unsafe { Shared::spawn(self.shared, future, Location::caller()) }
+        unsafe { LocalScheduler::spawn(self.shared, future, Location::caller()) }
     }
 
     /// Runs `future` to its end in a `block_on` of `rt`, and the set's tasks meanwhile; as
@@ -273,7 +274,7 @@ impl LocalSet {
 
     /// Runs `f` as a poll of the set.
     fn poll_with<R>(&self, f: impl FnOnce() -> R) -> R {
-        struct Leave<'a>(&'a Shared, &'a Entry);
+        struct Leave<'a>(&'a LocalScheduler, &'a EnteredSet);
         impl Drop for Leave<'_> {
             fn drop(&mut self) {
                 self.1.leave();
@@ -281,7 +282,7 @@ impl LocalSet {
                 unsafe { self.0.count_poll(false) };
             }
         }
-        let entry = Entry::new(self.shared, None);
+        let entry = EnteredSet::new(self.shared, None);
         // SAFETY: the set is `!Send`, so this thread is its owner. The entry stays in this frame until
         // `Leave` is dropped.
         unsafe {
@@ -289,7 +290,7 @@ impl LocalSet {
             entry.enter();
         }
         let _leave = Leave(self.shared(), &entry);
-        f()
+        as_tokio::in_local_set(f)
     }
 
     /// Runs the set's tasks for a round, and has `cx` woken when a task has to be polled. Returns whether all
@@ -327,7 +328,7 @@ impl Drop for LocalSet {
     fn drop(&mut self) {
         self.shut_down();
         // SAFETY: the set is `!Send`, so this thread is its owner. The set is being dropped.
-        unsafe { Shared::leave(self.shared) };
+        unsafe { LocalScheduler::leave(self.shared) };
     }
 }
 
@@ -389,7 +390,7 @@ pub(crate) struct StandIn {
 
 /// An entry in a chain of the thread, with a reference to its set; both end when it is dropped.
 struct Linked {
-    entry: NonNull<Entry>,
+    entry: NonNull<EnteredSet>,
     /// An entry belongs to one thread.
     not_send: PhantomData<*const ()>,
 }
@@ -397,7 +398,7 @@ struct Linked {
 impl Linked {
     /// # Safety
     /// 1. The caller is the owner of the entry's set, and gives up a reference to it.
-    unsafe fn new(entry: Entry) -> Self {
+    unsafe fn new(entry: EnteredSet) -> Self {
         let entry = NonNull::from(Box::leak(Box::new(entry)));
         // SAFETY: (1). The entry is freed in `drop`, which leaves first. A guard that is forgotten leaks
         // entry and reference.
@@ -413,7 +414,7 @@ impl Drop for Linked {
         unsafe {
             self.entry.as_ref().leave();
             let entry = Box::from_raw(self.entry.as_ptr());
-            Shared::release(entry.set());
+            LocalScheduler::release(entry.set());
         }
     }
 }

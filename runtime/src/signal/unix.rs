@@ -21,7 +21,7 @@ use mio::net::UnixStream;
 use signal_hook_registry::SigId;
 
 use crate::driver::io::{Direction, Interest};
-use crate::io::registered::{Registered, Watch};
+use crate::io::registered::{Registered, WatchMode};
 use crate::runtime::handle::Handle;
 
 /// The number of bytes that one read takes. A socket pair holds fewer one-byte writes, so one read takes all.
@@ -151,7 +151,7 @@ pub fn signal(kind: SignalKind) -> io::Result<Signal> {
         return Err(io::Error::other(format!("signal {number} cannot be listened to")));
     }
     let (receiver, sender) = UnixStream::pair()?;
-    let receiver = Registered::new(receiver, Watch::new("signal", Interest::READABLE))?;
+    let receiver = Registered::new(receiver, WatchMode::new("signal", Interest::READABLE))?;
     // SAFETY: the handler only calls `send` and puts `errno` back. It neither locks nor allocates.
     let registered = unsafe { signal_hook_registry::register(number, move || notify(&sender)) };
     let id = registered.map_err(|error| io::Error::new(error.kind(), format!("signal {number}: {error}")))?;

@@ -1,6 +1,6 @@
 //! Lets a number of tasks go on together.
 //!
-//! `arrivals` counts all calls of `wait`, under the lock of the line. `arrivals` divided by `n` is the
+//! `arrivals` counts all calls of `wait`, under the lock of the wait list. `arrivals` divided by `n` is the
 //! *generation*. The last arrival of a generation, the leader, releases the waiters of that generation. If
 //! they are more than one batch of wakers holds, the leader unlocks between two batches. Tasks that arrive in
 //! between are of the next generation and stand behind, so the leader stops before them.
@@ -13,7 +13,7 @@ use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use super::wait_list::{Line, Outcome, Waiter, release_in_batches};
+use super::wait_list::{Outcome, WaitList, Waiter, release_in_batches};
 use crate::coop;
 use crate::loom::sync::Mutex;
 use crate::loom::sync::atomic::AtomicUsize;
@@ -47,13 +47,13 @@ const COMPLETE: Outcome = 1;
 /// ```
 pub struct Barrier {
     n: usize,
-    /// All calls of `wait`. Touched under the lock of `line` only, so the accesses are Relaxed.
+    /// All calls of `wait`. Touched under the lock of `waiters` only, so the accesses are Relaxed.
     arrivals: AtomicUsize,
     /// The waiters; the key of each is its generation.
-    line: Mutex<Line>,
+    waiters: Mutex<WaitList>,
 }
 
-// A panic leaves the count and the line as the methods do.
+// A panic leaves the count and the wait list as the methods do.
 impl std::panic::UnwindSafe for Barrier {}
 impl std::panic::RefUnwindSafe for Barrier {}
 
@@ -68,7 +68,7 @@ impl Barrier {
     /// ```
     #[track_caller]
     pub fn new(n: usize) -> Self {
-        Self { n: n.max(1), arrivals: AtomicUsize::new(0), line: Mutex::new(Line::new()) }
+        Self { n: n.max(1), arrivals: AtomicUsize::new(0), waiters: Mutex::new(WaitList::new()) }
     }
 
     /// Waits until the last task of the group has come. The result tells that task that it is the leader.
@@ -99,9 +99,9 @@ impl Barrier {
 
     /// Releases the waiters of `generation`.
     fn release(&self, generation: usize) {
-        release_in_batches(&self.line, |line, wakers| {
-            while !wakers.is_full() && line.front_key().is_some_and(|key| key <= generation) {
-                line.release_front(COMPLETE, wakers);
+        release_in_batches(&self.waiters, |waiters, wakers| {
+            while !wakers.is_full() && waiters.front_key().is_some_and(|key| key <= generation) {
+                waiters.release_front(COMPLETE, wakers);
             }
             wakers.is_full()
         });
@@ -110,7 +110,7 @@ impl Barrier {
 
 impl fmt::Debug for Barrier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let _line = self.line.lock();
+        let _waiters = self.waiters.lock();
         let arrivals = self.arrivals.load(Relaxed);
         f.debug_struct("Barrier")
             .field("n", &self.n)
@@ -122,7 +122,7 @@ impl fmt::Debug for Barrier {
 /// An arrival, which waits for the others.
 struct Wait<'a> {
     barrier: &'a Barrier,
-    /// There once the arrival stands in line.
+    /// There once the arrival waits.
     waiter: Option<Waiter>,
 }
 
@@ -132,25 +132,25 @@ impl Future for Wait<'_> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         // SAFETY: the waiter is not moved once it is there. The reference is not pinned.
         let this = unsafe { self.get_unchecked_mut() };
-        let line = &this.barrier.line;
+        let waiters = &this.barrier.waiters;
         let Some(waiter) = &this.waiter else {
             // A clone is foreign code, which may panic. So it comes before the arrival counts.
             let waker = cx.waker().clone();
-            let mut line = line.lock();
+            let mut waiters = waiters.lock();
             let (generation, is_last) = this.barrier.arrive();
             if is_last {
-                drop(line);
+                drop(waiters);
                 coop::spend();
                 this.barrier.release(generation);
                 return Poll::Ready(BarrierWaitResult(true));
             }
             let waiter = this.waiter.insert(Waiter::new(generation));
             // SAFETY: (1) the waiter is new, and pinned as `self` is. (2) `drop` calls `leave`.
-            unsafe { line.join(Pin::new_unchecked(waiter), Some(waker)) };
+            unsafe { waiters.join(Pin::new_unchecked(waiter), Some(waker)) };
             return Poll::Pending;
         };
         // SAFETY: (1) the waiter joined when it was made.
-        match unsafe { waiter.poll_outcome(line, cx) } {
+        match unsafe { waiter.poll_outcome(waiters, cx) } {
             Poll::Ready(_) => {
                 coop::spend();
                 Poll::Ready(BarrierWaitResult(false))
@@ -168,7 +168,7 @@ impl Drop for Wait<'_> {
         if waiter.outcome().is_none() {
             // SAFETY: (1) the waiter joined when it was made. The waker is dropped last, because its drop may
             // panic.
-            let (_outcome, _waker) = unsafe { self.barrier.line.lock().leave(waiter) };
+            let (_outcome, _waker) = unsafe { self.barrier.waiters.lock().leave(waiter) };
         }
     }
 }

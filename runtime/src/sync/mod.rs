@@ -18,11 +18,11 @@
 //! # Where to begin reading
 //! ```text
 //! oneshot.rs          alone: one cell, one word
-//! wait_list.rs        a fair line of futures; which thread may touch a waiter, how it is released
+//! wait_list.rs        a fair list of futures; which thread may touch a waiter, how it is released
 //! ├── notify.rs       … which one event or a broadcast releases
 //! ├── broadcast/, watch/    … which the next value releases
 //! ├── barrier.rs      … which the last to come releases
-//! └── permits.rs      … which stand in line for permits
+//! └── permits.rs      … which wait for permits
 //!     ├── semaphore.rs                the public face
 //!     ├── mutex.rs, mutex_owned.rs    one permit and the data it guards
 //!     ├── once.rs, once_cell.rs, set_once.rs    a value that is there when they are closed

@@ -21,8 +21,8 @@ use crate::util::block_on::{assert_may_block, block_on};
 
 /// Gives access to its data to one task at a time. Waiting for it does not block the thread.
 ///
-/// The line is fair: first come, first served. A panic while the guard is held does not poison the mutex: the
-/// guard is dropped, and the next task sees the data as they are.
+/// The wait list is fair: first come, first served. A panic while the guard is held does not poison the
+/// mutex: the guard is dropped, and the next task sees the data as they are.
 ///
 /// `std::sync::Mutex` is faster for data that is only touched between two `.await`s. This mutex is for guards
 /// that live across an `.await`.
@@ -78,7 +78,7 @@ unsafe impl<T: ?Sized + Send> Send for MappedMutexGuard<'_, T> {}
 // SAFETY: as above.
 unsafe impl<T: ?Sized + Sync> Sync for MappedMutexGuard<'_, T> {}
 
-/// The error of [`Mutex::try_lock`]: another task holds the mutex, or stands in line for it.
+/// The error of [`Mutex::try_lock`]: another task holds the mutex, or waits for it.
 #[derive(Debug)]
 pub struct TryLockError(());
 
@@ -106,7 +106,7 @@ impl<T: ?Sized> Mutex<T> {
     /// Waits for the mutex and locks it.
     ///
     /// # Cancel safety
-    /// The future loses its place in line. A lock that it was granted meanwhile goes to the next task.
+    /// The future loses its place in the queue. A lock that it was granted meanwhile goes to the next task.
     ///
     /// # Examples
     /// ```
@@ -174,7 +174,7 @@ impl<T: ?Sized> Mutex<T> {
         OwnedMutexGuard::of_holder(self)
     }
 
-    /// Locks the mutex if it is free and no task stands in line.
+    /// Locks the mutex if it is free and no task waits.
     ///
     /// # Errors
     /// [`TryLockError`] otherwise.

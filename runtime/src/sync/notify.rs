@@ -4,46 +4,54 @@
 //! ```text
 //!  bit 63 … 2          1 … 0
 //!  generation          EMPTY: no future waits
-//!                      WAITING: a future may be in line; only the holder of the line's lock changes the word
+//!                      WAITING: a future may wait; only the holder of the wait list's lock changes the word
 //!                      STORED: no future waits, and the next one need not: one notification is kept
 //! ```
 //! The generation counts the calls of `notify_waiters`. A future remembers the generation in which it was
-//! created. It is done as soon as the generation of the word is another. In line, the generations only grow
-//! from front to back.
+//! created. It is done as soon as the generation of the word is another. In the list, the generations only
+//! grow from front to back.
 //!
 //! # Steps
 //! ```text
-//! wait                                   notify_one                       notify_waiters
-//! W1 other generation: done              N1 not WAITING: → STORED         B1 not WAITING: generation + 1
-//! W2 STORED: → EMPTY, done                  (CAS), done                      (CAS), done
-//! W3 lock; W1, W2 again;                 N2 else lock; release all that   B2 else lock; generation + 1
-//!    EMPTY → WAITING (CAS)                  are older than the word       B3 release all that are older,
-//! W4 join the line; unlock               N3 release the first, or            from the front; unlock; wake
-//!                                           store; unlock; wake
+//! wait
+//!   NotifyPassed      other generation: done
+//!   NotifyUseStored   STORED: → EMPTY, done
+//!   NotifyQueue       lock; NotifyPassed, NotifyUseStored again; EMPTY → WAITING (CAS)
+//!   NotifyJoin        join the wait list; unlock
+//! notify_one
+//!   NotifyStore       not WAITING: → STORED (CAS), done
+//!   NotifyOwed        else lock; release all that are older than the word
+//!   NotifyOne         release the first, or store; unlock; wake
+//! notify_waiters
+//!   NotifyAllFree     not WAITING: generation + 1 (CAS), done
+//!   NotifyAllLocked   else lock; generation + 1
+//!   NotifyAllOlder    release all that are older, from the front; unlock; wake
 //! ```
-//! If B3 or N2 has more to wake than one batch holds, it unlocks, wakes, and locks again. Meanwhile futures
-//! may leave the line and new ones may join it. The new futures are of the new generation, so B3 stops before
-//! them, and N3 does not spend its notification on a future that is owed the broadcast. No list is moved, so
-//! no future's place in line changes.
+//! If NotifyAllOlder or NotifyOwed has more to wake than one batch holds, it unlocks, wakes, and locks again.
+//! Meanwhile futures may leave the wait list and new ones may join it. The new futures are of the new
+//! generation, so NotifyAllOlder stops before them, and NotifyOne does not spend its notification on a future
+//! that is owed the broadcast. No list is moved, so no future's place in the queue changes.
 //!
 //! # The race
-//! A future looks and finds nothing. Before it stands in line, a notification comes and finds no future.
+//! A future looks and finds nothing. Before it waits, a notification comes and finds no future.
 //!
 //! # Ordering
-//! W3's CAS expects the very word that it has judged, generation included. If N1 or B1 comes first, it
-//! changes the word, so the CAS fails and the future looks again. If N1 or B1 comes later, it sees WAITING
-//! and takes the lock, which is held from before W3 until after W4. If the word says WAITING already, it
-//! stays so while the lock is held, and W3 has nothing to set.
+//! NotifyQueue's CAS expects the very word that it has judged, generation included. If NotifyStore or
+//! NotifyAllFree comes first, it changes the word, so the CAS fails and the future looks again. If
+//! NotifyStore or NotifyAllFree comes later, it sees WAITING and takes the lock, which is held from before
+//! NotifyQueue until after NotifyJoin. If the word says WAITING already, it stays so while the lock is held,
+//! and NotifyQueue has nothing to set.
 //!
-//! N1, B1 and B2 are Release, and so are the stores of N3. W1's load and W2's CAS are Acquire. So a released
-//! future sees what happened before its notification; a future in line sees it by the outcome. N1 writes even
-//! if STORED is set already, so that the future that takes it also sees what happened before the second call.
-//! A future that reads B1's generation when it is made sees what happened before B1. So "create, check the
-//! condition, await" misses nothing.
+//! NotifyStore, NotifyAllFree and NotifyAllLocked are Release, and so are the stores of NotifyOne.
+//! NotifyPassed's load and NotifyUseStored's CAS are Acquire. So a released future sees what happened before
+//! its notification; a future in the list sees it by the outcome. NotifyStore writes even if STORED is set
+//! already, so that the future that takes it also sees what happened before the second call. A future that
+//! reads NotifyAllFree's generation when it is made sees what happened before NotifyAllFree. So "create,
+//! check the condition, await" misses nothing.
 //!
 //! # Cancellation
-//! A future may be dropped after `notify_one` released it and before it knew. It then runs N1 again, from the
-//! same end of the line. A future that is owed a broadcast passes nothing on.
+//! A future may be dropped after `notify_one` released it and before it knew. It then runs NotifyStore again,
+//! from the same end of the wait list. A future that is owed a broadcast passes nothing on.
 //!
 //! Prior art: Tokio's `Notify`, which has the same interface. It moves the list of waiters to a guarded list,
 //! and counts no generations.
@@ -54,7 +62,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 
-use super::wait_list::{Line, Outcome, Waiter, release_in_batches};
+use super::wait_list::{Outcome, WaitList, Waiter, release_in_batches};
 use crate::coop;
 use crate::loom::const_fn;
 use crate::loom::sync::Mutex;
@@ -105,7 +113,7 @@ const BY_ALL: Outcome = 3;
 /// ```
 pub struct Notify {
     word: AtomicUsize,
-    line: Mutex<Line>,
+    waiters: Mutex<WaitList>,
 }
 
 impl Notify {
@@ -128,7 +136,7 @@ impl Notify {
         /// static CONFIG_CHANGED: runtime::sync::Notify = runtime::sync::Notify::const_new();
         /// ```
         pub const fn const_new() -> Self {
-            Self { word: AtomicUsize::new(EMPTY), line: Mutex::new(Line::new()) }
+            Self { word: AtomicUsize::new(EMPTY), waiters: Mutex::new(WaitList::new()) }
         }
     }
 
@@ -139,7 +147,7 @@ impl Notify {
     /// on.
     ///
     /// # Cancel safety
-    /// The future loses its place in line. If a `notify_one` released it and it did not see that, the
+    /// The future loses its place in the queue. If a `notify_one` released it and it did not see that, the
     /// notification goes to the next task.
     ///
     /// # Examples
@@ -218,7 +226,7 @@ impl Notify {
     pub fn notify_waiters(&self) {
         let mut word = self.word.load(Ordering::Relaxed);
         while word & STATE != WAITING {
-            // B1.
+            // NotifyAllFree.
             match self.word.compare_exchange_weak(
                 word,
                 word.wrapping_add(GENERATION),
@@ -230,13 +238,13 @@ impl Notify {
             }
         }
         let mut ours = None;
-        release_in_batches(&self.line, |line, wakers| {
-            // B2, in the first round.
+        release_in_batches(&self.waiters, |waiters, wakers| {
+            // NotifyAllLocked, in the first round.
             let ours = *ours.get_or_insert_with(|| {
                 self.word.fetch_add(GENERATION, Ordering::AcqRel).wrapping_add(GENERATION) / GENERATION
             });
-            release_older(ours, line, wakers);
-            self.settle(line);
+            release_older(ours, waiters, wakers);
+            self.settle(waiters);
             wakers.is_full()
         });
     }
@@ -249,26 +257,26 @@ impl Notify {
                 Err(actual) => word = actual,
             }
         }
-        release_in_batches(&self.line, |line, wakers| {
+        release_in_batches(&self.waiters, |waiters, wakers| {
             let mut word = self.word.load(Ordering::Acquire);
-            // The line went away before this thread had the lock. No future can join the line now.
+            // The wait list went away before this thread had the lock. No future can join the wait list now.
             while word & STATE != WAITING {
                 match self.store(word) {
                     Ok(_) => return false,
                     Err(actual) => word = actual,
                 }
             }
-            // N2.
-            release_older(word / GENERATION, line, wakers);
+            // NotifyOwed.
+            release_older(word / GENERATION, waiters, wakers);
             if wakers.is_full() {
                 return true;
             }
-            // N3.
+            // NotifyOne.
             let is_taken = match by {
-                BY_LAST => line.release_back(by, wakers),
-                _ => line.release_front(by, wakers),
+                BY_LAST => waiters.release_back(by, wakers),
+                _ => waiters.release_front(by, wakers),
             };
-            let state = match line.is_empty() {
+            let state = match waiters.is_empty() {
                 _ if !is_taken => STORED,
                 true => EMPTY,
                 false => WAITING,
@@ -278,20 +286,20 @@ impl Notify {
         });
     }
 
-    /// N1, on a word that says that no future waits.
+    /// NotifyStore, on a word that says that no future waits.
     fn store(&self, word: usize) -> Result<usize, usize> {
         self.word.compare_exchange_weak(word, (word & !STATE) | STORED, Ordering::Release, Ordering::Relaxed)
     }
 
-    /// Makes the word EMPTY if the line is empty, so that the next notification need not lock. Called under
-    /// the lock.
-    fn settle(&self, line: &Line) {
-        if line.is_empty() && self.word.load(Ordering::Relaxed) & STATE == WAITING {
+    /// Makes the word EMPTY if the wait list is empty, so that the next notification need not lock. Called
+    /// under the lock.
+    fn settle(&self, waiters: &WaitList) {
+        if waiters.is_empty() && self.word.load(Ordering::Relaxed) & STATE == WAITING {
             self.word.fetch_and(!STATE, Ordering::Release);
         }
     }
 
-    /// W1 and W2. Returns whether a future of `generation` is done.
+    /// NotifyPassed and NotifyUseStored. Returns whether a future of `generation` is done.
     fn try_pass(&self, generation: usize) -> bool {
         let mut word = self.word.load(Ordering::Acquire);
         loop {
@@ -308,14 +316,14 @@ impl Notify {
         }
     }
 
-    /// W3 and W4. Returns `Pending` if `waiter` is now in line.
+    /// NotifyQueue and NotifyJoin. Returns `Pending` if `waiter` is now in the list.
     ///
     /// # Safety
-    /// 1. `waiter` has not joined a line. 2. Once `Pending` was returned, it leaves `self.line` before it is
-    ///    freed, unless it has seen its outcome.
+    /// 1. `waiter` has not joined a wait list. 2. Once `Pending` was returned, it leaves `self.waiters`
+    ///    before it is freed, unless it has seen its outcome.
     unsafe fn join(&self, waiter: Pin<&Waiter>, waker: Option<Waker>) -> Poll<()> {
         // `waker` is a parameter, so it is dropped after the lock if it is not needed.
-        let mut line = self.line.lock();
+        let mut waiters = self.waiters.lock();
         loop {
             if self.try_pass(waiter.key()) {
                 return Poll::Ready(());
@@ -333,19 +341,20 @@ impl Notify {
             }
         }
         // SAFETY: (1), (2).
-        unsafe { line.join(waiter, waker) };
+        unsafe { waiters.join(waiter, waker) };
         Poll::Pending
     }
 }
 
-// A panic leaves the word and the line as their methods do, so other threads may look at them afterwards.
+// A panic leaves the word and the wait list as their methods do, so other threads may look at them
+// afterwards.
 impl std::panic::UnwindSafe for Notify {}
 impl std::panic::RefUnwindSafe for Notify {}
 
 /// Releases, from the front, the waiters that are older than `generation`, as far as `wakers` has room.
-fn release_older(generation: usize, line: &mut Line, wakers: &mut WakeList) {
-    while !wakers.is_full() && line.front_key().is_some_and(|key| key < generation) {
-        line.release_front(BY_ALL, wakers);
+fn release_older(generation: usize, waiters: &mut WaitList, wakers: &mut WakeList) {
+    while !wakers.is_full() && waiters.front_key().is_some_and(|key| key < generation) {
+        waiters.release_front(BY_ALL, wakers);
     }
 }
 
@@ -367,9 +376,9 @@ impl fmt::Debug for Notify {
 
 /// The state of a [`Wait`].
 #[derive(Debug)]
-enum State {
+enum WaitState {
     Apart,
-    /// In line, or released and not polled since.
+    /// In the list, or released and not polled since.
     Queued,
     Done,
 }
@@ -379,44 +388,44 @@ enum State {
 struct Wait {
     /// Its key is the generation in which it was made.
     waiter: Waiter,
-    state: State,
+    state: WaitState,
 }
 
 impl Wait {
     fn new(notify: &Notify) -> Self {
-        // Acquire: pairs with B1 and B2, as the module docs say.
+        // Acquire: pairs with NotifyAllFree and NotifyAllLocked, as the module docs say.
         let generation = notify.word.load(Ordering::Acquire) / GENERATION;
-        Self { waiter: Waiter::new(generation), state: State::Apart }
+        Self { waiter: Waiter::new(generation), state: WaitState::Apart }
     }
 
-    /// Returns whether the wait is done. If not, the future now stands in line; `cx`, if any, will be woken.
+    /// Returns whether the wait is done. If not, the future now waits; `cx`, if any, will be woken.
     fn poll(self: Pin<&mut Self>, notify: &Notify, cx: Option<&mut Context<'_>>) -> Poll<()> {
         // SAFETY: the waiter is not moved out of. The state is not pinned.
         let this = unsafe { self.get_unchecked_mut() };
         // SAFETY: the waiter is a field of a pinned struct, and never moved.
         let waiter = unsafe { Pin::new_unchecked(&this.waiter) };
         match this.state {
-            State::Apart if notify.try_pass(waiter.key()) => {}
+            WaitState::Apart if notify.try_pass(waiter.key()) => {}
             // SAFETY: (1) the state says so; (2) `leave` does.
-            State::Apart => match unsafe { notify.join(waiter, cx.map(|cx| cx.waker().clone())) } {
+            WaitState::Apart => match unsafe { notify.join(waiter, cx.map(|cx| cx.waker().clone())) } {
                 Poll::Ready(()) => {}
                 Poll::Pending => {
-                    this.state = State::Queued;
+                    this.state = WaitState::Queued;
                     return Poll::Pending;
                 }
             },
-            State::Queued => match cx {
+            WaitState::Queued => match cx {
                 Some(cx) => {
                     // SAFETY: (1) the state says so.
-                    let outcome = unsafe { waiter.poll_outcome(&notify.line, cx) };
+                    let outcome = unsafe { waiter.poll_outcome(&notify.waiters, cx) };
                     ready!(outcome);
                 }
                 None if waiter.outcome().is_none() => return Poll::Pending,
                 None => {}
             },
-            State::Done => {}
+            WaitState::Done => {}
         }
-        this.state = State::Done;
+        this.state = WaitState::Done;
         Poll::Ready(())
     }
 
@@ -431,15 +440,15 @@ impl Wait {
     /// Called when the future is dropped. Passes on a notification that the future got and did not see.
     /// `self` must be pinned, as it was for `poll`.
     fn leave(&mut self, notify: &Notify) {
-        let State::Queued = self.state else { return };
+        let WaitState::Queued = self.state else { return };
         // SAFETY: a pinned future is dropped where it is.
         let waiter = unsafe { Pin::new_unchecked(&self.waiter) };
         // The waker is dropped last, because its drop may panic.
         let (outcome, _waker) = {
-            let mut line = notify.line.lock();
+            let mut waiters = notify.waiters.lock();
             // SAFETY: (1) the state says so.
-            let left = unsafe { line.leave(waiter) };
-            notify.settle(&line);
+            let left = unsafe { waiters.leave(waiter) };
+            notify.settle(&waiters);
             left
         };
         if let Some(by @ (BY_ONE | BY_LAST)) = outcome {
@@ -457,7 +466,7 @@ pub struct Notified<'a> {
 }
 
 impl Notified<'_> {
-    /// Stands in line without being polled, and returns whether a notification has come already.
+    /// Joins the wait list without being polled, and returns whether a notification has come already.
     ///
     /// From now on [`notify_one`](Notify::notify_one) may choose this future. A future that returned `true`
     /// is done.
@@ -511,7 +520,7 @@ pub struct OwnedNotified {
 }
 
 impl OwnedNotified {
-    /// Stands in line as [`Notified::enable`] does.
+    /// Joins the wait list as [`Notified::enable`] does.
     ///
     /// # Examples
     /// ```

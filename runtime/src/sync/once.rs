@@ -8,7 +8,7 @@
 //! value is there.
 //!
 //! # Ordering
-//! The first thread to find the permits open writes the value, under the lock of the line
+//! The first thread to find the permits open writes the value, under the lock of the wait list
 //! (`Permits::close_with`), before it sets CLOSED. That store is Release, as is every later change of the
 //! word, and `get` reads the word with Acquire.
 
@@ -67,8 +67,8 @@ impl<T> Once<T> {
         let mut value = Some(value);
         self.permits.close_with(|| {
             if let Some(value) = value.take() {
-                // SAFETY: called once, before the permits are closed, and under the line's lock. So no other
-                // thread reads or writes.
+                // SAFETY: called once, before the permits are closed, and under the wait list's lock. So no
+                // other thread reads or writes.
                 unsafe { (*self.value.get()).write(value) };
             }
         });

@@ -9,7 +9,7 @@ use crate::loom::const_fn;
 
 /// A value that the first task to ask for it makes, while the other tasks wait.
 ///
-/// If the future that makes the value panics, fails or is dropped, the next task in line makes the value.
+/// If the future that makes the value panics, fails or is dropped, the next task that waits makes the value.
 /// Reading a value that is there costs one load.
 ///
 /// # Examples
@@ -144,11 +144,11 @@ impl<T> OnceCell<T> {
     /// `f` must not ask the same cell for its value, because it would wait for itself.
     ///
     /// # Panics
-    /// If `f` or its future panics. The next task in line makes the value then.
+    /// If `f` or its future panics. The next task that waits makes the value then.
     ///
     /// # Cancel safety
-    /// If the future is dropped while it makes the value, the next task in line begins anew. Otherwise it
-    /// loses its place in line.
+    /// If the future is dropped while it makes the value, the next task that waits begins anew. Otherwise it
+    /// loses its place in the queue.
     ///
     /// # Examples
     /// ```
@@ -177,7 +177,7 @@ impl<T> OnceCell<T> {
     /// Returns the value as [`get_or_init`](Self::get_or_init) does, with a future that may fail.
     ///
     /// # Errors
-    /// The error of the future of `f`. The cell has no value then, and the next task in line makes it.
+    /// The error of the future of `f`. The cell has no value then, and the next task that waits makes it.
     ///
     /// # Panics
     /// As [`get_or_init`](Self::get_or_init).

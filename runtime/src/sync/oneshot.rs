@@ -23,14 +23,19 @@
 //!
 //! # Steps
 //! ```text
-//! send                                             poll of the receiver
-//! S1 write the value                               R1 TX_DONE? take the value, leave
-//! S2 RX_DONE? take it back: Err                    R2 write the waker
-//! S3 set TX_DONE, VALUE; no receiver waits?        R3 TX_DONE? take the waker back, R1
-//!    also TX_GONE: over (CAS)                         else set RX_WAKER (CAS)
-//! S4 else move the waker out                       leave
-//! S5 set TX_GONE, clear RX_WAKER; free or wake     L1 TX_GONE? free
-//!                                                  L2 else set RX_GONE; free if TX_GONE is there
+//! send
+//!   OneshotWrite         write the value
+//!   OneshotRefused       RX_DONE? take it back: Err
+//!   OneshotSend          set TX_DONE, VALUE; no receiver waits? also TX_GONE: over (CAS)
+//!   OneshotTakeWaker     else move the waker out
+//!   OneshotSenderGone    set TX_GONE, clear RX_WAKER; free or wake
+//! poll of the receiver
+//!   OneshotTake          TX_DONE? take the value, leave
+//!   OneshotWaker         write the waker
+//!   OneshotWait          TX_DONE? take the waker back, OneshotTake; else set RX_WAKER (CAS)
+//! leave
+//!   OneshotFree          TX_GONE? free
+//!   OneshotReceiverGone  else set RX_GONE; free if TX_GONE is there
 //! ```
 //! A value that is sent before it is awaited costs one read-modify-write. A value that is awaited first costs
 //! three. A receiver that finds the value and TX_GONE frees the cell without one. `close` and `closed` are
@@ -41,15 +46,18 @@
 //! sees no receiver to wake.
 //!
 //! # Ordering
-//! S3 and R3 change the same word, so one comes first. If S3 comes first, R3 fails and finds the value. If R3
-//! comes first, S3 sees RX_WAKER, and the sender wakes the receiver. Every read-modify-write is AcqRel, and
-//! every load on whose answer a side acts is Acquire, so the slots need no ordering of their own. R1 pairs
-//! with S3 (the value), S3 with R3 (the waker), L1 and L2 with S5 (all the sender's accesses). S5 is the
-//! sender's last access. After S5 the receiver may free the cell, so the sender moves the waker out before.
+//! OneshotSend and OneshotWait change the same word, so one comes first. If OneshotSend comes first,
+//! OneshotWait fails and finds the value. If OneshotWait comes first, OneshotSend sees RX_WAKER, and the
+//! sender wakes the receiver. Every read-modify-write is AcqRel, and every load on whose answer a side acts
+//! is Acquire, so the slots need no ordering of their own. OneshotTake pairs with OneshotSend (the value),
+//! OneshotSend with OneshotWait (the waker), OneshotFree and OneshotReceiverGone with OneshotSenderGone (all
+//! the sender's accesses). OneshotSenderGone is the sender's last access. After OneshotSenderGone the
+//! receiver may free the cell, so the sender moves the waker out before.
 //!
 //! # Rejected
 //! A reference count beside the word, as `Arc` has: two more read-modify-writes. A waker slot that both sides
-//! may read and validate by a version: it saves S5's read-modify-write, for a protocol twice as long.
+//! may read and validate by a version: it saves OneshotSenderGone's read-modify-write, for a protocol twice
+//! as long.
 //!
 //! Prior art: Tokio's `oneshot`, which has the same interface.
 
@@ -130,7 +138,8 @@ impl<T> Cell<T> {
         self.waker_slot(side).with(|slot| unsafe { (*slot).assume_init_read() })
     }
 
-    /// R2 and R3, for either side. Returns the word if `other` is done. Otherwise `cx` is woken when it is.
+    /// OneshotWaker and OneshotWait, for either side. Returns the word if `other` is done. Otherwise `cx` is
+    /// woken when it is.
     ///
     /// # Safety
     /// 1. The caller is `side`, and not done itself.
@@ -188,7 +197,7 @@ impl<T> Cell<T> {
         word
     }
 
-    /// S1's counterpart: moves the value out.
+    /// OneshotWrite's counterpart: moves the value out.
     ///
     /// # Safety
     /// 1. The slot holds a value, and is the caller's. 2. It does so once.
@@ -269,7 +278,7 @@ impl<T> Sender<T> {
         let this = ManuallyDrop::new(self);
         // SAFETY: live until we have gone.
         let cell = unsafe { this.cell.as_ref() };
-        // S1. SAFETY: TX_DONE is not set, so the slot is ours, and empty.
+        // OneshotWrite. SAFETY: TX_DONE is not set, so the slot is ours, and empty.
         cell.value.with_mut(|slot| unsafe { (*slot).write(value) });
         // SAFETY: (1) `this` is not used again, nor dropped, if this returns `true`. (2) The value is there.
         if unsafe { finish(this.cell, VALUE) } {
@@ -344,8 +353,8 @@ impl<T> Drop for Sender<T> {
     }
 }
 
-/// S2 to S5: publishes the sender's verdict, VALUE or 0, and leaves. Returns `false` if there is a value that
-/// the receiver does not want. The sender has not left then.
+/// OneshotRefused to OneshotSenderGone: publishes the sender's verdict, VALUE or 0, and leaves. Returns
+/// `false` if there is a value that the receiver does not want. The sender has not left then.
 ///
 /// # Safety
 /// 1. The caller is the sender, and is not done. If this returns `true`, it does not use the cell again. 2.
@@ -356,7 +365,7 @@ unsafe fn finish<T>(shared: NonNull<Cell<T>>, verdict: usize) -> bool {
     let mut word = cell.word.load(Ordering::Acquire);
     loop {
         if word & RX_DONE != 0 {
-            // S2. The receiver has taken our waker, or is about to take it and to clear TX_WAKER.
+            // OneshotRefused. The receiver has taken our waker, or is about to take it and to clear TX_WAKER.
             if verdict != 0 {
                 return false;
             }
@@ -364,8 +373,8 @@ unsafe fn finish<T>(shared: NonNull<Cell<T>>, verdict: usize) -> bool {
             unsafe { leave(shared, TX, RX, TX_DONE) };
             return true;
         }
-        // S3, in one step if there is no waker to move. It clears our own WAKER bit too, so our waker slot
-        // stays ours.
+        // OneshotSend, in one step if there is no waker to move. It clears our own WAKER bit too, so our
+        // waker slot stays ours.
         let gone = if word & (RX_WAKER | TX_WAKER) == 0 { TX_GONE } else { 0 };
         let next = (word | TX_DONE | verdict | gone) & !TX_WAKER;
         match cell.word.compare_exchange_weak(word, next, Ordering::AcqRel, Ordering::Acquire) {
@@ -374,13 +383,13 @@ unsafe fn finish<T>(shared: NonNull<Cell<T>>, verdict: usize) -> bool {
             Err(actual) => word = actual,
         }
     }
-    // S4. SAFETY: (1) the bit was set when this side became done, so the waker is ours to move. (2) Once,
-    // here.
+    // OneshotTakeWaker. SAFETY: (1) the bit was set when this side became done, so the waker is ours to move.
+    // (2) Once, here.
     let rx_waker = (word & RX_WAKER != 0).then(|| unsafe { cell.take_waker(RX) });
     // SAFETY: (1) the bit is clear, and the receiver did not see it set when it became done, so the slot is
     // ours. (2) Once, here.
     let _tx_waker = (word & TX_WAKER != 0).then(|| unsafe { cell.take_waker(TX) });
-    // S5. SAFETY: (1). (2) Both wakers are out, and the value belongs to the receiver.
+    // OneshotSenderGone. SAFETY: (1). (2) Both wakers are out, and the value belongs to the receiver.
     unsafe { leave(shared, TX, RX, word & RX_WAKER) };
     if let Some(waker) = rx_waker {
         waker.wake();
@@ -414,7 +423,7 @@ impl<T> Receiver<T> {
             if word & (TX_DONE | RX_DONE) != 0 {
                 return (None, None);
             }
-            // As in S3, this clears our own WAKER bit, so our waker slot stays ours.
+            // As in OneshotSend, this clears our own WAKER bit, so our waker slot stays ours.
             let next = (word | RX_DONE) & !RX_WAKER;
             match cell.word.compare_exchange_weak(word, next, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => break,
@@ -522,7 +531,7 @@ impl<T> Receiver<T> {
     }
 }
 
-/// L1 and L2.
+/// OneshotFree and OneshotReceiverGone.
 ///
 /// # Safety
 /// 1. The caller is the receiver and does not use the cell again. 2. If `word` says VALUE, the value has been

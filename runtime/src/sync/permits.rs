@@ -5,57 +5,64 @@
 //!  bit 63 … 2         1          0
 //!  free permits    QUEUED     CLOSED
 //! ```
-//! QUEUED: a future may stand in line. While QUEUED is set, only *the holder of the line's lock* takes
-//! permits, for the first in line, and only this holder clears QUEUED. So the first in line is served first,
+//! QUEUED: a future may wait. While QUEUED is set, only *the holder of the wait list's lock* takes
+//! permits, for the first waiter, and only this holder clears QUEUED. So the first waiter is served first,
 //! however many permits it needs. Permits come back at any time.
 //!
 //! # Steps
 //! ```text
-//! take(n)                                        give(n)
-//! T1 not QUEUED, free ≥ n: free -= n (CAS)       G1 free += n; it was not QUEUED: done
-//! T2 else lock; T1 again; set QUEUED (CAS)       G2 else lock
-//! T3 join the line; unlock                       G3 release waiters from the front while free ≥ their need
-//! T4 wait for the outcome                        G4 free -= theirs; line empty: clear QUEUED; unlock; wake
+//! take(n)
+//!   PermitTake     not QUEUED, free ≥ n: free -= n (CAS)
+//!   PermitQueue    else lock; PermitTake again; set QUEUED (CAS)
+//!   PermitJoin     join the wait list; unlock
+//!   PermitWait     wait for the outcome
+//! give(n)
+//!   PermitGive     free += n; it was not QUEUED: done
+//!   PermitLock     else lock
+//!   PermitGrant    release waiters from the front while free ≥ their need
+//!   PermitSettle   free -= theirs; the list is empty: clear QUEUED; unlock; wake
 //! ```
-//! Only G4 and the end of `close` clear QUEUED, under the lock. A future that is dropped in line leaves it
-//! and runs G3, because the futures behind it may need less. A future that is dropped after it was granted
-//! its permits, and before it knew, gives them back. So does a future that finds CLOSED then: after `close`,
-//! no future is told of success any more.
+//! Only PermitSettle and the end of `close` clear QUEUED, under the lock. A future that is dropped in the
+//! list leaves it and runs PermitGrant, because the futures behind it may need less. A future that is dropped
+//! after it was granted its permits, and before it knew, gives them back. So does a future that finds CLOSED
+//! then: after `close`, no future is told of success any more.
 //!
-//! A task without budget joins the line as any other does, but does not take free permits by T1.
+//! A task without budget joins the wait list as any other does, but does not take free permits by PermitTake.
 //!
 //! # The race
-//! A taker finds too few permits. Before it stands in line, a permit comes back, and its giver wakes no
+//! A taker finds too few permits. Before it waits, a permit comes back, and its giver wakes no
 //! taker.
 //!
 //! # Ordering
-//! T2's CAS sets QUEUED only on a word with too few permits. A G1 that comes before the CAS in the word's
-//! order is counted in that word. A G1 that comes after it sees QUEUED and takes the lock after T3, unless G4
-//! has cleared QUEUED in between. In that case the line was empty after T3, so the taker was served, or has
-//! left.
+//! PermitQueue's CAS sets QUEUED only on a word with too few permits. A PermitGive that comes before the CAS
+//! in the word's order is counted in that word. A PermitGive that comes after it sees QUEUED and takes the
+//! lock after PermitJoin, unless PermitSettle has cleared QUEUED in between. In that case the wait list was
+//! empty after PermitJoin, so the taker was served, or has left.
 //!
-//! If the first in line needs more than is free, the next giver looks at it again. That giver's G1 comes
-//! after G3's look at the word, so it sees QUEUED and waits for the lock. Between G3's look and G4 the free
-//! permits only grow, so G4 can take what G3 has promised.
+//! If the first waiter needs more than is free, the next giver looks at it again. That giver's PermitGive
+//! comes after PermitGrant's look at the word, so it sees QUEUED and waits for the lock. Between
+//! PermitGrant's look and PermitSettle the free permits only grow, so PermitSettle can take what PermitGrant
+//! has promised.
 //!
 //! The next taker sees what was done under a permit. All changes of the word are read-modify-writes, those
-//! that give are Release, and T1 and G3's look are Acquire. The outcomes pass on what G3 saw.
+//! that give are Release, and PermitTake and PermitGrant's look are Acquire. The outcomes pass on what
+//! PermitGrant saw.
 //!
 //! # Rejected
-//! Handing single permits to the first in line as they come: `available_permits` then hides them, and a
-//! waiter that gives up has to return them. Always locking in `give`: two more read-modify-writes for each
-//! message of a bounded channel. A G1 that leaves the word alone while QUEUED is set, so that G4 is a plain
-//! store: this G1 has to be a load and a CAS, which is a third slower than an addition alone, and fails where
-//! many threads give at once.
+//! Handing single permits to the first waiter as they come: `available_permits` then hides them, and a waiter
+//! that gives up has to return them. Always locking in `give`: two more read-modify-writes for each message
+//! of a bounded channel. A PermitGive that leaves the word alone while QUEUED is set, so that PermitSettle is
+//! a plain store: this PermitGive has to be a load and a CAS, which is a third slower than an addition alone,
+//! and fails where many threads give at once.
 //!
-//! Prior art: Tokio's `batch_semaphore`, from which the idea of one FIFO line for requests of any size comes.
+//! Prior art: Tokio's `batch_semaphore`, from which the idea of one FIFO list for requests of any size comes.
 
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker, ready};
 
-use super::wait_list::{Line, Outcome, Waiter, release_in_batches};
+use super::wait_list::{Outcome, WaitList, Waiter, release_in_batches};
 use crate::coop;
 use crate::loom::const_fn;
 use crate::loom::sync::Mutex;
@@ -81,10 +88,10 @@ pub(super) enum TakeError {
 #[derive(Debug)]
 pub(super) struct Closed;
 
-/// The free permits, and the line of the futures that wait for permits.
+/// The free permits, and the wait list of the futures that wait for permits.
 pub(super) struct Permits {
     word: AtomicUsize,
-    pub(super) line: Mutex<Line>,
+    pub(super) waiters: Mutex<WaitList>,
 }
 
 impl Permits {
@@ -95,14 +102,14 @@ impl Permits {
     const_fn! {
         /// Creates `free` permits, at most [`MAX`](Self::MAX).
         pub(super) const fn new(free: usize) -> Self {
-            Self { word: AtomicUsize::new(free << SHIFT), line: Mutex::new(Line::new()) }
+            Self { word: AtomicUsize::new(free << SHIFT), waiters: Mutex::new(WaitList::new()) }
         }
     }
 
     const_fn! {
         /// Creates closed permits: there is none, and there will be none.
         pub(super) const fn new_closed() -> Self {
-            Self { word: AtomicUsize::new(CLOSED), line: Mutex::new(Line::new()) }
+            Self { word: AtomicUsize::new(CLOSED), waiters: Mutex::new(WaitList::new()) }
         }
     }
 
@@ -115,7 +122,7 @@ impl Permits {
         self.word.load(Ordering::Acquire) & CLOSED != 0
     }
 
-    /// T1: takes `n` permits if they are free and no future stands in line.
+    /// PermitTake: takes `n` permits if they are free and no future waits.
     #[inline]
     pub(super) fn try_take(&self, n: usize) -> Result<(), TakeError> {
         let mut word = self.word.load(Ordering::Relaxed);
@@ -152,12 +159,12 @@ impl Permits {
     /// Gives `n` permits back that were taken.
     #[inline]
     pub(super) fn give(&self, n: usize) {
-        // Relaxed: a hint. If it says that a future waits, G1 can be done together with G4.
+        // Relaxed: a hint. If it says that a future waits, PermitGive can be done together with PermitSettle.
         if self.word.load(Ordering::Relaxed) & QUEUED != 0 {
             return self.give_and_serve(n);
         }
-        // G1. Release: pairs with T1 and G3. The sum cannot overflow, because the permits were taken from
-        // here.
+        // PermitGive. Release: pairs with PermitTake and PermitGrant. The sum cannot overflow, because the
+        // permits were taken from here.
         if self.word.fetch_add(n << SHIFT, Ordering::Release) & QUEUED != 0 {
             self.give_and_serve(0);
         }
@@ -169,7 +176,7 @@ impl Permits {
         loop {
             let free = (word >> SHIFT).saturating_add(n);
             assert!(free <= Self::MAX, "a semaphore holds at most {} permits, not {free}", Self::MAX);
-            // G1.
+            // PermitGive.
             let next = word + (n << SHIFT);
             match self.word.compare_exchange_weak(word, next, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) if word & QUEUED != 0 => return self.give_and_serve(0),
@@ -179,27 +186,27 @@ impl Permits {
         }
     }
 
-    /// G2 to G4, with a G1 of `n` included.
+    /// PermitLock to PermitSettle, with a PermitGive of `n` included.
     #[inline(never)]
     fn give_and_serve(&self, mut n: usize) {
-        release_in_batches(&self.line, |line, wakers| {
+        release_in_batches(&self.waiters, |waiters, wakers| {
             let word = self.word.load(Ordering::Acquire);
             let mut change = std::mem::take(&mut n);
             let mut free = (word >> SHIFT) + change;
-            // Once closed, `close` empties the line. Without QUEUED the line is empty.
+            // Once closed, `close` empties the wait list. Without QUEUED the wait list is empty.
             while word & (CLOSED | QUEUED) == QUEUED && !wakers.is_full() {
-                match line.front_key() {
+                match waiters.front_key() {
                     Some(need) if need <= free => {
                         free -= need;
                         change = change.wrapping_sub(need);
                     }
                     _ => break,
                 }
-                line.release_front(GRANTED, wakers);
+                waiters.release_front(GRANTED, wakers);
             }
             // No other thread clears QUEUED while this thread has the lock.
-            let ended = if line.is_empty() { word & QUEUED } else { 0 };
-            // G4.
+            let ended = if waiters.is_empty() { word & QUEUED } else { 0 };
+            // PermitSettle.
             self.word.fetch_add((change << SHIFT).wrapping_sub(ended), Ordering::Release);
             wakers.is_full()
         });
@@ -208,7 +215,7 @@ impl Permits {
     /// Takes up to `n` free permits away for good, and returns how many.
     pub(super) fn forget(&self, n: usize) -> usize {
         // With QUEUED set, only the holder of the lock takes permits.
-        let _line = self.line.lock();
+        let _waiters = self.waiters.lock();
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
             let taken = n.min(word >> SHIFT);
@@ -229,17 +236,17 @@ impl Permits {
     /// `first` under the lock. A thread that sees the permits closed sees what `first` did.
     pub(super) fn close_with(&self, first: impl FnOnce()) {
         let mut first = Some(first);
-        release_in_batches(&self.line, |line, wakers| {
+        release_in_batches(&self.waiters, |waiters, wakers| {
             // Relaxed: CLOSED is set under the lock.
-            if self.word.load(Ordering::Relaxed) & CLOSED == 0
-                && let Some(first) = first.take()
-            {
-                first();
+            if self.word.load(Ordering::Relaxed) & CLOSED == 0 {
+                if let Some(first) = first.take() {
+                    first();
+                }
             }
             // Release: pairs with `is_closed`.
             self.word.fetch_or(CLOSED, Ordering::Release);
-            while !wakers.is_full() && line.release_front(REFUSED, wakers) {}
-            if line.is_empty() {
+            while !wakers.is_full() && waiters.release_front(REFUSED, wakers) {}
+            if waiters.is_empty() {
                 self.word.fetch_and(!QUEUED, Ordering::Release);
             }
             wakers.is_full()
@@ -247,8 +254,8 @@ impl Permits {
     }
 }
 
-// SAFETY: (1) `join` puts the waiter into `line` or nowhere. G3 and `close` release it with one of the two
-// outcomes.
+// SAFETY: (1) `join` puts the waiter into `waiters` or nowhere. PermitGrant and `close` release it with one
+// of the two outcomes.
 unsafe impl Source for &Permits {
     fn try_take(&self, n: usize) -> Result<(), TakeError> {
         Permits::try_take(self, n)
@@ -263,13 +270,13 @@ unsafe impl Source for &Permits {
         Permits::is_closed(self)
     }
 
-    fn line(&self) -> &Mutex<Line> {
-        &self.line
+    fn waiters(&self) -> &Mutex<WaitList> {
+        &self.waiters
     }
 
     unsafe fn join(&self, waiter: Pin<&Waiter>, waker: Waker) -> Poll<Result<(), Closed>> {
         // `waker` is a parameter, so it is dropped after the lock if it is not needed.
-        let mut line = self.line.lock();
+        let mut waiters = self.waiters.lock();
         let mut word = self.word.load(Ordering::Relaxed);
         while word & QUEUED == 0 {
             if word & CLOSED != 0 {
@@ -284,12 +291,12 @@ unsafe impl Source for &Permits {
             }
         }
         if word & CLOSED != 0 {
-            // The permits are closed, and `close` has still to empty the line. So the waiter does not join
-            // the line.
+            // The permits are closed, and `close` has still to empty the wait list. So the waiter does not
+            // join the wait list.
             return Poll::Ready(Err(Closed));
         }
         // SAFETY: (1), (2).
-        unsafe { line.join(waiter, Some(waker)) };
+        unsafe { waiters.join(waiter, Some(waker)) };
         Poll::Pending
     }
 
@@ -302,7 +309,8 @@ unsafe impl Source for &Permits {
     }
 }
 
-// A panic leaves the word and the line as their methods do, so other threads may look at them afterwards.
+// A panic leaves the word and the wait list as their methods do, so other threads may look at them
+// afterwards.
 impl std::panic::UnwindSafe for Permits {}
 impl std::panic::RefUnwindSafe for Permits {}
 
@@ -312,42 +320,42 @@ impl fmt::Debug for Permits {
     }
 }
 
-/// The source of a [`Take`]: a count of permits and the line for it.
+/// The source of a [`Take`]: a count of permits and the wait list for it.
 ///
 /// # Safety
-/// 1. `join` puts its waiter into the line that `line` returns, or nowhere, and the code that takes the
-///    waiter out of it releases it with [`GRANTED`] or [`REFUSED`].
+/// 1. `join` puts its waiter into the wait list that `waiters` returns, or nowhere, and the code that takes
+///    the waiter out of it releases it with [`GRANTED`] or [`REFUSED`].
 pub(super) unsafe trait Source {
-    /// T1: takes `n` permits if they are free and no future stands in line.
+    /// PermitTake: takes `n` permits if they are free and no future waits.
     fn try_take(&self, n: usize) -> Result<(), TakeError>;
 
-    /// Whether T1 would find too few permits, or other futures in line; a hint.
+    /// Whether PermitTake would find too few permits, or other futures in the list; a hint.
     fn must_wait(&self, n: usize) -> bool;
 
     /// Whether the source was closed.
     fn is_closed(&self) -> bool;
 
-    fn line(&self) -> &Mutex<Line>;
+    fn waiters(&self) -> &Mutex<WaitList>;
 
-    /// T2 and T3. Returns `Pending` if `waiter` is now in line.
+    /// PermitQueue and PermitJoin. Returns `Pending` if `waiter` is now in the list.
     ///
     /// # Safety
-    /// 1. `waiter` has not joined a line. 2. Once `Pending` was returned, it leaves the line before it is
-    ///    freed, unless it has seen its outcome.
+    /// 1. `waiter` has not joined a wait list. 2. Once `Pending` was returned, it leaves the wait list before
+    ///    it is freed, unless it has seen its outcome.
     unsafe fn join(&self, waiter: Pin<&Waiter>, waker: Waker) -> Poll<Result<(), Closed>>;
 
     /// Gives back `n` permits that were not used.
     fn give(&self, n: usize);
 
-    /// G3 and G4, after a waiter has left the line.
+    /// PermitGrant and PermitSettle, after a waiter has left the wait list.
     fn serve(&self);
 }
 
 /// The state of a [`Take`].
 #[derive(Debug)]
-enum State {
+enum TakeState {
     Apart,
-    /// In line, or released and not polled since.
+    /// In the list, or released and not polled since.
     Queued,
     /// The future took its permits, or learned that it never will.
     Done,
@@ -356,17 +364,17 @@ enum State {
 /// Waits until the given number of permits of a [`Source`] is free and every earlier request has been served,
 /// and takes them.
 ///
-/// If it is dropped in line, it loses its place. Permits that it was granted and did not see go back.
+/// If it is dropped in the list, it loses its place. Permits that it was granted and did not see go back.
 #[derive(Debug)]
 pub(super) struct Take<S: Source> {
     source: S,
     waiter: Waiter,
-    state: State,
+    state: TakeState,
 }
 
 impl<S: Source> Take<S> {
     pub(super) fn new(source: S, n: usize) -> Self {
-        Self { source, waiter: Waiter::new(n), state: State::Apart }
+        Self { source, waiter: Waiter::new(n), state: TakeState::Apart }
     }
 }
 
@@ -378,40 +386,40 @@ impl<S: Source> Future for Take<S> {
         let this = unsafe { self.get_unchecked_mut() };
         // SAFETY: the waiter is a field of a pinned struct, and never moved.
         let waiter = unsafe { Pin::new_unchecked(&this.waiter) };
-        // A task without budget stands in line all the same. Otherwise tasks that come later would go first.
-        let is_for_the_line = matches!(this.state, State::Apart)
+        // A task without budget waits all the same. Otherwise tasks that come later would go first.
+        let must_queue = matches!(this.state, TakeState::Apart)
             && !coop::has_budget_remaining()
             && this.source.must_wait(waiter.key());
-        if !is_for_the_line {
+        if !must_queue {
             ready!(coop::poll_has_budget(cx));
         }
         let result = match this.state {
-            State::Apart => match this.source.try_take(waiter.key()) {
+            TakeState::Apart => match this.source.try_take(waiter.key()) {
                 Ok(()) => Ok(()),
                 Err(TakeError::Closed) => Err(Closed),
                 // SAFETY: (1) the state says so; (2) `drop` does.
                 Err(TakeError::TooFew) => match unsafe { this.source.join(waiter, cx.waker().clone()) } {
                     Poll::Ready(result) => result,
                     Poll::Pending => {
-                        this.state = State::Queued;
+                        this.state = TakeState::Queued;
                         return Poll::Pending;
                     }
                 },
             },
             // SAFETY: (1) the state says so.
-            State::Queued => match ready!(unsafe { waiter.poll_outcome(this.source.line(), cx) }) {
+            TakeState::Queued => match ready!(unsafe { waiter.poll_outcome(this.source.waiters(), cx) }) {
                 GRANTED if this.source.is_closed() => {
                     // First, because the wakers of other tasks may panic.
-                    this.state = State::Done;
+                    this.state = TakeState::Done;
                     this.source.give(waiter.key());
                     Err(Closed)
                 }
                 GRANTED => Ok(()),
                 _ => Err(Closed),
             },
-            State::Done => panic!("a future was polled after it had completed"),
+            TakeState::Done => panic!("a future was polled after it had completed"),
         };
-        this.state = State::Done;
+        this.state = TakeState::Done;
         coop::spend();
         Poll::Ready(result)
     }
@@ -419,11 +427,11 @@ impl<S: Source> Future for Take<S> {
 
 impl<S: Source> Drop for Take<S> {
     fn drop(&mut self) {
-        let State::Queued = self.state else { return };
+        let TakeState::Queued = self.state else { return };
         // SAFETY: a pinned future is dropped where it is.
         let waiter = unsafe { Pin::new_unchecked(&self.waiter) };
         // SAFETY: (1) the state says so. The waker is dropped last, because its drop may panic.
-        let (outcome, _waker) = unsafe { self.source.line().lock().leave(waiter) };
+        let (outcome, _waker) = unsafe { self.source.waiters().lock().leave(waiter) };
         match outcome {
             Some(GRANTED) => self.source.give(waiter.key()),
             Some(_) => {}

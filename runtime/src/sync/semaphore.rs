@@ -13,9 +13,9 @@ use crate::util::block_on::{assert_may_block, block_on};
 /// A semaphore holds permits. [`acquire`](Self::acquire) waits for a permit and hands it out as a guard.
 /// Dropping the guard gives the permit back.
 ///
-/// The line is fair: the first request is served first. Later requests for few permits do not overtake a
+/// The wait list is fair: the first request is served first. Later requests for few permits do not overtake a
 /// request for many, even if they could be served at once. Free permits are never reserved piece by piece:
-/// [`available_permits`](Self::available_permits) counts them until the first in line can have all it needs.
+/// [`available_permits`](Self::available_permits) counts them until the first waiter can have all it needs.
 /// (Tokio's counts them as taken.)
 ///
 /// # Examples
@@ -71,7 +71,7 @@ pub struct AcquireError(pub(super) ());
 pub enum TryAcquireError {
     /// The semaphore was closed.
     Closed,
-    /// Too few permits are free, or other tasks stand in line for them.
+    /// Too few permits are free, or other tasks wait for them.
     NoPermits,
 }
 
@@ -160,7 +160,7 @@ impl Semaphore {
     /// [`AcquireError`] if the semaphore is closed, also while waiting.
     ///
     /// # Cancel safety
-    /// The future loses its place in line. A permit that it was granted meanwhile goes to the next task.
+    /// The future loses its place in the queue. A permit that it was granted meanwhile goes to the next task.
     ///
     /// # Examples
     /// ```
@@ -197,7 +197,7 @@ impl Semaphore {
         Ok(SemaphorePermit { semaphore: self, permits: n as usize })
     }
 
-    /// Takes a permit if one is free and no task stands in line.
+    /// Takes a permit if one is free and no task waits.
     ///
     /// # Errors
     /// [`TryAcquireError::Closed`] or [`TryAcquireError::NoPermits`].
@@ -215,7 +215,7 @@ impl Semaphore {
         self.try_acquire_many(1)
     }
 
-    /// Takes `n` permits if so many are free and no task stands in line.
+    /// Takes `n` permits if so many are free and no task waits.
     ///
     /// # Errors
     /// As [`try_acquire`](Self::try_acquire).

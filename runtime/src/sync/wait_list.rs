@@ -1,26 +1,27 @@
-//! The line: the waiting futures of a primitive of this module, in the order in which they came.
+//! The wait list: the waiting futures of a primitive of this module, in the order in which they came.
 //!
-//! A waiter is a node inside the future that waits, so waiting allocates nothing. The line is in a mutex of
-//! its primitive.
+//! A waiter is a node inside the future that waits, so waiting allocates nothing. The wait list is in a mutex
+//! of its primitive.
 //!
 //! # States of a waiter
 //! ```text
-//!            join             release_front / release_back
-//!  apart ──────────▶ in line ──────────────────────────────▶ released (outcome is set)
-//!    ▲                  │
-//!    └──────────────────┘ leave (the future is dropped)
+//!            join                release_front / release_back
+//!  apart ──────────▶ in the list ──────────────────────────────▶ released (outcome is set)
+//!    ▲                    │
+//!    └────────────────────┘ leave (the future is dropped)
 //! ```
 //! # Which thread may touch what
-//! Links and waker: the holder of the lock, while the waiter is in line; otherwise the waiter's future alone.
-//! The outcome is written once, under the lock, by the thread that releases the waiter, *as its last access
-//! to the waiter*. The future reads the outcome without the lock.
+//! Links and waker: the holder of the lock, while the waiter is in the list; otherwise the waiter's future
+//! alone. The outcome is written once, under the lock, by the thread that releases the waiter, *as its last
+//! access to the waiter*. The future reads the outcome without the lock.
 //!
 //! # Ordering
-//! R1 unlink, R2 take the waker, R3 outcome := o (Release); F1 outcome? (Acquire). If F1 sees R3, the
-//! releaser is done with the node. All that the releaser did before happens before what the future does next,
-//! so the future may be freed without the lock. If F1 does not see R3, the future takes the lock and looks
-//! again. If the releaser has left the lock, the future sees R3. If the releaser has not come yet, it finds
-//! what the future does now.
+//! WaiterUnlink unlink, WaiterTakeWaker take the waker, WaiterRelease outcome := o (Release); WaiterLook
+//! outcome? (Acquire). If WaiterLook sees WaiterRelease, the releaser is done with the node. All that the
+//! releaser did before happens before what the future does next, so the future may be freed without the lock.
+//! If WaiterLook does not see WaiterRelease, the future takes the lock and looks again. If the releaser has
+//! left the lock, the future sees WaiterRelease. If the releaser has not come yet, it finds what the future
+//! does now.
 //!
 //! Wakers are foreign code. They are cloned before the lock is taken, and woken and dropped after it is
 //! released.
@@ -44,7 +45,7 @@ pub(super) type Outcome = u8;
 /// Not released yet.
 const NONE: Outcome = 0;
 
-/// A future's place in a line.
+/// A future's place in a wait list.
 pub(super) struct Waiter {
     links: Links<Waiter>,
     waker: UnsafeCell<Option<Waker>>,
@@ -87,7 +88,7 @@ impl Waiter {
 
     /// The outcome with which the waiter was released, if it was.
     pub(super) fn outcome(&self) -> Option<Outcome> {
-        // F1: pairs with R3.
+        // WaiterLook: pairs with WaiterRelease.
         match self.outcome.load(Ordering::Acquire) {
             NONE => None,
             outcome => Some(outcome),
@@ -97,8 +98,12 @@ impl Waiter {
     /// Returns the outcome. If there is none yet, `cx` is woken when there is.
     ///
     /// # Safety
-    /// 1. This waiter has joined the line in `line`, and has not left.
-    pub(super) unsafe fn poll_outcome(&self, line: &Mutex<Line>, cx: &mut Context<'_>) -> Poll<Outcome> {
+    /// 1. This waiter has joined the wait list in `waiters`, and has not left.
+    pub(super) unsafe fn poll_outcome(
+        &self,
+        waiters: &Mutex<WaitList>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Outcome> {
         let mut fresh = None;
         loop {
             if let Some(outcome) = self.outcome() {
@@ -106,11 +111,11 @@ impl Waiter {
             }
             // Dropped after the lock, whichever waker it holds then.
             let _replaced;
-            let _line = line.lock();
+            let list = waiters.lock();
             if self.outcome().is_some() {
                 continue;
             }
-            // The waiter is not released, so by (1) it is in line, and the lock makes the slot ours.
+            // The waiter is not released, so by (1) it is in the list, and the lock makes the slot ours.
             let is_current = self.waker.with(|slot| {
                 // SAFETY: as above, no other thread reads or writes the slot.
                 unsafe { (*slot).as_ref() }.is_some_and(|waker| waker.will_wake(cx.waker()))
@@ -123,7 +128,7 @@ impl Waiter {
                 _replaced = self.waker.with_mut(|slot| unsafe { std::mem::replace(&mut *slot, fresh) });
                 return Poll::Pending;
             }
-            drop(_line);
+            drop(list);
             fresh = Some(cx.waker().clone());
         }
     }
@@ -140,13 +145,13 @@ impl fmt::Debug for Waiter {
 
 /// The waiters of one primitive, in the order in which they came.
 #[derive(Debug)]
-pub(super) struct Line {
+pub(super) struct WaitList {
     /// Every node in the list is live, because its future leaves before it is freed, by duty 2 of
     /// [`join`](Self::join).
     list: List<Waiter>,
 }
 
-impl Line {
+impl WaitList {
     pub(super) const fn new() -> Self {
         Self { list: List::new() }
     }
@@ -161,31 +166,32 @@ impl Line {
         self.list.front().map(|node| unsafe { node.as_ref() }.key)
     }
 
-    /// Puts `waiter` at the end of the line. Its release will wake `waker`, if any.
+    /// Puts `waiter` at the end of the wait list. Its release will wake `waker`, if any.
     ///
     /// # Safety
-    /// 1. `waiter` has never joined a line. 2. It calls [`leave`](Self::leave) on this line before it is
+    /// 1. `waiter` has never joined a wait list. 2. It calls [`leave`](Self::leave) on this list before it is
     ///    freed, unless it has seen its outcome.
     pub(super) unsafe fn join(&mut self, waiter: Pin<&Waiter>, waker: Option<Waker>) {
-        // SAFETY: by (1) the waiter is not in line, so only its future, which calls this, touches its slot.
+        // SAFETY: by (1) the waiter is not in the list, so only its future, which calls this, touches its
+        // slot.
         waiter.waker.with_mut(|slot| unsafe { *slot = waker });
         // SAFETY: (1) the waiter is pinned, and live until it has left, by our (2). (2) By our (1). (3)
         // `self` is borrowed mutably.
         unsafe { self.list.push_back(NonNull::from(waiter.get_ref())) };
     }
 
-    /// Takes `waiter` out of the line. If it was released before, returns its outcome instead. The caller
-    /// drops the returned waker after the lock.
+    /// Takes `waiter` out of the wait list. If it was released before, returns its outcome instead. The
+    /// caller drops the returned waker after the lock.
     ///
     /// # Safety
-    /// 1. `waiter` has joined this line.
+    /// 1. `waiter` has joined this list.
     pub(super) unsafe fn leave(&mut self, waiter: Pin<&Waiter>) -> (Option<Outcome>, Option<Waker>) {
         if let Some(outcome) = waiter.outcome() {
             return (Some(outcome), None);
         }
         // SAFETY: (1) `waiter` is borrowed. (2) By our (1). (3) `self` is borrowed mutably.
         unsafe { self.list.remove(NonNull::from(waiter.get_ref())) };
-        // SAFETY: the waiter is out of the line, so the slot belongs to its future, which calls this.
+        // SAFETY: the waiter is out of the wait list, so the slot belongs to its future, which calls this.
         (None, waiter.waker.with_mut(|slot| unsafe { (*slot).take() }))
     }
 
@@ -202,16 +208,18 @@ impl Line {
 
     /// Releases `node`, which must be in the list.
     fn release(&mut self, node: NonNull<Waiter>, outcome: Outcome, wakers: &mut WakeList) {
-        // R1. SAFETY: (1) nodes in the list are live; (2) it is in this one; (3) `self` is borrowed mutably.
+        // WaiterUnlink. SAFETY: (1) nodes in the list are live; (2) it is in this one; (3) `self` is borrowed
+        // mutably.
         unsafe { self.list.remove(node) };
         // SAFETY: the waiter stays live until its future sees the outcome, or takes the lock, which this
         // thread holds.
         let waiter = unsafe { node.as_ref() };
-        // R2. SAFETY: this thread holds the lock and the outcome is not set, so the slot is ours.
+        // WaiterTakeWaker. SAFETY: this thread holds the lock and the outcome is not set, so the slot is
+        // ours.
         if let Some(waker) = waiter.waker.with_mut(|slot| unsafe { (*slot).take() }) {
             wakers.push(waker);
         }
-        // R3, pairs with F1: the last access.
+        // WaiterRelease, pairs with WaiterLook: the last access.
         waiter.outcome.store(outcome, Ordering::Release);
     }
 }
@@ -221,11 +229,14 @@ impl Line {
 ///
 /// `step` must ask for more when the list of wakers is full and there may be another waiter to release. A
 /// waker that panics keeps no other task asleep: the first panic is resumed at the end.
-pub(super) fn release_in_batches(line: &Mutex<Line>, mut step: impl FnMut(&mut Line, &mut WakeList) -> bool) {
+pub(super) fn release_in_batches(
+    waiters: &Mutex<WaitList>,
+    mut step: impl FnMut(&mut WaitList, &mut WakeList) -> bool,
+) {
     let mut wakers = WakeList::new();
     let mut panic = FirstPanic::new();
     loop {
-        let is_more = step(&mut line.lock(), &mut wakers);
+        let is_more = step(&mut waiters.lock(), &mut wakers);
         panic.catch(|| wakers.wake_all());
         if !is_more {
             break;

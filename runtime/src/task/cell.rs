@@ -11,8 +11,8 @@ use std::task::Waker;
 use super::id::Id;
 use super::join::Failure;
 use super::raw::{Schedule, Vtable};
+use super::reserved::Reserved;
 use super::state::State;
-use super::stock::Stock;
 use crate::loom::cell::UnsafeCell;
 use crate::queue::{Linked, Next};
 
@@ -33,7 +33,7 @@ pub struct Header {
     /// write it.
     next: Next<Header>,
     /// Reserved references for the task's own polls. Belongs to the owner of `SCHEDULED`.
-    pub(super) stock: Stock,
+    pub(super) reserved: Reserved,
     /// The table of `owned.rs` that the task is in, or `NO_TABLE`, and its place there. The owner of
     /// `SCHEDULED` writes it once, before the task first waits.
     pub(crate) table: Cell<u16>,
@@ -102,7 +102,7 @@ impl<F: Future> TaskCell<F> {
         vtable: &'static Vtable,
     ) -> NonNull<Header> {
         let cell = memory.cast::<Self>();
-        let (stock, state) = Stock::new();
+        let (reserved, state) = Reserved::new();
         let header = Header {
             join_waker: UnsafeCell::new(None),
             next: Next::new(),
@@ -111,7 +111,7 @@ impl<F: Future> TaskCell<F> {
             vtable,
             scheduler: scheduler.cast(),
             id,
-            stock,
+            reserved,
             table: Cell::new(NO_TABLE),
             slot: Cell::new(0),
         };

@@ -151,7 +151,7 @@ unsafe fn finish<F: Future + 'static, S: Schedule>(
     result: Result<F::Output, Failure>,
 ) {
     // SAFETY: we own `SCHEDULED` until `try_complete` succeeds. So the cell is live, and the stage and the
-    // stock are ours.
+    // reserved ones are ours.
     unsafe {
         let state = &header.as_ref().state;
         S::release(header.as_ref().scheduler.cast(), header);
@@ -166,7 +166,7 @@ unsafe fn finish<F: Future + 'static, S: Schedule>(
             std::mem::forget(result);
         }
         let was_last = loop {
-            match state.try_complete(now, header.as_ref().stock.count()) {
+            match state.try_complete(now, header.as_ref().reserved.count()) {
                 Ok(was_last) => break was_last,
                 Err(actual) => {
                     if now.has_join() && !actual.has_join() {

@@ -88,9 +88,13 @@ pub fn with_id<R>(id: Option<Id>, f: impl FnOnce() -> R) -> R {
             OUTSIDE_OF_POLLS.with(|current| current.set(self.0));
         }
     }
-    let new = id.map(|id| (id, surroundings()));
-    let _restore = Restore(OUTSIDE_OF_POLLS.with(|current| current.replace(new)));
+    let _restore = Restore(replace(id));
     f()
+}
+
+fn replace(id: Option<Id>) -> Option<(Id, u64)> {
+    let new = id.map(|id| (id, surroundings()));
+    OUTSIDE_OF_POLLS.with(|current| current.replace(new))
 }
 
 /// The number of ids that a thread takes at a time, so that spawning writes no cache line that other threads

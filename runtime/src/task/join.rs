@@ -18,6 +18,7 @@ use super::id::Id;
 use super::raw::drop_reference;
 use super::state::AfterDetach;
 use crate::coop;
+use crate::util::as_tokio;
 use crate::util::unwind::Cancelled;
 use crate::util::unwind::{Payload, drop_quietly};
 
@@ -469,7 +470,14 @@ impl fmt::Display for JoinError {
 
 impl fmt::Debug for JoinError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "JoinError({self})")
+        match (&self.failure, as_tokio::IS_STRICT) {
+            (_, false) => write!(f, "JoinError({self})"),
+            (Failure::Panic(payload), true) => match text_of(payload) {
+                Some(text) => write!(f, "JoinError::Panic({:?}, {text:?}, ...)", self.id()),
+                None => write!(f, "JoinError::Panic({:?}, ...)", self.id()),
+            },
+            (_, true) => write!(f, "JoinError::Cancelled({:?})", self.id()),
+        }
     }
 }
 

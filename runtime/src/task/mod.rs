@@ -16,7 +16,7 @@
 // - `state.rs`: the state word. `SCHEDULED` is the right to poll. Queues hold that right and no reference.
 // - `raw.rs`: type erasure; `harness.rs`: poll, complete, cancel; `waker.rs`, `join.rs`: the handles that
 //   other code holds.
-// - `stock.rs`: reserved references for the task's own polls.
+// - `reserved.rs`: reserved references for the task's own polls.
 // - `owned.rs`: all tasks that wait, for shutdown.
 // - `new.rs`: makes a task.
 //
@@ -30,7 +30,7 @@
 // | join waker   | the handle while `JOIN_WAKER` is unset, else none   | the completer if it was set   |
 // | queue link   | the owner of `SCHEDULED`                           | no thread                      |
 // | owned place  | the owner of `SCHEDULED`                           | left before                    |
-// | stock        | the owner of `SCHEDULED`                           | given up                       |
+// | reserved     | the owner of `SCHEDULED`                           | given up                       |
 
 pub(crate) mod cell;
 mod harness;
@@ -40,8 +40,8 @@ pub mod local;
 mod new;
 pub(crate) mod owned;
 pub(crate) mod raw;
+mod reserved;
 pub(crate) mod state;
-mod stock;
 mod waker;
 mod yield_now;
 

@@ -19,19 +19,20 @@
 //! - `JOIN_WAKER`: the join waker is set and, until `DONE`, untouched; with `DONE` it belongs to the
 //!   completer.
 //! - The rest of the word counts references: one for the life of the task (dropped with `DONE`), one for the
-//!   handle, one for each `Waker` and `AbortHandle`, and the task's [reserved references](super::stock).
+//!   handle, one for each `Waker` and `AbortHandle`, and the task's [reserved references](super::reserved).
 //!
 //! **Queues hold no reference.** A cell lives at least until `DONE`. Only the owner of `SCHEDULED` sets
 //! `DONE`, and a queue owns `SCHEDULED` of its tasks. So a queued pointer is valid. The thread that pushed it
 //! must not touch the cell afterwards, because the task may have been polled and freed.
 //!
-//! **Every wake happens before the poll it causes.** A wake is a read-modify-write (W), even if it changes
-//! nothing: a load would not order the waker's earlier writes before the poll. The poll that follows begins
-//! with S (the queue's acquire, then a load or read-modify-write of the word) and ends with E (a
-//! compare-and-swap). If W comes before E in the word's modification order, E fails or sees `NOTIFIED`, and
-//! the task is polled again after acquiring W's release. If W comes after E, W finds `IDLE`, and its thread
-//! becomes the owner and pushes. Then the queue's release and acquire order W before the next S. One wake
-//! needs no W: a wake by reference of the task that the calling thread is polling. Its poll ends with a
+//! **Every wake happens before the poll it causes.** A wake is a read-modify-write (TaskWake), even if it
+//! changes nothing: a load would not order the waker's earlier writes before the poll. The poll that follows
+//! begins with TaskPollStart (the queue's acquire, then a load or read-modify-write of the word) and ends
+//! with TaskPollEnd (a compare-and-swap). If TaskWake comes before TaskPollEnd in the word's modification
+//! order, TaskPollEnd fails or sees `NOTIFIED`, and the task is polled again after acquiring TaskWake's
+//! release. If TaskWake comes after TaskPollEnd, TaskWake finds `IDLE`, and its thread becomes the owner and
+//! pushes. Then the queue's release and acquire order TaskWake before the next TaskPollStart. One wake needs
+//! no TaskWake: a wake by reference of the task that the calling thread is polling. Its poll ends with a
 //! requeue, as for a task that yields, and the queue orders what the poll wrote.
 //!
 //! **The output** is written before the release of `DONE` and read after an acquire of it. **Freeing**: each
@@ -114,7 +115,7 @@ impl State {
         Snapshot(self.0.load(Acquire))
     }
 
-    /// S: the owner of `SCHEDULED` begins a poll.
+    /// TaskPollStart: the owner of `SCHEDULED` begins a poll.
     #[inline]
     pub fn start_poll(&self) -> Start {
         let mut now = self.load();
@@ -126,7 +127,7 @@ impl State {
         if now.is_cancelled() { Start::Cancel } else { Start::Poll }
     }
 
-    /// E: the poll returned `Pending`.
+    /// TaskPollEnd: the poll returned `Pending`.
     #[inline]
     pub fn finish_pending(&self) -> AfterPoll {
         let mut now = self.load();
@@ -147,7 +148,7 @@ impl State {
         }
     }
 
-    /// W: returns true if the caller became the owner of `SCHEDULED`; then it must queue the task.
+    /// TaskWake: returns true if the caller became the owner of `SCHEDULED`; then it must queue the task.
     #[inline]
     pub fn wake_by_ref(&self) -> bool {
         self.update(|now| match () {
@@ -158,8 +159,8 @@ impl State {
         .unwrap_or(false)
     }
 
-    /// W, and drops the waker's reference in the same step. For the runtime's own threads. After this, the
-    /// cell is guaranteed to live only while the caller owns `SCHEDULED`, and so is what the cell keeps
+    /// TaskWake, and drops the waker's reference in the same step. For the runtime's own threads. After this,
+    /// the cell is guaranteed to live only while the caller owns `SCHEDULED`, and so is what the cell keeps
     /// alive.
     #[inline]
     pub fn wake_by_value(&self) -> AfterWake {
@@ -188,14 +189,14 @@ impl State {
 
     /// The owner of `SCHEDULED` ends the task. The output is in place, or is gone if `seen` has no `JOIN`.
     ///
-    /// `stock` references are dropped in the same step. So is the life's reference, unless `JOIN_WAKER` is
+    /// `reserved` references are dropped in the same step. So is the life's reference, unless `JOIN_WAKER` is
     /// set. `Ok` says whether the last reference was dropped. `Err` carries the value that differs from
     /// `seen`, and the caller decides again.
     #[inline]
-    pub fn try_complete(&self, seen: Snapshot, stock: usize) -> Result<bool, Snapshot> {
+    pub fn try_complete(&self, seen: Snapshot, reserved: usize) -> Result<bool, Snapshot> {
         debug_assert!(seen.is_scheduled() && !seen.is_done(), "completed twice: {seen:?}");
-        debug_assert!(seen.references() > stock, "{stock} in stock: {seen:?}");
-        let mut next = ((seen.0 & !(SCHEDULED | NOTIFIED)) | DONE) - stock * REFERENCE;
+        debug_assert!(seen.references() > reserved, "{reserved} reserved: {seen:?}");
+        let mut next = ((seen.0 & !(SCHEDULED | NOTIFIED)) | DONE) - reserved * REFERENCE;
         if !seen.has_join_waker() {
             next -= REFERENCE;
         }

@@ -62,9 +62,9 @@ unsafe fn clone(data: *const ()) -> RawWaker {
     // polling the task, it owns the task's `SCHEDULED`.
     unsafe {
         let header = header(data);
-        let Header { state, stock, .. } = header.as_ref();
+        let Header { state, reserved, .. } = header.as_ref();
         match coop::current_task_data() == data {
-            true => stock.take(state),
+            true => reserved.take(state),
             false => state.add_reference(),
         }
         raw(header)
@@ -117,11 +117,11 @@ unsafe fn wake_any(header: NonNull<Header>) {
 }
 
 unsafe fn drop(data: *const ()) {
-    // SAFETY: the reference of the waker that is dropped is ours. We drop it, or give it to the task's stock
+    // SAFETY: the reference of the waker that is dropped is ours. We drop it, or give it to the task's reserve
     // if this thread is polling the task and so owns its `SCHEDULED`.
     unsafe {
         let header = header(data);
-        if coop::current_task_data() == data && header.as_ref().stock.put() {
+        if coop::current_task_data() == data && header.as_ref().reserved.put() {
             return;
         }
         drop_reference(header);

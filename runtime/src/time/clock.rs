@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::driver::time::Driver;
+use crate::driver::time::TimeDriver;
 use crate::driver::time::clock::ClockError;
 use crate::runtime::handle::Handle;
 
@@ -91,7 +91,7 @@ pub async fn advance(duration: Duration) {
 #[cold]
 pub(super) fn runtime_now() -> Option<std::time::Instant> {
     let handle = Handle::try_current().ok()?;
-    handle.try_time_driver().map(Driver::now_instant)
+    handle.try_time_driver().map(TimeDriver::now_instant)
 }
 
 #[track_caller]

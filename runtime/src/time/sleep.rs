@@ -10,9 +10,9 @@ use std::time::Duration;
 use pin_project_lite::pin_project;
 
 use crate::coop::{poll_has_budget, spend};
-use crate::driver::time::entry::{Entry, State};
-use crate::driver::time::shard::{Home, ShutDown};
-use crate::driver::time::{Deadline, Driver};
+use crate::driver::time::entry::{TimerEntry, TimerState};
+use crate::driver::time::shard::{ShardRef, ShutDown};
+use crate::driver::time::{Deadline, TimeDriver};
 use crate::runtime::handle::Handle;
 use crate::util::as_tokio;
 
@@ -103,10 +103,10 @@ pin_project! {
         deadline: When,
         look: Look,
         // The shard of the driver that `handle` keeps. Written before `entry` is registered there.
-        home: Home,
+        shard: ShardRef,
         // This future is the owner of the entry, as `entry.rs` defines it.
         #[pin]
-        entry: Entry,
+        entry: TimerEntry,
     }
 
     impl PinnedDrop for Sleep {
@@ -115,10 +115,10 @@ pin_project! {
             // SAFETY: it is taken out only here, and not used afterwards.
             let handle = unsafe { ManuallyDrop::take(me.handle) };
             // Mostly it has fired, and this takes no lock.
-            if me.entry.state() == State::Registered {
-                // SAFETY: `Pin<&mut Self>` makes us the owner. The entry is registered in `home`, which
+            if me.entry.state() == TimerState::Registered {
+                // SAFETY: `Pin<&mut Self>` makes us the owner. The entry is registered in `shard`, which
                 // `handle` keeps.
-                drop(unsafe { me.home.shard().cancel(&me.entry) });
+                drop(unsafe { me.shard.get().cancel(&me.entry) });
                 handle.shared().report_deadlock();
             }
         }
@@ -152,16 +152,17 @@ impl Sleep {
     #[inline]
     pub(super) fn after(duration: Duration, what: &str) -> Sleep {
         // SAFETY: it is used, and copied, in this call, which leaves no runtime.
-        if let Some(handle) = unsafe { Handle::borrow_current() }
-            && let Some(driver) = handle.try_time_driver()
-            && !driver.was_paused()
-            && let Some(nanos) = in_nanos(duration)
-        {
-            let counted = Handle::clone(&handle);
-            Sleep::new(counted, When::Ahead(driver.deadline_after(nanos)), Look::Behind)
-        } else {
-            Sleep::at_end_of(duration, what)
+        if let Some(handle) = unsafe { Handle::borrow_current() } {
+            if let Some(driver) = handle.try_time_driver() {
+                if !driver.was_paused() {
+                    if let Some(nanos) = in_nanos(duration) {
+                        let counted = Handle::clone(&handle);
+                        return Sleep::new(counted, When::Ahead(driver.deadline_after(nanos)), Look::Behind);
+                    }
+                }
+            }
         }
+        Sleep::at_end_of(duration, what)
     }
 
     /// Makes a sleep for a `duration` that is zero, or too long to be counted, or begins after a clock was
@@ -186,7 +187,13 @@ impl Sleep {
 
     #[inline]
     fn new(handle: Handle, deadline: When, look: Look) -> Sleep {
-        Sleep { handle: ManuallyDrop::new(handle), deadline, look, home: Home::NONE, entry: Entry::new() }
+        Sleep {
+            handle: ManuallyDrop::new(handle),
+            deadline,
+            look,
+            shard: ShardRef::NONE,
+            entry: TimerEntry::new(),
+        }
     }
 
     /// Returns the instant at which it is over.
@@ -253,12 +260,12 @@ impl Sleep {
         let me = self.as_mut().project();
         *me.deadline = When::At(deadline);
         *me.look = look;
-        if me.entry.state() == State::Registered {
+        if me.entry.state() == TimerState::Registered {
             let driver = me.handle.time_driver("sleep");
             // SAFETY: `Pin<&mut Self>` makes us the owner.
             let is_later = unsafe { driver.put_off(&me.entry, driver.deadline_at(deadline.into_std())) };
             // The timer may have fired in the meantime, for the old deadline or the new one.
-            if is_later && me.entry.state() == State::Registered {
+            if is_later && me.entry.state() == TimerState::Registered {
                 return;
             }
         }
@@ -270,17 +277,17 @@ impl Sleep {
         let waiting = self.as_mut().cancel();
         self.handle.shared().report_deadlock();
         // SAFETY: after `cancel` the entry is in no wheel; `Pin<&mut Self>` makes us its owner.
-        unsafe { self.as_mut().project().entry.set_by_owner(State::Idle) };
+        unsafe { self.as_mut().project().entry.set_by_owner(TimerState::Idle) };
         let Some(waker) = waiting else { return };
         if self.has_passed() {
             // SAFETY: as above.
-            unsafe { self.project().entry.set_by_owner(State::Fired) };
+            unsafe { self.project().entry.set_by_owner(TimerState::Fired) };
             return waker.wake();
         }
         if let Err(ShutDown(waker)) = self.as_mut().register(waker) {
             // The driver ended in between. The task is told as the driver would have told it.
             // SAFETY: as above.
-            unsafe { self.project().entry.set_by_owner(State::ShutDown) };
+            unsafe { self.project().entry.set_by_owner(TimerState::ShutDown) };
             waker.wake();
         }
     }
@@ -289,20 +296,22 @@ impl Sleep {
     #[inline]
     pub(super) fn poll_as_limit(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let me = self.as_mut().project();
-        if let When::Ahead(deadline) = *me.deadline
-            && me.entry.state() == State::Idle
-            && let Some(driver) = me.handle.try_time_driver()
-            && !driver.was_paused()
-        {
-            let shard = driver.shard(me.handle.wheel_of_this_thread());
-            *me.home = Home::new(shard);
-            // SAFETY: `Pin<&mut Self>` makes us the owner of the entry, which is idle. The entry is pinned,
-            // and not freed before `drop` has cancelled it.
-            return match unsafe { shard.register(&me.entry, deadline, cx.waker().clone()) } {
-                Ok(false) => Poll::Pending,
-                Ok(true) => self.became_earliest(),
-                Err(refused) => panic_refused(refused),
-            };
+        if let When::Ahead(deadline) = *me.deadline {
+            if me.entry.state() == TimerState::Idle {
+                if let Some(driver) = me.handle.try_time_driver() {
+                    if !driver.was_paused() {
+                        let shard = driver.shard(me.handle.wheel_of_this_thread());
+                        *me.shard = ShardRef::new(shard);
+                        // SAFETY: `Pin<&mut Self>` makes us the owner of the entry, which is idle. The entry
+                        // is pinned, and not freed before `drop` has cancelled it.
+                        return match unsafe { shard.register(&me.entry, deadline, cx.waker().clone()) } {
+                            Ok(false) => Poll::Pending,
+                            Ok(true) => self.became_earliest(),
+                            Err(refused) => panic_refused(refused),
+                        };
+                    }
+                }
+            }
         }
         // SAFETY: `Pin<&mut Self>` makes us the owner.
         if unsafe { me.entry.will_wake(cx.waker()) } {
@@ -317,7 +326,7 @@ impl Sleep {
     fn became_earliest(self: Pin<&mut Self>) -> Poll<()> {
         let driver = self.handle.time_driver("sleep");
         // SAFETY: the timer was just registered there, and our handle keeps the shard.
-        if driver.must_unpark_for(unsafe { self.home.shard() }) {
+        if driver.must_unpark_for(unsafe { self.shard.get() }) {
             self.handle.timer_registered(self.deadline.in_nanos(driver));
         }
         Poll::Pending
@@ -328,21 +337,21 @@ impl Sleep {
     #[inline(never)]
     fn poll_slowly(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let me = self.as_mut().project();
-        // SAFETY: `Pin<&mut Self>` makes us the owner. If registered, the entry is in `home`, which our
+        // SAFETY: `Pin<&mut Self>` makes us the owner. If registered, the entry is in `shard`, which our
         // handle keeps.
-        let is_registered =
-            me.entry.state() == State::Registered && unsafe { me.home.shard().update(&me.entry, cx.waker()) };
+        let is_registered = me.entry.state() == TimerState::Registered
+            && unsafe { me.shard.get().update(&me.entry, cx.waker()) };
         if is_registered {
             return Poll::Pending;
         }
         match me.entry.state() {
-            State::Fired if me.entry.is_over() => return Poll::Ready(()),
-            State::ShutDown => panic_shut_down(),
+            TimerState::Fired if me.entry.is_over() => return Poll::Ready(()),
+            TimerState::ShutDown => panic_shut_down(),
             // It fired for a deadline from which it was put off, or it is not registered yet.
-            State::Fired | State::Idle | State::Registered => {}
+            TimerState::Fired | TimerState::Idle | TimerState::Registered => {}
         }
         let has_passed = self.has_passed();
-        let state = if has_passed { State::Fired } else { State::Idle };
+        let state = if has_passed { TimerState::Fired } else { TimerState::Idle };
         // SAFETY: we are the owner, as above; the entry is not registered.
         unsafe { self.as_mut().project().entry.set_by_owner(state) };
         if has_passed {
@@ -373,7 +382,7 @@ impl Sleep {
         let driver = me.handle.time_driver("sleep");
         let deadline = me.deadline.in_nanos(driver);
         let shard = driver.shard(me.handle.wheel_of_this_thread());
-        *me.home = Home::new(shard);
+        *me.shard = ShardRef::new(shard);
         // SAFETY: `Pin<&mut Self>` makes us the owner, and the entry is in no wheel. The entry is pinned, and
         // not freed before `drop` has cancelled it.
         let must_unpark = unsafe { driver.register(&me.entry, shard, deadline, waker) }?;
@@ -387,13 +396,13 @@ impl Sleep {
     #[inline(always)]
     fn cancel(self: Pin<&mut Self>) -> Option<Waker> {
         let me = self.project();
-        if me.entry.state() != State::Registered {
+        if me.entry.state() != TimerState::Registered {
             // This is the usual end, and takes no lock.
             return None;
         }
         // SAFETY: `Pin<&mut Self>`, here and in `drop`, makes us the owner. The entry is registered in
-        // `home`, which our handle keeps.
-        unsafe { me.home.shard().cancel(&me.entry) }
+        // `shard`, which our handle keeps.
+        unsafe { me.shard.get().cancel(&me.entry) }
     }
 }
 
@@ -419,7 +428,7 @@ impl fmt::Debug for Sleep {
 
 impl When {
     #[inline]
-    fn in_nanos(self, driver: &Driver) -> Deadline {
+    fn in_nanos(self, driver: &TimeDriver) -> Deadline {
         match self {
             When::At(instant) => driver.deadline_at(instant.into_std()),
             When::Ahead(nanos) => nanos,

@@ -151,13 +151,13 @@ pub struct Pins {
     /// The same CPUs as numbers.
     cpus: Box<[usize]>,
     workers: usize,
-    state: Mutex<State>,
+    state: Mutex<PinState>,
     /// No worker is pending.
     settled: Condvar,
 }
 
 #[derive(Debug)]
-struct State {
+struct PinState {
     /// The number of workers, without spare workers, that have not tried yet.
     pending: usize,
     /// The CPU of each worker that is pinned.
@@ -177,7 +177,7 @@ impl Pins {
         let whole = whole.ok();
         let cpus = whole.as_ref().map(|whole| whole.cpus()).unwrap_or_default();
         let pending = if cpus.is_empty() { 0 } else { workers };
-        let state = State { pending, pinned: vec![None; workers].into(), refused };
+        let state = PinState { pending, pinned: vec![None; workers].into(), refused };
         Self { whole, cpus, workers, state: Mutex::new(state), settled: Condvar::new() }
     }
 

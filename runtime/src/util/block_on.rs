@@ -6,15 +6,19 @@
 //!
 //! # Steps and ordering
 //! ```text
-//! waker                                     sleeper
-//! K1 is_woken: false → true (Release)       S1 is_woken: true → false (Acquire); if it was true: poll
-//! K2 if it was false: unpark                S2 else: park, then S1 again
+//! waker
+//!   BlockOnWake     is_woken: false → true (Release)
+//!   BlockOnUnpark   if it was false: unpark
+//! sleeper
+//!   BlockOnLook     is_woken: true → false (Acquire); if it was true: poll
+//!   BlockOnSleep    else: park, then BlockOnLook again
 //! ```
-//! S1 pairs with K1: the poll after a wake sees what happened before the wake. A wake between S1 and S2
-//! leaves the token of `thread::park` behind, so that S2 returns at once. A token that other code left only
-//! costs another S1. Before S2 the thread may look at the flag for a while (`patience.rs`). That look
-//! promises nothing, and S1 follows. K2 may be skipped when the flag was set: the thread that set it unparks,
-//! or has done so.
+//! BlockOnLook pairs with BlockOnWake: the poll after a wake sees what happened before the wake. A wake
+//! between BlockOnLook and BlockOnSleep leaves the token of `thread::park` behind, so that BlockOnSleep
+//! returns at once. A token that other code left only costs another BlockOnLook. Before BlockOnSleep the
+//! thread may look at the flag for a while (`patience.rs`). That look promises nothing, and BlockOnLook
+//! follows. BlockOnUnpark may be skipped when the flag was set: the thread that set it unparks, or has done
+//! so.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -26,6 +30,7 @@ use std::time::{Duration, Instant};
 use crate::coop;
 use crate::loom::sync::atomic::{AtomicBool, Ordering};
 use crate::loom::{thread, thread_cell};
+use crate::util::as_tokio;
 use crate::util::patience::Patience;
 
 /// The longest time that the thread waits awake: about as long as a thousand small tasks take.
@@ -43,21 +48,22 @@ impl Parker {
         Arc::new(Parker { is_woken: AtomicBool::new(false), thread: thread::current() })
     }
 
-    /// S1, S2.
+    /// BlockOnLook, BlockOnSleep.
     fn park(&self) {
         while !self.take_wake() {
             thread::park();
         }
     }
 
-    /// S1, S2, but awake if the wait may be short. `is_crowded` says whether other threads want this CPU.
+    /// BlockOnLook, BlockOnSleep, but awake if the wait may be short. `is_crowded` says whether other threads
+    /// want this CPU.
     fn park_patiently(&self, is_crowded: impl FnOnce() -> bool) {
         if self.take_wake() {
             return;
         }
         PATIENCE.with(|patience| {
             if patience.is_worth_it() {
-                // Relaxed: S1 follows.
+                // Relaxed: BlockOnLook follows.
                 patience.wait(is_crowded, || self.is_woken.load(Ordering::Relaxed));
                 self.park();
             } else {
@@ -68,7 +74,7 @@ impl Parker {
         });
     }
 
-    /// S1.
+    /// BlockOnLook.
     fn take_wake(&self) -> bool {
         self.is_woken.swap(false, Ordering::Acquire)
     }
@@ -87,14 +93,14 @@ impl Wake for Parker {
 }
 
 /// A parker and its waker.
-struct Place {
+struct CachedParker {
     parker: Arc<Parker>,
     waker: Waker,
 }
 
 thread_cell! {
     /// The thread's place while no `block_on` uses it.
-    static PLACE: Cell<Option<Place>> = Cell::new(None);
+    static CACHED: Cell<Option<CachedParker>> = Cell::new(None);
 }
 
 thread_cell! {
@@ -104,18 +110,18 @@ thread_cell! {
 
 /// Takes the thread's place, and puts it back when dropped. A nested call, and a call in the destructor of a
 /// thread-local, gets a place of its own.
-struct Lease(Option<Place>);
+struct Lease(Option<CachedParker>);
 
 impl Lease {
     fn take() -> Lease {
-        let kept = PLACE.try_with(Cell::take).ok().flatten();
+        let kept = CACHED.try_with(Cell::take).ok().flatten();
         Lease(Some(kept.unwrap_or_else(|| {
             let parker = Parker::of_this_thread();
-            Place { waker: Waker::from(parker.clone()), parker }
+            CachedParker { waker: Waker::from(parker.clone()), parker }
         })))
     }
 
-    fn place(&self) -> &Place {
+    fn place(&self) -> &CachedParker {
         self.0.as_ref().expect("a lease holds its place until dropped")
     }
 }
@@ -124,7 +130,7 @@ impl Drop for Lease {
     fn drop(&mut self) {
         let place = self.0.take();
         // A late wake of an earlier future may still arrive here. It costs the next future one poll.
-        let _ = PLACE.try_with(|kept| kept.set(place));
+        let _ = CACHED.try_with(|kept| kept.set(place));
     }
 }
 
@@ -172,7 +178,7 @@ fn block_on_with<F: Future>(future: F, park: impl Fn(&Parker)) -> F::Output {
     coop::suspended(|| {
         // Declared before the future, so dropped after it, because a destructor may block in turn.
         let lease = Lease::take();
-        let Place { parker, waker } = lease.place();
+        let CachedParker { parker, waker } = lease.place();
         let mut future = pin!(future);
         let mut poll = || coop::with_budget(|| future.as_mut().poll(&mut Context::from_waker(waker)));
         if let Poll::Ready(output) = poll() {
@@ -199,6 +205,7 @@ pub fn assert_may_block(what: &str, instead: &str) {
         !coop::is_polling_task(),
         "`{what}` would hold the worker that polls this task: use `{instead}`, or call it in `spawn_blocking`"
     );
+    as_tokio::blocks();
 }
 
 #[cfg(all(test, not(loom)))]

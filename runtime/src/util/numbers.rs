@@ -6,11 +6,11 @@ use parking_lot::Mutex;
 #[derive(Debug)]
 pub struct Numbers {
     end: u16,
-    state: Mutex<State>,
+    state: Mutex<FreeNumbers>,
 }
 
 #[derive(Debug)]
-struct State {
+struct FreeNumbers {
     /// The smallest number that was never taken.
     unused: u16,
     free: Vec<u16>,
@@ -18,7 +18,7 @@ struct State {
 
 impl Numbers {
     pub const fn below(end: u16) -> Self {
-        Self { end, state: Mutex::new(State { unused: 1, free: Vec::new() }) }
+        Self { end, state: Mutex::new(FreeNumbers { unused: 1, free: Vec::new() }) }
     }
 
     /// Takes a free number. It stays taken until the result is dropped. `None` if all numbers are taken.

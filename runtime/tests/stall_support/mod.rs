@@ -45,8 +45,8 @@ struct Held {
     is_released: bool,
     /// A task was held too long.
     has_failed: bool,
-    /// The seat of each thread that is held, None for relief.
-    seats: Vec<Option<usize>>,
+    /// The job processor of each thread that is held, None for relief.
+    processors: Vec<Option<usize>>,
 }
 
 impl Trap {
@@ -54,7 +54,7 @@ impl Trap {
     pub fn enter(&self, way: Way) {
         let (held, released) = &*self.0;
         let mut patience = Patience::new(TOO_LONG);
-        held.lock().seats.push(runtime::parallel::current_thread_index());
+        held.lock().processors.push(runtime::parallel::current_thread_index());
         match way {
             Way::Spins => {
                 while !held.lock().is_released && !patience.is_over() {
@@ -74,12 +74,12 @@ impl Trap {
 
     /// How many threads have entered.
     pub fn count(&self) -> usize {
-        self.0.0.lock().seats.len()
+        self.0.0.lock().processors.len()
     }
 
-    /// How many of those have seats.
-    pub fn seats(&self) -> usize {
-        self.0.0.lock().seats.iter().flatten().count()
+    /// How many of those have job processors.
+    pub fn processors(&self) -> usize {
+        self.0.0.lock().processors.iter().flatten().count()
     }
 
     /// Lets all go. Whatever the test has done since they entered was done while they were stuck.
@@ -97,14 +97,14 @@ pub struct Stuck {
     tasks: Vec<JoinHandle<()>>,
 }
 
-/// Has `seats` workers of `runtime` stuck in one poll each.
-pub fn stick(runtime: &Runtime, seats: usize, way: Way) -> Stuck {
+/// Has `processors` workers of `runtime` stuck in one poll each.
+pub fn stick(runtime: &Runtime, processors: usize, way: Way) -> Stuck {
     Yardstick::of_this_process();
     for tries in 1.. {
-        let stuck = try_to_stick(runtime, seats, way);
-        until("all are stuck", || stuck.trap.count() == seats);
+        let stuck = try_to_stick(runtime, processors, way);
+        until("all are stuck", || stuck.trap.count() == processors);
         // On a busy machine relief may have come before the last worker had the CPU.
-        if stuck.trap.seats() == seats || tries == 10 {
+        if stuck.trap.processors() == processors || tries == 10 {
             return stuck;
         }
         stuck.end(runtime);

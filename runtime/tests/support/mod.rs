@@ -108,9 +108,9 @@ pub fn rounds(most: u32) -> impl Iterator<Item = u32> {
 
 /// Numbers of short joins, by [`short_joins`], such that with one or other of them the next is one of the few
 /// short ones that are published.
-pub const NEAR_A_GRANTS_END: std::ops::Range<usize> = 1000..1100;
+pub const NEAR_A_BUDGETS_END: std::ops::Range<usize> = 1000..1100;
 
-/// So many joins of which the seat learns that they are short.
+/// So many joins of which the job processor learns that they are short.
 pub fn short_joins(count: usize) {
     (0..count).for_each(|_| _ = runtime::parallel::join(|| (), || ()));
 }

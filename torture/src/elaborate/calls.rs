@@ -60,6 +60,11 @@ impl Maker<'_> {
             Called::Seq => None,
             Called::Spin => done(CallOp::Spin(micros(a) / 8)),
             Called::Block if self.on(Kind::Unmarked) => done(CallOp::Block(micros(a))),
+            Called::Pause if ctx.place == Place::Outside && self.may_pause(ctx) => {
+                self.pauses += 1;
+                let (body, needs) = self.call_body(at, ctx);
+                Some((CallOp::Pause(Box::new(body)), needs))
+            }
             Called::Panic if self.on(Kind::Panics) => done(CallOp::Panic),
             Called::Catch => {
                 let (body, needs) = self.call_body(at, ctx);
@@ -99,9 +104,9 @@ impl Maker<'_> {
                 let needs =
                     needs | Set::of(pool, Of::All) | Set::of(pool, Of::Root) | Set::of(pool, Of::Help);
                 self.wait(at, ctx, self.waiting(ctx) | Set::of(pool, Of::Busy), needs);
-                if let (true, Some(seat)) = (ctx.stealable, self.seat(ctx)) {
+                if let (true, Some(processor)) = (ctx.stealable, self.processor(ctx)) {
                     // The frames below it wait for all threads, too.
-                    self.wait(at, ctx, Set::of(seat, Of::Top), Set::of(pool, Of::All));
+                    self.wait(at, ctx, Set::of(processor, Of::Top), Set::of(pool, Of::All));
                 }
                 Some((CallOp::Broadcast { on: named, threads, body: Arc::new(body) }, needs))
             }
@@ -125,7 +130,7 @@ impl Maker<'_> {
             }
             Called::Meet if self.on(Kind::Meets) => self.meet(at, ctx),
             Called::Yield if self.on(Kind::Yields) => {
-                let pool = self.seat(ctx)?;
+                let pool = self.processor(ctx)?;
                 let all = [Of::All, Of::Top, Of::Busy];
                 let needs = all.into_iter().fold(Set::NONE, |set, of| set | Set::of(pool, of));
                 self.wait(at, ctx, self.waiting(ctx), needs);
@@ -222,7 +227,7 @@ impl Maker<'_> {
     pub(super) fn isolate(&mut self, ctx: &Ctx) -> Ctx {
         let mut inner = ctx.clone();
         inner.outer.extend(inner.region);
-        inner.region = Some((self.regions, self.seat(ctx)));
+        inner.region = Some((self.regions, self.processor(ctx)));
         inner.home_waits = false;
         self.regions += 1;
         inner
@@ -251,7 +256,7 @@ impl Maker<'_> {
         // it does while it unwinds.
         let unwound = Ctx { unwinding: second.unwinding, ..inner.clone() };
         self.wait(at, &inner, self.waiting(&unwound), needs);
-        if named.is_some() || self.seat(ctx).is_none() {
+        if named.is_some() || self.processor(ctx).is_none() {
             self.wait(at, ctx, self.waiting(ctx), needs);
         }
         Some((CallOp::Join { on: named, a: Arc::new(a), b: Arc::new(b) }, needs))
@@ -385,7 +390,7 @@ impl Maker<'_> {
     }
 
     pub(super) fn meet(&mut self, at: At, ctx: &Ctx) -> Option<(CallOp, Set)> {
-        let pool = self.seat(ctx)?;
+        let pool = self.processor(ctx)?;
         let others: Vec<_> = ctx.threads.iter().copied().filter(|&other| other != pool).collect();
         let kind = match at.a() % 4 {
             0 if !others.is_empty() && self.on(Kind::Installs) => {

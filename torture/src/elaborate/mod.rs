@@ -107,6 +107,9 @@ struct Maker<'a> {
     ends_by_time: bool,
     has_handler: bool,
     uses_global: Cell<bool>,
+    waits_for: Drivers,
+    has_pauses: bool,
+    pauses: usize,
 }
 
 /// The program's runtime.
@@ -115,6 +118,15 @@ const RUNTIME: PoolId = 0;
 impl<'a> Maker<'a> {
     fn new(genome: &Genome, kinds: Kinds, gave_way: &'a BTreeSet<usize>) -> Self {
         let s = &genome.settings;
+        let drivers = match s[14] % 16 {
+            1 | 2 if kinds.has(Kind::Bare) => Drivers::Idle,
+            3 if kinds.has(Kind::Bare) => Drivers::None,
+            _ => Drivers::Used,
+        };
+        let kinds = match drivers {
+            Drivers::Used => kinds,
+            Drivers::Idle | Drivers::None => kinds.without(Kind::Timers).without(Kind::Tcp),
+        };
         let is_single = kinds.has(Kind::Single) && s[0] >= 235;
         let runtime = match is_single {
             true => Pool::Single,
@@ -147,6 +159,10 @@ impl<'a> Maker<'a> {
             ends_by_time: ends_early && s[6] % 4 != 0,
             uses_global: Cell::new(false),
             has_handler: kinds.has(Kind::Deadlocks) && s[9] % 4 == 1 && !is_single,
+            waits_for: drivers,
+            // Each costs as much time as some twenty other programs.
+            has_pauses: s[15] % 4 == 0 || drivers != Drivers::Used || kinds.is_dense(),
+            pauses: 0,
         }
     }
 
@@ -222,6 +238,9 @@ impl<'a> Maker<'a> {
             },
             is_pinned: s[12] % 8 == 1,
             interval: if s[13] % 4 == 1 { 1 } else { 61 },
+            drivers: self.waits_for,
+            // Ends within a pause, or just when the program goes on.
+            keep_alive: (self.pauses > 0).then_some(if s[15] / 4 % 4 == 1 { PAUSE } else { PAUSE / 4 }),
             facts: self.facts,
         };
         (program, self.waits)
@@ -337,6 +356,15 @@ mod tests {
             "pin_workers",
             "deadlock_handler",
             "intervals 1",
+            "neither timers nor sockets",
+            "no drivers",
+            "a thread pauses, then Wakes",
+            "a thread pauses, then Spawns",
+            "a thread pauses, then Computes",
+            "a thread pauses, then Sends",
+            "the thread pauses",
+            "thread_keep_alive(50000",
+            "thread_keep_alive(200000",
         ];
         let missing: Vec<_> = operations.iter().filter(|&&operation| !all.contains(operation)).collect();
         assert!(missing.is_empty(), "{missing:?}");
@@ -353,6 +381,32 @@ mod tests {
                 assert!(!text.contains(operation), "{operation} is in {text}");
             }
         }
+    }
+
+    #[test]
+    fn a_program_without_drivers_has_neither_timers_nor_sockets() {
+        let is_bare = |program: &Program| program.drivers != Drivers::Used;
+        let bare: Vec<_> = programs(Kinds::ALL, 1000).filter(is_bare).collect();
+        assert!(bare.len() > 100);
+        for program in &bare {
+            let text = text(program);
+            for line in text.lines() {
+                let is_used = ["] sleep(", "] timeout(", "TCP"].iter().any(|used| line.contains(used));
+                // After no time it is a `yield_now`.
+                let is_timed = [", Abort(", ", Drop("].iter().any(|end| line.contains(end));
+                assert!(!is_used && (!is_timed || line.ends_with("(0)")), "{line} is in {text}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_program_pauses_twice_at_most() {
+        let pauses = |program: Program| text(&program).matches("pauses").count();
+        let counts: Vec<_> = programs(Kinds::ALL, 3000).map(pauses).collect();
+        let paused = counts.iter().filter(|&&count| count > 0).count();
+        assert!(counts.iter().all(|&count| count <= MOST_PAUSES), "{counts:?}");
+        // So that they do not take most of the time.
+        assert!((20..150).contains(&paused), "{paused}");
     }
 
     #[test]

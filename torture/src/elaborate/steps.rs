@@ -203,6 +203,18 @@ impl Maker<'_> {
             Awaited::Foreign if self.on(Kind::Wakers) => {
                 done(AsyncOp::Foreign { late: micros(a), again: b % 2 == 1 })
             }
+            Awaited::Pause if self.may_pause(ctx) => {
+                let rt = self.runtime(ctx, a)?;
+                self.pauses += 1;
+                let (kind, needs) = match b % 4 {
+                    0 => (PauseKind::Wakes, Set::NONE),
+                    1 => (PauseKind::Sends, Set::NONE),
+                    2 if self.pools[rt] != Pool::Single => (PauseKind::Computes, Set::of(rt, Of::Root)),
+                    _ => (PauseKind::Spawns, Set::of(rt, Of::Poll)),
+                };
+                let (body, more) = self.async_body(at, ctx);
+                Some((AsyncOp::Pause { rt, kind, body: Box::new(body) }, needs | more))
+            }
             Awaited::Odd if self.on(Kind::Wakers) => {
                 let rt = self.runtime(ctx, 0)?;
                 let kind = match a % 4 {
@@ -343,10 +355,12 @@ impl Maker<'_> {
     }
 
     pub(super) fn end(&self, n: u8) -> End {
+        // None is a `yield_now`.
+        let time = if self.on(Kind::Timers) { micros(n) / 4 } else { 0 };
         match n % 8 {
             5 => End::Detach,
-            6 if self.on(Kind::Cancel) => End::Abort(micros(n) / 4),
-            7 if self.on(Kind::Cancel) => End::Drop(micros(n) / 4),
+            6 if self.on(Kind::Cancel) => End::Abort(time),
+            7 if self.on(Kind::Cancel) => End::Drop(time),
             _ => End::Await,
         }
     }
@@ -362,6 +376,10 @@ impl Maker<'_> {
     /// The timer before an abort.
     pub(super) fn after(&self, ctx: &Ctx, end: End) -> Set {
         if matches!(end, End::Abort(_) | End::Drop(_)) { ctx.driver } else { Set::NONE }
+    }
+
+    pub(super) fn may_pause(&self, ctx: &Ctx) -> bool {
+        self.has_pauses && self.on(Kind::Pauses) && self.pauses < MOST_PAUSES && ctx.times == 1
     }
 
     pub(super) fn may_close(&self, ctx: &Ctx) -> bool {

@@ -71,7 +71,7 @@ pub(super) struct Ctx {
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Driver {
     /// Its pool, if it has a deque.
-    seat: Option<PoolId>,
+    processor: Option<PoolId>,
     unwinding: bool,
     borrowed: bool,
 }
@@ -90,7 +90,7 @@ impl Maker<'_> {
             poller,
             driver: poller,
             drives: Set::NONE,
-            driven_by: driver.seat,
+            driven_by: driver.processor,
             unwinding: driver.unwinding,
             cancellable: false,
             borrowed: driver.borrowed,
@@ -141,7 +141,8 @@ impl Maker<'_> {
     pub(super) fn in_block_on(&mut self, ctx: &Ctx, rt: PoolId) -> Ctx {
         if self.pools[rt] == Pool::Single {
             // Others drive it when this one has ended, and nothing that they wait for waits for a task.
-            let driver = Driver { seat: self.seat(ctx), unwinding: ctx.unwinding, borrowed: ctx.borrowed };
+            let driver =
+                Driver { processor: self.processor(ctx), unwinding: ctx.unwinding, borrowed: ctx.borrowed };
             self.drivers.entry(rt).or_insert(driver);
         }
         Ctx {
@@ -171,7 +172,7 @@ impl Maker<'_> {
     }
 
     /// The pool of the thread, if it has a deque.
-    pub(super) fn seat(&self, ctx: &Ctx) -> Option<PoolId> {
+    pub(super) fn processor(&self, ctx: &Ctx) -> Option<PoolId> {
         match ctx.place {
             Place::Job(pool) => Some(pool),
             Place::Task(rt) if self.pools[rt] != Pool::Single => Some(rt),
@@ -182,7 +183,7 @@ impl Maker<'_> {
 
     /// What a thread holds that blocks here.
     pub(super) fn blocked(&self, ctx: &Ctx) -> Set {
-        let Some(pool) = self.seat(ctx) else {
+        let Some(pool) = self.processor(ctx) else {
             return ctx.drives
                 | match ctx.place {
                     Place::Closure(rt) => Set::of(rt, Of::Closure),
@@ -204,7 +205,7 @@ impl Maker<'_> {
 
     /// What a thread holds that waits here and runs other jobs meanwhile.
     pub(super) fn waiting(&self, ctx: &Ctx) -> Set {
-        match self.seat(ctx) {
+        match self.processor(ctx) {
             // A thread that unwinds may run nothing meanwhile.
             Some(pool) if !ctx.unwinding && ctx.driven_by.is_none() => {
                 let rest = self.at_rest(ctx, pool);
@@ -238,7 +239,7 @@ impl Maker<'_> {
 
     /// What a thread needs that waits here and runs other jobs meanwhile: that each of those ends.
     pub(super) fn on_top(&self, ctx: &Ctx) -> Set {
-        match (self.seat(ctx), ctx.region) {
+        match (self.processor(ctx), ctx.region) {
             (None, _) => Set::NONE,
             // It blocks: see `waiting`.
             _ if ctx.unwinding => Set::NONE,
@@ -255,7 +256,7 @@ impl Maker<'_> {
 
     /// The first closure of a fork at `ctx`, and what the caller needs to get there.
     pub(super) fn fork(&self, ctx: &Ctx) -> (Ctx, Set) {
-        match self.seat(ctx) {
+        match self.processor(ctx) {
             Some(_) => (ctx.clone(), self.on_top(ctx)),
             None => self.sent(ctx, self.pool_of(ctx)),
         }
@@ -269,9 +270,9 @@ impl Maker<'_> {
     /// As [`sent`](Self::sent). If the caller is a job, it may be on top of another's frames, which wait for
     /// a thread of `pool`, too.
     pub(super) fn send(&mut self, at: At, ctx: &Ctx, pool: PoolId) -> (Ctx, Set) {
-        if let (true, Some(seat)) = (ctx.stealable, self.seat(ctx)) {
-            if seat != pool {
-                self.wait(at, ctx, Set::of(seat, Of::Top), Set::of(pool, Of::Help));
+        if let (true, Some(processor)) = (ctx.stealable, self.processor(ctx)) {
+            if processor != pool {
+                self.wait(at, ctx, Set::of(processor, Of::Top), Set::of(pool, Of::Help));
             }
         }
         self.sent(ctx, pool)
@@ -283,7 +284,7 @@ impl Maker<'_> {
         if ctx.place == Place::Job(pool) {
             return (ctx.clone(), Set::NONE);
         }
-        let from = self.seat(ctx);
+        let from = self.processor(ctx);
         let help = match ctx.region {
             // The thread that is in the isolated part waits, and runs this.
             Some((region, home)) if home == Some(pool) && ctx.home_waits => Set::region(region),

@@ -32,7 +32,7 @@ fn job(cx: &Cx, body: &Call) -> u64 {
 
 /// Runs a call where the thread that called is, or as a job if it is on none of the pool.
 fn here_or_job(cx: &Cx, body: &Call) -> u64 {
-    if cx.is_on_seat { call(cx, body) } else { job(cx, body) }
+    if cx.is_on_processor { call(cx, body) } else { job(cx, body) }
 }
 
 fn run_op(cx: &Cx, this: &Call) -> u64 {
@@ -42,6 +42,10 @@ fn run_op(cx: &Cx, this: &Call) -> u64 {
         CallOp::Seq(calls) => return calls.iter().fold(value, |value, next| mix(value, call(cx, next))),
         CallOp::Spin(time) => spin(*time),
         CallOp::Block(time) => std::thread::sleep(micros(*time)),
+        CallOp::Pause(body) => {
+            std::thread::sleep(micros(PAUSE));
+            return mix(value, call(cx, body));
+        }
         CallOp::Panic => cx.boom(id),
         CallOp::Catch(body) => {
             let result = catch_unwind(AssertUnwindSafe(|| call(cx, body)));
@@ -123,7 +127,7 @@ fn run_op(cx: &Cx, this: &Call) -> u64 {
         CallOp::Task { rt, body } => drop(cx.handle(*rt).spawn(task(cx.clone(), *rt, body.clone()))),
         CallOp::Thread { enter, body } => thread(cx, id, *enter, body),
         CallOp::Nested { pool, close, early, body } => {
-            let runtime = match build(cx.w.program.pools[*pool], *pool) {
+            let runtime = match build(&cx.w.program, *pool) {
                 Ok(runtime) => runtime,
                 Err(error) => {
                     cx.w.fault(format!("[{id}]: {error}"));

@@ -212,7 +212,7 @@ pub struct Cx {
     /// The pool that parallel calls belong to.
     pool: PoolId,
     /// Whether the thread is one of that pool.
-    is_on_seat: bool,
+    is_on_processor: bool,
     /// The `current_thread` runtime that says which pool it is, and which thread had driven that runtime when
     /// it was asked.
     driven: Option<(PoolId, u64)>,
@@ -228,7 +228,7 @@ impl Cx {
             reaches,
             seen,
             pool: GLOBAL,
-            is_on_seat: false,
+            is_on_processor: false,
             driven: None,
         }
     }
@@ -276,7 +276,7 @@ impl Cx {
     /// What [`World::drivers`] says of the thread that is here: its pool, and whether it is one of that pool.
     fn as_driver(&self) -> u64 {
         let pool = match self.is_pool_known() {
-            true => 1 << (2 * self.pool + usize::from(self.is_on_seat)),
+            true => 1 << (2 * self.pool + usize::from(self.is_on_processor)),
             false => !UNWINDS,
         };
         if std::thread::panicking() { pool | UNWINDS } else { pool }
@@ -327,10 +327,10 @@ impl Cx {
         if is_single {
             let drivers = self.w.drivers[rt].load(SeqCst);
             let driver = drivers.trailing_zeros() as usize;
-            (self.pool, self.is_on_seat) = (driver / 2, driver % 2 == 1);
+            (self.pool, self.is_on_processor) = (driver / 2, driver % 2 == 1);
             self.driven = Some((rt, drivers));
         } else {
-            (self.pool, self.is_on_seat, self.driven) = (rt, true, None);
+            (self.pool, self.is_on_processor, self.driven) = (rt, true, None);
         }
         self
     }
@@ -338,7 +338,7 @@ impl Cx {
     /// As a closure of `spawn_blocking`.
     fn into_closure(mut self, rt: PoolId, id: Id) -> Self {
         self.seen = Seen { runtime: self.look(rt), local: None };
-        (self.pool, self.is_on_seat, self.driven) = (self.pool_of_runtime(rt), false, None);
+        (self.pool, self.is_on_processor, self.driven) = (self.pool_of_runtime(rt), false, None);
         self.must_see(id);
         self
     }
@@ -351,7 +351,7 @@ impl Cx {
             self.w.fault(format!("[{id}], a block_on of pool {rt}, sees {seen:?} inside of {:?}", self.seen));
         }
         self.seen = seen;
-        if !self.is_on_seat {
+        if !self.is_on_processor {
             self.pool = self.pool_of_runtime(rt);
         }
         if self.w.program.pools[rt] == Pool::Single {
@@ -382,7 +382,7 @@ impl Cx {
             self.w.fault(format!("[{id}], a job, begins on a thread that unwinds"));
         }
         self.seen = seen;
-        self.is_on_seat = true;
+        self.is_on_processor = true;
         self
     }
 

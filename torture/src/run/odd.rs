@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use runtime::Handle;
 use runtime::parallel::{isolated, join};
+use runtime::sync::mpsc;
 
 use super::{Boom, Cx, World, lock, micros};
-use crate::program::{Micros, OddKind};
+use crate::program::{Micros, OddKind, PAUSE, PauseKind};
 
 /// What a thread outside tells a future.
 #[derive(Default)]
@@ -57,6 +58,36 @@ pub async fn foreign(cx: &Cx, late: Micros, again: bool) {
         Poll::Pending
     })
     .await;
+}
+
+/// Waits until a thread outside has done this after a [`PAUSE`]. Returns false if what it has started is
+/// dropped.
+pub async fn after_pause(cx: &Cx, kind: PauseKind, handle: Handle) -> bool {
+    if kind == PauseKind::Wakes {
+        foreign(cx, PAUSE, false).await;
+        return true;
+    }
+    let (send, mut receive) = mpsc::channel(1);
+    let (token, started) = (cx.token(), cx.token());
+    let acts = move || {
+        let _token = token;
+        std::thread::sleep(micros(PAUSE));
+        let tell = move || {
+            // Dropped first: who is told may end the runtime, and look what is left.
+            drop(started);
+            _ = send.try_send(());
+        };
+        match kind {
+            PauseKind::Wakes => unreachable!("it is done above"),
+            PauseKind::Spawns => drop(handle.spawn(async move { tell() })),
+            PauseKind::Computes => handle.compute(move || join(|| (), tell)).detach(),
+            PauseKind::Sends => tell(),
+        }
+    };
+    if std::thread::Builder::new().name("pauses".into()).spawn(acts).is_err() {
+        cx.w.fault("the system refused a thread");
+    }
+    receive.recv().await.is_some()
 }
 
 /// A waker that does something before it wakes the task behind it.

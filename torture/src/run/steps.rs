@@ -240,6 +240,13 @@ async fn run_op(cx: &Cx, step: &Async) -> u64 {
             }
         }
         AsyncOp::Foreign { late, again } => odd::foreign(cx, *late, *again).await,
+        AsyncOp::Pause { rt, kind, body } => {
+            let is_told = odd::after_pause(cx, *kind, cx.handle(*rt).clone()).await;
+            if !is_told && cx.is_certain(id) {
+                cx.w.fault(format!("[{id}], behind a pause, was cut short"));
+            }
+            return mix(value, run(cx, body).await);
+        }
         AsyncOp::Odd { kind, rt, body } => {
             let handle = cx.handle(*rt).clone();
             return mix(value, odd::with_waker(cx, *kind, handle, run(cx, body)).await);
@@ -254,7 +261,7 @@ async fn run_op(cx: &Cx, step: &Async) -> u64 {
             runtime.into_iter().for_each(|runtime| end(&cx.w, runtime, *how));
         }
         AsyncOp::Nested { pool, close, early, body } => {
-            let runtime = match build(cx.w.program.pools[*pool], *pool) {
+            let runtime = match build(&cx.w.program, *pool) {
                 Ok(builder) => builder,
                 Err(error) => {
                     cx.w.fault(format!("[{id}]: {error}"));
@@ -269,7 +276,10 @@ async fn run_op(cx: &Cx, step: &Async) -> u64 {
             finish(cx, id, body.id, handle, if *early { End::Detach } else { End::Await }).await;
             while cx.w.program.is_awaited && tokens.live() > 0 {
                 // Not `yield_now`: a task that is always runnable may keep jobs waiting.
-                _ = timer(cx, id, sleep(micros(200))).await;
+                match cx.w.program.drivers {
+                    Drivers::Used => _ = timer(cx, id, sleep(micros(200))).await,
+                    Drivers::Idle | Drivers::None => odd::foreign(cx, 200, false).await,
+                }
             }
             end(&cx.w, runtime, *close);
         }

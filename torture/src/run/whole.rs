@@ -29,17 +29,24 @@ pub struct AtRest {
     pub descriptors: usize,
 }
 
-/// Builds a runtime as `pool` says.
-pub fn build(pool: Pool, id: PoolId) -> io::Result<Runtime> {
-    builder(pool, id).build()
+/// Builds a runtime of the program.
+pub fn build(program: &Program, id: PoolId) -> io::Result<Runtime> {
+    builder(program, id).build()
 }
 
-fn builder(pool: Pool, id: PoolId) -> Builder {
+fn builder(program: &Program, id: PoolId) -> Builder {
+    let pool = program.pools[id];
     let mut builder = match pool {
         Pool::Single => Builder::new_current_thread(),
         _ => Builder::new_multi_thread(),
     };
-    builder.enable_all().thread_name(format!("rt{id}"));
+    builder.thread_name(format!("rt{id}"));
+    if program.drivers != Drivers::None {
+        builder.enable_all();
+    }
+    if let Some(time) = program.keep_alive {
+        builder.thread_keep_alive(micros(time));
+    }
     if let Pool::Workers { workers, spares, blocking } = pool {
         builder.worker_threads(workers).spare_workers(spares).max_blocking_threads(blocking);
     }
@@ -68,7 +75,7 @@ fn check_wakes(w: &World, handle: &Handle) {
 
 fn build_program(w: &Arc<World>) -> Result<(Runtime, Reaches), Box<dyn Error>> {
     let program = &w.program;
-    let mut builder = builder(program.pools[0], 0);
+    let mut builder = builder(program, 0);
     builder.pin_workers(program.is_pinned);
     builder.event_interval(program.interval).global_queue_interval(program.interval);
     // The runtime holds its hooks: they must not hold the world, which may hold the runtime.

@@ -1,4 +1,5 @@
-//! A copy of `SayBlocked` to `SayBack`, `CountBlocked` and `CloseFence` of `away.rs`, with at most one bug.
+//! A copy of `SayBlocked` to `SayBack`, `CountBlocked` and `CloseFence` of `away/mod.rs`, with at most one
+//! bug.
 
 use std::sync::Arc;
 
@@ -35,7 +36,7 @@ const BLOCKED: u32 = 1;
 const COUNTED: u32 = 2;
 
 struct World {
-    standing: AtomicU32,
+    blocked_state: AtomicU32,
     has_begun: AtomicBool,
     lock: Mutex<()>,
     /// Under the lock.
@@ -54,7 +55,7 @@ unsafe impl Sync for World {}
 impl World {
     fn new(fault: Fault) -> Arc<Self> {
         Arc::new(Self {
-            standing: AtomicU32::new(HERE),
+            blocked_state: AtomicU32::new(HERE),
             has_begun: AtomicBool::new(false),
             lock: Mutex::new(()),
             blocked: AtomicUsize::new(0),
@@ -71,7 +72,7 @@ impl World {
 
     /// `SayBlocked`.
     fn begin(&self) {
-        self.standing.swap(BLOCKED, if self.fault == Fault::BlocksRelaxed { Relaxed } else { AcqRel });
+        self.blocked_state.swap(BLOCKED, if self.fault == Fault::BlocksRelaxed { Relaxed } else { AcqRel });
         if self.fault != Fault::BlocksWithoutFence {
             fence(SeqCst);
         }
@@ -81,8 +82,8 @@ impl World {
     fn count(&self) {
         let guard = self.lock.lock().unwrap();
         let is_ours = match self.fault {
-            Fault::CountsAgain => self.standing.load(Acquire) == BLOCKED,
-            _ => self.standing.compare_exchange(BLOCKED, COUNTED, AcqRel, Relaxed).is_ok(),
+            Fault::CountsAgain => self.blocked_state.load(Acquire) == BLOCKED,
+            _ => self.blocked_state.compare_exchange(BLOCKED, COUNTED, AcqRel, Relaxed).is_ok(),
         };
         if !is_ours {
             return;
@@ -111,15 +112,15 @@ impl World {
 
     /// `SayBack`.
     fn end(&self) {
-        let stood = match self.fault {
+        let before = match self.fault {
             Fault::EndsByStore => {
-                let stood = self.standing.load(Acquire);
-                self.standing.store(HERE, SeqCst);
-                stood
+                let before = self.blocked_state.load(Acquire);
+                self.blocked_state.store(HERE, SeqCst);
+                before
             }
-            _ => self.standing.swap(HERE, AcqRel),
+            _ => self.blocked_state.swap(HERE, AcqRel),
         };
-        if stood == COUNTED {
+        if before == COUNTED {
             let _guard = (self.fault != Fault::EndsWithoutLock).then(|| self.lock.lock().unwrap());
             self.blocked.fetch_sub(1, Relaxed);
             *self.is_lent.lock().unwrap() = false;
@@ -141,7 +142,7 @@ impl World {
     }
 
     fn scan(&self) {
-        if self.standing.load(Acquire) == BLOCKED {
+        if self.blocked_state.load(Acquire) == BLOCKED {
             self.count();
         }
     }
@@ -183,7 +184,7 @@ fn blocks_while_the_shutdown_begins(fault: Fault) {
             world.count();
         }
         ender.join().unwrap();
-        assert_eq!(world.standing.load(Acquire), COUNTED, "the blocked worker is never counted");
+        assert_eq!(world.blocked_state.load(Acquire), COUNTED, "the blocked worker is never counted");
         assert_eq!(world.blocked.load(Relaxed), 1);
         world.end();
     });

@@ -1,4 +1,4 @@
-//! A small copy of the word of roots, with at most one bug in it.
+//! A small copy of the word of injected jobs, with at most one bug in it.
 
 use loom::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use loom::sync::atomic::{AtomicBool, AtomicUsize};
@@ -11,16 +11,16 @@ const CLOSING: usize = 1 << 62;
 /// The bug that was put back.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Fault {
-    /// C1 is a load and a store.
+    /// `CloseJobs` is a load and a store.
     ClosesByStore,
-    /// C1 does not look at the number.
-    ClosesOverRoots,
-    /// R1 is a load and an addition.
+    /// `CloseJobs` does not look at the number.
+    ClosesOverJobs,
+    /// `CountJob` is a load and an addition.
     BeginsByLoad,
     EndsRelaxed,
     ClosesRelaxed,
     WakesNobody,
-    /// C0 is in another word, where R2 looks afterwards.
+    /// `BeginClosing` is in another word, where `UncountJob` looks afterwards.
     AsksElsewhere,
 }
 
@@ -82,7 +82,7 @@ impl Word for Twin {
                 }
                 now == CLOSING || now & CLOSED != 0
             }
-            Some(Fault::ClosesOverRoots) => {
+            Some(Fault::ClosesOverJobs) => {
                 self.live.fetch_or(CLOSED, Acquire);
                 true
             }

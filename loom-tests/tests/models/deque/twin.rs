@@ -11,7 +11,7 @@ use super::{Item, Jobs};
 const CAPACITY: u32 = DEQUE_CAPACITY as u32;
 const SPLIT: u64 = 1 << 14;
 const VERSION: u64 = 1 << 28;
-const ANCHORED: usize = 1;
+const JOIN: usize = 1;
 const NOTED: usize = 2;
 
 /// The bug that was put back.
@@ -31,7 +31,7 @@ pub enum Fault {
     ClaimsRelaxed,
     LearnsRelaxed,
     MakesRoomRelaxed,
-    RewindsBelowAnchored,
+    RewindsBelowJoinItem,
     RewindsOverPublic,
     FinishesPublished,
     FinishesByPlace,
@@ -85,7 +85,7 @@ impl Twin {
     }
 
     fn item(&self, index: u32) -> *mut Item {
-        self.slot(index).map_addr(|address| address & !(ANCHORED | NOTED))
+        self.slot(index).map_addr(|address| address & !(JOIN | NOTED))
     }
 
     fn put(&self, item: *mut Item) {
@@ -104,14 +104,14 @@ impl Twin {
     fn is_finished(&self, index: u32) -> bool {
         match self.has(Fault::FinishesByPlace) {
             true => index < self.finished.get(),
-            false => self.slot(index).addr() & ANCHORED != 0,
+            false => self.slot(index).addr() & JOIN != 0,
         }
     }
 
     fn finish(&self, from: u32, finish: &dyn Fn(*mut Item)) {
         for index in (from..self.head.get()).rev().take_while(|&index| !self.is_finished(index)) {
             finish(self.slot(index));
-            let item = self.slot(index).map_addr(|address| address | ANCHORED);
+            let item = self.slot(index).map_addr(|address| address | JOIN);
             self.slots[index as usize].store(item, Relaxed);
         }
         self.finished.set(self.head.get());
@@ -137,7 +137,7 @@ impl Twin {
                 Err(actual) => word = actual,
             }
         }
-        self.rewind(word, if self.has(Fault::RewindsBelowAnchored) { 0 } else { floor });
+        self.rewind(word, if self.has(Fault::RewindsBelowJoinItem) { 0 } else { floor });
         None
     }
 
@@ -152,21 +152,21 @@ impl Twin {
         if tail(word) != self.head.get() && !self.has(Fault::RewindsOverPublic) {
             return false;
         }
-        let anchored = (0..self.head.get()).rev().find(|&index| self.slot(index).addr() & ANCHORED != 0);
-        let floor = anchored.map_or(0, |index| index + 1);
-        self.rewind(word, if self.has(Fault::RewindsBelowAnchored) { 0 } else { floor });
+        let join = (0..self.head.get()).rev().find(|&index| self.slot(index).addr() & JOIN != 0);
+        let floor = join.map_or(0, |index| index + 1);
+        self.rewind(word, if self.has(Fault::RewindsBelowJoinItem) { 0 } else { floor });
         true
     }
 }
 
 impl Jobs for Twin {
-    unsafe fn push_anchored(&self, item: *mut Item) -> Option<u32> {
+    unsafe fn push_join_item(&self, item: *mut Item) -> Option<u32> {
         let index = self.head.get();
-        self.put(item.map_addr(|address| address | ANCHORED));
+        self.put(item.map_addr(|address| address | JOIN));
         Some(index)
     }
 
-    unsafe fn begin_anchored(&self, item: *mut Item) -> u32 {
+    unsafe fn begin_join_item(&self, item: *mut Item) -> u32 {
         let index = self.head.get();
         self.put(item);
         index

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use loom::sync::atomic::AtomicBool;
 use loom::sync::atomic::Ordering::{AcqRel, Acquire};
 use loom::thread;
-use runtime::internals::driver::{Driver, Io, Time};
+use runtime::internals::driver::{Driver, IoDriver, TimeDriver};
 use runtime::internals::scheduler::{Idle, Parker, Work};
 
 use super::twin::{Fault, Twin};
@@ -114,7 +114,7 @@ fn a_worker_sleeps_on_a_stolen_job<P: Protocol>(
 /// All real but the latch and the job: the owner parks, and is woken for either.
 fn an_owner_parks(events: u32) {
     loom::model(move || {
-        let driver = Driver::new(Some(Io::new(1, None).unwrap()), Some(Time::new(1, false)));
+        let driver = Driver::new(Some(IoDriver::new(1, None).unwrap()), Some(TimeDriver::new(1, false)));
         let idle = Idle::with_events(1, 1, events);
         let world = Arc::new((idle, Parker::new(), driver, Latch::new(), AtomicBool::new(false)));
         let (idle, parker, driver, latch, has_job) = &*world;

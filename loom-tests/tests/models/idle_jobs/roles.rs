@@ -2,10 +2,10 @@
 //! sleeps, and none is left to a spare worker whose role became wider while it fell asleep.
 //!
 //! All real but the jobs, the roles and the parker: [`Idle`] is called as `Worker::park`,
-//! `Worker::leave_rest_to_others`, `Shared::leave_to_lower` and `Shared::post_piece` call it. As in the other
-//! stories, a worker that would park ends its thread instead.
+//! `Worker::leave_rest_to_others`, `Shared::leave_to_lower` and `Shared::post_child_job` call it. As in the
+//! other stories, a worker that would park ends its thread instead.
 //!
-//! Actors: workers that may run everything, one of which sits in the driver; spare workers that may run no
+//! Actors: workers that may run everything, one of which is the poller; spare workers that may run no
 //! job of others; a worker that shares jobs and blocks; a waiter that makes the spare workers' role wider.
 //!
 //! Bounds: three workers, one job, two threads beside the main one.
@@ -33,7 +33,7 @@ enum Slip {
 
 #[derive(Clone, Copy, PartialEq)]
 enum Role {
-    /// Takes any job: `Role::Full` of `away.rs`.
+    /// Takes any job: `Role::Full` of `away/mod.rs`.
     Wide,
     /// Takes no job of others: `Role::Serves`.
     Narrow,
@@ -52,22 +52,22 @@ enum Begin {
 
 struct World {
     idle: Idle,
-    /// Child jobs that lie on another's seat, a bit each.
+    /// Child jobs that lie on another's job processor, a bit each.
     jobs: AtomicUsize,
-    /// The counter of `Away::wait_on_pieces`: above 0, every role is wide.
-    on_pieces: AtomicUsize,
+    /// The counter of `Away::wait_on_child_jobs`: above 0, every role is wide.
+    on_child_jobs: AtomicUsize,
     /// Set by unparking.
     tokens: Vec<AtomicBool>,
     /// The workers below this index are permanent: their role is always wide.
     permanent: usize,
-    /// The worker that sits in the driver.
-    sitter: Option<usize>,
+    /// The poller.
+    poller: Option<usize>,
     slip: Slip,
 }
 
 impl World {
     fn role(&self, own: usize) -> Role {
-        match own < self.permanent || self.on_pieces.load(Relaxed) > 0 {
+        match own < self.permanent || self.on_child_jobs.load(Relaxed) > 0 {
             true => Role::Wide,
             false => Role::Narrow,
         }
@@ -88,7 +88,7 @@ impl World {
     }
 
     fn fetch(&self, work: Work) {
-        self.unpark(self.idle.pick_for(work, self.sitter).unparks);
+        self.unpark(self.idle.pick_for(work, self.poller).unparks);
     }
 
     /// J1 to J4 of a worker that blocks afterwards.
@@ -101,9 +101,9 @@ impl World {
         }
     }
 
-    /// A job lies on the seat of a thread that begins to wait and may not run it.
-    fn wait_on_pieces(&self) {
-        self.on_pieces.fetch_add(1, Relaxed);
+    /// A job lies on the job processor of a thread that begins to wait and may not run it.
+    fn wait_on_child_jobs(&self) {
+        self.on_child_jobs.fetch_add(1, Relaxed);
         if self.slip != Slip::WidensWithoutFence {
             self.idle.fence_push();
         }
@@ -133,7 +133,7 @@ impl World {
     /// No worker waits for a latch or rests, so `pick_below` is all of it.
     fn leave_to_lower(&self, own: usize) {
         let end = if self.slip == Slip::WakesAny { usize::MAX } else { own };
-        self.unpark(self.idle.pick_below(end, self.sitter));
+        self.unpark(self.idle.pick_below(end, self.poller));
     }
 
     /// W4.
@@ -216,7 +216,7 @@ impl World {
 /// A story: the workers, all of which sleep in the end, and what the main thread does meanwhile.
 struct Story {
     permanent: usize,
-    sitter: Option<usize>,
+    poller: Option<usize>,
     cast: &'static [Begin],
     /// Jobs that are there in the beginning.
     jobs: usize,
@@ -230,10 +230,10 @@ impl Story {
             let world = Arc::new(World {
                 idle: Idle::new(workers, workers),
                 jobs: AtomicUsize::new(self.jobs),
-                on_pieces: AtomicUsize::new(0),
+                on_child_jobs: AtomicUsize::new(0),
                 tokens: (0..workers).map(|_| AtomicBool::new(false)).collect(),
                 permanent: self.permanent,
-                sitter: self.sitter,
+                poller: self.poller,
                 slip,
             });
             world.set_up(self.cast);
@@ -253,14 +253,14 @@ impl Story {
 }
 
 const fn pushes(cast: &'static [Begin]) -> Story {
-    Story { permanent: 1, sitter: Some(0), cast, jobs: 0, act: |world| world.push_and_block(0) }
+    Story { permanent: 1, poller: Some(0), cast, jobs: 0, act: |world| world.push_and_block(0) }
 }
 
 const fn widens(cast: &'static [Begin]) -> Story {
-    Story { permanent: 0, sitter: None, cast, jobs: 1, act: World::wait_on_pieces }
+    Story { permanent: 0, poller: None, cast, jobs: 1, act: World::wait_on_child_jobs }
 }
 
-/// A child job comes. A worker that may run it sits in the driver. Of two spare workers that may not, one is
+/// A child job comes. A worker that may run it is the poller. Of two spare workers that may not, one is
 /// about to sleep, and the other sleeps.
 const JOB_BESIDE_SITTER: Story = pushes(&[Begin::FastAsleep, Begin::Awake, Begin::FastAsleep]);
 /// ... while the worker that may run it falls asleep.

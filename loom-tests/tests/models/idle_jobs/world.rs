@@ -126,7 +126,7 @@ pub struct Role {
     pub begin: Begin,
     /// With how much work taken it gets stuck.
     pub most: usize,
-    /// It is in an isolated region: roots are not for it.
+    /// It is in an isolated region: injected jobs are not for it.
     pub is_isolated: bool,
 }
 
@@ -222,7 +222,7 @@ impl<P: Protocol> World<P> {
     }
 
     /// A thread outside pushes into the job injector.
-    pub fn push_root(&self, value: usize, work: Work) {
+    pub fn push_injected(&self, value: usize, work: Work) {
         // SAFETY: as above.
         unsafe { self.roots.push(self.items.make(value)) };
         self.idle.fence_push();
@@ -237,7 +237,7 @@ impl<P: Protocol> World<P> {
     }
 
     /// A worker shares a job and will not come back to it soon: J2 to J5, after the glance of
-    /// `Shared::post_piece`.
+    /// `Shared::post_child_job`.
     pub fn push_job_and_block(&self, own: usize, value: usize) {
         self.deques[own].fetch_or(1 << value, AcqRel);
         self.idle.fence_push();
@@ -413,7 +413,7 @@ impl<P: Protocol> World<P> {
         }
     }
 
-    /// A spare worker that searches, and is one too many, rests: `RestLook` of `away.rs`.
+    /// A spare worker that searches, and is one too many, rests: `RestLook` of `away/mod.rs`.
     fn rest(&self, own: usize) -> Life {
         self.resting.lock().unwrap().push(own);
         if self.slip == Slip::RestsQuietly {
@@ -474,8 +474,8 @@ impl<P: Protocol> World<P> {
                     latch.end_sleep();
                     continue;
                 }
-                let sees_root = !role.is_isolated && !self.roots.is_empty();
-                if latch.is_set() || self.slip != Slip::LooksOnce && sees_root {
+                let sees_injected = !role.is_isolated && !self.roots.is_empty();
+                if latch.is_set() || self.slip != Slip::LooksOnce && sees_injected {
                     is_notified = !self.idle.end_wait(own);
                     latch.end_sleep();
                     continue;

@@ -7,7 +7,7 @@ use loom::cell::UnsafeCell;
 use loom::sync::Mutex;
 use loom::sync::atomic::AtomicPtr;
 use loom::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use runtime::internals::queue::{Chain, set_next};
+use runtime::internals::queue::{IntrusiveList, set_next};
 
 use super::Queue;
 use crate::models::item::Item;
@@ -89,13 +89,13 @@ impl Queue for Twin {
         taken.into_iter().for_each(Waker::wake);
     }
 
-    fn take_all(&self) -> Chain<Item> {
+    fn take_all(&self) -> IntrusiveList<Item> {
         if !is_item(self.head.load(Relaxed)) {
-            return Chain::new();
+            return IntrusiveList::new();
         }
         let youngest = self.head.swap(ptr::null_mut(), Acquire);
         // SAFETY: the items were pushed, and the first was linked to none.
-        unsafe { Chain::from_stack(NonNull::new_unchecked(youngest)) }
+        unsafe { IntrusiveList::from_stack(NonNull::new_unchecked(youngest)) }
     }
 
     fn wait(&self, waker: &Waker) -> bool {

@@ -15,19 +15,19 @@ const SET: u32 = 2;
 #[derive(Clone, Copy, PartialEq)]
 pub enum Fault {
     None,
-    /// S2 is a swap, and the setter looks at the latch after it.
+    /// `LatchSet` is a swap, and the setter looks at the latch after it.
     LooksAfterSwap,
-    /// S1 after S2.
+    /// `LatchReadOwner` after `LatchSet`.
     AsksAfterSwap,
     LoadsAndStores,
     SetsRelaxed,
     /// The pool may go before the setter is done with it.
     KeepsNoPool,
-    /// O3 without O1.
+    /// `LatchPark` without `LatchSleep`.
     SleepsUnannounced,
-    /// O1 is a load and a store.
+    /// `LatchSleep` is a load and a store.
     StoresSleeping,
-    /// O4 is a store.
+    /// `LatchWake` is a store.
     WakesByStore,
     LooksRelaxed,
 }

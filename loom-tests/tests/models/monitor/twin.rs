@@ -1,4 +1,4 @@
-//! A copy of Q1 to Q4 and A1 to A3, with at most one bug.
+//! A copy of `RestShow` to `RestSleep` and `AwakeShow` to `AwakeWakes`, with at most one bug.
 
 use std::sync::Arc;
 
@@ -10,33 +10,33 @@ use loom::thread;
 #[derive(Clone, Copy, PartialEq)]
 enum Fault {
     None,
-    /// No Q2.
+    /// No `RestFence`.
     RestsWithoutFence,
-    /// Q3 before Q1.
+    /// `RestLooks` before `RestShow`.
     LooksBeforeItRests,
-    /// No A2.
+    /// No `AwakeFence`.
     WakesWithoutFence,
-    /// A3 before A1.
+    /// `AwakeWakes` before `AwakeShow`.
     TellsBeforeItCounts,
-    /// A worker whose sleep is called off at W4 does not do A3.
+    /// A worker whose sleep is called off at W4 does not do `AwakeWakes`.
     CallsOffQuietly,
-    /// Q3 asks the number of sleepers, which a notifier leaves last.
+    /// `RestLooks` asks the number of sleepers, which a notifier leaves last.
     AsksTheNumber,
-    /// A worker that blocks no more does not do A3.
+    /// A worker that blocks no more does not do `AwakeWakes`.
     ReturnsQuietly,
-    /// It does A3 before B4.
+    /// It does `AwakeWakes` before B4.
     TellsBeforeItReturns,
-    /// Q3 only reads whether a worker blocks.
+    /// `RestLooks` only reads whether a worker blocks.
     ReadsWhoBlocks,
     /// B4 is no acquire.
     ReturnsRelaxed,
     /// The thread that takes back the last mark writes the number without reading it.
     UnmarksByStore,
-    /// A worker that blocks leaves the driver and does not do A2 and A3.
+    /// A worker that blocks leaves the driver and does not do `AwakeFence` and `AwakeWakes`.
     LeavesDriverQuietly,
-    /// So it does without A2.
+    /// So it does without `AwakeFence`.
     LeavesDriverWithoutFence,
-    /// It does A2 and A3 before it leaves.
+    /// It does `AwakeFence` and `AwakeWakes` before it leaves.
     TellsBeforeItLeaves,
 }
 
@@ -62,10 +62,10 @@ struct World {
     is_shown: AtomicBool,
     sleepers: AtomicUsize,
     /// Not 0: the worker is in a call that blocks.
-    standing: AtomicU32,
+    blocked_state: AtomicU32,
     /// Not 0: it is marked.
     marks: AtomicU32,
-    /// A worker sits in the driver.
+    /// A worker is the poller.
     is_driven: AtomicBool,
     is_resting: AtomicBool,
     /// The monitor's token.
@@ -75,13 +75,13 @@ struct World {
 
 impl World {
     fn is_blocked(&self) -> bool {
-        self.standing.fetch_add(0, AcqRel) != 0 || self.marks.fetch_add(0, AcqRel) != 0
+        self.blocked_state.fetch_add(0, AcqRel) != 0 || self.marks.fetch_add(0, AcqRel) != 0
     }
 
     fn all_asleep(&self) -> bool {
         match self.fault {
             Fault::AsksTheNumber => self.sleepers.load(Relaxed) == 1,
-            Fault::ReadsWhoBlocks => self.is_shown.load(Relaxed) || self.standing.load(Acquire) != 0,
+            Fault::ReadsWhoBlocks => self.is_shown.load(Relaxed) || self.blocked_state.load(Acquire) != 0,
             _ => self.is_shown.load(Relaxed) || self.is_blocked() && self.is_driven.load(Relaxed),
         }
     }
@@ -111,14 +111,14 @@ impl World {
         self.is_shown.swap(true, AcqRel);
     }
 
-    /// A1, or P5 and P6 of a notifier.
+    /// `AwakeShow`, or P5 and P6 of a notifier.
     fn count_out(&self) {
         if self.is_shown.swap(false, AcqRel) {
             self.sleepers.fetch_sub(1, SeqCst);
         }
     }
 
-    /// A2, A3.
+    /// `AwakeFence`, `AwakeWakes`.
     fn tell(&self) {
         if self.fault != Fault::WakesWithoutFence {
             fence(SeqCst);
@@ -126,26 +126,26 @@ impl World {
         self.tell_at_once();
     }
 
-    /// A3.
+    /// `AwakeWakes`.
     fn tell_at_once(&self) {
         if self.is_resting.load(Relaxed) && self.is_resting.swap(false, Relaxed) {
             self.is_unparked.swap(true, AcqRel);
         }
     }
 
-    /// B1, B4, A3.
+    /// B1, B4, `AwakeWakes`.
     fn block(&self) {
-        self.standing.swap(1, SeqCst);
+        self.blocked_state.swap(1, SeqCst);
         if self.fault == Fault::TellsBeforeItReturns {
             self.tell_at_once();
         }
-        self.standing.swap(0, if self.fault == Fault::ReturnsRelaxed { Relaxed } else { AcqRel });
+        self.blocked_state.swap(0, if self.fault == Fault::ReturnsRelaxed { Relaxed } else { AcqRel });
         if !matches!(self.fault, Fault::ReturnsQuietly | Fault::TellsBeforeItReturns) {
             self.tell_at_once();
         }
     }
 
-    /// Another thread takes the mark back; A3.
+    /// Another thread takes the mark back; `AwakeWakes`.
     fn unmark(&self) {
         if self.fault == Fault::UnmarksByStore {
             self.marks.store(0, Release);
@@ -185,7 +185,7 @@ fn a_worker_wakes(fault: Fault, way: Way) {
         let world = Arc::new(World {
             is_shown: AtomicBool::new(false),
             sleepers: AtomicUsize::new(0),
-            standing: AtomicU32::new(u32::from(way == Way::LeavesDriver)),
+            blocked_state: AtomicU32::new(u32::from(way == Way::LeavesDriver)),
             marks: AtomicU32::new(u32::from(way == Way::Unmarked)),
             is_driven: AtomicBool::new(true),
             is_resting: AtomicBool::new(false),

@@ -391,13 +391,13 @@ impl Future for Probe {
         if is_ready {
             life.has_finished.fetch_add(1, Relaxed);
             life.outputs_made.fetch_add(1, Relaxed);
-            // This drop is in a poll, so the reference goes into the task's stock, if no thread has dropped
+            // This drop is in a poll, so the reference goes into the task's reserve, if no thread has dropped
             // the waker before.
             life.drop_waker();
             return Poll::Ready(Output { life: life.clone(), value: UnsafeCell::new(7) });
         }
         if polls == 1 {
-            // Two wakers exist at once; one of the two references goes back into stock.
+            // Two wakers exist at once; one of the two references goes back into the reserve.
             let _spare = cx.waker().clone();
             *life.waker.lock().unwrap() = Some(cx.waker().clone());
         } else if polls == 2 && *life.wakes_itself.lock().unwrap() {

@@ -7,7 +7,7 @@
 //! # Turns
 //! One thread at a time is the poller: the holder of the lock around mio's `Poll`. The poller holds that lock
 //! while it sleeps in `epoll_wait`. No thread waits for the lock, because all other threads only try to take
-//! it. [`Driver::unpark`] ends the sleep of a poller, or keeps the next poller from sleeping. It writes an
+//! it. [`IoDriver::unpark`] ends the sleep of a poller, or keeps the next poller from sleeping. It writes an
 //! eventfd, which is an edge-triggered source, whether or not a poller sleeps. So a write between a poller's
 //! last look at its queues and its `epoll_wait` is reported at that `epoll_wait`.
 //!
@@ -20,26 +20,27 @@
 //!
 //! **A non-blocking poll beside the poller.** The poller may be woken in `epoll_wait` and get no CPU, because
 //! computations have all CPUs. Another thread that has a CPU may then take the events itself
-//! ([`Driver::glance`]). The system gives each event to one of the two threads. The event of the eventfd or
-//! the alarm was meant to end the poller's sleep. If the other thread takes such an event, it writes the
-//! eventfd (again). Two threads may then dispatch to one source at once, as a shutdown and the poller may.
-//! `readiness.rs` allows that.
+//! ([`IoDriver::poll_nonblocking`]). The system gives each event to one of the two threads. The event of the
+//! eventfd or the alarm was meant to end the poller's sleep. If the other thread takes such an event, it
+//! writes the eventfd (again). Two threads may then dispatch to one source at once, as a shutdown and the
+//! poller may. `readiness.rs` allows that.
 //!
 //! # Lifetime of a source
 //! A token is the address of a [`Source`], so the poller finds the source without a table. The price is that
 //! a source must outlive every event that carries its address. Events lie in the poller's buffer from
 //! `epoll_wait` to dispatch.
 //! ```text
-//!   any thread:  D1 epoll_ctl(DEL)   D2 push onto `released` (lock)
-//!   poller:      T1 take `released` (lock), drop them   T2 epoll_wait   T3 dispatch    T1 …
-//!   glance:      T2   T3, with a lock that T1 needs, too (else T1 is left to the next turn)
+//!   any thread:   SourceDelete epoll_ctl(DEL); SourceRelease push onto `released` (lock)
+//!   poller:       TurnFree take `released` (lock), drop them; TurnWait epoll_wait; TurnDispatch; TurnFree …
+//!   nonblocking:  TurnWait; TurnDispatch, with a lock that TurnFree needs, too (else the next turn does it)
 //! ```
-//! After D1 the kernel puts the address into no buffer. A source found at T1 was pushed before, so D1 came
-//! before T1. Events harvested before D1 were harvested at an earlier T2, whose T3 is over, because T1
-//! excludes turns and glances. So no event that could name the source is left, and none will come. A source
-//! pushed after T1 waits for the next turn. The thread whose push completes a batch of [`RELEASE_BATCH`]
-//! unparks the poller, so that they do not pile up. If D1 fails (other code has closed the descriptor), the
-//! kernel may still report the source. Then the source stays until the driver goes.
+//! After SourceDelete the kernel puts the address into no buffer. A source found at TurnFree was pushed
+//! before, so SourceDelete came before TurnFree. Events harvested before SourceDelete were harvested at an
+//! earlier TurnWait, whose TurnDispatch is over, because TurnFree excludes turns and non-blocking polls. So
+//! no event that could name the source is left, and none will come. A source pushed after TurnFree waits for
+//! the next turn. The thread whose push completes a batch of [`RELEASE_BATCH`] unparks the poller, so that
+//! they do not pile up. If SourceDelete fails (other code has closed the descriptor), the kernel may still
+//! report the source. Then the source stays until the driver goes.
 //!
 //! # Rejected
 //! - A table of slots with generations: a lock or a second indirection for each event.
@@ -64,15 +65,15 @@ use crate::loom::sync::{Arc, Mutex, MutexGuard};
 use crate::util::unwind;
 
 use super::foreign::ForeignWakes;
-use selector::{Alarm, Glance, Poll, Waker};
+use selector::{Alarm, NonblockingPoll, Poll, Waker};
 
 pub use interest::{Interest, Ready};
 #[cfg(loom)]
 pub use readiness::{Arm, Finish, Hold, Readiness};
 pub use readiness::{Direction, ReadyEvent};
-pub use source::{Kind, Retracted, Source, WaitReady};
+pub use source::{Retracted, Source, SourceKind, WaitReady};
 
-/// The token of the eventfd behind [`Driver::unpark`]; no source has this address.
+/// The token of the eventfd behind [`IoDriver::unpark`]; no source has this address.
 const UNPARK: Token = Token(0);
 /// The token of the alarm, likewise.
 const ALARM: Token = Token(1);
@@ -84,11 +85,11 @@ const NOT_SET: u64 = 0;
 const RELEASE_BATCH: usize = 32;
 
 /// The driver for descriptors: one epoll instance and every source registered with it.
-pub struct Driver {
+pub struct IoDriver {
     /// The thread that holds this lock is the poller.
     poller: Mutex<Inner>,
     /// For the thread that polls beside the poller.
-    glance: Mutex<Glance>,
+    nonblocking: Mutex<NonblockingPoll>,
     registry: Registry,
     waker: Waker,
     /// Ends a wait for a timer, if the driver has timers and the system allows it.
@@ -103,8 +104,8 @@ pub struct Driver {
     is_shutdown: AtomicBool,
     /// Whether the poller dispatches events. Written by the poller alone.
     is_dispatching: AtomicBool,
-    /// Whether a thread beside the poller dispatches events. Written under the lock of `glance`.
-    is_glancing: AtomicBool,
+    /// Whether a thread beside the poller dispatches events. Written under the lock of `nonblocking`.
+    is_nonblocking_dispatching: AtomicBool,
     /// Turns and events so far. Written by the poller alone; its lock orders one poller's writes before the
     /// next's.
     turns: AtomicU64,
@@ -131,13 +132,13 @@ struct Sources {
     deregistered: u64,
 }
 
-impl Driver {
+impl IoDriver {
     /// Makes a driver whose poller takes up to `events` events a turn, or `busy_events` in a turn that does
     /// not wait. Neither is 0.
     ///
     /// # Errors
     /// The system's error if it has no descriptors left; none stays open then.
-    pub fn new(events: usize, busy_events: Option<usize>) -> io::Result<Driver> {
+    pub fn new(events: usize, busy_events: Option<usize>) -> io::Result<IoDriver> {
         let (poll, registry, waker) = selector::open(UNPARK)?;
         let inner = Inner {
             poll,
@@ -145,7 +146,7 @@ impl Driver {
             busy_events: busy_events.map(Events::with_capacity),
             spare: Vec::new(),
         };
-        let at_a_glance = busy_events.unwrap_or(events);
+        let at_once = busy_events.unwrap_or(events);
         let sources = Sources {
             live: Vec::new(),
             released: Vec::new(),
@@ -153,9 +154,9 @@ impl Driver {
             registered: 0,
             deregistered: 0,
         };
-        Ok(Driver {
+        Ok(IoDriver {
             poller: Mutex::new(inner),
-            glance: Mutex::new(Glance::new(at_a_glance)),
+            nonblocking: Mutex::new(NonblockingPoll::new(at_once)),
             registry,
             waker,
             alarm: None,
@@ -164,16 +165,16 @@ impl Driver {
             live: AtomicUsize::new(0),
             is_shutdown: AtomicBool::new(false),
             is_dispatching: AtomicBool::new(false),
-            is_glancing: AtomicBool::new(false),
+            is_nonblocking_dispatching: AtomicBool::new(false),
             turns: AtomicU64::new(0),
             events: AtomicU64::new(0),
         })
     }
 
     /// Opens the alarm.
-    pub fn with_alarm(self) -> Driver {
+    pub fn with_alarm(self) -> IoDriver {
         let alarm = Alarm::open(&self.registry, ALARM);
-        Driver { alarm, ..self }
+        IoDriver { alarm, ..self }
     }
 
     /// Makes the calling thread the poller, unless there is one.
@@ -183,13 +184,13 @@ impl Driver {
 
     /// Dispatches what is ready, without waiting, although another thread is the poller; see the module's
     /// docs. Does nothing while a third thread does the same. Foreign wakers go to `foreign`.
-    pub fn glance(&self, foreign: &mut ForeignWakes) {
-        let Some(mut glance) = self.glance.try_lock() else {
+    pub fn poll_nonblocking(&self, foreign: &mut ForeignWakes) {
+        let Some(mut nonblocking) = self.nonblocking.try_lock() else {
             return;
         };
         // Relaxed, and Release below: as in `dispatch_events`.
-        self.is_glancing.store(true, Relaxed);
-        glance.take(&self.registry, ALARM, |token, ready| {
+        self.is_nonblocking_dispatching.store(true, Relaxed);
+        nonblocking.take(&self.registry, ALARM, |token, ready| {
             if token == ALARM {
                 self.alarm_set_to.store(NOT_SET, Relaxed);
             }
@@ -198,19 +199,22 @@ impl Driver {
             }
             self.see_sources();
             // SAFETY: (1) the source is alive: it is among the live ones, or was released, but no thread
-            // frees released ones while this thread holds the lock of `glance`.
+            // frees released ones while this thread holds the lock of `nonblocking`.
             let source = unsafe { source_of(token) };
             Source::dispatch(&source, ready, foreign);
         });
-        self.is_glancing.store(false, Release);
+        self.is_nonblocking_dispatching.store(false, Release);
     }
 
     /// Ends the sleep of the poller, or the next sleep if no poller sleeps now.
     pub fn unpark(&self) {
-        // mio handles a full counter itself. Any other error means that the descriptor is not ours any more.
+        // mio handles a full counter itself. The system does not interrupt a call that does not wait, but a
+        // sandbox that supervises calls may. Any other error means that the descriptor is not ours any more.
         // A wake-up that is lost here would be a hang without a visible cause.
-        if let Err(error) = self.waker.wake() {
-            unwind::abort(&format!("cannot wake the I/O driver: {error}"));
+        while let Err(error) = self.waker.wake() {
+            if error.kind() != io::ErrorKind::Interrupted {
+                unwind::abort(&format!("cannot wake the I/O driver: {error}"));
+            }
         }
     }
 
@@ -244,7 +248,8 @@ impl Driver {
     pub fn is_quiet(&self) -> bool {
         // A dispatch that took wakers out did so before the source was detached, which orders its flag before
         // the lock. A dispatch after the detachment finds no waker.
-        let is_dispatching = || self.is_dispatching.load(Acquire) || self.is_glancing.load(Acquire);
+        let is_dispatching =
+            || self.is_dispatching.load(Acquire) || self.is_nonblocking_dispatching.load(Acquire);
         self.sources.lock().live.is_empty() && !is_dispatching()
     }
 
@@ -370,9 +375,9 @@ impl Sources {
     }
 }
 
-impl fmt::Debug for Driver {
+impl fmt::Debug for IoDriver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Driver")
+        f.debug_struct("IoDriver")
             .field("sources", &self.live.load(Relaxed))
             .field("is_shutdown", &self.is_shutdown())
             .finish_non_exhaustive()
@@ -382,7 +387,7 @@ impl fmt::Debug for Driver {
 /// The right to poll, for as long as it lives.
 pub struct Poller<'a> {
     inner: MutexGuard<'a, Inner>,
-    driver: &'a Driver,
+    driver: &'a IoDriver,
 }
 
 impl Poller<'_> {
@@ -435,7 +440,7 @@ impl Poller<'_> {
     /// Drops what was released before this turn: no event that names it is in the buffer.
     fn free_released(&mut self) {
         // A thread that polls beside the poller may have events that name them.
-        let Some(_no_glance) = self.driver.glance.try_lock() else {
+        let Some(_no_nonblocking_poll) = self.driver.nonblocking.try_lock() else {
             return;
         };
         let spare = std::mem::take(&mut self.inner.spare);

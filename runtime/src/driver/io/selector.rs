@@ -14,7 +14,7 @@ use mio::{Registry, Token};
 use super::interest::Ready;
 
 #[cfg(loom)]
-pub use model::{Alarm, Glance, Poll, Waker};
+pub use model::{Alarm, NonblockingPoll, Poll, Waker};
 
 /// A selector, the way to register with it, and a waker that ends its wait with an event of `token`.
 #[cfg(not(loom))]
@@ -57,25 +57,27 @@ impl Alarm {
         // but that moment was the system's start.
         let at = libc::timespec { tv_sec: (nanos / SECOND) as libc::time_t, tv_nsec: (nanos % SECOND) as _ };
         let setting = libc::itimerspec { it_interval: zero, it_value: at };
+        let (fd, flags) = (self.0.as_raw_fd(), libc::TFD_TIMER_ABSTIME);
         // SAFETY: the descriptor is a timer and ours, the setting lives during the call, and the system
         // writes nothing.
-        let result = unsafe {
-            libc::timerfd_settime(self.0.as_raw_fd(), libc::TFD_TIMER_ABSTIME, &setting, std::ptr::null_mut())
-        };
-        assert_eq!(result, 0, "a timer can be set");
+        while unsafe { libc::timerfd_settime(fd, flags, &setting, std::ptr::null_mut()) } != 0 {
+            let error = io::Error::last_os_error();
+            // Only a sandbox that supervises calls interrupts this call, which does not wait.
+            assert_eq!(error.kind(), io::ErrorKind::Interrupted, "a timer can be set: {error}");
+        }
     }
 }
 
 /// The buffer of a non-blocking poll beside the poller.
 #[cfg(not(loom))]
-pub struct Glance {
+pub struct NonblockingPoll {
     events: [libc::epoll_event; 64],
     /// How many of the events one call may fill.
     most: usize,
 }
 
 #[cfg(not(loom))]
-impl Glance {
+impl NonblockingPoll {
     /// Makes a buffer for up to `most` events, and for no more than it has space for.
     pub fn new(most: usize) -> Self {
         let events = [libc::epoll_event { events: 0, u64: 0 }; 64];
@@ -142,9 +144,9 @@ mod model {
         }
     }
 
-    pub struct Glance;
+    pub struct NonblockingPoll;
 
-    impl Glance {
+    impl NonblockingPoll {
         pub fn new(_: usize) -> Self {
             Self
         }

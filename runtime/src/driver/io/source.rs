@@ -38,7 +38,7 @@ use super::readiness::{Arm, Direction, Finish, Hold, Readiness, ReadyEvent, Wake
 
 /// What kind of object a descriptor leads to, as far as events mean different things there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum SourceKind {
     /// A direction that was closed stays closed.
     Stream,
     /// An end that was closed may be opened again: a FIFO.
@@ -63,7 +63,7 @@ pub enum Retracted {
 /// One registered source. Its address is its token.
 pub struct Source {
     readiness: Readiness,
-    kind: Kind,
+    kind: SourceKind,
     /// An event has announced urgent data.
     has_urgent: AtomicBool,
     /// The cached wakers. `readiness.rs` says which thread may touch which one when.
@@ -87,7 +87,7 @@ impl Source {
     pub fn new(driver: u32, assumed: Ready) -> Self {
         Self {
             readiness: Readiness::new(assumed),
-            kind: Kind::Stream,
+            kind: SourceKind::Stream,
             has_urgent: AtomicBool::new(false),
             slots: [UnsafeCell::new(None), UnsafeCell::new(None)],
             waiters: Mutex::new(List::new()),
@@ -97,7 +97,7 @@ impl Source {
     }
 
     /// Sets the kind of the source.
-    pub fn of_kind(self, kind: Kind) -> Self {
+    pub fn of_kind(self, kind: SourceKind) -> Self {
         Self { kind, ..self }
     }
 
@@ -121,13 +121,13 @@ impl Source {
             return Retracted::Cleared;
         }
         match self.kind {
-            Kind::Stream => {
+            SourceKind::Stream => {
                 self.readiness.clear(event);
                 Retracted::Stays
             }
-            Kind::Datagrams if event.ready.is_read_closed() => Retracted::Ended,
+            SourceKind::Datagrams if event.ready.is_read_closed() => Retracted::Ended,
             // The operation has shown that nothing is closed.
-            Kind::Pipe | Kind::Datagrams => {
+            SourceKind::Pipe | SourceKind::Datagrams => {
                 self.readiness.clear_closed(event);
                 Retracted::Cleared
             }
@@ -220,7 +220,7 @@ impl Source {
             self.has_urgent.store(true, Relaxed);
         }
         match self.kind {
-            Kind::Datagrams if ready.is_error() => ready | Ready::READABLE,
+            SourceKind::Datagrams if ready.is_error() => ready | Ready::READABLE,
             _ => ready,
         }
     }

@@ -52,8 +52,8 @@ fn on_wake(f: impl Fn() + Send + Sync + 'static) -> Waker {
     Waker::from(Arc::new(Call(f)))
 }
 
-fn driver() -> Arc<Driver> {
-    Arc::new(Driver::new(64, None).unwrap())
+fn driver() -> Arc<IoDriver> {
+    Arc::new(IoDriver::new(64, None).unwrap())
 }
 
 /// Does one turn, and the wakes that it leaves to its caller.
@@ -64,9 +64,9 @@ fn turn_for(poller: &mut Poller<'_>, timeout: Option<Duration>) -> usize {
     events
 }
 
-fn glance(driver: &Driver) {
+fn poll_nonblocking(driver: &IoDriver) {
     let mut foreign = ForeignWakes::new();
-    driver.glance(&mut foreign);
+    driver.poll_nonblocking(&mut foreign);
     foreign.wake_all();
 }
 
@@ -76,12 +76,12 @@ fn dispatch(source: &super::Arc<Source>, ready: Ready) {
     foreign.wake_all();
 }
 
-fn turn(driver: &Driver) -> usize {
+fn turn(driver: &IoDriver) -> usize {
     turn_for(&mut driver.try_poller().expect("nobody else polls"), Some(Duration::ZERO))
 }
 
 /// One registered end of a pair, and the other end.
-fn pair(driver: &Driver) -> (UnixStream, super::Arc<Source>, UnixStream) {
+fn pair(driver: &IoDriver) -> (UnixStream, super::Arc<Source>, UnixStream) {
     let (mut near, far) = UnixStream::pair().unwrap();
     let source = driver.register(&mut near, Interest::READABLE, Source::new(0, Ready::EMPTY)).unwrap();
     (near, source, far)
@@ -93,13 +93,13 @@ fn poll_read(source: &Source, waker: &Waker) -> Poll<ReadyEvent> {
 
 #[test]
 fn a_turn_that_does_not_wait_takes_no_more_events_than_it_may() {
-    let driver = Arc::new(Driver::new(64, Some(2)).unwrap());
+    let driver = Arc::new(IoDriver::new(64, Some(2)).unwrap());
     let mut pairs: Vec<_> = (0..9).map(|_| pair(&driver)).collect();
     pairs.iter_mut().for_each(|(_, _, far)| far.write_all(b"x").unwrap());
     assert_eq!(turn(&driver), 2);
     let ready = || pairs.iter().filter(|(_, source, _)| poll_read(source, Waker::noop()).is_ready()).count();
     assert_eq!(ready(), 2);
-    glance(&driver);
+    poll_nonblocking(&driver);
     assert_eq!(ready(), 4);
     assert_eq!(turn_for(&mut driver.try_poller().unwrap(), None), 5);
     assert_eq!(ready(), 9);
@@ -107,13 +107,13 @@ fn a_turn_that_does_not_wait_takes_no_more_events_than_it_may() {
 
 /// Polls in a thread of its own until told to stop.
 struct PollingThread {
-    driver: Arc<Driver>,
+    driver: Arc<IoDriver>,
     stop: mpsc::Sender<()>,
     thread: thread::JoinHandle<usize>,
 }
 
 impl PollingThread {
-    fn start(driver: &Arc<Driver>) -> Self {
+    fn start(driver: &Arc<IoDriver>) -> Self {
         let (stop, stopped) = mpsc::channel();
         let polled = driver.clone();
         let thread = thread::spawn(move || {
@@ -386,9 +386,11 @@ fn an_event_for_a_source_that_is_gone_reaches_nobody_else() {
 #[test]
 fn what_an_operation_that_would_block_takes_back_depends_on_the_kind() {
     let error = Ready::ERROR | Ready::WRITABLE | Ready::WRITE_CLOSED;
-    for (kind, wakes_readers, is_final) in
-        [(Kind::Stream, false, true), (Kind::Pipe, false, false), (Kind::Datagrams, true, false)]
-    {
+    for (kind, wakes_readers, is_final) in [
+        (SourceKind::Stream, false, true),
+        (SourceKind::Pipe, false, false),
+        (SourceKind::Datagrams, true, false),
+    ] {
         let source = super::Arc::new(Source::new(0, Ready::EMPTY).of_kind(kind));
         let (counter, waker) = Counter::new();
         assert!(poll_read(&source, &waker).is_pending());
@@ -407,12 +409,12 @@ fn what_an_operation_that_would_block_takes_back_depends_on_the_kind() {
         dispatch(&source, Ready::READ_CLOSED);
         let event = source.event(Direction::Read.mask()).unwrap();
         let retracted = match kind {
-            Kind::Stream => Retracted::Stays,
-            Kind::Pipe => Retracted::Cleared,
-            Kind::Datagrams => Retracted::Ended,
+            SourceKind::Stream => Retracted::Stays,
+            SourceKind::Pipe => Retracted::Cleared,
+            SourceKind::Datagrams => Retracted::Ended,
         };
         assert_eq!(source.retract(event), retracted, "{kind:?}");
-        let stays = kind != Kind::Pipe;
+        let stays = kind != SourceKind::Pipe;
         assert_eq!(source.event(Ready::READ_CLOSED).is_some(), stays, "{kind:?}");
         source.detach();
     }
@@ -597,13 +599,13 @@ fn a_glance_takes_events_while_another_thread_is_the_poller() {
     assert!(poll_read(&source, &waker).is_pending());
     let mut poller = driver.try_poller().unwrap();
     far.write_all(b"x").unwrap();
-    glance(&driver);
+    poll_nonblocking(&driver);
     assert_eq!(counter.count(), 1);
     let Poll::Ready(event) = poll_read(&source, &waker) else { panic!("not ready") };
     assert!(event.ready.is_readable() && !event.ready.is_read_closed());
     assert_eq!(turn_for(&mut poller, Some(Duration::ZERO)), 0, "the event is taken once");
     drop(far);
-    glance(&driver);
+    poll_nonblocking(&driver);
     let Poll::Ready(event) = poll_read(&source, &waker) else { panic!("not ready") };
     assert!(event.ready.is_read_closed());
 }
@@ -613,8 +615,8 @@ fn a_glance_does_not_swallow_the_unpark_of_the_poller() {
     let driver = driver();
     let mut poller = driver.try_poller().unwrap();
     driver.unpark();
-    glance(&driver);
-    // Waits for ever if the glance took the unpark.
+    poll_nonblocking(&driver);
+    // Waits for ever if the non-blocking poll took the unpark.
     turn_for(&mut poller, None);
 }
 
@@ -625,10 +627,10 @@ fn a_source_that_is_released_beside_a_glance_is_freed_later() {
     let watched = Arc::downgrade(&source);
     driver.deregister(&source, &mut near).unwrap();
     drop(source);
-    let glance = driver.glance.lock();
+    let nonblocking = driver.nonblocking.lock();
     turn(&driver);
-    assert!(watched.upgrade().is_some(), "who glances may have an event that names it");
-    drop(glance);
+    assert!(watched.upgrade().is_some(), "a non-blocking poll may have an event that names it");
+    drop(nonblocking);
     turn(&driver);
     assert!(watched.upgrade().is_none());
 }
@@ -647,7 +649,7 @@ fn glances_and_turns_at_once_lose_no_event() {
             }
         }
         far.write_all(b"x").unwrap();
-        glance(&driver);
+        poll_nonblocking(&driver);
         eventually("woken", || counter.count() >= round);
     }
     polling.stop();
@@ -661,8 +663,8 @@ fn system_nanos() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-fn driver_with_alarm() -> Arc<Driver> {
-    Arc::new(Driver::new(64, None).unwrap().with_alarm())
+fn driver_with_alarm() -> Arc<IoDriver> {
+    Arc::new(IoDriver::new(64, None).unwrap().with_alarm())
 }
 
 #[test]
@@ -730,8 +732,8 @@ fn a_glance_does_not_swallow_the_alarm_of_the_poller() {
     let driver = driver_with_alarm();
     let mut poller = driver.try_poller().unwrap();
     assert!(poller.set_alarm(1));
-    glance(&driver);
-    // Waits for ever if the glance took the alarm.
+    poll_nonblocking(&driver);
+    // Waits for ever if the non-blocking poll took the alarm.
     turn_for(&mut poller, None);
     assert!(!poller.is_alarm_set());
     assert!(poller.set_alarm(1));

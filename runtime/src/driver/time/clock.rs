@@ -66,13 +66,13 @@ pub struct Clock {
     can_pause: bool,
     /// Whether `state` says what time it is. Before the first pause, the system's clock does.
     was_paused: AtomicBool,
-    state: Mutex<State>,
+    state: Mutex<ClockState>,
     /// The number of requests that a paused clock does not advance by itself.
     inhibitors: AtomicUsize,
 }
 
 #[derive(Debug)]
-struct State {
+struct ClockState {
     /// The reading when the clock was last paused, resumed or advanced.
     base: Deadline,
     /// The moment since which it runs from `base`; `None` while paused.
@@ -93,7 +93,7 @@ impl Clock {
             lead: doubt.wrapping_sub(zero),
             can_pause: start_paused,
             was_paused: AtomicBool::new(start_paused),
-            state: Mutex::new(State { base: 0, resumed: (!start_paused).then_some(start) }),
+            state: Mutex::new(ClockState { base: 0, resumed: (!start_paused).then_some(start) }),
             inhibitors: AtomicUsize::new(0),
         }
     }
@@ -213,7 +213,7 @@ impl Clock {
     }
 }
 
-impl State {
+impl ClockState {
     fn now(&self) -> Deadline {
         let ran = self.resumed.map_or(Duration::ZERO, |resumed| resumed.elapsed());
         self.base.saturating_add(nanos(ran))

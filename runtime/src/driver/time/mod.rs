@@ -8,32 +8,37 @@
 //! under that wheel's lock. So workers share no lock unless one helps another.
 //!
 //! # Which thread sleeps until when
-//! The poller sleeps until the earliest deadline of all wheels, then [fires](Driver::fire_due) what is due in
-//! any wheel. A worker's own timers wake no thread: the worker reads its wheel before it parks
+//! The poller sleeps until the earliest deadline of all wheels, then [fires](TimeDriver::fire_due) what is
+//! due in any wheel. A worker's own timers wake no thread: the worker reads its wheel before it parks
 //! (`scheduler/sleep/park.rs` has its part beside a poller that sleeps). A worker that is about to block, or
 //! ends up blocked, registers like a thread that is no worker. So does every worker while all workers are
-//! inside of long polls ([`serve_all`](Driver::serve_all)). Such a thread may have to cut a sleep short, if
-//! its timer is earlier than the sleeper knew:
+//! inside of long polls ([`serve_all`](TimeDriver::serve_all)). Such a thread may have to cut a sleep short,
+//! if its timer is earlier than the sleeper knew:
 //! ```text
-//!   Register (no worker)                      Park
-//!     R1 insert, store next_deadline            S1 publish until when the sleep will last
-//!     R2 SeqCst fence                           S2 SeqCst fence
-//!     R3 is the sleep longer? end it            S3 read every next_deadline again; sleep no longer than that
+//!   Register (no worker)
+//!     TimerInsert      insert, store next_deadline
+//!     TimerFence       SeqCst fence
+//!     TimerCutShort    is the sleep longer? end it
+//!   Park
+//!     TimerPublish     publish until when the sleep will last
+//!     TimerSleepFence  SeqCst fence
+//!     TimerReadAgain   read every next_deadline again; sleep no longer than that
 //! ```
-//! A deadline is missed only if R3 misses S1 and S3 misses R1. SeqCst fences have one total order. If R2 is
-//! first, S3 sees R1; if S2 is first, R3 sees S1. A cancelled timer may leave a deadline behind that is too
-//! early. It costs one wake for nothing. By the rule in `shard.rs`, no deadline is too late.
+//! A deadline is missed only if TimerCutShort misses TimerPublish and TimerReadAgain misses TimerInsert.
+//! SeqCst fences have one total order. If TimerFence is first, TimerReadAgain sees TimerInsert; if
+//! TimerSleepFence is first, TimerCutShort sees TimerPublish. A cancelled timer may leave a deadline behind
+//! that is too early. It costs one wake for nothing. By the rule in `shard.rs`, no deadline is too late.
 //!
 //! # Time
 //! Deadlines are nanoseconds since the driver began. A wheel's tick is an eighth of a millisecond. A timer is
-//! rounded up to the next tick: the wheel never fires it early, and fires it less than a tick late. `pace.rs`
-//! decides how often a thread wakes for timers. Once the clock has been paused, timers are rounded up to
-//! whole milliseconds, as in Tokio, so that what a test measures does not depend on the tick.
+//! rounded up to the next tick: the wheel never fires it early, and fires it less than a tick late.
+//! `rate_limiter.rs` decides how often a thread wakes for timers. Once the clock has been paused, timers are
+//! rounded up to whole milliseconds, as in Tokio, so that what a test measures does not depend on the tick.
 //!
 //! A sleep may be polled for the first time after its deadline. It need not notice, because a look at the
-//! clock is most of what a sleep costs. The timer is then registered as due, and R lowers `next_deadline`. So
-//! the thread that drives, or is about to sleep, fires it at the next turn, without waiting for another
-//! timer.
+//! clock is most of what a sleep costs. The timer is then registered as due, and TimerRegister lowers
+//! `next_deadline`. So the thread that drives, or is about to sleep, fires it at the next turn, without
+//! waiting for another timer.
 //!
 //! # Prior art
 //! - One wheel for the whole runtime behind one lock (Tokio): a timer that becomes the earliest writes to the
@@ -57,26 +62,26 @@ use super::foreign::ForeignWakes;
 pub use deadline::{Deadline, NANOS_PER_MILLI};
 
 use clock::{Clock, ClockError};
-use entry::Entry;
+use entry::TimerEntry;
 use shard::{Shard, ShutDown, tick_not_before};
 
 /// The clock and the wheels of one runtime.
 #[derive(Debug)]
-pub struct Driver {
+pub struct TimeDriver {
     clock: Clock,
     /// One for each worker; the last is for all other threads.
     shards: Box<[CachePadded<Shard>]>,
     /// The clock's reading when timers were last fired: a hint.
     last_turn: CachePadded<AtomicU64>,
-    /// See [`serve_all`](Driver::serve_all).
+    /// See [`serve_all`](TimeDriver::serve_all).
     are_all_served: AtomicBool,
 }
 
-impl Driver {
+impl TimeDriver {
     /// Makes a driver with `wheels` wheels: one for each processor, the last for threads that are no workers.
     /// `start_paused`: see `Builder`.
-    pub fn new(wheels: usize, start_paused: bool) -> Driver {
-        Driver {
+    pub fn new(wheels: usize, start_paused: bool) -> TimeDriver {
+        TimeDriver {
             clock: Clock::new(start_paused),
             shards: (0..wheels).map(|_| CachePadded::new(Shard::new())).collect(),
             last_turn: CachePadded::new(AtomicU64::new(0)),
@@ -137,7 +142,7 @@ impl Driver {
 }
 
 /// The part that timers' futures call.
-impl Driver {
+impl TimeDriver {
     /// The reading of the system's monotonic clock at `deadline`, in nanoseconds.
     ///
     /// Not while the clock is paused.
@@ -195,14 +200,14 @@ impl Driver {
     }
 
     /// Registers `entry` in `shard`, the calling thread's. Returns whether the poller must be unparked, as
-    /// the module's docs say. Then R1 is done, and the caller does R2 and R3.
+    /// the module's docs say. Then TimerInsert is done, and the caller does TimerFence and TimerCutShort.
     ///
     /// # Safety
     /// 1. The caller is the owner of `entry`, which is not registered. 2. The entry stays live and at its
     ///    place until its state is no longer `Registered`.
     pub unsafe fn register(
         &self,
-        entry: &Entry,
+        entry: &TimerEntry,
         shard: &Shard,
         deadline: Deadline,
         waker: Waker,
@@ -224,12 +229,12 @@ impl Driver {
         self.are_all_served.store(are_all_served, Relaxed);
     }
 
-    /// P of `entry.rs`: has `entry`, which may be registered, fire at `deadline` instead. Returns false, and
-    /// does nothing, if that is before the present deadline.
+    /// TimerPutOff of `entry.rs`: has `entry`, which may be registered, fire at `deadline` instead. Returns
+    /// false, and does nothing, if that is before the present deadline.
     ///
     /// # Safety
     /// 1. The caller is the owner of `entry`.
-    pub unsafe fn put_off(&self, entry: &Entry, deadline: Deadline) -> bool {
+    pub unsafe fn put_off(&self, entry: &TimerEntry, deadline: Deadline) -> bool {
         // SAFETY: (1).
         unsafe { entry.put_off(tick_not_before(self.rounded(deadline))) }
     }
@@ -251,7 +256,7 @@ impl Driver {
     }
 }
 
-impl Driver {
+impl TimeDriver {
     /// Whether a timer is registered. It is exact, so it may look at many timers.
     pub fn has_timers(&self) -> bool {
         self.shards.iter().any(|shard| shard.exact_deadline() != Deadline::MAX)
@@ -259,7 +264,7 @@ impl Driver {
 }
 
 /// The paused clock.
-impl Driver {
+impl TimeDriver {
     /// Whether the clock is paused (`time::pause`).
     pub fn is_paused(&self) -> bool {
         self.clock.is_paused()

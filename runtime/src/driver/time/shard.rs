@@ -1,16 +1,16 @@
 //! A timer shard: one wheel behind its lock, and a deadline that any thread can read without the lock.
 //!
-//! The steps R, C and F are those of `entry.rs`. A waker is foreign code. So it is cloned before the lock is
-//! taken, and woken or dropped after the lock is released.
+//! The steps TimerRegister, TimerCancel and TimerFire are those of `entry.rs`. A waker is foreign code. So it
+//! is cloned before the lock is taken, and woken or dropped after the lock is released.
 //!
 //! The lock's holder lets go with a plain store (`loom/byte_lock.rs`), because a timer that is made and
 //! dropped takes the lock twice. No thread holds it for longer than [`STEPS_PER_LOCK`] steps take. The
 //! exceptions are the far list, once in months, and paused clocks.
 //!
 //! `next_deadline` is written under the lock and read without it. It is never later than the earliest timer
-//! of the wheel: R lowers it, and only a look at the whole wheel raises it. It may be earlier: a timer that
-//! was cancelled or put off leaves its deadline behind. A thread that sleeps until then wakes once for
-//! nothing, and corrects it.
+//! of the wheel: TimerRegister lowers it, and only a look at the whole wheel raises it. It may be earlier: a
+//! timer that was cancelled or put off leaves its deadline behind. A thread that sleeps until then wakes once
+//! for nothing, and corrects it.
 
 use std::fmt;
 use std::ptr::{NonNull, null};
@@ -23,7 +23,7 @@ use crate::util::pad::CachePadded;
 use crate::util::wake_list::WakeList;
 
 use super::deadline::{Deadline, NANOS_PER_TICK};
-use super::entry::{Entry, State};
+use super::entry::{TimerEntry, TimerState};
 use super::wheel::{NEVER, Step, Tick, Wheel};
 
 /// The number of timers that are moved or fired before the lock is released for other threads.
@@ -39,25 +39,25 @@ pub struct ShutDown(pub Waker);
 
 /// The timer shard in which a timer is registered. Its owner finds the shard by it without the driver.
 #[derive(Debug, Clone, Copy)]
-pub struct Home(*const Shard);
+pub struct ShardRef(*const Shard);
 
 // SAFETY: it stands for a `&Shard`, and shards are `Sync`.
-unsafe impl Send for Home {}
+unsafe impl Send for ShardRef {}
 // SAFETY: as above.
-unsafe impl Sync for Home {}
+unsafe impl Sync for ShardRef {}
 
-impl Home {
+impl ShardRef {
     /// The value for a timer that was never registered.
-    pub const NONE: Home = Home(null());
+    pub const NONE: ShardRef = ShardRef(null());
 
-    pub fn new(shard: &Shard) -> Home {
-        Home(shard)
+    pub fn new(shard: &Shard) -> ShardRef {
+        ShardRef(shard)
     }
 
     /// # Safety
     /// 1. This value was made of a shard that lives for `'a`.
     #[inline]
-    pub unsafe fn shard<'a>(self) -> &'a Shard {
+    pub unsafe fn get<'a>(self) -> &'a Shard {
         // SAFETY: by (1) it points to a live shard, and no code ever has a `&mut` to a shard.
         unsafe { &*self.0 }
     }
@@ -91,13 +91,18 @@ impl Shard {
         self.next_deadline.load(Ordering::Relaxed)
     }
 
-    /// R: registers `entry`. Returns whether it became the earliest of this wheel.
+    /// TimerRegister: registers `entry`. Returns whether it became the earliest of this wheel.
     ///
     /// # Safety
     /// 1. The caller is the owner of `entry`, which is not registered. 2. The entry stays live and at its
     ///    place until its state is no longer `Registered`.
     #[inline(always)]
-    pub unsafe fn register(&self, entry: &Entry, deadline: Deadline, waker: Waker) -> Result<bool, ShutDown> {
+    pub unsafe fn register(
+        &self,
+        entry: &TimerEntry,
+        deadline: Deadline,
+        waker: Waker,
+    ) -> Result<bool, ShutDown> {
         let tick = tick_not_before(deadline);
         match self.inner.try_lock() {
             // SAFETY: (1) and (2) are the caller's.
@@ -113,7 +118,7 @@ impl Shard {
     #[inline(never)]
     unsafe fn wait_and_register(
         &self,
-        entry: &Entry,
+        entry: &TimerEntry,
         deadline: Deadline,
         waker: Waker,
     ) -> Result<bool, ShutDown> {
@@ -127,7 +132,7 @@ impl Shard {
     unsafe fn register_in(
         &self,
         mut inner: ShortGuard<'_, Inner>,
-        entry: &Entry,
+        entry: &TimerEntry,
         tick: Tick,
         deadline: Deadline,
         waker: Waker,
@@ -156,10 +161,10 @@ impl Shard {
     ///
     /// # Safety
     /// 1. The caller is the owner of `entry`, which was registered here.
-    pub unsafe fn update(&self, entry: &Entry, waker: &Waker) -> bool {
+    pub unsafe fn update(&self, entry: &TimerEntry, waker: &Waker) -> bool {
         let new = waker.clone();
         let inner = self.inner.lock();
-        let is_registered = entry.state() == State::Registered;
+        let is_registered = entry.state() == TimerState::Registered;
         let left_over = match is_registered {
             // SAFETY: the caller is the owner, by (1). The entry is registered, and by (1) in this wheel,
             // whose lock is held.
@@ -172,12 +177,12 @@ impl Shard {
         is_registered
     }
 
-    /// C: takes `entry` out. Returns its waker, or `None` if it is not registered any more.
+    /// TimerCancel: takes `entry` out. Returns its waker, or `None` if it is not registered any more.
     ///
     /// # Safety
     /// 1. The caller is the owner of `entry`, which was registered here.
     #[inline(always)]
-    pub unsafe fn cancel(&self, entry: &Entry) -> Option<Waker> {
+    pub unsafe fn cancel(&self, entry: &TimerEntry) -> Option<Waker> {
         match self.inner.try_lock() {
             // SAFETY: (1); by it, this is the lock of the entry's wheel.
             Some(inner) => unsafe { Self::cancel_in(inner, entry) },
@@ -190,7 +195,7 @@ impl Shard {
     /// As [`cancel`](Self::cancel).
     #[cold]
     #[inline(never)]
-    unsafe fn wait_and_cancel(&self, entry: &Entry) -> Option<Waker> {
+    unsafe fn wait_and_cancel(&self, entry: &TimerEntry) -> Option<Waker> {
         // SAFETY: as in `cancel`.
         unsafe { Self::cancel_in(self.inner.lock(), entry) }
     }
@@ -198,8 +203,8 @@ impl Shard {
     /// # Safety
     /// As [`cancel`](Self::cancel); besides, `inner` is the lock of that wheel.
     #[inline(always)]
-    unsafe fn cancel_in(mut inner: ShortGuard<'_, Inner>, entry: &Entry) -> Option<Waker> {
-        if entry.state() != State::Registered {
+    unsafe fn cancel_in(mut inner: ShortGuard<'_, Inner>, entry: &TimerEntry) -> Option<Waker> {
+        if entry.state() != TimerState::Registered {
             return None;
         }
         let entry = NonNull::from(entry);
@@ -207,12 +212,12 @@ impl Shard {
         // caller is the owner.
         unsafe {
             inner.wheel.remove(entry);
-            Some(Entry::release(entry, State::Idle))
+            Some(TimerEntry::release(entry, TimerState::Idle))
         }
     }
 
-    /// F for all timers that are due at `now`. Tasks are woken outside of the lock; foreign wakers go to
-    /// `foreign`. Returns how many fired.
+    /// TimerFire for all timers that are due at `now`. Tasks are woken outside of the lock; foreign wakers go
+    /// to `foreign`. Returns how many fired.
     pub fn fire(&self, now: Deadline, foreign: &mut ForeignWakes) -> usize {
         let mut fired = 0;
         let mut wakers = WakeList::new();
@@ -278,7 +283,7 @@ impl Inner {
             match unsafe { self.wheel.step(now) } {
                 // SAFETY: the entry was in this wheel, so it is live and was registered. The lock is held,
                 // and the entry is not used again.
-                Step::Due(entry) => wakers.push(unsafe { Entry::release(entry, State::Fired) }),
+                Step::Due(entry) => wakers.push(unsafe { TimerEntry::release(entry, TimerState::Fired) }),
                 Step::Moved => {}
                 Step::Done => return true,
             }
@@ -292,7 +297,7 @@ impl Inner {
             // SAFETY: as in `fire_some`.
             let Some(entry) = (unsafe { self.wheel.pop_any() }) else { return true };
             // SAFETY: as in `fire_some`.
-            wakers.push(unsafe { Entry::release(entry, State::ShutDown) });
+            wakers.push(unsafe { TimerEntry::release(entry, TimerState::ShutDown) });
         }
         false
     }

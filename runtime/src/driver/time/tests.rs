@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use parking_lot::Mutex;
 use std::task::Wake;
 
-use super::entry::State;
+use super::entry::TimerState;
 use super::*;
 use crate::util::joined::joined_scope;
 
@@ -34,15 +34,15 @@ fn probes(count: usize) -> (Vec<Arc<Probe>>, Arc<Mutex<Vec<usize>>>) {
 
 /// A registered timer, cancelled when dropped.
 struct Timer<'a> {
-    driver: &'a Driver,
+    driver: &'a TimeDriver,
     wheel: usize,
-    entry: Box<Entry>,
+    entry: Box<TimerEntry>,
     must_unpark: bool,
 }
 
 impl<'a> Timer<'a> {
-    fn new(driver: &'a Driver, wheel: usize, deadline: Deadline, waker: Waker) -> Self {
-        let entry = Box::new(Entry::new());
+    fn new(driver: &'a TimeDriver, wheel: usize, deadline: Deadline, waker: Waker) -> Self {
+        let entry = Box::new(TimerEntry::new());
         // SAFETY: new, ours, boxed, and cancelled before it is freed.
         let must_unpark = unsafe { driver.register(&entry, driver.shard(wheel), deadline, waker) }.unwrap();
         Self { driver, wheel, entry, must_unpark }
@@ -56,26 +56,26 @@ impl<'a> Timer<'a> {
 
 impl Drop for Timer<'_> {
     fn drop(&mut self) {
-        if self.entry.state() == State::Registered {
+        if self.entry.state() == TimerState::Registered {
             // SAFETY: ours, registered in `wheel`.
             unsafe { self.driver.shard(self.wheel).cancel(&self.entry) };
         }
     }
 }
 
-fn advance(driver: &Driver, nanos: u64) {
+fn advance(driver: &TimeDriver, nanos: u64) {
     driver.advance(Duration::from_nanos(nanos)).unwrap();
 }
 
 /// Fires what is due, and wakes all wakers.
-fn fire_due(driver: &Driver) -> usize {
+fn fire_due(driver: &TimeDriver) -> usize {
     let mut foreign = ForeignWakes::new();
     let fired = driver.fire_due(&mut foreign);
     foreign.wake_all();
     fired
 }
 
-fn shutdown(driver: &Driver) {
+fn shutdown(driver: &TimeDriver) {
     let mut foreign = ForeignWakes::new();
     driver.shutdown(&mut foreign);
     foreign.wake_all();
@@ -83,21 +83,21 @@ fn shutdown(driver: &Driver) {
 
 #[test]
 fn a_timer_fires_at_its_deadline_rounded_up_and_not_before() {
-    let driver = Driver::new(2, true);
+    let driver = TimeDriver::new(2, true);
     let (probes, _) = probes(1);
     let timer = Timer::new(&driver, 0, 5 * MS + 1, probes[0].clone().into());
     assert_eq!(driver.earliest(), 6 * MS);
     assert_eq!(driver.until(driver.earliest()), Some(Duration::from_millis(6)));
     advance(&driver, 6 * MS - 1);
-    assert_eq!((probes[0].wakes.load(SeqCst), timer.entry.state()), (0, State::Registered));
+    assert_eq!((probes[0].wakes.load(SeqCst), timer.entry.state()), (0, TimerState::Registered));
     advance(&driver, 1);
-    assert_eq!((probes[0].wakes.load(SeqCst), timer.entry.state()), (1, State::Fired));
+    assert_eq!((probes[0].wakes.load(SeqCst), timer.entry.state()), (1, TimerState::Fired));
     assert_eq!((driver.earliest(), driver.until(driver.earliest())), (Deadline::MAX, None));
 }
 
 #[test]
 fn only_an_earlier_timer_of_a_foreign_thread_unparks() {
-    let driver = Driver::new(3, true);
+    let driver = TimeDriver::new(3, true);
     let (probes, _) = probes(1);
     let new = |wheel, deadline| Timer::new(&driver, wheel, deadline, probes[0].clone().into());
     let own = [new(0, 9 * MS), new(1, 5 * MS), new(0, MS)];
@@ -110,7 +110,7 @@ fn only_an_earlier_timer_of_a_foreign_thread_unparks() {
 
 #[test]
 fn a_cancelled_timer_leaves_an_early_deadline_which_firing_corrects() {
-    let driver = Driver::new(2, true);
+    let driver = TimeDriver::new(2, true);
     let (probes, _) = probes(2);
     let kept = Timer::new(&driver, 0, 7 * MS, probes[0].clone().into());
     drop(Timer::new(&driver, 0, 3 * MS, probes[1].clone().into()));
@@ -118,12 +118,12 @@ fn a_cancelled_timer_leaves_an_early_deadline_which_firing_corrects() {
     assert_eq!(driver.earliest(), 3 * MS);
     advance(&driver, 3 * MS);
     assert_eq!(driver.earliest(), 7 * MS);
-    assert_eq!(kept.entry.state(), State::Registered);
+    assert_eq!(kept.entry.state(), TimerState::Registered);
 }
 
 #[test]
 fn time_does_not_advance_for_a_cancelled_timer() {
-    let driver = Driver::new(2, true);
+    let driver = TimeDriver::new(2, true);
     let (probes, _) = probes(2);
     let kept = Timer::new(&driver, 1, 7 * MS, probes[0].clone().into());
     drop(Timer::new(&driver, 0, 3 * MS, probes[1].clone().into()));
@@ -139,7 +139,7 @@ fn time_does_not_advance_for_a_cancelled_timer() {
 
 #[test]
 fn blocking_work_inhibits_auto_advance_until_all_has_ended() {
-    let driver = Driver::new(2, true);
+    let driver = TimeDriver::new(2, true);
     let (probes, _) = probes(1);
     let _timer = Timer::new(&driver, 0, 7 * MS, probes[0].clone().into());
     driver.inhibit_auto_advance();
@@ -152,7 +152,7 @@ fn blocking_work_inhibits_auto_advance_until_all_has_ended() {
 
 #[test]
 fn the_latest_waker_is_woken_and_the_old_one_dropped() {
-    let driver = Driver::new(2, true);
+    let driver = TimeDriver::new(2, true);
     let (probes, journal) = probes(2);
     let timer = Timer::new(&driver, 0, MS, probes[0].clone().into());
     assert!(timer.update(&probes[0].clone().into()));
@@ -167,7 +167,7 @@ fn the_latest_waker_is_woken_and_the_old_one_dropped() {
 #[test]
 fn a_hundred_thousand_timers_fire_once_each_in_order() {
     const COUNT: usize = 100_000;
-    let driver = Driver::new(2, true);
+    let driver = TimeDriver::new(2, true);
     let (probes, journal) = probes(COUNT);
     let mut rand = crate::util::rand::FastRand::from_seed(3);
     let deadlines: Vec<_> = (0..COUNT).map(|_| u64::from(rand.below(5_000_000)) * MS / 100).collect();
@@ -187,7 +187,7 @@ fn a_hundred_thousand_timers_fire_once_each_in_order() {
     assert!(probes.iter().all(|probe| probe.wakes.load(SeqCst) == 1));
     let tick = |id: &usize| deadlines[*id].div_ceil(MS);
     assert!(journal.is_sorted_by_key(tick));
-    assert!(timers.iter().all(|timer| timer.entry.state() == State::Fired));
+    assert!(timers.iter().all(|timer| timer.entry.state() == TimerState::Fired));
 }
 
 #[test]
@@ -198,7 +198,7 @@ fn a_panicking_waker_keeps_no_other_asleep() {
             panic!("boom");
         }
     }
-    let driver = Driver::new(2, true);
+    let driver = TimeDriver::new(2, true);
     let (probes, _) = probes(100);
     let timers: Vec<_> = (0..100)
         .map(|i| {
@@ -209,20 +209,20 @@ fn a_panicking_waker_keeps_no_other_asleep() {
     advance(&driver, MS);
     for (i, (probe, timer)) in probes.iter().zip(&timers).enumerate() {
         assert_eq!(probe.wakes.load(SeqCst), usize::from(i % 3 != 0));
-        assert_eq!(timer.entry.state(), State::Fired);
+        assert_eq!(timer.entry.state(), TimerState::Fired);
     }
 }
 
 #[test]
 fn a_waker_may_call_the_driver() {
-    struct Reentrant(Arc<Driver>);
+    struct Reentrant(Arc<TimeDriver>);
     impl Wake for Reentrant {
         fn wake(self: Arc<Self>) {
             drop(Timer::new(&self.0, 0, 9 * MS, Waker::noop().clone()));
             fire_due(&self.0);
         }
     }
-    let driver = Arc::new(Driver::new(2, true));
+    let driver = Arc::new(TimeDriver::new(2, true));
     let _timer = Timer::new(&driver, 0, MS, Arc::new(Reentrant(driver.clone())).into());
     driver.clock.advance(Duration::from_millis(1)).unwrap();
     assert_eq!(fire_due(&driver), 1);
@@ -230,7 +230,7 @@ fn a_waker_may_call_the_driver() {
 
 #[test]
 fn shutdown_wakes_all_and_refuses_more() {
-    let driver = Driver::new(3, true);
+    let driver = TimeDriver::new(3, true);
     let (probes, _) = probes(100);
     let timers: Vec<_> = probes
         .iter()
@@ -242,10 +242,10 @@ fn shutdown_wakes_all_and_refuses_more() {
     shutdown(&driver);
     shutdown(&driver);
     assert!(probes.iter().all(|probe| probe.wakes.load(SeqCst) == 1));
-    assert!(timers.iter().all(|timer| timer.entry.state() == State::ShutDown));
+    assert!(timers.iter().all(|timer| timer.entry.state() == TimerState::ShutDown));
     assert!(!timers[0].update(Waker::noop()));
     assert_eq!(driver.earliest(), Deadline::MAX);
-    let entry = Entry::new();
+    let entry = TimerEntry::new();
     // SAFETY: new and ours. It outlives the call, which does not register it.
     assert!(unsafe { driver.register(&entry, driver.shard(0), MS, Waker::noop().clone()) }.is_err());
 }
@@ -254,7 +254,7 @@ fn shutdown_wakes_all_and_refuses_more() {
 fn threads_register_cancel_and_fire_at_the_same_time() {
     const THREADS: usize = 4;
     const EACH: usize = if cfg!(miri) { 50 } else { 5_000 };
-    let driver = Driver::new(THREADS + 1, true);
+    let driver = TimeDriver::new(THREADS + 1, true);
     let fired = AtomicUsize::new(0);
     let kept = AtomicUsize::new(0);
     let (probes, _) = probes(THREADS);
@@ -271,7 +271,7 @@ fn threads_register_cancel_and_fire_at_the_same_time() {
                         0 => drop(timer),
                         1 => advance(driver, MS / 2),
                         _ => {
-                            while timer.entry.state() == State::Registered {
+                            while timer.entry.state() == TimerState::Registered {
                                 driver.clock.advance(Duration::from_millis(1)).unwrap();
                                 fire_due(driver);
                             }
@@ -292,7 +292,7 @@ fn threads_register_cancel_and_fire_at_the_same_time() {
 
 #[test]
 fn a_running_clock_cannot_be_moved_and_a_multi_thread_one_not_paused() {
-    let mut driver = Driver::new(2, false);
+    let mut driver = TimeDriver::new(2, false);
     assert_eq!(driver.pause(), Err(ClockError::CannotPause));
     assert_eq!(driver.resume(), Err(ClockError::NotPaused));
     assert_eq!(driver.advance(Duration::from_secs(1)), Err(ClockError::NotPaused));
@@ -314,7 +314,7 @@ fn a_running_clock_cannot_be_moved_and_a_multi_thread_one_not_paused() {
 
 #[test]
 fn instants_and_deadlines_agree_and_do_not_overflow() {
-    let driver = Driver::new(2, true);
+    let driver = TimeDriver::new(2, true);
     let start = driver.now_instant();
     assert_eq!(driver.deadline_at(start), 0);
     assert_eq!(driver.deadline_at(start - Duration::from_secs(1)), 0);

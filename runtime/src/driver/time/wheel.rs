@@ -29,7 +29,7 @@ use std::ptr::NonNull;
 
 use crate::util::list::List;
 
-use super::entry::Entry;
+use super::entry::TimerEntry;
 
 /// Eighths of a millisecond since the driver began. [`NEVER`] is later than all others.
 pub type Tick = u64;
@@ -94,7 +94,7 @@ impl SlotId {
 #[derive(Debug)]
 pub enum Step {
     /// Unlinked a timer that is due.
-    Due(NonNull<Entry>),
+    Due(NonNull<TimerEntry>),
     /// Moved timers closer. More may be left to do.
     Moved,
     /// Nothing is due.
@@ -109,7 +109,7 @@ pub struct Wheel {
     /// For each level, bit `i` says whether slot `i` holds a timer. The last is for the far timers alone.
     occupied: [u64; LEVELS + 1],
     /// The slots' timers, level after level; at last the timers of a later turn of the whole wheel.
-    lists: [List<Entry>; LISTS],
+    lists: [List<TimerEntry>; LISTS],
     /// A slot that is being moved down. It begins at the position. No other slot above level 0 begins so
     /// early.
     moving: Option<SlotId>,
@@ -133,13 +133,13 @@ impl Wheel {
     /// 1. `entry` is live and stays so, at its place, until it has left the wheel. 2. It is in no wheel.
     ///    3. The caller may touch `entry` and all entries of this wheel.
     #[inline]
-    pub unsafe fn insert(&mut self, entry: NonNull<Entry>) {
+    pub unsafe fn insert(&mut self, entry: NonNull<TimerEntry>) {
         // SAFETY: (1) and (3) are the caller's.
-        let id = self.slot_of(unsafe { Entry::tick(entry) });
+        let id = self.slot_of(unsafe { TimerEntry::tick(entry) });
         self.occupied[id.level()] |= 1 << id.slot();
         // SAFETY: (1), (2) and (3) are the caller's.
         unsafe {
-            Entry::set_slot(entry, id);
+            TimerEntry::set_slot(entry, id);
             self.list(id).push_back(entry);
         }
     }
@@ -164,9 +164,9 @@ impl Wheel {
     /// # Safety
     /// 1. `entry` is in this wheel. 2. The caller may touch all entries of this wheel.
     #[inline]
-    pub unsafe fn remove(&mut self, entry: NonNull<Entry>) {
+    pub unsafe fn remove(&mut self, entry: NonNull<TimerEntry>) {
         // SAFETY: by (1) `entry` is live; (2) is the caller's.
-        let id = unsafe { Entry::slot(entry) };
+        let id = unsafe { TimerEntry::slot(entry) };
         // SAFETY: by (1) the entry is in the list that its slot names.
         unsafe { self.list(id).remove_linked(entry) };
         self.note_if_empty(id);
@@ -190,7 +190,7 @@ impl Wheel {
             let entry = unsafe { self.list(first.id).pop_front() }.expect("an occupied slot holds a timer");
             self.note_if_empty(first.id);
             // SAFETY: the entry was in this wheel, so it is live; it is now in no list.
-            let is_later = unsafe { Entry::learn_tick(entry) };
+            let is_later = unsafe { TimerEntry::learn_tick(entry) };
             if first.id.level() == 0 && !is_later {
                 return Step::Due(entry);
             }
@@ -212,7 +212,7 @@ impl Wheel {
     ///
     /// # Safety
     /// 1. The caller may touch all entries of this wheel.
-    pub unsafe fn pop_any(&mut self) -> Option<NonNull<Entry>> {
+    pub unsafe fn pop_any(&mut self) -> Option<NonNull<TimerEntry>> {
         let id = self.first().map_or(SlotId::FAR, |first| first.id);
         // SAFETY: (1) is the caller's.
         let entry = unsafe { self.list(id).pop_front() };
@@ -231,11 +231,11 @@ impl Wheel {
             let Some(entry) = self.list(id).front() else { return };
             // SAFETY: (1) is the caller's, and an entry in the wheel is live. Once removed, it is in no list.
             unsafe {
-                if !Entry::is_put_off(entry) {
+                if !TimerEntry::is_put_off(entry) {
                     return;
                 }
                 self.remove(entry);
-                Entry::learn_tick(entry);
+                TimerEntry::learn_tick(entry);
                 self.insert(entry);
             }
         }
@@ -255,7 +255,7 @@ impl Wheel {
                 unsafe {
                     let entry = self.list(id).pop_front().expect("as many as the list is long");
                     self.note_if_empty(id);
-                    has_moved |= Entry::learn_tick(entry);
+                    has_moved |= TimerEntry::learn_tick(entry);
                     self.insert(entry);
                 }
             }
@@ -291,7 +291,7 @@ impl Wheel {
             // SAFETY: (1) is the caller's; an entry that was just unlinked is in no list.
             unsafe {
                 let entry = list.pop_front().expect("as many as the list is long");
-                earliest = earliest.min(Entry::tick(entry));
+                earliest = earliest.min(TimerEntry::tick(entry));
                 list.push_back(entry);
             }
         }
@@ -335,7 +335,7 @@ impl Wheel {
     }
 
     #[inline]
-    fn list(&mut self, id: SlotId) -> &mut List<Entry> {
+    fn list(&mut self, id: SlotId) -> &mut List<TimerEntry> {
         &mut self.lists[id.list()]
     }
 

@@ -18,6 +18,7 @@ use super::backend::{self, Route};
 use super::{FileTimes, OpenOptions};
 use crate::io::{AsyncRead, AsyncSeek, AsyncWrite, ReadBuf};
 use crate::sync::{Mutex, MutexGuard};
+use crate::util::as_tokio;
 
 /// The default size of one call in bytes, which is Tokio's.
 const MAX_BUF_SIZE: usize = 2 << 20;
@@ -517,7 +518,8 @@ impl From<OwnedFd> for File {
 
 impl fmt::Debug for File {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("File").field("std", &self.std).finish_non_exhaustive()
+        let name = if as_tokio::IS_STRICT { "tokio::fs::File" } else { "File" };
+        f.debug_struct(name).field("std", &self.std).finish_non_exhaustive()
     }
 }
 

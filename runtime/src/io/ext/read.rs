@@ -182,7 +182,7 @@ pub trait AsyncReadExt: AsyncRead {
     where
         Self: Unpin,
     {
-        OperationFuture::new(ReadToEnd { reader: self, start: buf.len(), room: Room::of(buf), buf })
+        OperationFuture::new(ReadToEnd { reader: self, start: buf.len(), known: SpareCapacity::of(buf), buf })
     }
 
     /// Reads to the end, and appends the text to `buf`. Returns the number of bytes.
@@ -215,7 +215,7 @@ pub trait AsyncReadExt: AsyncRead {
         Self: Unpin,
     {
         let mut text = PartialText::new(buf, Kept::Nothing);
-        OperationFuture::new(ReadToString { reader: self, room: Room::of(text.bytes_mut()), text })
+        OperationFuture::new(ReadToString { reader: self, known: SpareCapacity::of(text.bytes_mut()), text })
     }
 
     /// Makes a reader that ends after at most `limit` bytes.
@@ -422,29 +422,29 @@ pub struct ReadToEnd<'a, R: ?Sized> {
     buf: &'a mut Vec<u8>,
     /// The length of `buf` at the beginning.
     start: usize,
-    room: Room,
+    known: SpareCapacity,
 }
 
 impl<R: AsyncRead + Unpin + ?Sized> Operation for ReadToEnd<'_, R> {
     type Output = io::Result<usize>;
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        // SAFETY: (1) `buf` is borrowed since `room` was made of it.
-        ready!(unsafe { poll_read_to_end(self.reader, cx, self.buf, &mut self.room) })?;
+        // SAFETY: (1) `buf` is borrowed since `known` was made of it.
+        ready!(unsafe { poll_read_to_end(self.reader, cx, self.buf, &mut self.known) })?;
         Poll::Ready(Ok(self.buf.len() - self.start))
     }
 }
 
 /// Knowledge about the room behind the end of a `Vec`.
 #[derive(Debug)]
-struct Room {
+struct SpareCapacity {
     /// The number of initialised bytes, from the end of the `Vec` on.
     initialized: usize,
     /// The capacity of the `Vec` at the beginning.
     first_capacity: usize,
 }
 
-impl Room {
+impl SpareCapacity {
     fn of(buf: &Vec<u8>) -> Self {
         Self { initialized: 0, first_capacity: buf.capacity() }
     }
@@ -454,16 +454,16 @@ impl Room {
 /// sizes of the reads.
 ///
 /// # Safety
-/// 1. `room` was made of `buf`, and only this function has touched either since.
+/// 1. `known` was made of `buf`, and only this function has touched either since.
 unsafe fn poll_read_to_end<R: AsyncRead + Unpin + ?Sized>(
     reader: &mut R,
     cx: &mut Context<'_>,
     buf: &mut Vec<u8>,
-    room: &mut Room,
+    known: &mut SpareCapacity,
 ) -> Poll<io::Result<()>> {
     loop {
         let is_full = buf.capacity() - buf.len() < PROBE;
-        if is_full && buf.capacity() == room.first_capacity && room.first_capacity >= PROBE {
+        if is_full && buf.capacity() == known.first_capacity && known.first_capacity >= PROBE {
             // A `Vec` of exactly the right size is not doubled only to find the end.
             let mut probe = [MaybeUninit::uninit(); PROBE];
             let mut read = ReadBuf::uninit(&mut probe);
@@ -472,22 +472,22 @@ unsafe fn poll_read_to_end<R: AsyncRead + Unpin + ?Sized>(
                 return Poll::Ready(Ok(()));
             }
             buf.extend_from_slice(read.filled());
-            room.initialized = 0;
+            known.initialized = 0;
             continue;
         }
         if is_full {
             buf.reserve(PROBE);
-            room.initialized = 0;
+            known.initialized = 0;
         }
         let n = ready!(uninterrupted(|| {
             let (reader, spare) = (Pin::new(&mut *reader), buf.spare_capacity_mut());
             // SAFETY: (1) by our (1), because each change of the end of `buf` is counted here.
-            unsafe { poll_read_into(reader, cx, spare, &mut room.initialized) }
+            unsafe { poll_read_into(reader, cx, spare, &mut known.initialized) }
         }))?;
         if n == 0 {
             return Poll::Ready(Ok(()));
         }
-        room.initialized -= n;
+        known.initialized -= n;
         // SAFETY: `poll_read_into` has counted bytes of the room that were written.
         unsafe { buf.set_len(buf.len() + n) };
     }
@@ -498,7 +498,7 @@ unsafe fn poll_read_to_end<R: AsyncRead + Unpin + ?Sized>(
 pub struct ReadToString<'a, R: ?Sized> {
     reader: &'a mut R,
     text: PartialText<'a>,
-    room: Room,
+    known: SpareCapacity,
 }
 
 impl<R: AsyncRead + Unpin + ?Sized> Operation for ReadToString<'_, R> {
@@ -506,9 +506,9 @@ impl<R: AsyncRead + Unpin + ?Sized> Operation for ReadToString<'_, R> {
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         let bytes = self.text.bytes_mut();
-        // SAFETY: (1) `room` was made of these bytes, and nothing else touches them before `finish`. `finish`
-        // leaves a `Vec` without capacity, for which `room` is not used.
-        let result = ready!(unsafe { poll_read_to_end(self.reader, cx, bytes, &mut self.room) });
+        // SAFETY: (1) `known` was made of these bytes, and nothing else touches them before `finish`.
+        // `finish` leaves a `Vec` without capacity, for which `known` is not used.
+        let result = ready!(unsafe { poll_read_to_end(self.reader, cx, bytes, &mut self.known) });
         Poll::Ready(self.text.finish(result))
     }
 }

@@ -5,9 +5,9 @@
 //!
 //! An error is a message of its own. The system reports it as an event (mostly because an earlier datagram
 //! found no receiver). The next operation returns the error, and then it is gone. So an error ends the waits
-//! for something to read ([`Kind::Datagrams`]).
+//! for something to read ([`SourceKind::Datagrams`]).
 //!
-//! [`Kind::Datagrams`]: crate::driver::io::Kind::Datagrams
+//! [`SourceKind::Datagrams`]: crate::driver::io::SourceKind::Datagrams
 
 use std::io;
 use std::mem::MaybeUninit;

@@ -21,7 +21,7 @@ use std::task::{Context, Poll, ready};
 use crate::Handle;
 use crate::coop;
 use crate::driver::io::{
-    self as driver, Direction, Interest, Kind, Ready, ReadyEvent, Retracted, Source, WaitReady,
+    self as driver, Direction, Interest, Ready, ReadyEvent, Retracted, Source, SourceKind, WaitReady,
 };
 use crate::loom::sync::Arc;
 
@@ -29,19 +29,19 @@ pub(crate) use fd::Fd;
 
 /// How the driver watches a descriptor.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Watch {
+pub(crate) struct WatchMode {
     /// The type or function that a panic names when there is no runtime, or no I/O.
     what: &'static str,
     interest: Interest,
     /// What the first operations may try without waiting for an event.
     assumed: Ready,
-    kind: Kind,
+    kind: SourceKind,
 }
 
-impl Watch {
+impl WatchMode {
     /// Watches for `interest`, in an object that never opens again once it was closed.
     pub(crate) const fn new(what: &'static str, interest: Interest) -> Self {
-        Self { what, interest, assumed: Ready::EMPTY, kind: Kind::Stream }
+        Self { what, interest, assumed: Ready::EMPTY, kind: SourceKind::Stream }
     }
 
     /// Watches a stream socket for reading and writing. It also watches for urgent data, because a read may
@@ -54,12 +54,12 @@ impl Watch {
     /// need not wait for an event.
     pub(crate) const fn datagrams(what: &'static str) -> Self {
         let interest = Interest::READABLE.add(Interest::WRITABLE);
-        Self { kind: Kind::Datagrams, assumed: Ready::WRITABLE, ..Self::new(what, interest) }
+        Self { kind: SourceKind::Datagrams, assumed: Ready::WRITABLE, ..Self::new(what, interest) }
     }
 
     /// Watches one end of a pipe.
     pub(crate) const fn pipe(what: &'static str, interest: Interest) -> Self {
-        Self { kind: Kind::Pipe, ..Self::new(what, interest) }
+        Self { kind: SourceKind::Pipe, ..Self::new(what, interest) }
     }
 
     /// Lets the first operations try what `assumed` says.
@@ -99,13 +99,13 @@ impl<S: mio::event::Source> Registered<S> {
     /// # Panics
     /// If there is no runtime, or it has no I/O.
     #[track_caller]
-    pub(crate) fn new(io: S, watch: Watch) -> io::Result<Self> {
+    pub(crate) fn new(io: S, watch: WatchMode) -> io::Result<Self> {
         Self::with_handle(io, watch, Handle::current_for(watch.what))
     }
 
     /// Registers `io` as [`new`](Self::new) does, with the runtime of `handle`.
     #[track_caller]
-    pub(crate) fn with_handle(mut io: S, watch: Watch, handle: Handle) -> io::Result<Self> {
+    pub(crate) fn with_handle(mut io: S, watch: WatchMode, handle: Handle) -> io::Result<Self> {
         let source = Source::new(0, watch.assumed).of_kind(watch.kind);
         let source = handle.io_driver(watch.what).register(&mut io, watch.interest, source)?;
         Ok(Self { io: Some(io), source, handle })

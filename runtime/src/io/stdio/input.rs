@@ -50,12 +50,12 @@ const KEPT: usize = 64 << 10;
 /// An input that a thread reads for all handles.
 #[derive(Debug, Default)]
 pub struct Input {
-    state: Mutex<State>,
+    state: Mutex<InputState>,
     wanted: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct InputState {
     /// The bytes that were read. Those from `start` on have not been taken.
     bytes: Vec<u8>,
     start: usize,
@@ -67,7 +67,7 @@ struct State {
     handles: Users<()>,
 }
 
-impl State {
+impl InputState {
     /// Takes bytes, or the end of a read, if there are any.
     fn take(&mut self, buf: &mut ReadBuf<'_>) -> Option<io::Result<()>> {
         let bytes = &self.bytes[self.start..];
@@ -108,7 +108,7 @@ impl Input {
     ) -> Poll<io::Result<()>> {
         let coop = ready!(coop::poll_proceed(cx));
         let mut must_start = false;
-        let attempt = |state: &mut State| {
+        let attempt = |state: &mut InputState| {
             let result = state.take(buf);
             if result.is_none() && state.wanted == 0 {
                 state.wanted = buf.remaining().min(MOST);

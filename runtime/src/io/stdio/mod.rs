@@ -16,8 +16,11 @@ use std::task::{Context, Poll};
 use std::thread;
 
 use super::{AsyncRead, AsyncWrite, ReadBuf};
+use crate::driver::io::shut_down_error;
+use crate::runtime::handle::Handle;
+use crate::util::as_tokio;
 use input::Input;
-use output::{Drain, Output};
+use output::{Drain, Output, Owner};
 
 static INPUT: LazyLock<Input> = LazyLock::new(Input::new);
 static OUTPUT: LazyLock<Output> = LazyLock::new(Output::new);
@@ -130,18 +133,27 @@ pub struct Stderr {
     user: usize,
 }
 
+/// The runtime whose blocking pool drains what is written now. With the feature `tokio-strict` there must be one
+/// that was not shut down, as for Tokio.
+fn owner_of_drain() -> io::Result<Owner> {
+    if as_tokio::IS_STRICT && Handle::current().shared().driver.io().is_some_and(|io| io.is_shutdown()) {
+        return Err(shut_down_error());
+    }
+    Ok(output::owner())
+}
+
 /// Implements the writing to one of the two outputs.
 macro_rules! standard_output {
     ($ty:ident, $output:ident, $write:expr) => {
         impl AsyncWrite for $ty {
             fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-                let owner = output::owner();
+                let owner = owner_of_drain()?;
                 let start = || Drain::start(owner, &$output, $write);
                 $output.poll_write(cx, (self.user, owner), buf, start)
             }
 
             fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-                let owner = output::owner();
+                let owner = owner_of_drain()?;
                 let start = || Drain::start(owner, &$output, $write);
                 $output.poll_flush(cx, (self.user, owner), start)
             }

@@ -62,13 +62,13 @@ const KEPT: usize = 128 << 10;
 /// An output that closures of the blocking pool write for all handles.
 #[derive(Debug, Default)]
 pub struct Output {
-    state: Mutex<State>,
+    state: Mutex<OutputState>,
     /// Notified when a drain stops writing.
     turn: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct OutputState {
     /// The bytes that were accepted and are in no batch.
     buffer: Vec<u8>,
     accepted: u64,
@@ -95,7 +95,7 @@ struct Written {
     error: Option<io::Error>,
 }
 
-impl State {
+impl OutputState {
     fn accept(&mut self, handle: usize, bytes: &[u8]) {
         let flushed = self.flushed;
         let written = self.handles.own(handle);
@@ -200,11 +200,11 @@ impl Output {
         cx: &mut Context<'_>,
         (handle, owner): (usize, Owner),
         start: impl FnOnce(),
-        mut attempt: impl FnMut(&mut State) -> (Option<T>, bool),
+        mut attempt: impl FnMut(&mut OutputState) -> (Option<T>, bool),
     ) -> Poll<io::Result<T>> {
         let coop = ready!(coop::poll_proceed(cx));
         let mut must_start = false;
-        let attempt = |state: &mut State| {
+        let attempt = |state: &mut OutputState| {
             if let Some(error) = state.handles.own(handle).error.take() {
                 return Some(Err(error));
             }
@@ -272,23 +272,21 @@ fn whole_characters(bytes: &[u8], most: usize) -> usize {
 }
 
 /// Writes a batch; see [`Output::drain`].
-pub trait Write: FnMut(&[u8], bool) -> io::Result<bool> + Clone + Send + 'static {}
-
-impl<W: FnMut(&[u8], bool) -> io::Result<bool> + Clone + Send + 'static> Write for W {}
+pub type Write = fn(&[u8], bool) -> io::Result<bool>;
 
 /// A drain that has been pushed and has not begun. Its drop runs it all the same.
-pub struct Drain<W: Write> {
+pub struct Drain {
     output: &'static Output,
     owner: Owner,
     /// There until the drain begins.
-    write: Option<W>,
+    write: Option<Write>,
     /// Kept, so that no other runtime gets its address.
     runtime: Option<Handle>,
 }
 
-impl<W: Write> Drain<W> {
+impl Drain {
     /// Pushes a drain on the current runtime, which is the `owner`.
-    pub fn start(owner: Owner, output: &'static Output, write: W) {
+    pub fn start(owner: Owner, output: &'static Output, write: Write) {
         match Handle::try_current() {
             Ok(handle) => {
                 let drain = Self { output, owner, write: Some(write), runtime: Some(handle.clone()) };
@@ -306,7 +304,7 @@ impl<W: Write> Drain<W> {
     }
 }
 
-impl<W: Write> Drop for Drain<W> {
+impl Drop for Drain {
     fn drop(&mut self) {
         let Some(write) = self.write.take() else {
             return;

@@ -9,7 +9,7 @@ use super::{AsyncFdReadyGuard, AsyncFdReadyMutGuard, AsyncFdRegisterError};
 use crate::Handle;
 use crate::driver::io::{Direction, Interest};
 use crate::io::named_error::named;
-use crate::io::registered::{Fd, Registered, Watch};
+use crate::io::registered::{Fd, Registered, WatchMode};
 
 /// A descriptor of any kind that the driver watches: it tells when the descriptor can be read or written.
 ///
@@ -95,7 +95,7 @@ impl<T: AsRawFd> AsyncFd<T> {
     ) -> Result<Self, AsyncFdRegisterError<T>> {
         let number = inner.as_raw_fd();
         let handle = Handle::current_for("AsyncFd");
-        match Registered::with_handle(Fd(number), Watch::new("AsyncFd", interest), handle) {
+        match Registered::with_handle(Fd(number), WatchMode::new("AsyncFd", interest), handle) {
             Ok(watch) => Ok(Self { watch, inner }),
             Err(error) => {
                 let cause = named("watch", format_args!("descriptor {number}"), error);

@@ -8,12 +8,12 @@ use std::task::{Context, Poll, ready};
 use super::stream::TcpStream;
 use crate::driver::io::{Direction, Interest};
 use crate::io::named_error::named;
-use crate::io::registered::{Registered, Watch};
+use crate::io::registered::{Registered, WatchMode};
 use crate::net::addr::{self, ToSocketAddrs};
 use crate::net::face;
 use crate::net::face::options::options;
 
-const WATCH: Watch = Watch::new("TcpListener", Interest::READABLE);
+const WATCH: WatchMode = WatchMode::new("TcpListener", Interest::READABLE);
 
 /// A TCP socket that accepts connections.
 ///

@@ -11,12 +11,12 @@ use crate::Handle;
 use crate::driver::io::{Interest, Ready};
 use crate::io::ReadBuf;
 use crate::io::named_error::named;
-use crate::io::registered::{Registered, Watch};
+use crate::io::registered::{Registered, WatchMode};
 use crate::net::addr::{self, ToSocketAddrs};
 use crate::net::face;
 use crate::net::face::options::{options, take_error};
 
-const WATCH: Watch = Watch::stream("TcpStream");
+const WATCH: WatchMode = WatchMode::stream("TcpStream");
 
 /// A TCP connection.
 ///

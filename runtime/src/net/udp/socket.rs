@@ -5,12 +5,12 @@ use std::net::SocketAddr;
 use std::task::{Context, Poll};
 
 use crate::io::named_error::named;
-use crate::io::registered::{Registered, Watch};
+use crate::io::registered::{Registered, WatchMode};
 use crate::io::sockaddr::Sockaddr;
 use crate::net::addr::{self, ToSocketAddrs};
 use crate::net::face;
 
-const WATCH: Watch = Watch::datagrams("UdpSocket");
+const WATCH: WatchMode = WatchMode::datagrams("UdpSocket");
 
 /// A UDP socket.
 ///

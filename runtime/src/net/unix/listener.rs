@@ -8,11 +8,11 @@ use std::task::{Context, Poll, ready};
 use super::SocketAddr;
 use super::stream::UnixStream;
 use crate::driver::io::{Direction, Interest};
-use crate::io::registered::{Registered, Watch};
+use crate::io::registered::{Registered, WatchMode};
 use crate::net::face;
 use crate::net::face::options::take_error;
 
-const WATCH: Watch = Watch::new("UnixListener", Interest::READABLE);
+const WATCH: WatchMode = WatchMode::new("UnixListener", Interest::READABLE);
 
 /// A Unix socket that accepts connections.
 ///

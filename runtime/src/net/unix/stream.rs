@@ -7,11 +7,11 @@ use std::path::Path;
 use super::{SocketAddr, UCred};
 use crate::Handle;
 use crate::driver::io::{Interest, Ready};
-use crate::io::registered::{Registered, Watch};
+use crate::io::registered::{Registered, WatchMode};
 use crate::net::face;
 use crate::net::face::options::take_error;
 
-const WATCH: Watch = Watch::stream("UnixStream");
+const WATCH: WatchMode = WatchMode::stream("UnixStream");
 
 /// A connection of the Unix family: a stream of bytes between two sockets of one machine.
 ///

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::AcqRel;
 use std::thread;
 
 use super::*;
-use crate::queue::chain::tests::{Item, Items};
+use crate::queue::intrusive_list::tests::{Item, Items};
 use crate::util::joined::joined_scope;
 
 /// The versions to start at: the first, and one a few changes before the field's end.
@@ -27,9 +27,9 @@ impl World {
         Self { deque: starting_at(version), items: Items::new(items) }
     }
 
-    fn push_anchored(&self, value: usize) -> bool {
+    fn push_join_item(&self, value: usize) -> bool {
         // SAFETY: each test has its world's owner call this; the items outlive the deque.
-        unsafe { self.deque.push_anchored(self.items.at(value).as_ptr()) }
+        unsafe { self.deque.push_join_item(self.items.at(value).as_ptr()) }
     }
 
     fn push(&self, value: usize) -> bool {
@@ -53,7 +53,7 @@ impl World {
     }
 
     fn pop(&self, floor: u32) -> Option<usize> {
-        // SAFETY: as above; the tests know what is anchored.
+        // SAFETY: as above; the tests know what is a join item.
         unsafe { self.deque.pop(floor) }.map(|item| self.take(item))
     }
 
@@ -87,7 +87,7 @@ struct Model(Vec<Entry>);
 
 struct Entry {
     value: usize,
-    is_anchored: bool,
+    is_join_item: bool,
     state: State,
 }
 
@@ -103,18 +103,18 @@ impl Model {
         self.0.last().map(|entry| entry.state)
     }
 
-    /// The lowest index that is above all anchored entries.
+    /// The lowest index that is above all join items.
     fn floor(&self) -> usize {
-        self.0.iter().rposition(|entry| entry.is_anchored).map_or(0, |index| index + 1)
+        self.0.iter().rposition(|entry| entry.is_join_item).map_or(0, |index| index + 1)
     }
 
-    fn push(&mut self, value: usize, is_anchored: bool) -> bool {
-        if self.0.len() == CAPACITY as usize && !is_anchored && self.top() == Some(State::Stolen) {
+    fn push(&mut self, value: usize, is_join_item: bool) -> bool {
+        if self.0.len() == CAPACITY as usize && !is_join_item && self.top() == Some(State::Stolen) {
             self.0.truncate(self.floor());
         }
         let has_room = self.0.len() < CAPACITY as usize;
         if has_room {
-            self.0.push(Entry { value, is_anchored, state: State::Private });
+            self.0.push(Entry { value, is_join_item, state: State::Private });
         }
         has_room
     }
@@ -166,9 +166,9 @@ fn a_deque_is_a_stack_of_which_thieves_take_the_oldest() {
             let context = format!("seed {seed}, step {step}");
             match numbers.below(12) {
                 choice if choice < pushes => {
-                    let is_anchored = numbers.below(3) == 0;
-                    let pushed = if is_anchored { world.push_anchored(next) } else { world.push(next) };
-                    assert_eq!(pushed, model.push(next, is_anchored), "{context}");
+                    let is_join_item = numbers.below(3) == 0;
+                    let pushed = if is_join_item { world.push_join_item(next) } else { world.push(next) };
+                    assert_eq!(pushed, model.push(next, is_join_item), "{context}");
                     next += usize::from(pushed);
                 }
                 choice if choice < pushes + 2 => {
@@ -199,7 +199,7 @@ fn what_is_begun_is_finished_once_the_youngest_first() {
     let begin = |value: usize| {
         // SAFETY: this thread is the owner, the deque is not full, and the item is finished below before it
         // is published.
-        unsafe { world.deque.begin_anchored(world.items.at(value).as_ptr()) }
+        unsafe { world.deque.begin_join_item(world.items.at(value).as_ptr()) }
     };
     let finished = || {
         let finished = RefCell::new(Vec::new());
@@ -257,11 +257,11 @@ fn a_thief_asleep_does_not_get_what_came_into_the_place() {
         let world = World::new(version, 8);
         // On the way, the version's field begins again.
         for round in 0..4 {
-            assert!(world.push_anchored(2 * round));
+            assert!(world.push_join_item(2 * round));
             world.publish(1);
             let seen = world.deque.public.load(Acquire);
             assert_eq!(world.take_back(0), Some(2 * round));
-            assert!(world.push_anchored(2 * round + 1));
+            assert!(world.push_join_item(2 * round + 1));
             world.publish(1);
             let now = world.deque.public.load(Acquire);
             assert_eq!(
@@ -282,11 +282,11 @@ fn a_thief_asleep_does_not_get_what_came_after_a_rewind() {
     for version in VERSIONS {
         let world = World::new(version, 8);
         for round in 0..4 {
-            assert!(world.push_anchored(2 * round));
+            assert!(world.push_join_item(2 * round));
             world.publish(1);
             let seen = world.deque.public.load(Acquire);
             assert_eq!((world.steal(), world.take_back(0)), (Some(2 * round), None));
-            assert!(world.push_anchored(2 * round + 1));
+            assert!(world.push_join_item(2 * round + 1));
             world.publish(1);
             assert!(world.deque.public.compare_exchange(seen, seen + 1, AcqRel, Acquire).is_err());
             assert_eq!(world.take_back(0), Some(2 * round + 1));
@@ -299,15 +299,15 @@ fn a_thief_asleep_does_not_get_what_came_after_a_rewind() {
 fn a_full_deque_takes_nothing_until_all_of_it_was_stolen() {
     let world = World::new(0, CAPACITY as usize + 2);
     let last = CAPACITY as usize;
-    assert!(world.push_anchored(0) && (1..last).all(|value| world.push(value)));
-    assert!(!world.push(last) && !world.push_anchored(last));
+    assert!(world.push_join_item(0) && (1..last).all(|value| world.push(value)));
+    assert!(!world.push(last) && !world.push_join_item(last));
     world.publish(u32::MAX);
     for value in 0..last {
         assert!(!world.push(last), "{value} is still there");
         assert_eq!(world.steal(), Some(value));
     }
     assert!(
-        !world.push_anchored(last),
+        !world.push_join_item(last),
         "a fork does not look for room: it is so deep that thieves have plenty"
     );
     assert!(world.push(last));
@@ -322,7 +322,7 @@ fn a_full_deque_takes_nothing_until_all_of_it_was_stolen() {
 fn a_deque_full_of_forks_makes_no_room() {
     let world = World::new(0, CAPACITY as usize + 1);
     let last = CAPACITY as usize;
-    assert!((0..last).all(|value| world.push_anchored(value)));
+    assert!((0..last).all(|value| world.push_join_item(value)));
     world.publish(u32::MAX);
     assert!((0..last).all(|value| world.steal() == Some(value)));
     assert!(!world.push(last));
@@ -333,13 +333,13 @@ fn a_deque_full_of_forks_makes_no_room() {
 #[test]
 fn a_thief_leaves_what_is_not_for_it() {
     let world = World::new(0, 2);
-    assert!(world.push_anchored(0) && world.push(1));
+    assert!(world.push_join_item(0) && world.push(1));
     world.publish(u32::MAX);
     let second = world.items.at(1).as_ptr();
     let is_second = |item| item == second;
     assert!(
         world.deque.steal(is_second).is_none(),
-        "the mark of an anchored item is not shown, and the oldest is another"
+        "the mark of a join item is not shown, and the oldest is another"
     );
     assert_eq!(world.steal(), Some(0));
     assert!(world.deque.steal(is_second).is_some_and(is_second));
@@ -354,11 +354,11 @@ impl Drop for Done<'_> {
     }
 }
 
-/// A recursion of forks, with loose items left in some of them, from item `next` on. Returns how many items
+/// A recursion of forks, with scope items left in some of them, from item `next` on. Returns how many items
 /// it used.
 fn fork(world: &World, numbers: &mut Numbers, next: usize, depth: u32) -> usize {
     let index = world.head();
-    if !world.push_anchored(next) {
+    if !world.push_join_item(next) {
         world.take(world.items.at(next).as_ptr());
         return 1;
     }

@@ -3,7 +3,7 @@ use std::sync::atomic::AtomicUsize;
 use std::task::{Context, Poll, Wake};
 
 use super::*;
-use crate::queue::chain::tests::{Item, Items};
+use crate::queue::intrusive_list::tests::{Item, Items};
 use crate::util::block_on::block_on;
 use crate::util::joined::joined_scope;
 
@@ -13,7 +13,7 @@ fn push(inbox: &Inbox<Item>, items: &Items, value: usize) -> Option<Waker> {
     unsafe { Inbox::push(NonNull::from(inbox), items.at(value)) }.expect("it is open")
 }
 
-fn values(mut chain: Chain<Item>, items: &Items) -> Vec<usize> {
+fn values(mut chain: IntrusiveList<Item>, items: &Items) -> Vec<usize> {
     std::iter::from_fn(|| chain.pop_front()).map(|item| items.take(item)).collect()
 }
 

@@ -2,7 +2,7 @@ use std::thread;
 
 use super::*;
 use crate::loom::sync::atomic::Ordering::{Acquire, Release};
-use crate::queue::chain::tests::{Item, Items};
+use crate::queue::intrusive_list::tests::{Item, Items};
 use crate::util::joined::joined_scope;
 
 fn injector_with(items: &Items, count: usize) -> Injector<Item> {
@@ -18,13 +18,13 @@ fn injector_with(items: &Items, count: usize) -> Injector<Item> {
 fn items_leave_in_the_order_of_their_pushes() {
     let items = Items::new(10);
     let injector = injector_with(&items, 4);
-    let mut batch = Chain::new();
+    let mut batch = IntrusiveList::new();
     for value in 4..10 {
         // SAFETY: `items` outlives the chain, and each item is pushed once.
         unsafe { batch.push_back(items.at(value)) };
     }
     injector.push_batch(batch);
-    injector.push_batch(Chain::new());
+    injector.push_batch(IntrusiveList::new());
     for value in 0..10 {
         assert_eq!(injector.len(), 10 - value);
         assert_eq!(injector.pop().map(|item| items.take(item)), Some(value));

@@ -2,7 +2,7 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 
 use super::*;
-use crate::queue::chain::tests::{Item, Items};
+use crate::queue::intrusive_list::tests::{Item, Items};
 use crate::util::joined::joined_scope;
 
 /// The start of a ring's indices: at zero, before `tail` wraps, and before the head's 55 bits do.

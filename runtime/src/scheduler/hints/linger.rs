@@ -11,7 +11,7 @@
 //! looks again after W1 (W4 of `idle.rs`). So no work that relies on it is lost. It looks in every queue
 //! again and again, so no work waits until it stops spinning. A worker that may not join the searchers does
 //! not linger. No worker lingers if that would make events late, that is, if descriptors are registered and
-//! no worker sits in the driver. (Timers may be late by as long as a worker lingers.)
+//! no worker is the poller. (Timers may be late by as long as a worker lingers.)
 //!
 //! **The worker lets tasks gather** if they come faster than one look takes: [`SMALL`] batches, [`FLOOD`] in
 //! a row. In such a flood, worker and thread compete for the cache line of the injector's lock, and for other
@@ -80,7 +80,7 @@ impl Linger {
             return false;
         }
         let driver = &shared.driver;
-        if driver.io().is_some_and(|io| io.has_sources()) && driver.sitter().is_none() {
+        if driver.io().is_some_and(|io| io.has_sources()) && driver.poller().is_none() {
             return false;
         }
         let mut looks = 0;

@@ -82,7 +82,7 @@ const SAMPLE: u64 = 64;
 #[derive(Debug)]
 pub struct Sampling {
     looked_at: Cell<Instant>,
-    /// One for each seat, by index.
+    /// One for each job processor, by index.
     others: RefCell<Vec<Other>>,
     injector: Cell<Queue>,
     /// Whether a worker is awake, and all awake workers are quick.
@@ -243,7 +243,7 @@ impl Sampling {
             let driver = &shared.driver;
             // Not a worker that only polls the driver once, and goes on with its tasks.
             let sleeps = |poller| shared.idle.is_sleeper(poller);
-            driver.io().is_none_or(|io| !io.has_sources()) || driver.sitter().is_some_and(sleeps)
+            driver.io().is_none_or(|io| !io.has_sources()) || driver.poller().is_some_and(sleeps)
         };
         SAMPLES && self.is_hurried.get() && self.samples_left.get() > 0 && has_driver()
     }
@@ -345,7 +345,7 @@ impl Worker {
         self.sleep_on_token(self.sampling.begin_sample());
         shared.samplers.end();
         self.call_foreign();
-        shared.monitor.somebody_woke(&shared.driver);
+        shared.monitor.worker_woke(&shared.driver);
         true
     }
 

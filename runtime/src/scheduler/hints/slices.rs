@@ -1,4 +1,5 @@
-//! Scheduler slices of a seat: the usual ones while its worker polls tasks, long ones while it computes.
+//! Scheduler slices of a job processor: the usual ones while its worker polls tasks, long ones while it
+//! computes.
 //!
 //! A split point lets other threads have the CPU, but a computation may take a millisecond from one split
 //! point to the next, as in the first partition of a sort. Meanwhile a thread may wake on the worker's CPU: a

@@ -22,7 +22,7 @@
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::scheduler::seat::Seat;
+use crate::scheduler::job_processor::JobProcessor;
 use crate::util::affinity;
 use crate::util::pad::CachePadded;
 
@@ -38,19 +38,22 @@ const CPU_BITS: u32 = 16;
 /// The CPUs on which the workers of a runtime compute.
 #[derive(Debug)]
 pub struct Places {
-    /// The notes of the seats. Zero: no note yet.
+    /// The notes of the job processors. Zero: no note yet.
     notes: Box<[CachePadded<AtomicU64>]>,
     /// When a worker last moved, or tried to.
     last_move: AtomicU64,
 }
 
 impl Places {
-    pub fn new(seats: usize) -> Self {
-        Self { notes: (0..seats).map(|_| CachePadded::default()).collect(), last_move: AtomicU64::new(0) }
+    pub fn new(job_processors: usize) -> Self {
+        Self {
+            notes: (0..job_processors).map(|_| CachePadded::default()).collect(),
+            last_move: AtomicU64::new(0),
+        }
     }
 
-    /// The calling thread computes on seat `index`. If another seat's thread does so on the same CPU, this
-    /// thread moves. Returns the old and the new CPU.
+    /// The calling thread computes on job processor `index`. If another job processor's thread does so on the
+    /// same CPU, this thread moves. Returns the old and the new CPU.
     fn spread(&self, index: usize, now: u64) -> Option<(usize, usize)> {
         if self.notes.len() == 1 {
             return None;
@@ -74,7 +77,7 @@ impl Places {
         self.notes[index].store((now / 1000) << CPU_BITS | cpu as u64, Relaxed);
     }
 
-    /// The CPUs on which other seats compute.
+    /// The CPUs on which other job processors compute.
     fn others(&self, index: usize, now: u64) -> impl Iterator<Item = usize> {
         let recent = (now.saturating_sub(RECENT_NANOS) / 1000).max(1);
         let notes = self.notes.iter().enumerate().filter(move |&(other, _)| other != index);
@@ -91,7 +94,7 @@ impl Places {
     }
 }
 
-impl Seat {
+impl JobProcessor {
     /// A look has ended, and other threads may have had the CPU. For the owner.
     pub fn keep_to_own_cpu(&self) {
         let shared = self.shared();
@@ -107,8 +110,8 @@ mod tests {
 
     const NOW: u64 = 1_000 * PAUSE_NANOS;
 
-    /// Puts another seat on the calling thread's CPU, so that the calling thread moves. The kernel may move
-    /// it, too.
+    /// Puts another job processor on the calling thread's CPU, so that the calling thread moves. The kernel
+    /// may move it, too.
     fn meet(places: &Places, now: u64) -> Option<(usize, usize)> {
         places.note(1, affinity::current_cpu()?, now);
         places.spread(0, now)
@@ -148,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn old_notes_and_seats_that_never_computed_say_nothing() {
+    fn old_notes_and_workers_that_never_computed_say_nothing() {
         let places = Places::new(3);
         places.note(1, 7, NOW);
         assert_eq!(places.others(0, NOW + RECENT_NANOS).collect::<Vec<_>>(), [7]);
@@ -158,14 +161,15 @@ mod tests {
     }
 
     #[test]
-    fn a_seat_that_looks_notes_its_cpu_unless_it_is_pinned() {
+    fn a_processor_that_looks_notes_its_cpu_unless_it_is_pinned() {
         for is_pinned in [false, true] {
             let runtime =
                 crate::Builder::new_multi_thread().worker_threads(2).pin_workers(is_pinned).build().unwrap();
             let handle = runtime.handle().clone();
             let computed = runtime.handle().compute(move || {
                 let places = &handle.shared().places;
-                let has_noted = || (0..2).any(|seat| places.others(seat, 0).next().is_some());
+                let has_noted =
+                    || (0..2).any(|job_processor| places.others(job_processor, 0).next().is_some());
                 // The looks take time; so many passes of a split point take seconds.
                 (0..1_000_000).any(|_| {
                     crate::parallel::join(|| (), || ());

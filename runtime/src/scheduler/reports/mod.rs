@@ -1,8 +1,8 @@
 //! What the scheduler tells of itself; nothing in here decides anything: `metrics.rs` (counters of a worker),
-//! `polling.rs` (which task each worker polls), `sites.rs` (counters for each place of a call),
+//! `polling.rs` (which task each worker polls), `call_sites.rs` (counters for each place of a call),
 //! `unfinished.rs` (what had not ended when a shutdown had waited long enough).
 
+pub mod call_sites;
 pub mod metrics;
 pub mod polling;
-pub mod sites;
 pub mod unfinished;

@@ -5,15 +5,21 @@
 //! touches no task. A record costs two plain stores for each poll, and is not cleared when the poll has
 //! returned. A reader checks the record by the tick, the number of polls that `Processor` counts:
 //! ```text
-//! owner:  O1 tick += 1        O2 the record (Release)         O3 the poll
-//! reader: R1 tick (some milliseconds ago)     R2 tick     R3 the record (Acquire)     R4 tick
+//! owner:  CountPoll    tick += 1
+//!         WriteRecord  the record (Release)
+//!         RunPoll      the poll
+//! reader: TickBefore   tick (some milliseconds ago)
+//!         TickNow      tick
+//!         ReadRecord   the record (Acquire)
+//!         TickAfter    tick
 //! ```
-//! **If R1, R2 and R4 read the same tick, the record is of that poll**, or of the work that the owner began
-//! instead. The record is not of a later poll: if R3 saw that poll's O2, then R4 would see its O1. The record
-//! is not of an earlier poll: O2 follows O1 by two instructions, and by R2 the milliseconds since R1 have
-//! passed. (There is one gap. If the system stopped the owner's thread for all that time just between O1 and
-//! O2, the record names the task polled before. That costs a wrong name in a report. Closing the gap would
-//! cost each poll another store.)
+//! **If `TickBefore`, `TickNow` and `TickAfter` read the same tick, the record is of that poll**, or of the
+//! work that the owner began instead. The record is not of a later poll: if `ReadRecord` saw that poll's
+//! `WriteRecord`, then `TickAfter` would see its `CountPoll`. The record is not of an earlier poll:
+//! `WriteRecord` follows `CountPoll` by two instructions, and by `TickNow` the milliseconds since
+//! `TickBefore` have passed. (There is one gap. If the system stopped the owner's thread for all that time
+//! just between `CountPoll` and `WriteRecord`, the record names the task polled before. That costs a wrong
+//! name in a report. Closing the gap would cost each poll another store.)
 //!
 //! **Everything but polls** is rarer. It changes the record between two steps of `changes`, which is odd
 //! meanwhile. A computation writes its own record and puts the former one back, because a poll that waits for
@@ -25,9 +31,11 @@
 
 use std::panic::Location;
 use std::ptr::{NonNull, null_mut};
+use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicPtr, AtomicU64, fence};
 
+use crate::loom::sync::Mutex;
 use crate::task::{Id, Runnable};
 
 /// The bit that marks the name of a computation. (Names are handed out one by one from 1, and do not get so
@@ -59,7 +67,7 @@ impl Polling {
         Self { id: AtomicU64::new(0), spawned_at: AtomicPtr::new(null_mut()), changes: AtomicU64::new(0) }
     }
 
-    /// O2: a poll begins. Only the owner calls this and the other functions that write.
+    /// `WriteRecord`: a poll begins. Only the owner calls this and the other functions that write.
     #[inline]
     pub fn begin(&self, task: &Runnable) {
         self.id.store(task.id(), Release);
@@ -86,7 +94,8 @@ impl Polling {
         self.write(0, null_mut());
     }
 
-    /// R3: what the owner runs. None if it runs no task or computation, or if the record is just changing.
+    /// `ReadRecord`: what the owner runs. None if it runs no task or computation, or if the record is just
+    /// changing.
     pub fn read(&self) -> Option<Record> {
         // Acquire, and the fence: both pair with the release of `write`. If the record was changed in
         // between, the number has changed.
@@ -141,6 +150,32 @@ pub struct Outer<'a> {
 impl Drop for Outer<'_> {
     fn drop(&mut self) {
         self.polling.write(self.id, self.spawned_at);
+    }
+}
+
+/// The records of threads that come and go.
+#[derive(Debug)]
+pub struct Records(Mutex<Vec<Arc<Polling>>>);
+
+impl Records {
+    pub fn new() -> Self {
+        Self(Mutex::new(Vec::new()))
+    }
+
+    /// A record for a thread that has just begun.
+    pub fn enter(&self) -> Arc<Polling> {
+        let record = Arc::new(Polling::new());
+        self.0.lock().push(record.clone());
+        record
+    }
+
+    /// The thread of this record is about to end.
+    pub fn leave(&self, record: &Arc<Polling>) {
+        self.0.lock().retain(|other| !Arc::ptr_eq(record, other));
+    }
+
+    pub fn read_all(&self) -> Vec<Record> {
+        self.0.lock().iter().filter_map(|record| record.read()).collect()
     }
 }
 

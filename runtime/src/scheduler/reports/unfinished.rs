@@ -1,6 +1,6 @@
 //! The names of the work that has not ended when a shutdown has waited long enough.
 //!
-//! [`Exit`](super::lifecycle::Exit) counts the threads that have not gone. Each thread's record says what it
+//! [`Exit`](crate::scheduler::exit::Exit) counts the threads that have not gone. Each thread's record says what it
 //! runs; see `polling.rs`. Once the shutdown has begun, a worker begins no poll, and clears its record when
 //! it has returned from its last poll. So from then on its record names the work that keeps the worker, or
 //! nothing. A thread without a record is only counted. Such a thread may be in a hook, or in the destructor
@@ -8,10 +8,8 @@
 
 use std::fmt;
 use std::panic::Location;
-use std::sync::Arc;
 
-use crate::loom::sync::Mutex;
-use crate::scheduler::polling::{Polling, Record};
+use crate::scheduler::polling::Record;
 use crate::scheduler::shared::Shared;
 use crate::task::Id;
 
@@ -178,39 +176,14 @@ fn task(record: Record, kind: UnfinishedKind, worker: Option<usize>) -> Unfinish
     UnfinishedTask { worker, is_spare: false, id, spawned_at, kind, is_blocked: false }
 }
 
-/// The records of threads that come and go.
-#[derive(Debug)]
-pub struct Records(Mutex<Vec<Arc<Polling>>>);
-
-impl Records {
-    pub fn new() -> Self {
-        Self(Mutex::new(Vec::new()))
-    }
-
-    /// A record for a thread that has just begun.
-    pub fn enter(&self) -> Arc<Polling> {
-        let record = Arc::new(Polling::new());
-        self.0.lock().push(record.clone());
-        record
-    }
-
-    /// The thread of this record is about to end.
-    pub fn leave(&self, record: &Arc<Polling>) {
-        self.0.lock().retain(|other| !Arc::ptr_eq(record, other));
-    }
-
-    fn read_all(&self) -> Vec<Record> {
-        self.0.lock().iter().filter_map(|record| record.read()).collect()
-    }
-}
-
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use std::sync::mpsc;
+    use std::sync::{Arc, mpsc};
     use std::thread;
     use std::time::{Duration, Instant};
 
     use super::*;
+    use crate::loom::sync::Mutex;
     use crate::{Builder, Runtime};
 
     /// Closed while it is locked.

@@ -100,11 +100,11 @@
 //! injected job comes. Each waiter wakes, may not run the job, and wakes the other waiter, over and over,
 //! until a third worker has time. So a waiter that may not run the job asks only the waiters that J5 picks
 //! after it, in the order of their indices. The workers with lower indices were no waiters at J5, and have
-//! looked since, or will look. (So J5 does not avoid the worker that sits in the driver, as P5 does: the
+//! looked since, or will look. (So J5 does not avoid the poller, as P5 does: the
 //! order must not change meanwhile.)
 //!
-//! *The restricted worker.* A spare worker that serves (`away.rs`) sleeps beside a worker that may run
-//! everything. That second worker sits in the driver. A child job comes. The pusher avoids the worker in the
+//! *The restricted worker.* A spare worker that serves (`away/mod.rs`) sleeps beside a worker that may run
+//! everything. That second worker is the poller. A child job comes. The pusher avoids the worker in the
 //! driver and wakes the spare one. The spare worker may not run the job, and sleeps again. So a spare worker
 //! that may not run everything does not go to sleep as a searcher. It does F1 and F2, and at F2 it wakes only
 //! a worker with a lower index. Workers that may run more have lower indices. Each wakes only a lower one, so
@@ -190,7 +190,7 @@
 //! # When no worker is left
 //! All workers have a place in this instance. Permanent and spare workers are alike here. *Nobody* means: P3
 //! saw no sleeper and no searcher, and J5 saw no waiter. So every worker that may run the work is awake and
-//! busy, has yet to pass W4, or is away. Then a spare worker is fetched, if one is needed (`away.rs`):
+//! busy, has yet to pass W4, or is away. Then a spare worker is fetched, if one is needed (`away/mod.rs`):
 //! [`has_waiters`](Idle::has_waiters), read after P2, sees every waiter whose L2 came before. A later waiter
 //! sees P1 at L4. A spare worker that goes to rest does F1 and F2. It looks in the queues after it is listed
 //! as resting.
@@ -273,7 +273,7 @@ pub enum Work {
     Job,
     /// An injected job that no waiter runs (`compute`, a detached spawn): for workers outside of
     /// computations.
-    DetachedRoot,
+    DetachedJob,
 }
 
 /// The worker that a push has to wake.
@@ -606,7 +606,7 @@ impl Idle {
 
     /// P3 to P6, or J4 and J5: picks the worker that a push of `work` has to wake.
     ///
-    /// Picks `avoided` (the worker that sits in the driver) only if there is no other.
+    /// Picks `avoided` (the poller) only if there is no other.
     pub fn pick_for(&self, work: Work, avoided: Option<usize>) -> Pick {
         self.pick(work, avoided, 0)
     }

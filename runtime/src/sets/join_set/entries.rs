@@ -41,7 +41,7 @@ use std::task::{RawWaker, RawWakerVTable, Waker};
 use crate::loom::cell::UnsafeCell;
 use crate::loom::sync::atomic::AtomicUsize;
 use crate::loom::sync::atomic::Ordering::AcqRel;
-use crate::queue::{Chain, Inbox, Linked, Next};
+use crate::queue::{Inbox, IntrusiveList, Linked, Next};
 use crate::task::JoinHandle;
 use crate::util::unwind::abort;
 
@@ -52,12 +52,12 @@ const KEPT: usize = 4;
 
 /// See the module's docs.
 pub struct Entries<T> {
-    shared: NonNull<Shared<T>>,
+    shared: NonNull<EntriesShared<T>>,
     segments: Segments<T>,
     /// The entries that are back, oldest first.
-    back: Chain<Entry<T>>,
+    back: IntrusiveList<SetEntry<T>>,
     /// The free entries, linked to each other, youngest first.
-    free: Option<NonNull<Entry<T>>>,
+    free: Option<NonNull<SetEntry<T>>>,
     /// The number of entries that are out or back.
     used: usize,
     /// The number of entries that have a handle.
@@ -70,24 +70,24 @@ unsafe impl<T: Send> Send for Entries<T> {}
 unsafe impl<T: Send> Sync for Entries<T> {}
 
 /// The part that completers reach.
-struct Shared<T> {
-    inbox: Inbox<Entry<T>>,
+struct EntriesShared<T> {
+    inbox: Inbox<SetEntry<T>>,
     /// See *the end*.
     left: AtomicUsize,
     /// The memory of the entries that are out, once the set is gone.
     segments: UnsafeCell<Segments<T>>,
 }
 
-struct Entry<T> {
-    next: Next<Entry<T>>,
+struct SetEntry<T> {
+    next: Next<SetEntry<T>>,
     /// The set's. `None` in an entry that is free, or whose task was detached.
     handle: UnsafeCell<Option<JoinHandle<T>>>,
     /// Valid while the entry is out. Never changes.
-    shared: NonNull<Shared<T>>,
+    shared: NonNull<EntriesShared<T>>,
 }
 
 // SAFETY: the link is a field of the entry, at the same place for as long as the entry lives.
-unsafe impl<T> Linked for Entry<T> {
+unsafe impl<T> Linked for SetEntry<T> {
     unsafe fn next(item: NonNull<Self>) -> NonNull<Next<Self>> {
         // SAFETY: the caller guarantees that `item` is live; only an address is computed.
         unsafe { NonNull::new_unchecked(&raw mut (*item.as_ptr()).next) }
@@ -96,7 +96,7 @@ unsafe impl<T> Linked for Entry<T> {
 
 impl<T> Entries<T> {
     pub fn new() -> Self {
-        let shared = Shared {
+        let shared = EntriesShared {
             inbox: Inbox::new(),
             left: AtomicUsize::new(0),
             segments: UnsafeCell::new(Segments::new()),
@@ -104,7 +104,7 @@ impl<T> Entries<T> {
         Self {
             shared: NonNull::from(Box::leak(Box::new(shared))),
             segments: Segments::new(),
-            back: Chain::new(),
+            back: IntrusiveList::new(),
             free: None,
             used: 0,
             len: 0,
@@ -116,7 +116,7 @@ impl<T> Entries<T> {
         self.len
     }
 
-    fn inbox(&self) -> &Inbox<Entry<T>> {
+    fn inbox(&self) -> &Inbox<SetEntry<T>> {
         // SAFETY: the set frees it last of all, or leaves the freeing to a completer when the set is dropped.
         unsafe { &self.shared.as_ref().inbox }
     }
@@ -184,11 +184,11 @@ impl<T> Entries<T> {
     }
 
     /// Takes a free entry, or makes one.
-    fn unused(&mut self) -> NonNull<Entry<T>> {
+    fn unused(&mut self) -> NonNull<SetEntry<T>> {
         match self.free {
             Some(entry) => {
                 // SAFETY: free entries are live and the set's alone.
-                self.free = unsafe { crate::queue::chain::next(entry) };
+                self.free = unsafe { crate::queue::intrusive_list::next(entry) };
                 entry
             }
             None => self.segments.add(self.shared),
@@ -196,7 +196,7 @@ impl<T> Entries<T> {
     }
 
     /// Frees an entry that is the set's alone, and has no handle.
-    fn release(&mut self, entry: NonNull<Entry<T>>) {
+    fn release(&mut self, entry: NonNull<SetEntry<T>>) {
         self.used -= 1;
         if self.used == 0 {
             // No entry is in use, so the memory for a peak is freed.
@@ -205,7 +205,7 @@ impl<T> Entries<T> {
             return;
         }
         // SAFETY: the entry is live, and in no queue.
-        unsafe { crate::queue::chain::set_next(entry, self.free) };
+        unsafe { crate::queue::intrusive_list::set_next(entry, self.free) };
         self.free = Some(entry);
     }
 }
@@ -237,7 +237,7 @@ impl<T> fmt::Debug for Entries<T> {
 /// Memory for entries, at places that do not change.
 struct Segments<T> {
     /// Each segment but the second is twice as long as the one before.
-    segments: Vec<Box<[MaybeUninit<Entry<T>>]>>,
+    segments: Vec<Box<[MaybeUninit<SetEntry<T>>]>>,
     /// The number of entries that were made, from the first on; the others are uninitialised. No entry has a
     /// handle when it is dropped.
     made: usize,
@@ -251,7 +251,7 @@ impl<T> Segments<T> {
     }
 
     /// Makes another entry.
-    fn add(&mut self, shared: NonNull<Shared<T>>) -> NonNull<Entry<T>> {
+    fn add(&mut self, shared: NonNull<EntriesShared<T>>) -> NonNull<SetEntry<T>> {
         let (segment, place) = self.next;
         if segment == self.segments.len() {
             self.segments.push(Box::new_uninit_slice(self.made.max(FIRST)));
@@ -259,7 +259,7 @@ impl<T> Segments<T> {
         let segment_len = self.segments[segment].len();
         self.made += 1;
         self.next = if place + 1 == segment_len { (segment + 1, 0) } else { (segment, place + 1) };
-        let entry = Entry { next: Next::new(), handle: UnsafeCell::new(None), shared };
+        let entry = SetEntry { next: Next::new(), handle: UnsafeCell::new(None), shared };
         NonNull::from(self.segments[segment][place].write(entry))
     }
 
@@ -271,7 +271,7 @@ impl<T> Segments<T> {
     }
 
     /// All entries that were made.
-    fn iter(&self) -> impl Iterator<Item = NonNull<Entry<T>>> + use<T> {
+    fn iter(&self) -> impl Iterator<Item = NonNull<SetEntry<T>>> + use<T> {
         let slices: Vec<_> = self.segments.iter().map(|segment| (segment.as_ptr(), segment.len())).collect();
         slices
             .into_iter()
@@ -283,7 +283,7 @@ impl<T> Segments<T> {
     }
 }
 
-fn waker_of<T>(entry: NonNull<Entry<T>>) -> Waker {
+fn waker_of<T>(entry: NonNull<SetEntry<T>>) -> Waker {
     let raw = RawWaker::new(entry.as_ptr().cast_const().cast(), VTable::<T>::OF);
     // SAFETY: the functions may be called on any thread; the entry lives until the waker is used up.
     unsafe { Waker::from_raw(raw) }
@@ -316,7 +316,7 @@ unsafe fn give_back<T>(data: *const ()) -> Option<Waker> {
     // SAFETY: by (1) the entry is out. So the entry and the completers' part are live until the push or
     // LateReturn.
     unsafe {
-        let entry = NonNull::new_unchecked(data.cast_mut().cast::<Entry<T>>());
+        let entry = NonNull::new_unchecked(data.cast_mut().cast::<SetEntry<T>>());
         let shared = entry.as_ref().shared;
         let inbox = NonNull::new_unchecked(&raw mut (*shared.as_ptr()).inbox);
         match Inbox::push(inbox, entry) {

@@ -10,19 +10,19 @@
 use std::cell::Cell;
 use std::ptr::{NonNull, null};
 
-use super::shared::Shared;
+use super::scheduler::LocalScheduler;
 use crate::loom::thread_cell;
 use crate::scheduler;
 use crate::scheduler::context;
 
 thread_cell! {
     /// The sets that were entered.
-    static ENTERED: Cell<*const Entry> = Cell::new(null());
+    static ENTERED: Cell<*const EnteredSet> = Cell::new(null());
 }
 
 thread_cell! {
     /// The sets of local runtimes.
-    static OF_RUNTIMES: Cell<*const Entry> = Cell::new(null());
+    static OF_RUNTIMES: Cell<*const EnteredSet> = Cell::new(null());
 }
 
 /// One of the chains.
@@ -33,7 +33,7 @@ enum Chain {
 }
 
 impl Chain {
-    fn with<R>(self, f: impl FnOnce(&Cell<*const Entry>) -> R) -> R {
+    fn with<R>(self, f: impl FnOnce(&Cell<*const EnteredSet>) -> R) -> R {
         match self {
             Self::Entered => ENTERED.with(f),
             Self::OfRuntimes => OF_RUNTIMES.with(f),
@@ -42,22 +42,22 @@ impl Chain {
 }
 
 /// A set in a chain.
-pub struct Entry {
+pub struct EnteredSet {
     /// Kept valid by the owner of the entry.
-    set: NonNull<Shared>,
+    set: NonNull<LocalScheduler>,
     /// The local runtime to which the set belongs, if there is one.
     runtime: Option<NonNull<scheduler::Shared>>,
-    older: Cell<*const Entry>,
+    older: Cell<*const EnteredSet>,
 }
 
-impl Entry {
+impl EnteredSet {
     /// Makes an entry of a set. With a `runtime`, it is for futures that are spawned in that runtime; the
     /// entry's owner keeps the runtime valid.
-    pub fn new(set: NonNull<Shared>, runtime: Option<NonNull<scheduler::Shared>>) -> Self {
+    pub fn new(set: NonNull<LocalScheduler>, runtime: Option<NonNull<scheduler::Shared>>) -> Self {
         Self { set, runtime, older: Cell::new(null()) }
     }
 
-    pub fn set(&self) -> NonNull<Shared> {
+    pub fn set(&self) -> NonNull<LocalScheduler> {
         self.set
     }
 
@@ -91,13 +91,13 @@ impl Entry {
 
 /// The set of the current runtime if that is a local one, otherwise the set that was entered last and not
 /// left. The calling thread is its owner.
-pub fn current() -> Option<NonNull<Shared>> {
-    // SAFETY: linked entries are live (duty 1 of `Entry::enter`).
+pub fn current() -> Option<NonNull<LocalScheduler>> {
+    // SAFETY: linked entries are live (duty 1 of `EnteredSet::enter`).
     let entered = || ENTERED.with(|newest| unsafe { newest.get().as_ref() }.map(|entry| entry.set));
     of_current_runtime().or_else(entered)
 }
 
-fn of_current_runtime() -> Option<NonNull<Shared>> {
+fn of_current_runtime() -> Option<NonNull<LocalScheduler>> {
     let mut entry = OF_RUNTIMES.with(Cell::get);
     if entry.is_null() {
         return None;

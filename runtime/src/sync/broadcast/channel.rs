@@ -5,47 +5,47 @@
 //! - `tail`, under a lock of its own: the number of receivers.
 //! - `end`: the position after the last value, and CLOSED, when no sender is left. Written under the lock of
 //!   `tail`, read without.
-//! - `line`: the receivers that wait. The key of each is the position that it waits for.
-//! - `may_wait`: whether a receiver may stand in line. It is written under the locks of `tail` and `line`, so
-//!   the holder of either lock may read it. The lock of `line` is taken first.
+//! - `waiters`: the receivers that wait. The key of each is the position that it waits for.
+//! - `may_wait`: whether a receiver may wait. It is written under the locks of `tail` and `waiters`, so
+//!   the holder of either lock may read it. The lock of `waiters` is taken first.
 //!
 //! # Steps
 //! ```text
 //! send                                             recv, that finds nothing
-//! LockTail     no receivers: Err                   LockLine    lock the line
-//! LockOld      (of the ring) or try again later    ReadEnd     end above its position, or CLOSED: done
-//! MoveEnd      end + 1                             SetMark     may_wait not set: lock the tail, ReadEnd
-//! FillSlot     (of the ring)                                   again, may_wait := true, unlock the tail
-//! ReadMark     may_wait?                           StandInLine join, unlock
+//! LockTail     no receivers: Err                   LockWaiters  lock the wait list
+//! LockOld      (of the ring) or try again later    ReadEnd      end above its position, or CLOSED: done
+//! MoveEnd      end + 1                             SetMark      may_wait not set: lock the tail, ReadEnd
+//! FillSlot     (of the ring)                                    again, may_wait := true, unlock the tail
+//! ReadMark     may_wait?                           JoinWaiters  join, unlock
 //! UnlockTail
-//! ReleaseBelow lock the line; release those
+//! ReleaseBelow lock the wait list; release those
 //!              that wait for less than end
 //! ```
 //! When the last sender is dropped, it sets CLOSED in MoveEnd's place, and releases all waiters. A
 //! subscription and the end of a receiver change the number of receivers under the lock of `tail`. So each
 //! value is counted for exactly the receivers that are to have it.
 //!
-//! The line grows at its end, and the positions only grow. So ReleaseBelow stops at the first waiter that
-//! waits for a later position. If there are more to wake than one batch holds, it unlocks, wakes, and locks
-//! again. ReleaseBelow clears `may_wait` when it finds no waiter at all, so receivers that wait for each
-//! value set it once.
+//! The wait list grows at its end, and the positions only grow. So ReleaseBelow stops at the first waiter
+//! that waits for a later position. If there are more to wake than one batch holds, it unlocks, wakes, and
+//! locks again. ReleaseBelow clears `may_wait` when it finds no waiter at all, so receivers that wait for
+//! each value set it once.
 //!
 //! MoveEnd comes before FillSlot. So a receiver that has taken a value has seen the end above it, and so has
-//! any receiver that comes to the line later. With the other order, a quick receiver could stand in line for
-//! the next value before a slow one stands in line for this value, and ReleaseBelow would stop at the quick
+//! any receiver that comes to the wait list later. With the other order, a quick receiver could wait for
+//! the next value before a slow one waits for this value, and ReleaseBelow would stop at the quick
 //! one. A receiver that comes between the two steps looks again.
 //!
 //! # The race
-//! A receiver finds nothing. Before it stands in line, a send passes and sees no receiver to wake.
+//! A receiver finds nothing. Before it waits, a send passes and sees no receiver to wake.
 //!
 //! # Ordering
 //! If `may_wait` is not set, SetMark and the send's locked part exclude each other. If the send comes first,
-//! the receiver sees the new end. If SetMark comes first, the send reads it and goes to the line, which is
-//! locked until the receiver stands in it.
+//! the receiver sees the new end. If SetMark comes first, the send reads it and goes to the wait list, which
+//! is locked until the receiver stands in it.
 //!
-//! If `may_wait` is set, it stays so while the receiver has the line's lock. A send that ReadEnd does not see
-//! reads `may_wait` and takes that lock. It takes the lock after the receiver, because otherwise ReadEnd
-//! would see its MoveEnd. So the send finds the receiver in line.
+//! If `may_wait` is set, it stays so while the receiver has the wait list's lock. A send that ReadEnd does
+//! not see reads `may_wait` and takes that lock. It takes the lock after the receiver, because otherwise
+//! ReadEnd would see its MoveEnd. So the send finds the receiver in the list.
 //!
 //! MoveEnd is Release and pairs with ReadEnd. FillSlot is Release, too, and pairs with LockSlot. So a
 //! receiver that finds a value, or finds its value overwritten, sees how far the end has gone.
@@ -54,8 +54,8 @@
 //! of the tail and tries again. So it waits for that clone, but no other task does.
 //!
 //! # Cancellation
-//! A receiver that is dropped in line leaves it. A receiver that was released and did not look passes nothing
-//! on: the value is there until the receiver takes it, or until it is overwritten.
+//! A receiver that is dropped in the list leaves it. A receiver that was released and did not look passes
+//! nothing on: the value is there until the receiver takes it, or until it is overwritten.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -65,7 +65,7 @@ use crate::loom::sync::{Mutex, ShortLock};
 use crate::sync::backoff::Backoff;
 use crate::sync::counts::Counts;
 use crate::sync::notify::Notify;
-use crate::sync::wait_list::{Line, Outcome, release_in_batches};
+use crate::sync::wait_list::{Outcome, WaitList, release_in_batches};
 use crate::util::pad::CachePadded;
 use crate::util::unwind::FirstPanic;
 
@@ -81,7 +81,7 @@ pub(super) const COME: Outcome = 1;
 pub(super) struct Channel<T> {
     pub(super) ring: Ring<T>,
     sending: CachePadded<Sending>,
-    pub(super) line: Mutex<Line>,
+    pub(super) waiters: Mutex<WaitList>,
     pub(super) senders: Counts,
     /// Notified when the last receiver leaves.
     abandoned: Notify,
@@ -124,7 +124,7 @@ impl<T> Channel<T> {
         Some(Self {
             ring: Ring::new(capacity)?,
             sending: CachePadded::new(sending),
-            line: Mutex::new(Line::new()),
+            waiters: Mutex::new(WaitList::new()),
             senders: Counts::new(),
             abandoned: Notify::new(),
         })
@@ -171,14 +171,14 @@ impl<T> Channel<T> {
     /// Releases, from the front, the waiters with a key in `range`.
     fn release(&self, range: impl Fn(usize) -> bool) {
         let mut is_first = true;
-        release_in_batches(&self.line, |line, wakers| {
-            if std::mem::take(&mut is_first) && line.is_empty() {
+        release_in_batches(&self.waiters, |waiters, wakers| {
+            if std::mem::take(&mut is_first) && waiters.is_empty() {
                 let _tail = self.sending.tail.lock();
                 // Relaxed: under both locks.
                 self.sending.may_wait.store(false, Relaxed);
             }
-            while !wakers.is_full() && line.front_key().is_some_and(&range) {
-                line.release_front(COME, wakers);
+            while !wakers.is_full() && waiters.front_key().is_some_and(&range) {
+                waiters.release_front(COME, wakers);
             }
             wakers.is_full()
         });
@@ -233,14 +233,14 @@ impl<T> Channel<T> {
         }
     }
 
-    /// LockLine to SetMark. Returns `None` if there is a value, or the end, for a receiver at `position`.
-    /// Otherwise the receiver may stand in line, and will be released.
-    pub(super) fn line_for(&self, position: usize) -> Option<crate::loom::sync::MutexGuard<'_, Line>> {
-        let line = self.line.lock();
+    /// LockWaiters to SetMark. Returns `None` if there is a value, or the end, for a receiver at `position`.
+    /// Otherwise the receiver may wait, and will be released.
+    pub(super) fn waiters_for(&self, position: usize) -> Option<crate::loom::sync::MutexGuard<'_, WaitList>> {
+        let waiters = self.waiters.lock();
         if self.has_news(position) {
             return None;
         }
-        // Relaxed: `may_wait` changes under the line's lock only.
+        // Relaxed: `may_wait` changes under the wait list's lock only.
         if !self.sending.may_wait.load(Relaxed) {
             let _tail = self.sending.tail.lock();
             if self.has_news(position) {
@@ -249,7 +249,7 @@ impl<T> Channel<T> {
             // Relaxed: under both locks.
             self.sending.may_wait.store(true, Relaxed);
         }
-        Some(line)
+        Some(waiters)
     }
 
     pub(super) fn receivers(&self) -> usize {
@@ -324,6 +324,6 @@ impl<T> Channel<T> {
     }
 }
 
-// A panic leaves the ring and the line as their methods do.
+// A panic leaves the ring and the wait list as their methods do.
 impl<T> std::panic::UnwindSafe for Channel<T> {}
 impl<T> std::panic::RefUnwindSafe for Channel<T> {}

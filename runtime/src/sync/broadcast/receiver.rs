@@ -261,9 +261,9 @@ impl TryFrom<Nothing> for RecvError {
 
 /// The state of a [`Recv`].
 #[derive(Debug)]
-enum State {
+enum RecvState {
     Apart,
-    /// In line, or released and not polled since.
+    /// In the list, or released and not polled since.
     Queued,
     /// Released.
     Released,
@@ -274,13 +274,13 @@ struct Recv<'a, T> {
     receiver: &'a mut Receiver<T>,
     /// Its key is the position that it waits for.
     waiter: Waiter,
-    state: State,
+    state: RecvState,
 }
 
 impl<'a, T> Recv<'a, T> {
     fn new(receiver: &'a mut Receiver<T>) -> Self {
         let waiter = Waiter::new(receiver.next);
-        Self { receiver, waiter, state: State::Apart }
+        Self { receiver, waiter, state: RecvState::Apart }
     }
 }
 
@@ -292,10 +292,10 @@ impl<T: Clone> Future for Recv<'_, T> {
         let this = unsafe { self.get_unchecked_mut() };
         // SAFETY: the waiter is a field of a pinned struct, and never moved.
         let waiter = unsafe { Pin::new_unchecked(&this.waiter) };
-        if let State::Queued = this.state {
+        if let RecvState::Queued = this.state {
             // SAFETY: (1) the state says so.
-            ready!(unsafe { waiter.poll_outcome(&this.receiver.channel.line, cx) });
-            this.state = State::Released;
+            ready!(unsafe { waiter.poll_outcome(&this.receiver.channel.waiters, cx) });
+            this.state = RecvState::Released;
         }
         let mut backoff = Backoff::new();
         loop {
@@ -305,14 +305,14 @@ impl<T: Clone> Future for Recv<'_, T> {
             };
             match RecvError::try_from(nothing) {
                 Ok(error) => return Poll::Ready(Err(error)),
-                Err(Nothing::Empty) if matches!(this.state, State::Apart) => {
+                Err(Nothing::Empty) if matches!(this.state, RecvState::Apart) => {
                     // A clone is foreign code. So it is made before the lock, and dropped after the lock if
                     // it is not needed.
                     let mut waker = Some(cx.waker().clone());
-                    let Some(mut line) = this.receiver.channel.line_for(waiter.key()) else { continue };
-                    // StandInLine. SAFETY: (1) the state says so. (2) `drop` calls `leave`.
-                    unsafe { line.join(waiter, waker.take()) };
-                    this.state = State::Queued;
+                    let Some(mut waiters) = this.receiver.channel.waiters_for(waiter.key()) else { continue };
+                    // JoinWaiters. SAFETY: (1) the state says so. (2) `drop` calls `leave`.
+                    unsafe { waiters.join(waiter, waker.take()) };
+                    this.state = RecvState::Queued;
                     return Poll::Pending;
                 }
                 // Another receiver's clone takes its time, so this lets other tasks run.
@@ -328,10 +328,10 @@ impl<T: Clone> Future for Recv<'_, T> {
 
 impl<T> Drop for Recv<'_, T> {
     fn drop(&mut self) {
-        let State::Queued = self.state else { return };
+        let RecvState::Queued = self.state else { return };
         // SAFETY: a pinned future is dropped where it is.
         let waiter = unsafe { Pin::new_unchecked(&self.waiter) };
         // SAFETY: (1) the state says so. The waker is dropped last, because its drop may panic.
-        let (_outcome, _waker) = unsafe { self.receiver.channel.line.lock().leave(waiter) };
+        let (_outcome, _waker) = unsafe { self.receiver.channel.waiters.lock().leave(waiter) };
     }
 }

@@ -101,7 +101,7 @@ impl<T> Sender<T> {
         }
     }
 
-    /// Sends `value` if there is room and no task stands in line for it.
+    /// Sends `value` if there is room and no task waits for it.
     ///
     /// # Errors
     /// [`TrySendError::Full`] or [`TrySendError::Closed`], with the value.
@@ -190,7 +190,7 @@ impl<T> Sender<T> {
     /// [`SendError`], if the receiver is closed or dropped, also while waiting.
     ///
     /// # Cancel safety
-    /// The future loses its place in line. Room that it was granted meanwhile goes to the next task.
+    /// The future loses its place in the queue. Room that it was granted meanwhile goes to the next task.
     ///
     /// # Examples
     /// ```
@@ -254,7 +254,7 @@ impl<T> Sender<T> {
         Ok(OwnedPermit::of_taken(self.tx))
     }
 
-    /// Takes room for one value if there is room and no task stands in line for it.
+    /// Takes room for one value if there is room and no task waits for it.
     ///
     /// # Errors
     /// [`TrySendError::Full`] or [`TrySendError::Closed`].
@@ -271,7 +271,7 @@ impl<T> Sender<T> {
         Ok(Permit::of_taken(&self.tx.channel))
     }
 
-    /// Takes room for `n` values if there is enough and no task stands in line for it.
+    /// Takes room for `n` values if there is enough and no task waits for it.
     ///
     /// # Errors
     /// [`TrySendError::Full`] or [`TrySendError::Closed`].
@@ -316,7 +316,7 @@ impl<T> Sender<T> {
     /// assert_eq!(tx.capacity(), 1);
     /// ```
     pub fn capacity(&self) -> usize {
-        self.tx.channel.desk().free()
+        self.tx.channel.permits().free()
     }
 
     /// Returns the number of values for which the channel was made.
@@ -337,11 +337,11 @@ impl<T> Sender<T> {
             coop::consume_budget().await;
             return Err(SendError(()));
         }
-        Take::new(self.tx.channel.desk(), n).await.map_err(|_| SendError(()))
+        Take::new(self.tx.channel.permits(), n).await.map_err(|_| SendError(()))
     }
 
     fn try_take(&self, n: usize) -> Result<(), TakeError> {
-        self.tx.channel.desk().try_take(n)
+        self.tx.channel.permits().try_take(n)
     }
 
     /// Waits until the receiver is closed or dropped.
@@ -693,7 +693,7 @@ impl<T> Receiver<T> {
     /// assert_eq!(rx.capacity(), 2);
     /// ```
     pub fn capacity(&self) -> usize {
-        self.rx.channel.desk().free()
+        self.rx.channel.permits().free()
     }
 
     /// Returns the number of values for which the channel was made.

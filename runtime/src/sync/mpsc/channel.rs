@@ -9,17 +9,18 @@
 //!   be back. A value keeps its permit until it is received.
 //!
 //! In the last case the receiver may have to wait until a permit is dropped. The drop wakes it through
-//! `last_permits`. The receiver: L1 leaves its waker there (under the lock), L2 counts the permits. The drop
-//! of a permit: D1 gives it back, D2 sees the channel closed, D3 takes the waker (under the lock). If D3
-//! comes before L1, D1 came before L2, and the receiver sees that permit. If D3 comes after L1, it finds the
-//! waker. If D2 does not see the channel closed, D1 precedes the closing in the order of the permits' word,
-//! and L2 comes after the closing.
+//! `last_permits`. The receiver: LastWaker leaves its waker there (under the lock), LastCount counts the
+//! permits. The drop of a permit: LastGive gives it back, LastClosed sees the channel closed, LastWake takes
+//! the waker (under the lock). If LastWake comes before LastWaker, LastGive came before LastCount, and the
+//! receiver sees that permit. If LastWake comes after LastWaker, it finds the waker. If LastClosed does not
+//! see the channel closed, LastGive precedes the closing in the order of the permits' word, and LastCount
+//! comes after the closing.
 
 use std::task::{Context, Poll, ready};
 
+use super::capacity::{Capacity, CapacityPermits};
 use super::error::{SendError, TryRecvError};
 use super::queue::{Pop, Queue};
-use super::room::{Desk, Room};
 use crate::coop;
 use crate::loom::sync::Arc;
 use crate::sync::backoff::Backoff;
@@ -34,7 +35,7 @@ const BOUNDED: &str = "a bounded channel has a capacity";
 pub(super) struct Channel<T> {
     queue: Queue<T>,
     /// The capacity. `None` if the channel has no bound.
-    room: Option<Room>,
+    capacity: Option<Capacity>,
     /// When the last strong sender leaves, it ends the queue.
     senders: Counts,
     /// Notified when the channel is closed.
@@ -43,10 +44,10 @@ pub(super) struct Channel<T> {
 
 impl<T> Channel<T> {
     pub(super) fn open(max: Option<usize>) -> (Tx<T>, Rx<T>) {
-        let room = max.map(Room::new);
+        let capacity = max.map(Capacity::new);
         let channel = Arc::new(Channel {
-            queue: Queue::new(room.as_ref().map_or(0, Room::free_in_tail)),
-            room,
+            queue: Queue::new(capacity.as_ref().map_or(0, Capacity::free_in_tail)),
+            capacity,
             senders: Counts::new(),
             closed: Notify::new(),
         });
@@ -55,22 +56,22 @@ impl<T> Channel<T> {
 
     /// The capacity. Panics if the channel has no bound.
     pub(super) fn max(&self) -> usize {
-        self.room.as_ref().expect(BOUNDED).max
+        self.capacity.as_ref().expect(BOUNDED).max
     }
 
-    /// The desk where permits are taken. Panics if the channel has no bound.
-    pub(super) fn desk(&self) -> Desk<'_> {
+    /// The permits of the capacity. Panics if the channel has no bound.
+    pub(super) fn permits(&self) -> CapacityPermits<'_> {
         self.bound().expect(BOUNDED)
     }
 
     #[inline(always)]
-    fn bound(&self) -> Option<Desk<'_>> {
-        self.room.as_ref().map(|room| room.with(self.queue.tail_word()))
+    fn bound(&self) -> Option<CapacityPermits<'_>> {
+        self.capacity.as_ref().map(|capacity| capacity.with(self.queue.tail_word()))
     }
 
     pub(super) fn is_closed(&self) -> bool {
         match self.bound() {
-            Some(desk) => desk.is_closed(),
+            Some(permits) => permits.is_closed(),
             None => self.queue.is_sealed(),
         }
     }
@@ -96,8 +97,8 @@ impl<T> Channel<T> {
         self.queue.push(value).map_err(SendError)
     }
 
-    /// Sends if there is room, no task stands in line, and the tail is at a simple place. Otherwise returns
-    /// the value; the caller then takes a permit at the [`desk`](Self::desk).
+    /// Sends if there is room, no task waits, and the tail is at a simple place. Otherwise returns
+    /// the value; the caller then takes a permit from [`permits`](Self::permits).
     #[inline(always)]
     pub(super) fn try_push(&self, value: T) -> Result<(), T> {
         self.queue.push_taking_permit(value)
@@ -106,26 +107,26 @@ impl<T> Channel<T> {
     /// Gives back the permits of `n` values that were received.
     #[inline]
     fn received(&self, n: usize) {
-        if let Some(desk) = self.bound() {
-            desk.give(n);
+        if let Some(permits) = self.bound() {
+            permits.give(n);
         }
     }
 
     /// On an empty queue: whether nothing can come any more although senders may be left.
     fn is_drained(&self) -> bool {
         match self.bound() {
-            Some(desk) => desk.is_closed() && desk.free() == self.max(),
+            Some(permits) => permits.is_closed() && permits.free() == self.max(),
             None => self.queue.is_sealed(),
         }
     }
 
     fn close(&self) {
-        if self.room.is_none() {
+        if self.capacity.is_none() {
             self.queue.seal();
         }
         // A waker that panics must not keep the others asleep.
         let mut panic = unwind::FirstPanic::new();
-        panic.catch(|| self.bound().map(Desk::close));
+        panic.catch(|| self.bound().map(CapacityPermits::close));
         panic.catch(|| self.closed.notify_waiters());
         panic.resume();
     }
@@ -322,12 +323,12 @@ impl<T> Rx<T> {
                 Pop::Empty => {}
             }
             if self.channel.is_closed() {
-                let _replaced = self.channel.room.as_ref().map(|room| {
-                    // L1, for the case that senders hold permits.
+                let _replaced = self.channel.capacity.as_ref().map(|capacity| {
+                    // LastWaker, for the case that senders hold permits.
                     let fresh = Some(cx.waker().clone());
-                    std::mem::replace(&mut *room.last_permits.lock(), fresh)
+                    std::mem::replace(&mut *capacity.last_permits.lock(), fresh)
                 });
-                // L2.
+                // LastCount.
                 if self.channel.is_drained() {
                     return Poll::Ready(None);
                 }
@@ -348,7 +349,7 @@ impl<T> Drop for Rx<T> {
         panic.catch(|| self.channel.close());
         // SAFETY: (1) there is one `Rx`, borrowed mutably.
         panic.catch(|| unsafe { self.channel.queue.unpark() });
-        let _waker = self.channel.room.as_ref().map(|room| room.last_permits.lock().take());
+        let _waker = self.channel.capacity.as_ref().map(|capacity| capacity.last_permits.lock().take());
         // A value that is being written at this moment is dropped with the channel.
         while let Pop::Value(value) = self.pop() {
             panic.catch(|| self.channel.received(1));

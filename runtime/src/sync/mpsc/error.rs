@@ -10,7 +10,7 @@ pub struct SendError<T>(pub T);
 /// The error of [`Sender::try_send`](super::Sender::try_send). It has the value.
 #[derive(PartialEq, Eq, Clone, Copy)]
 pub enum TrySendError<T> {
-    /// The channel has no capacity left, or other tasks stand in line for it.
+    /// The channel has no capacity left, or other tasks wait for it.
     Full(T),
     /// The receiver was closed or dropped.
     Closed(T),

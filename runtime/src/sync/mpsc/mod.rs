@@ -2,10 +2,10 @@
 //!
 //! # Where to begin reading
 //! 1. `queue.rs`: the list of blocks in which values travel, and how the receiver sleeps. The protocol is
-//!    there. 2. `room.rs`: the capacity of a bounded channel. Its senders take a permit for each value, and
-//!    the receiver gives the permit back. 3. `channel.rs`: the common part of both kinds of channel: counting
-//!    senders, closing, receiving. 4. `bounded.rs` and `unbounded.rs`: the public faces. `permit.rs` is a
-//!    permit by itself.
+//!    there. 2. `capacity.rs`: the capacity of a bounded channel. Its senders take a permit for each value,
+//!    and the receiver gives the permit back. 3. `channel.rs`: the common part of both kinds of channel:
+//!    counting senders, closing, receiving. 4. `bounded.rs` and `unbounded.rs`: the public faces. `permit.rs`
+//!    is a permit by itself.
 //!
 //! # Which one
 //! A [bounded](channel()) channel makes fast senders wait for a slow receiver. An
@@ -13,11 +13,11 @@
 //! [streams](futures_core::Stream); Tokio's need another crate for that.
 
 mod bounded;
+mod capacity;
 mod channel;
 pub mod error;
 mod permit;
 mod queue;
-mod room;
 mod unbounded;
 
 pub use self::bounded::{Receiver, Sender, WeakSender, channel};

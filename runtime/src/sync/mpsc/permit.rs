@@ -1,4 +1,4 @@
-//! Room in a bounded channel, reserved before there is a value to send.
+//! Capacity in a bounded channel, reserved before there is a value to send.
 
 use std::fmt;
 use std::iter::FusedIterator;
@@ -8,22 +8,22 @@ use super::bounded::Sender;
 use super::channel::{Channel, Tx};
 use crate::loom::sync::Arc;
 
-/// Room for one value. [`Sender::reserve`] or [`Sender::try_reserve`] makes it. Dropping it gives the room
-/// back.
+/// Capacity for one value. [`Sender::reserve`] or [`Sender::try_reserve`] makes it. Dropping it gives the
+/// room back.
 #[must_use]
 pub struct Permit<'a, T> {
     channel: &'a Channel<T>,
 }
 
-/// Room for one value, and the sender that reserved it. [`Sender::reserve_owned`] or
+/// Capacity for one value, and the sender that reserved it. [`Sender::reserve_owned`] or
 /// [`Sender::try_reserve_owned`] makes it. Dropping it gives the room back.
 #[must_use]
 pub struct OwnedPermit<T> {
     tx: Tx<T>,
 }
 
-/// Room for several values. [`Sender::reserve_many`] or [`Sender::try_reserve_many`] makes it. Dropping it
-/// gives back the room that is left.
+/// Capacity for several values. [`Sender::reserve_many`] or [`Sender::try_reserve_many`] makes it. Dropping
+/// it gives back the room that is left.
 #[must_use]
 pub struct PermitIterator<'a, T> {
     channel: &'a Channel<T>,
@@ -55,7 +55,7 @@ impl<'a, T> Permit<'a, T> {
 
 impl<T> Drop for Permit<'_, T> {
     fn drop(&mut self) {
-        self.channel.desk().drop_permits(1);
+        self.channel.permits().drop_permits(1);
     }
 }
 
@@ -93,7 +93,7 @@ impl<T> OwnedPermit<T> {
     /// ```
     pub fn release(self) -> Sender<T> {
         let tx = self.into_tx();
-        tx.channel.desk().drop_permits(1);
+        tx.channel.permits().drop_permits(1);
         Sender::of(tx)
     }
 
@@ -130,7 +130,7 @@ impl<T> OwnedPermit<T> {
 
 impl<T> Drop for OwnedPermit<T> {
     fn drop(&mut self) {
-        self.tx.channel.desk().drop_permits(1);
+        self.tx.channel.permits().drop_permits(1);
     }
 }
 
@@ -160,7 +160,7 @@ impl<T> FusedIterator for PermitIterator<'_, T> {}
 impl<T> Drop for PermitIterator<'_, T> {
     fn drop(&mut self) {
         if self.left > 0 {
-            self.channel.desk().drop_permits(self.left);
+            self.channel.permits().drop_permits(self.left);
         }
     }
 }

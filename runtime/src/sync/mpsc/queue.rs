@@ -5,52 +5,58 @@
 //!  bit 63 … 21   20 … 5   4         3         2         1        0
 //!  position      FREE     QUEUED    CLOSED    SEALED    ENDED    PARKED
 //! ```
-//! FREE, QUEUED and CLOSED are the room of a bounded channel (`room.rs`). Here they only pass through. The
-//! position is that of the next value, modulo 2⁴³. Of each MPSC_LAP positions, the last stands for no value:
-//! while the tail is there, a producer is putting the next block in place. PARKED: the consumer found the
-//! queue empty and sleeps. ENDED: no producer is left. SEALED: the consumer takes no further values.
+//! FREE, QUEUED and CLOSED are the room of a bounded channel (`capacity.rs`). Here they only pass through.
+//! The position is that of the next value, modulo 2⁴³. Of each MPSC_LAP positions, the last stands for no
+//! value: while the tail is there, a producer is putting the next block in place. PARKED: the consumer found
+//! the queue empty and sleeps. ENDED: no producer is left. SEALED: the consumer takes no further values.
 //!
 //! # Steps
 //! ```text
-//! push                                             pop
-//! P1 read the tail; SEALED? fail                   C1 the head's slot is full: take the value and go on;
-//!    at a lap's last position? spin                   after a block's last slot move to the next block
-//! P2 read the tail block                              and recycle this one
-//! P3 claim: tail + 1, PARKED cleared (CAS)         C2 else read the tail; not the head's position: Busy,
-//! P4 that was the block's last slot: install          a producer is between P3 and P6
-//!    the next block, tail + 1                      C3 the head's position: Ended if ENDED, else Empty
-//! P5 PARKED was set: move the waker out            park, after Empty
-//! P6 write the value, slot := full                 K1 write the waker
-//! P7 wake                                          K2 the head's position, not ENDED: set PARKED (CAS);
-//!                                                     else take the waker back and C1 again
+//! push
+//!   MpscRead     read the tail; SEALED? fail; at a lap's last position? spin
+//!   MpscBlock    read the tail block
+//!   MpscClaim    tail + 1, PARKED cleared (CAS)
+//!   MpscGrow     that was the block's last slot: install the next block, tail + 1
+//!   MpscUnpark   PARKED was set: move the waker out
+//!   MpscFill     write the value, slot := full
+//!   MpscWake     wake
+//! pop
+//!   MpscPop      the head's slot is full: take the value and go on; after a block's last slot move to the
+//!                next block and recycle this one
+//!   MpscBusy     else read the tail; not the head's position: Busy, a producer is at MpscClaim to MpscFill
+//!   MpscEnd      the head's position: Ended if ENDED, else Empty
+//! park, after Empty
+//!   MpscWaker    write the waker
+//!   MpscPark     the head's position, not ENDED: set PARKED (CAS); else take the waker back, MpscPop again
 //! ```
 //! A push that finds the consumer awake costs one read-modify-write; a pop costs none.
 //!
 //! # The races
 //! *Lost wake.* The consumer finds nothing, a producer pushes and sees no PARKED, and then the consumer
-//! parks. P3 and K2 change the same word. If P3 comes first, K2 fails, because the position has moved. If K2
-//! comes first, P3 sees PARKED.
+//! parks. MpscClaim and MpscPark change the same word. If MpscClaim comes first, MpscPark fails, because the
+//! position has moved. If MpscPark comes first, MpscClaim sees PARKED.
 //!
 //! *The waker slot* belongs to the consumer while PARKED is clear and the head is the tail. The thread that
-//! clears PARKED moves the waker out. A producer (P5) does it before it fills its slot (P6), and the consumer
-//! cannot pass that slot. The last producer sets ENDED in the same step, after which the consumer never
-//! parks. The consumer itself does it in `unpark`.
+//! clears PARKED moves the waker out. A producer (MpscUnpark) does it before it fills its slot (MpscFill),
+//! and the consumer cannot pass that slot. The last producer sets ENDED in the same step, after which the
+//! consumer never parks. The consumer itself does it in `unpark`.
 //!
-//! *A block freed under a producer.* A producer touches a block only between its claim of a slot there (P3)
-//! and the filling of that slot (P6). The consumer recycles a block when all its slots were filled. P2 may
-//! read a block that is recycled before P3, but then the tail has moved and P3 fails. The same position comes
-//! back only after 2⁴³ values, which take more than a day, and the producer would have to stop between P2 and
-//! P3 for exactly as long.
+//! *A block freed under a producer.* A producer touches a block only between its claim of a slot there
+//! (MpscClaim) and the filling of that slot (MpscFill). The consumer recycles a block when all its slots were
+//! filled. MpscBlock may read a block that is recycled before MpscClaim, but then the tail has moved and
+//! MpscClaim fails. The same position comes back only after 2⁴³ values, which take more than a day, and the
+//! producer would have to stop between MpscBlock and MpscClaim for exactly as long.
 //!
-//! *The next block.* P4 links it before P6 fills the last slot. So the consumer, which has found that slot
-//! full, finds the link. Other producers meanwhile spin at P1. They wait for a block that is already
-//! allocated, so for a few instructions, once in a lap.
+//! *The next block.* MpscGrow links it before MpscFill fills the last slot. So the consumer, which has found
+//! that slot full, finds the link. Other producers meanwhile spin at MpscRead. They wait for a block that is
+//! already allocated, so for a few instructions, once in a lap.
 //!
 //! # Ordering
-//! P6 is Release and C1 is Acquire: they pass on the value, and the link of P4. P4's second step is Release
-//! and P1 is Acquire, so P2 reads the block of that lap or a later one. P2 is Acquire, so that a later block
-//! makes P3 fail. P3, K2, ENDED and SEALED are AcqRel: P5 pairs with K1. Recycling passes a block through
-//! `spare`: Release in, Acquire out.
+//! MpscFill is Release and MpscPop is Acquire: they pass on the value, and the link of MpscGrow. MpscGrow's
+//! second step is Release and MpscRead is Acquire, so MpscBlock reads the block of that lap or a later one.
+//! MpscBlock is Acquire, so that a later block makes MpscClaim fail. MpscClaim, MpscPark, ENDED and SEALED
+//! are AcqRel: MpscUnpark pairs with MpscWaker. Recycling passes a block through `spare`: Release in, Acquire
+//! out.
 //!
 //! # Memory
 //! One block is kept for reuse, so that a steady stream allocates nothing. All other blocks are freed as they
@@ -186,14 +192,14 @@ impl<T> Queue<T> {
     /// Appends `value`, and wakes the consumer if it sleeps. Returns the value if the queue is sealed.
     #[inline]
     pub fn push(&self, value: T) -> Result<(), T> {
-        // P1.
+        // MpscRead.
         let word = self.tail.word.load(Ordering::Acquire);
         let offset = (word >> SHIFT) % LAP;
         if word & SEALED == 0 && offset + 1 < VALUES {
-            // P2.
+            // MpscBlock.
             let block = self.tail.block.load(Ordering::Acquire);
             if self.claim(word, 0).is_ok() {
-                // SAFETY: (1) by P3. (2) `block` was the tail's block at P3.
+                // SAFETY: (1) by MpscClaim. (2) `block` was the tail's block at MpscClaim.
                 unsafe { self.fill(block, offset, word, value) };
                 return Ok(());
             }
@@ -202,22 +208,22 @@ impl<T> Queue<T> {
     }
 
     /// Appends `value` as [`push`](Self::push) does, and takes a permit in the same step, which the value
-    /// then carries. Returns the value if no permit is there at once (T1 of `room.rs`), or if the tail is at
-    /// the end of a block. The caller then takes a permit first.
+    /// then carries. Returns the value if no permit is there at once (CapacityTake of `capacity.rs`), or if
+    /// the tail is at the end of a block. The caller then takes a permit first.
     #[inline(always)]
     pub fn push_taking_permit(&self, value: T) -> Result<(), T> {
-        // P1, T1.
+        // MpscRead, CapacityTake.
         let mut word = self.tail.word.load(Ordering::Acquire);
         loop {
             let offset = (word >> SHIFT) % LAP;
             if word & (QUEUED | CLOSED | SEALED) != 0 || word & FREE == 0 || offset + 1 >= VALUES {
                 return Err(value);
             }
-            // P2.
+            // MpscBlock.
             let block = self.tail.block.load(Ordering::Acquire);
             match self.claim(word, ONE_FREE) {
                 Ok(_) => {
-                    // SAFETY: (1) by P3. (2) `block` was the tail's block at P3.
+                    // SAFETY: (1) by MpscClaim. (2) `block` was the tail's block at MpscClaim.
                     unsafe { self.fill(block, offset, word, value) };
                     return Ok(());
                 }
@@ -232,7 +238,7 @@ impl<T> Queue<T> {
     fn push_slowly(&self, value: T) -> Result<(), T> {
         let mut backoff = Backoff::new();
         let mut next = None;
-        // P1.
+        // MpscRead.
         let mut word = self.tail.word.load(Ordering::Acquire);
         let (block, offset) = loop {
             if word & SEALED != 0 {
@@ -244,7 +250,7 @@ impl<T> Queue<T> {
                 word = self.tail.word.load(Ordering::Acquire);
                 continue;
             }
-            // P2.
+            // MpscBlock.
             let block = self.tail.block.load(Ordering::Acquire);
             if offset + 1 == VALUES && next.is_none() {
                 // Allocated before the claim, so that no other thread waits for the allocator.
@@ -256,7 +262,7 @@ impl<T> Queue<T> {
             }
         };
         if offset + 1 == VALUES {
-            // P4.
+            // MpscGrow.
             let next = Box::into_raw(next.take().expect("allocated before the claim"));
             self.tail.block.store(next, Ordering::Release);
             // SAFETY: this thread owns a slot of the block that is not full, so the consumer has not recycled
@@ -268,35 +274,35 @@ impl<T> Queue<T> {
         if let Some(unused) = next {
             self.keep(unused);
         }
-        // SAFETY: (1) by P3. (2) `block` was the tail's block at P3.
+        // SAFETY: (1) by MpscClaim. (2) `block` was the tail's block at MpscClaim.
         unsafe { self.fill(block, offset, word, value) };
         Ok(())
     }
 
-    /// P3: takes the position of `word`, and `permits` (a multiple of [`ONE_FREE`]), if the tail is still
-    /// `word`.
+    /// MpscClaim: takes the position of `word`, and `permits` (a multiple of [`ONE_FREE`]), if the tail is
+    /// still `word`.
     #[inline(always)]
     fn claim(&self, word: usize, permits: usize) -> Result<usize, usize> {
         let claimed = (word.wrapping_add(ONE) - permits) & !PARKED;
         self.tail.word.compare_exchange_weak(word, claimed, Ordering::AcqRel, Ordering::Acquire)
     }
 
-    /// P5 to P7.
+    /// MpscUnpark to MpscWake.
     ///
     /// # Safety
     /// 1. The caller has claimed the position of `word`, which is at `offset` in its block, and calls this
     ///    once. 2. `block` is the block of that position.
     #[inline(always)]
     unsafe fn fill(&self, block: *mut Block<T>, offset: usize, word: usize, value: T) {
-        // P5. SAFETY: (1) P3 cleared PARKED.
+        // MpscUnpark. SAFETY: (1) MpscClaim cleared PARKED.
         let waker = (word & PARKED != 0).then(|| unsafe { self.take_waker() });
         // SAFETY: by (1) and (2) this thread owns a slot of the block that is not full, so the consumer has
         // not recycled the block.
         let slot = &unsafe { &*block }.slots[offset];
-        // P6. SAFETY: the slot is ours, by (1), and empty.
+        // MpscFill. SAFETY: the slot is ours, by (1), and empty.
         slot.value.with_mut(|slot| unsafe { (*slot).write(value) });
         slot.is_full.store(true, Ordering::Release);
-        // P7.
+        // MpscWake.
         if let Some(waker) = waker {
             waker.wake();
         }
@@ -315,7 +321,7 @@ impl<T> Queue<T> {
         let position = self.head.with(|head| unsafe { (*head).position });
         let word = self.tail.word.load(Ordering::Acquire);
         if word >> SHIFT != position {
-            // C2. The slot may have been filled since, but then the caller will come again.
+            // MpscBusy. The slot may have been filled since, but then the caller will come again.
             Pop::Busy
         } else if word & ENDED != 0 {
             Pop::Ended
@@ -324,7 +330,7 @@ impl<T> Queue<T> {
         }
     }
 
-    /// C1: takes the oldest value if it is there.
+    /// MpscPop: takes the oldest value if it is there.
     ///
     /// # Safety
     /// 1. The caller is the consumer.
@@ -350,7 +356,7 @@ impl<T> Queue<T> {
         })
     }
 
-    /// The rest of C1, after the last slot of the head's block.
+    /// The rest of MpscPop, after the last slot of the head's block.
     #[inline(never)]
     fn leave_block(&self, head: &mut Head<T>) {
         // The last position ends a lap.
@@ -389,9 +395,9 @@ impl<T> Queue<T> {
         if word >> SHIFT != position || word & ENDED != 0 {
             return false;
         }
-        // K1. SAFETY: PARKED is clear and the head is the tail, so the slot is ours, and empty.
+        // MpscWaker. SAFETY: PARKED is clear and the head is the tail, so the slot is ours, and empty.
         self.waker.with_mut(|slot| unsafe { (*slot).write(fresh) });
-        // K2.
+        // MpscPark.
         while word >> SHIFT == position && word & ENDED == 0 {
             match self.tail.word.compare_exchange_weak(
                 word,
@@ -403,7 +409,7 @@ impl<T> Queue<T> {
                 Err(actual) => word = actual,
             }
         }
-        // SAFETY: (1) the slot holds the waker of K1, and PARKED was never set for it.
+        // SAFETY: (1) the slot holds the waker of MpscWaker, and PARKED was never set for it.
         drop(unsafe { self.take_waker() });
         false
     }
@@ -447,7 +453,7 @@ impl<T> Queue<T> {
         positions - (head % LAP + positions) / LAP
     }
 
-    /// The tail's word, for `room.rs`.
+    /// The tail's word, for `capacity.rs`.
     #[inline(always)]
     pub(super) fn tail_word(&self) -> &AtomicUsize {
         &self.tail.word

@@ -1,9 +1,9 @@
 //! A lock for many readers or one writer, whose guards may be held across an `.await`.
 //!
-//! It is a count of [`permits`](super::permits): a reader takes one permit, a writer takes all. So the line
-//! is fair for both: a reader that comes after a waiting writer waits behind it. The permits' Acquire and
-//! Release order one holder after the other. The count of the permits makes reading and writing exclude each
-//! other.
+//! It is a count of [`permits`](super::permits): a reader takes one permit, a writer takes all. So the wait
+//! list is fair for both: a reader that comes after a waiting writer waits behind it. The permits' Acquire
+//! and Release order one holder after the other. The count of the permits makes reading and writing exclude
+//! each other.
 //!
 //! A guard is its hold (`Share`, `Whole`), whose drop gives the permits back, and the address of the data.
 //! Mapping a guard moves the hold into another guard. Downgrading gives back all permits but one.
@@ -31,9 +31,9 @@ const MAX_READERS: u32 = u32::MAX >> 3;
 
 /// Gives access to its data to many readers, or to one writer. Waiting for it does not block the thread.
 ///
-/// The line is fair: first come, first served. A reader waits behind a writer that waits, so readers cannot
-/// keep writers out for ever. So a task that holds a read guard must not wait for a second one: a writer may
-/// stand in between. A panic while a guard is held does not poison the lock.
+/// The wait list is fair: first come, first served. A reader waits behind a writer that waits, so readers
+/// cannot keep writers out for ever. So a task that holds a read guard must not wait for a second one: a
+/// writer may stand in between. A panic while a guard is held does not poison the lock.
 ///
 /// # Examples
 /// ```
@@ -141,7 +141,7 @@ impl<T: ?Sized> RwLock<T> {
     /// Waits until no task writes and no earlier task waits, then locks for reading.
     ///
     /// # Cancel safety
-    /// The future loses its place in line. A lock that it was granted meanwhile goes to the next task.
+    /// The future loses its place in the queue. A lock that it was granted meanwhile goes to the next task.
     ///
     /// # Examples
     /// ```
@@ -191,7 +191,7 @@ impl<T: ?Sized> RwLock<T> {
         OwnedRwLockReadGuard::of_holder(OwnedShare::of_taken(self))
     }
 
-    /// Locks for reading, if no task writes or stands in line.
+    /// Locks for reading, if no task writes or waits.
     ///
     /// # Errors
     /// [`TryLockError`] otherwise, or if the largest number of readers is reached.
@@ -226,8 +226,8 @@ impl<T: ?Sized> RwLock<T> {
     /// Waits until no task reads or writes and no earlier task waits, then locks for writing.
     ///
     /// # Cancel safety
-    /// The future loses its place in line. A lock that it was granted meanwhile goes to the next task, and
-    /// readers behind it may go on.
+    /// The future loses its place in the queue. A lock that it was granted meanwhile goes to the next task,
+    /// and readers behind it may go on.
     ///
     /// # Examples
     /// ```
@@ -278,7 +278,7 @@ impl<T: ?Sized> RwLock<T> {
         OwnedRwLockWriteGuard::of_holder(OwnedWhole::of_taken(self))
     }
 
-    /// Locks for writing, if no task reads, writes or stands in line.
+    /// Locks for writing, if no task reads, writes or waits.
     ///
     /// # Errors
     /// [`TryLockError`] otherwise.

@@ -45,17 +45,17 @@
 //! ```
 //!
 //! # Where to begin reading
-//! `big_reader_lock.rs` guards the value. `shared.rs` tells which receiver has seen which version, and wakes
+//! `big_reader_lock.rs` guards the value. `channel.rs` tells which receiver has seen which version, and wakes
 //! receivers. `sender.rs` and `receiver.rs` are the public faces.
 
 mod big_reader_lock;
+mod channel;
 mod receiver;
 mod sender;
-mod shared;
 
+use self::channel::Channel;
 pub use self::receiver::{Receiver, Ref};
 pub use self::sender::Sender;
-use self::shared::Shared;
 use crate::loom::sync::Arc;
 
 /// Creates a channel that holds `init`, with one sender and one receiver. The receiver has seen `init`.
@@ -67,9 +67,9 @@ use crate::loom::sync::Arc;
 /// assert_eq!(*rx.borrow_and_update(), 2);
 /// ```
 pub fn channel<T>(init: T) -> (Sender<T>, Receiver<T>) {
-    let shared = Arc::new(Shared::new(init, 1));
-    let seen = shared.version();
-    (Sender::of(shared.clone()), Receiver::of_counted(shared, seen))
+    let channel = Arc::new(Channel::new(init, 1));
+    let seen = channel.version();
+    (Sender::of(channel.clone()), Receiver::of_counted(channel, seen))
 }
 
 /// The errors of a watch channel.

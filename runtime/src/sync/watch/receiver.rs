@@ -4,8 +4,8 @@ use std::fmt;
 use std::ops::Deref;
 
 use super::big_reader_lock::Reading;
+use super::channel::{Changed, Channel, Closed, Version};
 use super::error::RecvError;
-use super::shared::{Changed, Closed, Shared, Version};
 use crate::coop::{self, cooperative};
 use crate::loom::sync::Arc;
 
@@ -13,19 +13,19 @@ use crate::loom::sync::Arc;
 ///
 /// A clone has seen what the original has seen. Later each remembers for itself what it has seen.
 pub struct Receiver<T> {
-    shared: Arc<Shared<T>>,
+    channel: Arc<Channel<T>>,
     seen: Version,
 }
 
 impl<T> Receiver<T> {
     /// Makes a receiver that is counted already.
-    pub(super) fn of_counted(shared: Arc<Shared<T>>, seen: Version) -> Self {
-        Self { shared, seen }
+    pub(super) fn of_counted(channel: Arc<Channel<T>>, seen: Version) -> Self {
+        Self { channel, seen }
     }
 
-    pub(super) fn of(shared: Arc<Shared<T>>, seen: Version) -> Self {
-        shared.add_receiver();
-        Self::of_counted(shared, seen)
+    pub(super) fn of(channel: Arc<Channel<T>>, seen: Version) -> Self {
+        channel.add_receiver();
+        Self::of_counted(channel, seen)
     }
 
     /// Reads the value in place, and does not mark it as seen. Blocks the thread while a sender replaces the
@@ -42,8 +42,8 @@ impl<T> Receiver<T> {
     #[inline]
     #[track_caller]
     pub fn borrow(&self) -> Ref<'_, T> {
-        let (reading, version) = self.shared.read();
-        Ref::new(&self.shared, reading, version != self.seen)
+        let (reading, version) = self.channel.read();
+        Ref::new(&self.channel, reading, version != self.seen)
     }
 
     /// Reads the value in place and marks it as seen. Blocks the thread while a sender replaces the value.
@@ -61,10 +61,10 @@ impl<T> Receiver<T> {
     #[inline]
     #[track_caller]
     pub fn borrow_and_update(&mut self) -> Ref<'_, T> {
-        let (reading, version) = self.shared.read();
+        let (reading, version) = self.channel.read();
         let has_changed = version != self.seen;
         self.seen = version;
-        Ref::new(&self.shared, reading, has_changed)
+        Ref::new(&self.channel, reading, has_changed)
     }
 
     /// Returns whether there is a value that was not marked as seen. It does not compare values.
@@ -81,7 +81,7 @@ impl<T> Receiver<T> {
     /// assert!(rx.has_changed().is_err());
     /// ```
     pub fn has_changed(&self) -> Result<bool, RecvError> {
-        self.shared.has_unseen(self.seen).map_err(RecvError::from)
+        self.channel.has_unseen(self.seen).map_err(RecvError::from)
     }
 
     /// Returns whether no sender is left.
@@ -94,7 +94,7 @@ impl<T> Receiver<T> {
     /// assert!(rx.is_closed());
     /// ```
     pub fn is_closed(&self) -> bool {
-        self.shared.is_closed()
+        self.channel.is_closed()
     }
 
     /// Marks the value as not seen, so that the next [`changed`](Self::changed) does not wait.
@@ -119,7 +119,7 @@ impl<T> Receiver<T> {
     /// assert!(!rx.has_changed().unwrap());
     /// ```
     pub fn mark_unchanged(&mut self) {
-        self.seen = self.shared.version();
+        self.seen = self.channel.version();
     }
 
     /// Waits until there is a value that was not seen, and marks it as seen. It does not wait if there is one
@@ -144,12 +144,12 @@ impl<T> Receiver<T> {
     pub async fn changed(&mut self) -> Result<(), RecvError> {
         if coop::has_budget_remaining() {
             // If there is something to see, no waiter is needed.
-            if let Some(result) = self.shared.look(&mut self.seen) {
+            if let Some(result) = self.channel.look(&mut self.seen) {
                 coop::spend();
                 return Ok(result?);
             }
         }
-        Ok(cooperative(Changed::new(&self.shared, &mut self.seen)).await?)
+        Ok(cooperative(Changed::new(&self.channel, &mut self.seen)).await?)
     }
 
     /// Waits until `f` returns `true` for the value, marks that value as seen, and returns access to it.
@@ -179,7 +179,7 @@ impl<T> Receiver<T> {
     /// # });
     /// ```
     pub async fn wait_for(&mut self, f: impl FnMut(&T) -> bool) -> Result<Ref<'_, T>, RecvError> {
-        cooperative(wait_for(&self.shared, &mut self.seen, f)).await
+        cooperative(wait_for(&self.channel, &mut self.seen, f)).await
     }
 
     /// Returns whether both receivers are for the same channel.
@@ -190,21 +190,21 @@ impl<T> Receiver<T> {
     /// assert!(rx.same_channel(&rx.clone()));
     /// ```
     pub fn same_channel(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.shared, &other.shared)
+        Arc::ptr_eq(&self.channel, &other.channel)
     }
 }
 
 /// Waits as [`Receiver::wait_for`] does, and takes no part in the budget.
 async fn wait_for<'a, T>(
-    shared: &'a Shared<T>,
+    channel: &'a Channel<T>,
     seen: &mut Version,
     mut f: impl FnMut(&T) -> bool,
 ) -> Result<Ref<'a, T>, RecvError> {
     let mut result = Ok(());
     loop {
         {
-            let (reading, version) = shared.read();
-            let value = Ref::new(shared, reading, version != *seen);
+            let (reading, version) = channel.read();
+            let value = Ref::new(channel, reading, version != *seen);
             *seen = version;
             // `f` is not called twice for the last value.
             if (result.is_ok() || value.has_changed()) && f(&value) {
@@ -212,25 +212,25 @@ async fn wait_for<'a, T>(
             }
         }
         result?;
-        result = Changed::new(shared, seen).await;
+        result = Changed::new(channel, seen).await;
     }
 }
 
 impl<T> Clone for Receiver<T> {
     fn clone(&self) -> Self {
-        Self::of(self.shared.clone(), self.seen)
+        Self::of(self.channel.clone(), self.seen)
     }
 }
 
 impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
-        self.shared.remove_receiver();
+        self.channel.remove_receiver();
     }
 }
 
 impl<T: fmt::Debug> fmt::Debug for Receiver<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Receiver").field("shared", &self.shared).field("seen", &self.seen).finish()
+        f.debug_struct("Receiver").field("channel", &self.channel).field("seen", &self.seen).finish()
     }
 }
 
@@ -244,15 +244,15 @@ impl From<Closed> for RecvError {
 ///
 /// It belongs to the thread that made it, and should not live across an `.await`.
 pub struct Ref<'a, T> {
-    shared: &'a Shared<T>,
+    channel: &'a Channel<T>,
     reading: Reading<'a>,
     has_changed: bool,
 }
 
 impl<'a, T> Ref<'a, T> {
     #[inline]
-    pub(super) fn new(shared: &'a Shared<T>, reading: Reading<'a>, has_changed: bool) -> Self {
-        Self { shared, reading, has_changed }
+    pub(super) fn new(channel: &'a Channel<T>, reading: Reading<'a>, has_changed: bool) -> Self {
+        Self { channel, reading, has_changed }
     }
 
     /// Returns whether the receiver had not seen this value before. It is `false` for a sender's reference.
@@ -275,7 +275,7 @@ impl<T> Deref for Ref<'_, T> {
     #[inline]
     fn deref(&self) -> &T {
         // SAFETY: (1) the result borrows `self`, which keeps `reading`, a reading of this channel.
-        unsafe { self.shared.value(&self.reading) }
+        unsafe { self.channel.value(&self.reading) }
     }
 }
 

@@ -3,22 +3,22 @@
 use std::fmt;
 use std::mem;
 
+use super::channel::Channel;
 use super::error::SendError;
 use super::receiver::{Receiver, Ref};
-use super::shared::Shared;
 use crate::coop::cooperative;
 use crate::loom::sync::Arc;
 use crate::loom::sync::atomic::Ordering::{Acquire, Relaxed};
 
 /// A sending side of a watch channel. It replaces the value. Receivers learn when the last sender is dropped.
 pub struct Sender<T> {
-    shared: Arc<Shared<T>>,
+    channel: Arc<Channel<T>>,
 }
 
 impl<T> Sender<T> {
     /// Makes the first sender of a channel.
-    pub(super) fn of(shared: Arc<Shared<T>>) -> Self {
-        Self { shared }
+    pub(super) fn of(channel: Arc<Channel<T>>) -> Self {
+        Self { channel }
     }
 
     /// Creates a channel that holds `init` and has no receiver yet. [`subscribe`](Self::subscribe) makes
@@ -31,7 +31,7 @@ impl<T> Sender<T> {
     /// assert_eq!(*tx.subscribe().borrow(), 1);
     /// ```
     pub fn new(init: T) -> Self {
-        Self::of(Arc::new(Shared::new(init, 0)))
+        Self::of(Arc::new(Channel::new(init, 0)))
     }
 
     /// Replaces the value and wakes the receivers that wait. It never waits for receivers, but it blocks the
@@ -85,7 +85,7 @@ impl<T> Sender<T> {
     where
         F: FnOnce(&mut T),
     {
-        self.shared.modify(|value| {
+        self.channel.modify(|value| {
             modify(value);
             true
         });
@@ -115,7 +115,7 @@ impl<T> Sender<T> {
     where
         F: FnOnce(&mut T) -> bool,
     {
-        self.shared.modify(modify)
+        self.channel.modify(modify)
     }
 
     /// Replaces the value, wakes the receivers that wait, and returns the old value. It works without
@@ -132,7 +132,7 @@ impl<T> Sender<T> {
     /// ```
     #[track_caller]
     pub fn send_replace(&self, mut value: T) -> T {
-        self.shared.modify(|old| {
+        self.channel.modify(|old| {
             mem::swap(old, &mut value);
             true
         });
@@ -151,8 +151,8 @@ impl<T> Sender<T> {
     /// ```
     #[track_caller]
     pub fn borrow(&self) -> Ref<'_, T> {
-        let (reading, _) = self.shared.read();
-        Ref::new(&self.shared, reading, false)
+        let (reading, _) = self.channel.read();
+        Ref::new(&self.channel, reading, false)
     }
 
     /// Returns whether there is no receiver. [`subscribe`](Self::subscribe) may make one again.
@@ -182,7 +182,7 @@ impl<T> Sender<T> {
     /// # });
     /// ```
     pub async fn closed(&self) {
-        cooperative(self.shared.abandoned()).await;
+        cooperative(self.channel.abandoned()).await;
     }
 
     /// Creates a receiver that has seen the current value.
@@ -196,7 +196,7 @@ impl<T> Sender<T> {
     /// assert_eq!(*rx.borrow(), 2);
     /// ```
     pub fn subscribe(&self) -> Receiver<T> {
-        Receiver::of(self.shared.clone(), self.shared.version())
+        Receiver::of(self.channel.clone(), self.channel.version())
     }
 
     /// Counts the receivers.
@@ -209,7 +209,7 @@ impl<T> Sender<T> {
     /// # drop(more);
     /// ```
     pub fn receiver_count(&self) -> usize {
-        self.shared.receiver_count()
+        self.channel.receiver_count()
     }
 
     /// Counts the senders.
@@ -222,7 +222,7 @@ impl<T> Sender<T> {
     /// # drop(more);
     /// ```
     pub fn sender_count(&self) -> usize {
-        self.shared.senders.load(Acquire)
+        self.channel.senders.load(Acquire)
     }
 
     /// Returns whether both senders are for the same channel.
@@ -233,23 +233,23 @@ impl<T> Sender<T> {
     /// assert!(tx.same_channel(&tx.clone()));
     /// ```
     pub fn same_channel(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.shared, &other.shared)
+        Arc::ptr_eq(&self.channel, &other.channel)
     }
 }
 
 impl<T> Clone for Sender<T> {
     fn clone(&self) -> Self {
         // The `Arc` comes first, because it aborts before any count can overflow.
-        let shared = self.shared.clone();
+        let channel = self.channel.clone();
         // Relaxed: `self` is counted, so the count is not zero meanwhile.
-        shared.senders.fetch_add(1, Relaxed);
-        Self { shared }
+        channel.senders.fetch_add(1, Relaxed);
+        Self { channel }
     }
 }
 
 impl<T> Drop for Sender<T> {
     fn drop(&mut self) {
-        self.shared.remove_sender();
+        self.channel.remove_sender();
     }
 }
 
@@ -261,6 +261,6 @@ impl<T: Default> Default for Sender<T> {
 
 impl<T: fmt::Debug> fmt::Debug for Sender<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sender").field("shared", &self.shared).finish()
+        f.debug_struct("Sender").field("channel", &self.channel).finish()
     }
 }

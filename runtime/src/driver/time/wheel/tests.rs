@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::task::Waker;
 
 use super::*;
-use crate::driver::time::entry::State;
+use crate::driver::time::entry::TimerState;
 use crate::util::rand::FastRand;
 
 /// A wheel, its entries, and an ordered map that says what the wheel should do.
@@ -12,7 +12,7 @@ struct Bench {
     wheel: Wheel,
     // Boxed one by one, so that a failed test can leak what is still linked.
     #[expect(clippy::vec_box)]
-    entries: Vec<Box<Entry>>,
+    entries: Vec<Box<TimerEntry>>,
     /// The timers in the wheel: by due tick (at least the position when inserted), then by order of
     /// insertion.
     model: BTreeMap<(Tick, usize), Tick>,
@@ -26,7 +26,7 @@ impl Bench {
     fn new(entries: usize) -> Self {
         Self {
             wheel: Wheel::new(),
-            entries: (0..entries).map(|_| Box::new(Entry::new())).collect(),
+            entries: (0..entries).map(|_| Box::new(TimerEntry::new())).collect(),
             model: BTreeMap::new(),
             keys: vec![None; entries],
             inserted: 0,
@@ -34,7 +34,7 @@ impl Bench {
         }
     }
 
-    fn index_of(&self, entry: NonNull<Entry>) -> usize {
+    fn index_of(&self, entry: NonNull<TimerEntry>) -> usize {
         self.entries.iter().position(|e| NonNull::from(&**e) == entry).expect("one of ours")
     }
 
@@ -71,7 +71,7 @@ impl Bench {
         // SAFETY: the model says that it is in the wheel; one thread.
         unsafe {
             self.wheel.remove(entry);
-            Entry::release(entry, State::Idle);
+            TimerEntry::release(entry, TimerState::Idle);
         }
         self.model.remove(&key);
     }
@@ -93,7 +93,7 @@ impl Bench {
                 Step::Due(entry) => {
                     let i = self.index_of(entry);
                     // SAFETY: it left the wheel just now; one thread.
-                    unsafe { Entry::release(entry, State::Fired) };
+                    unsafe { TimerEntry::release(entry, TimerState::Fired) };
                     let key = self.keys[i].take().expect("fired only what was inserted, and once");
                     let (&(earliest, _), _) = self.model.first_key_value().expect("the wheel holds no more");
                     assert_eq!(key.0, earliest, "in the order of their ticks");
@@ -134,7 +134,7 @@ impl Drop for Bench {
                 self.remove(i);
             } else if std::thread::panicking() {
                 // A failed test: the entries are leaked rather than freed while linked.
-                std::mem::forget(std::mem::replace(&mut self.entries[i], Box::new(Entry::new())));
+                std::mem::forget(std::mem::replace(&mut self.entries[i], Box::new(TimerEntry::new())));
             }
         }
     }
@@ -221,7 +221,7 @@ fn a_timer_moves_at_most_once_a_level() {
     assert_eq!(moves, LEVELS - 1);
     // It came out, but the bench does not know.
     // SAFETY: it left the wheel; one thread.
-    unsafe { Entry::release(NonNull::from(&*bench.entries[0]), State::Fired) };
+    unsafe { TimerEntry::release(NonNull::from(&*bench.entries[0]), TimerState::Fired) };
     bench.keys[0] = None;
 }
 
@@ -253,7 +253,7 @@ fn pop_any_empties_the_wheel() {
     while let Some(entry) = unsafe { bench.wheel.pop_any() } {
         let i = bench.index_of(entry);
         // SAFETY: it left the wheel; one thread.
-        unsafe { Entry::release(entry, State::ShutDown) };
+        unsafe { TimerEntry::release(entry, TimerState::ShutDown) };
         assert!(bench.keys[i].take().is_some());
     }
     assert!(bench.keys.iter().all(Option::is_none));
@@ -266,5 +266,5 @@ fn after_an_idle_time_a_near_timer_needs_no_move() {
     assert!(bench.drive(1_000_003, 1));
     bench.insert(0, 1_000_004);
     // SAFETY: one thread.
-    assert_eq!(unsafe { Entry::slot(NonNull::from(&*bench.entries[0])) }.level(), 0);
+    assert_eq!(unsafe { TimerEntry::slot(NonNull::from(&*bench.entries[0])) }.level(), 0);
 }

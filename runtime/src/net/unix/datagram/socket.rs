@@ -8,17 +8,17 @@ use std::task::{Context, Poll, ready};
 
 use socket2::SockRef;
 
-use super::room::{Attempt, Room, attempt};
+use super::receiver::{Attempt, ReceiverWait, attempt};
 use crate::Handle;
 use crate::driver::io::{Direction, Interest};
-use crate::io::registered::{Registered, Watch};
+use crate::io::registered::{Registered, WatchMode};
 use crate::io::sockaddr::Sockaddr;
 use crate::loom::sync::Mutex;
 use crate::net::face;
 use crate::net::face::options::take_error;
 use crate::net::unix::SocketAddr;
 
-const WATCH: Watch = Watch::datagrams("UnixDatagram");
+const WATCH: WatchMode = WatchMode::datagrams("UnixDatagram");
 
 /// A socket for datagrams between processes of one machine.
 ///
@@ -53,9 +53,9 @@ const WATCH: Watch = Watch::datagrams("UnixDatagram");
 /// ```
 pub struct UnixDatagram {
     io: Registered<mio::net::UnixDatagram>,
-    /// The room at which the task waits that was the last to call [`poll_send_to`](Self::poll_send_to), if it
-    /// waits at one.
-    room: Mutex<Option<Room>>,
+    /// The wait of the task that was the last to call [`poll_send_to`](Self::poll_send_to), if it waits for a
+    /// receiver.
+    receiver_wait: Mutex<Option<ReceiverWait>>,
 }
 
 // A panic leaves nothing half done, as in `Registered`. No foreign code is called under the lock.
@@ -186,7 +186,7 @@ impl UnixDatagram {
     #[track_caller]
     fn with_handle(socket: mio::net::UnixDatagram, handle: Handle) -> io::Result<UnixDatagram> {
         let io = Registered::with_handle(socket, WATCH, handle)?;
-        Ok(UnixDatagram { io, room: Mutex::new(None) })
+        Ok(UnixDatagram { io, receiver_wait: Mutex::new(None) })
     }
 }
 
@@ -210,7 +210,7 @@ impl UnixDatagram {
         loop {
             match self.io.async_io(Interest::WRITABLE, || attempt(&self.io, buf, &target)).await? {
                 Attempt::Sent(n) => return Ok(n),
-                Attempt::NoRoom => Room::at(&target, self.io.handle())?.wait().await?,
+                Attempt::ReceiverFull => ReceiverWait::at(&target, self.io.handle())?.wait().await?,
             }
         }
     }
@@ -229,11 +229,11 @@ impl UnixDatagram {
             let attempt = || attempt(&self.io, buf, &target);
             match ready!(self.io.poll_io(cx, Direction::Write, attempt))? {
                 Attempt::Sent(n) => return Poll::Ready(Ok(n)),
-                Attempt::NoRoom => {}
+                Attempt::ReceiverFull => {}
             }
-            let room = Room::at(&target, self.io.handle())?;
-            if room.poll_wait(cx)?.is_pending() {
-                let previous = self.room.lock().replace(room);
+            let wait = ReceiverWait::at(&target, self.io.handle())?;
+            if wait.poll_wait(cx)?.is_pending() {
+                let previous = self.receiver_wait.lock().replace(wait);
                 drop(previous);
                 return Poll::Pending;
             }
@@ -253,7 +253,7 @@ impl UnixDatagram {
         let target = Sockaddr::unix(&SocketAddr::of_path("send to", target.as_ref())?);
         match self.io.try_io(Interest::WRITABLE, || attempt(&self.io, buf, &target))? {
             Attempt::Sent(n) => Ok(n),
-            Attempt::NoRoom => Err(io::ErrorKind::WouldBlock.into()),
+            Attempt::ReceiverFull => Err(io::ErrorKind::WouldBlock.into()),
         }
     }
 }

@@ -5,10 +5,10 @@ use std::os::fd::OwnedFd;
 
 use super::end::{self, End, try_io};
 use crate::io::Interest;
-use crate::io::registered::{Fd, Registered, Watch};
+use crate::io::registered::{Fd, Registered, WatchMode};
 use crate::net::face;
 
-const WATCH: Watch = Watch::pipe("pipe::Receiver", Interest::READABLE);
+const WATCH: WatchMode = WatchMode::pipe("pipe::Receiver", Interest::READABLE);
 
 /// A receiver with something to read.
 macro_rules! setup {

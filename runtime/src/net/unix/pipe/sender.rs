@@ -6,10 +6,10 @@ use std::os::fd::OwnedFd;
 use super::end::{self, End, try_io};
 use crate::driver::io::Ready;
 use crate::io::Interest;
-use crate::io::registered::{Fd, Registered, Watch};
+use crate::io::registered::{Fd, Registered, WatchMode};
 use crate::net::face;
 
-const WATCH: Watch = Watch::pipe("pipe::Sender", Interest::WRITABLE);
+const WATCH: WatchMode = WatchMode::pipe("pipe::Sender", Interest::WRITABLE);
 
 /// A sender with room.
 macro_rules! setup {

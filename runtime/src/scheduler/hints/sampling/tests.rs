@@ -88,7 +88,7 @@ fn nobody_naps_while_descriptors_are_registered_and_nobody_sleeps_in_the_driver(
     let task = runtime.spawn(async move {
         let shared = handle.shared();
         assert!(!naps(shared), "nobody is in the driver");
-        let _sitting = shared.driver.try_sit(0).unwrap();
+        let _sitting = shared.driver.try_become_poller(0).unwrap();
         assert!(!naps(shared), "who is in the driver does not sleep");
     });
     runtime.block_on(task).unwrap();

@@ -70,11 +70,11 @@ fn a_job_wakes_a_sleeper_before_a_waiter_and_nobody_beside_a_searcher() {
 }
 
 #[test]
-fn a_waiter_is_not_woken_for_a_task_nor_for_a_detached_root() {
+fn a_waiter_is_not_woken_for_a_task_nor_for_a_detached_injected_job() {
     let idle = Idle::new(4, 4);
     assert!(idle.announce_wait(0, idle.get_sleepy()));
     assert_eq!(idle.pick_for(Work::Task, None), NOBODY);
-    assert_eq!(idle.pick_for(Work::DetachedRoot, None), NOBODY);
+    assert_eq!(idle.pick_for(Work::DetachedJob, None), NOBODY);
     assert!(idle.end_wait(0), "nobody has notified it");
     assert!(!idle.has_waiters());
 }

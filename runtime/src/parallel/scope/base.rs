@@ -1,0 +1,359 @@
+//! What both kinds of scope share: the count of the jobs, the first panic, and the wait for the end.
+
+use std::alloc::Layout;
+use std::fmt;
+use std::marker::PhantomData;
+use std::ptr::{self, NonNull, null, null_mut};
+
+use crate::job::{CoreLatch, CountLatch, JobRef, Memory, Question, Region, Tag};
+use crate::loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use crate::loom::sync::atomic::{AtomicBool, AtomicPtr};
+use crate::parallel::cancel;
+use crate::parallel::enter::{CallRegion, JobEnd, JobLatch};
+use crate::queue::LockedList;
+use crate::scheduler::context;
+use crate::scheduler::wait::Awaited;
+use crate::scheduler::{Hold, JobMemory, JobProcessor, Shared};
+use crate::util::unwind::{self, Cancelled, Payload};
+
+/// An address that no job processor has.
+const NOBODY: *mut JobProcessor = ptr::dangling_mut();
+
+/// The part that both kinds of scope share.
+pub(super) struct Base<'scope> {
+    /// The pool in which the jobs run, valid while the scope is. None: they run on the owner, after the body.
+    pub(super) pool: Option<NonNull<Shared>>,
+    /// The owner's job processor in any pool, or null.
+    owner: *const JobProcessor,
+    /// The owner's job processor, if it is a job processor of the scope's pool and the owner has not folded
+    /// its count. Otherwise an address that no job processor has. Written by the owner.
+    home: AtomicPtr<JobProcessor>,
+    /// The lowest index of the owner's child jobs.
+    floor: u32,
+    pub(super) count: CountLatch<JobLatch>,
+    /// The first panic, boxed; or null.
+    panic: AtomicPtr<Payload>,
+    /// Whether a job was dropped, or unwound, because the computation was cancelled.
+    is_cut_short: AtomicBool,
+    /// The region in which the scope was made, and to which its jobs belong. A spawner's region may end
+    /// before the jobs.
+    pub(super) region: *const Region,
+    pub(super) tag: Tag,
+    /// The region's question, which is asked before a job begins; or null.
+    question: *const Question,
+    /// Keeps the region, if the owner holds no job processor of the pool.
+    _foreign: Option<CallRegion>,
+    /// Jobs of a scope without a pool.
+    pub(super) list: LockedList<JobRef>,
+    /// Invariant: jobs borrow for exactly `'scope`. A shorter or longer lifetime must not pass for it.
+    _marker: PhantomData<&'scope mut &'scope ()>,
+}
+
+// SAFETY: the count's cells and the latch are the owner's, which is told by its job processor, or its calls;
+// jobs are `Send`; all else is atomic, locked, or not written.
+unsafe impl Send for Base<'_> {}
+
+// SAFETY: as above.
+unsafe impl Sync for Base<'_> {}
+
+/// The region of jobs that the calling thread, which holds `processor`, makes and awaits.
+#[inline]
+pub(in crate::parallel) fn region_of(processor: Option<&JobProcessor>) -> (*const Region, Tag) {
+    let (region, tag) =
+        processor.map_or_else(context::region, |processor| (processor.region(), processor.tag()));
+    // On a stack that unwinds a cancellation could not go on.
+    let is_stuck = !region.is_null() && std::thread::panicking();
+    (if is_stuck { null() } else { region }, tag)
+}
+
+/// Runs a job on the calling thread, which holds `processor`.
+///
+/// # Safety
+/// 1. The caller has claimed the job.
+pub(super) unsafe fn run_here(processor: Option<&JobProcessor>, job: JobRef) {
+    // SAFETY: (1); a job processor's owner is its thread. Jobs do not unwind.
+    unsafe {
+        let Some(processor) = processor else {
+            let (region, tag) = context::replace_region(job.region(), job.tag());
+            context::in_surroundings(context::current(), || job.run());
+            context::replace_region(region, tag);
+            return;
+        };
+        processor.run(job);
+    }
+}
+
+/// The jobs of a scope whose owner has a job processor of its pool, and waits for them.
+struct JobsOf<'a, 'scope>(&'a Base<'scope>);
+
+impl JobsOf<'_, '_> {
+    fn core(&self) -> &CoreLatch {
+        self.0.count.latch().core().expect("the latch was made for a processor of the pool")
+    }
+}
+
+impl Awaited for JobsOf<'_, '_> {
+    fn is_over(&self) -> bool {
+        let count = &self.0.count;
+        if count.is_folded() { self.core().is_set() } else { count.is_done() }
+    }
+
+    // Other threads write the count for each of their jobs.
+    fn is_over_after(&self, jobs: u32) -> bool {
+        jobs % 32 == 0 && self.is_over()
+    }
+
+    fn fall_asleep(&self) -> bool {
+        self.0.fold() && self.core().fall_asleep()
+    }
+
+    fn wake_up(&self) {
+        self.core().wake_up();
+        self.0.unfold();
+    }
+}
+
+/// Keeps a pool's workers for a scope whose owner has no job processor of the pool.
+pub(super) struct Stay {
+    _end: JobEnd,
+    /// Dropped last.
+    _hold: Hold,
+}
+
+impl<'scope> Base<'scope> {
+    /// For the owner of `processor`, in its pool.
+    #[inline]
+    pub(super) fn on(processor: Option<&JobProcessor>) -> Self {
+        if let Some(processor) = processor {
+            cancel::split_point(processor);
+        }
+        Self::new(processor.map(JobProcessor::shared_ptr), processor)
+    }
+
+    /// For the calling thread, in any pool, or none.
+    ///
+    /// # Safety
+    /// 1. The pool is valid now.
+    pub(super) unsafe fn in_place(pool: Option<NonNull<Shared>>) -> (Self, Option<Stay>) {
+        // SAFETY: used in this call only; the thread does not lose its job processor inside of a scope.
+        let processor = unsafe { context::job_processor() };
+        if let Some(processor) = processor {
+            cancel::split_point(processor);
+            if pool == Some(processor.shared_ptr()) {
+                return (Self::new(pool, Some(processor)), None);
+            }
+        }
+        let stay = pool.and_then(|pool| {
+            // SAFETY: (1); held, and counted if `try_begin` says so.
+            unsafe {
+                let hold = Hold::new(pool);
+                pool.as_ref().injected_jobs.try_begin().then(|| Stay { _end: JobEnd::new(pool), _hold: hold })
+            }
+        });
+        (Self::new(pool.filter(|_| stay.is_some()), processor), stay)
+    }
+
+    #[inline]
+    fn new(pool: Option<NonNull<Shared>>, processor: Option<&JobProcessor>) -> Self {
+        let home = processor.filter(|processor| Some(processor.shared_ptr()) == pool);
+        // SAFETY: a scope's pool is valid.
+        let foreign =
+            pool.filter(|_| home.is_none()).map(|pool| CallRegion::of(processor, unsafe { pool.as_ref() }));
+        let (region, tag) =
+            foreign.as_ref().map_or_else(|| region_of(processor), |call| (call.region(), call.tag()));
+        Self {
+            pool,
+            owner: processor.map_or(null(), |processor| processor),
+            home: AtomicPtr::new(home.map_or(NOBODY, |processor| ptr::from_ref(processor).cast_mut())),
+            floor: processor.map_or(0, JobProcessor::head),
+            count: CountLatch::new(JobLatch::new(processor, pool)),
+            panic: AtomicPtr::new(null_mut()),
+            is_cut_short: AtomicBool::new(false),
+            region,
+            tag,
+            // SAFETY: a scope's region is live.
+            question: unsafe { region.as_ref() }.map_or(null(), Region::asked_at_splits),
+            _foreign: foreign,
+            list: LockedList::new(),
+            _marker: PhantomData,
+        }
+    }
+
+    /// The calling thread's `processor`, if the thread is the owner, on a job processor of the scope's pool,
+    /// and has not folded. Any other thread counts as one of the others. So does the owner in its sleep,
+    /// because wakers run there, and with them any code that they call.
+    #[inline(always)]
+    pub(super) fn at_home<'a>(&self, processor: Option<&'a JobProcessor>) -> Option<&'a JobProcessor> {
+        let processor: *const JobProcessor = processor.map_or(null(), |processor| processor);
+        // Relaxed: it is the caller's job processor only if the caller wrote it.
+        // SAFETY: the address `NOBODY` is that of no job processor, nor null.
+        ptr::eq(processor, self.home.load(Relaxed)).then(|| unsafe { &*processor })
+    }
+
+    /// Returns true if jobs are left. For the owner, at home or folded.
+    fn fold(&self) -> bool {
+        // Relaxed: see `at_home`.
+        self.home.store(NOBODY, Relaxed);
+        self.count.is_folded() || self.count.fold()
+    }
+
+    /// For the owner, which has folded.
+    fn unfold(&self) {
+        if self.count.unfold() {
+            // Relaxed: see `at_home`.
+            self.home.store(self.owner.cast_mut(), Relaxed);
+        }
+    }
+
+    /// Whether the computation was cancelled, and its jobs need not begin.
+    #[inline(always)]
+    pub(super) fn is_cancelled(&self) -> bool {
+        // SAFETY: a part of the scope's region, which is live.
+        unsafe { self.question.as_ref() }.is_some_and(Question::is_cancelled)
+    }
+
+    /// A job has ended, and its memory is freed.
+    ///
+    /// # Safety
+    /// 1. `this` is live: the job is counted; afterwards it may be gone. 2. As [`Memory::free`].
+    #[inline(always)]
+    pub(super) unsafe fn end_job(this: *const Self, memory: NonNull<u8>, layout: Layout) {
+        // SAFETY: used in this call only; (1) and `at_home`; (2).
+        unsafe {
+            match (*this).at_home(context::job_processor()) {
+                Some(processor) => {
+                    CountLatch::decrement(&raw const (*this).count, true);
+                    processor.free(memory, layout);
+                }
+                None => Self::end_elsewhere(this, memory, layout),
+            }
+        }
+    }
+
+    /// # Safety
+    /// As [`end_job`](Self::end_job), on another thread than the owner's, or not on the scope's job
+    /// processor.
+    #[inline(never)]
+    unsafe fn end_elsewhere(this: *const Self, memory: NonNull<u8>, layout: Layout) {
+        // SAFETY: (2); (1).
+        unsafe {
+            JobMemory::free(memory, layout);
+            CountLatch::decrement(&raw const (*this).count, false);
+        }
+    }
+
+    /// A job was cancelled before it began.
+    ///
+    /// # Safety
+    /// As [`end_job`](Self::end_job).
+    #[cold]
+    #[inline(never)]
+    pub(super) unsafe fn cancel_job(
+        this: *const Self,
+        memory: NonNull<u8>,
+        layout: Layout,
+        body: impl Sized,
+    ) {
+        // SAFETY: (1), (2).
+        unsafe {
+            (*this).is_cut_short.store(true, Relaxed);
+            unwind::drop_quietly(body);
+            Self::end_job(this, memory, layout);
+        }
+    }
+
+    /// A job panicked.
+    ///
+    /// # Safety
+    /// As [`end_job`](Self::end_job).
+    #[cold]
+    #[inline(never)]
+    pub(super) unsafe fn end_panicked(
+        this: *const Self,
+        memory: NonNull<u8>,
+        layout: Layout,
+        payload: Payload,
+    ) {
+        // SAFETY: (1), (2).
+        unsafe {
+            (*this).keep_panic(payload);
+            Self::end_job(this, memory, layout);
+        }
+    }
+
+    #[inline]
+    pub(super) fn run_body<R>(&self, body: impl FnOnce() -> R) -> Option<R> {
+        unwind::catch(body).map_err(|payload| self.keep_panic(payload)).ok()
+    }
+
+    /// Keeps the first panic. A cancellation is no panic.
+    #[cold]
+    #[inline(never)]
+    fn keep_panic(&self, payload: Payload) {
+        if payload.is::<Cancelled>() {
+            self.is_cut_short.store(true, Relaxed);
+            return;
+        }
+        let new = Box::into_raw(Box::new(payload));
+        // AcqRel: pairs with `end`. A thread that waits has seen everything anyway.
+        if self.panic.compare_exchange(null_mut(), new, AcqRel, Acquire).is_err() {
+            // SAFETY: made above, and no other thread has it.
+            unwind::drop_quietly(unsafe { Box::from_raw(new) });
+        }
+    }
+
+    /// Waits for all jobs, and goes on with a panic if there is one. For the owner, after the body.
+    #[inline]
+    pub(super) fn end(&self) {
+        self.wait();
+        // Acquire, although the count orders this already.
+        let panic = self.panic.load(Acquire);
+        if !panic.is_null() || self.is_cut_short.load(Relaxed) {
+            // SAFETY: all jobs have ended.
+            unsafe { self.go_on_with_panic() };
+        }
+    }
+
+    #[inline]
+    fn wait(&self) {
+        // SAFETY: the owner's, for it runs this; its thread keeps it.
+        let processor = unsafe { self.owner.as_ref() };
+        match processor {
+            Some(processor) if self.at_home(Some(processor)).is_some() => {
+                processor.run_own(self.floor, || self.count.is_done());
+                processor.wait(&JobsOf(self), self.floor);
+            }
+            _ => {
+                self.run_list(processor);
+                if !self.count.is_done() && self.count.fold() {
+                    self.count.latch().wait(processor, self.floor);
+                }
+            }
+        }
+    }
+
+    /// Runs the jobs of a scope without a pool. Whether in the order of their spawns or against it makes no
+    /// difference to the jobs.
+    fn run_list(&self, processor: Option<&JobProcessor>) {
+        while let Some(job) = self.list.pop_back() {
+            // SAFETY: claimed by the pop.
+            unsafe { run_here(processor, job) };
+        }
+    }
+
+    /// # Safety
+    /// 1. All jobs have ended.
+    #[cold]
+    unsafe fn go_on_with_panic(&self) {
+        let panic = self.panic.swap(null_mut(), Acquire);
+        if panic.is_null() {
+            cancel::unwind_quietly();
+        }
+        // SAFETY: (1): ours alone.
+        std::panic::resume_unwind(*unsafe { Box::from_raw(panic) });
+    }
+
+    pub(super) fn fields(&self, debug: &mut fmt::DebugStruct<'_, '_>) {
+        debug.field("pool_id", &self.pool).field("panic", &self.panic.load(Relaxed));
+    }
+}

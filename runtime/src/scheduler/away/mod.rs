@@ -1,0 +1,106 @@
+//! Which workers are away, and which spare workers compensate for them.
+//!
+//! In the files: `table.rs` (the numbers, and the rules that follow from them), `spare.rs` (spare workers come,
+//! rest and go), `in_place.rs` (calls that announce that they block), `monitor/` (finds the other workers that
+//! are away), `slow.rs` (tasks that are likely to compute for long), `marks.rs` and `deadlock.rs` (nothing is
+//! left that could unblock the blocked).
+//!
+//! A permanent worker is *away* while it does not come back to its queues soon, so that other workers have to
+//! do its part:
+//!
+//! | reason | begins | counted by | ends |
+//! |---|---|---|---|
+//! | blocked | it says so: `block_in_place`, `block_on`, a mark | itself, or the monitor ([`BLOCKED`], `CountBlocked`) | it says so |
+//! | stalled | it is off its CPU in the middle of a poll | the monitor | it moves |
+//! | waiting | it sleeps until a latch is set | its bit in `idle.rs` | it wakes |
+//! | yielding | a split point, while tasks wait (`split.rs`) | itself | its tasks are done, or a time is over |
+//!
+//! *Spare workers* compensate for the workers that are away. A spare worker is a worker like any other, with
+//! a processor of its own. It polls tasks and runs jobs of every kind. Only its start and its end differ.
+//!
+//! ```text
+//! full    = blocked + stalled + waiting
+//! needed  = full + yielding + 1 while every worker is inside of long polls (`monitor.rs`)
+//! active  = spare workers that run, search, sleep or are away as workers do
+//!
+//!          admitted: active < needed, work waits, and no worker is idle       out of work, and active > needed
+//!   free ───────────────────────────────────────────────────────────▶ active ─────────────────────────────────▶ resting
+//!    ▲                                                                   ▲        admitted, as beside              │ │
+//!    │                                                                   └─────────────────────────────────────────┘ │
+//!    └───────────────────────────────────────────────────────────────────────────────────────── keep-alive is over ──┘
+//! ```
+//! One function decides whether a spare worker is needed: `Table::lacks_spare`. A thread that makes work
+//! visible asks it by `Shared::fetch`, when no worker sleeps or searches.
+//!
+//! # What a spare worker takes
+//! The active spare workers have ranks, by their indices.
+//! - Rank below `full`, [`Role::Full`]: everything. A spare worker gets this role in three cases: a worker of
+//!   either kind is blocked or stalled; a spare worker waits for a latch; or a thread waits on top of child
+//!   jobs that it may not run (in an isolated region).
+//! - Rank below `full`, [`Role::Begins`]: everything but child jobs of other workers' computations. A spare
+//!   worker gets this role if the only reason is that permanent workers wait for latches. The waiting workers
+//!   are woken for such child jobs themselves, and programs like to find the same few threads in a
+//!   computation.
+//! - Rank below `needed`, [`Role::Serves`]: its own queues, the driver, timers, the injector and injected
+//!   jobs, but nothing from other workers, because these workers are there to do it themselves. So tasks in
+//!   other rings that compute for long stay there, and the serving worker is soon back.
+//! - Other spare workers rest.
+//!
+//! A spare worker asks for its role when it is out of work.
+//!
+//! # Why no work waits for a worker that is away
+//! Consider work that became visible (P1, P2 of `idle.rs`). If some thread sleeps or searches,
+//! `idle.rs` has the argument. Otherwise the pusher comes to `Admit`, under the lock of this file.
+//! - If active < needed, a spare worker comes, and looks.
+//! - If active ≥ needed, there are as many spare workers as workers that are away, and none of the spare
+//!   workers sleeps. Each of them looks again before it sleeps (W4 of `idle.rs`), and when it goes away
+//!   itself (`Leave`).
+//! - A spare worker that goes to rest is not needed, because there are as many others as are needed. It looks
+//!   behind the lock, and has one of the others come for the work that it sees (`RestLook`). So either it
+//!   sees the work, or `Admit` sees it resting.
+//! - A worker that goes away does `Leave`. First it is counted, or shows its bit. A SeqCst fence follows.
+//!   Then it looks, and fetches a worker for the work that waits. So of a push and a worker that leaves, one
+//!   sees the other.
+//! - If the system refuses a thread, the work waits for the other workers. The next push, or the monitor,
+//!   tries again.
+//!
+//! # A call that may block
+//! `block_in_place` is mostly short. So it costs only two swaps of the worker's own word. The worker is
+//! counted at once if the call surely sleeps, if the shutdown has begun, or if tasks wait and a spare worker
+//! rests. Otherwise the monitor counts the worker when it finds that something waits for it.
+//! ```text
+//! Worker                                            Any thread that finds it blocked
+//! SayBlocked   HERE → BLOCKED (swap); fence          CountBlocked   lock; BLOCKED → COUNTED (CAS); lend its table;
+//! SeeShutdown  has the shutdown begun? count itself                 blocked += 1
+//! SayBack      → HERE (swap); it was COUNTED: lock;  CloseFence     the shutdown begins; fence; CountBlocked for each that
+//!              blocked -= 1; table back                             is BLOCKED
+//! ```
+//! *Counted at most once, and uncounted as often*: `CountBlocked` and `SayBack` are read-modify-writes of one
+//! word. A `SayBack` that finds COUNTED waits for the lock under which `CountBlocked` is done.
+//!
+//! *Other threads touch its table only in between*: `CountBlocked` lends the table under the lock. The worker
+//! does not use the table from `SayBlocked` on, and takes it back behind that lock.
+//!
+//! *No blocked worker is missed at shutdown*: either `SeeShutdown` sees the shutdown, or the look after
+//! `CloseFence` sees `SayBlocked`, because a fence stands between the two steps on each side.
+//!
+//! # Arrivals at shutdown
+//! The workers leave together, when none of them is inside of a poll or a job; see `lifecycle.rs`. A worker
+//! that has nothing left to do *arrives*, under this lock, and sleeps as usual. Before it looks for work
+//! again, it takes its arrival back, under this lock.
+//!
+//! # The lock
+//! One lock guards all numbers. A thread takes the lock only when it is about to block, to be woken, or to
+//! rest. Threads are started and woken without the lock: starting a thread calls the user's `thread_name_fn`,
+//! and a woken thread runs at once. Meanwhile the new worker's own count in `lifecycle.rs`, taken under the
+//! lock, keeps the shared state alive.
+
+pub mod deadlock;
+pub mod in_place;
+pub mod marks;
+pub mod monitor;
+pub mod slow;
+pub mod spare;
+mod table;
+
+pub use table::{Away, BlockedState, Role, SpareCounts};

@@ -1,0 +1,451 @@
+//! What the monitor decides at a look, and what it does.
+
+use std::panic::Location;
+use std::ptr::NonNull;
+use std::time::{Duration, Instant};
+
+use super::seen::{SAMPLE, STUCK, Sample, Watched, is_asleep, moves_of, probe};
+use crate::config::Stall;
+use crate::driver::time;
+use crate::loom::sync::atomic::Ordering::Relaxed;
+use crate::queue::{IntrusiveList, Local};
+use crate::scheduler::away::Role;
+use crate::scheduler::blocking;
+use crate::scheduler::idle::Work;
+use crate::scheduler::processor::Processor;
+use crate::scheduler::reference::Reference;
+use crate::scheduler::shared::Shared;
+use crate::task::{Header, Runnable};
+
+/// The time between two looks while there is work.
+const WATCH: Duration = Duration::from_millis(5);
+/// The time between two looks while work waits behind a still worker.
+const PRESS: Duration = Duration::from_micros(2500);
+/// The time between two looks for a while after the monitor had to act: a worker that blocked mostly blocks
+/// again.
+const URGENT: Duration = Duration::from_millis(1);
+/// How long the monitor looks every [`URGENT`] after it had to act.
+const ALERT: Duration = Duration::from_millis(100);
+/// How long slow tasks wait for a worker that takes long. Then a spare worker helps.
+const SLOW_WAITS: Duration = Duration::from_millis(20);
+/// How long a spare worker helps after a slow task last waited, or the spare worker last ran one.
+const HELPS: Duration = Duration::from_millis(100);
+/// How long slow tasks wait although a spare worker helps. Then one more helps. It is this long because each
+/// takes the CPU from the others.
+const HELP_WAITS: Duration = Duration::from_secs(5);
+/// How long a spare worker serves after every worker was found inside of a long poll.
+const SERVES: Duration = Duration::from_secs(1);
+/// With a shorter keep-alive, no threads are kept in reserve, because they would be started again and again.
+const RESERVE_KEEP_ALIVE: Duration = Duration::from_secs(1);
+/// How late a timer may be, in nanoseconds, before the monitor makes a worker look at it.
+const OVERDUE: u64 = time::NANOS_PER_MILLI;
+/// How long work must wait beside a sleeper before a wake counts as lost. It is this long because a pusher
+/// may lose its CPU before it wakes the sleeper.
+const MISSED: Duration = Duration::from_millis(250);
+
+/// What the monitor remembers from one look to the next.
+pub struct Looks<'a> {
+    shared: NonNull<Shared>,
+    state: &'a Shared,
+    /// One for each worker, by its index.
+    watched: Vec<Watched>,
+    /// Turns of the driver at the last look.
+    turns: u64,
+    alert_until: Instant,
+    /// The end of the time in which a spare worker serves.
+    serves_until: Instant,
+    /// Whether a spare worker was to serve at the last look.
+    has_served: bool,
+    /// How many slow tasks workers had taken at the last look, and since when they have taken none though
+    /// some wait.
+    slow_taken: u64,
+    slow_since: Instant,
+    /// How many spare workers help with slow tasks.
+    helpers: usize,
+    helps_until: Instant,
+    /// Whether the last look saw tasks behind a stuck worker, and called a sleeping worker unless a worker
+    /// searched.
+    has_called: bool,
+    /// The same, for jobs.
+    has_called_for_jobs: bool,
+    /// The sum of all workers' moves, and since when it has not changed while a worker slept.
+    moves: u64,
+    moved_at: Instant,
+    /// The queue through which stolen tasks pass.
+    scratch: Local<Header>,
+    /// Scratch memory of `sample`; empty outside of it.
+    samples: Vec<Sample>,
+}
+
+impl<'a> Looks<'a> {
+    /// `state` is `shared`.
+    pub fn new(shared: NonNull<Shared>, state: &'a Shared) -> Self {
+        let now = Instant::now();
+        Self {
+            shared,
+            state,
+            watched: Vec::new(),
+            turns: 0,
+            alert_until: now,
+            serves_until: now,
+            has_served: false,
+            slow_taken: 0,
+            slow_since: now,
+            helpers: 0,
+            helps_until: now,
+            has_called: false,
+            has_called_for_jobs: false,
+            moves: 0,
+            moved_at: now,
+            scratch: Local::new(),
+            samples: Vec::new(),
+        }
+    }
+}
+
+impl Looks<'_> {
+    /// Looks once. Returns the time until the next look.
+    pub fn look(&mut self, now: Instant) -> Duration {
+        // Tasks that this thread has stolen, and not pushed yet, are in no queue.
+        let expecting = self.state.expect();
+        let next = self.see_to_all(now);
+        if let Some(report) = expecting.end() {
+            self.call_elsewhere(move || report.deliver());
+        }
+        next
+    }
+
+    fn see_to_all(&mut self, now: Instant) -> Duration {
+        let state = self.state;
+        self.observe(now);
+        self.sample();
+        let is_any_still = self.watched.iter().any(|watch| watch.still > 0);
+        let is_deserted = self.see_to_driver();
+        let held = self.rescue(now);
+        let waiting = self.waiting();
+        let has_acted = self.relieve(now, waiting);
+        self.keep_reserve(waiting);
+        self.share_jobs(is_any_still);
+        self.make_up_for_missed_wakes(now);
+        state.dismiss_surplus();
+        if has_acted {
+            self.alert_until = now + ALERT;
+        }
+        match is_any_still && (held || waiting > 0 || is_deserted) {
+            _ if is_any_still && now < self.alert_until => URGENT,
+            true => PRESS,
+            false => WATCH,
+        }
+    }
+
+    /// `Observe`.
+    fn observe(&mut self, now: Instant) {
+        for index in self.state.processors.indices() {
+            if index >= self.watched.len() {
+                self.watched.resize_with(index + 1, || Watched::new(0, now));
+            }
+            self.watched[index].observe(self.state.processor(index), now);
+        }
+    }
+
+    /// The indices that were observed at this look.
+    fn observed(&self) -> impl Iterator<Item = usize> + use<> {
+        let observed = self.watched.len();
+        self.state.processors.indices().filter(move |&index| index < observed)
+    }
+
+    /// The observed workers that are awake now.
+    fn up(&self) -> impl Iterator<Item = usize> {
+        let state = self.state;
+        self.observed().filter(move |&index| {
+            (index < state.config.workers || index >= state.first_spare) && !is_asleep(state.processor(index))
+        })
+    }
+
+    /// Runs a moment after the look: finds which workers are inside of long polls, and whether all are.
+    fn sample(&mut self) {
+        let state = self.state;
+        let permanent = self.up().filter(|&index| index < state.config.workers).count();
+        if permanent < state.config.workers || state.idle.is_anybody_searching() {
+            return;
+        }
+        let mut samples = std::mem::take(&mut self.samples);
+        samples.extend(self.up().map(|index| Sample::begin(index, state.processor(index))));
+        state.monitor.parker.park(Some(SAMPLE));
+        let mut are_all_long = true;
+        for sample in samples.drain(..) {
+            let processor = state.processor(sample.index);
+            let had = sample.cpu_time_since(processor);
+            // A worker that has lost its CPU does not count as in a long poll.
+            let is_at_it = had.is_none_or(|had| had >= SAMPLE / 2) || !probe(processor).is_runnable();
+            let has_not_moved = moves_of(processor) == self.watched[sample.index].moves;
+            let is_long = has_not_moved && !is_asleep(processor) && is_at_it;
+            are_all_long &= is_long;
+            if is_long {
+                processor.tell_long();
+            }
+            if is_long && had.is_some_and(|had| had >= SAMPLE / 2) {
+                state.monitor.remember_slow(processor, sample.tick);
+            }
+        }
+        self.samples = samples;
+        // (A worker that has woken meanwhile does not count as in a long poll.)
+        let are_still_up = self.up().filter(|&index| index < state.config.workers).count() == permanent;
+        if are_all_long && are_still_up {
+            self.serves_until = Instant::now() + SERVES;
+        }
+    }
+
+    /// `Driver`. Returns whether no worker sees to the driver.
+    fn see_to_driver(&mut self) -> bool {
+        let state = self.state;
+        let driver = &state.driver;
+        let Some(io) = driver.io() else { return false };
+        let is_overdue = driver.time().is_some_and(|time| {
+            let earliest = time.earliest();
+            earliest != time::Deadline::MAX && earliest.saturating_add(OVERDUE) <= time.now()
+        });
+        let is_unseen = io.turns() == self.turns && driver.poller().is_none() && state.is_driver_deserted();
+        self.turns = io.turns();
+        if is_unseen || is_overdue {
+            state.monitor.rescued_driver.add(1);
+            if !state.fetch_strictly(Work::Task) && !state.idle.is_anybody_searching() {
+                self.serves_until = Instant::now() + SERVES;
+            }
+        }
+        is_unseen || is_overdue
+    }
+
+    /// `Rescue`. Returns whether there was work behind a worker that is still.
+    fn rescue(&mut self, now: Instant) -> bool {
+        let mut is_any_held = false;
+        for index in self.observed() {
+            let Watched { still, is_stuck, is_starved, is_off_cpu, tick, .. } = self.watched[index];
+            if still == 0 {
+                continue;
+            }
+            let processor = self.state.processor(index);
+            is_any_held |= processor.lifo.is_occupied() || !processor.ring.is_empty();
+            if is_stuck && !is_off_cpu {
+                self.state.monitor.remember_slow(processor, tick);
+            }
+            let is_abandoned = is_stuck || is_starved && self.state.idle.has_sleepers();
+            if is_abandoned && self.empty_ring(processor) | self.empty_lifo(index) && is_stuck {
+                self.tell_stall(index, now);
+            }
+            self.watched[index].lifo = processor.sight();
+        }
+        self.see_to_slow(now);
+        is_any_held
+    }
+
+    /// Has a worker come for slow tasks, if one sleeps that takes them. Decides how many spare workers help
+    /// with them.
+    fn see_to_slow(&mut self, now: Instant) {
+        let state = self.state;
+        // Relaxed: a number.
+        let taken = state.monitor.slow_taken.load(Relaxed);
+        if state.slow.is_empty() || taken != self.slow_taken {
+            (self.slow_taken, self.slow_since) = (taken, now);
+        }
+        let is_spare_computing =
+            || self.observed().any(|index| self.watched[index].is_stuck && self.is_computing_spare(index));
+        if !state.slow.is_empty() || self.helpers > 0 && is_spare_computing() {
+            self.helps_until = now + HELPS;
+        } else if now >= self.helps_until {
+            self.helpers = 0;
+        }
+        if state.slow.is_empty() {
+            return;
+        }
+        let limit = if self.helpers == 0 { SLOW_WAITS } else { HELP_WAITS };
+        if now.duration_since(self.slow_since) >= limit {
+            self.slow_since = now;
+            self.helpers += 1;
+        }
+        let is_any_free = (0..state.config.workers).any(|index| state.idle.is_sleeper(index));
+        if is_any_free || state.idle.sleepers() > state.extra() {
+            state.fetch_strictly(Work::Task);
+        }
+        state.wake_full_spare();
+    }
+
+    /// Takes the task from the LIFO slot of a worker that is stuck or gets no CPU, if the last look saw that
+    /// task there.
+    fn empty_lifo(&self, index: usize) -> bool {
+        let taken = self.watched[index].lifo.and_then(|seen| self.state.processor(index).steal_lifo(&seen));
+        let is_taken = taken.is_some();
+        if let Some(task) = taken {
+            let state = self.state;
+            state.monitor.rescued_tasks.add(1);
+            match state.monitor.slow_tasks.contains(&task) {
+                // SAFETY: it was taken from the slot, so it is in no queue.
+                true => unsafe { state.slow.push(task.into_raw()) },
+                false => state.inject(task),
+            }
+        }
+        is_taken
+    }
+
+    /// Returns whether the ring held a task that is not known to be slow.
+    fn empty_ring(&self, processor: &Processor) -> bool {
+        let state = self.state;
+        let (mut batch, mut slow) = (IntrusiveList::new(), IntrusiveList::new());
+        // SAFETY: `scratch` is this thread's own, and no worker's; what is stolen is in no queue when it is
+        // pushed, and a `Runnable`.
+        unsafe {
+            while let Some((task, _)) = processor.ring.steal_into(&self.scratch) {
+                let mut next = Some(task);
+                while let Some(task) = next {
+                    let task = Runnable::from_raw(task);
+                    let is_slow = state.monitor.slow_tasks.contains(&task);
+                    if is_slow {
+                        slow.push_back(task.into_raw())
+                    } else {
+                        batch.push_back(task.into_raw())
+                    }
+                    next = self.scratch.pop();
+                }
+            }
+        }
+        let is_any = !batch.is_empty();
+        if !slow.is_empty() {
+            state.slow.push_batch(slow);
+        }
+        if is_any {
+            state.injector.push_batch(batch);
+            state.fetch_strictly(Work::Task);
+        }
+        is_any
+    }
+
+    /// How many tasks wait in queues that any worker may take from, plus one if jobs wait.
+    fn waiting(&self) -> usize {
+        let state = self.state;
+        let in_rings: usize = state.processors.iter().map(|processor| processor.ring.len()).sum();
+        in_rings + state.injector.len() + usize::from(state.has_jobs_for(usize::MAX, Role::Full))
+    }
+
+    /// `Relieve`. Returns whether it did something.
+    fn relieve(&mut self, now: Instant, waiting: usize) -> bool {
+        let state = self.state;
+        let stuck: Vec<_> = self.observed().filter(|&index| self.watched[index].is_stuck).collect();
+        let is_pressing = !stuck.is_empty() && waiting > 0;
+        let has_helper = state.idle.sleepers() > state.extra();
+        if is_pressing || (state.away.active() > 0) {
+            stuck.iter().for_each(|&index| self.tell_stall(index, now));
+        }
+        if is_pressing {
+            if has_helper && self.has_called {
+                state.fetch_anyway();
+            } else if has_helper {
+                state.fetch_strictly(Work::Task);
+            } else {
+                // Workers in an announced blocking call that were not counted are counted from now on.
+                stuck.iter().for_each(|&index| _ = state.count_blocked(index));
+            }
+        }
+        self.has_called = is_pressing && has_helper;
+        let stalled = stuck.iter().filter(|&&index| self.watched[index].is_off_cpu).count();
+        let computing = stuck.iter().filter(|&&index| self.is_computing_spare(index)).count();
+        let are_all_stuck = self.up().all(|index| self.watched[index].is_stuck);
+        let serves = now < self.serves_until && self.up().next().is_some() || is_pressing && are_all_stuck;
+        if !serves && state.slow.is_empty() {
+            self.helpers = 0;
+        }
+        let computing = computing.saturating_sub(self.helpers);
+        state.set_away(stalled + self.helpers, if serves { 1 + computing } else { 0 });
+        if self.has_served && !serves {
+            // A task that was slow then may be quick now.
+            state.monitor.slow_tasks.clear();
+        }
+        self.has_served = serves;
+        if serves || self.helpers > 0 || is_pressing && !has_helper {
+            let wanted = waiting.max(1);
+            _ = (0..wanted).take_while(|_| state.admit()).count();
+        }
+        is_pressing || serves
+    }
+
+    /// Whether this is a spare worker that should serve, but computes.
+    fn is_computing_spare(&self, index: usize) -> bool {
+        index >= self.state.first_spare
+            && !self.watched[index].is_off_cpu
+            && !self.state.processor(index).may_block()
+    }
+
+    /// Counts a stall and calls the user's hook, once for each stall. Does neither if the worker computes, or
+    /// has announced that it may block.
+    fn tell_stall(&mut self, index: usize, now: Instant) {
+        let state = self.state;
+        let processor = state.processor(index);
+        let watch = &mut self.watched[index];
+        // Earlier in this poll the worker may have been in a long blocking call. That time is no stall, nor
+        // part of a later stall.
+        let held_for = watch.free_since.map_or(Duration::ZERO, |since| now.duration_since(since));
+        if watch.is_told || held_for < STUCK || processor.may_block() {
+            return;
+        }
+        watch.is_told = true;
+        let Some(record) = processor.at_since(watch.tick).filter(|record| !record.is_computation) else {
+            return;
+        };
+        state.monitor.stalls.add(1);
+        if state.config.hooks.has_stall() {
+            let is_spare = index >= state.config.workers;
+            let stall = Stall::new(index, is_spare, record.id, record.spawned_at, held_for);
+            let hooks = state.config.hooks.clone();
+            // The hook is foreign code, so it does not run on this thread.
+            self.call_elsewhere(move || hooks.on_stall(&stall));
+        }
+    }
+
+    /// Calls foreign code on a thread that runs blocking closures.
+    fn call_elsewhere(&self, f: impl FnOnce() + Send + 'static) {
+        // SAFETY: duty 1 of `watch`.
+        let handle = unsafe { Reference::new(self.shared) };
+        drop(blocking::spawn_on(&handle, f, Location::caller()));
+    }
+
+    /// `ShareJobs`.
+    fn share_jobs(&mut self, is_any_still: bool) {
+        let state = self.state;
+        let is_any_asleep = || state.idle.has_sleepers() || state.idle.has_waiters();
+        let are_left = is_any_still && is_any_asleep() && state.has_jobs_for(usize::MAX, Role::Full);
+        match are_left {
+            true if self.has_called_for_jobs => state.fetch_anyway(),
+            true => _ = state.fetch(Work::Job),
+            false => {}
+        }
+        self.has_called_for_jobs = are_left;
+    }
+
+    /// Computations yield to spare workers that are there; see `split.rs`.
+    fn keep_reserve(&self, waiting: usize) {
+        let state = self.state;
+        let has_io = || state.driver.io().is_some_and(|io| io.has_sources());
+        let is_computing = state.injected_jobs.is_any_live() || state.splits.are_passed();
+        let lasts = state.config.thread_keep_alive >= RESERVE_KEEP_ALIVE;
+        if lasts && is_computing && state.max_spares > 0 && (waiting > 0 || has_io()) {
+            state.keep_in_reserve(state.config.workers);
+        }
+    }
+
+    /// `Net`.
+    fn make_up_for_missed_wakes(&mut self, now: Instant) {
+        let state = self.state;
+        let moves = state.processors.iter().map(moves_of).fold(0, u64::wrapping_add);
+        // A surplus sleeper may leave jobs to the other workers.
+        let has_jobs = || state.injected_jobs.has_any() && state.idle.sleepers() > state.extra();
+        let is_work_left = !state.injector.is_empty() || has_jobs();
+        let is_missed = is_work_left && state.idle.has_sleepers() && !state.idle.is_anybody_searching();
+        if moves != self.moves || !is_missed {
+            (self.moves, self.moved_at) = (moves, now);
+        } else if now.duration_since(self.moved_at) >= MISSED {
+            self.moved_at = now;
+            state.monitor.missed_wakes.add(1);
+            state.fetch_anyway();
+            state.fetch(Work::Job);
+        }
+    }
+}

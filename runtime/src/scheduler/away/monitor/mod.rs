@@ -1,0 +1,169 @@
+//! The monitor: a thread that looks now and then whether work waits behind workers that do not move.
+//!
+//! A task that computes for long, waits for a lock or makes a blocking call holds up its worker. It also
+//! holds up the worker's queue, its LIFO slot, its timers, and the driver if the worker came from there.
+//! Nothing inside a poll reports this. But other workers can take everything that a worker holds. So the
+//! monitor only has to notice, and to make sure that other workers are there.
+//!
+//! **It runs nothing itself**: no task, no job, no turn of the driver, no hook. So nothing that it calls can
+//! hold it up.
+//!
+//! # What it sees
+//! Each worker counts its polls, the beginnings and ends of its sleeps, and the looks at its computation's
+//! split points. A worker whose sum did not change between two looks of the monitor is *still*. A worker is
+//! *stuck* if it is still for [`STUCK`], or for two looks in a call that it has announced as blocking. Two
+//! kinds of workers are neither still nor stuck:
+//! - A worker that sleeps, or was woken and has no CPU yet. Its count of sleep beginnings and ends (`naps`)
+//!   is odd.
+//! - A runnable worker that has had next to no CPU time meanwhile, because the machine is busy with something
+//!   else. But a worker that has had [`ENOUGH`] CPU time is stuck, however small its share.
+//!
+//! A stuck worker either computes, or is off its CPU: it waits for a lock, sleeps, or is in a system call. A
+//! worker that is off its CPU is *stalled*, and a spare worker takes its whole part (`away/mod.rs`). A worker
+//! that computes leaves no CPU for another worker. So one spare worker serves for all that compute.
+//!
+//! # Long polls
+//! A worker in a poll of some hundred microseconds to some milliseconds is not stuck. But while *every*
+//! worker is inside of such a poll, no worker looks at the driver, the timers and the injector. So if all
+//! workers are awake, the monitor looks again [`SAMPLE`] later. If no worker has moved in between, a spare
+//! worker serves from now on, until [`SERVES`] after the monitor last saw this. The serving worker sleeps in
+//! the driver, and is woken for work from outside. The workers themselves run the tasks that their own polls
+//! wake.
+//!
+//! The monitor remembers the tasks that it found computing for long, and the places that spawn many such
+//! tasks (`slow.rs`). It moves such a task from the queue of a stuck worker into the queue of slow tasks. A
+//! serving spare worker does the same with its own ring after each poll, and the other workers leave it the
+//! tasks that are not slow (`sort_ring` in `next_work.rs`). Only workers that may take long take from the
+//! queue of slow tasks. So as many slow tasks compute as there are workers, and the serving worker is free
+//! for other tasks. It can be held up by a slow task that is not known yet.
+//!
+//! All workers that may take long may be in a computation, or in one poll, for seconds. So if none of them
+//! has taken a slow task for [`SLOW_WAITS`], one more spare worker helps with slow tasks, as if a worker were
+//! away. It helps until no slow task has waited, and no spare worker has computed, for [`HELPS`]. If not even
+//! this worker takes a slow task for [`HELP_WAITS`], another one comes. When no spare worker serves any more,
+//! the monitor forgets their names. Rejected: having the serving worker run the task that has waited. Sockets
+//! and timers then waited behind it (`docs/performance/tried.md`).
+//!
+//! # What it does
+//! ```text
+//! Observe      every worker; a worker in a long poll ends its stride of polls early (`worker.rs`)
+//! Driver       no worker is the poller, and none has polled it since the last look; or timers are overdue:
+//!              wake a worker that sleeps, or else have a spare one serve
+//! Rescue       the LIFO slot and ring of a stuck worker, or of a worker that gets no CPU while another sleeps
+//!              (whose CPU may be free): into the injector, or the queue of slow tasks. If no worker takes slow
+//!              tasks: one more spare worker is needed
+//! Relieve      tasks wait, and a worker is stuck: wake a worker that sleeps, the second time also if a worker
+//!              searches; if none sleeps, tell `away/mod.rs` which workers are away, and admit as many spare workers
+//!              as are needed and as tasks wait
+//! ShareJobs    jobs that any worker could run, and a worker sleeps or waits for a latch: the same
+//! Dismiss      a spare worker is not needed, and sleeps: it is woken, to rest
+//! Net          a task or root is visible, a worker sleeps that could run it, none searches, and nothing has
+//!              moved for [`MISSED`]: a wake was lost. It is made up for, and counted
+//!              ([`Monitor::missed_wakes`])
+//! ```
+//! `Rescue` steals like other thieves: from the ring by its protocol, from the slot by L4 of `processor.rs`.
+//! So each task is taken once, whatever the worker does meanwhile, also if it was not stuck after all. **The
+//! monitor may be wrong about everything, and an error only costs a wake.** `Net` guards against errors in
+//! the arguments of the other files. By these arguments it finds nothing, and tests assert that it has not.
+//!
+//! **How soon.** The monitor looks every [`WATCH`] while there is work, and every [`PRESS`] while work waits
+//! behind a still worker. After it had to act, it looks every [`URGENT`] for a while ([`ALERT`]). So it finds
+//! a stuck worker after at most `2 WATCH + PRESS`.
+//!
+//! # It sleeps for good while the runtime is idle
+//! ```text
+//! Monitor                                        A worker whose sleep ends
+//! RestShow   is_resting = true                   AwakeShow  clear its sleeper's bit (or see that its notifier
+//! RestFence  SeqCst fence                                   did)
+//! RestLooks  each worker shows its bit, or is    AwakeFence SeqCst fence
+//!            in a blocking call, or marked; a    AwakeWakes is_resting: swap it to false, unpark the monitor
+//!            worker sleeps in the driver, and
+//!            no work is visible; else            A worker that blocks no more, or whose last mark is taken back
+//!            is_resting = false, on              AwakeShow  `SayBack` of `away/mod.rs`, or the mark leaves the
+//! RestSleep  sleep until unparked                           number; AwakeWakes
+//!
+//!                                                A worker that blocks, and sleeps on a latch meanwhile
+//!                                                AwakeShow  it leaves the driver; AwakeFence, AwakeWakes
+//!
+//!                                                A thread that begins as a worker
+//!                                                AwakeShow  it was counted; AwakeFence, AwakeWakes
+//! ```
+//! SeqCst fences have one total order. If `AwakeFence` comes first, `RestLooks` sees `AwakeShow` and the
+//! monitor goes on. If `RestFence` comes first, `AwakeWakes` sees `RestShow`. For a worker that blocks or is
+//! marked, `RestLooks` and `AwakeShow` are read-modify-writes of one word. If `AwakeShow` comes first,
+//! `RestLooks` sees it. If `RestLooks` comes first, `AwakeShow` acquires `RestShow`. So the monitor is awake
+//! while any worker is awake. This costs a worker a fence and a load for each sleep, and one unpark for each
+//! idle period that is longer than a few looks.
+//!
+//! **Beside workers that block**, perhaps for ever, the other workers have to see to everything without the
+//! monitor:
+//! - *Work that comes.* Some worker sleeps, so a push wakes that worker, and the worker wakes the monitor. If
+//!   all others block as well, spare workers are called for them, once this has lasted for [`LONG_LOOKS`].
+//! - *Work that was there.* A blocked worker has given away the work in its queues before it blocked, and
+//!   nothing comes into them meanwhile. But the worker that sleeps may be a spare one that only serves. It
+//!   may not run that work as long as the blocked worker is not counted. So `RestLooks` looks for visible
+//!   work. Work that was visible before `RestLooks` keeps the monitor awake, and the monitor counts the
+//!   worker (`Relieve`). Work that became visible later was pushed, and is the case above.
+//! - *Events.* The poller sleeps, or it blocks and waits for a latch there. In the
+//!   second case it does `AwakeFence` and `AwakeWakes` when it leaves the driver. If no worker sits in the
+//!   driver, a sleeper is woken, and finds the driver free.
+//! - *Timers* on the wheel of a blocked worker: without the call, that worker might have woken for them. So
+//!   the worker in the driver is told of these timers, as by T2 and T3 of `park.rs`. Timers that are
+//!   registered later go to the wheel of foreign threads.
+//!
+//! **Why a thread**, and not the workers themselves: if all workers are stuck, no worker can look. Why no
+//! signal interrupts the stuck worker: the worker runs foreign code, in which a signal handler can do
+//! nothing.
+//!
+//! Prior art: Go's `sysmon` hands the processor of a thread in a system call to another thread, and preempts
+//! long runs. Here a processor stays with its thread, and others can steal from it. So the owner need neither
+//! agree nor be told.
+//!
+//! In the files: `state.rs` (what other threads see of the monitor), `rest.rs` (its sleep for good), `seen.rs`
+//! (what it sees of one worker), `look.rs` (what it decides at a look, and does).
+
+mod look;
+mod rest;
+mod seen;
+mod state;
+
+use std::ptr::NonNull;
+use std::time::Instant;
+
+pub use rest::rest;
+pub use state::Monitor;
+
+use crate::scheduler::shared::Shared;
+use look::Looks;
+use rest::{all_asleep, see_to_blocked};
+
+/// How many successive looks find all workers asleep before the monitor sleeps for good.
+const DROWSY_LOOKS: u32 = 10;
+
+/// The monitor's life, on its own thread.
+///
+/// # Safety
+/// 1. The caller counts as a worker of `shared` until this returns.
+pub unsafe fn watch(shared: NonNull<Shared>) {
+    // SAFETY: (1).
+    let state = unsafe { shared.as_ref() };
+    let monitor = &state.monitor;
+    monitor.parker.adopt_current_thread();
+    let mut looks = Looks::new(shared, state);
+    let mut drowsy = 0;
+    while !state.away.is_closed() {
+        drowsy = if all_asleep(state) { drowsy + 1 } else { 0 };
+        if drowsy > DROWSY_LOOKS && rest(state) {
+            drowsy = 0;
+            continue;
+        }
+        if drowsy > DROWSY_LOOKS {
+            see_to_blocked(state, drowsy);
+        }
+        let next = looks.look(Instant::now());
+        monitor.parker.park(Some(next));
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -1,0 +1,128 @@
+//! What the monitor sees of one worker.
+
+use std::time::{Duration, Instant};
+
+use crate::loom::sync::atomic::Ordering::Relaxed;
+use crate::scheduler::processor::{Processor, Sighting};
+use crate::util::thread_probe::ThreadProbe;
+
+/// How long a worker must be still to be stuck, if it has not announced a blocking call.
+pub const STUCK: Duration = Duration::from_micros(2500);
+/// The time between the two looks that find long polls.
+pub const SAMPLE: Duration = Duration::from_micros(200);
+/// With this much CPU time, a worker that has not moved is stuck, and not merely short of CPU time.
+pub const ENOUGH: Duration = Duration::from_millis(10);
+
+/// What the monitor remembers of one worker.
+pub struct Watched {
+    /// The sum of the worker's polls, naps and looks.
+    pub moves: u64,
+    /// When the monitor first saw the worker at this sum.
+    since: Instant,
+    /// As `since`, or when the worker was first seen at this sum after an announced blocking call. None while
+    /// the worker is in such a call.
+    pub free_since: Option<Instant>,
+    /// How many looks found the worker at this sum, while awake.
+    pub still: u32,
+    pub lifo: Option<Sighting>,
+    /// The worker's tick and CPU time when it was first seen still.
+    pub tick: u64,
+    cpu_time: Option<Duration>,
+    /// At this look the worker was stuck, and did not compute.
+    pub is_stuck: bool,
+    pub is_off_cpu: bool,
+    /// At this look the worker was still for as long as a stuck one, but only because it had no CPU.
+    pub is_starved: bool,
+    /// The stall has been reported.
+    pub is_told: bool,
+}
+
+/// What the monitor saw of one worker [`SAMPLE`] ago.
+pub struct Sample {
+    pub index: usize,
+    pub tick: u64,
+    cpu_time: Option<Duration>,
+}
+
+impl Sample {
+    pub fn begin(index: usize, processor: &Processor) -> Self {
+        Self { index, tick: processor.tick(), cpu_time: probe(processor).cpu_time() }
+    }
+
+    /// The CPU time that the worker has had since this sample.
+    pub fn cpu_time_since(&self, processor: &Processor) -> Option<Duration> {
+        Some(probe(processor).cpu_time()?.saturating_sub(self.cpu_time?))
+    }
+}
+
+impl Watched {
+    pub fn new(moves: u64, now: Instant) -> Self {
+        Self {
+            moves,
+            since: now,
+            free_since: Some(now),
+            still: 0,
+            lifo: None,
+            tick: 0,
+            cpu_time: None,
+            is_stuck: false,
+            is_off_cpu: false,
+            is_starved: false,
+            is_told: false,
+        }
+    }
+
+    /// `Observe`.
+    pub fn observe(&mut self, processor: &Processor, now: Instant) {
+        let moves = moves_of(processor);
+        if is_asleep(processor) || moves != self.moves {
+            *self = Self::new(moves, now);
+            return;
+        }
+        self.still += 1;
+        if self.still == 1 {
+            self.tick = processor.tick();
+            self.cpu_time = probe(processor).cpu_time();
+        }
+        let may_block = processor.may_block();
+        self.free_since = if may_block { None } else { self.free_since.or(Some(now)) };
+        let is_long = self.still >= 2 && now.duration_since(self.since) >= STUCK;
+        let is_known = self.is_stuck || may_block;
+        self.is_starved = !is_known && is_long && self.lacks_cpu(processor, now);
+        self.is_stuck = is_known || is_long && !self.is_starved;
+        self.is_off_cpu = self.is_stuck && !may_block && self.is_off_cpu(processor, now);
+    }
+
+    /// Whether the worker is still only because it got no CPU. Another worker would not get one either.
+    fn lacks_cpu(&self, processor: &Processor, now: Instant) -> bool {
+        let had = self.cpu_time_since(processor);
+        had.is_some_and(|had| had < ENOUGH && had < now.duration_since(self.since) / 8)
+            && probe(processor).is_runnable()
+    }
+
+    /// Whether the worker waits for something, and does not compute.
+    fn is_off_cpu(&self, processor: &Processor, now: Instant) -> bool {
+        let had = self.cpu_time_since(processor);
+        had.is_some_and(|had| had < now.duration_since(self.since) / 2) && !probe(processor).is_runnable()
+    }
+
+    /// The CPU time that the worker has had since it was first seen still.
+    fn cpu_time_since(&self, processor: &Processor) -> Option<Duration> {
+        Some(probe(processor).cpu_time()?.saturating_sub(self.cpu_time?))
+    }
+}
+
+pub fn moves_of(processor: &Processor) -> u64 {
+    let metrics = &processor.metrics;
+    metrics.polls.get().wrapping_add(metrics.naps.get()).wrapping_add(metrics.looks.get())
+}
+
+/// Whether the worker is asleep, or woken and without a CPU yet.
+pub fn is_asleep(processor: &Processor) -> bool {
+    processor.metrics.naps.get() % 2 == 1
+}
+
+pub fn probe(processor: &Processor) -> ThreadProbe {
+    // Relaxed: a number. A worker that has moved has stored it.
+    ThreadProbe::from_raw(processor.thread.load(Relaxed))
+}

@@ -1,0 +1,70 @@
+//! The part of the monitor that other threads see.
+
+use crate::driver::Driver;
+use crate::loom::sync::atomic::Ordering::{Relaxed, SeqCst};
+use crate::loom::sync::atomic::{AtomicBool, AtomicU64, fence};
+use crate::scheduler::away::slow::SlowTasks;
+use crate::scheduler::metrics::Counter;
+use crate::scheduler::park::Parker;
+use crate::scheduler::processor::Processor;
+
+/// The part of the monitor that other threads see.
+#[derive(Debug)]
+pub struct Monitor {
+    pub parker: Parker,
+    /// The monitor sleeps for good, until a worker wakes.
+    pub(super) is_resting: AtomicBool,
+    pub slow_tasks: SlowTasks,
+    /// How many tasks workers have taken from the queue of slow tasks.
+    pub slow_taken: AtomicU64,
+    /// How many workers were found stuck with work behind them.
+    pub stalls: Counter,
+    /// Tasks taken from the LIFO slots of stuck workers.
+    pub rescued_tasks: Counter,
+    /// How many times the monitor made a worker see to the driver.
+    pub rescued_driver: Counter,
+    /// Wakes that were lost.
+    pub missed_wakes: Counter,
+}
+
+impl Monitor {
+    pub fn new() -> Self {
+        Self {
+            parker: Parker::new(),
+            is_resting: AtomicBool::new(false),
+            slow_tasks: SlowTasks::new(),
+            slow_taken: AtomicU64::new(0),
+            stalls: Counter::default(),
+            rescued_tasks: Counter::default(),
+            rescued_driver: Counter::default(),
+            missed_wakes: Counter::default(),
+        }
+    }
+
+    /// Remembers that the task which the worker polls computes for long, if the worker's tick is still
+    /// `tick`.
+    pub(super) fn remember_slow(&self, processor: &Processor, tick: u64) {
+        // An announced blocking call inside of the poll is no computation.
+        let record = processor.at_since(tick).filter(|_| !processor.may_block());
+        if let Some(record) = record.filter(|record| !record.is_computation) {
+            self.slow_tasks.insert(record.id.0, record.spawned_at);
+        }
+    }
+
+    /// `AwakeFence`, `AwakeWakes`: a worker's sleep has ended.
+    #[inline]
+    pub fn worker_woke(&self, driver: &Driver) {
+        fence(SeqCst);
+        self.worker_returned(driver);
+    }
+
+    /// `AwakeWakes` of a worker that blocks no more, behind its `SayBack`.
+    #[inline]
+    pub fn worker_returned(&self, driver: &Driver) {
+        // Relaxed: either the fences order this, or `SayBack` has acquired `RestShow`, if `RestLooks` saw the
+        // worker block.
+        if self.is_resting.load(Relaxed) && self.is_resting.swap(false, Relaxed) {
+            self.parker.unpark(driver);
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! Spare workers: when one comes, how it rests, and when its thread ends; see `away/mod.rs`.
+
+use std::ptr::NonNull;
+use std::time::{Duration, Instant};
+
+use super::Role;
+use super::table::{Call, Table};
+use crate::scheduler::WorkerStart;
+use crate::scheduler::idle::Work;
+use crate::scheduler::shared::Shared;
+use crate::scheduler::worker::Worker;
+
+/// A spare worker that counts as active. The caller has yet to [wake or start](Shared::bring) it, without the
+/// lock.
+#[must_use]
+pub(super) enum Called {
+    /// The spare worker was resting.
+    Resting(usize),
+    Fresh(WorkerStart),
+}
+
+/// Where spare workers come from.
+impl Shared {
+    /// `Admit`: work waits, and no worker is idle. Wakes or starts a spare worker if one is needed.
+    #[cold]
+    pub fn admit(&self) -> bool {
+        if self.max_spares == 0 {
+            return false;
+        }
+        let called = self.away.change(|table| self.call_if_lacking(table, self.waiting()));
+        let is_called = called.is_some();
+        self.bring(called);
+        is_called
+    }
+
+    /// Calls a spare worker if one is needed, while `waiting` workers wait for latches.
+    pub(super) fn call_if_lacking(&self, table: &mut Table, waiting: usize) -> Option<Called> {
+        if self.max_spares > 0 && table.lacks_spare(waiting) { self.call(table, None) } else { None }
+    }
+
+    /// Takes a resting spare worker, or starts to make a new one. None if the limit is reached, or if all
+    /// workers leave.
+    ///
+    /// Spare worker `i` belongs to worker `i % workers`: if threads are kept on CPUs, both have the same CPU.
+    /// So this prefers a spare worker that belongs to `near`, or else to a worker that waits for a latch.
+    fn call(&self, table: &mut Table, near: Option<usize>) -> Option<Called> {
+        let call = table.call(|spare| match near {
+            Some(worker) => self.worker_of_spare(spare) == worker,
+            None => self.idle.is_waiter(self.worker_of_spare(spare)),
+        })?;
+        Some(self.prepare(table, call))
+    }
+
+    fn prepare(&self, table: &Table, call: Call) -> Called {
+        let index = match call {
+            Call::Resting(index) => return Called::Resting(index),
+            Call::Fresh(index) => index,
+        };
+        let shared = NonNull::from(self);
+        self.idle.cover(index);
+        self.processors.make(index, shared);
+        self.processors.set_spare(table.spare_bound());
+        // SAFETY: (1) the workers leave behind the lock, and only once the table is closed; (2) the index was
+        // free.
+        Called::Fresh(unsafe { WorkerStart::new(shared, index) })
+    }
+
+    /// Wakes or starts the spare worker that was called. If the system refuses the thread, the next push
+    /// tries again.
+    pub(super) fn bring(&self, called: Option<Called>) {
+        let start = match called {
+            None => return,
+            // The spare worker may be up already, if its rest was just over. Then it finds a token at its
+            // next sleep.
+            Some(Called::Resting(index)) => return self.unpark_picked(Some(index)),
+            Some(Called::Fresh(start)) => start,
+        };
+        let index = start.index();
+        // If the system refuses the thread, `start` is dropped, and that may be the last worker to leave.
+        if self.config.start_thread(move || start.run()).is_err() {
+            self.away.change(|table| table.refused(index));
+        }
+    }
+
+    /// Starts a spare worker that rests at once, unless there are `least` already. Computations will yield to
+    /// it.
+    pub fn keep_in_reserve(&self, least: usize) {
+        let called = self.away.change(|table| {
+            let call = if table.present() < least { table.call_fresh() } else { None };
+            call.map(|call| self.prepare(table, call))
+        });
+        self.bring(called);
+    }
+
+    /// Stores what the monitor found: how many workers are stalled, and how many spare ones are to serve.
+    pub fn set_away(&self, stalled: usize, serving: usize) {
+        if self.away.read(|table| (table.stalled, table.serving)) == (stalled, serving) {
+            return;
+        }
+        // Only the monitor writes these numbers.
+        self.away.change(|table| {
+            let begins = table.serving == 0 && serving > 0;
+            (table.stalled, table.serving) = (stalled, serving);
+            self.driver.time().inspect(|time| time.serve_all(serving > 0));
+            if begins {
+                // The thread in the driver looks at all wheels again.
+                self.driver.unpark();
+            }
+        });
+    }
+
+    /// Wakes a spare worker that takes slow tasks, if one sleeps.
+    pub fn wake_full_spare(&self) {
+        let sleeper = self.away.read(|table| {
+            let full = table.active().iter().take(table.full(self.waiting()));
+            full.copied().find(|&index| self.idle.is_sleeper(index))
+        });
+        self.unpark_picked(sleeper);
+    }
+
+    /// If more spare workers are active than are needed, and one of them sleeps, wakes it so that it rests.
+    pub fn dismiss_surplus(&self) {
+        let surplus = self.away.read(|table| {
+            let is_surplus = table.has_surplus(self.waiting());
+            table.active().iter().rev().copied().find(|&index| is_surplus && self.idle.is_sleeper(index))
+        });
+        self.unpark_picked(surplus);
+    }
+
+    /// The role of spare worker `index`, which is active.
+    pub fn role(&self, index: usize) -> Role {
+        self.away.role(index, || (self.waiting(), self.idle.waiters(0..self.first_spare)))
+    }
+
+    /// Lists spare worker `index` as resting: from now on it is no worker, until it is called. The worker has
+    /// nothing to do and holds no work. Returns false if it is needed.
+    fn begin_rest(&self, index: usize) -> bool {
+        self.away.change(|table| {
+            let rests = table.has_surplus(self.waiting()) && !self.lifecycle.has_begun();
+            if rests {
+                table.begin_rest(index);
+            }
+            rests
+        })
+    }
+
+    /// Ends the rest of spare worker `index`: its thread ends, or it `goes_on` as a worker. Returns false if it
+    /// was called meanwhile.
+    fn end_rest(&self, index: usize, goes_on: bool) -> bool {
+        self.away.change(|table| {
+            let has_ended = table.end_rest(index, goes_on);
+            self.processors.set_spare(table.spare_bound());
+            has_ended
+        })
+    }
+}
+
+/// The rest of a spare worker.
+impl Worker {
+    /// Whether this is a spare worker that is not needed. If so, it is listed as resting, and the caller
+    /// calls [`rest`](Self::rest).
+    pub fn rests(&self) -> bool {
+        let shared = self.shared();
+        debug_assert!(!self.has_foreign(), "a thread rests with foreign code left to call");
+        if self.is_permanent() || self.holds_work() || !shared.begin_rest(self.index()) {
+            return false;
+        }
+        self.processor().polling.clear();
+        shared.void_marks_of(self.index());
+        self.stop_searching_if_so();
+        // `RestLook`: behind the lock. Everything that relies on this thread is given to other workers. That is
+        // the driver, too, even if nothing waits there yet: the workers that sleep may all have gone to sleep
+        // while this thread was the poller, and later timers and sockets unpark the poller alone.
+        shared.idle.fence_push();
+        if shared.has_visible_tasks() || shared.has_no_poller() {
+            shared.fetch(Work::Task);
+        }
+        if shared.has_jobs_for(usize::MAX, Role::Full) {
+            shared.fetch(Work::Job);
+        }
+        true
+    }
+
+    /// Rests. Returns true when the worker is called, and false when its thread is to end.
+    pub fn rest(&self) -> bool {
+        let shared = self.shared();
+        let give_up = Instant::now().checked_add(shared.config.thread_keep_alive);
+        loop {
+            let timeout = give_up.map(|give_up| give_up.saturating_duration_since(Instant::now()));
+            let metrics = &self.processor().metrics;
+            metrics.parks.add(1);
+            metrics.naps.add(1);
+            let mut report = None;
+            self.processor().parker.park_if(timeout, || {
+                report = shared.find_deadlock();
+                report.is_none()
+            });
+            metrics.naps.add(1);
+            shared.monitor.worker_woke(&shared.driver);
+            if report.is_some() {
+                // The handler is foreign code, and no thread may call foreign code while it rests. So this
+                // thread is a worker again.
+                shared.end_rest(self.index(), true);
+                self.keep_report(report);
+                self.call_foreign();
+                return true;
+            }
+            let is_over =
+                shared.lifecycle.has_begun() || give_up.is_some_and(|give_up| Instant::now() >= give_up);
+            if !shared.away.read(|table| table.is_resting(self.index())) {
+                return true;
+            }
+            if is_over && shared.end_rest(self.index(), false) {
+                return false;
+            }
+        }
+    }
+
+    /// How long a spare worker sleeps at most before it asks again whether it is needed.
+    pub fn longest_sleep(&self) -> Option<Duration> {
+        (!self.is_permanent()).then(|| self.shared().config.thread_keep_alive.min(LONGEST_SLEEP))
+    }
+}
+
+/// The longest timeout of a sleep. The system's calls accept it.
+const LONGEST_SLEEP: Duration = Duration::from_secs(1 << 20);
+
+/// Which spare worker takes the tasks that a computation yields to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum YieldsTo {
+    /// It rested, and was called.
+    Called,
+    /// One that is active beyond what is needed. It may be computing itself.
+    Active,
+}
+
+/// Computations that yield to tasks: see `split.rs`.
+impl Shared {
+    /// How many polls spare workers have begun: a hint.
+    pub fn polls_of_spares(&self) -> u64 {
+        let spares = self.processors.indices().filter(|&index| index >= self.first_spare);
+        spares.map(|index| self.processor(index).metrics.polls.get()).fold(0, u64::wrapping_add)
+    }
+
+    /// `Yield`, `CallSpare`: worker `index` yields. Returns none if there is no spare worker to take the tasks.
+    pub fn begin_yield(&self, index: usize) -> Option<YieldsTo> {
+        let called = self.away.change(|table| {
+            if self.lifecycle.has_begun() || table.yielding.contains(&index) {
+                return None;
+            }
+            let called = match table.is_any_resting() {
+                true => self.call(table, Some(index)),
+                false if table.active().len() > table.full(self.waiting()) => None,
+                false => return None,
+            };
+            table.yielding.push(index);
+            Some(called)
+        })?;
+        if called.is_some() {
+            self.bring(called);
+            return Some(YieldsTo::Called);
+        }
+        // The active spare worker may be asleep, or about to sleep.
+        self.fetch_strictly(Work::Task);
+        Some(YieldsTo::Active)
+    }
+
+    /// `YieldOver`: worker `index` goes on. Returns whether its tasks were done before.
+    pub fn end_yield(&self, index: usize) -> bool {
+        self.away.change(|table| {
+            let place = table.yielding.iter().position(|&yielding| yielding == index);
+            place.inspect(|&place| _ = table.yielding.swap_remove(place)).is_none()
+        })
+    }
+
+    /// `TasksDone`, `WakeYielding`: a spare worker found no more tasks, so all workers that yield go on.
+    pub fn end_all_yields(&self) {
+        for index in self.away.change(|table| std::mem::take(&mut table.yielding)) {
+            self.processor(index).yield_parker.unpark(&self.driver);
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! The threads of the blocking pool, and the closures that they run.
+
+use std::alloc::Layout;
+use std::future::Future;
+use std::io;
+use std::panic::Location;
+use std::pin::Pin;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use super::queue::{Next, PendingWake, PoolThread};
+use crate::coop;
+use crate::driver::time;
+use crate::queue::IntrusiveList;
+use crate::scheduler::Shared;
+use crate::scheduler::context::{self, Entry};
+use crate::scheduler::polling::Polling;
+use crate::scheduler::reference::Reference;
+use crate::task::{self, Failure, Header, JoinHandle, Runnable, Schedule};
+
+/// Runs `f` on a thread of the pool.
+pub fn spawn_on<F, R>(handle: &Reference, f: F, site: &'static Location<'static>) -> JoinHandle<R>
+where
+    F: FnOnce() -> R + Send + 'static,
+    R: Send + 'static,
+{
+    let shared = handle.shared_ptr();
+    Shared::retain(shared);
+    let future = BlockingTask::new(f);
+    // SAFETY: closure and result are `Send`; the cell's reference was just taken.
+    let (task, join) = unsafe { task::new(future, Closures::of(shared), site) };
+    push(handle, task);
+    join
+}
+
+/// `BeginShutdown` of `lifecycle.rs`: drops the closures for which no thread is on its way, and has idle threads
+/// leave.
+pub fn close(shared: &Shared) {
+    end_all(shared, shared.blocking.queue.close(), Runnable::cancel);
+}
+
+/// Queues a closure for a thread of the pool of `handle`. A pool that was closed cancels it.
+fn push(handle: &Reference, task: Runnable) {
+    let shared = handle.shared();
+    hold_clock(shared);
+    let task = task.into_raw();
+    // SAFETY: the task lives while its `SCHEDULED` is ours. `SCHEDULED` goes into the queue with the
+    // task, so the task is in no other queue.
+    match unsafe { shared.blocking.queue.submit(task) } {
+        Some(pending) => perform(handle, pending),
+        // SAFETY: it was refused, so `SCHEDULED` is still ours.
+        None => end(shared, || unsafe { Runnable::from_raw(task) }.cancel()),
+    }
+}
+
+fn perform(handle: &Reference, pending: PendingWake) {
+    match pending {
+        PendingWake::Nothing => {}
+        PendingWake::Wake(thread) => thread.wake(),
+        PendingWake::Start => {
+            if let Err(error) = start_thread(handle) {
+                thread_refused(handle, error);
+            }
+        }
+    }
+}
+
+/// Handles the refusal of a thread. If no thread is left, the closures in the queue fail. Otherwise they
+/// wait for a thread.
+#[cold]
+fn thread_refused(handle: &Reference, error: io::Error) {
+    let (pending, closures) = handle.shared().blocking.queue.refused();
+    // This cannot be refused again: the pending wake starts no thread.
+    perform(handle, pending);
+    let error = Arc::new(error);
+    end_all(handle.shared(), closures, |task| task.fail(Failure::Refused(error.clone())));
+}
+
+/// The life of a thread: it runs closures until none has come for the keep-alive time.
+fn run_closures(handle: &Reference) {
+    let shared = handle.shared();
+    let queue = &shared.blocking.queue;
+    let hooks = &shared.config.hooks;
+    let record = shared.blocking.records().enter();
+    // A hook may be slow. So the next thread is fetched before the hook, and no closure is taken yet.
+    perform(handle, queue.arrive());
+    hooks.on_thread_start();
+    let thread = PoolThread::new();
+    let mut is_overdue = false;
+    loop {
+        match queue.next(&thread, is_overdue) {
+            Next::Run(task, pending) => {
+                perform(handle, pending);
+                run_closure(shared, &record, task);
+                is_overdue = false;
+            }
+            Next::Sleep => {
+                // The last thread to fall asleep looks; see `scheduler/away/deadlock.rs`.
+                shared.report_deadlock();
+                is_overdue = thread.sleep(Instant::now().checked_add(shared.config.thread_keep_alive));
+            }
+            Next::Leave => break,
+        }
+    }
+    hooks.on_thread_stop();
+    shared.blocking.records().leave(&record);
+}
+
+fn start_thread(handle: &Reference) -> io::Result<()> {
+    let shared = handle.shared();
+    let exit = shared.lifecycle.exit();
+    exit.enter();
+    let started = shared.config.start_thread({
+        let handle = handle.clone();
+        let exit = exit.clone();
+        move || {
+            let exit = exit;
+            run_thread(handle);
+            exit.leave();
+        }
+    });
+    if started.is_err() {
+        exit.leave();
+    }
+    started.map(drop)
+}
+
+fn run_thread(handle: Reference) {
+    context::become_blocking(handle.shared_ptr());
+    let entry = Entry::new(handle.shared_ptr());
+    // SAFETY: the entry stays in this frame until `leave`, and the handle keeps the runtime valid.
+    unsafe { entry.enter() };
+    run_closures(&handle);
+    entry.leave();
+}
+
+fn run_closure(shared: &Shared, record: &Polling, task: NonNull<Header>) {
+    // SAFETY: the queue gives out each closure once, with the `SCHEDULED` that was pushed.
+    let task = unsafe { Runnable::from_raw(task) };
+    record.begin(&task);
+    end(shared, || task.run());
+    record.clear();
+    shared.closure_ended();
+}
+
+fn end_all(shared: &Shared, mut closures: IntrusiveList<Header>, how: impl Fn(Runnable)) {
+    while let Some(task) = closures.pop_front() {
+        // SAFETY: as in `run_closure`.
+        end(shared, || how(unsafe { Runnable::from_raw(task) }));
+    }
+}
+
+/// Ends a closure for which the clock was held.
+fn end(shared: &Shared, how: impl FnOnce()) {
+    how();
+    if let Some(time) = clock(shared) {
+        time.allow_auto_advance();
+        shared.driver.unpark();
+    }
+}
+
+/// Keeps a paused clock from moving by itself until the task or thread that waits for the closure has been
+/// woken.
+fn hold_clock(shared: &Shared) {
+    clock(shared).into_iter().for_each(time::TimeDriver::inhibit_auto_advance);
+}
+
+fn clock(shared: &Shared) -> Option<&time::TimeDriver> {
+    shared.driver.time().filter(|_| shared.is_current_thread())
+}
+
+/// The shared state as the scheduler of closures. Closures never wait, so they are never scheduled nor
+/// counted as tasks.
+#[repr(transparent)]
+struct Closures(Shared);
+
+impl Closures {
+    fn of(shared: NonNull<Shared>) -> NonNull<Self> {
+        shared.cast()
+    }
+}
+
+// SAFETY: (1) nothing is scheduled; (2) cells are counted like those of tasks.
+unsafe impl Schedule for Closures {
+    unsafe fn schedule(_: NonNull<Self>, task: Runnable) {
+        // The abort of a closure only marks it, because a closure is `SCHEDULED` all its life.
+        unreachable!("{task:?}, a closure, was woken");
+    }
+
+    unsafe fn reschedule(_: NonNull<Self>, task: Runnable) {
+        unreachable!("{task:?}, a closure, was pending");
+    }
+
+    fn is_own_thread(this: NonNull<Self>) -> bool {
+        Shared::is_own_thread(this.cast())
+    }
+
+    unsafe fn adopt(_: NonNull<Self>, _: NonNull<Header>) -> bool {
+        unreachable!("a closure does not wait")
+    }
+
+    unsafe fn release(_: NonNull<Self>, _: NonNull<Header>) {}
+
+    unsafe fn allocate(this: NonNull<Self>, layout: Layout) -> NonNull<u8> {
+        // SAFETY: it is the same state, and the caller guarantees the same.
+        unsafe { Shared::allocate(this.cast(), layout) }
+    }
+
+    unsafe fn free(this: NonNull<Self>, memory: NonNull<u8>, layout: Layout) {
+        // SAFETY: as in `allocate`.
+        unsafe { Shared::free(this.cast(), memory, layout) }
+    }
+}
+
+/// A closure as a future that is ready at its first poll.
+struct BlockingTask<F>(Option<F>);
+
+impl<F> BlockingTask<F> {
+    fn new(f: F) -> Self {
+        Self(Some(f))
+    }
+}
+
+// The closure is never pinned.
+impl<F> Unpin for BlockingTask<F> {}
+
+impl<T, F: FnOnce() -> T> Future for BlockingTask<F> {
+    type Output = T;
+
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<T> {
+        let f = self.0.take().expect("a blocking closure is run once");
+        let id = task::try_id();
+        Poll::Ready(coop::suspended(|| task::with_id(id, f)))
+    }
+}

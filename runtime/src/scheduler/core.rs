@@ -1,0 +1,108 @@
+//! The right to drive a `current_thread` runtime, and the callers that wait for it; see `current_thread.rs`.
+
+use crate::config::RngSeed;
+use crate::loom::sync::Mutex;
+use crate::loom::thread::{self, Thread};
+use crate::util::rand::{self, Seeded};
+
+/// The right to be the worker of a `current_thread` runtime.
+#[derive(Debug)]
+pub struct Core {
+    pub(super) state: Mutex<CoreState>,
+}
+
+#[derive(Debug)]
+pub(super) struct CoreState {
+    pub(super) is_taken: bool,
+    /// Whether the runtime has been shut down and has finished.
+    pub(super) is_finished: bool,
+    /// A task has panicked, and the runtime was built to end by that.
+    pub(super) has_panicked: bool,
+    /// The numbers and threads of the `block_on` calls without the core.
+    pub(super) waiters: Vec<(u64, Thread)>,
+    /// The next waiter's number.
+    next_waiter: u64,
+    /// The seeds that calls of `block_on` have taken; see `Builder::rng_seed`.
+    seeds: u64,
+}
+
+impl Core {
+    pub fn new() -> Self {
+        Self {
+            state: Mutex::new(CoreState {
+                is_taken: false,
+                is_finished: false,
+                has_panicked: false,
+                waiters: Vec::new(),
+                next_waiter: 0,
+                seeds: 0,
+            }),
+        }
+    }
+
+    /// Has the calling thread's random choices begin with the next seed of the series, until the result is
+    /// dropped.
+    pub(super) fn seed_thread(&self, seed: &RngSeed) -> Seeded {
+        let mut state = self.state.lock();
+        state.seeds += 1;
+        rand::seed_thread(seed.of(state.seeds))
+    }
+
+    /// Panics if the runtime has ended because a task panicked. A waiter calls this after it was entered
+    /// among the waiters, so `end_by_panic` unparks it, or is seen here.
+    ///
+    /// A thread that unwinds already may still poll its future once, because its next panic is an abort:
+    /// unless `must_end`, this lets it pass.
+    pub(super) fn check_panicked(&self, must_end: bool) {
+        if self.state.lock().has_panicked && (must_end || !std::thread::panicking()) {
+            panic!("a spawned task panicked and the runtime is configured to shut down on unhandled panic");
+        }
+    }
+
+    /// Takes the core. If it is taken, the caller becomes a waiter and is unparked when it may try again.
+    pub(super) fn take_or_wait(&self) -> Result<(), Waiting<'_>> {
+        let mut state = self.state.lock();
+        if state.is_taken || state.is_finished {
+            let number = state.next_waiter;
+            state.next_waiter += 1;
+            state.waiters.push((number, thread::current()));
+            return Err(Waiting { core: self, number });
+        }
+        state.is_taken = true;
+        Ok(())
+    }
+}
+
+/// A place among the waiters; given up when dropped.
+pub(super) struct Waiting<'a> {
+    core: &'a Core,
+    number: u64,
+}
+
+impl Waiting<'_> {
+    /// Whether this waiter was not called to the core.
+    pub(super) fn is_uncalled(&self) -> bool {
+        self.core.state.lock().waiters.iter().any(|waiter| waiter.0 == self.number)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        let mut state = self.core.state.lock();
+        match state.waiters.iter().position(|waiter| waiter.0 == self.number) {
+            Some(place) => _ = state.waiters.swap_remove(place),
+            // This waiter was called to the core. Whether or not it takes the core, the core must not stay
+            // unused while another waiter waits.
+            None if !state.is_taken && !state.is_finished => state.unpark_a_waiter(),
+            None => {}
+        }
+    }
+}
+
+impl CoreState {
+    pub(super) fn unpark_a_waiter(&mut self) {
+        if let Some((_, thread)) = self.waiters.pop() {
+            thread.unpark();
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! Which thread's magazine memory for a job comes from, and where it goes.
+
+use std::alloc::Layout;
+use std::ptr::NonNull;
+
+use crate::job::Memory;
+use crate::memory::{allocate, free};
+use crate::scheduler::context;
+
+/// Memory for jobs. It comes from the magazine of the calling thread's job processor, or of its worker, and goes back
+/// into the magazine of the thread that runs the job.
+#[derive(Debug)]
+pub struct JobMemory;
+
+// SAFETY: (1) is `allocate`'s; (2) all magazines and depots have their blocks from one allocator.
+unsafe impl Memory for JobMemory {
+    #[inline]
+    fn allocate(layout: Layout) -> NonNull<u8> {
+        // SAFETY: used in this call only.
+        if let Some(job_processor) = unsafe { context::job_processor() } {
+            return job_processor.allocate(layout);
+        }
+        context::with_worker(|worker| match worker {
+            Some(worker) => worker.magazine().allocate(layout, &worker.shared().depot),
+            None => allocate(layout),
+        })
+    }
+
+    #[inline]
+    unsafe fn free(memory: NonNull<u8>, layout: Layout) {
+        // SAFETY: used in this call only; (1).
+        unsafe {
+            if let Some(job_processor) = context::job_processor() {
+                return job_processor.free(memory, layout);
+            }
+        }
+        context::with_worker(|worker| {
+            // SAFETY: (1).
+            unsafe {
+                match worker {
+                    Some(worker) => worker.magazine().free(memory, layout, &worker.shared().depot),
+                    None => free(memory, layout),
+                }
+            }
+        });
+    }
+}

@@ -1,0 +1,19 @@
+//! Jobs on the workers. Read in this order: `job_processor.rs` (a worker's part in computations),
+//! `publish.rs` (when its owner shares child jobs, by `estimate.rs`), `own_jobs.rs` and `steal.rs` (the owner
+//! and thieves take them), `region.rs` (the computation for which the owner works), `wait.rs` (what a thread
+//! does that waits for a latch), `injected.rs` (jobs from outside), `external.rs` (a thread outside takes
+//! part in its own call), `split.rs` (what a computation does for tasks).
+
+pub mod estimate;
+pub mod external;
+pub mod injected;
+pub mod job_processor;
+mod own_jobs;
+pub mod publish;
+mod region;
+pub mod split;
+mod steal;
+pub mod wait;
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -1,0 +1,206 @@
+//! The owner of a job processor pushes scope jobs, and takes jobs from its job processor.
+
+use std::ptr::NonNull;
+
+use crate::job::{JobHeader, JobRef, Tag};
+use crate::queue::Taken;
+use crate::scheduler::job_processor::{BREADTH_FIRST, JobProcessor, OVERFLOWED};
+use crate::scheduler::publish::SCOPE_LIMIT;
+
+impl JobProcessor {
+    /// Pushes a child job that its pusher does not take back, and publishes it.
+    ///
+    /// # Safety
+    /// 1. The calling thread is the owner. 2. The job lives until it has run.
+    #[inline(always)]
+    pub unsafe fn push(&self, job: JobRef) {
+        // SAFETY: (1) and (2).
+        if !unsafe { self.deque.push_public(job.into_raw(), SCOPE_LIMIT) } {
+            // SAFETY: as above.
+            unsafe { self.push_behind_private(job) };
+        }
+        self.shared().post_child_job();
+    }
+
+    /// [`push`](Self::push) above private jobs, or into a full deque.
+    ///
+    /// # Safety
+    /// As [`push`](Self::push).
+    #[cold]
+    #[inline(never)]
+    unsafe fn push_behind_private(&self, job: JobRef) {
+        // Finishes the jobs below, before a scope job lies above them.
+        self.finish();
+        // SAFETY: (1) and (2); what is below is finished.
+        unsafe {
+            if self.deque.push(job.into_raw(), SCOPE_LIMIT) {
+                self.deque.publish(u32::MAX);
+            } else {
+                self.push_overflow(job);
+            }
+        }
+    }
+
+    pub(super) fn push_overflow(&self, job: JobRef) {
+        self.set_flag(OVERFLOWED, true);
+        self.overflow.push_back(job);
+    }
+
+    /// Puts a child job that this thread may not run into the overflow list, where other threads find it.
+    #[cold]
+    pub(super) fn leave_to_others(&self, job: JobRef) {
+        self.push_overflow(job);
+        self.shared().post_child_job();
+    }
+
+    /// Takes back the child job at `index`, if it is private. A private one is the youngest, because the push
+    /// of a scope job above it would have published it. Otherwise see [`take_back`](Self::take_back).
+    ///
+    /// # Safety
+    /// 1. The calling thread is the owner, has pushed it there and taken out all join jobs that came
+    ///    afterwards.
+    #[inline(always)]
+    pub unsafe fn take_back_private(&self, index: u32) -> bool {
+        // SAFETY: (1).
+        unsafe { self.deque.take_back_private(index) }
+    }
+
+    /// Takes back the child job at `index`, the youngest one. Returns `Stolen` if a thief has it.
+    ///
+    /// # Safety
+    /// 1. The calling thread is the owner, has pushed it there and taken out all that came afterwards.
+    pub unsafe fn take_back(&self, index: u32) -> Taken {
+        // SAFETY: (1).
+        unsafe {
+            let is_public = self.deque.is_public(index);
+            let taken = self.deque.take_back(index);
+            if is_public {
+                self.learn(index, matches!(taken, Taken::Stolen));
+            }
+            taken
+        }
+    }
+
+    /// Takes the job that `header` begins from the overflow list, if a thief has moved it there. For the
+    /// owner.
+    pub fn take_moved(&self, header: NonNull<JobHeader>) -> bool {
+        self.overflow.take_first(|job| job.is(header)).is_some()
+    }
+
+    /// Takes the youngest scope job at `floor` or above, or one from the overflow list.
+    ///
+    /// # Safety
+    /// 1. The calling thread is the owner. 2. No join job is at `floor` or above.
+    #[inline(always)]
+    pub unsafe fn pop(&self, floor: u32) -> Option<JobRef> {
+        Some(match self.flags.get() {
+            // SAFETY: (1), (2).
+            0 => JobRef::from_raw(unsafe { self.deque.pop(floor) }?),
+            // SAFETY: as above.
+            _ => unsafe { self.pop_slowly(floor) }?,
+        })
+    }
+
+    /// [`pop`](Self::pop) in the rarer cases: the overflow list has a job; the owner goes breadth first, and
+    /// takes the oldest job if it is the caller's; a publish budget may rely on the job that is taken; or the
+    /// caller may run only jobs with its tag.
+    ///
+    /// # Safety
+    /// 1. As [`pop`](Self::pop).
+    #[inline(never)]
+    unsafe fn pop_slowly(&self, floor: u32) -> Option<JobRef> {
+        let tag = self.waits_for();
+        if self.has_flag(BREADTH_FIRST) {
+            // SAFETY: (1).
+            unsafe { self.publish(u32::MAX) };
+            return self.steal(tag);
+        }
+        if self.has_flag(OVERFLOWED) {
+            let job = self.overflow.take_last(|job| tag.may_run(job.tag()));
+            // A thief (`steal_from_below`) or an external thread (`end_external`) may put a child job there
+            // at any time, and does not set the flag. This function may then overlook that job. `steal` and
+            // `take_overflow` do not overlook it, because they ask the list and not the flag.
+            self.set_flag(OVERFLOWED, !self.overflow.is_empty());
+            if job.is_some() {
+                return job;
+            }
+        }
+        // SAFETY: (1).
+        unsafe { self.pop_scope_job(floor) }
+    }
+
+    /// Takes the youngest scope job of the deque at `floor` or above that may be run here. Jobs that may not
+    /// be run here, made in an isolated region for a scope around it, go to the overflow list. If there is no
+    /// job left, the next push gets index `floor` or a lower one.
+    ///
+    /// # Safety
+    /// 1. As [`pop`](Self::pop).
+    #[inline]
+    pub unsafe fn pop_scope_job(&self, floor: u32) -> Option<JobRef> {
+        let tag = self.waits_for();
+        loop {
+            // SAFETY: (1).
+            let job = unsafe { self.deque.pop(floor) }.map(JobRef::from_raw)?;
+            self.rely_no_more();
+            if tag.may_run(job.tag()) {
+                return Some(job);
+            }
+            self.leave_to_others(job);
+        }
+    }
+
+    /// Takes a child job of this job processor: the youngest if it is a scope job, else the oldest.
+    ///
+    /// # Safety
+    /// 1. The calling thread is the owner.
+    pub unsafe fn pop_anywhere(&self) -> Option<JobRef> {
+        let tag = self.waits_for();
+        // An isolated region tests the tag of each job, and can do so only at the old end.
+        let is_lifo = tag == Tag::NONE && !self.has_flag(BREADTH_FIRST);
+        // SAFETY: (1).
+        let youngest = if is_lifo { unsafe { self.deque.pop_if_scope_item() } } else { None };
+        self.rely_no_more();
+        youngest.map(JobRef::from_raw).or_else(|| {
+            // SAFETY: (1).
+            unsafe { self.publish(u32::MAX) };
+            self.steal(tag)
+        })
+    }
+
+    /// Moves the scope jobs from `floor` on into the overflow list. Other threads find them there, and they
+    /// do not hinder this thread.
+    ///
+    /// # Safety
+    /// 1. As [`pop`](Self::pop).
+    pub unsafe fn spill(&self, floor: u32) {
+        // SAFETY: (1).
+        while let Some(job) = unsafe { self.pop_scope_job(floor) } {
+            self.leave_to_others(job);
+        }
+    }
+
+    /// Takes a detached job of this job processor, in the owner's order.
+    pub fn take_detached(&self) -> Option<JobRef> {
+        match self.has_flag(BREADTH_FIRST) {
+            true => self.detached.pop_front(),
+            false => self.detached.pop_back(),
+        }
+    }
+
+    /// Takes a job from the overflow list, where thieves put some.
+    pub fn take_overflow(&self) -> Option<JobRef> {
+        if self.overflow.is_empty() { None } else { self.overflow.pop_front() }
+    }
+
+    /// Takes a job that only this job processor may run, if the waiting holder may run it.
+    pub fn take_broadcast(&self) -> Option<JobRef> {
+        let tag = self.waits_for().without_external();
+        self.broadcasts.take_first(|job| tag.may_run(job.tag()))
+    }
+
+    /// Whether [`take_broadcast`](Self::take_broadcast) would find something.
+    pub fn has_broadcast(&self) -> bool {
+        let tag = self.waits_for().without_external();
+        self.broadcasts.has(|job| tag.may_run(job.tag()))
+    }
+}

@@ -1,0 +1,156 @@
+//! The computation for which the owner of a job processor works: its region (`job/region.rs`), its tag, and
+//! the surroundings of its jobs.
+
+use std::ptr::{NonNull, null};
+
+use crate::job::region::Current;
+use crate::job::{JobRef, Question, Region, Tag};
+use crate::scheduler::context;
+use crate::scheduler::job_processor::{HELD, JobProcessor, OVERFLOWED};
+use crate::scheduler::shared::Shared;
+
+impl JobProcessor {
+    #[inline(always)]
+    pub fn region(&self) -> *const Region {
+        self.region.get()
+    }
+
+    #[inline(always)]
+    pub fn tag(&self) -> Tag {
+        self.tag.get()
+    }
+
+    /// The tag that restricts the owner's waits: inside of an isolated region, or on an external thread.
+    /// Otherwise none.
+    #[inline]
+    pub fn waits_for(&self) -> Tag {
+        self.held_to(self.tag())
+    }
+
+    /// As [`waits_for`](Self::waits_for), when the owner works for `tag`. An external thread's tag restricts
+    /// only that thread.
+    pub(super) fn held_to(&self, tag: Tag) -> Tag {
+        if self.is_external() { tag } else { tag.without_external() }
+    }
+
+    /// The tag of the jobs that a job with this tag makes here. On an external thread it is the thread's own
+    /// tag, also in a broadcast from another computation.
+    pub(super) fn tag_inside(&self, tag: Tag) -> Tag {
+        if self.is_external() && tag.without_external() == Tag::NONE { self.tag() } else { tag }
+    }
+
+    /// From now on the calling thread holds the job processor as an external thread. Its jobs get this tag.
+    ///
+    /// # Safety
+    /// 1. `region` is null, or live until [`end_external`](Self::end_external). 2. The calling thread has
+    ///    taken the job processor, which is one of an external thread.
+    pub unsafe fn begin_external(&self, region: *const Region, tag: Tag) {
+        // SAFETY: (1) live until `end_external` replaces it; (2).
+        unsafe { self.replace_region(region, tag) };
+    }
+
+    /// `ExternalLeaves` of `external.rs`: moves the jobs that are left for scopes around the call to a
+    /// worker's overflow list. Returns whether there were any.
+    ///
+    /// # Safety
+    /// 1. The calling thread has called [`begin_external`](Self::begin_external), and holds the job processor
+    ///    still.
+    pub unsafe fn end_external(&self) -> bool {
+        let others = &self.shared().job_processor(0).overflow;
+        let mut has_moved = false;
+        // SAFETY: (1) the caller holds the job processor; its call has ended, so there is no join job.
+        let next =
+            || unsafe { self.deque.pop(0) }.map(JobRef::from_raw).or_else(|| self.overflow.pop_front());
+        while let Some(job) = next() {
+            has_moved = true;
+            others.push_back(job);
+        }
+        self.set_flag(OVERFLOWED, false);
+        // SAFETY: (1) no region; (2) as above.
+        unsafe { self.replace_region(null(), Tag::NONE) };
+        self.restart_poll_interval();
+        has_moved
+    }
+
+    /// The runtime that is current for jobs of `region` on this job processor. A pool of jobs is never
+    /// current.
+    pub fn current_of(&self, region: *const Region) -> Option<NonNull<Shared>> {
+        // SAFETY: the region of the owner, or of a job that it has claimed.
+        match unsafe { Region::current_of(region) } {
+            Current::OfThread => self.shared().current_on_threads(),
+            Current::Is(current) => current.map(NonNull::cast),
+        }
+    }
+
+    /// Runs `f` in surroundings of its own. `f` runs jobs of the owner's region, or of none. For the owner.
+    pub fn in_surroundings<R>(&self, f: impl FnOnce() -> R) -> R {
+        // SAFETY: the runtime of the owner's region is valid as long as that region is set. The job
+        // processor's own pool is valid as long as the owner holds the job processor.
+        unsafe { context::in_surroundings(self.current_of(self.region()), f) }
+    }
+
+    /// Makes `region`, with its tag, the region in which the owner works; returns the former one.
+    ///
+    /// # Safety
+    /// 1. `region` is null, or live until it is replaced. 2. The calling thread is the owner.
+    pub unsafe fn replace_region(&self, region: *const Region, tag: Tag) -> (*const Region, Tag) {
+        // The child jobs that are only begun belong to the former region.
+        self.finish();
+        // SAFETY: (1).
+        self.question.set(unsafe { region.as_ref() }.map_or(null(), Region::asked_at_splits));
+        self.end_budget();
+        let before = (self.region.replace(region), self.tag.replace(tag));
+        self.set_flag(HELD, self.waits_for() != Tag::NONE);
+        before
+    }
+
+    /// Whether the owner works in a computation that was cancelled, and that may be ended by unwinding.
+    #[inline(always)]
+    pub fn is_to_end(&self) -> bool {
+        // SAFETY: it is a part of the job processor's region, which is live.
+        unsafe { self.question.get().as_ref() }.is_some_and(Question::is_cancelled)
+    }
+
+    /// Runs a job as the owner, in the job's region.
+    ///
+    /// # Safety
+    /// 1. The calling thread is the owner, and has claimed the job.
+    #[inline]
+    pub unsafe fn run(&self, job: JobRef) {
+        self.pass_split();
+        // SAFETY: (1).
+        unsafe {
+            // Mostly the job belongs to the computation that this thread works for already.
+            if !job.run_inside(self.region(), self.tag()) {
+                self.run_elsewhere(job);
+            }
+        }
+    }
+
+    /// Runs a job of another region than the owner's.
+    ///
+    /// # Safety
+    /// 1. As [`run`](Self::run).
+    #[inline(never)]
+    unsafe fn run_elsewhere(&self, job: JobRef) {
+        // SAFETY: (1). Jobs do not unwind.
+        unsafe {
+            let inside = self.tag_inside(job.tag());
+            let (region, tag) = self.replace_region(job.region(), inside);
+            let (is_foreign, floor) = (self.held_to(inside) != self.held_to(tag), self.head());
+            match self.current_of(self.region()) == self.current_of(region) {
+                true => job.run(),
+                false => self.in_surroundings(|| job.run()),
+            }
+            if is_foreign && self.head() > floor {
+                // The jobs that are left belong to an isolated region, which waits for them and sees only the
+                // oldest job of a deque. This thread may need what the region holds before it comes to these
+                // jobs.
+                self.spill(floor);
+                self.shared().idle.fence_push();
+                self.shared().post_child_job();
+            }
+            self.replace_region(region, tag);
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! A job processor without thieves: budgets, estimates, regions.
+
+use std::time::{Duration, Instant};
+
+use super::job_processor::JobProcessor;
+use super::publish::SCOPE_LIMIT;
+use super::steal::{PAUSE, TINY};
+use crate::Builder;
+use crate::job::Tag;
+use crate::loom::DEQUE_CAPACITY;
+use crate::loom::sync::atomic::Ordering::Relaxed;
+#[cfg(not(tsan))]
+use crate::parallel::{ThreadPoolBuilder, scope};
+use crate::parallel::{isolated, join};
+use crate::scheduler::context;
+
+/// Calls `f` in a computation on the only job processor of a runtime, which has no thieves.
+fn on_a_processor(f: fn(&JobProcessor)) {
+    let runtime = Builder::new_multi_thread().worker_threads(1).build().unwrap();
+    let computation = runtime.handle().compute(move || {
+        // SAFETY: used in this call only.
+        f(unsafe { context::job_processor() }.unwrap());
+    });
+    runtime.block_on(computation).unwrap();
+}
+
+fn youngest(job_processor: &JobProcessor) -> u32 {
+    job_processor.head() - 1
+}
+
+/// A `join` whose first closure calls `f` with `job_processor`.
+fn join_and(job_processor: &JobProcessor, f: impl Fn(&JobProcessor) + Sync) {
+    join(|| f(job_processor), || ());
+}
+
+#[test]
+fn a_child_job_is_not_taken_for_the_one_that_was_timed_in_its_place() {
+    on_a_processor(|job_processor| {
+        job_processor.left.store(100, Relaxed);
+        join_and(job_processor, |job_processor| {
+            let index = youngest(job_processor);
+            job_processor.finish();
+            // SAFETY: this thread is the owner; nothing was published, and just finished.
+            unsafe { job_processor.deque.note(index) };
+            job_processor.estimates.at(index).begin(index);
+            assert!(job_processor.known_for(index).is_some());
+            join_and(job_processor, |job_processor| {
+                assert_eq!(job_processor.known_for(youngest(job_processor)), None)
+            });
+        });
+        join_and(job_processor, |job_processor| {
+            assert_eq!(job_processor.known_for(youngest(job_processor)), None)
+        });
+    });
+}
+
+#[test]
+fn a_child_job_is_of_the_region_in_which_it_was_pushed() {
+    on_a_processor(|job_processor| {
+        let outer = (job_processor.region().addr(), job_processor.tag());
+        join_and(job_processor, |job_processor| {
+            isolated(|| {
+                let inner = (job_processor.region().addr(), job_processor.tag());
+                join_and(job_processor, |job_processor| {
+                    // SAFETY: this thread is the owner.
+                    assert!(unsafe { job_processor.publish_all() });
+                    let stolen = [(); 2].map(|()| job_processor.steal(Tag::NONE).unwrap());
+                    // SAFETY: claimed.
+                    let regions = stolen.map(|job| (unsafe { job.region() }.addr(), job.tag()));
+                    // SAFETY: as above, and this thread is the owner.
+                    stolen.iter().for_each(|&job| unsafe { job_processor.run(job) });
+                    assert_eq!(regions, [outer, inner]);
+                });
+                assert!(inner.0 != 0 && inner.1 != outer.1);
+            });
+        });
+    });
+}
+
+// ThreadSanitizer keeps no stack of so many calls.
+#[test]
+#[cfg(not(tsan))]
+fn no_budget_is_longer_than_there_is_room() {
+    fn descend(depth: u32) -> u32 {
+        // SAFETY: used in this call only.
+        let job_processor = unsafe { context::job_processor() }.unwrap();
+        let left = job_processor.left.load(Relaxed) as u32;
+        assert!(
+            left + job_processor.head().max(SCOPE_LIMIT) <= DEQUE_CAPACITY as u32,
+            "{left} at {}",
+            job_processor.head()
+        );
+        match depth {
+            0 => 1,
+            _ => join(|| descend(depth - 1), || 1).0 + 1,
+        }
+    }
+
+    let pool = ThreadPoolBuilder::new().num_threads(1).stack_size(256 << 20).build().unwrap();
+    pool.install(|| {
+        let depth = DEQUE_CAPACITY as u32 + 2_000;
+        assert_eq!(descend(depth), depth + 1);
+        scope(|scope| {
+            for _ in 0..DEQUE_CAPACITY {
+                scope.spawn(|_| ());
+            }
+            // SAFETY: used in this call only.
+            assert_eq!(unsafe { context::job_processor() }.unwrap().head(), SCOPE_LIMIT);
+            assert_eq!(descend(depth), depth + 1);
+        });
+    });
+}
+
+#[test]
+fn a_thief_of_tiny_jobs_stays_away_for_a_while() {
+    on_a_processor(|job_processor| {
+        let began = Instant::now();
+        for (jobs, began) in [(1, began - Duration::from_secs(1)), (32, began)] {
+            job_processor.theft.begin(jobs, began);
+            assert!((1..=32).contains(&job_processor.end_batch()));
+            assert!(job_processor.theft.end().is_none());
+        }
+        // If this thread was slow, the jobs did not count as tiny, and there was no pause.
+        let each = began.elapsed() / 32;
+        assert!(began.elapsed() >= PAUSE || each.as_nanos() >= TINY, "{each:?}");
+    });
+}
+
+#[test]
+fn a_budget_ends_with_the_work_that_it_was_for() {
+    on_a_processor(|job_processor| {
+        job_processor.left.store(100, Relaxed);
+        job_processor.restart_poll_interval();
+        assert_eq!((job_processor.left.load(Relaxed), job_processor.poll_interval.left()), (0, 1));
+    });
+}
+
+#[test]
+fn a_budget_that_relies_on_a_public_child_job_ends_when_that_is_taken_back() {
+    on_a_processor(|job_processor| {
+        join_and(job_processor, |job_processor| {
+            // SAFETY: this thread is the owner.
+            assert!(unsafe { job_processor.publish_all() });
+            job_processor.rely_on_public(false);
+            job_processor.left.store(100, Relaxed);
+            join_and(job_processor, |_| ());
+            assert_eq!(job_processor.left.load(Relaxed), 99);
+        });
+        assert_eq!(job_processor.left.load(Relaxed), 0);
+    });
+}
+
+#[test]
+fn a_thief_that_takes_the_last_public_child_job_ends_the_budget() {
+    on_a_processor(|job_processor| {
+        join_and(job_processor, |job_processor| {
+            join_and(job_processor, |job_processor| {
+                // SAFETY: this thread is the owner.
+                assert!(unsafe { job_processor.publish_all() });
+                job_processor.left.store(100, Relaxed);
+                let stolen = [(); 2].map(|()| {
+                    (job_processor.steal(job_processor.tag()).unwrap(), job_processor.left.load(Relaxed))
+                });
+                // SAFETY: claimed, and this thread is the owner.
+                stolen.iter().for_each(|&(job, _)| unsafe { job_processor.run(job) });
+                assert_eq!(stolen.map(|(_, left)| left), [100, 0]);
+            });
+        });
+    });
+}

@@ -1,0 +1,216 @@
+//! What a task asks of its runtime: where it goes when it is woken, who owns it, and where its memory comes from.
+
+use std::alloc::Layout;
+use std::panic::Location;
+use std::ptr::NonNull;
+
+use super::context;
+use super::current_thread;
+use super::idle::Work;
+use super::shared::Shared;
+use super::worker::Worker;
+use crate::config::UnhandledPanic;
+use crate::config::observer::Observer;
+use crate::loom::sync::atomic::Ordering::Relaxed;
+use crate::memory;
+use crate::task::{Header, Id, Runnable, Schedule};
+
+/// Queues a task that the calling thread has woken. That thread is no worker of the runtime, or a worker that
+/// does not come back to its queues soon, or one that is also a worker of another runtime.
+///
+/// # Safety
+/// 1. `shared` is valid for the whole call.
+#[inline(never)]
+unsafe fn schedule_elsewhere(shared: NonNull<Shared>, task: Runnable) {
+    context::with_worker_of(shared, |worker| match worker {
+        Some(worker) if worker.takes_tasks() => worker.push(task),
+        // SAFETY: (1).
+        _ => unsafe { shared.as_ref() }.inject(task),
+    });
+}
+
+// SAFETY: (1) a task goes to a ring, a LIFO slot or the injector, which the workers drain, and which are
+// drained at shutdown; (2) cells are counted as references.
+unsafe impl Schedule for Shared {
+    #[inline]
+    unsafe fn schedule(this: NonNull<Self>, task: Runnable) {
+        context::with_worker(|newest| match newest {
+            Some(worker) if worker.shared_ptr() == this && worker.is_here() => worker.push(task),
+            // SAFETY: valid for the call, by the caller's word.
+            _ => unsafe { schedule_elsewhere(this, task) },
+        });
+    }
+
+    #[inline]
+    unsafe fn reschedule(this: NonNull<Self>, task: Runnable) {
+        context::with_worker_of(this, |worker| match worker {
+            Some(worker) if worker.takes_tasks() => worker.requeue(task),
+            // SAFETY: valid for the call, by the caller's word.
+            _ => unsafe { this.as_ref() }.inject(task),
+        });
+    }
+
+    #[inline]
+    fn is_own_thread(this: NonNull<Self>) -> bool {
+        context::with_worker_of(this, |worker| worker.is_some())
+    }
+
+    #[inline]
+    unsafe fn adopt(this: NonNull<Self>, task: NonNull<Header>) -> bool {
+        context::with_worker_of(this, |worker| {
+            // SAFETY: both are valid, by the word of the caller, which owns the task's `SCHEDULED`. The
+            // worker is the calling thread, and its table is not lent. A task is adopted once.
+            unsafe { this.as_ref().owned.enter(task, worker.and_then(Worker::table)) }
+        })
+    }
+
+    #[inline]
+    unsafe fn release(this: NonNull<Self>, task: NonNull<Header>) {
+        // SAFETY: both are live, by the word of the caller, which owns the task's `SCHEDULED`.
+        let (state, header) = unsafe { (this.as_ref(), task.as_ref()) };
+        context::with_worker_of(this, |worker| {
+            match worker {
+                Some(worker) => worker.processor().metrics.ended.add(1),
+                // Relaxed: a number by itself.
+                None => _ = state.ended_elsewhere.fetch_add(1, Relaxed),
+            }
+            if header.is_owned() {
+                // SAFETY: the worker is the calling thread, and its table is not lent; the task was entered.
+                unsafe { state.owned.leave(task, worker.and_then(Worker::table)) };
+                if let Some(observer) = &state.config.observer {
+                    observer.on_terminate(header.id(), header.spawned_at());
+                }
+            }
+        });
+    }
+
+    unsafe fn around_poll(
+        this: NonNull<Self>,
+        id: Id,
+        spawned_at: &'static Location<'static>,
+        poll: impl FnOnce(),
+    ) {
+        // SAFETY: (1).
+        let observer = unsafe { this.as_ref() }.config.observer.as_ref();
+        let worker = context::with_worker_of(this, |worker| worker.map(Worker::index));
+        observer.expect("tasks are observed").around_poll(worker, id, spawned_at, poll);
+    }
+
+    unsafe fn after_panic(this: NonNull<Self>) {
+        // SAFETY: (1).
+        let state = unsafe { this.as_ref() };
+        if state.config.unhandled_panic == UnhandledPanic::ShutdownRuntime {
+            current_thread::end_by_panic(state);
+        }
+    }
+
+    #[inline]
+    unsafe fn allocate(this: NonNull<Self>, layout: Layout) -> NonNull<u8> {
+        context::with_worker_of(this, |worker| match worker {
+            Some(worker) => worker.magazine().allocate(layout, &worker.shared().depot),
+            // SAFETY: (1).
+            None => memory::allocate_outside(layout, unsafe { &this.as_ref().depot }),
+        })
+    }
+
+    #[inline]
+    unsafe fn free(this: NonNull<Self>, memory: NonNull<u8>, layout: Layout) {
+        context::with_worker_of(this, |worker| match worker {
+            Some(worker) => {
+                worker.count_references(-1);
+                // SAFETY: (2); the worker keeps the shared state.
+                unsafe { worker.magazine().free_by(memory, layout, || &worker.shared().depot) };
+            }
+            // SAFETY: (2), and (1).
+            None => unsafe { Self::free_elsewhere(this, memory, layout) },
+        });
+    }
+}
+
+impl Shared {
+    /// `free` on a non-worker thread.
+    ///
+    /// # Safety
+    /// As [`Schedule::free`].
+    #[inline(never)]
+    unsafe fn free_elsewhere(this: NonNull<Self>, memory: NonNull<u8>, layout: Layout) {
+        // SAFETY: (2), and (1): the cell's reference is given up.
+        unsafe {
+            memory::free_outside(memory, layout, &this.as_ref().depot);
+            Self::release_elsewhere(this);
+        }
+    }
+
+    /// Queues a newborn task in the injector, or cancels it if the shutdown has begun. If the spawner is no
+    /// worker, the task `is_from_outside`, and the reference of the task's cell is taken here. The spawner
+    /// itself has a reference.
+    #[inline(never)]
+    pub fn take_newborn(&self, task: Runnable, is_from_outside: bool) {
+        if let Some(observer) = &self.config.observer {
+            return self.take_observed(task, is_from_outside, observer);
+        }
+        let refused = match self.lifecycle.has_begun() {
+            true => Err(task),
+            false => self.inject_newborn(task, is_from_outside),
+        };
+        if let Err(task) = refused {
+            self.refuse(task, is_from_outside);
+        }
+    }
+
+    /// Queues a newborn task as [`inject`](Self::inject) does. Once the last worker has left, gives the task
+    /// back instead. A task that `is_from_outside` is counted, unless it is given back.
+    #[inline]
+    fn inject_newborn(&self, task: Runnable, is_from_outside: bool) -> Result<(), Runnable> {
+        let raw = task.into_raw();
+        // SAFETY: the runnable owns its task, so no other thread uses its link; if it is refused, it is ours
+        // again.
+        unsafe {
+            if !self.injector.push_unless_closed(raw, is_from_outside) {
+                return Err(Runnable::from_raw(raw));
+            }
+        }
+        self.fetch_strictly(Work::Task);
+        Ok(())
+    }
+
+    /// [`take_newborn`](Self::take_newborn) in a runtime that observes its tasks. All newborn tasks come
+    /// here.
+    fn take_observed(&self, task: Runnable, is_from_outside: bool, observer: &Observer) {
+        if self.lifecycle.has_begun() {
+            // Neither its beginning nor its end is told: a hook that replaces each task that ends would go on
+            // for ever.
+            return self.refuse(task, is_from_outside);
+        }
+        let (this, id, spawned_at) = (NonNull::from(self), Id(task.id()), task.spawned_at());
+        // SAFETY: the task is new, and the spawner, which has its handle, is here.
+        unsafe { task.observe() };
+        observer.on_spawn(id, spawned_at);
+        // SAFETY: the runnable owns its task, which is adopted here and nowhere else: its own poll adopts
+        // only a task that is not owned.
+        if !unsafe { Self::adopt(this, task.header()) } {
+            self.refuse(task, is_from_outside);
+            return observer.on_terminate(id, spawned_at);
+        }
+        let refused = context::with_worker_of(this, |worker| match worker {
+            Some(worker) if worker.takes_tasks() => {
+                worker.push(task);
+                Ok(())
+            }
+            _ => self.inject_newborn(task, is_from_outside),
+        });
+        if let Err(task) = refused {
+            self.refuse(task, is_from_outside);
+        }
+    }
+
+    #[cold]
+    fn refuse(&self, task: Runnable, is_from_outside: bool) {
+        if is_from_outside {
+            self.add_references(1);
+            // Relaxed: a number by itself.
+            self.refused_elsewhere.fetch_add(1, Relaxed);
+        }
+        task.cancel();
+    }
+}

@@ -1,0 +1,481 @@
+//! The scheduler of a [`LocalSet`](super::LocalSet): run queue, tables, and the part that other threads
+//! reach.
+//!
+//! The thread that made the set is its *owner*: it spawns, polls and ends the tasks. Another thread may wake
+//! a task or abort it, and may drop wakers and handles. So the state is in two halves:
+//! ```text
+//!   Own      the owner's alone, plain code: the run queue, the tasks that wait, numbers
+//!   inbox    tasks that other threads woke or aborted (queue/inbox.rs); the owner appends them to its queue
+//! ```
+//!
+//! # A task's way
+//! `SCHEDULED`, the right to poll (`task/state.rs`), goes to the thread that wakes or aborts a task that
+//! waits. If that is another thread, it passes the right on by its push, and does nothing else with it. Only
+//! the owner polls and drops the future.
+//!
+//! # Sleep
+//! A poll of the set runs tasks until run queue and inbox are empty, or for one round (`ROUND`). If tasks are
+//! left, it has itself polled again. If none is left, it leaves its waker in the inbox. A push by another
+//! thread wakes that waker. A wake on the owner's thread pushes to the run queue. If a poll of the set is
+//! going on, it will look there before it ends. Otherwise the wake takes the waker out of the inbox and wakes
+//! it (`notify`).
+//!
+//! # The end
+//! The set's drop cancels the tasks: first the tasks in the run queue and in the inbox, then the waiting
+//! tasks, until none lives. A task that a destructor wakes comes into the run queue and is cancelled there. A
+//! task that a destructor spawns is cancelled at once. A task whose `SCHEDULED` another thread has just taken
+//! is in neither, and its future must not outlive the drop. So the owner yields its time slice until the
+//! push. The push is a few instructions away on that thread, without foreign code between. A task that is
+//! being polled further up on this stack (in a destructor of a thread-local, when a task exits the process)
+//! is left out.
+//!
+//! After the end all tasks are `DONE`, so a wake does nothing. The last waker that goes frees the cell, on
+//! any thread; the future is long gone.
+//!
+//! # What keeps this alive
+//! The set, each guard of `enter`, and each cell, hold a reference. The owner counts in `Own`, without atomic
+//! operations, until the set is dropped. Other threads count what they free in `left`:
+//! ```text
+//!   owner                                              another thread
+//!   SetLeave   left += references that Own counts;     CellFreed   left -= 1; if that makes 0: free
+//!              if that makes 0: free
+//! ```
+//! Before SetLeave `left` is at most 0 and only falls, so CellFreed does not make 0. After it, `left` is the
+//! number of references. All changes are `AcqRel`, so the thread that frees has acquired what the others did.
+
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::future::Future;
+use std::panic::Location;
+use std::ptr::NonNull;
+use std::task::Waker;
+
+use crate::coop;
+use crate::loom::cell::UnsafeCell;
+use crate::loom::sync::atomic::AtomicUsize;
+use crate::loom::sync::atomic::Ordering::AcqRel;
+use crate::loom::thread;
+use crate::queue::{Inbox, IntrusiveList};
+use crate::runtime::spawn::LARGE;
+use crate::task::{self, Header, JoinHandle, Runnable, Schedule};
+use crate::util::slots::Slots;
+
+/// The number of tasks that one poll of the set runs before the thread's other work has its turn.
+const ROUND: usize = 61;
+/// The owner looks in the inbox once in this many tasks, even if tasks are in the run queue.
+const INBOX_INTERVAL: u32 = 31;
+
+/// See the module's docs.
+pub struct LocalScheduler {
+    /// The owner, by the number of its thread, which no other thread has or had.
+    owner: usize,
+    own: UnsafeCell<Own>,
+    inbox: Inbox<Header>,
+    /// References that the owner does not count; see *what keeps this alive*.
+    left: AtomicUsize,
+}
+
+// SAFETY: `own` is the owner's: its methods are unsafe, and ask for the owner's thread. All other fields are
+// made for all threads.
+unsafe impl Send for LocalScheduler {}
+// SAFETY: as above.
+unsafe impl Sync for LocalScheduler {}
+
+/// The part that only the owner touches.
+struct Own {
+    /// The tasks that are to be polled, oldest first.
+    queue: IntrusiveList<Header>,
+    /// The tasks that have waited.
+    tasks: Slots<Header>,
+    /// The number of tasks that are not `DONE`.
+    live: usize,
+    /// The number of these that are being polled or cancelled on the stack of this thread.
+    running: usize,
+    /// The number of tasks that were taken from the queues.
+    ticks: u32,
+    /// The references of the set, of guards and of cells, until the set is gone.
+    references: usize,
+    /// The number of polls of the set on the stack of this thread.
+    polls: usize,
+    /// Whether the set's drop has begun.
+    is_closed: bool,
+    /// Whether `references` was added to `left`.
+    is_left: bool,
+    /// `LocalSet::unhandled_panic`: a task's panic is the end of the set.
+    ends_by_panic: bool,
+    /// That has happened.
+    has_panicked: bool,
+}
+
+impl LocalScheduler {
+    /// Makes the state of a set of the calling thread, with a reference for the set.
+    pub fn new() -> NonNull<Self> {
+        task::introduce_wakers();
+        let own = Own {
+            queue: IntrusiveList::new(),
+            tasks: Slots::new(),
+            live: 0,
+            running: 0,
+            ticks: 0,
+            references: 1,
+            polls: 0,
+            is_closed: false,
+            is_left: false,
+            ends_by_panic: false,
+            has_panicked: false,
+        };
+        NonNull::from(Box::leak(Box::new(Self {
+            owner: thread::number(),
+            own: UnsafeCell::new(own),
+            inbox: Inbox::new(),
+            left: AtomicUsize::new(0),
+        })))
+    }
+
+    /// Calls `f` with the owner's part.
+    ///
+    /// # Safety
+    /// 1. The caller is the owner. 2. `f` runs no foreign code, and does not come back here.
+    unsafe fn with_own<R>(&self, f: impl FnOnce(&mut Own) -> R) -> R {
+        // SAFETY: by (1) and (2) no other reference is in use.
+        self.own.with_mut(|own| f(unsafe { &mut *own }))
+    }
+
+    /// Makes a task of `future`.
+    ///
+    /// # Safety
+    /// 1. The caller is the owner. 2. `this` is valid.
+    pub unsafe fn spawn<F: Future + 'static>(
+        this: NonNull<Self>,
+        future: F,
+        site: &'static Location<'static>,
+    ) -> JoinHandle<F::Output> {
+        // SAFETY: (1) and (2).
+        unsafe {
+            match size_of::<F>() > LARGE {
+                true => Self::spawn_small(this, Box::pin(future), site),
+                false => Self::spawn_small(this, future, site),
+            }
+        }
+    }
+
+    /// # Safety
+    /// As [`spawn`](Self::spawn).
+    unsafe fn spawn_small<F: Future + 'static>(
+        this: NonNull<Self>,
+        future: F,
+        site: &'static Location<'static>,
+    ) -> JoinHandle<F::Output> {
+        // SAFETY: tasks run on the owner's thread, which is the caller's by (1). A handle that leaves that
+        // thread has an output that is `Send`. The cell counts a reference (`allocate`).
+        let (task, handle) = unsafe { task::new(future, this, site) };
+        // SAFETY: (1) and (2).
+        unsafe {
+            match this.as_ref().with_own(|own| own.is_closed) {
+                true => this.as_ref().run(task, Runnable::cancel),
+                false => this.as_ref().push(task),
+            }
+        }
+        handle
+    }
+
+    /// Puts a task into the run queue, and has the set polled.
+    ///
+    /// # Safety
+    /// 1. The caller is the owner.
+    unsafe fn push(&self, task: Runnable) {
+        // SAFETY: (1). A task whose `SCHEDULED` is ours lives, and is in no queue.
+        let is_polled = unsafe {
+            self.with_own(|own| {
+                own.queue.push_back(task.into_raw());
+                own.polls > 0
+            })
+        };
+        if !is_polled {
+            self.inbox.notify();
+        }
+    }
+
+    /// Takes the next task that is to be polled.
+    ///
+    /// # Safety
+    /// 1. The caller is the owner.
+    unsafe fn next_task(&self) -> Option<Runnable> {
+        // SAFETY: (1). Every item was pushed with the ownership of `SCHEDULED`.
+        unsafe {
+            let task = self.with_own(|own| {
+                own.ticks = own.ticks.wrapping_add(1);
+                if own.queue.is_empty() || own.ticks % INBOX_INTERVAL == 0 {
+                    own.queue.append(self.inbox.take_all());
+                }
+                own.queue.pop_front()
+            });
+            task.map(|task| Runnable::from_raw(task))
+        }
+    }
+
+    /// Polls or cancels a task by `how`.
+    ///
+    /// # Safety
+    /// 1. The caller is the owner.
+    unsafe fn run(&self, task: Runnable, how: impl FnOnce(Runnable)) {
+        // SAFETY: (1). The set's owner keeps it, or the guard through which the task was spawned.
+        unsafe {
+            self.with_own(|own| own.running += 1);
+            how(task);
+            self.with_own(|own| own.running -= 1);
+        }
+    }
+
+    /// Polls tasks for one round. Returns whether more tasks wait.
+    ///
+    /// # Safety
+    /// 1. The caller is the owner.
+    pub unsafe fn run_round(&self) -> bool {
+        // The record of the surrounding poll is put back afterwards.
+        coop::suspended(|| {
+            for _ in 0..ROUND {
+                // SAFETY: (1).
+                unsafe { self.check_panicked() };
+                // SAFETY: (1).
+                match unsafe { self.next_task() } {
+                    // SAFETY: (1).
+                    Some(task) => unsafe { self.run(task, Runnable::run) },
+                    None => return false,
+                }
+            }
+            // SAFETY: (1).
+            unsafe {
+                self.check_panicked();
+                self.has_queued()
+            }
+        })
+    }
+
+    /// Whether tasks wait to be polled.
+    ///
+    /// # Safety
+    /// 1. The caller is the owner.
+    pub unsafe fn has_queued(&self) -> bool {
+        // SAFETY: (1).
+        unsafe { !self.with_own(|own| own.queue.is_empty()) || !self.inbox.is_empty() }
+    }
+
+    /// Whether all tasks have ended.
+    ///
+    /// # Safety
+    /// 1. The caller is the owner.
+    pub unsafe fn is_done(&self) -> bool {
+        // SAFETY: (1).
+        unsafe { self.with_own(|own| own.live == 0) }
+    }
+
+    /// Has `waker` woken when a task has to be polled. Returns false if another thread has woken a task
+    /// already. The run queue is empty.
+    pub fn wait(&self, waker: &Waker) -> bool {
+        self.inbox.wait(waker)
+    }
+
+    /// Wakes the task that waits in [`wait`](Self::wait), if there is one.
+    pub fn notify(&self) {
+        self.inbox.notify();
+    }
+
+    /// Counts a poll of the set in or out.
+    ///
+    /// # Safety
+    /// 1. The caller is the owner.
+    pub unsafe fn count_poll(&self, begins: bool) {
+        // SAFETY: (1).
+        unsafe { self.with_own(|own| own.polls = if begins { own.polls + 1 } else { own.polls - 1 }) }
+    }
+
+    /// Cancels all tasks, and every task that is spawned from now on. See *the end*.
+    ///
+    /// # Safety
+    /// 1. The caller is the owner.
+    pub unsafe fn shut_down(&self) {
+        // SAFETY: (1). Tasks in the table live, because they leave it before they are `DONE`.
+        unsafe {
+            self.with_own(|own| own.is_closed = true);
+            loop {
+                while let Some(task) = self.next_task() {
+                    self.run(task, Runnable::cancel);
+                }
+                let (claimed, is_over) = self.with_own(|own| {
+                    let claimed: Vec<_> =
+                        own.tasks.iter().filter_map(|task| Runnable::claim_idle(task)).collect();
+                    (claimed, own.live == own.running)
+                });
+                if is_over {
+                    return;
+                }
+                if claimed.is_empty() && self.inbox.is_empty() {
+                    // Other threads are about to push the other tasks into the inbox.
+                    thread::yield_now();
+                }
+                claimed.into_iter().for_each(|task| self.run(task, Runnable::cancel));
+            }
+        }
+    }
+
+    /// Says that a task's panic is the end of the set.
+    ///
+    /// # Safety
+    /// 1. The caller is the owner.
+    pub unsafe fn end_by_panic(&self, ends: bool) {
+        // SAFETY: (1).
+        unsafe { self.with_own(|own| own.ends_by_panic = ends) }
+    }
+
+    /// Ends the set and panics if a task has panicked that must not.
+    ///
+    /// # Safety
+    /// 1. The caller is the owner, and is not in the poll of a task of this set.
+    unsafe fn check_panicked(&self) {
+        // SAFETY: (1).
+        if unsafe { self.with_own(|own| own.has_panicked) } {
+            // SAFETY: (1).
+            unsafe { self.shut_down() };
+            panic!("a spawned task panicked and the LocalSet is configured to shutdown on unhandled panic");
+        }
+    }
+
+    /// Takes another reference.
+    ///
+    /// # Safety
+    /// 1. The caller is the owner. 2. The set is there.
+    pub unsafe fn retain(&self) {
+        // SAFETY: (1).
+        unsafe { self.with_own(|own| own.references += 1) };
+    }
+
+    /// Gives up a reference. For any thread.
+    ///
+    /// # Safety
+    /// 1. The caller has a reference.
+    pub unsafe fn release(this: NonNull<Self>) {
+        // SAFETY: (1) keeps it until the reference is given up.
+        unsafe {
+            let is_counted = Self::is_own_thread(this)
+                && this.as_ref().with_own(|own| {
+                    own.references -= usize::from(!own.is_left);
+                    !own.is_left
+                });
+            // CellFreed.
+            if !is_counted && this.as_ref().left.fetch_sub(1, AcqRel) == 1 {
+                drop(Box::from_raw(this.as_ptr()));
+            }
+        }
+    }
+
+    /// Gives up the set's reference.
+    ///
+    /// # Safety
+    /// 1. The caller is the owner, and the set is being dropped.
+    pub unsafe fn leave(this: NonNull<Self>) {
+        // SAFETY: by (1) the set's reference keeps it until SetLeave.
+        unsafe {
+            // Foreign wakers may keep this state for long. They must not keep alive what the set's waker
+            // keeps alive.
+            this.as_ref().inbox.forget_waker();
+            let others = this.as_ref().with_own(|own| {
+                own.is_left = true;
+                own.references - 1
+            });
+            // SetLeave.
+            if this.as_ref().left.fetch_add(others, AcqRel).wrapping_add(others) == 0 {
+                drop(Box::from_raw(this.as_ptr()));
+            }
+        }
+    }
+}
+
+// SAFETY: (1) a scheduled task comes into the run queue, whose tasks the owner polls, or cancels at the end;
+// (2) each cell counts a reference, and the owner's thread has the set's reference until all tasks are
+// `DONE`.
+unsafe impl Schedule for LocalScheduler {
+    unsafe fn schedule(this: NonNull<Self>, task: Runnable) {
+        // SAFETY: the caller guarantees that `this` is valid.
+        unsafe {
+            if Self::is_own_thread(this) {
+                return this.as_ref().push(task);
+            }
+            let inbox = NonNull::from(&this.as_ref().inbox);
+            // The caller's reference to the cell keeps the inbox until this returns.
+            if let Some(waker) = Inbox::push(inbox, task.into_raw()).expect("it is never closed") {
+                waker.wake();
+            }
+        }
+    }
+
+    unsafe fn reschedule(this: NonNull<Self>, task: Runnable) {
+        // SAFETY: the caller guarantees that `this` is valid. It has polled the task, so it is the owner.
+        unsafe { this.as_ref().push(task) }
+    }
+
+    fn is_own_thread(this: NonNull<Self>) -> bool {
+        // SAFETY: the caller's cell keeps it.
+        unsafe { this.as_ref() }.owner == thread::number()
+    }
+
+    unsafe fn adopt(this: NonNull<Self>, task: NonNull<Header>) -> bool {
+        // SAFETY: the caller guarantees that `this` is valid and the task live. It has polled the task, so it
+        // is the owner.
+        unsafe {
+            this.as_ref().with_own(|own| {
+                if !own.is_closed {
+                    task.as_ref().table.set(0);
+                    task.as_ref().slot.set(own.tasks.insert(task));
+                }
+                !own.is_closed
+            })
+        }
+    }
+
+    unsafe fn release(this: NonNull<Self>, task: NonNull<Header>) {
+        // SAFETY: the caller guarantees that `this` is valid and the task live. Only the owner ends tasks.
+        unsafe {
+            this.as_ref().with_own(|own| {
+                own.live -= 1;
+                if task.as_ref().is_owned() {
+                    own.tasks.remove(task.as_ref().slot.get());
+                }
+            });
+        }
+    }
+
+    unsafe fn after_panic(this: NonNull<Self>) {
+        // SAFETY: valid, by the caller's word; only the owner polls and ends tasks.
+        unsafe {
+            this.as_ref().with_own(|own| {
+                own.has_panicked |= own.ends_by_panic;
+                own.is_closed |= own.ends_by_panic;
+            });
+        }
+    }
+
+    unsafe fn allocate(this: NonNull<Self>, layout: Layout) -> NonNull<u8> {
+        // SAFETY: the caller guarantees that `this` is valid, and only the owner spawns. A cell has a header,
+        // so the layout is not empty.
+        unsafe {
+            this.as_ref().with_own(|own| {
+                // The set is gone, and only guards are left.
+                if own.is_left {
+                    this.as_ref().left.fetch_add(1, AcqRel);
+                } else {
+                    own.references += 1;
+                }
+                own.live += 1;
+            });
+            NonNull::new(alloc(layout)).unwrap_or_else(|| handle_alloc_error(layout))
+        }
+    }
+
+    unsafe fn free(this: NonNull<Self>, memory: NonNull<u8>, layout: Layout) {
+        // SAFETY: the memory comes from `allocate`, and was given up with the cell's reference.
+        unsafe {
+            dealloc(memory.as_ptr(), layout);
+            Self::release(this);
+        }
+    }
+}
