@@ -232,7 +232,7 @@ func echo(connections int) func(kind string, amount int) string {
 	return func(_ string, amount int) string {
 		before := used()
 		client := exec.Command(os.Getenv("BENCH_PROGRAM"))
-		order := fmt.Sprintf("BENCH_CLIENT=%s echo %d %d", listener.Addr(), connections, amount)
+		order := fmt.Sprintf("BENCH_CLIENT=tcp:%s echo %d %d", listener.Addr(), connections, amount)
 		client.Env = append(os.Environ(), order)
 		client.Stderr = os.Stderr
 		text, err := client.Output()

@@ -7,7 +7,7 @@ pub async fn compute<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'stati
     runtime::compute(work).await.expect("the computation does not panic")
 }
 
-/// A runtime whose seats threads outside borrow.
+/// A runtime whose job processors threads outside borrow.
 #[derive(Debug)]
 pub struct Visited(runtime::Runtime);
 

@@ -1,5 +1,6 @@
-//! Files that are in memory: whole ones, lines, pieces, questions.
+//! Files in memory: whole ones, lines, pieces, questions; and a file that comes from the disk.
 
+use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -13,9 +14,10 @@ pub const WHOLE: usize = 64 << 10;
 const PIECE: usize = 4 << 10;
 
 /// The loads, with the number of operations in one iteration.
-pub fn all<P: Files>() -> [(&'static str, usize, Load<P>); 5] {
+pub fn all<P: Files>() -> [(&'static str, usize, Load<P>); 6] {
     [
         ("file_read_64k", 1_000, read_whole),
+        ("file_read_cold", 100, read_cold),
         ("file_lines", 100_000, lines),
         ("file_read_4k", 10_000, read_pieces),
         ("file_write_4k", 2_000, write_pieces),
@@ -46,6 +48,22 @@ impl Drop for TemporaryFile {
 pub fn read_whole<P: Files>(peer: &P, times: usize) {
     let file = Arc::new(TemporaryFile::new("whole", &[b'x'; WHOLE]));
     in_task(peer, async move { assert_eq!(P::read_whole(&file.0, times).await, times * WHOLE) });
+}
+
+/// A task reads a file of 64 KiB that is not in memory, `times` times. The page cache drops it before each read.
+pub fn read_cold<P: Files>(peer: &P, times: usize) {
+    let file = TemporaryFile::new("cold", &[b'x'; WHOLE]);
+    in_task(peer, async move {
+        let pages = std::fs::File::open(&file.0).expect("the file is there");
+        // The page cache keeps pages that are not on the disk yet.
+        pages.sync_all().expect("there is room for a file");
+        for _ in 0..times {
+            // SAFETY: no memory is passed, and `pages` keeps the descriptor open.
+            let error = unsafe { libc::posix_fadvise(pages.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) };
+            assert_eq!(error, 0, "the page cache takes advice");
+            assert_eq!(P::read_whole(&file.0, 1).await, WHOLE);
+        }
+    });
 }
 
 /// A task reads the `lines` lines of a file, each of 10 to 90 bytes.

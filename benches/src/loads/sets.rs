@@ -8,7 +8,17 @@ macro_rules! loads {
         pub mod $module {
             use ::$module::task::{JoinSet, LocalSet, spawn_local, yield_now};
 
+            use crate::loads::Load;
             use crate::peer::Peer;
+
+            /// The loads, with the number of operations in one iteration.
+            pub fn all() -> [(&'static str, usize, Load<$peer>); 3] {
+                [
+                    ("join_set", 10_000, join_set),
+                    ("local_spawn", 10_000, local_spawn),
+                    ("local_wake", 10_000, local_wake),
+                ]
+            }
 
             /// A task spawns `tasks` tasks in a set and joins them.
             pub fn join_set(peer: &$peer, tasks: usize) {

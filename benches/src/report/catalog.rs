@@ -112,7 +112,7 @@ fn tasks() -> Vec<Entry> {
     // The others have other traits for it.
     let of_streams =
         |entry: Entry| Entry { peers: vec![Ours::NAME, Tokio::NAME], workers: vec![1, 2], ..entry };
-    let (of_channels, of_files) = (of_streams, of_streams);
+    let (of_channels, of_files, of_sets) = (of_streams, of_streams, of_streams);
     vec![
         with_limit(load("chained_spawn", "a task spawns the next, 1000 deep", 1_000, 1_000)),
         with_limit(load(
@@ -157,6 +157,7 @@ fn tasks() -> Vec<Entry> {
             1_000,
         )),
         of_files(load("file_read_64k", "a file of 64 KiB that is in memory, read whole", 1_000, 100)),
+        of_files(load("file_read_cold", "the same, from the disk", 100, 0)),
         of_files(load("file_lines", "lines of 10 to 90 bytes out of a file in memory", 100_000, 10_000)),
         of_files(load("file_read_4k", "pieces of 4 KiB read from a file in memory", 10_000, 1_000)),
         of_files(load("file_write_4k", "pieces of 4 KiB written to a file and flushed", 2_000, 500)),
@@ -197,6 +198,9 @@ fn tasks() -> Vec<Entry> {
             10_000,
         )),
         of_channels(load("rwlock_contended", "one in 4 writes, and yields meanwhile", 40_000, 8_000)),
+        of_sets(load("join_set", "a task spawns 10,000 tasks in a set and joins them", 10_000, 1_000)),
+        of_sets(load("local_spawn", "10,000 tasks of a `LocalSet` are spawned and joined", 10_000, 1_000)),
+        of_sets(load("local_wake", "pairs of tasks of a `LocalSet` wake each other", 10_000, 2_000)),
     ]
 }
 

@@ -54,8 +54,12 @@ fn start(order: &Order) -> Option<Contestant> {
         return Some(contestant);
     }
     match order.peer.as_str() {
-        Ours::NAME => with_files::<Ours>(order).or_else(|| all_pools::<pools::Ours>(order)),
-        Tokio::NAME => with_files::<Tokio>(order),
+        Ours::NAME => with_files::<Ours>(order)
+            .or_else(|| of(order, loads::sets::ours::all(), Ours::start))
+            .or_else(|| all_pools::<pools::Ours>(order)),
+        Tokio::NAME => {
+            with_files::<Tokio>(order).or_else(|| of(order, loads::sets::tokio::all(), Tokio::start))
+        }
         Smol::NAME => service::<Smol>(order),
         Bare::NAME => tasks::<Bare>(order),
         pools::Rayon::NAME => all_pools::<pools::Rayon>(order),
@@ -304,29 +308,31 @@ fn all_pools<P: FifoScopes>(order: &Order) -> Option<Contestant> {
 fn joins<P: ForkJoin>(order: &Order) -> Option<Contestant> {
     let mut finder = Joins::<P> { order, found: None };
     list::visit(&mut finder, false);
-    counted(order, counted_joins::<P>()).or_else(|| named(order, finder.found))
+    of(order, counted_joins::<P>(), P::start).or_else(|| named(order, finder.found))
 }
 
 /// The same for those with scopes.
 fn scopes<P: Scopes>(order: &Order) -> Option<Contestant> {
     let mut finder = ForScopes::<P> { order, found: None };
     list::visit(&mut finder, false);
-    counted(order, counted_scopes::<P>()).or_else(|| named(order, finder.found))
+    of(order, counted_scopes::<P>(), P::start).or_else(|| named(order, finder.found))
 }
 
 /// And for those with scopes whose jobs run in order.
 fn fifos<P: FifoScopes>(order: &Order) -> Option<Contestant> {
     let mut finder = Fifos::<P> { order, found: None };
     list::visit(&mut finder, false);
-    counted(order, counted_fifos::<P>()).or_else(|| named(order, finder.found))
+    of(order, counted_fifos::<P>(), P::start).or_else(|| named(order, finder.found))
 }
 
-fn counted<P: ForkJoin, const LOADS: usize>(
+/// One of `loads`, if the order names it.
+fn of<P: 'static, const LOADS: usize>(
     order: &Order,
     loads: [(&str, usize, Load<P>); LOADS],
+    start: fn(usize) -> P,
 ) -> Option<Contestant> {
     let (.., load) = loads.into_iter().find(|(name, ..)| *name == order.load)?;
-    Some(iterations(P::start(order.workers), load, order.operations))
+    Some(iterations(start(order.workers), load, order.operations))
 }
 
 fn named<P: ForkJoin>(order: &Order, turn: Option<OnPool<P>>) -> Option<Contestant> {

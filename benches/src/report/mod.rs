@@ -8,12 +8,14 @@
 //! - [`run`]: the rounds, in which every peer gets its turn, so that a machine that slows down slows down
 //!   all;
 //! - [`count`]: instructions, system calls and wakes, which other tools count;
+//! - [`building`]: how long the compilers work for a program that says hello;
 //! - [`results`]: what came out;
 //! - [`machine`], [`render`], [`plot`]: the page and its pictures.
 //!
 //! A process between its turns is stopped, not only idle: a peer that spends CPU time while it has nothing to
 //! do spends none of another's.
 
+pub mod building;
 pub mod catalog;
 pub mod child;
 pub mod contestant;

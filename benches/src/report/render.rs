@@ -22,6 +22,7 @@ pub fn page(results: &Results) -> String {
         }
     }
     counts(&mut page, &results.counts);
+    builds(&mut page, &results.builds);
     growth(&mut page, results);
     left_out(&mut page, results);
     page.truncate(page.trim_end().len());
@@ -277,6 +278,23 @@ fn counts(page: &mut String, counts: &[Counts]) {
         }
         page.push('\n');
     }
+}
+
+fn builds(page: &mut String, builds: &[(String, [f64; 2])]) {
+    let Some((_, ours)) = builds.first() else { return };
+    page.push_str(
+        "## Building\n\nCPU seconds of a build from nothing: a program that says hello, and all that it depends on, \
+         with the feature `full`. One build each.\n\n",
+    );
+    head_row(page, ["profile".to_owned()].into_iter().chain(builds.iter().map(|(peer, _)| peer.clone())));
+    for (index, profile) in ["debug", "release"].into_iter().enumerate() {
+        let cells = builds.iter().enumerate().map(|(peer, (_, seconds))| match peer {
+            0 => format!("{:.1}", seconds[index]),
+            _ => format!("{:.1} (×{:.2})", seconds[index], seconds[index] / ours[index]),
+        });
+        row(page, std::iter::once(profile.to_owned()).chain(cells));
+    }
+    page.push('\n');
 }
 
 /// Up to which factor a curve counts as flat.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::building;
 use super::catalog::Section;
 use super::order::Metric;
 use crate::table::{median, minimum};
@@ -20,6 +21,8 @@ pub struct Results {
     pub contests: Vec<Contest>,
     /// What other tools have counted.
     pub counts: Vec<Counts>,
+    /// What a build takes.
+    pub builds: building::Seconds,
     /// How costs grow.
     pub curves: Vec<Curve>,
     /// What is missing, and why.

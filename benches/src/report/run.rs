@@ -8,7 +8,7 @@ use super::catalog::{self, Entry, Growth, Section};
 use super::contestant::Contestant;
 use super::order::{Metric, Order, Turn};
 use super::results::{Contest, Curve, Results, Side};
-use super::{count, machine};
+use super::{building, count, machine};
 use crate::usage::Others;
 
 /// What the command line says.
@@ -50,9 +50,11 @@ pub fn run(options: &Options) -> Results {
     let contests: usize = entries.iter().map(|entry| entry.workers.len()).sum();
     let counted = count::wanted(&entries, options.is_quick);
 
+    let wants_builds = !options.is_quick && options.wants(building::NAME);
+    let steps = contests + growths.len() + counted.len() + usize::from(wants_builds);
+
     let limit = if options.is_quick { QUICK_LIMIT } else { LIMIT };
-    let mut progress =
-        Progress { start, limit, done: 0, all: contests + growths.len() + counted.len(), late: Vec::new() };
+    let mut progress = Progress { start, limit, done: 0, all: steps, late: Vec::new() };
     let mut results = Results {
         head: machine::describe(),
         is_quick: options.is_quick,
@@ -76,6 +78,13 @@ pub fn run(options: &Options) -> Results {
     for counted in &counted {
         if progress.may_begin(&format!("counting: {}", counted.load)) {
             results.counts.push(count::count(counted));
+        }
+    }
+
+    if wants_builds && progress.may_begin(building::NAME) {
+        match building::measure() {
+            Ok(seconds) => results.builds = seconds,
+            Err(error) => results.left_out.push(format!("`{}`: {error}", building::NAME)),
         }
     }
 
