@@ -1,0 +1,73 @@
+# Read by scripts that need servers of Debian: starts them on the loopback interface, and stops them when the
+# script ends. They keep nothing.
+
+SERVERS=
+trap stop_servers EXIT
+
+# A port that is free now.
+free_port() {
+    python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
+}
+
+# needed PROGRAM PACKAGE
+needed() {
+    command -v "$1" >/dev/null || { echo "this needs the Debian package $2" >&2; exit 2; }
+}
+
+# Sets SERVERS to the folder of the servers, which other users may enter.
+servers_folder() {
+    [[ -n $SERVERS ]] || { SERVERS=$(mktemp -d); chmod 755 "$SERVERS"; }
+}
+
+# Sets REDIS to the address of a new server.
+start_redis() {
+    local port tries
+    needed redis-server redis-server
+    servers_folder
+    port=$(free_port)
+    redis-server --port "$port" --bind 127.0.0.1 --save "" --appendonly no --dir "$SERVERS" \
+        --daemonize no >"$SERVERS/redis.log" 2>&1 &
+    REDIS_PID=$!
+    for tries in {1..100}; do
+        ! redis-cli -p "$port" ping >/dev/null 2>&1 || break
+        kill -0 "$REDIS_PID" || { cat "$SERVERS/redis.log" >&2; exit 1; }
+        sleep 0.1
+    done
+    REDIS=127.0.0.1:$port
+}
+
+# start_postgres [PORT [LINE …]]: sets POSTGRES to the address of a new server, which trusts the user
+# `postgres`. The lines say who else may connect.
+start_postgres() {
+    local port=${1:-}
+    POSTGRES_TOOLS=(/usr/lib/postgresql/*/bin)
+    [[ -d ${POSTGRES_TOOLS[0]} ]] || { echo "this needs the Debian package postgresql" >&2; exit 2; }
+    [[ -n $port ]] || port=$(free_port)
+    servers_folder
+    mkdir "$SERVERS/postgres"
+    # It refuses to run as root.
+    [[ $(id -u) != 0 ]] || chown postgres "$SERVERS/postgres"
+    {
+        postgres_tool initdb --username postgres --auth trust "$SERVERS/postgres/data"
+        printf '%s\n' "${@:2}" | cat - "$SERVERS/postgres/data/pg_hba.conf" >"$SERVERS/pg_hba.conf"
+        cp "$SERVERS/pg_hba.conf" "$SERVERS/postgres/data/pg_hba.conf"
+        postgres_tool pg_ctl --wait start --pgdata "$SERVERS/postgres/data" --log "$SERVERS/postgres/log" \
+            --options "-p $port -k $SERVERS/postgres -c listen_addresses=localhost -c fsync=off"
+    } >"$SERVERS/postgres.log" 2>&1 || { tail -20 "$SERVERS/postgres.log" >&2; exit 1; }
+    POSTGRES=127.0.0.1:$port
+}
+
+# Runs a tool of the server as its user.
+postgres_tool() {
+    local as=()
+    [[ $(id -u) != 0 ]] || as=(runuser -u postgres --)
+    (cd "$SERVERS/postgres" && "${as[@]}" "${POSTGRES_TOOLS[-1]}/$1" "${@:2}")
+}
+
+stop_servers() {
+    [[ -z ${REDIS_PID:-} ]] || kill "$REDIS_PID" || true
+    [[ -z ${POSTGRES:-} ]] ||
+        postgres_tool pg_ctl stop --silent --mode immediate --pgdata "$SERVERS/postgres/data" || true
+    [[ -z $SERVERS ]] || rm -rf "$SERVERS"
+    REDIS_PID='' POSTGRES='' SERVERS=''
+}
