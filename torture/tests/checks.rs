@@ -50,7 +50,7 @@ fn a_part_that_runs_twice_is_reported() {
 
 #[test]
 fn a_panic_of_nobody_is_reported() {
-    is_reported("stray", "nobody asked");
+    is_reported("stray", "unasked");
 }
 
 #[test]

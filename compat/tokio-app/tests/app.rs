@@ -234,7 +234,7 @@ async fn a_client_that_leaves_ends_its_computation() {
     assert_eq!(server.ask(&format!("/hurried/{FOR_EVER}")).await.status(), StatusCode::SERVICE_UNAVAILABLE);
     server.until_cancelled(6).await;
 
-    // A stream: nothing goes on making what nobody takes. The task that is left waits for the signal.
+    // A stream: the handler stops making what is not taken. The task that is left waits for the signal.
     let mut primes = grpc.list(Below { below: FOR_EVER }).await.unwrap().into_inner();
     for prime in [2, 3, 5, 7, 11] {
         assert_eq!(primes.next().await.unwrap().unwrap().prime, prime);

@@ -57,7 +57,7 @@ fn set(
     is_building.set(true);
     let _end = End(&is_building);
     let pool = build()?;
-    assert!(POOL.set(pool).is_ok(), "whoever sets the pool holds the lock");
+    assert!(POOL.set(pool).is_ok(), "the thread that sets the pool holds the lock");
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! What a task asks of its runtime: where it goes when it is woken, who owns it, and where its memory comes from.
+//! What a task asks of its runtime: where it goes when woken, its owner, and where its memory comes from.
 
 use std::alloc::Layout;
 use std::panic::Location;

@@ -12,7 +12,7 @@
 //! reserve keeps no memory alive. A clone or drop outside of the task's own poll, by another thread or in the
 //! poll of another task, counts in the word.
 //!
-//! **Who may touch it**: the thread whose record (`coop.rs`) names the task as the one being polled, because
+//! **Access**: only by the thread whose record (`coop.rs`) names the task as the one being polled, because
 //! that thread owns `SCHEDULED`; besides, the completer, which owns `SCHEDULED` up to `DONE`. The reserve
 //! passes from one owner to the next like the future.
 

@@ -119,7 +119,7 @@ impl State {
     #[inline]
     pub fn start_poll(&self) -> Start {
         let mut now = self.load();
-        debug_assert!(now.is_scheduled() && !now.is_done(), "polled a task that nobody scheduled: {now:?}");
+        debug_assert!(now.is_scheduled() && !now.is_done(), "polled a task that was not scheduled: {now:?}");
         if now.0 & NOTIFIED != 0 {
             // AcqRel: acquires the wakes since the task was queued; they need no poll of their own.
             now = Snapshot(self.0.fetch_and(!NOTIFIED, AcqRel));

@@ -73,7 +73,7 @@ pub async fn after_pause(cx: &Cx, kind: PauseKind, handle: Handle) -> bool {
         let _token = token;
         std::thread::sleep(micros(PAUSE));
         let tell = move || {
-            // Dropped first: who is told may end the runtime, and look what is left.
+            // Dropped first: the other thread may end the runtime when it is told, and look what is left.
             drop(started);
             _ = send.try_send(());
         };

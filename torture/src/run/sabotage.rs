@@ -22,7 +22,7 @@ impl Cx {
                 self.settle(root, root, Err(Failed::Panicked(Box::new(Boom(Id::MAX)))));
             }
             Some(Sabotage::Count) => self.begin(root),
-            Some(Sabotage::Stray) => _ = std::thread::spawn(|| panic!("nobody asked")).join(),
+            Some(Sabotage::Stray) => _ = std::thread::spawn(|| panic!("unasked")).join(),
             Some(Sabotage::Sleep) => loop {
                 std::thread::sleep(Duration::from_secs(1));
             },

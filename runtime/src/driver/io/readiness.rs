@@ -339,7 +339,7 @@ impl Readiness {
         let (armed, waking) = (direction.of(ARMED), direction.of(WAKING));
         let mut seen = self.load();
         loop {
-            debug_assert!(seen.has(waking), "finished by who woke: {seen:x?}");
+            debug_assert!(seen.has(waking), "finished by the thread that woke: {seen:x?}");
             if seen.has(DETACHED) {
                 return Finish::Last;
             }

@@ -77,7 +77,7 @@ fn dispatch(source: &super::Arc<Source>, ready: Ready) {
 }
 
 fn turn(driver: &IoDriver) -> usize {
-    turn_for(&mut driver.try_poller().expect("nobody else polls"), Some(Duration::ZERO))
+    turn_for(&mut driver.try_poller().expect("no other thread polls"), Some(Duration::ZERO))
 }
 
 /// One registered end of a pair, and the other end.
@@ -223,7 +223,7 @@ fn a_waker_stays_for_the_next_wait_and_goes_with_the_source() {
         Source::shut_down(&source, &mut foreign);
         foreign.wake_all();
     }
-    assert_eq!(other.count(), 0, "a source that is gone wakes nobody");
+    assert_eq!(other.count(), 0, "a source that is gone wakes no task");
 }
 
 /// A waker may poll, or cause another event, in the middle of being woken.

@@ -233,7 +233,7 @@ impl<S: mio::event::Source> Registered<S> {
 
     #[inline]
     fn io(&self) -> &S {
-        self.io.as_ref().expect("taken out only by who owns it")
+        self.io.as_ref().expect("taken out only by its owner")
     }
 }
 

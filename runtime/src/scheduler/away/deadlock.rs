@@ -183,7 +183,7 @@ impl Shared {
     fn announce(&self, number: u64) {
         let mut state = self.marks.state.lock();
         let entry = state.marks.iter_mut().find(|entry| entry.number == number);
-        entry.expect("nobody else knows it").is_announced = true;
+        entry.expect("no other thread knows it").is_announced = true;
         self.marks_changed(&mut state);
         drop(state);
         self.report_deadlock();

@@ -180,7 +180,7 @@ pub struct PoolThread {
 /// A pending wake or start of a thread. The caller performs it without the lock and before anything that may
 /// block.
 #[derive(Debug)]
-#[must_use = "nobody else is fetched until this one comes"]
+#[must_use = "no other thread is fetched until this one comes"]
 pub enum PendingWake {
     Nothing,
     Wake(Arc<PoolThread>),
@@ -472,7 +472,7 @@ mod tests {
         // The next submitter asks the system again.
         assert!(matches!(world.submit(3), PendingWake::Start));
         let (pending, failed) = world.queue.refused();
-        assert!(failed.is_empty() && matches!(pending, PendingWake::Nothing), "somebody works");
+        assert!(failed.is_empty() && matches!(pending, PendingWake::Nothing), "a thread works");
         assert!(matches!(world.submit(4), PendingWake::Start));
         // So does a thread that leaves others behind.
         assert!(matches!(world.queue.refused(), (PendingWake::Nothing, _)));

@@ -324,7 +324,7 @@ mod tests {
         // The other worker may be awake by itself.
         let start = Instant::now();
         while wakes(usize::MAX, Duration::ZERO) == 0 {
-            assert!(start.elapsed() < Duration::from_secs(60), "nobody is ever woken");
+            assert!(start.elapsed() < Duration::from_secs(60), "no thread is ever woken");
         }
     }
 
@@ -335,7 +335,7 @@ mod tests {
         // Both workers may be awake by themselves, if the system is slow to put one to sleep.
         let start = Instant::now();
         while turn(&runtime, |_| spin_for(WORTH)) == 0 {
-            assert!(start.elapsed() < Duration::from_secs(60), "nobody is ever woken");
+            assert!(start.elapsed() < Duration::from_secs(60), "no thread is ever woken");
         }
     }
 

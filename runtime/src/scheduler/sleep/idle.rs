@@ -277,7 +277,7 @@ pub enum Work {
 }
 
 /// The worker that a push has to wake.
-#[must_use = "who was picked has to be unparked"]
+#[must_use = "the worker that was picked has to be unparked"]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pick {
     /// The worker to unpark: a sleeper, which counts as searching now, or a latch waiter.

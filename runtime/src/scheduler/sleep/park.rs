@@ -130,7 +130,7 @@ impl Parker {
         match self.state.swap(NOTIFIED, AcqRel) {
             PARKED => {
                 let thread = self.thread.lock().clone();
-                thread.expect("whoever sleeps has said who it is").unpark();
+                thread.expect("a thread that sleeps has stored its handle").unpark();
             }
             IN_DRIVER => driver.unpark(),
             _ => {}

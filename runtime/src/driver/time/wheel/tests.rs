@@ -111,7 +111,7 @@ impl Bench {
         let (all, bound) = unsafe { (self.wheel.next_tick(usize::MAX), self.wheel.next_tick(2)) };
         assert!(bound <= all && all <= first, "{bound} or {all} is after {first}");
         if first != NEVER {
-            assert!(bound > self.wheel.position, "whoever sleeps until {bound} would spin");
+            assert!(bound > self.wheel.position, "a thread that sleeps until {bound} would spin");
         }
         // SAFETY: one thread.
         let moved = unsafe {

@@ -118,7 +118,7 @@ fn it_rests_beside_workers_that_all_block_for_ever() {
 fn be_stuck() {
     let (ran, has_run) = mpsc::channel();
     crate::spawn(async move { ran.send(()).unwrap() });
-    has_run.recv_timeout(LIMIT).expect("somebody takes the task behind it");
+    has_run.recv_timeout(LIMIT).expect("a spare worker takes the task behind it");
 }
 
 #[test]

@@ -81,15 +81,15 @@ fn nobody_naps_while_descriptors_are_registered_and_nobody_sleeps_in_the_driver(
     let _listener = runtime.block_on(async { crate::net::TcpListener::bind("127.0.0.1:0").await }).unwrap();
     let begin = Instant::now();
     while !naps(shared) {
-        assert!(begin.elapsed() < Duration::from_secs(60), "somebody sleeps in the driver");
+        assert!(begin.elapsed() < Duration::from_secs(60), "a worker sleeps in the driver");
         thread::yield_now();
     }
     let handle = runtime.handle().clone();
     let task = runtime.spawn(async move {
         let shared = handle.shared();
-        assert!(!naps(shared), "nobody is in the driver");
+        assert!(!naps(shared), "no worker is in the driver");
         let _sitting = shared.driver.try_become_poller(0).unwrap();
-        assert!(!naps(shared), "who is in the driver does not sleep");
+        assert!(!naps(shared), "the worker in the driver does not sleep");
     });
     runtime.block_on(task).unwrap();
 }
@@ -145,7 +145,7 @@ fn company_is_of_no_use_if_two_are_hardly_faster_than_one() {
     let alone = Some(Duration::from_nanos(100));
     assert_eq!(look(600, 600), alone);
     assert_eq!(look(700, 700), None, "a gain");
-    assert_eq!(look(0, 0), None, "nobody does anything");
+    assert_eq!(look(0, 0), None, "no worker does anything");
     assert_eq!(look(100, 100), alone);
     assert_eq!(look(900, 0), None, "the others do nothing");
     assert_eq!(look(100, 100), Some(LOOK / 900));
