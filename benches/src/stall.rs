@@ -441,8 +441,8 @@ fn hold_local_set<P: Tunable + Local>(size: Size) -> Vec<f64> {
     })
 }
 
-/// Program 8: many tasks wait for the output and the exit of a child that sleeps. How late pings are; starting
-/// the children counts.
+/// Program 8: many tasks wait for the output and the exit of a child that sleeps. How late pings are;
+/// starting the children counts.
 fn wait_for_children<P: Tunable + Processes>(size: Size) -> Vec<f64> {
     let peer = P::start(size.workers);
     let addr = serve(&peer, Duration::ZERO);

@@ -129,8 +129,8 @@ fn builder(options: &Options) -> TokenStream {
 
 /// The crate under the name that the `Cargo.toml` of the crate being compiled gives it.
 ///
-/// None is found in its own tests and examples, which see it by its name, and in a crate that does not list it,
-/// whose author the compiler tells so.
+/// None is found in its own tests and examples, which see it by its name, and in a crate that does not list
+/// it, whose author the compiler tells so.
 fn find_crate() -> TokenStream {
     let name = manifest::name_of("runtime").unwrap_or_else(|| "runtime".to_owned());
     let name = Ident::new(&name, Span::call_site());

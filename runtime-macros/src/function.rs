@@ -1,8 +1,8 @@
 //! The parts of a function that the attributes change or look at. All else stays a sequence of tokens.
 //!
-//! syn would read all of it, down to the statements of the body, and takes a quarter of the time that a program
-//! with this crate takes to build from nothing. The attributes need the places of five tokens; the compiler
-//! reads the rest, and reports its mistakes, in what they expand to.
+//! syn would read all of it, down to the statements of the body, and takes a quarter of the time that a
+//! program with this crate takes to build from nothing. The attributes need the places of five tokens; the
+//! compiler reads the rest, and reports its mistakes, in what they expand to.
 
 use proc_macro2::{Delimiter, Group, Ident, Punct, Spacing, Span, TokenStream, TokenTree};
 

@@ -1,8 +1,9 @@
 //! The attribute macros of the `runtime` crate: `#[runtime::main]` and `#[runtime::test]`.
 //!
 //! Both keep the function's body as it is, in an async block, and put code around it that builds a runtime
-//! and blocks on that block. `function.rs` splits the function, `options.rs` reads what stands in the parentheses,
-//! `manifest.rs` finds the name of the crate, `entry.rs` writes the code, and `error.rs` what is wrong instead.
+//! and blocks on that block. `function.rs` splits the function, `options.rs` reads what stands in the
+//! parentheses, `manifest.rs` finds the name of the crate, `entry.rs` writes the code, and `error.rs` what is
+//! wrong instead.
 
 mod entry;
 mod error;

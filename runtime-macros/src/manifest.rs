@@ -1,8 +1,8 @@
 //! Under which name the crate that is being compiled sees `runtime`, from its `Cargo.toml`.
 //!
 //! A library for TOML would tell, too, but takes longer to build than all of this crate. What Cargo has
-//! accepted is known to be TOML, so [`entries`] reads just as much of it as dependencies need: each value with
-//! its path of keys. A text that it does not understand has no dependencies, and the name is `runtime`.
+//! accepted is known to be TOML, so [`entries`] reads just as much of it as dependencies need: each value
+//! with its path of keys. A text that it does not understand has no dependencies, and the name is `runtime`.
 
 use std::iter::Peekable;
 use std::path::Path;
@@ -21,8 +21,8 @@ pub fn name_of(package: &str) -> Option<String> {
     find(package, &own, others)
 }
 
-/// The name of `package` in the manifest `own`. `others` are those of the folders above, one of which may be the
-/// workspace's.
+/// The name of `package` in the manifest `own`. `others` are those of the folders above, one of which may be
+/// the workspace's.
 fn find(package: &str, own: &str, others: impl Iterator<Item = String>) -> Option<String> {
     let own = entries(own);
     let dependencies = || own.iter().filter_map(dependency);

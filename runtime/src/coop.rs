@@ -144,8 +144,8 @@ pub(crate) fn is_polling_task() -> bool {
     STATE.with(|state| !state.data.get().is_null())
 }
 
-/// Whether the calling thread is inside a poll of a task or of a `block_on` future. [`unconstrained`] hides the
-/// latter.
+/// Whether the calling thread is inside a poll of a task or of a `block_on` future. [`unconstrained`] hides
+/// the latter.
 pub(crate) fn is_polling() -> bool {
     STATE.with(|state| !state.data.get().is_null() || state.budget.get().is_some())
 }

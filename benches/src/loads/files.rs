@@ -50,7 +50,8 @@ pub fn read_whole<P: Files>(peer: &P, times: usize) {
     in_task(peer, async move { assert_eq!(P::read_whole(&file.0, times).await, times * WHOLE) });
 }
 
-/// A task reads a file of 64 KiB that is not in memory, `times` times. The page cache drops it before each read.
+/// A task reads a file of 64 KiB that is not in memory, `times` times. The page cache drops it before each
+/// read.
 pub fn read_cold<P: Files>(peer: &P, times: usize) {
     let file = TemporaryFile::new("cold", &[b'x'; WHOLE]);
     in_task(peer, async move {

@@ -1,5 +1,5 @@
-//! What it takes to build a program that says hello, with all that it depends on: the CPU time of Cargo and its
-//! compilers, from nothing.
+//! What it takes to build a program that says hello, with all that it depends on: the CPU time of Cargo and
+//! its compilers, from nothing.
 
 use std::fs;
 use std::io;

@@ -7,8 +7,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use rayon::prelude::*;
 use runtime::Compute;
 
-/// Numbers between two split points, at most. A computation that is cancelled ends within this many. They take
-/// less than the two milliseconds after which a computation without split points counts as stuck.
+/// Numbers between two split points, at most. A computation that is cancelled ends within this many. They
+/// take less than the two milliseconds after which a computation without split points counts as stuck.
 const BLOCK: i64 = 1000;
 
 /// The ranges that [`count`] and [`list`] work through, one after the other.

@@ -4,10 +4,10 @@
 //! bash compat/video/run
 //! ```
 //!
-//! builds this source twice, on `runtime` and on the published Tokio and Rayon. It runs both programs by turns.
-//! rav1e is as published. It searches and codes the tiles of a frame, and prepares later frames, in `par_iter`
-//! and `scope` of rayon. A program prints the length and checksum of each clip, which must be equal, and to
-//! standard error what it took.
+//! builds this source twice, on `runtime` and on the published Tokio and Rayon. It runs both programs by
+//! turns. rav1e is as published. It searches and codes the tiles of a frame, and prepares later frames, in
+//! `par_iter` and `scope` of rayon. A program prints the length and checksum of each clip, which must be
+//! equal, and to standard error what it took.
 
 use std::error::Error;
 use std::fs;

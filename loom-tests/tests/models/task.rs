@@ -98,8 +98,8 @@ fn a_wake_of_oneself_keeps_those_of_others() {
     });
 }
 
-/// A poll drops the waker that an earlier poll cloned, which goes into the reserve, and ends the task. Meanwhile
-/// other threads drop their wakers.
+/// A poll drops the waker that an earlier poll cloned, which goes into the reserve, and ends the task.
+/// Meanwhile other threads drop their wakers.
 fn a_poll_drops_a_waker_while_others_go_elsewhere(schedules: Schedules) {
     loom::model(move || {
         let board = Board::with(schedules);

@@ -139,7 +139,8 @@ impl fmt::Debug for Config {
     }
 }
 
-/// `main` is boxed, as std boxes it anyway: else the code that starts a thread is compiled for each kind of thread.
+/// `main` is boxed, as std boxes it anyway: else the code that starts a thread is compiled for each kind of
+/// thread.
 fn start(
     name: String,
     stack_size: Option<usize>,

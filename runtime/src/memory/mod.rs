@@ -5,8 +5,9 @@
 //! blocks: one in use, and one full or absent. When both are full, it gives one to the [`Depot`] of the
 //! runtime; when both are empty, it takes one. So it goes to the depot at most once in 64 tasks, for a few
 //! instructions under a lock. By this exchange, the memory of tasks that one thread spawns comes back to it
-//! from the workers that end these tasks. A job processor has a magazine, too, for jobs: a thread that spawns or ends
-//! a job has looked up its job processor anyway. That thread may be an external thread, which is no worker.
+//! from the workers that end these tasks. A job processor has a magazine, too, for jobs: a thread that spawns
+//! or ends a job has looked up its job processor anyway. That thread may be an external thread, which is no
+//! worker.
 //!
 //! A non-worker thread also has a magazine, one for all runtimes that it spawns on, because all blocks come
 //! from the same allocator. The magazine keeps two batches of each size that was needed, and ends with the

@@ -23,8 +23,8 @@
 //!          TakeItem     take item i out of its slot, which is free then
 //! ```
 //! # Ordering
-//! - *The item is there.* The thread that claims i is the (i + 1)th to do `ClaimNumber`, and each of those i +
-//!   1 threads had a ticket of its own. So one of these tickets is that of item i or of a later item. Its
+//! - *The item is there.* The thread that claims i is the (i + 1)th to do `ClaimNumber`, and each of these
+//!   i + 1 threads had a ticket of its own. So one of these tickets is that of item i or of a later item. Its
 //!   `HandTicket`, behind `PutItem` of i, comes before that thread's `ClaimNumber`, because a ticket is
 //!   handed over by Release and Acquire. `ClaimNumber` is AcqRel, a chain of read-modify-writes. So `PutItem`
 //!   of i is visible from that thread's `ClaimNumber` on. The `ClaimNumber` that claims i is that

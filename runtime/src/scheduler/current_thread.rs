@@ -6,8 +6,8 @@
 //! one of them takes the core over. A `block_on` inside of a `block_on` (not inside of a task) uses the core
 //! that its thread has already.
 //!
-//! **No future is forgotten.** A wake of an injected job future sets `is_woken` (`MainWoken`), then unparks the
-//! future's thread: as the worker if `is_driving` (`MainUnpark`), else as a thread. The waiter sets
+//! **No future is forgotten.** A wake of an injected job future sets `is_woken` (`MainWoken`), then unparks
+//! the future's thread: as the worker if `is_driving` (`MainUnpark`), else as a thread. The waiter sets
 //! `is_driving` (`MainDrives`), then clears `is_woken` (`MainClears`) before it sleeps. `MainWoken` and
 //! `MainClears` are read-modify-writes of one word. Either `MainClears` finds the value that `MainWoken` set,
 //! or `MainWoken` acquires `MainClears`'s release, and `MainUnpark` sees `MainDrives`.

@@ -7,8 +7,8 @@ use crate::job::Memory;
 use crate::memory::{allocate, free};
 use crate::scheduler::context;
 
-/// Memory for jobs. It comes from the magazine of the calling thread's job processor, or of its worker, and goes back
-/// into the magazine of the thread that runs the job.
+/// Memory for jobs. It comes from the magazine of the calling thread's job processor, or of its worker, and
+/// goes back into the magazine of the thread that runs the job.
 #[derive(Debug)]
 pub struct JobMemory;
 

@@ -1,22 +1,22 @@
 //! How a runtime ends, at any moment, without a panic and with nothing left over.
 //!
-//! 1. `BeginShutdown` ([`Shared::begin_shutdown`]): a spawn returns a handle that says cancelled. A task that would
-//!    wait for the first time is cancelled instead. The blocking pool drops the closures that no thread is
-//!    about to run. All workers are unparked. Wakes go on as before.
+//! 1. `BeginShutdown` ([`Shared::begin_shutdown`]): a spawn returns a handle that says cancelled. A task that
+//!    would wait for the first time is cancelled instead. The blocking pool drops the closures that no thread
+//!    is about to run. All workers are unparked. Wakes go on as before.
 //! 2. `WindDown` ([`Worker::wind_down`]): a worker that returns from its poll or job leaves the usual loop.
 //!    It cancels the tasks in all queues, and the tasks in its table that wait for a wake, and runs the jobs
 //!    that are left. When it has nothing to do it *arrives*, and sleeps as usual. It is woken as usual, and
 //!    takes its arrival back before it looks for work.
 //! 3. `CloseAll`: the last worker to arrive finds that nothing is visible and that no job is live. It refuses
 //!    all later jobs (`injected.rs`), and all workers leave.
-//! 4. `FinishTasks`: the last worker to leave makes the injector refuse newborn tasks, and their spawners then
-//!    cancel them. It cancels its own tasks, and every owned task that waits for a wake. A task that is still
-//!    scheduled now was woken a moment ago by a foreign thread, which is about to push it into the injector:
-//!    all workers have left, so no worker polls the task. The last worker waits for that push. So no wake is
-//!    in flight when the last task has been dropped, and later wakes find their task `DONE`.
-//! 5. `ShutDriver`: the last worker shuts down the driver. This wakes the futures that wait for descriptors and timers
-//!    outside of tasks. The worker then gives up BIAS. Handles, cells that are still referred to, and such
-//!    futures now keep the shared state, and the last of them frees it.
+//! 4. `FinishTasks`: the last worker to leave makes the injector refuse newborn tasks, and their spawners
+//!    then cancel them. It cancels its own tasks, and every owned task that waits for a wake. A task that is
+//!    still scheduled now was woken a moment ago by a foreign thread, which is about to push it into the
+//!    injector: all workers have left, so no worker polls the task. The last worker waits for that push. So
+//!    no wake is in flight when the last task has been dropped, and later wakes find their task `DONE`.
+//! 5. `ShutDriver`: the last worker shuts down the driver. This wakes the futures that wait for descriptors
+//!    and timers outside of tasks. The worker then gives up BIAS. Handles, cells that are still referred to,
+//!    and such futures now keep the shared state, and the last of them frees it.
 //!
 //! # No worker leaves while another is inside of a poll or a job
 //! Code in a poll or a job may need the other workers: it may wait for a scope's jobs, for a task to be
@@ -27,8 +27,8 @@
 //!
 //! *All workers leave in the end.* They arrive under one lock, so one of them is the last. The last one
 //! closes, unless something is visible or a job is live. If something is visible, the last worker sees to it
-//! itself. The end of the last job unparks all workers (`UncountJob` of `injected.rs`), and the last worker to
-//! arrive again looks again.
+//! itself. The end of the last job unparks all workers (`UncountJob` of `injected.rs`), and the last worker
+//! to arrive again looks again.
 //!
 //! *Nothing is left.* The last worker to arrive has seen everything that was visible before. A worker that
 //! takes work takes its arrival back first, so it has not arrived. Later only outside threads push: tasks,

@@ -2,10 +2,10 @@
 //!
 //! Read in this order: `processor.rs` (what a worker owns), `worker.rs` (the loop), `next_work.rs` (where
 //! work comes from), `sleep/idle.rs` (which worker is woken), `sleep/park.rs` (how a thread sleeps),
-//! `shared.rs` (what all workers see), `reference.rs` (how long it lives), `lifecycle.rs` (the end); then `away/` (what
-//! happens while workers are blocked or stuck) and `jobs/` (jobs on the workers, and threads that are
-//! no workers, and compute). Code that only makes the scheduler faster is in `hints/`, and code that only
-//! reports is in `reports/`. Other files name these files without the folder.
+//! `shared.rs` (what all workers see), `reference.rs` (how long it lives), `lifecycle.rs` (the end); then
+//! `away/` (what happens while workers are blocked or stuck) and `jobs/` (jobs on the workers, and threads
+//! that are no workers, and compute). Code that only makes the scheduler faster is in `hints/`, and code that
+//! only reports is in `reports/`. Other files name these files without the folder.
 //!
 //! **Where a task goes.** A task that is spawned or woken by a task on a worker goes into that worker's LIFO
 //! slot. The task that was in the slot goes into the ring, from where other workers steal. If the ring is

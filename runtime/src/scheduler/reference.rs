@@ -1,5 +1,5 @@
-//! A counted reference to the shared state of a runtime, which is what a handle holds; and how long that state
-//! lives.
+//! A counted reference to the shared state of a runtime, which is what a handle holds; and how long that
+//! state lives.
 //!
 //! # The life of the shared state
 //! The state is freed when nothing can reach it any more: no handle, no cell of a task, no thread, and no
@@ -125,7 +125,8 @@ impl Shared {
     /// # Safety
     /// 1. Called once, by the last worker, as its last use of `this`.
     pub unsafe fn give_up_bias(this: NonNull<Self>) {
-        // SAFETY: BIAS keeps the state until it is given up. If no reference is left, this thread is the last.
+        // SAFETY: BIAS keeps the state until it is given up. If no reference is left, this thread is the
+        // last.
         unsafe {
             if this.as_ref().references.end_bias() {
                 Self::free_state(this);
@@ -139,8 +140,8 @@ impl Shared {
     /// 1. As [`release`](Self::release).
     #[inline]
     pub(super) unsafe fn release_elsewhere(this: NonNull<Self>) {
-        // SAFETY: (1): the reference keeps the state until it is given up. If it was the last, no other thread
-        // uses the state.
+        // SAFETY: (1): the reference keeps the state until it is given up. If it was the last, no other
+        // thread uses the state.
         unsafe {
             if this.as_ref().references.release() {
                 Self::free_state(this);

@@ -1,6 +1,6 @@
-//! The state that all workers of a runtime share. Each part is a type of its own, which knows no other part. What
-//! uses several parts is a step, and stands in the file of its steps: `fetch.rs`, `schedule.rs`, `reference.rs`,
-//! `lifecycle.rs`, `away/`, `jobs/`.
+//! The state that all workers of a runtime share. Each part is a type of its own, which knows no other part.
+//! What uses several parts is a step, and stands in the file of its steps: `fetch.rs`, `schedule.rs`,
+//! `reference.rs`, `lifecycle.rs`, `away/`, `jobs/`.
 
 use std::num::NonZeroU64;
 use std::ptr::NonNull;

@@ -259,8 +259,8 @@ unsafe fn schedule<S: Schedule>(header: NonNull<Header>) {
 /// # Safety
 /// As [`harness::run`]; 3. the calling thread keeps the scheduler, as each of its own threads does.
 unsafe fn run_observed<S: Schedule>(header: NonNull<Header>) {
-    // SAFETY: (1): the cell is live until the right to it is passed on, with the call of `run_plainly`; (2) is
-    // the caller's. (3).
+    // SAFETY: (1): the cell is live until the right to it is passed on, with the call of `run_plainly`; (2)
+    // is the caller's. (3).
     unsafe {
         let Header { state, vtable, scheduler, id, spawned_at, .. } = header.as_ref();
         let run = vtable.run_plainly;

@@ -117,8 +117,8 @@ unsafe fn wake_any(header: NonNull<Header>) {
 }
 
 unsafe fn drop(data: *const ()) {
-    // SAFETY: the reference of the waker that is dropped is ours. We drop it, or give it to the task's reserve
-    // if this thread is polling the task and so owns its `SCHEDULED`.
+    // SAFETY: the reference of the waker that is dropped is ours. We drop it, or give it to the task's
+    // reserve if this thread is polling the task and so owns its `SCHEDULED`.
     unsafe {
         let header = header(data);
         if coop::current_task_data() == data && header.as_ref().reserved.put() {

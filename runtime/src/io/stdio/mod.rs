@@ -133,8 +133,8 @@ pub struct Stderr {
     user: usize,
 }
 
-/// The runtime whose blocking pool drains what is written now. With the feature `tokio-strict` there must be one
-/// that was not shut down, as for Tokio.
+/// The runtime whose blocking pool drains what is written now. With the feature `tokio-strict` there must be
+/// one that was not shut down, as for Tokio.
 fn owner_of_drain() -> io::Result<Owner> {
     if as_tokio::IS_STRICT && Handle::current().shared().driver.io().is_some_and(|io| io.is_shutdown()) {
         return Err(shut_down_error());

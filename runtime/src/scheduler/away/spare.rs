@@ -144,8 +144,8 @@ impl Shared {
         })
     }
 
-    /// Ends the rest of spare worker `index`: its thread ends, or it `goes_on` as a worker. Returns false if it
-    /// was called meanwhile.
+    /// Ends the rest of spare worker `index`: its thread ends, or it `goes_on` as a worker. Returns false if
+    /// it was called meanwhile.
     fn end_rest(&self, index: usize, goes_on: bool) -> bool {
         self.away.change(|table| {
             let has_ended = table.end_rest(index, goes_on);
@@ -168,9 +168,9 @@ impl Worker {
         self.processor().polling.clear();
         shared.void_marks_of(self.index());
         self.stop_searching_if_so();
-        // `RestLook`: behind the lock. Everything that relies on this thread is given to other workers. That is
-        // the driver, too, even if nothing waits there yet: the workers that sleep may all have gone to sleep
-        // while this thread was the poller, and later timers and sockets unpark the poller alone.
+        // `RestLook`: behind the lock. Everything that relies on this thread is given to other workers. That
+        // is the driver, too, even if nothing waits there yet: the workers that sleep may all have gone to
+        // sleep while this thread was the poller, and later timers and sockets unpark the poller alone.
         shared.idle.fence_push();
         if shared.has_visible_tasks() || shared.has_no_poller() {
             shared.fetch(Work::Task);
@@ -242,7 +242,8 @@ impl Shared {
         spares.map(|index| self.processor(index).metrics.polls.get()).fold(0, u64::wrapping_add)
     }
 
-    /// `Yield`, `CallSpare`: worker `index` yields. Returns none if there is no spare worker to take the tasks.
+    /// `Yield`, `CallSpare`: worker `index` yields. Returns none if there is no spare worker to take the
+    /// tasks.
     pub fn begin_yield(&self, index: usize) -> Option<YieldsTo> {
         let called = self.away.change(|table| {
             if self.lifecycle.has_begun() || table.yielding.contains(&index) {

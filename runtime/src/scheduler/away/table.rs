@@ -53,8 +53,8 @@ impl BlockedState {
         self.0.load(Relaxed) != HERE
     }
 
-    /// Whether the worker is in such a call, for `RestLooks` of `monitor.rs`. If it is, its `SayBack` acquires
-    /// what the caller did before.
+    /// Whether the worker is in such a call, for `RestLooks` of `monitor.rs`. If it is, its `SayBack`
+    /// acquires what the caller did before.
     pub fn is_blocked_in_order(&self) -> bool {
         // A read-modify-write that changes nothing. Acquire: pairs with `SayBlocked`.
         self.0.fetch_add(0, AcqRel) != HERE
@@ -76,7 +76,8 @@ pub struct Away {
     is_any_serving: AtomicBool,
     /// How many tables were lent for workers that others counted as blocked.
     lent: AtomicUsize,
-    /// The number of threads that wait for latches, and may not run the child jobs on their own job processors.
+    /// The number of threads that wait for latches, and may not run the child jobs on their own job
+    /// processors.
     on_child_jobs: AtomicUsize,
 }
 
@@ -230,8 +231,8 @@ impl Away {
     }
 
     /// `CountBlocked` of the worker whose state is `worker`, under the lock. `lend` lends its table of
-    /// `owned.rs`, if it has one. Returns what `then` makes of the table, or none if the worker is not blocked
-    /// or was counted before.
+    /// `owned.rs`, if it has one. Returns what `then` makes of the table, or none if the worker is not
+    /// blocked or was counted before.
     pub(super) fn count_blocked<R>(
         &self,
         worker: &BlockedState,
@@ -288,8 +289,8 @@ impl Away {
         self.table.lock().permanent += 1;
     }
 
-    /// The role of spare worker `index`, which is active. `waiting` says how many workers wait for latches, and
-    /// how many of these are spare workers.
+    /// The role of spare worker `index`, which is active. `waiting` says how many workers wait for latches,
+    /// and how many of these are spare workers.
     pub(super) fn role(&self, index: usize, waiting: impl FnOnce() -> (usize, usize)) -> Role {
         self.read(|table| {
             let rank = table.active.iter().take_while(|&&active| active < index).count();
@@ -428,8 +429,8 @@ impl Table {
         self.resting.push(index);
     }
 
-    /// Spare worker `index` rests no more: its thread ends, or it `goes_on` as a worker. Returns false if it was
-    /// called meanwhile.
+    /// Spare worker `index` rests no more: its thread ends, or it `goes_on` as a worker. Returns false if it
+    /// was called meanwhile.
     pub fn end_rest(&mut self, index: usize, goes_on: bool) -> bool {
         let Some(place) = self.resting.iter().position(|&resting| resting == index) else {
             return false;

@@ -257,8 +257,8 @@ impl<T: Linked> PoolQueue<T> {
         Some(state.choose(self.most))
     }
 
-    /// `NewArrives` for a thread that has just been started. The thread performs the pending wake, then whatever
-    /// may be slow. Then it comes to [`next`](Self::next) as a new [`PoolThread`].
+    /// `NewArrives` for a thread that has just been started. The thread performs the pending wake, then
+    /// whatever may be slow. Then it comes to [`next`](Self::next) as a new [`PoolThread`].
     pub fn arrive(&self) -> PendingWake {
         let mut state = self.state.lock();
         state.is_coming = false;

@@ -35,8 +35,8 @@ where
     join
 }
 
-/// `BeginShutdown` of `lifecycle.rs`: drops the closures for which no thread is on its way, and has idle threads
-/// leave.
+/// `BeginShutdown` of `lifecycle.rs`: drops the closures for which no thread is on its way, and has idle
+/// threads leave.
 pub fn close(shared: &Shared) {
     end_all(shared, shared.blocking.queue.close(), Runnable::cancel);
 }

@@ -390,8 +390,8 @@ impl JobProcessor {
 
 /// Before and after a sleep on a latch.
 impl Worker {
-    /// L4 of `idle.rs`, `Leave` of `away/mod.rs`: the work that this worker holds, or that other workers left to
-    /// it, must not wait for its latch.
+    /// L4 of `idle.rs`, `Leave` of `away/mod.rs`: the work that this worker holds, or that other workers left
+    /// to it, must not wait for its latch.
     fn leave_for_others(&self) {
         let shared = self.shared();
         if self.has_own_tasks() {

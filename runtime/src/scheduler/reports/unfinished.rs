@@ -1,10 +1,10 @@
 //! The names of the work that has not ended when a shutdown has waited long enough.
 //!
-//! [`Exit`](crate::scheduler::exit::Exit) counts the threads that have not gone. Each thread's record says what it
-//! runs; see `polling.rs`. Once the shutdown has begun, a worker begins no poll, and clears its record when
-//! it has returned from its last poll. So from then on its record names the work that keeps the worker, or
-//! nothing. A thread without a record is only counted. Such a thread may be in a hook, or in the destructor
-//! of a task that waited, or it stays for a worker that blocks.
+//! [`Exit`](crate::scheduler::exit::Exit) counts the threads that have not gone. Each thread's record says
+//! what it runs; see `polling.rs`. Once the shutdown has begun, a worker begins no poll, and clears its
+//! record when it has returned from its last poll. So from then on its record names the work that keeps the
+//! worker, or nothing. A thread without a record is only counted. Such a thread may be in a hook, or in the
+//! destructor of a task that waited, or it stays for a worker that blocks.
 
 use std::fmt;
 use std::panic::Location;
