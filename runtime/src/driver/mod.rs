@@ -21,7 +21,7 @@ use foreign::ForeignWakes;
 use rate_limiter::RateLimiter;
 
 /// No thread is the poller.
-const NOBODY: usize = usize::MAX;
+const NO_POLLER: usize = usize::MAX;
 /// No thread sleeps in the driver; or a thread sleeps there that looks at every wheel before it sleeps
 /// longer.
 const AWAKE: u64 = 0;
@@ -45,7 +45,7 @@ impl Driver {
         Self {
             io,
             time,
-            poller_index: AtomicUsize::new(NOBODY),
+            poller_index: AtomicUsize::new(NO_POLLER),
             until: AtomicU64::new(AWAKE),
             rate_limiter: RateLimiter::new(),
         }
@@ -69,7 +69,7 @@ impl Driver {
 
     /// Which worker is the poller, if there is one: a hint.
     pub fn poller(&self) -> Option<usize> {
-        Some(self.poller_index.load(Relaxed)).filter(|&index| index != NOBODY)
+        Some(self.poller_index.load(Relaxed)).filter(|&index| index != NO_POLLER)
     }
 
     /// Makes the poller return at once; without a poller, the next one.
@@ -84,8 +84,8 @@ impl Driver {
         self.time.as_ref().map_or(0, |time| time.fire_due(foreign))
     }
 
-    /// T2 and T3 of `scheduler/sleep/park.rs`: how long worker `index` may sleep outside of the driver
-    /// because of its own timers.
+    /// TokenTimerFence and TokenTimerRead of `scheduler/sleep/park.rs`: how long worker `index` may sleep
+    /// outside of the driver because of its own timers.
     pub fn own_timeout(&self, index: usize) -> Option<Duration> {
         let time = self.time.as_ref()?;
         let own = time.deadline_of(index);
@@ -99,12 +99,13 @@ impl Driver {
         if is_covered { None } else { time.until(own) }
     }
 
-    /// T2 and T3 of `scheduler/sleep/park.rs`, for a thread that is no worker. The thread has registered a
-    /// timer that is the earliest of its wheel. Unparks the poller if the poller would sleep past `deadline`.
+    /// TokenTimerFence and TokenTimerRead of `scheduler/sleep/park.rs`, for a thread that is no worker. The
+    /// thread has registered a timer that is the earliest of its wheel. Unparks the poller if the poller
+    /// would sleep past `deadline`.
     pub fn timer_registered(&self, deadline: time::Deadline) {
         fence(SeqCst);
         // Relaxed: ordered by the fences. It is fine if no thread sleeps: the next poller sees the timer at
-        // D1 or D4.
+        // PollerEarliest or PollerAgain.
         let until = self.until.load(Relaxed);
         if until != AWAKE && until > deadline {
             self.unpark();
@@ -147,8 +148,8 @@ impl PollerGuard<'_> {
         self.poller.turn(None, foreign)
     }
 
-    /// D1 to D5 of `scheduler/sleep/park.rs`: waits until an event comes, the earliest timer is due, another
-    /// thread unparks it, or `limit` is over. Returns the number of events.
+    /// PollerEarliest to PollerSleep of `scheduler/sleep/park.rs`: waits until an event comes, the earliest
+    /// timer is due, another thread unparks it, or `limit` is over. Returns the number of events.
     ///
     /// If there are many timers, it sleeps a little past the earliest one: see `rate_limiter.rs`. Other
     /// threads are told the timer's own time.
@@ -168,7 +169,7 @@ impl PollerGuard<'_> {
         events
     }
 
-    /// D5, with a timer.
+    /// PollerSleep, with a timer.
     fn sleep_until(
         &mut self,
         time: &time::TimeDriver,
@@ -190,6 +191,6 @@ impl PollerGuard<'_> {
 
 impl Drop for PollerGuard<'_> {
     fn drop(&mut self) {
-        self.driver.poller_index.store(NOBODY, Relaxed);
+        self.driver.poller_index.store(NO_POLLER, Relaxed);
     }
 }

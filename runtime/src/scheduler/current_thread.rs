@@ -274,7 +274,7 @@ impl<F: Future> RootFuture<'_, F> {
         }
     }
 
-    /// W1 to W5 of `idle.rs`, for the only worker.
+    /// CountSleeper to SleepPark of `idle.rs`, for the only worker.
     fn sleep(&self, worker: &Worker, is_over: bool) {
         let shared = worker.shared();
         if !worker.run_park_hook() {

@@ -5,15 +5,15 @@ use super::shared::Shared;
 use crate::task::Runnable;
 
 impl Shared {
-    /// As [`fetch`](Self::fetch), with P2 of `idle.rs` before it. For a push into a queue that
+    /// As [`fetch`](Self::fetch), with PushFence of `idle.rs` before it. For a push into a queue that
     /// the caller does not drain itself.
     pub fn fetch_strictly(&self, work: Work) -> bool {
         self.idle.fence_push();
         self.fetch(work)
     }
 
-    /// P3 to P6, and J5, of `idle.rs`, and `Admit` of `away/mod.rs`: wakes or starts a thread for `work`,
-    /// unless a worker already searches. Returns whether it did.
+    /// ReadCounts to UnparkSleeper, and ClearWaiter, of `idle.rs`, and `Admit` of `away/mod.rs`: wakes or
+    /// starts a thread for `work`, unless a worker already searches. Returns whether it did.
     #[inline]
     pub fn fetch(&self, work: Work) -> bool {
         // A cheap test first: mostly no worker is asleep or away.
@@ -23,7 +23,7 @@ impl Shared {
     fn fetch_for(&self, work: Work) -> bool {
         let pick = self.idle.pick_for(work, self.driver.poller());
         self.unpark_picked(pick.unparks);
-        let is_admitted = pick.is_nobody && self.is_any_away() && self.admit();
+        let is_admitted = pick.found_none && self.is_any_away() && self.admit();
         pick.unparks.is_some() || is_admitted
     }
 
@@ -40,7 +40,7 @@ impl Shared {
         self.fetch(Work::Task);
     }
 
-    /// F2 of worker `index`, which may not run every kind of work.
+    /// SearcherLook of worker `index`, which may not run every kind of work.
     pub fn leave_to_lower(&self, index: usize) {
         let picked = self.idle.pick_below(index, self.driver.poller());
         if picked.is_some() {
@@ -58,7 +58,7 @@ impl Shared {
     pub fn pass_errand_on(&self, index: usize) {
         let pick = self.idle.pass_errand_on(index, self.driver.poller());
         self.unpark_picked(pick.unparks);
-        if pick.is_nobody {
+        if pick.found_none {
             self.admit();
         }
     }

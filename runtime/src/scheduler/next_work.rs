@@ -211,7 +211,7 @@ impl Worker {
         }
     }
 
-    /// F1 and F2 of `idle.rs`: this worker has found work.
+    /// UncountSearcher and SearcherLook of `idle.rs`: this worker has found work.
     pub fn stop_searching(&self) {
         self.is_searching.set(false);
         self.is_notified.set(false);
@@ -228,8 +228,8 @@ impl Worker {
         }
     }
 
-    /// F1 and F2 for a worker that may not run everything, and is about to sleep: see *the restricted worker*
-    /// in `idle.rs`.
+    /// UncountSearcher and SearcherLook for a worker that may not run everything, and is about to sleep: see
+    /// *the restricted worker* in `idle.rs`.
     pub(super) fn leave_rest_to_others(&self) {
         if !self.is_searching.replace(false) {
             return;
@@ -346,7 +346,7 @@ impl Worker {
             shared.fetch_strictly(Work::Task);
         } else {
             shared.slow.push_batch(others);
-            // P2 of `idle.rs`.
+            // PushFence of `idle.rs`.
             fence(SeqCst);
             shared.leave_to_lower(self.index());
         }

@@ -188,7 +188,8 @@ impl Shared {
         self.idle.is_anybody_idle(|| self.extra())
     }
 
-    /// Whether there is a task in a queue that any worker may take from: F2 and W4 of `idle.rs`.
+    /// Whether there is a task in a queue that any worker may take from: SearcherLook and SleepLook of
+    /// `idle.rs`.
     pub fn has_visible_tasks(&self) -> bool {
         let has_ring = || self.processors.iter().any(|processor| !processor.ring.is_empty());
         !self.injector.is_empty() || !self.slow.is_empty() || has_ring()

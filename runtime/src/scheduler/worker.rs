@@ -416,8 +416,8 @@ impl Worker {
         !processor.ring.is_empty() || processor.lifo.is_occupied()
     }
 
-    /// `Leave` of `away/mod.rs`, before this thread blocks. Other workers then see to its tasks, its jobs, its
-    /// timers, and the driver.
+    /// `Leave` of `away/mod.rs`, before this thread blocks. Other workers then see to its tasks, its jobs,
+    /// its timers, and the driver.
     ///
     /// The tasks go to the injector, from where other workers take them in batches.
     #[inline(never)]
@@ -704,7 +704,7 @@ impl Worker {
         self.is_permanent() && is_relied_upon && self.linger.wait(shared, self.index)
     }
 
-    /// W1 to W5 of `idle.rs`: sleeps until there is something to do.
+    /// CountSleeper to SleepPark of `idle.rs`: sleeps until there is something to do.
     pub(super) fn park(&self) {
         let shared = self.shared();
         if self.is_notified.replace(false) {
@@ -726,7 +726,7 @@ impl Worker {
         }
         let idle = self.idle();
         if idle.is_job_posted() {
-            // S1: the worker is sleepy now, and looks for work once more.
+            // GetSleepy: the worker is sleepy now, and looks for work once more.
             idle.get_sleepy();
             return self.run_unpark_hook();
         }
@@ -735,8 +735,8 @@ impl Worker {
             return self.run_unpark_hook();
         }
         self.is_searching.set(false);
-        // The role is asked for again, behind W3. A thread that widens the role of a spare worker fetches a
-        // worker afterwards.
+        // The role is asked for again, behind SleepFence. A thread that widens the role of a spare worker
+        // fetches a worker afterwards.
         if self.has_work(self.ask_role(), is_beside_sampler) {
             idle.cancel_sleep(self.index);
             self.is_searching.set(true);
@@ -759,7 +759,7 @@ impl Worker {
         self.run_unpark_hook();
     }
 
-    /// W4 of `idle.rs`. `leaves_tasks`: another thread is about to look at the tasks; see
+    /// SleepLook of `idle.rs`. `leaves_tasks`: another thread is about to look at the tasks; see
     /// `hints/sampling.rs`.
     fn has_work(&self, role: Role, leaves_tasks: bool) -> bool {
         let shared = self.shared();

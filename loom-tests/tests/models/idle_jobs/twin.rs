@@ -89,12 +89,12 @@ impl Twin {
     fn pick(&self, work: Work, first: usize) -> Pick {
         let (sleeper, is_left, gave_back) = self.find_sleeper();
         if sleeper.is_some() || is_left {
-            return Pick { unparks: sleeper, is_nobody: false };
+            return Pick { unparks: sleeper, found_none: false };
         }
         let asks_waiters = gave_back || work == Work::Job;
         let first = if gave_back { 0 } else { first };
         let unparks = if asks_waiters { take_lowest(&self.waiters, first) } else { None };
-        Pick { unparks, is_nobody: gave_back || unparks.is_none() }
+        Pick { unparks, found_none: gave_back || unparks.is_none() }
     }
 
     /// Which sleeper P3 to P6 found, whether a worker searches, whether other threads may have relied on this

@@ -291,7 +291,7 @@ impl<P: Protocol> World<P> {
     pub fn notify(&self, work: Work) {
         let pick = self.idle.pick_for(work);
         pick.unparks.into_iter().for_each(|index| self.unpark(index));
-        if pick.is_nobody && self.slip != Slip::PusherAdmitsNobody && self.idle.has_waiters() {
+        if pick.found_none && self.slip != Slip::PusherAdmitsNobody && self.idle.has_waiters() {
             self.admit();
         }
     }

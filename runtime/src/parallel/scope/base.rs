@@ -17,7 +17,7 @@ use crate::scheduler::{Hold, JobMemory, JobProcessor, Shared};
 use crate::util::unwind::{self, Cancelled, Payload};
 
 /// An address that no job processor has.
-const NOBODY: *mut JobProcessor = ptr::dangling_mut();
+const NO_OWNER: *mut JobProcessor = ptr::dangling_mut();
 
 /// The part that both kinds of scope share.
 pub(super) struct Base<'scope> {
@@ -164,7 +164,7 @@ impl<'scope> Base<'scope> {
         Self {
             pool,
             owner: processor.map_or(null(), |processor| processor),
-            home: AtomicPtr::new(home.map_or(NOBODY, |processor| ptr::from_ref(processor).cast_mut())),
+            home: AtomicPtr::new(home.map_or(NO_OWNER, |processor| ptr::from_ref(processor).cast_mut())),
             floor: processor.map_or(0, JobProcessor::head),
             count: CountLatch::new(JobLatch::new(processor, pool)),
             panic: AtomicPtr::new(null_mut()),
@@ -186,14 +186,14 @@ impl<'scope> Base<'scope> {
     pub(super) fn at_home<'a>(&self, processor: Option<&'a JobProcessor>) -> Option<&'a JobProcessor> {
         let processor: *const JobProcessor = processor.map_or(null(), |processor| processor);
         // Relaxed: it is the caller's job processor only if the caller wrote it.
-        // SAFETY: the address `NOBODY` is that of no job processor, nor null.
+        // SAFETY: the address `NO_OWNER` is that of no job processor, nor null.
         ptr::eq(processor, self.home.load(Relaxed)).then(|| unsafe { &*processor })
     }
 
     /// Returns true if jobs are left. For the owner, at home or folded.
     fn fold(&self) -> bool {
         // Relaxed: see `at_home`.
-        self.home.store(NOBODY, Relaxed);
+        self.home.store(NO_OWNER, Relaxed);
         self.count.is_folded() || self.count.fold()
     }
 

@@ -20,7 +20,7 @@
 //! # Steps
 //! ```text
 //! Announce
-//! MarkShow         asleep: K1 of `park.rs`
+//! MarkShow         asleep: ParkShow of `park.rs`
 //!                  marked: the thread has exposed its queues; under the lock, the mark is in the list
 //!                  a `block_on`, a closure, `blocking`, a timer, a descriptor has ended, under its lock
 //! MarkCount        read the number of marks: if there are any, Look
@@ -34,9 +34,9 @@
 //! DeadlockTold     note that it is reported; give the lock back; call the handler
 //! ```
 //! **No thread becomes awake unseen.** Every thread leaves its announced state before it acts. An unpark
-//! swaps the parker's word before it touches the thread (U1). A sleeper that wakes by itself swaps that word
-//! before it fires a timer (K3), and hands out events while a flag is up (`driver/io`). The call that takes a
-//! mark back takes it out of the list before it returns.
+//! swaps the parker's word before it touches the thread (UnparkSwap). A sleeper that wakes by itself swaps
+//! that word before it fires a timer (ParkTake), and hands out events while a flag is up (`driver/io`). The
+//! call that takes a mark back takes it out of the list before it returns.
 //!
 //! # Why none is reported falsely
 //! `DeadlockSleeps` and `DeadlockSame` read the parkers' words by read-modify-writes, so each reading is
@@ -53,9 +53,10 @@
 //! Consider the last `MarkShow` of a deadlock, in the order of the steps that complete it. Its thread looks
 //! afterwards, unless `MarkCount` reads no mark. But marks are announced as well. Consider `MarkShow` on a
 //! parker and `MarkShow` of a mark. Either `DeadlockSleeps` of the mark's look sees the sleeper, or
-//! `DeadlockSleeps` read the word before K1, and K1 acquires the number of marks from `DeadlockSleeps`. The
-//! other pairs meet in locks. So the look finds every other thread announced. It may fail because a sleeper
-//! has just woken for nothing; that sleeper goes to sleep again, and then its `MarkShow` is the last.
+//! `DeadlockSleeps` read the word before ParkShow, and ParkShow acquires the number of marks from
+//! `DeadlockSleeps`. The other pairs meet in locks. So the look finds every other thread announced. It may
+//! fail because a sleeper has just woken for nothing; that sleeper goes to sleep again, and then its
+//! `MarkShow` is the last.
 //!
 //! Three cases are not noticed: a thread that is blocked without a mark; work that is runnable but that no
 //! thread will run, such as tasks when all spare workers are blocked; and any deadlock after a worker has
@@ -221,7 +222,7 @@ impl Shared {
         state.is_reported = false;
         if self.config.deadlock_handler.is_some() {
             let announced = state.marks.iter().filter(|entry| entry.is_announced).count();
-            // Relaxed: read behind a K1 that acquires, or behind a lock.
+            // Relaxed: read behind a ParkShow that acquires, or behind a lock.
             self.marks.announced.store(announced, Relaxed);
         }
     }

@@ -49,12 +49,12 @@
 //! A spare worker asks for its role when it is out of work.
 //!
 //! # Why no work waits for a worker that is away
-//! Consider work that became visible (P1, P2 of `idle.rs`). If some thread sleeps or searches,
+//! Consider work that became visible (PushTask, PushFence of `idle.rs`). If some thread sleeps or searches,
 //! `idle.rs` has the argument. Otherwise the pusher comes to `Admit`, under the lock of this file.
 //! - If active < needed, a spare worker comes, and looks.
 //! - If active ≥ needed, there are as many spare workers as workers that are away, and none of the spare
-//!   workers sleeps. Each of them looks again before it sleeps (W4 of `idle.rs`), and when it goes away
-//!   itself (`Leave`).
+//!   workers sleeps. Each of them looks again before it sleeps (SleepLook of `idle.rs`), and when it goes
+//!   away itself (`Leave`).
 //! - A spare worker that goes to rest is not needed, because there are as many others as are needed. It looks
 //!   behind the lock, and has one of the others come for the work that it sees (`RestLook`). So either it
 //!   sees the work, or `Admit` sees it resting.

@@ -208,8 +208,8 @@ impl Away {
         self.is_any.load(Relaxed)
     }
 
-    /// Whether some worker yields. A hint, unless the caller is behind W3 of `idle.rs`: a worker that yields
-    /// and relies on the caller does the fence behind `Yield`.
+    /// Whether some worker yields. A hint, unless the caller is behind SleepFence of `idle.rs`: a worker that
+    /// yields and relies on the caller does the fence behind `Yield`.
     pub fn has_yielding(&self) -> bool {
         self.has_yielding.load(Relaxed)
     }
@@ -254,7 +254,7 @@ impl Away {
     /// behind a fence, the caller fetches another worker for these jobs.
     pub fn wait_on_child_jobs(&self) -> OnChildJobs<'_> {
         // Relaxed: the fence orders this before the caller's look at the sleepers' bits. A spare worker whose
-        // W3 of `idle.rs` comes later asks for its role after that W3.
+        // SleepFence of `idle.rs` comes later asks for its role after that SleepFence.
         self.on_child_jobs.fetch_add(1, Relaxed);
         OnChildJobs(self)
     }

@@ -7,11 +7,12 @@
 //!
 //! **The worker lingers**: it spins (`patience.rs`) before it sleeps, if threads outside soon ended its last
 //! sleep, or its last lingering. Meanwhile it is a searcher, like any worker that looks in one queue after
-//! the other. Pushers rely on it. It leaves the searchers by finding work (F1) or by going to sleep (W1), and
-//! looks again after W1 (W4 of `idle.rs`). So no work that relies on it is lost. It looks in every queue
-//! again and again, so no work waits until it stops spinning. A worker that may not join the searchers does
-//! not linger. No worker lingers if that would make events late, that is, if descriptors are registered and
-//! no worker is the poller. (Timers may be late by as long as a worker lingers.)
+//! the other. Pushers rely on it. It leaves the searchers by finding work (UncountSearcher) or by going to
+//! sleep (CountSleeper), and looks again after CountSleeper (SleepLook of `idle.rs`). So no work that relies
+//! on it is lost. It looks in every queue again and again, so no work waits until it stops spinning. A worker
+//! that may not join the searchers does not linger. No worker lingers if that would make events late, that
+//! is, if descriptors are registered and no worker is the poller. (Timers may be late by as long as a worker
+//! lingers.)
 //!
 //! **The worker lets tasks gather** if they come faster than one look takes: [`SMALL`] batches, [`FLOOD`] in
 //! a row. In such a flood, worker and thread compete for the cache line of the injector's lock, and for other

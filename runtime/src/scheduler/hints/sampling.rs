@@ -295,28 +295,28 @@ impl Sampling {
 /// Which worker of a runtime samples.
 #[derive(Debug)]
 pub struct Samplers {
-    /// The index of the sampler, or [`NOBODY`].
+    /// The index of the sampler, or [`NO_SAMPLER`].
     sampler: AtomicUsize,
 }
 
-const NOBODY: usize = usize::MAX;
+const NO_SAMPLER: usize = usize::MAX;
 
 impl Samplers {
     pub fn new() -> Self {
-        Self { sampler: AtomicUsize::new(NOBODY) }
+        Self { sampler: AtomicUsize::new(NO_SAMPLER) }
     }
 
     // All Relaxed: hints.
     fn sampler(&self) -> Option<usize> {
-        Some(self.sampler.load(Relaxed)).filter(|&index| index != NOBODY)
+        Some(self.sampler.load(Relaxed)).filter(|&index| index != NO_SAMPLER)
     }
 
     fn begin(&self, index: usize) -> bool {
-        self.sampler.compare_exchange(NOBODY, index, Relaxed, Relaxed).is_ok()
+        self.sampler.compare_exchange(NO_SAMPLER, index, Relaxed, Relaxed).is_ok()
     }
 
     fn end(&self) {
-        self.sampler.store(NOBODY, Relaxed);
+        self.sampler.store(NO_SAMPLER, Relaxed);
     }
 
     /// Ends the pause of the worker that samples.

@@ -189,8 +189,8 @@ impl Shared {
         self.post_strictly(Work::DetachedJob);
     }
 
-    /// J2 to J5 of `idle.rs`, without a test whether they would change anything, because the pusher of `work`
-    /// does not come back for it.
+    /// JobFence to ClearWaiter of `idle.rs`, without a test whether they would change anything, because the
+    /// pusher of `work` does not come back for it.
     pub fn post_strictly(&self, work: Work) {
         self.idle.fence_push();
         self.idle.post_job();

@@ -30,8 +30,8 @@
 //! CallSpare  call the spare worker of this CPU,                 driver bring anything: lock; take out all
 //!            or another that rests; none: rely on               that yield
 //!            one that is active beyond what is     WakeYielding unpark each on its own token
-//!            needed, and fetch (P2 to P6 of                     (`yield_parker`), then it rests: active >
-//!            `idle.rs`)                                         needed, which counts those that yield
+//!            needed, and fetch (`PushFence` to                  (`yield_parker`), then it rests: active >
+//!            `UnparkSleeper` of `idle.rs`)                      needed, which counts those that yield
 //! YieldSleep sleep on `yield_parker`, at most LIMIT
 //! YieldOver  lock; leave those that yield if still there
 //! ```
@@ -49,9 +49,9 @@
 //! *No unpark is lost*: `Yield` and `TasksDone` are under one lock. If `Yield` comes first, `TasksDone` finds
 //! the worker, and `WakeYielding` leaves a token that ends `YieldSleep`, whether that has begun or not. If
 //! `TasksDone` comes first, the spare worker may have gone to rest under the same lock, and `CallSpare` calls
-//! it back. Or the spare worker is active for other reasons. Then, by the fences of `CallSpare` and W3,
-//! either `CallSpare` finds it asleep and wakes it, or its W4 sees that a worker yields (or a task). In the
-//! latter case it gets to `TasksDone` again.
+//! it back. Or the spare worker is active for other reasons. Then, by the fences of `CallSpare` and
+//! SleepFence, either `CallSpare` finds it asleep and wakes it, or its SleepLook sees that a worker yields
+//! (or a task). In the latter case it gets to `TasksDone` again.
 //!
 //! *No wake for another purpose is used up*: `yield_parker` is used for yielding only, and a poll of the
 //! driver does not drain it.

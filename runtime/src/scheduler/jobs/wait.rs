@@ -363,8 +363,8 @@ impl JobProcessor {
         has_foreign
     }
 
-    /// N of `idle.rs`: this thread was woken for a job. It looks for a job, and leaves the jobs that it does
-    /// not take to another thread.
+    /// NotifiedLook of `idle.rs`: this thread was woken for a job. It looks for a job, and leaves the jobs
+    /// that it does not take to another thread.
     fn run_errand(&self, host: Host<'_>, awaited: &impl Awaited, floor: u32) -> bool {
         let shared = self.shared();
         let job = if awaited.is_over() { None } else { self.find_child_job_anywhere(host, floor) };
@@ -390,8 +390,8 @@ impl JobProcessor {
 
 /// Before and after a sleep on a latch.
 impl Worker {
-    /// L4 of `idle.rs`, `Leave` of `away/mod.rs`: the work that this worker holds, or that other workers left
-    /// to it, must not wait for its latch.
+    /// LatchLook of `idle.rs`, `Leave` of `away/mod.rs`: the work that this worker holds, or that other
+    /// workers left to it, must not wait for its latch.
     fn leave_for_others(&self) {
         let shared = self.shared();
         if self.has_own_tasks() {

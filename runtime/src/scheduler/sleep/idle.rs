@@ -35,49 +35,53 @@
 //!
 //! # Steps
 //! ```text
-//! Post (any thread)                         Sleep (worker i)
-//! P1 push the task                          W1 sleeping += 1, and searching -= 1 if it was
-//! P2 SeqCst fence                           W2 set bit i
-//! P3 searching > 0 or sleeping == 0: done   W3 SeqCst fence
-//! P4 searching += 1 (CAS from 0)            W4 look in the injectors, rings and deques again;
-//!                                              work: clear bit i, stay awake as a searcher
-//! P5 clear a bit; none: searching -= 1,     W5 park
-//!    SeqCst fence, and again from P3
-//!    unless no bit is set
-//! P6 sleeping -= 1, unpark                  Find (a searcher finds work)
-//!                                           F1 searching -= 1
-//!                                           F2 it was the last: SeqCst fence, look in the queues;
-//!                                              tasks: notify (from P3); jobs: notify (from J4)
+//! Post (any thread)                             Sleep (worker i)
+//! PushTask       push the task                  CountSleeper    sleeping += 1, and searching -= 1 if it was
+//! PushFence      SeqCst fence                   ShowSleeper     set bit i
+//! ReadCounts     searching > 0, or              SleepFence      SeqCst fence
+//!                sleeping == 0: done            SleepLook       look in the injectors, rings and deques
+//! CountSearcher  searching += 1 (CAS from 0)                    again; work: clear bit i, stay awake as a
+//! ClearSleeper   clear a bit; none:                             searcher
+//!                searching -= 1, SeqCst fence,  SleepPark       park
+//!                and again from ReadCounts
+//!                unless no bit is set           Find (a searcher finds work)
+//! UnparkSleeper  sleeping -= 1, unpark          UncountSearcher searching -= 1
+//!                                               SearcherLook    it was the last: SeqCst fence, look in the
+//!                                                               queues; tasks: notify (from ReadCounts);
+//!                                                               jobs: notify (from WakeForJob)
 //!
-//! Post a job                                Wait for a latch (worker i)
-//! J1 publish it                             S1 the counter is odd: make it even (CAS); remember it
-//! J2 from outside: P2                       S2 SeqCst fence; look for jobs again; the latch: UNSET
-//!                                              to SLEEPING
-//! J3 the counter is even: make it odd (CAS) L1 set bit i among the waiters
-//! J4 P3 to P6                               L2 SeqCst fence
-//! J5 P3 or P5 saw none: clear a waiter's    L3 read the counter by a read-modify-write; it has
-//!    bit, unpark                               changed: clear bit i, look again
-//!                                           L4 look in the job injector and at the latch;
-//! Fall asleep where there are jobs             tasks wait: as if one was pushed (P3)
-//! S1, S2 as beside, then W1 by a CAS        L5 park
-//!    that refuses if the counter has        L6 clear bit i; another has: notified
-//!    changed; W2 to W5                      N  notified, but it takes another job, or its latch is
-//!                                              set: look for jobs, everywhere; there are: from J4
+//! Post a job                                    Wait for a latch (worker i)
+//! PublishJob     publish it                     GetSleepy       the counter is odd: make it even (CAS);
+//! JobFence       from outside: PushFence                        remember it
+//! CountPost      the counter is even: make it   SleepyLook      SeqCst fence; look for jobs again; the
+//!                odd (CAS)                                      latch: UNSET to SLEEPING
+//! WakeForJob     ReadCounts to UnparkSleeper    LatchShow       set bit i among the waiters
+//! ClearWaiter    ReadCounts or ClearSleeper     LatchFence      SeqCst fence
+//!                saw none: clear a waiter's     LatchReadPosts  read the counter by a read-modify-write; it
+//!                bit, unpark                                    has changed: clear bit i, look again
+//!                                               LatchLook       look in the job injector and at the latch;
+//! Fall asleep where there are jobs                              tasks wait: as if one was pushed
+//! GetSleepy and SleepyLook as beside, then                      (ReadCounts)
+//! CountSleeper by a CAS that refuses if the     LatchPark       park
+//! counter has changed; ShowSleeper to           LatchHide       clear bit i; another has: notified
+//! SleepPark                                     NotifiedLook    notified, but it takes another job, or its
+//!                                                               latch is set: look for jobs, everywhere;
+//!                                                               there are: from WakeForJob
 //! ```
-//! An injected job that no waiter may run (`compute`, a detached spawn) leaves out J5. **A region too short
-//! to share** wakes no worker. Its pusher knows that it is short, and does only J1 and J3. A worker that is
-//! about to sleep looks once more for the jobs of such a region; a worker that sleeps already sleeps on.
-//! Setting a latch is not part of this protocol: the thread that sets the latch unparks its owner
-//! (`job/latch.rs`).
+//! An injected job that no waiter may run (`compute`, a detached spawn) leaves out ClearWaiter. **A region
+//! too short to share** wakes no worker. Its pusher knows that it is short, and does only PublishJob and
+//! CountPost. A worker that is about to sleep looks once more for the jobs of such a region; a worker that
+//! sleeps already sleeps on. Setting a latch is not part of this protocol: the thread that sets the latch
+//! unparks its owner (`job/latch.rs`).
 //!
 //! # The races
 //! *The glance.* Worker 1 has looked in every queue and found nothing. A thread outside pushes a task, sees
-//! no worker asleep, and leaves. Worker 1 goes to sleep. The task waits for ever. P2 and W3 prevent this.
-//! Workers push jobs without a fence. There, J3 and S1 prevent the race: the counter is no longer the one
-//! that worker 1 remembers.
+//! no worker asleep, and leaves. Worker 1 goes to sleep. The task waits for ever. PushFence and SleepFence
+//! prevent this. Workers push jobs without a fence. There, CountPost and GetSleepy prevent the race: the
+//! counter is no longer the one that worker 1 remembers.
 //!
 //! *The distracted searcher.* The pusher sees worker 1 searching and relies on it. But worker 1 has just
-//! found another task in the last queue that it had to look at, and is busy for a second. Hence F2.
+//! found another task in the last queue that it had to look at, and is busy for a second. Hence SearcherLook.
 //!
 //! *The stolen half.* Worker A shares one half of its work and does the other half. Worker B steals the
 //! shared half and shares a part of it. A finishes its own half. While A waits for B, it steals that part. B
@@ -89,111 +93,122 @@
 //! *The uncounted waiter.* Suppose that the only thread that is not busy waits for a latch when a task comes.
 //! If the waiter counted as a sleeper, the pusher of the task would wake it and rely on it. The waiter would
 //! look for jobs, and sleep again. So the waiter is in no number. The pusher finds no worker, and fetches a
-//! spare one. If the task came a moment before the wait, L4 fetches the spare worker.
+//! spare one. If the task came a moment before the wait, LatchLook fetches the spare worker.
 //!
 //! *The errand forgotten.* The pusher of an injected job picks a waiter. The waiter's latch is set as well,
 //! so the waiter wakes and goes back to its own computation. Another waiter sleeps on beside the job. Hence
-//! N. (The same race arises if the picked waiter takes a child job that was not announced, while a worker
-//! that blocks has announced another one.)
+//! NotifiedLook. (The same race arises if the picked waiter takes a child job that was not announced, while a
+//! worker that blocks has announced another one.)
 //!
 //! *The errand without end.* Two waiters are in isolated regions and may run only jobs of these regions. An
 //! injected job comes. Each waiter wakes, may not run the job, and wakes the other waiter, over and over,
-//! until a third worker has time. So a waiter that may not run the job asks only the waiters that J5 picks
-//! after it, in the order of their indices. The workers with lower indices were no waiters at J5, and have
-//! looked since, or will look. (So J5 does not avoid the poller, as P5 does: the
-//! order must not change meanwhile.)
+//! until a third worker has time. So a waiter that may not run the job asks only the waiters that ClearWaiter
+//! picks after it, in the order of their indices. The workers with lower indices were no waiters at
+//! ClearWaiter, and have looked since, or will look. (So ClearWaiter does not avoid the poller, as
+//! ClearSleeper does: the order must not change meanwhile.)
 //!
 //! *The restricted worker.* A spare worker that serves (`away/mod.rs`) sleeps beside a worker that may run
 //! everything. That second worker is the poller. A child job comes. The pusher avoids the worker in the
 //! driver and wakes the spare one. The spare worker may not run the job, and sleeps again. So a spare worker
-//! that may not run everything does not go to sleep as a searcher. It does F1 and F2, and at F2 it wakes only
-//! a worker with a lower index. Workers that may run more have lower indices. Each wakes only a lower one, so
-//! this ends.
+//! that may not run everything does not go to sleep as a searcher. It does UncountSearcher and SearcherLook,
+//! and at SearcherLook it wakes only a worker with a lower index. Workers that may run more have lower
+//! indices. Each wakes only a lower one, so this ends.
 //!
 //! *The stand-in.* A worker woke by itself, has cleared its bit, and is still in the number. The pusher of an
-//! injected job sees it there, counts as a searcher (P4) and finds no bit (P5). Between P4 and P5, other
-//! threads have pushed a task and a job, and have relied on the pusher as a searcher. It is not enough that
-//! the pusher looks at the bits again. There may be sleeping waiters that the job's pusher would have asked,
-//! and resting spare workers that the task's pusher would have fetched. So a pusher that gives back asks
-//! both, whatever its own work was ([`Pick`]).
+//! injected job sees it there, counts as a searcher (CountSearcher) and finds no bit (ClearSleeper). Between
+//! CountSearcher and ClearSleeper, other threads have pushed a task and a job, and have relied on the pusher
+//! as a searcher. It is not enough that the pusher looks at the bits again. There may be sleeping waiters
+//! that the job's pusher would have asked, and resting spare workers that the task's pusher would have
+//! fetched. So a pusher that gives back asks both, whatever its own work was ([`Pick`]).
 //!
-//! *The full turn.* A worker is preempted between S1 and L3. Meanwhile the counter moves by 2^32, so that it
-//! looks unchanged.
+//! *The full turn.* A worker is preempted between GetSleepy and LatchReadPosts. Meanwhile the counter moves
+//! by 2^32, so that it looks unchanged.
 //!
 //! # Why no work from outside is stranded
-//! Consider a push P1 into the injector by a thread that will not run the task itself. SeqCst fences have one
-//! total order.
-//! - *P3 saw no sleeper, or P5 found no bit.* For every worker i, compare P2 with i's last W3.
-//!   - If W3 came first, W1 and W2 are visible at P3 and P5. So the pusher would have seen sleeper i, unless
-//!     another thread has cleared i's bit since. In that case i was notified: it is a searcher that has not
-//!     looked yet. Read-modify-writes on the word order its search behind P2: if P4 of its notifier came
-//!     before P3, P3 saw it; if P4 came after P3, the next point applies.
-//!   - If P2 came first, i's W4 sees P1.
+//! Consider a push PushTask into the injector by a thread that will not run the task itself. SeqCst fences
+//! have one total order.
+//! - *ReadCounts saw no sleeper, or ClearSleeper found no bit.* For every worker i, compare PushFence with
+//!   i's last SleepFence.
+//!   - If SleepFence came first, CountSleeper and ShowSleeper are visible at ReadCounts and ClearSleeper. So
+//!     the pusher would have seen sleeper i, unless another thread has cleared i's bit since. In that case i
+//!     was notified: it is a searcher that has not looked yet. Read-modify-writes on the word order its
+//!     search behind PushFence: if CountSearcher of its notifier came before ReadCounts, ReadCounts saw it;
+//!     if CountSearcher came after ReadCounts, the next point applies.
+//!   - If PushFence came first, i's SleepLook sees PushTask.
 //!
-//!   So no worker sleeps while the task waits. If all workers were awake, each will pass W4 before it sleeps.
-//! - *P3 saw a searcher.* That searcher leaves the number later in the word's modification order than the
-//!   value that P3 read. It leaves in one of three ways.
-//!   - By W1. Its W3 comes after P2, because P3 read a value older than W1. (If W3 were before P2, P3 would
-//!     have to see W1.) So its W4 sees P1.
-//!   - By F1. If it was not the last searcher, the argument passes to the others. The last one looks at F2,
-//!     behind a fence that is likewise after P2. It sees P1 and notifies.
-//!   - By P5's giving back. The fence of P5 is after P2, because P3 read a value older than the one that was
-//!     given back. A worker whose W3 came before P2 thus shows its bit there, and P5 goes on with it. A
-//!     worker whose W3 comes later sees P1 at W4. Waiters and spare workers are asked after that fence. So
-//!     the next two sections hold as if P1's own thread had asked them.
+//!   So no worker sleeps while the task waits. If all workers were awake, each will pass SleepLook before it
+//!   sleeps.
+//! - *ReadCounts saw a searcher.* That searcher leaves the number later in the word's modification order than
+//!   the value that ReadCounts read. It leaves in one of three ways.
+//!   - By CountSleeper. Its SleepFence comes after PushFence, because ReadCounts read a value older than
+//!     CountSleeper. (If SleepFence were before PushFence, ReadCounts would have to see CountSleeper.) So its
+//!     SleepLook sees PushTask.
+//!   - By UncountSearcher. If it was not the last searcher, the argument passes to the others. The last one
+//!     looks at SearcherLook, behind a fence that is likewise after PushFence. It sees PushTask and notifies.
+//!   - By ClearSleeper's giving back. The fence of ClearSleeper is after PushFence, because ReadCounts read a
+//!     value older than the one that was given back. A worker whose SleepFence came before PushFence thus
+//!     shows its bit there, and ClearSleeper goes on with it. A worker whose SleepFence comes later sees
+//!     PushTask at SleepLook. Waiters and spare workers are asked after that fence. So the next two sections
+//!     hold as if PushTask's own thread had asked them.
 //! - A notified worker counts as searching until it has looked, so the duty is handed on, never dropped.
 //!
-//! **Job injector against sleeper**: the argument is the same, word for word. J3 only writes to the word in
-//! between.
+//! **Job injector against sleeper**: the argument is the same, word for word. CountPost only writes to the
+//! word in between.
 //!
-//! **Job injector against waiter**: if P3 relies on no worker, J5 reads the bits. For every waiter i, compare
-//! P2 with i's last L2. If P2 came first, L4 sees J1. If L2 came first, J5 sees L1, or that the bit was
-//! cleared since. In the latter case i was up after L2, and will do L1 and L2 again, after P2, before it
-//! sleeps. So if J5 finds no bit, every waiter that sleeps has looked after P2. If J5 clears a bit, that
-//! waiter sees J1 (its bit and its token order the two). It runs the job or does N.
+//! **Job injector against waiter**: if ReadCounts relies on no worker, ClearWaiter reads the bits. For every
+//! waiter i, compare PushFence with i's last LatchFence. If PushFence came first, LatchLook sees PublishJob.
+//! If LatchFence came first, ClearWaiter sees LatchShow, or that the bit was cleared since. In the latter
+//! case i was up after LatchFence, and will do LatchShow and LatchFence again, after PushFence, before it
+//! sleeps. So if ClearWaiter finds no bit, every waiter that sleeps has looked after PushFence. If
+//! ClearWaiter clears a bit, that waiter sees PublishJob (its bit and its token order the two). It runs the
+//! job or does NotifiedLook.
 //!
-//! **Latch against sleeper**: see `job/latch.rs`. L4's look at the latch only saves a sleep.
+//! **Latch against sleeper**: see `job/latch.rs`. LatchLook's look at the latch only saves a sleep.
 //!
 //! # What pushes from inside may overlook
-//! Pushes into a worker's own ring leave out P2. The load of P3 may then be stale, and a chance for
-//! parallelism may be missed. The task is not lost, because the pusher comes back to its own queue. The
-//! pusher looks for sleepers again every few dozen tasks.
+//! Pushes into a worker's own ring leave out PushFence. The load of ReadCounts may then be stale, and a
+//! chance for parallelism may be missed. The task is not lost, because the pusher comes back to its own
+//! queue. The pusher looks for sleepers again every few dozen tasks.
 //!
-//! Jobs in a deque leave out J2. *A post that writes (J3 finds the counter even) is not overlooked.* The
-//! reason is that all changes of the word are read-modify-writes. Each of them sees the changes before it in
-//! the word's order, and everything that came before these changes:
-//! - A sleeper's W1 after J3 is refused; or, if the sleeper got sleepy after J3, it has looked after J1. If
-//!   W1 is before J3, P3 sees it. (If W2 is still to come, P5 gives back. By the two fences, either P5 then
-//!   sees W2, or W4 sees J1. So W4 looks in the deques, too.)
-//! - A waiter's L3 after J3 sees a new count, or S2 came after J1. If L3 is before J3, J5 sees L1. A mere
-//!   load at L3 would not be enough.
-//! - A searcher's F1 after J3 comes with F2, which sees J1. Searchers that are there before J3 leave after
-//!   it.
+//! Jobs in a deque leave out JobFence. *A post that writes (CountPost finds the counter even) is not
+//! overlooked.* The reason is that all changes of the word are read-modify-writes. Each of them sees the
+//! changes before it in the word's order, and everything that came before these changes:
+//! - A sleeper's CountSleeper after CountPost is refused; or, if the sleeper got sleepy after CountPost, it
+//!   has looked after PublishJob. If CountSleeper is before CountPost, ReadCounts sees it. (If ShowSleeper is
+//!   still to come, ClearSleeper gives back. By the two fences, either ClearSleeper then sees ShowSleeper, or
+//!   SleepLook sees PublishJob. So SleepLook looks in the deques, too.)
+//! - A waiter's LatchReadPosts after CountPost sees a new count, or SleepyLook came after PublishJob. If
+//!   LatchReadPosts is before CountPost, ClearWaiter sees LatchShow. A mere load at LatchReadPosts would not
+//!   be enough.
+//! - A searcher's UncountSearcher after CountPost comes with SearcherLook, which sees PublishJob. Searchers
+//!   that are there before CountPost leave after it.
 //!
 //! A post that finds the counter odd only reads, and its value may be stale: a worker may have got sleepy
 //! meanwhile. All workers may overlook such a job, and a core idles until the next post. The job is still
 //! run: its pusher takes it back before it waits for anything, and at the latest when its own half is done.
-//! So **a worker that blocks, or will be long, with jobs that others could take does J2 to J5** first. With
-//! J2, no worker overlooks a post that finds the counter odd either. For a sleeper, the argument is that of a
-//! task. For a waiter, suppose that J3 reads a value older than S1: then J2 comes before the fence of S2, and
-//! S2 sees J1. Otherwise J3 finds the counter even, unless another thread has posted since; then L3 sees that
+//! So **a worker that blocks, or will be long, with jobs that others could take does JobFence to
+//! ClearWaiter** first. With JobFence, no worker overlooks a post that finds the counter odd either. For a
+//! sleeper, the argument is that of a task. For a waiter, suppose that CountPost reads a value older than
+//! GetSleepy: then JobFence comes before the fence of SleepyLook, and SleepyLook sees PublishJob. Otherwise
+//! CountPost finds the counter even, unless another thread has posted since; then LatchReadPosts sees that
 //! post.
 //!
 //! Two stricter orders were measured with recursive joins. The order of the older Rayon, a SeqCst operation
 //! at every push, made them up to 40 % slower. A swap instead of the load made them more than three times as
 //! slow.
 //!
-//! **The full turn** hides a post from L3. L4 finds an injected job all the same, because the fences do not
-//! depend on the counter. A sleeper finds every job at W4. A waiter may overlook a job of a deque, but the
-//! job's pusher comes back to it. The overflow does not touch the word's other fields.
+//! **The full turn** hides a post from LatchReadPosts. LatchLook finds an injected job all the same, because
+//! the fences do not depend on the counter. A sleeper finds every job at SleepLook. A waiter may overlook a
+//! job of a deque, but the job's pusher comes back to it. The overflow does not touch the word's other
+//! fields.
 //!
 //! # When no worker is left
-//! All workers have a place in this instance. Permanent and spare workers are alike here. *Nobody* means: P3
-//! saw no sleeper and no searcher, and J5 saw no waiter. So every worker that may run the work is awake and
-//! busy, has yet to pass W4, or is away. Then a spare worker is fetched, if one is needed (`away/mod.rs`):
-//! [`has_waiters`](Idle::has_waiters), read after P2, sees every waiter whose L2 came before. A later waiter
-//! sees P1 at L4. A spare worker that goes to rest does F1 and F2. It looks in the queues after it is listed
-//! as resting.
+//! All workers have a place in this instance. Permanent and spare workers are alike here. *No thread* means:
+//! ReadCounts saw no sleeper and no searcher, and ClearWaiter saw no waiter. So every worker that may run the
+//! work is awake and busy, has yet to pass SleepLook, or is away. Then a spare worker is fetched, if one is
+//! needed (`away/mod.rs`): [`has_waiters`](Idle::has_waiters), read after PushFence, sees every waiter whose
+//! LatchFence came before. A later waiter sees PushTask at LatchLook. A spare worker that goes to rest does
+//! UncountSearcher and SearcherLook. It looks in the queues after it is listed as resting.
 //!
 //! A *surplus* thread may sleep here, too: a spare worker that serves while all others are inside of long
 //! polls. Some work can wait for the others, such as tasks in the pusher's own ring. Such work wakes no
@@ -283,19 +298,19 @@ pub struct Pick {
     /// The worker to unpark: a sleeper, which counts as searching now, or a latch waiter.
     pub unparks: Option<usize>,
     /// No searcher, sleeper or waiter was found: a spare worker may be needed.
-    pub is_nobody: bool,
+    pub found_none: bool,
 }
 
-/// The result of P3 to P6.
+/// The result of ReadCounts to UnparkSleeper.
 enum Found {
-    /// P6.
+    /// UnparkSleeper.
     Sleeper(usize),
-    /// P3: a worker searches.
+    /// ReadCounts: a worker searches.
     Searcher,
-    /// P3: no worker searches or sleeps.
-    Nobody,
-    /// P5 found no bit. As `Nobody`, but meanwhile others may have relied on this thread as a searcher, for
-    /// any kind of work.
+    /// ReadCounts: no worker searches or sleeps.
+    NoThread,
+    /// ClearSleeper found no bit. As `NoThread`, but meanwhile others may have relied on this thread as a
+    /// searcher, for any kind of work.
     GaveBack,
 }
 
@@ -341,21 +356,23 @@ impl Idle {
         self.word().fetch_add(SEARCHING, SeqCst);
     }
 
-    /// F1: a searcher has found work. Returns whether it was the last searcher, which has to do F2.
+    /// UncountSearcher: a searcher has found work. Returns whether it was the last searcher, which has to do
+    /// SearcherLook.
     pub fn stop_searching(&self) -> bool {
         let before = self.word().fetch_sub(SEARCHING, SeqCst);
         debug_assert!(searching(before) > 0);
         searching(before) == 1
     }
 
-    /// W1 to W3: worker `index` is about to sleep and has to look in the queues once more (W4).
+    /// CountSleeper to SleepFence: worker `index` is about to sleep and has to look in the queues once more
+    /// (SleepLook).
     pub fn announce_sleep(&self, index: usize, is_searching: bool) {
         self.word().fetch_add(lies_down(is_searching), SeqCst);
         self.show_sleeper(index);
     }
 
-    /// W4 found work: worker `index` does not sleep, but searches. Others may have relied on it as a searcher
-    /// before W1. So it leaves the searchers by F1 like any other.
+    /// SleepLook found work: worker `index` does not sleep, but searches. Others may have relied on it as a
+    /// searcher before CountSleeper. So it leaves the searchers by UncountSearcher like any other.
     pub fn cancel_sleep(&self, index: usize) {
         if clear(&self.bits(index).sleepers, index) {
             self.word().fetch_sub(SLEEPING - SEARCHING, SeqCst);
@@ -372,7 +389,8 @@ impl Idle {
         is_by_itself
     }
 
-    /// P2: orders a push before what follows. For a push into a queue that the pusher does not drain itself.
+    /// PushFence: orders a push before what follows. For a push into a queue that the pusher does not drain
+    /// itself.
     pub fn fence_push(&self) {
         fence(SeqCst);
     }
@@ -391,22 +409,22 @@ impl Idle {
         (searching(counts), sleeping(counts))
     }
 
-    /// W2, W3.
+    /// ShowSleeper, SleepFence.
     fn show_sleeper(&self, index: usize) {
         self.bits(index).sleepers.fetch_or(bit(index), AcqRel);
         fence(SeqCst);
     }
 
-    /// P3 to P6.
+    /// ReadCounts to UnparkSleeper.
     fn find_sleeper(&self, avoided: Option<usize>) -> Found {
-        let mut nobody = Found::Nobody;
+        let mut no_thread = Found::NoThread;
         let mut counts = self.word().load(Relaxed);
         loop {
             if searching(counts) > 0 {
                 return Found::Searcher;
             }
             if sleeping(counts) == 0 {
-                return nobody;
+                return no_thread;
             }
             if let Err(actual) = self.word().compare_exchange(counts, counts + SEARCHING, SeqCst, Relaxed) {
                 counts = actual;
@@ -416,15 +434,16 @@ impl Idle {
                 self.word().fetch_sub(SLEEPING, SeqCst);
                 return Found::Sleeper(index);
             }
-            // The sleeper is between W1 and W2, or between clearing its own bit and leaving the number.
-            // Meanwhile others may have relied on us as a searcher, so look again, with their pushes in view.
+            // The sleeper is between CountSleeper and ShowSleeper, or between clearing its own bit and
+            // leaving the number. Meanwhile others may have relied on us as a searcher, so look again, with
+            // their pushes in view.
             self.word().fetch_sub(SEARCHING, SeqCst);
-            nobody = Found::GaveBack;
+            no_thread = Found::GaveBack;
             fence(SeqCst);
             crate::loom::hint::spin_loop();
             counts = self.word().load(Relaxed);
             if self.all_bits().all(|bits| bits.sleepers.load(Relaxed) == 0) {
-                return if searching(counts) > 0 { Found::Searcher } else { nobody };
+                return if searching(counts) > 0 { Found::Searcher } else { no_thread };
             }
         }
     }
@@ -475,10 +494,11 @@ impl Idle {
 
 /// For jobs and for workers that wait for latches.
 impl Idle {
-    /// S1: makes the jobs event counter even, and returns it. The caller then looks in the queues once more
-    /// (S2).
+    /// GetSleepy: makes the jobs event counter even, and returns it. The caller then looks in the queues once
+    /// more (SleepyLook).
     pub fn get_sleepy(&self) -> JobEvents {
-        // Acquire, also on failure: pairs with J3, so that S2 sees the jobs of all events that we remember.
+        // Acquire, also on failure: pairs with CountPost, so that SleepyLook sees the jobs of all events that
+        // we remember.
         let mut counts = self.word().load(Acquire);
         while is_posted(counts) {
             match self.word().compare_exchange(counts, counts.wrapping_add(EVENT), SeqCst, Acquire) {
@@ -489,9 +509,9 @@ impl Idle {
         events(counts)
     }
 
-    /// The fence of S2. The caller is about to wait for a latch, and looks once more after this.
+    /// The fence of SleepyLook. The caller is about to wait for a latch, and looks once more after this.
     pub fn fence_look(&self) {
-        // Pairs with J2. (A sleeper has W3.)
+        // Pairs with JobFence. (A sleeper has SleepFence.)
         fence(SeqCst);
     }
 
@@ -501,7 +521,8 @@ impl Idle {
         self.lie_down_if(index, lies_down(is_searching), |counts| events(counts) == seen)
     }
 
-    /// W1 by a CAS that adds `change`, unless `may` refuses; then W2 and W3. Returns false if `may` refused.
+    /// CountSleeper by a CAS that adds `change`, unless `may` refuses; then ShowSleeper and SleepFence.
+    /// Returns false if `may` refused.
     fn lie_down_if(&self, index: usize, change: u64, may: impl Fn(u64) -> bool) -> bool {
         let mut counts = self.word().load(Acquire);
         while may(counts) {
@@ -516,8 +537,8 @@ impl Idle {
         false
     }
 
-    /// J3: a job is in a queue, so a worker that got sleepy before looks once more. This wakes no worker: J4
-    /// is [`pick_for`](Self::pick_for).
+    /// CountPost: a job is in a queue, so a worker that got sleepy before looks once more. This wakes no
+    /// worker: WakeForJob is [`pick_for`](Self::pick_for).
     #[inline]
     pub fn post_job(&self) {
         // Relaxed: if this is stale and odd, the job is overlooked, which its pusher is told about in the
@@ -531,38 +552,39 @@ impl Idle {
         }
     }
 
-    /// L1 to L3: worker `index` is about to sleep until a latch is set. Returns false if a job was posted
-    /// since `seen`; the worker then does not sleep. After true, the worker looks in the job injector and at
-    /// its latch once more (L4).
+    /// LatchShow to LatchReadPosts: worker `index` is about to sleep until a latch is set. Returns false if a
+    /// job was posted since `seen`; the worker then does not sleep. After true, the worker looks in the job
+    /// injector and at its latch once more (LatchLook).
     pub fn announce_wait(&self, index: usize, seen: JobEvents) -> bool {
         self.bits(index).waiters.fetch_or(bit(index), AcqRel);
         fence(SeqCst);
-        // A write, though of nothing new: pairs with J3. If J3 comes later, it sees L1.
+        // A write, though of nothing new: pairs with CountPost. If CountPost comes later, it sees LatchShow.
         let now = events(self.word().fetch_add(0, SeqCst));
         // If a notifier has taken the bit, the sleep ends at once, and `end_wait` says why.
         now == seen || !self.end_wait(index)
     }
 
-    /// L6: worker `index` stops waiting, or gets up to look for jobs. Returns true if it does so by itself,
-    /// and false if it was notified. A notified worker has a job to see to (see the module's docs).
+    /// LatchHide: worker `index` stops waiting, or gets up to look for jobs. Returns true if it does so by
+    /// itself, and false if it was notified. A notified worker has a job to see to (see the module's docs).
     pub fn end_wait(&self, index: usize) -> bool {
         clear(&self.bits(index).waiters, index)
     }
 
-    /// J5: picks the lowest latch waiter from `first` on. The caller unparks it.
+    /// ClearWaiter: picks the lowest latch waiter from `first` on. The caller unparks it.
     pub fn pick_waiter(&self, first: usize) -> Option<usize> {
         self.take_bit(|bits| &bits.waiters, first..usize::MAX, None)
     }
 
     /// As [`pick_for`](Self::pick_for) a job, on behalf of waiter `index`, which was picked and may not run
-    /// the job. Picks only a waiter that J5 would pick after it. So the search ends if no waiter may run the
-    /// job.
+    /// the job. Picks only a waiter that ClearWaiter would pick after it. So the search ends if no waiter may
+    /// run the job.
     pub fn pass_errand_on(&self, index: usize, avoided: Option<usize>) -> Pick {
         self.pick(Work::Job, avoided, index + 1)
     }
 
-    /// P4 to P6, also if a worker searches already. The monitor calls this when the searchers do not come. If
-    /// no bit is set, the caller repeats the search like a pusher that gives back: see *the stand-in*.
+    /// CountSearcher to UnparkSleeper, also if a worker searches already. The monitor calls this when the
+    /// searchers do not come. If no bit is set, the caller repeats the search like a pusher that gives back:
+    /// see *the stand-in*.
     pub fn pick_anyway(&self, avoided: Option<usize>) -> Option<usize> {
         self.pick_below(usize::MAX, avoided)
     }
@@ -600,11 +622,12 @@ impl Idle {
     /// Whether a worker waits for a latch. It may be asleep, or about to sleep.
     #[inline]
     pub fn has_waiters(&self) -> bool {
-        // Relaxed: a task push has done P2 before.
+        // Relaxed: a task push has done PushFence before.
         self.all_bits().any(|bits| bits.waiters.load(Relaxed) != 0)
     }
 
-    /// P3 to P6, or J4 and J5: picks the worker that a push of `work` has to wake.
+    /// ReadCounts to UnparkSleeper, or WakeForJob and ClearWaiter: picks the worker that a push of `work` has
+    /// to wake.
     ///
     /// Picks `avoided` (the poller) only if there is no other.
     pub fn pick_for(&self, work: Work, avoided: Option<usize>) -> Pick {
@@ -614,13 +637,13 @@ impl Idle {
     /// As [`pick_for`](Self::pick_for), but takes a waiter only from `first` on.
     fn pick(&self, work: Work, avoided: Option<usize>, first: usize) -> Pick {
         match self.find_sleeper(avoided) {
-            Found::Sleeper(index) => Pick { unparks: Some(index), is_nobody: false },
-            Found::Searcher => Pick { unparks: None, is_nobody: false },
-            Found::Nobody => {
+            Found::Sleeper(index) => Pick { unparks: Some(index), found_none: false },
+            Found::Searcher => Pick { unparks: None, found_none: false },
+            Found::NoThread => {
                 let unparks = if work == Work::Job { self.pick_waiter(first) } else { None };
-                Pick { unparks, is_nobody: unparks.is_none() }
+                Pick { unparks, found_none: unparks.is_none() }
             }
-            Found::GaveBack => Pick { unparks: self.pick_waiter(0), is_nobody: true },
+            Found::GaveBack => Pick { unparks: self.pick_waiter(0), found_none: true },
         }
     }
 }
@@ -642,7 +665,7 @@ fn take_lowest(word: &AtomicU64, mask: u64) -> Option<usize> {
     let mut now = word.load(Acquire);
     while now & mask != 0 {
         let lowest = (now & mask).trailing_zeros();
-        // AcqRel: pairs with W2 and L1, and orders the unpark behind it.
+        // AcqRel: pairs with ShowSleeper and LatchShow, and orders the unpark behind it.
         let before = word.fetch_and(!(1 << lowest), AcqRel);
         if before & (1 << lowest) != 0 {
             return Some(lowest as usize);
@@ -652,7 +675,7 @@ fn take_lowest(word: &AtomicU64, mask: u64) -> Option<usize> {
     None
 }
 
-/// W1.
+/// CountSleeper.
 fn lies_down(is_searching: bool) -> u64 {
     if is_searching { SLEEPING - SEARCHING } else { SLEEPING }
 }
@@ -680,7 +703,8 @@ fn is_posted(counts: u64) -> bool {
 
 /// What a worker asks before it shares child jobs.
 impl Idle {
-    /// Whether J3 to J5 would change anything: a hint. `extra` sleepers are not to be woken for jobs.
+    /// Whether CountPost to ClearWaiter would change anything: a hint. `extra` sleepers are not to be woken
+    /// for jobs.
     #[inline(always)]
     pub fn is_job_news(&self, extra: impl FnOnce() -> usize) -> bool {
         let counts = self.word().load(Relaxed);
@@ -724,7 +748,7 @@ impl Idle {
 
     /// How many workers show that they sleep: a hint, unless the caller is behind a fence. The number in the
     /// word may be too high: a woken worker may already see that its bit is gone, before its notifier has
-    /// done P6.
+    /// done UnparkSleeper.
     pub fn sleepers(&self) -> usize {
         self.all_bits().map(|bits| bits.sleepers.load(Relaxed).count_ones() as usize).sum()
     }

@@ -6,21 +6,23 @@
 //!     │  └──────▶ IN_DRIVER ───────────────▲  ▲
 //!     └────────────────────────────────────┼──┘ unpark before park: the next sleep ends at once
 //! ```
-//! - K1: the sleeper moves EMPTY to PARKED or IN_DRIVER. If it finds NOTIFIED instead, it does not sleep, and
-//!   goes on with K3.
-//! - K2: the sleeper sleeps on its thread's token, or in the driver's poll.
-//! - K3: the sleeper swaps EMPTY in.
-//! - U1: the unparker swaps NOTIFIED in.
-//! - U2: if U1 found PARKED, the unparker unparks the thread. If U1 found IN_DRIVER, it wakes the driver.
+//! - ParkShow: the sleeper moves EMPTY to PARKED or IN_DRIVER. If it finds NOTIFIED instead, it does not
+//!   sleep, and goes on with ParkTake.
+//! - ParkSleep: the sleeper sleeps on its thread's token, or in the driver's poll.
+//! - ParkTake: the sleeper swaps EMPTY in.
+//! - UnparkSwap: the unparker swaps NOTIFIED in.
+//! - UnparkTell: if UnparkSwap found PARKED, the unparker unparks the thread. If UnparkSwap found IN_DRIVER,
+//!   it wakes the driver.
 //!
-//! **No lost unpark.** K1, K3 and U1 are read-modify-writes of one word. If U1 comes before K1, K1 finds
-//! NOTIFIED. If U1 comes after K1, U1 finds where the sleeper is, and U2 leaves a token there: the thread's
-//! token, or the event descriptor's count. The token ends K2, whether K2 has begun or not. A token that is
-//! left after K3 ends one later sleep early, and every sleeper has to allow for that anyway.
+//! **No lost unpark.** ParkShow, ParkTake and UnparkSwap are read-modify-writes of one word. If UnparkSwap
+//! comes before ParkShow, ParkShow finds NOTIFIED. If UnparkSwap comes after ParkShow, UnparkSwap finds where
+//! the sleeper is, and UnparkTell leaves a token there: the thread's token, or the event descriptor's count.
+//! The token ends ParkSleep, whether ParkSleep has begun or not. A token that is left after ParkTake ends one
+//! later sleep early, and every sleeper has to allow for that anyway.
 //!
-//! U1's release and K3's acquire order what came before the unpark before what follows the sleep. The
-//! sleeping thread may change. K1's release and U1's acquire make sure that the unparker finds the present
-//! one.
+//! UnparkSwap's release and ParkTake's acquire order what came before the unpark before what follows the
+//! sleep. The sleeping thread may change. ParkShow's release and UnparkSwap's acquire make sure that the
+//! unparker finds the present one.
 //!
 //! # Timers
 //! The worker in the driver sleeps at most until the earliest deadline on any wheel. A worker that finds the
@@ -28,16 +30,19 @@
 //! driver wakes early enough for that deadline, else until that deadline. So a worker's timer wakes no other
 //! thread, and one timer mostly wakes one thread (spare workers share a wheel).
 //! ```text
-//! In the driver                            On the token, or registering on the wheel of foreign threads
-//! D1 until = earliest of all wheels        T1 the deadline is in the wheel
-//! D2 publish `until`                       T2 SeqCst fence
-//! D3 SeqCst fence                          T3 read `until`: later than the deadline, so sleep timed / unpark
-//! D4 earliest again: sooner, so sleep less
-//! D5 sleep; then publish AWAKE
+//! In the driver                               On the token, or registering on the wheel of foreign threads
+//! PollerEarliest  until = earliest of all     TokenTimerSet    the deadline is in the wheel
+//!                 wheels                      TokenTimerFence  SeqCst fence
+//! PollerPublish   publish `until`             TokenTimerRead   read `until`: later than the deadline, so
+//! PollerFence     SeqCst fence                                 sleep timed / unpark
+//! PollerAgain     earliest again: sooner,
+//!                 so sleep less
+//! PollerSleep     sleep; then publish AWAKE
 //! ```
-//! Suppose T3 reads an `until` that a sleeper will outlive. Then D2 or D5 of that sleeper came before T3, and
-//! only a later sleeper matters. If the later sleeper's D3 is after T2, its D4 sees T1. If its D3 is before
-//! T2, T3 reads its `until` or a later one.
+//! Suppose TokenTimerRead reads an `until` that a sleeper will outlive. Then PollerPublish or PollerSleep of
+//! that sleeper came before TokenTimerRead, and only a later sleeper matters. If the later sleeper's
+//! PollerFence is after TokenTimerFence, its PollerAgain sees TokenTimerSet. If its PollerFence is before
+//! TokenTimerFence, TokenTimerRead reads its `until` or a later one.
 //!
 //! A worker that leaves the driver for a task still answers for the timers that other workers left to it. It
 //! fires the due timers of all wheels every few dozen tasks, and before it sleeps. If one of its polls takes
@@ -106,11 +111,11 @@ impl Parker {
         self.end();
     }
 
-    /// Whether the owner sleeps, and no thread has ended its sleep: it is after K1, and before both U1 and
-    /// K3.
+    /// Whether the owner sleeps, and no thread has ended its sleep: it is after ParkShow, and before both
+    /// UnparkSwap and ParkTake.
     ///
-    /// This is a read-modify-write, so the answer is exact at that moment, and the owner's next K1 acquires
-    /// what the caller did before. The caller sees all that the owner did before its sleep.
+    /// This is a read-modify-write, so the answer is exact at that moment, and the owner's next ParkShow
+    /// acquires what the caller did before. The caller sees all that the owner did before its sleep.
     pub fn is_asleep(&self) -> bool {
         matches!(self.state.fetch_add(0, AcqRel), PARKED | IN_DRIVER)
     }
@@ -137,11 +142,11 @@ impl Parker {
         }
     }
 
-    /// K1. Returns false if an unpark came first; that unpark is used up then.
+    /// ParkShow. Returns false if an unpark came first; that unpark is used up then.
     fn begin(&self, place: u32) -> bool {
         // Release: the unparker that finds `place` sees our thread. Acquire: if an `is_asleep` came too early
-        // to see this, what came before that `is_asleep` is visible to what follows. Relaxed if it fails: K3
-        // acquires.
+        // to see this, what came before that `is_asleep` is visible to what follows. Relaxed if it fails:
+        // ParkTake acquires.
         match self.state.compare_exchange(EMPTY, place, AcqRel, Relaxed) {
             Ok(_) => true,
             Err(_) => {
@@ -152,7 +157,7 @@ impl Parker {
         }
     }
 
-    /// K3.
+    /// ParkTake.
     fn end(&self) {
         self.state.swap(EMPTY, AcqRel);
     }

@@ -61,7 +61,7 @@
 //!              moved for [`MISSED`]: a wake was lost. It is made up for, and counted
 //!              ([`Monitor::missed_wakes`])
 //! ```
-//! `Rescue` steals like other thieves: from the ring by its protocol, from the slot by L4 of `processor.rs`.
+//! `Rescue` steals like other thieves: from the ring by its protocol, from the slot by LifoSteal.
 //! So each task is taken once, whatever the worker does meanwhile, also if it was not stuck after all. **The
 //! monitor may be wrong about everything, and an error only costs a wake.** `Net` guards against errors in
 //! the arguments of the other files. By these arguments it finds nothing, and tests assert that it has not.
@@ -108,8 +108,8 @@
 //!   second case it does `AwakeFence` and `AwakeWakes` when it leaves the driver. If no worker sits in the
 //!   driver, a sleeper is woken, and finds the driver free.
 //! - *Timers* on the wheel of a blocked worker: without the call, that worker might have woken for them. So
-//!   the worker in the driver is told of these timers, as by T2 and T3 of `park.rs`. Timers that are
-//!   registered later go to the wheel of foreign threads.
+//!   the worker in the driver is told of these timers, as by TokenTimerFence and TokenTimerRead of `park.rs`.
+//!   Timers that are registered later go to the wheel of foreign threads.
 //!
 //! **Why a thread**, and not the workers themselves: if all workers are stuck, no worker can look. Why no
 //! signal interrupts the stuck worker: the worker runs foreign code, in which a signal handler can do
@@ -119,8 +119,8 @@
 //! long runs. Here a processor stays with its thread, and others can steal from it. So the owner need neither
 //! agree nor be told.
 //!
-//! In the files: `state.rs` (what other threads see of the monitor), `rest.rs` (its sleep for good), `seen.rs`
-//! (what it sees of one worker), `look.rs` (what it decides at a look, and does).
+//! In the files: `state.rs` (what other threads see of the monitor), `rest.rs` (its sleep for good),
+//! `seen.rs` (what it sees of one worker), `look.rs` (what it decides at a look, and does).
 
 mod look;
 mod rest;

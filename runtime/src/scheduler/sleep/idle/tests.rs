@@ -2,13 +2,13 @@
 
 use super::{Idle, Pick, Work};
 
-const NOBODY: Pick = Pick { unparks: None, is_nobody: true };
+const NO_THREAD: Pick = Pick { unparks: None, found_none: true };
 
 /// A worker searches.
-const RELIES: Pick = Pick { unparks: None, is_nobody: false };
+const RELIES: Pick = Pick { unparks: None, found_none: false };
 
 fn unparks(index: usize) -> Pick {
-    Pick { unparks: Some(index), is_nobody: false }
+    Pick { unparks: Some(index), found_none: false }
 }
 
 #[test]
@@ -66,15 +66,15 @@ fn a_job_wakes_a_sleeper_before_a_waiter_and_nobody_beside_a_searcher() {
     assert!(idle.stop_searching());
     assert_eq!(idle.pick_for(Work::Job, None), unparks(0));
     assert!(!idle.end_wait(0), "it was notified");
-    assert_eq!(idle.pick_for(Work::Job, None), NOBODY);
+    assert_eq!(idle.pick_for(Work::Job, None), NO_THREAD);
 }
 
 #[test]
 fn a_waiter_is_not_woken_for_a_task_nor_for_a_detached_injected_job() {
     let idle = Idle::new(4, 4);
     assert!(idle.announce_wait(0, idle.get_sleepy()));
-    assert_eq!(idle.pick_for(Work::Task, None), NOBODY);
-    assert_eq!(idle.pick_for(Work::DetachedJob, None), NOBODY);
+    assert_eq!(idle.pick_for(Work::Task, None), NO_THREAD);
+    assert_eq!(idle.pick_for(Work::DetachedJob, None), NO_THREAD);
     assert!(idle.end_wait(0), "nobody has notified it");
     assert!(!idle.has_waiters());
 }
