@@ -1,5 +1,5 @@
-/* The sleep protocol of runtime/src/scheduler/sleep/idle.rs, for ever: every task and every root that is
- * pushed is eventually run, and a worker that waits for a latch goes on when it is set.
+/* The sleep protocol of runtime/src/scheduler/sleep/idle.rs, for ever: every task and every injected job that
+ * is pushed is eventually run, and a worker that waits for a latch goes on when it is set.
  *
  * Loom explores orderings and finite runs; this explores infinite ones under weak fairness, with sequential
  * consistency. Steps have the names they have in idle.rs. Actors: PUSHERS threads outside, each of which
@@ -9,14 +9,15 @@
  * run. (Its ring is empty then: what is in a ring may be seen late.) A thread that relies on a searcher must
  * not be betrayed if the searcher finds something else.
  *
- * With -DROOTS=n, one of the threads outside also pushes n roots into the job injector, and one more worker
- * waits for a latch. It runs roots meanwhile and no tasks. All the other workers may then be stuck until the
- * waiting worker has run all roots; the latch is set at any other time. The events counter is counted modulo
- * 2, so that it makes a full turn whenever a worker gets sleepy after a post.
+ * With -DINJECTED=n, one of the threads outside also pushes n injected jobs, and one more worker waits for a
+ * latch. It runs injected jobs meanwhile and no tasks. All the other workers may then be stuck until the
+ * waiting worker has run all injected jobs; the latch is set at any other time. The events counter is counted
+ * modulo 2, so that it makes a full turn whenever a worker gets sleepy after a post.
  *
- * Faults, one at a time: -DNO_W4 (a sleeper does not look again), -DNO_F2 (the last searcher that finds work
- * looks for no more), -DNO_LOOP (a notifier that finds no bit does not look again); with roots also -DNO_L4
- * (a waiter does not look again), -DNO_UNPARK (the setter of a latch looks at it in a step of its own).
+ * Faults, one at a time: -DNO_SLEEP_LOOK (a sleeper does not look again), -DNO_SEARCHER_LOOK (the last
+ * searcher that finds work looks for no more), -DNO_LOOP (a notifier that finds no bit does not look again);
+ * with injected jobs also -DNO_LATCH_LOOK (a waiter does not look again), -DNO_UNPARK (the setter of a latch
+ * looks at it in a step of its own).
  */
 
 #ifndef WORKERS
@@ -28,11 +29,11 @@
 #ifndef ROUNDS
 #define ROUNDS 1
 #endif
-#ifndef ROOTS
-#define ROOTS 0
+#ifndef INJECTED
+#define INJECTED 0
 #endif
-#define WORK (PUSHERS * ROUNDS + ROOTS)
-#define NOBODY 255
+#define WORK (PUSHERS * ROUNDS + INJECTED)
+#define NO_WORKER 255
 #define UNSET 0
 #define SLEEPING 1
 #define SET 2
@@ -42,16 +43,16 @@ byte ring[WORKERS];             /* tasks in each worker's ring */
 byte searching = 0, sleeping = 0; /* the word: changed in single steps */
 bool asleep[WORKERS];           /* the worker sleeps and has not been notified */
 bool token[WORKERS];            /* unparked */
-byte poller = NOBODY;           /* the worker that sleeps in the driver */
-byte ended = 0;                   /* tasks and roots that were run */
+byte poller = NO_WORKER;           /* the worker that sleeps in the driver */
+byte ended = 0;                   /* tasks and injected jobs that were run */
 #ifndef EVENTS
 #define EVENTS 1
 #endif
 byte events = EVENTS;           /* that may still come */
 byte stuck = 0;                 /* workers inside a task that lasts until the others are done */
 
-byte roots = 0;                 /* in the job injector */
-byte roots_ended = 0;
+byte injected = 0;                 /* in the job injector */
+byte injected_ended = 0;
 bit jec = 0;                    /* the jobs event counter */
 byte latch = UNSET;
 bool waits = false;             /* the waiter's bit */
@@ -61,7 +62,7 @@ bool has_returned = false;      /* the waiter, whose latch is set */
 /* A searcher may be picked only if fewer than half search already. */
 #define MAY_SEARCH (2 * searching < WORKERS)
 
-/* J5. */
+/* ClearWaiter. */
 inline pick_waiter() {
     atomic {
         if
@@ -71,27 +72,27 @@ inline pick_waiter() {
     }
 }
 
-/* P3 to P6, for a job also J5. */
+/* ReadCounts to UnparkSleeper, for a job also ClearWaiter. */
 inline notify(is_job) {
     do
     :: atomic { searching > 0 || sleeping == 0 && !is_job && !gave_back -> break }
     :: atomic { searching == 0 && sleeping == 0 && (is_job || gave_back) -> pick_waiter(); break }
-    :: atomic { searching == 0 && sleeping > 0 -> searching++ } /* P4 */
-       /* P5: any sleeper that is not in the driver, else that one. */
-       chosen = NOBODY;
+    :: atomic { searching == 0 && sleeping > 0 -> searching++ } /* CountSearcher */
+       /* ClearSleeper: any sleeper that is not in the driver, else that one. */
+       chosen = NO_WORKER;
        atomic {
            i = 0;
            do
            :: i < WORKERS ->
               if
-              :: asleep[i] && i != poller && chosen == NOBODY -> chosen = i
+              :: asleep[i] && i != poller && chosen == NO_WORKER -> chosen = i
               :: else
               fi;
               i++
            :: else -> break
            od;
            if
-           :: chosen == NOBODY && poller != NOBODY ->
+           :: chosen == NO_WORKER && poller != NO_WORKER ->
               if
               :: asleep[poller] -> chosen = poller
               :: else
@@ -99,23 +100,23 @@ inline notify(is_job) {
            :: else
            fi;
            if
-           :: chosen != NOBODY -> asleep[chosen] = false
+           :: chosen != NO_WORKER -> asleep[chosen] = false
            :: else
            fi;
            i = 0
        }
        if
-       :: chosen != NOBODY ->
-          sleeping--;                 /* P6 */
+       :: chosen != NO_WORKER ->
+          sleeping--;                 /* UnparkSleeper */
           token[chosen] = true;
-          chosen = NOBODY;
+          chosen = NO_WORKER;
           break
        :: else ->
           searching--;
 #ifdef NO_LOOP
           break
 #else
-#if ROOTS > 0
+#if INJECTED > 0
           gave_back = true;
 #endif
           /* The bits once more: no worker lies down, so no worker needs us. */
@@ -129,7 +130,7 @@ inline notify(is_job) {
           if
           :: any -> any = false
           :: else ->
-#if ROOTS > 0
+#if INJECTED > 0
              if
              :: searching == 0 -> pick_waiter()
              :: else
@@ -140,16 +141,16 @@ inline notify(is_job) {
 #endif
        fi
     od
-#if ROOTS > 0
+#if INJECTED > 0
     ;
     gave_back = false
 #endif
 }
 
-/* What W4 and F2 look at. */
+/* What SleepLook and SearcherLook look at. */
 inline look(everywhere) {
     any = injector > 0;
-    any_root = roots > 0;
+    any_injected = injected > 0;
     atomic {
         do
         :: everywhere && i < WORKERS -> any = any || ring[i] > 0; i++
@@ -159,20 +160,20 @@ inline look(everywhere) {
 }
 
 proctype pusher(bool is_first) {
-    byte i = 0, chosen = NOBODY, rounds = 0, left = 0;
+    byte i = 0, chosen = NO_WORKER, rounds = 0, left = 0;
     bool any = false, gave_back = false;
     if
-    :: is_first -> left = ROOTS
+    :: is_first -> left = INJECTED
     :: else
     fi;
     do
     :: rounds < ROUNDS ->
-       injector++;                    /* P1, P2 */
+       injector++;                    /* PushTask, PushFence */
        notify(false);
        rounds++
     :: left > 0 ->
-       roots++;                       /* J1, J2 */
-       jec = 1;                       /* J3 */
+       injected++;                       /* PublishJob, JobFence */
+       jec = 1;                       /* CountPost */
        notify(true);
        left--
     :: rounds == ROUNDS && left == 0 -> break
@@ -185,7 +186,7 @@ proctype setter() {
     was_sleeping = latch == SLEEPING;
 #endif
     atomic {
-        stuck < WORKERS || roots_ended == ROOTS ->
+        stuck < WORKERS || injected_ended == INJECTED ->
 #ifndef NO_UNPARK
         was_sleeping = latch == SLEEPING;
 #endif
@@ -198,17 +199,17 @@ proctype setter() {
 }
 
 proctype waiter() {
-    byte i = 0, chosen = NOBODY;
+    byte i = 0, chosen = NO_WORKER;
     bool any = false, gave_back = false, is_notified = false, found = false;
 looking:
     if
     :: latch == SET -> goto returning
     :: else
     fi;
-    jec = 0;                          /* S1 */
-    atomic {                          /* S2 */
+    jec = 0;                          /* GetSleepy */
+    atomic {                          /* SleepyLook */
         if
-        :: roots > 0 -> roots--; found = true
+        :: injected > 0 -> injected--; found = true
         :: else
         fi
     }
@@ -216,11 +217,11 @@ looking:
     :: found ->
        found = false;
        if
-       :: is_notified && roots > 0 -> notify(true) /* N */
+       :: is_notified && injected > 0 -> notify(true) /* NotifiedLook */
        :: else
        fi;
        is_notified = false;
-       atomic { ended++; roots_ended++ };
+       atomic { ended++; injected_ended++ };
        goto looking
     :: else
     fi;
@@ -231,21 +232,21 @@ looking:
         :: else -> goto returning
         fi
     }
-    waits = true;                     /* L1, L2 */
-    if                                /* L3 */
+    waits = true;                     /* LatchShow, LatchFence */
+    if                                /* LatchReadPosts */
     :: jec != 0 -> goto up
     :: else
     fi;
-#ifndef NO_L4
-    if                                /* L4 */
-    :: roots > 0 || latch == SET -> goto up
+#ifndef NO_LATCH_LOOK
+    if                                /* LatchLook */
+    :: injected > 0 || latch == SET -> goto up
     :: else
     fi;
 #endif
 end_waiting:
-    atomic { waiter_token -> waiter_token = false } /* L5 */
+    atomic { waiter_token -> waiter_token = false } /* LatchPark */
 up:
-    atomic {                          /* L6 */
+    atomic {                          /* LatchHide */
         is_notified = !waits;
         waits = false
     }
@@ -258,19 +259,19 @@ up:
     goto looking;
 returning:
     if
-    :: is_notified && roots > 0 -> notify(true) /* N */
+    :: is_notified && injected > 0 -> notify(true) /* NotifiedLook */
     :: else
     fi;
     has_returned = true
 }
 
 proctype worker(byte me) {
-    byte i = 0, chosen = NOBODY;
-    bool any = false, any_root = false, gave_back = false;
-    bool found, is_root = false, is_searching = false, was_last = false;
+    byte i = 0, chosen = NO_WORKER;
+    bool any = false, any_injected = false, gave_back = false;
+    bool found, is_injected = false, is_searching = false, was_last = false;
 running:
-#if ROOTS > 0
-    jec = 0;                          /* S1 */
+#if INJECTED > 0
+    jec = 0;                          /* GetSleepy */
 #endif
     /* Own ring, injector (a batch of up to two), then a search. */
     found = false;
@@ -291,12 +292,12 @@ running:
        }
     :: else
     fi;
-#if ROOTS > 0
+#if INJECTED > 0
     if
     :: !found ->
        atomic {
            if
-           :: roots > 0 -> roots--; found = true; is_root = true
+           :: injected > 0 -> injected--; found = true; is_injected = true
            :: else
            fi
        }
@@ -328,19 +329,19 @@ running:
        if
        :: is_searching ->
           is_searching = false;
-          atomic { was_last = searching == 1; searching-- } /* F1 */
-#ifndef NO_F2
+          atomic { was_last = searching == 1; searching-- } /* UncountSearcher */
+#ifndef NO_SEARCHER_LOOK
           if
-          :: was_last ->              /* F2 */
+          :: was_last ->              /* SearcherLook */
              was_last = false;
              look(true);
              if
              :: any -> any = false; notify(false)
              :: else
              fi;
-#if ROOTS > 0
+#if INJECTED > 0
              if
-             :: any_root -> any_root = false; notify(true)
+             :: any_injected -> any_injected = false; notify(true)
              :: else
              fi
 #endif
@@ -351,20 +352,23 @@ running:
        :: else
        fi;
        /* The task: it ends at once, or, unless all others are stuck, when all others are done. All may be
-        * stuck while another waits for a latch; then until all roots are done. */
+        * stuck while another waits for a latch; then until all injected jobs are done. */
        if
-       :: atomic { is_root -> is_root = false; ended++; roots_ended++ }
-       :: atomic { !is_root -> ended++ }
-       :: atomic { !is_root && ring[me] == 0 && (stuck + 1 < WORKERS || latch != SET && roots_ended < ROOTS) -> stuck++ };
+       :: atomic { is_injected -> is_injected = false; ended++; injected_ended++ }
+       :: atomic { !is_injected -> ended++ }
+       :: atomic {
+              !is_injected && ring[me] == 0 &&
+                  (stuck + 1 < WORKERS || latch != SET && injected_ended < INJECTED) -> stuck++
+          };
           atomic {
-              ended + stuck == WORK || stuck == WORKERS && roots_ended == ROOTS -> ended++; stuck--
+              ended + stuck == WORK || stuck == WORKERS && injected_ended == INJECTED -> ended++; stuck--
           }
        fi;
        goto running
     :: else
     fi;
 lying_down:
-    atomic {                          /* W1 */
+    atomic {                          /* CountSleeper */
         if
         :: jec != 0 -> goto running
         :: else
@@ -376,14 +380,14 @@ lying_down:
         :: else
         fi
     }
-    asleep[me] = true;                /* W2, W3 */
-#ifndef NO_W4
-    look(was_last);                   /* W4 */
+    asleep[me] = true;                /* ShowSleeper, SleepFence */
+#ifndef NO_SLEEP_LOOK
+    look(was_last);                   /* SleepLook */
     was_last = false;
     if
-    :: any || any_root ->
+    :: any || any_injected ->
        any = false;
-       any_root = false;
+       any_injected = false;
        /* The number follows in a step of its own. */
        atomic {
            if
@@ -404,19 +408,19 @@ lying_down:
     was_last = false;
     atomic {
         if
-        :: poller == NOBODY -> poller = me
+        :: poller == NO_WORKER -> poller = me
         :: else
         fi
     }
 end_asleep:
-    /* W5. An event wakes the poller. */
+    /* SleepPark. An event wakes the poller. */
     if
     :: atomic { token[me] -> token[me] = false }
     :: atomic { poller == me && events > 0 -> events-- }
     fi;
     atomic {
         if
-        :: poller == me -> poller = NOBODY
+        :: poller == me -> poller = NO_WORKER
         :: else
         fi;
         if
@@ -445,10 +449,10 @@ init {
         :: else -> break
         od;
         if
-        :: ROOTS > 0 -> run waiter(); run setter()
+        :: INJECTED > 0 -> run waiter(); run setter()
         :: else
         fi
     }
 }
 
-ltl all_work_is_run { <> (ended == WORK && (ROOTS == 0 || has_returned)) }
+ltl all_work_is_run { <> (ended == WORK && (INJECTED == 0 || has_returned)) }

@@ -1,33 +1,34 @@
-/* Giving way to tasks at split points, runtime/src/scheduler/computations/split.rs, for ever: computations and
- * tasks both go on, and a computation has at least half of its time.
+/* Yielding to tasks at split points, runtime/src/scheduler/jobs/split.rs, for ever: computations and tasks
+ * both go on, and a computation has at least half of its time.
  *
- * Steps have the names they have in split.rs and idle.rs. Actors: SEATS seats, each in a computation of STEPS
- * steps (0: without end), with a split point behind each; one spare worker; TASKS tasks in the injector, each
- * polled once, or, with -DENDLESS, queued again for ever. There is no monitor. A seat whose computation has
- * ended polls tasks, too, and computes no more.
+ * Steps have the names they have in split.rs and idle.rs. Actors: COMPUTING workers, each in a computation
+ * of STEPS steps (0: without end), with a split point behind each; one spare worker; TASKS tasks in the
+ * injector, each polled once, or, with -DENDLESS, queued again for ever. There is no monitor. A worker whose
+ * computation has ended polls tasks, too, and computes no more.
  *
- * With -DLOCK seat 0 holds a lock across every second split point, and every poll needs it. With -DBLOCKED
- * another seat is in a blocking call for ever, for which the spare worker is there: it does not retire, it
- * sleeps as a worker.
+ * With -DLOCK the computation of worker 0 holds a lock across every second split point, and every poll needs
+ * it. With -DBLOCKED one more worker is in a blocking call for ever, and the spare worker is there for it:
+ * it does not rest, it sleeps as a worker.
  *
- * With -DIDLE another seat's worker sleeps beside the computations: a look asks it first, and gives way only
- * if the tasks are still there at the next look. With -DIDLE_STARVES that worker never gets a CPU, not even
- * when it is woken.
+ * With -DIDLE one more worker sleeps beside the computations: a look asks it first, and yields only if the
+ * tasks are still there at the next look. With -DIDLE_STARVES that worker never gets a CPU, not even when it
+ * is woken.
  *
- * Time is what a seat counts for itself: it sleeps at most LIMIT ticks, and does not give way again before it
- * has computed for as many ticks as it slept (`owes`). One step takes a tick. That it never owes more than
- * LIMIT is asserted.
+ * Each worker counts its own time: it sleeps at most LIMIT ticks, and does not yield again before it has
+ * computed for as many ticks as it slept (`owes`). One step takes a tick. An assertion checks that it never
+ * owes more than LIMIT.
  *
- * Faults, one at a time: -DNO_GIVING (a look never gives way), -DNO_LIMIT (a sleep lasts until the tasks are
- * drained), -DNO_SHARE (a seat gives way again at once), -DNO_D (the spare worker takes out no giver),
- * -DNO_D_LOCK (it looks at the givers and takes them out in two steps), -DNO_ASKED (a look asks the idle
- * worker each time), -DLATE_G1 (G1 after G2), -DNO_NOTIFY (a seat relies on a spare worker that sleeps),
- * -DNO_W4 (the spare worker sleeps beside a giver). The last five are found with -DNO_LIMIT and STEPS, where
- * it is no fault; otherwise the limit hides them. NO_NOTIFY needs -DBLOCKED, LATE_G1 must not have it.
+ * Faults, one at a time: -DNO_YIELD (a look never yields), -DNO_LIMIT (a sleep lasts until no task is left),
+ * -DNO_SHARE (a worker yields again at once), -DNO_DONE (the spare worker takes out no worker that yields),
+ * -DNO_DONE_LOCK (it looks at the workers that yield and takes them out in two steps), -DNO_ASKED (a look
+ * asks the idle worker each time), -DLATE_YIELD (Yield after CallSpare), -DNO_NOTIFY (a worker relies on a
+ * spare worker that sleeps), -DNO_SLEEP_LOOK (the spare worker sleeps beside a worker that yields). The last
+ * five are found with -DNO_LIMIT and STEPS, where it is no fault; otherwise the limit hides them. NO_NOTIFY
+ * needs -DBLOCKED, LATE_YIELD must not have it.
  */
 
-#ifndef SEATS
-#define SEATS 2
+#ifndef COMPUTING
+#define COMPUTING 2
 #endif
 #ifndef STEPS
 #define STEPS 0
@@ -42,20 +43,20 @@
 byte injector = TASKS;
 byte polled = 0;                /* tasks that were polled, if there is an end */
 bit poll_flips = 0;             /* changes with each poll */
-bit flips[SEATS];               /* changes with each step of seat 0, 1, ... */
+bit flips[COMPUTING];           /* changes with each step of worker 0, 1, ... */
 byte ended = 0;                 /* computations */
-bool is_locked = false;         /* by seat 0's computation */
-byte wanted = 0;                /* polls that wait for the lock; it is fair: seat 0 does not take it then */
+bool is_locked = false;         /* by worker 0's computation */
+byte wanted = 0;                /* polls that wait for the lock; it is fair: worker 0 does not take it then */
 
 /* Under the lock: single steps. */
-bool gives[SEATS];
-byte givers = 0;
+bool yields[COMPUTING];
+byte yielding = 0;
 bool is_resting = true;
 byte awake = 0;
 #ifdef BLOCKED
-#define NEEDED (1 + givers)
+#define NEEDED (1 + yielding)
 #else
-#define NEEDED givers
+#define NEEDED yielding
 #endif
 
 bool is_hungry = true;          /* the idle worker: asleep, or woken and not there yet */
@@ -63,7 +64,7 @@ bool idle_token = false;
 bool has_asked = false;
 bool is_asleep = false;         /* the spare worker, as a worker */
 bool spare_token = false;
-bool way[SEATS];
+bool yield_token[COMPUTING];
 
 inline poll() {
 #ifdef LOCK
@@ -83,15 +84,15 @@ inline poll() {
 inline enter() {
     atomic {
         if
-        :: !gives[me] -> gives[me] = true; givers++
+        :: !yields[me] -> yields[me] = true; yielding++
         :: else
         fi
     }
 }
 
-proctype seat(byte me) {
+proctype computing_worker(byte me) {
     byte owes = 0, steps = 0;
-    bool relies = false, gives_way = false, found = false;
+    bool relies = false;
 computing:
     do
     :: atomic { STEPS != 0 && steps == STEPS -> ended++; is_locked = (me == 0 -> false : is_locked); break }
@@ -111,9 +112,9 @@ computing:
        :: else
        fi;
 #endif
-       gives_way = false }
+    }
        /* The split point. */
-#ifdef NO_GIVING
+#ifdef NO_YIELD
        if
        :: false
        :: else -> goto computing
@@ -140,9 +141,9 @@ computing:
 #endif
        fi;
 again:
-       atomic {                       /* G1, G2 */
+       atomic {                       /* Yield, CallSpare */
            has_asked = false;
-#ifndef LATE_G1
+#ifndef LATE_YIELD
            enter();
 #endif
            if
@@ -150,13 +151,13 @@ again:
            :: else -> relies = true
            fi
        }
-#ifdef LATE_G1
+#ifdef LATE_YIELD
        enter();
 #endif
 #ifndef NO_NOTIFY
        if
        :: relies ->
-          atomic {                    /* P2 to P6 */
+          atomic {                    /* PushFence to UnparkSleeper */
               if
               :: is_asleep -> is_asleep = false; spare_token = true
               :: else
@@ -165,20 +166,20 @@ again:
        :: else
        fi;
 #endif
-       do                             /* G3 */
-       :: atomic { way[me] -> way[me] = false; break }
+       do                             /* YieldSleep */
+       :: atomic { yield_token[me] -> yield_token[me] = false; break }
 #ifndef NO_LIMIT
 #ifdef NO_SHARE
-       :: atomic { !way[me] -> owes++; assert(owes <= LIMIT); break }
+       :: atomic { !yield_token[me] -> owes++; assert(owes <= LIMIT); break }
 #else
-       :: atomic { !way[me] && owes < LIMIT -> owes++ }
-       :: atomic { !way[me] && owes == LIMIT -> break }
+       :: atomic { !yield_token[me] && owes < LIMIT -> owes++ }
+       :: atomic { !yield_token[me] && owes == LIMIT -> break }
 #endif
 #endif
        od;
-       atomic {                       /* G4 */
+       atomic {                       /* YieldOver */
            if
-           :: gives[me] -> gives[me] = false; givers--
+           :: yields[me] -> yields[me] = false; yielding--
            :: else
            fi
        }
@@ -210,9 +211,9 @@ end_idle:
     od
 }
 
-proctype relief() {
+proctype spare() {
     byte i = 0;
-    bool found = false, taken[SEATS];
+    bool found = false, taken[COMPUTING];
 resting:
 end_resting:
     atomic { spare_token -> spare_token = false };
@@ -232,34 +233,34 @@ looking:
     :: found -> found = false; poll(); goto looking
     :: else
     fi;
-#ifndef NO_D
-    atomic {                          /* D1 */
+#ifndef NO_DONE
+    atomic {                          /* TasksDone */
         i = 0;
         do
-        :: i < SEATS -> taken[i] = gives[i]; i++
+        :: i < COMPUTING -> taken[i] = yields[i]; i++
         :: else -> i = 0; break
         od;
-#ifdef NO_D_LOCK
+#ifdef NO_DONE_LOCK
     }
     atomic {
 #endif
         do
-        :: i < SEATS -> gives[i] = false; i++
+        :: i < COMPUTING -> yields[i] = false; i++
         :: else -> i = 0; break
         od;
-        givers = 0
+        yielding = 0
     }
-    do                                /* D2 */
-    :: atomic { i < SEATS ->
+    do                                /* WakeYielding */
+    :: atomic { i < COMPUTING ->
        if
-       :: taken[i] -> way[i] = true; taken[i] = false
+       :: taken[i] -> yield_token[i] = true; taken[i] = false
        :: else
        fi;
        i++ }
-    :: i == SEATS -> i = 0; break
+    :: i == COMPUTING -> i = 0; break
     od;
 #endif
-    atomic {                          /* D3 */
+    atomic {                          /* begins to rest */
         if
         :: awake > NEEDED -> awake--; is_resting = true; found = true
         :: else -> found = false
@@ -268,7 +269,7 @@ looking:
     if
     :: found ->
        found = false;
-       if                             /* R2 */
+       if                             /* RestLook */
        :: injector > 0 ->
           atomic {
               if
@@ -281,12 +282,12 @@ looking:
        goto resting
     :: else
     fi;
-    is_asleep = true;                 /* W1 to W3 */
-    if                                /* W4 */
+    is_asleep = true;                 /* CountSleeper to SleepFence */
+    if                                /* SleepLook */
     :: injector > 0 -> atomic { is_asleep = false; goto looking }
-#ifndef NO_W4
-    :: injector == 0 && givers > 0 -> atomic { is_asleep = false; goto looking }
-    :: injector == 0 && givers == 0
+#ifndef NO_SLEEP_LOOK
+    :: injector == 0 && yielding > 0 -> atomic { is_asleep = false; goto looking }
+    :: injector == 0 && yielding == 0
 #else
     :: injector == 0
 #endif
@@ -304,14 +305,14 @@ init {
         awake = 1;
         is_asleep = true;
 #endif
-        run relief();
+        run spare();
 #ifdef IDLE
 #ifndef IDLE_STARVES
         run idler();
 #endif
 #endif
         do
-        :: n < SEATS -> run seat(n); n++
+        :: n < COMPUTING -> run computing_worker(n); n++
         :: else -> break
         od
     }
@@ -319,9 +320,11 @@ init {
 
 
 #if STEPS == 0
-ltl all_computations_go_on { ([]<> (flips[0] == 0)) && ([]<> (flips[0] == 1)) && ([]<> (flips[SEATS - 1] == 0)) && ([]<> (flips[SEATS - 1] == 1)) }
+#define FIRST_GOES_ON (([]<> (flips[0] == 0)) && ([]<> (flips[0] == 1)))
+#define LAST_GOES_ON (([]<> (flips[COMPUTING - 1] == 0)) && ([]<> (flips[COMPUTING - 1] == 1)))
+ltl all_computations_go_on { FIRST_GOES_ON && LAST_GOES_ON }
 #else
-ltl all_computations_go_on { <> (ended == SEATS) }
+ltl all_computations_go_on { <> (ended == COMPUTING) }
 #endif
 #ifdef ENDLESS
 ltl all_tasks_go_on { ([]<> (poll_flips == 0)) && ([]<> (poll_flips == 1)) }
