@@ -28,6 +28,7 @@ use super::{global, scope};
 use crate::job::region::Current;
 use crate::job::{CoreLatch, CrossLatch, Latch, Region, SpinLatch, StackJob, Tag, ThreadLatch};
 use crate::scheduler::context;
+use crate::scheduler::enter::enter_job_processor;
 use crate::scheduler::{JobProcessor, Shared, Worker};
 use crate::util::block_on;
 use crate::util::unwind::Payload;
@@ -184,7 +185,7 @@ unsafe fn visit_or_install<R: Send>(
     // SAFETY: (1).
     let state = unsafe { shared.as_ref() };
     match Visit::begin(state) {
-        Some(visit) => context::enter_job_processor(visit.processor, || op(Some(visit.processor), false)),
+        Some(visit) => enter_job_processor(visit.processor, || op(Some(visit.processor), false)),
         // SAFETY: (1).
         None => unsafe { install(shared, op) },
     }
