@@ -6,7 +6,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use super::backend::{self, Opened, Route};
-use super::{File, entries};
+use super::entries;
+use super::file::File;
 
 /// Opens files, with options: for reading, writing, or both, and what to do if the file exists or not.
 ///
@@ -172,6 +173,90 @@ impl OpenOptions {
             }
         };
         opened.map_err(|error| entries::about("open", path, error))
+    }
+}
+
+/// Opening a file.
+impl File {
+    /// Opens a file for reading.
+    ///
+    /// # Errors
+    /// The system's errors, with the path.
+    ///
+    /// # Cancel safety
+    /// Safe: if the file was opened, it is closed.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[runtime::main]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let file = runtime::fs::File::open("/proc/self/status").await?;
+    /// assert!(file.metadata().await?.is_file());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn open(path: impl AsRef<Path>) -> io::Result<File> {
+        Self::options().read(true).open(path).await
+    }
+
+    /// Opens a file for writing. The file is made if it does not exist, and emptied if it does.
+    ///
+    /// # Errors
+    /// The system's errors, with the path.
+    ///
+    /// # Cancel safety
+    /// Not safe: the file may have been made and emptied or not.
+    ///
+    /// # Examples
+    /// ```no_run
+    /// # #[runtime::main]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use runtime::io::AsyncWriteExt;
+    ///
+    /// let mut file = runtime::fs::File::create("notes.txt").await?;
+    /// file.write_all(b"first").await?;
+    /// file.flush().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn create(path: impl AsRef<Path>) -> io::Result<File> {
+        Self::options().write(true).create(true).truncate(true).open(path).await
+    }
+
+    /// Makes a file and opens it for reading and writing.
+    ///
+    /// # Errors
+    /// [`AlreadyExists`](io::ErrorKind::AlreadyExists) if the file exists; the system's errors, with the
+    /// path.
+    ///
+    /// # Cancel safety
+    /// Not safe: the file may have been made or not.
+    ///
+    /// # Examples
+    /// ```no_run
+    /// # #[runtime::main]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let file = runtime::fs::File::create_new("lock").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn create_new<P: AsRef<Path>>(path: P) -> io::Result<File> {
+        Self::options().read(true).write(true).create_new(true).open(path).await
+    }
+
+    /// Returns a new [`OpenOptions`].
+    ///
+    /// # Examples
+    /// ```no_run
+    /// # #[runtime::main]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let log = runtime::fs::File::options().append(true).open("log").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn options() -> OpenOptions {
+        OpenOptions::new()
     }
 }
 

@@ -17,7 +17,6 @@ use std::sync::Arc;
 use std::thread;
 
 use super::error::{ErrorKind, ThreadPoolBuildError};
-use super::global;
 use super::pool::ThreadPool;
 use super::thread::{CustomSpawn, DefaultSpawn, ThreadBuilder, ThreadSpawn};
 use crate::config::{Config, Deadlock, DeadlockHandler, IndexedHook, PanicHandler};
@@ -135,22 +134,6 @@ impl<S: ThreadSpawn> ThreadPoolBuilder<S> {
     pub fn build(self) -> Result<ThreadPool, ThreadPoolBuildError> {
         let Self { settings, mut spawner } = self;
         settings.start(|thread| spawner.spawn(thread)).map_err(ThreadPoolBuildError::new)
-    }
-
-    /// Builds the process-wide pool, which runs the parallel calls of threads that belong to no pool and no
-    /// multi-thread runtime.
-    ///
-    /// Without this call, the pool is built when it is first needed, with default settings and threads that
-    /// are named `runtime-pool-0` and so on. It lives until the process ends. After a failed build, a program
-    /// may try again.
-    ///
-    /// # Errors
-    /// If it has been built already; or as [`build`](Self::build).
-    ///
-    /// # Panics
-    /// As [`build`](Self::build).
-    pub fn build_global(self) -> Result<(), ThreadPoolBuildError> {
-        global::build(|| self.build())
     }
 }
 

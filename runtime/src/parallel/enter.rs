@@ -23,11 +23,12 @@
 
 use std::ptr::NonNull;
 
+use super::global;
 use super::pool::ThreadPool;
-use super::{global, scope};
 use crate::job::region::Current;
 use crate::job::{CoreLatch, CrossLatch, Latch, Region, SpinLatch, StackJob, Tag, ThreadLatch};
 use crate::scheduler::context;
+use crate::scheduler::enter::enter_job_processor;
 use crate::scheduler::{JobProcessor, Shared, Worker};
 use crate::util::block_on;
 use crate::util::unwind::Payload;
@@ -109,10 +110,28 @@ pub fn detached_pool() -> Option<NonNull<Shared>> {
     }
 }
 
+pub fn current_pool() -> Option<NonNull<Shared>> {
+    match place() {
+        Place::Processor(processor) => Some(processor.shared_ptr()),
+        Place::Pool(shared) => Some(shared),
+        Place::Here => None,
+    }
+}
+
 /// As [`detached_pool`], for a job that was meant for the runtime `shared`, which is valid. A
 /// `current_thread` runtime has no job processors.
 pub fn detached_pool_of(shared: NonNull<Shared>) -> Option<NonNull<Shared>> {
     Some(shared).filter(has_job_processors).or_else(global_pool)
+}
+
+/// The region of jobs that the calling thread, which holds `processor`, makes and awaits.
+#[inline]
+pub fn region_of(processor: Option<&JobProcessor>) -> (*const Region, Tag) {
+    let (region, tag) =
+        processor.map_or_else(context::region, |processor| (processor.region(), processor.tag()));
+    // On a stack that unwinds a cancellation could not go on.
+    let is_stuck = !region.is_null() && std::thread::panicking();
+    (if is_stuck { std::ptr::null() } else { region }, tag)
 }
 
 /// The region to which the jobs of a call belong, if the call leaves the calling thread for a pool.
@@ -127,7 +146,7 @@ pub struct CallRegion {
 impl CallRegion {
     /// The region of a call that goes to `pool`, on the calling thread, which holds `processor`.
     pub fn of(processor: Option<&JobProcessor>, pool: &Shared) -> Self {
-        let (region, tag) = scope::region_of(processor);
+        let (region, tag) = region_of(processor);
         let here = context::current();
         // SAFETY: the region of the calling thread is live.
         let there = match unsafe { Region::current_of(region) } {
@@ -184,7 +203,7 @@ unsafe fn visit_or_install<R: Send>(
     // SAFETY: (1).
     let state = unsafe { shared.as_ref() };
     match Visit::begin(state) {
-        Some(visit) => context::enter_job_processor(visit.processor, || op(Some(visit.processor), false)),
+        Some(visit) => enter_job_processor(visit.processor, || op(Some(visit.processor), false)),
         // SAFETY: (1).
         None => unsafe { install(shared, op) },
     }

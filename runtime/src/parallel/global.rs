@@ -9,6 +9,7 @@ use parking_lot::ReentrantMutex;
 use super::builder::ThreadPoolBuilder;
 use super::error::{ErrorKind, ThreadPoolBuildError};
 use super::pool::ThreadPool;
+use super::thread::ThreadSpawn;
 
 /// The inner option is `None` if the system refused every thread.
 static POOL: OnceLock<Option<ThreadPool>> = OnceLock::new();
@@ -34,11 +35,22 @@ fn make() -> Option<&'static ThreadPool> {
     POOL.get()?.as_ref()
 }
 
-/// Makes the result of `build` the process-wide pool.
-pub fn build(
-    build: impl FnOnce() -> Result<ThreadPool, ThreadPoolBuildError>,
-) -> Result<(), ThreadPoolBuildError> {
-    set(|| build().map(Some))
+impl<S: ThreadSpawn> ThreadPoolBuilder<S> {
+    /// Builds the process-wide pool, which runs the parallel calls of threads that belong to no pool and no
+    /// multi-thread runtime.
+    ///
+    /// Without this call, the pool is built when it is first needed, with default settings and threads that
+    /// are named `runtime-pool-0` and so on. It lives until the process ends. After a failed build, a program
+    /// may try again.
+    ///
+    /// # Errors
+    /// If it has been built already; or as [`build`](Self::build).
+    ///
+    /// # Panics
+    /// As [`build`](Self::build).
+    pub fn build_global(self) -> Result<(), ThreadPoolBuildError> {
+        set(|| self.build().map(Some))
+    }
 }
 
 fn set(

@@ -54,6 +54,7 @@ mod global;
 mod isolated;
 mod join;
 mod pool;
+mod pool_calls;
 mod scope;
 mod spawn;
 mod thread;

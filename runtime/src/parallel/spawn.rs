@@ -6,7 +6,8 @@ use super::enter::{self, JobEnd};
 use crate::job::{HeapJob, JobRef, Tag};
 use crate::scheduler::JobMemory;
 use crate::scheduler::Shared;
-use crate::scheduler::injected::{self, Injected};
+use crate::scheduler::inject::detached_panicked;
+use crate::scheduler::injected::Injected;
 use crate::util::unwind;
 
 /// Spawns a job that runs on its own: no caller waits for it, and it can borrow nothing.
@@ -159,6 +160,6 @@ pub(super) fn run_catching(shared: &Shared, f: impl FnOnce()) {
 #[cold]
 pub(super) fn run_in_place(f: impl FnOnce()) {
     if let Err(payload) = unwind::catch(f) {
-        injected::detached_panicked(None, payload);
+        detached_panicked(None, payload);
     }
 }

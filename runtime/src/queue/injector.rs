@@ -28,7 +28,8 @@
 //!   sleeper   InjectAnnounce announce; InjectSleepFence SeqCst fence; InjectSleepRead read len
 //!   pop       InjectPeek read len, leave if it is zero; InjectTake lock, take; InjectTakeLen store len;
 //!             InjectTakeUnlock unlock
-//!   batch     the steps of a pop, for as much of a block as fits into the ring, which InjectTake puts there
+//!   batch     the steps of a pop, for as much of a block as fits into the ring, which InjectTake puts there;
+//!             see `local.rs`
 //! ```
 //! The scheduler does the steps of *strict*, InjectAnnounce and InjectSleepFence.
 //!
@@ -70,7 +71,6 @@ use std::iter;
 use std::ptr::NonNull;
 
 use super::intrusive_list::{IntrusiveList, Linked};
-use super::local::Local;
 use crate::loom::RING_CAPACITY;
 use crate::loom::sync::ShortLock;
 use crate::loom::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -186,34 +186,19 @@ impl<T: Linked> Injector<T> {
 
     /// Takes the oldest item.
     pub fn pop(&self) -> Option<NonNull<T>> {
-        if self.is_empty() {
-            return None;
-        }
-        self.change(|blocks| blocks.take_oldest(|_| ()).map(|(item, ())| item))
+        self.pop_with(|_| ()).map(|(item, ())| item)
     }
 
-    /// Takes the oldest block. Returns its oldest item, to be run at once, and the number of items that were
-    /// taken in all. The other items go to the back of `local`, as far as they fit. The items that do not fit
-    /// stay here.
-    ///
-    /// Other workers can steal them from `local`. The caller decides whether to notify one.
-    ///
-    /// # Safety
-    /// 1. The caller is the owner of `local`.
-    pub unsafe fn pop_batch_into(&self, local: &Local<T>) -> Option<(NonNull<T>, usize)> {
+    /// Takes the oldest item, and lets `f` take items of its block, under the lock. `f` leaves the items that
+    /// it does not take.
+    pub(super) fn pop_with<R>(
+        &self,
+        f: impl FnOnce(&mut VecDeque<NonNull<T>>) -> R,
+    ) -> Option<(NonNull<T>, R)> {
         if self.is_empty() {
             return None;
         }
-        let (first, added) = self.change(|blocks| {
-            blocks.take_oldest(|rest| {
-                // SAFETY: (1) is the ring's (1). The thread that pushed here guaranteed the ring's (2). For
-                // (3), the items have just left this queue.
-                unsafe { local.push_batch(iter::from_fn(|| rest.pop_front())) }
-            })
-        })?;
-        // SAFETY: (1).
-        unsafe { local.fetch_youngest(added) };
-        Some((first, 1 + added))
+        self.change(|blocks| blocks.take_oldest(f))
     }
 
     /// Runs `f` under the lock, and stores the length before the unlock.

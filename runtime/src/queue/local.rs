@@ -80,6 +80,7 @@
 
 use std::array;
 use std::fmt;
+use std::iter;
 use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
 
@@ -355,6 +356,28 @@ impl<T: Linked> Local<T> {
         let slot = &self.slots[(index % CAPACITY) as usize];
         // SAFETY: by (1) the slot is initialised, by (2) it is not written meanwhile.
         slot.with(|slot| unsafe { (*slot).assume_init() })
+    }
+}
+
+/// Batches, which go from the injector to a ring.
+impl<T: Linked> Injector<T> {
+    /// Takes the oldest block. Returns its oldest item, to be run at once, and the number of items that were
+    /// taken in all. The other items go to the back of `local`, as far as they fit. The items that do not fit
+    /// stay here.
+    ///
+    /// Other workers can steal them from `local`. The caller decides whether to notify one.
+    ///
+    /// # Safety
+    /// 1. The caller is the owner of `local`.
+    pub unsafe fn pop_batch_into(&self, local: &Local<T>) -> Option<(NonNull<T>, usize)> {
+        let (first, added) = self.pop_with(|rest| {
+            // SAFETY: (1) is the ring's (1). The thread that pushed here guaranteed the ring's (2). For (3),
+            // the items have just left this queue.
+            unsafe { local.push_batch(iter::from_fn(|| rest.pop_front())) }
+        })?;
+        // SAFETY: (1).
+        unsafe { local.fetch_youngest(added) };
+        Some((first, 1 + added))
     }
 }
 

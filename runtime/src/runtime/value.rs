@@ -5,7 +5,6 @@ use std::future::Future;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::time::Duration;
 
-use super::builder::Builder;
 use super::handle::{EnterGuard, Handle};
 use super::metrics::RuntimeMetrics;
 use crate::config::Flavor;
@@ -48,21 +47,6 @@ impl UnwindSafe for Runtime {}
 impl RefUnwindSafe for Runtime {}
 
 impl Runtime {
-    /// Builds a multi-thread runtime with default settings and everything enabled.
-    ///
-    /// # Errors
-    /// As [`Builder::build`].
-    ///
-    /// # Examples
-    /// ```
-    /// let runtime = runtime::Runtime::new()?;
-    /// assert_eq!(runtime.block_on(async { 42 }), 42);
-    /// # std::io::Result::Ok(())
-    /// ```
-    pub fn new() -> std::io::Result<Self> {
-        Builder::new_multi_thread().enable_all().build()
-    }
-
     pub(crate) fn new_current_thread(handle: Handle) -> Self {
         Self { handle, workers: Vec::new(), has_ended: false }
     }

@@ -20,8 +20,7 @@ use std::ptr::{self, NonNull, null};
 use crate::coop;
 use crate::job::{Region, Tag};
 use crate::loom::thread_cell;
-use crate::scheduler::{JobProcessor, Shared, Worker, in_place};
-use crate::util::block_on::{Blocker, replace_blocker};
+use crate::scheduler::{JobProcessor, Shared, Worker};
 use crate::util::surroundings;
 
 thread_cell! {
@@ -204,7 +203,7 @@ pub unsafe fn in_surroundings<R>(current: Option<NonNull<Shared>>, f: impl FnOnc
 /// Calls `f` with the worker that this thread is, if it is one.
 #[inline]
 pub fn with_worker<R>(f: impl FnOnce(Option<&Worker>) -> R) -> R {
-    // SAFETY: by the duty of `enter_worker`, the worker outlives its time in the context. That time cannot
+    // SAFETY: by the duty of `replace_worker`, the worker outlives its time in the context. That time cannot
     // end inside of `f`, because it ends in the frame that began it.
     f(unsafe { worker().as_ref() })
 }
@@ -233,7 +232,7 @@ pub fn with_worker_of<R>(shared: NonNull<Shared>, f: impl FnOnce(Option<&Worker>
 #[inline(never)]
 fn outer_worker_of(mut worker: &Worker, shared: NonNull<Shared>) -> Option<&Worker> {
     loop {
-        // SAFETY: an outer worker outlives the workers inside of it: see `enter_worker`.
+        // SAFETY: an outer worker outlives the workers inside of it: see `enter.rs`.
         worker = unsafe { worker.outer().as_ref() }?;
         if worker.shared_ptr() == shared {
             return Some(worker);
@@ -241,51 +240,30 @@ fn outer_worker_of(mut worker: &Worker, shared: NonNull<Shared>) -> Option<&Work
     }
 }
 
-/// Makes this thread the worker `worker` while `f` runs.
-pub fn enter_worker<R>(worker: &Worker, f: impl FnOnce() -> R) -> R {
-    struct Restore(*const Worker, *const JobProcessor, Option<Blocker>);
-    impl Drop for Restore {
-        fn drop(&mut self) {
-            replace_blocker(self.2);
-            CONTEXT.with(|context| {
-                context.worker.set(self.0);
-                context.job_processor.set(self.1);
-            });
-        }
-    }
-    let _restore = CONTEXT.with(|context| {
-        let outer = context.worker.replace(worker);
-        worker.set_outer(outer);
-        let job_processor = context.job_processor.get();
-        if let Some(own) = worker.job_processor() {
-            context.job_processor.set(own);
-        }
-        Restore(outer, job_processor, replace_blocker(Some(announce_blocking)))
-    });
-    f()
+/// Makes `worker`, or none if it is null, the worker that [`with_worker`] finds. Makes `job_processor`, if
+/// there is one, the calling thread's. Returns the former pointers.
+///
+/// # Safety
+/// 1. The frame that calls this puts the former pointers back. Until then, `worker` and `job_processor` are
+///    valid, or null.
+#[inline]
+pub unsafe fn replace_worker(
+    worker: *const Worker,
+    job_processor: Option<*const JobProcessor>,
+) -> (*const Worker, *const JobProcessor) {
+    CONTEXT.with(|context| {
+        let before = context.job_processor.get();
+        job_processor.into_iter().for_each(|job_processor| context.job_processor.set(job_processor));
+        (context.worker.replace(worker), before)
+    })
 }
 
-/// Runs `f` on the calling thread, which is no worker, as the holder of `job_processor`.
-pub fn enter_job_processor<R>(job_processor: &JobProcessor, f: impl FnOnce() -> R) -> R {
-    struct Restore(*const JobProcessor, Option<Blocker>);
-    impl Drop for Restore {
-        fn drop(&mut self) {
-            replace_blocker(self.1);
-            replace_job_processor(self.0);
-        }
-    }
-    let _restore = Restore(replace_job_processor(job_processor), replace_blocker(Some(announce_blocking)));
-    // The end of a runtime may wait for the job processor.
-    enter_block_on(f)
-}
-
-/// The step of `block_on` before it sleeps, on the thread of a worker or on an external thread. Other threads
-/// get the worker's tasks, and the jobs that it has kept private.
-fn announce_blocking(f: &mut dyn FnMut()) {
-    expose_child_jobs();
-    with_worker(|worker| match worker {
-        Some(worker) => in_place::sleep_in_place(worker, f),
-        None => f(),
+/// Makes this thread the worker `worker` for good. It was no worker before.
+pub fn set_worker_for_good(worker: &'static Worker) {
+    CONTEXT.with(|context| {
+        debug_assert!(context.worker.get().is_null());
+        context.worker.set(worker);
+        context.for_good.set(worker.job_processor().map_or(null(), |job_processor| job_processor));
     });
 }
 
@@ -299,17 +277,6 @@ pub fn expose_child_jobs() {
         // SAFETY: this thread is the job processor's owner.
         unsafe { job_processor.expose_child_jobs() };
     }
-}
-
-/// Makes this thread the worker `worker` for good. It was no worker before. It holds the worker's job
-/// processor during its computations: see [`idle_for_good`].
-pub fn become_worker(worker: &'static Worker) {
-    CONTEXT.with(|context| {
-        debug_assert!(context.worker.get().is_null());
-        context.worker.set(worker);
-        context.for_good.set(worker.job_processor().map_or(null(), |job_processor| job_processor));
-    });
-    replace_blocker(Some(announce_blocking));
 }
 
 /// The job processor that the calling thread keeps for good, if the thread is in no computation. Solitary

@@ -25,7 +25,8 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
-use super::job_processor::outside_of_computations;
+use super::belonging::outside_of_computations;
+use super::enter;
 use super::reference::Reference;
 use super::shared::Shared;
 use super::worker::Worker;
@@ -106,7 +107,7 @@ impl Drop for Taken {
         if shared.lifecycle.has_begun() && !state.is_finished {
             drop(state);
             let drain =
-                || outside_of_computations(|| context::enter_worker(&self.worker, || self.worker.drain()));
+                || outside_of_computations(|| enter::enter_worker(&self.worker, || self.worker.drain()));
             // SAFETY: the caller's handle keeps the state.
             unsafe { context::enter_runtime(self.worker.shared_ptr(), drain) };
             // SAFETY: `running` counts the builder for this. This happens once: the core is put down only
@@ -187,7 +188,7 @@ impl<F: Future> RootFuture<'_, F> {
                 Ok(()) => {
                     // SAFETY: we have just taken the core; the root holds a handle.
                     let taken = unsafe { Taken::new(shared) };
-                    match context::enter_worker(&taken.worker, || self.drive(&taken.worker, false)) {
+                    match enter::enter_worker(&taken.worker, || self.drive(&taken.worker, false)) {
                         Some(output) => return output,
                         None => continue,
                     }

@@ -1,11 +1,12 @@
 //! The scheduler: which worker runs which task or job on which thread, and which workers sleep.
 //!
-//! Read in this order: `processor.rs` (what a worker owns), `worker.rs` (the loop), `next_work.rs` (where
+//! Read in this order: `processor.rs` (what a worker owns), `worker/mod.rs` (the loop), `next_work.rs` (where
 //! work comes from), `sleep/idle.rs` (which worker is woken), `sleep/park.rs` (how a thread sleeps),
-//! `shared.rs` (what all workers see), `reference.rs` (how long it lives), `lifecycle.rs` (the end); then
-//! `away/` (what happens while workers are blocked or stuck) and `jobs/` (jobs on the workers, and threads
-//! that are no workers, and compute). Code that only makes the scheduler faster is in `hints/`, and code that
-//! only reports is in `reports/`. Other files name these files without the folder.
+//! `shared.rs` (what all workers see), `reference.rs` (how long it lives), `context.rs` and `enter.rs` (what
+//! a thread knows of itself), `lifecycle.rs` (the end); then `away/` (what happens while workers are blocked
+//! or stuck) and `jobs/` (jobs on the workers, and threads that are no workers, and compute). Code that only
+//! makes the scheduler faster is in `hints/`, and code that only reports is in `reports/`. Other files name
+//! these files without the folder.
 //!
 //! **Where a task goes.** A task that is spawned or woken by a task on a worker goes into that worker's LIFO
 //! slot. The task that was in the slot goes into the ring, from where other workers steal. If the ring is
@@ -13,8 +14,8 @@
 //! injector. The worker that takes a task out polls it. A task that waits for an event is in no queue.
 //!
 //! **What a worker does.** It takes local work, then work from the injector; then it searches the other
-//! workers' queues; then it sleeps (`worker.rs`). A worker's processor belongs to its thread for good. Other
-//! workers can steal from the processor, also while its thread is blocked or stuck. Spare workers
+//! workers' queues; then it sleeps (`worker/sleep.rs`). A worker's processor belongs to its thread for good.
+//! Other workers can steal from the processor, also while its thread is blocked or stuck. Spare workers
 //! (`away/mod.rs`) start when other workers block or are stuck. The monitor finds the stuck workers
 //! (`monitor.rs`). The spare workers rest again when these workers return.
 
@@ -24,6 +25,7 @@ pub mod blocking;
 pub mod context;
 mod core;
 pub mod current_thread;
+pub mod enter;
 pub mod exit;
 mod fetch;
 pub mod hints;
@@ -41,9 +43,12 @@ mod start;
 pub mod worker;
 
 pub use away::{deadlock, in_place, monitor, slow};
+pub use belonging::Hold;
 pub use job_memory::JobMemory;
-pub use job_processor::{Hold, JobProcessor};
-pub use jobs::{estimate, external, injected, job_processor, publish, split, wait};
+pub use job_processor::JobProcessor;
+pub use jobs::{
+    belonging, estimate, external_indices, inject, injected, job_processor, poll_interval, publish, wait,
+};
 pub use reports::{call_sites, metrics, polling, unfinished};
 pub use shared::Shared;
 pub use sleep::{idle, park};

@@ -40,7 +40,6 @@ use super::job_processor::JobProcessor;
 use super::metrics::WorkerMetrics;
 use super::park::Parker;
 use super::polling::{Polling, Record};
-use super::shared::Shared;
 use crate::loom::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::loom::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicUsize};
 use crate::queue::Local;
@@ -62,8 +61,8 @@ pub struct Processor {
     pub yield_parker: Parker,
     /// Whether the owner is in a call that may block, and whether it is counted; see `away/mod.rs`.
     pub blocked_state: BlockedState,
-    /// Rounds of the owner's loop until the driver's turn; see `worker.rs`. At least 1, except during that
-    /// turn.
+    /// Rounds of the owner's loop until the driver's turn; see `worker/turns.rs`. At least 1, except during
+    /// that turn.
     pub rounds: AtomicU32,
     /// The monitor has found the owner in a long poll, and the driver's turn is to be the next thing.
     takes_long: AtomicBool,
@@ -264,13 +263,14 @@ impl Processors {
         &self.permanent
     }
 
-    /// Makes processor `index`, if it is not there yet.
-    pub fn make(&self, index: usize, shared: NonNull<Shared>) {
+    /// Makes processor `index`, if it is not there yet. `bind` tells its job processor where it belongs.
+    pub fn make(&self, index: usize, bind: impl FnOnce(&JobProcessor)) {
         self.others[index - self.permanent.len()].get_or_init(|| {
             let processor =
                 Box::new(Processor::new(self.has_job_processors.then(|| JobProcessor::new(index))));
-            // SAFETY: no other thread knows the job processor yet, and the shared state holds it.
-            processor.job_processor.iter().for_each(|job_processor| unsafe { job_processor.bind(shared) });
+            if let Some(job_processor) = &processor.job_processor {
+                bind(job_processor);
+            }
             processor
         });
     }

@@ -11,6 +11,7 @@ use super::worker::Worker;
 use crate::loom::sync::atomic::Ordering::Relaxed;
 use crate::loom::thread;
 use crate::scheduler::context::{self, Entry};
+use crate::scheduler::enter;
 use crate::util::thread_probe::ThreadProbe;
 use crate::util::{rand, time_slice, unwind};
 
@@ -159,7 +160,7 @@ unsafe fn run_worker(shared: NonNull<Shared>, index: usize) {
     };
     // A panic here is a bug of this crate, because foreign code has its own `catch`. The queues would be in
     // disorder.
-    if let Err(payload) = unwind::catch(|| context::enter_worker(&worker, life)) {
+    if let Err(payload) = unwind::catch(|| enter::enter_worker(&worker, life)) {
         std::mem::forget(payload);
         unwind::abort("a worker panicked outside of a task");
     }
@@ -189,5 +190,5 @@ pub unsafe fn become_permanent_worker(shared: NonNull<Shared>) {
     // as the thread.
     let worker: &'static Worker = Box::leak(Box::new(worker));
     worker.processor().parker.adopt_current_thread();
-    context::become_worker(worker);
+    enter::become_worker(worker);
 }

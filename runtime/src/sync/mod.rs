@@ -23,7 +23,7 @@
 //! ├── broadcast/, watch/    … which the next value releases
 //! ├── barrier.rs      … which the last to come releases
 //! └── permits.rs      … which wait for permits
-//!     ├── semaphore.rs                the public face
+//!     ├── semaphore.rs, semaphore_owned.rs    the public face
 //!     ├── mutex.rs, mutex_owned.rs    one permit and the data it guards
 //!     ├── once.rs, once_cell.rs, set_once.rs    a value that is there when they are closed
 //!     ├── rwlock/                     as many permits as there may be readers, and the data they guard
@@ -46,6 +46,7 @@ mod once_cell;
 mod permits;
 mod rwlock;
 mod semaphore;
+mod semaphore_owned;
 mod set_once;
 mod wait_list;
 
@@ -63,7 +64,8 @@ pub use self::rwlock::{
     OwnedRwLockMappedWriteGuard, OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock, RwLockMappedWriteGuard,
     RwLockReadGuard, RwLockWriteGuard,
 };
-pub use self::semaphore::{AcquireError, OwnedSemaphorePermit, Semaphore, SemaphorePermit, TryAcquireError};
+pub use self::semaphore::{AcquireError, Semaphore, SemaphorePermit, TryAcquireError};
+pub use self::semaphore_owned::OwnedSemaphorePermit;
 pub use self::set_once::{SetOnce, SetOnceError};
 
 /// Futures that have a name because they have methods.

@@ -5,16 +5,14 @@
 //! other. A guard *is* the permit: each kind of guard gives it back when dropped, and the mapping of one
 //! guard into another hands it over.
 //!
-//! `mutex_owned.rs` has the guards that own an `Arc` of their mutex.
+//! `mutex_owned.rs` has the guards that own an `Arc` of their mutex, and the methods that make them.
 
 use std::cell::UnsafeCell;
 use std::fmt;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
-use std::sync::Arc;
 
-use super::mutex_owned::OwnedMutexGuard;
 use super::permits::Permits;
 use crate::loom::const_fn;
 use crate::util::block_on::{assert_may_block, block_on};
@@ -138,42 +136,6 @@ impl<T: ?Sized> Mutex<T> {
         block_on(self.lock())
     }
 
-    /// Blocks the thread until it has the mutex, and returns a guard that keeps the mutex alive.
-    ///
-    /// # Panics
-    /// Directly inside a task. Use [`lock_owned`](Self::lock_owned) there.
-    ///
-    /// # Examples
-    /// ```
-    /// let mutex = std::sync::Arc::new(runtime::sync::Mutex::new(1));
-    /// let guard = mutex.blocking_lock_owned();
-    /// assert_eq!(*guard, 1);
-    /// ```
-    #[track_caller]
-    pub fn blocking_lock_owned(self: Arc<Self>) -> OwnedMutexGuard<T> {
-        assert_may_block("blocking_lock_owned", "lock_owned().await");
-        block_on(self.lock_owned())
-    }
-
-    /// Waits for the mutex and locks it with a guard that keeps the mutex alive.
-    ///
-    /// # Cancel safety
-    /// As [`lock`](Self::lock).
-    ///
-    /// # Examples
-    /// ```
-    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
-    /// let mutex = std::sync::Arc::new(runtime::sync::Mutex::new(1));
-    /// let mut guard = mutex.clone().lock_owned().await;
-    /// runtime::spawn(async move { *guard += 1 }).await.unwrap();
-    /// assert_eq!(*mutex.lock().await, 2);
-    /// # });
-    /// ```
-    pub async fn lock_owned(self: Arc<Self>) -> OwnedMutexGuard<T> {
-        self.wait().await;
-        OwnedMutexGuard::of_holder(self)
-    }
-
     /// Locks the mutex if it is free and no task waits.
     ///
     /// # Errors
@@ -187,25 +149,8 @@ impl<T: ?Sized> Mutex<T> {
     /// # drop(guard);
     /// ```
     pub fn try_lock(&self) -> Result<MutexGuard<'_, T>, TryLockError> {
-        self.permit.try_take(1).map_err(|_| TryLockError::new())?;
+        self.try_wait()?;
         Ok(self.guard())
-    }
-
-    /// Locks the mutex as [`try_lock`](Self::try_lock) does, with a guard that keeps the mutex alive.
-    ///
-    /// # Errors
-    /// As [`try_lock`](Self::try_lock).
-    ///
-    /// # Examples
-    /// ```
-    /// let mutex = std::sync::Arc::new(runtime::sync::Mutex::new(1));
-    /// let guard = mutex.clone().try_lock_owned().unwrap();
-    /// assert!(mutex.try_lock_owned().is_err());
-    /// # drop(guard);
-    /// ```
-    pub fn try_lock_owned(self: Arc<Self>) -> Result<OwnedMutexGuard<T>, TryLockError> {
-        self.permit.try_take(1).map_err(|_| TryLockError::new())?;
-        Ok(OwnedMutexGuard::of_holder(self))
     }
 
     /// Returns the data without locking, because a `&mut Mutex` excludes all guards.
@@ -233,8 +178,14 @@ impl<T: ?Sized> Mutex<T> {
         self.data.into_inner()
     }
 
-    async fn wait(&self) {
+    /// Waits for the permit and takes it. The caller makes a guard of it.
+    pub(super) async fn wait(&self) {
         self.permit.take(1).await.expect("the permits of a mutex are never closed");
+    }
+
+    /// Takes the permit, as [`wait`](Self::wait) does, if it is free and no task waits.
+    pub(super) fn try_wait(&self) -> Result<(), TryLockError> {
+        self.permit.try_take(1).map_err(|_| TryLockError::new())
     }
 
     /// Makes the guard of the caller, which holds the permit.

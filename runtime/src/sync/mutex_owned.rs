@@ -5,7 +5,8 @@ use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-use super::mutex::{Mutex, print_as_data};
+use super::mutex::{Mutex, TryLockError, print_as_data};
+use crate::util::block_on::{assert_may_block, block_on};
 
 /// Access to the data of a [`Mutex`]. It keeps the mutex alive, and dropping it unlocks the mutex.
 #[must_use = "the mutex is unlocked when its guard is dropped"]
@@ -34,9 +35,65 @@ unsafe impl<T: ?Sized + Send, U: ?Sized + Send> Send for OwnedMappedMutexGuard<T
 // SAFETY: a shared guard gives out `&U` and nothing else. (`T: Sync` is not needed, but Tokio asks for it.)
 unsafe impl<T: ?Sized + Send + Sync, U: ?Sized + Send + Sync> Sync for OwnedMappedMutexGuard<T, U> {}
 
+/// Locking with guards that keep the mutex alive.
+impl<T: ?Sized> Mutex<T> {
+    /// Blocks the thread until it has the mutex, and returns a guard that keeps the mutex alive.
+    ///
+    /// # Panics
+    /// Directly inside a task. Use [`lock_owned`](Self::lock_owned) there.
+    ///
+    /// # Examples
+    /// ```
+    /// let mutex = std::sync::Arc::new(runtime::sync::Mutex::new(1));
+    /// let guard = mutex.blocking_lock_owned();
+    /// assert_eq!(*guard, 1);
+    /// ```
+    #[track_caller]
+    pub fn blocking_lock_owned(self: Arc<Self>) -> OwnedMutexGuard<T> {
+        assert_may_block("blocking_lock_owned", "lock_owned().await");
+        block_on(self.lock_owned())
+    }
+
+    /// Waits for the mutex and locks it with a guard that keeps the mutex alive.
+    ///
+    /// # Cancel safety
+    /// As [`lock`](Self::lock).
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// let mutex = std::sync::Arc::new(runtime::sync::Mutex::new(1));
+    /// let mut guard = mutex.clone().lock_owned().await;
+    /// runtime::spawn(async move { *guard += 1 }).await.unwrap();
+    /// assert_eq!(*mutex.lock().await, 2);
+    /// # });
+    /// ```
+    pub async fn lock_owned(self: Arc<Self>) -> OwnedMutexGuard<T> {
+        self.wait().await;
+        OwnedMutexGuard::of_holder(self)
+    }
+
+    /// Locks the mutex as [`try_lock`](Self::try_lock) does, with a guard that keeps the mutex alive.
+    ///
+    /// # Errors
+    /// As [`try_lock`](Self::try_lock).
+    ///
+    /// # Examples
+    /// ```
+    /// let mutex = std::sync::Arc::new(runtime::sync::Mutex::new(1));
+    /// let guard = mutex.clone().try_lock_owned().unwrap();
+    /// assert!(mutex.try_lock_owned().is_err());
+    /// # drop(guard);
+    /// ```
+    pub fn try_lock_owned(self: Arc<Self>) -> Result<OwnedMutexGuard<T>, TryLockError> {
+        self.try_wait()?;
+        Ok(OwnedMutexGuard::of_holder(self))
+    }
+}
+
 impl<T: ?Sized> OwnedMutexGuard<T> {
     /// Makes the guard of the caller, which holds the permit.
-    pub(super) fn of_holder(mutex: Arc<Mutex<T>>) -> Self {
+    fn of_holder(mutex: Arc<Mutex<T>>) -> Self {
         Self { mutex }
     }
 

@@ -1,6 +1,5 @@
-//! The one allocation of a task: the header that all tasks have, then the future.
+//! The one allocation of a task: the header that all tasks have, then the future. `new.rs` makes it.
 
-use std::alloc::Layout;
 use std::cell::Cell;
 use std::fmt;
 use std::future::Future;
@@ -8,16 +7,17 @@ use std::panic::Location;
 use std::ptr::NonNull;
 use std::task::Waker;
 
+use super::failure::Failure;
 use super::id::Id;
-use super::join::Failure;
-use super::raw::{Schedule, Vtable};
+#[cfg(doc)]
+use super::raw::Schedule;
 use super::reserved::Reserved;
 use super::state::State;
 use crate::loom::cell::UnsafeCell;
 use crate::queue::{Linked, Next};
 
 /// The `table` of a task that is not in `owned.rs`.
-const NO_TABLE: u16 = u16::MAX;
+pub(super) const NO_TABLE: u16 = u16::MAX;
 
 /// The part that all tasks have, whatever their future. Every holder of a task holds a pointer to this.
 ///
@@ -31,7 +31,7 @@ pub struct Header {
     pub(super) join_waker: UnsafeCell<Option<Waker>>,
     /// The link of the injector, of an overflow batch, of the blocking queue. The owner of `SCHEDULED` may
     /// write it.
-    next: Next<Header>,
+    pub(super) next: Next<Header>,
     /// Reserved references for the task's own polls. Belongs to the owner of `SCHEDULED`.
     pub(super) reserved: Reserved,
     /// The table of `owned.rs` that the task is in, or `NO_TABLE`, and its place there. The owner of
@@ -51,10 +51,34 @@ pub struct Header {
     pub(super) spawned_at: &'static Location<'static>,
 }
 
+/// The functions of one future type on one scheduler type.
+pub struct Vtable {
+    /// Polls or cancels. The caller owns `SCHEDULED` and gives it up.
+    pub(super) run: unsafe fn(NonNull<Header>),
+    /// `run` of a task that is not observed.
+    pub(super) run_plainly: unsafe fn(NonNull<Header>),
+    /// The same functions for a task that is observed: `run` differs.
+    pub(super) observed: Option<&'static Vtable>,
+    /// Drops the future; the failure is the result. The caller owns `SCHEDULED` and gives it up.
+    pub(super) fail: unsafe fn(NonNull<Header>, Failure),
+    /// [`Schedule::schedule`].
+    pub(super) schedule: unsafe fn(NonNull<Header>),
+    /// [`Schedule::hurry`].
+    pub(super) hurry: unsafe fn(NonNull<Header>),
+    /// Wakes the task. The caller gives up a reference.
+    pub(super) wake: unsafe fn(NonNull<Header>),
+    /// Moves the output to the place of the pointer, memory for a `Poll<Result<F::Output, JoinError>>`.
+    pub(super) take_output: unsafe fn(NonNull<Header>, *mut ()),
+    /// Drops the output if it is still there.
+    pub(super) drop_output: unsafe fn(NonNull<Header>),
+    /// Frees the cell.
+    pub(super) free: unsafe fn(NonNull<Header>),
+}
+
 /// A task in memory. `repr(C)`: a pointer to the header is a pointer to the cell.
 #[repr(C)]
 pub struct TaskCell<F: Future> {
-    header: Header,
+    pub(super) header: Header,
     /// Touched by the owner of `SCHEDULED` until `DONE`, then by the side that `JOIN` names.
     pub(super) stage: UnsafeCell<Stage<F>>,
 }
@@ -68,58 +92,6 @@ pub enum Stage<F: Future> {
 
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<Header>() == 72 && std::mem::offset_of!(Header, state) == 32);
-
-impl<F: Future> TaskCell<F> {
-    /// Makes a task with two references. Its spawner is about to queue it, and gets the handle.
-    ///
-    /// # Safety
-    /// 1. `scheduler` is valid. 2. `vtable` is that of `F` and `S`.
-    pub unsafe fn allocate<S: Schedule>(
-        future: F,
-        scheduler: NonNull<S>,
-        id: u64,
-        spawned_at: &'static Location<'static>,
-        vtable: &'static Vtable,
-    ) -> NonNull<Header> {
-        // SAFETY: (1); (2); the memory has the layout that was asked for.
-        unsafe {
-            let memory = S::allocate(scheduler, Layout::new::<Self>());
-            Self::place(memory, future, scheduler, id, spawned_at, vtable)
-        }
-    }
-
-    /// As [`allocate`](Self::allocate), in `memory`.
-    ///
-    /// # Safety
-    /// As [`allocate`](Self::allocate); 3. `memory` is what `S::allocate` would return for this type.
-    #[inline]
-    pub unsafe fn place<S: Schedule>(
-        memory: NonNull<u8>,
-        future: F,
-        scheduler: NonNull<S>,
-        id: u64,
-        spawned_at: &'static Location<'static>,
-        vtable: &'static Vtable,
-    ) -> NonNull<Header> {
-        let cell = memory.cast::<Self>();
-        let (reserved, state) = Reserved::new();
-        let header = Header {
-            join_waker: UnsafeCell::new(None),
-            next: Next::new(),
-            spawned_at,
-            state,
-            vtable,
-            scheduler: scheduler.cast(),
-            id,
-            reserved,
-            table: Cell::new(NO_TABLE),
-            slot: Cell::new(0),
-        };
-        // SAFETY: by (3) it is memory for a `Self`, ours alone.
-        unsafe { cell.write(Self { header, stage: UnsafeCell::new(Stage::Running(future)) }) };
-        cell.cast()
-    }
-}
 
 impl Header {
     /// Whether the task was asked to end.

@@ -9,8 +9,10 @@ use std::ptr::NonNull;
 use std::task::{Context, Poll};
 
 use super::cell::{Header, Stage, TaskCell};
-use super::id::{self, Id};
-use super::join::{Failure, JoinError};
+use super::current::with_id;
+use super::failure::Failure;
+use super::id::Id;
+use super::join::JoinError;
 use super::raw::{Runnable, Schedule, drop_reference, free};
 use super::state::{AfterPoll, Start};
 use super::waker;
@@ -264,7 +266,7 @@ unsafe fn drop_output_that_is_there<F: Future>(header: NonNull<Header>) {
         unsafe { (Id(header.as_ref().id), std::mem::replace(stage::<F>(header), Stage::Consumed)) };
     match coop::is_polling_task() {
         true => coop::suspended(|| coop::poll_task(&waker::borrowed(&header), || drop_quietly(result))).0,
-        false => id::with_id(Some(id), || drop_quietly(result)),
+        false => with_id(Some(id), || drop_quietly(result)),
     }
 }
 

@@ -10,16 +10,15 @@ use std::mem::MaybeUninit;
 use std::panic::{Location, RefUnwindSafe, UnwindSafe};
 use std::pin::Pin;
 use std::ptr::NonNull;
-use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 
 use super::cell::Header;
+use super::failure::Failure;
 use super::id::Id;
 use super::raw::drop_reference;
 use super::state::AfterDetach;
 use crate::coop;
 use crate::util::as_tokio;
-use crate::util::unwind::Cancelled;
 use crate::util::unwind::{Payload, drop_quietly};
 
 /// Waits for a task's output: a future that yields it.
@@ -328,24 +327,6 @@ unsafe fn abort(header: NonNull<Header>) {
             (vtable.schedule)(header);
         } else if seen.is_scheduled() && !seen.is_done() {
             (vtable.hurry)(header);
-        }
-    }
-}
-
-/// The reason why a task has no output, as the cell keeps it: without the id, which is in the header.
-pub enum Failure {
-    Cancelled,
-    /// The system refused a thread for a blocking closure, for this reason.
-    Refused(Arc<io::Error>),
-    Panic(Payload),
-}
-
-impl Failure {
-    /// The reason why a future unwound: a panic, or the cancellation of a computation.
-    pub(super) fn of_unwinding(payload: Payload) -> Self {
-        match payload.is::<Cancelled>() {
-            true => Self::Cancelled,
-            false => Self::Panic(payload),
         }
     }
 }

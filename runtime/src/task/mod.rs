@@ -14,8 +14,10 @@
 // - `cell.rs`: one allocation: header (72 bytes: links and wakers, then state, vtable, scheduler, id), future
 //   or output.
 // - `state.rs`: the state word. `SCHEDULED` is the right to poll. Queues hold that right and no reference.
-// - `raw.rs`: type erasure; `harness.rs`: poll, complete, cancel; `waker.rs`, `join.rs`: the handles that
-//   other code holds.
+// - `raw.rs`: the interface to the scheduler; `vtable.rs`: type erasure; `harness.rs`: poll, complete,
+//   cancel.
+// - `waker.rs`, `join.rs`: the handles that other code holds; `failure.rs`: why there is no output.
+// - `id.rs`, `current.rs`: ids, and which task a thread runs.
 // - `reserved.rs`: reserved references for the task's own polls.
 // - `owned.rs`: all tasks that wait, for shutdown.
 // - `new.rs`: makes a task.
@@ -33,6 +35,8 @@
 // | reserved     | the owner of `SCHEDULED`                           | given up                       |
 
 pub(crate) mod cell;
+mod current;
+mod failure;
 mod harness;
 mod id;
 mod join;
@@ -42,10 +46,12 @@ pub(crate) mod owned;
 pub(crate) mod raw;
 mod reserved;
 pub(crate) mod state;
+mod vtable;
 mod waker;
 mod yield_now;
 
-pub use self::id::{Id, id, try_id};
+pub use self::current::{id, try_id};
+pub use self::id::Id;
 pub use self::join::{AbortHandle, JoinError, JoinHandle};
 pub use self::local::{AccessError, LocalKey};
 pub use self::yield_now::yield_now;
@@ -53,8 +59,8 @@ pub use crate::runtime::spawn::{block_in_place, spawn, spawn_blocking};
 pub use crate::sets::{Builder, JoinSet, LocalEnterGuard, LocalSet, join_set, spawn_local};
 
 pub(crate) use self::cell::Header;
-pub(crate) use self::id::with_id;
-pub(crate) use self::join::Failure;
+pub(crate) use self::current::with_id;
+pub(crate) use self::failure::Failure;
 pub(crate) use self::new::{layout_of, new, new_in};
 pub(crate) use self::owned::Owned;
 pub(crate) use self::raw::{Runnable, Schedule};

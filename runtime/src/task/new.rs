@@ -1,14 +1,18 @@
 //! Making a task.
 
 use std::alloc::Layout;
+use std::cell::Cell;
 use std::future::Future;
 use std::panic::Location;
 use std::ptr::NonNull;
 
-use super::cell::TaskCell;
+use super::cell::{Header, NO_TABLE, Stage, TaskCell, Vtable};
 use super::id;
 use super::join::JoinHandle;
-use super::raw::{Runnable, Schedule, Vtable};
+use super::raw::{Runnable, Schedule};
+use super::reserved::Reserved;
+use crate::loom::cell::UnsafeCell;
+use crate::queue::Next;
 
 /// Makes a task of `future`. The caller queues it. The scheduler counts the cell.
 ///
@@ -50,5 +54,57 @@ pub unsafe fn new_in<F: Future + 'static, S: Schedule>(
     unsafe {
         let header = TaskCell::place(memory, future, scheduler, id::next(), spawned_at, vtable);
         (Runnable::from_raw(header), JoinHandle::from_raw(header))
+    }
+}
+
+impl<F: Future> TaskCell<F> {
+    /// Makes a task with two references. Its spawner is about to queue it, and gets the handle.
+    ///
+    /// # Safety
+    /// 1. `scheduler` is valid. 2. `vtable` is that of `F` and `S`.
+    unsafe fn allocate<S: Schedule>(
+        future: F,
+        scheduler: NonNull<S>,
+        id: u64,
+        spawned_at: &'static Location<'static>,
+        vtable: &'static Vtable,
+    ) -> NonNull<Header> {
+        // SAFETY: (1); (2); the memory has the layout that was asked for.
+        unsafe {
+            let memory = S::allocate(scheduler, Layout::new::<Self>());
+            Self::place(memory, future, scheduler, id, spawned_at, vtable)
+        }
+    }
+
+    /// As [`allocate`](Self::allocate), in `memory`.
+    ///
+    /// # Safety
+    /// As [`allocate`](Self::allocate); 3. `memory` is what `S::allocate` would return for this type.
+    #[inline]
+    unsafe fn place<S: Schedule>(
+        memory: NonNull<u8>,
+        future: F,
+        scheduler: NonNull<S>,
+        id: u64,
+        spawned_at: &'static Location<'static>,
+        vtable: &'static Vtable,
+    ) -> NonNull<Header> {
+        let cell = memory.cast::<Self>();
+        let (reserved, state) = Reserved::new();
+        let header = Header {
+            join_waker: UnsafeCell::new(None),
+            next: Next::new(),
+            spawned_at,
+            state,
+            vtable,
+            scheduler: scheduler.cast(),
+            id,
+            reserved,
+            table: Cell::new(NO_TABLE),
+            slot: Cell::new(0),
+        };
+        // SAFETY: by (3) it is memory for a `Self`, ours alone.
+        unsafe { cell.write(Self { header, stage: UnsafeCell::new(Stage::Running(future)) }) };
+        cell.cast()
     }
 }

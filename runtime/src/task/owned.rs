@@ -77,7 +77,7 @@ struct Table {
 
 impl Owned {
     /// Makes a table for each of `seats` workers, and the shared ones. In all they are fewer than `u16::MAX`
-    /// (`runtime/builder.rs`).
+    /// (`runtime/builder/build.rs`).
     pub fn new(seats: usize) -> Self {
         assert!(seats + (SHARED as usize) < usize::from(u16::MAX), "{seats} seats");
         let seat = || Seat {

@@ -1,18 +1,14 @@
-//! Type erasure: the interface between a task and its scheduler, and the functions that depend on the type of
-//! its future.
+//! The interface between a task and its scheduler: the right to run a task, and the end of its memory.
 
 use std::alloc::Layout;
 use std::future::Future;
-use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::panic::Location;
 use std::ptr::NonNull;
 
 use super::cell::{Header, TaskCell};
-use super::harness;
+use super::failure::Failure;
 use super::id::Id;
-use super::join::Failure;
-use super::state::AfterWake;
 use crate::util::unwind::drop_quietly;
 
 /// The interface of a task to its scheduler. The shared part of a runtime implements it, and so do models.
@@ -91,56 +87,6 @@ pub unsafe trait Schedule: Sized + 'static {
     /// 1. `this` was valid until now; the caller does not use it afterwards. 2. `memory` comes from
     ///    `allocate`, with the same layout, and is not used any more.
     unsafe fn free(this: NonNull<Self>, memory: NonNull<u8>, layout: Layout);
-}
-
-/// The functions of one future type on one scheduler type.
-pub struct Vtable {
-    /// Polls or cancels. The caller owns `SCHEDULED` and gives it up.
-    pub(super) run: unsafe fn(NonNull<Header>),
-    /// `run` of a task that is not observed.
-    run_plainly: unsafe fn(NonNull<Header>),
-    /// The same functions for a task that is observed: `run` differs.
-    observed: Option<&'static Vtable>,
-    /// Drops the future; the failure is the result. The caller owns `SCHEDULED` and gives it up.
-    pub(super) fail: unsafe fn(NonNull<Header>, Failure),
-    /// [`Schedule::schedule`].
-    pub(super) schedule: unsafe fn(NonNull<Header>),
-    /// [`Schedule::hurry`].
-    pub(super) hurry: unsafe fn(NonNull<Header>),
-    /// Wakes the task. The caller gives up a reference.
-    pub(super) wake: unsafe fn(NonNull<Header>),
-    /// Moves the output to the place of the pointer, memory for a `Poll<Result<F::Output, JoinError>>`.
-    pub(super) take_output: unsafe fn(NonNull<Header>, *mut ()),
-    /// Drops the output if it is still there.
-    pub(super) drop_output: unsafe fn(NonNull<Header>),
-    /// Frees the cell.
-    pub(super) free: unsafe fn(NonNull<Header>),
-}
-
-impl Vtable {
-    pub(super) const fn of<F: Future + 'static, S: Schedule>() -> &'static Self {
-        &Tables::<F, S>::PLAIN
-    }
-}
-
-/// The functions of `F` on `S`.
-struct Tables<F, S>(PhantomData<(F, S)>);
-
-impl<F: Future + 'static, S: Schedule> Tables<F, S> {
-    const PLAIN: Vtable =
-        Vtable { observed: Some(&Self::OBSERVED), run: harness::run::<F, S>, ..Self::OBSERVED };
-    const OBSERVED: Vtable = Vtable {
-        run: run_observed::<S>,
-        run_plainly: harness::run::<F, S>,
-        observed: None,
-        fail: harness::fail::<F, S>,
-        schedule: schedule::<S>,
-        hurry: hurry::<S>,
-        wake: wake::<S>,
-        take_output: harness::take_output::<F>,
-        drop_output: harness::drop_output::<F>,
-        free: free::<F, S>,
-    };
 }
 
 /// The right to run a task, and the duty: its `SCHEDULED`. Its owner polls, cancels or queues the task.
@@ -243,59 +189,6 @@ pub(super) unsafe fn drop_reference(header: NonNull<Header>) {
     unsafe {
         if header.as_ref().state.drop_reference() {
             (header.as_ref().vtable.free)(header);
-        }
-    }
-}
-
-unsafe fn schedule<S: Schedule>(header: NonNull<Header>) {
-    // SAFETY: the caller of the vtable owns `SCHEDULED`. So the cell is live, and keeps the scheduler valid
-    // until the task is taken from its queue. A caller on a foreign thread has a reference until this returns
-    // (see `waker.rs`).
-    unsafe { S::schedule(header.as_ref().scheduler.cast(), Runnable::from_raw(header)) }
-}
-
-/// `run` of a task that is observed.
-///
-/// # Safety
-/// As [`harness::run`]; 3. the calling thread keeps the scheduler, as each of its own threads does.
-unsafe fn run_observed<S: Schedule>(header: NonNull<Header>) {
-    // SAFETY: (1): the cell is live until the right to it is passed on, with the call of `run_plainly`; (2)
-    // is the caller's. (3).
-    unsafe {
-        let Header { state, vtable, scheduler, id, spawned_at, .. } = header.as_ref();
-        let run = vtable.run_plainly;
-        // There will be no poll.
-        if state.load().is_cancelled() {
-            return run(header);
-        }
-        S::around_poll(scheduler.cast(), Id(*id), spawned_at, || run(header));
-    }
-}
-
-unsafe fn hurry<S: Schedule>(header: NonNull<Header>) {
-    // SAFETY: the caller of the vtable has a reference, which keeps the cell live, and with it the scheduler.
-    unsafe { S::hurry(header.as_ref().scheduler.cast()) }
-}
-
-/// Wakes a task by value. `waker.rs` says why foreign threads do it in two steps.
-unsafe fn wake<S: Schedule>(header: NonNull<Header>) {
-    // SAFETY: the caller's reference is ours to drop, and keeps the cell live until it is dropped.
-    // `wake_by_value` drops it; after that, only ownership of `SCHEDULED` or of the last reference lets us
-    // touch the cell. Otherwise the reference is dropped at the end. The cell keeps the scheduler valid. So
-    // does the scheduler's own thread, after the reference is gone.
-    unsafe {
-        let scheduler = header.as_ref().scheduler.cast::<S>();
-        if S::is_own_thread(scheduler) {
-            match header.as_ref().state.wake_by_value() {
-                AfterWake::Nothing => {}
-                AfterWake::Schedule => S::schedule(scheduler, Runnable::from_raw(header)),
-                AfterWake::Free => (header.as_ref().vtable.free)(header),
-            }
-        } else {
-            if header.as_ref().state.wake_by_ref() {
-                S::schedule(scheduler, Runnable::from_raw(header));
-            }
-            drop_reference(header);
         }
     }
 }

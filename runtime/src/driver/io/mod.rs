@@ -2,7 +2,7 @@
 //!
 //! Read `readiness.rs` (the word), `source.rs` (the waiters), then this file (the poller). `interest.rs`
 //! holds the two public sets of flags. The types that hold a descriptor and a [`Source`] are built on top, in
-//! `io/registered/mod.rs`.
+//! `io/registered/registration.rs`.
 //!
 //! # Turns
 //! One thread at a time is the poller: the holder of the lock around mio's `Poll`. The poller holds that lock
@@ -46,6 +46,7 @@
 //! - A table of slots with generations: a lock or a second indirection for each event.
 //! - Waiting in the dropping thread until the turn is over: a drop that blocks.
 
+mod dispatch;
 mod interest;
 mod readiness;
 mod selector;

@@ -14,6 +14,8 @@
 //! An event takes the waiters that it wakes out of the list. A woken task reads that from `is_linked`,
 //! without the lock, and may then free its waiter. So the event takes the waker first, clears `is_linked`
 //! last, and does not touch the waiter after that.
+//!
+//! `dispatch.rs` is the event's side.
 
 use std::fmt;
 use std::future::Future;
@@ -23,18 +25,15 @@ use std::pin::Pin;
 use std::ptr::NonNull;
 use std::task::{Context, Poll, Waker};
 
-use crate::coop;
-use crate::driver::foreign::ForeignWakes;
 use crate::loom::cell::UnsafeCell;
-use crate::loom::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use crate::loom::sync::Mutex;
+use crate::loom::sync::atomic::Ordering::{Acquire, Relaxed};
 use crate::loom::sync::atomic::{AtomicBool, AtomicUsize};
-use crate::loom::sync::{Arc, Mutex};
 use crate::util::list::{Link, Links, List};
 use crate::util::unwind;
-use crate::util::wake_list::WakeList;
 
 use super::interest::Ready;
-use super::readiness::{Arm, Direction, Finish, Hold, Readiness, ReadyEvent, Wakes};
+use super::readiness::{Arm, Direction, Finish, Hold, Readiness, ReadyEvent};
 
 /// What kind of object a descriptor leads to, as far as events mean different things there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,13 +61,13 @@ pub enum Retracted {
 
 /// One registered source. Its address is its token.
 pub struct Source {
-    readiness: Readiness,
-    kind: SourceKind,
+    pub(super) readiness: Readiness,
+    pub(super) kind: SourceKind,
     /// An event has announced urgent data.
-    has_urgent: AtomicBool,
+    pub(super) has_urgent: AtomicBool,
     /// The cached wakers. `readiness.rs` says which thread may touch which one when.
-    slots: [UnsafeCell<Option<Waker>>; 2],
-    waiters: Mutex<List<Waiter>>,
+    pub(super) slots: [UnsafeCell<Option<Waker>>; 2],
+    pub(super) waiters: Mutex<List<Waiter>>,
     /// The number of the driver that watches it. There is one driver so far.
     driver: u32,
     /// Its place among the driver's sources. Read and written under their lock.
@@ -204,33 +203,6 @@ impl Source {
         WaitReady { source: self, has_registered: false, waiter: Waiter::new(mask) }
     }
 
-    /// Adds what the system reports, and wakes the tasks that wait for it. Foreign wakers go to `foreign`.
-    #[inline(always)]
-    pub fn dispatch(this: &Arc<Self>, ready: Ready, foreign: &mut ForeignWakes) {
-        let ready = if ready.is_plain() { ready } else { this.interpret(ready) };
-        let wakes = this.readiness.add(ready);
-        Self::wake(this, wakes, ready, foreign);
-    }
-
-    /// Translates the rarer flags for this kind of source.
-    #[cold]
-    fn interpret(&self, ready: Ready) -> Ready {
-        if ready.is_priority() {
-            // Relaxed: see `has_urgent`.
-            self.has_urgent.store(true, Relaxed);
-        }
-        match self.kind {
-            SourceKind::Datagrams if ready.is_error() => ready | Ready::READABLE,
-            _ => ready,
-        }
-    }
-
-    /// Ends every wait, now and from now on. Foreign wakers go to `foreign`.
-    pub fn shut_down(this: &Arc<Self>, foreign: &mut ForeignWakes) {
-        let wakes = this.readiness.shut_down();
-        Self::wake(this, wakes, Ready::ALL, foreign);
-    }
-
     /// Drops the cached wakers, and wakes no task from now on. The caller ensures that no task waits any
     /// more.
     pub fn detach(&self) {
@@ -247,36 +219,6 @@ impl Source {
         self.driver
     }
 
-    #[inline(always)]
-    fn wake(this: &Arc<Self>, wakes: Wakes, ready: Ready, foreign: &mut ForeignWakes) {
-        for direction in Direction::BOTH {
-            if wakes.slot(direction) {
-                match this.wake_task(direction) {
-                    true => this.finish_wake(direction),
-                    false => foreign.keep_slot(this.clone(), direction),
-                }
-            }
-        }
-        if wakes.waiters() {
-            this.wake_waiters(ready, foreign);
-        }
-    }
-
-    /// Wakes the task whose waker is in the slot of `direction`. The caller is WAKING there. Returns false,
-    /// and does nothing, if the waker belongs to no task.
-    #[inline]
-    fn wake_task(&self, direction: Direction) -> bool {
-        self.slots[direction as usize].with(|slot| {
-            // SAFETY: the caller is WAKING, and while that is set no thread writes the slot.
-            match unsafe { &*slot } {
-                Some(waker) if coop::is_of_task(waker) => waker.wake_by_ref(),
-                Some(_) => return false,
-                None => {}
-            }
-            true
-        })
-    }
-
     /// Calls the waker in the slot of `direction`, and finishes the wake. The caller is WAKING there. A panic
     /// of the waker is caught.
     pub(in crate::driver) fn wake_slot(&self, direction: Direction) {
@@ -285,7 +227,7 @@ impl Source {
     }
 
     #[inline]
-    fn finish_wake(&self, direction: Direction) {
+    pub(super) fn finish_wake(&self, direction: Direction) {
         let finish = self.readiness.finish_wake(direction);
         if finish != Finish::Done {
             self.go_on_waking(direction, finish);
@@ -322,39 +264,6 @@ impl Source {
         let waker = self.slots[direction as usize].with_mut(|slot| unsafe { &mut *slot }.take());
         unwind::drop_quietly(waker);
     }
-
-    #[inline(never)]
-    fn wake_waiters(&self, ready: Ready, foreign: &mut ForeignWakes) {
-        let mut left = usize::MAX;
-        while left > 0 {
-            let mut wakes = WakeList::new();
-            let mut waiters = self.waiters.lock();
-            // Tasks that come while the lock is released do not belong to this event. They queue at the back,
-            // and are not counted.
-            left = left.min(waiters.len());
-            while left > 0 && !wakes.is_full() {
-                left -= 1;
-                // SAFETY: linked waiters live, in place, until unlinked. The lock guards links and wakers.
-                unsafe {
-                    let Some(waiter) = waiters.pop_front() else { break };
-                    if (waiter.as_ref().mask & ready).is_empty() {
-                        waiters.push_back(waiter);
-                        continue;
-                    }
-                    let waker = waiter.as_ref().waker.with_mut(|waker| (*waker).take());
-                    // Last, because the task may free the waiter from here on. Release: pairs with the load
-                    // in `leave`.
-                    waiter.as_ref().is_linked.store(false, Release);
-                    waker.into_iter().for_each(|waker| wakes.push(waker));
-                }
-            }
-            if waiters.is_empty() {
-                self.readiness.retract_waiters();
-            }
-            drop(waiters);
-            wakes.drain(|waker| foreign.wake(waker));
-        }
-    }
 }
 
 impl fmt::Debug for Source {
@@ -382,15 +291,15 @@ impl Drop for ReleaseOnUnwind<'_> {
 }
 
 /// A node of the list.
-struct Waiter {
+pub(super) struct Waiter {
     links: Links<Waiter>,
     /// What ends the wait.
-    mask: Ready,
+    pub(super) mask: Ready,
     /// There is one while linked. Guarded by the list's lock.
-    waker: UnsafeCell<Option<Waker>>,
+    pub(super) waker: UnsafeCell<Option<Waker>>,
     /// Whether it is in the list. Written under the list's lock. If its task reads false without the lock,
     /// that task alone has access to the waiter.
-    is_linked: AtomicBool,
+    pub(super) is_linked: AtomicBool,
     _pinned: PhantomPinned,
 }
 

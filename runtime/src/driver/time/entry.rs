@@ -61,7 +61,7 @@ use crate::loom::cell::UnsafeCell;
 use crate::loom::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use crate::util::list::{Link, Links};
 
-use super::wheel::{NEVER, SlotId, Tick};
+use super::slot::{NEVER, SlotId, Tick};
 
 /// The state of a timer between its future and the wheel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

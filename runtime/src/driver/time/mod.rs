@@ -49,6 +49,7 @@ pub mod clock;
 pub mod deadline;
 pub mod entry;
 pub mod shard;
+mod slot;
 pub mod wheel;
 
 use std::task::Waker;

@@ -24,7 +24,8 @@ use crate::util::wake_list::WakeList;
 
 use super::deadline::{Deadline, NANOS_PER_TICK};
 use super::entry::{TimerEntry, TimerState};
-use super::wheel::{NEVER, Step, Tick, Wheel};
+use super::slot::{NEVER, Tick};
+use super::wheel::{Step, Wheel};
 
 /// The number of timers that are moved or fired before the lock is released for other threads.
 const STEPS_PER_LOCK: usize = 64;

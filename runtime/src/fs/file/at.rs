@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 
 use super::super::backend::{Job, Route, uninterrupted};
 use super::super::system;
-use super::File;
+use super::handle::File;
 use crate::coop;
 use crate::io::transfer::as_uninit;
 

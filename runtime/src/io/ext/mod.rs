@@ -9,6 +9,7 @@ pub(super) mod operation;
 mod read;
 mod seek;
 mod text;
+mod until;
 mod write;
 
 pub use buf_read::AsyncBufReadExt;
@@ -16,6 +17,6 @@ pub use read::AsyncReadExt;
 pub use seek::AsyncSeekExt;
 pub use write::AsyncWriteExt;
 
-pub(super) use buf_read::poll_read_until;
 pub(super) use read::poll_read_some;
+pub(super) use until::poll_read_until;
 pub(super) use write::poll_write_all;

@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 
 use ::bytes::BufMut;
 
-use super::Registered;
+use super::registration::Registered;
 use crate::driver::io::{Direction, Interest, ReadyEvent};
 use crate::io::ReadBuf;
 use crate::io::transfer::{self, ByteStream};

@@ -16,7 +16,7 @@ use std::task::{Context, Poll};
 
 use ::bytes::BufMut;
 
-use super::Registered;
+use super::registration::Registered;
 use crate::driver::io::{Direction, Interest};
 use crate::io::ReadBuf;
 use crate::io::sockaddr::Sockaddr;

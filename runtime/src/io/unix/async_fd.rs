@@ -3,11 +3,12 @@
 use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
-use std::task::{Context, Poll, ready};
 
-use super::{AsyncFdReadyGuard, AsyncFdReadyMutGuard, AsyncFdRegisterError};
+#[cfg(doc)]
+use super::AsyncFdReadyGuard;
+use super::register_error::AsyncFdRegisterError;
 use crate::Handle;
-use crate::driver::io::{Direction, Interest};
+use crate::driver::io::Interest;
 use crate::io::named_error::named;
 use crate::io::registered::{Fd, Registered, WatchMode};
 
@@ -169,141 +170,6 @@ impl<T: AsRawFd> AsyncFd<T> {
     pub fn into_inner(self) -> T {
         drop(self.watch);
         self.inner
-    }
-}
-
-/// Waiting.
-impl<T: AsRawFd> AsyncFd<T> {
-    /// Polls until the descriptor is readable. If several tasks poll, only the last task that called this or
-    /// [`poll_read_ready_mut`](Self::poll_read_ready_mut) is woken.
-    ///
-    /// # Errors
-    /// If the runtime that watches the descriptor was shut down.
-    pub fn poll_read_ready<'a>(&'a self, cx: &mut Context<'_>) -> Poll<io::Result<AsyncFdReadyGuard<'a, T>>> {
-        let event = ready!(self.watch.poll_ready(cx, Direction::Read))?;
-        Poll::Ready(Ok(AsyncFdReadyGuard::new(self, event)))
-    }
-
-    /// Polls as [`poll_read_ready`](Self::poll_read_ready) does, with an exclusive reference in the guard.
-    ///
-    /// # Errors
-    /// As for [`poll_read_ready`](Self::poll_read_ready).
-    pub fn poll_read_ready_mut<'a>(
-        &'a mut self,
-        cx: &mut Context<'_>,
-    ) -> Poll<io::Result<AsyncFdReadyMutGuard<'a, T>>> {
-        let event = ready!(self.watch.poll_ready(cx, Direction::Read))?;
-        Poll::Ready(Ok(AsyncFdReadyMutGuard::new(self, event)))
-    }
-
-    /// Polls until the descriptor is writable. If several tasks poll, only the last task that called this or
-    /// [`poll_write_ready_mut`](Self::poll_write_ready_mut) is woken.
-    ///
-    /// # Errors
-    /// If the runtime that watches the descriptor was shut down.
-    pub fn poll_write_ready<'a>(
-        &'a self,
-        cx: &mut Context<'_>,
-    ) -> Poll<io::Result<AsyncFdReadyGuard<'a, T>>> {
-        let event = ready!(self.watch.poll_ready(cx, Direction::Write))?;
-        Poll::Ready(Ok(AsyncFdReadyGuard::new(self, event)))
-    }
-
-    /// Polls as [`poll_write_ready`](Self::poll_write_ready) does, with an exclusive reference in the guard.
-    ///
-    /// # Errors
-    /// As for [`poll_write_ready`](Self::poll_write_ready).
-    pub fn poll_write_ready_mut<'a>(
-        &'a mut self,
-        cx: &mut Context<'_>,
-    ) -> Poll<io::Result<AsyncFdReadyMutGuard<'a, T>>> {
-        let event = ready!(self.watch.poll_ready(cx, Direction::Write))?;
-        Poll::Ready(Ok(AsyncFdReadyMutGuard::new(self, event)))
-    }
-
-    /// Waits until the descriptor is ready for any of `interest`.
-    ///
-    /// # Errors
-    /// If the runtime that watches the descriptor was shut down.
-    ///
-    /// # Cancel safety
-    /// Safe.
-    ///
-    /// # Examples
-    /// ```
-    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
-    /// # let (near, _far) = std::os::unix::net::UnixStream::pair()?;
-    /// # near.set_nonblocking(true)?;
-    /// use runtime::io::{Interest, Ready, unix::AsyncFd};
-    ///
-    /// # // SAFETY: the socket stays open, and has the same descriptor, as long as the `AsyncFd` lives.
-    /// # let near = unsafe { AsyncFd::register(near)? };
-    /// let mut guard = near.ready(Interest::READABLE | Interest::WRITABLE).await?;
-    /// assert!(guard.ready().is_writable());
-    /// // After a write that would have blocked:
-    /// guard.clear_ready_matching(Ready::WRITABLE);
-    /// # std::io::Result::Ok(())
-    /// # }).unwrap();
-    /// ```
-    pub async fn ready(&self, interest: Interest) -> io::Result<AsyncFdReadyGuard<'_, T>> {
-        let event = self.watch.ready(interest).await?;
-        Ok(AsyncFdReadyGuard::new(self, event))
-    }
-
-    /// Waits as [`ready`](Self::ready) does, with an exclusive reference in the guard.
-    ///
-    /// # Errors
-    /// As for [`ready`](Self::ready).
-    ///
-    /// # Cancel safety
-    /// Safe.
-    pub async fn ready_mut(&mut self, interest: Interest) -> io::Result<AsyncFdReadyMutGuard<'_, T>> {
-        let event = self.watch.ready(interest).await?;
-        Ok(AsyncFdReadyMutGuard::new(self, event))
-    }
-
-    /// Waits until the descriptor is readable, as `ready(Interest::READABLE)` does.
-    ///
-    /// # Errors
-    /// As for [`ready`](Self::ready).
-    ///
-    /// # Cancel safety
-    /// Safe.
-    pub async fn readable<'a>(&'a self) -> io::Result<AsyncFdReadyGuard<'a, T>> {
-        self.ready(Interest::READABLE).await
-    }
-
-    /// Waits as [`readable`](Self::readable) does, with an exclusive reference in the guard.
-    ///
-    /// # Errors
-    /// As for [`ready`](Self::ready).
-    ///
-    /// # Cancel safety
-    /// Safe.
-    pub async fn readable_mut<'a>(&'a mut self) -> io::Result<AsyncFdReadyMutGuard<'a, T>> {
-        self.ready_mut(Interest::READABLE).await
-    }
-
-    /// Waits until the descriptor is writable, as `ready(Interest::WRITABLE)` does.
-    ///
-    /// # Errors
-    /// As for [`ready`](Self::ready).
-    ///
-    /// # Cancel safety
-    /// Safe.
-    pub async fn writable<'a>(&'a self) -> io::Result<AsyncFdReadyGuard<'a, T>> {
-        self.ready(Interest::WRITABLE).await
-    }
-
-    /// Waits as [`writable`](Self::writable) does, with an exclusive reference in the guard.
-    ///
-    /// # Errors
-    /// As for [`ready`](Self::ready).
-    ///
-    /// # Cancel safety
-    /// Safe.
-    pub async fn writable_mut<'a>(&'a mut self) -> io::Result<AsyncFdReadyMutGuard<'a, T>> {
-        self.ready_mut(Interest::WRITABLE).await
     }
 }
 

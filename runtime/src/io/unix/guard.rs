@@ -1,11 +1,12 @@
-//! The readiness of a descriptor, which the program keeps or clears.
+//! Waiting for the readiness of a descriptor, and the readiness itself, which the program keeps or clears.
 
 use std::fmt;
 use std::io;
 use std::os::fd::AsRawFd;
+use std::task::{Context, Poll, ready};
 
-use super::AsyncFd;
-use crate::driver::io::{Ready, ReadyEvent};
+use super::async_fd::AsyncFd;
+use crate::driver::io::{Direction, Interest, Ready, ReadyEvent};
 
 /// The readiness of a descriptor, as [`AsyncFd`] has found it.
 ///
@@ -88,8 +89,143 @@ macro_rules! guard {
 guard!(AsyncFdReadyGuard, "AsyncFdReadyGuard");
 guard!(AsyncFdReadyMutGuard, "AsyncFdReadyMutGuard");
 
+/// Waiting.
+impl<T: AsRawFd> AsyncFd<T> {
+    /// Polls until the descriptor is readable. If several tasks poll, only the last task that called this or
+    /// [`poll_read_ready_mut`](Self::poll_read_ready_mut) is woken.
+    ///
+    /// # Errors
+    /// If the runtime that watches the descriptor was shut down.
+    pub fn poll_read_ready<'a>(&'a self, cx: &mut Context<'_>) -> Poll<io::Result<AsyncFdReadyGuard<'a, T>>> {
+        let event = ready!(self.watch.poll_ready(cx, Direction::Read))?;
+        Poll::Ready(Ok(AsyncFdReadyGuard::new(self, event)))
+    }
+
+    /// Polls as [`poll_read_ready`](Self::poll_read_ready) does, with an exclusive reference in the guard.
+    ///
+    /// # Errors
+    /// As for [`poll_read_ready`](Self::poll_read_ready).
+    pub fn poll_read_ready_mut<'a>(
+        &'a mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<AsyncFdReadyMutGuard<'a, T>>> {
+        let event = ready!(self.watch.poll_ready(cx, Direction::Read))?;
+        Poll::Ready(Ok(AsyncFdReadyMutGuard::new(self, event)))
+    }
+
+    /// Polls until the descriptor is writable. If several tasks poll, only the last task that called this or
+    /// [`poll_write_ready_mut`](Self::poll_write_ready_mut) is woken.
+    ///
+    /// # Errors
+    /// If the runtime that watches the descriptor was shut down.
+    pub fn poll_write_ready<'a>(
+        &'a self,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<AsyncFdReadyGuard<'a, T>>> {
+        let event = ready!(self.watch.poll_ready(cx, Direction::Write))?;
+        Poll::Ready(Ok(AsyncFdReadyGuard::new(self, event)))
+    }
+
+    /// Polls as [`poll_write_ready`](Self::poll_write_ready) does, with an exclusive reference in the guard.
+    ///
+    /// # Errors
+    /// As for [`poll_write_ready`](Self::poll_write_ready).
+    pub fn poll_write_ready_mut<'a>(
+        &'a mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<AsyncFdReadyMutGuard<'a, T>>> {
+        let event = ready!(self.watch.poll_ready(cx, Direction::Write))?;
+        Poll::Ready(Ok(AsyncFdReadyMutGuard::new(self, event)))
+    }
+
+    /// Waits until the descriptor is ready for any of `interest`.
+    ///
+    /// # Errors
+    /// If the runtime that watches the descriptor was shut down.
+    ///
+    /// # Cancel safety
+    /// Safe.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// # let (near, _far) = std::os::unix::net::UnixStream::pair()?;
+    /// # near.set_nonblocking(true)?;
+    /// use runtime::io::{Interest, Ready, unix::AsyncFd};
+    ///
+    /// # // SAFETY: the socket stays open, and has the same descriptor, as long as the `AsyncFd` lives.
+    /// # let near = unsafe { AsyncFd::register(near)? };
+    /// let mut guard = near.ready(Interest::READABLE | Interest::WRITABLE).await?;
+    /// assert!(guard.ready().is_writable());
+    /// // After a write that would have blocked:
+    /// guard.clear_ready_matching(Ready::WRITABLE);
+    /// # std::io::Result::Ok(())
+    /// # }).unwrap();
+    /// ```
+    pub async fn ready(&self, interest: Interest) -> io::Result<AsyncFdReadyGuard<'_, T>> {
+        let event = self.watch.ready(interest).await?;
+        Ok(AsyncFdReadyGuard::new(self, event))
+    }
+
+    /// Waits as [`ready`](Self::ready) does, with an exclusive reference in the guard.
+    ///
+    /// # Errors
+    /// As for [`ready`](Self::ready).
+    ///
+    /// # Cancel safety
+    /// Safe.
+    pub async fn ready_mut(&mut self, interest: Interest) -> io::Result<AsyncFdReadyMutGuard<'_, T>> {
+        let event = self.watch.ready(interest).await?;
+        Ok(AsyncFdReadyMutGuard::new(self, event))
+    }
+
+    /// Waits until the descriptor is readable, as `ready(Interest::READABLE)` does.
+    ///
+    /// # Errors
+    /// As for [`ready`](Self::ready).
+    ///
+    /// # Cancel safety
+    /// Safe.
+    pub async fn readable<'a>(&'a self) -> io::Result<AsyncFdReadyGuard<'a, T>> {
+        self.ready(Interest::READABLE).await
+    }
+
+    /// Waits as [`readable`](Self::readable) does, with an exclusive reference in the guard.
+    ///
+    /// # Errors
+    /// As for [`ready`](Self::ready).
+    ///
+    /// # Cancel safety
+    /// Safe.
+    pub async fn readable_mut<'a>(&'a mut self) -> io::Result<AsyncFdReadyMutGuard<'a, T>> {
+        self.ready_mut(Interest::READABLE).await
+    }
+
+    /// Waits until the descriptor is writable, as `ready(Interest::WRITABLE)` does.
+    ///
+    /// # Errors
+    /// As for [`ready`](Self::ready).
+    ///
+    /// # Cancel safety
+    /// Safe.
+    pub async fn writable<'a>(&'a self) -> io::Result<AsyncFdReadyGuard<'a, T>> {
+        self.ready(Interest::WRITABLE).await
+    }
+
+    /// Waits as [`writable`](Self::writable) does, with an exclusive reference in the guard.
+    ///
+    /// # Errors
+    /// As for [`ready`](Self::ready).
+    ///
+    /// # Cancel safety
+    /// Safe.
+    pub async fn writable_mut<'a>(&'a mut self) -> io::Result<AsyncFdReadyMutGuard<'a, T>> {
+        self.ready_mut(Interest::WRITABLE).await
+    }
+}
+
 impl<'a, T: AsRawFd> AsyncFdReadyGuard<'a, T> {
-    pub(super) fn new(async_fd: &'a AsyncFd<T>, event: ReadyEvent) -> Self {
+    fn new(async_fd: &'a AsyncFd<T>, event: ReadyEvent) -> Self {
         Self { async_fd, event: Some(event) }
     }
 
@@ -145,7 +281,7 @@ impl<'a, T: AsRawFd> AsyncFdReadyGuard<'a, T> {
 }
 
 impl<'a, T: AsRawFd> AsyncFdReadyMutGuard<'a, T> {
-    pub(super) fn new(async_fd: &'a mut AsyncFd<T>, event: ReadyEvent) -> Self {
+    fn new(async_fd: &'a mut AsyncFd<T>, event: ReadyEvent) -> Self {
         Self { async_fd, event: Some(event) }
     }
 

@@ -1,8 +1,9 @@
 //! The common part of the types of `net`: methods of sockets, pipes and halves, each written once.
 //!
 //! Only a macro can give several public types the same inherent methods. Each macro here makes one group of
-//! methods for a type that is a [`Face`]: their docs, and calls of the [`Registered`] below, in
-//! `io/registered`, which has the logic.
+//! methods for a type that is a [`Face`]: their docs, and calls of the
+//! [`Registered`](crate::io::registered::Registered) below, which has the logic.
+//! - `contract.rs`: what such a type tells the macros.
 //! - `readiness.rs`: `ready`, `readable`, `try_io` and so on.
 //! - `bytes.rs`: reading and writing of byte streams.
 //! - `datagrams.rs`: sending and receiving of datagrams.
@@ -15,17 +16,11 @@
 //! to read if it can be read, and room to write if it can be written.
 
 pub(crate) mod bytes;
+mod contract;
 pub(super) mod datagrams;
 pub(crate) mod descriptor;
 pub(super) mod halves;
 pub(super) mod options;
 pub(super) mod readiness;
 
-use crate::io::registered::Registered;
-
-/// A type made of a registered descriptor.
-pub(crate) trait Face {
-    type Io: mio::event::Source;
-
-    fn registered(&self) -> &Registered<Self::Io>;
-}
+pub(crate) use contract::Face;

@@ -4,6 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::task::{Context, Poll};
 
+use super::example::setup;
 use super::stream::TcpStream;
 use crate::io::ReadBuf;
 use crate::net::face::halves::halves;

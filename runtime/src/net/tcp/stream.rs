@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use socket2::SockRef;
 
+use super::example::setup;
 use crate::Handle;
 use crate::driver::io::{Interest, Ready};
 use crate::io::ReadBuf;

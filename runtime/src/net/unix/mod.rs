@@ -8,16 +8,9 @@
 //! fails as long as it is there. So remove it before or after. A path that begins with a zero byte is a name
 //! in Linux's abstract namespace instead, which leaves no file behind.
 
-/// A connected `stream` with something to read, for examples.
-macro_rules! setup {
-    () => {
-        "# let (stream, peer) = runtime::net::UnixStream::pair()?;
-# assert_eq!(peer.try_write(b\"hello\")?, 5);"
-    };
-}
-
 mod addr;
 pub(super) mod datagram;
+mod example;
 mod halves;
 pub(super) mod listener;
 pub mod pipe;

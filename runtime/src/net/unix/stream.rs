@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::path::Path;
 
+use super::example::setup;
 use super::{SocketAddr, UCred};
 use crate::Handle;
 use crate::driver::io::{Interest, Ready};

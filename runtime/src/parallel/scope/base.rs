@@ -9,7 +9,7 @@ use crate::job::{CoreLatch, CountLatch, JobRef, Memory, Question, Region, Tag};
 use crate::loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use crate::loom::sync::atomic::{AtomicBool, AtomicPtr};
 use crate::parallel::cancel;
-use crate::parallel::enter::{CallRegion, JobEnd, JobLatch};
+use crate::parallel::enter::{CallRegion, JobEnd, JobLatch, region_of};
 use crate::queue::LockedList;
 use crate::scheduler::context;
 use crate::scheduler::wait::Awaited;
@@ -55,16 +55,6 @@ unsafe impl Send for Base<'_> {}
 
 // SAFETY: as above.
 unsafe impl Sync for Base<'_> {}
-
-/// The region of jobs that the calling thread, which holds `processor`, makes and awaits.
-#[inline]
-pub(in crate::parallel) fn region_of(processor: Option<&JobProcessor>) -> (*const Region, Tag) {
-    let (region, tag) =
-        processor.map_or_else(context::region, |processor| (processor.region(), processor.tag()));
-    // On a stack that unwinds a cancellation could not go on.
-    let is_stuck = !region.is_null() && std::thread::panicking();
-    (if is_stuck { null() } else { region }, tag)
-}
 
 /// Runs a job on the calling thread, which holds `processor`.
 ///

@@ -1,11 +1,10 @@
-//! Scopes whose jobs run first in, first out; see *First in, first out* in `scope.rs`.
+//! Scopes whose jobs run first in, first out; see *First in, first out* in `mod.rs`.
 
 use std::fmt;
 use std::ptr::NonNull;
 use std::sync::OnceLock;
 
 use super::base::Base;
-use super::current_pool;
 use super::jobs::{Fifos, Kind, spawn, spawn_broadcast};
 use crate::parallel::broadcast::BroadcastContext;
 use crate::parallel::enter::{self, Outside, OwnComputation};
@@ -101,7 +100,7 @@ where
 {
     let _own = OwnComputation::begin();
     // SAFETY: a place is valid now.
-    unsafe { in_place_scope_fifo_in(current_pool(), op) }
+    unsafe { in_place_scope_fifo_in(enter::current_pool(), op) }
 }
 
 /// [`scope_fifo`] in the pool `shared`.

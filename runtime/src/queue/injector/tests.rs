@@ -2,6 +2,7 @@ use std::thread;
 
 use super::*;
 use crate::loom::sync::atomic::Ordering::{Acquire, Release};
+use crate::queue::Local;
 use crate::queue::intrusive_list::tests::{Item, Items};
 use crate::util::joined::joined_scope;
 

@@ -95,6 +95,7 @@
 //! and a woken thread runs at once. Meanwhile the new worker's own count in `lifecycle.rs`, taken under the
 //! lock, keeps the shared state alive.
 
+mod blocked;
 pub mod deadlock;
 pub mod in_place;
 pub mod marks;

@@ -58,7 +58,8 @@ impl Shared {
         };
         let shared = NonNull::from(self);
         self.idle.cover(index);
-        self.processors.make(index, shared);
+        // SAFETY: no other thread knows the job processor yet, and the shared state holds it.
+        self.processors.make(index, |job_processor| unsafe { job_processor.bind(shared) });
         self.processors.set_spare(table.spare_bound());
         // SAFETY: (1) the workers leave behind the lock, and only once the table is closed; (2) the index was
         // free.

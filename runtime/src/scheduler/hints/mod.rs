@@ -5,6 +5,7 @@
 
 pub mod linger;
 pub mod reinforcement;
+pub mod samplers;
 pub mod sampling;
 pub mod slices;
 pub mod spread;

@@ -47,12 +47,10 @@ use std::cell::{Cell, RefCell};
 use std::mem;
 use std::time::{Duration, Instant};
 
-use crate::loom::sync::atomic::AtomicUsize;
-use crate::loom::sync::atomic::Ordering::Relaxed;
 use crate::loom::{SAMPLES, hint};
+use crate::scheduler::hints::samplers::Samplers;
 use crate::scheduler::processor::Processor;
 use crate::scheduler::shared::Shared;
-use crate::scheduler::worker::Worker;
 
 /// The length of the first timed park. The system adds some 50 µs to each.
 const SAMPLE_PAUSE: Duration = Duration::from_micros(80);
@@ -292,33 +290,7 @@ impl Sampling {
     }
 }
 
-/// Which worker of a runtime samples.
-#[derive(Debug)]
-pub struct Samplers {
-    /// The index of the sampler, or [`NO_SAMPLER`].
-    sampler: AtomicUsize,
-}
-
-const NO_SAMPLER: usize = usize::MAX;
-
 impl Samplers {
-    pub fn new() -> Self {
-        Self { sampler: AtomicUsize::new(NO_SAMPLER) }
-    }
-
-    // All Relaxed: hints.
-    fn sampler(&self) -> Option<usize> {
-        Some(self.sampler.load(Relaxed)).filter(|&index| index != NO_SAMPLER)
-    }
-
-    fn begin(&self, index: usize) -> bool {
-        self.sampler.compare_exchange(NO_SAMPLER, index, Relaxed, Relaxed).is_ok()
-    }
-
-    fn end(&self) {
-        self.sampler.store(NO_SAMPLER, Relaxed);
-    }
-
     /// Ends the pause of the worker that samples.
     #[inline]
     pub fn wake(&self, shared: &Shared) {
@@ -330,31 +302,6 @@ impl Samplers {
         if shared.idle.sleepers() + 1 >= shared.config.workers {
             self.wake(shared);
         }
-    }
-}
-
-impl Worker {
-    /// Samples if it should. Returns whether it did: it has then parked for a short time, and is still a
-    /// searcher.
-    pub(in crate::scheduler) fn samples(&self) -> bool {
-        let shared = self.shared();
-        let is_searcher = self.is_permanent() && self.is_searching.get();
-        if !is_searcher || !self.sampling.would_sample(shared) || !shared.samplers.begin(self.index()) {
-            return false;
-        }
-        self.sleep_on_token(self.sampling.begin_sample());
-        shared.samplers.end();
-        self.call_foreign();
-        shared.monitor.worker_woke(&shared.driver);
-        true
-    }
-
-    /// Whether this worker leaves waiting tasks to the awake workers, and sleeps.
-    pub(in crate::scheduler) fn sleeps_beside_sampler(&self) -> bool {
-        let shared = self.shared();
-        let would_sample = self.is_permanent() && self.sampling.would_sample(shared);
-        self.sampling.reset();
-        would_sample && shared.samplers.sampler().is_some()
     }
 }
 

@@ -48,74 +48,10 @@
 //! Lending the thread the structures of a sleeping worker: until that worker has them back, it would be a
 //! worker of another kind.
 
-use std::sync::OnceLock;
-
 use crate::job::Tag;
-use crate::loom::sync::Mutex;
-use crate::loom::sync::atomic::AtomicUsize;
-use crate::loom::sync::atomic::Ordering::Relaxed;
 use crate::scheduler::idle::Work;
 use crate::scheduler::job_processor::JobProcessor;
 use crate::scheduler::shared::Shared;
-use crate::util::numbers::{Number, Numbers};
-
-/// Which indices external threads have; see the module's docs.
-#[derive(Debug)]
-pub struct External {
-    is_used: Mutex<Vec<bool>>,
-    first: usize,
-    /// How many indices are in use: a hint.
-    count: AtomicUsize,
-}
-
-impl External {
-    /// External threads have the indices `first..first + most`.
-    pub fn new(first: usize, most: usize) -> Self {
-        Self { is_used: Mutex::new(vec![false; most]), first, count: AtomicUsize::new(0) }
-    }
-
-    /// How many external threads take part: a hint.
-    pub fn count(&self) -> usize {
-        self.count.load(Relaxed)
-    }
-
-    /// `ExternalTakes`. Calls `prepare` under the lock, so the processors with lower indices are ready then,
-    /// too.
-    fn take(&self, prepare: impl FnOnce(usize)) -> Option<usize> {
-        let mut is_used = self.is_used.lock();
-        let place = is_used.iter().position(|is_used| !is_used)?;
-        prepare(self.first + place);
-        is_used[place] = true;
-        // Relaxed: a hint; written under the lock.
-        self.count.store(self.count.load(Relaxed) + 1, Relaxed);
-        Some(self.first + place)
-    }
-
-    /// `ExternalGives`.
-    fn give_back(&self, index: usize) {
-        let mut is_used = self.is_used.lock();
-        is_used[index - self.first] = false;
-        // Relaxed: as above.
-        self.count.store(self.count.load(Relaxed) - 1, Relaxed);
-    }
-}
-
-/// The numbers of external threads' tags. They are unique in the process, because pools share jobs. No tag
-/// has the number 0, which stands for no tag.
-static NUMBERS: Numbers = Numbers::below(u16::MAX);
-
-/// The tag of the jobs that external threads split off on one job processor. It is set once an external
-/// thread did so.
-#[derive(Debug, Default)]
-pub struct ExternalTag(OnceLock<Option<Number>>);
-
-impl ExternalTag {
-    /// None if all numbers are taken.
-    fn get(&self) -> Option<Tag> {
-        let number = self.0.get_or_init(|| NUMBERS.take());
-        number.as_ref().map(|number| Tag::of_external(number.get()))
-    }
-}
 
 impl Shared {
     /// `ExternalTakes`: a job processor for the calling thread, and the tag of its jobs. The thread is no
@@ -126,7 +62,8 @@ impl Shared {
         }
         let index = self.external.take(|index| {
             self.idle.cover(index);
-            self.processors.make(index, self.into());
+            // SAFETY: no other thread knows the job processor yet, and the shared state holds it.
+            self.processors.make(index, |job_processor| unsafe { job_processor.bind(self.into()) });
             self.processors.set_external(index - self.external.first + 1);
         })?;
         let job_processor = self.job_processor(index);

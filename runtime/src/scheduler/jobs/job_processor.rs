@@ -10,24 +10,21 @@
 //!
 //! In the files beside: `publish.rs` (when the owner shares its child jobs), `own_jobs.rs` (the owner takes
 //! jobs from its job processor), `steal.rs` (thieves), `region.rs` (for which computation the owner works),
-//! `estimate.rs` (how long child jobs take).
+//! `estimate.rs` (how long child jobs take), `belonging.rs` (to which runtime and worker it belongs).
 
 use std::alloc::Layout;
 use std::cell::Cell;
 use std::fmt;
 use std::ptr::{NonNull, null};
 
-use crate::job::{JobFifo, JobHeader, JobRef, Owner, Question, Region, Tag};
+use crate::job::{JobFifo, JobHeader, JobRef, Question, Region, Tag};
 use crate::loom::sync::atomic::AtomicI32;
 use crate::memory::Magazine;
 use crate::queue::{Deque, LockedList};
-use crate::scheduler::context;
 use crate::scheduler::estimate::{Estimates, Theft};
-use crate::scheduler::external::ExternalTag;
+use crate::scheduler::external_indices::ExternalTag;
 use crate::scheduler::hints::slices::Slices;
-use crate::scheduler::shared::Shared;
-use crate::scheduler::split::PollInterval;
-use crate::scheduler::worker::Worker;
+use crate::scheduler::poll_interval::PollInterval;
 
 /// The owner takes the oldest job first.
 pub(super) const BREADTH_FIRST: u32 = 1;
@@ -64,9 +61,10 @@ pub struct JobProcessor {
     pub poll_interval: PollInterval,
     pub slices: Slices,
     pub(super) theft: Theft,
-    index: usize,
-    /// Set before any other thread knows the job processor.
-    shared: Cell<*const Shared>,
+    pub(super) index: usize,
+    /// The `Shared` to which the job processor belongs; `belonging.rs` reads it. Set before any other thread
+    /// knows the job processor.
+    pub(super) shared: Cell<*const ()>,
     /// Scope jobs that did not fit into the deque.
     pub overflow: LockedList<JobRef>,
     /// Detached jobs spawned here.
@@ -116,18 +114,6 @@ impl JobProcessor {
         }
     }
 
-    /// Tells the job processor where it belongs.
-    ///
-    /// # Safety
-    /// 1. No other thread knows the job processor yet. 2. `shared` outlives it.
-    pub unsafe fn bind(&self, shared: NonNull<Shared>) {
-        self.shared.set(shared.as_ptr());
-        // SAFETY: (2).
-        let state = unsafe { shared.as_ref() };
-        self.set_flag(BREADTH_FIRST, state.config.is_breadth_first);
-        self.is_external.set((state.config.workers..state.first_spare).contains(&self.index));
-    }
-
     #[inline]
     pub(super) fn set_flag(&self, what: u32, is_so: bool) {
         let others = self.flags.get() & !what;
@@ -141,30 +127,6 @@ impl JobProcessor {
 
     pub fn index(&self) -> usize {
         self.index
-    }
-
-    /// The number that a program sees. It is below the number of threads for permanent workers. Spare workers
-    /// have higher numbers, because programs take the number for that of a slot which no other thread uses
-    /// meanwhile. External threads have none.
-    #[inline]
-    pub fn thread_index(&self) -> Option<usize> {
-        let shared = self.shared();
-        match self.index < shared.config.workers {
-            true => Some(self.index),
-            false => self.index.checked_sub(shared.first_spare).map(|place| shared.config.workers + place),
-        }
-    }
-
-    #[inline]
-    pub fn shared_ptr(&self) -> NonNull<Shared> {
-        // SAFETY: bound, before any caller can have the job processor.
-        unsafe { NonNull::new_unchecked(self.shared.get().cast_mut()) }
-    }
-
-    #[inline]
-    pub fn shared(&self) -> &Shared {
-        // SAFETY: the shared state has the job processor.
-        unsafe { self.shared_ptr().as_ref() }
     }
 
     /// Memory for a job. For the owner.
@@ -181,13 +143,6 @@ impl JobProcessor {
     pub unsafe fn free(&self, memory: NonNull<u8>, layout: Layout) {
         // SAFETY: (1).
         unsafe { self.magazine.free_by(memory, layout, || &self.shared().depot) };
-    }
-
-    /// Calls `f` with the owner's worker. For the owner.
-    pub fn with_worker<R>(&self, f: impl FnOnce(&Worker) -> R) -> R {
-        context::with_worker_of(self.shared_ptr(), |worker| {
-            f(worker.expect("a job processor's owner is its worker"))
-        })
     }
 
     /// Whether the job processor is for external threads.
@@ -228,59 +183,6 @@ impl JobProcessor {
     /// Whether jobs that were pushed here wait. For the owner.
     pub fn has_pending_jobs(&self) -> bool {
         self.has_child_jobs() || !self.detached.is_empty()
-    }
-}
-
-/// Runs `f`. `f` polls tasks, which are no part of the computation below on the stack, and does not unwind.
-/// An isolated region around still counts, because what it holds is still held.
-pub fn outside_of_computations<R>(f: impl FnOnce() -> R) -> R {
-    // SAFETY: used in this call only.
-    let Some(job_processor) = (unsafe { context::job_processor() }) else {
-        return f();
-    };
-    // SAFETY: this thread is the job processor's owner; the region that comes back is around this call.
-    unsafe {
-        let (region, tag) = job_processor.replace_region(null(), job_processor.tag());
-        let result = f();
-        job_processor.replace_region(region, tag);
-        result
-    }
-}
-
-// SAFETY: (1) a job processor's parker is its processor's, which lives as long as the shared state; (2)
-// `Hold` is a reference to that.
-unsafe impl Owner for JobProcessor {
-    type Hold = Hold;
-
-    unsafe fn hold(owner: NonNull<Self>) -> Hold {
-        // SAFETY: (1): the job processor's pool is kept by the caller.
-        unsafe { Hold::new(owner.as_ref().shared_ptr()) }
-    }
-
-    unsafe fn unpark(owner: NonNull<Self>) {
-        // SAFETY: (1).
-        let job_processor = unsafe { owner.as_ref() };
-        job_processor.shared().unpark_picked(Some(job_processor.index));
-    }
-}
-
-/// A reference to a pool's shared state.
-#[derive(Debug)]
-pub struct Hold(NonNull<Shared>);
-
-impl Hold {
-    /// # Safety
-    /// 1. `shared` is valid.
-    pub unsafe fn new(shared: NonNull<Shared>) -> Self {
-        Shared::retain(shared);
-        Self(shared)
-    }
-}
-
-impl Drop for Hold {
-    fn drop(&mut self) {
-        // SAFETY: our reference.
-        unsafe { Shared::release(self.0) };
     }
 }
 

@@ -71,29 +71,22 @@
 //! A prototype compared this with kernel time slices, priorities, and flags. Only acting at split points
 //! brought the tail of echo requests below a millisecond beside a parallel sort.
 
-use std::cell::Cell;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::job::Tag;
 use crate::loom::YIELD_MICROS;
 use crate::loom::sync::atomic::Ordering::Relaxed;
-use crate::loom::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use crate::loom::thread;
 use crate::scheduler::away::spare::YieldsTo;
 use crate::scheduler::hints::slices::INTERVAL_NANOS;
 use crate::scheduler::idle::Work;
 use crate::scheduler::job_processor::JobProcessor;
+#[cfg(doc)]
+use crate::scheduler::poll_interval::POLL_INTERVAL_NANOS;
 use crate::scheduler::worker::Worker;
 
 /// The time after which a worker yields its CPU again, also while other workers look.
 const YIELD_NANOS: u64 = 2 * INTERVAL_NANOS;
-
-/// How long a poll interval should take.
-const POLL_INTERVAL_NANOS: u64 = 25_000;
-
-/// The most splits in a poll interval: a computation passes that many before it notices that they have become
-/// slow.
-const LONGEST_POLL_INTERVAL: u32 = 1024;
 
 /// The longest time for which a worker yields to tasks at one time.
 const LIMIT: Duration = Duration::from_micros(YIELD_MICROS);
@@ -101,144 +94,6 @@ const LIMIT: Duration = Duration::from_micros(YIELD_MICROS);
 /// A worker that was away for longer does not have to compute for as long, because the process was stopped,
 /// or the machine overloaded.
 const LONGEST_STAY_NANOS: u64 = 100_000_000;
-
-/// If the last look is no older than this, split points are being passed. A worker that yields may be away
-/// for [`LIMIT`], and then compute for as long. And a computation may have parts of some milliseconds: if a
-/// spare worker that serves took it for a long poll, it would begin one more computation, and serve no more.
-const RECENT_NANOS: u64 = 20_000_000;
-
-/// The last look of a runtime's workers: its time and its result.
-#[derive(Debug)]
-pub struct Splits {
-    base: Instant,
-    /// When a worker last looked, in nanoseconds since `base`.
-    last: AtomicU64,
-    /// The worker that looked then: a hint.
-    last_by: AtomicUsize,
-    /// Whether tasks waited at the last look, and there was no spare worker to yield to: a hint. If so, the
-    /// workers count as stuck.
-    is_pressed: AtomicBool,
-    /// Whether tasks waited at the last look, and an idle thread was asked to take them: a hint.
-    has_asked: AtomicBool,
-}
-
-impl Splits {
-    pub fn new() -> Self {
-        Self {
-            base: Instant::now(),
-            last: AtomicU64::new(0),
-            last_by: AtomicUsize::new(0),
-            is_pressed: AtomicBool::new(false),
-            has_asked: AtomicBool::new(false),
-        }
-    }
-
-    pub fn now(&self) -> u64 {
-        self.base.elapsed().as_nanos() as u64
-    }
-
-    /// Whether a worker looked recently: a hint.
-    pub fn are_passed(&self) -> bool {
-        // Relaxed: a hint.
-        let last = self.last.load(Relaxed);
-        last != 0 && self.now().saturating_sub(last) < RECENT_NANOS
-    }
-
-    /// Whether a worker other than `index` looked recently, as the last of all: a hint. (Beginning a
-    /// computation is a look, too.)
-    pub fn are_passed_by_others_than(&self, index: usize) -> bool {
-        // Relaxed: a hint.
-        self.are_passed() && self.last_by.load(Relaxed) != index
-    }
-
-    /// Whether worker `index` is the first to look since the last interval ended.
-    fn claim(&self, index: usize, now: u64) -> bool {
-        let last = self.last.load(Relaxed);
-        // Relaxed: this hands nothing over.
-        let is_first = now.saturating_sub(last) >= INTERVAL_NANOS
-            && self.last.compare_exchange(last, now, Relaxed, Relaxed).is_ok();
-        if is_first {
-            self.last_by.store(index, Relaxed);
-        }
-        is_first
-    }
-}
-
-/// A job processor's countdown to its next look at the clock. Only the owner touches it.
-#[derive(Debug)]
-pub struct PollInterval {
-    left: Cell<u32>,
-    length: Cell<u32>,
-    began: Cell<u64>,
-    /// When other threads last had this thread's CPU.
-    yielded: Cell<u64>,
-    /// The time from which the job processor may yield its CPU again.
-    yields_cpu_from: Cell<u64>,
-    /// The time from which the job processor may yield to tasks again.
-    yields_to_tasks_from: Cell<u64>,
-}
-
-impl PollInterval {
-    pub fn new() -> Self {
-        Self {
-            left: Cell::new(1),
-            length: Cell::new(1),
-            began: Cell::new(0),
-            yielded: Cell::new(0),
-            yields_cpu_from: Cell::new(0),
-            yields_to_tasks_from: Cell::new(0),
-        }
-    }
-
-    /// Passes a split point. Returns true at the end of a poll interval.
-    #[inline(always)]
-    pub fn pass(&self) -> bool {
-        let left = self.left.get() - 1;
-        self.left.set(left);
-        left == 0
-    }
-
-    /// Other work begins, so its first split ends the poll interval.
-    pub fn restart(&self) {
-        if self.length.get() != u32::MAX {
-            self.left.set(1);
-            self.length.set(1);
-        }
-    }
-
-    /// Passes `splits` split points at once.
-    pub fn pass_many(&self, splits: u32) -> bool {
-        let left = self.left.get().saturating_sub(splits);
-        self.left.set(left);
-        left == 0
-    }
-
-    /// How many splits are left of this poll interval, at least one.
-    pub fn left(&self) -> u32 {
-        self.left.get()
-    }
-
-    /// Begins the next poll interval at `now`.
-    fn adapt(&self, now: u64) {
-        let taken = now.saturating_sub(self.began.replace(now));
-        let length = self.length.get();
-        let next = if taken < POLL_INTERVAL_NANOS / 2 {
-            (2 * length).min(LONGEST_POLL_INTERVAL)
-        } else if taken > 2 * POLL_INTERVAL_NANOS {
-            (u64::from(length) * POLL_INTERVAL_NANOS / taken).max(1) as u32
-        } else {
-            length
-        };
-        self.length.set(next);
-        self.left.set(next);
-    }
-
-    /// There will be nothing more to look for.
-    fn end(&self) {
-        self.length.set(u32::MAX);
-        self.left.set(u32::MAX);
-    }
-}
 
 impl JobProcessor {
     /// The end of a poll interval of splits. For the owner.
@@ -359,6 +214,7 @@ mod tests {
     use super::*;
     use crate::Builder;
     use crate::scheduler::context;
+    use crate::scheduler::poll_interval::{LONGEST_POLL_INTERVAL, PollInterval};
 
     #[test]
     fn a_stride_ends_after_so_many_splits_one_by_one_or_at_once() {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::future::Future;
 use std::io;
 
-use super::JoinSet;
+use super::set::JoinSet;
 use crate::runtime::handle::Handle;
 use crate::sets::builder;
 use crate::sets::local_set::LocalSet;

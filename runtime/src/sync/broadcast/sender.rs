@@ -9,6 +9,24 @@ use super::ring::Ring;
 use crate::coop::cooperative;
 use crate::loom::sync::Arc;
 
+/// Creates a channel for at least `capacity` values, with one sender and one receiver.
+///
+/// # Panics
+/// If `capacity` is 0 or above `usize::MAX / 2`, or there is no memory for so many values.
+///
+/// # Examples
+/// ```
+/// let (tx, mut rx) = runtime::sync::broadcast::channel(16);
+/// assert_eq!(tx.send("hello"), Ok(1));
+/// assert_eq!(rx.try_recv(), Ok("hello"));
+/// ```
+#[track_caller]
+pub fn channel<T: Clone>(capacity: usize) -> (Sender<T>, Receiver<T>) {
+    let sender = Sender::with_receivers(capacity, 1);
+    let receiver = Receiver::of_counted(sender.channel().clone(), 0);
+    (sender, receiver)
+}
+
 /// A sending side of a broadcast channel. The channel ends when all senders are dropped.
 pub struct Sender<T> {
     channel: Arc<Channel<T>>,

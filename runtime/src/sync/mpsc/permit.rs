@@ -4,8 +4,9 @@ use std::fmt;
 use std::iter::FusedIterator;
 use std::mem::ManuallyDrop;
 
-use super::bounded::Sender;
 use super::channel::{Channel, Tx};
+use super::error::{SendError, TrySendError};
+use super::sender::{Sender, try_send_error};
 use crate::loom::sync::Arc;
 
 /// Capacity for one value. [`Sender::reserve`] or [`Sender::try_reserve`] makes it. Dropping it gives the
@@ -30,9 +31,135 @@ pub struct PermitIterator<'a, T> {
     left: usize,
 }
 
+/// Reserving capacity.
+impl<T> Sender<T> {
+    /// Waits for room for one value, which can be sent later without waiting.
+    ///
+    /// # Errors
+    /// [`SendError`], if the receiver is closed or dropped, also while waiting.
+    ///
+    /// # Cancel safety
+    /// The future loses its place in the queue. Room that it was granted meanwhile goes to the next task.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// let (tx, mut rx) = runtime::sync::mpsc::channel(1);
+    /// let permit = tx.reserve().await.unwrap();
+    /// assert!(tx.try_send(1).is_err());
+    /// permit.send(2);
+    /// assert_eq!(rx.recv().await, Some(2));
+    /// # });
+    /// ```
+    pub async fn reserve(&self) -> Result<Permit<'_, T>, SendError<()>> {
+        self.take(1).await?;
+        Ok(Permit::of_taken(&self.tx.channel))
+    }
+
+    /// Waits for room for `n` values at once.
+    ///
+    /// # Errors
+    /// [`SendError`], if the receiver is closed or dropped, also while waiting, or if `n` is above
+    /// [`max_capacity`](Self::max_capacity).
+    ///
+    /// # Cancel safety
+    /// As [`reserve`](Self::reserve).
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// let (tx, mut rx) = runtime::sync::mpsc::channel(2);
+    /// for (n, permit) in tx.reserve_many(2).await.unwrap().enumerate() {
+    ///     permit.send(n);
+    /// }
+    /// assert_eq!(rx.recv().await, Some(0));
+    /// assert!(tx.reserve_many(3).await.is_err());
+    /// # });
+    /// ```
+    pub async fn reserve_many(&self, n: usize) -> Result<PermitIterator<'_, T>, SendError<()>> {
+        self.take(n).await?;
+        Ok(PermitIterator::of_taken(&self.tx.channel, n))
+    }
+
+    /// Waits for room as [`reserve`](Self::reserve) does, and returns a permit that keeps the sender.
+    ///
+    /// # Errors
+    /// As [`reserve`](Self::reserve); the sender is dropped.
+    ///
+    /// # Cancel safety
+    /// As [`reserve`](Self::reserve); the sender is dropped.
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// let (tx, mut rx) = runtime::sync::mpsc::channel(1);
+    /// let permit = tx.reserve_owned().await.unwrap();
+    /// runtime::spawn(async move { permit.send(1) });
+    /// assert_eq!(rx.recv().await, Some(1));
+    /// # });
+    /// ```
+    pub async fn reserve_owned(self) -> Result<OwnedPermit<T>, SendError<()>> {
+        self.take(1).await?;
+        Ok(OwnedPermit::of_taken(self.tx))
+    }
+
+    /// Takes room for one value if there is room and no task waits for it.
+    ///
+    /// # Errors
+    /// [`TrySendError::Full`] or [`TrySendError::Closed`].
+    ///
+    /// # Examples
+    /// ```
+    /// let (tx, _rx) = runtime::sync::mpsc::channel(1);
+    /// let permit = tx.try_reserve().unwrap();
+    /// assert!(tx.try_reserve().is_err());
+    /// permit.send(1);
+    /// ```
+    pub fn try_reserve(&self) -> Result<Permit<'_, T>, TrySendError<()>> {
+        self.try_take(1).map_err(|error| try_send_error(error, ()))?;
+        Ok(Permit::of_taken(&self.tx.channel))
+    }
+
+    /// Takes room for `n` values if there is enough and no task waits for it.
+    ///
+    /// # Errors
+    /// [`TrySendError::Full`] or [`TrySendError::Closed`].
+    ///
+    /// # Examples
+    /// ```
+    /// let (tx, _rx) = runtime::sync::mpsc::channel::<i32>(2);
+    /// assert!(tx.try_reserve_many(3).is_err());
+    /// assert_eq!(tx.try_reserve_many(2).unwrap().len(), 2);
+    /// ```
+    pub fn try_reserve_many(&self, n: usize) -> Result<PermitIterator<'_, T>, TrySendError<()>> {
+        self.try_take(n).map_err(|error| try_send_error(error, ()))?;
+        Ok(PermitIterator::of_taken(&self.tx.channel, n))
+    }
+
+    /// Takes room as [`try_reserve`](Self::try_reserve) does, with a permit that keeps the sender.
+    ///
+    /// # Errors
+    /// As [`try_reserve`](Self::try_reserve), with the sender.
+    ///
+    /// # Examples
+    /// ```
+    /// let (tx, mut rx) = runtime::sync::mpsc::channel(1);
+    /// let tx = tx.try_reserve_owned().unwrap().send(1);
+    /// let tx = tx.try_reserve_owned().unwrap_err().into_inner();
+    /// assert_eq!(rx.try_recv(), Ok(1));
+    /// # drop(tx);
+    /// ```
+    pub fn try_reserve_owned(self) -> Result<OwnedPermit<T>, TrySendError<Self>> {
+        match self.try_take(1) {
+            Ok(()) => Ok(OwnedPermit::of_taken(self.tx)),
+            Err(error) => Err(try_send_error(error, self)),
+        }
+    }
+}
+
 impl<'a, T> Permit<'a, T> {
     /// Makes the permit of a caller that has taken one permit of `channel`.
-    pub(super) fn of_taken(channel: &'a Channel<T>) -> Self {
+    fn of_taken(channel: &'a Channel<T>) -> Self {
         Self { channel }
     }
 
@@ -61,7 +188,7 @@ impl<T> Drop for Permit<'_, T> {
 
 impl<T> OwnedPermit<T> {
     /// Makes the permit of a caller that has taken one permit of the channel.
-    pub(super) fn of_taken(tx: Tx<T>) -> Self {
+    fn of_taken(tx: Tx<T>) -> Self {
         Self { tx }
     }
 
@@ -80,7 +207,7 @@ impl<T> OwnedPermit<T> {
     pub fn send(self, value: T) -> Sender<T> {
         let tx = self.into_tx();
         drop(tx.channel.push(value));
-        Sender::of(tx)
+        Sender { tx }
     }
 
     /// Gives the room back and returns the sender.
@@ -94,7 +221,7 @@ impl<T> OwnedPermit<T> {
     pub fn release(self) -> Sender<T> {
         let tx = self.into_tx();
         tx.channel.permits().drop_permits(1);
-        Sender::of(tx)
+        Sender { tx }
     }
 
     /// Returns whether both permits are for the same channel.
@@ -117,7 +244,7 @@ impl<T> OwnedPermit<T> {
     /// assert!(tx.clone().try_reserve_owned().unwrap().same_channel_as_sender(&tx));
     /// ```
     pub fn same_channel_as_sender(&self, sender: &Sender<T>) -> bool {
-        Arc::ptr_eq(&self.tx.channel, sender.channel())
+        Arc::ptr_eq(&self.tx.channel, &sender.tx.channel)
     }
 
     /// Returns the sender's handle, and does not give the permit back.
@@ -136,7 +263,7 @@ impl<T> Drop for OwnedPermit<T> {
 
 impl<'a, T> PermitIterator<'a, T> {
     /// Makes the iterator of a caller that has taken `left` permits of `channel`.
-    pub(super) fn of_taken(channel: &'a Channel<T>, left: usize) -> Self {
+    fn of_taken(channel: &'a Channel<T>, left: usize) -> Self {
         Self { channel, left }
     }
 }

@@ -6,14 +6,86 @@ use std::ops::{Deref, DerefMut};
 use std::ptr;
 use std::sync::Arc;
 
-use super::RwLock;
+use super::lock::RwLock;
+use crate::sync::mutex::TryLockError;
+
+/// Locking with guards that keep the lock alive.
+impl<T: ?Sized> RwLock<T> {
+    /// Locks for reading as [`read`](Self::read) does, with a guard that keeps the lock alive.
+    ///
+    /// # Cancel safety
+    /// As [`read`](Self::read).
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// let lock = std::sync::Arc::new(runtime::sync::RwLock::new(1));
+    /// let reader = lock.clone().read_owned().await;
+    /// runtime::spawn(async move { assert_eq!(*reader, 1) }).await.unwrap();
+    /// # });
+    /// ```
+    pub async fn read_owned(self: Arc<Self>) -> OwnedRwLockReadGuard<T> {
+        self.take(1).await;
+        OwnedRwLockReadGuard::of_holder(OwnedShare::of_taken(self))
+    }
+
+    /// Locks for reading as [`try_read`](Self::try_read) does, with a guard that keeps the lock alive.
+    ///
+    /// # Errors
+    /// As [`try_read`](Self::try_read).
+    ///
+    /// # Examples
+    /// ```
+    /// let lock = std::sync::Arc::new(runtime::sync::RwLock::new(1));
+    /// assert_eq!(*lock.try_read_owned().unwrap(), 1);
+    /// ```
+    pub fn try_read_owned(self: Arc<Self>) -> Result<OwnedRwLockReadGuard<T>, TryLockError> {
+        self.try_take(1)?;
+        Ok(OwnedRwLockReadGuard::of_holder(OwnedShare::of_taken(self)))
+    }
+
+    /// Locks for writing as [`write`](Self::write) does, with a guard that keeps the lock alive.
+    ///
+    /// # Cancel safety
+    /// As [`write`](Self::write).
+    ///
+    /// # Examples
+    /// ```
+    /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// let lock = std::sync::Arc::new(runtime::sync::RwLock::new(1));
+    /// let mut writer = lock.clone().write_owned().await;
+    /// runtime::spawn(async move { *writer += 1 }).await.unwrap();
+    /// assert_eq!(*lock.read().await, 2);
+    /// # });
+    /// ```
+    pub async fn write_owned(self: Arc<Self>) -> OwnedRwLockWriteGuard<T> {
+        self.take(self.max_readers).await;
+        OwnedRwLockWriteGuard::of_holder(OwnedWhole::of_taken(self))
+    }
+
+    /// Locks for writing as [`try_write`](Self::try_write) does, with a guard that keeps the lock alive.
+    ///
+    /// # Errors
+    /// As [`try_write`](Self::try_write).
+    ///
+    /// # Examples
+    /// ```
+    /// let lock = std::sync::Arc::new(runtime::sync::RwLock::new(1));
+    /// *lock.clone().try_write_owned().unwrap() += 1;
+    /// assert_eq!(*lock.try_read().unwrap(), 2);
+    /// ```
+    pub fn try_write_owned(self: Arc<Self>) -> Result<OwnedRwLockWriteGuard<T>, TryLockError> {
+        self.try_take(self.max_readers)?;
+        Ok(OwnedRwLockWriteGuard::of_holder(OwnedWhole::of_taken(self)))
+    }
+}
 
 /// The hold of a reader: one permit. The drop gives it back.
-pub(super) struct OwnedShare<T: ?Sized>(Arc<RwLock<T>>);
+struct OwnedShare<T: ?Sized>(Arc<RwLock<T>>);
 
 impl<T: ?Sized> OwnedShare<T> {
     /// Makes the hold of a caller that has taken one permit.
-    pub(super) fn of_taken(lock: Arc<RwLock<T>>) -> Self {
+    fn of_taken(lock: Arc<RwLock<T>>) -> Self {
         Self(lock)
     }
 }
@@ -25,11 +97,11 @@ impl<T: ?Sized> Drop for OwnedShare<T> {
 }
 
 /// The hold of a writer: all permits. The drop gives them back.
-pub(super) struct OwnedWhole<T: ?Sized>(Arc<RwLock<T>>);
+struct OwnedWhole<T: ?Sized>(Arc<RwLock<T>>);
 
 impl<T: ?Sized> OwnedWhole<T> {
     /// Makes the hold of a caller that has taken all permits.
-    pub(super) fn of_taken(lock: Arc<RwLock<T>>) -> Self {
+    fn of_taken(lock: Arc<RwLock<T>>) -> Self {
         Self(lock)
     }
 
@@ -93,7 +165,7 @@ unsafe impl<T: ?Sized + Send + Sync, U: ?Sized + Send + Sync> Sync for OwnedRwLo
 
 impl<T: ?Sized> OwnedRwLockReadGuard<T> {
     /// Makes the guard of the holder of a `share`.
-    pub(super) fn of_holder(share: OwnedShare<T>) -> Self {
+    fn of_holder(share: OwnedShare<T>) -> Self {
         let data = share.0.data.get();
         Self { share, data }
     }
@@ -156,7 +228,7 @@ impl<T: ?Sized, U: ?Sized> OwnedRwLockReadGuard<T, U> {
 
 impl<T: ?Sized> OwnedRwLockWriteGuard<T> {
     /// Makes the guard of the holder of the `whole`.
-    pub(super) fn of_holder(whole: OwnedWhole<T>) -> Self {
+    fn of_holder(whole: OwnedWhole<T>) -> Self {
         let data = whole.0.data.get();
         Self { whole, data }
     }

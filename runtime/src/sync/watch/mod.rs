@@ -50,59 +50,9 @@
 
 mod big_reader_lock;
 mod channel;
+pub mod error;
 mod receiver;
 mod sender;
 
-use self::channel::Channel;
 pub use self::receiver::{Receiver, Ref};
-pub use self::sender::Sender;
-use crate::loom::sync::Arc;
-
-/// Creates a channel that holds `init`, with one sender and one receiver. The receiver has seen `init`.
-///
-/// # Examples
-/// ```
-/// let (tx, mut rx) = runtime::sync::watch::channel(1);
-/// tx.send(2).unwrap();
-/// assert_eq!(*rx.borrow_and_update(), 2);
-/// ```
-pub fn channel<T>(init: T) -> (Sender<T>, Receiver<T>) {
-    let channel = Arc::new(Channel::new(init, 1));
-    let seen = channel.version();
-    (Sender::of(channel.clone()), Receiver::of_counted(channel, seen))
-}
-
-/// The errors of a watch channel.
-pub mod error {
-    use std::fmt;
-
-    /// The error of [`Sender::send`](super::Sender::send): there is no receiver. It has the value.
-    #[derive(PartialEq, Eq, Clone, Copy)]
-    pub struct SendError<T>(pub T);
-
-    /// The error of a receiver: no sender is left, so there will be no new value.
-    #[derive(Debug, Clone)]
-    pub struct RecvError(pub(super) ());
-
-    impl<T> fmt::Debug for SendError<T> {
-        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.debug_struct("SendError").finish_non_exhaustive()
-        }
-    }
-
-    impl<T> fmt::Display for SendError<T> {
-        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("channel closed")
-        }
-    }
-
-    impl<T> std::error::Error for SendError<T> {}
-
-    impl fmt::Display for RecvError {
-        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("channel closed")
-        }
-    }
-
-    impl std::error::Error for RecvError {}
-}
+pub use self::sender::{Sender, channel};

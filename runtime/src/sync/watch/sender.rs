@@ -10,6 +10,20 @@ use crate::coop::cooperative;
 use crate::loom::sync::Arc;
 use crate::loom::sync::atomic::Ordering::{Acquire, Relaxed};
 
+/// Creates a channel that holds `init`, with one sender and one receiver. The receiver has seen `init`.
+///
+/// # Examples
+/// ```
+/// let (tx, mut rx) = runtime::sync::watch::channel(1);
+/// tx.send(2).unwrap();
+/// assert_eq!(*rx.borrow_and_update(), 2);
+/// ```
+pub fn channel<T>(init: T) -> (Sender<T>, Receiver<T>) {
+    let channel = Arc::new(Channel::new(init, 1));
+    let seen = channel.version();
+    (Sender::of(channel.clone()), Receiver::of_counted(channel, seen))
+}
+
 /// A sending side of a watch channel. It replaces the value. Receivers learn when the last sender is dropped.
 pub struct Sender<T> {
     channel: Arc<Channel<T>>,

@@ -1,19 +1,15 @@
 //! Sets of tasks that are awaited together, in the order in which they end.
 
-mod builder;
-mod entries;
-
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::panic::{self, RefUnwindSafe, UnwindSafe};
 use std::task::{Context, Poll, ready};
 
-pub use self::builder::Builder;
-use self::entries::Entries;
-use super::local_set::{LocalSet, spawn_local};
+use super::entries::Entries;
 use crate::coop;
 use crate::runtime::handle::Handle;
 use crate::runtime::spawn::spawn_blocking;
+use crate::sets::local_set::{LocalSet, spawn_local};
 use crate::task::{AbortHandle, Id, JoinError, JoinHandle};
 
 /// A set of tasks. It yields their results in the order in which the tasks end.

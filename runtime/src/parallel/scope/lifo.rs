@@ -1,55 +1,13 @@
-//! Scopes: any number of jobs that may borrow data from outside, because all of them have ended when the
-//! scope returns.
-//!
-//! A scope lives in the frame of the call that made it, on its *owner's* stack. Jobs are heap jobs that point
-//! at the scope. Whatever panics, the owner does not leave the frame before the count of unfinished jobs is
-//! zero (`job/count.rs`).
-//!
-//! # Where a job goes
-//! | spawned on                                     | it is pushed                             |
-//! | a job processor of the scope's pool            | there, as a scope job, published at once |
-//! | another thread                                 | as an injected job of the scope's pool   |
-//! | the same, but that pool's job processors leave | nowhere: it is run in place              |
-//! | any thread, and the scope has no pool          | in the scope's own list, for its owner   |
-//!
-//! `in_place_scope` on a thread without a job processor of the pool counts as one of the pool's injected
-//! jobs. The workers stay until it has ended, so the third row does not occur for its jobs.
-//!
-//! # First in, first out
-//! A FIFO scope has one `JobFifo` for each job processor (`job/heap.rs`), and the job processor's deque gets
-//! its tokens. So the jobs that one job processor runs, run in the order of their spawns. Tokens mix with
-//! other child jobs as these do among themselves.
-//!
-//! Job processors of spare workers and external threads have no `JobFifo`, except the owner's job processor.
-//! Their jobs go to the pool's queue, which is first in, first out, too. The owner's jobs must lie on its own
-//! job processor: an owner that unwinds runs nothing from anywhere else, and the other workers may all be
-//! blocked.
-//!
-//! # Panics and cancellation
-//! The first panic wins, whether of the body or of a job. The scope goes on with it when all jobs have ended.
-//! Jobs of a cancelled computation that have not begun are dropped instead of run. Then the scope goes on
-//! with the cancellation, unless something has panicked.
-//!
-//! In the folder: `base.rs` (what both kinds share: the count, the panic, the wait), `jobs.rs` (how jobs are
-//! made and pushed), `fifo.rs` (the kind that is first in, first out).
+//! Scopes whose jobs run in any order, mostly the last first.
 
 use std::fmt;
 use std::ptr::NonNull;
 
-use super::broadcast::BroadcastContext;
-use super::enter::{self, Outside, OwnComputation, Place};
+use super::base::Base;
+use super::jobs::{Kind, spawn, spawn_broadcast};
+use crate::parallel::broadcast::BroadcastContext;
+use crate::parallel::enter::{self, Outside, OwnComputation};
 use crate::scheduler::Shared;
-use base::Base;
-use jobs::{Kind, spawn, spawn_broadcast};
-
-mod base;
-mod fifo;
-mod jobs;
-
-pub use fifo::{ScopeFifo, in_place_scope_fifo, scope_fifo, scope_fifo_sent};
-
-pub(super) use base::region_of;
-pub(super) use fifo::{in_place_scope_fifo_in, scope_fifo_in};
 
 /// Spawns jobs that end before the scope does; see [`scope`].
 pub struct Scope<'scope> {
@@ -169,22 +127,14 @@ where
 {
     let _own = OwnComputation::begin();
     // SAFETY: a place is valid now.
-    unsafe { in_place_scope_in(current_pool(), op) }
-}
-
-fn current_pool() -> Option<NonNull<Shared>> {
-    match enter::place() {
-        Place::Processor(processor) => Some(processor.shared_ptr()),
-        Place::Pool(shared) => Some(shared),
-        Place::Here => None,
-    }
+    unsafe { in_place_scope_in(enter::current_pool(), op) }
 }
 
 /// [`scope`] in the pool `shared`.
 ///
 /// # Safety
 /// 1. `shared` is valid until this returns.
-pub(super) unsafe fn scope_in<'scope, OP, R>(shared: NonNull<Shared>, op: OP) -> R
+pub(in crate::parallel) unsafe fn scope_in<'scope, OP, R>(shared: NonNull<Shared>, op: OP) -> R
 where
     OP: FnOnce(&Scope<'scope>) -> R + Send,
     R: Send,
@@ -197,7 +147,7 @@ where
 ///
 /// # Safety
 /// 1. The pool is valid now.
-pub(super) unsafe fn in_place_scope_in<'scope, OP, R>(pool: Option<NonNull<Shared>>, op: OP) -> R
+pub(in crate::parallel) unsafe fn in_place_scope_in<'scope, OP, R>(pool: Option<NonNull<Shared>>, op: OP) -> R
 where
     OP: FnOnce(&Scope<'scope>) -> R,
 {

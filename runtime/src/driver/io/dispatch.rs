@@ -1,0 +1,103 @@
+//! An event reaches its source, and wakes the tasks that wait for it. `source.rs` is the tasks' side.
+
+use crate::coop;
+use crate::driver::foreign::ForeignWakes;
+use crate::loom::sync::Arc;
+use crate::loom::sync::atomic::Ordering::{Relaxed, Release};
+use crate::util::wake_list::WakeList;
+
+use super::interest::Ready;
+use super::readiness::{Direction, Wakes};
+use super::source::{Source, SourceKind};
+
+impl Source {
+    /// Adds what the system reports, and wakes the tasks that wait for it. Foreign wakers go to `foreign`.
+    #[inline(always)]
+    pub fn dispatch(this: &Arc<Self>, ready: Ready, foreign: &mut ForeignWakes) {
+        let ready = if ready.is_plain() { ready } else { this.interpret(ready) };
+        let wakes = this.readiness.add(ready);
+        Self::wake(this, wakes, ready, foreign);
+    }
+
+    /// Translates the rarer flags for this kind of source.
+    #[cold]
+    fn interpret(&self, ready: Ready) -> Ready {
+        if ready.is_priority() {
+            // Relaxed: see `has_urgent`.
+            self.has_urgent.store(true, Relaxed);
+        }
+        match self.kind {
+            SourceKind::Datagrams if ready.is_error() => ready | Ready::READABLE,
+            _ => ready,
+        }
+    }
+
+    /// Ends every wait, now and from now on. Foreign wakers go to `foreign`.
+    pub fn shut_down(this: &Arc<Self>, foreign: &mut ForeignWakes) {
+        let wakes = this.readiness.shut_down();
+        Self::wake(this, wakes, Ready::ALL, foreign);
+    }
+
+    #[inline(always)]
+    fn wake(this: &Arc<Self>, wakes: Wakes, ready: Ready, foreign: &mut ForeignWakes) {
+        for direction in Direction::BOTH {
+            if wakes.slot(direction) {
+                match this.wake_task(direction) {
+                    true => this.finish_wake(direction),
+                    false => foreign.keep_slot(this.clone(), direction),
+                }
+            }
+        }
+        if wakes.waiters() {
+            this.wake_waiters(ready, foreign);
+        }
+    }
+
+    /// Wakes the task whose waker is in the slot of `direction`. The caller is WAKING there. Returns false,
+    /// and does nothing, if the waker belongs to no task.
+    #[inline]
+    fn wake_task(&self, direction: Direction) -> bool {
+        self.slots[direction as usize].with(|slot| {
+            // SAFETY: the caller is WAKING, and while that is set no thread writes the slot.
+            match unsafe { &*slot } {
+                Some(waker) if coop::is_of_task(waker) => waker.wake_by_ref(),
+                Some(_) => return false,
+                None => {}
+            }
+            true
+        })
+    }
+
+    #[inline(never)]
+    fn wake_waiters(&self, ready: Ready, foreign: &mut ForeignWakes) {
+        let mut left = usize::MAX;
+        while left > 0 {
+            let mut wakes = WakeList::new();
+            let mut waiters = self.waiters.lock();
+            // Tasks that come while the lock is released do not belong to this event. They queue at the back,
+            // and are not counted.
+            left = left.min(waiters.len());
+            while left > 0 && !wakes.is_full() {
+                left -= 1;
+                // SAFETY: linked waiters live, in place, until unlinked. The lock guards links and wakers.
+                unsafe {
+                    let Some(waiter) = waiters.pop_front() else { break };
+                    if (waiter.as_ref().mask & ready).is_empty() {
+                        waiters.push_back(waiter);
+                        continue;
+                    }
+                    let waker = waiter.as_ref().waker.with_mut(|waker| (*waker).take());
+                    // Last, because the task may free the waiter from here on. Release: pairs with the load
+                    // in `leave`.
+                    waiter.as_ref().is_linked.store(false, Release);
+                    waker.into_iter().for_each(|waker| wakes.push(waker));
+                }
+            }
+            if waiters.is_empty() {
+                self.readiness.retract_waiters();
+            }
+            drop(waiters);
+            wakes.drain(|waker| foreign.wake(waker));
+        }
+    }
+}

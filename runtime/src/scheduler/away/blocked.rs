@@ -1,0 +1,64 @@
+//! How blocked workers are counted, and spare workers called for them; see `away/mod.rs`.
+
+use super::spare::Called;
+use super::table::Table;
+use crate::scheduler::shared::Shared;
+
+/// How blocked workers are counted.
+impl Shared {
+    /// `CountBlocked`: if worker `index` is in a blocking call and was not counted, counts it and lends its
+    /// table. Calls a spare worker if one is needed. Returns whether this counted the worker.
+    pub fn count_blocked(&self, index: usize) -> bool {
+        let lend = || {
+            let has_table = index < self.config.workers && !self.config.is_pool;
+            if has_table {
+                // SAFETY: the table's worker does not touch it between `SayBlocked` and `SayBack`, and
+                // `SayBack` waits for the lock under which this is called.
+                unsafe { self.owned.lend(index) };
+            }
+            has_table
+        };
+        let blocked_state = &self.processor(index).blocked_state;
+        let counted = self.away.count_blocked(blocked_state, lend, |table| self.add_blocked(table));
+        let is_counted = counted.is_some();
+        self.bring(counted.flatten());
+        is_counted
+    }
+
+    /// A worker is marked as blocked.
+    pub fn marked_blocked(&self) {
+        let called = self.away.change(|table| self.add_blocked(table));
+        self.bring(called);
+    }
+
+    fn add_blocked(&self, table: &mut Table) -> Option<Called> {
+        table.blocked += 1;
+        self.call_if_lacking(table, 0)
+    }
+
+    /// A worker blocks no more.
+    pub fn one_less_blocked(&self) {
+        self.away.change(|table| table.blocked -= 1);
+    }
+
+    /// `CountBlocked` for each worker that is blocked, once the shutdown has begun. A worker that blocks
+    /// later counts itself.
+    pub fn count_all_blocked(&self) {
+        for index in self.processors.indices() {
+            // If this misses a worker's `SayBlocked`, that worker sees that the shutdown has begun.
+            if self.processor(index).blocked_state.is_uncounted() {
+                self.count_blocked(index);
+            }
+        }
+    }
+
+    /// A worker with work is in a call that may be short. This calls a spare worker if one rests, but starts
+    /// none.
+    #[cold]
+    pub(super) fn count_blocked_if_one_rests(&self, index: usize) {
+        let is_anybody_idle = self.idle.has_sleepers() || self.idle.is_anybody_searching();
+        if !is_anybody_idle && self.away.read(Table::is_any_resting) {
+            self.count_blocked(index);
+        }
+    }
+}

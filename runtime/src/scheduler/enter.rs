@@ -1,0 +1,57 @@
+//! A thread becomes a worker, or an external thread: in the thread-local, and for calls that block.
+
+use std::ptr;
+
+use crate::scheduler::{JobProcessor, Worker, context, in_place};
+use crate::util::block_on::{Blocker, replace_blocker};
+
+/// Makes this thread the worker `worker` while `f` runs.
+pub fn enter_worker<R>(worker: &Worker, f: impl FnOnce() -> R) -> R {
+    struct Restore(*const Worker, *const JobProcessor, Option<Blocker>);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            replace_blocker(self.2);
+            // SAFETY: these pointers were there before, so a frame further out keeps them.
+            unsafe { context::replace_worker(self.0, Some(self.1)) };
+        }
+    }
+    let own = worker.job_processor().map(ptr::from_ref);
+    // SAFETY: (1): `worker` is borrowed for this call, and keeps its job processor; `Restore` puts the former
+    // pointers back.
+    let (outer, job_processor) = unsafe { context::replace_worker(worker, own) };
+    worker.set_outer(outer);
+    let _restore = Restore(outer, job_processor, replace_blocker(Some(announce_blocking)));
+    f()
+}
+
+/// Runs `f` on the calling thread, which is no worker, as the holder of `job_processor`.
+pub fn enter_job_processor<R>(job_processor: &JobProcessor, f: impl FnOnce() -> R) -> R {
+    struct Restore(*const JobProcessor, Option<Blocker>);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            replace_blocker(self.1);
+            context::replace_job_processor(self.0);
+        }
+    }
+    let _restore =
+        Restore(context::replace_job_processor(job_processor), replace_blocker(Some(announce_blocking)));
+    // The end of a runtime may wait for the job processor.
+    context::enter_block_on(f)
+}
+
+/// The step of `block_on` before it sleeps, on the thread of a worker or on an external thread. Other threads
+/// get the worker's tasks, and the jobs that it has kept private.
+fn announce_blocking(f: &mut dyn FnMut()) {
+    context::expose_child_jobs();
+    context::with_worker(|worker| match worker {
+        Some(worker) => in_place::sleep_in_place(worker, f),
+        None => f(),
+    });
+}
+
+/// Makes this thread the worker `worker` for good. It was no worker before. It holds the worker's job
+/// processor during its computations: see [`idle_for_good`](context::idle_for_good).
+pub fn become_worker(worker: &'static Worker) {
+    context::set_worker_for_good(worker);
+    replace_blocker(Some(announce_blocking));
+}

@@ -1,0 +1,32 @@
+//! Which worker of a runtime samples; see `sampling.rs`.
+
+use crate::loom::sync::atomic::AtomicUsize;
+use crate::loom::sync::atomic::Ordering::Relaxed;
+
+/// Which worker of a runtime samples.
+#[derive(Debug)]
+pub struct Samplers {
+    /// The index of the sampler, or [`NO_SAMPLER`].
+    sampler: AtomicUsize,
+}
+
+const NO_SAMPLER: usize = usize::MAX;
+
+impl Samplers {
+    pub fn new() -> Self {
+        Self { sampler: AtomicUsize::new(NO_SAMPLER) }
+    }
+
+    // All Relaxed: hints.
+    pub(in crate::scheduler) fn sampler(&self) -> Option<usize> {
+        Some(self.sampler.load(Relaxed)).filter(|&index| index != NO_SAMPLER)
+    }
+
+    pub(in crate::scheduler) fn begin(&self, index: usize) -> bool {
+        self.sampler.compare_exchange(NO_SAMPLER, index, Relaxed, Relaxed).is_ok()
+    }
+
+    pub(in crate::scheduler) fn end(&self) {
+        self.sampler.store(NO_SAMPLER, Relaxed);
+    }
+}

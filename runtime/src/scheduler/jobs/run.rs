@@ -1,0 +1,197 @@
+//! What a worker, or an external thread, runs of the jobs that wait.
+
+use crate::job::{JobRef, Tag};
+use crate::scheduler::away::Role;
+use crate::scheduler::belonging::outside_of_computations;
+use crate::scheduler::idle::Work;
+use crate::scheduler::injected::Injected;
+use crate::scheduler::job_processor::JobProcessor;
+use crate::scheduler::worker::Worker;
+
+/// Methods for the holder of the job processor.
+impl JobProcessor {
+    /// Publishes the child jobs that lie here, and wakes other workers for them, because this thread is about
+    /// to block.
+    ///
+    /// Also wakes workers for child jobs that were public before. A worker that overlooked them relied on
+    /// this thread to come back to them; and no worker was woken for the jobs of a region too short to share.
+    ///
+    /// # Safety
+    /// 1. The calling thread is the owner.
+    #[cold]
+    #[inline(never)]
+    pub unsafe fn expose_child_jobs(&self) {
+        // SAFETY: (1).
+        unsafe { self.publish_all() };
+        if self.has_public_child_jobs() || !self.detached.is_empty() {
+            self.shared().post_strictly(Work::Job);
+        }
+    }
+
+    /// Runs the detached jobs that lie here. Does nothing inside an isolated region, or on an external
+    /// thread.
+    pub fn run_detached(&self) {
+        while self.waits_for() == Tag::NONE && !std::thread::panicking() {
+            let Some(job) = self.take_detached() else { break };
+            self.in_surroundings(|| self.with_worker(|worker| worker.run_job(job)));
+        }
+    }
+
+    /// As [`Worker::yield_to_job`]. On an external thread, runs only a job of that thread's call. On a stack
+    /// that unwinds, runs none: see `wait.rs`.
+    pub fn yield_to_job(&self, is_local: bool) -> bool {
+        if std::thread::panicking() {
+            return false;
+        }
+        if !self.is_external() {
+            return self.with_worker(|worker| worker.yield_to_job(self, is_local));
+        }
+        let tag = self.waits_for();
+        // SAFETY: the calling thread holds the job processor.
+        let local = unsafe { self.pop_anywhere() }.or_else(|| self.take_broadcast());
+        let job = local.or_else(|| match is_local {
+            true => None,
+            false => self
+                .steal_from_others(0, |victim| victim.steal(tag))
+                .or_else(|| self.shared().injected_jobs.take_install(tag)),
+        });
+        // SAFETY: as above; the job was claimed.
+        job.inspect(|&job| self.in_surroundings(|| unsafe { self.run(job) })).is_some()
+    }
+}
+
+impl Worker {
+    /// Runs a job that this worker need not steal, in this order: jobs that earlier jobs of this worker left
+    /// behind, jobs that were spawned here, jobs for this job processor alone, and injected jobs. So a
+    /// broadcast comes after the jobs that were spawned before it.
+    pub fn run_next_job(&self) -> bool {
+        let Some(job_processor) = self.job_processor() else { return false };
+        // SAFETY: this thread is the job processor's owner; its stack has no frame of a job, so there is no
+        // join job.
+        let own = unsafe { job_processor.pop(0) }
+            .or_else(|| job_processor.take_detached())
+            .or_else(|| job_processor.take_overflow());
+        match own {
+            Some(job) => self.run_job(job),
+            None => return self.run_job_from_others(),
+        }
+        true
+    }
+
+    /// Runs a job that came from other threads. Otherwise detached jobs that always spawn another one would
+    /// starve it.
+    pub fn run_job_from_others(&self) -> bool {
+        let Some(job_processor) = self.job_processor() else { return false };
+        if !self.shared().injected_jobs.has_any() && job_processor.broadcasts.is_empty() {
+            return false;
+        }
+        // Where computations pass split points, one more computation would only take a CPU from them.
+        let is_extra = match self.ask_role() {
+            Role::Full | Role::Begins => false,
+            Role::Serves => self.shared().splits.are_passed_by_others_than(self.index()),
+            Role::Surplus => true,
+        };
+        if is_extra {
+            return false;
+        }
+        let shared = self.shared();
+        if let Some(job) = job_processor.broadcasts.pop_front() {
+            self.run_job(job);
+        } else if let Some(job) = shared.injected_jobs.take_install(Tag::NONE) {
+            self.run_job(job);
+        } else if let Some(injected) = shared.injected_jobs.take_injected() {
+            self.run_injected(injected);
+        } else {
+            return false;
+        }
+        true
+    }
+
+    fn run_injected(&self, injected: Injected) {
+        match injected {
+            Injected::Spawn(job) => self.run_job(job),
+            Injected::Compute(task) => {
+                self.begin_job();
+                let _outer = self.processor().polling.begin_computation(&task);
+                let is_over = self.shared().lifecycle.has_begun();
+                self.see_to_others_first();
+                self.computing(|| if is_over { task.cancel() } else { task.run() });
+                self.shared().job_ended();
+            }
+        }
+    }
+
+    /// An injected job begins. Its first part may be long, so this is a split point and the end of a poll
+    /// interval.
+    fn see_to_others_first(&self) {
+        if let Some(job_processor) = self.job_processor() {
+            job_processor.restart_poll_interval();
+            self.computing(|| job_processor.pass_split());
+        }
+    }
+
+    /// Runs a job on a fresh stack.
+    pub fn run_job(&self, job: JobRef) {
+        let job_processor = self.job_processor().expect("only runtimes with workers have jobs");
+        self.begin_job();
+        let _outer = self.processor().polling.begin_job();
+        // SAFETY: this thread is the job processor's owner; the job was taken from a queue.
+        self.computing(|| unsafe { job_processor.run(job) });
+    }
+
+    /// The first job that `steal` takes from another job processor. Asks each job processor without a public
+    /// job to publish one.
+    fn steal_by(&self, steal: impl Fn(&JobProcessor) -> Option<JobRef>) -> Option<JobRef> {
+        self.job_processor()?.steal_from_others(self.random_below(self.shared().processors.len()), steal)
+    }
+
+    /// Takes a job from another job processor, for a worker without any work. If it takes several, the others
+    /// go to the worker's own job processor.
+    pub fn steal_job(&self) -> Option<JobRef> {
+        let own = self.job_processor()?;
+        if self.role() == Role::Begins {
+            return self.steal_detached(own);
+        }
+        let most = own.end_batch();
+        // SAFETY: this thread is the job processor's owner.
+        self.steal_by(|victim| unsafe { own.steal_several(victim, most) })
+            .or_else(|| self.steal_detached(own))
+    }
+
+    fn steal_detached(&self, own: &JobProcessor) -> Option<JobRef> {
+        let mut job_processors =
+            self.shared().job_processors().filter(|job_processor| job_processor.index() != own.index());
+        // Takes the oldest job. The owner takes the youngest, if its order is last in, first out.
+        job_processors.find_map(|job_processor| job_processor.detached.pop_front())
+    }
+
+    /// Runs a job in the middle of another job, or of a task's poll, which asked for this. With `is_local`,
+    /// runs only a job of this job processor. In an isolated region, runs only child jobs of that region. For
+    /// the owner of `job_processor`.
+    pub fn yield_to_job(&self, job_processor: &JobProcessor, is_local: bool) -> bool {
+        let tag = job_processor.waits_for();
+        let is_free = tag == Tag::NONE;
+        // SAFETY: this thread is the job processor's owner.
+        let local = unsafe { job_processor.pop_anywhere() }
+            .or_else(|| if is_free { job_processor.take_detached() } else { None })
+            .or_else(|| job_processor.take_broadcast());
+        let jobs = &self.shared().injected_jobs;
+        let job = local.or_else(|| match is_local {
+            true => None,
+            false => self
+                .steal_by(|victim| victim.steal(tag))
+                .or_else(|| if is_free { self.steal_detached(job_processor) } else { None })
+                .or_else(|| jobs.take_install(tag)),
+        });
+        if let Some(job) = job {
+            job_processor.in_surroundings(|| self.run_job(job));
+            return true;
+        }
+        let injected = if is_local || !is_free { None } else { jobs.take_injected() };
+        let has_injected = injected.is_some();
+        if let Some(injected) = injected {
+            outside_of_computations(|| job_processor.in_surroundings(|| self.run_injected(injected)));
+        }
+        has_injected
+    }
+}

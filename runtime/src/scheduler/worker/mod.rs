@@ -1,0 +1,31 @@
+//! The loop: next work, run, search, sleep.
+//!
+//! A [`Worker`] is the part of a processor that only the worker's own thread touches. It lives on that
+//! thread's stack. The thread's context points to it, so that spawns and wakes from tasks find its queues.
+//!
+//! Order of work:
+//! 1. now and then, the injector;
+//! 2. the LIFO slot (a limited number of times in a row), the ring, a batch from the injector;
+//! 3. jobs that the worker need not steal;
+//! 4. other workers' rings, and the LIFO slot of a stuck worker;
+//! 5. other workers' jobs (`next_work.rs`).
+//!
+//! **Time decides when a turn comes.** The driver, the timers, the injector and injected jobs have their turn
+//! about every [`TURN`](turns::TURN). To read the clock at each poll would cost more than most polls. So the
+//! worker counts down a *stride* of polls, and reads the clock at the end of the stride. Then it makes the
+//! next stride longer or shorter, as a computation does with its splits (`split.rs`). A stride has at most
+//! `event_interval` polls. If one poll takes as long as a turn, a turn follows each poll.
+//!
+//! The monitor ends a stride early if a poll takes long (`monitor.rs`): it can write the countdown. The owner
+//! may overwrite the monitor's write; then the monitor writes again.
+//!
+//! `identity.rs` is the worker, `run.rs` its loop, `turns.rs` what happens between two polls. `sleep.rs` is
+//! how it sleeps, and `presence.rs` how it leaves its queues to others while it is away.
+
+mod identity;
+mod presence;
+mod run;
+mod sleep;
+mod turns;
+
+pub use identity::Worker;

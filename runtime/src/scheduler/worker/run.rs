@@ -1,0 +1,59 @@
+//! The loop.
+
+use super::identity::Worker;
+use crate::task::Runnable;
+
+/// The loop, and its end.
+impl Worker {
+    /// The loop of a worker thread. It ends when the shutdown begins, or when a spare worker retires.
+    pub fn run(&self) {
+        while !self.shared().lifecycle.has_begun() {
+            self.maintain_at_times();
+            if let Some(task) = self.next_task() {
+                self.run_task(task);
+            } else if self.run_next_job() {
+            } else if let Some(task) = self.search() {
+                self.run_task(task);
+            } else if self.run_stolen_job() || self.looks_again() || self.lingers() || self.ends_yields() {
+            } else if self.rests() {
+                if !self.rest() {
+                    return;
+                }
+            } else {
+                self.park();
+            }
+        }
+        self.wind_down();
+    }
+
+    /// `WindDown` of a `current_thread` runtime: cancels every task in this worker's queues and
+    /// tables, and the tasks that a cancellation wakes.
+    pub fn drain(&self) {
+        let processor = self.processor();
+        processor.polling.clear();
+        let mut has_looked = false;
+        loop {
+            // SAFETY: this thread is the owner; what is in the ring is `Runnable`s.
+            let task = unsafe {
+                processor.lifo.pop().or_else(|| processor.ring.pop().map(|task| Runnable::from_raw(task)))
+            };
+            match task {
+                Some(task) => self.cancel_task(task),
+                None if has_looked => break,
+                None => {
+                    has_looked = true;
+                    // SAFETY: this thread is the worker of its table.
+                    unsafe { self.shared().owned.cancel_idle(self.table()) };
+                }
+            }
+        }
+        self.lend_table();
+    }
+
+    /// Cancels a task that is not polled any more, because the shutdown has begun.
+    pub fn cancel_task(&self, task: Runnable) {
+        self.stop_searching_if_so();
+        let _outer = self.processor().polling.begin_cancel(&task);
+        task.cancel();
+    }
+}

@@ -1,0 +1,240 @@
+//! Parking and sleeping.
+
+use std::time::{Duration, Instant};
+
+use super::identity::Worker;
+use crate::driver::foreign::ForeignWakes;
+use crate::scheduler::away::Role;
+
+/// Sleep.
+impl Worker {
+    /// Whether a worker that found nothing tries again. If so, it has yielded its CPU to other threads first.
+    pub(super) fn looks_again(&self) -> bool {
+        let left = self.rounds_left.get();
+        if left == 0 {
+            return false;
+        }
+        self.rounds_left.set(left - 1);
+        crate::loom::thread::yield_now();
+        true
+    }
+
+    /// Whether the worker spun for a while, and work came from outside; see `hints/linger.rs`.
+    pub(super) fn lingers(&self) -> bool {
+        let shared = self.shared();
+        let is_relied_upon = self.is_searching.get() || shared.processors.len() == 1;
+        self.is_permanent() && is_relied_upon && self.linger.wait(shared, self.index)
+    }
+
+    /// CountSleeper to SleepPark of `idle.rs`: sleeps until there is something to do.
+    pub(in crate::scheduler) fn park(&self) {
+        let shared = self.shared();
+        if self.is_notified.replace(false) {
+            self.processor().metrics.noops.add(1);
+        }
+        self.end_slices();
+        self.processor().polling.clear();
+        shared.void_marks_of(self.index);
+        let role = self.ask_role();
+        if !self.run_park_hook() {
+            return;
+        }
+        if self.samples() {
+            return self.run_unpark_hook();
+        }
+        let is_beside_sampler = self.sleeps_beside_sampler();
+        if role != Role::Full {
+            self.leave_rest_to_others();
+        }
+        let idle = self.idle();
+        if idle.is_job_posted() {
+            // GetSleepy: the worker is sleepy now, and looks for work once more.
+            idle.get_sleepy();
+            return self.run_unpark_hook();
+        }
+        let seen = idle.get_sleepy();
+        if !idle.announce_sleep_unless(self.index, self.is_searching.get(), seen) {
+            return self.run_unpark_hook();
+        }
+        self.is_searching.set(false);
+        // The role is asked for again, behind SleepFence. A thread that widens the role of a spare worker
+        // fetches a worker afterwards.
+        if self.has_work(self.ask_role(), is_beside_sampler) {
+            idle.cancel_sleep(self.index);
+            self.is_searching.set(true);
+        } else {
+            shared.samplers.wake_if_alone(shared);
+            self.sleep();
+            if !idle.end_sleep(self.index) {
+                self.is_searching.set(true);
+                self.is_notified.set(true);
+                self.linger.was_woken(shared, self.slept.get());
+            }
+            self.call_foreign();
+            if !self.is_permanent() {
+                self.sort_ring();
+            }
+            self.share_ring();
+        }
+        // After the end of the sleep, also if the worker did not sleep after all.
+        shared.monitor.worker_woke(&shared.driver);
+        self.run_unpark_hook();
+    }
+
+    /// SleepLook of `idle.rs`. `leaves_tasks`: another thread is about to look at the tasks; see
+    /// `hints/sampling.rs`.
+    fn has_work(&self, role: Role, leaves_tasks: bool) -> bool {
+        let shared = self.shared();
+        // For `lifecycle.rs`: the worker has to wind down, or to cancel the tasks of another table.
+        let is_ending = || shared.lifecycle.has_begun() && self.seen_lent.get() != Some(shared.away.lent());
+        !leaves_tasks && shared.has_tasks_for(role)
+            || shared.has_jobs_for(self.index, role)
+            || !self.is_permanent() && shared.away.has_yielding()
+            || is_ending()
+    }
+
+    /// Calls the user's hook. Returns false if the hook made work for this worker.
+    pub fn run_park_hook(&self) -> bool {
+        let hooks = &self.shared().config.hooks;
+        if hooks.has_park() {
+            // Foreign code: no other thread may rely on this one.
+            self.stop_searching_if_so();
+        }
+        hooks.on_park();
+        let is_idle = !self.has_own_tasks();
+        if !is_idle {
+            self.run_unpark_hook();
+        }
+        is_idle
+    }
+
+    pub(in crate::scheduler) fn run_unpark_hook(&self) {
+        let hooks = &self.shared().config.hooks;
+        if hooks.has_unpark() {
+            self.stop_searching_if_so();
+        }
+        hooks.on_unpark();
+    }
+
+    /// Sleeps in the driver if it is free, else on the token; then dispatches. The last worker to go to sleep
+    /// looks for a deadlock. Foreign code is kept for [`call_foreign`](Self::call_foreign).
+    pub fn sleep(&self) {
+        let shared = self.shared();
+        let parker = &self.processor().parker;
+        let limit = self.longest_sleep();
+        let mut report = None;
+        let mut may_sleep = || {
+            report = shared.find_deadlock();
+            report.is_none()
+        };
+        self.sleeping(|foreign| match shared.driver.try_become_poller(self.index) {
+            Some(mut poller) => {
+                _ = parker.park_in_driver(|| may_sleep() && poller.sleep(limit, foreign) > 0);
+            }
+            None => {
+                let own = shared.driver.own_timeout(shared.wheel(self.index));
+                parker.park_if(own.into_iter().chain(limit).min(), may_sleep);
+            }
+        });
+        self.keep_report(report);
+    }
+
+    /// Sleeps on the token for at most `limit`.
+    pub(in crate::scheduler) fn sleep_on_token(&self, limit: Duration) {
+        let shared = self.shared();
+        let own = shared.driver.own_timeout(shared.wheel(self.index));
+        let limit = own.map_or(limit, |own| own.min(limit));
+        self.sleeping(|_| self.processor().parker.park(Some(limit)));
+    }
+
+    /// Sleeps while the clock is paused. When no other work is left, the clock moves to the next timer.
+    pub fn sleep_with_paused_clock(&self, is_needed: impl Fn() -> bool) {
+        let shared = self.shared();
+        let processor = self.processor();
+        self.sleeping(|foreign| {
+            let Some(mut poller) = shared.driver.try_become_poller(self.index) else {
+                return processor.parker.park(None);
+            };
+            poller.poll(foreign);
+            shared.driver.fire_timers(foreign);
+            let is_idle = processor.ring.is_empty() && foreign.is_empty() && !is_needed();
+            if is_idle && !shared.driver.auto_advance() {
+                processor.parker.park_in_driver(|| poller.wait(foreign));
+            }
+        });
+    }
+
+    /// Counts the time since the last sleep as busy. Returns the present time, and how long the worker was
+    /// busy.
+    pub(in crate::scheduler) fn count_busy(&self) -> (Instant, Duration) {
+        let now = Instant::now();
+        let busy = now.saturating_duration_since(self.awake_since.replace(now));
+        self.processor().metrics.busy_ns.add(busy.as_nanos() as u64);
+        (now, busy)
+    }
+
+    /// Counts `sleep` as time asleep, and dispatches the tasks that `sleep` and the timers wake.
+    fn sleeping(&self, sleep: impl FnOnce(&mut ForeignWakes)) {
+        let metrics = &self.processor().metrics;
+        metrics.parks.add(1);
+        let (start, busy) = self.count_busy();
+        self.linger.sleeps();
+        self.reinforcement.sleeps(self.processor().tick(), busy);
+        self.lend_table();
+        self.dispatch(|foreign| {
+            metrics.naps.add(1);
+            sleep(foreign);
+            metrics.naps.add(1);
+            let end = Instant::now();
+            self.awake_since.set(end);
+            self.stride_began.set(end);
+            self.begin_looks_at_yields();
+            self.slept.set(end.saturating_duration_since(start));
+            self.shared().driver.fire_timers(foreign);
+        });
+        if self.is_blocked() || self.is_marked() {
+            // This worker may have been the poller, and the monitor may rest because of that.
+            self.shared().monitor.worker_woke(&self.shared().driver);
+        } else {
+            self.take_table_back();
+        }
+    }
+
+    /// `TasksDone` of `split.rs`. Other workers may have yielded to this spare worker, and it has found no
+    /// more tasks. It polls the driver once more. If that brings no tasks either, it lets the yielding
+    /// workers go on. Returns whether there are tasks.
+    pub(super) fn ends_yields(&self) -> bool {
+        if self.is_permanent() || !self.shared().away.has_yielding() {
+            return false;
+        }
+        self.maintain();
+        let has_tasks = self.has_own_tasks();
+        if !has_tasks {
+            self.shared().end_all_yields();
+        }
+        has_tasks
+    }
+
+    /// Samples if it should. Returns whether it did: it has then parked for a short time, and is still a
+    /// searcher.
+    pub(in crate::scheduler) fn samples(&self) -> bool {
+        let shared = self.shared();
+        let is_searcher = self.is_permanent() && self.is_searching.get();
+        if !is_searcher || !self.sampling.would_sample(shared) || !shared.samplers.begin(self.index()) {
+            return false;
+        }
+        self.sleep_on_token(self.sampling.begin_sample());
+        shared.samplers.end();
+        self.call_foreign();
+        shared.monitor.worker_woke(&shared.driver);
+        true
+    }
+
+    /// Whether this worker leaves waiting tasks to the awake workers, and sleeps.
+    pub(in crate::scheduler) fn sleeps_beside_sampler(&self) -> bool {
+        let shared = self.shared();
+        let would_sample = self.is_permanent() && self.sampling.would_sample(shared);
+        self.sampling.reset();
+        would_sample && shared.samplers.sampler().is_some()
+    }
+}

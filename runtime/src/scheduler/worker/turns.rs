@@ -1,0 +1,232 @@
+//! Strides of polls, and the turns of the driver between them.
+
+use std::time::{Duration, Instant};
+
+use super::identity::{COMPUTING, Worker};
+use crate::driver::foreign::ForeignWakes;
+use crate::loom::MEASURES_POLLS;
+use crate::loom::sync::atomic::Ordering::Relaxed;
+use crate::scheduler::away::marks::Report;
+use crate::scheduler::belonging::outside_of_computations;
+use crate::scheduler::job_processor::JobProcessor;
+use crate::task::Runnable;
+
+/// The longest time between two turns of the driver and the injector, about.
+pub const TURN: Duration = Duration::from_micros(200);
+
+/// Polls, and what happens between two polls.
+impl Worker {
+    /// Polls a task once.
+    pub fn run_task(&self, task: Runnable) {
+        if self.is_searching.get() {
+            self.stop_searching();
+        }
+        let processor = self.processor();
+        processor.metrics.polls.add(1);
+        processor.polling.begin(&task);
+        task.run();
+    }
+
+    /// At the end of a stride, looks at the driver and the timers.
+    #[inline(always)]
+    pub fn maintain_at_times(&self) {
+        let rounds = &self.processor().rounds;
+        // Relaxed: a number by itself. The monitor's write may be lost; see the module's docs.
+        let left = rounds.load(Relaxed) - 1;
+        rounds.store(left, Relaxed);
+        if left == 0 {
+            self.rounds_are_over();
+        }
+    }
+
+    /// Either the driver has its turn, or the worker looks whether a task has yielded, or it asks for help
+    /// again; see `hints/reinforcement.rs`.
+    #[inline(never)]
+    fn rounds_are_over(&self) {
+        let left = self.rounds_put_off.take();
+        let looks_at_yields = self.looks_at_yields.get().is_some();
+        let is_early = looks_at_yields && self.has_yielded.replace(false);
+        // The monitor ends a stride early, too.
+        let is_told = self.processor().was_told_long();
+        if left > 0 && !is_early && !is_told {
+            if looks_at_yields {
+                return self.set_next_look(left);
+            }
+            self.set_rounds(left);
+            return self.share_ring();
+        }
+        if is_early {
+            // Too few polls for an estimate.
+            self.stride_began.set(Instant::now());
+            self.set_rounds(self.stride.get());
+        } else {
+            self.begin_stride();
+        }
+        if looks_at_yields {
+            self.set_next_look(self.rounds());
+        }
+        self.maintain();
+    }
+
+    pub(in crate::scheduler) fn set_rounds(&self, rounds: u32) {
+        self.processor().rounds.store(rounds, Relaxed);
+    }
+
+    pub(in crate::scheduler) fn rounds(&self) -> u32 {
+        self.processor().rounds.load(Relaxed)
+    }
+
+    /// Ends one stride and begins the next. The next stride is to take one [`TURN`], estimated from the last
+    /// stride.
+    fn begin_stride(&self) {
+        let config = &self.shared().config;
+        let now = Instant::now();
+        let began = self.stride_began.replace(now);
+        // Half a turn changes nothing.
+        let taken = if MEASURES_POLLS { now.saturating_duration_since(began) } else { TURN / 2 };
+        let stride = self.stride.get();
+        if taken > TURN / 2 {
+            // The injector has its turn, too. It is not the very next one, because the tasks in the ring wait
+            // as well.
+            self.tasks_to_injector.set(self.tasks_to_injector.get().min(2));
+        }
+        let next = if taken > 2 * TURN {
+            (u128::from(stride) * TURN.as_nanos() / taken.as_nanos()).max(1) as u32
+        } else if taken < TURN / 4 {
+            stride.saturating_mul(2)
+        } else {
+            stride
+        };
+        self.stride.set(next.min(config.event_interval));
+        self.set_rounds(self.stride.get());
+    }
+
+    /// A sleep has ended. From now on the worker looks whether a task has yielded: after one round and one
+    /// more, then after two and two, four and four, and so on. If so, the driver has its turn.
+    ///
+    /// Programs yield some times so that what they have sent arrives. They rely on it that the driver is
+    /// polled meanwhile, as by Tokio's `yield_now`. A task that yields for longer has to wait for the end of
+    /// the stride, because a turn costs as much as dozens of yields.
+    pub(super) fn begin_looks_at_yields(&self) {
+        self.looks_at_yields.set(Some(0));
+        self.has_yielded.set(false);
+        self.set_next_look(self.rounds() + self.rounds_put_off.get());
+    }
+
+    /// Splits `rounds`, the rest of the stride, behind the next look.
+    fn set_next_look(&self, rounds: u32) {
+        let looks = self.looks_at_yields.get().unwrap_or(0);
+        let length = 1 << (looks / 2).min(31);
+        self.looks_at_yields.set(Some(looks + 1).filter(|_| length < self.stride.get()));
+        let next = rounds.min(length);
+        self.set_rounds(next);
+        self.rounds_put_off.set(rounds - next);
+    }
+
+    /// The stride ends with the next poll.
+    pub(in crate::scheduler) fn end_stride(&self) {
+        self.rounds_put_off.set(0);
+        self.set_rounds(1);
+    }
+
+    /// Whether a poll took as long as a turn in the last stride.
+    pub(in crate::scheduler) fn has_long_polls(&self) -> bool {
+        self.stride.get() == 1
+    }
+
+    /// Dispatches the events and timers that are due, without waiting.
+    #[inline(never)]
+    pub fn maintain(&self) {
+        self.end_slices();
+        let driver = &self.shared().driver;
+        self.dispatch(|foreign| {
+            if driver.io().is_some_and(|io| io.has_sources()) {
+                if let Some(mut poller) = driver.try_become_poller(self.index) {
+                    poller.poll(foreign);
+                }
+            }
+            driver.fire_timers(foreign);
+        });
+        self.call_foreign();
+        self.sort_ring();
+        self.share_ring();
+        if self.takes_tasks() {
+            self.run_job_from_others();
+        }
+    }
+
+    /// This worker is back from a computation; see `hints/slices.rs`.
+    pub(super) fn end_slices(&self) {
+        if let Some(job_processor) = self.job_processor() {
+            job_processor.slices.end(|| self.shared().splits.now());
+        }
+    }
+
+    /// For a worker in the middle of a computation. It polls the driver, and moves the tasks that wake there,
+    /// and those in its own queues, to where any thread finds them. Notifies no worker.
+    pub fn collect_tasks(&self, job_processor: &JobProcessor) {
+        let driver = &self.shared().driver;
+        let collect = || {
+            self.dispatch(|foreign| {
+                if let Some(io) = driver.io().filter(|io| io.has_sources()) {
+                    match driver.try_become_poller(self.index) {
+                        Some(mut poller) => _ = poller.poll(foreign),
+                        // The worker that sits there may be woken already, but wait for a CPU.
+                        None => io.poll_nonblocking(foreign),
+                    }
+                }
+                driver.fire_timers(foreign);
+            });
+            self.call_foreign();
+        };
+        // Run as if outside of the computation: foreign wakers are then collected first, instead of called
+        // here. But a blocking call inside of another blocking call stays inside of the outer one.
+        let computing = self.away.get() & COMPUTING;
+        self.away.set(self.away.get() & !COMPUTING);
+        outside_of_computations(|| job_processor.in_surroundings(collect));
+        self.away.set(self.away.get() | computing);
+        self.move_tasks_to_injector();
+    }
+
+    /// Runs `f`, which wakes many tasks. The tasks are queued in order, without a notification for each.
+    /// Foreign wakers are kept for [`call_foreign`](Self::call_foreign).
+    pub(in crate::scheduler) fn dispatch<R>(&self, f: impl FnOnce(&mut ForeignWakes) -> R) -> R {
+        let was_fifo = self.is_fifo.replace(true);
+        let result = f(&mut self.foreign.borrow_mut());
+        self.is_fifo.set(was_fifo);
+        result
+    }
+
+    pub(in crate::scheduler) fn keep_report(&self, report: Option<Report>) {
+        if report.is_some() {
+            *self.report.borrow_mut() = report;
+        }
+    }
+
+    /// Whether foreign code is kept to be called.
+    #[inline]
+    pub(in crate::scheduler) fn has_foreign(&self) -> bool {
+        !self.foreign.borrow().is_empty() || self.report.borrow().is_some()
+    }
+
+    /// Calls the foreign wakers that were kept, and the deadlock handler if it has to be told. No other
+    /// thread may rely on this worker meanwhile: it is in no number of `idle.rs`, holds no lock, and does not
+    /// be the poller.
+    #[inline]
+    pub(in crate::scheduler) fn call_foreign(&self) {
+        if self.has_foreign() {
+            self.call_what_is_foreign();
+        }
+    }
+
+    #[cold]
+    fn call_what_is_foreign(&self) {
+        self.stop_searching_if_so();
+        let foreign = self.foreign.borrow_mut().take();
+        let was_fifo = self.is_fifo.replace(true);
+        foreign.wake_all();
+        self.is_fifo.set(was_fifo);
+        let report = self.report.borrow_mut().take();
+        report.into_iter().for_each(Report::deliver);
+    }
+}
