@@ -13,7 +13,7 @@ use loom::sync::Mutex;
 use loom::sync::atomic::AtomicBool;
 use loom::sync::atomic::Ordering::Relaxed;
 use loom::thread;
-use runtime::internals::task::{AfterDetach, AfterPoll, Start, State};
+use runtime::internals::task::{AfterDetach, AfterPoll, AfterWake, Start, State};
 
 use super::plain::Plain;
 use twin::{Fault, Twin, Word};
@@ -125,6 +125,19 @@ impl<W: Word> Task<W> {
         self.drop_reference();
     }
 
+    /// Wakes by a waker, and drops it in the same step.
+    fn wake_by_value(&self) {
+        self.touch();
+        match self.word.wake_by_value() {
+            AfterWake::Nothing => {}
+            AfterWake::Schedule => {
+                self.touch();
+                self.push();
+            }
+            AfterWake::Free => self.free(),
+        }
+    }
+
     fn abort(&self) {
         self.touch();
         if self.word.cancel() {
@@ -197,6 +210,32 @@ fn wakes<W: Word>(word: impl Fn() -> W + Send + Sync + 'static) {
                 task.wake();
                 if !is_telling {
                     task.wake();
+                    task.run_queued();
+                }
+            })
+        });
+        task.run_queued();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        task.run_queued();
+        assert_eq!(task.finished.load(Relaxed), 1, "a wake was lost");
+        task.assert_freed();
+    });
+}
+
+/// Two threads of the scheduler wake by value, one of which has something to say, while two threads run
+/// queued tasks. The last reference may go with a wake.
+fn wakes_by_value<W: Word>(word: impl Fn() -> W + Send + Sync + 'static) {
+    loom::model(move || {
+        let task = Task::new(word(), 2);
+        task.drop_handle();
+        let threads = [true, false].map(|is_telling| {
+            let task = task.clone();
+            thread::spawn(move || {
+                if is_telling {
+                    task.is_ready.store(true, Relaxed);
+                }
+                task.wake_by_value();
+                if !is_telling {
                     task.run_queued();
                 }
             })
@@ -302,6 +341,11 @@ fn wakes_are_seen() {
 }
 
 #[test]
+fn wakes_by_value_are_seen_and_free_once() {
+    wakes_by_value(|| State::with_references(0));
+}
+
+#[test]
 fn an_abort_makes_no_second_owner() {
     an_abort(|| State::with_references(0));
 }
@@ -319,6 +363,7 @@ fn a_handle_goes_while_the_task_completes() {
 #[test]
 fn a_twin_without_a_fault_passes() {
     wakes(|| Twin::new(Fault::None));
+    wakes_by_value(|| Twin::new(Fault::None));
     an_abort(|| Twin::new(Fault::None));
     a_handle(|| Twin::new(Fault::None), false);
     a_handle(|| Twin::new(Fault::None), true);
@@ -344,6 +389,10 @@ refused! {
     a_poll_that_ends_by_a_store: wakes(PendingStores), "a wake was lost";
     a_poll_that_ends_without_release: wakes(PendingIsRelaxed), "data race on the future";
     a_reference_dropped_without_release: wakes(DropIsRelaxed), "data race on the cell";
+    a_wake_by_value_that_forgets_a_task_being_polled: wakes_by_value(ByValueForgetsScheduled),
+        "a wake was lost";
+    a_wake_by_value_without_release: wakes_by_value(ByValueIsRelaxed), "a wake was lost";
+    a_last_wake_by_value_that_frees_nothing: wakes_by_value(ByValueForgetsLast), "the cell is never freed";
     an_abort_of_a_task_being_polled: an_abort(CancelTakesScheduled), "data race on the future";
     a_completion_that_misses_the_join_waker: a_handle(CompletesBlindly, false),
         "the task that waits for the output is not woken";
