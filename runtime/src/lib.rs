@@ -125,6 +125,7 @@ pub mod internals {
         pub use crate::task::cell::Header;
         pub use crate::task::owned::Owned;
         pub use crate::task::raw::{Runnable, Schedule};
+        pub use crate::task::reserved::Reserved;
         pub use crate::task::state::{AfterDetach, AfterPoll, AfterWake, Snapshot, Start, State};
 
         use crate::task::{AbortHandle, JoinHandle, JoinSet};
