@@ -4,6 +4,10 @@
 //! that the memory model lets a load return. Beside it stand twins: small copies of the protocol with one bug
 //! put back, which the same model must refuse. A twin without a bug must pass, or the others prove nothing.
 //!
+//! A twin expects what the model says of the property that its bug breaks. A limit of loom's, or a panic in
+//! the set-up, is never a pass. Loom's own texts do not say which memory they mean. So plain memory has a
+//! name (`plain.rs`), and a twin names the freed memory that it touches (`poison.rs`).
+//!
 //! `LOOM_MAX_PREEMPTIONS` is 2 by default (`.cargo/config.toml`).
 #![cfg(loom)]
 
@@ -39,6 +43,7 @@ mod models {
     mod oneshot;
     mod owned;
     mod park;
+    mod plain;
     mod poison;
     mod readiness;
     mod reserved;

@@ -106,6 +106,7 @@ pub mod internals {
 
     pub mod job {
         pub use crate::job::{CoreLatch, CountLatch, CrossLatch, Latch, Owner, SpinLatch, ThreadLatch};
+        pub use crate::job::{Question, Region, StackJob, Tag};
     }
 
     pub mod io {
@@ -125,6 +126,7 @@ pub mod internals {
         pub use crate::task::cell::Header;
         pub use crate::task::owned::Owned;
         pub use crate::task::raw::{Runnable, Schedule};
+        pub use crate::task::reserved::Reserved;
         pub use crate::task::state::{AfterDetach, AfterPoll, AfterWake, Snapshot, Start, State};
 
         use crate::task::{AbortHandle, JoinHandle, JoinSet};
@@ -157,7 +159,7 @@ pub mod internals {
         pub use crate::scheduler::injected::InjectedJobs;
         pub use crate::scheduler::park::Parker;
         pub use crate::scheduler::processor::LifoSlot;
-        pub use crate::scheduler::{Shared, Worker, WorkerStart, in_place, monitor};
+        pub use crate::scheduler::{JobProcessor, Shared, Worker, WorkerStart, in_place, monitor};
     }
 
     pub mod blocking {

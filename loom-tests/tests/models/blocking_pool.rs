@@ -275,11 +275,10 @@ impl<P: Protocol> World<P> {
         let mut ran: Vec<_> = lives.iter().flat_map(|life| life.taken.iter().copied()).collect();
         ran.extend(self.failed.lock().unwrap().drain(..));
         ran.sort_unstable();
-        assert_eq!(
-            ran,
-            (before..before + main + other).collect::<Vec<_>>(),
-            "a closure was left or ran twice"
-        );
+        let closures: Vec<_> = (before..before + main + other).collect();
+        let left: Vec<_> = closures.iter().filter(|closure| !ran.contains(closure)).collect();
+        assert!(left.is_empty(), "closures are left: {left:?}");
+        assert_eq!(ran, closures, "a closure ran twice");
         let count = |end| lives.iter().filter(|life| life.end == end).count();
         let live = lives.len() - count(End::Gone);
         assert_eq!(self.queue.counts(), (live, count(End::Asleep), 0), "the numbers are wrong at rest");
@@ -369,9 +368,9 @@ models! {
 }
 
 macro_rules! refused {
-    ($($name:ident: $setting:expr, $fault:ident;)*) => {$(
+    ($($name:ident: $setting:expr, $fault:ident, $text:literal;)*) => {$(
         #[test]
-        #[should_panic]
+        #[should_panic(expected = $text)]
         fn $name() {
             check($setting, |most, _| Twin::new(most, Fault::$fault));
         }
@@ -379,15 +378,17 @@ macro_rules! refused {
 }
 
 refused! {
-    a_taker_that_fetches_nobody: LARGER_MEETING, FetchesNobody;
-    a_sleeper_that_leaves_though_it_was_chosen: MEETING_OF_THE_OVERDUE, LeavesThoughChosen;
-    a_sleeper_that_leaves_and_can_still_be_chosen: MEETING_OF_THE_OVERDUE, LeavesItsPlace;
-    a_worker_that_lies_down_after_another_look_elsewhere: FULL_HOUSE, LiesDownLate;
-    a_thread_that_came_for_nothing_and_counts_as_coming: OVERTAKEN, ComesForEver;
-    a_refusal_that_sends_nobody: REFUSED, RefusedQuietly;
-    a_refused_thread_that_counts_as_coming: REFUSED_ONCE, RefusedForEver;
-    a_thread_that_takes_a_closure_to_its_hook: HOOKED, TakesToHook;
-    a_submitter_that_relies_on_a_thread_in_its_hook: HOOKED, ReliesOnHook;
+    a_taker_that_fetches_nobody: LARGER_MEETING, FetchesNobody, "closures are left";
+    a_sleeper_that_leaves_though_it_was_chosen: MEETING_OF_THE_OVERDUE, LeavesThoughChosen,
+        "closures are left";
+    a_sleeper_that_leaves_and_can_still_be_chosen: MEETING_OF_THE_OVERDUE, LeavesItsPlace,
+        "closures are left";
+    a_worker_that_lies_down_after_another_look_elsewhere: FULL_HOUSE, LiesDownLate, "closures are left";
+    a_thread_that_came_for_nothing_and_counts_as_coming: OVERTAKEN, ComesForEver, "closures are left";
+    a_refusal_that_sends_nobody: REFUSED, RefusedQuietly, "closures are left";
+    a_refused_thread_that_counts_as_coming: REFUSED_ONCE, RefusedForEver, "closures are left";
+    a_thread_that_takes_a_closure_to_its_hook: HOOKED, TakesToHook, "closures are left";
+    a_submitter_that_relies_on_a_thread_in_its_hook: HOOKED, ReliesOnHook, "closures are left";
 }
 
 /// With real sleeping: a thread that was chosen wakes, sees the choice, and sees the closure.

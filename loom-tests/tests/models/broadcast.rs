@@ -7,7 +7,6 @@
 
 use std::sync::Arc as StdArc;
 
-use loom::cell::UnsafeCell;
 use loom::future::block_on;
 use loom::sync::Arc;
 use loom::thread;
@@ -15,17 +14,18 @@ use runtime::sync::broadcast::error::{RecvError, TryRecvError};
 use runtime::sync::broadcast::{self, Receiver};
 
 use super::flag::{Flag, poll};
+use super::plain::Plain;
 
 /// A number that is `Send` and not `Sync`: a clone writes to what it clones.
 struct Value {
     number: usize,
-    clones: UnsafeCell<usize>,
+    clones: Plain<usize>,
     _watched: Arc<()>,
 }
 
 impl Value {
     fn new(number: usize) -> Self {
-        Self { number, clones: UnsafeCell::new(0), _watched: Arc::new(()) }
+        Self { number, clones: Plain::new("the clones of a value", 0), _watched: Arc::new(()) }
     }
 }
 
@@ -33,7 +33,11 @@ impl Clone for Value {
     fn clone(&self) -> Self {
         // SAFETY: one thread at a time is at a value; a bug is what the models are to find.
         self.clones.with_mut(|clones| unsafe { *clones += 1 });
-        Self { number: self.number, clones: UnsafeCell::new(0), _watched: self._watched.clone() }
+        Self {
+            number: self.number,
+            clones: Plain::new("the clones of a value", 0),
+            _watched: self._watched.clone(),
+        }
     }
 }
 
@@ -258,7 +262,7 @@ mod twins {
     struct SlotTwin {
         bug: SlotBug,
         word: AtomicUsize,
-        value: UnsafeCell<usize>,
+        value: Plain<usize>,
     }
 
     impl SlotTwin {
@@ -295,7 +299,11 @@ mod twins {
 
     fn check_slot(bug: SlotBug) {
         loom::model(move || {
-            let twin = Arc::new(SlotTwin { bug, word: AtomicUsize::new(EMPTY), value: UnsafeCell::new(0) });
+            let twin = Arc::new(SlotTwin {
+                bug,
+                word: AtomicUsize::new(EMPTY),
+                value: Plain::new("the slot's value", 0),
+            });
             let theirs = twin.clone();
             let receiver = thread::spawn(move || {
                 theirs.take(0, FULL);
@@ -313,19 +321,19 @@ mod twins {
     }
 
     #[test]
-    #[should_panic(expected = "Causality violation")]
+    #[should_panic(expected = "data race on the slot's value")]
     fn a_value_that_is_stamped_before_it_is_written_is_found() {
         check_slot(SlotBug::StampsFirst);
     }
 
     #[test]
-    #[should_panic(expected = "Causality violation")]
+    #[should_panic(expected = "data race on the slot's value")]
     fn a_sender_that_overwrites_what_is_not_locked_is_found() {
         check_slot(SlotBug::OverwritesUnlocked);
     }
 
     #[test]
-    #[should_panic(expected = "Causality violation")]
+    #[should_panic(expected = "data race on the slot's value")]
     fn a_slot_that_is_unlocked_without_release_is_found() {
         check_slot(SlotBug::UnlocksTooWeakly);
     }

@@ -4,20 +4,21 @@
 //! Bounds: two threads beside main, one critical section each. A thread that finds it locked goes away:
 //! waiting is to try again.
 
-use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::sync::atomic::AtomicBool;
 use loom::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use loom::thread;
 use runtime::internals::ByteLock;
 
+use super::plain::Plain;
+
 /// What has a critical section.
 trait Lock: Send + Sync + 'static {
     /// False if another thread has the lock.
-    fn try_with(&self, f: impl FnOnce(&UnsafeCell<usize>)) -> bool;
+    fn try_with(&self, f: impl FnOnce(&Plain<usize>)) -> bool;
 }
 
-struct Real(ByteLock<UnsafeCell<usize>>);
+struct Real(ByteLock<Plain<usize>>);
 
 // SAFETY: the cell is what the models watch.
 unsafe impl Send for Real {}
@@ -25,7 +26,7 @@ unsafe impl Send for Real {}
 unsafe impl Sync for Real {}
 
 impl Lock for Real {
-    fn try_with(&self, f: impl FnOnce(&UnsafeCell<usize>)) -> bool {
+    fn try_with(&self, f: impl FnOnce(&Plain<usize>)) -> bool {
         self.0.try_lock().map(|guard| f(&guard)).is_some()
     }
 }
@@ -42,7 +43,7 @@ enum Fault {
 /// A copy with at most one bug.
 struct Twin {
     is_locked: AtomicBool,
-    value: UnsafeCell<usize>,
+    value: Plain<usize>,
     fault: Fault,
 }
 
@@ -53,7 +54,7 @@ unsafe impl Sync for Twin {}
 
 impl Twin {
     fn new(fault: Fault) -> Self {
-        Self { is_locked: AtomicBool::new(false), value: UnsafeCell::new(0), fault }
+        Self { is_locked: AtomicBool::new(false), value: Plain::new("the locked value", 0), fault }
     }
 
     fn try_lock(&self) -> bool {
@@ -72,7 +73,7 @@ impl Twin {
 }
 
 impl Lock for Twin {
-    fn try_with(&self, f: impl FnOnce(&UnsafeCell<usize>)) -> bool {
+    fn try_with(&self, f: impl FnOnce(&Plain<usize>)) -> bool {
         let has_lock = self.try_lock();
         if has_lock {
             f(&self.value);
@@ -107,7 +108,7 @@ fn three_count<L: Lock>(lock: impl Fn() -> L + Send + Sync + 'static) {
 
 #[test]
 fn one_thread_at_a_time_that_sees_what_others_did() {
-    three_count(|| Real(ByteLock::new(UnsafeCell::new(0))));
+    three_count(|| Real(ByteLock::new(Plain::new("the locked value", 0))));
 }
 
 #[test]
@@ -116,19 +117,19 @@ fn a_twin_without_a_bug() {
 }
 
 #[test]
-#[should_panic]
+#[should_panic(expected = "data race on the locked value")]
 fn a_lock_taken_in_two_steps() {
     three_count(|| Twin::new(Fault::LooksAndTakes));
 }
 
 #[test]
-#[should_panic]
+#[should_panic(expected = "data race on the locked value")]
 fn a_lock_that_does_not_acquire() {
     three_count(|| Twin::new(Fault::LocksRelaxed));
 }
 
 #[test]
-#[should_panic]
+#[should_panic(expected = "data race on the locked value")]
 fn an_unlock_that_does_not_release() {
     three_count(|| Twin::new(Fault::UnlocksRelaxed));
 }

@@ -14,13 +14,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize as Count;
 
-use loom::cell::UnsafeCell;
 use loom::sync::Mutex;
 use loom::sync::atomic::AtomicBool;
 use loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use loom::thread;
 use runtime::internals::scheduler::InjectedJobs;
 
+use super::plain::Plain;
 use twin::{Fault, Twin};
 
 /// What the real word and its twins have in common.
@@ -56,7 +56,7 @@ impl Word for InjectedJobs {
 struct Pool<W> {
     word: W,
     /// What the injected jobs do. A worker that leaves after them sees it.
-    deeds: [UnsafeCell<bool>; 2],
+    deeds: [Plain<bool>; 2],
     /// Injected jobs that wait, by number.
     jobs: Mutex<VecDeque<usize>>,
     /// `Shutdown::has_begun`.
@@ -76,7 +76,10 @@ impl<W: Word> Pool<W> {
     fn new(word: W) -> Arc<Self> {
         Arc::new(Self {
             word,
-            deeds: [UnsafeCell::new(false), UnsafeCell::new(false)],
+            deeds: [
+                Plain::new("what an injected job did", false),
+                Plain::new("what an injected job did", false),
+            ],
             jobs: Mutex::new(VecDeque::new()),
             has_begun: AtomicBool::new(false),
             tokens: [AtomicBool::new(false), AtomicBool::new(false)],
@@ -216,9 +219,9 @@ fn a_twin_without_a_fault_passes() {
 
 /// A twin for each fault, and the model that must refuse it.
 macro_rules! refused {
-    ($($name:ident: $model:ident($fault:ident $(, $n:literal)?);)*) => {$(
+    ($($name:ident: $model:ident($fault:ident $(, $n:literal)?), $text:literal;)*) => {$(
         #[test]
-        #[should_panic]
+        #[should_panic(expected = $text)]
         fn $name() {
             $model(|| Twin::new(Some(Fault::$fault)) $(, $n)?);
         }
@@ -226,11 +229,19 @@ macro_rules! refused {
 }
 
 refused! {
-    workers_that_load_and_store_when_they_leave: jobs_while_the_workers_leave(ClosesByStore, 1);
-    workers_that_leave_whatever_has_begun: an_injected_job_ends_while_the_shutdown_begins(ClosesOverJobs);
-    an_injected_job_that_looks_before_it_counts_itself: jobs_while_the_workers_leave(BeginsByLoad, 1);
-    an_injected_job_that_ends_without_release: an_injected_job_ends_while_the_shutdown_begins(EndsRelaxed);
-    workers_that_leave_without_acquire: an_injected_job_ends_while_the_shutdown_begins(ClosesRelaxed);
-    a_last_injected_job_that_wakes_nobody: an_injected_job_ends_while_the_shutdown_begins(WakesNobody);
-    a_last_job_that_asks_elsewhere_whether_to_wake: an_injected_job_ends_while_the_shutdown_begins(AsksElsewhere);
+    workers_that_load_and_store_when_they_leave: jobs_while_the_workers_leave(ClosesByStore, 1),
+        "a worker leaves before the last job has ended";
+    workers_that_leave_whatever_has_begun: an_injected_job_ends_while_the_shutdown_begins(ClosesOverJobs),
+        "data race on what an injected job did";
+    an_injected_job_that_looks_before_it_counts_itself: jobs_while_the_workers_leave(BeginsByLoad, 1),
+        "a job was left";
+    an_injected_job_that_ends_without_release: an_injected_job_ends_while_the_shutdown_begins(EndsRelaxed),
+        "data race on what an injected job did";
+    workers_that_leave_without_acquire: an_injected_job_ends_while_the_shutdown_begins(ClosesRelaxed),
+        "data race on what an injected job did";
+    a_last_injected_job_that_wakes_nobody: an_injected_job_ends_while_the_shutdown_begins(WakesNobody),
+        "a worker sleeps for ever";
+    a_last_job_that_asks_elsewhere_whether_to_wake:
+        an_injected_job_ends_while_the_shutdown_begins(AsksElsewhere),
+        "a worker sleeps for ever";
 }

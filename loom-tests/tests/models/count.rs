@@ -7,13 +7,14 @@
 
 mod twin;
 
-use loom::cell::UnsafeCell;
-use loom::sync::Arc;
-use loom::sync::atomic::AtomicUsize;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize as StdAtomicUsize;
+
 use loom::sync::atomic::Ordering::Relaxed;
 use loom::thread::{self, JoinHandle};
 use runtime::internals::job::{CountLatch, ThreadLatch};
 
+use super::plain::Plain;
 use twin::{Fault, Twin};
 
 /// A count as the models use it: the real one, or a twin.
@@ -77,11 +78,12 @@ impl Count for CountLatch<ThreadLatch> {
     }
 }
 
-/// A scope: the count, what each job writes, and how many have ended, for the checks alone.
+/// A scope: the count, what each job writes, and how many have ended. Loom does not see the last, which is
+/// for the checks alone.
 struct Scope<C> {
     count: C,
-    results: [UnsafeCell<u32>; 4],
-    ended: Arc<AtomicUsize>,
+    results: [Plain<u32>; 4],
+    ended: Arc<StdAtomicUsize>,
 }
 
 struct SendPtr<T>(*const T);
@@ -99,11 +101,11 @@ unsafe impl<T> Send for SendPtr<T> {}
 
 impl<C: Count> SendPtr<Scope<C>> {
     fn new() -> Self {
-        let results = std::array::from_fn(|_| UnsafeCell::new(0));
+        let results = std::array::from_fn(|_| Plain::new("a job's result", 0));
         Self(Box::into_raw(Box::new(Scope {
             count: C::make(),
             results,
-            ended: Arc::new(AtomicUsize::new(0)),
+            ended: Arc::new(StdAtomicUsize::new(0)),
         })))
     }
 
@@ -130,7 +132,7 @@ impl<C: Count> SendPtr<Scope<C>> {
     fn leave(self, jobs: usize) {
         // SAFETY: no other thread has it any more, by the property under test.
         let scope = unsafe { Box::from_raw(self.0.cast_mut()) };
-        assert_eq!(scope.ended.load(Relaxed), jobs, "a job has not ended");
+        assert_eq!(scope.ended.load(Relaxed), jobs, "the owner leaves before a job has ended");
         for result in &scope.results[..jobs] {
             // SAFETY: the cell checks that no thread writes.
             assert_eq!(result.with(|result| unsafe { *result }), 7);
@@ -313,49 +315,49 @@ fn the_twin_without_a_fault_passes() {
 }
 
 #[test]
-#[should_panic]
+#[should_panic(expected = "data race on a job's result")]
 fn an_owner_that_counts_in_its_cell_while_it_is_folded_leaves_too_early_or_never() {
     loom::model(an_owner_that_works_in_its_sleep::<Twin<{ Fault::COUNTS_IN_ITS_SLEEP }>, true>);
 }
 
 #[test]
-#[should_panic]
+#[should_panic(expected = "the owner sleeps for ever")]
 fn an_unfold_by_load_and_store_loses_an_end() {
     loom::model(an_owner_that_unfolds::<Twin<{ Fault::UNFOLDS_BY_STORE }>>);
 }
 
 #[test]
-#[should_panic]
+#[should_panic(expected = "late use of the count")]
 fn an_owner_that_unfolds_when_all_has_ended_frees_the_latch_while_it_is_set() {
     loom::model(an_owner_that_unfolds::<Twin<{ Fault::UNFOLDS_ZERO }>>);
 }
 
 #[test]
-#[should_panic]
+#[should_panic(expected = "data race on a job's result")]
 fn without_the_bias_a_thief_that_is_quick_sets_the_latch_too_early() {
     loom::model(two_thieves::<Twin<{ Fault::NO_BIAS }>>);
 }
 
 #[test]
-#[should_panic]
+#[should_panic(expected = "the owner sleeps for ever")]
 fn a_fold_by_load_and_store_loses_an_end() {
     loom::model(two_thieves::<Twin<{ Fault::FOLDS_BY_STORE }>>);
 }
 
 #[test]
-#[should_panic]
+#[should_panic(expected = "data race on a job's result")]
 fn ends_that_release_nothing_hide_what_the_jobs_did() {
     loom::model(two_thieves::<Twin<{ Fault::ENDS_RELAXED }>>);
 }
 
 #[test]
-#[should_panic]
+#[should_panic(expected = "data race on a job's result")]
 fn an_owner_that_looks_without_acquiring_misses_what_the_jobs_did() {
     loom::model(a_thief_that_spawns::<Twin<{ Fault::LOOKS_RELAXED }>>);
 }
 
 #[test]
-#[should_panic]
+#[should_panic(expected = "data race on a job's result")]
 fn a_spawn_that_is_counted_behind_its_parents_end_is_not_waited_for() {
     loom::model(|| {
         let scope = SendPtr::<Scope<Twin<{ Fault::NONE }>>>::new();

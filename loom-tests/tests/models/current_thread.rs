@@ -268,19 +268,19 @@ fn a_twin_without_a_fault_passes() {
 }
 
 #[test]
-#[should_panic(expected = "forgotten")]
+#[should_panic(expected = "the root is forgotten")]
 fn a_root_that_looks_before_it_says_where_it_sleeps() {
     a_root_goes_to_sleep(Fault::LooksBeforeItSaysWhere);
 }
 
 #[test]
-#[should_panic(expected = "forgotten")]
+#[should_panic(expected = "the root is forgotten")]
 fn a_root_that_only_looks_whether_it_was_woken() {
     a_root_goes_to_sleep(Fault::OnlyLooks);
 }
 
 #[test]
-#[should_panic(expected = "forgotten")]
+#[should_panic(expected = "the root is forgotten")]
 fn a_wake_of_a_root_by_a_store() {
     a_root_goes_to_sleep(Fault::OnlyStores);
 }

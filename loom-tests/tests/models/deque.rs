@@ -17,12 +17,12 @@ mod twin;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use loom::cell::UnsafeCell;
 use loom::thread;
 use runtime::internals::DEQUE_CAPACITY;
 use runtime::internals::queue::{Deque, Taken};
 
 use super::item::{Item, Items};
+use super::plain::Plain;
 use twin::{Fault, Twin};
 
 /// The interface of the real deque and its twins. All but `steal` is for the owner.
@@ -117,7 +117,7 @@ struct World<D> {
     /// Whether the thieves come first in the first schedule.
     is_thieves_turn: bool,
     /// The cells beside the slots; see above.
-    beside: [UnsafeCell<()>; DEQUE_CAPACITY],
+    beside: [Plain<()>; DEQUE_CAPACITY],
 }
 
 // SAFETY: the models find out whether the accesses of different threads are ordered.
@@ -132,7 +132,7 @@ impl<D: Jobs> World<D> {
     ) {
         for is_thieves_turn in [false, true] {
             loom::model(move || {
-                let beside = std::array::from_fn(|_| UnsafeCell::new(()));
+                let beside = std::array::from_fn(|_| Plain::new("a slot of the deque", ()));
                 let world =
                     Arc::new(Self { deque: make(), items: Items::new(items), is_thieves_turn, beside });
                 let taken = f(&world);
@@ -412,7 +412,7 @@ fn a_choosy_thief<D: Jobs>(make: impl Fn() -> D + Send + Sync + Copy + 'static) 
         let thieves = world.thieves::<1>(|world| {
             let wanted = world.items.at(1).as_ptr();
             let stolen = world.deque.steal(&|item| item == wanted).map(|item| world.run(item));
-            assert!(stolen.is_none_or(|stolen| stolen == 1), "it got {stolen:?}");
+            assert!(stolen.is_none_or(|stolen| stolen == 1), "a thief got an item that it did not look at");
             stolen.into_iter().collect()
         });
         let mut taken: Vec<_> = world.take_back(fork, 0).into_iter().collect();
@@ -511,9 +511,9 @@ fn a_twin_without_a_fault_passes() {
 
 /// A twin for each fault, and the model that must refuse it.
 macro_rules! refused {
-    ($($name:ident: $model:ident$(::<$n:literal>)?($fault:ident);)*) => {$(
+    ($($name:ident: $model:ident$(::<$n:literal>)?($fault:ident), $text:literal;)*) => {$(
         #[test]
-        #[should_panic]
+        #[should_panic(expected = $text)]
         fn $name() {
             $model$(::<_, $n>)?(|| Twin::new(Some(Fault::$fault)));
         }
@@ -521,25 +521,38 @@ macro_rules! refused {
 }
 
 refused! {
-    an_owner_that_publishes_before_it_finishes: forks_that_are_begun::<1>(FinishesPublished);
-    an_owner_that_takes_a_place_for_finished: forks_that_are_begun::<1>(FinishesByPlace);
-    an_owner_that_finishes_and_publishes_without_release: forks_that_are_begun::<1>(PublishesRelaxed);
-    a_reclaim_without_a_version: a_thief_asleep(ReclaimsSameVersion);
-    a_rewind_without_a_version: forks_against_thieves::<2>(RewindsToSameVersion);
-    a_thief_that_reads_after_its_claim: a_thief_asleep(ReadsAfterClaim);
-    a_thief_that_stores_its_claim: a_thief_asleep(StoresClaim);
-    a_thief_that_claims_what_it_did_not_look_at: a_choosy_thief(LooksBeforeItReads);
-    an_owner_that_stores_its_reclaim: a_thief_asleep(StoresReclaim);
-    an_owner_that_publishes_without_release: a_thief_asleep(PublishesRelaxed);
-    a_thief_that_loads_without_acquire: a_thief_asleep(LoadsRelaxed);
-    a_thief_that_looks_again_without_acquire: forks_against_thieves::<2>(LooksAgainRelaxed);
-    a_thief_that_claims_without_release: room_after_a_slow_thief(ClaimsRelaxed);
-    a_thief_that_claims_a_fork_without_release: a_fork_after_a_slow_thief(ClaimsRelaxed);
-    an_owner_that_learns_of_a_theft_without_acquire: a_fork_after_a_slow_thief(LearnsRelaxed);
-    an_owner_that_makes_room_without_acquire: room_after_a_slow_thief(MakesRoomRelaxed);
-    a_rewind_below_a_join_item: scope_items_above_a_fork::<1>(RewindsBelowJoinItem);
-    room_made_below_a_join_item: a_full_deque::<2>(RewindsBelowJoinItem);
-    a_thief_that_reads_several_after_its_claim: several_at_once::<1>(ReadsSeveralAfterClaim);
-    a_thief_that_claims_one_and_takes_several: several_at_once::<1>(ClaimsOneOfSeveral);
-    room_made_while_something_is_public: a_full_deque::<2>(RewindsOverPublic);
+    an_owner_that_publishes_before_it_finishes: forks_that_are_begun::<1>(FinishesPublished),
+        "data race on an item";
+    an_owner_that_takes_a_place_for_finished: forks_that_are_begun::<1>(FinishesByPlace),
+        "item 2 was taken twice, or before it was pushed";
+    an_owner_that_finishes_and_publishes_without_release: forks_that_are_begun::<1>(PublishesRelaxed),
+        "data race on an item";
+    a_reclaim_without_a_version: a_thief_asleep(ReclaimsSameVersion), "data race on an item";
+    a_rewind_without_a_version: forks_against_thieves::<2>(RewindsToSameVersion), "data race on an item";
+    a_thief_that_reads_after_its_claim: a_thief_asleep(ReadsAfterClaim), "data race on an item";
+    a_thief_that_stores_its_claim: a_thief_asleep(StoresClaim), "data race on an item";
+    a_thief_that_claims_what_it_did_not_look_at: a_choosy_thief(LooksBeforeItReads),
+        "a thief got an item that it did not look at";
+    an_owner_that_stores_its_reclaim: a_thief_asleep(StoresReclaim), "data race on an item";
+    an_owner_that_publishes_without_release: a_thief_asleep(PublishesRelaxed), "data race on an item";
+    a_thief_that_loads_without_acquire: a_thief_asleep(LoadsRelaxed), "data race on an item";
+    a_thief_that_looks_again_without_acquire: forks_against_thieves::<2>(LooksAgainRelaxed),
+        "data race on an item";
+    a_thief_that_claims_without_release: room_after_a_slow_thief(ClaimsRelaxed),
+        "data race on a slot of the deque";
+    a_thief_that_claims_a_fork_without_release: a_fork_after_a_slow_thief(ClaimsRelaxed),
+        "data race on a slot of the deque";
+    an_owner_that_learns_of_a_theft_without_acquire: a_fork_after_a_slow_thief(LearnsRelaxed),
+        "data race on a slot of the deque";
+    an_owner_that_makes_room_without_acquire: room_after_a_slow_thief(MakesRoomRelaxed),
+        "data race on a slot of the deque";
+    a_rewind_below_a_join_item: scope_items_above_a_fork::<1>(RewindsBelowJoinItem),
+        "item 0 was taken twice, or before it was pushed";
+    room_made_below_a_join_item: a_full_deque::<2>(RewindsBelowJoinItem),
+        "item 0 was taken twice, or before it was pushed";
+    a_thief_that_reads_several_after_its_claim: several_at_once::<1>(ReadsSeveralAfterClaim),
+        "data race on an item";
+    a_thief_that_claims_one_and_takes_several: several_at_once::<1>(ClaimsOneOfSeveral),
+        "data race on an item";
+    room_made_while_something_is_public: a_full_deque::<2>(RewindsOverPublic), "item 2 was lost";
 }

@@ -146,7 +146,7 @@ mod small {
     }
 
     #[test]
-    #[should_panic = "lost wake"]
+    #[should_panic(expected = "lost wake")]
     fn twin_an_end_that_does_not_try_again_sleeps_on() {
         check(false);
     }

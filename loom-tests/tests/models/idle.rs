@@ -206,6 +206,10 @@ impl<P: Protocol> World<P> {
             ends[own] = end;
         }
         sleeping += ends.iter().filter(|&&end| end == End::Asleep).count();
+        if taken.len() < self.items.count() {
+            assert!(self.injector.is_empty(), "a task is left in the injector to sleepers");
+            assert!(!self.has_visible_work(true), "a task is left in a ring to sleepers");
+        }
         self.items.assert_all(taken);
         assert_eq!(self.idle.counts(), (0, sleeping), "the counts are wrong at rest");
     }
@@ -413,7 +417,7 @@ fn what_a_blocked_worker_leaves_in_its_ring_is_found() {
 }
 
 #[test]
-#[should_panic(expected = "an item was lost")]
+#[should_panic(expected = "a task is left in a ring to sleepers")]
 fn a_sleeper_that_looks_in_the_injector_alone() {
     a_worker_blocks(|| Idle::new(2, 3), true, false);
 }
@@ -429,9 +433,9 @@ fn a_twin_without_a_fault_passes() {
 
 /// A twin for each fault, and the model that must refuse it.
 macro_rules! refused {
-    ($($name:ident: $model:ident($workers:literal, $fault:ident);)*) => {$(
+    ($($name:ident: $model:ident($workers:literal, $fault:ident), $text:literal;)*) => {$(
         #[test]
-        #[should_panic]
+        #[should_panic(expected = $text)]
         fn $name() {
             $model(|| Twin::new($workers, Fault::$fault));
         }
@@ -439,10 +443,16 @@ macro_rules! refused {
 }
 
 refused! {
-    a_push_without_a_fence: a_worker_falls_asleep(1, PushesWithoutFence);
-    a_sleeper_without_a_fence: a_worker_falls_asleep(1, SleepsWithoutFence);
-    a_sleeper_that_looks_before_it_announces: a_worker_falls_asleep(1, LeavesCountLate);
-    a_searcher_that_finds_work_and_tells_nobody: a_searcher_finds_other_work(2, FindsQuietly);
-    a_notifier_that_gives_back_blindly: two_push_to_one_that_falls_asleep(2, GivesBackBlindly);
-    a_sleeper_that_is_counted_out_twice: a_searcher_and_a_sleeper(2, CountsOutTwice);
+    a_push_without_a_fence: a_worker_falls_asleep(1, PushesWithoutFence),
+        "a task is left in the injector to sleepers";
+    a_sleeper_without_a_fence: a_worker_falls_asleep(1, SleepsWithoutFence),
+        "a task is left in the injector to sleepers";
+    a_sleeper_that_looks_before_it_announces: a_worker_falls_asleep(1, LeavesCountLate),
+        "a task is left in the injector to sleepers";
+    a_searcher_that_finds_work_and_tells_nobody: a_searcher_finds_other_work(2, FindsQuietly),
+        "a task is left in the injector to sleepers";
+    a_notifier_that_gives_back_blindly: two_push_to_one_that_falls_asleep(2, GivesBackBlindly),
+        "a task is left in the injector to sleepers";
+    a_sleeper_that_is_counted_out_twice: a_searcher_and_a_sleeper(2, CountsOutTwice),
+        "the counts are wrong at rest";
 }

@@ -313,9 +313,9 @@ passes! {
 
 /// A twin for each fault, and the story that must refuse it.
 macro_rules! refused {
-    ($($name:ident: $story:ident($fault:ident, $slip:ident) from $events:expr;)*) => {$(
+    ($($name:ident: $story:ident($fault:ident, $slip:ident) from $events:expr, $text:literal;)*) => {$(
         #[test]
-        #[should_panic]
+        #[should_panic(expected = $text)]
         fn $name() {
             $story::tell(|| Twin::new(Fault::$fault, $events), Slip::$slip);
         }
@@ -323,42 +323,73 @@ macro_rules! refused {
 }
 
 refused! {
-    a_job_pushed_without_a_fence_to_a_sleeper: InjectedAgainstSleeper(PushesWithoutFence, None) from ODD;
-    a_job_pushed_without_a_fence_to_a_waiter: InjectedAgainstWaiter(PushesWithoutFence, None) from ODD;
-    a_sleeper_without_a_fence: InjectedAgainstSleeper(SleepsWithoutFence, None) from ODD;
-    a_waiter_without_a_fence: TaskAgainstWaiter(WaitsWithoutFence, None) from 0;
-    a_sleeper_that_looks_once: InjectedAgainstSleeper(None, LooksOnce) from ODD;
+    a_job_pushed_without_a_fence_to_a_sleeper: InjectedAgainstSleeper(PushesWithoutFence, None) from ODD,
+        "an injected job is left to sleepers";
+    a_job_pushed_without_a_fence_to_a_waiter: InjectedAgainstWaiter(PushesWithoutFence, None) from ODD,
+        "an injected job is left to sleepers";
+    a_sleeper_without_a_fence: InjectedAgainstSleeper(SleepsWithoutFence, None) from ODD,
+        "an injected job is left to sleepers";
+    a_waiter_without_a_fence: TaskAgainstWaiter(WaitsWithoutFence, None) from 0, "a task is left to sleepers";
+    a_sleeper_that_looks_once: InjectedAgainstSleeper(None, LooksOnce) from ODD,
+        "an injected job is left to sleepers";
     a_waiter_that_looks_once_when_the_counter_has_rolled_over:
-        InjectedAgainstRolledOverWaiter(None, LooksOnce) from ODD;
-    a_sleeper_that_leaves_out_the_deques: JobAgainstSleeper(None, LooksNotInDeques) from 0;
-    a_job_whose_post_finds_the_counter_odd: JobAgainstWaiter(None, None) from ODD;
-    a_waiter_that_compares_nothing: JobAgainstWaiter(ComparesNothing, None) from 0;
-    a_waiter_that_compares_without_writing: JobAgainstWaiter(ComparesByLoad, None) from 0;
-    a_waiter_that_shows_its_bit_late: JobAgainstWaiter(ShowsBitLate, None) from 0;
-    a_waiter_that_keeps_its_bit: LatchAlone(KeepsBit, None) from 0;
-    a_sleeper_that_is_counted_out_twice: InjectedAgainstSleeper(CountsOutTwice, None) from 0;
-    a_waiter_whose_latch_is_set_and_who_tells_nobody: NotifiedAndSet(None, PassesNothingOn) from 0;
-    a_waiter_that_takes_another_job_and_tells_nobody: NotifiedAndTempted(None, PassesNothingOn) from 0;
-    a_latch_set_after_a_look: LatchAlone(None, SetsAfterALook) from 0;
-    a_task_whose_pusher_admits_nobody: TaskAgainstWaiter(None, PusherAdmitsNobody) from 0;
-    a_waiter_that_admits_nobody: TaskAgainstWaiter(None, WaiterAdmitsNobody) from 0;
-    a_task_pushed_without_a_fence: TaskAgainstSleeper(PushesWithoutFence, None) from 0;
-    a_searcher_that_looks_for_tasks_first: TasksAndInjectedAgainstSearcher(None, LooksForTasksFirst) from 0;
-    a_spare_worker_that_rests_quietly: TaskAgainstSurplus(None, RestsQuietly) from 0;
-    a_pusher_that_forgets_a_task_left_to_it: TaskLeftToAPusher(GivesBackSilently, None) from 0;
-    a_pusher_that_forgets_a_job_left_to_it: JobLeftToAPusher(GivesBackSilently, None) from 0;
-    a_job_of_one_who_blocks_without_a_fence: JobOfOneWhoBlocks(PushesWithoutFence, None) from ODD;
-    a_waiter_that_gets_sleepy_without_a_fence: JobOfOneWhoBlocks(None, LooksWithoutFence) from ODD;
-    a_glance_at_the_counter_alone: JobsOfOneWhoBlocks(GlancesAtCounterAlone, None) from 0;
-    a_glance_past_waiters: TaskAgainstWaiter(None, GlancesPastWaiters) from 0;
-    a_glance_before_the_fence: TaskAgainstSleeper(None, GlancesEarly) from 0;
-    a_waiter_that_may_not_run_an_injected_job_and_tells_nobody: ErrandOfAnother(None, PassesNothingOn) from 0;
-    an_errand_without_end: ErrandOfNobody(None, PassesErrandToAll) from 0;
+        InjectedAgainstRolledOverWaiter(None, LooksOnce) from ODD,
+        "an injected job is left to sleepers";
+    a_sleeper_that_leaves_out_the_deques: JobAgainstSleeper(None, LooksNotInDeques) from 0,
+        "a child job is left to sleepers";
+    a_job_whose_post_finds_the_counter_odd: JobAgainstWaiter(None, None) from ODD,
+        "a child job is left to sleepers";
+    a_waiter_that_compares_nothing: JobAgainstWaiter(ComparesNothing, None) from 0,
+        "a child job is left to sleepers";
+    a_waiter_that_compares_without_writing: JobAgainstWaiter(ComparesByLoad, None) from 0,
+        "a child job is left to sleepers";
+    a_waiter_that_shows_its_bit_late: JobAgainstWaiter(ShowsBitLate, None) from 0,
+        "a child job is left to sleepers";
+    a_waiter_that_keeps_its_bit: LatchAlone(KeepsBit, None) from 0, "a bit was left set";
+    a_sleeper_that_is_counted_out_twice: InjectedAgainstSleeper(CountsOutTwice, None) from 0,
+        "the counts are wrong at rest";
+    a_waiter_whose_latch_is_set_and_who_tells_nobody: NotifiedAndSet(None, PassesNothingOn) from 0,
+        "an injected job is left to sleepers";
+    a_waiter_that_takes_another_job_and_tells_nobody: NotifiedAndTempted(None, PassesNothingOn) from 0,
+        "an injected job is left to sleepers";
+    a_latch_set_after_a_look: LatchAlone(None, SetsAfterALook) from 0,
+        "a waiter sleeps although its latch is set";
+    a_task_whose_pusher_admits_nobody: TaskAgainstWaiter(None, PusherAdmitsNobody) from 0,
+        "a task is left to sleepers";
+    a_waiter_that_admits_nobody: TaskAgainstWaiter(None, WaiterAdmitsNobody) from 0,
+        "a task is left to sleepers";
+    a_task_pushed_without_a_fence: TaskAgainstSleeper(PushesWithoutFence, None) from 0,
+        "a task is left to sleepers";
+    a_searcher_that_looks_for_tasks_first: TasksAndInjectedAgainstSearcher(None, LooksForTasksFirst) from 0,
+        "a task is left to sleepers";
+    a_spare_worker_that_rests_quietly: TaskAgainstSurplus(None, RestsQuietly) from 0,
+        "a task is left to sleepers";
+    a_pusher_that_forgets_a_task_left_to_it: TaskLeftToAPusher(GivesBackSilently, None) from 0,
+        "a task is left to sleepers";
+    a_pusher_that_forgets_a_job_left_to_it: JobLeftToAPusher(GivesBackSilently, None) from 0,
+        "a task is left to sleepers";
+    a_job_of_one_who_blocks_without_a_fence: JobOfOneWhoBlocks(PushesWithoutFence, None) from ODD,
+        "a child job is left to sleepers";
+    a_waiter_that_gets_sleepy_without_a_fence: JobOfOneWhoBlocks(None, LooksWithoutFence) from ODD,
+        "a child job is left to sleepers";
+    a_glance_at_the_counter_alone: JobsOfOneWhoBlocks(GlancesAtCounterAlone, None) from 0,
+        "a child job is left to sleepers";
+    a_glance_past_waiters: TaskAgainstWaiter(None, GlancesPastWaiters) from 0, "a task is left to sleepers";
+    a_glance_before_the_fence: TaskAgainstSleeper(None, GlancesEarly) from 0, "a task is left to sleepers";
+    a_waiter_that_may_not_run_an_injected_job_and_tells_nobody: ErrandOfAnother(None, PassesNothingOn) from 0,
+        "an injected job is left to sleepers";
+    an_errand_without_end: ErrandOfNobody(None, PassesErrandToAll) from 0,
+        "workers that may not run a job wake each other for ever";
     a_task_whose_monitor_relies_on_a_stuck_searcher:
-        TaskLeftToStuckSearcher(None, ReliesOnStuckSearcher) from 0;
+        TaskLeftToStuckSearcher(None, ReliesOnStuckSearcher) from 0,
+        "a task is left to sleepers";
     an_injected_job_whose_monitor_relies_on_a_stuck_searcher:
-        InjectedLeftToStuckSearcher(None, ReliesOnStuckSearcher) from 0;
-    a_monitor_that_forgets_a_task_left_to_it: TaskLeftToTheMonitor(None, GivesUpQuietly) from 0;
-    a_monitor_that_forgets_an_injected_job_left_to_it: InjectedLeftToTheMonitor(None, GivesUpQuietly) from 0;
-    a_counter_that_is_carried_into_the_counts: InjectedAgainstSleeper(CarriesIntoCounts, None) from LAST;
+        InjectedLeftToStuckSearcher(None, ReliesOnStuckSearcher) from 0,
+        "an injected job is left to sleepers";
+    a_monitor_that_forgets_a_task_left_to_it: TaskLeftToTheMonitor(None, GivesUpQuietly) from 0,
+        "a task is left to sleepers";
+    a_monitor_that_forgets_an_injected_job_left_to_it: InjectedLeftToTheMonitor(None, GivesUpQuietly) from 0,
+        "an injected job is left to sleepers";
+    a_counter_that_is_carried_into_the_counts: InjectedAgainstSleeper(CarriesIntoCounts, None) from LAST,
+        "the counts are wrong at rest";
 }

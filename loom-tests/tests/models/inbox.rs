@@ -175,7 +175,7 @@ fn a_twin_without_a_fault_passes() {
 }
 
 #[test]
-#[should_panic(expected = "an item was lost")]
+#[should_panic(expected = "item 0 was lost")]
 fn an_owner_that_waits_without_a_second_look_is_found() {
     an_owner_lies_down(|| Twin::new(Fault::WaitsWithoutLook));
 }
@@ -187,13 +187,13 @@ fn waits_that_are_not_told_apart_are_found() {
 }
 
 #[test]
-#[should_panic(expected = "Causality violation")]
+#[should_panic(expected = "data race on the inbox")]
 fn a_pusher_that_takes_the_waker_after_the_push_is_found() {
     the_owner_frees_it(|| Twin::new(Fault::TakesAfterPush));
 }
 
 #[test]
-#[should_panic(expected = "Causality violation")]
+#[should_panic(expected = "data race on an item's link")]
 fn a_push_that_does_not_release_is_found() {
     an_owner_lies_down(|| Twin::new(Fault::PushesRelaxed));
 }

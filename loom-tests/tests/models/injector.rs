@@ -206,25 +206,25 @@ fn a_twin_without_a_fault_passes() {
 }
 
 #[test]
-#[should_panic]
+#[should_panic(expected = "item 1 was lost")]
 fn a_length_stored_after_the_unlock() {
     two_producers_and_a_consumer(|| Twin::new(Some(Fault::StoresLenAfterUnlock)));
 }
 
 #[test]
-#[should_panic]
+#[should_panic(expected = "item 1 was lost")]
 fn a_length_stored_before_the_lock() {
     two_producers_and_a_consumer(|| Twin::new(Some(Fault::StoresLenBeforeLock)));
 }
 
 #[test]
-#[should_panic(expected = "stranded")]
+#[should_panic(expected = "the item is stranded")]
 fn a_push_without_a_fence() {
     a_push_against_a_sleeper(Injector::new, false, true);
 }
 
 #[test]
-#[should_panic(expected = "stranded")]
+#[should_panic(expected = "the item is stranded")]
 fn a_sleeper_without_a_fence() {
     a_push_against_a_sleeper(Injector::new, true, false);
 }

@@ -2,13 +2,14 @@
 
 use std::ptr::NonNull;
 
-use loom::cell::UnsafeCell;
 use runtime::internals::queue::{Linked, Next};
+
+use super::plain::Plain;
 
 /// An item whose value is plain memory. Its pusher writes it and its taker overwrites it. So loom finds a
 /// queue that does not order the two, or has two takers.
 pub struct Item {
-    value: UnsafeCell<Option<usize>>,
+    value: Plain<Option<usize>>,
     next: Next<Item>,
 }
 
@@ -30,7 +31,7 @@ unsafe impl Sync for Items {}
 
 impl Items {
     pub fn new(count: usize) -> Self {
-        let item = || Box::new(Item { value: UnsafeCell::new(None), next: Next::new() });
+        let item = || Box::new(Item { value: Plain::new("an item", None), next: Next::new() });
         Self((0..count).map(|_| NonNull::from(Box::leak(item()))).collect())
     }
 
@@ -55,13 +56,16 @@ impl Items {
     pub fn take(&self, item: NonNull<Item>) -> usize {
         // SAFETY: as in `make`.
         let value = unsafe { item.as_ref().value.with_mut(|slot| (*slot).take()) };
-        value.expect("an item has one taker, which sees its value")
+        let number = || self.0.iter().position(|other| *other == item).expect("one of the items");
+        value.unwrap_or_else(|| panic!("item {} was taken twice, or before it was pushed", number()))
     }
 
     /// Panics unless every item was taken.
-    pub fn assert_all(&self, mut taken: Vec<usize>) {
-        taken.sort_unstable();
-        assert_eq!(taken, (0..self.0.len()).collect::<Vec<_>>(), "an item was lost");
+    pub fn assert_all(&self, taken: Vec<usize>) {
+        for item in 0..self.0.len() {
+            assert!(taken.contains(&item), "item {item} was lost");
+        }
+        assert_eq!(taken.len(), self.0.len(), "an item was taken twice");
     }
 }
 

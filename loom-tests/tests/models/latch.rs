@@ -12,18 +12,18 @@ mod twin;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use loom::cell::UnsafeCell;
 use loom::thread;
 use runtime::internals::driver::Driver;
 use runtime::internals::job::{CrossLatch, Latch, Owner, SpinLatch, ThreadLatch};
 use runtime::internals::scheduler::Parker;
 
+use super::plain::Plain;
 use twin::{Fault, Pool, Twin};
 
 /// What has a latch and a result, as a stack job has.
 struct Frame<L> {
     latch: L,
-    result: UnsafeCell<u32>,
+    result: Plain<u32>,
 }
 
 struct SendPtr<T>(*mut T);
@@ -34,7 +34,7 @@ unsafe impl<T> Send for SendPtr<T> {}
 impl<L: Latch> Frame<L> {
     /// A frame that a setter may reach until its latch is set.
     fn new(latch: L) -> *mut Self {
-        Box::into_raw(Box::new(Self { latch, result: UnsafeCell::new(0) }))
+        Box::into_raw(Box::new(Self { latch, result: Plain::new("the job's result", 0) }))
     }
 
     /// What a job does last.
@@ -243,9 +243,9 @@ fn a_twin_without_a_fault_passes() {
 
 /// A twin for each fault.
 macro_rules! refused {
-    ($($name:ident: $fault:ident;)*) => {$(
+    ($($name:ident: $fault:ident, $text:literal;)*) => {$(
         #[test]
-        #[should_panic]
+        #[should_panic(expected = $text)]
         fn $name() {
             a_worker_of_a_twin(Fault::$fault);
         }
@@ -253,13 +253,13 @@ macro_rules! refused {
 }
 
 refused! {
-    a_setter_that_looks_after_the_swap: LooksAfterSwap;
-    a_setter_that_asks_whom_to_wake_after_the_swap: AsksAfterSwap;
-    a_setter_that_loads_and_stores: LoadsAndStores;
-    a_setter_without_release: SetsRelaxed;
-    a_setter_that_keeps_no_pool: KeepsNoPool;
-    an_owner_that_sleeps_without_saying_so: SleepsUnannounced;
-    an_owner_that_stores_that_it_sleeps: StoresSleeping;
-    an_owner_that_wakes_over_a_set: WakesByStore;
-    an_owner_that_looks_without_acquire: LooksRelaxed;
+    a_setter_that_looks_after_the_swap: LooksAfterSwap, "late use of the latch";
+    a_setter_that_asks_whom_to_wake_after_the_swap: AsksAfterSwap, "late use of the latch";
+    a_setter_that_loads_and_stores: LoadsAndStores, "the owner sleeps for ever";
+    a_setter_without_release: SetsRelaxed, "data race on the job's result";
+    a_setter_that_keeps_no_pool: KeepsNoPool, "late use of the pool";
+    an_owner_that_sleeps_without_saying_so: SleepsUnannounced, "the owner sleeps for ever";
+    an_owner_that_stores_that_it_sleeps: StoresSleeping, "the owner sleeps for ever";
+    an_owner_that_wakes_over_a_set: WakesByStore, "the owner sleeps for ever";
+    an_owner_that_looks_without_acquire: LooksRelaxed, "data race on the job's result";
 }

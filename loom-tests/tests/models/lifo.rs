@@ -8,12 +8,12 @@ mod twin;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use loom::cell::UnsafeCell;
 use loom::thread;
 use runtime::internals::queue::Injector;
 use runtime::internals::scheduler::LifoSlot;
 use runtime::internals::task::{Header, Runnable};
 
+use super::plain::Plain;
 use super::task::board::{Board, Life};
 use twin::{Fault, Twin};
 
@@ -50,7 +50,7 @@ impl Slot for LifoSlot {
 /// taker of the task.
 struct World<S> {
     slot: S,
-    tasks: Vec<(NonNull<Header>, UnsafeCell<bool>)>,
+    tasks: Vec<(NonNull<Header>, Plain<bool>)>,
     lives: Vec<Arc<Life>>,
     board: Arc<Board>,
 }
@@ -66,7 +66,7 @@ impl<S: Slot> World<S> {
         let (tasks, lives) = (0..tasks)
             .map(|_| {
                 let (task, life) = board.newborn();
-                ((task.into_raw(), UnsafeCell::new(false)), life)
+                ((task.into_raw(), Plain::new("a task's contents", false)), life)
             })
             .unzip();
         Arc::new(Self { slot, tasks, lives, board })
@@ -190,9 +190,9 @@ fn a_twin_without_a_fault_passes() {
 
 /// A twin for each fault, and the model that must refuse it.
 macro_rules! refused {
-    ($($name:ident: $model:ident($fault:ident);)*) => {$(
+    ($($name:ident: $model:ident($fault:ident), $text:literal;)*) => {$(
         #[test]
-        #[should_panic]
+        #[should_panic(expected = $text)]
         fn $name() {
             $model(|| Twin::new(Fault::$fault));
         }
@@ -200,13 +200,21 @@ macro_rules! refused {
 }
 
 refused! {
-    an_owner_that_pops_by_load_and_store: owner_against_thieves(PopsByStore);
-    an_owner_that_pushes_over_by_load_and_store: owner_against_thieves(PushesByStore);
-    an_owner_that_takes_every_slot_for_empty: owner_against_thieves(ForgetsFlag);
-    a_thief_that_takes_by_load_and_store: owner_against_thieves(StealsByStore);
-    a_push_into_the_empty_slot_without_release: owner_against_thieves(PushesRelaxed);
-    a_push_over_another_without_release: owner_against_thieves(SwapsRelaxed);
-    an_owner_that_pops_by_load_and_store_beside_the_monitor: owner_against_the_monitor(PopsByStore);
-    a_monitor_that_takes_by_load_and_store: owner_against_the_monitor(StealsByStore);
-    a_thief_without_acquire: owner_against_thieves(StealsRelaxed);
+    an_owner_that_pops_by_load_and_store: owner_against_thieves(PopsByStore),
+        "data race on a task's contents";
+    an_owner_that_pushes_over_by_load_and_store: owner_against_thieves(PushesByStore),
+        "data race on a task's contents";
+    an_owner_that_takes_every_slot_for_empty: owner_against_thieves(ForgetsFlag),
+        "a task was lost, or taken twice";
+    a_thief_that_takes_by_load_and_store: owner_against_thieves(StealsByStore),
+        "data race on a task's contents";
+    a_push_into_the_empty_slot_without_release: owner_against_thieves(PushesRelaxed),
+        "data race on a task's contents";
+    a_push_over_another_without_release: owner_against_thieves(SwapsRelaxed),
+        "data race on a task's contents";
+    an_owner_that_pops_by_load_and_store_beside_the_monitor: owner_against_the_monitor(PopsByStore),
+        "a task was taken twice";
+    a_monitor_that_takes_by_load_and_store: owner_against_the_monitor(StealsByStore),
+        "a task was taken twice";
+    a_thief_without_acquire: owner_against_thieves(StealsRelaxed), "data race on a task's contents";
 }

@@ -11,22 +11,23 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::Mutex as Plain;
+use std::sync::Mutex as StdMutex;
 use std::sync::atomic::AtomicUsize as Count;
 use std::task::{Context, Poll, Waker};
 
-use loom::cell::UnsafeCell;
 use loom::sync::atomic::AtomicBool;
 use loom::sync::atomic::Ordering::Relaxed;
 use loom::thread;
 use runtime::internals::block_on;
 use runtime::task::{LocalSet, spawn_local};
 
+use super::plain::Plain;
+
 /// The event for which a task waits. Relaxed, so that only the wake makes it visible.
 #[derive(Default)]
 struct Event {
     is_set: AtomicBool,
-    waker: Plain<Option<Waker>>,
+    waker: StdMutex<Option<Waker>>,
     /// The number of futures that were dropped.
     dropped: Count,
 }
@@ -40,12 +41,12 @@ impl Event {
 /// Ready once the event is set. Only the set's thread touches it, as the cell checks.
 struct Waits {
     event: Arc<Event>,
-    polls: UnsafeCell<u32>,
+    polls: Plain<u32>,
 }
 
 impl Waits {
     fn new(event: &Arc<Event>) -> Self {
-        Self { event: event.clone(), polls: UnsafeCell::new(0) }
+        Self { event: event.clone(), polls: Plain::new("a local future", 0) }
     }
 }
 
@@ -189,7 +190,7 @@ mod twins {
     /// CellFreed and SetLeave alone: the owner's references, and those that other threads gave up.
     struct Twin {
         bug: Bug,
-        own: UnsafeCell<usize>,
+        own: Plain<usize>,
         left: AtomicUsize,
         freed: Count,
     }
@@ -231,7 +232,7 @@ mod twins {
         loom::model(move || {
             let twin = Arc::new(Twin {
                 bug,
-                own: UnsafeCell::new(3),
+                own: Plain::new("the owner's references", 3),
                 left: AtomicUsize::new(0),
                 freed: Count::new(0),
             });
@@ -291,7 +292,7 @@ mod twins {
     }
 
     #[test]
-    #[should_panic(expected = "Causality violation")]
+    #[should_panic(expected = "data race on the owner's references")]
     fn a_foreign_thread_that_counts_for_the_owner_is_found() {
         references_are_given_up(Bug::CountsForTheOwner);
     }

@@ -12,6 +12,7 @@ use loom::thread;
 use runtime::sync::mpsc;
 
 use super::flag::{Flag, poll};
+use super::plain::Plain;
 
 #[test]
 fn two_senders_fill_two_blocks_and_nothing_is_lost_or_reordered() {
@@ -132,7 +133,6 @@ mod twins {
     use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
     use std::task::{Context, Waker};
 
-    use loom::cell::UnsafeCell;
     use loom::sync::atomic::{AtomicBool, AtomicUsize};
 
     use super::*;
@@ -154,8 +154,8 @@ mod twins {
         bug: Bug,
         tail: AtomicUsize,
         full: [AtomicBool; 2],
-        value: [UnsafeCell<usize>; 2],
-        waker: UnsafeCell<Option<Waker>>,
+        value: [Plain<usize>; 2],
+        waker: Plain<Option<Waker>>,
     }
 
     impl Twin {
@@ -223,8 +223,8 @@ mod twins {
                 bug,
                 tail: AtomicUsize::new(0),
                 full: [AtomicBool::new(false), AtomicBool::new(false)],
-                value: [UnsafeCell::new(0), UnsafeCell::new(0)],
-                waker: UnsafeCell::new(None),
+                value: [Plain::new("a value", 0), Plain::new("a value", 0)],
+                waker: Plain::new("the receiver's waker", None),
             });
             let theirs = twin.clone();
             let sender = thread::spawn(move || theirs.push(7));
@@ -254,19 +254,19 @@ mod twins {
     }
 
     #[test]
-    #[should_panic]
+    #[should_panic(expected = "data race on the receiver's waker")]
     fn parking_without_looking_at_the_tail_is_found() {
         check(Bug::ParkWithoutLook);
     }
 
     #[test]
-    #[should_panic]
+    #[should_panic(expected = "data race on the receiver's waker")]
     fn a_waker_moved_out_after_the_slot_was_filled_is_found() {
         check(Bug::WakerAfterSlot);
     }
 
     #[test]
-    #[should_panic]
+    #[should_panic(expected = "data race on a value")]
     fn a_value_written_after_the_slot_was_filled_is_found() {
         check(Bug::ValueAfterSlot);
     }

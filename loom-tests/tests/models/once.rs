@@ -6,16 +6,16 @@
 
 use std::sync::Arc as StdArc;
 
-use loom::cell::UnsafeCell;
 use loom::future::block_on;
 use loom::sync::Arc;
 use loom::thread;
 use runtime::sync::{OnceCell, SetOnce};
 
 use super::flag::{Flag, poll};
+use super::plain::Plain;
 
 /// A number that the model checks for races.
-struct Value(UnsafeCell<usize>, #[allow(dead_code, reason = "watched by loom")] Arc<()>);
+struct Value(Plain<usize>, #[allow(dead_code, reason = "watched by loom")] Arc<()>);
 
 // SAFETY: whether its accesses exclude each other is what the models are for.
 unsafe impl Send for Value {}
@@ -24,7 +24,7 @@ unsafe impl Sync for Value {}
 
 impl Value {
     fn new(number: usize) -> Self {
-        let value = Self(UnsafeCell::new(0), Arc::new(()));
+        let value = Self(Plain::new("a set value", 0), Arc::new(()));
         // SAFETY: no other thread has it.
         value.0.with_mut(|slot| unsafe { *slot = number });
         value
@@ -130,7 +130,7 @@ mod twins {
     struct Twin {
         bug: Bug,
         word: AtomicUsize,
-        value: UnsafeCell<usize>,
+        value: Plain<usize>,
         waiters: Mutex<Vec<StdArc<Flag>>>,
     }
 
@@ -171,7 +171,7 @@ mod twins {
 
     fn check(bug: Bug) {
         loom::model(move || {
-            let (word, value) = (AtomicUsize::new(0), UnsafeCell::new(0));
+            let (word, value) = (AtomicUsize::new(0), Plain::new("the value", 0));
             let twin = Arc::new(Twin { bug, word, value, waiters: Mutex::new(Vec::new()) });
             let theirs = twin.clone();
             let setter = thread::spawn(move || theirs.set());
@@ -189,13 +189,13 @@ mod twins {
     }
 
     #[test]
-    #[should_panic(expected = "Causality violation")]
+    #[should_panic(expected = "data race on the value")]
     fn a_value_written_after_it_was_announced_is_found() {
         check(Bug::ClosesFirst);
     }
 
     #[test]
-    #[should_panic(expected = "Causality violation")]
+    #[should_panic(expected = "data race on the value")]
     fn a_value_announced_without_release_is_found() {
         check(Bug::ClosesTooWeakly);
     }

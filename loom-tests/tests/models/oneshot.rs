@@ -11,6 +11,7 @@ use loom::thread;
 use runtime::sync::oneshot;
 
 use super::flag::{Flag, poll};
+use super::plain::Plain;
 
 #[test]
 fn a_receiver_that_waits_is_woken_through_its_last_waker() {
@@ -111,7 +112,6 @@ mod twins {
     use std::sync::atomic::Ordering::{AcqRel, Acquire};
     use std::task::{Context, Waker};
 
-    use loom::cell::UnsafeCell;
     use loom::sync::atomic::AtomicUsize;
 
     use super::*;
@@ -131,8 +131,8 @@ mod twins {
     struct Twin {
         bug: Bug,
         word: AtomicUsize,
-        value: UnsafeCell<u32>,
-        waker: UnsafeCell<Option<Waker>>,
+        value: Plain<u32>,
+        waker: Plain<Option<Waker>>,
     }
 
     impl Twin {
@@ -179,8 +179,8 @@ mod twins {
             let twin = Arc::new(Twin {
                 bug,
                 word: AtomicUsize::new(0),
-                value: UnsafeCell::new(0),
-                waker: UnsafeCell::new(None),
+                value: Plain::new("the value", 0),
+                waker: Plain::new("the receiver's waker", None),
             });
             let theirs = twin.clone();
             let sender = thread::spawn(move || theirs.send());
@@ -201,7 +201,7 @@ mod twins {
     }
 
     #[test]
-    #[should_panic]
+    #[should_panic(expected = "data race on the value")]
     fn a_value_stored_after_the_bit_is_found() {
         check(Bug::ValueAfterBit);
     }
@@ -213,7 +213,7 @@ mod twins {
     }
 
     #[test]
-    #[should_panic]
+    #[should_panic(expected = "data race on the receiver's waker")]
     fn a_waker_stored_after_the_bit_is_found() {
         check(Bug::WakerAfterBit);
     }

@@ -138,9 +138,9 @@ fn a_twin_without_a_fault_passes() {
 
 /// A twin for each fault.
 macro_rules! refused {
-    ($($name:ident: $model:ident($fault:expr);)*) => {$(
+    ($($name:ident: $model:ident($fault:expr), $text:literal;)*) => {$(
         #[test]
-        #[should_panic]
+        #[should_panic(expected = $text)]
         fn $name() {
             $model(|| Twin::new($fault));
         }
@@ -148,11 +148,16 @@ macro_rules! refused {
 }
 
 refused! {
-    a_task_that_leaves_as_if_it_were_with_the_owner: a_task_ends_elsewhere(Fault::LeavesAsTheOwner);
-    a_task_that_leaves_without_a_word: a_task_ends_elsewhere(Fault::LeavesNoWord);
-    an_owner_that_clears_twice: a_task_ends_elsewhere(Fault::ClearsTwice);
-    an_owner_that_looks_without_clearing: a_task_ends_elsewhere(Fault::LooksWithoutClearing);
-    a_task_that_leaves_a_lent_table_without_the_lock: a_table_is_lent(Fault::LeavesAsTheOwner);
-    an_owner_that_goes_on_with_a_lent_table: a_table_is_lent(Fault::TakesBackWithoutLock);
-    a_look_into_a_table_that_is_not_lent: a_table_is_lent(Fault::LooksUnlent);
+    a_task_that_leaves_as_if_it_were_with_the_owner: a_task_ends_elsewhere(Fault::LeavesAsTheOwner),
+        "data race on the worker's table";
+    a_task_that_leaves_without_a_word: a_task_ends_elsewhere(Fault::LeavesNoWord), "late use of a task";
+    an_owner_that_clears_twice: a_task_ends_elsewhere(Fault::ClearsTwice), "the future was never dropped";
+    an_owner_that_looks_without_clearing: a_task_ends_elsewhere(Fault::LooksWithoutClearing),
+        "late use of a task";
+    a_task_that_leaves_a_lent_table_without_the_lock: a_table_is_lent(Fault::LeavesAsTheOwner),
+        "data race on the worker's table";
+    an_owner_that_goes_on_with_a_lent_table: a_table_is_lent(Fault::TakesBackWithoutLock),
+        "data race on the worker's table";
+    a_look_into_a_table_that_is_not_lent: a_table_is_lent(Fault::LooksUnlent),
+        "data race on the worker's table";
 }

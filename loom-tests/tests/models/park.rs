@@ -155,9 +155,9 @@ fn a_twin_without_a_fault_passes() {
 
 /// A twin for each fault.
 macro_rules! refused {
-    ($($name:ident: $model:ident($fault:expr);)*) => {$(
+    ($($name:ident: $model:ident($fault:expr), $text:literal;)*) => {$(
         #[test]
-        #[should_panic]
+        #[should_panic(expected = $text)]
         fn $name() {
             $model($fault);
         }
@@ -165,11 +165,12 @@ macro_rules! refused {
 }
 
 refused! {
-    an_unpark_that_looks_before_it_writes: two_unparks_of_a_twin(Parked::UnparkLooksFirst);
-    an_unpark_without_release: two_unparks_of_a_twin(Parked::UnparkIsRelaxed);
-    a_sleep_that_overwrites_an_unpark: two_unparks_of_a_twin(Parked::BeginStores);
-    a_sleep_that_begins_without_acquire: two_unparks_of_a_twin(Parked::BeginIsRelaxed);
-    a_sleep_that_ends_without_acquire: two_unparks_of_a_twin(Parked::EndIsRelaxed);
+    an_unpark_that_looks_before_it_writes: two_unparks_of_a_twin(Parked::UnparkLooksFirst),
+        "an unpark was lost";
+    an_unpark_without_release: two_unparks_of_a_twin(Parked::UnparkIsRelaxed), "an unpark was lost";
+    a_sleep_that_overwrites_an_unpark: two_unparks_of_a_twin(Parked::BeginStores), "an unpark was lost";
+    a_sleep_that_begins_without_acquire: two_unparks_of_a_twin(Parked::BeginIsRelaxed), "an unpark was lost";
+    a_sleep_that_ends_without_acquire: two_unparks_of_a_twin(Parked::EndIsRelaxed), "an unpark was lost";
 }
 
 /// A timer for a thread that never waits for it.
@@ -309,9 +310,10 @@ fn a_twin_of_the_timers_handshake_without_a_fault_passes() {
 }
 
 refused! {
-    a_sitter_without_a_fence: a_timer_of_a_twin(Timed::SitterWithoutFence);
-    a_sitter_that_looks_once: a_timer_of_a_twin(Timed::SitterLooksOnce);
-    a_timer_registered_without_a_fence: a_timer_of_a_twin(Timed::RegistersWithoutFence);
+    a_sitter_without_a_fence: a_timer_of_a_twin(Timed::SitterWithoutFence), "the timer is overslept";
+    a_sitter_that_looks_once: a_timer_of_a_twin(Timed::SitterLooksOnce), "the timer is overslept";
+    a_timer_registered_without_a_fence: a_timer_of_a_twin(Timed::RegistersWithoutFence),
+        "the timer is overslept";
 }
 
 const _: () = assert!(Duration::from_nanos(FAR).as_secs() > 3600);

@@ -1,11 +1,18 @@
 //! An allocator that overwrites what is freed and keeps it for a while: an access to it then finds no atomic
 //! of loom's, or a wild pointer, instead of yesterday's values.
+//!
+//! A twin that touches freed memory says what it touched, by [`name_late_uses`].
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Mutex;
+
+use super::plain::text_of;
 
 /// Blocks that are kept.
 const KEPT: usize = 1 << 10;
+/// What freed memory is filled with.
+const FREED: u8 = 0xdd;
 /// Larger blocks are none of the models'.
 const LARGEST: usize = 1 << 12;
 
@@ -35,7 +42,7 @@ unsafe impl GlobalAlloc for Poison {
             return unsafe { System.dealloc(block, layout) };
         }
         // SAFETY: the block was allocated with this layout, and is not used any more.
-        unsafe { block.write_bytes(0xdd, layout.size()) };
+        unsafe { block.write_bytes(FREED, layout.size()) };
         let oldest = {
             let mut ring = self.0.lock().unwrap();
             let next = ring.next;
@@ -47,4 +54,16 @@ unsafe impl GlobalAlloc for Poison {
             unsafe { System.dealloc(std::ptr::with_exposed_provenance_mut(block), layout) };
         }
     }
+}
+
+/// Calls `f`. If `f` touches an atomic, cell or lock in freed memory, fails with "late use of WHAT".
+pub fn name_late_uses<R>(what: &str, f: impl FnOnce() -> R) -> R {
+    catch_unwind(AssertUnwindSafe(f)).unwrap_or_else(|panic| {
+        // What loom looks up by a number that it finds in the memory.
+        let lookup = format!("the index is {}", usize::from_ne_bytes([FREED; size_of::<usize>()]));
+        if text_of(&*panic).contains(&lookup) {
+            panic!("late use of {what}");
+        }
+        resume_unwind(panic)
+    })
 }

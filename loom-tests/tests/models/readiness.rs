@@ -12,7 +12,6 @@ use std::sync::atomic::AtomicUsize as StdAtomicUsize;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::task::{Context, Poll, Wake, Waker};
 
-use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::sync::atomic::AtomicBool;
 use loom::thread;
@@ -20,6 +19,8 @@ use runtime::internals::driver::ForeignWakes;
 use runtime::internals::io::{
     Arm, Direction, Finish, Hold, Readiness, Ready, ReadyEvent, Retracted, Source, SourceKind,
 };
+
+use super::plain::Plain;
 
 /// Counts wakes, unseen by loom. It is read only when all threads have been joined, or by the thread that is
 /// woken.
@@ -155,7 +156,7 @@ fn a_task_at_a_pipe_misses_no_close() {
 
 /// The twin, as the next one.
 #[test]
-#[should_panic = "asleep, with bytes to read"]
+#[should_panic(expected = "asleep, with bytes to read")]
 fn twin_a_close_is_lost_if_it_is_cleared_without_its_tick() {
     no_event_of_kind_is_lost(SourceKind::Pipe, Ready::READ_CLOSED, |source, _| {
         if let Some(now) = source.event(Ready::READ_CLOSED) {
@@ -166,7 +167,7 @@ fn twin_a_close_is_lost_if_it_is_cleared_without_its_tick() {
 
 /// The twin: it clears the present flags, not those on which the operation relied.
 #[test]
-#[should_panic = "asleep, with bytes to read"]
+#[should_panic(expected = "asleep, with bytes to read")]
 fn twin_a_clear_without_its_tick_loses_an_event() {
     no_event_is_lost(|source, _| {
         if let Some(now) = source.event(Ready::READABLE) {
@@ -356,10 +357,13 @@ fn a_task_in_the_list_misses_no_event() {
 fn a_waiter_is_freed_by_its_task(clears_last: bool) {
     loom::model(move || {
         struct Waiter {
-            waker: UnsafeCell<Option<u32>>,
+            waker: Plain<Option<u32>>,
             is_linked: AtomicBool,
         }
-        let waiter = Arc::new(Waiter { waker: UnsafeCell::new(Some(7)), is_linked: AtomicBool::new(true) });
+        let waiter = Arc::new(Waiter {
+            waker: Plain::new("the waiter's waker", Some(7)),
+            is_linked: AtomicBool::new(true),
+        });
         let event = {
             let waiter = waiter.clone();
             thread::spawn(move || {
@@ -391,7 +395,7 @@ fn a_waiter_out_of_the_list_belongs_to_its_task() {
 
 /// The twin: the event clears `is_linked` before it takes the waker.
 #[test]
-#[should_panic = "Causality violation"]
+#[should_panic(expected = "data race on the waiter's waker")]
 fn twin_a_waiter_touched_after_it_was_unlinked() {
     a_waiter_is_freed_by_its_task(false);
 }
@@ -401,8 +405,8 @@ fn twin_a_waiter_touched_after_it_was_unlinked() {
 fn a_slot_has_one_writer(minds_waking: bool) {
     model(move || {
         let readiness = Arc::new(Readiness::new(Ready::EMPTY));
-        let slot = Arc::new(UnsafeCell::new(0));
-        let write = move |readiness: &Readiness, slot: &UnsafeCell<i32>| {
+        let slot = Arc::new(Plain::new("the readable slot", 0));
+        let write = move |readiness: &Readiness, slot: &Plain<i32>| {
             let Hold::Held { is_waking } = readiness.hold(Direction::Read) else { return };
             if is_waking && minds_waking {
                 readiness.release(Direction::Read);
@@ -442,7 +446,7 @@ fn a_slot_is_written_by_nobody_while_it_is_read() {
 
 /// The twin: a task with another waker writes the slot although an event is waking from it.
 #[test]
-#[should_panic = "Causality violation"]
+#[should_panic(expected = "data race on the readable slot")]
 fn twin_a_slot_written_while_an_event_is_waking() {
     a_slot_has_one_writer(false);
 }
@@ -452,9 +456,9 @@ fn twin_a_slot_written_while_an_event_is_waking() {
 fn a_slot_is_emptied_by_the_last(minds_others: bool) {
     model(move || {
         let readiness = Arc::new(Readiness::new(Ready::EMPTY));
-        let slot = Arc::new(UnsafeCell::new(0));
+        let slot = Arc::new(Plain::new("the held slot", 0));
         // SAFETY: the model checks this access.
-        let empty = |slot: &UnsafeCell<i32>| slot.with_mut(|slot| unsafe { *slot += 1 });
+        let empty = |slot: &Plain<i32>| slot.with_mut(|slot| unsafe { *slot += 1 });
         let holder = {
             let (readiness, slot) = (readiness.clone(), slot.clone());
             thread::spawn(move || {
@@ -484,7 +488,7 @@ fn a_slot_is_emptied_by_nobody_while_it_is_held() {
 
 /// The twin: the shutdown empties a slot that a task holds.
 #[test]
-#[should_panic = "Causality violation"]
+#[should_panic(expected = "data race on the held slot")]
 fn twin_a_slot_emptied_while_it_is_held() {
     a_slot_is_emptied_by_the_last(false);
 }

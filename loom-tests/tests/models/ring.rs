@@ -215,9 +215,9 @@ fn a_twin_without_a_fault_passes() {
 
 /// A twin for each fault, and the model that must refuse it.
 macro_rules! refused {
-    ($($name:ident: $model:ident($fault:ident);)*) => {$(
+    ($($name:ident: $model:ident($fault:ident), $text:literal;)*) => {$(
         #[test]
-        #[should_panic]
+        #[should_panic(expected = $text)]
         fn $name() {
             $model(|start| Twin::new(start, Some(Fault::$fault)));
         }
@@ -225,17 +225,28 @@ macro_rules! refused {
 }
 
 refused! {
-    a_thief_that_leaves_before_it_copied: owner_against_two_thieves(LeavesBeforeCopying);
-    a_thief_that_leaves_without_release: owner_against_two_thieves(LeavesRelaxed);
-    a_thief_that_stores_the_head: owner_against_two_thieves(StoresHead);
-    a_thief_that_enters_behind_another: owner_against_two_thieves(EntersBehindAnother);
-    a_thief_that_loads_the_tail_relaxed: owner_against_two_thieves(LoadsTailRelaxed);
-    a_thief_that_loads_the_head_relaxed: owner_against_two_thieves(LoadsHeadRelaxed);
-    an_owner_that_measures_room_from_real: overflow_against_a_thief(MeasuresRoomFromReal);
-    an_owner_that_pops_without_release: owner_against_two_thieves(PopsRelaxed);
-    an_owner_that_overflows_past_a_thief: overflow_against_a_thief(OverflowsPastThief);
-    an_owner_that_overflows_without_release: owner_against_two_thieves(OverflowsRelaxed);
-    an_owner_that_refills_without_acquire: a_refill_against_a_thief(RefillsRelaxed);
-    an_owner_that_measures_room_to_refill_from_real: a_refill_against_a_thief(MeasuresRoomFromReal);
-    a_thief_whose_loot_is_stolen_unpublished: a_thief_robs_a_thief(RefillStoresTailRelaxed);
+    a_thief_that_leaves_before_it_copied: owner_against_two_thieves(LeavesBeforeCopying),
+        "data race on a slot of the ring";
+    a_thief_that_leaves_without_release: owner_against_two_thieves(LeavesRelaxed), "data race on an item";
+    a_thief_that_stores_the_head: owner_against_two_thieves(StoresHead), "data race on an item";
+    a_thief_that_enters_behind_another: owner_against_two_thieves(EntersBehindAnother),
+        "item 1 was taken twice, or before it was pushed";
+    a_thief_that_loads_the_tail_relaxed: owner_against_two_thieves(LoadsTailRelaxed),
+        "data race on a slot of the ring";
+    a_thief_that_loads_the_head_relaxed: owner_against_two_thieves(LoadsHeadRelaxed),
+        "data race on a slot of the ring";
+    an_owner_that_measures_room_from_real: overflow_against_a_thief(MeasuresRoomFromReal),
+        "data race on a slot of the ring";
+    an_owner_that_pops_without_release: owner_against_two_thieves(PopsRelaxed),
+        "data race on a slot of the ring";
+    an_owner_that_overflows_past_a_thief: overflow_against_a_thief(OverflowsPastThief),
+        "data race on an item";
+    an_owner_that_overflows_without_release: owner_against_two_thieves(OverflowsRelaxed),
+        "data race on a slot of the ring";
+    an_owner_that_refills_without_acquire: a_refill_against_a_thief(RefillsRelaxed),
+        "data race on a slot of the ring";
+    an_owner_that_measures_room_to_refill_from_real: a_refill_against_a_thief(MeasuresRoomFromReal),
+        "data race on a slot of the ring";
+    a_thief_whose_loot_is_stolen_unpublished: a_thief_robs_a_thief(RefillStoresTailRelaxed),
+        "data race on a slot of the ring";
 }

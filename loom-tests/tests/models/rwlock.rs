@@ -6,15 +6,15 @@
 
 use std::sync::Arc as StdArc;
 
-use loom::cell::UnsafeCell;
 use loom::future::block_on;
 use loom::thread;
 use runtime::sync::RwLock;
 
 use super::flag::{Flag, poll};
+use super::plain::Plain;
 
 /// A number that the model checks for races.
-struct Data(UnsafeCell<usize>);
+struct Data(Plain<usize>);
 
 // SAFETY: whether its accesses exclude each other is what the models are for.
 unsafe impl Send for Data {}
@@ -34,7 +34,7 @@ impl Data {
 }
 
 fn lock() -> StdArc<RwLock<Data>> {
-    StdArc::new(RwLock::with_max_readers(Data(UnsafeCell::new(0)), 2))
+    StdArc::new(RwLock::with_max_readers(Data(Plain::new("the locked data", 0)), 2))
 }
 
 #[test]
@@ -142,7 +142,7 @@ mod twins {
 
     fn check(bug: Bug) {
         loom::model(move || {
-            let data = Data(UnsafeCell::new(0));
+            let data = Data(Plain::new("the locked data", 0));
             let twin = Arc::new(Twin { bug, free: AtomicUsize::new(ALL), data });
             let theirs = twin.clone();
             let other = thread::spawn(move || {
@@ -174,7 +174,7 @@ mod twins {
     }
 
     #[test]
-    #[should_panic(expected = "Causality violation")]
+    #[should_panic(expected = "data race on the locked data")]
     fn permits_that_are_given_without_release_are_found() {
         check(Bug::GivesTooWeakly);
     }

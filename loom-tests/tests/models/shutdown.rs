@@ -366,9 +366,9 @@ fn a_shutdown_against_a_spawn_and_a_wake_from_outside() {
 
 /// A twin for each fault.
 macro_rules! refused {
-    ($($name:ident: $fault:expr, $outside:expr;)*) => {$(
+    ($($name:ident: $fault:expr, $outside:expr, $text:literal;)*) => {$(
         #[test]
-        #[should_panic]
+        #[should_panic(expected = $text)]
         fn $name() {
             a_shutdown($fault, $outside);
         }
@@ -376,10 +376,12 @@ macro_rules! refused {
 }
 
 refused! {
-    a_finish_without_closing: Fault::FinishesWithoutClosing, Outside::Spawns;
-    a_newborn_that_is_counted_late: Fault::CountsLate, Outside::Spawns;
-    a_newborn_that_is_refused_uncounted: Fault::RefusesUncounted, Outside::Spawns;
-    a_finish_that_walks_once: Fault::WalksOnce, Outside::Wakes;
-    a_worker_that_leaves_without_lending: Fault::LeavesWithoutLending, Outside::Wakes;
-    a_worker_that_leaves_its_ring: Fault::LeavesItsRing, Outside::Wakes;
+    a_finish_without_closing: Fault::FinishesWithoutClosing, Outside::Spawns, "the future was never dropped";
+    a_newborn_that_is_counted_late: Fault::CountsLate, Outside::Spawns, "the state is freed too early";
+    a_newborn_that_is_refused_uncounted: Fault::RefusesUncounted, Outside::Spawns,
+        "the state is freed too early";
+    a_finish_that_walks_once: Fault::WalksOnce, Outside::Wakes, "the future was never dropped";
+    a_worker_that_leaves_without_lending: Fault::LeavesWithoutLending, Outside::Wakes,
+        "the future was never dropped";
+    a_worker_that_leaves_its_ring: Fault::LeavesItsRing, Outside::Wakes, "the future was never dropped";
 }

@@ -230,7 +230,7 @@ mod small {
     }
 
     #[test]
-    #[should_panic = "work stayed behind"]
+    #[should_panic(expected = "work stayed behind")]
     fn twin_that_ends_without_the_look_that_found_nothing() {
         check(false);
     }

@@ -282,7 +282,7 @@ fn a_foreign_wake_keeps_the_scheduler() {
 }
 
 #[test]
-#[should_panic]
+#[should_panic(expected = "data race on the scheduler")]
 fn a_foreign_wake_that_takes_itself_for_an_own() {
     the_scheduler_ends_behind_a_foreign_wake(Schedules { all_threads_own: true });
 }
@@ -337,7 +337,7 @@ fn closing_the_tables_leaves_no_task_behind() {
 }
 
 #[test]
-#[should_panic(expected = "not dropped once")]
+#[should_panic(expected = "the future was never dropped")]
 fn a_walk_without_closing() {
     a_first_wait_against_close(false);
 }

@@ -9,13 +9,13 @@ mod twin;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize as Count;
 
-use loom::cell::UnsafeCell;
 use loom::sync::Mutex;
 use loom::sync::atomic::AtomicBool;
 use loom::sync::atomic::Ordering::Relaxed;
 use loom::thread;
-use runtime::internals::task::{AfterDetach, AfterPoll, Start, State};
+use runtime::internals::task::{AfterDetach, AfterPoll, AfterWake, Start, State};
 
+use super::plain::Plain;
 use twin::{Fault, Twin, Word};
 
 /// A task. The rules of `task/mod.rs` say which thread touches its fields.
@@ -25,11 +25,11 @@ struct Task<W> {
     queue: Mutex<usize>,
     /// Relaxed: made visible by the wake.
     is_ready: AtomicBool,
-    future: UnsafeCell<u32>,
-    output: UnsafeCell<Option<u32>>,
-    join_waker: UnsafeCell<bool>,
+    future: Plain<u32>,
+    output: Plain<Option<u32>>,
+    join_waker: Plain<bool>,
     /// Every thread with a reference reads it, and the thread that frees writes it.
-    is_alive: UnsafeCell<bool>,
+    is_alive: Plain<bool>,
     rung: Count,
     finished: Count,
     freed: Count,
@@ -47,10 +47,10 @@ impl<W: Word> Task<W> {
             word,
             queue: Mutex::new(0),
             is_ready: AtomicBool::new(false),
-            future: UnsafeCell::new(0),
-            output: UnsafeCell::new(None),
-            join_waker: UnsafeCell::new(false),
-            is_alive: UnsafeCell::new(true),
+            future: Plain::new("the future", 0),
+            output: Plain::new("the output", None),
+            join_waker: Plain::new("the join waker", false),
+            is_alive: Plain::new("the cell", true),
             rung: Count::new(0),
             finished: Count::new(0),
             freed: Count::new(0),
@@ -125,6 +125,19 @@ impl<W: Word> Task<W> {
         self.drop_reference();
     }
 
+    /// Wakes by a waker, and drops it in the same step.
+    fn wake_by_value(&self) {
+        self.touch();
+        match self.word.wake_by_value() {
+            AfterWake::Nothing => {}
+            AfterWake::Schedule => {
+                self.touch();
+                self.push();
+            }
+            AfterWake::Free => self.free(),
+        }
+    }
+
     fn abort(&self) {
         self.touch();
         if self.word.cancel() {
@@ -174,7 +187,9 @@ impl<W: Word> Task<W> {
     }
 
     fn assert_freed(&self) {
-        assert_eq!(self.freed.load(Relaxed), 1, "freed not at all, or twice");
+        let freed = self.freed.load(Relaxed);
+        assert!(freed > 0, "the cell is never freed");
+        assert_eq!(freed, 1, "the cell is freed twice");
         // SAFETY: all threads have been joined.
         assert!(self.output.with(|output| unsafe { (*output).is_none() }), "the output is not dropped");
     }
@@ -195,6 +210,32 @@ fn wakes<W: Word>(word: impl Fn() -> W + Send + Sync + 'static) {
                 task.wake();
                 if !is_telling {
                     task.wake();
+                    task.run_queued();
+                }
+            })
+        });
+        task.run_queued();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        task.run_queued();
+        assert_eq!(task.finished.load(Relaxed), 1, "a wake was lost");
+        task.assert_freed();
+    });
+}
+
+/// Two threads of the scheduler wake by value, one of which has something to say, while two threads run
+/// queued tasks. The last reference may go with a wake.
+fn wakes_by_value<W: Word>(word: impl Fn() -> W + Send + Sync + 'static) {
+    loom::model(move || {
+        let task = Task::new(word(), 2);
+        task.drop_handle();
+        let threads = [true, false].map(|is_telling| {
+            let task = task.clone();
+            thread::spawn(move || {
+                if is_telling {
+                    task.is_ready.store(true, Relaxed);
+                }
+                task.wake_by_value();
+                if !is_telling {
                     task.run_queued();
                 }
             })
@@ -300,6 +341,11 @@ fn wakes_are_seen() {
 }
 
 #[test]
+fn wakes_by_value_are_seen_and_free_once() {
+    wakes_by_value(|| State::with_references(0));
+}
+
+#[test]
 fn an_abort_makes_no_second_owner() {
     an_abort(|| State::with_references(0));
 }
@@ -317,6 +363,7 @@ fn a_handle_goes_while_the_task_completes() {
 #[test]
 fn a_twin_without_a_fault_passes() {
     wakes(|| Twin::new(Fault::None));
+    wakes_by_value(|| Twin::new(Fault::None));
     an_abort(|| Twin::new(Fault::None));
     a_handle(|| Twin::new(Fault::None), false);
     a_handle(|| Twin::new(Fault::None), true);
@@ -325,9 +372,9 @@ fn a_twin_without_a_fault_passes() {
 
 /// A twin for each fault, and the model that must refuse it.
 macro_rules! refused {
-    ($($name:ident: $model:ident($fault:ident $(, $argument:expr)?);)*) => {$(
+    ($($name:ident: $model:ident($fault:ident $(, $argument:expr)?), $text:literal;)*) => {$(
         #[test]
-        #[should_panic]
+        #[should_panic(expected = $text)]
         fn $name() {
             $model(|| Twin::new(Fault::$fault) $(, $argument)?);
         }
@@ -335,15 +382,20 @@ macro_rules! refused {
 }
 
 refused! {
-    a_wake_that_forgets_a_task_being_polled: wakes(WakeForgetsScheduled);
-    a_wake_that_only_looks_if_there_was_one: wakes(WakeOnlyLooks);
-    a_wake_without_release: wakes(WakeIsRelaxed);
-    a_poll_that_begins_without_acquire: wakes(StartIsRelaxed);
-    a_poll_that_ends_by_a_store: wakes(PendingStores);
-    a_poll_that_ends_without_release: wakes(PendingIsRelaxed);
-    a_reference_dropped_without_release: wakes(DropIsRelaxed);
-    an_abort_of_a_task_being_polled: an_abort(CancelTakesScheduled);
-    a_completion_that_misses_the_join_waker: a_handle(CompletesBlindly, false);
-    a_completion_without_release: a_handle(CompletesRelaxed, false);
-    a_handle_dropped_without_a_look_at_done: a_handle(DetachesBlindly, true);
+    a_wake_that_forgets_a_task_being_polled: wakes(WakeForgetsScheduled), "a wake was lost";
+    a_wake_that_only_looks_if_there_was_one: wakes(WakeOnlyLooks), "a wake was lost";
+    a_wake_without_release: wakes(WakeIsRelaxed), "a wake was lost";
+    a_poll_that_begins_without_acquire: wakes(StartIsRelaxed), "a wake was lost";
+    a_poll_that_ends_by_a_store: wakes(PendingStores), "a wake was lost";
+    a_poll_that_ends_without_release: wakes(PendingIsRelaxed), "data race on the future";
+    a_reference_dropped_without_release: wakes(DropIsRelaxed), "data race on the cell";
+    a_wake_by_value_that_forgets_a_task_being_polled: wakes_by_value(ByValueForgetsScheduled),
+        "a wake was lost";
+    a_wake_by_value_without_release: wakes_by_value(ByValueIsRelaxed), "a wake was lost";
+    a_last_wake_by_value_that_frees_nothing: wakes_by_value(ByValueForgetsLast), "the cell is never freed";
+    an_abort_of_a_task_being_polled: an_abort(CancelTakesScheduled), "data race on the future";
+    a_completion_that_misses_the_join_waker: a_handle(CompletesBlindly, false),
+        "the task that waits for the output is not woken";
+    a_completion_without_release: a_handle(CompletesRelaxed, false), "data race on the output";
+    a_handle_dropped_without_a_look_at_done: a_handle(DetachesBlindly, true), "the output is not dropped";
 }

@@ -124,22 +124,22 @@ fn a_twin_without_a_fault_passes() {
 }
 
 #[test]
-#[should_panic(expected = "an item was lost")]
+#[should_panic(expected = "item 2 was lost")]
 fn a_monitor_that_keeps_the_rest() {
     a_ring_is_emptied(Local::new, Slip::KeepsTheRest);
 }
 
 #[test]
-#[should_panic]
+#[should_panic(expected = "a taken slot was written")]
 fn a_monitor_that_borrows_its_hands() {
     a_ring_is_emptied(|| Twin::new(START, None), Slip::BorrowsHands);
 }
 
 /// A twin for each fault.
 macro_rules! refused {
-    ($($name:ident: $fault:ident;)*) => {$(
+    ($($name:ident: $fault:ident, $text:literal;)*) => {$(
         #[test]
-        #[should_panic]
+        #[should_panic(expected = $text)]
         fn $name() {
             a_ring_is_emptied(|| Twin::new(START, Some(Fault::$fault)), Slip::None);
         }
@@ -147,8 +147,8 @@ macro_rules! refused {
 }
 
 refused! {
-    a_ring_that_thieves_leave_by_a_store: StoresHead;
-    a_ring_that_a_second_thief_enters: EntersBehindAnother;
-    a_ring_that_a_thief_leaves_relaxed: LeavesRelaxed;
-    a_ring_whose_tail_is_loaded_relaxed: LoadsTailRelaxed;
+    a_ring_that_thieves_leave_by_a_store: StoresHead, "item 0 was taken twice, or before it was pushed";
+    a_ring_that_a_second_thief_enters: EntersBehindAnother, "data race on a slot of the ring";
+    a_ring_that_a_thief_leaves_relaxed: LeavesRelaxed, "data race on a slot of the ring";
+    a_ring_whose_tail_is_loaded_relaxed: LoadsTailRelaxed, "data race on a slot of the ring";
 }

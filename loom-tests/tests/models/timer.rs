@@ -21,6 +21,8 @@ use loom::thread;
 use runtime::internals::driver::ForeignWakes;
 use runtime::internals::time::{Deadline, NANOS_PER_TICK as MS, Shard, TimeDriver, TimerEntry, TimerState};
 
+use super::plain::Plain;
+
 /// Counts its wakes.
 struct Probe(AtomicUsize);
 
@@ -419,7 +421,6 @@ const FOR_EVER: usize = usize::MAX;
 mod twin {
     use std::sync::atomic::Ordering::{Acquire, Release};
 
-    use loom::cell::UnsafeCell;
     use loom::sync::Mutex;
     use loom::sync::atomic::{AtomicU8, AtomicU64, fence};
 
@@ -453,7 +454,7 @@ mod twin {
     struct Mini {
         lock: Mutex<()>,
         state: AtomicU8,
-        waker: UnsafeCell<Option<Waker>>,
+        waker: Plain<Option<Waker>>,
         /// The tick that the wheel knows; guarded by the lock while registered.
         tick: AtomicU64,
         due: AtomicU64,
@@ -469,7 +470,14 @@ mod twin {
         fn new(bug: Bug, waker: Waker) -> Arc<Self> {
             let (lock, state) = (Mutex::new(()), AtomicU8::new(REGISTERED));
             let (tick, due) = (AtomicU64::new(1), AtomicU64::new(1));
-            Arc::new(Self { lock, state, waker: UnsafeCell::new(Some(waker)), tick, due, bug })
+            Arc::new(Self {
+                lock,
+                state,
+                waker: Plain::new("the timer's waker", Some(waker)),
+                tick,
+                due,
+                bug,
+            })
         }
 
         fn clone_waker(&self) -> Waker {
@@ -604,7 +612,8 @@ mod twin {
             gate.pass();
             let is_pending = mini.update(new_waker);
             driver.join().unwrap();
-            assert_eq!((old.wakes(), new.wakes()), if is_pending { (0, 1) } else { (1, 0) });
+            let woken = if is_pending { (0, 1) } else { (1, 0) };
+            assert_eq!((old.wakes(), new.wakes()), woken, "the wrong waker is woken");
         });
     }
 
@@ -642,7 +651,7 @@ mod twin {
                 // At the last tick that it was reset to; several times, because the wheel may hold it under
                 // an earlier tick.
                 (0..3).for_each(|_| mini.fire_or_move(ticks[1]));
-                assert!(mini.is_over(), "late");
+                assert!(mini.is_over(), "a timer is late");
             }
         });
     }
@@ -682,55 +691,55 @@ mod twin {
     }
 
     #[test]
-    #[should_panic = "Causality violation"]
+    #[should_panic(expected = "data race on the timer's waker")]
     fn touching_an_entry_after_the_store_is_caught() {
         fire_against_drop(Bug::TouchAfterStore);
     }
 
     #[test]
-    #[should_panic = "Causality violation"]
+    #[should_panic(expected = "data race on the timer's waker")]
     fn a_relaxed_store_is_caught() {
         fire_against_drop(Bug::RelaxedStore);
     }
 
     #[test]
-    #[should_panic = "Causality violation"]
+    #[should_panic(expected = "data race on the timer's waker")]
     fn a_relaxed_look_is_caught() {
         fire_against_drop(Bug::RelaxedLook);
     }
 
     #[test]
-    #[should_panic = "left == right"]
+    #[should_panic(expected = "the wrong waker is woken")]
     fn a_waker_given_to_a_fired_timer_is_caught() {
         fire_against_update(Bug::NoSecondLook);
     }
 
     #[test]
-    #[should_panic = "waits for a wake that has been"]
+    #[should_panic(expected = "waits for a wake that has been")]
     fn comparing_wakers_without_a_look_at_the_state_is_caught() {
         fire_against_poll(Bug::NoLookAtAll);
     }
 
     #[test]
-    #[should_panic = "Causality violation"]
+    #[should_panic(expected = "data race on the timer's waker")]
     fn clearing_a_waker_that_the_owner_compares_is_caught() {
         fire_against_poll(Bug::FireClears);
     }
 
     #[test]
-    #[should_panic = "over before its time"]
+    #[should_panic(expected = "over before its time")]
     fn taking_a_timer_that_fired_for_an_old_deadline_for_over_is_caught() {
         fire_against_resets(Bug::FiredIsOver, [5, 5]);
     }
 
     #[test]
-    #[should_panic = "late"]
+    #[should_panic(expected = "a timer is late")]
     fn putting_a_timer_forward_without_the_lock_is_caught() {
         fire_against_resets(Bug::PutForward, [5, 3]);
     }
 
     #[test]
-    #[should_panic = "sleeps past a timer"]
+    #[should_panic(expected = "sleeps past a timer that it did not see")]
     fn a_handshake_without_fences_is_caught() {
         register_against_sleep(false);
     }

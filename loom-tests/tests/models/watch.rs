@@ -6,15 +6,15 @@
 
 use std::sync::Arc as StdArc;
 
-use loom::cell::UnsafeCell;
 use loom::future::block_on;
 use loom::thread;
 use runtime::sync::watch;
 
 use super::flag::{Flag, poll};
+use super::plain::Plain;
 
 /// A number that the model checks for races.
-struct Value(UnsafeCell<usize>);
+struct Value(Plain<usize>);
 
 // SAFETY: whether its accesses exclude each other is what the models are for.
 unsafe impl Send for Value {}
@@ -23,7 +23,7 @@ unsafe impl Sync for Value {}
 
 impl Value {
     fn new(number: usize) -> Self {
-        Self(UnsafeCell::new(number))
+        Self(Plain::new("the watched value", number))
     }
 
     fn get(&self) -> usize {
@@ -251,25 +251,25 @@ mod twins {
     }
 
     #[test]
-    #[should_panic(expected = "Causality violation")]
+    #[should_panic(expected = "data race on the watched value")]
     fn a_reader_that_checks_before_it_claims_is_found() {
         check_lock(LockBug::ChecksFirst);
     }
 
     #[test]
-    #[should_panic(expected = "Causality violation")]
+    #[should_panic(expected = "data race on the watched value")]
     fn a_writer_that_scans_before_it_raises_is_found() {
         check_lock(LockBug::ScansFirst);
     }
 
     #[test]
-    #[should_panic(expected = "Causality violation")]
+    #[should_panic(expected = "data race on the watched value")]
     fn a_slot_that_is_cleared_without_release_is_found() {
         check_lock(LockBug::ClearsTooWeakly);
     }
 
     #[test]
-    #[should_panic(expected = "Causality violation")]
+    #[should_panic(expected = "data race on the watched value")]
     fn a_writer_that_lowers_without_release_is_found() {
         check_lock(LockBug::LowersTooWeakly);
     }

@@ -44,7 +44,7 @@ pub mod local;
 mod new;
 pub(crate) mod owned;
 pub(crate) mod raw;
-mod reserved;
+pub(crate) mod reserved;
 pub(crate) mod state;
 mod vtable;
 mod waker;

@@ -3,11 +3,12 @@
 
 use std::sync::Arc;
 
-use loom::cell::UnsafeCell;
 use loom::sync::Mutex;
 use loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
 use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, fence};
 use loom::thread;
+
+use crate::models::plain::Plain;
 
 /// The bug that was put back.
 #[derive(Clone, Copy, PartialEq)]
@@ -42,7 +43,7 @@ struct World {
     /// Under the lock.
     blocked: AtomicUsize,
     /// The table, and under its lock, whether it is lent.
-    table: UnsafeCell<u32>,
+    table: Plain<u32>,
     is_lent: Mutex<bool>,
     fault: Fault,
 }
@@ -59,7 +60,7 @@ impl World {
             has_begun: AtomicBool::new(false),
             lock: Mutex::new(()),
             blocked: AtomicUsize::new(0),
-            table: UnsafeCell::new(0),
+            table: Plain::new("the worker's table", 0),
             is_lent: Mutex::new(false),
             fault,
         })
@@ -198,9 +199,9 @@ fn a_twin_without_a_fault_passes() {
 
 /// A twin for each fault.
 macro_rules! refused {
-    ($($name:ident: $model:ident($fault:ident);)*) => {$(
+    ($($name:ident: $model:ident($fault:ident), $text:literal;)*) => {$(
         #[test]
-        #[should_panic]
+        #[should_panic(expected = $text)]
         fn $name() {
             $model(Fault::$fault);
         }
@@ -208,12 +209,15 @@ macro_rules! refused {
 }
 
 refused! {
-    who_blocks_without_a_fence: blocks_while_the_shutdown_begins(BlocksWithoutFence);
-    a_scan_without_a_fence: blocks_while_the_shutdown_begins(ScansWithoutFence);
-    a_scan_before_the_beginning: blocks_while_the_shutdown_begins(ScansFirst);
-    an_end_without_the_lock: blocks_while_two_look(EndsWithoutLock);
-    an_end_that_looks_before_it_writes: blocks_while_two_look(EndsByStore);
-    a_table_lent_behind_the_count: blocks_while_two_look(LendsLate);
-    who_is_counted_twice: blocks_while_two_look(CountsAgain);
-    who_blocks_without_release: blocks_while_two_look(BlocksRelaxed);
+    who_blocks_without_a_fence: blocks_while_the_shutdown_begins(BlocksWithoutFence),
+        "the blocked worker is never counted";
+    a_scan_without_a_fence: blocks_while_the_shutdown_begins(ScansWithoutFence),
+        "the blocked worker is never counted";
+    a_scan_before_the_beginning: blocks_while_the_shutdown_begins(ScansFirst),
+        "the blocked worker is never counted";
+    an_end_without_the_lock: blocks_while_two_look(EndsWithoutLock), "data race on the worker's table";
+    an_end_that_looks_before_it_writes: blocks_while_two_look(EndsByStore), "data race on the worker's table";
+    a_table_lent_behind_the_count: blocks_while_two_look(LendsLate), "data race on the worker's table";
+    who_is_counted_twice: blocks_while_two_look(CountsAgain), "data race on the worker's table";
+    who_blocks_without_release: blocks_while_two_look(BlocksRelaxed), "data race on the worker's table";
 }

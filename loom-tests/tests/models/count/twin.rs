@@ -8,6 +8,10 @@ use loom::sync::atomic::{AtomicBool, AtomicI64};
 use loom::thread;
 
 use super::Count;
+use crate::models::poison::name_late_uses;
+
+/// How often the owner looks at the latch until it counts as asleep for ever.
+const LOOKS: usize = 8;
 
 /// The bug that was put back.
 pub struct Fault;
@@ -71,7 +75,7 @@ impl<const FAULT: u8> Count for Twin<FAULT> {
     unsafe fn decrement(this: *const Self, is_owner: bool) {
         let order = if FAULT == Fault::ENDS_RELAXED { Relaxed } else { AcqRel };
         // SAFETY: live until the count is zero, or the latch set.
-        unsafe {
+        name_late_uses("the count", || unsafe {
             if (*this).counts_in_cell(is_owner) {
                 (*this).own.set((*this).own.get() - 1);
             } else if (*this).others.fetch_sub(1, order) == 1 {
@@ -79,7 +83,7 @@ impl<const FAULT: u8> Count for Twin<FAULT> {
                 _ = (*this).owner.load(Relaxed);
                 (*this).is_set.store(true, Release);
             }
-        }
+        });
     }
 
     fn is_done(&self) -> bool {
@@ -125,8 +129,14 @@ impl<const FAULT: u8> Count for Twin<FAULT> {
     }
 
     fn wait(&self) {
-        while !self.is_set.load(Acquire) {
+        // A thread that gives way goes on when all others have ended, or give way too. So a look behind that
+        // sees a latch that was set.
+        for _ in 0..LOOKS {
+            if self.is_set.load(Acquire) {
+                return;
+            }
             thread::yield_now();
         }
+        panic!("the owner sleeps for ever");
     }
 }

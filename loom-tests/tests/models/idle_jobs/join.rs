@@ -192,19 +192,19 @@ fn a_worker_that_sleeps_on_a_stolen_job_is_woken() {
 }
 
 #[test]
-#[should_panic(expected = "sleeps for ever")]
+#[should_panic(expected = "a worker sleeps for ever")]
 fn a_stolen_job_whose_latch_is_set_after_a_look() {
     a_worker_sleeps_on_a_stolen_job(|| Idle::new(3, 3), Slip::SetsAfterALook);
 }
 
 #[test]
-#[should_panic(expected = "sleeps for ever")]
+#[should_panic(expected = "a worker sleeps for ever")]
 fn a_join_whose_latch_is_set_after_a_look() {
     two_workers_join(|| Idle::new(2, 2), Slip::SetsAfterALook);
 }
 
 #[test]
-#[should_panic(expected = "sleeps for ever")]
+#[should_panic(expected = "a worker sleeps for ever")]
 fn a_worker_that_does_not_come_back_to_its_job() {
     two_workers_join(|| Idle::with_events(2, 2, ODD), Slip::LeavesOwnJob);
 }

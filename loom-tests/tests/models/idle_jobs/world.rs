@@ -132,6 +132,10 @@ pub struct Role {
 
 pub const FOR_EVER: usize = usize::MAX;
 
+/// How often workers are woken at the end of a model. A worker is woken for each item, and once or twice for
+/// nothing.
+const MOST_WAKES: usize = 16;
+
 pub const fn role(kind: Kind, begin: Begin) -> Role {
     Role { kind, begin, most: FOR_EVER, is_isolated: false }
 }
@@ -543,7 +547,9 @@ impl<P: Protocol> World<P> {
         let is_up = |own: usize, end: End| {
             matches!(end, End::Asleep | End::Resting) && self.tokens[own].load(Acquire)
         };
+        let mut wakes = 0..MOST_WAKES;
         while let Some(own) = (0..cast.len()).find(|&own| is_up(own, ends[own])) {
+            assert!(wakes.next().is_some(), "workers that may not run a job wake each other for ever");
             let begin = match ends[own] {
                 End::Resting => {
                     self.tokens[own].store(false, SeqCst);
@@ -618,6 +624,10 @@ pub fn play<P: Protocol>(
         }
         world.settle(cast, &mut ends, &mut taken);
         taken.extend(left.iter().filter(|value| !taken.contains(value)).collect::<Vec<_>>());
+        let is_left = taken.len() < world.items.count();
+        assert!(!is_left || world.tasks.is_empty(), "a task is left to sleepers");
+        assert!(!is_left || world.roots.is_empty(), "an injected job is left to sleepers");
+        assert!(!is_left || !world.has_job_in_deques(), "a child job is left to sleepers");
         world.items.assert_all(taken);
     });
 }

@@ -3,7 +3,6 @@
 use std::ptr::{self, NonNull};
 use std::task::Waker;
 
-use loom::cell::UnsafeCell;
 use loom::sync::Mutex;
 use loom::sync::atomic::AtomicPtr;
 use loom::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -11,6 +10,7 @@ use runtime::internals::queue::{IntrusiveList, set_next};
 
 use super::Queue;
 use crate::models::item::Item;
+use crate::models::plain::{Plain, name_races};
 
 #[derive(Clone, Copy, PartialEq)]
 pub enum Fault {
@@ -30,7 +30,7 @@ pub struct Twin {
     waker: Mutex<(Option<Waker>, usize)>,
     /// Each thread inside reads it, and `free` writes it, so a race is a use after free. Freed memory is
     /// leaked.
-    is_alive: UnsafeCell<bool>,
+    is_alive: Plain<bool>,
     fault: Fault,
 }
 
@@ -44,7 +44,7 @@ impl Twin {
         Self {
             head: AtomicPtr::new(ptr::null_mut()),
             waker: Mutex::new((None, 0)),
-            is_alive: UnsafeCell::new(true),
+            is_alive: Plain::new("the inbox", true),
             fault,
         }
     }
@@ -95,7 +95,9 @@ impl Queue for Twin {
         }
         let youngest = self.head.swap(ptr::null_mut(), Acquire);
         // SAFETY: the items were pushed, and the first was linked to none.
-        unsafe { IntrusiveList::from_stack(NonNull::new_unchecked(youngest)) }
+        name_races("an item's link", || unsafe {
+            IntrusiveList::from_stack(NonNull::new_unchecked(youngest))
+        })
     }
 
     fn wait(&self, waker: &Waker) -> bool {

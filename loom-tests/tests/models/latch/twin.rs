@@ -7,6 +7,8 @@ use loom::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use loom::sync::atomic::{AtomicBool, AtomicU32};
 use runtime::internals::job::Latch;
 
+use crate::models::poison::name_late_uses;
+
 const UNSET: u32 = 0;
 const SLEEPING: u32 = 1;
 const SET: u32 = 2;
@@ -98,10 +100,11 @@ impl Drop for Twin {
 impl Latch for Twin {
     unsafe fn set(this: *const Self) {
         // SAFETY: as the original's, but for the fault.
-        unsafe {
-            let (owner, fault) = ((*this).owner, (*this).fault);
-            let sets = if fault == Fault::SetsRelaxed { Relaxed } else { Release };
-            let mut was_asleep = match fault {
+        let (owner, fault) = unsafe { ((*this).owner, (*this).fault) };
+        let sets = if fault == Fault::SetsRelaxed { Relaxed } else { Release };
+        // SAFETY: as above.
+        let was_asleep = name_late_uses("the latch", || unsafe {
+            let was_asleep = match fault {
                 Fault::LoadsAndStores => {
                     let before = (*this).state.load(Relaxed);
                     (*this).state.store(SET, Release);
@@ -110,13 +113,14 @@ impl Latch for Twin {
                 _ => (*this).state.swap(SET, sets) == SLEEPING,
             };
             match fault {
-                Fault::LooksAfterSwap => was_asleep &= (*this).state.load(Relaxed) == SET,
-                Fault::AsksAfterSwap => was_asleep &= (*this).pool.load(Relaxed),
-                _ => {}
+                Fault::LooksAfterSwap => was_asleep && (*this).state.load(Relaxed) == SET,
+                Fault::AsksAfterSwap => was_asleep && (*this).pool.load(Relaxed),
+                _ => was_asleep,
             }
-            if was_asleep {
-                owner.as_ref().unpark();
-            }
+        });
+        if was_asleep {
+            // SAFETY: as above.
+            name_late_uses("the pool", || unsafe { owner.as_ref() }.unpark());
         }
     }
 }

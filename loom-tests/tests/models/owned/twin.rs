@@ -3,14 +3,15 @@
 
 use std::collections::HashMap;
 use std::ptr::NonNull;
-use std::sync::Mutex as Plain;
+use std::sync::Mutex as StdMutex;
 
-use loom::cell::UnsafeCell;
 use loom::sync::Mutex;
 use loom::sync::atomic::AtomicBool;
 use loom::sync::atomic::Ordering::Relaxed;
 use runtime::internals::task::{Header, Runnable};
 
+use crate::models::plain::Plain;
+use crate::models::poison::name_late_uses;
 use crate::models::task::board::Tables;
 
 /// The bug that was put back.
@@ -32,11 +33,11 @@ pub enum Fault {
 }
 
 pub struct Twin {
-    tasks: UnsafeCell<Slots>,
+    tasks: Plain<Slots>,
     side: Mutex<Side>,
     has_returned: AtomicBool,
     /// The slot of each task that was entered, as its cell would say.
-    places: Plain<HashMap<NonNull<Header>, usize>>,
+    places: StdMutex<HashMap<NonNull<Header>, usize>>,
     fault: Fault,
 }
 
@@ -53,10 +54,10 @@ unsafe impl Sync for Twin {}
 impl Twin {
     pub fn new(fault: Fault) -> Self {
         Self {
-            tasks: UnsafeCell::new(Slots::default()),
+            tasks: Plain::new("the worker's table", Slots::default()),
             side: Mutex::new(Side { returned: Vec::new(), is_lent: false }),
             has_returned: AtomicBool::new(false),
-            places: Plain::default(),
+            places: StdMutex::default(),
             fault,
         }
     }
@@ -138,7 +139,8 @@ impl Tables for Twin {
         // SAFETY: the cell checks that no thread writes.
         let tasks = self.tasks.with(|tasks| unsafe { (*tasks).all() });
         // SAFETY: the model checks whether the task is live.
-        let claim = |task: &NonNull<Header>| unsafe { Runnable::claim_idle(*task) };
+        let claim =
+            |task: &NonNull<Header>| name_late_uses("a task", || unsafe { Runnable::claim_idle(*task) });
         let claimed: Vec<_> = tasks.iter().filter_map(claim).collect();
         drop(side);
         let left = tasks.len() - claimed.len();

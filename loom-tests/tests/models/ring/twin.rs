@@ -2,13 +2,13 @@
 
 use std::ptr::NonNull;
 
-use loom::cell::UnsafeCell;
 use loom::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use loom::sync::atomic::{AtomicU32, AtomicU64};
 use runtime::internals::RING_CAPACITY;
 use runtime::internals::queue::Injector;
 
 use super::{Item, Ring};
+use crate::models::plain::Plain;
 
 const CAPACITY: u32 = RING_CAPACITY as u32;
 const ONE: u64 = 1 << 9;
@@ -34,7 +34,7 @@ pub enum Fault {
 pub struct Twin {
     head: AtomicU64,
     tail: AtomicU32,
-    slots: [UnsafeCell<Option<NonNull<Item>>>; RING_CAPACITY],
+    slots: [Plain<Option<NonNull<Item>>>; RING_CAPACITY],
     fault: Option<Fault>,
 }
 
@@ -56,7 +56,7 @@ impl Twin {
         Self {
             head: AtomicU64::new(start * ONE),
             tail: AtomicU32::new(start as u32),
-            slots: std::array::from_fn(|_| UnsafeCell::new(None)),
+            slots: std::array::from_fn(|_| Plain::new("a slot of the ring", None)),
             fault,
         }
     }

@@ -243,9 +243,10 @@ macro_rules! refused {
 }
 
 refused! {
-    stalled_workers_that_are_not_counted: CountsNoStalled, NotStarted, "a thread is started";
-    a_thread_that_counts_itself: CountsLate, NotStarted, "more threads";
-    a_call_that_unparks_early: UnparksEarly, Resting, "a task waits";
-    a_surplus_that_is_not_dismissed: DismissesNobody, NotStarted, "does not rest";
-    a_thread_that_rests_and_is_counted: RestsCounted, NotStarted, "was lost";
+    stalled_workers_that_are_not_counted: CountsNoStalled, NotStarted,
+        "a thread is started for a stalled worker";
+    a_thread_that_counts_itself: CountsLate, NotStarted, "more threads were started than are needed";
+    a_call_that_unparks_early: UnparksEarly, Resting, "a task waits behind a stalled worker";
+    a_surplus_that_is_not_dismissed: DismissesNobody, NotStarted, "the spare worker does not rest";
+    a_thread_that_rests_and_is_counted: RestsCounted, NotStarted, "the spare worker was lost";
 }

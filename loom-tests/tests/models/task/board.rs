@@ -7,15 +7,16 @@ use std::future::Future;
 use std::pin::Pin;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicUsize as Count;
-use std::sync::{Arc, Mutex as Plain};
+use std::sync::{Arc, Mutex as StdMutex};
 use std::task::{Context, Poll, Wake, Waker};
 
-use loom::cell::UnsafeCell;
 use loom::sync::Mutex;
 use loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use loom::sync::atomic::{AtomicBool, AtomicUsize};
 use runtime::internals::task::{self, Header, Owned, Runnable, Schedule};
 use runtime::task::JoinHandle;
+
+use crate::models::plain::Plain;
 
 loom::thread_local! {
     /// The seat whose table the calling thread may use.
@@ -81,7 +82,7 @@ pub struct Board {
     queue: Mutex<VecDeque<Runnable>>,
     owned: Option<Box<dyn Tables>>,
     /// Each thread inside reads it, and the last one that leaves writes it, so a race is a use after free.
-    is_alive: UnsafeCell<bool>,
+    is_alive: Plain<bool>,
     references: AtomicUsize,
     schedules: Schedules,
     counts: Arc<Counts>,
@@ -129,7 +130,7 @@ impl Board {
         Arc::new(Self {
             queue: Mutex::new(VecDeque::new()),
             owned,
-            is_alive: UnsafeCell::new(true),
+            is_alive: Plain::new("the scheduler", true),
             references: AtomicUsize::new(1),
             schedules,
             counts: Arc::default(),
@@ -298,8 +299,8 @@ pub struct Life {
     is_ready: AtomicBool,
     has_ended: AtomicBool,
     /// Whether a probe that is not ready wakes itself in its second poll.
-    wakes_itself: Plain<bool>,
-    waker: Plain<Option<Waker>>,
+    wakes_itself: StdMutex<bool>,
+    waker: StdMutex<Option<Waker>>,
     has_finished: Count,
     futures_dropped: Count,
     outputs_made: Count,
@@ -309,10 +310,10 @@ pub struct Life {
 impl Life {
     fn new() -> Self {
         Self {
-            wakes_itself: Plain::new(false),
+            wakes_itself: StdMutex::new(false),
             is_ready: AtomicBool::new(false),
             has_ended: AtomicBool::new(false),
-            waker: Plain::new(None),
+            waker: StdMutex::new(None),
             has_finished: Count::new(0),
             futures_dropped: Count::new(0),
             outputs_made: Count::new(0),
@@ -351,7 +352,9 @@ impl Life {
     }
 
     pub fn assert_ended(&self) {
-        assert_eq!(self.futures_dropped.load(Relaxed), 1, "the future was not dropped once");
+        let dropped = self.futures_dropped.load(Relaxed);
+        assert!(dropped > 0, "the future was never dropped");
+        assert_eq!(dropped, 1, "the future was dropped twice");
     }
 
     pub fn assert_outputs_dropped(&self) {
@@ -363,7 +366,7 @@ impl Life {
 pub struct Probe {
     life: Arc<Life>,
     /// Touched by the thread that polls or drops.
-    polls: UnsafeCell<u32>,
+    polls: Plain<u32>,
 }
 
 // SAFETY: the one cell is what the models watch.
@@ -372,7 +375,7 @@ unsafe impl Send for Probe {}
 impl Probe {
     pub fn new() -> (Self, Arc<Life>) {
         let life = Arc::new(Life::new());
-        (Self { life: life.clone(), polls: UnsafeCell::new(0) }, life)
+        (Self { life: life.clone(), polls: Plain::new("the future", 0) }, life)
     }
 }
 
@@ -394,7 +397,7 @@ impl Future for Probe {
             // This drop is in a poll, so the reference goes into the task's reserve, if no thread has dropped
             // the waker before.
             life.drop_waker();
-            return Poll::Ready(Output { life: life.clone(), value: UnsafeCell::new(7) });
+            return Poll::Ready(Output { life: life.clone(), value: Plain::new("the output", 7) });
         }
         if polls == 1 {
             // Two wakers exist at once; one of the two references goes back into the reserve.
@@ -420,7 +423,7 @@ impl Drop for Probe {
 pub struct Output {
     life: Arc<Life>,
     /// The task writes it, and the handle reads it.
-    value: UnsafeCell<u32>,
+    value: Plain<u32>,
 }
 
 // SAFETY: the one cell is what the models watch.

@@ -2,7 +2,7 @@
 
 use loom::sync::atomic::AtomicUsize;
 use loom::sync::atomic::Ordering::{self, AcqRel, Acquire, Relaxed};
-use runtime::internals::task::{AfterDetach, AfterPoll, Start, State};
+use runtime::internals::task::{AfterDetach, AfterPoll, AfterWake, Start, State};
 
 /// The outcome of completing a task.
 pub struct Completed {
@@ -14,6 +14,8 @@ pub trait Word: Send + Sync + 'static {
     fn start_poll(&self) -> Start;
     fn finish_pending(&self) -> AfterPoll;
     fn wake(&self) -> bool;
+    /// Wakes, and drops the waker's reference in the same step.
+    fn wake_by_value(&self) -> AfterWake;
     fn cancel(&self) -> bool;
     /// `place` puts the output in its place, or drops it if there is no handle.
     fn complete(&self, place: impl FnMut(bool)) -> Completed;
@@ -34,6 +36,10 @@ impl Word for State {
 
     fn wake(&self) -> bool {
         self.wake_by_ref()
+    }
+
+    fn wake_by_value(&self) -> AfterWake {
+        State::wake_by_value(self)
     }
 
     fn cancel(&self) -> bool {
@@ -83,6 +89,11 @@ pub enum Fault {
     CompletesRelaxed,
     DetachesBlindly,
     DropIsRelaxed,
+    /// A wake by value does not see that the task is being polled.
+    ByValueForgetsScheduled,
+    ByValueIsRelaxed,
+    /// A wake by value that drops the last reference frees nothing.
+    ByValueForgetsLast,
 }
 
 const SCHEDULED: usize = 1 << 0;
@@ -158,6 +169,22 @@ impl Word for Twin {
             _ => Some((now | SCHEDULED, true)),
         })
         .unwrap_or(false)
+    }
+
+    fn wake_by_value(&self) -> AfterWake {
+        let success = self.unless(Fault::ByValueIsRelaxed, AcqRel, Relaxed);
+        self.update(success, |now| {
+            let less = now - REFERENCE;
+            let is_last = less < REFERENCE && self.fault != Fault::ByValueForgetsLast;
+            let notified = if self.fault == Fault::ByValueForgetsScheduled { 0 } else { NOTIFIED };
+            Some(match () {
+                _ if now & DONE != 0 && is_last => (less, AfterWake::Free),
+                _ if now & DONE != 0 => (less, AfterWake::Nothing),
+                _ if now & SCHEDULED != 0 => (less | notified, AfterWake::Nothing),
+                _ => (less | SCHEDULED, AfterWake::Schedule),
+            })
+        })
+        .expect("the update always has a next value")
     }
 
     fn cancel(&self) -> bool {

@@ -205,9 +205,9 @@ fn a_twin_without_a_fault_passes() {
 
 /// A twin for each fault.
 macro_rules! refused {
-    ($($name:ident: $fault:ident, $begin:ident;)*) => {$(
+    ($($name:ident: $fault:ident, $begin:ident, $text:literal;)*) => {$(
         #[test]
-        #[should_panic]
+        #[should_panic(expected = $text)]
         fn $name() {
             two_workers_yield(Fault::$fault, End::$begin);
         }
@@ -215,10 +215,11 @@ macro_rules! refused {
 }
 
 refused! {
-    workers_that_yield_and_are_not_counted: CountsNobody, Resting;
-    workers_taken_out_without_the_lock: TakesOutWithoutLock, Resting;
-    a_worker_that_enters_late: EntersLate, Resting;
-    a_worker_that_relies_on_a_sleeper: ReliesOnSleeper, Asleep;
-    a_spare_worker_that_sleeps_beside_others_that_yield: SleepsBesideYielding, Resting;
-    relief_that_rests_quietly: RestsQuietly, Resting;
+    workers_that_yield_and_are_not_counted: CountsNobody, Resting, "a worker sleeps for ever";
+    workers_taken_out_without_the_lock: TakesOutWithoutLock, Resting, "a worker sleeps for ever";
+    a_worker_that_enters_late: EntersLate, Resting, "a worker sleeps for ever";
+    a_worker_that_relies_on_a_sleeper: ReliesOnSleeper, Asleep, "a task waits, and the spare worker sleeps";
+    a_spare_worker_that_sleeps_beside_others_that_yield: SleepsBesideYielding, Resting,
+        "a worker sleeps for ever";
+    relief_that_rests_quietly: RestsQuietly, Resting, "a task waits, and the spare worker sleeps";
 }
