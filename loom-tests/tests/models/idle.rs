@@ -35,7 +35,7 @@ trait Protocol: Send + Sync + 'static {
     fn fence_push(&self);
     fn pick_sleeper(&self, avoided: Option<usize>) -> Option<usize>;
     fn counts(&self) -> (usize, usize);
-    /// F2.
+    /// SearcherLook.
     fn looks_again(&self) -> bool {
         true
     }
@@ -74,7 +74,7 @@ struct World<P> {
     items: Items,
     /// The poller.
     poller: Option<usize>,
-    /// W4 looks in the rings too, not in the injector alone.
+    /// SleepLook looks in the rings too, not in the injector alone.
     looks_in_rings: bool,
 }
 
@@ -102,7 +102,7 @@ impl<P: Protocol> World<P> {
         })
     }
 
-    /// P1 to P6 by a thread outside.
+    /// PushTask to UnparkSleeper by a thread outside.
     fn inject(&self, value: usize) {
         // SAFETY: each value is pushed once, and items live as long as `self`.
         unsafe { self.injector.push(self.items.make(value)) };
@@ -221,9 +221,9 @@ enum Begin {
     Running(usize),
     /// Counted as a searcher.
     Searching(usize),
-    /// Has looked everywhere but not begun with W1.
+    /// Has looked everywhere but not begun with CountSleeper.
     LyingDown,
-    /// Has done everything but W5.
+    /// Has done everything but SleepPark.
     Asleep,
 }
 

@@ -2,8 +2,8 @@
 //! nor one whose post moved the events counter; a waiter whose latch is set wakes; no task is left to spare
 //! workers that rest; at rest the counts are exact.
 //!
-//! Also: the glance before P3 and J3; the errand of a waiter that may not run what it was woken for; the
-//! monitor that wakes a worker although another, which is stuck, searches.
+//! Also: the glance before ReadCounts and CountPost; the errand of a waiter that may not run what it was
+//! woken for; the monitor that wakes a worker although another, which is stuck, searches.
 //!
 //! As in `idle.rs`, a worker that would park ends its thread instead and counts as asleep; after all threads
 //! have ended, the unparked workers live on, one after the other, and then nothing may be left, although some

@@ -72,7 +72,7 @@ enum Parked {
     /// The unparker looks before it writes.
     UnparkLooksFirst,
     UnparkIsRelaxed,
-    /// K1 overwrites an unpark that came first.
+    /// ParkShow overwrites an unpark that came first.
     BeginStores,
     BeginIsRelaxed,
     EndIsRelaxed,
@@ -281,23 +281,23 @@ fn a_timer_of_a_twin(fault: Timed) {
             let numbers = numbers.clone();
             move || {
                 let (earliest, until) = &*numbers;
-                let published = earliest.load(Relaxed); // D1
-                until.store(published, Relaxed); // D2
+                let published = earliest.load(Relaxed); // PollerEarliest
+                until.store(published, Relaxed); // PollerPublish
                 if fault != Timed::SitterWithoutFence {
-                    fence(SeqCst); // D3
+                    fence(SeqCst); // PollerFence
                 }
                 match fault {
                     Timed::SitterLooksOnce => published,
-                    _ => earliest.load(Relaxed).min(published), // D4
+                    _ => earliest.load(Relaxed).min(published), // PollerAgain
                 }
             }
         });
         let (earliest, until) = &*numbers;
-        earliest.store(NEAR, Relaxed); // T1
+        earliest.store(NEAR, Relaxed); // TokenTimerSet
         if fault != Timed::RegistersWithoutFence {
-            fence(SeqCst); // T2
+            fence(SeqCst); // TokenTimerFence
         }
-        let until = until.load(Relaxed); // T3
+        let until = until.load(Relaxed); // TokenTimerRead
         let tells = until != AWAKE && until > NEAR;
         let limit = poller.join().unwrap();
         assert!(tells || limit <= NEAR, "the timer is overslept");

@@ -74,7 +74,7 @@ impl Stage {
         task
     }
 
-    /// P1: pushes into the injector, and notifies no worker.
+    /// PushTask: pushes into the injector, and notifies no worker.
     pub fn push_quietly(&self, task: Runnable) {
         // SAFETY: the runnable owns its task.
         unsafe { self.shared().injector.push(task.into_raw()) };

@@ -21,11 +21,11 @@ use runtime::internals::scheduler::{Idle, Work};
 #[derive(Clone, Copy, PartialEq)]
 enum Slip {
     None,
-    /// A spare worker with a narrow role lies down as a searcher: no F1, no F2.
+    /// A spare worker with a narrow role lies down as a searcher: no UncountSearcher, no SearcherLook.
     LiesDownAsSearcher,
-    /// At F2 it wakes any other worker.
+    /// At SearcherLook it wakes any other worker.
     WakesAny,
-    /// It asks for its role before W1 only.
+    /// It asks for its role before CountSleeper only.
     AsksBeforehand,
     /// The thread that makes the role wider fetches a worker without a fence.
     WidensWithoutFence,
@@ -91,7 +91,7 @@ impl World {
         self.unpark(self.idle.pick_for(work, self.poller).unparks);
     }
 
-    /// J1 to J4 of a worker that blocks afterwards.
+    /// PublishJob to WakeForJob of a worker that blocks afterwards.
     fn push_and_block(&self, job: usize) {
         self.jobs.fetch_or(1 << job, AcqRel);
         self.idle.fence_push();
@@ -110,7 +110,7 @@ impl World {
         self.fetch(Work::Task);
     }
 
-    /// F1, F2 of a worker that found a job.
+    /// UncountSearcher, SearcherLook of a worker that found a job.
     fn stop_searching(&self) {
         if self.idle.stop_searching() {
             fence(SeqCst);
@@ -120,7 +120,7 @@ impl World {
         }
     }
 
-    /// F1, F2 of a worker with a narrow role.
+    /// UncountSearcher, SearcherLook of a worker with a narrow role.
     fn leave_rest_to_others(&self, own: usize) {
         if self.idle.stop_searching() {
             fence(SeqCst);
@@ -136,7 +136,7 @@ impl World {
         self.unpark(self.idle.pick_below(end, self.poller));
     }
 
-    /// W4.
+    /// SleepLook.
     fn has_work(&self, own: usize, asked: Role) -> bool {
         let role = if self.slip == Slip::AsksBeforehand { asked } else { self.role(own) };
         role == Role::Wide && self.has_jobs()
@@ -157,7 +157,7 @@ impl World {
         }
     }
 
-    /// A look for a job, and W1 to W4. False if the worker has to look again.
+    /// A look for a job, and CountSleeper to SleepLook. False if the worker has to look again.
     fn falls_asleep(&self, own: usize, is_searching: &mut bool) -> bool {
         let role = self.role(own);
         if role == Role::Wide && self.take_job() {

@@ -10,19 +10,19 @@ use super::Protocol;
 #[derive(Clone, Copy, PartialEq)]
 pub enum Fault {
     None,
-    /// P2 is left out.
+    /// PushFence is left out.
     PushesWithoutFence,
-    /// W3 is left out.
+    /// SleepFence is left out.
     SleepsWithoutFence,
-    /// L2 is left out.
+    /// LatchFence is left out.
     WaitsWithoutFence,
-    /// L1 comes after L2 and L3.
+    /// LatchShow comes after LatchFence and LatchReadPosts.
     ShowsBitLate,
-    /// L3 is left out.
+    /// LatchReadPosts is left out.
     ComparesNothing,
-    /// L3 reads the counter without writing to the word.
+    /// LatchReadPosts reads the counter without writing to the word.
     ComparesByLoad,
-    /// L6 leaves the bit where it is.
+    /// LatchHide leaves the bit where it is.
     KeepsBit,
     /// A sleeper that was notified leaves the number, which its notifier has done.
     CountsOutTwice,
@@ -30,7 +30,7 @@ pub enum Fault {
     CarriesIntoCounts,
     /// A pusher that found no bit forgets that others relied on it.
     GivesBackSilently,
-    /// The glance before J3 does not see the sleepers.
+    /// The glance before CountPost does not see the sleepers.
     GlancesAtCounterAlone,
 }
 
@@ -97,8 +97,8 @@ impl Twin {
         Pick { unparks, found_none: gave_back || unparks.is_none() }
     }
 
-    /// Which sleeper P3 to P6 found, whether a worker searches, whether other threads may have relied on this
-    /// one.
+    /// Which sleeper ReadCounts to UnparkSleeper found, whether a worker searches, whether other threads may
+    /// have relied on this one.
     fn find_sleeper(&self) -> (Option<usize>, bool, bool) {
         let mut gave_back = false;
         let mut word = self.word.load(Relaxed);

@@ -17,9 +17,9 @@ use super::Protocol;
 #[derive(Clone, Copy, PartialEq)]
 pub enum Slip {
     None,
-    /// W4 and L4 look in no queue.
+    /// SleepLook and LatchLook look in no queue.
     LooksOnce,
-    /// W4 leaves out the deques.
+    /// SleepLook leaves out the deques.
     LooksNotInDeques,
     /// A waiter that was notified, and takes another job or goes, looks for no more.
     PassesNothingOn,
@@ -27,19 +27,19 @@ pub enum Slip {
     PusherAdmitsNobody,
     /// A worker that begins to wait for a latch admits no spare worker.
     WaiterAdmitsNobody,
-    /// F2 looks for jobs only if there are no tasks.
+    /// SearcherLook looks for jobs only if there are no tasks.
     LooksForTasksFirst,
     /// A spare worker that goes to rest does not look again.
     RestsQuietly,
     /// The setter of a latch looks at it first.
     SetsAfterALook,
-    /// No fence between S1 and S2.
+    /// No fence between GetSleepy and SleepyLook.
     LooksWithoutFence,
     /// The worker that made a job does not come back to it.
     LeavesOwnJob,
     /// The glance of a task's pusher does not see the workers that wait for latches.
     GlancesPastWaiters,
-    /// The glance of a task's pusher comes before P2.
+    /// The glance of a task's pusher comes before PushFence.
     GlancesEarly,
     /// The monitor relies on a searcher that is stuck: it wakes a worker only if none searches.
     ReliesOnStuckSearcher,
@@ -213,7 +213,7 @@ impl<P: Protocol> World<P> {
         self.notify_for_task();
     }
 
-    /// P3 to P6 for a task, after a glance.
+    /// ReadCounts to UnparkSleeper for a task, after a glance.
     fn notify_for_task(&self) {
         if self.slip == Slip::GlancesEarly || self.is_anybody_away() {
             self.notify(Work::Task);
@@ -240,7 +240,7 @@ impl<P: Protocol> World<P> {
         self.notify(Work::Job);
     }
 
-    /// A worker shares a job and will not come back to it soon: J2 to J5, after the glance of
+    /// A worker shares a job and will not come back to it soon: JobFence to ClearWaiter, after the glance of
     /// `Shared::post_child_job`.
     pub fn push_job_and_block(&self, own: usize, value: usize) {
         self.deques[own].fetch_or(1 << value, AcqRel);
@@ -291,7 +291,7 @@ impl<P: Protocol> World<P> {
         self.idle.post_job();
     }
 
-    /// P3 to P6, J4, J5, and admission.
+    /// ReadCounts to UnparkSleeper, WakeForJob, ClearWaiter, and admission.
     pub fn notify(&self, work: Work) {
         let pick = self.idle.pick_for(work);
         pick.unparks.into_iter().for_each(|index| self.unpark(index));
@@ -356,13 +356,13 @@ impl<P: Protocol> World<P> {
         self.deques.iter().any(|deque| deque.load(Acquire) != 0)
     }
 
-    /// What W4 looks at.
+    /// What SleepLook looks at.
     fn has_visible_work(&self) -> bool {
         let in_deques = || self.slip != Slip::LooksNotInDeques && self.has_job_in_deques();
         self.slip != Slip::LooksOnce && (!self.tasks.is_empty() || !self.roots.is_empty() || in_deques())
     }
 
-    /// F1, F2.
+    /// UncountSearcher, SearcherLook.
     pub fn stop_searching(&self) {
         if self.idle.stop_searching() {
             fence(SeqCst);
@@ -451,7 +451,7 @@ impl<P: Protocol> World<P> {
                 }
                 let mut seen = self.idle.get_sleepy();
                 if self.slip != Slip::LooksWithoutFence {
-                    // S2.
+                    // SleepyLook.
                     fence(SeqCst);
                 }
                 if !std::mem::take(&mut has_looked) {
@@ -496,7 +496,7 @@ impl<P: Protocol> World<P> {
         }
     }
 
-    /// N.
+    /// NotifiedLook.
     fn pass_on(&self, is_notified: bool) {
         if is_notified && self.slip != Slip::PassesNothingOn && !self.roots.is_empty() {
             self.notify(Work::Job);

@@ -18,17 +18,17 @@ enum Fault {
     WakesWithoutFence,
     /// `AwakeWakes` before `AwakeShow`.
     TellsBeforeItCounts,
-    /// A worker whose sleep is called off at W4 does not do `AwakeWakes`.
+    /// A worker whose sleep is called off at SleepLook does not do `AwakeWakes`.
     CallsOffQuietly,
     /// `RestLooks` asks the number of sleepers, which a notifier leaves last.
     AsksTheNumber,
     /// A worker that blocks no more does not do `AwakeWakes`.
     ReturnsQuietly,
-    /// It does `AwakeWakes` before B4.
+    /// It does `AwakeWakes` before `SayBack`.
     TellsBeforeItReturns,
     /// `RestLooks` only reads whether a worker blocks.
     ReadsWhoBlocks,
-    /// B4 is no acquire.
+    /// `SayBack` is no acquire.
     ReturnsRelaxed,
     /// The thread that takes back the last mark writes the number without reading it.
     UnmarksByStore,
@@ -45,7 +45,7 @@ enum Fault {
 enum Way {
     /// By itself, from its sleep.
     Woken,
-    /// It finds something at W4.
+    /// It finds something at SleepLook.
     CalledOff,
     /// So it does, while another thread notifies it.
     Notified,
@@ -105,13 +105,13 @@ impl World {
         all_asleep
     }
 
-    /// W1, W2.
+    /// CountSleeper, ShowSleeper.
     fn lie_down(&self) {
         self.sleepers.fetch_add(1, SeqCst);
         self.is_shown.swap(true, AcqRel);
     }
 
-    /// `AwakeShow`, or P5 and P6 of a notifier.
+    /// `AwakeShow`, or ClearSleeper and UnparkSleeper of a notifier.
     fn count_out(&self) {
         if self.is_shown.swap(false, AcqRel) {
             self.sleepers.fetch_sub(1, SeqCst);
@@ -133,7 +133,7 @@ impl World {
         }
     }
 
-    /// B1, B4, `AwakeWakes`.
+    /// `SayBlocked`, `SayBack`, `AwakeWakes`.
     fn block(&self) {
         self.blocked_state.swap(1, SeqCst);
         if self.fault == Fault::TellsBeforeItReturns {
@@ -213,7 +213,7 @@ fn a_worker_wakes(fault: Fault, way: Way) {
             world.leave_driver();
         } else {
             world.lie_down();
-            // W4 finds something.
+            // SleepLook finds something.
             world.count_out();
             if fault != Fault::CallsOffQuietly {
                 world.tell();

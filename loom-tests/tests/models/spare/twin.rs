@@ -119,7 +119,7 @@ impl World {
         }
     }
 
-    /// P2 to P6.
+    /// PushFence to UnparkSleeper.
     fn notify(&self) {
         fence(SeqCst);
         if self.is_asleep.load(Relaxed) && self.is_asleep.swap(false, AcqRel) {
@@ -177,7 +177,7 @@ impl World {
                 end = Some(End::Resting);
                 continue;
             }
-            // W1 to W4.
+            // CountSleeper to SleepLook.
             self.is_asleep.swap(true, AcqRel);
             fence(SeqCst);
             if self.tasks.load(Relaxed) > 0 {

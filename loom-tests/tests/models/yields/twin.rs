@@ -91,7 +91,7 @@ impl World {
             self.enter(index);
         }
         if relies && self.fault != Fault::ReliesOnSleeper {
-            // P2 to P6.
+            // PushFence to UnparkSleeper.
             fence(SeqCst);
             if self.is_asleep.load(Relaxed) && self.is_asleep.swap(false, AcqRel) {
                 self.spare.swap(true, AcqRel);
@@ -159,7 +159,7 @@ impl World {
                 end = Some(End::Resting);
                 continue;
             }
-            // W1 to W4.
+            // CountSleeper to SleepLook.
             self.is_asleep.swap(true, AcqRel);
             fence(SeqCst);
             let has_yielding = self.yielding.load(Relaxed) != 0 && self.fault != Fault::SleepsBesideYielding;
