@@ -76,7 +76,8 @@ struct Entered {
 impl Entered {
     /// Returns `None` if jobs that are made on `job_processor` name `shared` anyway.
     fn enter(job_processor: &JobProcessor, shared: NonNull<Shared>) -> Option<Self> {
-        if job_processor.current_of(job_processor.region()) == Some(shared) {
+        // SAFETY: the owner, which is this thread, works in that region, so it is live.
+        if unsafe { job_processor.current_of(job_processor.region()) } == Some(shared) {
             return None;
         }
         // SAFETY: the region around outlives this one: `leave` comes before that region is left, or does not

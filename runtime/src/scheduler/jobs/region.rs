@@ -74,8 +74,11 @@ impl JobProcessor {
 
     /// The runtime that is current for jobs of `region` on this job processor. A pool of jobs is never
     /// current.
-    pub fn current_of(&self, region: *const Region) -> Option<NonNull<Shared>> {
-        // SAFETY: the region of the owner, or of a job that it has claimed.
+    ///
+    /// # Safety
+    /// 1. `region` is null, or live until this returns.
+    pub unsafe fn current_of(&self, region: *const Region) -> Option<NonNull<Shared>> {
+        // SAFETY: (1).
         match unsafe { Region::current_of(region) } {
             Current::OfThread => self.shared().current_on_threads(),
             Current::Is(current) => current.map(NonNull::cast),
@@ -84,8 +87,9 @@ impl JobProcessor {
 
     /// Runs `f` in surroundings of its own. `f` runs jobs of the owner's region, or of none. For the owner.
     pub fn in_surroundings<R>(&self, f: impl FnOnce() -> R) -> R {
-        // SAFETY: the runtime of the owner's region is valid as long as that region is set. The job
-        // processor's own pool is valid as long as the owner holds the job processor.
+        // SAFETY: the owner's region is live while it is set, and it is set until `f` has ended. As long, its
+        // runtime is valid. The job processor's own pool is valid as long as the owner holds the job
+        // processor.
         unsafe { context::in_surroundings(self.current_of(self.region()), f) }
     }
 
@@ -133,7 +137,8 @@ impl JobProcessor {
     /// 1. As [`run`](Self::run).
     #[inline(never)]
     unsafe fn run_elsewhere(&self, job: JobRef) {
-        // SAFETY: (1). Jobs do not unwind.
+        // SAFETY: (1). Jobs do not unwind. The region of a job that was claimed is live until the job has
+        // ended. The owner's former region is live, because a call on this stack works in it.
         unsafe {
             let inside = self.tag_inside(job.tag());
             let (region, tag) = self.replace_region(job.region(), inside);
