@@ -106,6 +106,7 @@ pub mod internals {
 
     pub mod job {
         pub use crate::job::{CoreLatch, CountLatch, CrossLatch, Latch, Owner, SpinLatch, ThreadLatch};
+        pub use crate::job::{Question, Region, StackJob, Tag};
     }
 
     pub mod io {
@@ -157,7 +158,7 @@ pub mod internals {
         pub use crate::scheduler::injected::InjectedJobs;
         pub use crate::scheduler::park::Parker;
         pub use crate::scheduler::processor::LifoSlot;
-        pub use crate::scheduler::{Shared, Worker, WorkerStart, in_place, monitor};
+        pub use crate::scheduler::{JobProcessor, Shared, Worker, WorkerStart, in_place, monitor};
     }
 
     pub mod blocking {

@@ -1,19 +1,28 @@
-//! The countdown of a grant in `seat.rs`: the owner counts by load and store, thieves make it zero. What must
-//! hold though a zero may be overwritten: no grant is longer than was granted; and a thief that finds the
-//! owner between two pushes ends it at once, which is why a thief that asks again and again is heard.
+//! The publish budget of `scheduler/jobs/publish.rs`: the owner counts it down by load and store, and
+//! thieves make it zero. The owner may overwrite a zero. Still no budget is longer than it was set. A thief
+//! that finds the owner between two pushes ends the budget at once. So a thief that asks again and again is
+//! heard.
 //!
-//! The countdown is a copy of a few lines: it is inlined where the owner pushes.
+//! A thread that cancels the computation ends the budget, even a budget that is just being set
+//! (`parallel/cancel.rs`).
 //!
-//! And the thread that cancels the computation between two countdowns ends the grant, even a grant that is
-//! just being given (`parallel/cancel.rs`).
+//! The budget is real in two models. A real deque of a model has space for a budget of one push. The copy,
+//! and its twins, have a budget of three pushes.
 //!
-//! Bounds: one grant of three pushes, one thief that asks twice, or one thread that cancels.
+//! Bounds: one budget, one thief that asks twice, or one thread that cancels.
 
+use std::mem::MaybeUninit;
+use std::ptr::{NonNull, null};
 use std::sync::Arc;
 
 use loom::sync::atomic::Ordering::{Relaxed, SeqCst};
 use loom::sync::atomic::{AtomicBool, AtomicI32, fence};
 use loom::thread;
+use runtime::internals::job::{Question, Region, SpinLatch, StackJob, Tag};
+use runtime::internals::scheduler::JobProcessor;
+use runtime::internals::task::Runnable;
+
+use super::stage::Stage;
 
 /// The bug that was put back.
 #[derive(Clone, Copy, PartialEq)]
@@ -27,9 +36,9 @@ enum Fault {
     AsksOnce,
     /// The thread that cancels ends the grants first.
     MarksLate,
-    /// K2 is missing.
+    /// `CancelFence` is missing.
     EndsUnfenced,
-    /// A3 is missing.
+    /// `BudgetFence` is missing.
     GrantsUnfenced,
     /// The owner asks before it grants.
     AsksEarly,
@@ -54,7 +63,7 @@ impl Grant {
         Arc::new(Self { left: AtomicI32::new(GRANTED), is_cancelled: AtomicBool::new(false), fault })
     }
 
-    /// `Seat::ask`.
+    /// `JobProcessor::ask`.
     fn ask(&self, has_asked: bool) {
         if self.fault == Fault::AsksOnce && has_asked {
             return;
@@ -64,7 +73,7 @@ impl Grant {
         }
     }
 
-    /// K1 to K3.
+    /// `MarkCancelled` to `EndBudgets`.
     fn cancel(&self) {
         if self.fault == Fault::MarksLate {
             self.ask(false);
@@ -78,7 +87,7 @@ impl Grant {
         }
     }
 
-    /// A2 to A4: `Seat::grant`.
+    /// `SetBudget` to `AskAgain`.
     fn grant(&self) {
         let asked_early = self.is_cancelled.load(Relaxed);
         self.left.store(GRANTED, Relaxed);
@@ -94,7 +103,7 @@ impl Grant {
 }
 
 impl Owner {
-    /// `Seat::push_anchored`. False: the grant has ended, and the rules are gone through.
+    /// `JobProcessor::push_within_budget`. Returns false if the budget has ended.
     fn push(&mut self) -> bool {
         let (left, fault) = (&self.grant.left, self.grant.fault);
         let now = if fault == Fault::Remembers { self.remembered } else { left.load(Relaxed) };
@@ -168,31 +177,100 @@ fn a_grant_is_given(fault: Fault) {
     });
 }
 
+/// All real: a thread cancels a computation while its owner sets a budget. The next push asks.
+#[test]
+fn a_computation_that_is_cancelled_is_asked_at_its_next_push() {
+    loom::model(|| {
+        let stage = Stage::new(2, 0);
+        let is_cancelled = Arc::new(AtomicBool::new(false));
+        stage.act(0, |worker| {
+            let processor = worker.job_processor().expect("a processor");
+            let task = stage.task(async {}).into_raw();
+            let pool = processor.shared_ptr().cast();
+            // SAFETY: the task and the flag outlive the region.
+            let question = unsafe { Question::new(task, pool, NonNull::from(&*is_cancelled)) };
+            let region = Region::cancellable(question);
+            // SAFETY: the region is replaced below; this thread is the owner.
+            unsafe { processor.replace_region(&region, Tag::NONE) };
+            let canceller = {
+                let (stage, is_cancelled) = (stage.clone(), is_cancelled.clone());
+                thread::spawn(move || {
+                    // MarkCancelled.
+                    is_cancelled.store(true, Relaxed);
+                    stage.shared().end_budgets();
+                })
+            };
+            processor.set_budget(1);
+            canceller.join().unwrap();
+            assert!(push(processor).is_none(), "the next push does not ask");
+            assert!(processor.is_to_end());
+            // SAFETY: no region; as above.
+            unsafe { processor.replace_region(null(), Tag::NONE) };
+            // SAFETY: this thread owns the task, and gives it to no other thread.
+            unsafe { Runnable::from_raw(task) }.cancel();
+        });
+        stage.end();
+    });
+}
+
+/// All real: a thief asks twice while the owner pushes. The budget is no longer than it was set.
+#[test]
+fn a_real_budget_is_no_longer_than_it_was_set() {
+    loom::model(|| {
+        let stage = Stage::new(2, 0);
+        stage.act(0, |worker| {
+            let processor = worker.job_processor().expect("a processor");
+            processor.set_budget(1);
+            let thief = {
+                let stage = stage.clone();
+                thread::spawn(move || (0..2).for_each(|_| stage.shared().job_processor(0).ask()))
+            };
+            let first = push(processor);
+            assert!(first.is_none() || push(processor).is_none(), "a budget is longer than it was set");
+            thief.join().unwrap();
+            assert!(push(processor).is_none(), "a budget goes on after its end");
+            if let Some(index) = first {
+                // SAFETY: this thread is the owner, and the job is the youngest.
+                assert!(unsafe { processor.take_back_private(index) });
+            }
+        });
+        stage.end();
+    });
+}
+
+/// Pushes a job that is begun, if the budget goes on. The job is leaked: its owner may fail to take it back.
+fn push(processor: &JobProcessor) -> Option<u32> {
+    let place = Box::leak(Box::new(MaybeUninit::uninit()));
+    let job = StackJob::<SpinLatch<JobProcessor>, _, ()>::begin(place, |_: bool| ());
+    // SAFETY: the models' first thread is the owner; the job is leaked.
+    unsafe { processor.push_within_budget(job.cast()) }
+}
+
 #[test]
 fn who_cancels_is_heard() {
     a_grant_is_given(Fault::None);
 }
 
 #[test]
-#[should_panic(expected = "does not ask")]
+#[should_panic(expected = "a push does not ask")]
 fn who_cancels_says_so_too_late() {
     a_grant_is_given(Fault::MarksLate);
 }
 
 #[test]
-#[should_panic(expected = "does not ask")]
+#[should_panic(expected = "a push does not ask")]
 fn who_cancels_looks_too_early() {
     a_grant_is_given(Fault::EndsUnfenced);
 }
 
 #[test]
-#[should_panic(expected = "does not ask")]
+#[should_panic(expected = "a push does not ask")]
 fn an_owner_that_looks_too_early() {
     a_grant_is_given(Fault::GrantsUnfenced);
 }
 
 #[test]
-#[should_panic(expected = "does not ask")]
+#[should_panic(expected = "a push does not ask")]
 fn an_owner_that_asks_before_it_grants() {
     a_grant_is_given(Fault::AsksEarly);
 }
@@ -208,19 +286,19 @@ fn a_grant_is_no_longer_than_was_granted() {
 }
 
 #[test]
-#[should_panic(expected = "is not heard")]
+#[should_panic(expected = "a thief that asks again is not heard")]
 fn an_owner_that_remembers_what_is_left() {
     a_thief_asks(Fault::Remembers);
 }
 
 #[test]
-#[should_panic(expected = "is not heard")]
+#[should_panic(expected = "a thief that asks again is not heard")]
 fn a_thief_that_asks_once() {
     a_thief_asks(Fault::AsksOnce);
 }
 
 #[test]
-#[should_panic(expected = "longer than was granted")]
+#[should_panic(expected = "a grant was longer than was granted")]
 fn an_owner_that_counts_below_zero() {
     a_grant_ends(Fault::CountsBlindly);
 }

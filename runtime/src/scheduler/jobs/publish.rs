@@ -122,7 +122,7 @@ impl JobProcessor {
 
     /// Grants this many pushes, if the computation goes on: `SetBudget` to `AskAgain` of
     /// `parallel/cancel.rs`.
-    fn set_budget(&self, pushes: u32) {
+    pub fn set_budget(&self, pushes: u32) {
         // SAFETY: it is a part of the job processor's region, which is live.
         let question = unsafe { self.question.get().as_ref() };
         let is_foreign = question.is_some_and(|question| !question.is_of(self.shared_ptr().cast()));

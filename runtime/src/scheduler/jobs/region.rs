@@ -74,7 +74,7 @@ impl JobProcessor {
 
     /// The runtime that is current for jobs of `region` on this job processor. A pool of jobs is never
     /// current.
-    pub fn current_of(&self, region: *const Region) -> Option<NonNull<Shared>> {
+    pub(crate) fn current_of(&self, region: *const Region) -> Option<NonNull<Shared>> {
         // SAFETY: the region of the owner, or of a job that it has claimed.
         match unsafe { Region::current_of(region) } {
             Current::OfThread => self.shared().current_on_threads(),
