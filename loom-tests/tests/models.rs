@@ -59,6 +59,7 @@ mod models {
     mod theft;
     mod ticket_queue;
     mod timer;
+    mod wait;
     mod watch;
     mod yields;
 
