@@ -36,6 +36,7 @@ mod models {
     mod latch;
     mod lifo;
     mod local_set;
+    mod marks;
     mod monitor;
     mod mpsc;
     mod notify;
