@@ -36,6 +36,7 @@ mod models {
     mod latch;
     mod lifo;
     mod local_set;
+    mod marks;
     mod monitor;
     mod mpsc;
     mod notify;
@@ -59,6 +60,7 @@ mod models {
     mod theft;
     mod ticket_queue;
     mod timer;
+    mod wait;
     mod watch;
     mod yields;
 

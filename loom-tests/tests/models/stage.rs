@@ -12,6 +12,7 @@ use loom::sync::{Condvar, Mutex};
 use runtime::internals::driver::Driver;
 use runtime::internals::scheduler::{Config, Shared, Worker, WorkerStart, enter_worker};
 use runtime::internals::task::{self, Runnable};
+use runtime::parallel::Deadlock;
 
 /// Counts as a worker, as the thread that builds a runtime does, until [`end`](Stage::end).
 pub struct Stage(NonNull<Shared>);
@@ -23,10 +24,20 @@ unsafe impl Sync for Stage {}
 
 impl Stage {
     pub fn new(workers: usize, spares: usize) -> Arc<Self> {
-        let mut config = Config::of_pool(workers);
-        config.is_pool = false;
-        config.spare_workers = spares;
-        config.thread_keep_alive = Duration::MAX;
+        Self::with(Config { spare_workers: spares, ..Self::config(workers) })
+    }
+
+    /// A stage without spare workers, on which deadlocks are searched.
+    pub fn with_deadlock_handler(workers: usize, f: impl Fn() + Send + Sync + 'static) -> Arc<Self> {
+        let handler = move |_: &Deadlock| f();
+        Self::with(Config { deadlock_handler: Some(Arc::new(handler)), ..Self::config(workers) })
+    }
+
+    fn config(workers: usize) -> Config {
+        Config { is_pool: false, thread_keep_alive: Duration::MAX, ..Config::of_pool(workers) }
+    }
+
+    fn with(config: Config) -> Arc<Self> {
         Arc::new(Self(Shared::new(config, Driver::new(None, None))))
     }
 

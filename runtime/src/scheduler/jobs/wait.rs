@@ -87,7 +87,7 @@ pub const ROUNDS: u32 = 32;
 
 /// The thread that waits on the job processor that it holds: a worker, or an external thread.
 #[derive(Clone, Copy)]
-enum Host<'a> {
+pub enum Host<'a> {
     Owner(&'a Worker),
     External,
 }
@@ -290,7 +290,7 @@ impl JobProcessor {
 
     /// Sleeps until the wait is over or there is a job to run. May end early. Returns true if it has run a
     /// job instead of sleeping.
-    fn sleep_on(&self, host: Host<'_>, awaited: &impl Awaited, floor: u32) -> bool {
+    pub fn sleep_on(&self, host: Host<'_>, awaited: &impl Awaited, floor: u32) -> bool {
         let shared = self.shared();
         let seen = shared.idle.get_sleepy();
         shared.idle.fence_look();
