@@ -1,6 +1,6 @@
 //! The scheduler: which worker runs which task or job on which thread, and which workers sleep.
 //!
-//! Read in this order: `processor.rs` (what a worker owns), `worker/mod.rs` (the loop), `next_work.rs` (where
+//! Read in this order: `processor.rs` (what a worker owns), `worker.rs` (the loop), `next_work.rs` (where
 //! work comes from), `sleep/idle.rs` (which worker is woken), `sleep/park.rs` (how a thread sleeps),
 //! `shared.rs` (what all workers see), `reference.rs` (how long it lives), `context.rs` and `enter.rs` (what
 //! a thread knows of itself), `lifecycle.rs` (the end); then `away/` (what happens while workers are blocked

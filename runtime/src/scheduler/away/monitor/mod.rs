@@ -46,7 +46,7 @@
 //!
 //! # What it does
 //! ```text
-//! Observe      every worker; a worker in a long poll ends its stride of polls early (`worker/mod.rs`)
+//! Observe      every worker; a worker in a long poll ends its stride of polls early (`worker.rs`)
 //! Driver       no worker is the poller, and none has polled it since the last look; or timers are overdue:
 //!              wake a worker that sleeps, or else have a spare one serve
 //! Rescue       the LIFO slot and ring of a stuck worker, or of a worker that gets no CPU while another sleeps

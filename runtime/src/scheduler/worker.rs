@@ -19,8 +19,9 @@
 //! The monitor ends a stride early if a poll takes long (`monitor.rs`): it can write the countdown. The owner
 //! may overwrite the monitor's write; then the monitor writes again.
 //!
-//! `identity.rs` is the worker, `run.rs` its loop, `turns.rs` what happens between two polls. `sleep.rs` is
-//! how it sleeps, and `presence.rs` how it leaves its queues to others while it is away.
+//! In the folder `worker`, `identity.rs` is the worker, `run.rs` its loop, `turns.rs` what happens between
+//! two polls. `sleep.rs` is how it sleeps, and `presence.rs` how it leaves its queues to others while it is
+//! away.
 
 mod identity;
 mod presence;
