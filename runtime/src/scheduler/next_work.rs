@@ -420,6 +420,9 @@ impl Worker {
 
     /// Decides, after a dispatch, whether other workers should help with the woken tasks. If not, the worker
     /// asks again soon.
+    ///
+    /// Beside long polls it does not ask: the first of these tasks may compute for milliseconds, and
+    /// meanwhile the worker asks no more.
     pub(super) fn share_ring(&self) {
         let shared = self.shared();
         let waiting = self.processor().ring.len();
@@ -427,9 +430,7 @@ impl Worker {
             return;
         }
         let now = Instant::now();
-        self.reinforcement.ask(now);
-        let is_worth = self.reinforcement.is_worth(now, self.processor().tick(), waiting);
-        if is_worth && self.reinforcement.is_welcome(now, || shared.crowd.has_room()) {
+        if shared.away.is_any_serving() || self.is_help_welcome(now, waiting) {
             self.notify_if_worth();
         } else {
             let rounds = self.rounds() + self.rounds_put_off.get();
@@ -438,5 +439,12 @@ impl Worker {
             self.rounds_put_off.set(rounds - pause);
             self.looks_at_yields.set(None);
         }
+    }
+
+    /// Whether another worker should be woken for `waiting` tasks; see `hints/reinforcement.rs`.
+    fn is_help_welcome(&self, now: Instant, waiting: usize) -> bool {
+        self.reinforcement.ask(now);
+        self.reinforcement.is_worth(now, self.processor().tick(), waiting)
+            && self.reinforcement.is_welcome(now, || self.shared().crowd.has_room())
     }
 }

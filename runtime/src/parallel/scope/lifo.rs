@@ -20,13 +20,13 @@ pub struct Scope<'scope> {
 /// the pool, perhaps while the closure still runs, and perhaps only after it has ended: on a spare worker,
 /// there is no thread to share with. So the closure must not wait for a job except by ending. Jobs can spawn
 /// more jobs into the same scope. A thread runs its own youngest job first, and other threads take the
-/// oldest. [`scope_fifo`] is the other way round. A spawn costs an allocation, and a [`join`](super::join)
-/// does not.
+/// oldest. [`scope_fifo`](super::scope_fifo) is the other way round. A spawn costs an allocation, and a
+/// [`join`](crate::parallel::join) does not.
 ///
-/// On a thread of a runtime or a [`ThreadPool`](super::ThreadPool), the closure runs on that thread.
-/// Elsewhere it runs on the calling thread if that thread can take a sleeping worker's place, as in
-/// [`join`](super::join). Otherwise the closure runs on a thread of the pool that the call belongs to, and
-/// the caller waits. Use [`in_place_scope`] for a closure that always stays on the calling thread.
+/// On a thread of a runtime or a [`ThreadPool`](crate::parallel::ThreadPool), the closure runs on that
+/// thread. Elsewhere it runs on the calling thread if that thread can take a sleeping worker's place, as in
+/// [`join`](crate::parallel::join). Otherwise the closure runs on a thread of the pool that the call belongs
+/// to, and the caller waits. Use [`in_place_scope`] for a closure that always stays on the calling thread.
 ///
 /// # Panics
 /// If the closure or one of the jobs panics, with the payload of the first panic. The other jobs still run,
@@ -197,8 +197,8 @@ impl<'scope> Scope<'scope> {
 
     /// Spawns a job into the scope that runs once on each thread of the pool, before the scope ends.
     ///
-    /// As [`broadcast`](super::broadcast()), without waiting here. In a scope without threads, because its
-    /// pool is gone, it runs once.
+    /// As [`broadcast`](crate::parallel::broadcast()), without waiting here. In a scope without threads,
+    /// because its pool is gone, it runs once.
     ///
     /// # Panics
     /// Never itself. The first panic goes on where the scope was made.

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use super::settings::Builder;
 use crate::config::{Deadlock, Stall, TaskMeta};
+#[cfg(doc)]
+use crate::runtime::Handle;
 
 /// Closures that the runtime calls.
 impl Builder {

@@ -9,7 +9,7 @@ use crate::config::observer::TaskHooks;
 use crate::config::settings::INTERVAL;
 use crate::config::{DeadlockHandler, Flavor, HistogramConfiguration, RngSeed, UnhandledPanic};
 #[cfg(doc)]
-use crate::runtime::Runtime;
+use crate::runtime::{Handle, Runtime};
 use crate::util::as_tokio;
 
 /// The largest number of spare workers, which take over while workers block.

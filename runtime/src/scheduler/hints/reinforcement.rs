@@ -20,6 +20,13 @@
 //! asks again after a few tasks, as above, and knows better then. If a task turns out long, help for the
 //! tasks behind it comes when that task ends.
 //!
+//! **Not beside long polls.** While a spare worker serves, because all workers were inside of long polls
+//! within the last second, the worker wakes another one without asking (`next_work.rs`). One turn may bring a
+//! request that computes for milliseconds and, behind it, requests that do not. The worker would ask again
+//! only when the computation is over, and the monitor comes to the rest after 2.5 ms at the earliest. (64
+//! connections, every tenth request computes for 5 ms, two workers on two CPUs: the others had a p99 of 11 to
+//! 14 ms, and have 4.6; Tokio 5.5.)
+//!
 //! Only speed depends on the answer. The tasks are in the worker's own ring, to which it comes back. If it
 //! does not, because of a long poll, the monitor sees it.
 //!
