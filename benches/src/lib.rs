@@ -9,6 +9,7 @@
 //! - [`mixed`]: a server that computes at the same time;
 //! - [`fairness`]: how late a ticker is beside a task that is always ready;
 //! - [`long_polls`]: how late the other tasks are beside polls of microseconds to a second;
+//! - [`heavy_requests`]: how late the other requests are beside some that compute in their handler;
 //! - [`stall`]: tasks that are stuck, and what others notice of it;
 //! - [`report`]: all of these and more peers, on one page.
 //!
@@ -26,6 +27,7 @@ pub mod duel;
 pub mod echo_loop;
 pub mod fairness;
 pub mod fork_join;
+pub mod heavy_requests;
 pub mod loads;
 pub mod long_polls;
 pub mod memory;
