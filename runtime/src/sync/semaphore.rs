@@ -21,7 +21,8 @@ use crate::util::block_on::{assert_may_block, block_on};
 ///
 /// # Examples
 /// ```
-/// /// use runtime::sync::Semaphore;
+/// use std::sync::Arc;
+/// use runtime::sync::Semaphore;
 ///
 /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// let at_most_two = Arc::new(Semaphore::new(2));
