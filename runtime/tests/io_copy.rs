@@ -160,7 +160,7 @@ fn a_pipe_is_bounded_and_wakes_both_sides() {
 }
 
 #[test]
-fn a_pipe_whose_other_end_goes_wakes_who_waits() {
+fn a_pipe_whose_other_end_goes_wakes_its_waiter() {
     block_on(async {
         let (near, mut far) = duplex(1);
         let task = runtime::spawn(async move {

@@ -214,7 +214,7 @@ fn credentials_are_those_of_the_peer() {
 }
 
 #[test]
-fn a_listener_that_goes_without_accepting_is_told_to_who_connects() {
+fn a_listener_that_goes_without_accepting_is_told_to_the_client() {
     block_on(async {
         let folder = Folder::new();
         let listener = UnixListener::bind(folder.path("socket")).unwrap();

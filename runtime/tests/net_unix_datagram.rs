@@ -129,7 +129,7 @@ async fn drain(socket: &UnixDatagram, last: &[u8]) {
 /// A refused datagram makes an event, since it is freed. A sender that waited for such events would try again
 /// and again.
 #[test]
-fn who_waits_for_room_at_a_receiver_is_not_woken_before_there_is_some() {
+fn a_sender_that_waits_for_room_is_not_woken_before_there_is_some() {
     block_on(async {
         let folder = Folder::new();
         let far = UnixDatagram::bind(folder.path("far")).unwrap();
@@ -165,7 +165,7 @@ impl Wake for Wakes {
 
 /// The queue is full of others' datagrams.
 #[test]
-fn who_sends_to_a_full_receiver_waits_until_that_has_room() {
+fn a_sender_to_a_full_receiver_waits_until_that_has_room() {
     support::each_kind(|runtime| {
         runtime.block_on(async {
             let folder = Folder::new();
@@ -195,7 +195,7 @@ fn who_sends_to_a_full_receiver_waits_until_that_has_room() {
 }
 
 #[test]
-fn a_full_receiver_holds_up_nobody_who_sends_elsewhere() {
+fn a_full_receiver_holds_up_no_sender_to_others() {
     block_on(async {
         let folder = Folder::new();
         let full = UnixDatagram::bind(folder.path("full")).unwrap();
@@ -220,7 +220,7 @@ fn a_full_receiver_holds_up_nobody_who_sends_elsewhere() {
 }
 
 #[test]
-fn many_who_wait_for_one_receiver_all_get_their_turn() {
+fn many_senders_to_one_receiver_all_get_their_turn() {
     support::each_kind(|runtime| {
         runtime.block_on(async {
             let folder = Folder::new();

@@ -728,7 +728,7 @@ fn a_thread_of_the_pool_that_blocks_shares_its_child_jobs_first() {
 }
 
 #[test]
-fn who_waits_for_a_scoped_pool_shares_its_child_jobs_first() {
+fn a_thread_that_waits_for_a_scoped_pool_shares_its_child_jobs_first() {
     let _watchdog = watchdog();
     let runtime = support::build(3);
     for shorts in NEAR_A_BUDGETS_END {

@@ -51,7 +51,7 @@ fn it_begins_without_being_awaited() {
 }
 
 #[test]
-fn it_runs_on_a_processor_of_the_runtime_it_was_started_in_whoever_starts_it() {
+fn it_runs_on_a_processor_of_the_runtime_it_was_started_in_on_every_thread() {
     let _watchdog = watchdog();
     let named = |name: &str| Builder::new_multi_thread().worker_threads(2).thread_name(name).build().unwrap();
     let (first, second) = (named("first"), named("second"));

@@ -104,9 +104,9 @@ fn a_pool_that_could_not_be_built_may_be_tried_again() {
 }
 
 #[test]
-fn who_builds_the_pool_may_use_it_in_place_meanwhile() {
+fn the_builder_of_a_pool_may_use_it_in_place_meanwhile() {
     let _watchdog = watchdog();
-    if in_child("who_builds_the_pool_may_use_it_in_place_meanwhile", &[]) {
+    if in_child("the_builder_of_a_pool_may_use_it_in_place_meanwhile", &[]) {
         let here = thread::current().id();
         let name = move |_| {
             assert_eq!(place(), here);

@@ -125,7 +125,7 @@ fn sockets_and_timers_work_while_one_worker_computes_and_the_other_waits_for_it(
 }
 
 #[test]
-fn the_driver_is_handed_on_when_who_waited_in_it_computes_again() {
+fn the_driver_is_handed_on_when_its_poller_computes_again() {
     let _watchdog = watchdog();
     for _ in 0..5 {
         let runtime = build(4);
@@ -242,7 +242,7 @@ fn spare_workers_do_not_spin_while_they_are_not_needed() {
 }
 
 #[test]
-fn the_timers_of_a_worker_that_begins_a_job_are_left_to_who_sits_in_the_driver() {
+fn the_timers_of_a_worker_that_begins_a_job_are_left_to_the_poller() {
     let _watchdog = watchdog();
     let runtime = build(2);
     for _ in 0..6 {

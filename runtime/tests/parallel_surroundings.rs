@@ -92,7 +92,7 @@ fn what_a_stranger_spawns_lives_as_long_as_its_own_runtime() {
 }
 
 #[test]
-fn jobs_see_the_runtime_in_which_their_call_blocks_whoever_runs_them() {
+fn jobs_see_the_runtime_in_which_their_call_blocks_on_every_thread() {
     let _watchdog = watchdog();
     let (a, b) = (build(2), build(1));
     let other = b.handle().clone();
@@ -187,7 +187,7 @@ fn a_stranger_finds_no_task_local_of_the_frame_below_and_may_set_one() {
 }
 
 #[test]
-fn jobs_find_no_task_local_of_their_call_whoever_runs_them() {
+fn jobs_find_no_task_local_of_their_call_on_any_thread() {
     let _watchdog = watchdog();
     for workers in [1, 2] {
         let runtime = build(workers);

@@ -151,7 +151,7 @@ fn spare_workers_are_on_the_cpus_of_workers() {
 }
 
 #[test]
-fn blocking_threads_have_all_cpus_whoever_starts_them() {
+fn blocking_threads_have_all_cpus_whichever_thread_starts_them() {
     let _watchdog = watchdog();
     let all = affinity();
     // By a worker.
@@ -193,10 +193,10 @@ fn pools_and_runtimes_that_are_built_on_a_worker_have_all_cpus() {
 }
 
 #[test]
-fn the_monitor_has_all_cpus_whoever_starts_it() {
+fn the_monitor_has_all_cpus_whichever_thread_starts_it() {
     let _watchdog = watchdog();
     // The monitors of other tests are in other processes.
-    if support::in_child("the_monitor_has_all_cpus_whoever_starts_it", &[]) {
+    if support::in_child("the_monitor_has_all_cpus_whichever_thread_starts_it", &[]) {
         let outer = pinned(2).build().unwrap();
         let _inner = on_a_worker(&outer, || pinned(2).build().unwrap());
         let monitors = || {

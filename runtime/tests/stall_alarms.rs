@@ -85,9 +85,9 @@ fn use_one_cpu() {
 /// The worker was taken for a worker that waits for the CPU, for as long as its share was below an eighth:
 /// for ever if the threads that had the rest were stuck, too.
 #[test]
-fn who_gets_little_of_a_cpu_is_stuck_all_the_same() {
+fn a_worker_that_gets_little_of_a_cpu_is_stuck_all_the_same() {
     let (_watchdog, _cpus) = (watchdog(), CPUS.lock());
-    if in_child("who_gets_little_of_a_cpu_is_stuck_all_the_same", &[]) {
+    if in_child("a_worker_that_gets_little_of_a_cpu_is_stuck_all_the_same", &[]) {
         use_one_cpu();
         let runtime = builder(1).build().unwrap();
         let (trap, end) = (Trap::default(), Gate::default());

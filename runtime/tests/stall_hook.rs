@@ -126,7 +126,7 @@ fn a_hook_that_panics_harms_nobody() {
 }
 
 #[test]
-fn those_who_said_that_they_take_long_are_not_told_of() {
+fn tasks_that_said_that_they_take_long_are_not_told_of() {
     let _watchdog = watchdog();
     let (runtime, told) = build(3);
     bystander(&runtime);

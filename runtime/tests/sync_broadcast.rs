@@ -329,7 +329,7 @@ impl Clone for Slow {
 }
 
 #[test]
-fn a_clone_that_takes_its_time_holds_up_those_who_want_the_same_and_nobody_else() {
+fn a_clone_that_takes_its_time_holds_up_receivers_of_the_same_value_only() {
     let _watchdog = support::watchdog();
     let gate = Arc::new((AtomicBool::new(false), AtomicBool::new(false)));
     let has_come_round = AtomicBool::new(false);

@@ -103,7 +103,7 @@ fn a_closed_channel_gives_what_it_has_and_what_permits_bring() {
 }
 
 #[test]
-fn a_close_wakes_senders_and_those_who_wait_for_it() {
+fn a_close_wakes_senders_and_its_waiters() {
     let (tx, mut rx) = mpsc::channel(1);
     tx.try_send(0).unwrap();
     let (sends, closed) = (Counter::new(), Counter::new());
@@ -125,7 +125,7 @@ fn a_close_wakes_senders_and_those_who_wait_for_it() {
 }
 
 #[test]
-fn values_are_dropped_once_whoever_leaves_first() {
+fn values_are_dropped_once_whichever_side_leaves_first() {
     for count in [0, 1, 31, 32, 100] {
         for rx_first in [false, true] {
             let drops = Drops::default();

@@ -95,7 +95,7 @@ fn a_close_refuses_all_and_permits_may_still_come_back() {
 
 // As in Tokio: after the close no waiter is told of success.
 #[test]
-fn a_close_refuses_also_those_who_were_granted_permits_and_have_not_looked() {
+fn a_close_refuses_also_waiters_with_granted_permits_that_have_not_looked() {
     let semaphore = Semaphore::new(3);
     let permits = semaphore.try_acquire_many(3).unwrap();
     let mut granted = Box::pin(semaphore.acquire_many(2));

@@ -105,7 +105,7 @@ fn the_core_passes_from_one_block_on_to_the_next() {
 
 /// As above, but both wait for a thread outside, the second with a waker that it left before it had the core.
 #[test]
-fn a_wake_finds_who_has_got_the_core_meanwhile() {
+fn a_wake_finds_the_thread_that_has_got_the_core_meanwhile() {
     loom::model(|| {
         let runtime = runtime();
         let events = [Event::new(), Event::new()];

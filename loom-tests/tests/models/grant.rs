@@ -247,19 +247,19 @@ fn push(processor: &JobProcessor) -> Option<u32> {
 }
 
 #[test]
-fn who_cancels_is_heard() {
+fn a_canceller_is_heard() {
     a_grant_is_given(Fault::None);
 }
 
 #[test]
 #[should_panic(expected = "a push does not ask")]
-fn who_cancels_says_so_too_late() {
+fn a_canceller_that_says_so_too_late() {
     a_grant_is_given(Fault::MarksLate);
 }
 
 #[test]
 #[should_panic(expected = "a push does not ask")]
-fn who_cancels_looks_too_early() {
+fn a_canceller_that_looks_too_early() {
     a_grant_is_given(Fault::EndsUnfenced);
 }
 

@@ -382,7 +382,7 @@ fn a_worker_blocks<P: Protocol>(
 }
 
 #[test]
-fn a_push_is_not_missed_by_who_falls_asleep() {
+fn a_push_is_not_missed_by_a_worker_that_falls_asleep() {
     a_worker_falls_asleep(|| Idle::new(1, 1));
 }
 

@@ -154,19 +154,19 @@ stories! {
         [role(Kind::Busy, Begin::Awake), role(Kind::Worker, Begin::LyingDown)],
         [|w| { w.push_job(0, 0); NOTHING }], [];
     /// ... and then comes back to it, although the other may overlook it.
-    JobOfOneWhoComesBack: 1,
+    JobOfReturningWorker: 1,
         [role(Kind::Busy, Begin::Awake), role(Kind::Waiter, Begin::Awake)],
         [|w| w.push_job_and_come_back(0, 0)], [];
     /// ... and will not come back to it.
-    JobOfOneWhoBlocks: 1,
+    JobOfBlockingWorker: 1,
         [role(Kind::Busy, Begin::Awake), role(Kind::Waiter, Begin::Awake)],
         [|w| { w.push_job_and_block(0, 0); NOTHING }], [];
     /// ... the other is about to fall asleep.
-    JobOfOneWhoBlocksAgainstSleeper: 1,
+    JobOfBlockingWorkerAgainstSleeper: 1,
         [role(Kind::Busy, Begin::Awake), role(Kind::Worker, Begin::LyingDown)],
         [|w| { w.push_job_and_block(0, 0); NOTHING }], [];
     /// ... and has posted another before, for which it woke no worker.
-    JobsOfOneWhoBlocks: 2,
+    JobsOfBlockingWorker: 2,
         [role(Kind::Busy, Begin::Awake), role(Kind::Worker, Begin::FastAsleep)],
         [|w| { w.push_short_job(0, 1); w.push_job_and_block(0, 0); NOTHING }], [];
     /// ... the other searches, and is stuck in a task that it finds; a third waits.
@@ -274,30 +274,30 @@ macro_rules! passes {
 }
 
 passes! {
-    a_job_is_not_missed_by_who_falls_asleep: InjectedAgainstSleeper from ODD;
+    a_job_is_not_missed_by_a_worker_that_falls_asleep: InjectedAgainstSleeper from ODD;
     an_injected_job_is_not_left_to_a_sleeper_and_a_waiter: InjectedAgainstSleeperAndWaiter from 0;
-    a_job_is_not_missed_by_who_begins_to_wait: InjectedAgainstWaiter from ODD;
-    a_job_is_not_missed_by_who_falls_asleep_when_its_post_moves_the_counter: InjectedAgainstSleeper from 0;
+    a_job_is_not_missed_by_a_worker_that_begins_to_wait: InjectedAgainstWaiter from ODD;
+    a_job_is_not_missed_by_a_sleeper_when_its_post_moves_the_counter: InjectedAgainstSleeper from 0;
     an_injected_job_is_not_missed_after_the_counter_has_rolled_over: InjectedAgainstRolledOverWaiter from ODD;
     two_injected_jobs_find_two_waiters: TwoInjectedForTwoWaiters from 0;
-    a_posted_job_is_not_missed_by_who_begins_to_wait: JobAgainstWaiter from 0;
-    a_posted_job_is_not_missed_by_who_falls_asleep: JobAgainstSleeper from 0;
-    a_job_that_may_be_overlooked_is_run_by_who_made_it: JobOfOneWhoComesBack from ODD;
+    a_posted_job_is_not_missed_by_a_worker_that_begins_to_wait: JobAgainstWaiter from 0;
+    a_posted_job_is_not_missed_by_a_worker_that_falls_asleep: JobAgainstSleeper from 0;
+    a_job_that_may_be_overlooked_is_run_by_its_maker: JobOfReturningWorker from ODD;
     a_posted_job_is_not_left_to_a_searcher_that_finds_other_work: JobAgainstSearcherAndWaiter from 0;
     a_searcher_that_finds_a_task_sees_to_jobs_too: TasksAndInjectedAgainstSearcher from 0;
     a_waiter_whose_latch_is_set_passes_an_injected_job_on: NotifiedAndSet from 0;
     a_waiter_that_takes_another_job_passes_an_injected_job_on: NotifiedAndTempted from 0;
-    a_latch_wakes_its_owner_whoever_takes_its_bit: LatchAgainstOwner from 0;
+    a_latch_wakes_its_owner_whichever_thread_takes_its_bit: LatchAgainstOwner from 0;
     a_latch_wakes_its_owner: LatchAlone from 0;
     a_task_reaches_a_spare_worker_while_the_only_one_waits: TaskAgainstWaiter from 0;
-    a_task_is_not_missed_by_who_falls_asleep: TaskAgainstSleeper from 0;
+    a_task_is_not_missed_by_a_worker_that_falls_asleep: TaskAgainstSleeper from 0;
     a_task_left_to_a_spare_worker_that_goes_to_rest_is_found: TaskAgainstSurplus from 0;
     a_task_left_to_a_pusher_reaches_a_spare_worker: TaskLeftToAPusher from 0;
     a_job_left_to_a_pusher_reaches_a_waiter: JobLeftToAPusher from 0;
-    a_job_of_one_who_blocks_is_not_missed_by_who_begins_to_wait: JobOfOneWhoBlocks from ODD;
-    a_job_of_one_who_blocks_is_not_missed_whatever_the_counter: JobOfOneWhoBlocks from 0;
-    a_job_of_one_who_blocks_is_not_missed_by_who_falls_asleep: JobOfOneWhoBlocksAgainstSleeper from ODD;
-    jobs_of_one_who_blocks_wake_a_sleeper: JobsOfOneWhoBlocks from 0;
+    a_job_of_a_worker_that_blocks_is_not_missed_by_one_that_begins_to_wait: JobOfBlockingWorker from ODD;
+    a_job_of_a_worker_that_blocks_is_not_missed_whatever_the_counter: JobOfBlockingWorker from 0;
+    a_job_of_a_worker_that_blocks_is_not_missed_by_a_sleeper: JobOfBlockingWorkerAgainstSleeper from ODD;
+    jobs_of_a_worker_that_blocks_wake_a_sleeper: JobsOfBlockingWorker from 0;
     a_waiter_that_may_not_run_an_injected_job_leaves_it_to_another: ErrandOfAnother from 0;
     an_errand_is_not_missed_by_one_before: ErrandOfOneBefore from ODD;
     an_errand_that_nobody_may_run_ends: ErrandOfNobody from 0;
@@ -348,7 +348,7 @@ refused! {
     a_waiter_that_keeps_its_bit: LatchAlone(KeepsBit, None) from 0, "a bit was left set";
     a_sleeper_that_is_counted_out_twice: InjectedAgainstSleeper(CountsOutTwice, None) from 0,
         "the counts are wrong at rest";
-    a_waiter_whose_latch_is_set_and_who_tells_nobody: NotifiedAndSet(None, PassesNothingOn) from 0,
+    a_waiter_whose_latch_is_set_and_that_tells_no_thread: NotifiedAndSet(None, PassesNothingOn) from 0,
         "an injected job is left to sleepers";
     a_waiter_that_takes_another_job_and_tells_nobody: NotifiedAndTempted(None, PassesNothingOn) from 0,
         "an injected job is left to sleepers";
@@ -368,11 +368,11 @@ refused! {
         "a task is left to sleepers";
     a_pusher_that_forgets_a_job_left_to_it: JobLeftToAPusher(GivesBackSilently, None) from 0,
         "a task is left to sleepers";
-    a_job_of_one_who_blocks_without_a_fence: JobOfOneWhoBlocks(PushesWithoutFence, None) from ODD,
+    a_job_of_a_worker_that_blocks_without_a_fence: JobOfBlockingWorker(PushesWithoutFence, None) from ODD,
         "a child job is left to sleepers";
-    a_waiter_that_gets_sleepy_without_a_fence: JobOfOneWhoBlocks(None, LooksWithoutFence) from ODD,
+    a_waiter_that_gets_sleepy_without_a_fence: JobOfBlockingWorker(None, LooksWithoutFence) from ODD,
         "a child job is left to sleepers";
-    a_glance_at_the_counter_alone: JobsOfOneWhoBlocks(GlancesAtCounterAlone, None) from 0,
+    a_glance_at_the_counter_alone: JobsOfBlockingWorker(GlancesAtCounterAlone, None) from 0,
         "a child job is left to sleepers";
     a_glance_past_waiters: TaskAgainstWaiter(None, GlancesPastWaiters) from 0, "a task is left to sleepers";
     a_glance_before_the_fence: TaskAgainstSleeper(None, GlancesEarly) from 0, "a task is left to sleepers";

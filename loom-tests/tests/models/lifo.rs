@@ -173,7 +173,7 @@ fn owner_against_the_monitor<S: Slot>(slot: impl Fn() -> S + Send + Sync + 'stat
 }
 
 #[test]
-fn each_task_has_one_taker_who_sees_it() {
+fn each_task_has_one_taker_that_sees_it() {
     owner_against_thieves(LifoSlot::new);
 }
 

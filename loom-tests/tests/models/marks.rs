@@ -93,7 +93,7 @@ enum Fault {
     None,
     /// `DeadlockSleeps` loads the parker's word.
     LooksByLoad,
-    /// A sleeper reads the number of marks before K1.
+    /// A sleeper reads the number of marks before `ParkShow`.
     CountsEarly,
     /// `DeadlockSame` is missing.
     LooksOnce,

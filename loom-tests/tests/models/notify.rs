@@ -74,7 +74,7 @@ fn a_broadcast_reaches_all_that_exist_and_orders_what_came_before() {
 }
 
 #[test]
-fn a_broadcast_orders_what_came_before_also_for_who_is_not_in_line() {
+fn a_broadcast_orders_what_came_before_also_for_threads_not_in_line() {
     loom::model(|| {
         let notify = StdArc::new(Notify::new());
         let data = Arc::new(UnsafeCell::new(0));

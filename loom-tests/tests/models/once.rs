@@ -63,7 +63,7 @@ fn of_two_that_set_one_wins() {
 }
 
 #[test]
-fn who_waits_and_leaves_keeps_no_other_from_the_value() {
+fn a_waiter_that_leaves_keeps_no_other_from_the_value() {
     loom::model(|| {
         let once = StdArc::new(SetOnce::new());
         let mut leaving = Box::pin(once.wait());

@@ -126,7 +126,7 @@ fn an_owner_enters_and_looks_while_a_task_ends_elsewhere() {
 }
 
 #[test]
-fn a_lent_table_is_for_whoever_has_the_lock() {
+fn a_lent_table_is_for_the_holder_of_the_lock() {
     a_table_is_lent(|| runtime::internals::task::Owned::new(1));
 }
 

@@ -56,7 +56,7 @@ fn a_permit_granted_to_a_waiter_that_leaves_goes_to_the_next() {
 }
 
 #[test]
-fn who_waits_for_many_leaves_and_those_behind_are_served() {
+fn a_waiter_for_many_leaves_and_those_behind_are_served() {
     loom::model(|| {
         let semaphore = StdArc::new(Semaphore::new(0));
         let mut many = Box::pin(semaphore.clone().acquire_many_owned(2));
@@ -107,7 +107,7 @@ fn a_permit_granted_before_a_close_and_not_seen_goes_back() {
 }
 
 #[test]
-fn a_close_refuses_who_waits() {
+fn a_close_refuses_waiters() {
     loom::model(|| {
         let semaphore = StdArc::new(Semaphore::new(0));
         let theirs = semaphore.clone();

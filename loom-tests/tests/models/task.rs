@@ -163,7 +163,7 @@ fn an_abort_ends_the_task_once() {
 
 /// The task is made ready and run by another thread while this one waits for its output.
 #[test]
-fn who_waits_for_the_output_is_woken_and_gets_it() {
+fn a_task_that_waits_for_the_output_is_woken_and_gets_it() {
     loom::model(|| {
         let board = Board::new();
         let (join, life) = board.start();

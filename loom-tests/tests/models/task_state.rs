@@ -198,50 +198,46 @@ impl<W: Word> Task<W> {
 /// Three wakes, one of which has something to say, while two threads run queued tasks. The first wake queues
 /// the task, the second sets NOTIFIED, the third finds it set.
 fn wakes<W: Word>(word: impl Fn() -> W + Send + Sync + 'static) {
-    loom::model(move || {
-        let task = Task::new(word(), 3);
-        task.drop_handle();
-        let threads = [true, false].map(|is_telling| {
-            let task = task.clone();
-            thread::spawn(move || {
-                if is_telling {
-                    task.is_ready.store(true, Relaxed);
-                }
-                task.wake();
-                if !is_telling {
-                    task.wake();
-                    task.run_queued();
-                }
-            })
-        });
-        task.run_queued();
-        threads.into_iter().for_each(|thread| thread.join().unwrap());
-        task.run_queued();
-        assert_eq!(task.finished.load(Relaxed), 1, "a wake was lost");
-        task.assert_freed();
+    meet(word, 3, Task::wake, |task| {
+        task.wake();
+        task.wake();
     });
 }
 
 /// Two threads of the scheduler wake by value, one of which has something to say, while two threads run
 /// queued tasks. The last reference may go with a wake.
 fn wakes_by_value<W: Word>(word: impl Fn() -> W + Send + Sync + 'static) {
+    meet(word, 2, Task::wake_by_value, Task::wake_by_value);
+}
+
+/// A thread has something to say and does `tell`. Another does `wake` and runs the queued task, as the
+/// model's own thread does. They have `wakers` wakers. The task finishes, and is freed.
+fn meet<W: Word>(
+    word: impl Fn() -> W + Send + Sync + 'static,
+    wakers: usize,
+    tell: fn(&Task<W>),
+    wake: fn(&Task<W>),
+) {
     loom::model(move || {
-        let task = Task::new(word(), 2);
+        let task = Task::new(word(), wakers);
         task.drop_handle();
-        let threads = [true, false].map(|is_telling| {
+        let teller = {
             let task = task.clone();
             thread::spawn(move || {
-                if is_telling {
-                    task.is_ready.store(true, Relaxed);
-                }
-                task.wake_by_value();
-                if !is_telling {
-                    task.run_queued();
-                }
+                task.is_ready.store(true, Relaxed);
+                tell(&task);
             })
-        });
+        };
+        let runner = {
+            let task = task.clone();
+            thread::spawn(move || {
+                wake(&task);
+                task.run_queued();
+            })
+        };
         task.run_queued();
-        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        teller.join().unwrap();
+        runner.join().unwrap();
         task.run_queued();
         assert_eq!(task.finished.load(Relaxed), 1, "a wake was lost");
         task.assert_freed();

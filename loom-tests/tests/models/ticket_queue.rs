@@ -113,7 +113,7 @@ fn the_pusher_takes<Q: Queue<Item>>() {
 }
 
 #[test]
-fn who_has_a_ticket_gets_an_item_though_it_may_be_another() {
+fn a_thread_with_a_ticket_gets_an_item_though_it_may_be_another() {
     loom::model(two_takers::<TicketQueue<Item>>);
 }
 

@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_must_be_made_is_made_by_who_drops_it() {
+    fn a_call_that_must_be_made_is_made_by_its_dropper() {
         let runtime = crate::Runtime::new().unwrap();
         let handle = runtime.handle().clone();
         drop(runtime);

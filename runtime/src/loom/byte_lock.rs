@@ -21,7 +21,7 @@
 //! try too many schedules.
 //!
 //! The lock is not fair. Waiting does not use the thread's token (`scheduler/sleep/park.rs`), so a worker may
-//! wait between its K1 and K2.
+//! wait between its `ParkShow` and `ParkSleep`.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_long_gets_it_in_the_end() {
+    fn a_task_that_waits_long_gets_it_in_the_end() {
         let lock = ByteLock::new(0);
         let guard = lock.lock();
         joined_scope(|scope| {

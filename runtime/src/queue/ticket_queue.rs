@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn each_item_is_taken_once_by_those_who_have_a_ticket_under_stress() {
+    fn each_item_is_taken_once_by_threads_with_a_ticket_under_stress() {
         const ITEMS: usize = 30_000;
         let (items, queue, tickets) = (Items::new(ITEMS), TicketQueue::new(), AtomicUsize::new(0));
         let is_over = AtomicBool::new(false);

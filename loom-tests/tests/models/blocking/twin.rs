@@ -209,7 +209,7 @@ macro_rules! refused {
 }
 
 refused! {
-    who_blocks_without_a_fence: blocks_while_the_shutdown_begins(BlocksWithoutFence),
+    a_worker_that_blocks_without_a_fence: blocks_while_the_shutdown_begins(BlocksWithoutFence),
         "the blocked worker is never counted";
     a_scan_without_a_fence: blocks_while_the_shutdown_begins(ScansWithoutFence),
         "the blocked worker is never counted";
@@ -218,6 +218,7 @@ refused! {
     an_end_without_the_lock: blocks_while_two_look(EndsWithoutLock), "data race on the worker's table";
     an_end_that_looks_before_it_writes: blocks_while_two_look(EndsByStore), "data race on the worker's table";
     a_table_lent_behind_the_count: blocks_while_two_look(LendsLate), "data race on the worker's table";
-    who_is_counted_twice: blocks_while_two_look(CountsAgain), "data race on the worker's table";
-    who_blocks_without_release: blocks_while_two_look(BlocksRelaxed), "data race on the worker's table";
+    a_worker_that_is_counted_twice: blocks_while_two_look(CountsAgain), "data race on the worker's table";
+    a_worker_that_blocks_without_release: blocks_while_two_look(BlocksRelaxed),
+        "data race on the worker's table";
 }

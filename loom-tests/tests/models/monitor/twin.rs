@@ -27,7 +27,7 @@ enum Fault {
     /// It does `AwakeWakes` before `SayBack`.
     TellsBeforeItReturns,
     /// `RestLooks` only reads whether a worker blocks.
-    ReadsWhoBlocks,
+    ReadsWhichBlocks,
     /// `SayBack` is no acquire.
     ReturnsRelaxed,
     /// The thread that takes back the last mark writes the number without reading it.
@@ -81,7 +81,7 @@ impl World {
     fn all_asleep(&self) -> bool {
         match self.fault {
             Fault::AsksTheNumber => self.sleepers.load(Relaxed) == 1,
-            Fault::ReadsWhoBlocks => self.is_shown.load(Relaxed) || self.blocked_state.load(Acquire) != 0,
+            Fault::ReadsWhichBlocks => self.is_shown.load(Relaxed) || self.blocked_state.load(Acquire) != 0,
             _ => self.is_shown.load(Relaxed) || self.is_blocked() && self.is_driven.load(Relaxed),
         }
     }
@@ -268,7 +268,7 @@ refused! {
         "the monitor rests beside a worker that is awake";
     a_worker_that_tells_before_it_returns: TellsBeforeItReturns, Returned,
         "the monitor rests beside a worker that is awake";
-    a_monitor_that_only_reads_who_blocks: ReadsWhoBlocks, Returned,
+    a_monitor_that_only_reads_which_worker_blocks: ReadsWhichBlocks, Returned,
         "the monitor rests beside a worker that is awake";
     a_worker_that_returns_without_an_acquire: ReturnsRelaxed, Returned,
         "the monitor rests beside a worker that is awake";

@@ -161,7 +161,7 @@ fn unpark_ends_a_sleep_that_has_begun_and_one_that_has_not() {
 }
 
 #[test]
-fn an_event_wakes_whoever_waits_for_it_while_the_poller_sleeps() {
+fn an_event_wakes_the_task_that_waits_for_it_while_the_poller_sleeps() {
     let driver = driver();
     let polling = PollingThread::start(&driver);
     let (mut near, source, mut far) = pair(&driver);

@@ -28,8 +28,8 @@
 //! Look (any thread)
 //! DeadlockLock     take the lock; not reported yet, a mark is there
 //! DeadlockSleeps   each worker is asleep or marked; remember which sleep it is
-//! DeadlockNothing  nothing to come: no task in any queue, no job that a sleeper could run, no timer, no descriptor,
-//!                  no closure
+//! DeadlockNothing  nothing to come: no task in any queue, no job that a sleeper could run, no timer, no
+//!                  descriptor, no closure
 //! DeadlockSame     DeadlockSleeps again: each is in the same sleep as then
 //! DeadlockTold     note that it is reported; give the lock back; call the handler
 //! ```

@@ -1,9 +1,9 @@
 //! Which workers are away, and which spare workers compensate for them.
 //!
-//! In the files: `table.rs` (the numbers, and the rules that follow from them), `spare.rs` (spare workers come,
-//! rest and go), `in_place.rs` (calls that announce that they block), `monitor/` (finds the other workers that
-//! are away), `slow.rs` (tasks that are likely to compute for long), `marks.rs` and `deadlock.rs` (nothing is
-//! left that could unblock the blocked).
+//! In the files: `table.rs` (the numbers, and the rules that follow from them), `spare.rs` (spare workers
+//! come, rest and go), `in_place.rs` (calls that announce that they block), `monitor/` (finds the other
+//! workers that are away), `slow.rs` (tasks that are likely to compute for long), `marks.rs` and
+//! `deadlock.rs` (nothing is left that could unblock the blocked).
 //!
 //! A permanent worker is *away* while it does not come back to its queues soon, so that other workers have to
 //! do its part:
@@ -23,11 +23,12 @@
 //! needed  = full + yielding + 1 while every worker is inside of long polls (`monitor.rs`)
 //! active  = spare workers that run, search, sleep or are away as workers do
 //!
-//!          admitted: active < needed, work waits, and no worker is idle       out of work, and active > needed
-//!   free ───────────────────────────────────────────────────────────▶ active ─────────────────────────────────▶ resting
-//!    ▲                                                                   ▲        admitted, as beside              │ │
-//!    │                                                                   └─────────────────────────────────────────┘ │
-//!    └───────────────────────────────────────────────────────────────────────────────────────── keep-alive is over ──┘
+//!          admitted: active < needed,                    out of work, and
+//!          work waits, no worker is idle                 active > needed
+//!   free ─────────────────────────────────▶ active ───────────────────────▶ resting
+//!    ▲                                         ▲      admitted, as beside      │ │
+//!    │                                         └───────────────────────────────┘ │
+//!    └───────────────────────────────────────────────────── keep-alive is over ──┘
 //! ```
 //! One function decides whether a spare worker is needed: `Table::lacks_spare`. A thread that makes work
 //! visible asks it by `Shared::fetch`, when no worker sleeps or searches.
@@ -70,10 +71,10 @@
 //! rests. Otherwise the monitor counts the worker when it finds that something waits for it.
 //! ```text
 //! Worker                                            Any thread that finds it blocked
-//! SayBlocked   HERE → BLOCKED (swap); fence          CountBlocked   lock; BLOCKED → COUNTED (CAS); lend its table;
-//! SeeShutdown  has the shutdown begun? count itself                 blocked += 1
-//! SayBack      → HERE (swap); it was COUNTED: lock;  CloseFence     the shutdown begins; fence; CountBlocked for each that
-//!              blocked -= 1; table back                             is BLOCKED
+//! SayBlocked   HERE → BLOCKED (swap); fence          CountBlocked   lock; BLOCKED → COUNTED (CAS);
+//! SeeShutdown  has the shutdown begun? count itself                 lend its table; blocked += 1
+//! SayBack      → HERE (swap); it was COUNTED: lock;  CloseFence     the shutdown begins; fence;
+//!              blocked -= 1; table back                             CountBlocked for each that is BLOCKED
 //! ```
 //! *Counted at most once, and uncounted as often*: `CountBlocked` and `SayBack` are read-modify-writes of one
 //! word. A `SayBack` that finds COUNTED waits for the lock under which `CountBlocked` is done.

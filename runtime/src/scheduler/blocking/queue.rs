@@ -37,13 +37,13 @@
 //! Choose (under the lock)
 //! ChooseNobody    a thread is coming, or no closure waits, or the pool is closed: no pending wake
 //! ChooseIdle      one is idle: the top one comes; the pending wake is its unpark
-//! ChooseNew       below the bound, and more closures wait than threads are starting: a new one comes, one thread
-//!                 more; the pending wake is its start
+//! ChooseNew       below the bound, and more closures wait than threads are starting: a new one comes, one
+//!                 thread more; the pending wake is its start
 //! ChooseLater     else: no pending wake
 //!
 //! Work (a thread of the pool)
-//! TakeLock        lock; if it was coming, none is; if it is among the idle, leave them; if it was starting, it is
-//!                 not
+//! TakeLock        lock; if it was coming, none is; if it is among the idle, leave them; if it was starting,
+//!                 it is not
 //! TakeClosure     a closure is there: take the oldest; Choose
 //! RunClosure      unlock; do the pending wake; run the closure; TakeLock
 //! LeavePool       else, if the keep-alive time was over: leave, a thread less

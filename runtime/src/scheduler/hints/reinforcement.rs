@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn who_got_no_help_asks_again_between_two_tasks() {
+    fn a_worker_that_got_no_help_asks_again_between_two_tasks() {
         let runtime = two_workers();
         let handle = runtime.handle().clone();
         let work = move |place: usize| {

@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn who_computes_on_the_cpu_of_another_moves_to_one_of_its_own() {
+    fn a_worker_that_computes_on_the_cpu_of_another_moves_to_one_of_its_own() {
         if !has_several_cpus() {
             return;
         }

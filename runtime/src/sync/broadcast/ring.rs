@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_copied_by_all_but_the_last_who_takes_it() {
+    fn a_value_is_copied_by_all_but_the_last_taker() {
         let ring = Ring::new(2).unwrap();
         let value = std::sync::Arc::new(());
         assert_eq!(missing(&ring, 0), Some(Missing::NotYet));
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_too_late_learns_it() {
+    fn a_thread_that_is_too_late_learns_it() {
         let ring = Ring::new(2).unwrap();
         assert_eq!(put(&ring, 0, 1, 10), Ok(None));
         assert_eq!(put(&ring, 1, 1, 11), Ok(None));

@@ -91,7 +91,7 @@ fn an_error_is_told_to_those_whose_bytes_may_be_lost() {
 }
 
 #[test]
-fn a_failed_flush_is_told_to_who_flushes() {
+fn a_failed_flush_is_told_to_the_flusher() {
     let output = Output::new();
     let handle = output.enter();
     write(&output, handle, b"word").unwrap();

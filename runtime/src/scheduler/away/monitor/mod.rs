@@ -49,12 +49,12 @@
 //! Observe      every worker; a worker in a long poll ends its stride of polls early (`worker.rs`)
 //! Driver       no worker is the poller, and none has polled it since the last look; or timers are overdue:
 //!              wake a worker that sleeps, or else have a spare one serve
-//! Rescue       the LIFO slot and ring of a stuck worker, or of a worker that gets no CPU while another sleeps
-//!              (whose CPU may be free): into the injector, or the queue of slow tasks. If no worker takes slow
-//!              tasks: one more spare worker is needed
-//! Relieve      tasks wait, and a worker is stuck: wake a worker that sleeps, the second time also if a worker
-//!              searches; if none sleeps, tell `away/mod.rs` which workers are away, and admit as many spare workers
-//!              as are needed and as tasks wait
+//! Rescue       the LIFO slot and ring of a stuck worker, or of a worker that gets no CPU while another
+//!              sleeps (whose CPU may be free): into the injector, or the queue of slow tasks. If no worker
+//!              takes slow tasks: one more spare worker is needed
+//! Relieve      tasks wait, and a worker is stuck: wake a worker that sleeps, the second time also if a
+//!              worker searches; if none sleeps, tell `away/mod.rs` which workers are away, and admit as many
+//!              spare workers as are needed and as tasks wait
 //! ShareJobs    jobs that any worker could run, and a worker sleeps or waits for a latch: the same
 //! Dismiss      a spare worker is not needed, and sleeps: it is woken, to rest
 //! Net          a task or root is visible, a worker sleeps that could run it, none searches, and nothing has
@@ -73,14 +73,16 @@
 //! # It sleeps for good while the runtime is idle
 //! ```text
 //! Monitor                                        A worker whose sleep ends
-//! RestShow   is_resting = true                   AwakeShow  clear its sleeper's bit (or see that its notifier
-//! RestFence  SeqCst fence                                   did)
+//! RestShow   is_resting = true                   AwakeShow  clear its sleeper's bit (or see that its
+//! RestFence  SeqCst fence                                   notifier did)
 //! RestLooks  each worker shows its bit, or is    AwakeFence SeqCst fence
-//!            in a blocking call, or marked; a    AwakeWakes is_resting: swap it to false, unpark the monitor
-//!            worker sleeps in the driver, and
-//!            no work is visible; else            A worker that blocks no more, or whose last mark is taken back
-//!            is_resting = false, on              AwakeShow  `SayBack` of `away/mod.rs`, or the mark leaves the
-//! RestSleep  sleep until unparked                           number; AwakeWakes
+//!            in a blocking call, or marked; a    AwakeWakes is_resting: swap it to false, unpark the
+//!            worker sleeps in the driver, and               monitor
+//!            no work is visible; else
+//!            is_resting = false, on              A worker that blocks no more, or whose last mark is
+//! RestSleep  sleep until unparked                taken back
+//!                                                AwakeShow  `SayBack` of `away/mod.rs`, or the mark
+//!                                                           leaves the number; AwakeWakes
 //!
 //!                                                A worker that blocks, and sleeps on a latch meanwhile
 //!                                                AwakeShow  it leaves the driver; AwakeFence, AwakeWakes

@@ -122,7 +122,7 @@ fn be_stuck() {
 }
 
 #[test]
-fn it_watches_who_comes_back_from_a_call_that_blocked() {
+fn it_watches_a_worker_that_comes_back_from_a_call_that_blocked() {
     let runtime = build(2);
     let (end, ended) = mpsc::channel::<()>();
     let stuck = runtime.spawn(async move {
@@ -159,7 +159,7 @@ fn it_rests_beside_a_worker_that_is_marked_and_watches_it_when_it_is_not_any_mor
 /// Two workers, both in calls that block. One of them waits there for a job that the other runs, and sits
 /// in the driver.
 #[test]
-fn it_rests_while_who_blocks_sits_in_the_driver_and_watches_it_when_it_is_back() {
+fn it_rests_while_a_worker_that_blocks_is_the_poller_and_watches_it_when_it_is_back() {
     // A spare worker may come, and sit there first.
     assert!((0..100).any(|_| one_that_blocks_sits_in_the_driver()), "no worker that blocks ever sits there");
 }

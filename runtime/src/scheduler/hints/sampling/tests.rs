@@ -95,7 +95,7 @@ fn nobody_naps_while_descriptors_are_registered_and_nobody_sleeps_in_the_driver(
 }
 
 #[test]
-fn a_task_behind_a_poll_that_turns_out_long_is_taken_soon_by_who_naps() {
+fn a_task_behind_a_poll_that_turns_out_long_is_taken_soon_by_the_sampler() {
     let runtime = two_workers();
     for to_be_queued in [2, 3, 100] {
         assert_is_soon(|| {
@@ -245,7 +245,7 @@ fn a_backlog_that_is_worth_it_gets_all_workers_soon() {
 }
 
 #[test]
-fn who_does_not_move_has_no_pace() {
+fn a_worker_that_does_not_move_has_no_pace() {
     assert_eq!(pace(0, Duration::from_secs(1)), None);
     assert_eq!(pace(100, Duration::from_micros(100)), Some(Duration::from_micros(1)));
     assert_eq!(pace(u64::MAX, Duration::from_micros(1)), Some(Duration::ZERO));
