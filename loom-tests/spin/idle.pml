@@ -119,7 +119,7 @@ inline notify(is_job) {
 #if INJECTED > 0
           gave_back = true;
 #endif
-          /* The bits once more: no worker lies down, so no worker needs us. */
+          /* The bits once more: no worker falls asleep, so no worker needs us. */
           atomic {
               i = 0; any = false;
               do
@@ -309,7 +309,7 @@ running:
        if
        :: is_searching
        :: atomic { !is_searching && MAY_SEARCH -> searching++; is_searching = true }
-       :: atomic { !is_searching && !MAY_SEARCH -> goto lying_down }
+       :: atomic { !is_searching && !MAY_SEARCH -> goto falling_asleep }
        fi;
        do
        :: i < WORKERS && !found ->
@@ -367,7 +367,7 @@ running:
        goto running
     :: else
     fi;
-lying_down:
+falling_asleep:
     atomic {                          /* CountSleeper */
         if
         :: jec != 0 -> goto running

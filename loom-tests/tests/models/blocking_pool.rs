@@ -383,7 +383,7 @@ refused! {
         "closures are left";
     a_sleeper_that_leaves_and_can_still_be_chosen: MEETING_OF_THE_OVERDUE, LeavesItsPlace,
         "closures are left";
-    a_worker_that_lies_down_after_another_look_elsewhere: FULL_HOUSE, LiesDownLate, "closures are left";
+    a_thread_that_sleeps_after_another_look_elsewhere: FULL_HOUSE, SleepsLate, "closures are left";
     a_thread_that_came_for_nothing_and_counts_as_coming: OVERTAKEN, ComesForEver, "closures are left";
     a_refusal_that_sends_nobody: REFUSED, RefusedQuietly, "closures are left";
     a_refused_thread_that_counts_as_coming: REFUSED_ONCE, RefusedForEver, "closures are left";

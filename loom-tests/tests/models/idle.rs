@@ -131,10 +131,10 @@ impl<P: Protocol> World<P> {
     fn live(&self, own: usize, begin: Begin) -> (Vec<usize>, End) {
         let most = match begin {
             Begin::Running(most) | Begin::Searching(most) => most,
-            Begin::LyingDown | Begin::Asleep => FOR_EVER,
+            Begin::FallingAsleep | Begin::Asleep => FOR_EVER,
         };
         let mut is_searching = matches!(begin, Begin::Searching(_));
-        let mut has_looked = matches!(begin, Begin::LyingDown | Begin::Asleep);
+        let mut has_looked = matches!(begin, Begin::FallingAsleep | Begin::Asleep);
         let mut is_announced = matches!(begin, Begin::Asleep);
         let mut taken = Vec::new();
         loop {
@@ -222,7 +222,7 @@ enum Begin {
     /// Counted as a searcher.
     Searching(usize),
     /// Has looked everywhere but not begun with CountSleeper.
-    LyingDown,
+    FallingAsleep,
     /// Has done everything but SleepPark.
     Asleep,
 }
@@ -242,7 +242,7 @@ fn pushes_from_outside<P: Protocol, const N: usize>(
         let world = World::new(protocol(), N, before + pushed, poller);
         for (index, begin) in begins.iter().enumerate() {
             match begin {
-                Begin::Running(_) | Begin::LyingDown => {}
+                Begin::Running(_) | Begin::FallingAsleep => {}
                 Begin::Searching(_) => assert!(world.idle.start_searching()),
                 Begin::Asleep => world.idle.announce_sleep(index, false),
             }
@@ -300,7 +300,7 @@ fn two_push_to_one_that_falls_asleep<P: Protocol>(protocol: impl Fn() -> P + Sen
         let world = World::new(protocol(), 2, 2, None);
         let sleepy = {
             let world = world.clone();
-            thread::spawn(move || world.live(0, Begin::LyingDown))
+            thread::spawn(move || world.live(0, Begin::FallingAsleep))
         };
         let pusher = {
             let world = world.clone();
@@ -345,7 +345,7 @@ fn a_worker_shares<P: Protocol>(protocol: impl Fn() -> P + Send + Sync + 'static
 
 /// A worker makes a task visible and blocks, or is long at another task, so that it is like a thread outside.
 /// No worker overlooks the task, neither in the injector nor in the worker's ring; unless the workers that
-/// lie down without having searched leave out the rings.
+/// fall asleep without having searched leave out the rings.
 fn a_worker_blocks<P: Protocol>(
     protocol: impl Fn() -> P + Send + Sync + 'static,
     is_in_ring: bool,

@@ -133,7 +133,7 @@ stories! {
         [role(Kind::Worker, Begin::Awake)], [|w| { w.push_injected(0, Work::Job); NOTHING }], [];
     /// ... while one worker falls asleep and another waits for a latch.
     InjectedAgainstSleeperAndWaiter: 1,
-        [role(Kind::Worker, Begin::LyingDown), role(Kind::Waiter, Begin::Asleep)],
+        [role(Kind::Worker, Begin::FallingAsleep), role(Kind::Waiter, Begin::Asleep)],
         [|w| { w.push_injected(0, Work::Job); NOTHING }], [];
     /// ... while the only worker is about to wait for a latch.
     InjectedAgainstWaiter: 1,
@@ -143,7 +143,7 @@ stories! {
         [role(Kind::Waiter, Begin::RolledOver)], [|w| { w.push_injected(0, Work::Job); NOTHING }], [];
     /// Two injected jobs come, and the waiters are stuck in what they find.
     TwoInjectedForTwoWaiters: 2,
-        [stuck(Kind::Waiter, Begin::LyingDown), stuck(Kind::Waiter, Begin::Asleep)],
+        [stuck(Kind::Waiter, Begin::FallingAsleep), stuck(Kind::Waiter, Begin::Asleep)],
         [|w| { w.push_injected(0, Work::Job); NOTHING }, |w| { w.push_injected(1, Work::Job); NOTHING }], [];
     /// A worker shares a job and is then busy for ever; the other is about to wait for a latch.
     JobAgainstWaiter: 1,
@@ -151,7 +151,7 @@ stories! {
         [|w| { w.push_job(0, 0); NOTHING }], [];
     /// ... the other is about to fall asleep.
     JobAgainstSleeper: 1,
-        [role(Kind::Busy, Begin::Awake), role(Kind::Worker, Begin::LyingDown)],
+        [role(Kind::Busy, Begin::Awake), role(Kind::Worker, Begin::FallingAsleep)],
         [|w| { w.push_job(0, 0); NOTHING }], [];
     /// ... and then comes back to it, although the other may overlook it.
     JobOfReturningWorker: 1,
@@ -163,7 +163,7 @@ stories! {
         [|w| { w.push_job_and_block(0, 0); NOTHING }], [];
     /// ... the other is about to fall asleep.
     JobOfBlockingWorkerAgainstSleeper: 1,
-        [role(Kind::Busy, Begin::Awake), role(Kind::Worker, Begin::LyingDown)],
+        [role(Kind::Busy, Begin::Awake), role(Kind::Worker, Begin::FallingAsleep)],
         [|w| { w.push_job_and_block(0, 0); NOTHING }], [];
     /// ... and has posted another before, for which it woke no worker.
     JobsOfBlockingWorker: 2,
@@ -185,7 +185,7 @@ stories! {
         [|w| { w.set_latch(0); NOTHING }, |w| { w.push_injected(0, Work::Job); NOTHING }], [];
     /// An injected job's push has picked a waiter, which is stuck in another job; another waiter sleeps.
     NotifiedAndTempted: 2,
-        [stuck(Kind::Waiter, Begin::LyingDown), role(Kind::Waiter, Begin::FastAsleep),
+        [stuck(Kind::Waiter, Begin::FallingAsleep), role(Kind::Waiter, Begin::FastAsleep),
             role(Kind::Busy, Begin::Awake)],
         [|w| { w.push_short_job(2, 1); NOTHING }, |w| { w.push_injected(0, Work::Job); NOTHING }], [1];
     /// An injected job's push has picked a waiter that may not run it; another may.

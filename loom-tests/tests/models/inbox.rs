@@ -91,7 +91,7 @@ fn poll(inbox: &impl Queue, items: &Items, taken: &mut Vec<usize>, flag: &Arc<Fl
 
 /// The owner is polled twice, with different wakers. If it waits in the end, every item that is left has
 /// woken it.
-fn an_owner_lies_down<Q: Queue>(make: impl Fn() -> Q + Send + Sync + 'static) {
+fn an_owner_falls_asleep<Q: Queue>(make: impl Fn() -> Q + Send + Sync + 'static) {
     loom::model(move || {
         let (inbox, items, mut taken) = (make(), Arc::new(Items::new(2)), Vec::new());
         let threads = pushers(NonNull::from(&inbox), &items);
@@ -127,7 +127,7 @@ fn the_owner_frees_it<Q: Queue>(make: impl Fn() -> Q + Send + Sync + 'static) {
 
 #[test]
 fn an_owner_that_waits_is_woken_through_its_last_waker() {
-    an_owner_lies_down(Inbox::new);
+    an_owner_falls_asleep(Inbox::new);
 }
 
 #[test]
@@ -170,20 +170,20 @@ fn a_push_is_taken_or_refused() {
 
 #[test]
 fn a_twin_without_a_fault_passes() {
-    an_owner_lies_down(|| Twin::new(Fault::None));
+    an_owner_falls_asleep(|| Twin::new(Fault::None));
     the_owner_frees_it(|| Twin::new(Fault::None));
 }
 
 #[test]
 #[should_panic(expected = "item 0 was lost")]
 fn an_owner_that_waits_without_a_second_look_is_found() {
-    an_owner_lies_down(|| Twin::new(Fault::WaitsWithoutLook));
+    an_owner_falls_asleep(|| Twin::new(Fault::WaitsWithoutLook));
 }
 
 #[test]
 #[should_panic(expected = "lost wake")]
 fn waits_that_are_not_told_apart_are_found() {
-    an_owner_lies_down(|| Twin::new(Fault::CountsNoWaits));
+    an_owner_falls_asleep(|| Twin::new(Fault::CountsNoWaits));
 }
 
 #[test]
@@ -195,5 +195,5 @@ fn a_pusher_that_takes_the_waker_after_the_push_is_found() {
 #[test]
 #[should_panic(expected = "data race on an item's link")]
 fn a_push_that_does_not_release_is_found() {
-    an_owner_lies_down(|| Twin::new(Fault::PushesRelaxed));
+    an_owner_falls_asleep(|| Twin::new(Fault::PushesRelaxed));
 }

@@ -239,7 +239,7 @@ fn a_long_sleep_in_the_driver_ends_for_a_sooner_foreign_timer() {
 /// A worker registers a timer on its own wheel and finds the driver taken: either it sleeps timed, or the
 /// worker that is the poller does.
 #[test]
-fn a_worker_sleeps_untimed_only_if_the_sitter_is_up_in_time() {
+fn a_worker_sleeps_untimed_only_if_the_poller_is_up_in_time() {
     loom::model(|| {
         let driver = Arc::new(driver());
         let poller = thread::spawn({
@@ -265,8 +265,8 @@ fn a_worker_sleeps_untimed_only_if_the_sitter_is_up_in_time() {
 #[derive(Clone, Copy, PartialEq)]
 enum Timed {
     Rightly,
-    SitterWithoutFence,
-    SitterLooksOnce,
+    PollerWithoutFence,
+    PollerLooksOnce,
     RegistersWithoutFence,
 }
 
@@ -283,11 +283,11 @@ fn a_timer_of_a_twin(fault: Timed) {
                 let (earliest, until) = &*numbers;
                 let published = earliest.load(Relaxed); // PollerEarliest
                 until.store(published, Relaxed); // PollerPublish
-                if fault != Timed::SitterWithoutFence {
+                if fault != Timed::PollerWithoutFence {
                     fence(SeqCst); // PollerFence
                 }
                 match fault {
-                    Timed::SitterLooksOnce => published,
+                    Timed::PollerLooksOnce => published,
                     _ => earliest.load(Relaxed).min(published), // PollerAgain
                 }
             }
@@ -310,8 +310,8 @@ fn a_twin_of_the_timers_handshake_without_a_fault_passes() {
 }
 
 refused! {
-    a_sitter_without_a_fence: a_timer_of_a_twin(Timed::SitterWithoutFence), "the timer is overslept";
-    a_sitter_that_looks_once: a_timer_of_a_twin(Timed::SitterLooksOnce), "the timer is overslept";
+    a_poller_without_a_fence: a_timer_of_a_twin(Timed::PollerWithoutFence), "the timer is overslept";
+    a_poller_that_looks_once: a_timer_of_a_twin(Timed::PollerLooksOnce), "the timer is overslept";
     a_timer_registered_without_a_fence: a_timer_of_a_twin(Timed::RegistersWithoutFence),
         "the timer is overslept";
 }

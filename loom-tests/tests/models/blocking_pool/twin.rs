@@ -17,7 +17,7 @@ pub enum Fault {
     /// `TakeLock` leaves the thread among the idle ones.
     LeavesItsPlace,
     /// The lock is released and taken again just before `BecomeIdle`.
-    LiesDownLate,
+    SleepsLate,
     /// `TakeLock` leaves the mark of the coming thread if no closure is there.
     ComesForEver,
     /// `StartRefused` without `IdleInstead`.
@@ -152,7 +152,7 @@ impl Protocol for Twin {
             state.threads -= 1;
             return Next::Leave;
         }
-        if self.fault == Fault::LiesDownLate {
+        if self.fault == Fault::SleepsLate {
             drop(state);
             state = self.state.lock().unwrap();
         }

@@ -22,7 +22,7 @@ use runtime::internals::scheduler::{Idle, Work};
 enum Slip {
     None,
     /// A spare worker with a narrow role lies down as a searcher: no UncountSearcher, no SearcherLook.
-    LiesDownAsSearcher,
+    SleepsAsSearcher,
     /// At SearcherLook it wakes any other worker.
     WakesAny,
     /// It asks for its role before CountSleeper only.
@@ -166,8 +166,8 @@ impl World {
             }
             return false;
         }
-        let does_f2 = role == Role::Narrow && self.slip != Slip::LiesDownAsSearcher;
-        if does_f2 && std::mem::take(is_searching) {
+        let does_searcher_look = role == Role::Narrow && self.slip != Slip::SleepsAsSearcher;
+        if does_searcher_look && std::mem::take(is_searching) {
             self.leave_rest_to_others(own);
         }
         if self.idle.is_job_posted() {
@@ -262,7 +262,7 @@ const fn widens(cast: &'static [Begin]) -> Story {
 
 /// A child job comes. A worker that may run it is the poller. Of two spare workers that may not, one is
 /// about to sleep, and the other sleeps.
-const JOB_BESIDE_SITTER: Story = pushes(&[Begin::FastAsleep, Begin::Awake, Begin::FastAsleep]);
+const JOB_BESIDE_POLLER: Story = pushes(&[Begin::FastAsleep, Begin::Awake, Begin::FastAsleep]);
 /// ... while the worker that may run it falls asleep.
 const JOB_BESIDE_ONE_ABOUT_TO_SIT: Story = pushes(&[Begin::Awake, Begin::Asleep]);
 /// The role of a spare worker that falls asleep becomes wider.
@@ -280,7 +280,7 @@ macro_rules! passes {
 }
 
 passes! {
-    a_job_is_not_left_to_spare_workers_that_may_not_run_it: JOB_BESIDE_SITTER;
+    a_job_is_not_left_to_spare_workers_that_may_not_run_it: JOB_BESIDE_POLLER;
     a_job_is_not_missed_by_one_about_to_sit_in_the_driver: JOB_BESIDE_ONE_ABOUT_TO_SIT;
     a_wider_role_is_not_missed_by_a_spare_worker_that_falls_asleep: WIDER_ROLE;
     a_wider_role_is_not_missed_by_a_spare_worker_that_searches: WIDER_ROLE_OF_SEARCHER;
@@ -297,9 +297,9 @@ macro_rules! refused {
 }
 
 refused! {
-    a_spare_worker_that_lies_down_as_a_searcher: JOB_BESIDE_SITTER(LiesDownAsSearcher),
+    a_spare_worker_that_sleeps_as_a_searcher: JOB_BESIDE_POLLER(SleepsAsSearcher),
         "a job is left although a worker that may run it sleeps";
-    a_spare_worker_that_leaves_a_job_to_any_other: JOB_BESIDE_SITTER(WakesAny),
+    a_spare_worker_that_leaves_a_job_to_any_other: JOB_BESIDE_POLLER(WakesAny),
         "workers that may not run a job wake each other for ever";
     a_spare_worker_that_asks_for_its_role_beforehand: WIDER_ROLE(AsksBeforehand),
         "a job is left although a worker that may run it sleeps";

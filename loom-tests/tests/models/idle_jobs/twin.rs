@@ -82,7 +82,7 @@ impl Twin {
         word / self.units.event % (1 << 32)
     }
 
-    fn lies_down(&self, is_searching: bool) -> u64 {
+    fn sleep_change(&self, is_searching: bool) -> u64 {
         self.units.sleeping - if is_searching { self.units.searching } else { 0 }
     }
 
@@ -175,7 +175,7 @@ impl Protocol for Twin {
     fn announce_sleep_unless(&self, index: usize, is_searching: bool, seen: u64) -> bool {
         let mut word = self.word.load(Acquire);
         while self.events(word) == seen {
-            let change = self.lies_down(is_searching);
+            let change = self.sleep_change(is_searching);
             match self.word.compare_exchange(word, word.wrapping_add(change), SeqCst, Acquire) {
                 Ok(_) => {
                     self.sleepers.fetch_or(1 << index, AcqRel);
@@ -190,7 +190,7 @@ impl Protocol for Twin {
 
     fn cancel_sleep(&self, index: usize) {
         if clear(&self.sleepers, index) {
-            self.word.fetch_sub(self.lies_down(true), SeqCst);
+            self.word.fetch_sub(self.sleep_change(true), SeqCst);
         }
     }
 

@@ -110,7 +110,7 @@ pub enum Begin {
     /// As `Searching`; it has looked everywhere, and is a spare worker too many.
     Surplus,
     /// Is sleepy and has looked once more.
-    LyingDown,
+    FallingAsleep,
     /// Has looked, and then the counter came back to what it was before.
     RolledOver,
     /// Has done everything but park.
@@ -380,7 +380,7 @@ impl<P: Protocol> World<P> {
     pub fn live(&self, own: usize, role: &Role) -> Life {
         let mut is_searching = role.begin == Begin::Searching;
         let mut is_asleep = role.begin == Begin::Asleep;
-        let mut has_looked = role.begin == Begin::LyingDown;
+        let mut has_looked = role.begin == Begin::FallingAsleep;
         let mut taken = Vec::new();
         if role.begin == Begin::Surplus {
             return self.rest(own);
@@ -439,7 +439,7 @@ impl<P: Protocol> World<P> {
     pub fn wait(&self, own: usize, role: &Role) -> Life {
         let latch = &self.latches[own];
         let mut is_asleep = role.begin == Begin::Asleep;
-        let mut has_looked = role.begin == Begin::LyingDown;
+        let mut has_looked = role.begin == Begin::FallingAsleep;
         let mut has_rolled_over = role.begin == Begin::RolledOver;
         let mut is_notified = false;
         let mut taken = Vec::new();

@@ -423,7 +423,7 @@ mod tests {
             }
         }
 
-        fn lies_down(&self, thread: &Arc<PoolThread>) {
+        fn falls_asleep(&self, thread: &Arc<PoolThread>) {
             assert!(matches!(self.queue.next(thread, false), Next::Sleep));
         }
     }
@@ -446,7 +446,7 @@ mod tests {
         let (third, pending) = world.arrive(3);
         assert!(matches!(pending, PendingWake::Nothing), "the house is full");
         assert!(matches!(world.takes(&second, 4), PendingWake::Nothing));
-        [&first, &third].iter().for_each(|thread| world.lies_down(thread));
+        [&first, &third].iter().for_each(|thread| world.falls_asleep(thread));
         // The last thread to become idle is the first to be chosen.
         assert!(is_wake_of(world.submit(5), &third));
         assert!(matches!(world.submit(6), PendingWake::Nothing));
@@ -464,7 +464,7 @@ mod tests {
         let (thread, _) = world.arrive(0);
         assert!(matches!(world.submit(1), PendingWake::Start));
         assert!(matches!(world.takes(&thread, 1), PendingWake::Nothing));
-        world.lies_down(&thread);
+        world.falls_asleep(&thread);
         assert!(matches!(world.submit(2), PendingWake::Nothing), "one is being started");
         let (pending, failed) = world.queue.refused();
         assert!(failed.is_empty() && is_wake_of(pending, &thread));
@@ -480,7 +480,7 @@ mod tests {
         assert!(matches!(world.queue.refused(), (PendingWake::Nothing, _)));
         assert!(matches!(world.takes(&thread, 4), PendingWake::Nothing));
         // Without a thread, the closures fail.
-        world.lies_down(&thread);
+        world.falls_asleep(&thread);
         assert!(matches!(world.queue.next(&thread, true), Next::Leave));
         assert!(matches!(world.submit(5), PendingWake::Start));
         let (_, mut failed) = world.queue.refused();
@@ -494,11 +494,11 @@ mod tests {
         assert!(matches!(world.submit(0), PendingWake::Start));
         assert!(matches!(world.submit(1), PendingWake::Nothing));
         let ((thread, _), (other, _)) = (world.arrive(0), world.arrive(1));
-        world.lies_down(&thread);
+        world.falls_asleep(&thread);
         // Chosen before the end of its keep-alive time: it comes.
         assert!(is_wake_of(world.submit(2), &thread));
         assert!(matches!(world.queue.next(&thread, true), Next::Run(..)));
-        world.lies_down(&thread);
+        world.falls_asleep(&thread);
         // Chosen for a closure that another took: it stays for another keep-alive time.
         assert!(is_wake_of(world.submit(3), &thread));
         assert!(matches!(world.takes(&other, 3), PendingWake::Nothing));
@@ -520,12 +520,12 @@ mod tests {
         // The first thread that comes takes a closure.
         assert!(matches!(world.takes(&worker, 1), PendingWake::Nothing));
         assert!(matches!(world.takes(&worker, 2), PendingWake::Nothing));
-        world.lies_down(&worker);
+        world.falls_asleep(&worker);
         // An idle thread comes sooner than a thread in its hook.
         assert!(is_wake_of(world.submit(3), &worker));
         assert!(matches!(world.takes(&starting, 3), PendingWake::Nothing));
-        world.lies_down(&starting);
-        world.lies_down(&worker);
+        world.falls_asleep(&starting);
+        world.falls_asleep(&worker);
         assert_eq!(world.queue.counts().threads, 3);
     }
 
@@ -578,7 +578,7 @@ mod tests {
         let world = World::new(2);
         assert!(matches!(world.submit(0), PendingWake::Start));
         let (thread, _) = world.arrive(0);
-        world.lies_down(&thread);
+        world.falls_asleep(&thread);
         assert!(world.queue.close().is_empty());
         assert!(!thread.sleep(None), "it was chosen, to leave");
         assert!(matches!(world.queue.next(&thread, false), Next::Leave));

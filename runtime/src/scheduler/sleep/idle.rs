@@ -367,7 +367,7 @@ impl Idle {
     /// CountSleeper to SleepFence: worker `index` is about to sleep and has to look in the queues once more
     /// (SleepLook).
     pub fn announce_sleep(&self, index: usize, is_searching: bool) {
-        self.word().fetch_add(lies_down(is_searching), SeqCst);
+        self.word().fetch_add(sleep_change(is_searching), SeqCst);
         self.show_sleeper(index);
     }
 
@@ -518,7 +518,7 @@ impl Idle {
     /// As [`announce_sleep`](Self::announce_sleep), unless a job was posted since `seen`. In that case it
     /// changes nothing and returns false.
     pub fn announce_sleep_unless(&self, index: usize, is_searching: bool, seen: JobEvents) -> bool {
-        self.lie_down_if(index, lies_down(is_searching), |counts| events(counts) == seen)
+        self.lie_down_if(index, sleep_change(is_searching), |counts| events(counts) == seen)
     }
 
     /// CountSleeper by a CAS that adds `change`, unless `may` refuses; then ShowSleeper and SleepFence.
@@ -676,7 +676,7 @@ fn take_lowest(word: &AtomicU64, mask: u64) -> Option<usize> {
 }
 
 /// CountSleeper.
-fn lies_down(is_searching: bool) -> u64 {
+fn sleep_change(is_searching: bool) -> u64 {
     if is_searching { SLEEPING - SEARCHING } else { SLEEPING }
 }
 

@@ -190,7 +190,7 @@ fn one_that_blocks_sits_in_the_driver() -> bool {
     let is_sitting = || {
         driver
             .poller()
-            .is_some_and(|sitter| sitter < 2 && is_blocked(runtime.handle().shared().processor(sitter)))
+            .is_some_and(|poller| poller < 2 && is_blocked(runtime.handle().shared().processor(poller)))
     };
     until_it_rests(&runtime);
     let sits = is_sitting();
