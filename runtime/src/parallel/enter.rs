@@ -278,7 +278,7 @@ impl Drop for OwnComputation {
     fn drop(&mut self) {
         // Jobs that are left belong to other threads' scopes, and this thread may not come back to them.
         context::expose_child_jobs();
-        // SAFETY: (1) no region; (2) as above.
+        // SAFETY: (1) no region; (2) the thread keeps the job processor, and this is that thread.
         unsafe { self.processor.replace_region(std::ptr::null(), Tag::NONE) };
         context::replace_job_processor(std::ptr::null());
         self.processor.shared().job_ended();
