@@ -4,6 +4,7 @@
 //! under its own `catch`, so a panic ends the task and never the worker.
 
 use std::future::Future;
+use std::marker::PhantomData;
 use std::pin::Pin;
 use std::ptr::NonNull;
 use std::task::{Context, Poll};
@@ -103,7 +104,8 @@ unsafe fn poll_future<F: Future>(header: NonNull<Header>) -> Polled<F::Output> {
             let future = unsafe { Pin::new_unchecked(future) };
             if let Poll::Ready(ready) = future.poll(&mut Context::from_waker(&waker)) {
                 output = Some(ready);
-                *stage = Stage::Consumed;
+                // SAFETY: as above; `future` is not used any more.
+                unsafe { consume::<F>(header) };
             }
         })
     });
@@ -113,6 +115,32 @@ unsafe fn poll_future<F: Future>(header: NonNull<Header>) -> Polled<F::Output> {
         (Err(payload), output) => {
             drop_quietly(output);
             Polled::Panicked(Failure::of_unwinding(payload))
+        }
+    }
+}
+
+/// Drops the future, which is there. The stage is `Consumed` afterwards, also if the destructor unwinds. For a
+/// future without a destructor that is one write.
+///
+/// # Safety
+/// As [`run`], but the caller keeps the ownership; 3. nobody uses the future any more.
+#[inline(always)]
+unsafe fn consume<F: Future>(header: NonNull<Header>) {
+    struct Consumed<F: Future>(NonNull<Header>, PhantomData<F>);
+
+    impl<F: Future> Drop for Consumed<F> {
+        fn drop(&mut self) {
+            // SAFETY: the caller of `consume` owns the stage, and what was there is dropped.
+            unsafe { (&raw mut *stage::<F>(self.0)).write(Stage::Consumed) };
+        }
+    }
+
+    // SAFETY: by (1) and (2) the stage is ours. By (3) the future may go.
+    unsafe {
+        if let Stage::Running(future) = stage::<F>(header) {
+            let future = &raw mut *future;
+            let _consumed = Consumed::<F>(header, PhantomData);
+            future.drop_in_place();
         }
     }
 }
