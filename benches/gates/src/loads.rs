@@ -23,6 +23,7 @@ pub const LOADS: &[Load] = &[
     ("spawn_batch", 3_200, |times| on_task(move || spawn_batch(times))),
     ("spawn_await", 3_000, |times| on_task(move || spawn_await(times))),
     ("yield", 5_000, |times| on_task(move || yield_to_nobody(times))),
+    ("turns", 5_000, turns),
     ("self_wake", 5_000, |times| on_task(move || SelfWake(times))),
     ("timer", 3_000, |times| on_task(move || timer(times))),
     ("clock", 3_000, |times| on_task(move || clock(times))),
@@ -72,7 +73,10 @@ fn on_job(load: impl Fn() + Send + 'static) {
 /// Without spare workers: valgrind makes every poll a long one, and a spare worker that serves beside it
 /// would take some of the events and tasks in turns of its own.
 fn measured(load: impl Future<Output = usize> + Send + 'static) {
-    let mut builder = runtime::Builder::new_multi_thread();
+    measured_on(&mut runtime::Builder::new_multi_thread(), load);
+}
+
+fn measured_on(builder: &mut runtime::Builder, load: impl Future<Output = usize> + Send + 'static) {
     let runtime = builder.worker_threads(1).spare_workers(0).enable_all().build();
     let runtime = runtime.expect("a runtime starts");
     let allocations = runtime.block_on(runtime.spawn(load)).expect("a load does not panic");
@@ -116,6 +120,20 @@ async fn yield_to_nobody(times: usize) {
     for _ in 0..times {
         task::yield_now().await;
     }
+}
+
+/// Yields on a worker whose driver has a socket, and a turn after each poll.
+fn turns(times: usize) {
+    measured_on(runtime::Builder::new_multi_thread().event_interval(1), async move {
+        let listener = runtime::net::TcpListener::bind("127.0.0.1:0").await;
+        let listener = listener.expect("the loopback has free ports");
+        yield_to_nobody(times).await;
+        let before = memory::calls();
+        yield_to_nobody(times).await;
+        let calls = memory::calls() - before;
+        drop(listener);
+        calls
+    });
 }
 
 /// Wakes itself so often while it is polled.

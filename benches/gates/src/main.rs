@@ -2,8 +2,9 @@
 //!
 //! Each operation runs under `valgrind --tool=callgrind`, with one worker: once so often, once three times as
 //! often. The difference, divided by the operations it has more, leaves out starting, stopping and all else
-//! that does not grow. The counts hardly depend on the machine and not at all on what else it does. A count
-//! that exceeds its bound ends the program with status 1, and so does an allocation once an operation has
+//! that does not grow. So do the turns of the driver between the polls, which come by time, and so more often
+//! the slower the machine is; they have a gate of their own. Then the counts hardly depend on the machine and
+//! not at all on what else it does. A count that exceeds its bound ends the program with status 1, and so does an allocation once an operation has
 //! been warmed up, or one read-modify-write more than there should be: those of tasks are of the task's own
 //! state word and of the worker's own queues, so one of a line that the whole runtime shares would be one
 //! more.
@@ -35,27 +36,40 @@ struct Gate {
     updates: f64,
     /// What is not the operation's and is subtracted: that load's instructions.
     less: Option<&'static str>,
-    /// Only what happens in functions of this name is counted.
-    inside: Option<&'static str>,
+    /// What is counted.
+    part: Part,
 }
+
+/// A part of what a load does.
+#[derive(Clone, Copy, Debug)]
+enum Part {
+    /// All but the turns of the driver.
+    BetweenTurns,
+    /// What happens in functions of this name.
+    Inside(&'static str),
+}
+
+/// The function that a worker calls when a stride of polls ends.
+const TURN: &str = "*rounds_are_over*";
 
 /// How often an operation that costs too much is measured in all.
 const TRIES: usize = 5;
 
-const GATES: [Gate; 9] = [
-    gate("spawn and run, next", "spawn_chain", 170.0, 236.0, 3.0),
-    gate("spawn and run, queued", "spawn_batch", 170.0, 258.0, 4.0),
-    gate("spawn and await", "spawn_await", 350.0, 507.0, 7.0),
-    gate("yield", "yield", 100.0, 154.0, 1.0),
-    gate("self-wake and poll", "self_wake", 120.0, 152.0, 1.0),
+const GATES: [Gate; 10] = [
+    gate("spawn and run, next", "spawn_chain", 170.0, 231.0, 3.0),
+    gate("spawn and run, queued", "spawn_batch", 170.0, 251.0, 4.0),
+    gate("spawn and await", "spawn_await", 350.0, 502.0, 7.0),
+    gate("yield", "yield", 100.0, 150.0, 1.0),
+    gate("self-wake and poll", "self_wake", 120.0, 151.0, 1.0),
     gate("timer insert and cancel, less the clock", "timer", 130.0, 279.0, 2.0).less("clock"),
-    gate("event dispatch and wake", "event", 160.0, 165.0, 3.0).inside("*dispatch_events*"),
+    gate("event dispatch and wake", "event", 160.0, 163.0, 3.0).inside("*dispatch_events*"),
+    gate("turn of the driver", "turns", 300.0, 570.0, 8.0).inside(TURN),
     gate("join, less plain calls", "join", 35.0, 32.0, 0.0).less("calls"),
     gate("scope spawn and run", "scope_spawn", 110.0, 120.0, 2.0),
 ];
 
 const fn gate(name: &'static str, load: &'static str, aim: f64, bound: f64, updates: f64) -> Gate {
-    Gate { name, load, aim, bound, updates, less: None, inside: None }
+    Gate { name, load, aim, bound, updates, less: None, part: Part::BetweenTurns }
 }
 
 impl Gate {
@@ -65,14 +79,14 @@ impl Gate {
     }
 
     const fn inside(mut self, function: &'static str) -> Self {
-        self.inside = Some(function);
+        self.part = Part::Inside(function);
         self
     }
 
     fn measure(&self) -> Cost {
-        let mut cost = measure(self.load, self.inside);
+        let mut cost = measure(self.load, self.part);
         if let Some(less) = self.less {
-            let less = measure(less, None);
+            let less = measure(less, Part::BetweenTurns);
             cost.instructions -= less.instructions;
             cost.updates -= less.updates;
         }
@@ -128,13 +142,24 @@ fn check(wanted: Option<&str>) -> ExitCode {
     ExitCode::SUCCESS
 }
 
+impl Part {
+    /// Valgrind's options.
+    fn options(self) -> [String; 2] {
+        let (function, is_on_at_first) = match self {
+            Part::BetweenTurns => (TURN, "yes"),
+            Part::Inside(function) => (function, "no"),
+        };
+        [format!("--toggle-collect={function}"), format!("--collect-atstart={is_on_at_first}")]
+    }
+}
+
 struct Cost {
     /// Of one operation.
     instructions: f64,
     /// Of one operation: atomic read-modify-writes.
     updates: f64,
-    /// Of all operations once they were warm. What the runtime allocates now and then, when a thread gets no
-    /// processor, is not in both runs.
+    /// Of all operations once they were warm, on the worker's thread. What the runtime allocates now and then,
+    /// when a thread gets no processor, is not in both runs.
     allocations: usize,
 }
 
@@ -148,12 +173,12 @@ impl Cost {
     }
 }
 
-fn measure(load: &str, inside: Option<&str>) -> Cost {
+fn measure(load: &str, part: Part) -> Cost {
     let few = LOADS.iter().find(|(name, ..)| *name == load).expect("a gate's load is one of the loads").1;
     // Each run has as many to warm up.
     let more_operations = (4 * few) as f64;
-    let [less, more] = [few, 3 * few].map(|times| count(load, times, inside));
-    assert!(more.instructions > less.instructions, "{load} has no instructions inside {inside:?}");
+    let [less, more] = [few, 3 * few].map(|times| count(load, times, part));
+    assert!(more.instructions > less.instructions, "{load} has no instructions {part:?}");
     Cost {
         instructions: (more.instructions - less.instructions) / more_operations,
         updates: (more.updates - less.updates) / more_operations,
@@ -162,10 +187,10 @@ fn measure(load: &str, inside: Option<&str>) -> Cost {
 }
 
 /// What this program costs as a whole when it runs one load, and the allocations that it tells of.
-fn count(load: &str, times: usize, inside: Option<&str>) -> Cost {
+fn count(load: &str, times: usize, part: Part) -> Cost {
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--collect-bus=yes", "--callgrind-out-file=/dev/null"])
-        .args(inside.map(|function| format!("--toggle-collect={function}")))
+        .args(part.options())
         .arg(std::env::current_exe().expect("a program knows where it is"))
         .args([load, &times.to_string()])
         .stdin(Stdio::null())

@@ -1,16 +1,20 @@
 //! An allocator that counts its calls.
 
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering::Relaxed;
+use std::cell::Cell;
 
-/// Calls so far, of all threads.
-static CALLS: AtomicUsize = AtomicUsize::new(0);
+thread_local! {
+    /// Calls so far. Of each thread by itself, because the monitor's thread begins when it likes.
+    static CALLS: Cell<usize> = const { Cell::new(0) };
+}
 
-/// How often memory was allocated, resized or freed so far.
+/// How often this thread has allocated, resized or freed memory so far.
 pub fn calls() -> usize {
-    // Relaxed: a number by itself.
-    CALLS.load(Relaxed)
+    CALLS.get()
+}
+
+fn count() {
+    CALLS.set(CALLS.get() + 1);
 }
 
 struct Counting;
@@ -21,19 +25,19 @@ static ALLOCATOR: Counting = Counting;
 // SAFETY: everything is handed to the system's allocator as it comes.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        CALLS.fetch_add(1, Relaxed);
+        count();
         // SAFETY: the caller's duties are the system's.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        CALLS.fetch_add(1, Relaxed);
+        count();
         // SAFETY: as in `alloc`.
         unsafe { System.dealloc(memory, layout) }
     }
 
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        CALLS.fetch_add(1, Relaxed);
+        count();
         // SAFETY: as in `alloc`.
         unsafe { System.realloc(memory, layout, size) }
     }
