@@ -98,8 +98,7 @@ impl Worker {
         self.push_to_ring(task);
         self.sort_ring();
         // SAFETY: this thread is the owner; what is pushed into the ring is a `Runnable`.
-        let next = unsafe { self.processor().ring.pop().map(|task| Runnable::from_raw(task)) };
-        next.inspect(|task| self.shared().monitor.slow_tasks.was_given(task))
+        unsafe { self.processor().ring.pop().map(|task| Runnable::from_raw(task)) }
     }
 
     /// Whether a worker that serves leaves the task to others, because it is likely to compute for long.
@@ -123,6 +122,7 @@ impl Worker {
         let task = self.shared().slow.pop().map(|task| unsafe { Runnable::from_raw(task) })?;
         // Relaxed: a number.
         self.shared().monitor.slow_taken.fetch_add(1, Relaxed);
+        self.time_next_poll();
         if !self.is_permanent() {
             // This worker may have been the poller, and another worker has to become it.
             self.stop_searching_if_so();
@@ -421,8 +421,7 @@ impl Worker {
     /// Decides, after a dispatch, whether other workers should help with the woken tasks. If not, the worker
     /// asks again soon.
     ///
-    /// Beside long polls it does not ask: the first of these tasks may compute for milliseconds, and
-    /// meanwhile the worker asks no more.
+    /// Beside long polls it does not ask; see `hints/reinforcement.rs`.
     pub(super) fn share_ring(&self) {
         let shared = self.shared();
         let waiting = self.processor().ring.len();
@@ -430,7 +429,7 @@ impl Worker {
             return;
         }
         let now = Instant::now();
-        if shared.away.is_any_serving() || self.is_help_welcome(now, waiting) {
+        if shared.monitor.has_long_polls() || self.is_help_welcome(now, waiting) {
             self.notify_if_worth();
         } else {
             let rounds = self.rounds() + self.rounds_put_off.get();
@@ -438,6 +437,16 @@ impl Worker {
             self.set_rounds(pause);
             self.rounds_put_off.set(rounds - pause);
             self.looks_at_yields.set(None);
+        }
+    }
+
+    /// The worker comes from the driver with tasks. Beside long polls it has another worker take its place
+    /// there; see `hints/reinforcement.rs`.
+    pub(super) fn hand_driver_on(&self) {
+        let shared = self.shared();
+        if shared.monitor.has_long_polls() && shared.has_no_poller() && self.has_own_tasks() {
+            self.stop_searching_if_so();
+            self.notify();
         }
     }
 

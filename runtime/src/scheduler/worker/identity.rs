@@ -32,9 +32,10 @@ pub struct Worker {
     pub(super) index: usize,
     /// Processor `index` of `shared`.
     processor: NonNull<Processor>,
-    /// The number of polls in the stride, and when the stride began.
+    /// The number of polls in the stride, when the stride began, and at which tick.
     pub(super) stride: Cell<u32>,
     pub(super) stride_began: Cell<Instant>,
+    pub(super) stride_tick: Cell<u64>,
     /// Rounds of the stride beyond those that are counted down now. 0, unless the worker has something to do
     /// before the end of the stride: to look whether a task has yielded, or to ask for help.
     pub(in crate::scheduler) rounds_put_off: Cell<u32>,
@@ -117,6 +118,7 @@ impl Worker {
             processor: NonNull::from(processor),
             stride: Cell::new(state.config.event_interval),
             stride_began: Cell::new(now),
+            stride_tick: Cell::new(processor.tick()),
             rounds_put_off: Cell::new(state.config.event_interval - 1),
             looks_at_yields: Cell::new(Some(1)),
             has_yielded: Cell::new(false),

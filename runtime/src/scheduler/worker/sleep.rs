@@ -75,6 +75,7 @@ impl Worker {
                 self.sort_ring();
             }
             self.share_ring();
+            self.hand_driver_on();
         }
         // After the end of the sleep, also if the worker did not sleep after all.
         shared.monitor.worker_woke(&shared.driver);
@@ -187,7 +188,7 @@ impl Worker {
             metrics.naps.add(1);
             let end = Instant::now();
             self.awake_since.set(end);
-            self.stride_began.set(end);
+            self.begin_time(end);
             self.begin_looks_at_yields();
             self.slept.set(end.saturating_duration_since(start));
             self.shared().driver.fire_timers(foreign);

@@ -57,7 +57,7 @@ impl Worker {
         }
         if is_early {
             // Too few polls for an estimate.
-            self.stride_began.set(Instant::now());
+            self.begin_time(Instant::now());
             self.set_rounds(self.stride.get());
         } else {
             self.begin_stride();
@@ -81,7 +81,9 @@ impl Worker {
     fn begin_stride(&self) {
         let config = &self.shared().config;
         let now = Instant::now();
-        let began = self.stride_began.replace(now);
+        let began = self.stride_began.get();
+        self.note_poll(now);
+        self.begin_time(now);
         // Half a turn changes nothing.
         let taken = if MEASURES_POLLS { now.saturating_duration_since(began) } else { TURN / 2 };
         let stride = self.stride.get();
@@ -99,6 +101,31 @@ impl Worker {
         };
         self.stride.set(next.min(config.event_interval));
         self.set_rounds(self.stride.get());
+    }
+
+    /// The time of a stride begins.
+    pub(super) fn begin_time(&self, now: Instant) {
+        self.stride_began.set(now);
+        self.stride_tick.set(self.processor().tick());
+    }
+
+    /// The stride is one poll, and begins now.
+    pub(in crate::scheduler) fn time_next_poll(&self) {
+        self.end_stride();
+        self.begin_time(Instant::now());
+    }
+
+    /// Beside long polls, a stride of one poll says how long polls of that task take.
+    fn note_poll(&self, now: Instant) {
+        let monitor = &self.shared().monitor;
+        let processor = self.processor();
+        if !MEASURES_POLLS || !monitor.has_long_polls() || processor.tick() != self.stride_tick.get() + 1 {
+            return;
+        }
+        if let Some(record) = processor.polling.read().filter(|record| !record.is_computation) {
+            let taken = now.saturating_duration_since(self.stride_began.get());
+            monitor.slow_tasks.was_polled(record.id.0, record.spawned_at, taken);
+        }
     }
 
     /// A sleep has ended. From now on the worker looks whether a task has yielded: after one round and one
@@ -150,6 +177,7 @@ impl Worker {
         self.call_foreign();
         self.sort_ring();
         self.share_ring();
+        self.hand_driver_on();
         if self.takes_tasks() {
             self.run_job_from_others();
         }

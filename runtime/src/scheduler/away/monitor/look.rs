@@ -35,6 +35,8 @@ const HELPS: Duration = Duration::from_millis(100);
 const HELP_WAITS: Duration = Duration::from_secs(5);
 /// How long a spare worker serves after every worker was found inside of a long poll.
 const SERVES: Duration = Duration::from_secs(1);
+/// How long other workers act as beside long polls after one was found.
+const LONG_POLLS: Duration = Duration::from_secs(1);
 /// With a shorter keep-alive, no threads are kept in reserve, because they would be started again and again.
 const RESERVE_KEEP_ALIVE: Duration = Duration::from_secs(1);
 /// How late a timer may be, in nanoseconds, before the monitor makes a worker look at it.
@@ -52,6 +54,8 @@ pub struct Looks<'a> {
     /// Turns of the driver at the last look.
     turns: u64,
     alert_until: Instant,
+    /// The end of the time that counts as beside long polls.
+    long_polls_until: Instant,
     /// The end of the time in which a spare worker serves.
     serves_until: Instant,
     /// Whether a spare worker was to serve at the last look.
@@ -87,6 +91,7 @@ impl<'a> Looks<'a> {
             watched: Vec::new(),
             turns: 0,
             alert_until: now,
+            long_polls_until: now,
             serves_until: now,
             has_served: false,
             slow_taken: 0,
@@ -127,6 +132,7 @@ impl Looks<'_> {
         self.keep_reserve(waiting);
         self.share_jobs(is_any_still);
         self.make_up_for_missed_wakes(now);
+        state.monitor.set_long_polls(now < self.long_polls_until);
         state.dismiss_surplus();
         if has_acted {
             self.alert_until = now + ALERT;
@@ -162,17 +168,19 @@ impl Looks<'_> {
         })
     }
 
-    /// Runs a moment after the look: finds which workers are inside of long polls, and whether all are.
+    /// Runs a moment after the look, if all workers are awake, or none is the poller: finds which workers are
+    /// inside of long polls, and whether all are.
     fn sample(&mut self) {
         let state = self.state;
         let permanent = self.up().filter(|&index| index < state.config.workers).count();
-        if permanent < state.config.workers || state.idle.is_anybody_searching() {
+        let are_all_up = permanent == state.config.workers;
+        if !are_all_up && !state.is_driver_deserted() || state.idle.is_anybody_searching() {
             return;
         }
         let mut samples = std::mem::take(&mut self.samples);
         samples.extend(self.up().map(|index| Sample::begin(index, state.processor(index))));
         state.monitor.parker.park(Some(SAMPLE));
-        let mut are_all_long = true;
+        let mut are_all_long = are_all_up;
         for sample in samples.drain(..) {
             let processor = state.processor(sample.index);
             let had = sample.cpu_time_since(processor);
@@ -185,7 +193,7 @@ impl Looks<'_> {
                 processor.tell_long();
             }
             if is_long && had.is_some_and(|had| had >= SAMPLE / 2) {
-                state.monitor.remember_slow(processor, sample.tick);
+                self.remember_slow(sample.index, sample.tick, Instant::now());
             }
         }
         self.samples = samples;
@@ -227,7 +235,7 @@ impl Looks<'_> {
             let processor = self.state.processor(index);
             is_any_held |= processor.lifo.is_occupied() || !processor.ring.is_empty();
             if is_stuck && !is_off_cpu {
-                self.state.monitor.remember_slow(processor, tick);
+                self.remember_slow(index, tick, now);
             }
             let is_abandoned = is_stuck || is_starved && self.state.idle.has_sleepers();
             if is_abandoned && self.empty_ring(processor) | self.empty_lifo(index) && is_stuck {
@@ -237,6 +245,14 @@ impl Looks<'_> {
         }
         self.see_to_slow(now);
         is_any_held
+    }
+
+    /// Worker `index` is inside of a long poll, if its tick is still `tick`.
+    fn remember_slow(&mut self, index: usize, tick: u64, now: Instant) {
+        self.long_polls_until = now + LONG_POLLS;
+        if !std::mem::replace(&mut self.watched[index].is_remembered, true) {
+            self.state.monitor.remember_slow(self.state.processor(index), tick);
+        }
     }
 
     /// Has a worker come for slow tasks, if one sleeps that takes them. Decides how many spare workers help

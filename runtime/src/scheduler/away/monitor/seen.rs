@@ -33,6 +33,8 @@ pub struct Watched {
     pub is_off_cpu: bool,
     /// At this look the worker was still for as long as a stuck one, but only because it had no CPU.
     pub is_starved: bool,
+    /// The monitor has remembered that this poll is long.
+    pub is_remembered: bool,
     /// The stall has been reported.
     pub is_told: bool,
 }
@@ -68,6 +70,7 @@ impl Watched {
             is_stuck: false,
             is_off_cpu: false,
             is_starved: false,
+            is_remembered: false,
             is_told: false,
         }
     }

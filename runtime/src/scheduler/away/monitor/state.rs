@@ -14,6 +14,8 @@ pub struct Monitor {
     pub parker: Parker,
     /// The monitor sleeps for good, until a worker wakes.
     pub(super) is_resting: AtomicBool,
+    /// Whether a worker was found inside of a long poll within the last second: a hint.
+    has_long_polls: AtomicBool,
     pub slow_tasks: SlowTasks,
     /// How many tasks workers have taken from the queue of slow tasks.
     pub slow_taken: AtomicU64,
@@ -32,12 +34,26 @@ impl Monitor {
         Self {
             parker: Parker::new(),
             is_resting: AtomicBool::new(false),
+            has_long_polls: AtomicBool::new(false),
             slow_tasks: SlowTasks::new(),
             slow_taken: AtomicU64::new(0),
             stalls: Counter::default(),
             rescued_tasks: Counter::default(),
             rescued_driver: Counter::default(),
             missed_wakes: Counter::default(),
+        }
+    }
+
+    /// Whether a worker was found inside of a long poll within the last second: a hint.
+    #[inline]
+    pub fn has_long_polls(&self) -> bool {
+        // Relaxed: a hint.
+        self.has_long_polls.load(Relaxed)
+    }
+
+    pub(in crate::scheduler) fn set_long_polls(&self, are_there: bool) {
+        if self.has_long_polls() != are_there {
+            self.has_long_polls.store(are_there, Relaxed);
         }
     }
 
