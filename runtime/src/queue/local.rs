@@ -160,7 +160,7 @@ impl<T: Linked> Local<T> {
     ///
     /// # Safety
     /// 1. The caller is the owner. 2. `item` is live, and stays so at its place until popped. 3. It is in no
-    ///    queue.
+    ///    queue, and its right ([`Linked`]) is the caller's.
     pub unsafe fn push_back(&self, item: NonNull<T>, injector: &Injector<T>) -> usize {
         // Relaxed: only the owner writes it.
         let tail = self.tail.load(Relaxed);
@@ -218,7 +218,7 @@ impl<T: Linked> Local<T> {
     ///
     /// # Safety
     /// 1. The caller is the owner. 2. The items are live, and stay so at their place until popped. 3. They
-    ///    are in no queue.
+    ///    are in no queue, and their rights ([`Linked`]) are the caller's.
     pub unsafe fn push_batch(&self, items: impl Iterator<Item = NonNull<T>>) -> usize {
         // Relaxed: only the owner writes it.
         let tail = self.tail.load(Relaxed);

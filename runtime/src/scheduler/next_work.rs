@@ -36,8 +36,7 @@ impl Worker {
 
     #[inline(always)]
     fn pop_injected(&self) -> Option<Runnable> {
-        // SAFETY: what is pushed into the injector is a `Runnable`.
-        let task = self.shared().injector.pop().map(|task| unsafe { Runnable::from_raw(task) })?;
+        let task = self.shared().injector.pop_task()?;
         self.unless_slow(task)
     }
 
@@ -119,8 +118,7 @@ impl Worker {
         if !self.may_take_long() {
             return None;
         }
-        // SAFETY: what is pushed there is a `Runnable`.
-        let task = self.shared().slow.pop().map(|task| unsafe { Runnable::from_raw(task) })?;
+        let task = self.shared().slow.pop_task()?;
         // Relaxed: a number.
         self.shared().monitor.slow_taken.fetch_add(1, Relaxed);
         if !self.is_permanent() {
