@@ -162,8 +162,7 @@ impl Worker {
             self.stop_searching_if_so();
             self.processor().polling.clear();
             if self.seen_lent.replace(Some(lent)) != Some(lent) {
-                // SAFETY: this thread is the worker of its table.
-                unsafe { shared.owned.cancel_idle(self.table()) };
+                self.cancel_idle();
             }
             if self.cancels_or_computes() {
                 continue;

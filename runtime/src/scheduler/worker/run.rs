@@ -37,8 +37,7 @@ impl Worker {
                 None if has_looked => break,
                 None => {
                     has_looked = true;
-                    // SAFETY: this thread is the worker of its table.
-                    unsafe { self.shared().owned.cancel_idle(self.table()) };
+                    self.cancel_idle();
                 }
             }
         }
