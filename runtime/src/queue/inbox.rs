@@ -98,7 +98,7 @@ impl<T: Linked> Inbox<T> {
     ///
     /// # Safety
     /// 1. `this` is valid until the owner has taken `item`. 2. `item` is live, and stays so at its place
-    ///    until the owner has taken it. 3. It is in no queue.
+    ///    until the owner has taken it. 3. It is in no queue, and its right ([`Linked`]) is the caller's.
     #[must_use = "the owner sleeps until its waker is woken"]
     pub unsafe fn push(this: NonNull<Self>, item: NonNull<T>) -> Result<Option<Waker>, Closed> {
         // SAFETY: (1): the inbox is used only up to the exchange that succeeds.

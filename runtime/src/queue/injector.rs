@@ -135,7 +135,8 @@ impl<T: Linked> Injector<T> {
     /// Adds `item` as the youngest. The caller still has to notify a worker, by the strict rule.
     ///
     /// # Safety
-    /// 1. `item` is live, and stays so at its place until it has been popped. 2. It is in no queue.
+    /// 1. `item` is live, and stays so at its place until it has been popped. 2. It is in no queue, and its
+    ///    right ([`Linked`]) is the caller's.
     pub unsafe fn push(&self, item: NonNull<T>) {
         self.change(|blocks| blocks.push(item));
     }
@@ -153,7 +154,7 @@ impl<T: Linked> Injector<T> {
     /// `is_counted`, the item counts in [`newborns`](Self::newborns) before it can be popped.
     ///
     /// # Safety
-    /// As [`push`](Self::push); the promises end if the item is refused.
+    /// As [`push`](Self::push). If the item is refused, the promises end, and the right is the caller's again.
     #[inline]
     pub unsafe fn push_unless_closed(&self, item: NonNull<T>, is_counted: bool) -> bool {
         self.change(|blocks| {

@@ -12,6 +12,9 @@ use crate::loom::cell::UnsafeCell;
 
 /// A type of item that contains a link.
 ///
+/// The type may say that a queued item stands for a right. A thread that pushes the item then has the right,
+/// and gives it up. The thread that pops the item gets the right.
+///
 /// # Safety
 /// 1. `next` returns a pointer into `item`, always the same one. 2. The pointer is valid for as long as
 ///    `item` is. 3. Only the queues read or write what it points to.
@@ -66,7 +69,7 @@ impl<T: Linked> IntrusiveList<T> {
     ///
     /// # Safety
     /// 1. All items are live, and stay so at their places until they have been popped. 2. They are in no
-    ///    queue, and the link of the oldest is `None`.
+    ///    queue, their rights ([`Linked`]) are the caller's, and the link of the oldest is `None`.
     pub unsafe fn from_stack(youngest: NonNull<T>) -> Self {
         let (mut first, mut len) = (youngest, 1);
         // SAFETY: by (1) and (2) these are live items of the chain that is being made.
@@ -96,7 +99,8 @@ impl<T: Linked> IntrusiveList<T> {
     /// Links `item` behind the youngest.
     ///
     /// # Safety
-    /// 1. `item` is live, and stays so at its place until it has been popped. 2. It is in no queue.
+    /// 1. `item` is live, and stays so at its place until it has been popped. 2. It is in no queue, and its
+    ///    right ([`Linked`]) is the caller's.
     pub unsafe fn push_back(&mut self, item: NonNull<T>) {
         // SAFETY: by (1) and (2) `item` is a live item of this chain.
         unsafe { set_next(item, None) };

@@ -160,7 +160,7 @@ impl<T: Linked> Local<T> {
     ///
     /// # Safety
     /// 1. The caller is the owner. 2. `item` is live, and stays so at its place until popped. 3. It is in no
-    ///    queue.
+    ///    queue, and its right ([`Linked`]) is the caller's.
     pub unsafe fn push_back(&self, item: NonNull<T>, injector: &Injector<T>) -> usize {
         // Relaxed: only the owner writes it.
         let tail = self.tail.load(Relaxed);
@@ -218,7 +218,7 @@ impl<T: Linked> Local<T> {
     ///
     /// # Safety
     /// 1. The caller is the owner. 2. The items are live, and stay so at their place until popped. 3. They
-    ///    are in no queue.
+    ///    are in no queue, and their rights ([`Linked`]) are the caller's.
     pub unsafe fn push_batch(&self, items: impl Iterator<Item = NonNull<T>>) -> usize {
         // Relaxed: only the owner writes it.
         let tail = self.tail.load(Relaxed);
@@ -290,8 +290,11 @@ impl<T: Linked> Local<T> {
     ///
     /// Returns `None` if there is no item, or another thief is inside.
     ///
+    /// `into` is another ring, because a theft from one's own ring would only move the older half behind the
+    /// younger half. A debug build panics.
+    ///
     /// # Safety
-    /// 1. The caller is the owner of `into`. 2. `into` is another ring.
+    /// 1. The caller is the owner of `into`.
     pub unsafe fn steal_into(&self, into: &Self) -> Option<(NonNull<T>, usize)> {
         debug_assert!(!ptr::eq(self, into), "a worker does not steal from itself");
         // SAFETY: (1).
@@ -316,7 +319,8 @@ impl<T: Linked> Local<T> {
         // RingUnclaim the owner writes none of these slots.
         let item = |offset| unsafe { self.read(head.real().wrapping_add(offset)) };
         let first = item(0);
-        // SAFETY: (1). The items' promises were made to this ring, which they have left.
+        // SAFETY: (1). The items' promises were made to this ring, which they have left. If `into` is this ring,
+        // the free slots are others than those that are read.
         let added = unsafe { into.push_batch((1..count).map(item)) };
         debug_assert_eq!(added, count as usize - 1, "what was taken fits");
         // RingUnclaim, pairs with RingRead.

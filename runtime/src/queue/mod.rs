@@ -15,7 +15,8 @@
 //!
 //! The queues carry pointers and do not follow them, except to the one link that [`Linked`] describes. An
 //! item is in one queue at a time. A queue neither owns nor frees it: the pusher guarantees that the item
-//! lives until it has been popped. The popper may then do with the item what the pusher could.
+//! lives until it has been popped. The popper may then do with the item what the pusher could: an item may
+//! stand for a right, and with the item the right goes through the queue ([`Linked`]).
 //!
 //! A worker looks in its own ring first, because that costs no shared cache line. Every so many ticks it
 //! looks in the injector first, so that a busy ring cannot starve the injector. When both are empty, it looks

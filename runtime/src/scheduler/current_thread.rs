@@ -244,8 +244,7 @@ impl<F: Future> RootFuture<'_, F> {
                     return None;
                 }
                 is_over = true;
-                // SAFETY: this thread is the worker of its job processor.
-                unsafe { worker.shared().owned.cancel_idle(worker.table()) };
+                worker.cancel_idle();
             }
             // The tasks do not see the context that the frames below have set up.
             let run_tasks = || outside_of_computations(|| self.run_tasks(worker, is_over));

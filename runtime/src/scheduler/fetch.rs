@@ -72,8 +72,7 @@ impl Shared {
 
     /// Queues a task in the injector, for any worker.
     pub fn inject(&self, task: Runnable) {
-        // SAFETY: the runnable owns its task, so no other thread uses its link.
-        unsafe { self.injector.push(task.into_raw()) };
+        self.injector.push_task(task);
         self.fetch_strictly(Work::Task);
     }
 }

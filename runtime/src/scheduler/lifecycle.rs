@@ -69,7 +69,6 @@ use super::worker::Worker;
 use crate::loom::sync::atomic::Ordering::SeqCst;
 use crate::loom::sync::atomic::fence;
 use crate::scheduler::context;
-use crate::task::Runnable;
 
 impl Shared {
     /// `BeginShutdown`. Any thread may call this, any number of times.
@@ -131,9 +130,8 @@ impl Shared {
         self.add_references(self.injector.close() as i64);
         loop {
             for injector in [&self.injector, &self.slow] {
-                while let Some(task) = injector.pop() {
-                    // SAFETY: what is pushed into the injector is a `Runnable`.
-                    unsafe { Runnable::from_raw(task) }.cancel();
+                while let Some(task) = injector.pop_task() {
+                    task.cancel();
                 }
             }
             // SAFETY: no table is claimed as the caller's own, because all tables are lent.
@@ -164,8 +162,7 @@ impl Worker {
             self.stop_searching_if_so();
             self.processor().polling.clear();
             if self.seen_lent.replace(Some(lent)) != Some(lent) {
-                // SAFETY: this thread is the worker of its table.
-                unsafe { shared.owned.cancel_idle(self.table()) };
+                self.cancel_idle();
             }
             if self.cancels_or_computes() {
                 continue;

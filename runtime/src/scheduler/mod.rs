@@ -33,6 +33,7 @@ mod job_memory;
 mod jobs;
 pub mod lifecycle;
 mod next_work;
+mod own_queues;
 pub mod processor;
 pub mod reference;
 mod reports;

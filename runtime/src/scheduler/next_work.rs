@@ -36,28 +36,25 @@ impl Worker {
 
     #[inline(always)]
     fn pop_injected(&self) -> Option<Runnable> {
-        // SAFETY: what is pushed into the injector is a `Runnable`.
-        let task = self.shared().injector.pop().map(|task| unsafe { Runnable::from_raw(task) })?;
+        let task = self.shared().injector.pop_task()?;
         self.unless_slow(task)
     }
 
     #[inline(always)]
     fn next_local_task(&self) -> Option<Runnable> {
-        let processor = self.processor();
-        // SAFETY: this thread is the owner (duty 2 of `new`).
-        if let Some(task) = unsafe { processor.lifo.pop() } {
+        let own = self.own_queues();
+        if let Some(task) = own.pop_next() {
             let streak = self.lifo_streak.get() + 1;
             if streak <= LIFO_STREAK {
                 self.lifo_streak.set(streak);
-                processor.metrics.lifo_polls.add(1);
+                self.processor().metrics.lifo_polls.add(1);
                 return Some(task);
             }
             // Two tasks that keep waking each other must not starve the ring.
             self.push_to_ring(task);
         }
         self.lifo_streak.set(0);
-        // SAFETY: this thread is the owner; what is pushed into the ring is a `Runnable`.
-        unsafe { processor.ring.pop().map(|task| Runnable::from_raw(task)) }
+        own.pop_front()
     }
 
     /// Takes a batch from the injector: one task to run, the others into the ring.
@@ -67,11 +64,7 @@ impl Worker {
             return None;
         }
         let has_waited = self.linger.gathers(shared);
-        // SAFETY: this thread is the owner of its ring; what is pushed into the injector is a `Runnable`.
-        let (task, count) = unsafe {
-            let (task, count) = shared.injector.pop_batch_into(&self.processor().ring)?;
-            (Runnable::from_raw(task), count)
-        };
+        let (task, count) = self.own_queues().take_batch(&shared.injector)?;
         self.linger.took(count, has_waited);
         self.sampling.took();
         if count > 1 {
@@ -97,8 +90,7 @@ impl Worker {
     fn sort_in(&self, task: Runnable) -> Option<Runnable> {
         self.push_to_ring(task);
         self.sort_ring();
-        // SAFETY: this thread is the owner; what is pushed into the ring is a `Runnable`.
-        unsafe { self.processor().ring.pop().map(|task| Runnable::from_raw(task)) }
+        self.own_queues().pop_front()
     }
 
     /// Whether a worker that serves leaves the task to others, because it is likely to compute for long.
@@ -118,8 +110,7 @@ impl Worker {
         if !self.may_take_long() {
             return None;
         }
-        // SAFETY: what is pushed there is a `Runnable`.
-        let task = self.shared().slow.pop().map(|task| unsafe { Runnable::from_raw(task) })?;
+        let task = self.shared().slow.pop_task()?;
         // Relaxed: a number.
         self.shared().monitor.slow_taken.fetch_add(1, Relaxed);
         self.time_next_poll();
@@ -165,14 +156,11 @@ impl Worker {
             if is_choosy && !self.sampling.is_ring_worth(index) {
                 continue;
             }
-            // SAFETY: this thread is the owner of its ring; what is in rings is `Runnable`s.
-            unsafe {
-                if let Some((task, stolen)) = victim.ring.steal_into(&self.processor().ring) {
-                    metrics.steals.add(1);
-                    metrics.stolen.add(stolen as u64);
-                    self.sampling.took();
-                    return Some(Runnable::from_raw(task));
-                }
+            if let Some((task, stolen)) = self.own_queues().steal_from(&victim.ring) {
+                metrics.steals.add(1);
+                metrics.stolen.add(stolen as u64);
+                self.sampling.took();
+                return Some(task);
             }
         }
         let injected = self.next_injected_task().or_else(|| self.next_slow_task());
@@ -264,8 +252,7 @@ impl Worker {
         if self.is_fifo.get() {
             return self.push_in_order(task);
         }
-        // SAFETY: this thread is the owner.
-        if let Some(displaced) = unsafe { self.processor().lifo.push(task) } {
+        if let Some(displaced) = self.own_queues().push_next(task) {
             self.push_displaced(displaced);
         }
     }
@@ -303,10 +290,7 @@ impl Worker {
     }
 
     fn push_to_ring(&self, task: Runnable) {
-        let shared = self.shared();
-        // SAFETY: this thread is the owner; the runnable owns its task, so its link is free.
-        let overflowed = unsafe { self.processor().ring.push_back(task.into_raw(), &shared.injector) };
-        if overflowed > 0 {
+        if self.own_queues().push_back(task, &self.shared().injector) > 0 {
             self.ring_overflowed();
         }
     }
@@ -359,8 +343,7 @@ impl Worker {
         let serves_only = !self.may_take_long();
         if serves_only {
             self.end_stride();
-            // SAFETY: this thread is the owner (duty 2 of `new`).
-            if let Some(task) = unsafe { self.processor().lifo.pop() } {
+            if let Some(task) = self.own_queues().pop_next() {
                 self.push_to_ring(task);
             }
         }
@@ -369,14 +352,11 @@ impl Worker {
 
     /// Takes the tasks for which `is_wanted` returns true out of the ring.
     fn take_out(&self, is_wanted: impl Fn(&Runnable) -> bool) -> IntrusiveList<Header> {
-        let ring = &self.processor().ring;
         let mut taken = IntrusiveList::new();
-        for _ in 0..ring.len() {
-            // SAFETY: this thread is the owner of its ring; what is in rings is `Runnable`s.
-            let Some(task) = (unsafe { ring.pop().map(|task| Runnable::from_raw(task)) }) else { break };
+        for _ in 0..self.processor().ring.len() {
+            let Some(task) = self.own_queues().pop_front() else { break };
             match is_wanted(&task) {
-                // SAFETY: the task is a `Runnable`, and in no queue.
-                true => unsafe { taken.push_back(task.into_raw()) },
+                true => taken.push_task(task),
                 false => self.push_to_ring(task),
             }
         }
@@ -387,14 +367,8 @@ impl Worker {
         if !self.has_own_tasks() {
             return;
         }
-        let processor = self.processor();
-        let mut batch = IntrusiveList::new();
-        // SAFETY: this thread is the owner, and the tasks it takes out are in no queue then.
-        unsafe {
-            let next = || processor.lifo.pop().map(Runnable::into_raw).or_else(|| processor.ring.pop());
-            iter::from_fn(next).for_each(|task| batch.push_back(task));
-        }
-        self.shared().injector.push_batch(batch);
+        let own = self.own_queues();
+        self.shared().injector.push_batch(iter::from_fn(|| own.pop()).collect());
     }
 
     #[inline(always)]

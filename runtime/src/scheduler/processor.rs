@@ -5,6 +5,7 @@
 //! `worker_threads`, the number that a program sees as the number of threads; those of external threads,
 //! which take part in their own parallel calls (`external.rs`); and those of spare workers (`away/mod.rs`).
 //! All kinds are alike, except that an external thread polls no tasks. A processor without an owner is empty.
+//! The owner pushes and pops tasks by way of `own_queues.rs`.
 //!
 //! **The LIFO slot** holds the task that was woken last and runs next, so that a message's receiver runs
 //! while the message is warm in the cache. Only the owner puts a task in. The owner and thieves take a task
@@ -173,7 +174,7 @@ pub struct LifoSlot {
     is_set: Cell<bool>,
 }
 
-// SAFETY: `is_set` is touched only by the methods whose callers promise to be the owner.
+// SAFETY: `is_set` is touched only by the methods whose callers promise to be the owner (`own_queues.rs`).
 unsafe impl Sync for LifoSlot {}
 
 impl LifoSlot {

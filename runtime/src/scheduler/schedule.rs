@@ -162,14 +162,7 @@ impl Shared {
     /// back instead. A task that `is_from_outside` is counted, unless it is given back.
     #[inline]
     fn inject_newborn(&self, task: Runnable, is_from_outside: bool) -> Result<(), Runnable> {
-        let raw = task.into_raw();
-        // SAFETY: the runnable owns its task, so no other thread uses its link; if it is refused, it is ours
-        // again.
-        unsafe {
-            if !self.injector.push_unless_closed(raw, is_from_outside) {
-                return Err(Runnable::from_raw(raw));
-            }
-        }
+        self.injector.push_task_unless_closed(task, is_from_outside)?;
         self.fetch_strictly(Work::Task);
         Ok(())
     }

@@ -117,6 +117,7 @@ impl Header {
     }
 }
 
+/// A header in a queue stands for the task's `SCHEDULED`: it is a [`Runnable`](super::Runnable).
 // SAFETY: the link is a field of the header, at the same place for as long as the cell lives.
 unsafe impl Linked for Header {
     unsafe fn next(item: NonNull<Self>) -> NonNull<Next<Self>> {

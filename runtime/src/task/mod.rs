@@ -20,6 +20,7 @@
 // - `id.rs`, `current.rs`: ids, and which task a thread runs.
 // - `reserved.rs`: reserved references for the task's own polls.
 // - `owned.rs`: all tasks that wait, for shutdown.
+// - `queued.rs`: queues of tasks.
 // - `new.rs`: makes a task.
 //
 // What spawns tasks is elsewhere: `runtime/spawn.rs`, and the sets in `sets/`.
@@ -43,6 +44,7 @@ mod join;
 pub mod local;
 mod new;
 pub(crate) mod owned;
+mod queued;
 pub(crate) mod raw;
 pub(crate) mod reserved;
 pub(crate) mod state;

@@ -245,8 +245,8 @@ impl<T: Linked> PoolQueue<T> {
     /// `SubmitClosure`: appends `closure`. Returns `None` if the queue is closed; then it has done nothing.
     ///
     /// # Safety
-    /// 1. `closure` is live, and stays so at its place until it has been given out. 2. It is in no queue.
-    ///    Both end if it is refused.
+    /// 1. `closure` is live, and stays so at its place until it has been given out. 2. It is in no queue, and
+    ///    its right ([`Linked`]) is the caller's. Both end if it is refused.
     pub unsafe fn submit(&self, closure: NonNull<T>) -> Option<PendingWake> {
         let mut state = self.state.lock();
         if state.is_closed {

@@ -146,9 +146,8 @@ fn run_closure(shared: &Shared, record: &Polling, task: NonNull<Header>) {
 }
 
 fn end_all(shared: &Shared, mut closures: IntrusiveList<Header>, how: impl Fn(Runnable)) {
-    while let Some(task) = closures.pop_front() {
-        // SAFETY: as in `run_closure`.
-        end(shared, || how(unsafe { Runnable::from_raw(task) }));
+    while let Some(task) = closures.pop_task() {
+        end(shared, || how(task));
     }
 }
 

@@ -25,7 +25,8 @@ pub(super) const COMPUTING: u8 = 2;
 /// The thread was marked as blocked. Another thread may have unmarked it since.
 pub(super) const MARKED: u8 = 4;
 
-/// What only the worker's own thread touches.
+/// What only the worker's own thread touches. The pointers make it neither `Send` nor `Sync`, so it stays on
+/// the thread that made it.
 #[derive(Debug)]
 pub struct Worker {
     shared: NonNull<Shared>,

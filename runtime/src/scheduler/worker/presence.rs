@@ -96,6 +96,13 @@ impl Worker {
         }
     }
 
+    /// Cancels the tasks that wait for a wake, in all tables that this thread may use: its own, the lent ones
+    /// and the shared ones. Marks the other tasks there.
+    pub(in crate::scheduler) fn cancel_idle(&self) {
+        // SAFETY: this thread is the worker of its table, and `table` is `None` while the table is lent.
+        unsafe { self.shared().owned.cancel_idle(self.table()) };
+    }
+
     pub(in crate::scheduler) fn take_table_back(&self) {
         if self.is_permanent() && !self.shared().config.is_pool {
             self.shared().owned.take_back(self.index);

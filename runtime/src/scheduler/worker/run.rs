@@ -29,21 +29,15 @@ impl Worker {
     /// `WindDown` of a `current_thread` runtime: cancels every task in this worker's queues and
     /// tables, and the tasks that a cancellation wakes.
     pub fn drain(&self) {
-        let processor = self.processor();
-        processor.polling.clear();
+        self.processor().polling.clear();
         let mut has_looked = false;
         loop {
-            // SAFETY: this thread is the owner; what is in the ring is `Runnable`s.
-            let task = unsafe {
-                processor.lifo.pop().or_else(|| processor.ring.pop().map(|task| Runnable::from_raw(task)))
-            };
-            match task {
+            match self.own_queues().pop() {
                 Some(task) => self.cancel_task(task),
                 None if has_looked => break,
                 None => {
                     has_looked = true;
-                    // SAFETY: this thread is the worker of its table.
-                    unsafe { self.shared().owned.cancel_idle(self.table()) };
+                    self.cancel_idle();
                 }
             }
         }

@@ -183,10 +183,10 @@ impl LocalScheduler {
     /// # Safety
     /// 1. The caller is the owner.
     unsafe fn push(&self, task: Runnable) {
-        // SAFETY: (1). A task whose `SCHEDULED` is ours lives, and is in no queue.
+        // SAFETY: (1).
         let is_polled = unsafe {
             self.with_own(|own| {
-                own.queue.push_back(task.into_raw());
+                own.queue.push_task(task);
                 own.polls > 0
             })
         };
@@ -200,16 +200,15 @@ impl LocalScheduler {
     /// # Safety
     /// 1. The caller is the owner.
     unsafe fn next_task(&self) -> Option<Runnable> {
-        // SAFETY: (1). Every item was pushed with the ownership of `SCHEDULED`.
+        // SAFETY: (1).
         unsafe {
-            let task = self.with_own(|own| {
+            self.with_own(|own| {
                 own.ticks = own.ticks.wrapping_add(1);
                 if own.queue.is_empty() || own.ticks % INBOX_INTERVAL == 0 {
                     own.queue.append(self.inbox.take_all());
                 }
-                own.queue.pop_front()
-            });
-            task.map(|task| Runnable::from_raw(task))
+                own.queue.pop_task()
+            })
         }
     }
 
