@@ -4,8 +4,8 @@
 //! 1. `queue.rs`: the list of blocks in which values travel, and how the receiver sleeps. The protocol is
 //!    there. 2. `capacity.rs`: the capacity of a bounded channel. Its senders take a permit for each value,
 //!    and the receiver gives the permit back. 3. `channel.rs`: the common part of both kinds of channel:
-//!    counting senders, closing, receiving. 4. `sender.rs` and `receiver.rs`: the public face of a bounded
-//!    channel. `permit.rs` reserves room in it. `unbounded.rs`: the public face of an unbounded one.
+//!    counting senders, closing, receiving. 4. `receiver.rs`: the receivers of both. `sender.rs`: the senders
+//!    of a bounded channel. `permit.rs` reserves room in it. `unbounded.rs`: the senders of an unbounded one.
 //!
 //! # Which one
 //! A [bounded](channel()) channel makes fast senders wait for a slow receiver. An
@@ -22,6 +22,6 @@ mod sender;
 mod unbounded;
 
 pub use self::permit::{OwnedPermit, Permit, PermitIterator};
-pub use self::receiver::Receiver;
+pub use self::receiver::{Receiver, UnboundedReceiver};
 pub use self::sender::{Sender, WeakSender, channel};
-pub use self::unbounded::{UnboundedReceiver, UnboundedSender, WeakUnboundedSender, unbounded_channel};
+pub use self::unbounded::{UnboundedSender, WeakUnboundedSender, unbounded_channel};
