@@ -57,6 +57,36 @@ start_postgres() {
     POSTGRES=127.0.0.1:$port
 }
 
+# Sets RABBITMQ to the address of a new server, where `guest` has the password `guest`.
+start_rabbitmq() {
+    local port names tries
+    needed rabbitmq-server rabbitmq-server
+    servers_folder
+    port=$(free_port) names=$(free_port)
+    mkdir "$SERVERS/rabbitmq"
+    # Erlang starts a name server that outlives it, unless one runs.
+    epmd -address 127.0.0.1 -port "$names" >"$SERVERS/names.log" 2>&1 &
+    NAMES_PID=$!
+    # The command in the PATH writes to the folders of the system. This one becomes the server. It obeys
+    # variables with common names, such as LOGS.
+    env -i PATH="$PATH" HOME="$SERVERS/rabbitmq" ERL_EPMD_ADDRESS=127.0.0.1 ERL_EPMD_PORT="$names" \
+        RABBITMQ_NODENAME=test@localhost RABBITMQ_NODE_IP_ADDRESS=127.0.0.1 RABBITMQ_NODE_PORT="$port" \
+        RABBITMQ_DIST_PORT="$(free_port)" \
+        RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS="-kernel inet_dist_use_interface {127,0,0,1}" \
+        RABBITMQ_MNESIA_BASE="$SERVERS/rabbitmq/data" RABBITMQ_LOG_BASE="$SERVERS/rabbitmq/logs" \
+        RABBITMQ_CONF_ENV_FILE=/dev/null RABBITMQ_CONFIG_FILE="$SERVERS/rabbitmq/none" \
+        RABBITMQ_ENABLED_PLUGINS_FILE="$SERVERS/rabbitmq/plugins" \
+        /usr/lib/rabbitmq/bin/rabbitmq-server >"$SERVERS/rabbitmq.log" 2>&1 &
+    RABBITMQ_PID=$!
+    # It listens when all else has started, which takes 10 s.
+    for tries in {1..600}; do
+        ! (: <"/dev/tcp/127.0.0.1/$port") 2>/dev/null || break
+        kill -0 "$RABBITMQ_PID" || { cat "$SERVERS/rabbitmq.log" >&2; exit 1; }
+        sleep 0.2
+    done
+    RABBITMQ=127.0.0.1:$port
+}
+
 # Runs a tool of the server as its user.
 postgres_tool() {
     local as=()
@@ -68,6 +98,9 @@ stop_servers() {
     [[ -z ${REDIS_PID:-} ]] || kill "$REDIS_PID" || true
     [[ -z ${POSTGRES:-} ]] ||
         postgres_tool pg_ctl stop --silent --mode immediate --pgdata "$SERVERS/postgres/data" || true
+    # It writes until it has ended.
+    [[ -z ${RABBITMQ_PID:-} ]] || { kill "$RABBITMQ_PID" && wait "$RABBITMQ_PID"; } || true
+    [[ -z ${NAMES_PID:-} ]] || kill "$NAMES_PID" || true
     [[ -z $SERVERS ]] || rm -rf "$SERVERS"
-    REDIS_PID='' POSTGRES='' SERVERS=''
+    REDIS_PID='' POSTGRES='' RABBITMQ_PID='' NAMES_PID='' SERVERS=''
 }
