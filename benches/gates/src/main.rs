@@ -63,7 +63,7 @@ const GATES: [Gate; 10] = [
     gate("self-wake and poll", "self_wake", 120.0, 151.0, 1.0),
     gate("timer insert and cancel, less the clock", "timer", 130.0, 279.0, 2.0).less("clock"),
     gate("event dispatch and wake", "event", 160.0, 163.0, 3.0).inside("*dispatch_events*"),
-    gate("turn of the driver", "turns", 300.0, 570.0, 8.0).inside(TURN),
+    gate("turn of the driver", "turns", 300.0, 600.0, 8.0).inside(TURN),
     gate("join, less plain calls", "join", 35.0, 32.0, 0.0).less("calls"),
     gate("scope spawn and run", "scope_spawn", 110.0, 120.0, 2.0),
 ];
