@@ -4,7 +4,7 @@ use std::panic::Location;
 use std::ptr::NonNull;
 use std::time::{Duration, Instant};
 
-use super::seen::{SAMPLE, STUCK, Sample, Watched, is_asleep, moves_of, probe};
+use super::seen::{LONG, SAMPLE, STUCK, Sample, Watched, is_asleep, moves_of, probe};
 use crate::config::Stall;
 use crate::driver::time;
 use crate::loom::sync::atomic::Ordering::Relaxed;
@@ -177,22 +177,24 @@ impl Looks<'_> {
         if !are_all_up && !state.is_driver_deserted() || state.idle.is_anybody_searching() {
             return;
         }
+        // An awake worker that comes back within a millisecond need not wake a sleeping one.
+        let time = if are_all_up { SAMPLE } else { LONG };
         let mut samples = std::mem::take(&mut self.samples);
         samples.extend(self.up().map(|index| Sample::begin(index, state.processor(index))));
-        state.monitor.parker.park(Some(SAMPLE));
+        state.monitor.parker.park(Some(time));
         let mut are_all_long = are_all_up;
         for sample in samples.drain(..) {
             let processor = state.processor(sample.index);
             let had = sample.cpu_time_since(processor);
             // A worker that has lost its CPU does not count as in a long poll.
-            let is_at_it = had.is_none_or(|had| had >= SAMPLE / 2) || !probe(processor).is_runnable();
+            let is_at_it = had.is_none_or(|had| had >= time / 2) || !probe(processor).is_runnable();
             let has_not_moved = moves_of(processor) == self.watched[sample.index].moves;
             let is_long = has_not_moved && !is_asleep(processor) && is_at_it;
             are_all_long &= is_long;
             if is_long {
                 processor.tell_long();
             }
-            if is_long && had.is_some_and(|had| had >= SAMPLE / 2) {
+            if is_long && had.is_some_and(|had| had >= time / 2) {
                 self.remember_slow(sample.index, sample.tick, Instant::now());
             }
         }

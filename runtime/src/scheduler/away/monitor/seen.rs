@@ -8,8 +8,10 @@ use crate::util::thread_probe::ThreadProbe;
 
 /// How long a worker must be still to be stuck, if it has not announced a blocking call.
 pub const STUCK: Duration = Duration::from_micros(2500);
-/// The time between the two looks that find long polls.
+/// The time between the two looks that find long polls, while all workers are awake.
 pub const SAMPLE: Duration = Duration::from_micros(200);
+/// The same, while a worker sleeps.
+pub const LONG: Duration = Duration::from_millis(1);
 /// With this much CPU time, a worker that has not moved is stuck, and not merely short of CPU time.
 pub const ENOUGH: Duration = Duration::from_millis(10);
 
@@ -39,7 +41,7 @@ pub struct Watched {
     pub is_told: bool,
 }
 
-/// What the monitor saw of one worker [`SAMPLE`] ago.
+/// What the monitor saw of one worker a moment ago.
 pub struct Sample {
     pub index: usize,
     pub tick: u64,
