@@ -84,6 +84,7 @@ start_rabbitmq() {
         kill -0 "$RABBITMQ_PID" || { cat "$SERVERS/rabbitmq.log" >&2; exit 1; }
         sleep 0.2
     done
+    ((tries < 600)) || { echo "RabbitMQ does not listen:" >&2; cat "$SERVERS/rabbitmq.log" >&2; exit 1; }
     RABBITMQ=127.0.0.1:$port
 }
 

@@ -154,7 +154,8 @@ impl<T: Linked> Injector<T> {
     /// `is_counted`, the item counts in [`newborns`](Self::newborns) before it can be popped.
     ///
     /// # Safety
-    /// As [`push`](Self::push). If the item is refused, the promises end, and the right is the caller's again.
+    /// As [`push`](Self::push). If the item is refused, the promises end, and the right is the caller's
+    /// again.
     #[inline]
     pub unsafe fn push_unless_closed(&self, item: NonNull<T>, is_counted: bool) -> bool {
         self.change(|blocks| {

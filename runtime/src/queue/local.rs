@@ -319,8 +319,9 @@ impl<T: Linked> Local<T> {
         // RingUnclaim the owner writes none of these slots.
         let item = |offset| unsafe { self.read(head.real().wrapping_add(offset)) };
         let first = item(0);
-        // SAFETY: (1). The items' promises were made to this ring, which they have left. If `into` is this ring,
-        // the free slots are others than those that are read.
+        // SAFETY: (1). The items' promises were made to this ring, which they have left. If `into` is this
+        // ring: no more are pushed than there were free slots before RingClaim, and until RingUnclaim the
+        // slots that are read are not free.
         let added = unsafe { into.push_batch((1..count).map(item)) };
         debug_assert_eq!(added, count as usize - 1, "what was taken fits");
         // RingUnclaim, pairs with RingRead.

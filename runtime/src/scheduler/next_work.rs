@@ -307,14 +307,21 @@ impl Worker {
     /// does the opposite, and so does a spare worker that is not needed. Without the sorting, a task on the
     /// wrong worker would stay there, because a task that a worker polls and wakes goes to that worker's own
     /// ring.
+    #[inline]
+    pub(super) fn sort_ring(&self) {
+        if !self.is_permanent() || self.shared().away.is_any_serving() {
+            self.sort_ring_beside_long_polls();
+        }
+    }
+
     #[cold]
     #[inline(never)]
-    pub(super) fn sort_ring(&self) {
+    fn sort_ring_beside_long_polls(&self) {
         let shared = self.shared();
         let is_here_for_slow = self.is_permanent();
         let is_to_sort = match is_here_for_slow {
             // What it gives away must not pile up there.
-            true => shared.away.is_any_serving() && self.has_long_polls() && shared.injector.is_empty(),
+            true => self.has_long_polls() && shared.injector.is_empty(),
             false => self.serves_only(),
         };
         if !is_to_sort || self.processor().ring.is_empty() {
@@ -403,7 +410,7 @@ impl Worker {
             return;
         }
         let now = Instant::now();
-        if shared.monitor.has_long_polls() || self.is_help_welcome(now, waiting) {
+        if shared.monitor.saw_long_polls() || self.is_help_welcome(now, waiting) {
             self.notify_if_worth();
         } else {
             let rounds = self.rounds() + self.rounds_put_off.get();
@@ -416,9 +423,17 @@ impl Worker {
 
     /// The worker comes from the driver with tasks. Beside long polls it has another worker take its place
     /// there; see `hints/reinforcement.rs`.
+    #[inline]
     pub(super) fn hand_driver_on(&self) {
-        let shared = self.shared();
-        if shared.monitor.has_long_polls() && shared.has_no_poller() && self.has_own_tasks() {
+        if self.shared().monitor.saw_long_polls() {
+            self.hand_driver_on_beside_long_polls();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn hand_driver_on_beside_long_polls(&self) {
+        if self.shared().has_no_poller() && self.has_own_tasks() {
             self.stop_searching_if_so();
             self.notify();
         }

@@ -1,8 +1,8 @@
 //! The owner's side of a processor's queues of tasks.
 //!
-//! Only the owner of a processor may push into its ring and its LIFO slot, and pop from them. [`OwnQueues`] is
-//! the token of the owner: a thread that has it may do both, so its methods are safe. It is made in one place,
-//! [`Worker::own_queues`], because a [`Worker`] is the owner of its processor and stays on its thread.
+//! Only the owner of a processor may push into its ring and its LIFO slot, and pop from them. [`OwnQueues`]
+//! is the token of the owner: a thread that has it may do both, so its methods are safe. It is made in one
+//! place, [`Worker::own_queues`], because a [`Worker`] is the owner of its processor and stays on its thread.
 
 use std::marker::PhantomData;
 

@@ -1,15 +1,15 @@
 //! Which tasks are likely to compute for long in their next poll: hints for the sorting in `next_work.rs`.
 //!
-//! The monitor finds a task inside of a long poll, and remembers its name. A task that was found twice is slow,
-//! until one of its polls is seen to be short. Once is not enough: of a connection's requests one in ten may
-//! compute, and then the task's next poll is most likely a short one. A task of which a short poll was seen is
-//! quick, until it is found twice.
+//! The monitor finds a task inside of a long poll, and remembers its name. A task that was found twice is
+//! slow, until one of its polls is seen to be short. Once is not enough: of a connection's requests one in
+//! ten may compute, and then the task's next poll is most likely a short one. A task of which a short poll
+//! was seen is quick, until it is found twice.
 //!
 //! But a program may spawn new tasks all the time, as a database does for each query, and each of them is
 //! unknown at first. So the place that spawned the task is remembered, too, with two counts: how many unknown
 //! tasks were found inside of long polls, and of how many a short poll was seen. If more than one in [`RARE`]
-//! was found, all tasks of the place are slow, but for those known to be quick: a program may spawn all of its
-//! tasks in one place. A place begins with [`PRIOR`] short polls, so that a few tasks that compute do not
+//! was found, all tasks of the place are slow, but for those known to be quick: a program may spawn all of
+//! its tasks in one place. A place begins with [`PRIOR`] short polls, so that a few tasks that compute do not
 //! make those slow that do not. Every [`PROBE`]th task of a slow place goes to the serving worker all the
 //! same, so a place that has become quick is found.
 //!
@@ -56,7 +56,21 @@ enum Known {
     Doubted,
 }
 
-const ALL_KNOWN: [Known; 5] = [Known::Nothing, Known::Found, Known::Slow, Known::Quick, Known::Doubted];
+impl Known {
+    fn from_word(word: u64) -> Self {
+        let all = [Self::Nothing, Self::Found, Self::Slow, Self::Quick, Self::Doubted];
+        all.get(word as usize & 7).copied().unwrap_or(Self::Nothing)
+    }
+
+    /// What becomes of it if the task is found inside of a long poll.
+    fn when_found(self) -> Self {
+        match self {
+            Self::Nothing => Self::Found,
+            Self::Quick => Self::Doubted,
+            Self::Found | Self::Slow | Self::Doubted => Self::Slow,
+        }
+    }
+}
 
 /// The names of tasks that were found to compute for long, and the places that spawn such tasks.
 #[derive(Debug)]
@@ -133,14 +147,7 @@ impl SlowTasks {
     /// Notes that a task was found inside of a long poll. Called once for each poll.
     pub fn insert(&self, name: u64, spawned_at: &'static Location<'static>) {
         let known = self.known(name);
-        self.learn(
-            name,
-            match known {
-                Known::Nothing => Known::Found,
-                Known::Quick => Known::Doubted,
-                Known::Found | Known::Slow | Known::Doubted => Known::Slow,
-            },
-        );
+        self.learn(name, known.when_found());
         if known != Known::Nothing {
             return;
         }
@@ -157,14 +164,14 @@ impl SlowTasks {
 
     fn known(&self, name: u64) -> Known {
         let word = place(&self.names, name).load(Relaxed);
-        if word >> 3 == name { of_word(word) } else { Known::Nothing }
+        if word >> 3 == name { Known::from_word(word) } else { Known::Nothing }
     }
 
     fn learn(&self, name: u64, known: Known) {
         let word = place(&self.names, name);
         // A quick task does not take the word of a slow one.
         let present = word.load(Relaxed);
-        if known != Known::Quick || present >> 3 == name || of_word(present) != Known::Slow {
+        if known != Known::Quick || present >> 3 == name || Known::from_word(present) != Known::Slow {
             word.store(name << 3 | known as u64, Relaxed);
         }
     }
@@ -180,10 +187,6 @@ impl SlowTasks {
         let key = ptr::from_ref(spawned_at).addr() as u64 & (u64::MAX >> 16);
         (key, place(&self.sites, key))
     }
-}
-
-fn of_word(word: u64) -> Known {
-    ALL_KNOWN.get(word as usize & 7).copied().unwrap_or(Known::Nothing)
 }
 
 /// The word for `key`. Threads hand out names one by one, from blocks of their own. The upper bits of this

@@ -364,7 +364,7 @@ mod tests {
                     || (0..2).map(|worker| shared.processor(worker).metrics.notifies.get()).sum::<u64>();
                 let before = notifies();
                 // The monitor may take it back, if it looks meanwhile.
-                shared.monitor.set_long_polls(true);
+                shared.monitor.set_saw_long_polls(true);
                 time::sleep(Duration::from_millis(1)).await;
                 notifies() - before
             });

@@ -188,7 +188,7 @@ impl Worker {
             metrics.naps.add(1);
             let end = Instant::now();
             self.awake_since.set(end);
-            self.begin_time(end);
+            self.time_stride(end);
             self.begin_looks_at_yields();
             self.slept.set(end.saturating_duration_since(start));
             self.shared().driver.fire_timers(foreign);

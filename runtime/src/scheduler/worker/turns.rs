@@ -57,7 +57,7 @@ impl Worker {
         }
         if is_early {
             // Too few polls for an estimate.
-            self.begin_time(Instant::now());
+            self.time_stride(Instant::now());
             self.set_rounds(self.stride.get());
         } else {
             self.begin_stride();
@@ -82,8 +82,10 @@ impl Worker {
         let config = &self.shared().config;
         let now = Instant::now();
         let began = self.stride_began.get();
-        self.note_poll(now);
-        self.begin_time(now);
+        if MEASURES_POLLS && self.shared().monitor.saw_long_polls() {
+            self.note_poll(now);
+        }
+        self.time_stride(now);
         // Half a turn changes nothing.
         let taken = if MEASURES_POLLS { now.saturating_duration_since(began) } else { TURN / 2 };
         let stride = self.stride.get();
@@ -103,8 +105,9 @@ impl Worker {
         self.set_rounds(self.stride.get());
     }
 
-    /// The time of a stride begins.
-    pub(super) fn begin_time(&self, now: Instant) {
+    /// The time of a stride begins now.
+    #[inline]
+    pub(super) fn time_stride(&self, now: Instant) {
         self.stride_began.set(now);
         self.stride_tick.set(self.processor().tick());
     }
@@ -112,19 +115,20 @@ impl Worker {
     /// The stride is one poll, and begins now.
     pub(in crate::scheduler) fn time_next_poll(&self) {
         self.end_stride();
-        self.begin_time(Instant::now());
+        self.time_stride(Instant::now());
     }
 
-    /// Beside long polls, a stride of one poll says how long polls of that task take.
+    /// A stride of one poll, which ends now, says how long polls of that task take.
+    #[cold]
+    #[inline(never)]
     fn note_poll(&self, now: Instant) {
-        let monitor = &self.shared().monitor;
         let processor = self.processor();
-        if !MEASURES_POLLS || !monitor.has_long_polls() || processor.tick() != self.stride_tick.get() + 1 {
+        if processor.tick() != self.stride_tick.get() + 1 {
             return;
         }
         if let Some(record) = processor.polling.read().filter(|record| !record.is_computation) {
             let taken = now.saturating_duration_since(self.stride_began.get());
-            monitor.slow_tasks.was_polled(record.id.0, record.spawned_at, taken);
+            self.shared().monitor.slow_tasks.was_polled(record.id.0, record.spawned_at, taken);
         }
     }
 

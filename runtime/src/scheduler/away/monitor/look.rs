@@ -132,7 +132,7 @@ impl Looks<'_> {
         self.keep_reserve(waiting);
         self.share_jobs(is_any_still);
         self.make_up_for_missed_wakes(now);
-        state.monitor.set_long_polls(now < self.long_polls_until);
+        state.monitor.set_saw_long_polls(now < self.long_polls_until);
         state.dismiss_surplus();
         if has_acted {
             self.alert_until = now + ALERT;
@@ -177,24 +177,23 @@ impl Looks<'_> {
         if !are_all_up && !state.is_driver_deserted() || state.idle.is_anybody_searching() {
             return;
         }
-        // An awake worker that comes back within a millisecond need not wake a sleeping one.
-        let time = if are_all_up { SAMPLE } else { LONG };
+        let interval = if are_all_up { SAMPLE } else { LONG };
         let mut samples = std::mem::take(&mut self.samples);
         samples.extend(self.up().map(|index| Sample::begin(index, state.processor(index))));
-        state.monitor.parker.park(Some(time));
+        state.monitor.parker.park(Some(interval));
         let mut are_all_long = are_all_up;
         for sample in samples.drain(..) {
             let processor = state.processor(sample.index);
             let had = sample.cpu_time_since(processor);
             // A worker that has lost its CPU does not count as in a long poll.
-            let is_at_it = had.is_none_or(|had| had >= time / 2) || !probe(processor).is_runnable();
+            let is_at_it = had.is_none_or(|had| had >= interval / 2) || !probe(processor).is_runnable();
             let has_not_moved = moves_of(processor) == self.watched[sample.index].moves;
             let is_long = has_not_moved && !is_asleep(processor) && is_at_it;
             are_all_long &= is_long;
             if is_long {
                 processor.tell_long();
             }
-            if is_long && had.is_some_and(|had| had >= time / 2) {
+            if is_long && had.is_some_and(|had| had >= interval / 2) {
                 self.remember_slow(sample.index, sample.tick, Instant::now());
             }
         }
@@ -249,11 +248,15 @@ impl Looks<'_> {
         is_any_held
     }
 
-    /// Worker `index` is inside of a long poll, if its tick is still `tick`.
+    /// Worker `index` has been still for long. If it polls a task, and its tick is still `tick`, this
+    /// remembers the task, once for each poll, and that there are long polls.
     fn remember_slow(&mut self, index: usize, tick: u64, now: Instant) {
-        self.long_polls_until = now + LONG_POLLS;
-        if !std::mem::replace(&mut self.watched[index].is_remembered, true) {
-            self.state.monitor.remember_slow(self.state.processor(index), tick);
+        let state = self.state;
+        let watch = &mut self.watched[index];
+        watch.is_remembered =
+            watch.is_remembered || state.monitor.remember_slow(state.processor(index), tick);
+        if watch.is_remembered {
+            self.long_polls_until = now + LONG_POLLS;
         }
     }
 
@@ -465,5 +468,49 @@ impl Looks<'_> {
             state.fetch_anyway();
             state.fetch(Work::Job);
         }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+    use crate::{Builder, task};
+
+    /// Looks at a worker that is inside of `poll`, which gets a function that returns when the looks are
+    /// over. Returns whether the task is remembered, and whether there are long polls.
+    fn look_at(poll: impl FnOnce(&dyn Fn()) + Send + 'static) -> (bool, bool) {
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let (begin, has_begun) = mpsc::channel();
+        let (end, has_ended) = mpsc::channel::<()>();
+        let task = runtime.spawn(async move {
+            poll(&|| {
+                begin.send(()).unwrap();
+                _ = has_ended.recv();
+            });
+        });
+        has_begun.recv_timeout(Duration::from_secs(60)).expect("the poll begins");
+        let shared = runtime.handle().shared();
+        let mut looks = Looks::new(NonNull::from(shared), shared);
+        let now = Instant::now();
+        looks.observe(now);
+        let tick = shared.processor(0).tick();
+        looks.remember_slow(0, tick, now);
+        looks.remember_slow(0, tick, now);
+        let result = (looks.watched[0].is_remembered, now < looks.long_polls_until);
+        drop(end);
+        runtime.block_on(task).unwrap();
+        result
+    }
+
+    #[test]
+    fn a_poll_that_lasts_is_long() {
+        assert_eq!(look_at(|wait| wait()), (true, true));
+    }
+
+    #[test]
+    fn a_call_that_says_that_it_blocks_is_no_long_poll() {
+        assert_eq!(look_at(|wait| task::block_in_place(wait)), (false, false));
     }
 }

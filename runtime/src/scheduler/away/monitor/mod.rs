@@ -30,9 +30,9 @@
 //! the driver, and is woken for work from outside. The workers themselves run the tasks that their own polls
 //! wake.
 //!
-//! If a worker sleeps but none is the poller, the monitor looks again [`LONG`] later. If a worker has not moved
-//! in between, the workers act as beside long polls for a second (`hints/reinforcement.rs`): one that leaves
-//! the driver wakes another one for its place.
+//! If a worker sleeps but none is the poller, the monitor looks again [`LONG`] later. If a worker has not
+//! moved in between, the workers act as beside long polls until [`LONG_POLLS`] later
+//! (`hints/reinforcement.rs`): one that leaves the driver wakes another one for its place.
 //!
 //! The monitor remembers the tasks that it found computing for long, and the places that spawn many such
 //! tasks (`slow.rs`). It moves such a task from the queue of a stuck worker into the queue of slow tasks. A

@@ -10,7 +10,7 @@ use crate::util::thread_probe::ThreadProbe;
 pub const STUCK: Duration = Duration::from_micros(2500);
 /// The time between the two looks that find long polls, while all workers are awake.
 pub const SAMPLE: Duration = Duration::from_micros(200);
-/// The same, while a worker sleeps.
+/// The same, while a worker sleeps. After a shorter poll it need not be woken.
 pub const LONG: Duration = Duration::from_millis(1);
 /// With this much CPU time, a worker that has not moved is stuck, and not merely short of CPU time.
 pub const ENOUGH: Duration = Duration::from_millis(10);
@@ -35,7 +35,7 @@ pub struct Watched {
     pub is_off_cpu: bool,
     /// At this look the worker was still for as long as a stuck one, but only because it had no CPU.
     pub is_starved: bool,
-    /// The monitor has remembered that this poll is long.
+    /// The monitor has remembered the task of this poll as slow.
     pub is_remembered: bool,
     /// The stall has been reported.
     pub is_told: bool,

@@ -15,7 +15,7 @@ pub struct Monitor {
     /// The monitor sleeps for good, until a worker wakes.
     pub(super) is_resting: AtomicBool,
     /// Whether a worker was found inside of a long poll within the last second: a hint.
-    has_long_polls: AtomicBool,
+    saw_long_polls: AtomicBool,
     pub slow_tasks: SlowTasks,
     /// How many tasks workers have taken from the queue of slow tasks.
     pub slow_taken: AtomicU64,
@@ -34,7 +34,7 @@ impl Monitor {
         Self {
             parker: Parker::new(),
             is_resting: AtomicBool::new(false),
-            has_long_polls: AtomicBool::new(false),
+            saw_long_polls: AtomicBool::new(false),
             slow_tasks: SlowTasks::new(),
             slow_taken: AtomicU64::new(0),
             stalls: Counter::default(),
@@ -46,25 +46,25 @@ impl Monitor {
 
     /// Whether a worker was found inside of a long poll within the last second: a hint.
     #[inline]
-    pub fn has_long_polls(&self) -> bool {
+    pub fn saw_long_polls(&self) -> bool {
         // Relaxed: a hint.
-        self.has_long_polls.load(Relaxed)
+        self.saw_long_polls.load(Relaxed)
     }
 
-    pub(in crate::scheduler) fn set_long_polls(&self, are_there: bool) {
-        if self.has_long_polls() != are_there {
-            self.has_long_polls.store(are_there, Relaxed);
+    pub(in crate::scheduler) fn set_saw_long_polls(&self, saw: bool) {
+        // Mostly it is so already, and the workers read this line.
+        if self.saw_long_polls() != saw {
+            self.saw_long_polls.store(saw, Relaxed);
         }
     }
 
     /// Remembers that the task which the worker polls computes for long, if the worker's tick is still
-    /// `tick`.
-    pub(super) fn remember_slow(&self, processor: &Processor, tick: u64) {
+    /// `tick`. Returns false if the worker does something else.
+    pub(super) fn remember_slow(&self, processor: &Processor, tick: u64) -> bool {
         // An announced blocking call inside of the poll is no computation.
         let record = processor.at_since(tick).filter(|_| !processor.may_block());
-        if let Some(record) = record.filter(|record| !record.is_computation) {
-            self.slow_tasks.insert(record.id.0, record.spawned_at);
-        }
+        let record = record.filter(|record| !record.is_computation);
+        record.inspect(|record| self.slow_tasks.insert(record.id.0, record.spawned_at)).is_some()
     }
 
     /// `AwakeFence`, `AwakeWakes`: a worker's sleep has ended.
