@@ -71,7 +71,8 @@ pub fn until_asleep(thread: i32) {
     // The state, and how often the thread was switched. The rest is about the memory of the process.
     let status = || {
         let status = std::fs::read_to_string(format!("/proc/self/task/{thread}/status")).unwrap();
-        let lines = status.lines().filter(|line| line.starts_with("State:") || line.contains("ctxt_switches:"));
+        let lines =
+            status.lines().filter(|line| line.starts_with("State:") || line.contains("ctxt_switches:"));
         lines.collect::<Vec<_>>().join("\n")
     };
     until("the thread sleeps", || {
