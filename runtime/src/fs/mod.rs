@@ -48,7 +48,7 @@
 //! ```
 //
 // For readers of the code: only `backend.rs` decides where a call is made. `system.rs` has the system calls
-// that std lacks. `entries.rs` and `whole.rs` have the functions. `file/` is `File`: `mod.rs` has its
+// that std lacks. `entries.rs` and `whole.rs` have the functions. `file/` is `File`: `handle.rs` has its
 // methods, `flow.rs` the work of its poll functions, `at.rs` the calls with an offset.
 
 mod backend;

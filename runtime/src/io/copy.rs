@@ -129,6 +129,27 @@ where
 ///
 /// # Cancel safety
 /// Not safe: bytes that were read and not written are lost.
+///
+/// # Examples
+/// ```
+/// # runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// use runtime::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional_with_sizes};
+///
+/// let (mut client, mut near) = runtime::io::duplex(64);
+/// let (mut far, mut server) = runtime::io::duplex(64);
+/// client.write_all(b"ping").await?;
+/// server.write_all(b"welcome").await?;
+/// client.shutdown().await?;
+/// server.shutdown().await?;
+///
+/// let copied = copy_bidirectional_with_sizes(&mut near, &mut far, 1024, 16).await?;
+/// assert_eq!(copied, (4, 7));
+/// let mut received = String::new();
+/// client.read_to_string(&mut received).await?;
+/// assert_eq!(received, "welcome");
+/// # std::io::Result::Ok(())
+/// # }).unwrap();
+/// ```
 pub async fn copy_bidirectional_with_sizes<A, B>(
     a: &mut A,
     b: &mut B,

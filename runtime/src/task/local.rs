@@ -208,7 +208,7 @@ impl<T: 'static> LocalKey<T> {
         self.try_with(T::clone)
     }
 
-    /// Calls `f` while the slot points to `value`. It is null for a scope whose value was taken.
+    /// Calls `f` while the slot points to `value`, which is null for a scope whose value was taken.
     fn in_scope<R>(&'static self, value: *const T, f: impl FnOnce() -> R) -> Result<R, AccessError> {
         struct Leave<T: 'static>(&'static LocalKey<T>, (*const T, u64));
         impl<T> Drop for Leave<T> {

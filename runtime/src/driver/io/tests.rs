@@ -17,7 +17,7 @@ use mio::net::UnixStream;
 use super::*;
 
 mod alarm;
-mod glance;
+mod nonblocking;
 
 const DEADLINE: Duration = Duration::from_secs(10);
 

@@ -1,4 +1,4 @@
-//! The alarm ends a wait of the poller.
+//! The non-blocking poll: a thread that is not the poller takes events.
 
 use super::*;
 
@@ -75,7 +75,7 @@ fn an_alarm_that_is_put_off_does_not_go_off_for_its_old_time() {
 }
 
 #[test]
-fn a_glance_does_not_swallow_the_alarm_of_the_poller() {
+fn a_nonblocking_poll_does_not_swallow_the_alarm_of_the_poller() {
     let driver = driver_with_alarm();
     let mut poller = driver.try_poller().unwrap();
     assert!(poller.set_alarm(1));

@@ -1,9 +1,9 @@
-//! A glance: a thread that is not the poller takes events.
+//! The non-blocking poll: a thread that is not the poller takes events.
 
 use super::*;
 
 #[test]
-fn a_glance_takes_events_while_another_thread_is_the_poller() {
+fn a_nonblocking_poll_takes_events_while_another_thread_is_the_poller() {
     let driver = driver();
     let (_near, source, mut far) = pair(&driver);
     let (counter, waker) = Counter::new();
@@ -22,7 +22,7 @@ fn a_glance_takes_events_while_another_thread_is_the_poller() {
 }
 
 #[test]
-fn a_glance_does_not_swallow_the_unpark_of_the_poller() {
+fn a_nonblocking_poll_does_not_swallow_the_unpark_of_the_poller() {
     let driver = driver();
     let mut poller = driver.try_poller().unwrap();
     driver.unpark();
@@ -32,7 +32,7 @@ fn a_glance_does_not_swallow_the_unpark_of_the_poller() {
 }
 
 #[test]
-fn a_source_that_is_released_beside_a_glance_is_freed_later() {
+fn a_source_that_is_released_beside_a_nonblocking_poll_is_freed_later() {
     let driver = driver();
     let (mut near, source, _far) = pair(&driver);
     let watched = Arc::downgrade(&source);
@@ -47,7 +47,7 @@ fn a_source_that_is_released_beside_a_glance_is_freed_later() {
 }
 
 #[test]
-fn glances_and_turns_at_once_lose_no_event() {
+fn nonblocking_polls_and_turns_at_once_lose_no_event() {
     let driver = driver();
     let polling = PollingThread::start(&driver);
     let (mut near, source, mut far) = pair(&driver);
