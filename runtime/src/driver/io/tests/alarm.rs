@@ -1,4 +1,4 @@
-//! The non-blocking poll: a thread that is not the poller takes events.
+//! The alarm ends a wait of the poller.
 
 use super::*;
 
