@@ -434,6 +434,27 @@ fn a_spawn_from_outside_of_a_poll_wakes_the_set() {
 }
 
 #[test]
+fn a_wake_by_the_drop_of_an_older_waker_has_the_set_polled() {
+    /// Its drop wakes the receiver.
+    struct HoldsSender(#[expect(dead_code, reason = "it is dropped")] oneshot::Sender<()>);
+    impl Wake for HoldsSender {
+        fn wake(self: Arc<Self>) {}
+    }
+    let (tx, rx) = oneshot::channel::<()>();
+    let mut set = pin!(LocalSet::new());
+    set.spawn_local(async { rx.await.unwrap_err() });
+    let holds_sender = Waker::from(Arc::new(HoldsSender(tx)));
+    assert!(set.as_mut().poll(&mut Context::from_waker(&holds_sender)).is_pending());
+    drop(holds_sender);
+
+    let bell = Arc::new(Bell::default());
+    let waker = Waker::from(bell.clone());
+    while set.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {
+        assert_eq!(bell.0.swap(0, SeqCst), 1, "the set is polled again");
+    }
+}
+
+#[test]
 fn guards_may_be_dropped_in_any_order_and_outlive_the_set() {
     let _watchdog = watchdog();
     let (first, second) = (LocalSet::new(), LocalSet::new());

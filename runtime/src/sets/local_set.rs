@@ -299,7 +299,10 @@ impl LocalSet {
         // SAFETY: the set is `!Send`, so this thread is its owner.
         let (has_more, is_done) = unsafe { (self.shared().run_round(), self.shared().is_done()) };
         let is_over = is_done && may_end;
-        if !is_over && (has_more || !self.shared().wait(cx.waker())) {
+        // The wait clones a waker and drops one. That is foreign code, which may wake a task of this set.
+        // SAFETY: as above.
+        let is_repeated = || unsafe { !self.shared().wait(cx.waker()) || self.shared().has_queued() };
+        if !is_over && (has_more || is_repeated()) {
             cx.waker().wake_by_ref();
         }
         is_done

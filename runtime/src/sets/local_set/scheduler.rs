@@ -17,8 +17,8 @@
 //! A poll of the set runs tasks until run queue and inbox are empty, or for one round (`ROUND`). If tasks are
 //! left, it has itself polled again. If none is left, it leaves its waker in the inbox. A push by another
 //! thread wakes that waker. A wake on the owner's thread pushes to the run queue. If a poll of the set is
-//! going on, it will look there before it ends. Otherwise the wake takes the waker out of the inbox and wakes
-//! it (`notify`).
+//! going on, it looks there before it ends, and once more after it has left its waker, because foreign code
+//! runs then. Otherwise the wake takes the waker out of the inbox and wakes it (`notify`).
 //!
 //! # The end
 //! The set's drop cancels the tasks: first the tasks in the run queue and in the inbox, then the waiting
@@ -269,7 +269,7 @@ impl LocalScheduler {
     }
 
     /// Has `waker` woken when a task has to be polled. Returns false if another thread has woken a task
-    /// already. The run queue is empty.
+    /// already. The run queue is empty before, and must be looked at afterwards.
     pub fn wait(&self, waker: &Waker) -> bool {
         self.inbox.wait(waker)
     }
