@@ -152,6 +152,23 @@ fn a_read_that_was_dropped_loses_nothing() {
     });
 }
 
+#[test]
+fn a_write_to_a_fifo_after_a_dropped_read_keeps_what_was_read() {
+    everywhere(|| async {
+        let dir = Dir::new();
+        let mut end = both_ends(&dir.fifo("fifo"));
+        let mut file = File::from_std(end.try_clone().unwrap());
+        assert!(poll_once(file.read(&mut [0; 3])).is_pending());
+        end.write_all(b"abc").unwrap();
+        file.flush().await.unwrap();
+        assert_eq!(file.seek(SeekFrom::Start(0)).await.unwrap_err().kind(), ErrorKind::NotSeekable);
+        file.write_all(b"de").await.unwrap();
+        let mut bytes = [0; 5];
+        file.read_exact(&mut bytes).await.unwrap();
+        assert_eq!(&bytes, b"abcde");
+    });
+}
+
 /// A `current_thread` runtime with a pool of one thread. It reads files of `/proc` there, as they cannot say
 /// what is in memory.
 fn runtime_with_one_blocking_thread() -> Runtime {
@@ -180,9 +197,11 @@ fn a_move_or_write_after_a_dropped_read_counts_from_where_that_began() {
         let mut rest = [0; 2];
         file.read_exact(&mut rest).await.unwrap();
         assert_eq!(&rest, b"e:");
-        begin_to_read(&mut file);
-        assert!(file.seek(SeekFrom::Current(i64::MIN)).await.is_err(), "before the start");
-        assert_eq!(file.stream_position().await.unwrap(), 5);
+        for refused in [SeekFrom::Current(i64::MIN), SeekFrom::Current(-6), SeekFrom::Start(u64::MAX)] {
+            begin_to_read(&mut file);
+            assert!(file.seek(refused).await.is_err(), "{refused:?}");
+            assert_eq!(file.stream_position().await.unwrap(), 5, "{refused:?}");
+        }
         begin_to_read(&mut file);
         assert_eq!(file.into_std().await.stream_position().unwrap(), 5);
 

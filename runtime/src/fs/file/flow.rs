@@ -3,7 +3,7 @@
 //! If the [`Route`] allows it, each is one system call, done when the poll function returns, and this file is
 //! a shell around it. Otherwise a [`Job`] does it on the blocking pool:
 //! - A **read** into a buffer of its own. If its future is dropped, the bytes stay for the next read. A write
-//!   or a move before that read moves the file back by the number of bytes that were not taken.
+//!   or a move before that read first moves the file back by the number of bytes that were not taken.
 //! - A **write** of a copy. The poll function returns at once how many bytes it has copied, because `Pending`
 //!   would have to mean that nothing was written. So the next write, flush or sync reports an error of the
 //!   write.
@@ -12,7 +12,7 @@
 
 use std::fs::File as StdFile;
 use std::future::{Future, poll_fn};
-use std::io::{self, IoSlice, Read, Seek, SeekFrom, Write};
+use std::io::{self, ErrorKind, IoSlice, Read, Seek, SeekFrom, Write};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -130,22 +130,21 @@ impl Flow {
         })));
     }
 
-    /// Forgets the bytes that were read and not taken. Returns by how many bytes the file's position is
-    /// ahead.
-    fn forget_fetched(&mut self) -> i64 {
-        match self.fetched.take() {
-            // No `Vec` is longer than `i64::MAX`.
-            Some(Ok(fetched)) => (fetched.bytes.len() - fetched.taken) as i64,
-            _ => 0,
-        }
-    }
-
-    /// Moves the file back to behind the bytes that were taken.
+    /// Moves the file back to behind the bytes that were taken, and forgets the others. If that fails, both
+    /// stay as they are. A file without a position, such as a FIFO, keeps the bytes for the next read.
     pub fn move_back(&mut self, file: &StdFile) -> io::Result<()> {
-        match self.forget_fetched() {
-            0 => Ok(()),
-            ahead => (&*file).seek(SeekFrom::Current(-ahead)).map(drop),
+        if let Some(Ok(fetched)) = &self.fetched {
+            // No `Vec` is longer than `i64::MAX`.
+            let ahead = (fetched.bytes.len() - fetched.taken) as i64;
+            if ahead > 0 {
+                match (&*file).seek(SeekFrom::Current(-ahead)) {
+                    Err(error) if error.kind() == ErrorKind::NotSeekable => return Ok(()),
+                    result => result?,
+                };
+            }
         }
+        self.fetched = None;
+        Ok(())
     }
 
     pub fn poll_write(
@@ -218,16 +217,8 @@ impl Flow {
             let text = "a read or write is under way: call `poll_complete` before `start_seek`";
             return Err(io::Error::other(text));
         }
-        let ahead = self.forget_fetched();
-        let moved = match position {
-            SeekFrom::Current(offset) if ahead > 0 => match offset.checked_sub(ahead) {
-                Some(offset) => (&*file).seek(SeekFrom::Current(offset)),
-                None => (&*file)
-                    .seek(SeekFrom::Current(-ahead))
-                    .and_then(|_| (&*file).seek(SeekFrom::Current(offset))),
-            },
-            _ => (&*file).seek(position),
-        };
+        // A move that fails must not lose the position, so there are two calls.
+        let moved = self.move_back(file).and_then(|()| (&*file).seek(position));
         self.moved = Some(moved);
         Ok(())
     }
