@@ -37,7 +37,7 @@ start_redis() {
 }
 
 # start_postgres [PORT [LINE …]]: sets POSTGRES to the address of a new server, which trusts the user
-# `postgres`. The lines say who else may connect.
+# `postgres`. The lines say which other users may connect.
 start_postgres() {
     local port=${1:-}
     POSTGRES_TOOLS=(/usr/lib/postgresql/*/bin)

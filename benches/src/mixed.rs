@@ -12,7 +12,8 @@
 //! **Saturated**: as many tasks as workers compute one Fibonacci number after the other. How fast, is
 //! compared with
 //! ```text
-//! allowed = rate without echo and client · (processors − cores of the client − cores of the echo server) / processors
+//! allowed = rate without echo and client
+//!           · (processors − cores of the client − cores of the echo server) / processors
 //! ```
 //! where the client's cores are what its process used in the same turn, and the echo server's are what the
 //! server uses in a turn without computation. That is what a computation would get if the echo cost it

@@ -3,11 +3,11 @@
 //! Each operation runs under `valgrind --tool=callgrind`, with one worker: once so often, once three times as
 //! often. The difference, divided by the operations it has more, leaves out starting, stopping and all else
 //! that does not grow. Two things come by time, and so more often the slower the machine is: the turns of the
-//! driver between polls, which have a gate of their own, and the looks of a computation. They are not counted.
-//! Then the counts hardly depend on the machine and not at all on what else it does. A count that exceeds its bound ends the program with status 1. So does an
-//! allocation once an operation has been warmed up, or one read-modify-write more than there should be: those
-//! of tasks are of the task's own state word and of the worker's own queues, so one of a line that the whole
-//! runtime shares would be one more.
+//! driver between polls, which have a gate of their own, and the looks of a computation. They are not
+//! counted. Then the counts hardly depend on the machine and not at all on what else it does. A count that
+//! exceeds its bound ends the program with status 1. So does an allocation once an operation has been warmed
+//! up, or one read-modify-write more than there should be: those of tasks are of the task's own state word
+//! and of the worker's own queues, so one of a line that the whole runtime shares would be one more.
 //!
 //! Where the bound is above the aim, the operation is not there yet, and the bound is what it costs today and
 //! some percent: a change that makes it cheaper lowers the bound. Compilers differ a little, which is what

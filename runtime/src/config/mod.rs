@@ -1,4 +1,4 @@
-//! The settings of a runtime, and what its hooks get. This knows no scheduler.
+//! The settings of a runtime, and what its hooks get. This module uses nothing of the scheduler.
 
 mod deadlock;
 pub mod histogram;

@@ -83,7 +83,7 @@ impl Config {
         }
     }
 
-    /// Whether a thread that is no worker may run its parallel calls itself; see
+    /// Whether a thread that is no worker may run its own parallel calls, as an external thread; see
     /// `scheduler/jobs/external.rs`.
     pub fn takes_external(&self) -> bool {
         let are_threads_special = self.thread_stack_size.is_some()
@@ -139,8 +139,8 @@ impl fmt::Debug for Config {
     }
 }
 
-/// `main` is boxed, as std boxes it anyway: else the code that starts a thread is compiled for each kind of
-/// thread.
+/// Starts a thread. `main` is boxed, so that this code is compiled once and not for each kind of thread. std
+/// would box `main` anyway.
 fn start(
     name: String,
     stack_size: Option<usize>,

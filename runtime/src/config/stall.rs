@@ -35,8 +35,8 @@ impl Stall {
         self.worker
     }
 
-    /// Returns whether the worker is a spare worker, which polls tasks while other workers are blocked,
-    /// compute or are stuck.
+    /// Returns whether the worker is a spare worker, which polls tasks while other workers
+    /// block, compute or are stuck.
     pub fn is_spare(&self) -> bool {
         self.is_spare
     }
@@ -75,8 +75,8 @@ impl fmt::Debug for Stall {
 impl fmt::Display for Stall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { worker, id, spawned_at, held_for, .. } = self;
-        let who = if self.is_spare { "spare worker" } else { "worker" };
-        write!(f, "{who} {worker} is stuck in task {id}, spawned at {spawned_at}, for {held_for:.1?}")
+        let kind = if self.is_spare { "spare worker" } else { "worker" };
+        write!(f, "{kind} {worker} is stuck in task {id}, spawned at {spawned_at}, for {held_for:.1?}")
     }
 }
 

@@ -9,11 +9,12 @@
 //! Names and meaning are Tokio's. The book's chapter *Files* has more.
 //!
 //! # Where a call is made
-//! Most calls are answered from memory, in a microsecond or a few. The hand-over of such a call to another
-//! thread takes ten. So a task of a runtime with several workers makes the call itself, on its worker:
+//! The system answers most calls from memory, within a few microseconds. To hand such a call over to another
+//! thread takes ten microseconds. So a task of a runtime with several workers makes the call itself, on its
+//! worker:
 //!
-//! - **A read takes what is in memory** (`RWF_NOWAIT`). A thread of the blocking pool reads the rest. So many
-//!   reads of one task can wait for the disk at once.
+//! - **A read takes what is in memory** (`RWF_NOWAIT`). A thread of the blocking pool reads the rest. So one
+//!   task can have many reads at once that wait for the disk.
 //! - **Writes, and calls about names**, such as [`metadata`], are made on the worker. If one hangs, other
 //!   threads take over the worker's other tasks within some milliseconds, as from any task that holds its
 //!   thread. The branches of a `select!` or `join!` in the same task wait, and so do those of a `block_on`.

@@ -17,8 +17,8 @@ use crate::coop;
 /// nothing more, the writer is flushed. `writer` is not shut down at the end.
 ///
 /// # Errors
-/// The errors of either side, or [`WriteZero`](io::ErrorKind::WriteZero) if `writer` takes no more. After
-/// [`Interrupted`](io::ErrorKind::Interrupted) it tries again.
+/// The errors of either side, or [`WriteZero`](io::ErrorKind::WriteZero) if `writer` takes no more. A read or
+/// write that fails with [`Interrupted`](io::ErrorKind::Interrupted) is repeated.
 ///
 /// # Cancel safety
 /// Not safe: bytes that were read and not written are lost.
@@ -219,7 +219,7 @@ impl Transfer {
         W: AsyncWrite + Unpin + ?Sized,
     {
         loop {
-            // Streams of foreign crates may not take part in the budget, so each round does.
+            // A stream of another crate need not take part in the budget, so each round takes part.
             let coop = ready!(coop::poll_proceed(cx));
             let read = self.poll_fill(cx, reader)?;
             if !self.buffer.is_empty() {

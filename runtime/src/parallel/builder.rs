@@ -93,7 +93,8 @@ impl ThreadPoolBuilder {
     ///     begun.fetch_add(1, Relaxed);
     ///     thread.run();
     /// };
-    /// let sum = ThreadPoolBuilder::new().num_threads(2).build_scoped(wrapper, |pool| pool.install(|| 1 + 1))?;
+    /// let builder = ThreadPoolBuilder::new().num_threads(2);
+    /// let sum = builder.build_scoped(wrapper, |pool| pool.install(|| 1 + 1))?;
     /// assert_eq!((sum, begun.into_inner()), (2, 2));
     /// # Ok::<(), runtime::parallel::ThreadPoolBuildError>(())
     /// ```

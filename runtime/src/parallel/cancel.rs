@@ -93,7 +93,9 @@ pub fn keep_panic(processor: &JobProcessor, payload: Payload) {
 /// # Examples
 /// ```
 /// # runtime::Runtime::new().unwrap().block_on(async {
-/// let search = runtime::compute(|| (1_u64..).find(|n| n % 99_991 == 77 || runtime::parallel::is_cancelled()));
+/// use runtime::parallel::is_cancelled;
+///
+/// let search = runtime::compute(|| (1_u64..).find(|n| n % 99_991 == 77 || is_cancelled()));
 /// assert_eq!(search.await.unwrap(), Some(77));
 /// # });
 /// ```

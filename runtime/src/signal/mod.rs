@@ -8,7 +8,7 @@ pub mod unix;
 ///
 /// From the first poll on, the signal does not end the process any more, even after this future has ended.
 /// The caller decides what happens. A second call does not see a signal that comes between the two calls. A
-/// [`unix::Signal`] that lives on misses no signal.
+/// [`unix::Signal`] that lives on also reports such a signal; several signals may be reported as one.
 ///
 /// # Errors
 /// The system's errors, or an error if the runtime was shut down meanwhile.

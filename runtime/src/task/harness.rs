@@ -119,11 +119,11 @@ unsafe fn poll_future<F: Future>(header: NonNull<Header>) -> Polled<F::Output> {
     }
 }
 
-/// Drops the future, which is there. The stage is `Consumed` afterwards, also if the destructor unwinds. For a
-/// future without a destructor that is one write.
+/// Drops the future, which is there. The stage is `Consumed` afterwards, also if the destructor unwinds. For
+/// a future without a destructor that is one write.
 ///
 /// # Safety
-/// As [`run`], but the caller keeps the ownership; 3. nobody uses the future any more.
+/// As [`run`], but the caller keeps the ownership; 3. no thread uses the future any more.
 #[inline(always)]
 unsafe fn consume<F: Future>(header: NonNull<Header>) {
     struct Consumed<F: Future>(NonNull<Header>, PhantomData<F>);

@@ -26,7 +26,7 @@ use crate::util::surroundings::surroundings;
 /// # Examples
 /// ```
 /// runtime::task_local! {
-///     /// Who made the request.
+///     /// The user that made the request.
 ///     static USER: String;
 /// }
 ///
@@ -51,7 +51,8 @@ macro_rules! task_local {
         $(#[$attr])*
         $vis static $name: $crate::task::LocalKey<$ty> = {
             ::std::thread_local! {
-                static SLOT: $crate::__private::LocalSlot<$ty> = const { $crate::__private::LocalSlot::new() };
+                static SLOT: $crate::__private::LocalSlot<$ty> =
+                    const { $crate::__private::LocalSlot::new() };
             }
             $crate::task::LocalKey::__new(&SLOT)
         };
@@ -161,8 +162,9 @@ impl<T: 'static> LocalKey<T> {
     /// ```
     pub fn try_with<R>(&'static self, f: impl FnOnce(&T) -> R) -> Result<R, AccessError> {
         let value = self.slot.try_with(LocalSlot::value).map_err(|_| AccessError(()))?;
-        // SAFETY: the scope that set the pointer is a frame below on this thread, and keeps the value until
-        // it returns.
+        // SAFETY: a scope that has not returned on this thread's stack set the pointer. It restores the older
+        // pointer when it returns, and keeps the value until then: in its frame, or in a future that is
+        // pinned and borrowed exclusively.
         unsafe { value.as_ref() }.map(f).ok_or(AccessError(()))
     }
 

@@ -1,5 +1,5 @@
-//! Queues of tasks. A header in a queue stands for the task's `SCHEDULED`, so a [`Runnable`] goes in and comes
-//! out.
+//! Queues of tasks. A header in a queue stands for the task's `SCHEDULED`, so a [`Runnable`] goes in and
+//! comes out.
 
 use super::cell::Header;
 use super::raw::Runnable;

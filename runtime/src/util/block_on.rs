@@ -1,8 +1,8 @@
 //! Waiting for a future on a plain thread, which sleeps while the future waits.
 //!
-//! The thread sleeps on a token of its own, not on the token of `std::thread::park`. Code that the future
-//! calls may park too, and would use up that token. A call that is nested in a poll of another call takes a
-//! second token, because it would otherwise use up the wake of the outer future.
+//! A wake sets a flag, and unparks the thread. The token of `std::thread::park` alone would not do, because
+//! code that the future calls may park too, and would use up that token. A call that is nested in a poll of
+//! another call has a flag of its own, because it would otherwise use up the wake of the outer future.
 //!
 //! # Steps and ordering
 //! ```text
@@ -36,7 +36,7 @@ use crate::util::patience::Patience;
 /// The longest time that the thread waits awake: about as long as a thousand small tasks take.
 const LONGEST_WAIT: Duration = Duration::from_micros(100);
 
-/// The place where one thread sleeps.
+/// The flag and the thread of a `block_on`. Its waker points to it.
 struct Parker {
     /// There was a wake that no poll has followed yet. Wakers set this, and only the thread clears it.
     is_woken: AtomicBool,
@@ -55,8 +55,8 @@ impl Parker {
         }
     }
 
-    /// BlockOnLook, BlockOnSleep, but awake if the wait may be short. `is_crowded` says whether other threads
-    /// want this CPU.
+    /// BlockOnLook, BlockOnSleep. The thread spins before BlockOnSleep if the wait may be short. `is_crowded`
+    /// says whether other threads want this CPU.
     fn park_patiently(&self, is_crowded: impl FnOnce() -> bool) {
         if self.take_wake() {
             return;
@@ -99,17 +99,17 @@ struct CachedParker {
 }
 
 thread_cell! {
-    /// The thread's place while no `block_on` uses it.
+    /// The parker of the thread, while no `block_on` uses it.
     static CACHED: Cell<Option<CachedParker>> = Cell::new(None);
 }
 
 thread_cell! {
-    /// How long the thread's waits are as a rule.
+    /// Whether the thread's last wait was short.
     static PATIENCE: Patience = Patience::new(LONGEST_WAIT);
 }
 
-/// Takes the thread's place, and puts it back when dropped. A nested call, and a call in the destructor of a
-/// thread-local, gets a place of its own.
+/// Takes the parker of the thread, and puts it back when dropped. A nested call, or a call in the destructor
+/// of a thread-local, gets a parker of its own.
 struct Lease(Option<CachedParker>);
 
 impl Lease {
@@ -176,7 +176,8 @@ pub fn block_on_patiently<F: Future>(future: F, is_crowded: impl Fn() -> bool) -
 
 fn block_on_with<F: Future>(future: F, park: impl Fn(&Parker)) -> F::Output {
     coop::suspended(|| {
-        // Declared before the future, so dropped after it, because a destructor may block in turn.
+        // The lease is declared before the future, so it is dropped after the future, whose destructor may
+        // block in turn.
         let lease = Lease::take();
         let CachedParker { parker, waker } = lease.place();
         let mut future = pin!(future);
@@ -196,7 +197,7 @@ fn block_on_with<F: Future>(future: F, park: impl Fn(&Parker)) -> F::Output {
 }
 
 /// Panics, at the caller's line, if the calling thread is inside a poll of a task, because blocking would
-/// hold a worker there.
+/// hold a worker there. With the feature `tokio-strict`, a poll of a `block_on` future counts as well.
 ///
 /// `what` names the call. `instead` names what an async function calls.
 #[track_caller]
@@ -244,7 +245,7 @@ mod tests {
 
     #[test]
     fn a_nested_call_does_not_take_the_wake_of_the_outer_one() {
-        // The thread has a place from now on.
+        // The thread has a parker from now on.
         block_on(async {});
         block_on(woken_by(|outer| {
             outer.wake();

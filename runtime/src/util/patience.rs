@@ -8,21 +8,22 @@
 //! Waiting awake is only for an idle CPU. Once a wait has lasted [`UNASKED`], the thread asks the system
 //! whether more threads want to run than there are CPUs. If so, the thread sleeps.
 //!
-//! Only speed depends on it: a thread that waited awake goes to sleep by the usual protocol. It looks for
-//! what has come in between, as after any other delay.
+//! Only speed depends on the spinning. A thread that waited awake in vain goes to sleep by the usual
+//! protocol, which looks for what has come meanwhile.
 //!
-//! Prior art: adaptive mutexes, and the spinning of Go's schedulers.
+//! Prior art: adaptive mutexes, and the spinning of Go's scheduler.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use crate::loom::{WAITS_AWAKE, hint};
 
-/// The extra time that a sleep takes, compared with a wait that is awake.
+/// The longest extra time that a sleep and its wake-up take, compared with spinning.
 const WAKE: Duration = Duration::from_micros(50);
 /// How long a thread waits awake before it asks whether other threads want to run.
 const UNASKED: Duration = Duration::from_micros(2);
-/// The number of pauses between two looks. A look fetches the cache line on which the answer is written.
+/// The number of pause instructions between two looks. Each look takes the cache line of the answer away from
+/// the thread that writes it.
 const PAUSES: u32 = 8;
 
 /// What a thread remembers of its last wait. Only that thread touches it.

@@ -1,12 +1,12 @@
-//! Asking for memory ahead of its use.
+//! Prefetching: asking the processor for memory ahead of its use.
 
 use std::ptr::NonNull;
 
 /// The size of a cache line.
 const LINE: usize = 64;
 
-/// Asks for the cache line of `place`, which is to be written soon. If another core wrote the line last, the
-/// line travels here meanwhile.
+/// Prefetches the cache line of `place` for a write that follows soon. If another core wrote the line last,
+/// the line travels to this core meanwhile.
 ///
 /// This is only a hint, so any pointer is allowed, even a pointer to freed memory.
 #[inline(always)]
@@ -15,18 +15,26 @@ pub fn to_write<T>(place: NonNull<T>) {
     // know it does nothing.
     #[cfg(all(target_arch = "x86_64", not(loom)))]
     unsafe {
-        std::arch::asm!("prefetchw [{}]", in(reg) place.as_ptr(), options(nostack, preserves_flags, readonly));
+        std::arch::asm!(
+            "prefetchw [{}]",
+            in(reg) place.as_ptr(),
+            options(nostack, preserves_flags, readonly)
+        );
     }
     // SAFETY: as above.
     #[cfg(all(target_arch = "aarch64", not(loom)))]
     unsafe {
-        std::arch::asm!("prfm pstl1keep, [{}]", in(reg) place.as_ptr(), options(nostack, preserves_flags, readonly));
+        std::arch::asm!(
+            "prfm pstl1keep, [{}]",
+            in(reg) place.as_ptr(),
+            options(nostack, preserves_flags, readonly)
+        );
     }
     #[cfg(any(loom, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
     let _ = place;
 }
 
-/// Asks for the cache lines of `size` bytes at `place`.
+/// Prefetches the cache lines of `size` bytes at `place`, for writes.
 #[inline(always)]
 pub fn all_to_write(place: NonNull<u8>, size: usize) {
     // One line more, because the bytes need not begin at the start of a line.

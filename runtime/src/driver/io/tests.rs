@@ -122,7 +122,7 @@ impl PollingThread {
         let thread = thread::spawn(move || {
             let mut events = 0;
             while stopped.try_recv().is_err() {
-                // Taken for a moment by a thread that looks whether this thread sleeps.
+                // A test that looks whether this thread sleeps takes the place in the driver for a moment.
                 if let Some(mut poller) = polled.try_poller() {
                     events += turn_for(&mut poller, None);
                 }
@@ -279,7 +279,8 @@ fn a_panicking_waker_takes_neither_the_poller_nor_the_other_events_along() {
         assert!(poll_read(source, waker).is_pending());
         let mut listed = std::pin::pin!(source.ready(Ready::READABLE));
         assert!(listed.as_mut().poll(&mut Context::from_waker(&panicking)).is_pending());
-        // It was in the list, behind the waker that panics. Both are gone before the event.
+        // This future is dropped before its first poll, so it was never in the list. `listed` leaves the list
+        // at the end of this round, before the turn dispatches the event.
         drop(source.ready(Ready::READABLE));
         far.write_all(b"x").unwrap();
     }
@@ -504,7 +505,8 @@ fn shutdown_ends_every_wait_and_refuses_new_sources() {
 #[test]
 fn a_signal_only_interrupts_a_turn() {
     extern "C" fn nothing(_: libc::c_int) {}
-    // SAFETY: the handler does nothing; no other test of this binary uses the signal.
+    // SAFETY: all zero is a valid `sigaction`, with neither flags nor mask. The handler does nothing, and no
+    // other test of this binary uses the signal.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = nothing as *const () as usize;
@@ -523,7 +525,7 @@ fn a_signal_only_interrupts_a_turn() {
     let mut sent = 0;
     eventually("interrupted", || {
         sent += 1;
-        // SAFETY: the thread has not been joined.
+        // SAFETY: `pthread_kill` needs the number of a thread that was not joined. The join comes below.
         unsafe { libc::pthread_kill(polling_thread, libc::SIGUSR1) };
         match is_done.recv_timeout(Duration::from_millis(1)) {
             Ok(events) => events == 0,

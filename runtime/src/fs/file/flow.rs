@@ -1,12 +1,14 @@
 //! The calls that go through a file in order: reads, writes and moves of its position.
 //!
-//! If the [`Route`] allows it, each is one system call, done when the poll function returns, and this file is
-//! a shell around it. Otherwise a [`Job`] does it on the blocking pool:
-//! - A **read** into a buffer of its own. If its future is dropped, the bytes stay for the next read. A write
-//!   or a move before that read first moves the file back by the number of bytes that were not taken.
-//! - A **write** of a copy. The poll function returns at once how many bytes it has copied, because `Pending`
-//!   would have to mean that nothing was written. So the next write, flush or sync reports an error of the
-//!   write.
+//! If the [`Route`] allows it, the poll function makes the call as one system call, and the call is done when
+//! the function returns. Otherwise a [`Job`] makes the call on the blocking pool:
+//! - A **read** goes into a buffer of the job. If the read's future is dropped, the bytes stay for the next
+//!   read. A write, a move or a change of the length before that read first moves the file back by the number
+//!   of bytes that were not taken.
+//! - A **write** gets a copy of the bytes. The poll function returns at once how many bytes it has copied,
+//!   because `Pending` would have to mean that nothing was written. So the next write, flush or sync reports
+//!   an error of the write.
+//! - A **change of the length** leaves its result here, because its future may be dropped.
 //!
 //! There is at most one job at a time. The next call waits for it.
 
@@ -33,7 +35,7 @@ enum UnderWay {
 #[derive(Debug)]
 struct Fetched {
     bytes: Vec<u8>,
-    /// How many of the bytes were taken.
+    /// The number of bytes that reads have taken, from the first on.
     taken: usize,
 }
 
@@ -103,7 +105,8 @@ impl Flow {
                 return Poll::Ready(Ok(()));
             }
             let route = &mut self.route;
-            // SAFETY: a read initialises as many bytes as it says, from the first on, and touches no others.
+            // SAFETY: (1) a system call that reads initialises as many bytes as it says, from the first on. A
+            // read that is left to the pool says 0. (2) The call writes nothing but initialised bytes.
             let is_done = unsafe {
                 transfer::fill(buf, |bytes| match route.read(file, &mut bytes[..len], None) {
                     Some(result) => result.map(|count| (count, true)),
@@ -130,8 +133,9 @@ impl Flow {
         })));
     }
 
-    /// Moves the file back to behind the bytes that were taken, and forgets the others. If that fails, both
-    /// stay as they are. A file without a position, such as a FIFO, keeps the bytes for the next read.
+    /// Moves the file back to behind the bytes that were taken, and forgets the others, or the error of that
+    /// read. If that fails, both stay as they are. A file without a position, such as a FIFO, keeps the bytes
+    /// for the next read.
     pub fn move_back(&mut self, file: &StdFile) -> io::Result<()> {
         if let Some(Ok(fetched)) = &self.fetched {
             // No `Vec` is longer than `i64::MAX`.

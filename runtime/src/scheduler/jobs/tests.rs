@@ -18,7 +18,8 @@ use crate::scheduler::context;
 fn on_a_processor(f: fn(&JobProcessor)) {
     let runtime = Builder::new_multi_thread().worker_threads(1).build().unwrap();
     let computation = runtime.handle().compute(move || {
-        // SAFETY: used in this call only.
+        // SAFETY: this thread uses the result in this call only, and holds the job processor for the whole
+        // computation.
         f(unsafe { context::job_processor() }.unwrap());
     });
     runtime.block_on(computation).unwrap();
@@ -40,7 +41,8 @@ fn a_child_job_is_not_taken_for_the_one_that_was_timed_in_its_place() {
         join_and(job_processor, |job_processor| {
             let index = youngest(job_processor);
             job_processor.finish();
-            // SAFETY: this thread is the owner; nothing was published, and just finished.
+            // SAFETY: (1) this thread is the owner. (2) The item is the second half of a `join`, nothing was
+            // published, and `finish` has just finished it.
             unsafe { job_processor.deque.note(index) };
             job_processor.estimates.at(index).begin(index);
             assert!(job_processor.known_for(index).is_some());
@@ -65,7 +67,7 @@ fn a_child_job_is_of_the_region_in_which_it_was_pushed() {
                     // SAFETY: this thread is the owner.
                     assert!(unsafe { job_processor.publish_all() });
                     let stolen = [(); 2].map(|()| job_processor.steal(Tag::NONE).unwrap());
-                    // SAFETY: claimed.
+                    // SAFETY: `steal` has claimed the jobs for this thread, and none was run yet.
                     let regions = stolen.map(|job| (unsafe { job.region() }.addr(), job.tag()));
                     // SAFETY: as above, and this thread is the owner.
                     stolen.iter().for_each(|&job| unsafe { job_processor.run(job) });
@@ -77,12 +79,12 @@ fn a_child_job_is_of_the_region_in_which_it_was_pushed() {
     });
 }
 
-// ThreadSanitizer keeps no stack of so many calls.
+// ThreadSanitizer's own stack of calls is too short for so many.
 #[test]
 #[cfg(not(tsan))]
 fn no_budget_is_longer_than_there_is_room() {
     fn descend(depth: u32) -> u32 {
-        // SAFETY: used in this call only.
+        // SAFETY: this thread uses the result in this call only, inside of `install`.
         let job_processor = unsafe { context::job_processor() }.unwrap();
         let left = job_processor.left.load(Relaxed) as u32;
         assert!(
@@ -104,7 +106,7 @@ fn no_budget_is_longer_than_there_is_room() {
             for _ in 0..DEQUE_CAPACITY {
                 scope.spawn(|_| ());
             }
-            // SAFETY: used in this call only.
+            // SAFETY: this thread uses the result in this line only, inside of `install`.
             assert_eq!(unsafe { context::job_processor() }.unwrap().head(), SCOPE_LIMIT);
             assert_eq!(descend(depth), depth + 1);
         });
@@ -161,7 +163,7 @@ fn a_thief_that_takes_the_last_public_child_job_ends_the_budget() {
                 let stolen = [(); 2].map(|()| {
                     (job_processor.steal(job_processor.tag()).unwrap(), job_processor.left.load(Relaxed))
                 });
-                // SAFETY: claimed, and this thread is the owner.
+                // SAFETY: `steal` has claimed the jobs for this thread, which is the owner.
                 stolen.iter().for_each(|&(job, _)| unsafe { job_processor.run(job) });
                 assert_eq!(stolen.map(|(_, left)| left), [100, 0]);
             });

@@ -1,8 +1,8 @@
 //! The thread-local: the [`LocalSet`](super::LocalSet) in which `spawn_local` spawns.
 //!
-//! Sets are entered in a chain, newest first, as runtimes are in `scheduler/context.rs`. Each entry lives in
-//! the guard or the stack frame that made it, and unlinks itself from any place in the chain. So guards may
-//! be dropped in any order.
+//! The sets that were entered form a chain, newest first, as runtimes do in `scheduler/context.rs`. Each
+//! entry lives in the guard or the stack frame that made it, and unlinks itself from any place in the chain.
+//! So guards may be dropped in any order.
 //!
 //! A second chain has a set for each [`LocalRuntime`](crate::runtime::LocalRuntime) of the thread.
 //! `spawn_local` spawns there while that runtime is the current one.

@@ -24,8 +24,8 @@
 //! The set's drop cancels the tasks: first the tasks in the run queue and in the inbox, then the waiting
 //! tasks, until none lives. A task that a destructor wakes comes into the run queue and is cancelled there. A
 //! task that a destructor spawns is cancelled at once. A task whose `SCHEDULED` another thread has just taken
-//! is in neither, and its future must not outlive the drop. So the owner yields its time slice until the
-//! push. The push is a few instructions away on that thread, without foreign code between. A task that is
+//! is in neither queue, and its future must not outlive the drop. So the owner yields its time slice until
+//! the push. The push is a few instructions away on that thread, without foreign code between. A task that is
 //! being polled further up on this stack (in a destructor of a thread-local, when a task exits the process)
 //! is left out.
 //!
@@ -100,9 +100,9 @@ struct Own {
     is_closed: bool,
     /// Whether `references` was added to `left`.
     is_left: bool,
-    /// `LocalSet::unhandled_panic`: a task's panic is the end of the set.
+    /// Whether a task's panic ends the set; see `LocalSet::unhandled_panic`.
     ends_by_panic: bool,
-    /// That has happened.
+    /// Whether a panic has ended the set.
     has_panicked: bool,
 }
 
@@ -217,7 +217,8 @@ impl LocalScheduler {
     /// # Safety
     /// 1. The caller is the owner.
     unsafe fn run(&self, task: Runnable, how: impl FnOnce(Runnable)) {
-        // SAFETY: (1). The set's owner keeps it, or the guard through which the task was spawned.
+        // SAFETY: (1). `how` may free the task's cell, but the state stays. The set, which is polled or
+        // dropped meanwhile, has a reference. In `spawn_small` the new handle keeps the cell, which has one.
         unsafe {
             self.with_own(|own| own.running += 1);
             how(task);
@@ -269,7 +270,7 @@ impl LocalScheduler {
     }
 
     /// Has `waker` woken when a task has to be polled. Returns false if another thread has woken a task
-    /// already. The run queue is empty before, and must be looked at afterwards.
+    /// already. The caller has found the run queue empty, and looks there again afterwards.
     pub fn wait(&self, waker: &Waker) -> bool {
         self.inbox.wait(waker)
     }
@@ -326,10 +327,11 @@ impl LocalScheduler {
         unsafe { self.with_own(|own| own.ends_by_panic = ends) }
     }
 
-    /// Ends the set and panics if a task has panicked that must not.
+    /// Ends the set and panics, if a task has panicked and `ends_by_panic` was set. Tasks that are being
+    /// polled further up on the stack are left out.
     ///
     /// # Safety
-    /// 1. The caller is the owner, and is not in the poll of a task of this set.
+    /// 1. The caller is the owner.
     unsafe fn check_panicked(&self) {
         // SAFETY: (1).
         if unsafe { self.with_own(|own| own.has_panicked) } {
@@ -342,7 +344,7 @@ impl LocalScheduler {
     /// Takes another reference.
     ///
     /// # Safety
-    /// 1. The caller is the owner. 2. The set is there.
+    /// 1. The caller is the owner. 2. The set has not begun to `leave`.
     pub unsafe fn retain(&self) {
         // SAFETY: (1).
         unsafe { self.with_own(|own| own.references += 1) };
@@ -374,8 +376,8 @@ impl LocalScheduler {
     pub unsafe fn leave(this: NonNull<Self>) {
         // SAFETY: by (1) the set's reference keeps it until SetLeave.
         unsafe {
-            // Foreign wakers may keep this state for long. They must not keep alive what the set's waker
-            // keeps alive.
+            // Wakers in foreign hands may keep this state alive for long. They must not keep alive what the
+            // set's own waker keeps alive.
             this.as_ref().inbox.forget_waker();
             let others = this.as_ref().with_own(|own| {
                 own.is_left = true;
@@ -394,13 +396,14 @@ impl LocalScheduler {
 // `DONE`.
 unsafe impl Schedule for LocalScheduler {
     unsafe fn schedule(this: NonNull<Self>, task: Runnable) {
-        // SAFETY: the caller guarantees that `this` is valid.
+        // SAFETY: the caller guarantees that `this` is valid for the whole call, and gives the task up.
+        // `Inbox::push`: (1) and (2) the cell lives until the owner has taken the task and ended it, and
+        // keeps the inbox. (3) The caller owned `SCHEDULED`, so the task is in no queue.
         unsafe {
             if Self::is_own_thread(this) {
                 return this.as_ref().push(task);
             }
             let inbox = NonNull::from(&this.as_ref().inbox);
-            // The caller's reference to the cell keeps the inbox until this returns.
             if let Some(waker) = Inbox::push(inbox, task.into_raw()).expect("it is never closed") {
                 waker.wake();
             }

@@ -126,7 +126,8 @@ impl<T> Sender<T> {
     /// ```
     /// use runtime::sync::mpsc::{self, error::SendTimeoutError};
     /// use runtime::time::Duration;
-    /// # runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap().block_on(async {
+    /// # let mut builder = runtime::Builder::new_current_thread();
+    /// # builder.enable_all().start_paused(true).build().unwrap().block_on(async {
     /// let (tx, _rx) = mpsc::channel(1);
     /// tx.send_timeout(1, Duration::from_secs(1)).await.unwrap();
     /// assert_eq!(tx.send_timeout(2, Duration::from_secs(1)).await, Err(SendTimeoutError::Timeout(2)));
