@@ -218,13 +218,13 @@ impl Worker {
     }
 
     /// How long a spare worker sleeps at most before it asks again whether it is needed.
-    pub fn longest_sleep(&self) -> Option<Duration> {
-        (!self.is_permanent()).then(|| self.shared().config.thread_keep_alive.min(LONGEST_SLEEP))
+    pub fn longest_spare_sleep(&self) -> Duration {
+        self.shared().config.thread_keep_alive.min(LONGEST_SLEEP)
     }
 }
 
 /// The longest timeout of a sleep. The system's calls accept it.
-const LONGEST_SLEEP: Duration = Duration::from_secs(1 << 20);
+pub const LONGEST_SLEEP: Duration = Duration::from_secs(1 << 20);
 
 /// Which spare worker takes the tasks that a computation yields to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

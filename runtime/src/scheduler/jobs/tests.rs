@@ -1,5 +1,6 @@
 //! A job processor without thieves: budgets, estimates, regions.
 
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use super::job_processor::JobProcessor;
@@ -10,8 +11,8 @@ use crate::job::Tag;
 use crate::loom::DEQUE_CAPACITY;
 use crate::loom::sync::atomic::Ordering::Relaxed;
 #[cfg(not(tsan))]
-use crate::parallel::{ThreadPoolBuilder, scope};
-use crate::parallel::{isolated, join};
+use crate::parallel::scope;
+use crate::parallel::{ThreadPoolBuilder, isolated, join};
 use crate::scheduler::context;
 
 /// Calls `f` in a computation on the only job processor of a runtime, which has no thieves.
@@ -168,5 +169,25 @@ fn a_thief_that_takes_the_last_public_child_job_ends_the_budget() {
                 assert_eq!(stolen.map(|(_, left)| left), [100, 0]);
             });
         });
+    });
+}
+
+#[test]
+fn a_sleeper_of_a_pool_finds_a_child_job_that_it_has_overlooked() {
+    let pool = ThreadPoolBuilder::new().num_threads(2).build().unwrap();
+    pool.install(|| {
+        // SAFETY: this thread uses the result inside of `install` only.
+        let job_processor = unsafe { context::job_processor() }.unwrap();
+        while !job_processor.shared().idle.has_sleepers() {
+            std::thread::yield_now();
+        }
+        let (tx, rx) = mpsc::channel();
+        job_processor.left.store(100, Relaxed);
+        let wait = move || {
+            // Without CountPost. SAFETY: this thread is the owner.
+            assert!(unsafe { job_processor.publish_all() });
+            rx.recv_timeout(Duration::from_secs(60)).expect("the other worker looks again")
+        };
+        join(wait, move || tx.send(()).unwrap());
     });
 }

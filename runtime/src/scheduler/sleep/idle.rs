@@ -184,8 +184,10 @@
 //!   that are there before CountPost leave after it.
 //!
 //! A post that finds the counter odd only reads, and its value may be stale: a worker may have got sleepy
-//! meanwhile. All workers may overlook such a job, and a core idles until the next post. The job is still
-//! run: its pusher takes it back before it waits for anything, and at the latest when its own half is done.
+//! meanwhile. All workers may overlook such a job, and a core idles until the next post, the monitor's next
+//! look (ShareJobs), or in a pool, which has no monitor, until a sleeper looks again by itself
+//! (`worker/sleep.rs`). The job is still run: its pusher takes it back before it waits for anything, and at
+//! the latest when its own half is done.
 //! So **a worker that blocks, or will be long, with jobs that others could take does JobFence to
 //! ClearWaiter** first. With JobFence, no worker overlooks a post that finds the counter odd either. For a
 //! sleeper, the argument is that of a task. For a waiter, suppose that CountPost reads a value older than

@@ -96,6 +96,8 @@ pub struct Worker {
     /// When the last sleep ended, and how long it was.
     pub(super) awake_since: Cell<Instant>,
     pub(super) slept: Cell<Duration>,
+    /// In a pool: how long that sleep could be.
+    pub(super) look_again: Cell<Duration>,
 }
 
 impl Worker {
@@ -149,6 +151,7 @@ impl Worker {
             outer: Cell::new(null()),
             awake_since: Cell::new(now),
             slept: Cell::default(),
+            look_again: Cell::default(),
         }
     }
 

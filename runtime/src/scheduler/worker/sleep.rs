@@ -5,6 +5,11 @@ use std::time::{Duration, Instant};
 use super::identity::Worker;
 use crate::driver::foreign::ForeignWakes;
 use crate::scheduler::away::Role;
+use crate::scheduler::away::spare::LONGEST_SLEEP;
+
+/// How long a pool's worker sleeps before it looks for jobs that it may have overlooked. So long that it costs
+/// nothing.
+const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
 /// Sleep.
 impl Worker {
@@ -138,6 +143,26 @@ impl Worker {
             }
         });
         self.keep_report(report);
+    }
+
+    /// How long the worker sleeps at most.
+    fn longest_sleep(&self) -> Option<Duration> {
+        match self.is_permanent() {
+            true => self.shared().config.is_pool.then(|| self.time_to_look_again()),
+            false => Some(self.longest_spare_sleep()),
+        }
+    }
+
+    /// A pool has no monitor, and a worker may overlook a job (`idle.rs`). So the worker looks for jobs once
+    /// more after [`LOOK_AGAIN`]. As long as no other thread wakes it, each sleep is twice as long as the one
+    /// before, so that an idle pool rests.
+    fn time_to_look_again(&self) -> Duration {
+        let last = self.look_again.get();
+        let has_looked = self.slept.get() >= last;
+        let next =
+            if has_looked { last.saturating_mul(2).clamp(LOOK_AGAIN, LONGEST_SLEEP) } else { LOOK_AGAIN };
+        self.look_again.set(next);
+        next
     }
 
     /// Sleeps on the token for at most `limit`.
