@@ -154,6 +154,34 @@ fn only_the_last_waker_is_woken() {
     });
 }
 
+/// A set may be polled by one task, and filled or emptied by another, behind a lock.
+#[test]
+fn a_waiter_is_woken_for_a_task_that_is_over_at_once_and_for_a_set_that_is_emptied() {
+    let over = build(0).handle().clone();
+    let bell = Arc::<Bell>::default();
+    let waker = Waker::from(bell.clone());
+    let cx = &mut Context::from_waker(&waker);
+    build(0).block_on(async {
+        let mut set = JoinSet::new();
+        set.spawn(pending::<()>());
+        assert!(set.poll_join_next(cx).is_pending());
+        // The runtime has ended, so the task is cancelled before the set has its handle.
+        set.spawn_on(pending(), &over);
+        assert_eq!(bell.rings(), 1, "the end of a task that is over at once");
+        assert!(set.poll_join_next(cx).map(|result| result.unwrap().is_err()).is_ready());
+
+        assert!(set.poll_join_next(cx).is_pending());
+        set.detach_all();
+        assert_eq!(bell.rings(), 2, "the set is empty");
+        assert!(set.poll_join_next(cx).map(|result| result.is_none()).is_ready());
+
+        set.spawn(pending());
+        assert!(set.poll_join_next(cx).is_pending());
+        drop(set);
+        assert_eq!(bell.rings(), 2, "the set is gone");
+    });
+}
+
 async fn until_ended<T>(_: &JoinSet<T>, bell: &Bell) {
     while bell.rings() == 0 {
         yield_now().await;

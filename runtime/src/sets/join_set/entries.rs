@@ -160,6 +160,11 @@ impl<T> Entries<T> {
         self.inbox().wait(waker)
     }
 
+    /// Drops the waker of [`wait`](Self::wait), because the set will not be polled any more.
+    pub fn forget_waker(&self) {
+        self.inbox().forget_waker();
+    }
+
     /// Calls `f` for each handle.
     pub fn for_each(&self, mut f: impl FnMut(&JoinHandle<T>)) {
         for entry in self.segments.iter() {
@@ -295,39 +300,35 @@ impl<T> VTable<T> {
     const OF: &'static RawWakerVTable = &RawWakerVTable::new(
         // The waker lies in the task's cell, and there it is only woken or dropped.
         |_| abort("the join waker of a set is cloned"),
-        |entry| {
-            // SAFETY: the waker is used up.
-            if let Some(waker) = unsafe { give_back::<T>(entry) } {
-                waker.wake();
-            }
-        },
+        // SAFETY: the waker is used up.
+        |entry| unsafe { give_back::<T>(entry) },
         |_| {},
-        // SAFETY: the waker is used up. The set is awake, because it drops the handle, or has just set the
-        // waker.
-        |entry| drop(unsafe { give_back::<T>(entry) }),
+        // SAFETY: as above. The task of the set's last poll may be asleep, even if the task is `DONE` before
+        // the waker is set: a spawn need not be in the task that polls.
+        |entry| unsafe { give_back::<T>(entry) },
     );
 }
 
-/// RETURN: pushes the entry. Returns the set's waker if the set waits.
+/// RETURN: pushes the entry, and wakes the set if it waits.
 ///
 /// # Safety
 /// 1. `data` is that of a waker of [`waker_of`], which is used up.
-unsafe fn give_back<T>(data: *const ()) -> Option<Waker> {
+unsafe fn give_back<T>(data: *const ()) {
     // SAFETY: by (1) the entry is out. So the entry and the completers' part are live until the push or
     // LateReturn.
-    unsafe {
+    let waker = unsafe {
         let entry = NonNull::new_unchecked(data.cast_mut().cast::<SetEntry<T>>());
         let shared = entry.as_ref().shared;
         let inbox = NonNull::new_unchecked(&raw mut (*shared.as_ptr()).inbox);
-        match Inbox::push(inbox, entry) {
-            Ok(waker) => waker,
-            Err(_) => {
-                // LateReturn.
-                if shared.as_ref().left.fetch_sub(1, AcqRel) == 1 {
-                    drop(Box::from_raw(shared.as_ptr()));
-                }
-                None
+        Inbox::push(inbox, entry).unwrap_or_else(|_| {
+            // LateReturn.
+            if shared.as_ref().left.fetch_sub(1, AcqRel) == 1 {
+                drop(Box::from_raw(shared.as_ptr()));
             }
-        }
+            None
+        })
+    };
+    if let Some(waker) = waker {
+        waker.wake();
     }
 }
