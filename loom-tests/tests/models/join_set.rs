@@ -72,6 +72,27 @@ fn a_set_that_waits_is_woken_and_gets_each_result_once() {
     });
 }
 
+/// The set waits in one task, and another task adds to it.
+#[test]
+fn a_set_that_waits_is_woken_for_a_task_that_comes_later() {
+    loom::model(|| {
+        let mut running = start(0);
+        let (first, join, first_life) = running.board.newborn_with_handle();
+        drop(insert(&mut running.set, join));
+        let flag = Flag::new();
+        assert!(poll(&mut running.set, &flag).is_pending());
+        let (second, join, second_life) = running.board.newborn_with_handle();
+        running.lives.extend([first_life, second_life]);
+        running.lives.iter().for_each(|life| life.make_ready_then(|| ()));
+        running.threads.push(thread::spawn(move || second.run()));
+        drop(insert(&mut running.set, join));
+        running.threads.drain(..).for_each(|thread| thread.join().unwrap());
+        assert!(flag.is_set(), "lost wake");
+        first.run();
+        running.finish();
+    });
+}
+
 #[test]
 fn tasks_end_while_the_set_is_dropped() {
     loom::model(|| {

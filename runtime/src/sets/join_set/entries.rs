@@ -160,11 +160,6 @@ impl<T> Entries<T> {
         self.inbox().wait(waker)
     }
 
-    /// Drops the waker of [`wait`](Self::wait), because the set will not be polled any more.
-    pub fn forget_waker(&self) {
-        self.inbox().forget_waker();
-    }
-
     /// Calls `f` for each handle.
     pub fn for_each(&self, mut f: impl FnMut(&JoinHandle<T>)) {
         for entry in self.segments.iter() {

@@ -469,7 +469,6 @@ fn result_with_id<T>(mut handle: JoinHandle<T>) -> Result<(Id, T), JoinError> {
 
 impl<T> Drop for JoinSet<T> {
     fn drop(&mut self) {
-        self.entries.forget_waker();
         self.entries.drain(|handle| handle.abort());
     }
 }
