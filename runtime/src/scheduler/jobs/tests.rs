@@ -1,4 +1,4 @@
-//! A job processor without thieves: budgets, estimates, regions.
+//! A job processor without thieves: budgets, estimates, regions. And a job that a thief has overlooked.
 
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
