@@ -48,8 +48,8 @@ fn children_are_waited_for_by_a_signal() {
 }
 
 // A thread blocks all signals while it starts a child. An exit at that moment signals another thread, such as
-// the harness's, which sleeps in a futex. ThreadSanitizer keeps a signal back until its thread makes a call that
-// the sanitizer intercepts, and the harness makes none before the test ends.
+// the harness's, which sleeps in a futex. ThreadSanitizer keeps a signal back until its thread makes a call
+// that the sanitizer intercepts, and the harness makes none before the test ends.
 #[cfg_attr(tsan, ignore = "ThreadSanitizer keeps the signal back")]
 #[test]
 fn many_children_share_their_signals() {

@@ -9,8 +9,8 @@
 //! The budget is real in two models. A real deque of a model has space for a budget of one push. The copy,
 //! and its twins, have a budget of three pushes.
 //!
-//! Bounds: one budget, one thief that asks twice, or one thread that cancels. With three preemptions loom lets
-//! the owner read a value that the owner itself has overwritten, which Rust's memory model forbids: once
+//! Bounds: one budget, one thief that asks twice, or one thread that cancels. With three preemptions loom
+//! lets the owner read a value that the owner itself has overwritten, which Rust's memory model forbids: once
 //! another thread has read a store, loom no longer orders it before the later stores of its own thread. So
 //! `a_grant_is_no_longer_than_was_granted` holds with two preemptions, and fails with three.
 
