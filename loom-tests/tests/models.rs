@@ -41,6 +41,7 @@ mod models {
     mod mpsc;
     mod notify;
     mod once;
+    mod once_built;
     mod oneshot;
     mod owned;
     mod park;

@@ -8,14 +8,14 @@ use std::sync::Arc as StdArc;
 use loom::cell::UnsafeCell;
 use loom::future::block_on;
 use loom::sync::Arc;
-use loom::thread;
 use runtime::sync::Barrier;
 
 use super::flag::{Flag, poll};
+use super::once_built::{model, thread};
 
 #[test]
 fn what_was_done_before_is_seen_after_by_both() {
-    loom::model(|| {
+    model(|| {
         let barrier = StdArc::new(Barrier::new(2));
         let cells = Arc::new([UnsafeCell::new(0), UnsafeCell::new(0)]);
         let meet = |barrier: StdArc<Barrier>, cells: Arc<[UnsafeCell<usize>; 2]>, mine: usize| {
@@ -39,7 +39,7 @@ fn what_was_done_before_is_seen_after_by_both() {
 
 #[test]
 fn one_that_leaves_still_counts() {
-    loom::model(|| {
+    model(|| {
         let barrier = StdArc::new(Barrier::new(3));
         let mut leaving = Box::pin(barrier.wait());
         let mut staying = Box::pin(barrier.wait());
@@ -94,7 +94,7 @@ mod twins {
     }
 
     fn check(bug: Bug) {
-        loom::model(move || {
+        model(move || {
             let twin = Arc::new(Twin { bug, arrivals: AtomicUsize::new(0), waiters: Mutex::new(Vec::new()) });
             let (mine, other) = (Flag::new(), Flag::new());
             let (theirs, their_flag) = (twin.clone(), other.clone());

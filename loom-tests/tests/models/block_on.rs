@@ -9,13 +9,14 @@ use std::task::Poll;
 use loom::cell::UnsafeCell;
 use loom::sync::atomic::AtomicBool;
 use loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use loom::thread;
 use runtime::internals::block_on;
 use runtime::sync::{Semaphore, oneshot};
 
+use super::once_built::{model, thread};
+
 #[test]
 fn every_wake_is_followed_by_a_poll() {
-    loom::model(|| {
+    model(|| {
         let flags = Arc::new([AtomicBool::new(false), AtomicBool::new(false)]);
         let mut threads = Vec::new();
         block_on(poll_fn(|cx| {
@@ -51,7 +52,7 @@ enum Fault {
 
 /// The flag and the token of a sleeping thread; it says that it would sleep instead of doing so.
 fn a_wake_of_a_twin(fault: Fault) {
-    loom::model(move || {
+    model(move || {
         // What is waited for, `is_woken`, the token.
         let world = Arc::new((AtomicBool::new(false), AtomicBool::new(false), AtomicBool::new(false)));
         let waker = thread::spawn({
@@ -110,7 +111,7 @@ fn a_look_without_acquire() {
 
 #[test]
 fn a_blocked_thread_is_unparked_by_the_wake() {
-    loom::model(|| {
+    model(|| {
         let (tx, rx) = oneshot::channel();
         let sender = thread::spawn(move || tx.send(3).unwrap());
         assert_eq!(rx.blocking_recv(), Ok(3));
@@ -120,7 +121,7 @@ fn a_blocked_thread_is_unparked_by_the_wake() {
 
 #[test]
 fn a_token_left_by_somebody_else_does_no_harm() {
-    loom::model(|| {
+    model(|| {
         thread::current().unpark();
         let (tx, rx) = oneshot::channel();
         let sender = thread::spawn(move || tx.send(3).unwrap());
@@ -131,7 +132,7 @@ fn a_token_left_by_somebody_else_does_no_harm() {
 
 #[test]
 fn a_thread_that_blocks_twice_uses_its_place_twice() {
-    loom::model(|| {
+    model(|| {
         let semaphore = Arc::new(Semaphore::new(0));
         let data = loom::sync::Arc::new(UnsafeCell::new(0));
         let (theirs, their_data) = (semaphore.clone(), data.clone());

@@ -14,9 +14,9 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
 
-use loom::thread;
 use runtime::internals::scheduler::{Worker, in_place};
 
+use super::once_built::{model, thread};
 use super::stage::{Signal, Stage};
 
 /// The monitor, or the thread that ends the runtime: counts worker 0 if it is blocked, and looks in the
@@ -43,7 +43,7 @@ fn use_table(worker: &Worker, stage: &Stage) {
 
 /// The owner blocks a number of times and uses its table in between.
 fn blocks_while(others: usize, times: usize) {
-    loom::model(move || {
+    model(move || {
         let stage = Stage::new(1, 0);
         let others: Vec<_> = (0..others)
             .map(|_| {
@@ -78,7 +78,7 @@ fn two_look_for_the_blocked() {
 /// began the shutdown.
 #[test]
 fn a_worker_that_blocks_while_the_shutdown_begins_is_counted() {
-    loom::model(|| {
+    model(|| {
         let (stage, has_begun) = (Stage::new(1, 0), Arc::new(Signal::default()));
         let blocked = {
             let (stage, has_begun) = (stage.clone(), has_begun.clone());

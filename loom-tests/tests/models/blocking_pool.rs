@@ -15,10 +15,11 @@ use std::sync::{Arc, Mutex};
 
 use loom::sync::atomic::AtomicBool;
 use loom::sync::atomic::Ordering::{AcqRel, Relaxed};
-use loom::thread::{self, JoinHandle};
 use runtime::internals::blocking::{self, PoolQueue, PoolThread};
 
 use super::item::{Item, Items};
+use super::once_built::model;
+use super::once_built::thread::{self, JoinHandle};
 use twin::{Fault, Twin};
 
 /// The interface of the real protocol and its twins. Closures and threads are numbers.
@@ -286,7 +287,7 @@ impl<P: Protocol> World<P> {
 }
 
 fn check<P: Protocol>(setting: Setting, protocol: impl Fn(usize, usize) -> P + Send + Sync + 'static) {
-    loom::model(move || {
+    model(move || {
         let Setting { idle, working, submits: (main, other), .. } = setting;
         let queue = protocol(setting.most, idle + working + main + other);
         let world = World::new(queue, setting);
@@ -394,7 +395,7 @@ refused! {
 /// With real sleeping: a thread that was chosen wakes, sees the choice, and sees the closure.
 #[test]
 fn a_sleeper_that_was_chosen_wakes() {
-    loom::model(|| {
+    model(|| {
         let queue = Arc::new((PoolQueue::<Item>::new(1), Items::new(2)));
         let submit = |closure| {
             let (queue, items) = &*queue;

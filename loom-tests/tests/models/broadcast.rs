@@ -9,11 +9,11 @@ use std::sync::Arc as StdArc;
 
 use loom::future::block_on;
 use loom::sync::Arc;
-use loom::thread;
 use runtime::sync::broadcast::error::{RecvError, TryRecvError};
 use runtime::sync::broadcast::{self, Receiver};
 
 use super::flag::{Flag, poll};
+use super::once_built::{model, thread};
 use super::plain::Plain;
 
 /// A number that is `Send` and not `Sync`: a clone writes to what it clones.
@@ -61,7 +61,7 @@ fn collect(mut rx: Receiver<Value>) -> Vec<usize> {
 
 #[test]
 fn a_receiver_that_waits_gets_the_value_and_learns_of_the_end() {
-    loom::model(|| {
+    model(|| {
         let (tx, rx) = broadcast::channel(2);
         let sender = thread::spawn(move || drop(tx.send(Value::new(7))));
         assert_eq!(collect(rx), [7]);
@@ -71,7 +71,7 @@ fn a_receiver_that_waits_gets_the_value_and_learns_of_the_end() {
 
 #[test]
 fn two_receivers_take_a_value_in_turn() {
-    loom::model(|| {
+    model(|| {
         let (tx, mut first) = broadcast::channel(1);
         let mut second = tx.subscribe();
         assert!(tx.send(Value::new(7)).is_ok());
@@ -84,7 +84,7 @@ fn two_receivers_take_a_value_in_turn() {
 
 #[test]
 fn a_value_is_overwritten_or_taken() {
-    loom::model(|| {
+    model(|| {
         let (tx, rx) = broadcast::channel(1);
         let other = tx.subscribe();
         assert!(tx.send(Value::new(1)).is_ok());
@@ -98,7 +98,7 @@ fn a_value_is_overwritten_or_taken() {
 
 #[test]
 fn two_senders_put_their_values_in_one_order() {
-    loom::model(|| {
+    model(|| {
         let (tx, rx) = broadcast::channel(2);
         let (theirs, second) = (tx.clone(), rx.resubscribe());
         let other = thread::spawn(move || drop(theirs.send(Value::new(1))));
@@ -113,7 +113,7 @@ fn two_senders_put_their_values_in_one_order() {
 
 #[test]
 fn a_receiver_that_leaves_takes_what_is_left_for_it() {
-    loom::model(|| {
+    model(|| {
         let (tx, rx) = broadcast::channel(2);
         let mut staying = tx.subscribe();
         let leaver = thread::spawn(move || drop(rx));
@@ -128,7 +128,7 @@ fn a_receiver_that_leaves_takes_what_is_left_for_it() {
 
 #[test]
 fn a_receiver_that_is_made_gets_what_is_sent_from_then_on() {
-    loom::model(|| {
+    model(|| {
         let (tx, mut first) = broadcast::channel(2);
         let theirs = tx.clone();
         let sender = thread::spawn(move || theirs.send(Value::new(7)).ok());
@@ -142,7 +142,7 @@ fn a_receiver_that_is_made_gets_what_is_sent_from_then_on() {
 
 #[test]
 fn a_receiver_that_gives_up_keeps_no_other_from_the_value() {
-    loom::model(|| {
+    model(|| {
         let (tx, mut rx) = broadcast::channel(2);
         let mut theirs = tx.subscribe();
         let flag = Flag::new();
@@ -160,7 +160,7 @@ fn a_receiver_that_gives_up_keeps_no_other_from_the_value() {
 
 #[test]
 fn a_receiver_that_joins_a_line_that_is_marked_is_not_forgotten() {
-    loom::model(|| {
+    model(|| {
         let (tx, mut rx) = broadcast::channel(2);
         let mut theirs = tx.subscribe();
         // Leaves the mark behind.
@@ -180,7 +180,7 @@ fn a_receiver_that_joins_a_line_that_is_marked_is_not_forgotten() {
 
 #[test]
 fn a_receiver_that_is_ahead_of_the_others_keeps_none_of_them_asleep() {
-    loom::model(|| {
+    model(|| {
         let (tx, mut rx) = broadcast::channel(2);
         let (mut quick, mut theirs) = (tx.subscribe(), tx.subscribe());
         // Leaves the mark behind.
@@ -210,7 +210,7 @@ fn a_receiver_that_is_ahead_of_the_others_keeps_none_of_them_asleep() {
 
 #[test]
 fn a_sender_that_waits_for_the_end_learns_of_it() {
-    loom::model(|| {
+    model(|| {
         let (tx, rx) = broadcast::channel::<Value>(1);
         let tx = StdArc::new(tx);
         let receiver = thread::spawn(move || drop(rx));
@@ -222,7 +222,7 @@ fn a_sender_that_waits_for_the_end_learns_of_it() {
 
 #[test]
 fn a_look_at_an_empty_channel_tells_what_is_to_come() {
-    loom::model(|| {
+    model(|| {
         let (tx, mut rx) = broadcast::channel(2);
         let sender = thread::spawn(move || drop(tx.send(Value::new(7))));
         loop {
@@ -298,7 +298,7 @@ mod twins {
     }
 
     fn check_slot(bug: SlotBug) {
-        loom::model(move || {
+        model(move || {
             let twin = Arc::new(SlotTwin {
                 bug,
                 word: AtomicUsize::new(EMPTY),
@@ -403,7 +403,7 @@ mod twins {
     }
 
     fn check(bug: Bug) {
-        loom::model(move || {
+        model(move || {
             let twin = Arc::new(Twin {
                 bug,
                 tail: Mutex::new(()),

@@ -7,9 +7,9 @@
 use loom::sync::Arc;
 use loom::sync::atomic::AtomicBool;
 use loom::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use loom::thread;
 use runtime::internals::ByteLock;
 
+use super::once_built::{model, thread};
 use super::plain::Plain;
 
 /// What has a critical section.
@@ -85,7 +85,7 @@ impl Lock for Twin {
 
 /// Of three threads, those that get the lock count in one cell; at the end every count is there.
 fn three_count<L: Lock>(lock: impl Fn() -> L + Send + Sync + 'static) {
-    loom::model(move || {
+    model(move || {
         let lock = Arc::new(lock());
         let count = |lock: &L| {
             lock.try_with(|value| {

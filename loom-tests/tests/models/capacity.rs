@@ -8,10 +8,10 @@ use std::future::Future;
 use std::pin::Pin;
 
 use loom::future::block_on;
-use loom::thread;
 use runtime::sync::mpsc::{self, Sender};
 
 use super::flag::{Flag, poll};
+use super::once_built::{model, thread};
 
 type Sending = Pin<Box<dyn Future<Output = bool> + Send>>;
 
@@ -22,7 +22,7 @@ fn sending(tx: &Sender<usize>, value: usize) -> Sending {
 
 #[test]
 fn two_senders_that_wait_for_the_only_room_are_both_served() {
-    loom::model(|| {
+    model(|| {
         let (tx, mut rx) = mpsc::channel(1);
         let other = tx.clone();
         let sender = thread::spawn(move || block_on(other.send(1)).unwrap());
@@ -43,7 +43,7 @@ fn two_senders_that_wait_for_the_only_room_are_both_served() {
 
 #[test]
 fn room_that_was_granted_to_a_sender_that_leaves_goes_to_the_next() {
-    loom::model(|| {
+    model(|| {
         let (tx, mut rx) = mpsc::channel(1);
         tx.try_send(1).unwrap();
         let (mut leaving, mut staying) = (sending(&tx, 2), sending(&tx, 3));
@@ -65,7 +65,7 @@ fn room_that_was_granted_to_a_sender_that_leaves_goes_to_the_next() {
 
 #[test]
 fn room_comes_back_while_a_permit_is_taken_and_a_value_sent() {
-    loom::model(|| {
+    model(|| {
         let (tx, mut rx) = mpsc::channel(2);
         tx.try_send(1).unwrap();
         let sender = thread::spawn(move || {
@@ -84,7 +84,7 @@ fn room_comes_back_while_a_permit_is_taken_and_a_value_sent() {
 
 #[test]
 fn a_close_refuses_the_sender_that_waits() {
-    loom::model(|| {
+    model(|| {
         let (tx, mut rx) = mpsc::channel(1);
         tx.try_send(1).unwrap();
         let closer = thread::spawn(move || {
@@ -100,7 +100,7 @@ fn a_close_refuses_the_sender_that_waits() {
 
 #[test]
 fn the_end_of_a_closed_channel_is_seen_when_granted_room_is_given_up() {
-    loom::model(|| {
+    model(|| {
         let (tx, mut rx) = mpsc::channel(1);
         tx.try_send(1).unwrap();
         let mut leaving = sending(&tx, 2);
@@ -117,7 +117,7 @@ fn the_end_of_a_closed_channel_is_seen_when_granted_room_is_given_up() {
 /// The sender finds the close, or was served before: then its value comes.
 #[test]
 fn the_end_of_a_closed_channel_is_seen_when_granted_room_is_refused() {
-    loom::model(|| {
+    model(|| {
         let (tx, mut rx) = mpsc::channel(1);
         tx.try_send(1).unwrap();
         let mut granted = sending(&tx, 2);
@@ -216,7 +216,7 @@ mod twins {
 
     /// One takes, two permits come.
     fn check(bug: Bug) {
-        loom::model(move || {
+        model(move || {
             let twin =
                 Arc::new(Twin { bug, word: AtomicUsize::new(0), waiters: Mutex::new(VecDeque::new()) });
             let givers = [(); 2].map(|()| {

@@ -17,9 +17,9 @@ use std::sync::atomic::AtomicUsize as Count;
 use loom::sync::Mutex;
 use loom::sync::atomic::AtomicBool;
 use loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use loom::thread;
 use runtime::internals::scheduler::InjectedJobs;
 
+use super::once_built::{model, thread};
 use super::plain::Plain;
 use twin::{Fault, Twin};
 
@@ -150,7 +150,7 @@ impl<W: Word> Pool<W> {
 /// Explores `f`, which is told whether the shutdown comes late in the first schedule: loom remembers only the
 /// last access to an atomic, so that from one end it does not find everything.
 fn explore(f: impl Fn(bool) + Send + Sync + Copy + 'static) {
-    [false, true].into_iter().for_each(|is_late| loom::model(move || f(is_late)));
+    [false, true].into_iter().for_each(|is_late| model(move || f(is_late)));
 }
 
 fn yield_if(is_late: bool) {

@@ -11,9 +11,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize as StdAtomicUsize;
 
 use loom::sync::atomic::Ordering::Relaxed;
-use loom::thread::{self, JoinHandle};
 use runtime::internals::job::{CountLatch, ThreadLatch};
 
+use super::once_built::model;
+use super::once_built::thread::{self, JoinHandle};
 use super::plain::Plain;
 use twin::{Fault, Twin};
 
@@ -276,90 +277,90 @@ fn an_owner_that_works_in_its_sleep<C: Count, const IS_OWNER: bool>() {
 
 #[test]
 fn the_owner_leaves_when_both_thieves_have_ended() {
-    loom::model(two_thieves::<CountLatch<ThreadLatch>>);
+    model(two_thieves::<CountLatch<ThreadLatch>>);
 }
 
 #[test]
 fn a_job_spawned_by_a_thief_is_waited_for() {
-    loom::model(a_thief_that_spawns::<CountLatch<ThreadLatch>>);
+    model(a_thief_that_spawns::<CountLatch<ThreadLatch>>);
 }
 
 #[test]
 fn a_thiefs_job_that_the_owner_runs_is_counted_on_both_sides() {
-    loom::model(the_owner_runs_a_thiefs_job::<CountLatch<ThreadLatch>>);
+    model(the_owner_runs_a_thiefs_job::<CountLatch<ThreadLatch>>);
 }
 
 #[test]
 fn an_owner_that_was_woken_for_something_else_waits_again() {
-    loom::model(an_owner_that_unfolds::<CountLatch<ThreadLatch>>);
+    model(an_owner_that_unfolds::<CountLatch<ThreadLatch>>);
 }
 
 #[test]
 fn an_owner_that_was_woken_for_a_job_counts_it_in_its_cell() {
-    loom::model(an_owner_that_unfolds_and_works::<CountLatch<ThreadLatch>>);
+    model(an_owner_that_unfolds_and_works::<CountLatch<ThreadLatch>>);
 }
 
 #[test]
 fn an_owner_that_works_in_its_sleep_counts_as_others_do() {
-    loom::model(an_owner_that_works_in_its_sleep::<CountLatch<ThreadLatch>, false>);
+    model(an_owner_that_works_in_its_sleep::<CountLatch<ThreadLatch>, false>);
 }
 
 #[test]
 fn the_twin_without_a_fault_passes() {
-    loom::model(two_thieves::<Twin<{ Fault::NONE }>>);
-    loom::model(a_thief_that_spawns::<Twin<{ Fault::NONE }>>);
-    loom::model(the_owner_runs_a_thiefs_job::<Twin<{ Fault::NONE }>>);
-    loom::model(an_owner_that_unfolds::<Twin<{ Fault::NONE }>>);
-    loom::model(an_owner_that_unfolds_and_works::<Twin<{ Fault::NONE }>>);
-    loom::model(an_owner_that_works_in_its_sleep::<Twin<{ Fault::NONE }>, true>);
+    model(two_thieves::<Twin<{ Fault::NONE }>>);
+    model(a_thief_that_spawns::<Twin<{ Fault::NONE }>>);
+    model(the_owner_runs_a_thiefs_job::<Twin<{ Fault::NONE }>>);
+    model(an_owner_that_unfolds::<Twin<{ Fault::NONE }>>);
+    model(an_owner_that_unfolds_and_works::<Twin<{ Fault::NONE }>>);
+    model(an_owner_that_works_in_its_sleep::<Twin<{ Fault::NONE }>, true>);
 }
 
 #[test]
 #[should_panic(expected = "data race on a job's result")]
 fn an_owner_that_counts_in_its_cell_while_it_is_folded_leaves_too_early_or_never() {
-    loom::model(an_owner_that_works_in_its_sleep::<Twin<{ Fault::COUNTS_IN_ITS_SLEEP }>, true>);
+    model(an_owner_that_works_in_its_sleep::<Twin<{ Fault::COUNTS_IN_ITS_SLEEP }>, true>);
 }
 
 #[test]
 #[should_panic(expected = "the owner sleeps for ever")]
 fn an_unfold_by_load_and_store_loses_an_end() {
-    loom::model(an_owner_that_unfolds::<Twin<{ Fault::UNFOLDS_BY_STORE }>>);
+    model(an_owner_that_unfolds::<Twin<{ Fault::UNFOLDS_BY_STORE }>>);
 }
 
 #[test]
 #[should_panic(expected = "late use of the count")]
 fn an_owner_that_unfolds_when_all_has_ended_frees_the_latch_while_it_is_set() {
-    loom::model(an_owner_that_unfolds::<Twin<{ Fault::UNFOLDS_ZERO }>>);
+    model(an_owner_that_unfolds::<Twin<{ Fault::UNFOLDS_ZERO }>>);
 }
 
 #[test]
 #[should_panic(expected = "data race on a job's result")]
 fn without_the_bias_a_thief_that_is_quick_sets_the_latch_too_early() {
-    loom::model(two_thieves::<Twin<{ Fault::NO_BIAS }>>);
+    model(two_thieves::<Twin<{ Fault::NO_BIAS }>>);
 }
 
 #[test]
 #[should_panic(expected = "the owner sleeps for ever")]
 fn a_fold_by_load_and_store_loses_an_end() {
-    loom::model(two_thieves::<Twin<{ Fault::FOLDS_BY_STORE }>>);
+    model(two_thieves::<Twin<{ Fault::FOLDS_BY_STORE }>>);
 }
 
 #[test]
 #[should_panic(expected = "data race on a job's result")]
 fn ends_that_release_nothing_hide_what_the_jobs_did() {
-    loom::model(two_thieves::<Twin<{ Fault::ENDS_RELAXED }>>);
+    model(two_thieves::<Twin<{ Fault::ENDS_RELAXED }>>);
 }
 
 #[test]
 #[should_panic(expected = "data race on a job's result")]
 fn an_owner_that_looks_without_acquiring_misses_what_the_jobs_did() {
-    loom::model(a_thief_that_spawns::<Twin<{ Fault::LOOKS_RELAXED }>>);
+    model(a_thief_that_spawns::<Twin<{ Fault::LOOKS_RELAXED }>>);
 }
 
 #[test]
 #[should_panic(expected = "data race on a job's result")]
 fn a_spawn_that_is_counted_behind_its_parents_end_is_not_waited_for() {
-    loom::model(|| {
+    model(|| {
         let scope = SendPtr::<Scope<Twin<{ Fault::NONE }>>>::new();
         scope.spawn(true);
         let thief = thread::spawn(move || {

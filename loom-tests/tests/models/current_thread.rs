@@ -14,8 +14,9 @@ use std::task::{Poll, Waker};
 
 use loom::sync::atomic::AtomicBool;
 use loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use loom::thread;
 use runtime::{Builder, Runtime};
+
+use super::once_built::{model, thread};
 
 /// A flag that a future waits for: relaxed, so that only the wake makes it visible.
 struct Event {
@@ -57,7 +58,7 @@ fn runtime() -> Runtime {
 
 #[test]
 fn a_foreign_wake_reaches_the_root() {
-    loom::model(|| {
+    model(|| {
         let (runtime, event) = (runtime(), Event::new());
         let foreign = thread::spawn({
             let event = event.clone();
@@ -70,7 +71,7 @@ fn a_foreign_wake_reaches_the_root() {
 
 #[test]
 fn a_foreign_wake_reaches_a_task() {
-    loom::model(|| {
+    model(|| {
         let (runtime, event) = (runtime(), Event::new());
         let foreign = thread::spawn({
             let event = event.clone();
@@ -86,7 +87,7 @@ fn a_foreign_wake_reaches_a_task() {
 /// thread with the core can run.
 #[test]
 fn the_core_passes_from_one_block_on_to_the_next() {
-    loom::model(|| {
+    model(|| {
         let (runtime, event) = (runtime(), Event::new());
         let task = runtime.spawn(async {});
         let second = thread::spawn({
@@ -106,7 +107,7 @@ fn the_core_passes_from_one_block_on_to_the_next() {
 /// As above, but both wait for a thread outside, the second with a waker that it left before it had the core.
 #[test]
 fn a_wake_finds_the_thread_that_has_got_the_core_meanwhile() {
-    loom::model(|| {
+    model(|| {
         let runtime = runtime();
         let events = [Event::new(), Event::new()];
         let second = thread::spawn({
@@ -126,7 +127,7 @@ fn a_wake_finds_the_thread_that_has_got_the_core_meanwhile() {
 /// What a future calls may park its thread, and so use up the token of a wake that came during the poll.
 #[test]
 fn a_root_that_parks_in_its_poll_loses_no_wake() {
-    loom::model(|| {
+    model(|| {
         let (runtime, event) = (runtime(), Event::new());
         let second = thread::spawn({
             let handle = runtime.handle().clone();
@@ -166,7 +167,7 @@ impl Drop for Counted {
 /// thread to hold the shared state frees it.
 #[test]
 fn a_runtime_ends_with_a_wake_in_flight() {
-    loom::model(|| {
+    model(|| {
         let (futures, states) = (Arc::new(Count::new(0)), Arc::new(Count::new(0)));
         let state = Counted(states.clone());
         let runtime = Builder::new_current_thread().on_thread_start(move || _ = &state).build().unwrap();
@@ -195,7 +196,7 @@ fn a_runtime_ends_with_a_wake_in_flight() {
 /// The runtime ends while a thread outside spawns: the task runs or is cancelled, and is dropped.
 #[test]
 fn a_runtime_ends_while_a_thread_outside_spawns() {
-    loom::model(|| {
+    model(|| {
         let futures = Arc::new(Count::new(0));
         let runtime = runtime();
         let spawner = thread::spawn({
@@ -232,7 +233,7 @@ struct Root {
 
 /// A wake against a thread that has taken the core and goes to sleep as its worker.
 fn a_root_goes_to_sleep(fault: Fault) {
-    loom::model(move || {
+    model(move || {
         let root = Arc::new(Root::default());
         let foreign = thread::spawn({
             let root = root.clone();

@@ -17,11 +17,11 @@ mod twin;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use loom::thread;
 use runtime::internals::DEQUE_CAPACITY;
 use runtime::internals::queue::{Deque, Taken};
 
 use super::item::{Item, Items};
+use super::once_built::{model, thread};
 use super::plain::Plain;
 use twin::{Fault, Twin};
 
@@ -131,7 +131,7 @@ impl<D: Jobs> World<D> {
         f: fn(&Arc<Self>) -> Vec<usize>,
     ) {
         for is_thieves_turn in [false, true] {
-            loom::model(move || {
+            model(move || {
                 let beside = std::array::from_fn(|_| Plain::new("a slot of the deque", ()));
                 let world =
                     Arc::new(Self { deque: make(), items: Items::new(items), is_thieves_turn, beside });

@@ -7,10 +7,10 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
 
-use loom::thread;
 use runtime::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 
 use super::flag::{Flag, poll};
+use super::once_built::{model, thread};
 
 /// Polls twice, with another waker each, lets the other end finish, and polls again if that has woken the
 /// last waker.
@@ -45,7 +45,7 @@ fn read(end: &mut DuplexStream, other: thread::JoinHandle<()>) -> Result<u8> {
 
 #[test]
 fn a_reader_that_waits_is_woken_for_a_byte() {
-    loom::model(|| {
+    model(|| {
         let (mut near, mut far) = duplex(1);
         let writer = thread::spawn(move || {
             done(near.write_u8(7)).unwrap();
@@ -57,7 +57,7 @@ fn a_reader_that_waits_is_woken_for_a_byte() {
 
 #[test]
 fn a_reader_that_waits_is_woken_for_the_end() {
-    loom::model(|| {
+    model(|| {
         let (mut near, mut far) = duplex(1);
         let writer = thread::spawn(move || {
             done(near.shutdown()).unwrap();
@@ -69,7 +69,7 @@ fn a_reader_that_waits_is_woken_for_the_end() {
 
 #[test]
 fn a_writer_that_waits_is_woken_for_room() {
-    loom::model(|| {
+    model(|| {
         let (mut near, mut far) = duplex(1);
         done(near.write_u8(1)).unwrap();
         let reader = thread::spawn(move || {
@@ -82,7 +82,7 @@ fn a_writer_that_waits_is_woken_for_room() {
 
 #[test]
 fn a_writer_that_waits_is_woken_when_the_reader_goes() {
-    loom::model(|| {
+    model(|| {
         let (mut near, far) = duplex(1);
         done(near.write_u8(1)).unwrap();
         let reader = thread::spawn(move || drop(far));
@@ -98,9 +98,9 @@ mod small {
     use std::task::{Context, Poll, Waker};
 
     use loom::sync::{Arc, Mutex};
-    use loom::thread;
 
     use super::polled_to_the_end;
+    use crate::models::once_built::{model, thread};
 
     #[derive(Default)]
     struct Pipe {
@@ -122,7 +122,7 @@ mod small {
     }
 
     fn check(tries_again: bool) {
-        loom::model(move || {
+        model(move || {
             let pipe = Arc::new(Mutex::new(Pipe::default()));
             let writer = thread::spawn({
                 let pipe = pipe.clone();

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use loom::cell::UnsafeCell;
-use loom::thread;
 
+use super::once_built::{model, thread};
 use super::stage::{Signal, Stage};
 
 /// Takes an index and gives it back, if there is one; calls `meanwhile` in between.
@@ -31,7 +31,7 @@ fn take_part(stage: &Stage, meanwhile: impl FnOnce(usize)) {
 #[test]
 fn a_worker_runs_a_task_and_leaves_around_an_external_thread() {
     static TAKEN: AtomicUsize = AtomicUsize::new(0);
-    loom::model(|| {
+    model(|| {
         // A runtime with one worker takes none; the other never comes.
         let stage = Stage::new(2, 0);
         let has_run = Arc::new(Signal::default());
@@ -67,7 +67,7 @@ unsafe impl Send for Owned {}
 
 #[test]
 fn two_external_threads_have_an_index_each() {
-    loom::model(|| {
+    model(|| {
         let stage = Stage::new(2, 0);
         let owned = Arc::new(Owned([UnsafeCell::new(0), UnsafeCell::new(0)]));
         // Both workers sleep, for good.

@@ -20,11 +20,11 @@ use std::sync::Arc;
 
 use loom::sync::atomic::Ordering::{Relaxed, SeqCst};
 use loom::sync::atomic::{AtomicBool, AtomicI32, fence};
-use loom::thread;
 use runtime::internals::job::{Question, Region, SpinLatch, StackJob, Tag};
 use runtime::internals::scheduler::JobProcessor;
 use runtime::internals::task::Runnable;
 
+use super::once_built::{model, thread};
 use super::stage::Stage;
 
 /// The bug that was put back.
@@ -129,7 +129,7 @@ impl Owner {
 
 /// A thief asks while the owner pushes, and once more when it is between two pushes.
 fn a_thief_asks(fault: Fault) {
-    loom::model(move || {
+    model(move || {
         let grant = Grant::new(fault);
         let mut owner = Owner { grant: grant.clone(), remembered: GRANTED };
         let thief = {
@@ -147,7 +147,7 @@ fn a_thief_asks(fault: Fault) {
 
 /// Thieves ask at any time.
 fn a_grant_ends(fault: Fault) {
-    loom::model(move || {
+    model(move || {
         let grant = Grant::new(fault);
         let mut owner = Owner { grant: grant.clone(), remembered: GRANTED };
         let thief = {
@@ -165,7 +165,7 @@ fn a_grant_ends(fault: Fault) {
 
 /// A thread cancels while a grant is given.
 fn a_grant_is_given(fault: Fault) {
-    loom::model(move || {
+    model(move || {
         let grant = Grant::new(fault);
         grant.left.store(0, Relaxed);
         let mut owner = Owner { grant: grant.clone(), remembered: 0 };
@@ -183,7 +183,7 @@ fn a_grant_is_given(fault: Fault) {
 /// All real: a thread cancels a computation while its owner sets a budget. The next push asks.
 #[test]
 fn a_computation_that_is_cancelled_is_asked_at_its_next_push() {
-    loom::model(|| {
+    model(|| {
         let stage = Stage::new(2, 0);
         let is_cancelled = Arc::new(AtomicBool::new(false));
         stage.act(0, |worker| {
@@ -219,7 +219,7 @@ fn a_computation_that_is_cancelled_is_asked_at_its_next_push() {
 /// All real: a thief asks twice while the owner pushes. The budget is no longer than it was set.
 #[test]
 fn a_real_budget_is_no_longer_than_it_was_set() {
-    loom::model(|| {
+    model(|| {
         let stage = Stage::new(2, 0);
         stage.act(0, |worker| {
             let processor = worker.job_processor().expect("a processor");

@@ -18,11 +18,11 @@ use std::sync::Arc;
 
 use loom::sync::atomic::Ordering::{AcqRel, SeqCst};
 use loom::sync::atomic::{AtomicBool, fence};
-use loom::thread;
 use runtime::internals::queue::{Injector, Local};
 use runtime::internals::scheduler::{Idle, Work};
 
 use super::item::{Item, Items};
+use super::once_built::{model, thread};
 use twin::{Fault, Twin};
 
 /// What the real protocol and its twins have in common.
@@ -238,7 +238,7 @@ fn pushes_from_outside<P: Protocol, const N: usize>(
     before: usize,
     pushed: usize,
 ) {
-    loom::model(move || {
+    model(move || {
         let world = World::new(protocol(), N, before + pushed, poller);
         for (index, begin) in begins.iter().enumerate() {
             match begin {
@@ -296,7 +296,7 @@ fn a_searcher_finds_other_work<P: Protocol>(protocol: impl Fn() -> P + Send + Sy
 /// Two threads push while one worker falls asleep; the second is itself a worker that takes the first task it
 /// meets, and then pushes and is stuck.
 fn two_push_to_one_that_falls_asleep<P: Protocol>(protocol: impl Fn() -> P + Send + Sync + 'static) {
-    loom::model(move || {
+    model(move || {
         let world = World::new(protocol(), 2, 2, None);
         let sleepy = {
             let world = world.clone();
@@ -327,7 +327,7 @@ fn two_push_to_one_that_falls_asleep<P: Protocol>(protocol: impl Fn() -> P + Sen
 /// A worker pushes into its own ring and notifies as for any local push; another searches, steals or sleeps.
 /// The worker comes back to its ring itself; the counts are what may go wrong.
 fn a_worker_shares<P: Protocol>(protocol: impl Fn() -> P + Send + Sync + 'static) {
-    loom::model(move || {
+    model(move || {
         let world = World::new(protocol(), 2, 2, Some(1));
         let helper = {
             let world = world.clone();
@@ -351,7 +351,7 @@ fn a_worker_blocks<P: Protocol>(
     is_in_ring: bool,
     looks_in_rings: bool,
 ) {
-    loom::model(move || {
+    model(move || {
         let world = World::with(protocol(), 3, 2, None, looks_in_rings);
         assert!(world.idle.start_searching());
         // SAFETY: as in `inject`.

@@ -10,11 +10,11 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::task::Waker;
 
-use loom::thread;
 use runtime::internals::queue::{Inbox, IntrusiveList};
 
 use super::flag::Flag;
 use super::item::{Item, Items};
+use super::once_built::{model, thread};
 use twin::{Fault, Twin};
 
 /// The interface of the real inbox and its twins.
@@ -92,7 +92,7 @@ fn poll(inbox: &impl Queue, items: &Items, taken: &mut Vec<usize>, flag: &Arc<Fl
 /// The owner is polled twice, with different wakers. If it waits in the end, every item that is left has
 /// woken it.
 fn an_owner_falls_asleep<Q: Queue>(make: impl Fn() -> Q + Send + Sync + 'static) {
-    loom::model(move || {
+    model(move || {
         let (inbox, items, mut taken) = (make(), Arc::new(Items::new(2)), Vec::new());
         let threads = pushers(NonNull::from(&inbox), &items);
         let flags = [Flag::new(), Flag::new()];
@@ -109,7 +109,7 @@ fn an_owner_falls_asleep<Q: Queue>(make: impl Fn() -> Q + Send + Sync + 'static)
 
 /// The owner is polled again and again, and frees the inbox when it has all items.
 fn the_owner_frees_it<Q: Queue>(make: impl Fn() -> Q + Send + Sync + 'static) {
-    loom::model(move || {
+    model(move || {
         let (inbox, items) = (NonNull::from(Box::leak(Box::new(make()))), Arc::new(Items::new(2)));
         let threads = pushers(inbox, &items);
         let (flag, mut taken) = (Flag::new(), Vec::new());
@@ -138,7 +138,7 @@ fn an_inbox_may_be_freed_with_the_last_item() {
 /// Each push is taken or refused, at whatever moment the owner closes. Refused items are the pusher's.
 #[test]
 fn a_push_is_taken_or_refused() {
-    loom::model(|| {
+    model(|| {
         let (inbox, items) = (Arc::new(Inbox::<Item>::new()), Arc::new(Items::new(2)));
         let threads: Vec<_> = (0..2)
             .map(|value| {

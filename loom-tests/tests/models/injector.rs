@@ -9,10 +9,10 @@ use std::sync::Arc;
 use loom::sync::Mutex;
 use loom::sync::atomic::Ordering::{Relaxed, SeqCst};
 use loom::sync::atomic::{AtomicUsize, fence};
-use loom::thread;
 use runtime::internals::queue::{Injector, IntrusiveList, Local};
 
 use super::item::{Item, Items};
+use super::once_built::{model, thread};
 
 /// The interface of the real injector and its twins.
 trait Queue: Send + Sync + 'static {
@@ -137,7 +137,7 @@ impl<Q: Queue> World<Q> {
 /// items. The last drain comes after every push, so it relies on the length alone to know whether items are
 /// left. (No push may follow the producers' pushes here, because it would set a wrong length right.)
 fn two_producers_and_a_consumer<Q: Queue>(make: impl Fn() -> Q + Send + Sync + 'static) {
-    loom::model(move || {
+    model(move || {
         let world = World::new(make(), 4);
         world.push(0..1);
         let producers = [1..2, 2..4].map(|values| {
@@ -161,7 +161,7 @@ fn a_push_against_a_sleeper<Q: Queue>(
     pusher_fences: bool,
     sleeper_fences: bool,
 ) {
-    loom::model(move || {
+    model(move || {
         let world = World::new(make(), 1);
         let sleepers = Arc::new(AtomicUsize::new(0));
         let pusher = {

@@ -7,11 +7,11 @@
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use loom::thread;
 use runtime::internals::task::insert;
 use runtime::task::JoinSet;
 
 use super::flag::Flag;
+use super::once_built::{model, thread};
 use super::task::board::{Board, Life, Output};
 
 /// A set of `count` tasks. A thread of its own ends each task, at once.
@@ -53,20 +53,34 @@ fn poll(set: &mut JoinSet<Output>, flag: &Arc<Flag>) -> Poll<Option<()>> {
 
 #[test]
 fn a_set_that_waits_is_woken_and_gets_each_result_once() {
-    loom::model(|| {
+    model(|| {
         let mut running = start(2);
-        let flags = [Flag::new(), Flag::new()];
-        let mut joined = 0;
-        let polls = flags.each_ref().map(|flag| poll(&mut running.set, flag));
-        joined += polls.iter().filter(|poll| poll.is_ready()).count();
-        let is_waiting = polls[1].is_pending();
+        let flag = Flag::new();
+        let poll = poll(&mut running.set, &flag);
+        let mut joined = usize::from(poll.is_ready());
         running.threads.drain(..).for_each(|thread| thread.join().unwrap());
-        assert!(!is_waiting || flags[1].is_set(), "lost wake");
+        assert!(poll.is_ready() || flag.is_set(), "lost wake");
         while let Some(result) = running.set.try_join_next() {
             result.expect("it is not aborted").check();
             joined += 1;
         }
         assert_eq!(joined, 2);
+        running.finish();
+        assert_eq!(Arc::strong_count(&flag), 1, "leaked waker");
+    });
+}
+
+/// The set is polled again, with another waker, while its task ends.
+#[test]
+fn a_set_that_waits_wakes_the_last_waker() {
+    model(|| {
+        let mut running = start(1);
+        let flags = [Flag::new(), Flag::new()];
+        let polls = flags.each_ref().map(|flag| poll(&mut running.set, flag));
+        let is_waiting = polls.iter().all(|poll| poll.is_pending());
+        running.threads.drain(..).for_each(|thread| thread.join().unwrap());
+        assert!(!is_waiting || flags[1].is_set(), "lost wake");
+        assert_eq!(is_waiting, running.set.try_join_next().is_some());
         running.finish();
         assert!(flags.iter().all(|flag| Arc::strong_count(flag) == 1), "leaked waker");
     });
@@ -75,7 +89,7 @@ fn a_set_that_waits_is_woken_and_gets_each_result_once() {
 /// The set waits in one task, and another task adds to it.
 #[test]
 fn a_set_that_waits_is_woken_for_a_task_that_comes_later() {
-    loom::model(|| {
+    model(|| {
         let mut running = start(0);
         let (first, join, first_life) = running.board.newborn_with_handle();
         drop(insert(&mut running.set, join));
@@ -93,21 +107,41 @@ fn a_set_that_waits_is_woken_for_a_task_that_comes_later() {
     });
 }
 
-#[test]
-fn tasks_end_while_the_set_is_dropped() {
-    loom::model(|| {
-        let mut running = start(2);
+/// One task ends meanwhile. Another has ended, or ends later.
+fn a_task_ends_while_the_set_is_dropped(other_has_ended: bool) {
+    model(move || {
+        let mut running = start(1);
+        let (task, join, life) = running.board.newborn_with_handle();
+        life.make_ready_then(|| ());
+        running.lives.push(life);
+        drop(insert(&mut running.set, join));
+        let mut other = Some(task);
+        let mut end_other = || other.take().into_iter().for_each(|task| task.run());
         let flag = Flag::new();
         let _ = poll(&mut running.set, &flag);
+        if other_has_ended {
+            end_other();
+        }
         drop(std::mem::take(&mut running.set));
+        end_other();
         running.finish();
         assert_eq!(Arc::strong_count(&flag), 1, "leaked waker");
     });
 }
 
 #[test]
+fn a_task_ends_while_the_set_is_dropped_with_another_that_has_ended() {
+    a_task_ends_while_the_set_is_dropped(true);
+}
+
+#[test]
+fn a_task_ends_while_the_set_is_dropped_with_another_that_ends_later() {
+    a_task_ends_while_the_set_is_dropped(false);
+}
+
+#[test]
 fn tasks_end_while_they_are_detached_and_their_places_are_used_again() {
-    loom::model(|| {
+    model(|| {
         let mut running = start(1);
         running.set.detach_all();
         let (task, join, life) = running.board.newborn_with_handle();

@@ -12,11 +12,11 @@ mod twin;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use loom::thread;
 use runtime::internals::driver::Driver;
 use runtime::internals::job::{CrossLatch, Latch, Owner, SpinLatch, ThreadLatch};
 use runtime::internals::scheduler::Parker;
 
+use super::once_built::{model, thread};
 use super::plain::Plain;
 use twin::{Fault, Pool, Twin};
 
@@ -104,7 +104,7 @@ unsafe impl Owner for Sleeper {
 
 /// A worker sleeps on a latch that another of its pool sets, and is woken `wakes` times for something else.
 fn a_worker_of_the_same_pool(wakes: usize) {
-    loom::model(move || {
+    model(move || {
         let sleeper = Sleeper::new();
         let frame = Frame::new(SpinLatch::<Sleeper>::new(&*sleeper));
         let setter = thread::spawn({
@@ -144,7 +144,7 @@ fn a_worker_that_is_woken_for_something_else_is_woken_again() {
 /// nothing to keep it by.
 #[test]
 fn a_pool_stays_until_a_setter_from_another_pool_is_done_with_it() {
-    loom::model(|| {
+    model(|| {
         let sleeper = Sleeper::new();
         let frame = Frame::new(CrossLatch::new(&*sleeper));
         let setter = thread::spawn({
@@ -167,7 +167,7 @@ fn a_pool_stays_until_a_setter_from_another_pool_is_done_with_it() {
 
 /// A thread that is no worker sleeps on its token, which another thread sets, too.
 fn a_thread(is_woken: bool) {
-    loom::model(move || {
+    model(move || {
         let frame = Frame::new(ThreadLatch::new());
         let setter = thread::spawn({
             let frame = SendPtr(frame);
@@ -203,7 +203,7 @@ fn a_thread_that_is_woken_for_something_else_is_woken_again() {
 
 /// As the real ones, for a twin: with a thread that wakes the owner for something else, once.
 fn a_worker_of_a_twin(fault: Fault) {
-    loom::model(move || {
+    model(move || {
         let pool = Arc::new(Pool::new());
         let frame = Frame::new(Twin::new(&pool, fault));
         let setter = thread::spawn({

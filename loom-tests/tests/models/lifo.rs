@@ -8,11 +8,11 @@ mod twin;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use loom::thread;
 use runtime::internals::queue::Injector;
 use runtime::internals::scheduler::LifoSlot;
 use runtime::internals::task::{Header, Runnable};
 
+use super::once_built::{model, thread};
 use super::plain::Plain;
 use super::task::board::{Board, Life};
 use twin::{Fault, Twin};
@@ -113,7 +113,7 @@ impl<S: Slot> World<S> {
 
 /// The owner pushes over what thieves are about to take, and pops.
 fn owner_against_thieves<S: Slot>(slot: impl Fn() -> S + Send + Sync + 'static) {
-    loom::model(move || {
+    model(move || {
         let world = World::new(slot(), 3);
         assert!(world.push(0).is_none());
         let thieves = [[0, 1], [1, 2]].map(|seen| {
@@ -135,7 +135,7 @@ fn owner_against_thieves<S: Slot>(slot: impl Fn() -> S + Send + Sync + 'static) 
 /// The owner looks stuck and is not; the monitor takes what it saw, and another worker takes that from the
 /// injector.
 fn owner_against_the_monitor<S: Slot>(slot: impl Fn() -> S + Send + Sync + 'static) {
-    loom::model(move || {
+    model(move || {
         let world = Arc::new((World::new(slot(), 3), Injector::<Header>::new()));
         assert!(world.0.push(0).is_none());
         let monitor = {

@@ -17,10 +17,10 @@ use std::task::{Context, Poll, Waker};
 
 use loom::sync::atomic::AtomicBool;
 use loom::sync::atomic::Ordering::Relaxed;
-use loom::thread;
 use runtime::internals::block_on;
 use runtime::task::{LocalSet, spawn_local};
 
+use super::once_built::{model, thread};
 use super::plain::Plain;
 
 /// The event for which a task waits. Relaxed, so that only the wake makes it visible.
@@ -80,7 +80,7 @@ fn run_once(local: &LocalSet) {
 
 #[test]
 fn a_foreign_wake_reaches_a_set_that_runs_or_sleeps() {
-    loom::model(|| {
+    model(|| {
         let (local, event) = (LocalSet::new(), Arc::<Event>::default());
         let task = local.spawn_local(Waits::new(&event));
         run_once(&local);
@@ -105,7 +105,7 @@ fn a_foreign_wake_reaches_a_set_that_runs_or_sleeps() {
 
 #[test]
 fn two_foreign_wakes_end_two_tasks() {
-    loom::model(|| {
+    model(|| {
         let local = LocalSet::new();
         let threads: Vec<_> = (0..2)
             .map(|_| {
@@ -128,7 +128,7 @@ fn two_foreign_wakes_end_two_tasks() {
 /// One task is woken and another aborted, while the set is dropped.
 #[test]
 fn a_set_is_dropped_while_its_tasks_are_woken_and_aborted() {
-    loom::model(|| {
+    model(|| {
         let local = LocalSet::new();
         let events = [Arc::<Event>::default(), Arc::<Event>::default()];
         let woken = local.spawn_local(Waits::new(&events[0]));
@@ -157,7 +157,7 @@ fn a_set_is_dropped_while_its_tasks_are_woken_and_aborted() {
 /// The set's last reference goes with a waker, a guard or the set itself.
 #[test]
 fn the_last_to_leave_frees_the_state() {
-    loom::model(|| {
+    model(|| {
         let (local, event) = (LocalSet::new(), Arc::<Event>::default());
         drop(local.spawn_local(Waits::new(&event)));
         run_once(&local);
@@ -229,7 +229,7 @@ mod twins {
     }
 
     fn references_are_given_up(bug: Bug) {
-        loom::model(move || {
+        model(move || {
             let twin = Arc::new(Twin {
                 bug,
                 own: Plain::new("the owner's references", 3),
@@ -248,7 +248,7 @@ mod twins {
 
     /// The end of a set with one task: another thread claims it and pushes it, or the owner claims it.
     fn a_future_ends_with_its_set(bug: Bug) {
-        loom::model(move || {
+        model(move || {
             let is_scheduled = Arc::new(AtomicBool::new(false));
             let inbox = Arc::new(loom::sync::Mutex::new(None));
             let future = Arc::new(Count::new(1));

@@ -13,9 +13,9 @@ use std::task::Poll;
 use loom::sync::Mutex;
 use loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use loom::sync::atomic::{AtomicU32, AtomicU64};
-use loom::thread;
 use runtime::parallel::{Mark, mark_blocked, mark_unblocked};
 
+use super::once_built::{model, thread};
 use super::stage::{Signal, Stage};
 
 /// A stage of two workers, what is set at a report, and the number of reports.
@@ -34,7 +34,7 @@ fn stage() -> (Arc<Stage>, Arc<Signal>, Arc<Count>) {
 /// A worker falls asleep while another is marked, and waits for the report.
 #[test]
 fn a_deadlock_is_reported_once() {
-    loom::model(|| {
+    model(|| {
         let (stage, is_reported, reports) = stage();
         let sleeper = {
             let stage = stage.clone();
@@ -55,7 +55,7 @@ fn a_deadlock_is_reported_once() {
 /// A worker takes a task, which unblocks the other worker once that is marked, and falls asleep.
 #[test]
 fn nothing_is_reported_while_a_task_unblocks_the_marked_worker() {
-    loom::model(|| {
+    model(|| {
         let (stage, _, reports) = stage();
         let sleeper = {
             let stage = stage.clone();
@@ -160,7 +160,7 @@ impl Twin {
 
 /// The one worker that is not marked falls asleep while the other is marked.
 fn a_deadlock_of_a_twin(fault: Fault) {
-    loom::model(move || {
+    model(move || {
         let twin = Twin::new(fault);
         let sleeper = {
             let twin = twin.clone();
@@ -175,7 +175,7 @@ fn a_deadlock_of_a_twin(fault: Fault) {
 /// A worker pushes a task for a sleeper, wakes it, and falls asleep, while the marked thread looks. The
 /// sleeper takes the task, which lasts for ever.
 fn a_task_that_a_sleeper_takes(fault: Fault) {
-    loom::model(move || {
+    model(move || {
         let twin = Twin::new(fault);
         twin.announced.store(1, Relaxed);
         _ = twin.falls_asleep(0);

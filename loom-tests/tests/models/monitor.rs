@@ -13,10 +13,10 @@ mod twin;
 
 use std::sync::Arc;
 
-use loom::thread;
 use runtime::internals::scheduler::{in_place, monitor};
 use runtime::parallel::{mark_blocked, mark_unblocked};
 
+use super::once_built::{model, thread};
 use super::stage::{Signal, Stage};
 
 /// The monitor goes to rest once, at any moment.
@@ -32,7 +32,7 @@ fn start_monitor(stage: &Arc<Stage>, is_up: &Arc<Signal>) -> thread::JoinHandle<
 /// A worker, its loop and its sleep beside a monitor that goes to rest, and `wake`, which gives it a task
 /// that lasts until the monitor is up.
 fn a_worker_wakes(wake: impl Fn(&Stage, runtime::internals::task::Runnable) + Send + Sync + 'static) {
-    loom::model(move || {
+    model(move || {
         let (stage, is_up) = (Stage::new(1, 0), Arc::new(Signal::default()));
         let worker = {
             let stage = stage.clone();
@@ -64,7 +64,7 @@ fn it_sees_a_worker_that_wakes_by_itself() {
 
 #[test]
 fn it_sees_a_worker_that_comes_back_from_a_call_that_blocked() {
-    loom::model(|| {
+    model(|| {
         let (stage, is_up) = (Stage::new(2, 0), Arc::new(Signal::default()));
         // Or it would not rest.
         stage.shared().away.permanent_comes();
@@ -83,7 +83,7 @@ fn it_sees_a_worker_that_comes_back_from_a_call_that_blocked() {
 /// The mark is taken back by another thread, and the worker goes on at once.
 #[test]
 fn it_sees_a_worker_that_is_not_marked_any_more() {
-    loom::model(|| {
+    model(|| {
         let (stage, is_up) = (Stage::new(2, 0), Arc::new(Signal::default()));
         let monitor = start_monitor(&stage, &is_up);
         stage.act(0, |_| {

@@ -8,15 +8,15 @@ use std::task::Poll;
 
 use loom::future::block_on;
 use loom::sync::Arc;
-use loom::thread;
 use runtime::sync::mpsc;
 
 use super::flag::{Flag, poll};
+use super::once_built::{model, thread};
 use super::plain::Plain;
 
 #[test]
 fn two_senders_fill_two_blocks_and_nothing_is_lost_or_reordered() {
-    loom::model(|| {
+    model(|| {
         let (tx, mut rx) = mpsc::unbounded_channel();
         let other = tx.clone();
         let sender = thread::spawn(move || {
@@ -39,7 +39,7 @@ fn two_senders_fill_two_blocks_and_nothing_is_lost_or_reordered() {
 
 #[test]
 fn two_senders_race_for_the_last_slot_of_a_block() {
-    loom::model(|| {
+    model(|| {
         let (tx, mut rx) = mpsc::unbounded_channel();
         tx.send(Arc::new(0)).unwrap();
         let other = tx.clone();
@@ -57,7 +57,7 @@ fn two_senders_race_for_the_last_slot_of_a_block() {
 
 #[test]
 fn a_receiver_is_woken_through_its_last_waker() {
-    loom::model(|| {
+    model(|| {
         let (tx, mut rx) = mpsc::unbounded_channel();
         let sender = thread::spawn(move || {
             tx.send(1).unwrap();
@@ -79,7 +79,7 @@ fn a_receiver_is_woken_through_its_last_waker() {
 
 #[test]
 fn the_end_wakes_the_receiver() {
-    loom::model(|| {
+    model(|| {
         let (tx, mut rx) = mpsc::unbounded_channel::<i32>();
         let other = tx.clone();
         let sender = thread::spawn(move || drop(other));
@@ -91,7 +91,7 @@ fn the_end_wakes_the_receiver() {
 
 #[test]
 fn a_value_sent_while_the_receiver_leaves_is_dropped_once() {
-    loom::model(|| {
+    model(|| {
         let (tx, rx) = mpsc::unbounded_channel();
         let sender = thread::spawn(move || {
             let _ = tx.send(Arc::new(1));
@@ -104,7 +104,7 @@ fn a_value_sent_while_the_receiver_leaves_is_dropped_once() {
 
 #[test]
 fn a_full_channel_lets_the_sender_on_when_a_value_is_received() {
-    loom::model(|| {
+    model(|| {
         let (tx, mut rx) = mpsc::channel(1);
         let sender = thread::spawn(move || {
             block_on(tx.send(1)).unwrap();
@@ -118,7 +118,7 @@ fn a_full_channel_lets_the_sender_on_when_a_value_is_received() {
 
 #[test]
 fn a_closed_channel_ends_when_the_last_permit_is_dropped() {
-    loom::model(|| {
+    model(|| {
         let (tx, mut rx) = mpsc::channel::<i32>(1);
         let permit = tx.clone().try_reserve_owned().unwrap();
         let holder = thread::spawn(move || drop(permit));
@@ -218,7 +218,7 @@ mod twins {
     }
 
     fn check(bug: Bug) {
-        loom::model(move || {
+        model(move || {
             let twin = Arc::new(Twin {
                 bug,
                 tail: AtomicUsize::new(0),

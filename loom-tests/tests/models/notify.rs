@@ -8,14 +8,14 @@ use std::sync::Arc as StdArc;
 use loom::cell::UnsafeCell;
 use loom::future::block_on;
 use loom::sync::Arc;
-use loom::thread;
 use runtime::sync::Notify;
 
 use super::flag::{Flag, poll};
+use super::once_built::{model, thread};
 
 #[test]
 fn a_notification_is_passed_on_by_a_waiter_that_leaves() {
-    loom::model(|| {
+    model(|| {
         let notify = StdArc::new(Notify::new());
         let mut leaving = Box::pin(notify.clone().notified_owned());
         let mut staying = Box::pin(notify.clone().notified_owned());
@@ -33,7 +33,7 @@ fn a_notification_is_passed_on_by_a_waiter_that_leaves() {
 
 #[test]
 fn a_notification_meets_a_waiter_or_is_kept_for_it() {
-    loom::model(|| {
+    model(|| {
         let notify = StdArc::new(Notify::new());
         let data = Arc::new(UnsafeCell::new(0));
         let (theirs, their_data) = (notify.clone(), data.clone());
@@ -51,7 +51,7 @@ fn a_notification_meets_a_waiter_or_is_kept_for_it() {
 
 #[test]
 fn a_broadcast_reaches_all_that_exist_and_orders_what_came_before() {
-    loom::model(|| {
+    model(|| {
         let notify = StdArc::new(Notify::new());
         let data = Arc::new(UnsafeCell::new(0));
         let mine = notify.notified();
@@ -75,7 +75,7 @@ fn a_broadcast_reaches_all_that_exist_and_orders_what_came_before() {
 
 #[test]
 fn a_broadcast_orders_what_came_before_also_for_threads_not_in_line() {
-    loom::model(|| {
+    model(|| {
         let notify = StdArc::new(Notify::new());
         let data = Arc::new(UnsafeCell::new(0));
         // Makes the broadcast go through the wait list.
@@ -98,7 +98,7 @@ fn a_broadcast_orders_what_came_before_also_for_threads_not_in_line() {
 
 #[test]
 fn a_broadcast_does_not_use_up_a_single_notification() {
-    loom::model(|| {
+    model(|| {
         let notify = StdArc::new(Notify::new());
         let mut waiting = Box::pin(notify.clone().notified_owned());
         let flag = Flag::new();
@@ -194,7 +194,7 @@ mod twins {
     }
 
     fn check(bug: Bug) {
-        loom::model(move || {
+        model(move || {
             let twin =
                 Arc::new(Twin { bug, word: AtomicUsize::new(EMPTY), waiters: Mutex::new(VecDeque::new()) });
             let leaving = Flag::new();

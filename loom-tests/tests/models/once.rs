@@ -8,10 +8,10 @@ use std::sync::Arc as StdArc;
 
 use loom::future::block_on;
 use loom::sync::Arc;
-use loom::thread;
 use runtime::sync::{OnceCell, SetOnce};
 
 use super::flag::{Flag, poll};
+use super::once_built::{model, thread};
 use super::plain::Plain;
 
 /// A number that the model checks for races.
@@ -38,7 +38,7 @@ impl Value {
 
 #[test]
 fn a_value_that_is_seen_is_whole() {
-    loom::model(|| {
+    model(|| {
         let once = StdArc::new(SetOnce::new());
         let theirs = once.clone();
         let setter = thread::spawn(move || assert!(theirs.set(Value::new(7)).is_ok()));
@@ -52,7 +52,7 @@ fn a_value_that_is_seen_is_whole() {
 
 #[test]
 fn of_two_that_set_one_wins() {
-    loom::model(|| {
+    model(|| {
         let once = StdArc::new(SetOnce::new());
         let theirs = once.clone();
         let other = thread::spawn(move || theirs.set(Value::new(1)).is_ok());
@@ -64,7 +64,7 @@ fn of_two_that_set_one_wins() {
 
 #[test]
 fn a_waiter_that_leaves_keeps_no_other_from_the_value() {
-    loom::model(|| {
+    model(|| {
         let once = StdArc::new(SetOnce::new());
         let mut leaving = Box::pin(once.wait());
         let mut staying = Box::pin(once.wait());
@@ -82,7 +82,7 @@ fn a_waiter_that_leaves_keeps_no_other_from_the_value() {
 
 #[test]
 fn one_makes_the_value_for_both() {
-    loom::model(|| {
+    model(|| {
         let cell = StdArc::new(OnceCell::new());
         let get = |cell: &OnceCell<Value>, number| {
             block_on(cell.get_or_init(|| async move { Value::new(number) })).get()
@@ -96,7 +96,7 @@ fn one_makes_the_value_for_both() {
 
 #[test]
 fn a_maker_that_gives_up_is_followed_by_the_next() {
-    loom::model(|| {
+    model(|| {
         let cell = StdArc::new(OnceCell::new());
         let mut leaving = Box::pin(cell.get_or_init(std::future::pending));
         assert!(poll(leaving.as_mut(), &Flag::new()).is_pending());
@@ -170,7 +170,7 @@ mod twins {
     }
 
     fn check(bug: Bug) {
-        loom::model(move || {
+        model(move || {
             let (word, value) = (AtomicUsize::new(0), Plain::new("the value", 0));
             let twin = Arc::new(Twin { bug, word, value, waiters: Mutex::new(Vec::new()) });
             let theirs = twin.clone();

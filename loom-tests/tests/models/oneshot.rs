@@ -7,15 +7,15 @@ use std::pin::Pin;
 use std::task::Poll;
 
 use loom::sync::Arc;
-use loom::thread;
 use runtime::sync::oneshot;
 
 use super::flag::{Flag, poll};
+use super::once_built::{model, thread};
 use super::plain::Plain;
 
 #[test]
 fn a_receiver_that_waits_is_woken_through_its_last_waker() {
-    loom::model(|| {
+    model(|| {
         let (tx, mut rx) = oneshot::channel();
         let sender = thread::spawn(move || tx.send(Arc::new(3)).unwrap());
         let (first, second) = (Flag::new(), Flag::new());
@@ -34,7 +34,7 @@ fn a_receiver_that_waits_is_woken_through_its_last_waker() {
 
 #[test]
 fn a_value_is_dropped_once_if_the_receiver_leaves_while_it_is_sent() {
-    loom::model(|| {
+    model(|| {
         let (tx, mut rx) = oneshot::channel();
         let sender = thread::spawn(move || drop(tx.send(Arc::new(3))));
         let _ = poll(Pin::new(&mut rx), &Flag::new());
@@ -45,7 +45,7 @@ fn a_value_is_dropped_once_if_the_receiver_leaves_while_it_is_sent() {
 
 #[test]
 fn a_sender_that_leaves_ends_the_wait() {
-    loom::model(|| {
+    model(|| {
         let (tx, mut rx) = oneshot::channel::<Arc<i32>>();
         let sender = thread::spawn(move || drop(tx));
         let flag = Flag::new();
@@ -60,7 +60,7 @@ fn a_sender_that_leaves_ends_the_wait() {
 
 #[test]
 fn a_close_decides_with_the_sender_whether_there_is_a_value() {
-    loom::model(|| {
+    model(|| {
         let (tx, mut rx) = oneshot::channel();
         let sender = thread::spawn(move || tx.send(Arc::new(3)).is_ok());
         let flag = Flag::new();
@@ -76,7 +76,7 @@ fn a_close_decides_with_the_sender_whether_there_is_a_value() {
 
 #[test]
 fn a_sender_that_waits_for_the_end_is_woken() {
-    loom::model(|| {
+    model(|| {
         let (mut tx, rx) = oneshot::channel::<Arc<i32>>();
         let receiver = thread::spawn(move || drop(rx));
         let (first, second) = (Flag::new(), Flag::new());
@@ -92,7 +92,7 @@ fn a_sender_that_waits_for_the_end_is_woken() {
 
 #[test]
 fn both_sides_may_leave_with_their_wakers_registered() {
-    loom::model(|| {
+    model(|| {
         let (mut tx, mut rx) = oneshot::channel();
         let (rx_flag, tx_flag) = (Flag::new(), Flag::new());
         let theirs = rx_flag.clone();
@@ -175,7 +175,7 @@ mod twins {
     }
 
     fn check(bug: Bug) {
-        loom::model(move || {
+        model(move || {
             let twin = Arc::new(Twin {
                 bug,
                 word: AtomicUsize::new(0),

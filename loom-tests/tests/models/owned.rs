@@ -10,9 +10,9 @@ mod twin;
 
 use std::sync::Arc;
 
-use loom::thread;
 use runtime::internals::block_on;
 
+use super::once_built::{model, thread};
 use super::task::board::{Board, Life, Tables};
 use twin::{Fault, Twin};
 
@@ -46,7 +46,7 @@ fn assert_all_end(board: &Board, lives: &[Arc<Life>]) {
 
 /// The owner enters tasks, and looks for those that wait, while another thread ends one of its tasks.
 fn a_task_ends_elsewhere<T: Tables + 'static>(make: impl Fn() -> T + Send + Sync + 'static) {
-    loom::model(move || {
+    model(move || {
         let board = Board::with_tables(Box::new(make()));
         board.sit(0);
         let first = start(&board);
@@ -64,7 +64,7 @@ fn a_task_ends_elsewhere<T: Tables + 'static>(make: impl Fn() -> T + Send + Sync
 
 /// The owner lends its table and takes it back, while another thread looks for tasks, and a third ends one.
 fn a_table_is_lent<T: Tables + 'static>(make: impl Fn() -> T + Send + Sync + 'static) {
-    loom::model(move || {
+    model(move || {
         let board = Board::with_tables(Box::new(make()));
         board.sit(0);
         let first = start(&board);
@@ -89,7 +89,7 @@ fn a_table_is_lent<T: Tables + 'static>(make: impl Fn() -> T + Send + Sync + 'st
 /// abort was requested.
 #[test]
 fn a_task_that_is_refused_is_cancelled_once() {
-    loom::model(|| {
+    model(|| {
         let board = Board::with_seats(1);
         let (task, join, life) = board.newborn_with_handle();
         let abort = join.abort_handle();

@@ -13,9 +13,10 @@ use std::time::Duration;
 
 use loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, fence};
-use loom::thread;
 use runtime::internals::driver::{Driver, ForeignWakes, IoDriver, TimeDriver, TimerEntry};
 use runtime::internals::scheduler::Parker;
+
+use super::once_built::{model, thread};
 
 const SECOND: u64 = 1_000_000_000;
 /// Over at once.
@@ -29,7 +30,7 @@ fn driver() -> Driver {
 
 /// Two threads each set a flag and unpark; the sleeper sleeps until it has seen both.
 fn two_unparks(is_in_driver_first: bool) {
-    loom::model(move || {
+    model(move || {
         let world = Arc::new((Parker::new(), driver(), [AtomicBool::new(false), AtomicBool::new(false)]));
         world.0.adopt_current_thread();
         let threads = [0, 1].map(|i| {
@@ -125,7 +126,7 @@ impl Twin {
 
 /// As [`two_unparks`], with a twin: if it sleeps in the end, then not because an unpark was lost.
 fn two_unparks_of_a_twin(fault: Parked) {
-    loom::model(move || {
+    model(move || {
         let twin = Twin { state: AtomicU32::new(EMPTY), is_token_set: AtomicBool::new(false), fault };
         let world = Arc::new((twin, [AtomicBool::new(false), AtomicBool::new(false)]));
         let threads = [0, 1].map(|i| {
@@ -204,7 +205,7 @@ impl Drop for Timer<'_> {
 /// A thread that is no worker registers a timer, sooner than the one there is or the only one, while a worker
 /// goes to sleep in the driver.
 fn a_foreign_timer(has_far_timer: bool) {
-    loom::model(move || {
+    model(move || {
         let driver = Arc::new(driver());
         let far = has_far_timer.then(|| Timer::register(&driver, 0, FAR).0);
         let foreign = thread::spawn({
@@ -240,7 +241,7 @@ fn a_long_sleep_in_the_driver_ends_for_a_sooner_foreign_timer() {
 /// worker that is the poller does.
 #[test]
 fn a_worker_sleeps_untimed_only_if_the_poller_is_up_in_time() {
-    loom::model(|| {
+    model(|| {
         let driver = Arc::new(driver());
         let poller = thread::spawn({
             let driver = driver.clone();
@@ -274,7 +275,7 @@ enum Timed {
 /// told.
 fn a_timer_of_a_twin(fault: Timed) {
     const AWAKE: u64 = 0;
-    loom::model(move || {
+    model(move || {
         // The earliest deadline of all wheels, and until when the poller sleeps.
         let numbers = Arc::new((AtomicU64::new(FAR), AtomicU64::new(AWAKE)));
         let poller = thread::spawn({

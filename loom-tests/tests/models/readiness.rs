@@ -14,12 +14,12 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use loom::sync::Arc;
 use loom::sync::atomic::AtomicBool;
-use loom::thread;
 use runtime::internals::driver::ForeignWakes;
 use runtime::internals::io::{
     Arm, Direction, Finish, Hold, Readiness, Ready, ReadyEvent, Retracted, Source, SourceKind,
 };
 
+use super::once_built::{self, thread};
 use super::plain::Plain;
 
 /// Counts wakes, unseen by loom. It is read only when all threads have been joined, or by the thread that is
@@ -355,7 +355,7 @@ fn a_task_in_the_list_misses_no_event() {
 /// A copy of the list's waiter. An event takes the waker and clears `is_linked`. The task then frees the
 /// waiter without the lock. The twin breaks the rule `clears_last`.
 fn a_waiter_is_freed_by_its_task(clears_last: bool) {
-    loom::model(move || {
+    once_built::model(move || {
         struct Waiter {
             waker: Plain<Option<u32>>,
             is_linked: AtomicBool,

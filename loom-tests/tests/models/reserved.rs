@@ -8,9 +8,9 @@ use std::sync::atomic::AtomicUsize as Count;
 
 use loom::sync::Arc;
 use loom::sync::atomic::Ordering::Relaxed;
-use loom::thread;
 use runtime::internals::task::{AfterDetach, Reserved, State};
 
+use super::once_built::{model, thread};
 use super::plain::Plain;
 
 /// The real reserve, or a twin. All but `make` is for the owner of `SCHEDULED`.
@@ -188,7 +188,7 @@ impl<R: Reserve> Task<R> {
 
 /// The poll clones two wakers. Another thread drops the first, and the poll the second.
 fn a_waker_goes_elsewhere<R: Reserve>() {
-    loom::model(|| {
+    model(|| {
         let task = Task::<R>::new();
         task.clone_in_poll();
         let other = thread::spawn({
@@ -206,7 +206,7 @@ fn a_waker_goes_elsewhere<R: Reserve>() {
 /// Another thread has two wakers, which the word counts. The poll drops one of them, and the thread the
 /// other.
 fn a_waker_comes_from_elsewhere<R: Reserve>() {
-    loom::model(|| {
+    model(|| {
         let task = Task::<R>::new();
         task.state.add_references(2);
         let other = thread::spawn({

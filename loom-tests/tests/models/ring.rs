@@ -8,10 +8,10 @@ pub mod twin;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use loom::thread;
 use runtime::internals::queue::{Injector, Local};
 
 use super::item::{Item, Items};
+use super::once_built::{model, thread};
 use twin::{Fault, Twin};
 
 /// The interface of the real ring and its twins.
@@ -100,7 +100,7 @@ impl<R: Ring> World<R> {
 
 /// The owner pushes, pops and overflows while two thieves each steal once.
 fn owner_against_two_thieves<R: Ring>(make: impl Fn(u64) -> R + Send + Sync + 'static) {
-    loom::model(move || {
+    model(move || {
         let world = World::new(&make, 3, 6);
         world.push(0, 0);
         world.push(0, 1);
@@ -125,7 +125,7 @@ fn owner_against_two_thieves<R: Ring>(make: impl Fn(u64) -> R + Send + Sync + 's
 /// The ring is full when a thief comes and the owner pushes on. So it overflows before the thief is inside,
 /// meanwhile, or afterwards.
 fn overflow_against_a_thief<R: Ring>(make: impl Fn(u64) -> R + Send + Sync + 'static) {
-    loom::model(move || {
+    model(move || {
         let world = World::new(&make, 2, 7);
         for value in 0..4 {
             world.push(0, value);
@@ -146,7 +146,7 @@ fn overflow_against_a_thief<R: Ring>(make: impl Fn(u64) -> R + Send + Sync + 'st
 
 /// A thief steals from another thief while that one steals.
 fn a_thief_robs_a_thief<R: Ring>(make: impl Fn(u64) -> R + Send + Sync + 'static) {
-    loom::model(move || {
+    model(move || {
         let world = World::new(&make, 3, 5);
         for value in 0..4 {
             world.push(0, value);
@@ -167,7 +167,7 @@ fn a_thief_robs_a_thief<R: Ring>(make: impl Fn(u64) -> R + Send + Sync + 'static
 
 /// The owner refills its ring by stealing, into slots that a thief may still be copying.
 fn a_refill_against_a_thief<R: Ring>(make: impl Fn(u64) -> R + Send + Sync + 'static) {
-    loom::model(move || {
+    model(move || {
         let world = World::new(&make, 3, 8);
         for value in 0..8 {
             world.push(value / 4, value);

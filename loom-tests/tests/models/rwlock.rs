@@ -7,10 +7,10 @@
 use std::sync::Arc as StdArc;
 
 use loom::future::block_on;
-use loom::thread;
 use runtime::sync::RwLock;
 
 use super::flag::{Flag, poll};
+use super::once_built::{model, thread};
 use super::plain::Plain;
 
 /// A number that the model checks for races.
@@ -39,7 +39,7 @@ fn lock() -> StdArc<RwLock<Data>> {
 
 #[test]
 fn a_reader_and_a_writer_exclude_each_other() {
-    loom::model(|| {
+    model(|| {
         let lock = lock();
         let theirs = lock.clone();
         let writer = thread::spawn(move || block_on(theirs.write()).set(1));
@@ -53,7 +53,7 @@ fn a_reader_and_a_writer_exclude_each_other() {
 
 #[test]
 fn readers_share() {
-    loom::model(|| {
+    model(|| {
         let lock = lock();
         let theirs = lock.clone();
         let first = block_on(lock.read());
@@ -65,7 +65,7 @@ fn readers_share() {
 
 #[test]
 fn a_writer_that_becomes_a_reader_lets_no_other_in_between() {
-    loom::model(|| {
+    model(|| {
         let lock = lock();
         let theirs = lock.clone();
         let other = thread::spawn(move || block_on(theirs.write()).set(2));
@@ -80,7 +80,7 @@ fn a_writer_that_becomes_a_reader_lets_no_other_in_between() {
 
 #[test]
 fn a_writer_that_leaves_the_line_lets_readers_in() {
-    loom::model(|| {
+    model(|| {
         let lock = lock();
         let first = lock.clone().try_read_owned().unwrap();
         let mut write = Box::pin(lock.clone().write_owned());
@@ -141,7 +141,7 @@ mod twins {
     }
 
     fn check(bug: Bug) {
-        loom::model(move || {
+        model(move || {
             let data = Data(Plain::new("the locked data", 0));
             let twin = Arc::new(Twin { bug, free: AtomicUsize::new(ALL), data });
             let theirs = twin.clone();

@@ -9,14 +9,14 @@ use std::task::Poll;
 use loom::cell::UnsafeCell;
 use loom::future::block_on;
 use loom::sync::Arc;
-use loom::thread;
 use runtime::sync::Semaphore;
 
 use super::flag::{Flag, poll};
+use super::once_built::{model, thread};
 
 #[test]
 fn holders_of_the_only_permit_exclude_each_other() {
-    loom::model(|| {
+    model(|| {
         let semaphore = StdArc::new(Semaphore::new(1));
         let data = Arc::new(UnsafeCell::new(0));
         let work = |semaphore: StdArc<Semaphore>, data: Arc<UnsafeCell<i32>>| {
@@ -37,7 +37,7 @@ fn holders_of_the_only_permit_exclude_each_other() {
 
 #[test]
 fn a_permit_granted_to_a_waiter_that_leaves_goes_to_the_next() {
-    loom::model(|| {
+    model(|| {
         let semaphore = StdArc::new(Semaphore::new(1));
         let permit = semaphore.clone().try_acquire_owned().unwrap();
         let mut leaving = Box::pin(semaphore.clone().acquire_owned());
@@ -57,7 +57,7 @@ fn a_permit_granted_to_a_waiter_that_leaves_goes_to_the_next() {
 
 #[test]
 fn a_waiter_for_many_leaves_and_those_behind_are_served() {
-    loom::model(|| {
+    model(|| {
         let semaphore = StdArc::new(Semaphore::new(0));
         let mut many = Box::pin(semaphore.clone().acquire_many_owned(2));
         let mut one = Box::pin(semaphore.clone().acquire_owned());
@@ -75,7 +75,7 @@ fn a_waiter_for_many_leaves_and_those_behind_are_served() {
 
 #[test]
 fn permits_that_come_at_once_are_all_there() {
-    loom::model(|| {
+    model(|| {
         let semaphore = StdArc::new(Semaphore::new(0));
         let mut waiting = Box::pin(semaphore.clone().acquire_owned());
         let flag = Flag::new();
@@ -92,7 +92,7 @@ fn permits_that_come_at_once_are_all_there() {
 
 #[test]
 fn a_permit_granted_before_a_close_and_not_seen_goes_back() {
-    loom::model(|| {
+    model(|| {
         let semaphore = StdArc::new(Semaphore::new(0));
         let mut waiting = Box::pin(semaphore.clone().acquire_owned());
         assert!(poll(waiting.as_mut(), &Flag::new()).is_pending());
@@ -108,7 +108,7 @@ fn a_permit_granted_before_a_close_and_not_seen_goes_back() {
 
 #[test]
 fn a_close_refuses_waiters() {
-    loom::model(|| {
+    model(|| {
         let semaphore = StdArc::new(Semaphore::new(0));
         let theirs = semaphore.clone();
         let closer = thread::spawn(move || theirs.close());
@@ -119,7 +119,7 @@ fn a_close_refuses_waiters() {
 
 #[test]
 fn a_permit_granted_while_the_semaphore_is_closed_comes_back() {
-    loom::model(|| {
+    model(|| {
         let semaphore = StdArc::new(Semaphore::new(1));
         let permit = semaphore.clone().try_acquire_owned().unwrap();
         let mut waiting = Box::pin(semaphore.clone().acquire_owned());
@@ -237,7 +237,7 @@ mod twins {
 
     /// `leaves`: the first waiter leaves while the permit comes, and the second must get it.
     fn check(bug: Bug, leaves: bool) {
-        loom::model(move || {
+        model(move || {
             let twin = twin(bug);
             let leaving = Flag::new();
             if leaves {
@@ -257,7 +257,7 @@ mod twins {
 
     /// Two permits come at once for one in the list: one is left.
     fn check_givers(bug: Bug) {
-        loom::model(move || {
+        model(move || {
             let twin = twin(bug);
             let flag = Flag::new();
             assert!(!twin.take(&flag));

@@ -17,10 +17,10 @@ use std::sync::atomic::AtomicUsize as Count;
 
 use loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
 use loom::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize};
-use loom::thread;
 use runtime::internals::queue::{Injector, Local};
 use runtime::internals::task::{self, Header, Owned, Runnable, Schedule};
 
+use super::once_built::{model, thread};
 use super::task::board::{Life, Probe};
 
 /// The bug that was put back.
@@ -299,7 +299,7 @@ enum Outside {
 
 /// The first worker's thread begins the shutdown; the second polls one task more if it does not see it yet.
 fn a_shutdown(fault: Fault, outside: Outside) {
-    loom::model(move || {
+    model(move || {
         let runtime = Runtime::new(fault);
         runtime.sit(0);
         // One task waits, in the first worker's table.

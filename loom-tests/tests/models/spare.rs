@@ -13,10 +13,10 @@ mod twin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use loom::thread;
 use runtime::Builder;
 use runtime::sync::oneshot;
 
+use super::once_built::thread;
 use super::stage::{Signal, Stage};
 
 #[test]

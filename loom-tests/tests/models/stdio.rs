@@ -7,11 +7,11 @@
 use std::task::{Context, Poll, Waker};
 
 use loom::sync::{Arc, Mutex};
-use loom::thread;
 use runtime::internals::stdio::{Input, Output};
 use runtime::io::ReadBuf;
 
 use super::flag::Flag;
+use super::once_built::{model, thread};
 
 type Threads = std::sync::Arc<std::sync::Mutex<Vec<thread::JoinHandle<()>>>>;
 
@@ -74,7 +74,7 @@ impl Counting {
 
 #[test]
 fn a_reader_of_the_input_is_woken_although_the_thread_leaves() {
-    loom::model(|| {
+    model(|| {
         let counting = Counting::new();
         let handle = counting.input.enter();
         assert_eq!([counting.read(handle), counting.read(handle)], [1, 2]);
@@ -84,7 +84,7 @@ fn a_reader_of_the_input_is_woken_although_the_thread_leaves() {
 
 #[test]
 fn a_byte_that_a_reader_does_not_wait_for_any_more_is_there_for_the_next() {
-    loom::model(|| {
+    model(|| {
         let counting = Counting::new();
         let first = counting.input.enter();
         let byte = counting.poll(first, &Flag::new());
@@ -127,7 +127,7 @@ impl Recorded {
 
 #[test]
 fn what_was_written_on_a_runtime_is_out_when_its_drains_have_ended() {
-    loom::model(|| {
+    model(|| {
         let recorded = std::sync::Arc::new(Recorded::new());
         let other = thread::spawn({
             let recorded = recorded.clone();
@@ -154,7 +154,7 @@ fn what_was_written_on_a_runtime_is_out_when_its_drains_have_ended() {
 
 #[test]
 fn a_flush_is_woken_when_all_is_out() {
-    loom::model(|| {
+    model(|| {
         let recorded = Recorded::new();
         let threads = Threads::default();
         let handle = recorded.output.enter();
@@ -178,9 +178,9 @@ fn a_flush_is_woken_when_all_is_out() {
 /// A worker that is started for work, and ends when there is none: what both have in common.
 mod small {
     use loom::sync::{Arc, Mutex};
-    use loom::thread;
 
     use super::{Threads, join_all};
+    use crate::models::once_built::{model, thread};
 
     #[derive(Default)]
     struct State {
@@ -204,7 +204,7 @@ mod small {
     }
 
     fn check(looks_once_more: bool) {
-        loom::model(move || {
+        model(move || {
             let state = Arc::new(Mutex::new(State::default()));
             let threads = Threads::default();
             for _ in 0..2 {

@@ -13,11 +13,12 @@ use std::future::Future;
 use std::sync::Arc;
 use std::task::Context;
 
-use loom::thread;
 use runtime::internals::block_on;
 use runtime::task::JoinHandle;
 
 use board::{Alarm, Board, Life, Output, Schedules};
+
+use super::once_built::{model, thread};
 
 /// Runs the tasks that are queued beside the threads, and after them. Then the task has finished, and is
 /// gone.
@@ -32,7 +33,7 @@ fn finish_beside(threads: [thread::JoinHandle<()>; 2], board: &Board, life: &Lif
 /// Two wakes, one of each kind, while a worker polls.
 #[test]
 fn a_wake_is_followed_by_a_poll_that_sees_it() {
-    loom::model(|| {
+    model(|| {
         let board = Board::new();
         let (join, life) = board.start();
         drop(join);
@@ -59,7 +60,7 @@ fn a_wake_is_followed_by_a_poll_that_sees_it() {
 /// A thread of the scheduler wakes, which drops the waker in the same step, while another thread polls.
 #[test]
 fn a_wake_by_an_own_thread_may_drop_the_last_reference() {
-    loom::model(|| {
+    model(|| {
         let board = Board::with(Schedules { all_threads_own: true });
         let (join, life) = board.start();
         drop(join);
@@ -76,7 +77,7 @@ fn a_wake_by_an_own_thread_may_drop_the_last_reference() {
 /// A task wakes itself in its poll while another thread wakes it, and a third runs what is queued.
 #[test]
 fn a_wake_of_oneself_keeps_those_of_others() {
-    loom::model(|| {
+    model(|| {
         let board = Board::new();
         let (join, life) = board.start();
         drop(join);
@@ -101,7 +102,7 @@ fn a_wake_of_oneself_keeps_those_of_others() {
 /// A poll drops the waker that an earlier poll cloned, which goes into the reserve, and ends the task.
 /// Meanwhile other threads drop their wakers.
 fn a_poll_drops_a_waker_while_others_go_elsewhere(schedules: Schedules) {
-    loom::model(move || {
+    model(move || {
         let board = Board::with(schedules);
         let (join, life) = board.start();
         drop(join);
@@ -130,7 +131,7 @@ fn the_reserve_ends_with_the_task_on_threads_of_its_own() {
 /// Abort against a wake and the poll it causes.
 #[test]
 fn an_abort_ends_the_task_once() {
-    loom::model(|| {
+    model(|| {
         let board = Board::new();
         let (join, life) = board.start();
         let (abort, waker) = (join.abort_handle(), life.waker());
@@ -164,7 +165,7 @@ fn an_abort_ends_the_task_once() {
 /// The task is made ready and run by another thread while this one waits for its output.
 #[test]
 fn a_task_that_waits_for_the_output_is_woken_and_gets_it() {
-    loom::model(|| {
+    model(|| {
         let board = Board::new();
         let (join, life) = board.start();
         let waker = life.waker();
@@ -187,7 +188,7 @@ fn a_task_that_waits_for_the_output_is_woken_and_gets_it() {
 /// The handle is polled with one waker, then with another, while the task completes; then it is dropped, or
 /// awaited.
 fn a_second_join_waker(is_awaited: bool) {
-    loom::model(move || {
+    model(move || {
         let board = Board::new();
         let (mut join, life) = board.start();
         let waker = life.waker();
@@ -238,7 +239,7 @@ fn a_handle_with_a_join_waker_can_be_dropped() {
 /// is dropped.
 #[test]
 fn the_last_reference_may_go_anywhere() {
-    loom::model(|| {
+    model(|| {
         let board = Board::new();
         let (join, life) = board.start();
         let (abort, waker) = (join.abort_handle(), life.waker());
@@ -256,7 +257,7 @@ fn the_last_reference_may_go_anywhere() {
 /// A foreign thread wakes a task. A worker runs the task, which frees the cell, and gives up the scheduler.
 /// The scheduler would end while the foreign thread is still inside of it, unless that thread keeps the cell.
 fn the_scheduler_ends_behind_a_foreign_wake(schedules: Schedules) {
-    loom::model(move || {
+    model(move || {
         let board = Board::with(schedules);
         let (join, life) = board.start();
         drop(join);
@@ -291,7 +292,7 @@ fn a_foreign_wake_that_takes_itself_for_an_own() {
 /// that wait. In any order every task ends once: by its own thread, by the thread that closes, or because it
 /// was refused.
 fn a_first_wait_against_close(is_closed: bool) {
-    loom::model(move || {
+    model(move || {
         let board = Board::with_seats(0);
         let (older, older_life) = board.start();
         drop(older);

@@ -12,9 +12,9 @@ use std::sync::atomic::AtomicUsize as Count;
 use loom::sync::Mutex;
 use loom::sync::atomic::AtomicBool;
 use loom::sync::atomic::Ordering::Relaxed;
-use loom::thread;
 use runtime::internals::task::{AfterDetach, AfterPoll, AfterWake, Start, State};
 
+use super::once_built::{model, thread};
 use super::plain::Plain;
 use twin::{Fault, Twin, Word};
 
@@ -218,7 +218,7 @@ fn meet<W: Word>(
     tell: fn(&Task<W>),
     wake: fn(&Task<W>),
 ) {
-    loom::model(move || {
+    model(move || {
         let task = Task::new(word(), wakers);
         task.drop_handle();
         let teller = {
@@ -246,7 +246,7 @@ fn meet<W: Word>(
 
 /// An abort against a wake that causes a poll.
 fn an_abort<W: Word>(word: impl Fn() -> W + Send + Sync + 'static) {
-    loom::model(move || {
+    model(move || {
         let task = Task::new(word(), 2);
         task.drop_handle();
         let threads = [true, false].map(|is_wake| {
@@ -268,7 +268,7 @@ fn an_abort<W: Word>(word: impl Fn() -> W + Send + Sync + 'static) {
 
 /// The handle waits for the output, or has set its waker and is dropped, while the task completes.
 fn a_handle<W: Word>(word: impl Fn() -> W + Send + Sync + 'static, is_dropped: bool) {
-    loom::model(move || {
+    model(move || {
         let task = Task::new(word(), 1);
         let is_registered_before = is_dropped && task.register();
         let worker = thread::spawn({
@@ -303,7 +303,7 @@ fn a_handle<W: Word>(word: impl Fn() -> W + Send + Sync + 'static, is_dropped: b
 /// The handle is polled when the task may be done already. It is a model of its own, because it costs a
 /// preemption above.
 fn a_late_handle<W: Word>(word: impl Fn() -> W + Send + Sync + 'static) {
-    loom::model(move || {
+    model(move || {
         let task = Task::new(word(), 1);
         let worker = thread::spawn({
             let task = task.clone();

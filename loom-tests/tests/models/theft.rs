@@ -9,10 +9,10 @@
 
 use std::sync::Arc;
 
-use loom::thread;
 use runtime::internals::queue::{Injector, IntrusiveList, Local};
 
 use super::item::{Item, Items};
+use super::once_built::{model, thread};
 use super::ring::twin::{Fault, Twin};
 use super::ring::{Ring, START};
 
@@ -92,7 +92,7 @@ impl<R: Ring> World<R> {
 }
 
 fn a_ring_is_emptied<R: Ring>(make: impl Fn() -> R + Send + Sync + 'static, slip: Slip) {
-    loom::model(move || {
+    model(move || {
         let world = World::new(&make, slip, 4);
         (0..3).for_each(|value| world.push(value));
         let monitor = {

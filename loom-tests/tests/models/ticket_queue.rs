@@ -7,9 +7,9 @@
 mod twin;
 
 use loom::sync::Arc;
-use loom::thread;
 use runtime::internals::queue::TicketQueue;
 
+use super::once_built::{model, thread};
 use super::plain::Plain;
 use twin::{Fault, Twin};
 
@@ -114,34 +114,34 @@ fn the_pusher_takes<Q: Queue<Item>>() {
 
 #[test]
 fn a_thread_with_a_ticket_gets_an_item_though_it_may_be_another() {
-    loom::model(two_takers::<TicketQueue<Item>>);
+    model(two_takers::<TicketQueue<Item>>);
 }
 
 #[test]
 fn items_are_taken_in_order_from_whichever_ring() {
-    loom::model(the_pusher_takes::<TicketQueue<Item>>);
+    model(the_pusher_takes::<TicketQueue<Item>>);
 }
 
 #[test]
 fn the_twin_without_a_fault_passes() {
-    loom::model(two_takers::<Twin<Item, { Fault::NONE }>>);
-    loom::model(the_pusher_takes::<Twin<Item, { Fault::NONE }>>);
+    model(two_takers::<Twin<Item, { Fault::NONE }>>);
+    model(the_pusher_takes::<Twin<Item, { Fault::NONE }>>);
 }
 
 #[test]
 #[should_panic(expected = "an item was taken twice")]
 fn claims_that_hand_nothing_on_find_no_item() {
-    loom::model(two_takers::<Twin<Item, { Fault::CLAIMS_RELAXED }>>);
+    model(two_takers::<Twin<Item, { Fault::CLAIMS_RELAXED }>>);
 }
 
 #[test]
 #[should_panic(expected = "a ticket found no item")]
 fn a_slot_that_is_used_again_before_it_was_read_loses_an_item() {
-    loom::model(two_takers::<Twin<Item, { Fault::OVERWRITES }>>);
+    model(two_takers::<Twin<Item, { Fault::OVERWRITES }>>);
 }
 
 #[test]
 #[should_panic(expected = "a ticket found no item")]
 fn a_ring_without_those_before_it_hides_what_waits() {
-    loom::model(the_pusher_takes::<Twin<Item, { Fault::FORGETS_OLDER }>>);
+    model(the_pusher_takes::<Twin<Item, { Fault::FORGETS_OLDER }>>);
 }

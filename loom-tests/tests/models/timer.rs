@@ -17,10 +17,10 @@ use std::task::{Wake, Waker};
 
 use loom::sync::Arc;
 use loom::sync::atomic::AtomicUsize;
-use loom::thread;
 use runtime::internals::driver::ForeignWakes;
 use runtime::internals::time::{Deadline, NANOS_PER_TICK as MS, Shard, TimeDriver, TimerEntry, TimerState};
 
+use super::once_built::{model, thread};
 use super::plain::Plain;
 
 /// Counts its wakes.
@@ -146,7 +146,7 @@ impl Timer {
 fn a_timer_is_not_touched_after_it_let_its_future_go() {
     let outcomes = Outcomes::new();
     let noted = outcomes.clone();
-    loom::model(move || {
+    model(move || {
         let shard = Arc::new(Shard::new());
         let (probe, waker) = probe();
         let timer = Timer::new(&shard, MS, &waker);
@@ -174,7 +174,7 @@ fn a_timer_is_not_touched_after_it_let_its_future_go() {
 fn the_waker_given_last_is_woken() {
     let outcomes = Outcomes::new();
     let noted = outcomes.clone();
-    loom::model(move || {
+    model(move || {
         let shard = Arc::new(Shard::new());
         let ((old, old_waker), (new, new_waker)) = (probe(), probe());
         let timer = Timer::new(&shard, MS, &old_waker);
@@ -198,7 +198,7 @@ fn the_waker_given_last_is_woken() {
 fn a_waker_that_is_there_already_will_be_woken() {
     let outcomes = Outcomes::new();
     let noted = outcomes.clone();
-    loom::model(move || {
+    model(move || {
         let shard = Arc::new(Shard::new());
         let (probe, waker) = probe();
         let timer = Timer::new(&shard, MS, &waker);
@@ -222,7 +222,7 @@ fn a_waker_that_is_there_already_will_be_woken() {
 fn a_timer_that_is_put_off_while_it_fires_is_not_over_too_soon() {
     let outcomes = Outcomes::new();
     let noted = outcomes.clone();
-    loom::model(move || {
+    model(move || {
         let shard = Arc::new(Shard::new());
         let (probe, waker) = probe();
         let timer = Timer::new(&shard, MS, &waker);
@@ -253,7 +253,7 @@ fn a_timer_that_is_put_off_while_it_fires_is_not_over_too_soon() {
 fn a_timer_that_is_put_off_and_then_wanted_sooner_is_not_late() {
     let outcomes = Outcomes::new();
     let noted = outcomes.clone();
-    loom::model(move || {
+    model(move || {
         let shard = Arc::new(Shard::new());
         let (probe, waker) = probe();
         let timer = Timer::new(&shard, MS, &waker);
@@ -284,7 +284,7 @@ fn a_timer_that_is_put_off_and_then_wanted_sooner_is_not_late() {
 fn a_reset_loses_no_wake() {
     let outcomes = Outcomes::new();
     let noted = outcomes.clone();
-    loom::model(move || {
+    model(move || {
         let shard = Arc::new(Shard::new());
         let (probe, waker) = probe();
         let timer = Timer::new(&shard, MS, &waker);
@@ -313,7 +313,7 @@ fn a_reset_loses_no_wake() {
 fn two_drivers_fire_each_timer_once() {
     let outcomes = Outcomes::new();
     let noted = outcomes.clone();
-    loom::model(move || {
+    model(move || {
         let shard = Arc::new(Shard::new());
         let ((first, first_waker), (second, second_waker)) = (probe(), probe());
         let timers = [Timer::new(&shard, MS, &first_waker), Timer::new(&shard, 70 * MS, &second_waker)];
@@ -336,7 +336,7 @@ fn two_drivers_fire_each_timer_once() {
 /// Registered while another timer fires: the deadline that sleepers read is not after the new timer.
 #[test]
 fn a_timer_registered_while_others_fire_is_seen() {
-    loom::model(|| {
+    model(|| {
         let shard = Arc::new(Shard::new());
         let (_, waker) = probe();
         let _due = Timer::new(&shard, MS, &waker);
@@ -359,7 +359,7 @@ fn a_timer_registered_while_others_fire_is_seen() {
 fn shutdown_leaves_nobody_asleep() {
     let outcomes = Outcomes::new();
     let noted = outcomes.clone();
-    loom::model(move || {
+    model(move || {
         let shard = Arc::new(Shard::new());
         let (probe, waker) = probe();
         let gate = Gate::new();
@@ -384,7 +384,7 @@ fn shutdown_leaves_nobody_asleep() {
 fn a_sleeper_learns_of_a_foreign_timer() {
     let outcomes = Outcomes::new();
     let noted = outcomes.clone();
-    loom::model(move || {
+    model(move || {
         let driver = Arc::new(TimeDriver::new(2, true));
         let sleeps_until = Arc::new(AtomicUsize::new(AWAKE));
         let gate = Gate::new();
@@ -587,7 +587,7 @@ mod twin {
     }
 
     fn fire_against_drop(bug: Bug) {
-        loom::model(move || {
+        model(move || {
             let mini = Mini::new(bug, probe().1);
             let gate = Gate::new();
             let driver = gate.spawn({
@@ -601,7 +601,7 @@ mod twin {
     }
 
     fn fire_against_update(bug: Bug) {
-        loom::model(move || {
+        model(move || {
             let ((old, old_waker), (new, new_waker)) = (probe(), probe());
             let mini = Mini::new(bug, old_waker);
             let gate = Gate::new();
@@ -618,7 +618,7 @@ mod twin {
     }
 
     fn fire_against_poll(bug: Bug) {
-        loom::model(move || {
+        model(move || {
             let (probe, waker) = probe();
             let mini = Mini::new(bug, waker.clone());
             let gate = Gate::new();
@@ -636,7 +636,7 @@ mod twin {
 
     /// Resets a timer to each of `ticks` while the wheel is at the first tick.
     fn fire_against_resets(bug: Bug, ticks: [u64; 2]) {
-        loom::model(move || {
+        model(move || {
             let mini = Mini::new(bug, probe().1);
             let gate = Gate::new();
             let driver = gate.spawn({
@@ -657,7 +657,7 @@ mod twin {
     }
 
     fn register_against_sleep(has_fences: bool) {
-        loom::model(move || {
+        model(move || {
             let fence = move || {
                 if has_fences {
                     fence(SeqCst);

@@ -11,10 +11,10 @@
 
 use std::ptr::{NonNull, null};
 
-use loom::thread;
 use runtime::internals::job::{CoreLatch, Latch, SpinLatch, StackJob, Tag, ThreadLatch};
 use runtime::internals::scheduler::{Host, JobProcessor, Worker};
 
+use super::once_built::{model, thread};
 use super::stage::Stage;
 
 type WaiterLatch = SpinLatch<JobProcessor>;
@@ -58,7 +58,7 @@ fn joins(thread: thread::JoinHandle<()>) -> impl FnMut() {
 
 /// The latch is set at any moment.
 fn a_latch_is_set(waits: Waits) {
-    loom::model(move || {
+    model(move || {
         let stage = Stage::new(1, 0);
         stage.act(0, |worker| {
             let latch = WaiterLatch::new(processor(worker));
@@ -76,7 +76,7 @@ fn a_latch_is_set(waits: Waits) {
 
 /// A job comes from outside, and its end sets the latch.
 fn a_job_is_injected(waits: Waits) {
-    loom::model(move || {
+    model(move || {
         let stage = Stage::new(1, 0);
         stage.act(0, |worker| {
             let job = StackJob::new(null(), WaiterLatch::new(processor(worker)), |_: bool| ());
@@ -99,7 +99,7 @@ fn a_job_is_injected(waits: Waits) {
 
 /// Another worker shares a job and blocks until it has been run. The waiter alone can run it.
 fn a_blocked_worker_shares_a_job() {
-    loom::model(|| {
+    model(|| {
         let stage = Stage::new(2, 0);
         stage.act(0, |worker| {
             let latch = WaiterLatch::new(processor(worker));
@@ -127,7 +127,7 @@ fn a_blocked_worker_shares_a_job() {
 
 /// An external thread waits, and its latch is set at any moment. The workers sleep, for good.
 fn an_external_thread_waits() {
-    loom::model(|| {
+    model(|| {
         let stage = Stage::new(2, 0);
         let shared = stage.shared();
         (0..2).for_each(|index| shared.idle.announce_sleep(index, false));

@@ -7,10 +7,10 @@
 use std::sync::Arc as StdArc;
 
 use loom::future::block_on;
-use loom::thread;
 use runtime::sync::watch;
 
 use super::flag::{Flag, poll};
+use super::once_built::{model, thread};
 use super::plain::Plain;
 
 /// A number that the model checks for races.
@@ -39,7 +39,7 @@ impl Value {
 
 #[test]
 fn a_reader_and_a_sender_exclude_each_other() {
-    loom::model(|| {
+    model(|| {
         let (tx, rx) = watch::channel(Value::new(0));
         let sender = thread::spawn(move || {
             tx.send_modify(|value| value.set(1));
@@ -58,7 +58,7 @@ fn a_reader_and_a_sender_exclude_each_other() {
 
 #[test]
 fn readers_that_meet_in_a_table_are_found_by_a_sender() {
-    loom::model(|| {
+    model(|| {
         let (tx, rx) = watch::channel(Value::new(0));
         let held = rx.borrow();
         let other = {
@@ -76,7 +76,7 @@ fn readers_that_meet_in_a_table_are_found_by_a_sender() {
 
 #[test]
 fn senders_exclude_each_other() {
-    loom::model(|| {
+    model(|| {
         let (tx, rx) = watch::channel(Value::new(0));
         let theirs = tx.clone();
         let other = thread::spawn(move || theirs.send_modify(|value| value.set(value.get() + 1)));
@@ -88,7 +88,7 @@ fn senders_exclude_each_other() {
 
 #[test]
 fn a_nested_read_waits_for_no_sender() {
-    loom::model(|| {
+    model(|| {
         let (tx, rx) = watch::channel(Value::new(0));
         let outer = rx.borrow();
         let sender = thread::spawn(move || tx.send_modify(|value| value.set(1)));
@@ -104,7 +104,7 @@ fn a_nested_read_waits_for_no_sender() {
 
 #[test]
 fn a_receiver_that_waits_learns_of_a_send() {
-    loom::model(|| {
+    model(|| {
         let (tx, mut rx) = watch::channel(Value::new(0));
         let sender = thread::spawn(move || {
             tx.send_modify(|value| value.set(1));
@@ -119,7 +119,7 @@ fn a_receiver_that_waits_learns_of_a_send() {
 
 #[test]
 fn a_receiver_that_waits_learns_of_each_send_in_turn() {
-    loom::model(|| {
+    model(|| {
         let (tx, mut rx) = watch::channel(Value::new(0));
         let sender = thread::spawn(move || {
             tx.send_modify(|value| value.set(1));
@@ -138,7 +138,7 @@ fn a_receiver_that_waits_learns_of_each_send_in_turn() {
 
 #[test]
 fn a_receiver_that_waits_learns_of_the_end() {
-    loom::model(|| {
+    model(|| {
         let (tx, mut rx) = watch::channel(Value::new(0));
         let sender = thread::spawn(move || drop(tx));
         assert!(block_on(rx.changed()).is_err());
@@ -148,7 +148,7 @@ fn a_receiver_that_waits_learns_of_the_end() {
 
 #[test]
 fn a_receiver_that_leaves_keeps_no_other_from_the_news() {
-    loom::model(|| {
+    model(|| {
         let (tx, mut rx) = watch::channel(Value::new(0));
         let mut theirs = rx.clone();
         let flag = Flag::new();
@@ -166,7 +166,7 @@ fn a_receiver_that_leaves_keeps_no_other_from_the_news() {
 
 #[test]
 fn a_sender_that_waits_for_the_end_learns_of_it() {
-    loom::model(|| {
+    model(|| {
         let (tx, rx) = watch::channel(());
         let tx = StdArc::new(tx);
         let receiver = thread::spawn(move || drop(rx));
@@ -235,7 +235,7 @@ mod twins {
     }
 
     fn check_lock(bug: LockBug) {
-        loom::model(move || {
+        model(move || {
             let (word, slot) = (AtomicUsize::new(0), AtomicUsize::new(0));
             let twin = Arc::new(LockTwin { bug, word, slot, value: Value::new(0) });
             let theirs = twin.clone();
@@ -344,7 +344,7 @@ mod twins {
     }
 
     fn check(bug: Bug) {
-        loom::model(move || {
+        model(move || {
             let twin = Arc::new(Twin { bug, word: AtomicUsize::new(0), waiters: Mutex::new(Vec::new()) });
             let theirs = twin.clone();
             let sender = thread::spawn(move || {

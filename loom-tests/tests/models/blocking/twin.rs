@@ -6,8 +6,8 @@ use std::sync::Arc;
 use loom::sync::Mutex;
 use loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
 use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, fence};
-use loom::thread;
 
+use crate::models::once_built::{model, thread};
 use crate::models::plain::Plain;
 
 /// The bug that was put back.
@@ -151,7 +151,7 @@ impl World {
 
 /// The owner blocks twice and uses its table, while two look for the blocked.
 fn blocks_while_two_look(fault: Fault) {
-    loom::model(move || {
+    model(move || {
         let world = World::new(fault);
         let others = [0, 1].map(|_| {
             let world = world.clone();
@@ -174,7 +174,7 @@ fn blocks_while_two_look(fault: Fault) {
 
 /// The call lasts until the shutdown has begun.
 fn blocks_while_the_shutdown_begins(fault: Fault) {
-    loom::model(move || {
+    model(move || {
         let world = World::new(fault);
         let ender = {
             let world = world.clone();

@@ -5,9 +5,9 @@ use std::cell::Cell;
 
 use loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use loom::sync::atomic::{AtomicBool, AtomicI64};
-use loom::thread;
 
 use super::Count;
+use crate::models::once_built::thread;
 use crate::models::poison::name_late_uses;
 
 /// How often the owner looks at the latch until it counts as asleep for ever.

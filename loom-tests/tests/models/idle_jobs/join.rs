@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use loom::sync::atomic::AtomicBool;
 use loom::sync::atomic::Ordering::{AcqRel, Acquire};
-use loom::thread;
 use runtime::internals::driver::{Driver, IoDriver, TimeDriver};
 use runtime::internals::scheduler::{Idle, Parker, Work};
 
 use super::twin::{Fault, Twin};
 use super::world::{Begin, End, Kind, Latch, Life, Slip, World, role};
 use super::{ODD, Protocol};
+use crate::models::once_built::{model, thread};
 
 /// Job 0 is what worker 0 shares, or has shared; job 1 what worker 1 shares while it runs job 0.
 const A: usize = 0;
@@ -67,7 +67,7 @@ fn world<P: Protocol>(protocol: &impl Fn() -> P, slip: Slip, threads: usize) -> 
 /// A shares job 0 and needs it; B may steal it, shares job 1 from it, which A may take while it waits, and
 /// needs that.
 fn two_workers_join<P: Protocol>(protocol: impl Fn() -> P + Send + Sync + 'static, slip: Slip) {
-    loom::model(move || {
+    model(move || {
         let world = world(&protocol, slip, 2);
         let b = {
             let world = world.clone();
@@ -93,7 +93,7 @@ fn a_worker_sleeps_on_a_stolen_job<P: Protocol>(
     protocol: impl Fn() -> P + Send + Sync + 'static,
     slip: Slip,
 ) {
-    loom::model(move || {
+    model(move || {
         let world = world(&protocol, slip, 3);
         let a = {
             let world = world.clone();
@@ -113,7 +113,7 @@ fn a_worker_sleeps_on_a_stolen_job<P: Protocol>(
 
 /// All real but the latch and the job: the owner parks, and is woken for either.
 fn an_owner_parks(events: u32) {
-    loom::model(move || {
+    model(move || {
         let driver = Driver::new(Some(IoDriver::new(1, None).unwrap()), Some(TimeDriver::new(1, false)));
         let idle = Idle::with_events(1, 1, events);
         let world = Arc::new((idle, Parker::new(), driver, Latch::new(), AtomicBool::new(false)));

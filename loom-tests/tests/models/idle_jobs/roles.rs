@@ -14,8 +14,9 @@ use std::sync::Arc;
 
 use loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
 use loom::sync::atomic::{AtomicBool, AtomicUsize, fence};
-use loom::thread;
 use runtime::internals::scheduler::{Idle, Work};
+
+use crate::models::once_built::{model, thread};
 
 /// The bug that was put back.
 #[derive(Clone, Copy, PartialEq)]
@@ -225,7 +226,7 @@ struct Story {
 
 impl Story {
     fn tell(&'static self, slip: Slip) {
-        loom::model(move || {
+        model(move || {
             let workers = self.cast.len();
             let world = Arc::new(World {
                 idle: Idle::new(workers, workers),

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use loom::sync::Mutex;
 use loom::sync::atomic::Ordering::{AcqRel, Acquire, SeqCst};
 use loom::sync::atomic::{AtomicBool, AtomicUsize, fence};
-use loom::thread;
 use runtime::internals::queue::Injector;
 use runtime::internals::scheduler::Work;
 
 use super::super::item::{Item, Items};
 use super::Protocol;
+use crate::models::once_built::{model, thread};
 
 /// A rule for the callers of `Idle` that is left out.
 #[derive(Clone, Copy, PartialEq)]
@@ -588,7 +588,7 @@ pub fn play<P: Protocol>(
     acts: &'static [Act<P>],
     left: &'static [usize],
 ) {
-    loom::model(move || {
+    model(move || {
         let world = Arc::new(world());
         world.set_up(cast);
         let has_thread = |role: &Role| {

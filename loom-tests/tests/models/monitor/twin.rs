@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, fence};
-use loom::thread;
+
+use crate::models::once_built::{model, thread};
 
 /// The bug that was put back.
 #[derive(Clone, Copy, PartialEq)]
@@ -181,7 +182,7 @@ impl World {
 
 /// The worker sleeps, or is about to, and is awake for good then.
 fn a_worker_wakes(fault: Fault, way: Way) {
-    loom::model(move || {
+    model(move || {
         let world = Arc::new(World {
             is_shown: AtomicBool::new(false),
             sleepers: AtomicUsize::new(0),

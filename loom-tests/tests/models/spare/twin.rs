@@ -8,7 +8,8 @@ use std::sync::Arc;
 use loom::sync::Mutex;
 use loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
 use loom::sync::atomic::{AtomicBool, AtomicUsize, fence};
-use loom::thread;
+
+use crate::models::once_built::{model, thread};
 
 /// The bug that was put back.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -192,7 +193,7 @@ impl World {
 /// A worker is stalled with a task behind it, another task comes; the monitor looks. At last the worker is
 /// back: it has seen to what came to the injector and found no other worker.
 fn a_worker_is_stalled(fault: Fault, begin: End) {
-    loom::model(move || {
+    model(move || {
         let world = World::new(fault, begin);
         let live = |begin: End| {
             let world = world.clone();

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use loom::sync::Mutex;
 use loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
 use loom::sync::atomic::{AtomicBool, AtomicUsize, fence};
-use loom::thread;
+
+use crate::models::once_built::{model, thread};
 
 /// The bug that was put back.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -174,7 +175,7 @@ impl World {
 
 /// Both workers yield, once each, to a spare one.
 fn two_workers_yield(fault: Fault, begin: End) {
-    loom::model(move || {
+    model(move || {
         let world = World::new(fault, begin);
         let spare = {
             let world = world.clone();
