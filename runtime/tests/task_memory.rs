@@ -55,8 +55,8 @@ static ALLOCATOR: Checking = Checking;
 /// The tests measure the whole process: one at a time.
 static ONE: Mutex<()> = Mutex::new(());
 
-/// ThreadSanitizer looks at the order of accesses, not at the amount of memory, and takes ten times as long.
-const MILLION: usize = if cfg!(tsan) { 100_000 } else { 1_000_000 };
+/// Sanitizers look at accesses, not at the amount of memory, and take ten times as long.
+const MILLION: usize = if cfg!(any(asan, tsan)) { 100_000 } else { 1_000_000 };
 
 fn build(workers: usize) -> runtime::Runtime {
     match workers {
