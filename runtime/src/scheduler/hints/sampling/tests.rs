@@ -10,7 +10,7 @@ use crate::{Builder, Runtime};
 /// Much less than the monitor needs to find a worker stuck.
 const SOON: Duration = Duration::from_micros(1500);
 /// After how long a test that has shown nothing ends. With ThreadSanitizer, none ever shows anything.
-const PATIENCE: Duration = Duration::from_secs(if cfg!(tsan) { 1 } else { 20 });
+const TIME_TO_SHOW_IT: Duration = Duration::from_secs(if cfg!(tsan) { 1 } else { 20 });
 
 fn two_workers() -> Runtime {
     Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
@@ -60,7 +60,7 @@ fn delay_behind_a_long_poll(
 #[track_caller]
 fn assert_is_soon(delay: impl Fn() -> Option<Duration>) {
     let (start, mut soon, mut late) = (Instant::now(), 0, Vec::new());
-    while soon < 20 && start.elapsed() < PATIENCE / 4 {
+    while soon < 20 && start.elapsed() < TIME_TO_SHOW_IT / 4 {
         match delay() {
             Some(delay) if delay < SOON => soon += 1,
             Some(delay) => late.push(delay),
@@ -219,7 +219,7 @@ fn a_backlog_that_is_worth_it_gets_all_workers_soon() {
     let runtime = Builder::new_multi_thread().worker_threads(4).build().unwrap();
     let (start, mut in_vain) = (Instant::now(), 0);
     // If the machine has so much other work that no worker samples, this shows nothing.
-    while start.elapsed() < PATIENCE {
+    while start.elapsed() < TIME_TO_SHOW_IT {
         let handle = runtime.handle().clone();
         let backlog = Arc::new(Backlog::default());
         let spawner = backlog.clone();
