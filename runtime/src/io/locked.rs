@@ -110,3 +110,16 @@ pub fn wake_all(wakers: Vec<Waker>) {
         }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+pub mod tests {
+    use std::ptr::null;
+    use std::task::{RawWakerVTable, Waker};
+
+    /// A waker whose `clone` panics with "no clones".
+    pub fn waker_that_cannot_be_cloned() -> Waker {
+        static TABLE: RawWakerVTable = RawWakerVTable::new(|_| panic!("no clones"), |_| {}, |_| {}, |_| {});
+        // SAFETY: the functions use no data, and may be called by any thread.
+        unsafe { Waker::new(null(), &TABLE) }
+    }
+}

@@ -37,6 +37,7 @@ use crate::coop;
 use crate::io::ReadBuf;
 use crate::io::locked::{Users, poll_locked, wake_all};
 use crate::loom::sync::{Condvar, Mutex};
+use crate::util::unwind::FirstPanic;
 
 /// How long the thread stays when no bytes are wanted.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
@@ -118,15 +119,17 @@ impl Input {
             }
             result
         };
-        let result = poll_locked(&self.state, cx, attempt, |state| state.handles.waker(handle));
-        // This also happens if a result came in between, because other handles rely on the thread.
-        if must_start {
-            if let Err(error) = start() {
-                self.refused();
-                return Poll::Ready(Err(error));
-            }
+        let mut panic = FirstPanic::new();
+        let result =
+            panic.catch(|| poll_locked(&self.state, cx, attempt, |state| state.handles.waker(handle)));
+        // This also happens if a result came in between, or if the waker's `clone` panicked, because other
+        // handles rely on the thread.
+        let refused = if must_start { start().inspect_err(|_| self.refused()).err() } else { None };
+        panic.resume();
+        if let Some(error) = refused {
+            return Poll::Ready(Err(error));
         }
-        let result = ready!(result);
+        let result = ready!(result.expect("a panic would have been resumed"));
         coop.made_progress();
         Poll::Ready(result)
     }

@@ -49,6 +49,7 @@ use crate::io::locked::{Users, poll_locked, wake_all};
 use crate::loom::sync::{Condvar, Mutex};
 use crate::runtime::handle::Handle;
 use crate::scheduler::context;
+use crate::util::unwind::FirstPanic;
 
 /// The number of bytes in the buffer from which on a write waits.
 const FULL: usize = 64 << 10;
@@ -212,10 +213,15 @@ impl Output {
             must_start |= needs_drain && state.start_drain(owner);
             result.map(Ok)
         };
-        let result = poll_locked(&self.state, cx, attempt, |state| state.handles.waker(handle));
+        let mut panic = FirstPanic::new();
+        let result =
+            panic.catch(|| poll_locked(&self.state, cx, attempt, |state| state.handles.waker(handle)));
+        // Also if the waker's `clone` panicked, because other handles rely on the drain.
         if must_start {
             start();
         }
+        panic.resume();
+        let result = result.expect("a panic would have been resumed");
         if result.is_ready() {
             coop.made_progress();
         }

@@ -6,6 +6,8 @@ use std::task::{Wake, Waker};
 use std::thread;
 
 use super::*;
+use crate::io::locked::tests::waker_that_cannot_be_cloned;
+use crate::util::unwind::catch;
 
 /// An input with a thread that reads what a test sends.
 struct Sent {
@@ -15,19 +17,20 @@ struct Sent {
     /// How many bytes each read asked for.
     asked: Arc<Mutex<Vec<usize>>>,
     starts: usize,
+    waker: Waker,
 }
 
 impl Sent {
     fn new() -> Self {
         let (sender, receiver) = channel();
         let (input, receiver) = (Arc::new(Input::new()), Arc::new(Mutex::new(receiver)));
-        Self { input, sender, receiver, asked: Arc::default(), starts: 0 }
+        Self { input, sender, receiver, asked: Arc::default(), starts: 0, waker: Waker::noop().clone() }
     }
 
     fn poll(&mut self, handle: usize, room: usize) -> Poll<io::Result<Vec<u8>>> {
         let mut bytes = vec![0; room];
         let mut buf = ReadBuf::new(&mut bytes);
-        let Self { input, receiver, asked, starts, .. } = self;
+        let Self { input, receiver, asked, starts, waker, .. } = self;
         let start = || {
             *starts += 1;
             let (input, receiver, asked) = (input.clone(), receiver.clone(), asked.clone());
@@ -41,7 +44,7 @@ impl Sent {
             });
             Ok(())
         };
-        let result = input.poll_read(&mut Context::from_waker(Waker::noop()), handle, &mut buf, start);
+        let result = input.poll_read(&mut Context::from_waker(waker), handle, &mut buf, start);
         result.map_ok(|()| buf.filled().to_vec())
     }
 
@@ -80,6 +83,19 @@ fn an_end_and_an_error_are_reported_once() {
     assert_eq!(sent.read(handle, 8).unwrap(), b"");
     assert_eq!(sent.read(handle, 8).unwrap_err().kind(), ErrorKind::InvalidData);
     assert_eq!(sent.read(handle, 8).unwrap(), b"more");
+}
+
+#[test]
+fn a_handle_whose_waker_cannot_be_cloned_leaves_a_thread_for_the_next() {
+    let mut sent = Sent::new();
+    sent.waker = waker_that_cannot_be_cloned();
+    let handle = sent.input.enter();
+    let panic = catch(|| _ = sent.poll(handle, 8)).unwrap_err();
+    assert_eq!(panic.downcast_ref(), Some(&"no clones"));
+    assert_eq!(sent.starts, 1);
+    sent.waker = Waker::noop().clone();
+    sent.sender.send(Ok(b"hello".to_vec())).unwrap();
+    assert_eq!(sent.read(handle, 8).unwrap(), b"hello");
 }
 
 struct Flag(Arc<AtomicBool>);

@@ -2,6 +2,8 @@ use std::io::ErrorKind;
 use std::task::Waker;
 
 use super::*;
+use crate::io::locked::tests::waker_that_cannot_be_cloned;
+use crate::util::unwind::catch;
 
 /// Writes for a handle that need not wait. Returns whether a drain was to be pushed.
 fn write(output: &Output, handle: usize, bytes: &[u8]) -> io::Result<bool> {
@@ -60,6 +62,20 @@ fn a_flush_waits_for_the_handles_own_bytes_and_asks_the_stream_only_if_it_must()
     assert!(flush(&output, a).is_ready() && flush(&output, b).is_pending());
     assert_eq!(drain(&output, &[]), [(String::new(), true)]);
     assert!(flush(&output, b).is_ready());
+}
+
+#[test]
+fn a_handle_whose_waker_cannot_be_cloned_pushes_the_drain_it_has_begun() {
+    let output = Output::new();
+    let handle = output.enter();
+    write(&output, handle, b"word").unwrap();
+    drain(&output, &[Ok(false)]);
+    let waker = waker_that_cannot_be_cloned();
+    let mut is_pushed = false;
+    let cx = &mut Context::from_waker(&waker);
+    let panic = catch(|| _ = output.poll_flush(cx, (handle, 0), || is_pushed = true)).unwrap_err();
+    assert_eq!(panic.downcast_ref(), Some(&"no clones"));
+    assert!(is_pushed);
 }
 
 #[test]
