@@ -454,6 +454,45 @@ fn a_wake_by_the_drop_of_an_older_waker_has_the_set_polled() {
     }
 }
 
+/// The task that waits for the set's task is not the last one that has polled the set.
+#[test]
+fn a_call_that_ends_leaves_the_tasks_to_another_one() {
+    let _watchdog = watchdog();
+    for ends_by_abort in [false, true] {
+        let runtime = Builder::new_current_thread().build_local(LocalOptions::default()).unwrap();
+        runtime.block_on(async {
+            let set = Rc::new(LocalSet::new());
+            let (tx, rx) = oneshot::channel();
+            let output = set.spawn_local(async move { rx.await.unwrap() });
+            let first = set.clone();
+            let first = spawn_local(async move { first.run_until(output).await.unwrap() });
+            let others = [1, 2, 3].map(|polls| {
+                let set = set.clone();
+                spawn_local(async move {
+                    let yields = async {
+                        for _ in 0..polls {
+                            yield_now().await;
+                        }
+                    };
+                    set.run_until(yields).await;
+                    if ends_by_abort {
+                        set.run_until(pending()).await
+                    }
+                })
+            });
+            for _ in 0..20 {
+                yield_now().await;
+            }
+            for other in others {
+                other.abort();
+                assert_eq!(other.await.is_err(), ends_by_abort);
+            }
+            tx.send(7).unwrap();
+            assert_eq!(first.await.unwrap(), 7);
+        });
+    }
+}
+
 #[test]
 fn guards_may_be_dropped_in_any_order_and_outlive_the_set() {
     let _watchdog = watchdog();

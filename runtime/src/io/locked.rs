@@ -8,7 +8,7 @@ use std::mem;
 use std::task::{Context, Poll, Waker};
 
 use crate::loom::sync::Mutex;
-use crate::util::unwind;
+use crate::util::unwind::run_quietly;
 
 /// Makes an attempt under the lock. If it must wait, puts the caller's waker into the `slot`.
 #[inline]
@@ -105,9 +105,7 @@ impl<T> Users<T> {
 /// Wakes all wakers. A panic of a waker does not end the calling thread.
 pub fn wake_all(wakers: Vec<Waker>) {
     for waker in wakers {
-        if let Err(panic) = unwind::catch(|| waker.wake()) {
-            unwind::drop_quietly(panic);
-        }
+        run_quietly(|| waker.wake());
     }
 }
 

@@ -247,8 +247,8 @@ impl LocalSet {
     /// Runs `future` to its end, and the set's tasks meanwhile. Tasks that have not ended then stay in the
     /// set.
     ///
-    /// If several calls are polled at a time, in tasks of their own, the set's tasks wake the call that was
-    /// polled last.
+    /// Several calls may go on at a time, in tasks of their own. The set's tasks wake the call that was
+    /// polled last, and a call that ends wakes another.
     ///
     /// # Cancel safety
     /// As safe as `future`. The tasks stay in the set.
@@ -269,7 +269,7 @@ impl LocalSet {
     where
         F: Future,
     {
-        RunUntil { set: self, future }.await
+        RunUntil { set: self, number: None, future }.await
     }
 
     /// Runs `f` as a poll of the set.
@@ -345,8 +345,19 @@ pin_project! {
     /// The future of [`LocalSet::run_until`].
     struct RunUntil<'a, F> {
         set: &'a LocalSet,
+        // Among the set's calls, since the first poll.
+        number: Option<usize>,
         #[pin]
         future: F,
+    }
+
+    impl<F> PinnedDrop for RunUntil<'_, F> {
+        fn drop(this: Pin<&mut Self>) {
+            if let Some(number) = this.number {
+                // SAFETY: the set is `!Send`, so this thread is its owner.
+                unsafe { this.set.shared().end_call(number) };
+            }
+        }
     }
 }
 
@@ -356,19 +367,20 @@ impl<F: Future> Future for RunUntil<'_, F> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let this = self.project();
         let set = *this.set;
-        let result = set.poll_with(|| {
+        let number = *this.number.get_or_insert_with(|| {
+            // SAFETY: the set is `!Send`, so this thread is its owner.
+            unsafe { set.shared().begin_call() }
+        });
+        set.poll_with(|| {
             let result = this.future.poll(cx);
             if result.is_pending() {
+                // Before the set's last look for tasks, because the clone of a waker is foreign code.
+                // SAFETY: as above.
+                unsafe { set.shared().keep_waker(number, cx.waker()) };
                 set.run_tasks(cx, false);
             }
             result
-        });
-        // SAFETY: the set is `!Send`, so this thread is its owner.
-        if result.is_ready() && unsafe { set.shared().has_queued() } {
-            // Another future may run the set from now on.
-            set.shared().notify();
-        }
-        result
+        })
     }
 }
 

@@ -32,6 +32,14 @@ pub fn drop_quietly<T>(value: T) {
     std::mem::forget(payload);
 }
 
+/// Calls `f`. A panic goes no further.
+#[inline]
+pub fn run_quietly(f: impl FnOnce()) {
+    if let Err(payload) = catch(f) {
+        drop_quietly(payload);
+    }
+}
+
 /// The first of several panics. It is resumed when all code that must run has run.
 #[derive(Default)]
 pub struct FirstPanic(Option<Payload>);

@@ -20,6 +20,13 @@
 //! going on, it looks there before it ends, and once more after it has left its waker, because foreign code
 //! runs then. Otherwise the wake takes the waker out of the inbox and wakes it (`notify`).
 //!
+//! # Several calls
+//! Several calls of `run_until` may go on at a time, in tasks of their own. The inbox has the waker of the
+//! call that was polled last, so each other call keeps its own waker in `calls`. *A call without a waker
+//! there is about to be polled, or has left its waker in the inbox last.* A call that ends takes another's
+//! waker out and wakes it, and that call leaves its waker in the inbox. While there is one call, it keeps
+//! nothing: the second one wakes it when it begins.
+//!
 //! # The end
 //! The set's drop cancels the tasks: first the tasks in the run queue and in the inbox, then the waiting
 //! tasks, until none lives. A task that a destructor wakes comes into the run queue and is cancelled there. A
@@ -58,6 +65,7 @@ use crate::queue::{Inbox, IntrusiveList};
 use crate::runtime::spawn::LARGE;
 use crate::task::{self, Header, JoinHandle, Runnable, Schedule};
 use crate::util::slots::Slots;
+use crate::util::unwind::{drop_quietly, run_quietly};
 
 /// The number of tasks that one poll of the set runs before the thread's other work has its turn.
 const ROUND: usize = 61;
@@ -96,6 +104,10 @@ struct Own {
     references: usize,
     /// The number of polls of the set on the stack of this thread.
     polls: usize,
+    /// The calls of `run_until` that go on.
+    calls: Vec<Call>,
+    /// The number of calls that have begun.
+    begun: usize,
     /// Whether the set's drop has begun.
     is_closed: bool,
     /// Whether `references` was added to `left`.
@@ -104,6 +116,19 @@ struct Own {
     ends_by_panic: bool,
     /// Whether a panic has ended the set.
     has_panicked: bool,
+}
+
+/// A call of `run_until`.
+struct Call {
+    number: usize,
+    /// See *several calls*.
+    waker: Option<Waker>,
+}
+
+impl Own {
+    fn call(&mut self, number: usize) -> &mut Call {
+        self.calls.iter_mut().find(|call| call.number == number).expect("it goes on")
+    }
 }
 
 impl LocalScheduler {
@@ -118,6 +143,8 @@ impl LocalScheduler {
             ticks: 0,
             references: 1,
             polls: 0,
+            calls: Vec::new(),
+            begun: 0,
             is_closed: false,
             is_left: false,
             ends_by_panic: false,
@@ -278,6 +305,63 @@ impl LocalScheduler {
     /// Wakes the task that waits in [`wait`](Self::wait), if there is one.
     pub fn notify(&self) {
         self.inbox.notify();
+    }
+
+    /// Notes a call of `run_until`, and returns its number.
+    ///
+    /// # Safety
+    /// 1. The caller is the owner.
+    pub unsafe fn begin_call(&self) -> usize {
+        // SAFETY: (1).
+        let (number, is_second) = unsafe {
+            self.with_own(|own| {
+                own.begun += 1;
+                own.calls.push(Call { number: own.begun, waker: None });
+                (own.begun, own.calls.len() == 2)
+            })
+        };
+        if is_second {
+            // The first one keeps its waker when it is polled.
+            run_quietly(|| self.notify());
+        }
+        number
+    }
+
+    /// Keeps a call's waker, while other calls go on.
+    ///
+    /// # Safety
+    /// 1. The caller is the owner. 2. It is in a poll of call `number`.
+    pub unsafe fn keep_waker(&self, number: usize, waker: &Waker) {
+        let must_keep = |own: &mut Own| {
+            own.calls.len() > 1 && !own.call(number).waker.as_ref().is_some_and(|kept| kept.will_wake(waker))
+        };
+        // SAFETY: (1). The clone, and the drop of the older waker, are foreign code, and happen outside.
+        unsafe {
+            if self.with_own(must_keep) {
+                let waker = waker.clone();
+                let older = self.with_own(|own| own.call(number).waker.replace(waker));
+                drop(older);
+            }
+        }
+    }
+
+    /// Removes a call, and wakes another one for the set's tasks.
+    ///
+    /// # Safety
+    /// 1. The caller is the owner. 2. `number` is of `begin_call`, and was not given here before.
+    pub unsafe fn end_call(&self, number: usize) {
+        // SAFETY: (1).
+        let (ended, other) = unsafe {
+            self.with_own(|own| {
+                let place = own.calls.iter().position(|call| call.number == number).expect("it goes on");
+                let ended = own.calls.swap_remove(place);
+                (ended, own.calls.iter_mut().find_map(|call| call.waker.take()))
+            })
+        };
+        drop_quietly(ended.waker);
+        if let Some(waker) = other {
+            run_quietly(|| waker.wake());
+        }
     }
 
     /// Counts a poll of the set in or out.
