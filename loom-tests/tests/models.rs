@@ -54,6 +54,7 @@ mod models {
     mod semaphore;
     mod shutdown;
     mod spare;
+    mod stacks;
     mod stage;
     mod stdio;
     mod task;

@@ -12,7 +12,7 @@ use super::plain::text_of;
 /// Blocks that are kept.
 const KEPT: usize = 1 << 10;
 /// What freed memory is filled with.
-const FREED: u8 = 0xdd;
+pub const FREED: u8 = 0xdd;
 /// Larger blocks are none of the models'.
 const LARGEST: usize = 1 << 12;
 
