@@ -1,8 +1,9 @@
 //! Stacks that are used again.
 //!
-//! loom gives each thread of each schedule a stack, by `mmap`, and unmaps it afterwards. Half of the time of a
-//! model went there. So the models have an `mmap` and a `munmap` of their own, which come before those of the C
-//! library: a stack that is given back is overwritten and kept, and handed out again with its guard page.
+//! loom gives each thread of each schedule a stack, by `mmap`, and unmaps it afterwards. Half of the time of
+//! a model went there. So the models have an `mmap` and a `munmap` of their own, which come before those of
+//! the C library: a stack that is given back is overwritten and kept, and handed out again with its guard
+//! page.
 
 use std::ffi::{c_int, c_void};
 use std::sync::Mutex;

@@ -194,7 +194,8 @@ impl Builder {
     /// once; then tasks wait.
     ///
     /// With 0, tasks wait while all workers are stuck or blocked, and computations do not yield to tasks.
-    /// With 1, the only spare worker may be inside of a long poll itself; sockets and timers then wait for it.
+    /// With 1, the only spare worker may be inside of a long poll itself. Sockets and timers then wait for
+    /// it.
     ///
     /// # Examples
     /// The one worker sleeps, and a spare worker polls the other task:
