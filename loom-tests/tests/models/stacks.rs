@@ -64,7 +64,7 @@ unsafe extern "C" fn munmap(address: *mut c_void, length: size_t) -> c_int {
         let given_back = Stack(address.addr(), length);
         if let Some(place) = stacks.used.iter().position(|&stack| stack == given_back) {
             stacks.used.swap_remove(place);
-            // SAFETY: the caller does not use it any more. Nobody else has it, before it is pushed.
+            // SAFETY: the caller does not use it any more, and no other thread has it before it is pushed.
             unsafe { address.cast::<u8>().add(GUARD).write_bytes(FREED, length - GUARD) };
             stacks.free.push(given_back);
             return 0;

@@ -79,8 +79,6 @@ fn a_worker_does_not_yield_to_one_that_sleeps() {
             stage.act(1, |worker| compute(worker, &stage).wait());
             blocked.end_blocking(had_table);
         });
-        // Shutdown has models of its own.
-        loom::stop_exploring();
         stage.end();
     });
 }
