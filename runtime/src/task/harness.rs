@@ -18,7 +18,7 @@ use super::raw::{Runnable, Schedule, drop_reference, free};
 use super::state::{AfterPoll, Start};
 use super::waker;
 use crate::coop;
-use crate::util::unwind::{catch, drop_quietly};
+use crate::util::unwind::{catch, drop_quietly, run_quietly};
 
 /// Polls the task once, or cancels it, and does what follows.
 ///
@@ -211,9 +211,7 @@ unsafe fn finish<F: Future + 'static, S: Schedule>(
         if now.has_join_waker() {
             // With `DONE` the waker became ours. The life's reference, which was kept, holds the cell.
             let waker = header.as_ref().join_waker.with_mut(|waker| (*waker).take());
-            if let Err(payload) = catch(|| waker.expect("JOIN_WAKER says that the waker is set").wake()) {
-                drop_quietly(payload);
-            }
+            run_quietly(|| waker.expect("JOIN_WAKER says that the waker is set").wake());
             drop_reference(header);
         } else if was_last {
             free::<F, S>(header);

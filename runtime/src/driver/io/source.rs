@@ -250,9 +250,7 @@ impl Source {
         self.slots[direction as usize].with(|slot| {
             // SAFETY: the caller is WAKING, and while that is set no thread writes the slot.
             let waker = unsafe { &*slot }.as_ref();
-            if let Err(payload) = unwind::catch(|| waker.map(Waker::wake_by_ref)) {
-                unwind::drop_quietly(payload);
-            }
+            unwind::run_quietly(|| waker.map_or((), Waker::wake_by_ref));
         });
     }
 
@@ -284,7 +282,7 @@ impl Drop for ReleaseOnUnwind<'_> {
         self.source.slots[self.direction as usize].with(|slot| {
             // SAFETY: the slot is held, so no other thread writes it.
             let waker = unsafe { &*slot }.as_ref();
-            unwind::drop_quietly(unwind::catch(|| waker.map(Waker::wake_by_ref)));
+            unwind::run_quietly(|| waker.map_or((), Waker::wake_by_ref));
         });
         self.source.give_back(self.direction);
     }

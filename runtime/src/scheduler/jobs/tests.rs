@@ -10,9 +10,7 @@ use crate::Builder;
 use crate::job::Tag;
 use crate::loom::DEQUE_CAPACITY;
 use crate::loom::sync::atomic::Ordering::Relaxed;
-#[cfg(not(tsan))]
-use crate::parallel::scope;
-use crate::parallel::{ThreadPoolBuilder, isolated, join};
+use crate::parallel::{ThreadPoolBuilder, isolated, join, scope};
 use crate::scheduler::context;
 
 /// Calls `f` in a computation on the only job processor of a runtime, which has no thieves.
@@ -80,9 +78,8 @@ fn a_child_job_is_of_the_region_in_which_it_was_pushed() {
     });
 }
 
-// ThreadSanitizer's own stack of calls is too short for so many.
 #[test]
-#[cfg(not(tsan))]
+#[cfg_attr(tsan, ignore = "ThreadSanitizer's own stack of calls is too short for so many")]
 fn no_budget_is_longer_than_there_is_room() {
     fn descend(depth: u32) -> u32 {
         // SAFETY: this thread uses the result in this call only, inside of `install`.
