@@ -75,7 +75,7 @@ async fn serve(addr: &str) -> io::Result<()> {
     }
 
     drop(listener);
-    println!("stopping with {} clients", clients.len());
+    println!("stopping, clients: {}", clients.len());
     stop.send_replace(true);
     let all_left = async { while clients.join_next().await.is_some() {} };
     match runtime::time::timeout(GRACE, all_left).await {

@@ -65,7 +65,7 @@ fn the_server_tells_its_clients_that_it_stops() {
         assert_eq!(client.line(), "", "the connection is closed");
     }
     assert_eq!(ended.code, Some(0), "{ended:?}");
-    assert_eq!(ended.stdout, "stopping with 2 clients\nall clients have left\n");
+    assert_eq!(ended.stdout, "stopping, clients: 2\nall clients have left\n");
 }
 
 #[test]
