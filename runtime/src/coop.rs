@@ -104,14 +104,28 @@ pub(crate) fn set_task_vtable(vtable: &'static RawWakerVTable) {
 /// `f` must not unwind: the caller catches panics inside.
 #[inline]
 pub(crate) fn poll_task<R>(waker: &Waker, f: impl FnOnce() -> R) -> (R, bool) {
+    begin_poll(waker.data());
+    let result = f();
+    (result, end_poll())
+}
+
+/// The first half of [`poll_task`]. The halves are compiled once, not for each future.
+#[inline]
+fn begin_poll(data: *const ()) {
     STATE.with(|state| {
         state.budget.set(Some(BUDGET));
-        state.data.set(waker.data());
+        state.data.set(data);
         state.is_yielding.set(false);
-        let result = f();
+    });
+}
+
+/// The second half of [`poll_task`]. Returns whether the task asked to be queued again.
+#[inline]
+fn end_poll() -> bool {
+    STATE.with(|state| {
         state.budget.set(None);
         state.data.set(std::ptr::null());
-        (result, state.is_yielding.get())
+        state.is_yielding.get()
     })
 }
 

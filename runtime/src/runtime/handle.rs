@@ -19,6 +19,7 @@ use crate::scheduler::reference::Reference;
 use crate::scheduler::shared::next_id;
 use crate::scheduler::{Shared, blocking, current_thread};
 use crate::task::JoinHandle;
+use crate::util::erased_future::{ErasedFuture, output_of};
 use crate::util::{as_tokio, block_on};
 
 /// A way into a runtime that can be cloned and sent around.
@@ -225,9 +226,13 @@ impl Handle {
              `spawn_blocking` or `block_in_place`"
         );
         as_tokio::enters_block_on();
+        output_of(future, |future| self.wait_for(future))
+    }
+
+    fn wait_for(&self, future: ErasedFuture<'_>) {
         let wait = || match self.runtime_flavor() {
             Flavor::CurrentThread => block_on::blocking(|| current_thread::block_on(&self.reference, future)),
-            Flavor::MultiThread => block_on::block_on_patiently(future, || self.shared().crowd.is_overrun()),
+            Flavor::MultiThread => block_on::wait_patiently(future, || self.shared().crowd.is_overrun()),
         };
         let _in_block_on = self.shared().enter_block_on();
         // SAFETY: our reference keeps the state.

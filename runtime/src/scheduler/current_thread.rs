@@ -19,11 +19,9 @@
 //! and use up a token that was meant for the caller of `block_on`. So after a poll, a caller that is about to
 //! park looks once more whether it was woken or called for the core.
 
-use std::future::Future;
-use std::pin::{Pin, pin};
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Wake, Waker};
 
 use super::belonging::outside_of_computations;
 use super::enter;
@@ -35,10 +33,10 @@ use crate::loom::sync::atomic::AtomicBool;
 use crate::loom::sync::atomic::Ordering::SeqCst;
 use crate::loom::thread::{self, Thread};
 use crate::scheduler::context;
+use crate::util::erased_future::ErasedFuture;
 
 /// Runs `future` to its end on the calling thread, and the runtime's tasks meanwhile.
-pub fn block_on<F: Future>(handle: &Reference, future: F) -> F::Output {
-    let future = pin!(future);
+pub fn block_on(handle: &Reference, future: ErasedFuture<'_>) {
     let root = Arc::new(Root {
         is_woken: AtomicBool::new(true),
         is_driving: AtomicBool::new(false),
@@ -49,7 +47,7 @@ pub fn block_on<F: Future>(handle: &Reference, future: F) -> F::Output {
     let shared = handle.shared();
     let _seeded = shared.config.rng_seed.as_ref().map(|seed| shared.core.seed_thread(seed));
     // The record of an outer poll is put back afterwards.
-    coop::suspended(|| root.run(handle.shared_ptr()))
+    coop::suspended(|| root.run(handle.shared_ptr()));
 }
 
 /// A task of a runtime that was built to end by a panic has panicked: ends the runtime, and the calls of
@@ -155,31 +153,32 @@ impl Wake for Root {
 }
 
 /// A `block_on` future and its waker.
-struct RootFuture<'a, F> {
+struct RootFuture<'a> {
     root: Arc<Root>,
     waker: Waker,
-    future: Pin<&'a mut F>,
+    future: ErasedFuture<'a>,
 }
 
-impl<F: Future> RootFuture<'_, F> {
-    fn run(&mut self, shared: NonNull<Shared>) -> F::Output {
+impl RootFuture<'_> {
+    fn run(&mut self, shared: NonNull<Shared>) {
         context::with_worker_of(shared, |worker| match worker {
             // This thread has the core already.
-            Some(worker) => self.drive(worker, true).expect("a nested call drives to its future's end"),
+            Some(worker) => {
+                let is_ready = self.drive(worker, true);
+                assert!(is_ready, "a nested call drives to its future's end");
+            }
             None => self.wait(shared),
-        })
+        });
     }
 
-    /// `MainClears`, and a poll if the future was woken.
-    fn poll(&mut self) -> Poll<F::Output> {
-        if !self.root.is_woken.swap(false, SeqCst) {
-            return Poll::Pending;
-        }
-        coop::with_budget(|| self.future.as_mut().poll(&mut Context::from_waker(&self.waker)))
+    /// `MainClears`, and a poll if the future was woken. Returns whether the future is ready.
+    fn poll(&mut self) -> bool {
+        self.root.is_woken.swap(false, SeqCst)
+            && coop::with_budget(|| self.future.poll(&mut Context::from_waker(&self.waker))).is_ready()
     }
 
     /// Waits for the future, and drives the runtime whenever no other thread does.
-    fn wait(&mut self, shared: NonNull<Shared>) -> F::Output {
+    fn wait(&mut self, shared: NonNull<Shared>) {
         // SAFETY: the root holds a handle.
         let core = &unsafe { shared.as_ref() }.core;
         loop {
@@ -188,15 +187,15 @@ impl<F: Future> RootFuture<'_, F> {
                 Ok(()) => {
                     // SAFETY: we have just taken the core; the root holds a handle.
                     let taken = unsafe { Taken::new(shared) };
-                    match enter::enter_worker(&taken.worker, || self.drive(&taken.worker, false)) {
-                        Some(output) => return output,
-                        None => continue,
+                    if enter::enter_worker(&taken.worker, || self.drive(&taken.worker, false)) {
+                        return;
                     }
+                    continue;
                 }
             };
             core.check_panicked(false);
-            if let Poll::Ready(output) = self.poll() {
-                return output;
+            if self.poll() {
+                return;
             }
             core.check_panicked(true);
             // The poll may have called code that parked this thread. That code may have taken the token of a
@@ -207,11 +206,12 @@ impl<F: Future> RootFuture<'_, F> {
         }
     }
 
-    /// Drives the runtime until the future is ready, or until the runtime is shut down.
+    /// Drives the runtime until the future is ready, or until the runtime is shut down. Returns whether the
+    /// future is ready.
     ///
     /// A nested call goes on after the shutdown, because the runtime cannot finish before the outer calls
     /// return. So that the outer calls return, all tasks are cancelled, now or when they are next run.
-    fn drive(&mut self, worker: &Worker, is_nested: bool) -> Option<F::Output> {
+    fn drive(&mut self, worker: &Worker, is_nested: bool) -> bool {
         /// Puts the mark back, also if the future panics.
         struct Driving(Arc<Root>);
         impl Drop for Driving {
@@ -229,19 +229,19 @@ impl<F: Future> RootFuture<'_, F> {
                 match is_nested {
                     true => core.check_panicked(false),
                     // The caller panics, once the tasks have ended.
-                    false if core.state.lock().has_panicked => return None,
+                    false if core.state.lock().has_panicked => return false,
                     false => {}
                 }
             }
-            if let Poll::Ready(output) = self.poll() {
-                return Some(output);
+            if self.poll() {
+                return true;
             }
             if is_nested && worker.shared().lifecycle.has_begun() {
                 worker.shared().core.check_panicked(true);
             }
             if !is_over && worker.shared().lifecycle.has_begun() {
                 if !is_nested {
-                    return None;
+                    return false;
                 }
                 is_over = true;
                 worker.cancel_idle();

@@ -45,24 +45,9 @@ pub(super) unsafe fn run<F: Future + 'static, S: Schedule>(header: NonNull<Heade
 /// As [`run`].
 #[cold]
 pub(super) unsafe fn fail<F: Future + 'static, S: Schedule>(header: NonNull<Header>, failure: Failure) {
-    let waker = waker::borrowed(&header);
-    let drop_future = || {
-        // SAFETY: we own `SCHEDULED`, so the stage is ours. If the assignment unwinds, the stage has the new
-        // value.
-        catch(|| unsafe { *stage::<F>(header) = Stage::Consumed })
-    };
-    // As part of a poll, so that the destructor cannot block the worker and knows its task. It may run inside
-    // the poll of another task, which spawned this task and had it refused.
-    let (dropped, _) = coop::suspended(|| coop::poll_task(&waker, drop_future));
-    // A panic in the future's destructor is the task's, unless it has panicked before.
-    let failure = match (dropped, failure) {
-        (Err(payload), Failure::Panic(first)) => {
-            drop_quietly(payload);
-            Failure::Panic(first)
-        }
-        (Err(payload), _) => Failure::Panic(payload),
-        (Ok(()), failure) => failure,
-    };
+    // SAFETY: we own `SCHEDULED`, so the cell is live, and the stage is ours. If the assignment unwinds, the
+    // stage has the new value.
+    let failure = unsafe { failure_after(header, failure, &mut || *stage::<F>(header) = Stage::Consumed) };
     // SAFETY: passed on; the stage is `Consumed`. We own `SCHEDULED`, so the cell keeps the scheduler.
     unsafe {
         if let Failure::Panic(_) = failure {
@@ -70,6 +55,37 @@ pub(super) unsafe fn fail<F: Future + 'static, S: Schedule>(header: NonNull<Head
         }
         finish::<F, S>(header, Err(failure))
     }
+}
+
+/// Calls `drop_future` as a part of a poll, so that the destructor cannot block the worker, and knows its
+/// task. It may run inside the poll of another task, which spawned this task and had it refused.
+///
+/// Returns the task's failure: a panic in the destructor is the task's, unless it has panicked before.
+///
+/// # Safety
+/// 1. The caller keeps the cell alive.
+unsafe fn failure_after(header: NonNull<Header>, failure: Failure, drop_future: &mut dyn FnMut()) -> Failure {
+    let mut dropped = Ok(());
+    // SAFETY: (1).
+    unsafe { in_nested_poll(header, &mut || dropped = catch(&mut *drop_future)) };
+    match (dropped, failure) {
+        (Err(payload), Failure::Panic(first)) => {
+            drop_quietly(payload);
+            Failure::Panic(first)
+        }
+        (Err(payload), _) => Failure::Panic(payload),
+        (Ok(()), failure) => failure,
+    }
+}
+
+/// Calls `f`, which does not unwind, as a poll of the task inside of another one, or of none. It is compiled
+/// once, not for each future.
+///
+/// # Safety
+/// 1. The caller keeps the cell alive.
+#[cold]
+unsafe fn in_nested_poll(header: NonNull<Header>, f: &mut dyn FnMut()) {
+    coop::suspended(|| coop::poll_task(&waker::borrowed(&header), f));
 }
 
 /// The outcome of a poll.
@@ -209,13 +225,25 @@ unsafe fn finish<F: Future + 'static, S: Schedule>(
             }
         };
         if now.has_join_waker() {
-            // With `DONE` the waker became ours. The life's reference, which was kept, holds the cell.
-            let waker = header.as_ref().join_waker.with_mut(|waker| (*waker).take());
-            run_quietly(|| waker.expect("JOIN_WAKER says that the waker is set").wake());
-            drop_reference(header);
+            wake_handle(header);
         } else if was_last {
             free::<F, S>(header);
         }
+    }
+}
+
+/// Wakes the task's handle, and drops the life's reference.
+///
+/// # Safety
+/// 1. The caller has set `DONE`, and saw `JOIN_WAKER`, which made the waker its own. 2. It gives up the
+///    life's reference, which was kept.
+#[inline]
+unsafe fn wake_handle(header: NonNull<Header>) {
+    // SAFETY: by (1) the waker is ours; by (2) the cell is live until `drop_reference`.
+    unsafe {
+        let waker = header.as_ref().join_waker.with_mut(|waker| (*waker).take());
+        run_quietly(|| waker.expect("JOIN_WAKER says that the waker is set").wake());
+        drop_reference(header);
     }
 }
 
@@ -225,7 +253,9 @@ unsafe fn finish<F: Future + 'static, S: Schedule>(
 /// 1. The caller owns `SCHEDULED`.
 #[inline(never)]
 unsafe fn discard<T>(header: NonNull<Header>, result: Result<T, Failure>) {
-    coop::suspended(|| coop::poll_task(&waker::borrowed(&header), || drop_quietly(result)));
+    let mut result = Some(result);
+    // SAFETY: by (1) the cell is live.
+    unsafe { in_nested_poll(header, &mut || drop_quietly(result.take())) };
 }
 
 /// Moves the output to `*out`, memory for a `Poll<Result<F::Output, JoinError>>`.
@@ -254,14 +284,16 @@ pub(super) unsafe fn take_output<F: Future>(header: NonNull<Header>, out: *mut (
 #[cold]
 #[inline(never)]
 unsafe fn take_failure<F: Future>(header: NonNull<Header>) -> JoinError {
-    // SAFETY: as in `take_output`.
-    match std::mem::replace(unsafe { stage::<F>(header) }, Stage::Consumed) {
-        Stage::Finished(Err(failure)) => {
-            // SAFETY: by (1) the handle's reference keeps the cell.
-            let header = unsafe { header.as_ref() };
-            JoinError::new(header.id, header.spawned_at, failure)
-        }
-        _ => panic!("a `JoinHandle` was polled after it had given its result"),
+    // SAFETY: as in `take_output`; the failure that is read is overwritten, not dropped. By (1) the handle's
+    // reference keeps the cell.
+    unsafe {
+        let stage = stage::<F>(header);
+        let Stage::Finished(Err(failure)) = stage else {
+            panic!("a `JoinHandle` was polled after it had given its result");
+        };
+        let failure = (&raw const *failure).read();
+        (&raw mut *stage).write(Stage::Consumed);
+        JoinError::new(header.as_ref().id, header.as_ref().spawned_at, failure)
     }
 }
 
@@ -288,11 +320,23 @@ pub(super) unsafe fn drop_output<F: Future>(header: NonNull<Header>) {
 #[inline(never)]
 unsafe fn drop_output_that_is_there<F: Future>(header: NonNull<Header>) {
     // SAFETY: as in `take_output`; the caller keeps the cell alive.
-    let (id, result) =
-        unsafe { (Id(header.as_ref().id), std::mem::replace(stage::<F>(header), Stage::Consumed)) };
-    match coop::is_polling_task() {
-        true => coop::suspended(|| coop::poll_task(&waker::borrowed(&header), || drop_quietly(result))).0,
-        false => with_id(Some(id), || drop_quietly(result)),
+    unsafe {
+        let mut result = Some(std::mem::replace(stage::<F>(header), Stage::Consumed));
+        as_part_of(header, &mut || drop_quietly(result.take()));
+    }
+}
+
+/// Calls `f`, which does not unwind, with the task's id; and as a part of a poll if this thread polls a task.
+///
+/// # Safety
+/// 1. The caller keeps the cell alive.
+unsafe fn as_part_of(header: NonNull<Header>, f: &mut dyn FnMut()) {
+    // SAFETY: (1).
+    unsafe {
+        match coop::is_polling_task() {
+            true => in_nested_poll(header, f),
+            false => with_id(Some(Id(header.as_ref().id)), f),
+        }
     }
 }
 

@@ -90,21 +90,33 @@ impl<F: Future> TaskCell<F> {
         vtable: &'static Vtable,
     ) -> NonNull<Header> {
         let cell = memory.cast::<Self>();
+        let header = Header::new(scheduler.cast(), id, spawned_at, vtable);
+        // SAFETY: by (3) it is memory for a `Self`, ours alone.
+        unsafe { cell.write(Self { header, stage: UnsafeCell::new(Stage::Running(future)) }) };
+        cell.cast()
+    }
+}
+
+impl Header {
+    #[inline]
+    fn new(
+        scheduler: NonNull<()>,
+        id: u64,
+        spawned_at: &'static Location<'static>,
+        vtable: &'static Vtable,
+    ) -> Self {
         let (reserved, state) = Reserved::new();
-        let header = Header {
+        Self {
             join_waker: UnsafeCell::new(None),
             next: Next::new(),
             spawned_at,
             state,
             vtable,
-            scheduler: scheduler.cast(),
+            scheduler,
             id,
             reserved,
             table: Cell::new(NO_TABLE),
             slot: Cell::new(0),
-        };
-        // SAFETY: by (3) it is memory for a `Self`, ours alone.
-        unsafe { cell.write(Self { header, stage: UnsafeCell::new(Stage::Running(future)) }) };
-        cell.cast()
+        }
     }
 }

@@ -22,15 +22,15 @@
 
 use std::cell::Cell;
 use std::future::Future;
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Wake, Waker};
 use std::time::{Duration, Instant};
 
 use crate::coop;
 use crate::loom::sync::atomic::{AtomicBool, Ordering};
 use crate::loom::{thread, thread_cell};
 use crate::util::as_tokio;
+use crate::util::erased_future::{ErasedFuture, output_of};
 use crate::util::patience::Patience;
 
 /// The longest time that the thread waits awake: about as long as a thousand small tasks take.
@@ -161,39 +161,39 @@ pub fn blocking<R>(f: impl FnOnce() -> R) -> R {
 ///
 /// Calls may be nested. Each poll has a budget of its own, and is no poll of a task.
 pub fn block_on<F: Future>(future: F) -> F::Output {
-    block_on_with(future, |parker| parker.park())
+    output_of(future, |future| wait_for(future, Parker::park))
 }
 
 /// Runs `future` as [`block_on`] does, but waits awake where short waits follow each other. `is_crowded` says
 /// whether other threads want this CPU.
-pub fn block_on_patiently<F: Future>(future: F, is_crowded: impl Fn() -> bool) -> F::Output {
+pub fn wait_patiently(future: ErasedFuture<'_>, is_crowded: impl Fn() -> bool) {
     // A worker should not wait awake, because other threads take over its work before it blocks.
     match BLOCKER.with(Cell::get) {
-        Some(_) => block_on(future),
-        None => block_on_with(future, |parker| parker.park_patiently(&is_crowded)),
+        Some(_) => wait_for(future, Parker::park),
+        None => wait_for(future, |parker| parker.park_patiently(&is_crowded)),
     }
 }
 
-fn block_on_with<F: Future>(future: F, park: impl Fn(&Parker)) -> F::Output {
+fn wait_for(future: ErasedFuture<'_>, park: impl Fn(&Parker)) {
     coop::suspended(|| {
         // The lease is declared before the future, so it is dropped after the future, whose destructor may
         // block in turn.
         let lease = Lease::take();
         let CachedParker { parker, waker } = lease.place();
-        let mut future = pin!(future);
-        let mut poll = || coop::with_budget(|| future.as_mut().poll(&mut Context::from_waker(waker)));
-        if let Poll::Ready(output) = poll() {
-            return output;
+        let mut future = future;
+        let mut is_ready = || coop::with_budget(|| future.poll(&mut Context::from_waker(waker))).is_ready();
+        if is_ready() {
+            return;
         }
         blocking(|| {
             loop {
                 park(parker);
-                if let Poll::Ready(output) = poll() {
-                    return output;
+                if is_ready() {
+                    return;
                 }
             }
-        })
-    })
+        });
+    });
 }
 
 /// Panics, at the caller's line, if the calling thread is inside a poll of a task, because blocking would
@@ -212,8 +212,9 @@ pub fn assert_may_block(what: &str, instead: &str) {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use std::pin::pin;
     use std::sync::atomic::AtomicUsize;
-    use std::task::ready;
+    use std::task::{Poll, ready};
 
     /// A future that is ready at the second poll. The first poll gives its waker to `wake`.
     async fn woken_by(wake: impl FnOnce(Waker)) {

@@ -13,16 +13,27 @@ pub fn catch<R>(f: impl FnOnce() -> R) -> Result<R, Payload> {
     catch_unwind(AssertUnwindSafe(f))
 }
 
-/// Drops `value`, and the payload of a panic in its destructor, and so on.
-///
-/// A destructor may panic with a payload whose destructor panics. Each round runs foreign code. After a few
-/// rounds the rest is leaked, so that this does not loop for ever.
-#[inline]
+/// Drops `value`. A panic of its destructor goes no further.
+#[inline(never)]
 pub fn drop_quietly<T>(value: T) {
-    let mut payload = match catch(|| drop(value)) {
-        Ok(()) => return,
-        Err(payload) => payload,
-    };
+    if let Err(payload) = catch(|| drop(value)) {
+        drop_payload(payload);
+    }
+}
+
+/// Calls `f`. A panic goes no further.
+#[inline]
+pub fn run_quietly(f: impl FnOnce()) {
+    if let Err(payload) = catch(f) {
+        drop_payload(payload);
+    }
+}
+
+/// Drops the payload of a panic, and the payload of a panic in its destructor, and so on.
+///
+/// Each round runs foreign code. After a few rounds the rest is leaked, so that this does not loop for ever.
+#[cold]
+fn drop_payload(mut payload: Payload) {
     for _ in 0..4 {
         match catch(|| drop(payload)) {
             Ok(()) => return,
@@ -30,14 +41,6 @@ pub fn drop_quietly<T>(value: T) {
         }
     }
     std::mem::forget(payload);
-}
-
-/// Calls `f`. A panic goes no further.
-#[inline]
-pub fn run_quietly(f: impl FnOnce()) {
-    if let Err(payload) = catch(f) {
-        drop_quietly(payload);
-    }
 }
 
 /// The first of several panics. It is resumed when all code that must run has run.
