@@ -137,7 +137,7 @@ fn beyond_the_bound_tasks_wait_and_then_run() {
             })
         })
         .collect();
-    // The worker and two threads of relief.
+    // The worker and two spare workers.
     until("all threads are blocked", || blocked.load(SeqCst) == 3);
     gate.open();
     for task in tasks {

@@ -55,7 +55,7 @@ impl Stage {
         let processor = worker.processor();
         processor.parker.adopt_current_thread();
         processor.yield_parker.adopt_current_thread();
-        processor.metrics.naps.add(1);
+        processor.metrics.sleep_changes.add(1);
         self.shared().away.permanent_comes();
         self.shared().monitor.worker_woke(&self.shared().driver);
         let result = enter_worker(&worker, || {

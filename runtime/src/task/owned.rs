@@ -6,7 +6,7 @@
 //! tables rather than linked lists, because links would write to the neighbours' cells, which are on another
 //! core or cold.
 //!
-//! **A worker's table (`Seat`) is its own.** Entering and leaving on that worker is plain code, without a
+//! **A worker's table is its own.** Entering and leaving on that worker is plain code, without a
 //! lock. A task that ends on another thread leaves its number in `returned`, under a lock. The owner clears
 //! these slots before it enters the next task. Until then such a slot has a pointer to a cell that may be
 //! gone. No thread follows that pointer before the owner has cleared the slots.
@@ -42,14 +42,14 @@ const MOST_KEPT: usize = 1024;
 /// The tables.
 #[derive(Debug)]
 pub struct Owned {
-    seats: Box<[CachePadded<Seat>]>,
-    shared: Box<[CachePadded<Mutex<Table>>]>,
+    own: Box<[CachePadded<WorkerTable>]>,
+    shared: Box<[CachePadded<Mutex<SharedTable>>]>,
     is_closed: AtomicBool,
 }
 
 /// The table of one worker.
 #[derive(Debug)]
-struct Seat {
+struct WorkerTable {
     /// The worker's alone. While the table is lent, it belongs to the holder of the lock of `side`.
     tasks: UnsafeCell<Slots<Header>>,
     side: Mutex<Side>,
@@ -67,41 +67,41 @@ struct Side {
 
 // SAFETY: one thread at a time touches `tasks`: the owner while it is not lent (duty 1 of `enter` and
 // `leave`), and the holder of the lock while it is lent.
-unsafe impl Sync for Seat {}
+unsafe impl Sync for WorkerTable {}
 
 #[derive(Debug)]
-struct Table {
+struct SharedTable {
     tasks: Slots<Header>,
     is_closed: bool,
 }
 
 impl Owned {
-    /// Makes a table for each of `seats` workers, and the shared ones. In all they are fewer than `u16::MAX`
+    /// Makes a table for each of so many workers, and the shared ones. In all they are fewer than `u16::MAX`
     /// (`runtime/builder/build.rs`).
-    pub fn new(seats: usize) -> Self {
-        assert!(seats + (SHARED as usize) < usize::from(u16::MAX), "{seats} seats");
-        let seat = || Seat {
+    pub fn new(workers: usize) -> Self {
+        assert!(workers + (SHARED as usize) < usize::from(u16::MAX), "{workers} workers");
+        let own = || WorkerTable {
             tasks: UnsafeCell::new(Slots::new()),
             side: Mutex::new(Side { returned: Vec::new(), is_lent: false }),
             has_returned: AtomicBool::new(false),
         };
-        let table = || Table { tasks: Slots::new(), is_closed: false };
+        let shared = || SharedTable { tasks: Slots::new(), is_closed: false };
         Self {
-            seats: (0..seats).map(|_| CachePadded::new(seat())).collect(),
-            shared: (0..SHARED).map(|_| CachePadded::new(Mutex::new(table()))).collect(),
+            own: (0..workers).map(|_| CachePadded::new(own())).collect(),
+            shared: (0..SHARED).map(|_| CachePadded::new(Mutex::new(shared()))).collect(),
             is_closed: AtomicBool::new(false),
         }
     }
 
-    /// Enters a task that is about to wait, in the table of `seat`. That is the calling thread's, if it has
-    /// one and has not lent it. Returns false if the tables are closed.
+    /// Enters a task that is about to wait, in the table of `worker`. That is the calling thread's, if it
+    /// has one and has not lent it. Returns false if the tables are closed.
     ///
     /// # Safety
-    /// 1. The caller is the worker of `seat`, and has not lent it. 2. The caller owns the task's
+    /// 1. The caller is `worker`, and has not lent it. 2. The caller owns the task's
     ///    `SCHEDULED`. 3. The task was not entered before.
     #[inline]
-    pub unsafe fn enter(&self, task: NonNull<Header>, seat: Option<usize>) -> bool {
-        let Some(index) = seat else {
+    pub unsafe fn enter(&self, task: NonNull<Header>, worker: Option<usize>) -> bool {
+        let Some(index) = worker else {
             // SAFETY: (2) and (3).
             return unsafe { self.enter_shared(task) };
         };
@@ -109,17 +109,17 @@ impl Owned {
         if self.is_closed.load(Acquire) {
             return false;
         }
-        let seat = &self.seats[index];
+        let own = &self.own[index];
         // Relaxed: it is seen the next time if not now; the lock orders the rest.
-        if seat.has_returned.load(Relaxed) {
+        if own.has_returned.load(Relaxed) {
             // SAFETY: (1).
-            unsafe { seat.clear_returned(&mut seat.side.lock()) };
+            unsafe { own.clear_returned(&mut own.side.lock()) };
         }
         // SAFETY: (2) keeps the cell live.
         let header = unsafe { task.as_ref() };
         header.table.set(index as u16);
         // SAFETY: by (1) the table is ours.
-        header.slot.set(seat.tasks.with_mut(|tasks| unsafe { (*tasks).insert(task) }));
+        header.slot.set(own.tasks.with_mut(|tasks| unsafe { (*tasks).insert(task) }));
         true
     }
 
@@ -132,26 +132,28 @@ impl Owned {
         if !table.is_closed {
             // SAFETY: (2) keeps the cell live.
             let header = unsafe { task.as_ref() };
-            header.table.set(self.seats.len() as u16 + number as u16);
+            header.table.set(self.own.len() as u16 + number as u16);
             header.slot.set(table.tasks.insert(task));
         }
         !table.is_closed
     }
 
-    /// Forgets a task that is about to be `DONE`. `seat` is the calling thread's, if it has one and has not
-    /// lent it.
+    /// Forgets a task that is about to be `DONE`. `worker` is the calling thread's, if it has one and has
+    /// not lent it.
     ///
     /// # Safety
-    /// 1. The caller is the worker of `seat`, and has not lent it. 2. It owns the task's `SCHEDULED`. 3. The
+    /// 1. The caller is `worker`, and has not lent it. 2. It owns the task's `SCHEDULED`. 3. The
     ///    task was entered.
     #[inline(never)]
-    pub unsafe fn leave(&self, task: NonNull<Header>, seat: Option<usize>) {
+    pub unsafe fn leave(&self, task: NonNull<Header>, worker: Option<usize>) {
         // SAFETY: (2) keeps the cell live, and no thread changes the slot any more.
         let header = unsafe { task.as_ref() };
         let (table, slot) = (header.table.get() as usize, header.slot.get());
-        match self.seats.get(table) {
-            // SAFETY: by (1) the table is ours.
-            Some(own) if seat == Some(table) => own.tasks.with_mut(|tasks| unsafe { (*tasks).remove(slot) }),
+        match self.own.get(table) {
+            Some(own) if worker == Some(table) => {
+                // SAFETY: by (1) the table is ours.
+                own.tasks.with_mut(|tasks| unsafe { (*tasks).remove(slot) });
+            }
             Some(other) => {
                 let mut side = other.side.lock();
                 if side.is_lent {
@@ -163,7 +165,7 @@ impl Owned {
                     other.has_returned.store(true, Relaxed);
                 }
             }
-            None => self.shared[table - self.seats.len()].lock().tasks.remove(slot),
+            None => self.shared[table - self.own.len()].lock().tasks.remove(slot),
         }
     }
 
@@ -175,22 +177,22 @@ impl Owned {
         }
     }
 
-    /// Lends the table of `seat` to any thread that looks for tasks. The worker does not touch it until
+    /// Lends the table of `worker` to any thread that looks for tasks. The worker does not touch it until
     /// [`take_back`](Self::take_back).
     ///
     /// # Safety
-    /// 1. The caller is the worker of `seat`, and has not lent it.
-    pub unsafe fn lend(&self, seat: usize) {
-        let seat = &self.seats[seat];
-        let mut side = seat.side.lock();
+    /// 1. The caller is `worker`, and has not lent it.
+    pub unsafe fn lend(&self, worker: usize) {
+        let own = &self.own[worker];
+        let mut side = own.side.lock();
         // SAFETY: by (1) the table is ours.
-        unsafe { seat.clear_returned(&mut side) };
+        unsafe { own.clear_returned(&mut side) };
         side.is_lent = true;
     }
 
     /// Ends [`lend`](Self::lend).
-    pub fn take_back(&self, seat: usize) {
-        self.seats[seat].side.lock().is_lent = false;
+    pub fn take_back(&self, worker: usize) {
+        self.own[worker].side.lock().is_lent = false;
     }
 
     /// Cancels every task that waits for a wake, in the shared tables, the lent tables, and `own`. Marks the
@@ -201,16 +203,16 @@ impl Owned {
     /// 1. The caller is the worker of `own`.
     pub unsafe fn cancel_idle(&self, own: Option<usize>) -> usize {
         let mut left = 0;
-        for (i, seat) in self.seats.iter().enumerate() {
-            let mut side = seat.side.lock();
+        for (i, table) in self.own.iter().enumerate() {
+            let mut side = table.side.lock();
             if !side.is_lent && own != Some(i) {
                 continue;
             }
             // SAFETY: the table is ours by (1), or is lent and its lock is held. The slots of ended tasks are
             // cleared. Every task in it is live, because its completer waits for the lock.
             let claimed = unsafe {
-                seat.clear_returned(&mut side);
-                seat.tasks.with(|tasks| claim_idle(&*tasks, &mut left))
+                table.clear_returned(&mut side);
+                table.tasks.with(|tasks| claim_idle(&*tasks, &mut left))
             };
             drop(side);
             claimed.into_iter().for_each(Runnable::cancel);
@@ -224,7 +226,7 @@ impl Owned {
     }
 }
 
-impl Seat {
+impl WorkerTable {
     /// Clears the slots of tasks that ended on other threads.
     ///
     /// # Safety

@@ -190,13 +190,13 @@ impl Worker {
             let timeout = give_up.map(|give_up| give_up.saturating_duration_since(Instant::now()));
             let metrics = &self.processor().metrics;
             metrics.parks.add(1);
-            metrics.naps.add(1);
+            metrics.sleep_changes.add(1);
             let mut report = None;
             self.processor().parker.park_if(timeout, || {
                 report = shared.find_deadlock();
                 report.is_none()
             });
-            metrics.naps.add(1);
+            metrics.sleep_changes.add(1);
             shared.monitor.worker_woke(&shared.driver);
             if report.is_some() {
                 // The handler is foreign code, and no thread may call foreign code while it rests. So this

@@ -19,7 +19,7 @@
 //! **Which workers are quick** follows from the numbers of their polls, spawns and pushes: by how much these
 //! have moved since this worker last looked, and in what time. That time includes all sleep of both workers,
 //! so the estimate errs towards slow. Only a worker that was among quick workers when it fell asleep first
-//! watches them for a moment when it wakes ([`GLANCE`]). This costs the quick workers nothing. If something
+//! watches them for a moment when it wakes ([`WATCH`]). This costs the quick workers nothing. If something
 //! waits, they also have to move once more before the look ends, because they may have just begun a long
 //! poll. A worker that does not move and has nothing waiting is ignored: it may search for work itself, or
 //! wait for a CPU.
@@ -67,7 +67,7 @@ const PATIENCE: u32 = 5;
 /// If a worker has not looked for longer than this, it has slept, and the others may have slept, too.
 const STALE: Duration = Duration::from_micros(500);
 /// How long a worker that has slept first watches the others.
-const GLANCE: Duration = Duration::from_micros(2);
+const WATCH: Duration = Duration::from_micros(2);
 /// Two looks that are closer together than this count as one.
 const SHORTEST: Duration = Duration::from_micros(10);
 /// If the owner runs a task in less time, another core should not fetch it, because the memory that the task
@@ -183,7 +183,7 @@ impl Sampling {
         let mut others = self.others.borrow_mut();
         others.resize(workers, Other::default());
         if passed > STALE && self.was_hurried.get() {
-            passed = self.glance(shared, own, &mut others);
+            passed = self.watch(shared, own, &mut others);
         }
         self.looked_at.set(Instant::now());
         let ticks = ticks(shared);
@@ -219,7 +219,7 @@ impl Sampling {
 
     /// Watches the others for a moment, as if the last look had been before that moment. Returns how long it
     /// watched.
-    fn glance(&self, shared: &Shared, own: usize, others: &mut [Other]) -> Duration {
+    fn watch(&self, shared: &Shared, own: usize, others: &mut [Other]) -> Duration {
         for (index, other) in others.iter_mut().enumerate() {
             other.moves = Moves::of(shared.processor(index));
         }
@@ -229,7 +229,7 @@ impl Sampling {
         loop {
             hint::spin_loop();
             let passed = start.elapsed();
-            if passed >= GLANCE {
+            if passed >= WATCH {
                 return passed;
             }
         }

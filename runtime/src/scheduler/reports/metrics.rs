@@ -21,7 +21,7 @@ impl Counter {
     }
 }
 
-/// The bit of `naps` that is set while a worker has no thread.
+/// The bit of `sleep_changes` that is set while a worker has no thread.
 const NO_THREAD: u64 = 1 << 63;
 
 /// The counters of one worker.
@@ -50,7 +50,7 @@ pub struct WorkerMetrics {
     /// Sleeps begun and ended. Odd while the worker sleeps, while it was woken and does not run yet, and
     /// while it has no thread. While it has no thread, [`NO_THREAD`] is set as well. The worker of a
     /// `current_thread` runtime has no thread of its own, and does not set [`NO_THREAD`].
-    pub naps: Counter,
+    pub sleep_changes: Counter,
     /// Split points at which it looked at the clock.
     pub looks: Counter,
     /// Times it yielded to tasks at a split point.
@@ -66,22 +66,22 @@ impl WorkerMetrics {
     /// The counters of a worker that has no thread yet.
     pub fn new() -> Self {
         let metrics = Self::default();
-        metrics.naps.add(NO_THREAD + 1);
+        metrics.sleep_changes.add(NO_THREAD + 1);
         metrics
     }
 
     /// The worker's thread begins or ends. Called on that thread.
     pub fn thread_begins_or_ends(&self) {
         // The bit `NO_THREAD` overflows, so it is set and cleared by turns.
-        self.naps.add(NO_THREAD + 1);
+        self.sleep_changes.add(NO_THREAD + 1);
     }
 
     /// Sleeps begun and ended since the thread began. Even once the thread has ended.
     pub fn parks_and_unparks(&self) -> u64 {
-        let naps = self.naps.get();
+        let sleep_changes = self.sleep_changes.get();
         // One for the time before the thread, one for its beginning.
-        let since_begin = (naps & !NO_THREAD).saturating_sub(2);
-        match naps & NO_THREAD {
+        let since_begin = (sleep_changes & !NO_THREAD).saturating_sub(2);
+        match sleep_changes & NO_THREAD {
             0 => since_begin,
             _ => since_begin & !1,
         }
@@ -90,7 +90,7 @@ impl WorkerMetrics {
     /// As [`parks_and_unparks`](Self::parks_and_unparks), for a `current_thread` runtime's worker, which no
     /// thread begins or ends.
     pub fn parks_and_unparks_without_thread(&self) -> u64 {
-        (self.naps.get() & !NO_THREAD) - 1
+        (self.sleep_changes.get() & !NO_THREAD) - 1
     }
 
     pub fn busy(&self) -> Duration {

@@ -208,9 +208,9 @@ impl Worker {
         self.reinforcement.sleeps(self.processor().tick(), busy);
         self.lend_table();
         self.dispatch(|foreign| {
-            metrics.naps.add(1);
+            metrics.sleep_changes.add(1);
             sleep(foreign);
-            metrics.naps.add(1);
+            metrics.sleep_changes.add(1);
             let end = Instant::now();
             self.awake_since.set(end);
             self.time_stride(end);

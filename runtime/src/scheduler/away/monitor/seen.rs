@@ -17,7 +17,7 @@ pub const ENOUGH: Duration = Duration::from_millis(10);
 
 /// What the monitor remembers of one worker.
 pub struct Watched {
-    /// The sum of the worker's polls, naps and looks.
+    /// The sum of the worker's polls, sleep_changes and looks.
     pub moves: u64,
     /// When the monitor first saw the worker at this sum.
     since: Instant,
@@ -119,12 +119,12 @@ impl Watched {
 
 pub fn moves_of(processor: &Processor) -> u64 {
     let metrics = &processor.metrics;
-    metrics.polls.get().wrapping_add(metrics.naps.get()).wrapping_add(metrics.looks.get())
+    metrics.polls.get().wrapping_add(metrics.sleep_changes.get()).wrapping_add(metrics.looks.get())
 }
 
 /// Whether the worker is asleep, or woken and without a CPU yet.
 pub fn is_asleep(processor: &Processor) -> bool {
-    processor.metrics.naps.get() % 2 == 1
+    processor.metrics.sleep_changes.get() % 2 == 1
 }
 
 pub fn probe(processor: &Processor) -> ThreadProbe {

@@ -71,27 +71,27 @@ fn assert_is_soon(delay: impl Fn() -> Option<Duration>) {
 }
 
 #[test]
-fn nobody_naps_while_descriptors_are_registered_and_nobody_sleeps_in_the_driver() {
+fn no_worker_samples_while_descriptors_are_registered_and_no_worker_sleeps_in_the_driver() {
     let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    let naps = |shared: &Shared| {
+    let would_sample = |shared: &Shared| {
         let sampling = Sampling::new();
         sampling.is_hurried.set(true);
         sampling.would_sample(shared)
     };
     let shared = runtime.handle().shared();
-    assert!(naps(shared), "there are no events");
+    assert!(would_sample(shared), "there are no events");
     let _listener = runtime.block_on(async { crate::net::TcpListener::bind("127.0.0.1:0").await }).unwrap();
     let begin = Instant::now();
-    while !naps(shared) {
+    while !would_sample(shared) {
         assert!(begin.elapsed() < Duration::from_secs(60), "a worker sleeps in the driver");
         thread::yield_now();
     }
     let handle = runtime.handle().clone();
     let task = runtime.spawn(async move {
         let shared = handle.shared();
-        assert!(!naps(shared), "no worker is in the driver");
+        assert!(!would_sample(shared), "no worker is in the driver");
         let _sitting = shared.driver.try_become_poller(0).unwrap();
-        assert!(!naps(shared), "the worker in the driver does not sleep");
+        assert!(!would_sample(shared), "the worker in the driver does not sleep");
     });
     runtime.block_on(task).unwrap();
 }
@@ -179,14 +179,16 @@ fn spawns_and_pushes_are_moves_as_polls_are() {
 }
 
 #[test]
-fn naps_become_longer_until_something_is_taken() {
+fn pauses_become_longer_until_something_is_taken() {
     let sampling = Sampling::new();
-    let naps = || {
-        [(); 4].map(|()| sampling.begin_sample() / SAMPLE_PAUSE.as_micros() as u32).map(|nap| nap.as_micros())
+    let pauses = || {
+        [(); 4]
+            .map(|()| sampling.begin_sample() / SAMPLE_PAUSE.as_micros() as u32)
+            .map(|pause| pause.as_micros())
     };
-    assert_eq!(naps(), [1, 2, 4, 4]);
+    assert_eq!(pauses(), [1, 2, 4, 4]);
     sampling.took();
-    assert_eq!(naps(), [1, 2, 4, 4]);
+    assert_eq!(pauses(), [1, 2, 4, 4]);
 }
 
 /// What is known of a backlog's tasks.

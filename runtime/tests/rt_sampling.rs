@@ -1,4 +1,4 @@
-//! A worker that would be woken for nothing again and again naps instead; and nothing is lost.
+//! A worker that would be woken for nothing again and again samples instead, and nothing is lost.
 
 mod support;
 
