@@ -10,7 +10,7 @@ use std::sync::Arc;
 use fs_support::{Dir, both_ends, everywhere};
 use runtime::fs::File;
 use runtime::io::{AsyncReadExt, AsyncSeekExt, AsyncWriteExt};
-use support::{build, each_kind};
+use support::{build, each_kind, refuse};
 
 async fn file(dir: &Dir, bytes: &str) -> File {
     File::options().read(true).write(true).open(dir.file("file", bytes)).await.unwrap()
@@ -144,6 +144,25 @@ fn many_tasks_share_a_file() {
                 task.await.unwrap();
             }
             assert_eq!(file.metadata().await.unwrap().len(), 100_000);
+        });
+    }
+}
+
+/// Linux before 4.6, and filters of system calls that do not know it.
+#[test]
+fn a_system_without_preadv2_reads_all_the_same() {
+    for errno in [libc::ENOSYS, libc::EOPNOTSUPP] {
+        refuse(libc::SYS_preadv2, errno);
+        everywhere(async || {
+            let dir = Dir::new();
+            let mut file = file(&dir, "hello, world").await;
+            let mut word = [0; 5];
+            assert_eq!(file.read_at(&mut word, 7).await.unwrap(), 5);
+            assert_eq!(&word, b"world");
+            let (read, bufs) = file.read_vectored_at(vec![vec![0; 5], vec![0; 2]], 0).await;
+            assert_eq!((read.unwrap(), bufs), (7, vec![b"hello".to_vec(), b", ".to_vec()]));
+            file.read_exact(&mut word).await.unwrap();
+            assert_eq!(&word, b"hello");
         });
     }
 }

@@ -3,33 +3,20 @@
 #![cfg(feature = "process")]
 
 mod process_support;
+mod support;
 
 use std::process::Stdio;
 
 use process_support::{block_on, is_reaped, shell, until};
 use runtime::process::Command;
+use support::refuse;
 
 /// Makes `pidfd_open` fail with `errno` on this thread from now on.
 fn forbid_pidfds(errno: libc::c_int) {
-    const LOAD_NUMBER: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
-    const JUMP_IF_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
-    const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
-    let step = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
-    let mut steps = [
-        step(LOAD_NUMBER, 0, 0, 0),
-        step(JUMP_IF_EQUAL, 0, 1, libc::SYS_pidfd_open as u32),
-        step(RETURN, 0, 0, libc::SECCOMP_RET_ERRNO | errno as u32),
-        step(RETURN, 0, 0, libc::SECCOMP_RET_ALLOW),
-    ];
-    let program = libc::sock_fprog { len: steps.len() as u16, filter: steps.as_mut_ptr() };
-    // SAFETY: the system copies the program. The child processes need no more rights than this one.
-    unsafe {
-        assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
-        assert_eq!(libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program), 0);
-        let id = std::process::id() as libc::pid_t;
-        assert_eq!(libc::syscall(libc::SYS_pidfd_open, id, 0), -1);
-        assert_eq!(std::io::Error::last_os_error().raw_os_error(), Some(errno));
-    }
+    refuse(libc::SYS_pidfd_open, errno);
+    // SAFETY: a call of the system without pointers.
+    assert_eq!(unsafe { libc::syscall(libc::SYS_pidfd_open, std::process::id(), 0) }, -1);
+    assert_eq!(std::io::Error::last_os_error().raw_os_error(), Some(errno));
 }
 
 #[test]

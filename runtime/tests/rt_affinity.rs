@@ -12,7 +12,7 @@ use std::thread;
 use parking_lot::Mutex;
 use runtime::parallel::{ThreadPoolBuilder, broadcast};
 use runtime::{Builder, Runtime};
-use support::{Gate, builder, panic_of, until, watchdog};
+use support::{Gate, builder, panic_of, refuse, until, watchdog};
 
 /// A set of CPUs, for more of them than any kernel has.
 type Mask = [u64; 1024];
@@ -263,27 +263,6 @@ fn a_build_that_fails_half_way_waits_for_nobody() {
     let name = move || if started.fetch_add(1, SeqCst) < 2 { "name".to_owned() } else { "a\0b".to_owned() };
     let error = pinned(3).thread_name_fn(name).build().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidInput);
-}
-
-/// Has the kernel refuse a system call to this thread, and those that it starts, with `error`.
-fn refuse(call: libc::c_long, error: libc::c_int) {
-    let statement = |code: u32, jt, jf, k| libc::sock_filter { code: code as u16, jt, jf, k };
-    let mut program = [
-        // The call's number is the first word of what the filter sees.
-        statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
-        statement(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, call as u32),
-        statement(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ERRNO | error as u32),
-        statement(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
-    ];
-    let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
-    // SAFETY: the kernel copies the program, which is valid for as many statements as said.
-    let results = unsafe {
-        [
-            libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0),
-            libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &filter),
-        ]
-    };
-    assert_eq!(results, [0, 0], "{}", std::io::Error::last_os_error());
 }
 
 #[test]

@@ -64,9 +64,15 @@ unsafe fn preadv2(
     offset: i64,
     flags: libc::c_int,
 ) -> io::Result<usize> {
-    // SAFETY: the arguments are those of `preadv2`, on 64 bits: one word has the offset, and the next word
-    // does not count. The call writes to the memory of (1).
-    result(unsafe { libc::syscall(libc::SYS_preadv2, file.as_raw_fd(), slices, count, offset, 0, flags) })
+    let fd = file.as_raw_fd();
+    if flags == 0 {
+        // A system that lacks `preadv2` has this call.
+        // SAFETY: the arguments are those of `preadv`, on 64 bits: one word has the offset, and the next word
+        // does not count. The call writes to the memory of (1).
+        return result(unsafe { libc::syscall(libc::SYS_preadv, fd, slices, count, offset, 0) });
+    }
+    // SAFETY: likewise, those of `preadv2`.
+    result(unsafe { libc::syscall(libc::SYS_preadv2, fd, slices, count, offset, 0, flags) })
 }
 
 /// Whether an error of a call with a flag says that the system does not know the flag, or the call.

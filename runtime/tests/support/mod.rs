@@ -49,6 +49,27 @@ pub fn each_kind(test: impl Fn(Runtime)) {
     }
 }
 
+/// From now on the kernel refuses a system call to this thread, and to those that it starts, with `error`.
+pub fn refuse(call: libc::c_long, error: libc::c_int) {
+    let statement = |code: u32, jt, jf, k| libc::sock_filter { code: code as u16, jt, jf, k };
+    let mut program = [
+        // The call's number is the first word of what the filter sees.
+        statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
+        statement(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, call as u32),
+        statement(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ERRNO | error as u32),
+        statement(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
+    ];
+    let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
+    // SAFETY: the kernel copies the program, which is valid for as many statements as said.
+    let results = unsafe {
+        [
+            libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0),
+            libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &filter),
+        ]
+    };
+    assert_eq!(results, [0, 0], "{}", std::io::Error::last_os_error());
+}
+
 /// Waits until `condition` holds.
 #[track_caller]
 pub fn until(what: &str, condition: impl Fn() -> bool) {

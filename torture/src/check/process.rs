@@ -52,11 +52,14 @@ fn name_of_call(number: &str) -> &str {
     let Ok(number) = number.parse::<i64>() else { return number };
     match number {
         libc::SYS_futex => "futex",
+        #[cfg(target_arch = "x86_64")]
         libc::SYS_epoll_wait => "epoll_wait",
         libc::SYS_epoll_pwait => "epoll_pwait",
         libc::SYS_clock_nanosleep => "nanosleep",
         libc::SYS_read => "read",
+        #[cfg(target_arch = "x86_64")]
         libc::SYS_poll => "poll",
+        libc::SYS_ppoll => "ppoll",
         libc::SYS_sched_yield => "sched_yield",
         _ => "other",
     }
