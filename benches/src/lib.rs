@@ -10,6 +10,7 @@
 //! - [`fairness`]: how late a ticker is beside a task that is always ready;
 //! - [`long_polls`]: how late the other tasks are beside polls of microseconds to a second;
 //! - [`heavy_requests`]: how late the other requests are beside some that compute in their handler;
+//! - [`queries`]: how late a service is beside queries that compute in tasks of their own;
 //! - [`stall`]: tasks that are stuck, and what others notice of it;
 //! - [`report`]: all of these and more peers, on one page.
 //!
@@ -36,6 +37,7 @@ pub mod network;
 pub mod paced;
 pub mod peer;
 pub mod pin;
+pub mod queries;
 pub mod report;
 pub mod stall;
 pub mod table;
