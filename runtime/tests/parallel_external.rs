@@ -1,4 +1,5 @@
-//! External threads: a thread outside of the runtime runs a parallel call on the job processor of one that sleeps.
+//! External threads: a thread outside of the runtime runs a parallel call on the job processor of a worker
+//! that sleeps.
 
 mod support;
 

@@ -55,6 +55,8 @@ pub fn write_vectored_at(file: &File, slices: &[IoSlice<'_>], offset: u64) -> io
     result(unsafe { libc::syscall(libc::SYS_pwritev, fd, slices, count, offset, 0) })
 }
 
+/// Calls `preadv2`, or `preadv` if there are no flags.
+///
 /// # Safety
 /// 1. The first `count` slices are `iovec`s whose memory may be written to.
 unsafe fn preadv2(

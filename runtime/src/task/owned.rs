@@ -97,7 +97,7 @@ impl Owned {
     /// has one and has not lent it. Returns false if the tables are closed.
     ///
     /// # Safety
-    /// 1. The caller is `worker`, and has not lent it. 2. The caller owns the task's
+    /// 1. The caller is worker `worker`, and has not lent its table. 2. The caller owns the task's
     ///    `SCHEDULED`. 3. The task was not entered before.
     #[inline]
     pub unsafe fn enter(&self, task: NonNull<Header>, worker: Option<usize>) -> bool {
@@ -142,8 +142,8 @@ impl Owned {
     /// not lent it.
     ///
     /// # Safety
-    /// 1. The caller is `worker`, and has not lent it. 2. It owns the task's `SCHEDULED`. 3. The
-    ///    task was entered.
+    /// 1. The caller is worker `worker`, and has not lent its table. 2. It owns the task's `SCHEDULED`.
+    ///    3. The task was entered.
     #[inline(never)]
     pub unsafe fn leave(&self, task: NonNull<Header>, worker: Option<usize>) {
         // SAFETY: (2) keeps the cell live, and no thread changes the slot any more.
@@ -181,7 +181,7 @@ impl Owned {
     /// [`take_back`](Self::take_back).
     ///
     /// # Safety
-    /// 1. The caller is `worker`, and has not lent it.
+    /// 1. The caller is worker `worker`, and has not lent its table.
     pub unsafe fn lend(&self, worker: usize) {
         let own = &self.own[worker];
         let mut side = own.side.lock();

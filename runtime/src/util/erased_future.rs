@@ -56,3 +56,33 @@ pub fn output_of<F: Future>(future: F, wait: impl FnOnce(ErasedFuture<'_>)) -> F
     wait(ErasedFuture(stored.as_mut()));
     stored.project().output.take().expect("`wait` returns when the future is ready")
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::task::Waker;
+
+    #[test]
+    fn the_future_is_dropped_inside_of_the_wait() {
+        let (held, in_future) = (Arc::new(()), Arc::new(()));
+        let kept = in_future.clone();
+        let output = output_of(
+            std::future::poll_fn({
+                let held = held.clone();
+                move |_| {
+                    let _in_future = &in_future;
+                    Poll::Ready(held.clone())
+                }
+            }),
+            |mut future| {
+                assert!(future.poll(&mut Context::from_waker(Waker::noop())).is_ready());
+                assert_eq!(Arc::strong_count(&kept), 2);
+                drop(future);
+                assert_eq!(Arc::strong_count(&kept), 1);
+            },
+        );
+        assert_eq!(Arc::strong_count(&held), 2, "the output is not dropped with the future");
+        drop(output);
+    }
+}

@@ -17,7 +17,7 @@ pub const ENOUGH: Duration = Duration::from_millis(10);
 
 /// What the monitor remembers of one worker.
 pub struct Watched {
-    /// The sum of the worker's polls, sleep_changes and looks.
+    /// The sum of the worker's polls, begun and ended sleeps, and looks.
     pub moves: u64,
     /// When the monitor first saw the worker at this sum.
     since: Instant,
