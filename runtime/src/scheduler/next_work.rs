@@ -303,7 +303,7 @@ impl Worker {
     }
 
     /// Sorts the ring while all workers are inside of long polls. A permanent worker keeps the tasks that are
-    /// known to compute for long, and gives the others to the spare worker that serves. The serving worker
+    /// known to compute for long, and gives the others to the spare workers that serve. A serving worker
     /// does the opposite, and so does a spare worker that is not needed. Without the sorting, a task on the
     /// wrong worker would stay there, because a task that a worker polls and wakes goes to that worker's own
     /// ring.

@@ -45,6 +45,7 @@ use crate::loom::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::loom::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicUsize};
 use crate::queue::Local;
 use crate::task::{Header, Runnable};
+use crate::util::thread_probe::ThreadProbe;
 
 /// How long a task must stay in a LIFO slot before a thief takes it.
 const STALE: Duration = Duration::from_micros(20);
@@ -71,8 +72,7 @@ pub struct Processor {
     pub polling: Polling,
     /// The call sites of the owner's marked blocking calls.
     pub call_sites: CallSites,
-    /// The owner's thread, as a [`ThreadProbe`](crate::util::thread_probe::ThreadProbe); 0 before there is a
-    /// thread.
+    /// The owner's thread, as a [`ThreadProbe`]; 0 before there is a thread.
     pub thread: AtomicI32,
     /// The number of the owner's marks that stand. Written under the lock of `deadlock.rs`.
     pub marks: AtomicU32,
@@ -116,6 +116,12 @@ impl Processor {
             thread: AtomicI32::new(0),
             marks: AtomicU32::new(0),
         }
+    }
+
+    /// The owner's thread.
+    pub fn probe(&self) -> ThreadProbe {
+        // Relaxed: a number. A worker that has moved has stored it.
+        ThreadProbe::from_raw(self.thread.load(Relaxed))
     }
 
     /// The owner's tick: the number of its polls. It shows to other threads whether the owner moves.

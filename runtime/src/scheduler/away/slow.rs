@@ -1,24 +1,32 @@
 //! Which tasks are likely to compute for long in their next poll: hints for the sorting in `next_work.rs`.
 //!
-//! The monitor finds a task inside of a long poll, and remembers its name. A task that was found twice is
-//! slow, until one of its polls is seen to be short. Once is not enough: of a connection's requests one in
-//! ten may compute, and then the task's next poll is most likely a short one. A task of which a short poll
-//! was seen is quick, until it is found twice.
+//! The names of tasks are remembered, and how long their last polls were. A task with two long polls in a row
+//! is slow. One is not enough: of a connection's requests one in ten may compute, and then the task's next
+//! poll is most likely a short one. A task with three short polls in a row is quick, and then it takes two
+//! long ones to be slow. One short poll is not enough: the first poll of a task that computes is often short,
+//! because it only waits for its input.
 //!
 //! But a program may spawn new tasks all the time, as a database does for each query, and each of them is
-//! unknown at first. So the place that spawned the task is remembered, too, with two counts: how many unknown
-//! tasks were found inside of long polls, and of how many a short poll was seen. If more than one in [`RARE`]
-//! was found, all tasks of the place are slow, but for those known to be quick: a program may spawn all of
-//! its tasks in one place. A place begins with [`PRIOR`] short polls, so that a few tasks that compute do not
-//! make those slow that do not. Every [`PROBE`]th task of a slow place goes to the serving worker all the
-//! same, so a place that has become quick is found.
+//! unknown at first. So the place that spawned the task is remembered, too, with two counts: of long and of
+//! short polls. Each of its tasks counts until its first long poll, or until it is quick. If more than one
+//! poll in [`RARE`] was long, all tasks of the place are slow, but for those known to be quick: a program may
+//! spawn all of its tasks in one place. For the same reason a place begins with [`PRIOR`] short polls, and a
+//! task does not count each of its long polls. Otherwise a few tasks that compute would make the others slow.
+//! Every [`PROBE`]th task of a slow place goes to a serving worker all the same, so a place that has become
+//! quick is found.
 //!
-//! Polls are seen by workers whose stride is one poll: a worker that serves, one that has taken a slow task,
-//! and one whose polls are long (`turns.rs`). When no spare worker serves any more, the names are forgotten.
-//! The places stay.
+//! Two threads see polls. Workers whose stride is one poll measure each: a worker that serves, one that has
+//! taken a slow task, and one whose polls are long (`turns.rs`). They count CPU time, because short polls last
+//! for milliseconds, too, on a busy machine. And the monitor finds tasks in the middle of long polls. A mark
+//! says that it has found this poll, so the worker that measures it does not count it again. When no spare
+//! worker serves any more, the names are forgotten. The places stay.
 //!
-//! Only hints: any thread may overwrite what another has just written, and two names or places may want the
-//! same word.
+//! A name has one of [`WAYS`] neighbouring words. When a task that is quick is forgotten, and its place is
+//! slow, it waits among the slow tasks until it is known again. That was one request in a hundred when each
+//! name had a single word, with 170 new tasks a second and 1024 words. So a new name takes the word that is
+//! worth least.
+//!
+//! Only hints: any thread may overwrite what another has just written, and two places may want the same word.
 
 use std::panic::Location;
 use std::ptr;
@@ -31,51 +39,84 @@ use crate::task::Runnable;
 
 /// How many places that spawn are remembered.
 const SITES: usize = SLOW_TASKS.div_ceil(8);
-/// A place is slow if more than one task in so many is.
+/// How many words a name may be in.
+const WAYS: usize = if SLOW_TASKS < 8 { 1 } else { 8 };
+/// A place is slow if more than one poll in so many was long.
 const RARE: u64 = 4;
 /// How many short polls of a place are assumed.
 const PRIOR: u64 = 24;
 /// A serving worker may take polls that are no longer.
-const SHORT: Duration = Duration::from_micros(500);
+const SHORT: Duration = Duration::from_micros(200);
 /// How many tasks of a slow place are kept from the serving worker for each that it is given.
 pub const PROBE: usize = 32;
 /// The largest count.
 const MOST: u64 = u8::MAX as u64;
+/// In a word of a name: the monitor has found the task inside of a long poll, which no worker has measured.
+const IS_FOUND: u64 = 1 << 3;
+/// Behind the bits for [`Known`] and [`IS_FOUND`].
+const NAME_SHIFT: u32 = 4;
 
 /// What is known of a task by its name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Known {
     Nothing,
-    /// It was found inside of a long poll.
-    Found,
-    /// It was found again, and no poll between was seen to be short.
-    Slow,
-    /// A poll was seen to be short.
+    /// Its last poll was short.
+    Short,
+    /// Its last two polls were.
+    ShortTwice,
+    /// Its last three polls were, or all since it was quick before.
     Quick,
-    /// It was quick, and was found inside of a long poll since.
+    /// It was quick, and its last poll was long.
     Doubted,
+    /// Its last poll was long.
+    Long,
+    /// Its last two polls were.
+    Slow,
 }
 
 impl Known {
     fn from_word(word: u64) -> Self {
-        let all = [Self::Nothing, Self::Found, Self::Slow, Self::Quick, Self::Doubted];
-        all.get(word as usize & 7).copied().unwrap_or(Self::Nothing)
+        use Known::{Doubted, Long, Nothing, Quick, Short, ShortTwice, Slow};
+        let all = [Nothing, Short, ShortTwice, Quick, Doubted, Long, Slow];
+        all.get(word as usize & 7).copied().unwrap_or(Nothing)
     }
 
-    /// What becomes of it if the task is found inside of a long poll.
-    fn when_found(self) -> Self {
+    fn after_short(self) -> Self {
         match self {
-            Self::Nothing => Self::Found,
+            Self::Nothing | Self::Long | Self::Slow => Self::Short,
+            Self::Short => Self::ShortTwice,
+            Self::ShortTwice | Self::Quick | Self::Doubted => Self::Quick,
+        }
+    }
+
+    fn after_long(self) -> Self {
+        match self {
+            Self::Nothing | Self::Short | Self::ShortTwice => Self::Long,
             Self::Quick => Self::Doubted,
-            Self::Found | Self::Slow | Self::Doubted => Self::Slow,
+            Self::Doubted | Self::Long | Self::Slow => Self::Slow,
+        }
+    }
+
+    fn is_quick(self) -> bool {
+        matches!(self, Self::Quick | Self::Doubted)
+    }
+
+    /// Which of two names is to be remembered. A long-lived task that is quick, but whose place is slow, would
+    /// be kept from the serving worker if it were forgotten. Slow tasks of such a place end soon.
+    fn worth(self) -> u8 {
+        match self {
+            Self::Nothing => 0,
+            Self::Short | Self::ShortTwice | Self::Long => 1,
+            Self::Slow => 2,
+            Self::Quick | Self::Doubted => 3,
         }
     }
 }
 
-/// The names of tasks that were found to compute for long, and the places that spawn such tasks.
+/// What is known of tasks, and of the places that spawn them.
 #[derive(Debug)]
 pub struct SlowTasks {
-    /// Each word eight times a name, and what is [`Known`].
+    /// Each word a name, perhaps [`IS_FOUND`], and what is [`Known`].
     names: Box<[AtomicU64]>,
     /// Each word a [`SpawnSite`].
     sites: Box<[AtomicU64]>,
@@ -118,43 +159,61 @@ impl SlowTasks {
         self.contains_name(task) || self.contains_site(task)
     }
 
-    /// Whether the task itself was found to.
+    /// Whether the task itself did in its last polls.
     pub fn contains_name(&self, task: &Runnable) -> bool {
         self.known(task.id()) == Known::Slow
     }
 
-    /// Whether other tasks of its place were found to, and the task itself is not known to be quick.
+    /// Whether other tasks of its place do, and the task itself is not known to be quick.
     pub fn contains_site(&self, task: &Runnable) -> bool {
-        let is_quick = || matches!(self.known(task.id()), Known::Quick | Known::Doubted);
-        self.has_site(task.spawned_at()) && !is_quick()
+        self.has_site(task.spawned_at()) && !self.known(task.id()).is_quick()
     }
 
-    /// Notes that one poll of a task took so long.
-    pub fn was_polled(&self, name: u64, spawned_at: &'static Location<'static>, taken: Duration) {
-        let known = self.known(name);
-        if taken > SHORT || known == Known::Quick {
+    /// A worker has measured a poll of a task: how long it has taken, and how much CPU time it had.
+    pub fn was_polled(
+        &self,
+        name: u64,
+        spawned_at: &'static Location<'static>,
+        taken: Duration,
+        computed: Duration,
+    ) {
+        let is_long = computed > SHORT;
+        let was_found = self.take_found(name);
+        // A poll that has waited for a CPU, or for anything else, says nothing.
+        if was_found && is_long || !is_long && taken > SHORT {
             return;
         }
-        self.learn(name, Known::Quick);
-        let (key, word) = self.site(spawned_at);
-        let site = SpawnSite::from_word(word.load(Relaxed));
-        // Nothing slow is known of other places.
-        if site.key == key && matches!(known, Known::Nothing | Known::Found) {
-            word.store(SpawnSite { short: site.short + 1, ..site }.word(), Relaxed);
+        let known = self.known(name);
+        let then = if is_long { known.after_long() } else { known.after_short() };
+        if then != known {
+            self.learn(name, then, 0);
         }
+        self.count(known, spawned_at, is_long);
     }
 
-    /// Notes that a task was found inside of a long poll. Called once for each poll.
+    /// The monitor has found a task inside of a long poll. Called once for each poll.
     pub fn insert(&self, name: u64, spawned_at: &'static Location<'static>) {
         let known = self.known(name);
-        self.learn(name, known.when_found());
-        if known != Known::Nothing {
+        self.learn(name, known.after_long(), IS_FOUND);
+        self.count(known, spawned_at, true);
+    }
+
+    /// Counts a poll for the place that spawned the task, unless the task's last poll was long, or the task
+    /// was quick.
+    fn count(&self, before: Known, spawned_at: &'static Location<'static>, is_long: bool) {
+        if !matches!(before, Known::Nothing | Known::Short | Known::ShortTwice) {
             return;
         }
         let (key, word) = self.site(spawned_at);
         let site = SpawnSite::from_word(word.load(Relaxed));
-        let site = if site.key == key { site } else { SpawnSite { key, long: 0, short: PRIOR } };
-        word.store(SpawnSite { long: site.long + 1, ..site }.word(), Relaxed);
+        // Nothing slow is known of places that have no word.
+        let site = match (site.key == key, is_long) {
+            (true, true) => SpawnSite { long: site.long + 1, ..site },
+            (true, false) => SpawnSite { short: site.short + 1, ..site },
+            (false, true) => SpawnSite { key, long: 1, short: PRIOR },
+            (false, false) => return,
+        };
+        word.store(site.word(), Relaxed);
     }
 
     /// Forgets the names: a task that was slow then may be quick now.
@@ -163,17 +222,35 @@ impl SlowTasks {
     }
 
     fn known(&self, name: u64) -> Known {
-        let word = place(&self.names, name).load(Relaxed);
-        if word >> 3 == name { Known::from_word(word) } else { Known::Nothing }
+        let word = self.words(name).map(|word| word.load(Relaxed)).find(|word| word >> NAME_SHIFT == name);
+        word.map_or(Known::Nothing, Known::from_word)
     }
 
-    fn learn(&self, name: u64, known: Known) {
-        let word = place(&self.names, name);
-        // A quick task does not take the word of a slow one.
-        let present = word.load(Relaxed);
-        if known != Known::Quick || present >> 3 == name || Known::from_word(present) != Known::Slow {
-            word.store(name << 3 | known as u64, Relaxed);
+    /// Takes the mark [`IS_FOUND`] away. Returns whether it was there.
+    fn take_found(&self, name: u64) -> bool {
+        let is_found = |word: u64| word >> NAME_SHIFT == name && word & IS_FOUND != 0;
+        let found = self.words(name).find(|word| is_found(word.load(Relaxed)));
+        found.inspect(|word| word.store(word.load(Relaxed) & !IS_FOUND, Relaxed)).is_some()
+    }
+
+    fn learn(&self, name: u64, known: Known, mark: u64) {
+        let worth = |word: &&AtomicU64| match word.load(Relaxed) {
+            present if present >> NAME_SHIFT == name => None,
+            present => Some(Known::from_word(present).worth()),
+        };
+        // `None` is less than the others.
+        if let Some(word) = self.words(name).min_by_key(worth) {
+            word.store(name << NAME_SHIFT | mark | known as u64, Relaxed);
         }
+    }
+
+    /// The words in which `name` may be.
+    fn words(&self, name: u64) -> impl Iterator<Item = &AtomicU64> {
+        let set = place(name) % (self.names.len() / WAYS);
+        let words = &self.names[set * WAYS..][..WAYS];
+        // Of words that are worth the same, not always the same one is the first to go.
+        let (last, first) = words.split_at(name as usize % words.len());
+        first.iter().chain(last)
     }
 
     fn has_site(&self, spawned_at: &'static Location<'static>) -> bool {
@@ -185,15 +262,14 @@ impl SlowTasks {
     /// The place's key, and its word.
     fn site(&self, spawned_at: &'static Location<'static>) -> (u64, &AtomicU64) {
         let key = ptr::from_ref(spawned_at).addr() as u64 & (u64::MAX >> 16);
-        (key, place(&self.sites, key))
+        (key, &self.sites[place(key) % self.sites.len()])
     }
 }
 
-/// The word for `key`. Threads hand out names one by one, from blocks of their own. The upper bits of this
-/// product depend on all bits of the key.
-fn place(words: &[AtomicU64], key: u64) -> &AtomicU64 {
-    let mixed = key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-    &words[mixed as usize % words.len()]
+/// Where `key` is. Threads hand out names one by one, from blocks of their own. The upper bits of this product
+/// depend on all bits of the key.
+fn place(key: u64) -> usize {
+    (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize
 }
 
 #[cfg(all(test, not(loom)))]
@@ -216,62 +292,112 @@ mod tests {
         Location::caller()
     }
 
+    /// A poll of task `name` that was not interrupted.
+    fn poll(slow: &SlowTasks, name: u64, taken: Duration) {
+        slow.was_polled(name, Location::caller(), taken, taken);
+    }
+
+    /// Polls task 1 as often as `polls` says, each short or long, and returns what is known of it then.
+    fn after(slow: &SlowTasks, polls: &[bool]) -> Known {
+        polls.iter().for_each(|&is_long| {
+            poll(slow, 1, if is_long { 2 * SHORT } else { SHORT });
+        });
+        slow.known(1)
+    }
+
     #[test]
-    fn a_task_is_slow_that_was_found_twice_until_a_poll_is_short() {
+    fn a_task_is_slow_after_two_long_polls_in_a_row_and_quick_after_three_short_ones() {
         let slow = SlowTasks::new();
-        let here = Location::caller();
-        slow.insert(1, here);
-        assert_eq!(slow.known(1), Known::Found, "one long poll says little");
-        slow.insert(1, here);
-        slow.was_polled(1, here, 2 * SHORT);
-        assert_eq!(slow.known(1), Known::Slow);
-        slow.was_polled(1, here, SHORT);
-        assert_eq!(slow.known(1), Known::Quick);
-        slow.insert(1, here);
-        assert_eq!(slow.known(1), Known::Doubted);
-        slow.was_polled(1, here, SHORT);
-        assert_eq!(slow.known(1), Known::Quick);
-        (0..2).for_each(|_| slow.insert(1, here));
-        assert_eq!(slow.known(1), Known::Slow);
+        assert_eq!(after(&slow, &[true]), Known::Long, "one long poll says little");
+        assert_eq!(after(&slow, &[true]), Known::Slow);
+        assert_eq!(after(&slow, &[false]), Known::Short);
+        assert_eq!(after(&slow, &[true, false, false]), Known::ShortTwice, "not in a row");
+        assert_eq!(after(&slow, &[false]), Known::Quick);
+        assert_eq!(after(&slow, &[true]), Known::Doubted);
+        assert_eq!(after(&slow, &[false]), Known::Quick, "one long poll of a quick task says nothing");
+        assert_eq!(after(&slow, &[true, true]), Known::Slow);
         slow.clear();
         assert_eq!(slow.known(1), Known::Nothing);
     }
 
     #[test]
-    fn a_quick_task_does_not_take_the_word_of_a_slow_one() {
+    fn a_poll_that_the_monitor_has_found_is_not_counted_again() {
         let slow = SlowTasks::new();
-        let here = Location::caller();
-        let shares = |&name: &u64| ptr::eq(place(&slow.names, name), place(&slow.names, 1));
-        let other = (2..).find(shares).expect("there are fewer words than names");
-        (0..2).for_each(|_| slow.insert(1, here));
-        slow.was_polled(other, here, SHORT);
-        assert_eq!((slow.known(1), slow.known(other)), (Known::Slow, Known::Nothing));
-        slow.insert(other, here);
-        assert_eq!((slow.known(1), slow.known(other)), (Known::Nothing, Known::Found));
+        slow.insert(1, Location::caller());
+        assert_eq!(after(&slow, &[true]), Known::Long, "it is the same poll");
+        assert_eq!(after(&slow, &[true]), Known::Slow, "it is the next one");
+        slow.insert(1, Location::caller());
+        assert_eq!(after(&slow, &[false]), Known::Short, "no worker has measured the poll that was found");
+        assert_eq!(after(&slow, &[true]), Known::Long);
     }
 
     #[test]
-    fn a_place_is_slow_while_more_than_one_of_four_unknown_tasks_is() {
+    fn a_new_name_takes_the_word_that_is_worth_least() {
+        let slow = SlowTasks::new();
+        let here = Location::caller();
+        let polled = |name, polls| (0..polls).for_each(|_| poll(&slow, name, SHORT));
+        let shares = |&name: &u64| place(name) % (SLOW_TASKS / WAYS) == place(1) % (SLOW_TASKS / WAYS);
+        let mut names = (1..).filter(shares);
+        let mut next = || names.next().expect("there are fewer words than names");
+        let (first_slow, quick) = (next(), next());
+        (0..2).for_each(|_| slow.insert(first_slow, here));
+        polled(quick, 3);
+        let others: Vec<_> = (2..WAYS).map(|_| next()).collect();
+        others.iter().for_each(|&name| polled(name, 1));
+        assert!(others.iter().all(|&name| slow.known(name) == Known::Short), "there is a word for each");
+        let more: Vec<_> = (0..1_000).map(|_| next()).collect();
+        more.iter().for_each(|&name| polled(name, 1));
+        assert_eq!((slow.known(first_slow), slow.known(quick)), (Known::Slow, Known::Quick));
+        more[..WAYS - 2].iter().for_each(|&name| polled(name, 3));
+        assert_eq!((slow.known(first_slow), slow.known(quick)), (Known::Slow, Known::Quick));
+        polled(more[WAYS], 1);
+        assert_eq!((slow.known(first_slow), slow.known(quick)), (Known::Nothing, Known::Quick));
+        polled(more[WAYS], 2);
+        polled(more[WAYS + 1], 1);
+        assert_eq!(slow.known(more[WAYS + 1]), Known::Short, "a set of quick tasks is not closed to others");
+    }
+
+    #[test]
+    fn a_place_is_slow_while_more_than_one_of_four_polls_is_long() {
         let slow = SlowTasks::new();
         let (here, there) = (Location::caller(), there());
-        let found = |names: Range<u64>| names.for_each(|name| slow.insert(name, here));
-        let polled = |names: Range<u64>, taken| names.for_each(|name| slow.was_polled(name, here, taken));
+        let polled =
+            |names: Range<u64>, taken| names.for_each(|name| slow.was_polled(name, here, taken, taken));
         polled(1..100, SHORT);
-        found(1_000..1_008);
-        (0..100).for_each(|_| found(1_000..1_008));
-        assert!(!slow.has_site(here), "they are few");
-        found(1_008..1_009);
+        (0..8).for_each(|name| slow.insert(name, here));
+        assert!(!slow.has_site(here), "8 of 32: they are few");
+        slow.insert(9, here);
         assert!(slow.has_site(here) && !slow.has_site(there));
         polled(2_000..2_003, SHORT);
         assert!(!slow.has_site(here), "9 of 36");
-        (0..100).for_each(|_| found(2_000..2_003));
-        assert!(!slow.has_site(here), "they were known");
-        found(3_000..13_000);
-        assert!(slow.has_site(here));
-        polled(20_000..30_000, 2 * SHORT);
+        polled(3_000..13_000, 2 * SHORT);
         assert!(slow.has_site(here));
         slow.clear();
         polled(20_000..30_000, SHORT);
         assert!(!slow.has_site(here));
+    }
+
+    #[test]
+    fn a_place_counts_the_polls_of_a_task_until_it_is_known() {
+        let slow = SlowTasks::new();
+        let here = Location::caller();
+        let counts = || {
+            let site = SpawnSite::from_word(slow.site(here).1.load(Relaxed));
+            (site.long, site.short - PRIOR)
+        };
+        let polls = |count, taken| (0..count).for_each(|_| slow.was_polled(1, here, taken, taken));
+        polls(100, 2 * SHORT);
+        assert_eq!(counts(), (1, 0), "a task that computes in each poll counts once");
+        polls(100, SHORT);
+        assert_eq!(counts(), (1, 2), "from the fourth on it is quick");
+        polls(1, 2 * SHORT);
+        assert_eq!(counts(), (1, 2), "a quick task has one long poll now and then");
+    }
+
+    #[test]
+    fn a_poll_that_has_waited_says_nothing() {
+        let slow = SlowTasks::new();
+        slow.was_polled(1, Location::caller(), 2 * SHORT, SHORT);
+        assert_eq!(slow.known(1), Known::Nothing);
     }
 }

@@ -72,7 +72,7 @@ pub struct Away {
     is_any: AtomicBool,
     /// Whether some worker yields: a hint, but see `split.rs`.
     has_yielding: AtomicBool,
-    /// Whether a spare worker serves: a hint.
+    /// Whether any spare worker serves: a hint.
     is_any_serving: AtomicBool,
     /// How many tables were lent for workers that others counted as blocked.
     lent: AtomicUsize,
@@ -214,7 +214,7 @@ impl Away {
         self.has_yielding.load(Relaxed)
     }
 
-    /// Whether a spare worker serves, because all workers are inside of long polls: a hint.
+    /// Whether any spare worker serves, because all workers are inside of long polls: a hint.
     pub fn is_any_serving(&self) -> bool {
         self.is_any_serving.load(Relaxed)
     }

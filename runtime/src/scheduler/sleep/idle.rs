@@ -212,7 +212,7 @@
 //! LatchFence came before. A later waiter sees PushTask at LatchLook. A spare worker that goes to rest does
 //! UncountSearcher and SearcherLook. It looks in the queues after it is listed as resting.
 //!
-//! A *surplus* thread may sleep here, too: a spare worker that serves while all others are inside of long
+//! *Surplus* threads may sleep here, too: spare workers that serve while all others are inside of long
 //! polls. Some work can wait for the others, such as tasks in the pusher's own ring. Such work wakes no
 //! worker if there are no more sleepers than surplus threads. That rule is not part of this protocol. It
 //! belongs to the pushers (`Shared::extra`), because they come back to their own work.

@@ -123,12 +123,17 @@ impl Worker {
     #[inline(never)]
     fn note_poll(&self, now: Instant) {
         let processor = self.processor();
+        // The CPU time counts from the last call, which may have been before this poll. It hardly matters,
+        // because the polls of a worker that measures follow one another.
+        let cpu_time = processor.probe().cpu_time();
+        let had = cpu_time.map(|now| now.saturating_sub(self.cpu_time.replace(now)));
         if processor.tick() != self.stride_tick.get() + 1 {
             return;
         }
         if let Some(record) = processor.polling.read().filter(|record| !record.is_computation) {
             let taken = now.saturating_duration_since(self.stride_began.get());
-            self.shared().monitor.slow_tasks.was_polled(record.id.0, record.spawned_at, taken);
+            let computed = had.map_or(taken, |had| had.min(taken));
+            self.shared().monitor.slow_tasks.was_polled(record.id.0, record.spawned_at, taken, computed);
         }
     }
 

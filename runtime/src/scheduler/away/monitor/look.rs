@@ -4,7 +4,7 @@ use std::panic::Location;
 use std::ptr::NonNull;
 use std::time::{Duration, Instant};
 
-use super::seen::{LONG, SAMPLE, STUCK, Sample, Watched, is_asleep, moves_of, probe};
+use super::seen::{LONG, SAMPLE, STUCK, Sample, Watched, is_asleep, moves_of};
 use crate::config::Stall;
 use crate::driver::time;
 use crate::loom::sync::atomic::Ordering::Relaxed;
@@ -33,7 +33,10 @@ const HELPS: Duration = Duration::from_millis(100);
 /// How long slow tasks wait although a spare worker helps. Then one more helps. It is this long because each
 /// takes the CPU from the others.
 const HELP_WAITS: Duration = Duration::from_secs(5);
-/// How long a spare worker serves after every worker was found inside of a long poll.
+/// How many spare workers serve while every worker is inside of long polls. While one of them polls a task
+/// that is not known to compute for long, the other one waits in the driver.
+const SERVING: usize = 2;
+/// How long they serve after every worker was found inside of a long poll.
 const SERVES: Duration = Duration::from_secs(1);
 /// How long other workers act as beside long polls after one was found.
 const LONG_POLLS: Duration = Duration::from_secs(1);
@@ -56,9 +59,9 @@ pub struct Looks<'a> {
     alert_until: Instant,
     /// The end of the time that counts as beside long polls.
     long_polls_until: Instant,
-    /// The end of the time in which a spare worker serves.
+    /// The end of the time in which spare workers serve.
     serves_until: Instant,
-    /// Whether a spare worker was to serve at the last look.
+    /// Whether spare workers were to serve at the last look.
     has_served: bool,
     /// How many slow tasks workers had taken at the last look, and since when they have taken none though
     /// some wait.
@@ -186,7 +189,7 @@ impl Looks<'_> {
             let processor = state.processor(sample.index);
             let had = sample.cpu_time_since(processor);
             // A worker that has lost its CPU does not count as in a long poll.
-            let is_at_it = had.is_none_or(|had| had >= interval / 2) || !probe(processor).is_runnable();
+            let is_at_it = had.is_none_or(|had| had >= interval / 2) || !processor.probe().is_runnable();
             let has_not_moved = moves_of(processor) == self.watched[sample.index].moves;
             let is_long = has_not_moved && !is_asleep(processor) && is_at_it;
             are_all_long &= is_long;
@@ -375,7 +378,8 @@ impl Looks<'_> {
             self.helpers = 0;
         }
         let computing = computing.saturating_sub(self.helpers);
-        state.set_away(stalled + self.helpers, if serves { 1 + computing } else { 0 });
+        let serving = if serves { SERVING.min(state.max_spares.max(1)) + computing } else { 0 };
+        state.set_away(stalled + self.helpers, serving);
         if self.has_served && !serves {
             // A task that was slow then may be quick now.
             state.monitor.slow_tasks.clear();

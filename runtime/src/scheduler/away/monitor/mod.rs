@@ -13,40 +13,42 @@
 //! split points. A worker whose sum did not change between two looks of the monitor is *still*. A worker is
 //! *stuck* if it is still for [`STUCK`], or for two looks in a call that it has announced as blocking. Two
 //! kinds of workers are neither still nor stuck:
-//! - A worker that sleeps, or was woken and has no CPU yet. Its count of sleep beginnings and ends (`naps`)
-//!   is odd.
+//! - A worker that sleeps, or was woken and has no CPU yet. Its count of sleep beginnings and ends
+//!   (`sleep_changes`) is odd.
 //! - A runnable worker that has had next to no CPU time meanwhile, because the machine is busy with something
 //!   else. But a worker that has had [`ENOUGH`] CPU time is stuck, however small its share.
 //!
 //! A stuck worker either computes, or is off its CPU: it waits for a lock, sleeps, or is in a system call. A
 //! worker that is off its CPU is *stalled*, and a spare worker takes its whole part (`away/mod.rs`). A worker
-//! that computes leaves no CPU for another worker. So one spare worker serves for all that compute.
+//! that computes leaves no CPU for another worker. So two spare workers serve for all that compute.
 //!
 //! # Long polls
 //! A worker in a poll of some hundred microseconds to some milliseconds is not stuck. But while *every*
 //! worker is inside of such a poll, no worker looks at the driver, the timers and the injector. So if all
-//! workers are awake, the monitor looks again [`SAMPLE`] later. If no worker has moved in between, a spare
-//! worker serves from now on, until [`SERVES`] after the monitor last saw this. The serving worker sleeps in
-//! the driver, and is woken for work from outside. The workers themselves run the tasks that their own polls
-//! wake.
+//! workers are awake, the monitor looks again [`SAMPLE`] later. If no worker has moved in between, two spare
+//! workers serve from now on, until [`SERVES`] after the monitor last saw this. One of them sleeps in the
+//! driver, and they are woken for work from outside. The workers themselves run the tasks that their own
+//! polls wake. There are two ([`SERVING`]) for the time when one of them polls a slow task that is not known
+//! yet.
 //!
 //! If a worker sleeps but none is the poller, the monitor looks again [`LONG`] later. If a worker has not
 //! moved in between, the workers act as beside long polls until [`LONG_POLLS`] later
 //! (`hints/reinforcement.rs`): one that leaves the driver wakes another one for its place.
 //!
-//! The monitor remembers the tasks that it found computing for long, and the places that spawn many such
-//! tasks (`slow.rs`). It moves such a task from the queue of a stuck worker into the queue of slow tasks. A
-//! serving spare worker does the same with its own ring after each poll, and the other workers leave it the
-//! tasks that are not slow (`sort_ring` in `next_work.rs`). Only workers that may take long take from the
-//! queue of slow tasks. So as many slow tasks compute as there are workers, and the serving worker is free
-//! for other tasks. It can be held up by a slow task that is not known yet.
+//! The monitor remembers the tasks that it found computing for long. Workers remember how long they have
+//! polled each task. Both remember the places that spawn many tasks that compute (`slow.rs`). The monitor
+//! moves such a task from the queue of a stuck worker into the queue of slow tasks. A serving spare worker
+//! does the same with its own ring after each poll, and the other workers leave it the tasks that are not
+//! slow (`sort_ring` in `next_work.rs`). Only workers that may take long take from the queue of slow tasks. So
+//! as many slow tasks compute as there are workers, and the serving workers are free for other tasks. A slow
+//! task that is not known yet holds one of them up, and the other one goes on.
 //!
 //! All workers that may take long may be in a computation, or in one poll, for seconds. So if none of them
 //! has taken a slow task for [`SLOW_WAITS`], one more spare worker helps with slow tasks, as if a worker were
 //! away. It helps until no slow task has waited, and no spare worker has computed, for [`HELPS`]. If not even
 //! this worker takes a slow task for [`HELP_WAITS`], another one comes. When no spare worker serves any more,
-//! the monitor forgets their names. Rejected: having the serving worker run the task that has waited. Sockets
-//! and timers then waited behind it (`docs/performance/tried.md`).
+//! the names are forgotten. Rejected: having a serving worker run the task that has waited. Sockets and timers
+//! then waited behind it (`docs/performance/tried.md`).
 //!
 //! # What it does
 //! ```text

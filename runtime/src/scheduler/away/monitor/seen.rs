@@ -2,9 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::loom::sync::atomic::Ordering::Relaxed;
 use crate::scheduler::processor::{Processor, Sighting};
-use crate::util::thread_probe::ThreadProbe;
 
 /// How long a worker must be still to be stuck, if it has not announced a blocking call.
 pub const STUCK: Duration = Duration::from_micros(2500);
@@ -50,12 +48,12 @@ pub struct Sample {
 
 impl Sample {
     pub fn begin(index: usize, processor: &Processor) -> Self {
-        Self { index, tick: processor.tick(), cpu_time: probe(processor).cpu_time() }
+        Self { index, tick: processor.tick(), cpu_time: processor.probe().cpu_time() }
     }
 
     /// The CPU time that the worker has had since this sample.
     pub fn cpu_time_since(&self, processor: &Processor) -> Option<Duration> {
-        Some(probe(processor).cpu_time()?.saturating_sub(self.cpu_time?))
+        Some(processor.probe().cpu_time()?.saturating_sub(self.cpu_time?))
     }
 }
 
@@ -87,7 +85,7 @@ impl Watched {
         self.still += 1;
         if self.still == 1 {
             self.tick = processor.tick();
-            self.cpu_time = probe(processor).cpu_time();
+            self.cpu_time = processor.probe().cpu_time();
         }
         let may_block = processor.may_block();
         self.free_since = if may_block { None } else { self.free_since.or(Some(now)) };
@@ -102,18 +100,18 @@ impl Watched {
     fn lacks_cpu(&self, processor: &Processor, now: Instant) -> bool {
         let had = self.cpu_time_since(processor);
         had.is_some_and(|had| had < ENOUGH && had < now.duration_since(self.since) / 8)
-            && probe(processor).is_runnable()
+            && processor.probe().is_runnable()
     }
 
     /// Whether the worker waits for something, and does not compute.
     fn is_off_cpu(&self, processor: &Processor, now: Instant) -> bool {
         let had = self.cpu_time_since(processor);
-        had.is_some_and(|had| had < now.duration_since(self.since) / 2) && !probe(processor).is_runnable()
+        had.is_some_and(|had| had < now.duration_since(self.since) / 2) && !processor.probe().is_runnable()
     }
 
     /// The CPU time that the worker has had since it was first seen still.
     fn cpu_time_since(&self, processor: &Processor) -> Option<Duration> {
-        Some(probe(processor).cpu_time()?.saturating_sub(self.cpu_time?))
+        Some(processor.probe().cpu_time()?.saturating_sub(self.cpu_time?))
     }
 }
 
@@ -125,9 +123,4 @@ pub fn moves_of(processor: &Processor) -> u64 {
 /// Whether the worker is asleep, or woken and without a CPU yet.
 pub fn is_asleep(processor: &Processor) -> bool {
     processor.metrics.sleep_changes.get() % 2 == 1
-}
-
-pub fn probe(processor: &Processor) -> ThreadProbe {
-    // Relaxed: a number. A worker that has moved has stored it.
-    ThreadProbe::from_raw(processor.thread.load(Relaxed))
 }
