@@ -1,4 +1,4 @@
-//! What is measured: each load does one operation so often, on a worker.
+//! What is measured: each load makes one operation a number of times, on a worker.
 
 use std::future::{Future, poll_fn};
 use std::hint::black_box;
@@ -14,7 +14,7 @@ use runtime::{parallel, task};
 
 use crate::memory;
 
-/// A load's name, how often to begin with, and what runs it.
+/// A load's name, the smaller number of operations, and the function that runs it.
 pub type Load = (&'static str, usize, fn(usize));
 
 /// Every load.
@@ -28,7 +28,7 @@ pub const LOADS: &[Load] = &[
     ("timer", 3_000, |times| on_task(move || timer(times))),
     ("clock", 3_000, |times| on_task(move || clock(times))),
     ("event", 640, event),
-    // So many that it does not matter when the clock is looked at, which goes by time.
+    // So many that the looks at the clock, which happen by time, do not matter.
     ("join", 30_000, |times| {
         on_job(move || _ = (0..times.div_ceil(JOINS)).map(|_| joins(black_box(N))).sum::<u64>())
     }),
@@ -45,7 +45,7 @@ pub fn run(name: &str, times: usize) {
     load(times);
 }
 
-/// Runs what `load` makes in a task, twice: once to warm up.
+/// Runs the future that `load` makes in a task, twice: once to warm up.
 fn on_task<F: Future<Output = ()> + Send + 'static>(load: impl Fn() -> F + Send + 'static) {
     measured(async move {
         runtime::spawn(load()).await.expect("a load does not panic");
@@ -68,7 +68,7 @@ fn on_job(load: impl Fn() + Send + 'static) {
     });
 }
 
-/// Runs `load` on the one worker of a runtime, and prints the allocations that it tells of.
+/// Runs `load` on the one worker of a runtime, and prints the allocations that it returns.
 ///
 /// Without spare workers: valgrind makes every poll a long one, and a spare worker that serves beside it
 /// would take some of the events and tasks in turns of its own.
@@ -83,7 +83,7 @@ fn measured_on(builder: &mut runtime::Builder, load: impl Future<Output = usize>
     println!("{allocations}");
 }
 
-/// A task spawns a task spawns a task: each is the next to run.
+/// Each task spawns one, which is the next to run.
 async fn spawn_chain(times: usize) {
     fn link(left: usize, done: &'static Notify) {
         drop(runtime::spawn(async move {
@@ -99,7 +99,7 @@ async fn spawn_chain(times: usize) {
     DONE.notified().await;
 }
 
-/// A task spawns some, which go to the ring but for the last, and lets them run.
+/// A task spawns some tasks, which all go to the ring but the last, and lets them run.
 async fn spawn_batch(times: usize) {
     const BATCH: usize = 64;
     for _ in 0..times / BATCH {
@@ -122,7 +122,7 @@ async fn yield_to_nobody(times: usize) {
     }
 }
 
-/// Yields on a worker whose driver has a socket, and a turn after each poll.
+/// Yields on a worker whose driver has a socket, with a turn of the driver after each poll.
 fn turns(times: usize) {
     measured_on(runtime::Builder::new_multi_thread().event_interval(1), async move {
         let listener = runtime::net::TcpListener::bind("127.0.0.1:0").await;
@@ -136,7 +136,7 @@ fn turns(times: usize) {
     });
 }
 
-/// Wakes itself so often while it is polled.
+/// A future that wakes itself in each poll, a number of times.
 struct SelfWake(usize);
 
 impl Future for SelfWake {
@@ -165,14 +165,14 @@ async fn timer(times: usize) {
     }
 }
 
-/// Ends the poll at times, so that the task does not look stuck to the runtime: then it would start a thread.
+/// Ends the poll now and then. Otherwise the runtime would take the task for stuck, and start a thread.
 async fn breathe(time: usize) {
     if time.is_multiple_of(256) {
         task::yield_now().await;
     }
 }
 
-/// The one look at the clock that a timer needs.
+/// The one look at the clock that each timer needs.
 async fn clock(times: usize) {
     for time in 0..times {
         breathe(time).await;
@@ -180,7 +180,7 @@ async fn clock(times: usize) {
     }
 }
 
-/// Bytes arrive on sockets, many at a time, and wake the tasks that read them.
+/// Bytes arrive on many sockets at a time, and wake the tasks that read them.
 fn event(times: usize) {
     const SOCKETS: usize = 64;
     measured(async move {
@@ -231,7 +231,7 @@ fn calls(n: u32) -> u64 {
     if n < 2 { n.into() } else { calls(n - 1) + calls(n - 2) }
 }
 
-/// Many jobs in each scope, but always as many: a load that needs more at once needs more memory.
+/// Many jobs in each scope, but always the same number: more jobs at once would need more memory.
 fn scope_spawn(times: usize) {
     const JOBS: usize = 1_000;
     for _ in 0..times / JOBS {

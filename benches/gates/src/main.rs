@@ -1,20 +1,23 @@
-//! Guards what the hot operations cost: `cargo run --release -p gates [OPERATION]`.
+//! Bounds what the hot operations cost: `cargo run --release -p gates [OPERATION]`.
 //!
-//! Each operation runs under `valgrind --tool=callgrind`, with one worker: once so often, once three times as
-//! often. The difference, divided by the operations it has more, leaves out starting, stopping and all else
-//! that does not grow. Two things come by time, and so more often the slower the machine is: the turns of the
-//! driver between polls, which have a gate of their own, and the looks of a computation. They are not
-//! counted. Then the counts hardly depend on the machine and not at all on what else it does. A count that
-//! exceeds its bound ends the program with status 1. So does an allocation once an operation has been warmed
-//! up, or one read-modify-write more than there should be: those of tasks are of the task's own state word
-//! and of the worker's own queues, so one of a line that the whole runtime shares would be one more.
+//! Each operation runs on one worker under `valgrind --tool=callgrind`, twice: a number of times, and three
+//! times as often. The difference of the two counts is divided by the difference in operations. So start,
+//! stop and everything else that does not grow with the operations drops out. Two things happen by time, and
+//! therefore more often on a slower machine: the turns of the driver between polls, which have a gate of
+//! their own, and the looks of a computation. Neither is counted. So the counts hardly depend on the machine,
+//! and not at all on its load.
 //!
-//! Where the bound is above the aim, the operation is not there yet, and the bound is what it costs today and
-//! some percent: a change that makes it cheaper lowers the bound. Compilers differ a little, which is what
-//! the percents are for.
+//! The program ends with status 1 in three cases: a count exceeds its bound; an operation that has been
+//! warmed up allocates; or it makes one read-modify-write more than it should. The read-modify-writes of a
+//! task are on its own state word and on the worker's own queues. One on a line that the whole runtime shares
+//! would be one more.
 //!
-//! With `OPERATION TIMES` the program runs it so often (and as often before, to warm up) and nothing else,
-//! for `callgrind_annotate` and other tools.
+//! Where a bound is above the aim, the operation has not reached the aim. The bound is then today's cost and
+//! some percent, because compilers differ a little. A change that makes the operation cheaper also lowers the
+//! bound.
+//!
+//! With `OPERATION TIMES` the program runs one operation that many times, and as often before to warm up, for
+//! `callgrind_annotate` and other tools.
 
 mod loads;
 mod memory;
@@ -23,29 +26,29 @@ use std::process::{Command, ExitCode, Stdio};
 
 use loads::LOADS;
 
-/// An operation that is guarded.
+/// An operation whose cost has a bound.
 struct Gate {
     name: &'static str,
-    /// Of [`LOADS`]: what runs it.
+    /// The load of [`LOADS`] that runs it.
     load: &'static str,
-    /// What it should cost.
+    /// The aim: how many instructions it should cost.
     aim: f64,
-    /// What it may cost.
+    /// How many instructions it may cost.
     bound: f64,
-    /// How many atomic read-modify-writes it takes, rounded.
+    /// How many atomic read-modify-writes it makes, rounded.
     updates: f64,
-    /// What is not the operation's and is subtracted: that load's instructions.
+    /// A load whose instructions are subtracted, because they are not the operation's own.
     less: Option<&'static str>,
-    /// What is counted.
+    /// Which part of the load is counted.
     part: Part,
 }
 
 /// A part of what a load does.
 #[derive(Clone, Copy, Debug)]
 enum Part {
-    /// All but what comes by time.
+    /// All but what happens by time.
     NotByTime,
-    /// What happens in functions of this name.
+    /// The functions of this name.
     Inside(&'static str),
 }
 
@@ -54,7 +57,7 @@ const TURN: &str = "*rounds_are_over*";
 /// The function that a computation calls when a poll interval ends. It makes no turn.
 const LOOK: &str = "*JobProcessor>::look";
 
-/// How often an operation that costs too much is measured in all.
+/// How often an operation is measured at most, if it costs too much.
 const TRIES: usize = 5;
 
 const GATES: [Gate; 10] = [
@@ -123,8 +126,8 @@ fn check(wanted: Option<&str>) -> ExitCode {
     let mut failures = 0;
     for gate in gates {
         let mut cost = gate.measure();
-        // A thread that got no processor for long may have had the runtime start another: rare, and not what
-        // it costs.
+        // If a thread got no CPU for long, the runtime may have started another one. That is rare, and not
+        // part of the cost.
         for _ in 1..TRIES {
             if !gate.allows(&cost) {
                 cost = cost.min(gate.measure());
@@ -153,19 +156,19 @@ impl Part {
         };
         let mut options: Vec<_> =
             functions.into_iter().map(|function| format!("--toggle-collect={function}")).collect();
-        // Behind the others, which switch it off.
+        // After the others, which switch it off.
         options.push(format!("--collect-atstart={is_on_at_first}"));
         options
     }
 }
 
 struct Cost {
-    /// Of one operation.
+    /// Instructions of one operation.
     instructions: f64,
-    /// Of one operation: atomic read-modify-writes.
+    /// Atomic read-modify-writes of one operation.
     updates: f64,
-    /// Of all operations once they were warm, on the worker's thread. What the runtime allocates now and
-    /// then, when a thread gets no processor, is not in both runs.
+    /// Allocations of all operations after the warm-up, on the worker's thread. The smaller number of the two
+    /// runs, because the runtime allocates now and then if a thread gets no CPU.
     allocations: usize,
 }
 
@@ -181,7 +184,7 @@ impl Cost {
 
 fn measure(load: &str, part: Part) -> Cost {
     let few = LOADS.iter().find(|(name, ..)| *name == load).expect("a gate's load is one of the loads").1;
-    // Each run has as many to warm up.
+    // Each run makes as many again to warm up.
     let more_operations = (4 * few) as f64;
     let [less, more] = [few, 3 * few].map(|times| count(load, times, part));
     assert!(more.instructions > less.instructions, "{load} has no instructions {part:?}");
@@ -192,7 +195,7 @@ fn measure(load: &str, part: Part) -> Cost {
     }
 }
 
-/// What this program costs as a whole when it runs one load, and the allocations that it tells of.
+/// What this program costs as a whole when it runs one load, and the allocations that it prints.
 fn count(load: &str, times: usize, part: Part) -> Cost {
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--collect-bus=yes", "--callgrind-out-file=/dev/null"])
@@ -204,7 +207,7 @@ fn count(load: &str, times: usize, part: Part) -> Cost {
         .expect("valgrind is needed: apt-get install valgrind");
     let (text, told) = (String::from_utf8_lossy(&output.stderr), String::from_utf8_lossy(&output.stdout));
     assert!(output.status.success(), "{load} failed: {text}");
-    // "Collected : " and the instructions, and then the bus events, if there were any.
+    // The line is "Collected : ", the instructions, and the bus events if there were any.
     let collected = text.lines().find_map(|line| line.split_once("Collected :"));
     let (_, collected) = collected.unwrap_or_else(|| panic!("no counts in {text}"));
     let mut counts = collected.split_whitespace().map(|count| count.parse().expect("counts are numbers"));

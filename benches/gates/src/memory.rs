@@ -4,7 +4,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 thread_local! {
-    /// Calls so far. Of each thread by itself, because the monitor's thread begins when it likes.
+    /// Calls so far. Each thread counts its own, because the monitor's thread may begin at any time.
     static CALLS: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -22,7 +22,7 @@ struct Counting;
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-// SAFETY: everything is handed to the system's allocator as it comes.
+// SAFETY: every call goes to the system's allocator unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count();
