@@ -15,10 +15,10 @@ use crate::paced;
 use crate::table::quantile;
 use crate::transport::{Address, Socket};
 
-/// Set in the client's process; holds what it is to do.
+/// This variable is set in the client's process, and holds its task.
 const VARIABLE: &str = "BENCH_CLIENT";
 
-/// How long the connections run before anything counts.
+/// How long the connections run before they are measured.
 pub(crate) const WARM_UP: Duration = Duration::from_millis(300);
 
 /// What to send and what to expect.
@@ -54,7 +54,7 @@ impl Protocol {
     }
 }
 
-/// What one run gave.
+/// The result of one run.
 #[derive(Clone, Copy, Debug)]
 pub struct Outcome {
     /// Requests answered in a second.
@@ -69,7 +69,7 @@ pub struct Outcome {
     pub p999: f64,
 }
 
-/// Lets a new process load the server at `addr` over so many `connections` for `time`.
+/// A new process loads the server at `addr` over a number of `connections` for `time`.
 pub fn measure(addr: SocketAddr, protocol: Protocol, connections: usize, time: Duration) -> Outcome {
     measure_at(&Address::Tcp(addr), protocol, connections, time)
 }
@@ -105,7 +105,7 @@ fn start(order: String) -> Outcome {
     Outcome { rate, requests: requests as u64, p50, p99, p999 }
 }
 
-/// Runs the client if this process was started by [`measure`], and never returns then. The first line of
+/// Runs the client, and does not return, if [`measure`] has started this process. It is the first line of
 /// every `main` that uses `measure`.
 pub fn run_if_asked() {
     let Ok(order) = std::env::var(VARIABLE) else {

@@ -14,8 +14,8 @@ const SAMPLES: usize = 50;
 /// Measures `load`, with `operations` an iteration, through criterion, and prints minimum, median and ratio.
 ///
 /// Criterion measures one function after the other, and a machine may slow down in between. Here each of its
-/// samples runs both runtimes, one turn each, and only reports the one that criterion asked for; the table
-/// takes both.
+/// samples runs both runtimes, one turn each, and reports to criterion only the runtime that it has asked
+/// for. The table has both.
 pub fn duel(criterion: &mut Criterion, name: &str, operations: usize, ours: Load<Ours>, tokio: Load<Tokio>) {
     let workers = crate::workers();
     let mut rounds = Rounds {

@@ -1,8 +1,7 @@
 //! A ticker of one millisecond shares its only worker with a task that is always ready: it sends itself
 //! messages over a channel, and only the budget makes it yield.
 //!
-//! The third row is a thread that does nothing but look at the clock: what the machine takes away from any
-//! thread.
+//! The third row is a thread that only looks at the clock. It shows what the machine takes from any thread.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

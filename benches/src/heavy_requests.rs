@@ -26,7 +26,7 @@ const PERIOD: Duration = Duration::from_millis(33);
 const LIGHT_PER_HEAVY: u32 = 10;
 /// How long it computes.
 const COMPUTES: Duration = Duration::from_millis(5);
-/// What a runtime gets to notice, and is not measured for.
+/// The time in which a runtime notices the load. It is not measured.
 const WARM_UP: Duration = Duration::from_secs(1);
 
 const LIGHT: u8 = b'l';

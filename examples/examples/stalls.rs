@@ -19,7 +19,7 @@ const WORKERS: usize = 2;
 /// How long they block.
 const BLOCKED: Duration = Duration::from_millis(300);
 
-/// Meanwhile a task looks at its clock so often.
+/// Meanwhile a task looks at its clock, with this pause between two looks.
 const TICK: Duration = Duration::from_millis(10);
 
 fn main() -> io::Result<()> {

@@ -1,4 +1,4 @@
-//! Measures what a runtime costs that has nothing to do: `cargo run --release -p benches --bin idle`.
+//! Measures the cost of a runtime that has nothing to do: `cargo run --release -p benches --bin idle`.
 //!
 //! Each runtime works a little first, gets time to fall asleep, and is then watched for three seconds. One
 //! voluntary switch belongs to the thread that watches.

@@ -1,9 +1,10 @@
 //! Counts the instructions of one operation: `cargo run --release -p benches --bin instructions [LOAD]`.
 //!
 //! Each load runs twice under `valgrind --tool=callgrind`, with one worker: once with a number of operations,
-//! once with three times as many. The difference, divided by the operations it has more, leaves out starting,
-//! stopping and all else that does not grow. Instructions are nearly the same in every run and on every
-//! machine, so a change of some percent is real; but a cache miss counts as one like any other.
+//! once with three times as many. The difference of the two counts is divided by the difference in
+//! operations, so start, stop and everything else that does not grow with the operations drops out. The
+//! counts are nearly the same in every run and on every machine, so a change of some percent is real. But an
+//! instruction that misses the cache counts no more than another.
 //!
 //! The loads are those of [`loads`] beside Tokio, and those of [`benches::fork_join::loads`] beside Rayon and
 //! chili. With `RUNTIME LOAD OPERATIONS` it runs that load and nothing else, for `callgrind_annotate` and
@@ -16,7 +17,7 @@ use benches::fork_join::peer::{self as pools, FifoScopes, ForkJoin};
 use benches::loads;
 use benches::peer::{Channels, Files, Ours, Peer, Sockets, Tokio};
 
-/// A load's name, the operations to begin with, and how to run so many of them.
+/// A load's name, the smaller number of operations, and the function that runs a number of them.
 type Load = (&'static str, usize, Box<dyn Fn(usize)>);
 
 fn main() {

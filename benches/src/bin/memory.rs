@@ -1,8 +1,7 @@
 //! Measures the memory of a parked task: `cargo run --release -p benches --bin memory [TASKS]`.
 //!
-//! A million tasks, or as many as asked for, each with a future of 16 bytes that has been polled once and
-//! waits for ever. Each runtime runs in a process of its own, so that one does not live off what the other
-//! has freed.
+//! A million tasks, or the number given, each with a future of 16 bytes that has been polled once and waits
+//! for ever. Each runtime runs in a process of its own, so that none uses memory that the other has freed.
 
 use std::process::{Command, Stdio};
 

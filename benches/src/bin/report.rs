@@ -1,8 +1,8 @@
 //! Measures everything beside its peers and writes the page: `cargo run --release -p benches --bin report`.
 //!
 //! `--quick` takes two minutes at most, to see that everything works. `--out DIRECTORY` (`docs/performance`)
-//! is where `report.md` and its pictures go. Every other word is a part of the names of the loads that are
-//! wanted. See [`benches::report`].
+//! is the folder for `report.md` and its pictures. Every other word selects the loads with this word in their
+//! names. See [`benches::report`].
 
 use std::fs;
 use std::io;

@@ -10,10 +10,10 @@ use crate::arguments::{asked_for, is_test};
 use crate::table::{median, minimum, readable};
 use crate::usage::Others;
 
-/// What each pool gets between the turns to fall asleep.
+/// The pause between two turns, in which the pools fall asleep.
 const SETTLE: Duration = Duration::from_millis(1);
 
-/// The pools, which live as long as this does.
+/// The pools. They end when this is dropped.
 #[derive(Debug)]
 pub struct Contest {
     ours: Ours,
@@ -28,8 +28,8 @@ type Turn<'a> = &'a mut dyn FnMut(&mut Vec<f64>);
 impl Contest {
     /// Starts the pools and prints the head of the table.
     ///
-    /// `BENCH_ROUNDS` (15) is how often each pool gets its turn at each load. Under `cargo test` once, to see
-    /// that it works.
+    /// `BENCH_ROUNDS` (15) is the number of turns of each pool at each load. Under `cargo test` it is one, to
+    /// see that it works.
     #[allow(clippy::new_without_default, reason = "it starts threads and prints")]
     pub fn new() -> Self {
         let workers = crate::workers();

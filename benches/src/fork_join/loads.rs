@@ -1,7 +1,7 @@
 //! The fork-join loads. Each runs on one pool, and adds nanoseconds an operation to a list.
 //!
-//! The clock is read on the worker, so that the way into the pool is left out, unless that is what is
-//! measured. What comes out is checked beyond the clock.
+//! The worker reads the clock, so the way into the pool is not measured, except in the loads that are about
+//! it. The result is checked after the measurement.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,7 +31,7 @@ pub trait FifoLoad: Sync {
     fn turn<P: FifoScopes>(&self, peer: &P, times: &mut Vec<f64>);
 }
 
-/// Runs `work` with so many `operations`.
+/// Runs `work`, which makes `operations` operations.
 fn timed<R>(operations: usize, times: &mut Vec<f64>, work: impl FnOnce() -> R) -> R {
     let start = Instant::now();
     let result = work();
@@ -42,11 +42,11 @@ fn timed<R>(operations: usize, times: &mut Vec<f64>, work: impl FnOnce() -> R) -
 /// Fibonacci numbers with a `join` at every call above `cut`.
 #[derive(Clone, Copy, Debug)]
 pub struct Fib {
-    /// Which number.
+    /// The number's index.
     pub n: u32,
-    /// Up to which number no `join` is used; 1 if always.
+    /// From this index down there is no `join`. With 1, every call is a `join`.
     pub cut: u32,
-    /// Whether a time is that of one `join` and not of everything.
+    /// Whether a time is that of one `join`, and not of the whole call.
     pub per_join: bool,
 }
 
@@ -138,7 +138,7 @@ pub fn tree_sum<P: ForkJoin>(here: &mut P::Here<'_>, tree: &Tree) -> u64 {
     tree.value + a + b
 }
 
-/// The sum of a tree, so often one after the other.
+/// The sum of a tree, a number of times.
 #[derive(Debug)]
 pub struct TreeSum {
     tree: Box<Tree>,
@@ -316,7 +316,7 @@ impl ScopeLoad for FlatScope {
 
 /// How the jobs of [`Spawns`] come about in the scopes of `P`.
 pub trait Shape<P>: Copy + Sync {
-    /// Has `job` run so often; called on a worker.
+    /// Runs `job` a number of times. Called on a worker.
     fn spawn(self, spawns: usize, job: &(impl Fn() + Sync));
 }
 
@@ -413,7 +413,7 @@ fn spawn_tree<'s, P: Scopes, F: Fn() + Sync>(scope: &P::Scope<'s>, spawns: usize
     });
 }
 
-/// Runs nothing on the pool from a thread outside, so often back to back.
+/// Calls the pool with an empty closure from a thread outside, a number of times without a pause.
 #[derive(Clone, Copy, Debug)]
 pub struct InstallHot(pub usize);
 
@@ -447,7 +447,7 @@ impl ScopeLoad for InstallCold {
     }
 }
 
-/// A small parallel call on a thread outside, so often back to back.
+/// A small parallel call on a thread outside, a number of times without a pause.
 #[derive(Clone, Copy, Debug)]
 pub struct CallHot(pub usize);
 

@@ -180,10 +180,10 @@ where
     });
 }
 
-/// The receiving tasks, and the task that waits until all have what it sent.
+/// The receiving tasks, and the task that waits until all have received what it has sent.
 struct Audience {
     receivers: usize,
-    /// How many receivers have not yet all.
+    /// How many receivers have not received everything yet.
     left: AtomicUsize,
     sender: Mutex<Option<Waker>>,
 }
@@ -203,7 +203,7 @@ impl Audience {
         }
     }
 
-    /// Waits until all have all, and begins anew.
+    /// Waits until all have received everything, and begins anew.
     async fn all_have_all(&self) {
         poll_fn(|context| {
             let mut sender = self.sender.lock().expect("no thread panics with the lock");

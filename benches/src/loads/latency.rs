@@ -9,8 +9,8 @@ use crate::peer::Peer;
 /// Long enough for every thread to fall asleep.
 const UNTIL_ASLEEP: Duration = Duration::from_millis(2);
 
-/// Wakes a task of an idle runtime from a thread that is no worker, and then sleeps itself; so often. Gives
-/// the times from just before the wake to the task's next step, in nanoseconds.
+/// A thread that is no worker wakes a task of an idle runtime, and then sleeps itself, a number of times.
+/// Returns the times from just before each wake to the task's next step, in nanoseconds.
 pub fn remote_wake<P: Peer>(peer: &P, samples: usize) -> Vec<f64> {
     let (answer, answers) = mpsc::channel();
     (0..samples)

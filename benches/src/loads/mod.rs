@@ -32,7 +32,7 @@ use std::task::Poll;
 
 use crate::peer::{Peer, Service};
 
-/// A load: runs so many operations on a runtime and returns when the last is done.
+/// A load runs a number of operations on a runtime, and returns when the last is done.
 pub type Load<P> = fn(&P, usize);
 
 /// Every load that needs no more than tasks, with its name and the number of operations in one iteration.

@@ -1,5 +1,5 @@
-//! Sets of tasks, and tasks that stay on a thread, once for each crate: their types have too much in their
-//! faces for a [`Peer`](crate::peer::Peer).
+//! Sets of tasks, and tasks that stay on a thread. Written once for each crate, because the methods of these
+//! types are too many for a [`Peer`](crate::peer::Peer).
 
 /// The loads on one crate.
 macro_rules! loads {

@@ -17,9 +17,9 @@ const FAR: Duration = Duration::from_secs(600);
 /// Connections of [`put_off`].
 const CONNECTIONS: usize = 10_000;
 
-/// When the timers of [`fire`] are due: from then on …
+/// The timers of [`fire`] are due from this time on.
 const FIRST: Duration = Duration::from_millis(200);
-/// … for so long.
+/// They are due within this time.
 const SPREAD: Duration = Duration::from_millis(500);
 
 /// Creates `timers` timers, polls each once and drops it: a time-out of something that ends in time.

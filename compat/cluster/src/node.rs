@@ -17,7 +17,7 @@ use crate::machine::Machine;
 use crate::wire::{self, Answer, Json, SnapshotRequest, question};
 use crate::{Failure, Raft};
 
-/// A leader says at least so often that it lives.
+/// A leader sends a heartbeat at least once in this time.
 const HEARTBEAT_MS: u64 = 50;
 /// openraft chooses a time between these once for each start of a node.
 const ELECTION_TIMEOUT_MS: [u64; 2] = [200, 400];
