@@ -1,8 +1,8 @@
-//! The process that runs programs, one after the other, and tells the supervisor over its standard output
-//! what it is at.
+//! The process that runs programs, one after the other, and reports its progress to the supervisor over its
+//! standard output.
 //!
 //! Each line of the protocol begins with `@`. The supervisor may ask on the standard input, at any time, for
-//! the state of the program (`dump`): a thread of its own answers, which waits for nothing that a program may
+//! the state of the program (`dump`). A separate thread answers, and waits for nothing that a program may
 //! hold.
 
 use std::io::{BufRead, Write};

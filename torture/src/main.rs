@@ -9,14 +9,14 @@
 //!
 //! Each seed makes a tree of operations, from spawned tasks to runtimes inside of jobs, whose end and results
 //! follow from the documents: [`rules`] lists which promise each rests on. The program runs in a child
-//! process. It fails if it does not end while it could have run, if a result, a panic or what it sees around
-//! it is not as foretold, if something was dropped twice or never, or if threads, descriptors or memory are
-//! not back when the runtime is gone. Then the smallest program that still fails is printed, with the state
-//! of each thread, and the status is 1.
+//! process. It fails if it does not end although it could have run; if a result, a panic or its surroundings
+//! are not as predicted; if something was dropped twice or never; or if threads, descriptors or memory are
+//! not back when the runtime is gone. Then the smallest program that still fails is printed, with the state of
+//! each thread, and the status is 1.
 //!
 //! # It can fail
-//! Five faults that the scheduler once had were put back, one at a time. Each was found, after so many seeds
-//! on two CPUs:
+//! Five faults that the scheduler once had were put back, one at a time. Each was found, on two CPUs, after
+//! this number of seeds:
 //!
 //! | fault put back | seeds | seconds |
 //! |---|---|---|

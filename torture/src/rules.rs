@@ -1,131 +1,131 @@
-//! The rules: what the documents promise, and which programs are made of it. A program that is made must end,
-//! with the result that is foretold. Where a run and this page disagree, the page of the book that the rule
-//! names decides which of them is wrong.
+//! The rules: what the documents promise, and which programs are made from these promises. A program that is
+//! made must end, with the predicted result. If a run contradicts this page, the page of the book that the
+//! rule names decides which of the two is wrong.
 //!
-//! # What is promised, and what is made of it
+//! # What is promised, and what is made
 //!
 //! **Tasks** (`stalls.md`, `tokio.md`)
-//! - R1 A spawned task runs, whatever the other tasks do: spin, sleep, block, announced or not; also if all
-//!   workers are stuck, and also if what they wait for is a task in their own queues. *Made*: tasks that wait
-//!   in every way for tasks, as long as fewer threads wait than there are workers and spare workers
-//!   (`spare_workers`); see *What waits for what*.
-//! - R2 The branches of `select!`, `join!` and `timeout` are one task, and so are its locks. *Made*: no lock
-//!   and no endless computation is held in a branch.
+//! - R1 A spawned task runs, whatever the other tasks do. They may spin, sleep or block, announced or not.
+//!   This holds also if all workers are stuck, and if what they wait for is a task in their own queues.
+//!   *Made*: tasks that wait in every way for tasks, as long as fewer threads wait than there are workers and
+//!   spare workers (`spare_workers`); see *What waits for what*.
+//! - R2 The branches of `select!`, `join!` and `timeout` are one task, and hold locks as one task. *Made*: no
+//!   branch holds a lock or an endless computation.
 //! - R3 `abort` and a dropped handle end a task at its next yield. *Made*: such a task may end in each way,
 //!   and its children go on.
-//! - R4 A task's panic comes out of its handle, with the payload. A panic of a hook, of a detached job, of a
-//!   waker stays there.
-//! - R5 `block_on` and the blocking calls of channels panic directly inside a poll, and a closure of a `join`
-//!   there counts as that unless another thread runs it. *Made*: neither of them below a poll, unless inside
-//!   of `block_in_place`, `compute` or `install`.
+//! - R4 A task's panic comes out of its handle, with the payload. A panic of a hook, of a detached job or of
+//!   a waker does not spread.
+//! - R5 `block_on` and the blocking calls of channels panic directly inside a poll. A closure of a `join`
+//!   there counts as inside the poll, unless another thread runs it. *Made*: neither of these calls below a
+//!   poll, unless inside of `block_in_place`, `compute` or `install`.
 //!
 //! **Computations and jobs** (`rayon.md`, `parallel`)
-//! - R6 `compute` begins as soon as a worker has nothing else to do. Its wait holds no worker. Dropped or
-//!   aborted, it ends at its next split; what it was inside of `isolated` runs on. It ends in any panic of a
-//!   part of it then, also in one that a `join` has lost because its first closure panicked as well. *Made*:
-//!   endless loops of `join` that are dropped behind something.
-//! - R7 A thread that waits for a `join`, a `scope` or an `install` runs pieces and calls of `install`, never
-//!   a task, a `compute` or a detached job. So these may wait for the thread as well; see *What waits for
+//! - R6 `compute` begins as soon as a worker has nothing else to do. Its wait holds no worker. When it is
+//!   dropped or aborted, it ends at its next split, but what is inside of `isolated` runs to its end. A panic
+//!   of any part ends it, too, also a panic that a `join` has lost because its first closure panicked as
+//!   well. *Made*: endless loops of `join`, with an operation after which they are dropped.
+//! - R7 A thread that waits for a `join`, a `scope` or an `install` runs pieces and calls of `install`, but
+//!   no task, no `compute` and no detached job. So these three may wait for the thread; see *What waits for
 //!   what*.
-//! - R8 Both closures of a `join` run, and all jobs of a scope, whatever panics, unless they are cancelled.
-//!   The first closure's panic comes out of a `join`; any one's of a scope. A second closure may find that
-//!   its thread unwinds; nothing else may. While it unwinds, a thread may wait without running other jobs, so
-//!   such a wait counts as a blocking wait.
-//! - R9 Closures of one `join` that wait for each other may hang, *unless* the wait is announced: then the
-//!   second can be stolen. *Made* (`meets`): the first waits, in `blocking_recv`, in `block_in_place`, or in
-//!   an `install` elsewhere, for the second; where the call has a deque for certain: in jobs, and in tasks if
-//!   there are no spare workers (or `spares`).
-//! - R10 A scope's closure does not wait for its jobs but by ending. *Made*: it never does.
+//! - R8 Both closures of a `join` run, and all jobs of a scope, whatever panics, unless they are cancelled. A
+//!   `join` passes on the panic of its first closure, a scope that of any job. A second closure may run on a
+//!   thread that unwinds; nothing else may. While a thread unwinds, it may wait without running other jobs,
+//!   so such a wait counts as a blocking wait.
+//! - R9 If the closures of one `join` wait for each other, they may hang, *unless* the wait is announced:
+//!   then another thread can steal the second closure. *Made* (`meets`): the first closure waits for the
+//!   second, in `blocking_recv`, in `block_in_place`, or in an `install` elsewhere. Only where the call
+//!   certainly has a deque: in jobs, and in tasks if there are no spare workers (or with `spares`).
+//! - R10 A scope's closure waits for its jobs only by ending. *Made*: it waits for none of them itself.
 //! - R11 Inside of `isolated` a waiting thread runs only what descends from the closure. Detached jobs,
-//!   computations and tasks do not descend. *Made*: a lock of `std` around `isolated`, with nothing but forks
-//!   inside.
+//!   computations and tasks do not descend from it. *Made*: a lock of `std` around `isolated`, with nothing
+//!   but forks inside.
 //! - R12 A broadcast waits for every thread of its pool. *Made*: only where no thread of the pool waits for
 //!   something that waits for the broadcast.
-//! - R13 A detached job runs, also if its pool is dropped before. What it wants of a runtime that has ended
-//!   is cancelled.
+//! - R13 A detached job runs, also if its pool is dropped before. What it asks of a runtime that has ended is
+//!   cancelled.
 //! - R14 `parallel::yield_now` runs anything, on top of the caller. *Made*: where nothing that it may run
 //!   waits for the caller.
-//! - R15 A `ThreadPool` has the threads that it has; while all wait for something that needs one of them,
-//!   nothing moves. Its threads run the pool's pieces and calls of `install` while they wait in an `install`
-//!   elsewhere. *Made*: `install` to and fro between pools of one thread; other waits only below the number
-//!   of threads.
+//! - R15 A `ThreadPool` has a fixed number of threads. While all of them wait for something that needs one of
+//!   them, nothing moves. While a thread of a pool waits in an `install` into another pool, it runs pieces
+//!   and calls of `install` of its own pool. *Made*: `install` to and fro between pools of one thread; other
+//!   waits only if fewer threads wait than there are.
 //!
 //! **Surroundings** (the design: what runs on a stack runs in its own surroundings)
-//! - R16 A task, closure or `block_on` sees its own runtime as the current one. A job sees the current
-//!   runtime and the task-local of the call that made it, or none; or the runtime whose worker it runs on. A
-//!   parallel call in a task of a `current_thread` runtime belongs to the pool of the thread that drives it,
-//!   if that is a worker or in a job; else to the process-wide pool.
-//! - R17 Tasks do not inherit task-locals. (Those of a `current_thread` runtime may see what is around its
+//! - R16 A task, a closure or a `block_on` sees its own runtime as the current one. A job sees the current
+//!   runtime and the task-local of the call that made it, or none, or the runtime whose worker runs it. A
+//!   parallel call in a task of a `current_thread` runtime belongs to the pool of the thread that drives the
+//!   runtime, if that thread is a worker or inside of a job. Otherwise it belongs to the process-wide pool.
+//! - R17 Tasks do not inherit task-locals. (Tasks of a `current_thread` runtime may see those around its
 //!   `block_on`.)
 //! - R18 Inside of `LocalKey::with` the same key panics in `sync_scope`: nothing below it on its stack uses
-//!   one. All else may.
+//!   one. Everything else may.
 //! - R19 While a job lives, no other thread of its pool has its `current_thread_index`.
 //!
 //! **The end** (`Runtime`, `tokio.md`)
 //! - R20 A runtime may be ended at any moment, anywhere. Tasks are dropped at their next yield, computations
-//!   at their next split, closures that have not begun are dropped. Handles say *cancelled*, channels are
-//!   closed, sockets yield errors, and timers panic. *Made*: each part of such a program may end in its
-//!   value, its panic or the word *cut*, and none may hang. What waits for the end of a task in a way that a
-//!   cancelled task does not end (`Notify`) is opened by a destructor.
+//!   at their next split, and closures that have not begun are dropped. Handles say *cancelled*, channels are
+//!   closed, sockets return errors, and timers panic. *Made*: each part of such a program may end in its
+//!   value, its panic or the word *cut*, and none may hang. A wait for the end of a task that a cancelled
+//!   task would not end (`Notify`) is ended by a destructor.
 //! - R21 `drop` waits for workers and for closures that have begun, but not inside of a runtime. *Made*: no
-//!   end inside of an `in_place_scope`, nor on a thread that has taken a worker's place.
-//! - R22 Once it has ended nothing is left: every closure and future is dropped, once; threads, descriptors
-//!   and memory are back.
+//!   end inside of an `in_place_scope`, and none on a thread that has taken a worker's place.
+//! - R22 After its end nothing is left: every closure and future was dropped once, and threads, descriptors
+//!   and memory are back at the numbers of the start.
 //! - R23 A parallel call into a runtime that has ended runs in place. So no closure of it waits for another
 //!   (R9).
 //!
 //! **Marks** (`mark_blocked`, `deadlock_handler`)
-//! - R24 The handler is called when all threads sleep or are marked and nothing is left to come. *Made*:
-//!   tasks that only the handler releases, where nothing else waits for them but tasks, and no thread is in
-//!   `block_on`. It is not called without a mark. (A runtime that is being ended reports none.)
+//! - R24 The handler is called when all threads sleep or are marked and nothing is left to come. It is not
+//!   called without a mark, and not by a runtime that is being ended. *Made*: tasks that only the handler
+//!   releases, where nothing but tasks waits for them, and no thread is in `block_on`.
 //!
 //! **Idle runtimes** (`stalls.md`)
 //! - R29 An idle runtime takes up what comes, however long it was idle. *Made*: pauses of 200 ms in which
 //!   threads retire (`thread_keep_alive`) and all others sleep. Then a thread outside wakes, spawns, computes
-//!   or sends, or goes on with the program (`pauses`). Two a program at most, one after the other, so that
+//!   or sends, or goes on with the program (`pauses`). At most two in a program, one after the other, so that
 //!   they take less than half a second.
 //! - R30 A runtime needs neither a timer nor a socket to wake up. *Made*: programs without them, on runtimes
 //!   with idle drivers and without any (`bare`).
 //!
 //! **Where the documents leave something open**, programs do not depend on it
-//! - R25 Threads of several pools may drive one `current_thread` runtime, one after the other. Where they
-//!   have, it is not checked to which of these pools a parallel call of a task belongs.
+//! - R25 Threads of several pools may drive one `current_thread` runtime, one after the other. Then it is not
+//!   checked to which of these pools a parallel call of a task belongs.
 //! - R26 A thread outside that has taken a worker's place runs only pieces of its own call, so it counts as a
 //!   thread that blocks. Without `spares` a spare worker runs parallel calls in place: no broadcast and no
-//!   meeting of closures (R9) is made where a task may be on one.
+//!   meeting of closures (R9) is made where a task may be on a spare worker.
 //! - R27 A waker that blocks stops its caller, which may be the driver. So it blocks for a millisecond at
 //!   most. With `waker-forks` it calls `join` in `isolated`, which may have to wait for a worker: the design
 //!   promises more than the documents do today.
 //! - R28 Memory is kept for later in two places: by threads that spawn, and by the process-wide pool.
 //!
-//! Without `shutdown`, a program waits before the end of each runtime until all that was detached has ended.
+//! Without `shutdown`, a program waits before the end of each runtime until everything detached has ended.
 //!
 //! # What waits for what
-//! Each wait *holds* what it keeps others from, and *needs* what it waits for, with all that this needs in
-//! turn. What can be held:
+//! Each wait *holds* what it keeps from others, and *needs* what it waits for, together with everything that
+//! this needs in turn. What can be held:
 //!
 //! | resource | of | held by |
 //! |---|---|---|
-//! | `Poll` | a runtime | workers that wait in whatever way; as many as there are workers and spare workers |
-//! | `Root` | a pool | its threads that wait in whatever way: they begin no `compute` and no detached job |
+//! | `Poll` | a runtime | workers that wait in any way; there are as many as workers and spare workers |
+//! | `Root` | a pool | its threads that wait in any way: they begin no `compute` and no detached job |
 //! | `Help` | a pool | as `Root`, if they block, are isolated or external threads: they run no stranger's piece |
-//! | `Closure` | a runtime | closures of `spawn_blocking`; as many as `max_blocking_threads` |
+//! | `Closure` | a runtime | closures of `spawn_blocking`; there are `max_blocking_threads` |
 //! | `All` | a pool | as `Help`, for broadcasts, which need each thread |
 //! | `Top` | a pool | blocking, broadcasts, and calls into other pools, in jobs that another's waiting thread may run on top of its frames |
 //! | `Busy` | a pool | computations without an end; broadcasts, which the deadlock handler waits for |
 //! | `Lock` | a lock | its holder |
 //! | `Region` | a part inside of `isolated` | blocking inside of it, on the thread that is in it |
 //!
-//! A wait that holds X and needs Y is an arrow from X to Y. No circle, no deadlock. A circle is harmless if
-//! it goes through something that is there more often than it is held within the circle (the arrows of one
-//! strongly connected component): then a thread is always left whose work, if it waits at all, waits for
-//! something outside of the component; and components have no circles. So a program is allowed if no circle
-//! is left when such resources are taken out. If one is, the last operation in it gives way to what is below
-//! it, until there is none ([`Waits::offender`]).
+//! A wait that holds X and needs Y is an arrow from X to Y. Without a circle there is no deadlock. A circle
+//! is harmless if it goes through a resource of which there are more than the circle's strongly connected
+//! component holds. Then a thread is always left. If its work waits at all, it waits for something outside of
+//! the component, and components form no circles. So a program is allowed if no circle is left when such
+//! resources are taken out. If one is left, the last operation in it is replaced by what is below it, until
+//! there is none ([`Waits::offender`]).
 //!
-//! Without `spares`, `Root` and `Help` of a runtime count its workers only, which is what the documents say
-//! today (`Handle::block_on`: "a computation that it waits for needs another worker"). With it, spare workers
-//! count, as the design says (`DESIGN.md`, 2.1).
+//! Without `spares`, `Root` and `Help` of a runtime count its workers only, as the documents say today
+//! (`Handle::block_on`: "A computation that the future waits for needs another worker"). With it, spare
+//! workers count, as the design says.
 
 use crate::program::{Pool, PoolId};
 

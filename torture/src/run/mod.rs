@@ -134,7 +134,7 @@ impl World {
         }
     }
 
-    /// Compares how often each operation was begun with what was foretold.
+    /// Compares how often each operation was begun with what was predicted.
     pub fn check_counts(&self) {
         for (id, (mark, fact)) in self.marks.iter().zip(&self.program.facts).enumerate() {
             let begun = mark.begun.load(SeqCst);
