@@ -71,10 +71,10 @@ pub const YIELD_MICROS: u64 = 500;
 #[cfg(loom)]
 pub const YIELD_MICROS: u64 = 1 << 40;
 
-/// How many slow tasks the monitor remembers.
+/// How many tasks are remembered by name, to know which of them are slow.
 #[cfg(not(loom))]
 pub const SLOW_TASKS: usize = 1024;
-/// How many slow tasks the monitor remembers: one, because a task's id chooses the word, and a model's
+/// How many tasks are remembered by name: one, because a task's id chooses the word, and a model's
 /// executions must choose the same word though their ids differ.
 #[cfg(loom)]
 pub const SLOW_TASKS: usize = 1;

@@ -96,7 +96,7 @@ impl Worker {
     /// Whether a worker that serves leaves the task to others, because it is likely to compute for long.
     fn leaves_to_others(&self, task: &Runnable) -> bool {
         let slow_tasks = &self.shared().monitor.slow_tasks;
-        slow_tasks.contains_name(task) || slow_tasks.contains_site(task) && self.random_below(slow::PROBE) > 0
+        slow_tasks.is_slow(task.id()) || slow_tasks.contains_site(task) && self.random_below(slow::PROBE) > 0
     }
 
     /// A task that is known to compute for long, if this worker may take long.

@@ -20,10 +20,11 @@
 //! may overwrite the monitor's write; then the monitor writes again.
 //!
 //! In the folder `worker`, `identity.rs` is the worker, `run.rs` its loop, `turns.rs` what happens between
-//! two polls. `sleep.rs` is how it sleeps, and `presence.rs` how it leaves its queues to others while it is
-//! away.
+//! two polls, and `poll_begin.rs` measures some polls. `sleep.rs` is how it sleeps, and `presence.rs` how it
+//! leaves its queues to others while it is away.
 
 mod identity;
+mod poll_begin;
 mod presence;
 mod run;
 mod sleep;

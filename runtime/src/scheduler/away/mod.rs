@@ -20,7 +20,9 @@
 //!
 //! ```text
 //! full    = blocked + stalled + waiting
-//! needed  = full + yielding + 2 while every worker is inside of long polls (`monitor.rs`)
+//! needed  = full + yielding + serving
+//! serving = 2 while every worker is inside of long polls, and one for each spare worker that is then stuck
+//!           in a computation, but no more than there may be (`monitor/`)
 //! active  = spare workers that run, search, sleep or are away as workers do
 //!
 //!          admitted: active < needed,                    out of work, and
@@ -45,8 +47,8 @@
 //! - Rank below `needed`, [`Role::Serves`]: its own queues, the driver, timers, the injector and injected
 //!   jobs, but nothing from other workers, because these workers are there to do it themselves. So tasks in
 //!   other rings that compute for long stay there, and the serving worker is soon back. There are two,
-//!   because a serving worker takes tasks of which nothing is known yet. While such a task computes, the other
-//!   serving worker is the poller.
+//!   because a serving worker takes tasks of which nothing is known yet. While such a task computes, the
+//!   other serving worker is the poller.
 //! - Other spare workers rest.
 //!
 //! A spare worker asks for its role when it is out of work.

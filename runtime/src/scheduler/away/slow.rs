@@ -8,23 +8,24 @@
 //!
 //! But a program may spawn new tasks all the time, as a database does for each query, and each of them is
 //! unknown at first. So the place that spawned the task is remembered, too, with two counts: of long and of
-//! short polls. Each of its tasks counts until its first long poll, or until it is quick. If more than one
-//! poll in [`RARE`] was long, all tasks of the place are slow, but for those known to be quick: a program may
-//! spawn all of its tasks in one place. For the same reason a place begins with [`PRIOR`] short polls, and a
-//! task does not count each of its long polls. Otherwise a few tasks that compute would make the others slow.
-//! Every [`PROBE`]th task of a slow place goes to a serving worker all the same, so a place that has become
+//! short polls. The polls of a task count until the first long one, or until the task is quick. If more than
+//! one poll in [`RARE`] was long, all tasks of the place are slow, but for those known to be quick: a program
+//! may spawn all of its tasks in one place. For the same reason a place begins with [`PRIOR`] short polls,
+//! and a task counts only once as long. Otherwise a few tasks that compute would make the others slow. About
+//! one in [`PROBE`] tasks of a slow place goes to a serving worker all the same, so a place that has become
 //! quick is found.
 //!
-//! Two threads see polls. Workers whose stride is one poll measure each: a worker that serves, one that has
-//! taken a slow task, and one whose polls are long (`turns.rs`). They count CPU time, because short polls last
-//! for milliseconds, too, on a busy machine. And the monitor finds tasks in the middle of long polls. A mark
-//! says that it has found this poll, so the worker that measures it does not count it again. When no spare
-//! worker serves any more, the names are forgotten. The places stay.
+//! Workers and the monitor see polls. Workers whose stride is one poll measure it: a worker that serves, one
+//! that has taken a slow task, and one whose polls are long (`turns.rs`). They count CPU time, because short
+//! polls last for milliseconds, too, on a busy machine. The monitor finds tasks in the middle of long polls.
+//! A mark says that it has found this poll, so the worker that measures it does not count it again. When no
+//! spare worker serves any more, the names are forgotten. The places stay.
 //!
 //! A name has one of [`WAYS`] neighbouring words. When a task that is quick is forgotten, and its place is
 //! slow, it waits among the slow tasks until it is known again. That was one request in a hundred when each
 //! name had a single word, with 170 new tasks a second and 1024 words. So a new name takes the word that is
-//! worth least.
+//! worth least. Names of tasks that have ended would keep their words for ever, so one new name in [`AGES`]
+//! makes another name age.
 //!
 //! Only hints: any thread may overwrite what another has just written, and two places may want the same word.
 
@@ -47,24 +48,27 @@ const RARE: u64 = 4;
 const PRIOR: u64 = 24;
 /// A serving worker may take polls that are no longer.
 const SHORT: Duration = Duration::from_micros(200);
-/// How many tasks of a slow place are kept from the serving worker for each that it is given.
+/// Of so many tasks of a slow place, about one goes to a serving worker.
 pub const PROBE: usize = 32;
 /// The largest count.
 const MOST: u64 = u8::MAX as u64;
-/// In a word of a name: the monitor has found the task inside of a long poll, which no worker has measured.
+/// One new name in so many makes another one age.
+const AGES: u64 = 8;
+/// In a word of a name, in front of it: [`Known`], and two bits of [`Memory`].
+const NAME_SHIFT: u32 = 5;
 const IS_FOUND: u64 = 1 << 3;
-/// Behind the bits for [`Known`] and [`IS_FOUND`].
-const NAME_SHIFT: u32 = 4;
+const HAS_COUNTED: u64 = 1 << 4;
 
 /// What is known of a task by its name.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum Known {
+    #[default]
     Nothing,
     /// Its last poll was short.
     Short,
     /// Its last two polls were.
     ShortTwice,
-    /// Its last three polls were, or all since it was quick before.
+    /// Its last three polls were, or it was quick before and has had no two long ones in a row since.
     Quick,
     /// It was quick, and its last poll was long.
     Doubted,
@@ -101,8 +105,8 @@ impl Known {
         matches!(self, Self::Quick | Self::Doubted)
     }
 
-    /// Which of two names is to be remembered. A long-lived task that is quick, but whose place is slow, would
-    /// be kept from the serving worker if it were forgotten. Slow tasks of such a place end soon.
+    /// The name that is worth more stays. A long-lived task that is quick, but whose place is slow, would be
+    /// kept from the serving workers if it were forgotten. Slow tasks of such a place end soon.
     fn worth(self) -> u8 {
         match self {
             Self::Nothing => 0,
@@ -111,12 +115,52 @@ impl Known {
             Self::Quick | Self::Doubted => 3,
         }
     }
+
+    /// A task that lives has become what it was after one more poll. The name of a task that has ended is now
+    /// among the first to go.
+    fn aged(self) -> Self {
+        match self {
+            Self::Quick | Self::Doubted => Self::ShortTwice,
+            Self::Slow => Self::Long,
+            other => other,
+        }
+    }
+}
+
+/// What is remembered of a task.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Memory {
+    known: Known,
+    /// The monitor has found the task inside of a long poll, which no worker has measured.
+    is_found: bool,
+    /// A long poll of the task has counted for its place.
+    has_counted: bool,
+}
+
+impl Memory {
+    fn from_word(word: u64) -> Self {
+        Self {
+            known: Known::from_word(word),
+            is_found: word & IS_FOUND != 0,
+            has_counted: word & HAS_COUNTED != 0,
+        }
+    }
+
+    fn word(self, name: u64) -> u64 {
+        let found = if self.is_found { IS_FOUND } else { 0 };
+        let counted = if self.has_counted { HAS_COUNTED } else { 0 };
+        name << NAME_SHIFT | counted | found | self.known as u64
+    }
+}
+
+fn is_of(word: u64, name: u64) -> bool {
+    word >> NAME_SHIFT == name
 }
 
 /// What is known of tasks, and of the places that spawn them.
 #[derive(Debug)]
 pub struct SlowTasks {
-    /// Each word a name, perhaps [`IS_FOUND`], and what is [`Known`].
+    /// Each word a name and a [`Memory`].
     names: Box<[AtomicU64]>,
     /// Each word a [`SpawnSite`].
     sites: Box<[AtomicU64]>,
@@ -156,12 +200,12 @@ impl SlowTasks {
 
     /// Whether the task is likely to compute for long.
     pub fn contains(&self, task: &Runnable) -> bool {
-        self.contains_name(task) || self.contains_site(task)
+        self.is_slow(task.id()) || self.contains_site(task)
     }
 
     /// Whether the task itself did in its last polls.
-    pub fn contains_name(&self, task: &Runnable) -> bool {
-        self.known(task.id()) == Known::Slow
+    pub fn is_slow(&self, name: u64) -> bool {
+        self.known(name) == Known::Slow
     }
 
     /// Whether other tasks of its place do, and the task itself is not known to be quick.
@@ -177,33 +221,36 @@ impl SlowTasks {
         taken: Duration,
         computed: Duration,
     ) {
+        let before = self.recall(name);
         let is_long = computed > SHORT;
-        let was_found = self.take_found(name);
         // A poll that has waited for a CPU, or for anything else, says nothing.
-        if was_found && is_long || !is_long && taken > SHORT {
-            return;
+        let says_nothing = !is_long && taken > SHORT;
+        let after = match is_long && before.is_found || says_nothing {
+            true => Memory { is_found: false, ..before },
+            false => self.after_poll(before, spawned_at, is_long),
+        };
+        if after != before {
+            self.remember(name, after);
         }
-        let known = self.known(name);
-        let then = if is_long { known.after_long() } else { known.after_short() };
-        if then != known {
-            self.learn(name, then, 0);
-        }
-        self.count(known, spawned_at, is_long);
     }
 
     /// The monitor has found a task inside of a long poll. Called once for each poll.
     pub fn insert(&self, name: u64, spawned_at: &'static Location<'static>) {
-        let known = self.known(name);
-        self.learn(name, known.after_long(), IS_FOUND);
-        self.count(known, spawned_at, true);
+        let after = self.after_poll(self.recall(name), spawned_at, true);
+        self.remember(name, Memory { is_found: true, ..after });
     }
 
-    /// Counts a poll for the place that spawned the task, unless the task's last poll was long, or the task
-    /// was quick.
-    fn count(&self, before: Known, spawned_at: &'static Location<'static>, is_long: bool) {
-        if !matches!(before, Known::Nothing | Known::Short | Known::ShortTwice) {
-            return;
+    /// Counts the poll for the place that spawned the task, unless the task counts no more.
+    fn after_poll(&self, before: Memory, spawned_at: &'static Location<'static>, is_long: bool) -> Memory {
+        let known = if is_long { before.known.after_long() } else { before.known.after_short() };
+        let counts = !before.has_counted && !before.known.is_quick();
+        if counts {
+            self.count(spawned_at, is_long);
         }
+        Memory { known, is_found: false, has_counted: before.has_counted || counts && is_long }
+    }
+
+    fn count(&self, spawned_at: &'static Location<'static>, is_long: bool) {
         let (key, word) = self.site(spawned_at);
         let site = SpawnSite::from_word(word.load(Relaxed));
         // Nothing slow is known of places that have no word.
@@ -222,35 +269,36 @@ impl SlowTasks {
     }
 
     fn known(&self, name: u64) -> Known {
-        let word = self.words(name).map(|word| word.load(Relaxed)).find(|word| word >> NAME_SHIFT == name);
-        word.map_or(Known::Nothing, Known::from_word)
+        self.recall(name).known
     }
 
-    /// Takes the mark [`IS_FOUND`] away. Returns whether it was there.
-    fn take_found(&self, name: u64) -> bool {
-        let is_found = |word: u64| word >> NAME_SHIFT == name && word & IS_FOUND != 0;
-        let found = self.words(name).find(|word| is_found(word.load(Relaxed)));
-        found.inspect(|word| word.store(word.load(Relaxed) & !IS_FOUND, Relaxed)).is_some()
+    fn recall(&self, name: u64) -> Memory {
+        let word = self.words(name).iter().map(|word| word.load(Relaxed)).find(|&word| is_of(word, name));
+        word.map_or(Memory::default(), Memory::from_word)
     }
 
-    fn learn(&self, name: u64, known: Known, mark: u64) {
-        let worth = |word: &&AtomicU64| match word.load(Relaxed) {
-            present if present >> NAME_SHIFT == name => None,
-            present => Some(Known::from_word(present).worth()),
+    fn remember(&self, name: u64, memory: Memory) {
+        // The name's own word, or the one that is worth least, or of these the oldest.
+        let order = |word: &&AtomicU64| match word.load(Relaxed) {
+            present if is_of(present, name) => None,
+            present => Some((Memory::from_word(present).known.worth(), present >> NAME_SHIFT)),
         };
-        // `None` is less than the others.
-        if let Some(word) = self.words(name).min_by_key(worth) {
-            word.store(name << NAME_SHIFT | mark | known as u64, Relaxed);
+        let words = self.words(name);
+        let Some(word) = words.iter().min_by_key(order) else { return };
+        let is_new = !is_of(word.load(Relaxed), name);
+        word.store(memory.word(name), Relaxed);
+        if is_new && name % AGES == 0 {
+            let word = &words[(name / AGES) as usize % words.len()];
+            let present = word.load(Relaxed);
+            let memory = Memory::from_word(present);
+            word.store(Memory { known: memory.known.aged(), ..memory }.word(present >> NAME_SHIFT), Relaxed);
         }
     }
 
     /// The words in which `name` may be.
-    fn words(&self, name: u64) -> impl Iterator<Item = &AtomicU64> {
+    fn words(&self, name: u64) -> &[AtomicU64] {
         let set = place(name) % (self.names.len() / WAYS);
-        let words = &self.names[set * WAYS..][..WAYS];
-        // Of words that are worth the same, not always the same one is the first to go.
-        let (last, first) = words.split_at(name as usize % words.len());
-        first.iter().chain(last)
+        &self.names[set * WAYS..][..WAYS]
     }
 
     fn has_site(&self, spawned_at: &'static Location<'static>) -> bool {
@@ -266,8 +314,8 @@ impl SlowTasks {
     }
 }
 
-/// Where `key` is. Threads hand out names one by one, from blocks of their own. The upper bits of this product
-/// depend on all bits of the key.
+/// Where `key` is. Threads hand out names one by one, from blocks of their own. The upper bits of this
+/// product depend on all bits of the key.
 fn place(key: u64) -> usize {
     (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize
 }
@@ -284,8 +332,7 @@ mod tests {
         let slow = SlowTasks::new();
         let names = || (0..16).flat_map(|thread| (1..=4).map(move |nth| thread * BLOCK + nth));
         names().for_each(|name| slow.insert(name, Location::caller()));
-        let forgotten = names().filter(|&name| slow.known(name) == Known::Nothing).count();
-        assert!(forgotten <= 8, "{forgotten} of {} names are forgotten", names().count());
+        assert_eq!(names().filter(|&name| slow.known(name) == Known::Nothing).count(), 0);
     }
 
     fn there() -> &'static Location<'static> {
@@ -331,16 +378,20 @@ mod tests {
         assert_eq!(after(&slow, &[true]), Known::Long);
     }
 
+    /// Names that share their words.
+    fn names_of_a_set() -> impl Iterator<Item = u64> {
+        let set = |name| place(name) % (SLOW_TASKS / WAYS);
+        (1..).filter(move |&name| set(name) == set(1))
+    }
+
     #[test]
     fn a_new_name_takes_the_word_that_is_worth_least() {
         let slow = SlowTasks::new();
-        let here = Location::caller();
         let polled = |name, polls| (0..polls).for_each(|_| poll(&slow, name, SHORT));
-        let shares = |&name: &u64| place(name) % (SLOW_TASKS / WAYS) == place(1) % (SLOW_TASKS / WAYS);
-        let mut names = (1..).filter(shares);
+        let mut names = names_of_a_set().filter(|name| name % AGES != 0);
         let mut next = || names.next().expect("there are fewer words than names");
         let (first_slow, quick) = (next(), next());
-        (0..2).for_each(|_| slow.insert(first_slow, here));
+        (0..2).for_each(|_| slow.insert(first_slow, Location::caller()));
         polled(quick, 3);
         let others: Vec<_> = (2..WAYS).map(|_| next()).collect();
         others.iter().for_each(|&name| polled(name, 1));
@@ -348,13 +399,26 @@ mod tests {
         let more: Vec<_> = (0..1_000).map(|_| next()).collect();
         more.iter().for_each(|&name| polled(name, 1));
         assert_eq!((slow.known(first_slow), slow.known(quick)), (Known::Slow, Known::Quick));
-        more[..WAYS - 2].iter().for_each(|&name| polled(name, 3));
+        let newest = &more[more.len() - others.len()..];
+        assert!(newest.iter().all(|&name| slow.known(name) == Known::Short), "the oldest go");
+        newest.iter().for_each(|&name| polled(name, 2));
         assert_eq!((slow.known(first_slow), slow.known(quick)), (Known::Slow, Known::Quick));
-        polled(more[WAYS], 1);
+        polled(next(), 1);
         assert_eq!((slow.known(first_slow), slow.known(quick)), (Known::Nothing, Known::Quick));
-        polled(more[WAYS], 2);
-        polled(more[WAYS + 1], 1);
-        assert_eq!(slow.known(more[WAYS + 1]), Known::Short, "a set of quick tasks is not closed to others");
+    }
+
+    #[test]
+    fn names_that_were_quick_age() {
+        let slow = SlowTasks::new();
+        let mut names = names_of_a_set();
+        let mut next = || names.next().expect("there are fewer words than names");
+        let ended: Vec<_> = (0..WAYS).map(|_| next()).collect();
+        ended.iter().for_each(|&name| (0..3).for_each(|_| poll(&slow, name, SHORT)));
+        (0..1_000).for_each(|_| poll(&slow, next(), SHORT));
+        assert!(ended.iter().all(|&name| slow.known(name) == Known::Nothing));
+        let live = [next(), next()];
+        (0..3).for_each(|_| live.iter().for_each(|&name| poll(&slow, name, SHORT)));
+        assert_eq!(live.map(|name| slow.known(name)), [Known::Quick; 2]);
     }
 
     #[test]
@@ -378,20 +442,23 @@ mod tests {
     }
 
     #[test]
-    fn a_place_counts_the_polls_of_a_task_until_it_is_known() {
+    fn a_place_counts_the_polls_of_a_task_until_the_first_long_one_or_until_it_is_quick() {
         let slow = SlowTasks::new();
         let here = Location::caller();
         let counts = || {
             let site = SpawnSite::from_word(slow.site(here).1.load(Relaxed));
             (site.long, site.short - PRIOR)
         };
-        let polls = |count, taken| (0..count).for_each(|_| slow.was_polled(1, here, taken, taken));
-        polls(100, 2 * SHORT);
-        assert_eq!(counts(), (1, 0), "a task that computes in each poll counts once");
-        polls(100, SHORT);
-        assert_eq!(counts(), (1, 2), "from the fourth on it is quick");
-        polls(1, 2 * SHORT);
-        assert_eq!(counts(), (1, 2), "a quick task has one long poll now and then");
+        let polls = |name, count, taken| (0..count).for_each(|_| slow.was_polled(name, here, taken, taken));
+        (0..20).for_each(|_| {
+            polls(1, 1, 2 * SHORT);
+            polls(1, 1, SHORT);
+        });
+        assert_eq!(counts(), (1, 0), "one task counts once as long");
+        polls(2, 100, SHORT);
+        assert_eq!(counts(), (1, 3), "after three short polls it is quick");
+        polls(2, 1, 2 * SHORT);
+        assert_eq!(counts(), (1, 3), "a quick task has one long poll now and then");
     }
 
     #[test]

@@ -89,7 +89,7 @@ pub enum Role {
     /// As `Full`, but it takes no child jobs of other workers. For workers that are away only because they
     /// wait for latches.
     Begins,
-    /// The spare worker sees to the driver, to timers, and to work from outside.
+    /// A spare worker that sees to the driver, to timers, and to work from outside.
     Serves,
     /// The spare worker is not needed.
     Surplus,

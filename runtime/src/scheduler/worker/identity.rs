@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::ptr::{NonNull, null};
 use std::time::{Duration, Instant};
 
+use super::poll_begin::PollBegin;
 use crate::driver::foreign::ForeignWakes;
 use crate::loom::sync::atomic::Ordering::Relaxed;
 use crate::memory::Magazine;
@@ -37,8 +38,8 @@ pub struct Worker {
     pub(super) stride: Cell<u32>,
     pub(super) stride_began: Cell<Instant>,
     pub(super) stride_tick: Cell<u64>,
-    /// The thread's CPU time when a poll was last measured.
-    pub(super) cpu_time: Cell<Duration>,
+    /// When the poll that is measured began, or begins with the next task. None if none is measured.
+    pub(super) measured: Cell<Option<PollBegin>>,
     /// Rounds of the stride beyond those that are counted down now. 0, unless the worker has something to do
     /// before the end of the stride: to look whether a task has yielded, or to ask for help.
     pub(in crate::scheduler) rounds_put_off: Cell<u32>,
@@ -124,7 +125,7 @@ impl Worker {
             stride: Cell::new(state.config.event_interval),
             stride_began: Cell::new(now),
             stride_tick: Cell::new(processor.tick()),
-            cpu_time: Cell::new(Duration::ZERO),
+            measured: Cell::new(None),
             rounds_put_off: Cell::new(state.config.event_interval - 1),
             looks_at_yields: Cell::new(Some(1)),
             has_yielded: Cell::new(false),

@@ -49,6 +49,7 @@ impl Worker {
     /// until the worker is counted as blocked or is back.
     pub fn begin_blocking(&self) -> bool {
         self.away.set(self.away.get() | BLOCKED);
+        self.drop_measurement();
         let has_table = self.table.take().is_some();
         self.processor().blocked_state.say_blocked();
         has_table

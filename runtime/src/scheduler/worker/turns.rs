@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::identity::{COMPUTING, Worker};
+use super::poll_begin::PollBegin;
 use crate::driver::foreign::ForeignWakes;
 use crate::loom::MEASURES_POLLS;
 use crate::loom::sync::atomic::Ordering::Relaxed;
@@ -55,17 +56,21 @@ impl Worker {
             self.set_rounds(left);
             return self.share_ring();
         }
+        let now = Instant::now();
+        self.end_measurement(now);
         if is_early {
             // Too few polls for an estimate.
-            self.time_stride(Instant::now());
+            self.time_stride(now);
             self.set_rounds(self.stride.get());
         } else {
-            self.begin_stride();
+            self.begin_stride(now);
         }
         if looks_at_yields {
             self.set_next_look(self.rounds());
         }
         self.maintain();
+        // The turn of the driver, and a job that ran in it, are not part of the next poll.
+        self.measure_next_poll();
     }
 
     pub(in crate::scheduler) fn set_rounds(&self, rounds: u32) {
@@ -78,13 +83,9 @@ impl Worker {
 
     /// Ends one stride and begins the next. The next stride is to take one [`TURN`], estimated from the last
     /// stride.
-    fn begin_stride(&self) {
+    fn begin_stride(&self, now: Instant) {
         let config = &self.shared().config;
-        let now = Instant::now();
         let began = self.stride_began.get();
-        if MEASURES_POLLS && self.shared().monitor.saw_long_polls() {
-            self.note_poll(now);
-        }
         self.time_stride(now);
         // Half a turn changes nothing.
         let taken = if MEASURES_POLLS { now.saturating_duration_since(began) } else { TURN / 2 };
@@ -116,25 +117,44 @@ impl Worker {
     pub(in crate::scheduler) fn time_next_poll(&self) {
         self.end_stride();
         self.time_stride(Instant::now());
+        self.measure_next_poll();
     }
 
-    /// A stride of one poll, which ends now, says how long polls of that task take.
+    /// Beside long polls, measures the next poll if the stride ends with it.
+    #[inline]
+    fn measure_next_poll(&self) {
+        if MEASURES_POLLS && self.shared().monitor.saw_long_polls() && self.rounds() == 1 {
+            self.begin_measurement();
+        }
+    }
+
     #[cold]
     #[inline(never)]
-    fn note_poll(&self, now: Instant) {
-        let processor = self.processor();
-        // The CPU time counts from the last call, which may have been before this poll. It hardly matters,
-        // because the polls of a worker that measures follow one another.
-        let cpu_time = processor.probe().cpu_time();
-        let had = cpu_time.map(|now| now.saturating_sub(self.cpu_time.replace(now)));
-        if processor.tick() != self.stride_tick.get() + 1 {
-            return;
+    fn begin_measurement(&self) {
+        self.measured.set(Some(PollBegin::now(self.processor())));
+    }
+
+    /// If a poll was measured, `slow.rs` learns how long polls of that task take.
+    #[inline]
+    fn end_measurement(&self, now: Instant) {
+        if let Some(begin) = self.measured.take() {
+            self.note_poll(begin, now);
         }
-        if let Some(record) = processor.polling.read().filter(|record| !record.is_computation) {
-            let taken = now.saturating_duration_since(self.stride_began.get());
-            let computed = had.map_or(taken, |had| had.min(taken));
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn note_poll(&self, begin: PollBegin, now: Instant) {
+        let processor = self.processor();
+        let record = processor.polling.read().filter(|record| !record.is_computation);
+        if let Some((record, (taken, computed))) = record.zip(begin.end(processor, now)) {
             self.shared().monitor.slow_tasks.was_polled(record.id.0, record.spawned_at, taken, computed);
         }
+    }
+
+    /// The poll that is measured announces that it blocks, so its length says nothing.
+    pub(super) fn drop_measurement(&self) {
+        self.measured.set(None);
     }
 
     /// A sleep has ended. From now on the worker looks whether a task has yielded: after one round and one

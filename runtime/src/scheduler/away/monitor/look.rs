@@ -171,8 +171,8 @@ impl Looks<'_> {
         })
     }
 
-    /// Runs a moment after the look, if all workers are awake, or none is the poller: finds which workers are
-    /// inside of long polls, and whether all are.
+    /// Runs a moment after the look, if all permanent workers are awake, or none is the poller: finds which
+    /// workers are inside of long polls, and whether all permanent ones are.
     fn sample(&mut self) {
         let state = self.state;
         let permanent = self.up().filter(|&index| index < state.config.workers).count();
@@ -192,7 +192,8 @@ impl Looks<'_> {
             let is_at_it = had.is_none_or(|had| had >= interval / 2) || !processor.probe().is_runnable();
             let has_not_moved = moves_of(processor) == self.watched[sample.index].moves;
             let is_long = has_not_moved && !is_asleep(processor) && is_at_it;
-            are_all_long &= is_long;
+            // Spare workers that serve may be busy with what they are there for.
+            are_all_long &= is_long || sample.index >= state.first_spare;
             if is_long {
                 processor.tell_long();
             }
@@ -378,8 +379,10 @@ impl Looks<'_> {
             self.helpers = 0;
         }
         let computing = computing.saturating_sub(self.helpers);
-        let serving = if serves { SERVING.min(state.max_spares.max(1)) + computing } else { 0 };
-        state.set_away(stalled + self.helpers, serving);
+        let full = stalled + self.helpers;
+        // Not more than there may be: a spare worker that is needed and may not come counts as capped.
+        let most = state.max_spares.saturating_sub(full).max(1);
+        state.set_away(full, if serves { (SERVING + computing).min(most) } else { 0 });
         if self.has_served && !serves {
             // A task that was slow then may be quick now.
             state.monitor.slow_tasks.clear();

@@ -20,7 +20,8 @@
 //!
 //! A stuck worker either computes, or is off its CPU: it waits for a lock, sleeps, or is in a system call. A
 //! worker that is off its CPU is *stalled*, and a spare worker takes its whole part (`away/mod.rs`). A worker
-//! that computes leaves no CPU for another worker. So two spare workers serve for all that compute.
+//! that computes leaves no CPU for another worker. So there is no spare worker for each of these. Two serve
+//! for all of them.
 //!
 //! # Long polls
 //! A worker in a poll of some hundred microseconds to some milliseconds is not stuck. But while *every*
@@ -39,16 +40,17 @@
 //! polled each task. Both remember the places that spawn many tasks that compute (`slow.rs`). The monitor
 //! moves such a task from the queue of a stuck worker into the queue of slow tasks. A serving spare worker
 //! does the same with its own ring after each poll, and the other workers leave it the tasks that are not
-//! slow (`sort_ring` in `next_work.rs`). Only workers that may take long take from the queue of slow tasks. So
-//! as many slow tasks compute as there are workers, and the serving workers are free for other tasks. A slow
-//! task that is not known yet holds one of them up, and the other one goes on.
+//! slow (`sort_ring` in `next_work.rs`). Only workers that may take long take from the queue of slow tasks.
+//! So as many slow tasks compute as there are workers, and the serving workers are free for other tasks. A
+//! slow task that is not known yet holds one of them up, and the other one goes on. When a serving worker is
+//! stuck in such a task, the monitor has one more serve.
 //!
 //! All workers that may take long may be in a computation, or in one poll, for seconds. So if none of them
 //! has taken a slow task for [`SLOW_WAITS`], one more spare worker helps with slow tasks, as if a worker were
 //! away. It helps until no slow task has waited, and no spare worker has computed, for [`HELPS`]. If not even
 //! this worker takes a slow task for [`HELP_WAITS`], another one comes. When no spare worker serves any more,
-//! the names are forgotten. Rejected: having a serving worker run the task that has waited. Sockets and timers
-//! then waited behind it (`docs/performance/tried.md`).
+//! the names are forgotten. Rejected: having a serving worker run the task that has waited. Sockets and
+//! timers then waited behind it (`docs/performance/tried.md`).
 //!
 //! # What it does
 //! ```text

@@ -364,3 +364,53 @@ fn a_slow_task_has_its_turn_beside_an_injector_that_is_never_empty() {
         }
     }
 }
+
+fn spin() {
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_millis(1) {
+        std::hint::spin_loop();
+    }
+}
+
+/// Whether a task with this poll is ever taken for slow. The only worker has a turn between two polls.
+fn becomes_slow(runtime: &Runtime, poll: fn()) -> bool {
+    let handle = runtime.handle().clone();
+    let task = runtime.spawn(async move {
+        let monitor = &handle.shared().monitor;
+        let mut was_slow = false;
+        for _ in 0..200 {
+            monitor.set_saw_long_polls(true);
+            poll();
+            task::yield_now().await;
+            was_slow |= monitor.slow_tasks.is_slow(task::id().0);
+        }
+        was_slow
+    });
+    runtime.block_on(task).unwrap()
+}
+
+#[test]
+fn polls_that_compute_make_their_task_slow_but_not_calls_that_say_that_they_block() {
+    let runtime = Builder::new_multi_thread().worker_threads(1).spare_workers(0).build().unwrap();
+    assert!(becomes_slow(&runtime, spin));
+    assert!(!becomes_slow(&runtime, || task::block_in_place(spin)));
+}
+
+#[test]
+fn computations_between_the_polls_of_a_task_do_not_make_it_slow() {
+    let runtime = Builder::new_multi_thread().worker_threads(1).spare_workers(0).build().unwrap();
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        // Several, so that each turn finds one.
+        for _ in 0..4 {
+            scope.spawn(|| {
+                while !is_over.load(Relaxed) {
+                    runtime.block_on(runtime.compute(spin)).unwrap();
+                }
+            });
+        }
+        let is_slow = becomes_slow(&runtime, || ());
+        is_over.store(true, Relaxed);
+        assert!(!is_slow);
+    });
+}
