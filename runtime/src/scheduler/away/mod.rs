@@ -22,7 +22,7 @@
 //! full    = blocked + stalled + waiting
 //! needed  = full + yielding + serving
 //! serving = 2 while every worker is inside of long polls, and one for each spare worker that is then stuck
-//!           in a computation, but no more than there may be (`monitor/`)
+//!           in a computation; 1 at the shutdown (`monitor/`)
 //! active  = spare workers that run, search, sleep or are away as workers do
 //!
 //!          admitted: active < needed,                    out of work, and

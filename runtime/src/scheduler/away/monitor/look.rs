@@ -379,10 +379,12 @@ impl Looks<'_> {
             self.helpers = 0;
         }
         let computing = computing.saturating_sub(self.helpers);
-        let full = stalled + self.helpers;
-        // Not more than there may be: a spare worker that is needed and may not come counts as capped.
-        let most = state.max_spares.saturating_sub(full).max(1);
-        state.set_away(full, if serves { (SERVING + computing).min(most) } else { 0 });
+        // At the shutdown all of them cancel tasks, and more of them would wait for the same locks.
+        let wanted = match state.lifecycle.has_begun() {
+            true => 1,
+            false => SERVING.min(state.max_spares.max(1)) + computing,
+        };
+        state.set_away(stalled + self.helpers, if serves { wanted } else { 0 });
         if self.has_served && !serves {
             // A task that was slow then may be quick now.
             state.monitor.slow_tasks.clear();
