@@ -21,8 +21,8 @@
 //! ```text
 //! full    = blocked + stalled + waiting
 //! needed  = full + yielding + serving
-//! serving = 2 while every worker is inside of long polls, and one for each spare worker that is then stuck
-//!           in a computation; 1 at the shutdown (`monitor/`)
+//! serving = while every worker is inside of long polls: 2, or 1 if there may be only one, and one for each
+//!           spare worker that is stuck in a computation; at the shutdown 1 (`monitor/`)
 //! active  = spare workers that run, search, sleep or are away as workers do
 //!
 //!          admitted: active < needed,                    out of work, and

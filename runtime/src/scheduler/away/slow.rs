@@ -54,7 +54,7 @@ pub const PROBE: usize = 32;
 const MOST: u64 = u8::MAX as u64;
 /// One new name in so many makes another one age.
 const AGES: u64 = 8;
-/// In a word of a name, in front of it: [`Known`], and two bits of [`Memory`].
+/// In a word of a name, in front of it: [`Known`], and two bits of [`Remembered`].
 const NAME_SHIFT: u32 = 5;
 const IS_FOUND: u64 = 1 << 3;
 const HAS_COUNTED: u64 = 1 << 4;
@@ -129,7 +129,7 @@ impl Known {
 
 /// What is remembered of a task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-struct Memory {
+struct Remembered {
     known: Known,
     /// The monitor has found the task inside of a long poll, which no worker has measured.
     is_found: bool,
@@ -137,7 +137,7 @@ struct Memory {
     has_counted: bool,
 }
 
-impl Memory {
+impl Remembered {
     fn from_word(word: u64) -> Self {
         Self {
             known: Known::from_word(word),
@@ -160,7 +160,7 @@ fn is_of(word: u64, name: u64) -> bool {
 /// What is known of tasks, and of the places that spawn them.
 #[derive(Debug)]
 pub struct SlowTasks {
-    /// Each word a name and a [`Memory`].
+    /// Each word a name and a [`Remembered`].
     names: Box<[AtomicU64]>,
     /// Each word a [`SpawnSite`].
     sites: Box<[AtomicU64]>,
@@ -226,7 +226,7 @@ impl SlowTasks {
         // A poll that has waited for a CPU, or for anything else, says nothing.
         let says_nothing = !is_long && taken > SHORT;
         let after = match is_long && before.is_found || says_nothing {
-            true => Memory { is_found: false, ..before },
+            true => Remembered { is_found: false, ..before },
             false => self.after_poll(before, spawned_at, is_long),
         };
         if after != before {
@@ -237,17 +237,22 @@ impl SlowTasks {
     /// The monitor has found a task inside of a long poll. Called once for each poll.
     pub fn insert(&self, name: u64, spawned_at: &'static Location<'static>) {
         let after = self.after_poll(self.recall(name), spawned_at, true);
-        self.remember(name, Memory { is_found: true, ..after });
+        self.remember(name, Remembered { is_found: true, ..after });
     }
 
     /// Counts the poll for the place that spawned the task, unless the task counts no more.
-    fn after_poll(&self, before: Memory, spawned_at: &'static Location<'static>, is_long: bool) -> Memory {
+    fn after_poll(
+        &self,
+        before: Remembered,
+        spawned_at: &'static Location<'static>,
+        is_long: bool,
+    ) -> Remembered {
         let known = if is_long { before.known.after_long() } else { before.known.after_short() };
         let counts = !before.has_counted && !before.known.is_quick();
         if counts {
             self.count(spawned_at, is_long);
         }
-        Memory { known, is_found: false, has_counted: before.has_counted || counts && is_long }
+        Remembered { known, is_found: false, has_counted: before.has_counted || counts && is_long }
     }
 
     fn count(&self, spawned_at: &'static Location<'static>, is_long: bool) {
@@ -272,32 +277,35 @@ impl SlowTasks {
         self.recall(name).known
     }
 
-    fn recall(&self, name: u64) -> Memory {
+    fn recall(&self, name: u64) -> Remembered {
         let word = self.words(name).iter().map(|word| word.load(Relaxed)).find(|&word| is_of(word, name));
-        word.map_or(Memory::default(), Memory::from_word)
+        word.map_or(Remembered::default(), Remembered::from_word)
     }
 
-    fn remember(&self, name: u64, memory: Memory) {
+    fn remember(&self, name: u64, remembered: Remembered) {
         // The name's own word, or the one that is worth least, or of these the oldest.
         let order = |word: &&AtomicU64| match word.load(Relaxed) {
             present if is_of(present, name) => None,
-            present => Some((Memory::from_word(present).known.worth(), present >> NAME_SHIFT)),
+            present => Some((Remembered::from_word(present).known.worth(), present >> NAME_SHIFT)),
         };
         let words = self.words(name);
         let Some(word) = words.iter().min_by_key(order) else { return };
         let is_new = !is_of(word.load(Relaxed), name);
-        word.store(memory.word(name), Relaxed);
+        word.store(remembered.word(name), Relaxed);
         if is_new && name % AGES == 0 {
             let word = &words[(name / AGES) as usize % words.len()];
             let present = word.load(Relaxed);
-            let memory = Memory::from_word(present);
-            word.store(Memory { known: memory.known.aged(), ..memory }.word(present >> NAME_SHIFT), Relaxed);
+            let remembered = Remembered::from_word(present);
+            word.store(
+                Remembered { known: remembered.known.aged(), ..remembered }.word(present >> NAME_SHIFT),
+                Relaxed,
+            );
         }
     }
 
     /// The words in which `name` may be.
     fn words(&self, name: u64) -> &[AtomicU64] {
-        let set = place(name) % (self.names.len() / WAYS);
+        let set = hash(name) % (self.names.len() / WAYS);
         &self.names[set * WAYS..][..WAYS]
     }
 
@@ -310,13 +318,13 @@ impl SlowTasks {
     /// The place's key, and its word.
     fn site(&self, spawned_at: &'static Location<'static>) -> (u64, &AtomicU64) {
         let key = ptr::from_ref(spawned_at).addr() as u64 & (u64::MAX >> 16);
-        (key, &self.sites[place(key) % self.sites.len()])
+        (key, &self.sites[hash(key) % self.sites.len()])
     }
 }
 
-/// Where `key` is. Threads hand out names one by one, from blocks of their own. The upper bits of this
-/// product depend on all bits of the key.
-fn place(key: u64) -> usize {
+/// Threads hand out names one by one, from blocks of their own. The upper bits of this product depend on all
+/// bits of the key.
+fn hash(key: u64) -> usize {
     (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize
 }
 
@@ -327,7 +335,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_from_the_blocks_of_several_threads_do_not_share_a_place() {
+    fn names_from_the_blocks_of_several_threads_are_all_remembered() {
         const BLOCK: u64 = 1 << 16;
         let slow = SlowTasks::new();
         let names = || (0..16).flat_map(|thread| (1..=4).map(move |nth| thread * BLOCK + nth));
@@ -380,7 +388,7 @@ mod tests {
 
     /// Names that share their words.
     fn names_of_a_set() -> impl Iterator<Item = u64> {
-        let set = |name| place(name) % (SLOW_TASKS / WAYS);
+        let set = |name| hash(name) % (SLOW_TASKS / WAYS);
         (1..).filter(move |&name| set(name) == set(1))
     }
 

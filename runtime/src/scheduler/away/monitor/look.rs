@@ -379,7 +379,7 @@ impl Looks<'_> {
             self.helpers = 0;
         }
         let computing = computing.saturating_sub(self.helpers);
-        // At the shutdown all of them cancel tasks, and more of them would wait for the same locks.
+        // At the shutdown all workers cancel tasks, and more spare workers would wait for the same locks.
         let wanted = match state.lifecycle.has_begun() {
             true => 1,
             false => SERVING.min(state.max_spares.max(1)) + computing,
