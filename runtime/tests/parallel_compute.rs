@@ -86,13 +86,14 @@ fn it_runs_on_a_processor_of_the_runtime_it_was_started_in_on_every_thread() {
 #[test]
 fn a_spare_worker_starts_it_on_a_processor() {
     let _watchdog = watchdog();
-    let runtime = build(1);
+    // One spare worker: a second one could end the computation before its handle is looked at.
+    let runtime = Builder::new_multi_thread().worker_threads(1).spare_workers(1).build().unwrap();
     let gate = Gate::default();
     let blocked = runtime.spawn({
         let gate = gate.clone();
         async move { runtime::task::block_in_place(|| gate.wait()) }
     });
-    // Polled by the spare worker; the only job processor is blocked, so the computation waits for it.
+    // Polled by the spare worker, which runs the computation when the task waits for it.
     let task = runtime.spawn(async move {
         let computation = compute(parallel::is_cancelled);
         assert!(!computation.is_finished());
