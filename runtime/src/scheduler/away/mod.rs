@@ -21,8 +21,9 @@
 //! ```text
 //! full    = blocked + stalled + waiting
 //! needed  = full + yielding + serving
-//! serving = while every worker is inside of long polls: 2, or 1 if there may be only one, and one for each
-//!           spare worker that is stuck in a computation; at the shutdown 1 (`monitor/`)
+//! serving = while every worker is inside of long polls: 2 if one of them computes and there may be two, or
+//!           else 1, and one for each spare worker that is stuck in a computation; at the shutdown 1
+//!           (`monitor/`)
 //! active  = spare workers that run, search, sleep or are away as workers do
 //!
 //!          admitted: active < needed,                    out of work, and

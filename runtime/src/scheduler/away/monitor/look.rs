@@ -33,8 +33,9 @@ const HELPS: Duration = Duration::from_millis(100);
 /// How long slow tasks wait although a spare worker helps. Then one more helps. It is this long because each
 /// takes the CPU from the others.
 const HELP_WAITS: Duration = Duration::from_secs(5);
-/// How many spare workers serve while every worker is inside of long polls. While one of them polls a task
-/// that is not known to compute for long, the other one waits in the driver.
+/// How many spare workers serve while every worker is inside of long polls, and some of them compute there.
+/// While one spare worker polls a task that is not known to compute for long, the other one waits in the
+/// driver.
 const SERVING: usize = 2;
 /// How long they serve after every worker was found inside of a long poll.
 const SERVES: Duration = Duration::from_secs(1);
@@ -59,8 +60,9 @@ pub struct Looks<'a> {
     alert_until: Instant,
     /// The end of the time that counts as beside long polls.
     long_polls_until: Instant,
-    /// The end of the time in which spare workers serve.
+    /// The end of the time in which a spare worker serves, and of the time in which [`SERVING`] do.
     serves_until: Instant,
+    more_serve_until: Instant,
     /// Whether spare workers were to serve at the last look.
     has_served: bool,
     /// How many slow tasks workers had taken at the last look, and since when they have taken none though
@@ -96,6 +98,7 @@ impl<'a> Looks<'a> {
             alert_until: now,
             long_polls_until: now,
             serves_until: now,
+            more_serve_until: now,
             has_served: false,
             slow_taken: 0,
             slow_since: now,
@@ -184,7 +187,7 @@ impl Looks<'_> {
         let mut samples = std::mem::take(&mut self.samples);
         samples.extend(self.up().map(|index| Sample::begin(index, state.processor(index))));
         state.monitor.parker.park(Some(interval));
-        let mut are_all_long = are_all_up;
+        let (mut are_all_long, mut is_any_computing) = (are_all_up, false);
         for sample in samples.drain(..) {
             let processor = state.processor(sample.index);
             let had = sample.cpu_time_since(processor);
@@ -198,6 +201,7 @@ impl Looks<'_> {
                 processor.tell_long();
             }
             if is_long && had.is_some_and(|had| had >= interval / 2) {
+                is_any_computing = true;
                 self.remember_slow(sample.index, sample.tick, Instant::now());
             }
         }
@@ -206,6 +210,9 @@ impl Looks<'_> {
         let are_still_up = self.up().filter(|&index| index < state.config.workers).count() == permanent;
         if are_all_long && are_still_up {
             self.serves_until = Instant::now() + SERVES;
+            if is_any_computing {
+                self.more_serve_until = self.serves_until;
+            }
         }
     }
 
@@ -379,10 +386,11 @@ impl Looks<'_> {
             self.helpers = 0;
         }
         let computing = computing.saturating_sub(self.helpers);
-        // At the shutdown all workers cancel tasks, and more spare workers would wait for the same locks.
-        let wanted = match state.lifecycle.has_begun() {
-            true => 1,
-            false => SERVING.min(state.max_spares.max(1)) + computing,
+        let wanted = match now < self.more_serve_until {
+            // All workers cancel tasks, and more spare workers would wait for the same locks.
+            _ if state.lifecycle.has_begun() => 1,
+            true => SERVING.min(state.max_spares.max(1)) + computing,
+            false => 1 + computing,
         };
         state.set_away(stalled + self.helpers, if serves { wanted } else { 0 });
         if self.has_served && !serves {

@@ -20,7 +20,7 @@
 //!
 //! A stuck worker either computes, or is off its CPU: it waits for a lock, sleeps, or is in a system call. A
 //! worker that is off its CPU is *stalled*, and a spare worker takes its whole part (`away/mod.rs`). A worker
-//! that computes leaves no CPU for another worker. So there is no spare worker for each of these. Two serve
+//! that computes leaves no CPU for another worker. So there is no spare worker for each of these. One serves
 //! for all of them.
 //!
 //! # Long polls
@@ -30,7 +30,7 @@
 //! workers serve from now on, until [`SERVES`] after the monitor last saw this. One of them sleeps in the
 //! driver, and they are woken for work from outside. The workers themselves run the tasks that their own
 //! polls wake. There are two ([`SERVING`]) for the time when one of them polls a slow task that is not known
-//! yet.
+//! yet. If no worker computes, because all of them block, there is only one.
 //!
 //! If a worker sleeps but none is the poller, the monitor looks again [`LONG`] later. If a worker has not
 //! moved in between, the workers act as beside long polls until [`LONG_POLLS`] later
