@@ -14,7 +14,7 @@ use runtime::net::UnixStream;
 use runtime::{Builder, Handle, Runtime};
 use support::{
     HUGE_STACK, NoThreads, address_space, builder, descriptors, has_shadow_memory, in_child, limit, threads,
-    until, watchdog,
+    until, use_one_cpu, watchdog,
 };
 
 #[track_caller]
@@ -235,15 +235,7 @@ fn without_the_variable_the_affinity_decides() {
             std::env::remove_var("RUNTIME_WORKER_THREADS");
             std::env::remove_var("TOKIO_WORKER_THREADS");
         }
-        // SAFETY: a zeroed set is an empty set, and the call reads no more than its size.
-        unsafe {
-            let mut set: libc::cpu_set_t = std::mem::zeroed();
-            libc::sched_getaffinity(0, size_of_val(&set), &mut set);
-            let first = (0..libc::CPU_SETSIZE as usize).find(|&cpu| libc::CPU_ISSET(cpu, &set)).unwrap();
-            libc::CPU_ZERO(&mut set);
-            libc::CPU_SET(first, &mut set);
-            assert_eq!(libc::sched_setaffinity(0, size_of_val(&set), &set), 0);
-        }
+        use_one_cpu();
         assert_eq!(Runtime::new().unwrap().metrics().num_workers(), 1);
     }
 }

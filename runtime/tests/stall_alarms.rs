@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use runtime::Runtime;
 use stall_support::{Trap, Way};
-use support::{Gate, builder, finish_child, in_child, is_child, start_child, until, watchdog};
+use support::{Gate, builder, finish_child, in_child, is_child, start_child, until, use_one_cpu, watchdog};
 
 /// One at a time: each wants the CPUs for itself.
 static CPUS: Mutex<()> = Mutex::new(());
@@ -64,22 +64,6 @@ fn on_one_cpu_workers_that_wait_for_it_are_not_taken_for_stuck_in_a_row() {
         // Of 40 looks.
         assert!(stalls <= 8, "{stalls} stalls");
     }
-}
-
-/// Lets this thread, and those that it starts, run on one CPU only.
-fn use_one_cpu() {
-    // SAFETY: a set of bits, for which zero is a value.
-    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    // SAFETY: the pointer is valid for a write of the size given.
-    assert_eq!(unsafe { libc::sched_getaffinity(0, size_of_val(&set), &mut set) }, 0);
-    // SAFETY: the indices are within the set.
-    let cpu = (0..libc::CPU_SETSIZE as usize).find(|&cpu| unsafe { libc::CPU_ISSET(cpu, &set) });
-    // SAFETY: as above.
-    set = unsafe { std::mem::zeroed() };
-    // SAFETY: the index came out of such a set.
-    unsafe { libc::CPU_SET(cpu.expect("this thread runs somewhere"), &mut set) };
-    // SAFETY: the pointer is valid for a read of the size given.
-    assert_eq!(unsafe { libc::sched_setaffinity(0, size_of_val(&set), &set) }, 0);
 }
 
 /// The worker was taken for a worker that waits for the CPU, for as long as its share was below an eighth:

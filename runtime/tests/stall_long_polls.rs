@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use runtime::runtime::worker_index;
 use runtime::{Builder, Runtime, parallel, task};
-use support::until;
+use support::{in_child, until, use_one_cpu};
 
 /// A poll is this long: longer than a turn, shorter than what counts as a stall.
 const POLL: Duration = Duration::from_millis(2);
@@ -147,6 +147,23 @@ fn two_spare_workers_serve_or_one_if_there_may_be_one() {
     until("one spare worker serves", || runtime.metrics().num_spare_workers() == 1);
     until("the worker makes all polls", || on_worker.load(Relaxed) > 50);
     runtime.shutdown_background();
+}
+
+/// Only the worker that has the CPU is known to compute. The others get none until it is over.
+#[cfg(target_os = "linux")]
+#[test]
+fn more_workers_than_cpus_are_in_long_polls_together() {
+    static POLLS: AtomicU32 = AtomicU32::new(0);
+    const WORKERS: usize = 4;
+    if in_child("more_workers_than_cpus_are_in_long_polls_together", &[]) {
+        use_one_cpu();
+        let runtime = Builder::new_multi_thread().worker_threads(WORKERS).enable_all().build().unwrap();
+        for _ in 0..2 * WORKERS {
+            runtime.spawn(spin_and_yield(&POLLS));
+        }
+        until("two spare workers serve", || runtime.metrics().num_spare_workers() >= 2);
+        runtime.shutdown_background();
+    }
 }
 
 #[test]

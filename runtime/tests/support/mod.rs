@@ -49,6 +49,22 @@ pub fn each_kind(test: impl Fn(Runtime)) {
     }
 }
 
+/// Lets this thread, and those that it starts, run on one CPU only.
+pub fn use_one_cpu() {
+    // SAFETY: a set of bits, for which zero is a value.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the pointer is valid for a write of the size given.
+    assert_eq!(unsafe { libc::sched_getaffinity(0, size_of_val(&set), &mut set) }, 0);
+    // SAFETY: the indices are within the set.
+    let cpu = (0..libc::CPU_SETSIZE as usize).find(|&cpu| unsafe { libc::CPU_ISSET(cpu, &set) });
+    // SAFETY: as above.
+    set = unsafe { std::mem::zeroed() };
+    // SAFETY: the index came out of such a set.
+    unsafe { libc::CPU_SET(cpu.expect("this thread runs somewhere"), &mut set) };
+    // SAFETY: the pointer is valid for a read of the size given.
+    assert_eq!(unsafe { libc::sched_setaffinity(0, size_of_val(&set), &set) }, 0);
+}
+
 /// From now on the kernel refuses a system call to this thread, and to those that it starts, with `error`.
 pub fn refuse(call: libc::c_long, error: libc::c_int) {
     let statement = |code: u32, jt, jf, k| libc::sock_filter { code: code as u16, jt, jf, k };

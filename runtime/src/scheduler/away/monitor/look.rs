@@ -187,16 +187,20 @@ impl Looks<'_> {
         let mut samples = std::mem::take(&mut self.samples);
         samples.extend(self.up().map(|index| Sample::begin(index, state.processor(index))));
         state.monitor.parker.park(Some(interval));
-        let (mut are_all_long, mut is_any_computing) = (are_all_up, false);
+        let (mut are_all_still, mut is_any_long, mut is_any_computing) = (are_all_up, false, false);
         for sample in samples.drain(..) {
             let processor = state.processor(sample.index);
             let had = sample.cpu_time_since(processor);
-            // A worker that has lost its CPU does not count as in a long poll.
+            // The poll of a worker that has lost its CPU is not known to be long.
             let is_at_it = had.is_none_or(|had| had >= interval / 2) || !processor.probe().is_runnable();
             let has_not_moved = moves_of(processor) == self.watched[sample.index].moves;
-            let is_long = has_not_moved && !is_asleep(processor) && is_at_it;
+            let is_still = has_not_moved && !is_asleep(processor);
+            let is_long = is_still && is_at_it;
             // Spare workers that serve may be busy with what they are there for.
-            are_all_long &= is_long || sample.index >= state.first_spare;
+            if sample.index < state.first_spare {
+                are_all_still &= is_still;
+                is_any_long |= is_long;
+            }
             if is_long {
                 processor.tell_long();
             }
@@ -208,7 +212,7 @@ impl Looks<'_> {
         self.samples = samples;
         // (A worker that has woken meanwhile does not count as in a long poll.)
         let are_still_up = self.up().filter(|&index| index < state.config.workers).count() == permanent;
-        if are_all_long && are_still_up {
+        if are_all_still && is_any_long && are_still_up {
             self.serves_until = Instant::now() + SERVES;
             if is_any_computing {
                 self.more_serve_until = self.serves_until;

@@ -30,7 +30,8 @@
 //! workers serve from now on, until [`SERVES`] after the monitor last saw this. One of them sleeps in the
 //! driver, and they are woken for work from outside. The workers themselves run the tasks that their own
 //! polls wake. There are two ([`SERVING`]) for the time when one of them polls a slow task that is not known
-//! yet. If no worker computes, because all of them block, there is only one.
+//! yet. If no worker computes, because all of them block, there is only one. With more workers than CPUs, some
+//! get no CPU in between; it is enough if one of the others is known to be in a long poll.
 //!
 //! If a worker sleeps but none is the poller, the monitor looks again [`LONG`] later. If a worker has not
 //! moved in between, the workers act as beside long polls until [`LONG_POLLS`] later
