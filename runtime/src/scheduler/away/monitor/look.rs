@@ -204,7 +204,8 @@ impl Looks<'_> {
             if is_long {
                 processor.tell_long();
             }
-            if is_long && had.is_some_and(|had| had >= interval / 2) {
+            let was_blocked = self.watched[sample.index].is_blocked();
+            if is_long && !was_blocked && had.is_some_and(|had| had >= interval / 2) {
                 is_any_computing = true;
                 self.remember_slow(sample.index, sample.tick, Instant::now());
             }
@@ -250,7 +251,8 @@ impl Looks<'_> {
             }
             let processor = self.state.processor(index);
             is_any_held |= processor.lifo.is_occupied() || !processor.ring.is_empty();
-            if is_stuck && !is_off_cpu {
+            let is_held = self.watched[index].held_for(now) >= STUCK;
+            if is_stuck && is_held && !is_off_cpu {
                 self.remember_slow(index, tick, now);
             }
             let is_abandoned = is_stuck || is_starved && self.state.idle.has_sleepers();
@@ -422,9 +424,7 @@ impl Looks<'_> {
         let state = self.state;
         let processor = state.processor(index);
         let watch = &mut self.watched[index];
-        // Earlier in this poll the worker may have been in a long blocking call. That time is no stall, nor
-        // part of a later stall.
-        let held_for = watch.free_since.map_or(Duration::ZERO, |since| now.duration_since(since));
+        let held_for = watch.held_for(now);
         if watch.is_told || held_for < STUCK || processor.may_block() {
             return;
         }

@@ -21,7 +21,7 @@ pub struct Watched {
     since: Instant,
     /// As `since`, or when the worker was first seen at this sum after an announced blocking call. None while
     /// the worker is in such a call.
-    pub free_since: Option<Instant>,
+    free_since: Option<Instant>,
     /// How many looks found the worker at this sum, while awake.
     pub still: u32,
     pub lifo: Option<Sighting>,
@@ -78,8 +78,13 @@ impl Watched {
     /// `Observe`.
     pub fn observe(&mut self, processor: &Processor, now: Instant) {
         let moves = moves_of(processor);
-        if is_asleep(processor) || moves != self.moves {
+        let has_moved = is_asleep(processor) || moves != self.moves;
+        if has_moved {
             *self = Self::new(moves, now);
+        }
+        let may_block = processor.may_block();
+        self.free_since = if may_block { None } else { self.free_since.or(Some(now)) };
+        if has_moved {
             return;
         }
         self.still += 1;
@@ -87,13 +92,22 @@ impl Watched {
             self.tick = processor.tick();
             self.cpu_time = processor.probe().cpu_time();
         }
-        let may_block = processor.may_block();
-        self.free_since = if may_block { None } else { self.free_since.or(Some(now)) };
         let is_long = self.still >= 2 && now.duration_since(self.since) >= STUCK;
         let is_known = self.is_stuck || may_block;
         self.is_starved = !is_known && is_long && self.lacks_cpu(processor, now);
         self.is_stuck = is_known || is_long && !self.is_starved;
         self.is_off_cpu = self.is_stuck && !may_block && self.is_off_cpu(processor, now);
+    }
+
+    /// How long the worker has been seen at this sum, without an announced blocking call. Earlier in the same
+    /// poll there may have been such a call.
+    pub fn held_for(&self, now: Instant) -> Duration {
+        self.free_since.map_or(Duration::ZERO, |since| now.duration_since(since))
+    }
+
+    /// Whether the worker is in an announced blocking call.
+    pub fn is_blocked(&self) -> bool {
+        self.free_since.is_none()
     }
 
     /// Whether the worker is still only because it got no CPU. Another worker would not get one either.
