@@ -21,9 +21,9 @@
 //! ```text
 //! full    = blocked + stalled + waiting
 //! needed  = full + yielding + serving
-//! serving = while every worker is inside of long polls: 2 if one of them computes and there may be two, or
-//!           else 1, and one for each spare worker that is stuck in a computation; at the shutdown 1
-//!           (`monitor/`)
+//! serving = 0, or while no permanent worker sees to the driver (`monitor/`): a + b
+//!       a = 2 while all of them are inside of long polls and one computes, if there may be two; else 1
+//!       b = spare workers that are stuck in a computation; at the shutdown at most as many as workers
 //! active  = spare workers that run, search, sleep or are away as workers do
 //!
 //!          admitted: active < needed,                    out of work, and
@@ -47,10 +47,10 @@
 //!   computation.
 //! - Rank below `needed`, [`Role::Serves`]: its own queues, the driver, timers, the injector and injected
 //!   jobs, but nothing from other workers, because these workers are there to do it themselves. So tasks in
-//!   other rings that compute for long stay there, and the serving worker is soon back. There are two,
-//!   because a serving worker takes tasks of which nothing is known yet. While such a task computes, the
-//!   other serving worker is the poller.
-//! - Other spare workers rest.
+//!   other rings that compute for long stay there, and the serving worker is soon back. Beside workers that
+//!   compute there are two, because a serving worker takes tasks of which nothing is known yet. While such a
+//!   task computes, the other serving worker is the poller.
+//! - Other spare workers rest. At the shutdown none rests, and they serve.
 //!
 //! A spare worker asks for its role when it is out of work.
 //!

@@ -121,6 +121,9 @@ impl Shared {
 
     /// If more spare workers are active than are needed, and one of them sleeps, wakes it so that it rests.
     pub fn dismiss_surplus(&self) {
+        if self.lifecycle.has_begun() {
+            return;
+        }
         let surplus = self.away.read(|table| {
             let is_surplus = table.has_surplus(self.waiting());
             table.active().iter().rev().copied().find(|&index| is_surplus && self.idle.is_sleeper(index))
@@ -128,9 +131,12 @@ impl Shared {
         self.unpark_picked(surplus);
     }
 
-    /// The role of spare worker `index`, which is active.
+    /// The role of spare worker `index`, which is active. At the shutdown none rests, and each has a part.
     pub fn role(&self, index: usize) -> Role {
-        self.away.role(index, || (self.waiting(), self.idle.waiters(0..self.first_spare)))
+        match self.away.role(index, || (self.waiting(), self.idle.waiters(0..self.first_spare))) {
+            Role::Surplus if self.lifecycle.has_begun() => Role::Serves,
+            role => role,
+        }
     }
 
     /// Lists spare worker `index` as resting: from now on it is no worker, until it is called. The worker has

@@ -1,10 +1,12 @@
 //! What the monitor decides at a look, and what it does.
 
+use std::num::NonZero;
 use std::panic::Location;
 use std::ptr::NonNull;
+use std::thread;
 use std::time::{Duration, Instant};
 
-use super::seen::{LONG, SAMPLE, STUCK, Sample, Watched, is_asleep, moves_of};
+use super::seen::{Counts, LONG, SAMPLE, Sample, Watched, is_asleep, moves_of};
 use crate::config::Stall;
 use crate::driver::time;
 use crate::loom::sync::atomic::Ordering::Relaxed;
@@ -82,6 +84,8 @@ pub struct Looks<'a> {
     moved_at: Instant,
     /// The queue through which stolen tasks pass.
     scratch: Local<Header>,
+    /// How many threads run at the same time.
+    cpus: usize,
     /// Scratch memory of `sample`; empty outside of it.
     samples: Vec<Sample>,
 }
@@ -109,6 +113,7 @@ impl<'a> Looks<'a> {
             moves: 0,
             moved_at: now,
             scratch: Local::new(),
+            cpus: thread::available_parallelism().map_or(1, NonZero::get),
             samples: Vec::new(),
         }
     }
@@ -174,12 +179,12 @@ impl Looks<'_> {
         })
     }
 
-    /// Runs a moment after the look, if all permanent workers are awake, or none is the poller: finds which
-    /// workers are inside of long polls, and whether all permanent ones are.
+    /// Looks again a moment later, if all permanent workers are awake and no sleeper could do their part, or
+    /// if none is the poller: finds which workers are inside of long polls, and whether any is left for the
+    /// rest.
     fn sample(&mut self) {
         let state = self.state;
-        let permanent = self.up().filter(|&index| index < state.config.workers).count();
-        let are_all_up = permanent == state.config.workers;
+        let are_all_up = self.are_all_up();
         if !are_all_up && !state.is_driver_deserted() || state.idle.is_anybody_searching() {
             return;
         }
@@ -187,38 +192,41 @@ impl Looks<'_> {
         let mut samples = std::mem::take(&mut self.samples);
         samples.extend(self.up().map(|index| Sample::begin(index, state.processor(index))));
         state.monitor.parker.park(Some(interval));
-        let (mut are_all_still, mut is_any_long, mut is_any_computing) = (are_all_up, false, false);
+        let mut permanent = Counts::default();
         for sample in samples.drain(..) {
             let processor = state.processor(sample.index);
             let had = sample.cpu_time_since(processor);
             // The poll of a worker that has lost its CPU is not known to be long.
             let is_at_it = had.is_none_or(|had| had >= interval / 2) || !processor.probe().is_runnable();
-            let has_not_moved = moves_of(processor) == self.watched[sample.index].moves;
-            let is_still = has_not_moved && !is_asleep(processor);
+            let watch = &self.watched[sample.index];
+            let is_still = moves_of(processor) == watch.moves && !is_asleep(processor);
             let is_long = is_still && is_at_it;
-            // Spare workers that serve may be busy with what they are there for.
-            if sample.index < state.first_spare {
-                are_all_still &= is_still;
-                is_any_long |= is_long;
-            }
+            let computes = is_long && !watch.is_blocked() && had.is_some_and(|had| had >= interval / 2);
             if is_long {
                 processor.tell_long();
             }
-            let was_blocked = self.watched[sample.index].is_blocked();
-            if is_long && !was_blocked && had.is_some_and(|had| had >= interval / 2) {
-                is_any_computing = true;
+            if computes {
                 self.remember_slow(sample.index, sample.tick, Instant::now());
+            }
+            // Spare workers that serve may be busy with what they are there for.
+            if sample.index < state.first_spare {
+                permanent.count(is_still, is_long, computes);
             }
         }
         self.samples = samples;
-        // (A worker that has woken meanwhile does not count as in a long poll.)
-        let are_still_up = self.up().filter(|&index| index < state.config.workers).count() == permanent;
-        if are_all_still && is_any_long && are_still_up {
+        if are_all_up && self.are_all_up() && permanent.are_all_busy(state.config.workers, self.cpus) {
             self.serves_until = Instant::now() + SERVES;
-            if is_any_computing {
+            if permanent.computing > 0 {
                 self.more_serve_until = self.serves_until;
             }
         }
+    }
+
+    /// Whether all permanent workers are awake, and no spare worker that takes everything sleeps.
+    fn are_all_up(&self) -> bool {
+        let state = self.state;
+        let permanent = self.up().filter(|&index| index < state.config.workers).count();
+        permanent == state.config.workers && state.idle.sleepers() <= state.extra()
     }
 
     /// `Driver`. Returns whether no worker sees to the driver.
@@ -245,14 +253,13 @@ impl Looks<'_> {
     fn rescue(&mut self, now: Instant) -> bool {
         let mut is_any_held = false;
         for index in self.observed() {
-            let Watched { still, is_stuck, is_starved, is_off_cpu, tick, .. } = self.watched[index];
+            let Watched { still, is_stuck, is_held, is_starved, is_off_cpu, tick, .. } = self.watched[index];
             if still == 0 {
                 continue;
             }
             let processor = self.state.processor(index);
             is_any_held |= processor.lifo.is_occupied() || !processor.ring.is_empty();
-            let is_held = self.watched[index].held_for(now) >= STUCK;
-            if is_stuck && is_held && !is_off_cpu {
+            if is_held && !is_off_cpu {
                 self.remember_slow(index, tick, now);
             }
             let is_abandoned = is_stuck || is_starved && self.state.idle.has_sleepers();
@@ -286,8 +293,7 @@ impl Looks<'_> {
         if state.slow.is_empty() || taken != self.slow_taken {
             (self.slow_taken, self.slow_since) = (taken, now);
         }
-        let is_spare_computing =
-            || self.observed().any(|index| self.watched[index].is_stuck && self.is_computing_spare(index));
+        let is_spare_computing = || self.observed().any(|index| self.is_computing_spare(index));
         if !state.slow.is_empty() || self.helpers > 0 && is_spare_computing() {
             self.helps_until = now + HELPS;
         } else if now >= self.helps_until {
@@ -392,13 +398,14 @@ impl Looks<'_> {
             self.helpers = 0;
         }
         let computing = computing.saturating_sub(self.helpers);
+        let away = stalled + self.helpers;
         let wanted = match now < self.more_serve_until {
-            // All workers cancel tasks, and more spare workers would wait for the same locks.
-            _ if state.lifecycle.has_begun() => 1,
-            true => SERVING.min(state.max_spares.max(1)) + computing,
+            // All workers cancel tasks, and many spare workers would wait for the same locks.
+            _ if state.lifecycle.has_begun() => 1 + computing.min(state.config.workers),
+            true => SERVING.min(state.max_spares.saturating_sub(away).max(1)) + computing,
             false => 1 + computing,
         };
-        state.set_away(stalled + self.helpers, if serves { wanted } else { 0 });
+        state.set_away(away, if serves { wanted } else { 0 });
         if self.has_served && !serves {
             // A task that was slow then may be quick now.
             state.monitor.slow_tasks.clear();
@@ -413,9 +420,8 @@ impl Looks<'_> {
 
     /// Whether this is a spare worker that should serve, but computes.
     fn is_computing_spare(&self, index: usize) -> bool {
-        index >= self.state.first_spare
-            && !self.watched[index].is_off_cpu
-            && !self.state.processor(index).may_block()
+        let watch = &self.watched[index];
+        index >= self.state.first_spare && watch.is_held && !watch.is_off_cpu
     }
 
     /// Counts a stall and calls the user's hook, once for each stall. Does neither if the worker computes, or
@@ -424,8 +430,7 @@ impl Looks<'_> {
         let state = self.state;
         let processor = state.processor(index);
         let watch = &mut self.watched[index];
-        let held_for = watch.held_for(now);
-        if watch.is_told || held_for < STUCK || processor.may_block() {
+        if watch.is_told || !watch.is_held || processor.may_block() {
             return;
         }
         watch.is_told = true;
@@ -435,7 +440,7 @@ impl Looks<'_> {
         state.monitor.stalls.add(1);
         if state.config.hooks.has_stall() {
             let is_spare = index >= state.config.workers;
-            let stall = Stall::new(index, is_spare, record.id, record.spawned_at, held_for);
+            let stall = Stall::new(index, is_spare, record.id, record.spawned_at, watch.held_for(now));
             let hooks = state.config.hooks.clone();
             // The hook is foreign code, so it does not run on this thread.
             self.call_elsewhere(move || hooks.on_stall(&stall));

@@ -12,26 +12,29 @@
 //! Each worker counts its polls, the beginnings and ends of its sleeps, and the looks at its computation's
 //! split points. A worker whose sum did not change between two looks of the monitor is *still*. A worker is
 //! *stuck* if it is still for [`STUCK`], or for two looks in a call that it has announced as blocking. Two
-//! kinds of workers are neither still nor stuck:
+//! kinds of workers are not stuck:
 //! - A worker that sleeps, or was woken and has no CPU yet. Its count of sleep beginnings and ends
-//!   (`sleep_changes`) is odd.
+//!   (`sleep_changes`) is odd. It is not still either.
 //! - A runnable worker that has had next to no CPU time meanwhile, because the machine is busy with something
 //!   else. But a worker that has had [`ENOUGH`] CPU time is stuck, however small its share.
 //!
 //! A stuck worker either computes, or is off its CPU: it waits for a lock, sleeps, or is in a system call. A
 //! worker that is off its CPU is *stalled*, and a spare worker takes its whole part (`away/mod.rs`). A worker
-//! that computes leaves no CPU for another worker. So there is no spare worker for each of these. One serves
-//! for all of them.
+//! that computes leaves no CPU for another worker. So there is no spare worker for each of these. If all
+//! workers are stuck and work waits, one spare worker serves.
 //!
 //! # Long polls
 //! A worker in a poll of some hundred microseconds to some milliseconds is not stuck. But while *every*
 //! worker is inside of such a poll, no worker looks at the driver, the timers and the injector. So if all
-//! workers are awake, the monitor looks again [`SAMPLE`] later. If no worker has moved in between, two spare
-//! workers serve from now on, until [`SERVES`] after the monitor last saw this. One of them sleeps in the
-//! driver, and they are woken for work from outside. The workers themselves run the tasks that their own
-//! polls wake. There are two ([`SERVING`]) for the time when one of them polls a slow task that is not known
-//! yet. If no worker computes, because all of them block, there is only one. With more workers than CPUs, some
-//! get no CPU in between; it is enough if one of the others is known to be in a long poll.
+//! permanent workers are awake, the monitor looks again [`SAMPLE`] later. If none has moved in between, spare
+//! workers serve from now on, until [`SERVES`] after the monitor last saw this: two ([`SERVING`]) if a worker
+//! computes, and one if all of them block. One sleeps in the driver, and they are woken for work from
+//! outside. The workers themselves run the tasks that their own polls wake. The second one is there for the
+//! time in which the first one polls a slow task that is not known yet.
+//!
+//! A worker that gets no CPU in between does not move either. It counts only if as many other workers as
+//! there are CPUs are inside of long polls. Otherwise another program has a CPU, and takes it from a spare
+//! worker, too.
 //!
 //! If a worker sleeps but none is the poller, the monitor looks again [`LONG`] later. If a worker has not
 //! moved in between, the workers act as beside long polls until [`LONG_POLLS`] later

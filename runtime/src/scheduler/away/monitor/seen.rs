@@ -25,11 +25,14 @@ pub struct Watched {
     /// How many looks found the worker at this sum, while awake.
     pub still: u32,
     pub lifo: Option<Sighting>,
-    /// The worker's tick and CPU time when it was first seen still.
+    /// The worker's tick when it was first seen still, and its CPU time then, or after such a call.
     pub tick: u64,
     cpu_time: Option<Duration>,
-    /// At this look the worker was stuck, and did not compute.
+    /// At this look the worker was stuck.
     pub is_stuck: bool,
+    /// The same, and by something else than an announced blocking call or another thread that has the CPU.
+    pub is_held: bool,
+    /// The same, and it did not compute.
     pub is_off_cpu: bool,
     /// At this look the worker was still for as long as a stuck one, but only because it had no CPU.
     pub is_starved: bool,
@@ -68,6 +71,7 @@ impl Watched {
             tick: 0,
             cpu_time: None,
             is_stuck: false,
+            is_held: false,
             is_off_cpu: false,
             is_starved: false,
             is_remembered: false,
@@ -83,7 +87,12 @@ impl Watched {
             *self = Self::new(moves, now);
         }
         let may_block = processor.may_block();
-        self.free_since = if may_block { None } else { self.free_since.or(Some(now)) };
+        if may_block {
+            self.free_since = None;
+        } else if self.free_since.is_none() {
+            self.free_since = Some(now);
+            self.cpu_time = processor.probe().cpu_time();
+        }
         if has_moved {
             return;
         }
@@ -92,11 +101,13 @@ impl Watched {
             self.tick = processor.tick();
             self.cpu_time = processor.probe().cpu_time();
         }
+        let held_for = self.held_for(now);
         let is_long = self.still >= 2 && now.duration_since(self.since) >= STUCK;
-        let is_known = self.is_stuck || may_block;
-        self.is_starved = !is_known && is_long && self.lacks_cpu(processor, now);
-        self.is_stuck = is_known || is_long && !self.is_starved;
-        self.is_off_cpu = self.is_stuck && !may_block && self.is_off_cpu(processor, now);
+        self.is_starved = is_long && !may_block && self.lacks_cpu(processor, held_for);
+        // After such a call the other workers go on to take its work.
+        self.is_stuck = self.is_stuck || may_block || is_long && !self.is_starved;
+        self.is_held = self.is_stuck && held_for >= STUCK && !self.is_starved;
+        self.is_off_cpu = self.is_held && self.is_off_cpu(processor, held_for);
     }
 
     /// How long the worker has been seen at this sum, without an announced blocking call. Earlier in the same
@@ -111,21 +122,44 @@ impl Watched {
     }
 
     /// Whether the worker is still only because it got no CPU. Another worker would not get one either.
-    fn lacks_cpu(&self, processor: &Processor, now: Instant) -> bool {
+    fn lacks_cpu(&self, processor: &Processor, held_for: Duration) -> bool {
         let had = self.cpu_time_since(processor);
-        had.is_some_and(|had| had < ENOUGH && had < now.duration_since(self.since) / 8)
-            && processor.probe().is_runnable()
+        had.is_some_and(|had| had < ENOUGH && had < held_for / 8) && processor.probe().is_runnable()
     }
 
     /// Whether the worker waits for something, and does not compute.
-    fn is_off_cpu(&self, processor: &Processor, now: Instant) -> bool {
+    fn is_off_cpu(&self, processor: &Processor, held_for: Duration) -> bool {
         let had = self.cpu_time_since(processor);
-        had.is_some_and(|had| had < now.duration_since(self.since) / 2) && !processor.probe().is_runnable()
+        had.is_some_and(|had| had < held_for / 2) && !processor.probe().is_runnable()
     }
 
-    /// The CPU time that the worker has had since it was first seen still.
+    /// The CPU time that the worker has had since it was first seen still, or since such a call.
     fn cpu_time_since(&self, processor: &Processor) -> Option<Duration> {
         Some(processor.probe().cpu_time()?.saturating_sub(self.cpu_time?))
+    }
+}
+
+/// What samples of the permanent workers have shown.
+#[derive(Debug, Default)]
+pub struct Counts {
+    still: usize,
+    long: usize,
+    pub computing: usize,
+}
+
+impl Counts {
+    /// A worker has not moved (`is_still`), was not waiting for the CPU either (`is_long`), and had it
+    /// (`computes`).
+    pub fn count(&mut self, is_still: bool, is_long: bool, computes: bool) {
+        self.still += usize::from(is_still);
+        self.long += usize::from(is_long);
+        self.computing += usize::from(computes);
+    }
+
+    /// Whether none of `workers` workers is left for anything else. If there are more workers than CPUs, some
+    /// of them wait for the CPU of those that are in long polls.
+    pub fn are_all_busy(&self, workers: usize, cpus: usize) -> bool {
+        self.still == workers && self.long >= workers.min(cpus)
     }
 }
 

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::rest::is_blocked;
-use super::seen::{ENOUGH, Watched};
+use super::seen::{Counts, ENOUGH, Watched};
 use super::*;
 use crate::loom::sync::atomic::AtomicBool;
 use crate::loom::sync::atomic::Ordering::Relaxed;
@@ -66,17 +66,41 @@ fn the_time_in_a_call_that_blocks_is_no_part_of_a_stall() {
             false => _ = processor.blocked_state.say_back(),
         }
         watch.observe(&processor, after(millis));
-        (watch.is_stuck, watch.is_blocked(), watch.held_for(after(millis)).as_millis())
+        (watch.is_stuck, watch.is_held, watch.is_blocked(), watch.held_for(after(millis)).as_millis())
     };
     // The first look at a poll may find it in such a call.
-    assert_eq!(observe(true, 0), (false, true, 0));
-    assert_eq!(observe(false, 1), (false, false, 0));
-    assert_eq!(observe(false, 2), (false, false, 1));
-    assert_eq!(observe(true, 3), (true, true, 0));
-    assert_eq!(observe(true, 1000), (true, true, 0));
+    assert_eq!(observe(true, 0), (false, false, true, 0));
+    assert_eq!(observe(false, 1), (false, false, false, 0));
+    assert_eq!(observe(false, 2), (false, false, false, 1));
+    assert_eq!(observe(true, 3), (true, false, true, 0));
+    assert_eq!(observe(true, 1000), (true, false, true, 0));
     // The other workers go on to take its work.
-    assert_eq!(observe(false, 1005), (true, false, 0));
-    assert_eq!(observe(false, 1010), (true, false, 5));
+    assert_eq!(observe(false, 1005), (true, false, false, 0));
+    assert_eq!(observe(false, 1006), (true, false, false, 1));
+    assert_eq!(observe(false, 1010), (true, true, false, 5));
+}
+
+#[test]
+fn all_are_busy_if_all_are_still_and_as_many_as_there_are_cpus_have_long_polls() {
+    const LONG: (bool, bool) = (true, true);
+    const WITHOUT_CPU: (bool, bool) = (true, false);
+    const MOVED: (bool, bool) = (false, false);
+    let are_busy = |cpus, workers: &[(bool, bool)]| {
+        let mut counts = Counts::default();
+        workers.iter().for_each(|&(is_still, is_long)| counts.count(is_still, is_long, is_long));
+        counts.are_all_busy(workers.len(), cpus)
+    };
+    assert!(are_busy(2, &[LONG, LONG]));
+    assert!(are_busy(8, &[LONG, LONG]));
+    assert!(are_busy(2, &[LONG, WITHOUT_CPU, WITHOUT_CPU, LONG]));
+    // Another program has the second CPU.
+    assert!(!are_busy(2, &[LONG, WITHOUT_CPU]));
+    assert!(!are_busy(2, &[LONG, WITHOUT_CPU, WITHOUT_CPU]));
+    assert!(!are_busy(2, &[LONG, LONG, MOVED]));
+    // One sleeps.
+    let mut counts = Counts::default();
+    counts.count(true, true, true);
+    assert!(!counts.are_all_busy(2, 1));
 }
 
 #[track_caller]
