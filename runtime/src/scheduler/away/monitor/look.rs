@@ -399,11 +399,13 @@ impl Looks<'_> {
         }
         let computing = computing.saturating_sub(self.helpers);
         let away = stalled + self.helpers;
-        let wanted = match now < self.more_serve_until {
+        let wanted = if state.lifecycle.has_begun() {
             // All workers cancel tasks, and many spare workers would wait for the same locks.
-            _ if state.lifecycle.has_begun() => 1 + computing.min(state.config.workers),
-            true => SERVING.min(state.max_spares.saturating_sub(away).max(1)) + computing,
-            false => 1 + computing,
+            1 + computing.min(state.config.workers)
+        } else if now < self.more_serve_until {
+            SERVING.min(state.max_spares.saturating_sub(away).max(1)) + computing
+        } else {
+            1 + computing
         };
         state.set_away(away, if serves { wanted } else { 0 });
         if self.has_served && !serves {

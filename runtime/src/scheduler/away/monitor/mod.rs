@@ -26,11 +26,12 @@
 //! # Long polls
 //! A worker in a poll of some hundred microseconds to some milliseconds is not stuck. But while *every*
 //! worker is inside of such a poll, no worker looks at the driver, the timers and the injector. So if all
-//! permanent workers are awake, the monitor looks again [`SAMPLE`] later. If none has moved in between, spare
-//! workers serve from now on, until [`SERVES`] after the monitor last saw this: two ([`SERVING`]) if a worker
-//! computes, and one if all of them block. One sleeps in the driver, and they are woken for work from
-//! outside. The workers themselves run the tasks that their own polls wake. The second one is there for the
-//! time in which the first one polls a slow task that is not known yet.
+//! permanent workers are awake, and no spare worker sleeps that could do their part, the monitor looks again
+//! [`SAMPLE`] later. If none has moved in between, spare workers serve from now on, until [`SERVES`] after
+//! the monitor last saw this: two ([`SERVING`]) if a worker computes, and one if all of them block. One
+//! sleeps in the driver, and they are woken for work from outside. The workers themselves run the tasks that
+//! their own polls wake. The second one is there for the time in which the first one polls a slow task that
+//! is not known yet.
 //!
 //! A worker that gets no CPU in between does not move either. It counts only if as many other workers as
 //! there are CPUs are inside of long polls. Otherwise another program has a CPU, and takes it from a spare

@@ -25,14 +25,15 @@ pub struct Watched {
     /// How many looks found the worker at this sum, while awake.
     pub still: u32,
     pub lifo: Option<Sighting>,
-    /// The worker's tick when it was first seen still, and its CPU time then, or after such a call.
+    /// The worker's tick when it was first seen still.
     pub tick: u64,
+    /// The worker's CPU time then, or when it was first seen after an announced blocking call.
     cpu_time: Option<Duration>,
     /// At this look the worker was stuck.
     pub is_stuck: bool,
-    /// The same, and by something else than an announced blocking call or another thread that has the CPU.
+    /// At this look the worker was stuck, and neither in an announced blocking call nor only short of a CPU.
     pub is_held: bool,
-    /// The same, and it did not compute.
+    /// At this look the worker was held, and did not compute.
     pub is_off_cpu: bool,
     /// At this look the worker was still for as long as a stuck one, but only because it had no CPU.
     pub is_starved: bool,
