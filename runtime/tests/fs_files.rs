@@ -184,6 +184,22 @@ fn begin_to_read(file: &mut File) {
 }
 
 #[test]
+fn a_file_becomes_std_s_at_the_position_where_a_dropped_read_began() {
+    runtime_with_one_blocking_thread().block_on(async {
+        let mut file = File::open("/proc/self/status").await.unwrap();
+        begin_to_read(&mut file);
+        let mut std = loop {
+            match file.try_into_std() {
+                Ok(std) => break std,
+                Err(busy) => file = busy,
+            }
+            runtime::task::yield_now().await;
+        };
+        assert_eq!(std.stream_position().unwrap(), 0);
+    });
+}
+
+#[test]
 fn a_move_or_write_after_a_dropped_read_counts_from_where_that_began() {
     runtime_with_one_blocking_thread().block_on(async {
         let mut file = File::open("/proc/self/status").await.unwrap();

@@ -6,7 +6,7 @@ use std::io::{self, IoSlice, SeekFrom};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::SystemTime;
 
 use super::flow::Flow;
@@ -77,7 +77,7 @@ impl File {
         Self { std: Arc::new(std), flow: Mutex::new(Flow::new(route)), max_buf_size: MAX_BUF_SIZE }
     }
 
-    /// Waits until the writes have reached the device, with all that the system knows of the file.
+    /// Waits until the file's data and all its metadata have reached the device.
     ///
     /// A thread of the blocking pool waits, so several files can be synced at once.
     ///
@@ -106,9 +106,9 @@ impl File {
         backend::lengthy(move || std.sync_all()).await
     }
 
-    /// Waits until the writes have reached the device, with what is needed to read them.
+    /// Waits until the file's data has reached the device, and the metadata that is needed to read it.
     ///
-    /// It works as [`sync_all`](Self::sync_all), without the times of the file and the like.
+    /// Unlike [`sync_all`](Self::sync_all), it does not wait for other metadata, such as the file's times.
     ///
     /// # Errors
     /// As for [`sync_all`](Self::sync_all).
@@ -227,7 +227,10 @@ impl File {
         _ = flow.move_back(&self.std);
         Arc::try_unwrap(self.std).unwrap_or_else(|shared| {
             shared.try_clone().unwrap_or_else(|error| {
-                panic!("a dropped future still uses the file, and it cannot be cloned ({error}): await the future")
+                panic!(
+                    "a dropped future still uses the file, and it cannot be cloned ({error}): await the \
+                     future"
+                )
             })
         })
     }
@@ -248,6 +251,11 @@ impl File {
     /// ```
     #[allow(clippy::result_large_err)]
     pub fn try_into_std(mut self) -> Result<StdFile, Self> {
+        // A read that has ended may have fetched bytes for which the program has not asked again.
+        let mut cx = Context::from_waker(Waker::noop());
+        if self.flow.get_mut().poll_quiet(&mut cx).is_pending() {
+            return Err(self);
+        }
         match Arc::try_unwrap(self.std) {
             Ok(std) => {
                 _ = self.flow.get_mut().move_back(&std);
@@ -365,7 +373,7 @@ impl File {
         self.max_buf_size
     }
 
-    /// Returns the file's state, after its job has ended.
+    /// Returns the file's state, after the call that the blocking pool makes for it has ended.
     pub(super) async fn quiet(&self) -> MutexGuard<'_, Flow> {
         let mut flow = self.flow.lock().await;
         flow.quiet().await;
@@ -452,7 +460,8 @@ impl AsFd for File {
 
 impl FromRawFd for File {
     unsafe fn from_raw_fd(fd: RawFd) -> Self {
-        // SAFETY: the duties are those of the caller.
+        // SAFETY: the caller vouches that `fd` is open and owned by no other value, which is also this call's
+        // duty.
         Self::from_std(unsafe { StdFile::from_raw_fd(fd) })
     }
 }
