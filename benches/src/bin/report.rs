@@ -1,7 +1,8 @@
 //! Measures everything beside its peers and writes the page: `cargo run --release -p benches --bin report`.
 //!
 //! `--quick` takes two minutes at most, to see that everything works. `--out DIRECTORY` (`docs/performance`)
-//! is the folder for `report.md` and its pictures. Every other word selects the loads with this word in their
+//! is the folder for `report.md` and its pictures. `--before PROGRAM` measures this program beside one that
+//! another commit built, and beside no other peer. Every other word selects the loads with this word in their
 //! names. See [`benches::report`].
 
 use std::fs;
@@ -9,7 +10,7 @@ use std::io;
 use std::path::PathBuf;
 
 use benches::report::run::{self, Options};
-use benches::report::{child, plot, render};
+use benches::report::{before, child, plot, render};
 
 fn main() -> io::Result<()> {
     benches::client::run_if_asked();
@@ -22,7 +23,13 @@ fn main() -> io::Result<()> {
         match argument.as_str() {
             "--quick" => options.is_quick = true,
             "--out" => directory = arguments.next().expect("`--out` is followed by a directory").into(),
-            flag if flag.starts_with('-') => panic!("unknown option {flag:?}; there are --quick and --out"),
+            "--before" => {
+                let program = arguments.next().expect("`--before` is followed by a program");
+                before::PROGRAM.set(program.into()).expect("`--before` is said once");
+            }
+            flag if flag.starts_with('-') => {
+                panic!("unknown option {flag:?}; there are --quick, --out and --before")
+            }
             _ => options.filters.push(argument),
         }
     }

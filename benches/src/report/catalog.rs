@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::child::EPOLL;
-use super::go;
+use super::{before, go};
 use crate::fork_join::list::{self, Visitor};
 use crate::fork_join::loads::{FifoLoad, JoinLoad, ScopeLoad};
 use crate::fork_join::peer::{self as pools, ForkJoin};
@@ -68,6 +68,11 @@ pub fn entries(is_quick: bool) -> Vec<Entry> {
     entries.extend(mixed_loads());
     for entry in entries.iter_mut().filter(|entry| go::takes_part(&entry.load)) {
         entry.peers.insert(RUNTIMES.len(), go::NAME);
+    }
+    if before::takes_part() {
+        for entry in &mut entries {
+            entry.peers = before::PAIR.into();
+        }
     }
     if is_quick {
         // Too much for a machine with other work, on which a server does not get done then.
@@ -391,6 +396,11 @@ pub fn growths(is_quick: bool) -> Vec<Growth> {
         threads("workers-spawn-many", "spawn_many, ns a task", "spawn_many", 10_000),
         threads("workers-yield-many", "yield_many, ns a yield", "yield_many", 200_000),
     ];
+    if before::takes_part() {
+        for growth in &mut growths {
+            growth.peers = &before::PAIR;
+        }
+    }
     if is_quick {
         for growth in &mut growths {
             growth.points.truncate(3);

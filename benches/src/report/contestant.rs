@@ -8,8 +8,9 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use super::child::{READY, VARIABLE};
-use super::go;
 use super::order::{Numbers, Order, Turn, from_line};
+use super::{before, go};
+use crate::peer::{Ours, Peer};
 
 /// What a process gets before its turn begins, so that its threads do what they have missed and fall asleep.
 const SETTLE: Duration = Duration::from_millis(1);
@@ -28,10 +29,13 @@ pub struct Contestant {
 /// This program again, with an order, under another one if `tool` is not empty.
 pub fn command(order: &Order, tool: &[&str]) -> io::Result<Command> {
     let this = std::env::current_exe()?;
-    let program = match &*go::BUILT {
-        Some(program) if order.peer == go::NAME => program,
-        _ => &this,
+    let (program, order) = match &*order.peer {
+        go::NAME => (go::BUILT.as_ref(), order.clone()),
+        // It calls itself as we do.
+        before::NAME => (before::PROGRAM.get(), Order { peer: Ours::NAME.to_owned(), ..order.clone() }),
+        _ => (None, order.clone()),
     };
+    let program = program.unwrap_or(&this);
     let mut command = match tool {
         [] => Command::new(program),
         [tool, arguments @ ..] => {

@@ -10,9 +10,9 @@ use std::sync::LazyLock;
 
 use super::catalog::{COUNTED_JOINS, COUNTED_SCOPES, Entry, POOLS, SCOPES, Section};
 use super::contestant::command;
-use super::go;
 use super::order::{Order, Turn};
 use super::results::Counts;
+use super::{before, go};
 
 /// What is to be counted.
 #[derive(Clone, Debug)]
@@ -74,6 +74,11 @@ pub fn wanted(entries: &[Entry], is_quick: bool) -> Vec<Counted> {
         };
         wanted.extend(COUNTED_JOINS.map(|load| counted(load, &POOLS)));
         wanted.extend(COUNTED_SCOPES.map(|load| counted(load, &SCOPES)));
+    }
+    if before::takes_part() {
+        for counted in &mut wanted {
+            counted.peers = before::PAIR.into();
+        }
     }
     if is_quick {
         wanted.retain(|counted| QUICK.contains(&counted.load.as_str()));

@@ -4,7 +4,7 @@
 //! - [`order`], [`child`]: one peer with one load is a process of its own, which takes its turns when it is
 //!   told to;
 //! - [`contestant`]: such a process, seen from outside;
-//! - [`go`]: the one peer that is another program;
+//! - [`go`], [`before`]: the peers that are other programs;
 //! - [`run`]: the rounds, in which every peer gets its turn, so that a machine that slows down slows down
 //!   all;
 //! - [`count`]: instructions, system calls and wakes, which other tools count;
@@ -15,6 +15,7 @@
 //! A process between its turns is stopped, not only idle: a peer that spends CPU time while it has nothing to
 //! do spends none of another's.
 
+pub mod before;
 pub mod building;
 pub mod catalog;
 pub mod child;

@@ -8,7 +8,7 @@ use super::catalog::{self, Entry, Growth, Section};
 use super::contestant::Contestant;
 use super::order::{Metric, Order, Turn};
 use super::results::{Contest, Curve, Results, Side};
-use super::{building, count, machine};
+use super::{before, building, count, machine};
 use crate::usage::Others;
 
 /// What the command line says.
@@ -50,7 +50,7 @@ pub fn run(options: &Options) -> Results {
     let contests: usize = entries.iter().map(|entry| entry.workers.len()).sum();
     let counted = count::wanted(&entries, options.is_quick);
 
-    let wants_builds = !options.is_quick && options.wants(building::NAME);
+    let wants_builds = !options.is_quick && !before::takes_part() && options.wants(building::NAME);
     let steps = contests + growths.len() + counted.len() + usize::from(wants_builds);
 
     let limit = if options.is_quick { QUICK_LIMIT } else { LIMIT };
@@ -92,6 +92,10 @@ pub fn run(options: &Options) -> Results {
         results
             .left_out
             .push(format!("All loads but those with {:?} in their names: asked for.", options.filters));
+    }
+    if let Some(program) = before::PROGRAM.get() {
+        let text = format!("All peers: `{}` is `{}`.", before::NAME, program.display());
+        results.left_out.push(text);
     }
     if options.is_quick {
         results.left_out.push(
