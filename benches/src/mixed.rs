@@ -1,19 +1,18 @@
 //! A server that computes: echo requests at a fixed pace, and beside them numbers to sort now and then, or a
 //! computation that never ends.
 //!
-//! The set-ups are what one can build today, and ours; each once as it is, and once with each worker (and
-//! each of Rayon's threads) kept on a processor of its own. Each has its echo server and takes turns; the
-//! client is a process of its own and sends at its pace to the side that has the turn.
+//! The set-ups are Tokio with Rayon, Tokio with `spawn_blocking`, and this runtime. Each is measured as it
+//! is, and with each of its threads kept on one CPU. Each has its own echo server, and they take turns. The
+//! client is another process, and sends at a fixed rate to the set-up that has its turn.
 //!
-//! **Sorts** are started at fixed times by a task on the server. A sort, too, counts from when it was due: by
-//! the timer of the runtime, which counts in milliseconds everywhere, so up to one of them is in each job's
-//! time.
+//! **Sorts** are started at fixed times by a task on the server. A sort's time counts from when it was due,
+//! so it includes the lateness of the timer: up to a millisecond with Tokio, and an eighth of one here.
 //!
-//! **Saturated**: as many tasks as workers compute one Fibonacci number after the other. How fast, is
+//! **Saturated**: as many tasks as workers compute one Fibonacci number after the other. Their rate is
 //! compared with
 //! ```text
 //! allowed = rate without echo and client
-//!           · (processors − cores of the client − cores of the echo server) / processors
+//!           · (CPUs − cores of the client − cores of the echo server) / CPUs
 //! ```
 //! where the client's cores are what its process used in the same turn, and the echo server's are what the
 //! server uses in a turn without computation. That is what a computation would get if the echo cost it
@@ -39,7 +38,7 @@ use crate::usage::{Others, Usage};
 const CONNECTIONS: usize = 64;
 /// Requests a second on each.
 const RATE: usize = 200;
-/// Up to which Fibonacci number no `join` is used; that takes about 10 µs.
+/// Fibonacci numbers up to this one are computed without `join`, which takes about 10 µs.
 const CUT: u32 = 18;
 
 /// A server that can compute.
@@ -198,12 +197,13 @@ pub fn compare() {
     if asked_for("saturate") {
         let n = if is_test() { 22 } else { 32 };
         println!(
-            "saturate: {workers} workers on {processors} processors, {} requests/s, \
+            "saturate: {workers} workers on {processors} CPUs, {} requests/s, \
              {workers} times fib({n}) all the time",
             CONNECTIONS * RATE
         );
         println!(
-            "| set-up | echo p50 µs | p99 µs | p99.9 µs | computations/s | of what is allowed | client cores | echo cores |"
+            "| set-up | echo p50 µs | p99 µs | p99.9 µs | computations/s | of what is allowed \
+             | client cores | echo cores |"
         );
         in_turns(&mut sides, rounds, time, [0, 0, 0, 1, 3, 2, 2], |side| side.saturate(n, time));
     }
@@ -232,8 +232,8 @@ pub fn set_ups() -> [(&'static str, Start); 6] {
     ]
 }
 
-/// Measures each of `sides` once a round, and prints a table whose head is there, with so many `decimals` in
-/// each column.
+/// Measures each of `sides` once a round. Prints the rows of a table, with so many `decimals` in each column.
+/// The caller has printed the head.
 fn in_turns(
     sides: &mut [Box<dyn Turns>],
     rounds: usize,
@@ -280,7 +280,7 @@ fn readable_alone(input: &[u32]) -> String {
     crate::table::readable(minimum(&times))
 }
 
-/// One value, or what belongs to it, for each column of a table.
+/// One `T` for each column of a table.
 pub type Columns<T> = [T; 7];
 
 /// What a turn with sorts consists of.
@@ -288,7 +288,7 @@ pub type Columns<T> = [T; 7];
 pub struct Sorts<'a> {
     /// What is sorted.
     pub input: &'a Arc<Vec<u32>>,
-    /// Between the sorts.
+    /// The time between the starts of two sorts.
     pub period: Duration,
     /// How long the turn is.
     pub time: Duration,
@@ -345,13 +345,17 @@ impl<S: SetUp> Turns for Side<S> {
         let echo = self.echo(sorts.time);
         let (end, used) = (Instant::now(), Usage::now().since(before));
 
-        // The sorts that were late count with all the time they took, but not as done in time.
+        // A sort that ends after the turn counts in the latencies, but not in the rate.
         jobs.are_over.store(true, Ordering::Relaxed);
         while jobs.unfinished.load(Ordering::Acquire) > 0 {
             thread::sleep(Duration::from_millis(1));
         }
         let done = jobs.done.lock().expect("no thread panics with the lock");
-        assert!(done.sorted.len() == sorts.input.len() && done.sorted.is_sorted(), "{} sorts", S::NAME);
+        assert!(
+            done.sorted.len() == sorts.input.len() && done.sorted.is_sorted(),
+            "{}: wrong order",
+            S::NAME
+        );
         let in_time = done.times.iter().filter(|(_, at)| *at <= end).count();
         let mut latencies: Vec<_> =
             done.times.iter().map(|(due, at)| (*at - *due).as_secs_f64() * 1e3).collect();
@@ -404,12 +408,13 @@ const RUN_UP: Duration = Duration::from_millis(50);
 impl Computing {
     fn start<S: SetUp>(set_up: &Arc<S>, tasks: usize, n: u32) -> Self {
         let progress = Arc::new(Progress::default());
+        let right = fib_plain(n);
         set_up.peer().block_on(async {
             for _ in 0..tasks {
                 let (set_up, progress) = (set_up.clone(), progress.clone());
                 S::Peer::spawn(async move {
                     while !progress.is_over.load(Ordering::Relaxed) {
-                        assert!(set_up.fib(n).await > 0);
+                        assert_eq!(set_up.fib(n).await, right);
                         progress.done.fetch_add(1, Ordering::Relaxed);
                     }
                 });
@@ -429,7 +434,7 @@ impl Computing {
 
     fn end(self) {
         self.0.is_over.store(true, Ordering::Relaxed);
-        // A task drops it when it has ended.
+        // Each task drops its reference when it ends.
         while Arc::strong_count(&self.0) > 1 {
             thread::sleep(Duration::from_millis(1));
         }

@@ -1,5 +1,5 @@
-//! What a program must come to: the value of each operation, which panics it may end in, how often it is
-//! begun.
+//! The predicted result of a program: each operation's value, the panics in which it may end, and how often
+//! it begins.
 
 use crate::program::*;
 
@@ -53,13 +53,13 @@ type Outcome = (u64, Vec<Id>);
 
 struct Filler<'a> {
     facts: &'a mut Vec<Fact>,
-    /// The panics of second closures beside a first one that may panic, in what was filled so far of the
-    /// computation that is being filled.
+    /// Panics that a `join` may lose: those of its second closure, if its first closure may panic, too. Only
+    /// those in the part of the present computation that has been filled so far.
     lost: Vec<Id>,
 }
 
 impl Filler<'_> {
-    /// Notes what came of an operation, and hands it on.
+    /// Stores an operation's outcome in its fact, and returns it.
     fn note(&mut self, id: Id, is_reached: bool, outcome: Outcome, any_panics: Vec<Id>) -> Outcome {
         let fact = &mut self.facts[id];
         (fact.value, fact.panics) = outcome.clone();
@@ -78,13 +78,14 @@ impl Filler<'_> {
         all
     }
 
-    /// A part whose panic ends where it is awaited.
-    fn caught(&mut self, id: Id, value: u64, outcome: &Outcome) -> u64 {
+    /// Mixes into `value` the outcome of a part whose panic is caught where the part is awaited.
+    fn caught(&self, id: Id, value: u64, outcome: &Outcome) -> u64 {
         let own = if outcome.1.is_empty() { outcome.0 } else { 1 };
         mix(mix(id as u64, value), own)
     }
 
-    /// Fills by `fill` what is no part of the computation around; returns the panics that it may lose.
+    /// Calls `fill`, which fills a part outside of the present computation. Returns the panics that it may
+    /// lose.
     fn apart(&mut self, fill: impl FnOnce(&mut Self)) -> Vec<Id> {
         let around = std::mem::take(&mut self.lost);
         fill(self);
@@ -163,12 +164,8 @@ impl Filler<'_> {
                 self.facts[waiter.id].lost_panics = lost;
                 plain
             }
-            AsyncOp::Endless { body, .. } => {
-                let (inner, panics) = self.step(body, is_reached);
-                any = self.any([body.id]);
-                (mix(value, inner), panics)
-            }
-            AsyncOp::Hold { body, .. }
+            AsyncOp::Endless { body, .. }
+            | AsyncOp::Hold { body, .. }
             | AsyncOp::Odd { body, .. }
             | AsyncOp::Local(body)
             | AsyncOp::Pause { body, .. } => {
@@ -277,7 +274,7 @@ impl Filler<'_> {
         self.note(id, is_reached, outcome, any)
     }
 
-    /// A call that hands on what its body comes to.
+    /// Fills a call whose outcome is its body's: the same panics, and the body's value mixed with its own id.
     fn through(&mut self, id: Id, body: &Call, is_reached: bool, any: &mut Vec<Id>) -> Outcome {
         let (inner, panics) = self.call(body, is_reached);
         *any = self.any([body.id]);

@@ -10,7 +10,7 @@ fn text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Every program does something wrong; `told` is what the report says.
+/// Runs one program that does the wrong thing `sabotage`. Checks that it is reported, with the text `told`.
 #[track_caller]
 fn is_reported(sabotage: &str, told: &str) {
     let fixed =
@@ -34,12 +34,12 @@ fn a_token_that_is_dropped_twice_is_reported() {
 }
 
 #[test]
-fn a_part_that_comes_to_something_else_is_reported() {
+fn a_part_with_a_wrong_value_is_reported() {
     is_reported("value", "came to");
 }
 
 #[test]
-fn a_panic_of_something_else_is_reported() {
+fn a_panic_that_is_not_the_parts_own_is_reported() {
     is_reported("panic", "ended in the panic of");
 }
 
@@ -49,7 +49,7 @@ fn a_part_that_runs_twice_is_reported() {
 }
 
 #[test]
-fn a_panic_of_nobody_is_reported() {
+fn a_panic_that_belongs_to_no_part_is_reported() {
     is_reported("stray", "unasked");
 }
 
@@ -103,7 +103,8 @@ fn a_program_is_shrunk_to_what_makes_it_fail() {
     let text = text(&output);
     let smallest = text.split_once("the smallest").unwrap_or_else(|| panic!("{text}")).1;
     assert!(smallest.contains("compute, Await"), "{smallest}");
-    // The root, the computation, and what it runs, with its number in front; nothing beside them.
+    // Each operation is a line that begins with its number in brackets. Left are the root, the computation
+    // and its body.
     let operations = smallest.lines().filter(|line| line.trim_start().starts_with('[')).count();
     assert!(operations <= 3, "{smallest}");
 }
@@ -111,6 +112,7 @@ fn a_program_is_shrunk_to_what_makes_it_fail() {
 #[test]
 fn a_command_line_that_is_wrong_says_so() {
     let output = torture(&["--without", "everything"]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("\"everything\""));
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(stderr.contains("\"everything\""), "{stderr}");
 }

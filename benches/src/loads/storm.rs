@@ -11,7 +11,7 @@ use crate::peer::Peer;
 /// How many tasks are parked, unless the load says something else.
 const TASKS: usize = 1_000;
 
-/// 1000 parked tasks, woken by a task: `wakes` in all.
+/// 1000 parked tasks, woken by a task: `wakes` in all, rounded down to a multiple of 1000.
 pub fn by_task<P: Peer>(peer: &P, wakes: usize) {
     storm_of(peer, TASKS, wakes);
 }
@@ -34,7 +34,8 @@ fn storm_of<P: Peer>(peer: &P, tasks: usize, wakes: usize) {
     });
 }
 
-/// 1000 parked tasks, woken by a thread that is no worker: `wakes` in all.
+/// 1000 parked tasks, woken by a thread that is no worker: `wakes` in all, rounded down to a multiple of
+/// 1000.
 pub fn by_thread<P: Peer>(peer: &P, wakes: usize) {
     let rounds = wakes / TASKS;
     let (finish, all_done) = Countdown::<P>::new(TASKS);
@@ -72,7 +73,7 @@ pub(super) struct Gathering {
 #[derive(Default)]
 struct Parked {
     wakers: Vec<Waker>,
-    /// The task that waits for all of them.
+    /// The waker of the caller of [`all_are_parked`](Gathering::all_are_parked).
     witness: Option<Waker>,
 }
 
@@ -86,7 +87,7 @@ impl Gathering {
     pub(super) fn wait_for(&self, round: usize) -> impl Future<Output = ()> + Send {
         let mut is_parked = false;
         poll_fn(move |context| {
-            // Acquire: pairs with `wake_all`, should a task hand something over with a round.
+            // Acquire: pairs with `wake_all`, so that a task sees what was written before its round began.
             if self.round.load(Ordering::Acquire) >= round {
                 return Poll::Ready(());
             }
@@ -117,7 +118,7 @@ impl Gathering {
         })
     }
 
-    /// Begins `round`, when all are parked.
+    /// Begins `round`. The caller has waited for [`all_are_parked`](Self::all_are_parked).
     pub(super) fn wake_all(&self, round: usize) {
         let wakers = {
             let mut parked = self.parked.lock().expect("no thread panics with the lock");

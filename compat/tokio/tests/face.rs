@@ -6,6 +6,9 @@ use std::sync::atomic::Ordering::Relaxed;
 /// `#[tokio::main]` with arguments, on a function that is called.
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn answer() -> usize {
+    let ours: runtime::Handle = tokio::runtime::Handle::current();
+    assert_eq!(ours.runtime_flavor(), runtime::runtime::RuntimeFlavor::MultiThread);
+    assert_eq!(ours.metrics().num_workers(), 2);
     tokio::spawn(async { 42 }).await.unwrap()
 }
 
@@ -41,7 +44,7 @@ async fn the_macros_find_what_they_need_in_ours() {
     assert_eq!(chosen, 3);
 }
 
-/// What the shim is for: a task of Tokio's hands computation to the workers that polled it.
+/// What the shim is for: a task that was spawned by Tokio's name computes on the workers of its own runtime.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_task_computes_on_the_workers_it_runs_on() {
     static CALLS: AtomicUsize = AtomicUsize::new(0);
