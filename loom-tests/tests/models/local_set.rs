@@ -187,7 +187,7 @@ mod twins {
         CountsForTheOwner,
     }
 
-    /// CellFreed and SetLeave alone: the owner's references, and those that other threads gave up.
+    /// CellFreed and LocalLeave alone: the owner's references, and those that other threads gave up.
     struct Twin {
         bug: Bug,
         own: Plain<usize>,

@@ -1,5 +1,5 @@
-//! The monitor's rest, `RestShow` to `RestSleep` of `monitor.rs`, all real: it never rests while a worker is
-//! awake.
+//! The monitor's rest, `RestShow` to `RestSleep` of `monitor/mod.rs`, all real: it never rests while a worker
+//! is awake.
 //!
 //! In each model a worker is woken, and polls a task that ends only when the monitor does not rest any more:
 //! if the monitor rests beside it, that is a deadlock, which loom reports. The twins do not rest; they say

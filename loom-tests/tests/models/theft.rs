@@ -1,6 +1,6 @@
-//! The tasks that the monitor takes from a stuck worker, step `Rescue` of `scheduler/away/monitor.rs`. Each
-//! task is taken once, by a thread that sees it, also if the owner is not stuck after all and another thief
-//! comes.
+//! The tasks that the monitor takes from a stuck worker, step `Rescue` of `scheduler/away/monitor/mod.rs`.
+//! Each task is taken once, by a thread that sees it, also if the owner is not stuck after all and another
+//! thief comes.
 //!
 //! The queues are real. The monitor's two ways to take tasks are copies of a few lines. The twins have a bug
 //! in those, or a ring of `ring/twin.rs`. (For the slot, see `lifo.rs`.)

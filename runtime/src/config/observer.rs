@@ -50,7 +50,7 @@ impl TaskMeta<'_> {
         self.id
     }
 
-    /// Returns the line of the program that has spawned the task.
+    /// Returns the source line that spawned the task.
     pub fn spawned_at(&self) -> &'static Location<'static> {
         self.spawned_at
     }
@@ -106,7 +106,9 @@ impl Observer {
         call(&self.hooks.terminate, id, spawned_at);
     }
 
-    /// Calls `poll`, which polls a task, and does not unwind. `worker` is the index of the worker that polls.
+    /// Calls the hook before the poll, `poll`, and the hook after it. Measures `poll`, if the runtime
+    /// measures polls. `poll` polls one task and does not unwind. `worker` is the polling worker's index, if
+    /// a worker polls.
     pub fn around_poll(
         &self,
         worker: Option<usize>,

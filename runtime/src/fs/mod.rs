@@ -9,7 +9,7 @@
 //! Names and meaning are Tokio's. The book's chapter *Files* has more.
 //!
 //! # Where a call is made
-//! The system answers most calls from memory, within a few microseconds. To hand such a call over to another
+//! The system answers most calls from memory, within a few microseconds. Handing such a call to another
 //! thread takes ten microseconds. So a task of a runtime with several workers makes the call itself, on its
 //! worker:
 //!

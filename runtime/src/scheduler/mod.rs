@@ -17,7 +17,7 @@
 //! workers' queues; then it sleeps (`worker/sleep.rs`). A worker's processor belongs to its thread for good.
 //! Other workers can steal from the processor, also while its thread is blocked or stuck. Spare workers
 //! (`away/mod.rs`) start when other workers block or are stuck. The monitor finds the stuck workers
-//! (`monitor.rs`). The spare workers rest again when these workers return.
+//! (`monitor/mod.rs`). The spare workers rest again when these workers return.
 
 pub mod away;
 mod biased_count;

@@ -26,9 +26,9 @@
 //! **When a thief may take the task.** A task in the slot mostly runs at once, and a theft moves a hot pair
 //! of tasks apart. So a thief takes it only after everything else was empty, and only if it saw the same task
 //! twice, at least 20 µs apart, while the owner's tick did not move. Such an owner is stuck in a poll. If no
-//! worker is awake to see this, the monitor does the same, with looks further apart (`monitor.rs`). A push
-//! into the slot notifies no worker. (Tokio 1.51 made the slot stealable with a notification for each push,
-//! lost up to 30 % of its throughput, and took it back.)
+//! worker is awake to see this, the monitor does the same, with looks further apart (`monitor/mod.rs`). A
+//! push into the slot notifies no worker. (Tokio 1.51 made the slot stealable with a notification for each
+//! push, lost up to 30 % of its throughput, and took it back.)
 
 use std::cell::Cell;
 use std::ptr::{NonNull, null_mut};

@@ -36,7 +36,7 @@ pub struct Shared {
     /// Unique in the process.
     pub id: NonZeroU64,
     pub injector: Injector<Header>,
-    /// Tasks with long polls, taken from workers that are stuck; see `monitor.rs`.
+    /// Tasks with long polls, taken from workers that are stuck; see `monitor/mod.rs`.
     pub slow: Injector<Header>,
     pub idle: Idle,
     pub injected_jobs: InjectedJobs,
@@ -185,7 +185,7 @@ impl Shared {
 
     /// Whether a worker, awake or not, has no work: a hint.
     pub fn is_hungry(&self) -> bool {
-        self.idle.is_anybody_idle(|| self.extra())
+        self.idle.is_any_idle(|| self.extra())
     }
 
     /// Whether there is a task in a queue that any worker may take from: SearcherLook and SleepLook of

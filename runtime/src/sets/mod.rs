@@ -1,4 +1,5 @@
-//! Ways to spawn tasks that stand above the runtime: sets of tasks, tasks that stay on a thread, names.
+//! Ways to spawn tasks that are built on top of the runtime's `spawn`: sets of tasks, tasks that stay on one
+//! thread, and tasks with a name.
 //!
 //! Their public places are [`task`](crate::task) and [`runtime`](crate::runtime).
 

@@ -181,11 +181,12 @@ impl Owned {
     /// [`take_back`](Self::take_back).
     ///
     /// # Safety
-    /// 1. The caller is worker `worker`, and has not lent its table.
+    /// 1. Worker `worker` does not touch its table until `take_back`. A lent table may be lent again.
     pub unsafe fn lend(&self, worker: usize) {
         let own = &self.own[worker];
         let mut side = own.side.lock();
-        // SAFETY: by (1) the table is ours.
+        // SAFETY: (1) by (1) the worker does not touch the table. Other threads touch it under the lock
+        // alone.
         unsafe { own.clear_returned(&mut side) };
         side.is_lent = true;
     }

@@ -2,7 +2,7 @@
 
 use parking_lot::Mutex;
 
-/// The numbers from 1 on, below some end.
+/// The numbers from 1 to `end - 1`. Each is free, or taken by one [`Number`].
 #[derive(Debug)]
 pub struct Numbers {
     end: u16,

@@ -15,7 +15,7 @@ pub fn catch<R>(f: impl FnOnce() -> R) -> Result<R, Payload> {
 
 /// Drops `value`. A panic of its destructor goes no further.
 ///
-/// Not inlined: callers on hot paths would save more registers at their beginning.
+/// Not inlined, because inlining would make callers on hot paths save more registers on entry.
 #[inline(never)]
 pub fn drop_quietly<T>(value: T) {
     if let Err(payload) = catch(|| drop(value)) {
@@ -74,8 +74,8 @@ impl FirstPanic {
     }
 }
 
-/// Aborts the process with a text, for breaches of this crate's invariants that would otherwise corrupt
-/// memory.
+/// Prints `text` and aborts the process. For errors after which the runtime could only hang, burn its CPU or
+/// corrupt memory, and for panics that have no place to go.
 #[cold]
 pub fn abort(text: &str) -> ! {
     // Not `eprintln!`, which panics if stderr is closed.

@@ -1,5 +1,5 @@
-//! A copy of the monitor's `Relieve` and `Dismiss` (`monitor.rs`), of `Admit`, and of a spare worker's way to
-//! its rest (`away/mod.rs`), with at most one bug.
+//! A copy of the monitor's `Relieve` and `Dismiss` (`monitor/mod.rs`), of `Admit`, and of a spare worker's
+//! way to its rest (`away/mod.rs`), with at most one bug.
 //!
 //! Bounds: one stalled worker, one spare worker, two tasks, two looks of the monitor and one at the end.
 

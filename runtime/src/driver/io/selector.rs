@@ -16,7 +16,8 @@ use super::interest::Ready;
 #[cfg(loom)]
 pub use model::{Alarm, NonblockingPoll, Poll, Waker};
 
-/// A selector, the way to register with it, and a waker that ends its wait with an event of `token`.
+/// Opens a selector. Returns it with its registry, and with a waker that ends its wait by an event of
+/// `token`.
 #[cfg(not(loom))]
 pub fn open(token: Token) -> io::Result<(Poll, Registry, Waker)> {
     let poll = Poll::new()?;
@@ -53,17 +54,18 @@ impl Alarm {
     pub fn set(&self, nanos: u64) {
         const SECOND: u64 = 1_000_000_000;
         let zero = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // Neither cast truncates: there are fewer seconds than a `time_t` counts. All zero would mean never,
-        // but that moment was the system's start.
+        // Neither cast truncates, because a `time_t` holds more seconds than `nanos` can. An all-zero time
+        // would disarm the timer, but no caller asks for it: the monotonic clock was 0 only at the system's
+        // start.
         let at = libc::timespec { tv_sec: (nanos / SECOND) as libc::time_t, tv_nsec: (nanos % SECOND) as _ };
         let setting = libc::itimerspec { it_interval: zero, it_value: at };
         let (fd, flags) = (self.0.as_raw_fd(), libc::TFD_TIMER_ABSTIME);
-        // SAFETY: the descriptor is a timer and ours, the setting lives during the call, and the system
-        // writes nothing.
+        // SAFETY: the descriptor is a timer and ours, the setting lives during the call, and with a null
+        // pointer the system writes no old setting.
         while unsafe { libc::timerfd_settime(fd, flags, &setting, std::ptr::null_mut()) } != 0 {
             let error = io::Error::last_os_error();
             // Only a sandbox that supervises calls interrupts this call, which does not wait.
-            assert_eq!(error.kind(), io::ErrorKind::Interrupted, "a timer can be set: {error}");
+            assert_eq!(error.kind(), io::ErrorKind::Interrupted, "cannot set the alarm: {error}");
         }
     }
 }
@@ -88,9 +90,10 @@ impl NonblockingPoll {
     /// tokens up to `first`.
     pub fn take(&mut self, registry: &Registry, first: Token, mut f: impl FnMut(Token, Ready)) {
         let room = self.most as libc::c_int;
-        // SAFETY: the buffer is ours, and has that much space. An error leaves it as it is; the poller will
-        // meet the error, too.
+        // SAFETY: the buffer is ours. It has space for `most` events, because `new` limits `most` to its
+        // length.
         let found = unsafe { libc::epoll_wait(registry.as_raw_fd(), self.events.as_mut_ptr(), room, 0) };
+        // An error leaves the buffer as it is. The poller will meet the error, too.
         let found = &mut self.events[..found.max(0) as usize];
         found.sort_unstable_by_key(|event| event.u64 > first.0 as u64);
         for event in found {

@@ -1,5 +1,5 @@
-//! Buffers between a program and a stream: [`BufReader`], [`BufWriter`], [`BufStream`]; and readers of one
-//! piece after the other: [`Lines`], [`Split`].
+//! Buffers between a program and a stream: [`BufReader`], [`BufWriter`], [`BufStream`]. [`Lines`] and
+//! [`Split`] read a stream piece by piece.
 
 pub(super) mod buffer;
 mod pieces;

@@ -16,8 +16,8 @@ pin_project! {
     /// at a time.
     ///
     /// If the buffer is empty, a read of at least the capacity goes directly to the wrapped reader. Writes
-    /// always do. The drop loses the buffer's bytes, so the rest of the stream must be read through this
-    /// reader. A buffer only helps with many small reads of a socket or file.
+    /// always do. Dropping the reader loses the bytes in its buffer, so the rest of the stream must be read
+    /// through this reader. A buffer only helps with many small reads of a socket or file.
     ///
     /// # Examples
     /// ```
@@ -40,14 +40,14 @@ pin_project! {
     }
 }
 
-/// The state of a move.
+/// The state of a seek.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Seeking {
     No,
-    /// The move has not begun.
+    /// The seek has not begun.
     Asked(SeekFrom),
-    /// The wrapped reader moves back to the program's position. The program wants to move on by this
-    /// distance.
+    /// The wrapped reader seeks back to the position that the program sees. From there it seeks on by this
+    /// offset.
     MovingBack(i64),
     Moving,
 }
@@ -127,7 +127,7 @@ impl<R: AsyncRead> AsyncBufRead for BufReader<R> {
     }
 }
 
-/// A successful move empties the buffer. The program's position is that of the wrapped reader minus the
+/// A successful seek empties the buffer. The program's position is that of the wrapped reader minus the
 /// number of bytes in the buffer.
 impl<R: AsyncRead + AsyncSeek> AsyncSeek for BufReader<R> {
     fn start_seek(self: Pin<&mut Self>, position: SeekFrom) -> io::Result<()> {
@@ -153,7 +153,7 @@ impl<R: AsyncRead + AsyncSeek> AsyncSeek for BufReader<R> {
                     }
                 }
             };
-            // An error ends the move.
+            // If `start_seek` fails, no seek is under way.
             *this.seeking = Seeking::No;
             // No allocation is larger than `i64::MAX`.
             let ahead = this.buffer.filled().len() as i64;

@@ -12,8 +12,9 @@ impl Shared {
         let lend = || {
             let has_table = index < self.config.workers && !self.config.is_pool;
             if has_table {
-                // SAFETY: the table's worker does not touch it between `SayBlocked` and `SayBack`, and
-                // `SayBack` waits for the lock under which this is called.
+                // SAFETY: (1) the worker said `SayBlocked`, and touches its table only after `SayBack`, which
+                // waits for the lock under which this is called. If it was marked before, the table is lent
+                // already.
                 unsafe { self.owned.lend(index) };
             }
             has_table
@@ -25,7 +26,7 @@ impl Shared {
         is_counted
     }
 
-    /// A worker is marked as blocked.
+    /// Counts a worker that was marked as blocked, and calls a spare worker if one is needed.
     pub fn marked_blocked(&self) {
         let called = self.away.change(|table| self.add_blocked(table));
         self.bring(called);
@@ -33,10 +34,11 @@ impl Shared {
 
     fn add_blocked(&self, table: &mut Table) -> Option<Called> {
         table.blocked += 1;
+        // 0: a spare worker for a worker that waits for a latch comes when work does (`admit`).
         self.call_if_lacking(table, 0)
     }
 
-    /// A worker blocks no more.
+    /// Takes a worker that blocks no more out of the count.
     pub fn one_less_blocked(&self) {
         self.away.change(|table| table.blocked -= 1);
     }
@@ -52,12 +54,12 @@ impl Shared {
         }
     }
 
-    /// A worker with work is in a call that may be short. This calls a spare worker if one rests, but starts
-    /// none.
+    /// A worker with work is in a call that may be short. If no worker is idle and a spare worker rests, this
+    /// counts the worker, so that the spare worker is called.
     #[cold]
     pub(super) fn count_blocked_if_one_rests(&self, index: usize) {
-        let is_anybody_idle = self.idle.has_sleepers() || self.idle.is_anybody_searching();
-        if !is_anybody_idle && self.away.read(Table::is_any_resting) {
+        let is_any_idle = self.idle.has_sleepers() || self.idle.is_any_searching();
+        if !is_any_idle && self.away.read(Table::is_any_resting) {
             self.count_blocked(index);
         }
     }

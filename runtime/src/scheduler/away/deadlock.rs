@@ -14,7 +14,7 @@
 //! Two more cases count as awake: a thread inside of [`blocking`](crate::parallel::blocking), and a worker
 //! that waits for another pool. A spare worker whose thread has ended, or has not begun, does not count. A
 //! thread that is none of these, and only holds a `Handle` or a waker, may push or wake at any time, and
-//! nothing tells whether it will. If the marked threads wait for such a thread, its work belongs into a
+//! nothing tells whether it will. If the marked threads wait for such a thread, its work belongs in a
 //! `block_on`, a blocking closure, or `blocking`.
 //!
 //! # Steps
@@ -38,7 +38,7 @@
 //! that word before it fires a timer (ParkTake), and hands out events while a flag is up (`driver/io`). The
 //! call that takes a mark back takes it out of the list before it returns.
 //!
-//! # Why none is reported falsely
+//! # Why no deadlock is reported falsely
 //! `DeadlockSleeps` and `DeadlockSame` read the parkers' words by read-modify-writes, so each reading is
 //! exact at its moment. If the number of a worker's sleeps is the same, the worker slept from
 //! `DeadlockSleeps` to `DeadlockSame`. In between, no thread of ours ran. `DeadlockNothing` sees what each
@@ -49,11 +49,11 @@
 //! the owner before it went to sleep itself or was marked. If a thread of another pool set the latch, the
 //! owner counted as awake.
 //!
-//! # Why none is missed
+//! # Why no deadlock is missed
 //! Consider the last `MarkShow` of a deadlock, in the order of the steps that complete it. Its thread looks
-//! afterwards, unless `MarkCount` reads no mark. But marks are announced as well. Consider `MarkShow` on a
-//! parker and `MarkShow` of a mark. Either `DeadlockSleeps` of the mark's look sees the sleeper, or
-//! `DeadlockSleeps` read the word before ParkShow, and ParkShow acquires the number of marks from
+//! afterwards, unless `MarkCount` reads no mark. It reads one if a mark was announced before. Take a
+//! `MarkShow` on a parker and a `MarkShow` of a mark. Either `DeadlockSleeps` of the mark's look sees the
+//! sleeper, or `DeadlockSleeps` read the word before ParkShow, and ParkShow acquires the number of marks from
 //! `DeadlockSleeps`. The other pairs meet in locks. So the look finds every other thread announced. It may
 //! fail because a sleeper has just woken for nothing; that sleeper goes to sleep again, and then its
 //! `MarkShow` is the last.
@@ -71,7 +71,8 @@
 //! Rejected:
 //! - Counters of active and blocked threads, updated at each sleep and wake (Rayon's older sleep module):
 //!   every sleep pays for them, and the waker would have to count the woken thread as active on its behalf.
-//! - Calling the handler under the lock, as Rayon did: the handler could not take back a mark.
+//! - Calling the handler under the lock, as rustc's fork of Rayon did: the handler could not take back a
+//!   mark.
 
 use std::panic::Location;
 use std::ptr::NonNull;
@@ -150,7 +151,7 @@ impl Shared {
     }
 
     /// Enters a mark that does not stand yet. Returns its number, and whether it is the worker's first mark
-    /// that is relieved.
+    /// that is compensated.
     fn begin_mark(
         &self,
         marked_as: MarkedAs,
@@ -207,8 +208,8 @@ impl Shared {
                     returned.push(index);
                 }
                 let marks = &self.processor(index).marks;
-                // Release: pairs with `Worker::is_unmarked`. A read-modify-write that acquires: `MarkShow` of
-                // `monitor.rs`, for a mark that ends.
+                // Release: pairs with `Worker::is_unmarked`. A read-modify-write that acquires: `AwakeShow`
+                // of `monitor/mod.rs`.
                 is_any_free |= marks.fetch_sub(1, AcqRel) == 1;
             }
         }
@@ -313,7 +314,7 @@ impl Shared {
             || self.driver.io().is_some_and(|io| !io.is_quiet())
     }
 
-    /// Whether a job is there that an unmarked job processor could run.
+    /// Whether a job is there that the job processor of a worker that is not marked could run.
     fn has_job_for_a_sleeper(&self, state: &MarkTable) -> bool {
         let sleepers =
             || self.job_processors().filter(|job_processor| !state.is_worker_marked(job_processor.index()));

@@ -24,8 +24,8 @@ pub fn sleep_in_place<R>(worker: &Worker, f: impl FnOnce() -> R) -> R {
 fn block<R>(worker: &Worker, site: Option<&'static Location<'static>>, f: impl FnOnce() -> R) -> R {
     let (shared, is_sleep) = (worker.shared(), site.is_none());
     if worker.job_processor().is_none() {
-        // The thread may still hold a job processor of another runtime, and work for this runtime on top of
-        // that job processor's stack.
+        // This thread may own a job processor of another runtime, below this call on its stack. Other threads
+        // must be able to take the child jobs there.
         context::expose_child_jobs();
     }
     if shared.is_current_thread() {
@@ -77,7 +77,8 @@ fn leave(worker: &Worker) {
     }
 }
 
-/// Workers that wind down may have looked before the table was lent. Or there may be no other worker.
+/// Cancels the idle tasks in the lent tables, because workers that wind down may have looked before the table
+/// was lent. Or there may be no other worker.
 fn cancel_lent(shared: &Shared) {
     // SAFETY: (1) the caller keeps its runtime; no table is claimed as the caller's own.
     unsafe {

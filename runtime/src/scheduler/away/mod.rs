@@ -1,19 +1,21 @@
 //! Which workers are away, and which spare workers compensate for them.
 //!
 //! In the files: `table.rs` (the numbers, and the rules that follow from them), `spare.rs` (spare workers
-//! come, rest and go), `in_place.rs` (calls that announce that they block), `monitor/` (finds the other
-//! workers that are away), `slow.rs` (tasks that are likely to compute for long), `marks.rs` and
-//! `deadlock.rs` (nothing is left that could unblock the blocked).
+//! come, rest and go), `in_place.rs` (calls that announce that they block), `blocked.rs` (how blocked workers
+//! are counted), `monitor/` (finds the other workers that are away), `slow.rs` (tasks that are likely to
+//! compute for long), `marks.rs` and `deadlock.rs` (nothing is left that could unblock the blocked).
 //!
 //! A permanent worker is *away* while it does not come back to its queues soon, so that other workers have to
 //! do its part:
 //!
 //! | reason | begins | counted by | ends |
 //! |---|---|---|---|
-//! | blocked | it says so: `block_in_place`, `block_on`, a mark | itself, or the monitor ([`BLOCKED`], `CountBlocked`) | it says so |
+//! | blocked | `block_in_place`, `block_on`, a mark | itself, or the monitor (`CountBlocked`) | it says so |
 //! | stalled | it is off its CPU in the middle of a poll | the monitor | it moves |
 //! | waiting | it sleeps until a latch is set | its bit in `idle.rs` | it wakes |
 //! | yielding | a split point, while tasks wait (`split.rs`) | itself | its tasks are done, or a time is over |
+//!
+//! The monitor counts in the number `stalled` also each spare worker that it wants to help with slow tasks.
 //!
 //! *Spare workers* compensate for the workers that are away. A spare worker is a worker like any other, with
 //! a processor of its own. It polls tasks and runs jobs of every kind. Only its start and its end differ.
@@ -22,7 +24,8 @@
 //! full    = blocked + stalled + waiting
 //! needed  = full + yielding + serving
 //! serving = 0, or while no permanent worker sees to the driver (`monitor/`): a + b
-//!       a = 2 while all of them are inside of long polls and one computes, if there may be two; else 1
+//!       a = 2 while all permanent workers are inside of long polls, one of them computes, and the limit of
+//!           spare workers allows two; else 1
 //!       b = spare workers that are stuck in a computation; at the shutdown at most as many as workers
 //! active  = spare workers that run, search, sleep or are away as workers do
 //!
@@ -43,7 +46,7 @@
 //!   jobs that it may not run (in an isolated region).
 //! - Rank below `full`, [`Role::Begins`]: everything but child jobs of other workers' computations. A spare
 //!   worker gets this role if the only reason is that permanent workers wait for latches. The waiting workers
-//!   are woken for such child jobs themselves, and programs like to find the same few threads in a
+//!   are woken for such child jobs themselves, and programs expect to find the same few threads in a
 //!   computation.
 //! - Rank below `needed`, [`Role::Serves`]: its own queues, the driver, timers, the injector and injected
 //!   jobs, but nothing from other workers, because these workers are there to do it themselves. So tasks in
@@ -56,7 +59,7 @@
 //!
 //! # Why no work waits for a worker that is away
 //! Consider work that became visible (PushTask, PushFence of `idle.rs`). If some thread sleeps or searches,
-//! `idle.rs` has the argument. Otherwise the pusher comes to `Admit`, under the lock of this file.
+//! `idle.rs` has the argument. Otherwise the pusher comes to `Admit`, under the lock of `table.rs`.
 //! - If active < needed, a spare worker comes, and looks.
 //! - If active ≥ needed, there are as many spare workers as workers that are away, and none of the spare
 //!   workers sleeps. Each of them looks again before it sleeps (SleepLook of `idle.rs`), and when it goes
@@ -71,9 +74,10 @@
 //!   tries again.
 //!
 //! # A call that may block
-//! `block_in_place` is mostly short. So it costs only two swaps of the worker's own word. The worker is
-//! counted at once if the call surely sleeps, if the shutdown has begun, or if tasks wait and a spare worker
-//! rests. Otherwise the monitor counts the worker when it finds that something waits for it.
+//! A call of `block_in_place` is mostly short. So it costs only two swaps of the worker's own word. The
+//! worker is counted at once if the call surely sleeps, if the shutdown has begun, or if work waits, no
+//! worker is idle, and a spare worker rests. Otherwise the monitor counts the worker when it finds that
+//! something waits for it.
 //! ```text
 //! Worker                                            Any thread that finds it blocked
 //! SayBlocked   HERE → BLOCKED (swap); fence          CountBlocked   lock; BLOCKED → COUNTED (CAS);

@@ -1,10 +1,10 @@
 //! Which tasks are likely to compute for long in their next poll: hints for the sorting in `next_work.rs`.
 //!
-//! The names of tasks are remembered, and how long their last polls were. A task with two long polls in a row
-//! is slow. One is not enough: of a connection's requests one in ten may compute, and then the task's next
-//! poll is most likely a short one. A task with three short polls in a row is quick, and then it takes two
-//! long ones to be slow. One short poll is not enough: the first poll of a task that computes is often short,
-//! because it only waits for its input.
+//! The ids of tasks, here called their *names*, are remembered, and how long their last polls were. A task
+//! with two long polls in a row is slow. One is not enough: of a connection's requests one in ten may
+//! compute, and then the task's next poll is most likely a short one. A task with three short polls in a row
+//! is quick, and then it takes two long ones to be slow. One short poll is not enough: the first poll of a
+//! task that computes is often short, because it only waits for its input.
 //!
 //! But a program may spawn new tasks all the time, as a database does for each query, and each of them is
 //! unknown at first. So the place that spawned the task is remembered, too, with two counts: of long and of
@@ -15,15 +15,16 @@
 //! one in [`PROBE`] tasks of a slow place goes to a serving worker all the same, so a place that has become
 //! quick is found.
 //!
-//! Workers and the monitor see polls. Workers whose stride is one poll measure it: a worker that serves, one
-//! that has taken a slow task, and one whose polls are long (`turns.rs`). They count CPU time, because short
-//! polls last for milliseconds, too, on a busy machine. The monitor finds tasks in the middle of long polls.
-//! A mark says that it has found this poll, so the worker that measures it does not count it again. When no
-//! spare worker serves any more, the names are forgotten. The places stay.
+//! Workers and the monitor see polls. While the monitor has seen long polls, a worker whose stride is one
+//! poll measures that poll: a worker that serves, one that has taken a slow task, and one whose polls are
+//! long (`turns.rs`). They count CPU time, because short polls last for milliseconds, too, on a busy machine.
+//! The monitor finds tasks in the middle of long polls. A bit ([`IS_FOUND`]) says that it has found this
+//! poll, so the worker that measures it does not count it again. When no spare worker serves any more, the
+//! names are forgotten. The places stay.
 //!
 //! A name has one of [`WAYS`] neighbouring words. When a task that is quick is forgotten, and its place is
-//! slow, it waits among the slow tasks until it is known again. That was one request in a hundred when each
-//! name had a single word, with 170 new tasks a second and 1024 words. So a new name takes the word that is
+//! slow, it waits among the slow tasks until it is known again. With a single word for each name this hit
+//! one request in a hundred, at 170 new tasks a second and 1024 words. So a new name takes the word that is
 //! worth least. Names of tasks that have ended would keep their words for ever, so one new name in [`AGES`]
 //! makes another name age.
 //!
@@ -46,7 +47,7 @@ const WAYS: usize = if SLOW_TASKS < 8 { 1 } else { 8 };
 const RARE: u64 = 4;
 /// How many short polls of a place are assumed.
 const PRIOR: u64 = 24;
-/// A serving worker may take polls that are no longer.
+/// The longest poll that counts as short.
 const SHORT: Duration = Duration::from_micros(200);
 /// Of so many tasks of a slow place, about one goes to a serving worker.
 pub const PROBE: usize = 32;
@@ -54,7 +55,7 @@ pub const PROBE: usize = 32;
 const MOST: u64 = u8::MAX as u64;
 /// One new name in so many makes another one age.
 const AGES: u64 = 8;
-/// In a word of a name, in front of it: [`Known`], and two bits of [`Remembered`].
+/// Where the name begins in its word. Below it are [`Known`] and two bits of [`Remembered`].
 const NAME_SHIFT: u32 = 5;
 const IS_FOUND: u64 = 1 << 3;
 const HAS_COUNTED: u64 = 1 << 4;
@@ -116,8 +117,7 @@ impl Known {
         }
     }
 
-    /// A task that lives has become what it was after one more poll. The name of a task that has ended is now
-    /// among the first to go.
+    /// One more poll makes a live task what it was. The name of an ended task is now among the first to go.
     fn aged(self) -> Self {
         match self {
             Self::Quick | Self::Doubted => Self::ShortTwice,
@@ -203,12 +203,12 @@ impl SlowTasks {
         self.is_slow(task.id()) || self.contains_site(task)
     }
 
-    /// Whether the task itself did in its last polls.
+    /// Whether the task's last two polls were long.
     pub fn is_slow(&self, name: u64) -> bool {
         self.known(name) == Known::Slow
     }
 
-    /// Whether other tasks of its place do, and the task itself is not known to be quick.
+    /// Whether the place that spawned the task is slow, and the task is not known to be quick.
     pub fn contains_site(&self, task: &Runnable) -> bool {
         self.has_site(task.spawned_at()) && !self.known(task.id()).is_quick()
     }

@@ -22,6 +22,7 @@ pub(super) enum Called {
 /// Where spare workers come from.
 impl Shared {
     /// `Admit`: work waits, and no worker is idle. Wakes or starts a spare worker if one is needed.
+    /// Returns whether a spare worker was called.
     #[cold]
     pub fn admit(&self) -> bool {
         if self.max_spares == 0 {
@@ -42,7 +43,8 @@ impl Shared {
     /// workers leave.
     ///
     /// Spare worker `i` belongs to worker `i % workers`: if threads are kept on CPUs, both have the same CPU.
-    /// So this prefers a spare worker that belongs to `near`, or else to a worker that waits for a latch.
+    /// So this prefers a spare worker that belongs to `near`. Without `near`, it prefers one that belongs to
+    /// a worker that waits for a latch.
     fn call(&self, table: &mut Table, near: Option<usize>) -> Option<Called> {
         let call = table.call(|spare| match near {
             Some(worker) => self.worker_of_spare(spare) == worker,
@@ -58,11 +60,12 @@ impl Shared {
         };
         let shared = NonNull::from(self);
         self.idle.cover(index);
-        // SAFETY: no other thread knows the job processor yet, and the shared state holds it.
+        // SAFETY: (1) `make` shows the job processor to other threads only after this. (2) The shared state
+        // owns it.
         self.processors.make(index, |job_processor| unsafe { job_processor.bind(shared) });
         self.processors.set_spare(table.spare_bound());
-        // SAFETY: (1) the workers leave behind the lock, and only once the table is closed; (2) the index was
-        // free.
+        // SAFETY: (1) workers leave only once the table is closed. `Table::call` found it open, and the
+        // caller holds its lock. (2) `Table::call` found the index free, and has marked it as used.
         Called::Fresh(unsafe { WorkerStart::new(shared, index) })
     }
 
@@ -93,7 +96,8 @@ impl Shared {
         self.bring(called);
     }
 
-    /// Stores what the monitor found: how many workers are stalled, and how many spare ones are to serve.
+    /// Stores what the monitor found: how many workers are stalled or have a helper, and how many
+    /// spare workers are to serve.
     pub fn set_away(&self, stalled: usize, serving: usize) {
         if self.away.read(|table| (table.stalled, table.serving)) == (stalled, serving) {
             return;
@@ -175,8 +179,8 @@ impl Worker {
         self.processor().polling.clear();
         shared.void_marks_of(self.index());
         self.stop_searching_if_so();
-        // `RestLook`: behind the lock. Everything that relies on this thread is given to other workers. That
-        // is the driver, too, even if nothing waits there yet: the workers that sleep may all have gone to
+        // `RestLook`: behind the lock. Everything that relies on this thread is given to other workers. This
+        // includes the driver, even if nothing waits there yet: the workers that sleep may all have gone to
         // sleep while this thread was the poller, and later timers and sockets unpark the poller alone.
         shared.idle.fence_push();
         if shared.has_visible_tasks() || shared.has_no_poller() {
@@ -237,7 +241,8 @@ pub const LONGEST_SLEEP: Duration = Duration::from_secs(1 << 20);
 pub enum YieldsTo {
     /// It rested, and was called.
     Called,
-    /// One that is active beyond what is needed. It may be computing itself.
+    /// A spare worker that is active beyond the workers that are blocked, stalled or waiting. It may compute
+    /// itself.
     Active,
 }
 
@@ -250,7 +255,7 @@ impl Shared {
     }
 
     /// `Yield`, `CallSpare`: worker `index` yields. Returns none if there is no spare worker to take the
-    /// tasks.
+    /// tasks, if the shutdown has begun, or if the worker yields already.
     pub fn begin_yield(&self, index: usize) -> Option<YieldsTo> {
         let called = self.away.change(|table| {
             if self.lifecycle.has_begun() || table.yielding.contains(&index) {

@@ -1,5 +1,5 @@
 //! The table of workers that are away and of the spare workers: its numbers, and the rules that follow from
-//! them. It knows no runtime: what it has to know of sleeping workers is told by the caller.
+//! them. It knows no runtime: the caller tells it what it has to know of sleeping workers.
 
 use crate::loom::sync::Mutex;
 use crate::loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
@@ -30,8 +30,8 @@ impl BlockedState {
 
     /// The swap of `SayBack`, by the worker. Returns whether the worker was counted.
     pub fn say_back(&self) -> bool {
-        // Acquire: `RestLooks` of `monitor.rs`. The lock behind which a counted worker takes its table back
-        // orders the thread that has counted it.
+        // Acquire: `RestLooks` of `monitor/mod.rs`. The lock orders the thread that counted the worker before
+        // the worker, which takes its table back behind that lock.
         self.0.swap(HERE, AcqRel) == COUNTED
     }
 
@@ -53,7 +53,7 @@ impl BlockedState {
         self.0.load(Relaxed) != HERE
     }
 
-    /// Whether the worker is in such a call, for `RestLooks` of `monitor.rs`. If it is, its `SayBack`
+    /// Whether the worker is in such a call, for `RestLooks` of `monitor/mod.rs`. If it is, its `SayBack`
     /// acquires what the caller did before.
     pub fn is_blocked_in_order(&self) -> bool {
         // A read-modify-write that changes nothing. Acquire: pairs with `SayBlocked`.
@@ -117,10 +117,10 @@ pub struct SpareCounts {
 pub struct Table {
     /// Workers that are marked, or are counted as inside of a blocking call.
     pub blocked: usize,
-    /// Workers that the monitor found off their CPUs.
+    /// Workers that the monitor found off their CPUs, and spare workers that it wants to help with slow
+    /// tasks.
     pub stalled: usize,
-    /// How many spare workers have to serve. Not 0 while the monitor finds every worker inside of a long
-    /// poll.
+    /// How many spare workers have to serve; see `away/mod.rs`.
     pub serving: usize,
     /// Workers that yield to tasks.
     pub yielding: Vec<usize>,
@@ -250,8 +250,8 @@ impl Away {
         })
     }
 
-    /// Until the result is dropped, the caller waits on top of child jobs that it may not run. Afterwards,
-    /// behind a fence, the caller fetches another worker for these jobs.
+    /// Until the result is dropped, the caller waits on top of child jobs that it may not run. After this
+    /// call, and behind a fence, the caller fetches another worker for these jobs.
     pub fn wait_on_child_jobs(&self) -> OnChildJobs<'_> {
         // Relaxed: the fence orders this before the caller's look at the sleepers' bits. A spare worker whose
         // SleepFence of `idle.rs` comes later asks for its role after that SleepFence.

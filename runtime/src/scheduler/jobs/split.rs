@@ -217,7 +217,7 @@ mod tests {
     use crate::scheduler::poll_interval::{LONGEST_POLL_INTERVAL, PollInterval};
 
     #[test]
-    fn a_stride_ends_after_so_many_splits_one_by_one_or_at_once() {
+    fn an_interval_ends_after_so_many_splits_one_by_one_or_at_once() {
         let poll_interval = PollInterval::new();
         poll_interval.left.set(10);
         assert!(!poll_interval.pass() && !poll_interval.pass_many(7));

@@ -1,4 +1,5 @@
-//! A job processor without thieves: budgets, estimates, regions. And a job that a thief has overlooked.
+//! A job processor without thieves: budgets, estimates, regions. The last test has a second worker, which
+//! sleeps while a child job is published without a wake.
 
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -13,7 +14,10 @@ use crate::loom::sync::atomic::Ordering::Relaxed;
 use crate::parallel::{ThreadPoolBuilder, isolated, join, scope};
 use crate::scheduler::context;
 
-/// Calls `f` in a computation on the only job processor of a runtime, which has no thieves.
+/// For what another thread has to do.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Calls `f` in a computation of a runtime with one worker. So no thief takes its child jobs.
 fn on_a_processor(f: fn(&JobProcessor)) {
     let runtime = Builder::new_multi_thread().worker_threads(1).build().unwrap();
     let computation = runtime.handle().compute(move || {
@@ -115,14 +119,15 @@ fn no_budget_is_longer_than_there_is_room() {
 fn a_thief_of_tiny_jobs_stays_away_for_a_while() {
     on_a_processor(|job_processor| {
         let began = Instant::now();
-        for (jobs, began) in [(1, began - Duration::from_secs(1)), (32, began)] {
-            job_processor.theft.begin(jobs, began);
-            assert!((1..=32).contains(&job_processor.end_batch()));
-            assert!(job_processor.theft.end().is_none());
-        }
-        // If this thread was slow, the jobs did not count as tiny, and there was no pause.
-        let each = began.elapsed() / 32;
-        assert!(began.elapsed() >= PAUSE || each.as_nanos() >= TINY, "{each:?}");
+        job_processor.theft.begin(1, began - Duration::from_secs(1));
+        assert_eq!(job_processor.end_batch(), 1, "jobs of a second are stolen one by one");
+        assert!(job_processor.theft.end().is_none());
+        job_processor.theft.begin(32, began);
+        job_processor.end_batch();
+        assert!(job_processor.theft.end().is_none());
+        // If this thread was so slow that the jobs did not count as tiny, as much time has passed.
+        assert_eq!(32 * TINY, PAUSE.as_nanos());
+        assert!(began.elapsed() >= PAUSE, "{:?}", began.elapsed());
     });
 }
 
@@ -175,7 +180,9 @@ fn a_sleeper_of_a_pool_finds_a_child_job_that_it_has_overlooked() {
     pool.install(|| {
         // SAFETY: this thread uses the result inside of `install` only.
         let job_processor = unsafe { context::job_processor() }.unwrap();
+        let began = Instant::now();
         while !job_processor.shared().idle.has_sleepers() {
+            assert!(began.elapsed() < LIMIT, "the other worker goes to sleep");
             std::thread::yield_now();
         }
         let (tx, rx) = mpsc::channel();
@@ -183,7 +190,7 @@ fn a_sleeper_of_a_pool_finds_a_child_job_that_it_has_overlooked() {
         let wait = move || {
             // Without CountPost. SAFETY: this thread is the owner.
             assert!(unsafe { job_processor.publish_all() });
-            rx.recv_timeout(Duration::from_secs(60)).expect("the other worker looks again")
+            rx.recv_timeout(LIMIT).expect("the other worker looks again")
         };
         join(wait, move || tx.send(()).unwrap());
     });

@@ -62,7 +62,7 @@
 //!                                               LatchLook       look in the job injector and at the latch;
 //! Fall asleep where there are jobs                              tasks wait: as if one was pushed
 //! GetSleepy and SleepyLook as beside, then                      (ReadCounts)
-//! CountSleeper by a CAS that refuses if the     LatchPark       park
+//! CountSleeper by a CAS that refuses if the     WaiterPark      park
 //! counter has changed; ShowSleeper to           LatchHide       clear bit i; another has: notified
 //! SleepPark                                     NotifiedLook    notified, but it takes another job, or its
 //!                                                               latch is set: look for jobs, everywhere;
@@ -737,13 +737,13 @@ impl Idle {
     }
 
     /// Whether a worker searches: a hint.
-    pub fn is_anybody_searching(&self) -> bool {
+    pub fn is_any_searching(&self) -> bool {
         searching(self.word().load(Relaxed)) > 0
     }
 
     /// Whether a worker searches, or sleeps while it waits for a latch, or more than `extra` workers sleep: a
     /// hint.
-    pub fn is_anybody_idle(&self, extra: impl FnOnce() -> usize) -> bool {
+    pub fn is_any_idle(&self, extra: impl FnOnce() -> usize) -> bool {
         let counts = self.word().load(Relaxed);
         searching(counts) > 0 || sleeping(counts) > 0 && sleeping(counts) > extra() || self.has_waiters()
     }

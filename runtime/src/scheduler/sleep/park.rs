@@ -46,9 +46,9 @@
 //!
 //! A worker that leaves the driver for a task still answers for the timers that other workers left to it. It
 //! fires the due timers of all wheels every few dozen tasks, and before it sleeps. If one of its polls takes
-//! long, these timers and the events are late, until the monitor sees to them (`monitor.rs`). A worker that
-//! blocks or retires leaves the driver for good. Then it has another worker look for work, and that worker
-//! finds the driver free before it sleeps.
+//! long, these timers and the events are late, until the monitor sees to them (`monitor/mod.rs`). A worker
+//! that blocks or retires leaves the driver for good. Then it has another worker look for work, and that
+//! worker finds the driver free before it sleeps.
 //!
 //! Sources: the token parker follows `std::thread::park`; the two places to sleep follow the 2019 Tokio
 //! scheduler.

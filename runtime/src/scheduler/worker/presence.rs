@@ -92,7 +92,8 @@ impl Worker {
     /// blocks, and after it has left.
     pub(in crate::scheduler) fn lend_table(&self) {
         if let Some(table) = self.table.take() {
-            // SAFETY: this thread is the table's worker, and had not lent it.
+            // SAFETY: (1) this thread is the table's worker, and uses the table only while `self.table` has
+            // its index.
             unsafe { self.shared().owned.lend(table) };
         }
     }
@@ -158,8 +159,7 @@ impl Worker {
         }
     }
 
-    /// Gives this worker's timers to the poller. That worker may have relied on this
-    /// one for them.
+    /// Tells the poller of this worker's timers, because the poller may have relied on this worker for them.
     fn leave_timers(&self) {
         let driver = &self.shared().driver;
         let Some(time) = driver.time() else { return };

@@ -267,8 +267,8 @@ impl Worker {
     }
 
     /// Calls the foreign wakers that were kept, and the deadlock handler if it has to be told. No other
-    /// thread may rely on this worker meanwhile: it is in no number of `idle.rs`, holds no lock, and does not
-    /// be the poller.
+    /// thread may rely on this worker meanwhile: it is in no number of `idle.rs`, holds no lock, and is not
+    /// the poller.
     #[inline]
     pub(in crate::scheduler) fn call_foreign(&self) {
         if self.has_foreign() {

@@ -44,11 +44,12 @@
 //! operations, until the set is dropped. Other threads count what they free in `left`:
 //! ```text
 //!   owner                                              another thread
-//!   SetLeave   left += references that Own counts;     CellFreed   left -= 1; if that makes 0: free
+//!   LocalLeave left += references that Own counts;     CellFreed   left -= 1; if that makes 0: free
 //!              if that makes 0: free
 //! ```
-//! Before SetLeave `left` is at most 0 and only falls, so CellFreed does not make 0. After it, `left` is the
-//! number of references. All changes are `AcqRel`, so the thread that frees has acquired what the others did.
+//! Before LocalLeave `left` is at most 0 and only falls, so CellFreed does not make 0. After it, `left` is
+//! the number of references. All changes are `AcqRel`, so the thread that frees has acquired what the others
+//! did.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::future::Future;
@@ -458,7 +459,7 @@ impl LocalScheduler {
     /// # Safety
     /// 1. The caller is the owner, and the set is being dropped.
     pub unsafe fn leave(this: NonNull<Self>) {
-        // SAFETY: by (1) the set's reference keeps it until SetLeave.
+        // SAFETY: by (1) the set's reference keeps it until LocalLeave.
         unsafe {
             // Wakers in foreign hands may keep this state alive for long. They must not keep alive what the
             // set's own waker keeps alive.
@@ -467,7 +468,7 @@ impl LocalScheduler {
                 own.is_left = true;
                 own.references - 1
             });
-            // SetLeave.
+            // LocalLeave.
             if this.as_ref().left.fetch_add(others, AcqRel).wrapping_add(others) == 0 {
                 drop(Box::from_raw(this.as_ptr()));
             }

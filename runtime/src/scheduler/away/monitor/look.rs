@@ -185,7 +185,7 @@ impl Looks<'_> {
     fn sample(&mut self) {
         let state = self.state;
         let are_all_up = self.are_all_up();
-        if !are_all_up && !state.is_driver_deserted() || state.idle.is_anybody_searching() {
+        if !are_all_up && !state.is_driver_deserted() || state.idle.is_any_searching() {
             return;
         }
         let interval = if are_all_up { SAMPLE } else { LONG };
@@ -242,7 +242,7 @@ impl Looks<'_> {
         self.turns = io.turns();
         if is_unseen || is_overdue {
             state.monitor.rescued_driver.add(1);
-            if !state.fetch_strictly(Work::Task) && !state.idle.is_anybody_searching() {
+            if !state.fetch_strictly(Work::Task) && !state.idle.is_any_searching() {
                 self.serves_until = Instant::now() + SERVES;
             }
         }
@@ -331,7 +331,8 @@ impl Looks<'_> {
         is_taken
     }
 
-    /// Returns whether the ring held a task that is not known to be slow.
+    /// Moves the tasks of a ring into the injector or into the queue of slow tasks. Returns whether any went
+    /// into the injector.
     fn empty_ring(&self, processor: &Processor) -> bool {
         let state = self.state;
         let (mut batch, mut slow) = (IntrusiveList::new(), IntrusiveList::new());
@@ -487,7 +488,7 @@ impl Looks<'_> {
         // A surplus sleeper may leave jobs to the other workers.
         let has_jobs = || state.injected_jobs.has_any() && state.idle.sleepers() > state.extra();
         let is_work_left = !state.injector.is_empty() || has_jobs();
-        let is_missed = is_work_left && state.idle.has_sleepers() && !state.idle.is_anybody_searching();
+        let is_missed = is_work_left && state.idle.has_sleepers() && !state.idle.is_any_searching();
         if moves != self.moves || !is_missed {
             (self.moves, self.moved_at) = (moves, now);
         } else if now.duration_since(self.moved_at) >= MISSED {

@@ -70,8 +70,8 @@
 //!              spare workers as are needed and as tasks wait
 //! ShareJobs    jobs that any worker could run, and a worker sleeps or waits for a latch: the same
 //! Dismiss      a spare worker is not needed, and sleeps: it is woken, to rest
-//! Net          a task or root is visible, a worker sleeps that could run it, none searches, and nothing has
-//!              moved for [`MISSED`]: a wake was lost. It is made up for, and counted
+//! Net          a task or an injected job is visible, a worker sleeps that could run it, none searches, and
+//!              nothing has moved for [`MISSED`]: a wake was lost. It is made up for, and counted
 //!              ([`Monitor::missed_wakes`])
 //! ```
 //! `Rescue` steals like other thieves: from the ring by its protocol, from the slot by LifoSteal.
@@ -119,9 +119,9 @@
 //!   may not run that work as long as the blocked worker is not counted. So `RestLooks` looks for visible
 //!   work. Work that was visible before `RestLooks` keeps the monitor awake, and the monitor counts the
 //!   worker (`Relieve`). Work that became visible later was pushed, and is the case above.
-//! - *Events.* The poller sleeps, or it blocks and waits for a latch there. In the
-//!   second case it does `AwakeFence` and `AwakeWakes` when it leaves the driver. If no worker sits in the
-//!   driver, a sleeper is woken, and finds the driver free.
+//! - *Events.* The poller sleeps, or it blocks and waits for a latch there. In the second case it does
+//!   `AwakeFence` and `AwakeWakes` when it leaves the driver. If no worker is the poller, a sleeper is woken,
+//!   and finds the driver free.
 //! - *Timers* on the wheel of a blocked worker: without the call, that worker might have woken for them. So
 //!   the worker in the driver is told of these timers, as by TokenTimerFence and TokenTimerRead of `park.rs`.
 //!   Timers that are registered later go to the wheel of foreign threads.

@@ -65,14 +65,14 @@ fn do_others_see_to_all(state: &Shared) -> bool {
         && (driver.io().is_none() || driver.poller().is_some_and(|poller| tells_when_it_wakes(state, poller)))
 }
 
-/// Whether worker `index`, which is the poller, does `AwakeFence` and `AwakeWakes` when it leaves,
-/// because it sleeps or blocks there.
+/// Whether worker `index`, which is the poller, does `AwakeFence` and `AwakeWakes` when it leaves, because it
+/// sleeps or blocks there.
 fn tells_when_it_wakes(state: &Shared, index: usize) -> bool {
     state.idle.is_sleeper(index) || is_blocked(state.processor(index))
 }
 
-/// The monitor cannot rest, although all workers sleep or block. If some sleep, it makes one of them
-/// the poller. If all have blocked for long, it calls spare workers.
+/// The monitor cannot rest, although all workers sleep or block. If some sleep, it makes one of them the
+/// poller. If all have blocked for long, it calls spare workers.
 pub(super) fn see_to_blocked(state: &Shared, drowsy: u32) {
     if state.idle.sleepers() > 0 {
         if state.driver.poller().is_none() {

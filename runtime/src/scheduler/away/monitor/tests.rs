@@ -186,11 +186,11 @@ fn it_rests_beside_a_worker_that_is_marked_and_watches_it_when_it_is_not_any_mor
 #[test]
 fn it_rests_while_a_worker_that_blocks_is_the_poller_and_watches_it_when_it_is_back() {
     // A spare worker may come, and sit there first.
-    assert!((0..100).any(|_| one_that_blocks_sits_in_the_driver()), "no worker that blocks ever sits there");
+    assert!((0..100).any(|_| a_blocked_worker_is_the_poller()), "no worker that blocks ever sits there");
 }
 
-/// Returns whether that happened.
-fn one_that_blocks_sits_in_the_driver() -> bool {
+/// Returns whether a blocked worker became the poller.
+fn a_blocked_worker_is_the_poller() -> bool {
     let runtime = build(2);
     let (begins, begun) = mpsc::channel();
     let (end, ended) = mpsc::channel::<()>();
@@ -228,7 +228,7 @@ fn one_that_blocks_sits_in_the_driver() -> bool {
     sits
 }
 
-/// Its timer sends.
+/// A waker that sends a message.
 struct Sends(Sender<()>);
 
 impl Wake for Sends {
@@ -241,7 +241,9 @@ impl Wake for Sends {
 fn a_timer_of_a_worker_that_blocks_is_fired_meanwhile() {
     let runtime = build(2);
     until_it_rests(&runtime);
-    let task = runtime.spawn(async {
+    let (begin, begun) = mpsc::channel();
+    let task = runtime.spawn(async move {
+        begin.send(()).unwrap();
         let (send, fired) = mpsc::channel();
         let waker = Waker::from(Arc::new(Sends(send)));
         // On this worker's wheel.
@@ -249,6 +251,7 @@ fn a_timer_of_a_worker_that_blocks_is_fired_meanwhile() {
         assert!(sleep.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
         task::block_in_place(|| fired.recv_timeout(LIMIT)).expect("it fires");
     });
+    begun.recv_timeout(LIMIT).expect("the task begins");
     until_it_rests(&runtime);
     runtime.block_on(task).unwrap();
 }
@@ -275,7 +278,7 @@ fn a_driver_that_was_left_by_a_worker_that_blocks_is_taken_over() {
                 _ = ended.recv();
             });
         });
-        let address = address.recv().unwrap();
+        let address = address.recv_timeout(LIMIT).unwrap();
         until_it_rests(&runtime);
         let _connection = TcpStream::connect(address).unwrap();
         blocks.recv_timeout(LIMIT).unwrap();
