@@ -155,6 +155,9 @@ impl<T: AsyncWrite> Write for Io<T> {
 
 /// Spawns hyper's tasks on the runtime that is current when hyper spawns them.
 ///
+/// # Panics
+/// `execute` panics outside of a runtime, as [`spawn`](crate::spawn()).
+///
 /// # Examples
 /// ```
 /// # runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
@@ -186,6 +189,9 @@ where
 /// Runs hyper's timeouts on the timers of the runtime that is current when they begin.
 ///
 /// While the clock is [paused](crate::time::pause), hyper's clock is paused as well.
+///
+/// # Panics
+/// `sleep` and `sleep_until` panic as [`time::sleep`](crate::time::sleep()).
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Timer(());
 

@@ -36,7 +36,8 @@
 //! Everything is on, except files and child processes, which `fs`, `process` or `full` switch on. Tokio's
 //! other feature names exist, so that a program that asks for them compiles, but they change nothing. `hyper`
 //! adds hyper 1.x's traits on this crate's types. `abort-on-detached-panic`, `raw-os-errors` and
-//! `tokio-panics` are for the crates that stand in for Rayon and Tokio.
+//! `tokio-panics` are for the crates that stand in for Rayon and Tokio. `tokio-strict` panics also where
+//! Tokio does not allow what this crate allows.
 //!
 //! # How it works
 //! Each file begins with its purpose. A file that holds a protocol says why the protocol is right. Begin with

@@ -45,8 +45,8 @@ impl Blocked {
         self.thread_name.as_deref()
     }
 
-    /// Returns the worker's index. There is none for a thread that took over while others were blocked, nor
-    /// for a thread in a `block_on` or a blocking closure.
+    /// Returns the worker's index. `None` for a spare worker, and for a thread in a `block_on` or a blocking
+    /// closure.
     pub fn worker(&self) -> Option<usize> {
         self.worker
     }

@@ -210,7 +210,7 @@ impl LogHistogramBuilder {
     }
 
     /// Sets the shortest duration that the scale tells from zero, 100 ns by default. The first bucket ends at
-    /// `duration` or before.
+    /// `duration` or before. A zero `duration` counts as 1 ns.
     pub fn min_value(mut self, duration: Duration) -> Self {
         self.min = Some(duration);
         self

@@ -22,8 +22,9 @@ use rate_limiter::RateLimiter;
 
 /// No thread is the poller.
 const NO_POLLER: usize = usize::MAX;
-/// No thread sleeps in the driver; or a thread sleeps there that looks at every wheel before it sleeps
-/// longer.
+/// The value of `until` while no sleep in the driver has a published end. Either no thread sleeps there, or
+/// the sleep has no regard to timers ([`PollerGuard::wait`]). A thread that is about to publish an end looks
+/// at every wheel first, and once more afterwards.
 const AWAKE: u64 = 0;
 
 /// The driver of one runtime, for descriptors and timers.
@@ -34,7 +35,7 @@ pub struct Driver {
     time: Option<time::TimeDriver>,
     /// The poller: a hint for a thread that picks a sleeper.
     poller_index: AtomicUsize,
-    /// When the poller's sleep ends, as a deadline of `time`; see `scheduler/sleep/park.rs`.
+    /// When the poller's sleep ends, as a deadline of `time`; or [`AWAKE`]. See `scheduler/sleep/park.rs`.
     until: AtomicU64,
     rate_limiter: RateLimiter,
 }

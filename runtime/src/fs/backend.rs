@@ -64,7 +64,8 @@ fn caller() -> Caller {
     match context::current() {
         None if as_tokio::IS_STRICT => panic!("{}", spawn::no_runtime("fs")),
         None => Caller::Outside,
-        // SAFETY: the current runtime's shared state is valid.
+        // SAFETY: the thread has entered this runtime, whose state is valid until the thread leaves it, which
+        // is not before this function returns.
         Some(shared) if unsafe { shared.as_ref() }.is_current_thread() => Caller::Single,
         Some(_) => Caller::Many,
     }
@@ -220,6 +221,7 @@ pub async fn open_here(options: &StdOpenOptions, path: &Path, is_new: bool) -> O
 /// How calls on a file are made, as far as the file has shown.
 #[derive(Debug, Clone, Copy)]
 pub struct Route {
+    /// Whether a call may wait without limit for another process. `None` until a call has to know it.
     may_wait: Option<bool>,
     /// The file has not refused `RWF_NOWAIT`.
     knows_nowait: bool,

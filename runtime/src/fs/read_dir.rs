@@ -64,7 +64,7 @@ impl ReadDir {
     /// Returns the next entry, or `None` at the end.
     ///
     /// # Errors
-    /// The system's errors.
+    /// The system's errors. Or an error if the runtime ended during the call; later calls fail as well then.
     ///
     /// # Cancel safety
     /// Safe: no entry is lost.
@@ -77,7 +77,7 @@ impl ReadDir {
 
     /// Polls for the next entry, as [`next_entry`](Self::next_entry) does.
     ///
-    /// `Pending` means that the task will be woken. If several tasks poll, only the last one that called is
+    /// `Pending` means that the task will be woken. If several tasks poll, only the last task that called is
     /// woken.
     ///
     /// # Errors

@@ -128,7 +128,8 @@ fn read_piece(file: &StdFile, route: &mut Route, bytes: &mut Vec<u8>) -> Option<
     let most = room.len().min(PIECE);
     let result = route.read(file, &mut room[..most], None)?;
     Some(result.map(|count| {
-        // SAFETY: the read has initialised `count` bytes behind the others.
+        // SAFETY: the read has initialised `count` bytes behind the others, and has written them to the spare
+        // capacity, so the new length is within the capacity.
         unsafe { bytes.set_len(bytes.len() + count) };
         Piece { count, is_short: count < most }
     }))

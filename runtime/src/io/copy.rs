@@ -13,8 +13,8 @@ use crate::coop;
 
 /// Copies everything from `reader` to `writer`, flushes, and returns the number of bytes.
 ///
-/// Up to 8 KiB are on the way. Each part is written as soon as the writer takes it. While the reader has
-/// nothing more, the writer is flushed. `writer` is not shut down at the end.
+/// Up to 8 KiB are on the way. Each part is written as soon as the writer takes it. When `reader` makes the
+/// copy wait, `writer` is flushed. `writer` is not shut down at the end.
 ///
 /// # Errors
 /// The errors of either side, or [`WriteZero`](io::ErrorKind::WriteZero) if `writer` takes no more. A read or

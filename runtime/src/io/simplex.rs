@@ -10,8 +10,8 @@ use crate::coop;
 
 /// Creates a pipe in memory. One half reads what the other writes. Up to `max_buf_size` bytes wait in it.
 ///
-/// The halves are those of [`split`]. The drop of a half does not end the pipe, so the writer must shut it
-/// down. Between tasks, [`duplex`](super::duplex()) ends by itself.
+/// The halves are those of [`split`]. Dropping a half does not end the pipe, so the writer must shut it down.
+/// A pipe made by [`duplex`](super::duplex()) ends when one of its ends is dropped.
 ///
 /// # Panics
 /// If `max_buf_size` is zero, because nothing could ever pass.

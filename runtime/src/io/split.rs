@@ -14,7 +14,7 @@ use crate::loom::sync::Mutex;
 ///
 /// The halves take turns on a lock, for the time of one poll. Streams that can be read and written at once
 /// have a better way: [`TcpStream::into_split`](crate::net::TcpStream::into_split). Dropping the writing half
-/// does not shut it down.
+/// does not shut the stream down.
 ///
 /// # Examples
 /// ```
@@ -51,7 +51,7 @@ pub struct WriteHalf<T> {
 struct SharedStream<T> {
     /// Pinned. It leaves its place only if it is `Unpin`, in [`ReadHalf::unsplit`].
     stream: Mutex<T>,
-    /// Read from the stream once, without the lock.
+    /// What the stream said when it was split, so that a half can tell without the lock.
     is_write_vectored: bool,
 }
 

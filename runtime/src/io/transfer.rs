@@ -104,7 +104,7 @@ pub(crate) trait Datagrams: mio::event::Source + AsRawFd {
     type Family: Family;
 
     /// Receives a datagram into `bytes`, as far as there is room, and returns how many bytes were written,
-    /// from the first on. `flags` are those of `recv`.
+    /// from the first on. `flags` are those of [`receive`].
     fn receive_from(
         &self,
         bytes: &mut [MaybeUninit<u8>],
@@ -113,7 +113,7 @@ pub(crate) trait Datagrams: mio::event::Source + AsRawFd {
 }
 
 /// Receives into `bytes`, and returns how many bytes were written, from the first on. `flags` are those of
-/// `recv`.
+/// `recv`, except `MSG_TRUNC`, with which the system may return a larger number.
 #[inline]
 pub(crate) fn receive(
     socket: &impl AsRawFd,
@@ -242,7 +242,7 @@ pub(crate) unsafe fn fill<R>(
     Ok(rest)
 }
 
-/// Works as [`fill`], with the room that `buf` has without growing twice. Also returns the number of bytes.
+/// Works as [`fill`], with the room that [`BufMut::chunk_mut`] returns. Also returns the number of bytes.
 ///
 /// # Safety
 /// 1. 2. As for [`fill`].
@@ -251,7 +251,8 @@ pub(crate) unsafe fn fill_buf<R>(
     buf: &mut impl BufMut,
     read: impl FnOnce(&mut [MaybeUninit<u8>]) -> io::Result<(usize, R)>,
 ) -> io::Result<(usize, R)> {
-    // SAFETY: by (2), nothing uninitialised is written over an initialised byte.
+    // SAFETY: a system call does not read the room, and by (2) nothing uninitialised is written over an
+    // initialised byte.
     let (n, rest) = read(unsafe { buf.chunk_mut().as_uninit_slice_mut() })?;
     // SAFETY: (1).
     unsafe { buf.advance_mut(n) };
@@ -261,7 +262,8 @@ pub(crate) unsafe fn fill_buf<R>(
 /// `bytes` as bytes that are not read before they are written.
 #[inline]
 pub(crate) fn as_uninit(bytes: &mut [u8]) -> &mut [MaybeUninit<u8>] {
-    // SAFETY: the layout is the same, and this module writes only initialised bytes.
+    // SAFETY: the layout is the same. The callers pass the slice only to system calls that read into it, and
+    // these write only initialised bytes.
     unsafe { &mut *(ptr::from_mut(bytes) as *mut [MaybeUninit<u8>]) }
 }
 

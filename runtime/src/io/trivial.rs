@@ -8,11 +8,11 @@ use std::task::{Context, Poll, ready};
 use super::{AsyncBufRead, AsyncRead, AsyncSeek, AsyncWrite, ReadBuf};
 use crate::coop;
 
-/// A stream that is at its end when read, and takes everything written. [`empty`] makes it.
+/// A stream that is at its end when read, and discards what is written. [`empty`] makes it.
 #[derive(Clone, Copy, Default)]
 pub struct Empty(());
 
-/// Returns a stream that is at its end when read, and takes everything written.
+/// Returns a stream that is at its end when read, and discards what is written.
 ///
 /// # Examples
 /// ```
@@ -27,11 +27,11 @@ pub fn empty() -> Empty {
     Empty(())
 }
 
-/// A stream that takes everything. [`sink`] makes it.
+/// A writer that takes everything and discards it. [`sink`] makes it.
 #[derive(Clone, Copy, Default)]
 pub struct Sink(());
 
-/// Returns a stream that takes everything.
+/// Returns a writer that takes everything and discards it.
 ///
 /// # Examples
 /// ```
@@ -87,7 +87,7 @@ impl AsyncBufRead for Empty {
     fn consume(self: Pin<&mut Self>, _: usize) {}
 }
 
-/// Any position is the start.
+/// Every seek ends at position 0.
 impl AsyncSeek for Empty {
     fn start_seek(self: Pin<&mut Self>, _: SeekFrom) -> io::Result<()> {
         Ok(())

@@ -61,15 +61,15 @@ impl<M: Memory, F: FnOnce(Spot<M>)> HeapJob<M, F> {
     ///    run. 2. So is `region`, or null. 3. The reference is run, once.
     #[inline]
     pub unsafe fn allocate(region: *const Region, tag: Tag, f: F) -> JobRef {
-        // SAFETY: (1) to (3); (4) memory for the layout.
+        // SAFETY: (1) to (3); (4) by the duties of `Memory`.
         unsafe { Self::allocate_by(M::allocate, region, tag, f) }
     }
 
     /// As [`allocate`](Self::allocate), with memory from the caller's function.
     ///
     /// # Safety
-    /// 1. to 3. as for [`allocate`](Self::allocate). 4. `allocate` returns memory that [`Memory::free`]
-    ///    takes.
+    /// 1. to 3. as for [`allocate`](Self::allocate). 4. `allocate` returns memory for the layout that it
+    ///    gets, and [`Memory::free`] takes that memory.
     #[inline(always)]
     pub unsafe fn allocate_by(
         allocate: impl FnOnce(Layout) -> NonNull<u8>,
@@ -79,7 +79,7 @@ impl<M: Memory, F: FnOnce(Spot<M>)> HeapJob<M, F> {
     ) -> JobRef {
         let header = JobHeader::new(Self::execute, region);
         let job = allocate(Layout::new::<Self>()).cast::<Self>();
-        // SAFETY: the memory is for it; the job is live until it is run; (1), (3).
+        // SAFETY: by (4) the memory is for a `Self`, and ours. The job is live until it is run; (1), (3).
         unsafe {
             job.write(Self { header, f, _memory: PhantomData });
             JobRef::new(job.cast(), tag)
@@ -157,7 +157,8 @@ impl Waiting for LockedList<JobRef> {
     }
 }
 
-// SAFETY: the region is only followed by a thread that runs a job, which keeps it; jobs may be sent.
+// SAFETY: only a thread that runs a job follows the region, which the job keeps. Jobs may be sent, and each
+// `Q` that is `Waiting` is `Send` and `Sync`.
 unsafe impl<Q> Send for JobFifo<Q> {}
 // SAFETY: as above.
 unsafe impl<Q> Sync for JobFifo<Q> {}

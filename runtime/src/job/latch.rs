@@ -12,7 +12,7 @@
 //! ```text
 //! Owner
 //! LatchSleep     UNSET → SLEEPING; if SET: done
-//! LatchAnnounce  (a worker) announce it, look for jobs
+//! LatchAnnounce  (a worker) announce the wait, look for jobs
 //! LatchPark      park on the thread's token
 //! LatchWake      SLEEPING → UNSET, unless SET
 //!

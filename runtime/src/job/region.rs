@@ -1,8 +1,8 @@
 //! A part of a computation that can be cancelled, or that keeps unrelated work off its stacks.
 //!
 //! A region lives in the frame that began it, and that frame waits for every job that was made inside. So a
-//! job may point at its region until the job has run. Each region points to the region around it. Of a
-//! runtime, a region knows only the address.
+//! job may point at its region until the job has run. Each region points to the region around it. A region
+//! knows nothing of a runtime but its address.
 //!
 //! A thief compares the *tag* of a region before it may look at a job. A region that is not isolated has the
 //! tag of the isolated region around it, or none. A job that an external thread
@@ -228,8 +228,8 @@ impl Region {
         }
     }
 
-    /// Keeps a panic for the end of the computation, because the thread unwinds already. The first panic
-    /// wins.
+    /// Keeps a panic for the end of the computation, because the thread unwinds already. Returns `payload` if
+    /// an earlier panic is kept already, or if neither this region nor a region around it can be cancelled.
     pub fn keep_panic(&self, payload: Payload) -> Option<Payload> {
         let Some(root) = self.chain().find(|region| region.question().is_some()) else {
             return Some(payload);

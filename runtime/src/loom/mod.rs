@@ -88,10 +88,10 @@ pub const ASKS_THE_SYSTEM: bool = cfg!(not(loom));
 /// Whether workers measure how long their polls take. Not in models either.
 pub const MEASURES_POLLS: bool = cfg!(not(loom));
 
-/// Whether workers sample (`hints/sampling.rs`). Not in models either.
+/// Whether workers sample (`scheduler/hints/sampling.rs`). Not in models either.
 pub const SAMPLES: bool = cfg!(not(loom));
 
-/// Whether threads wait awake at times (`patience.rs`). Not in models either.
+/// Whether threads wait awake at times (`util/patience.rs`). Not in models either.
 pub const WAITS_AWAKE: bool = cfg!(not(loom));
 
 /// Whether memory of ended tasks is kept for the next ones. Not under AddressSanitizer (`--cfg asan`), which

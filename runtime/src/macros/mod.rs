@@ -4,13 +4,14 @@
 //!
 //! They are plain `macro_rules!` that expand to safe code, and follow one pattern:
 //!
-//! 1. The public macro only takes the mode (`biased;` or not) and calls a hidden twin (`__select!`,
-//!    `__join!`). 2. The twin reads one branch at a time and normalises it. Each step names its branch
-//!    `future`. Every step is an expansion of its own, so hygiene makes these names differ. So the names
-//!    stand for "the future of branch *n*", without tuples to project through and without counting. A step
-//!    costs one level of recursion, so the compiler's default limit of 128 is far away. 3. The last step
-//!    emits the code: all futures are pinned to the stack, and one [`poll_fn`](std::future::poll_fn) polls
-//!    them.
+//! 1. The public macro only takes the mode (`biased;` or not) and calls a hidden macro (`__select!`,
+//!    `__join!`).
+//! 2. The hidden macro reads one branch at a time and normalises it. Each step names its branch `future`.
+//!    Every step is an expansion of its own, so hygiene makes these names differ. So the names stand for "the
+//!    future of branch *n*", without tuples to project through and without counting. A step costs one level
+//!    of recursion, so the compiler's default limit of 128 is far away.
+//! 3. The last step emits the code: all futures are pinned to the stack, and one
+//!    [`poll_fn`](std::future::poll_fn) polls them.
 //!
 //! The functions that the expansions call are in [`maybe_done`] and [`turns`]. The expansions
 //! reach them through `$crate::__private`. They name nothing else but this crate and `core`, so they work

@@ -30,11 +30,12 @@
 /// What happens, in this order:
 ///
 /// 1. All preconditions are evaluated. A branch whose precondition is false is *disabled*.
-/// 2. All future expressions are evaluated. The futures of disabled branches are never polled. 3. The enabled
-///    branches are polled, in the calling task: concurrently, but not in parallel. 4. When a future is ready,
-///    its output is matched against the pattern. If it matches, all futures are dropped, in no particular
-///    order, the handler runs, and `select!` is done. If it does not match, the output is dropped, this
-///    branch is disabled, and the others go on. 5. When no branch is left, `else` is evaluated.
+/// 2. All future expressions are evaluated. The futures of disabled branches are never polled.
+/// 3. The enabled branches are polled, in the calling task: concurrently, but not in parallel.
+/// 4. When a future is ready, its output is matched against the pattern. If it matches, all futures are
+///    dropped, in no particular order, the handler runs, and `select!` is done. If it does not match, the
+///    output is dropped, this branch is disabled, and the others go on.
+/// 5. When no branch is left, `else` is evaluated.
 ///
 /// Handlers are plain code of the surrounding function. They may use `?`, `return`, `break`, `continue` and
 /// `.await`. All futures are gone when a handler runs. So the handler may also use what they had borrowed,

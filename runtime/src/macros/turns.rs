@@ -7,8 +7,8 @@ use crate::coop;
 /// Returns `Pending`, and has the task polled again, if its budget is used up. It takes nothing from the
 /// budget.
 ///
-/// `select!` calls this before it polls a branch. With no budget left, this crate's futures only return
-/// `Pending`, and a branch that knows no budget would win every round.
+/// Each poll of a `select!` calls this first, before it polls any branch. With no budget left, this crate's
+/// futures only return `Pending`, and a branch that knows no budget would win every round.
 #[inline]
 pub fn poll_budget(cx: &mut Context<'_>) -> Poll<()> {
     // The guard is dropped without progress, so it gives back what it took.

@@ -83,7 +83,7 @@ impl Batch {
 #[cold]
 pub fn allocate(layout: Layout) -> NonNull<u8> {
     let layout = class_of(layout).map_or(layout, layout_of);
-    // SAFETY: no layout of a task is empty: it has a header.
+    // SAFETY: no layout of a task or a job is empty: each has a header.
     NonNull::new(unsafe { alloc(layout) }).unwrap_or_else(|| handle_alloc_error(layout))
 }
 
@@ -108,7 +108,7 @@ pub fn class_of(layout: Layout) -> Option<usize> {
 
 #[inline(always)]
 pub fn layout_of(class: usize) -> Layout {
-    // SAFETY: a power of two, and small.
+    // SAFETY: `ALIGN` is a power of two. A class is below `CLASSES`, so the size is about 1 KiB at most.
     unsafe { Layout::from_size_align_unchecked(16 * class + 8, ALIGN) }
 }
 

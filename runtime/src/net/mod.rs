@@ -22,8 +22,9 @@
 //! # });
 //! ```
 //! With the feature `raw-os-errors` such an error stays as the system reports it.
-//!
-//! All types are faces of the same `io/registered`. Their common part is in `face`.
+//
+// For readers of the code: each type is a thin layer over a `Registered` of `io/registered`. `face` has the
+// methods that several types have.
 
 mod addr;
 pub(crate) mod face;

@@ -92,6 +92,7 @@ pub fn mark_unblocked(mark: Mark) {
 pub fn blocking<R>(f: impl FnOnce() -> R) -> R {
     let handle = Handle::try_current().ok();
     let _expecting = handle.as_ref().map(|handle| handle.shared().expect());
-    // For a pool, its thread counts as awake anyway, because a pool is no thread's current runtime.
+    // A pool is no thread's current runtime, so `_expecting` is not for pools. But a pool's thread counts as
+    // awake while it runs `f`.
     crate::task::block_in_place(f)
 }

@@ -67,9 +67,9 @@ impl fmt::Debug for BroadcastContext<'_> {
 /// the pool, it takes part; otherwise it waits. If the pool is gone, the closure runs once, on the calling
 /// thread.
 ///
-/// The call waits for a thread that is busy for long, in a task or a job. A thread that has taken a sleeping
-/// worker's place, see [`join`](super::join), stands for that worker. Two broadcasts inside of different
-/// [`isolated`](super::isolated) parts wait for each other for ever.
+/// The call waits for a thread that is busy for long, in a task or a job. A non-worker thread that runs its
+/// own parallel call, see [`join`](super::join), does not belong to the pool. Two broadcasts inside of
+/// different [`isolated`](super::isolated) parts wait for each other for ever.
 ///
 /// # Panics
 /// If the closure panics on one of the threads, with the payload of the lowest index, after it has run on
@@ -98,9 +98,9 @@ where
 {
     let _own = OwnComputation::begin();
     match enter::place() {
-        // SAFETY: this thread keeps it.
+        // SAFETY: (1) this thread holds the job processor until the call returns, and so keeps its pool.
         Place::Processor(processor) => unsafe { broadcast_in(processor.shared_ptr(), op) },
-        // SAFETY: valid while this thread has it entered.
+        // SAFETY: (1) what makes the pool the place of this call stays until the call returns.
         Place::Pool(shared) => unsafe { broadcast_in(shared, op) },
         Place::Here => vec![op(BroadcastContext::new(0, 1))],
     }
@@ -132,7 +132,7 @@ where
     OP: Fn(BroadcastContext<'_>) + Send + Sync + 'static,
 {
     match enter::detached_pool() {
-        // SAFETY: valid now.
+        // SAFETY: (1) what makes it the pool of this call stays until the call returns.
         Some(shared) => unsafe { spawn_broadcast_in(shared, op) },
         None => spawn::run_in_place(|| op(BroadcastContext::new(0, 1))),
     }
@@ -171,8 +171,10 @@ where
         })
         .collect();
     state.queue_broadcast(parts.iter().map(|part| {
-        // SAFETY: the parts and the call stay in this frame until the latch is set; what others get of `op`
-        // and its results is `Sync`, and `Send`. This thread counts for no thread but the owner here.
+        // SAFETY: `increment`: (1) this thread is the owner, and folds only below; (2) it runs the owner's
+        // body. `JobRef::new`: (1) the parts and the call stay in this frame until the latch is set; (2) one
+        // job processor gets the part, and runs it once. Other threads get a `&OP`, and `OP` is `Sync`. They
+        // leave an `R` here, which is `Send`.
         unsafe {
             call.count.increment(true);
             JobRef::new(NonNull::from(part).cast(), region.tag())
@@ -219,9 +221,10 @@ where
     /// 1. As [`JobRef::run`].
     unsafe fn execute(header: NonNull<JobHeader>) {
         let this = header.cast::<Self>().as_ptr();
-        // SAFETY: (1): the frame is live until the count is zero, and the result ours alone until then. The
-        // part was counted, and runs on a job processor of its pool. `false`: what the owner runs here is
-        // counted as by others.
+        // SAFETY: (1): the frame is live until the count is zero, and the result ours alone until then.
+        // `JobEnd::new`: (1) the part was counted; (2) it runs on a job processor of its pool, which keeps
+        // the pool. `decrement`: (1) the part is counted until this call; (2) `false` is right for every
+        // thread, because the owner counts the parts that it runs as other threads do.
         unsafe {
             let call = (*this).call;
             let context = BroadcastContext::new((*this).index, (*call).threads);

@@ -287,7 +287,8 @@ impl Settings {
         struct Building(NonNull<Shared>);
         impl Drop for Building {
             fn drop(&mut self) {
-                // SAFETY: counted by `Shared::new`; the last use.
+                // SAFETY: (1) counted by `Shared::new`; the last use. (2) This thread is no worker of the
+                // pool: if it becomes one, the count is never given up.
                 unsafe { Shared::leave(self.0, 0) };
             }
         }
@@ -320,7 +321,8 @@ impl Settings {
         if uses_current_thread {
             // Never given up: see the module's docs.
             std::mem::forget(building);
-            // SAFETY: that was our count; no thread was given job processor 0; looked at above.
+            // SAFETY: (1) `building` was our count as a worker, and is never given up. (2) No `ThreadBuilder`
+            // got processor 0. (3) Checked at the beginning of this function.
             unsafe { scheduler::become_permanent_worker(shared) };
         }
         Ok(pool)

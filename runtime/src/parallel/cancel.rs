@@ -10,7 +10,7 @@
 //! If code catches the payload and goes on, its next split point unwinds again.
 //!
 //! # How a split point saves the test
-//! The test costs a `join` a third of its instructions. So a `join` does not test while it is *granted*
+//! The test costs a `join` a third of its instructions. So a `join` does not test within a *publish budget*
 //! (`scheduler/jobs/publish.rs`), and the thread that cancels the computation ends the publish budgets.
 //! ```text
 //! The canceller

@@ -222,7 +222,7 @@ impl<T> Compute<T> {
         self.handle.is_finished()
     }
 
-    /// Returns the name of the computation, which is unique among tasks.
+    /// Returns the id of the computation, which is unique among tasks and computations.
     pub fn id(&self) -> Id {
         self.handle.id()
     }

@@ -184,7 +184,7 @@ pub fn in_pool<R: Send>(outside: Outside, op: impl FnOnce(Option<&JobProcessor>,
     let _own = OwnComputation::begin();
     match (place(), outside) {
         (Place::Processor(processor), _) => op(Some(processor), false),
-        // SAFETY: valid while this thread has it entered.
+        // SAFETY: (1) what makes the pool the place of this call stays until the call returns.
         (Place::Pool(shared), Outside::Visits) => unsafe { visit_or_install(shared, op) },
         // SAFETY: as above.
         (Place::Pool(shared), Outside::Sends) => unsafe { install(shared, op) },

@@ -87,7 +87,8 @@ fn solitary<R>(outer: *const Region, f: impl FnOnce() -> R) -> R {
             context::replace_job_processor(self.0);
         }
     }
-    // Calls inside that block do not find the job processor, so its child jobs are published first.
+    // If a call inside blocks, it does not find the job processor. So the child jobs there are published
+    // first.
     context::expose_child_jobs();
     let _hidden = Hidden(context::replace_job_processor(std::ptr::null()));
     // SAFETY: as in `isolated`.
@@ -105,14 +106,16 @@ struct Inside<'a> {
 impl<'a> Inside<'a> {
     /// The job processor is the calling thread's.
     fn enter(processor: Option<&'a JobProcessor>, region: &'a Region) -> Self {
-        // SAFETY: the region outlives `Self`, whose drop replaces it.
+        // SAFETY: (1) the region outlives `Self`, whose drop replaces it, and the job processor is the
+        // calling thread's.
         Self { processor, outer: unsafe { replace_region(processor, region, region.tag) } }
     }
 }
 
 impl Drop for Inside<'_> {
     fn drop(&mut self) {
-        // SAFETY: that one is around.
+        // SAFETY: (1) the outer region is around this call, so it is live, and the job processor is the
+        // calling thread's, as in `enter`.
         unsafe { replace_region(self.processor, self.outer.0, self.outer.1) };
     }
 }

@@ -145,8 +145,8 @@ impl ThreadPool {
         unsafe { broadcast::spawn_broadcast_in(self.shared_ptr(), op) }
     }
 
-    /// Returns the index of the calling thread, if it is one of the pool's. Indices begin at 0, and do not
-    /// change while the thread lives.
+    /// Returns the index of the calling thread, or `None` if it is not one of the pool's. Indices begin at 0,
+    /// and do not change while the thread lives.
     pub fn current_thread_index(&self) -> Option<usize> {
         yields::current_thread_index_in(self.shared_ptr())
     }
@@ -157,13 +157,14 @@ impl ThreadPool {
         yields::current_thread_has_pending_tasks_in(self.shared_ptr())
     }
 
-    /// Runs one waiting job, if the calling thread is one of the pool's; as [`yield_now`](super::yield_now).
+    /// Runs one waiting job, as [`yield_now`](super::yield_now) does. Returns `None` if the calling thread is
+    /// not one of the pool's.
     pub fn yield_now(&self) -> Option<Yield> {
         yields::yield_now_in(self.shared_ptr())
     }
 
-    /// Runs one job that waits on the calling thread, if the thread is one of the pool's; as
-    /// [`yield_local`](super::yield_local).
+    /// Runs one job that waits on the calling thread, as [`yield_local`](super::yield_local) does. Returns
+    /// `None` if the thread is not one of the pool's.
     pub fn yield_local(&self) -> Option<Yield> {
         yields::yield_local_in(self.shared_ptr())
     }

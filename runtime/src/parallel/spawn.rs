@@ -52,7 +52,7 @@ where
     F: FnOnce() + Send + 'static,
 {
     match enter::detached_pool() {
-        // SAFETY: valid now.
+        // SAFETY: (1) what makes it the pool of this call stays until the call returns.
         Some(shared) => unsafe { spawn_in(shared, func) },
         None => run_in_place(func),
     }
@@ -80,7 +80,7 @@ where
     F: FnOnce() + Send + 'static,
 {
     match enter::detached_pool() {
-        // SAFETY: valid now.
+        // SAFETY: (1) what makes it the pool of this call stays until the call returns.
         Some(shared) => unsafe { spawn_fifo_in(shared, func) },
         None => run_in_place(func),
     }
@@ -140,7 +140,8 @@ pub(super) unsafe fn job(shared: NonNull<Shared>, f: impl FnOnce() + Send + 'sta
         // SAFETY: as above.
         run_catching(unsafe { pool.0.as_ref() }, f);
     };
-    // SAFETY: nothing in `run` unwinds or borrows; there is no region.
+    // SAFETY: (1) nothing in `run` unwinds or borrows, and `run` is `Send`. (2) There is no region. (3) The
+    // callers queue the reference, and a queue gives it to one thread, which runs it.
     unsafe { HeapJob::<JobMemory, _>::allocate(std::ptr::null(), Tag::NONE, run) }
 }
 

@@ -19,10 +19,10 @@ pub enum Yield {
 /// Runs one job that waits in the pool, on top of the calling thread's present work. Returns `None` outside
 /// of pools.
 ///
-/// For threads that wait for something in a loop. First it looks where [`yield_local`] looks, then at other
-/// threads' jobs, then at injected jobs. The job runs on top of the caller's stack. It may take long, or need
-/// what the caller holds. Inside of [`isolated`](super::isolated) only parts of that computation run. It
-/// never polls tasks.
+/// It is for threads that wait for something in a loop. First it looks where [`yield_local`] looks, then at
+/// other threads' jobs, then at injected jobs. The job runs on top of the caller's stack. It may take long,
+/// or need what the caller holds. Inside of [`isolated`](super::isolated) only parts of that computation run.
+/// The call never polls tasks.
 ///
 /// # Panics
 /// Never. A panic of the job goes where the job belongs.
@@ -152,7 +152,7 @@ pub(super) fn current_thread_index_in(shared: NonNull<Shared>) -> Option<usize> 
 pub fn current_num_threads() -> usize {
     match enter::place() {
         Place::Processor(processor) => processor.shared().config.workers,
-        // SAFETY: valid now.
+        // SAFETY: what makes the pool the place of this call stays until the call returns.
         Place::Pool(shared) => unsafe { shared.as_ref() }.config.workers,
         Place::Here => 1,
     }

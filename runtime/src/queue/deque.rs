@@ -222,11 +222,11 @@ impl<T> Deque<T> {
     ///    most the capacity.
     #[inline]
     pub unsafe fn push(&self, item: *mut T, limit: u32) -> bool {
-        // SAFETY: (1), (3).
+        // SAFETY: (1).
         if self.own.head.get() >= limit && !unsafe { self.make_room(limit) } {
             return false;
         }
-        // SAFETY: (1), and there is space.
+        // SAFETY: (1); the head is below `limit`, and so by (3) below the capacity.
         unsafe { self.put(self.own.head.get(), item.map_addr(|address| address | SCOPE)) };
         true
     }
@@ -242,7 +242,7 @@ impl<T> Deque<T> {
         if head >= limit || head != self.own.split.get() {
             return false;
         }
-        // SAFETY: (1), and there is space.
+        // SAFETY: (1); `head` is below `limit`, and so by (3) below the capacity.
         unsafe { self.put(head, item.map_addr(|address| address.wrapping_add(SCOPE))) };
         // Release: pairs with `ThiefLoads`.
         self.public.fetch_add(SPLIT, Release);
@@ -355,7 +355,8 @@ impl<T> Deque<T> {
     ///    out all that was pushed afterwards.
     pub unsafe fn take_back(&self, index: u32) -> Taken {
         debug_assert!(self.own.head.get() == index + 1);
-        // SAFETY: (1), (2). No other join item is at `index` or above.
+        // SAFETY: (1), (2): the item is the youngest, and the only join item at `index` or above. `reclaim`
+        // is called only if the item is or was public.
         let is_back = unsafe { self.take_back_private(index) || self.reclaim(index, index).is_some() };
         if is_back { Taken::Back } else { Taken::Stolen }
     }
@@ -376,7 +377,7 @@ impl<T> Deque<T> {
             // SAFETY: the index is below the capacity: an item was there.
             return Some(unsafe { self.item(index) });
         }
-        // SAFETY: (1) and (2).
+        // SAFETY: (1), (2); `index` is the youngest item's, and below `split`.
         unsafe { self.reclaim(index, floor) }
     }
 
@@ -394,8 +395,8 @@ impl<T> Deque<T> {
     /// `PopPublic`, or `Rewind` if the youngest item, at `index`, was stolen.
     ///
     /// # Safety
-    /// 1. The caller is the owner; `index` is the youngest item's, and that item is public. 2. No join
-    ///    item is at `floor` or above, except the one for which the caller has come back.
+    /// 1. The caller is the owner; `index` is the youngest item's, and that item is or was public. 2. No
+    ///    join item is at `floor` or above, except the one for which the caller has come back.
     #[inline]
     unsafe fn reclaim(&self, index: u32, floor: u32) -> Option<*mut T> {
         debug_assert!(self.own.split.get() == index + 1);
@@ -452,7 +453,7 @@ impl<T> Deque<T> {
         if floor >= limit {
             return false;
         }
-        // SAFETY: (1). All items were stolen, and `floor` is above all join jobs.
+        // SAFETY: (1). All items were stolen, and `floor` is above all join items.
         unsafe { self.rewind(word, floor) };
         true
     }
@@ -460,7 +461,7 @@ impl<T> Deque<T> {
     /// `ThiefLoads` to `ThiefSwings`: takes the oldest public item, if there is one and it `is_wanted`. For
     /// any thread, also for the owner.
     ///
-    /// `is_wanted` gets the item as a number. It must not follow it, because the item may be gone already.
+    /// `is_wanted` must not follow the pointer that it gets, because the item may be gone already.
     pub fn steal(&self, is_wanted: impl Fn(*mut T) -> bool) -> Option<*mut T> {
         self.steal_several(1, is_wanted, |_| unreachable!("one was asked for"))
     }

@@ -203,7 +203,7 @@ impl<T: Linked> Inbox<T> {
         Self::chain_of(youngest)
     }
 
-    /// Makes a chain of `youngest`, which was swapped out of the head, and the items below it.
+    /// Makes a list of `youngest`, which was swapped out of the head, and the items below it.
     fn chain_of(youngest: *mut T) -> IntrusiveList<T> {
         match is_item(youngest) {
             // SAFETY: the items were pushed. So they live until the caller lets go, by duty 2 of `push`. The

@@ -6,7 +6,7 @@
 //!   blocks    under the lock: pointers to the items, oldest first, up to half a ring in each
 //!   len       written under the lock, before it is released: always their number as of some unlock, or of
 //!             the unlock about to happen
-//!   newborns  under the lock: the number of counted newborn items so far; see `scheduler/shared.rs`
+//!   newborns  under the lock: the number of counted newborn items so far; see `scheduler/reference.rs`
 //! ```
 //! A worker takes a block as a whole, by copying pointers: no item is touched under the lock. The items lie
 //! in memory that the pushing thread wrote last, so each is a cache miss. The worker asks for all items of a
@@ -41,7 +41,7 @@
 //! `len` is Relaxed on both sides: the fences carry the handshake, the lock carries the items.
 //! - *Nothing is stranded.* SeqCst fences have one total order. If InjectSleepFence is before InjectFence,
 //!   InjectWake sees InjectAnnounce and a worker is woken. If InjectFence is before InjectSleepFence,
-//!   InjectSleepRead reads the value of InjectLen or one later in `len`'s own order. A later value that is
+//!   InjectSleepRead reads the value of InjectLen or a later one in `len`'s own order. A later value that is
 //!   zero was stored by a worker that has taken the item, and is awake.
 //! - *What a reader may conclude.* Not zero: the reader locks and looks. The thread that stored the value is
 //!   about to unlock; the queue can be empty again by then. Zero: there was a moment at which the queue was

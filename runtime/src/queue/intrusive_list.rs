@@ -1,8 +1,8 @@
 //! A FIFO whose links lie in its items. Linking allocates nothing, and a batch of any size moves by its two
 //! ends.
 //!
-//! A link is touched only through the chain that holds its item. So the links belong to the thread that has
-//! the chain, as a value or by the lock around it.
+//! A link is touched only through the list that holds its item. So the links belong to the thread that has
+//! the list, as a value or by the lock around it.
 
 use std::fmt;
 use std::mem;
@@ -26,11 +26,11 @@ pub unsafe trait Linked: Sized {
     unsafe fn next(item: NonNull<Self>) -> NonNull<Next<Self>>;
 }
 
-/// An item's link: the item behind it. It has no meaning while the item is in no chain.
+/// An item's link: the item behind it. It has no meaning while the item is in no list.
 pub struct Next<T>(UnsafeCell<Option<NonNull<T>>>);
 
 impl<T> Next<T> {
-    /// The link of an item that is in no chain.
+    /// The link of an item that is in no list.
     pub fn new() -> Self {
         Self(UnsafeCell::new(None))
     }
@@ -44,7 +44,7 @@ impl<T> fmt::Debug for Next<T> {
 
 /// Items in the order in which they were pushed.
 ///
-/// Dropping a chain leaves its items where they are, in no queue.
+/// Dropping a list leaves its items where they are, in no queue.
 pub struct IntrusiveList<T: Linked> {
     /// The oldest and the youngest item: both or none.
     first: Option<NonNull<T>>,
@@ -54,17 +54,17 @@ pub struct IntrusiveList<T: Linked> {
     len: usize,
 }
 
-// SAFETY: a chain is two pointers and a number. It touches nothing in an item but the link, which is the
-// chain's alone. To do more with an item that it returns is unsafe, and justified there.
+// SAFETY: a list is two pointers and a number. It touches nothing in an item but the link, which is the
+// list's alone. To do more with an item that it returns is unsafe, and justified there.
 unsafe impl<T: Linked> Send for IntrusiveList<T> {}
 
 impl<T: Linked> IntrusiveList<T> {
-    /// An empty chain.
+    /// An empty list.
     pub const fn new() -> Self {
         Self { first: None, last: None, len: 0 }
     }
 
-    /// Makes a chain of the items of a stack, oldest first. Each item of the stack links to the one pushed
+    /// Makes a list of the items of a stack, oldest first. Each item of the stack links to the one pushed
     /// before it; `youngest` is on top.
     ///
     /// # Safety
@@ -72,7 +72,7 @@ impl<T: Linked> IntrusiveList<T> {
     ///    queue, their rights ([`Linked`]) are the caller's, and the link of the oldest is `None`.
     pub unsafe fn from_stack(youngest: NonNull<T>) -> Self {
         let (mut first, mut len) = (youngest, 1);
-        // SAFETY: by (1) and (2) these are live items of the chain that is being made.
+        // SAFETY: by (1) and (2) these are live items of the list that is being made.
         unsafe {
             let mut older = next(youngest);
             set_next(youngest, None);
@@ -102,7 +102,7 @@ impl<T: Linked> IntrusiveList<T> {
     /// 1. `item` is live, and stays so at its place until it has been popped. 2. It is in no queue, and its
     ///    right ([`Linked`]) is the caller's.
     pub unsafe fn push_back(&mut self, item: NonNull<T>) {
-        // SAFETY: by (1) and (2) `item` is a live item of this chain.
+        // SAFETY: by (1) and (2) `item` is a live item of this list.
         unsafe { set_next(item, None) };
         self.append(Self { first: Some(item), last: Some(item), len: 1 });
     }
@@ -110,7 +110,7 @@ impl<T: Linked> IntrusiveList<T> {
     /// Links all items of `other`, in their order, behind the youngest.
     pub fn append(&mut self, other: Self) {
         match self.last {
-            // SAFETY: `last` is a live item of this chain.
+            // SAFETY: `last` is a live item of this list.
             Some(last) if !other.is_empty() => unsafe { set_next(last, other.first) },
             Some(_) => return,
             None => self.first = other.first,
@@ -125,7 +125,7 @@ impl<T: Linked> IntrusiveList<T> {
         let mut oldest = Self::new();
         while oldest.len < kept {
             let Some(item) = self.pop_front() else { break };
-            // SAFETY: the item was in this chain, so it is live until it is popped for good. It was just
+            // SAFETY: the item was in this list, so it is live until it is popped for good. It was just
             // unlinked.
             unsafe { oldest.push_back(item) };
         }
@@ -135,7 +135,7 @@ impl<T: Linked> IntrusiveList<T> {
     /// Unlinks the oldest item and returns it.
     pub fn pop_front(&mut self) -> Option<NonNull<T>> {
         let first = self.first?;
-        // SAFETY: by the invariant of the fields, `first` is live and its link is this chain's.
+        // SAFETY: by the invariant of the fields, `first` is live and its link is this list's.
         self.first = unsafe { next(first) };
         if self.first.is_none() {
             self.last = None;
@@ -154,7 +154,7 @@ impl<T: Linked> fmt::Debug for IntrusiveList<T> {
 /// Links `next` behind `item`.
 ///
 /// # Safety
-/// 1. `item` is live. 2. It is in a chain that the caller has, or on its way into such a chain.
+/// 1. `item` is live. 2. It is in a list that the caller has, or on its way into such a list.
 pub unsafe fn set_next<T: Linked>(item: NonNull<T>, next: Option<NonNull<T>>) {
     // SAFETY: by (1) the link's place may be computed, and the link lives. By (2) no other thread touches it.
     unsafe { T::next(item).as_ref().0.with_mut(|link| *link = next) };

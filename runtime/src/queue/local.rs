@@ -244,7 +244,8 @@ impl<T: Linked> Local<T> {
         // Relaxed: only the owner writes it.
         let tail = self.tail.load(Relaxed);
         for distance in (1..=count as u32).rev() {
-            // SAFETY: (1): this thread wrote the slot, and no other thread writes slots.
+            // SAFETY: (1) by our (1) this thread wrote the slot. (2) It is the owner, and has not pushed
+            // since.
             let item = unsafe { self.read(tail.wrapping_sub(distance)) };
             prefetch::to_write(item.map_addr(|addr| addr.saturating_add(size_of::<T>() / 2)));
         }
@@ -354,8 +355,9 @@ impl<T: Linked> Local<T> {
     }
 
     /// # Safety
-    /// 1. The caller has taken the item at `index`, and has seen the `tail` behind it. 2. It has not ended
-    ///    its claim (RingUnclaim) yet, or is the owner and has not pushed since.
+    /// 1. The caller has taken the item at `index`, and has seen the `tail` behind it; or it has written the
+    ///    slot itself. 2. It has not ended its claim (RingUnclaim) yet, or is the owner and has not pushed
+    ///    since.
     #[inline]
     unsafe fn read(&self, index: u32) -> NonNull<T> {
         let slot = &self.slots[(index % CAPACITY) as usize];

@@ -9,9 +9,10 @@
 //!           ▼           ▼                               ▼
 //!         owner    another worker                   any worker
 //! ```
-//! These carry tasks. Jobs lie in a [`deque`] for each worker, in a [`ticket_queue`] for each FIFO scope, and
-//! in a [`locked_list`] if they are rare. From an [`inbox`] one owner takes all items at once; its owner is a
-//! set of tasks, not a worker.
+//! These carry tasks. (A runtime has a second injector, for slow tasks: `scheduler/away/slow.rs`.) Jobs lie
+//! in a [`deque`] for each worker, in a [`ticket_queue`] for each FIFO scope, and in a [`locked_list`] if
+//! they are rare. From an [`inbox`] one owner takes all items at once; its owner is a set of tasks, not a
+//! worker.
 //!
 //! The queues carry pointers and do not follow them, except to the one link that [`Linked`] describes. An
 //! item is in one queue at a time. A queue neither owns nor frees it: the pusher guarantees that the item
@@ -20,7 +21,7 @@
 //!
 //! A worker looks in its own ring first, because that costs no shared cache line. Every so many ticks it
 //! looks in the injector first, so that a busy ring cannot starve the injector. When both are empty, it looks
-//! in the rings of other workers. By that way the items of a ring with a stuck owner get out, too.
+//! in the rings of other workers. In that way the items of a ring with a stuck owner get out, too.
 //!
 //! Read [`intrusive_list`] (a batch), [`injector`], [`local`], in this order.
 

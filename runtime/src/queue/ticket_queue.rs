@@ -33,8 +33,9 @@
 //! - *A slot is reused only after it was read.* `TakeItem` reads the item before it makes the slot null, and
 //!   `FindSlot` sees null before `PutItem` writes the next item. So `TakeItem` cannot read that next item, by
 //!   the order of the slot's values alone.
-//! - *The ring is there.* A ring is freed only with the queue. In sum the rings are no larger than thrice the
-//!   most items that waited, unless a taker stops between `ClaimNumber` and `TakeItem` for a whole lap.
+//! - *The ring is there.* A ring is freed only with the queue. If there are several rings, they have in sum
+//!   less than six times as many slots as items have waited at once, unless a taker stops between
+//!   `ClaimNumber` and `TakeItem` for a whole lap.
 //!
 //! # Rejected
 //! - A deque behind a lock: two threads that run short jobs spent four fifths of their time in it, asleep or

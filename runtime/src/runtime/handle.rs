@@ -149,8 +149,9 @@ impl Handle {
     /// ```
     pub fn enter(&self) -> EnterGuard<'_> {
         let entry = NonNull::from(Box::leak(Box::new(Entry::new(self.shared_ptr()))));
-        // SAFETY: the entry is freed only by the guard, which leaves first. A forgotten guard leaks both the
-        // entry and its handle.
+        // SAFETY: (1) the entry is freed only by the guard, which belongs to this thread and leaves first.
+        // The guard's handle keeps the runtime. A forgotten guard leaks both the entry and its handle. (2)
+        // The entry is new.
         unsafe { entry.as_ref().enter() };
         EnterGuard { _entered: Entered { entry, _handle: self.clone() }, lifetime: PhantomData }
     }
@@ -205,8 +206,11 @@ impl Handle {
     /// future waits for needs another worker. So if all workers wait like that, they wait for ever.
     ///
     /// # Panics
-    /// Directly inside a task, and in the destructor of a task's future, because it would hold the worker.
-    /// And if `future` panics.
+    /// - Directly inside a task, and in the destructor of a task's future, because it would hold the worker.
+    /// - If `future` panics.
+    /// - If a task has panicked and the runtime was built with [`UnhandledPanic::ShutdownRuntime`].
+    ///
+    /// [`UnhandledPanic::ShutdownRuntime`]: crate::runtime::UnhandledPanic::ShutdownRuntime
     ///
     /// # Examples
     /// ```

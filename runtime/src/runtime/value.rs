@@ -71,7 +71,7 @@ impl Runtime {
     /// Runs a future on the calling thread until it is ready, as [`Handle::block_on`] does.
     ///
     /// # Panics
-    /// Directly inside a task, and if `future` panics.
+    /// As [`Handle::block_on`].
     ///
     /// # Examples
     /// ```

@@ -166,7 +166,8 @@ pub unsafe fn enter_runtime<R>(shared: NonNull<Shared>, f: impl FnOnce() -> R) -
         }
     }
     let entry = Entry::new(shared);
-    // SAFETY: the entry stays in this frame until `Leave` is dropped; (1).
+    // SAFETY: (1) the entry stays in this frame until `Leave` is dropped, and the runtime is valid by our
+    // (1). (2) The entry is new.
     unsafe { entry.enter() };
     let _leave = Leave(&entry);
     f()
@@ -194,7 +195,7 @@ pub unsafe fn in_surroundings<R>(current: Option<NonNull<Shared>>, f: impl FnOnc
             self.0.leave();
         }
     }
-    // It enters no region, because the caller sets the region of the jobs that `f` makes.
+    // The entry enters no region, because the caller sets the region of the jobs that `f` makes.
     let entry = Entry { shared: current, older: Cell::new(null()), entered: RefCell::new(None) };
     entry.link();
     let _leave = Leave(&entry, surroundings::begin());
@@ -298,8 +299,8 @@ pub fn idle_for_good() -> Option<&'static JobProcessor> {
 ///    processor's holder.
 #[inline(always)]
 pub unsafe fn job_processor<'a>() -> Option<&'a JobProcessor> {
-    // SAFETY: a job processor lives as long as its shared state. Its worker keeps that state, or the injected
-    // job that an external thread has counted.
+    // SAFETY: a job processor lives as long as its shared state. The worker that owns the job processor keeps
+    // that state, and so does the injected job that an external thread has counted.
     unsafe { CONTEXT.with(|context| context.job_processor.get()).as_ref() }
 }
 
@@ -320,7 +321,7 @@ pub fn replace_region(region: *const Region, tag: Tag) -> (*const Region, Tag) {
 }
 
 /// Runs `f`, the body of a `block_on` or the end of a runtime. Inside of it, this thread does not wait for
-/// runtimes.
+/// runtimes to end.
 pub fn enter_block_on<R>(f: impl FnOnce() -> R) -> R {
     struct Restore;
     impl Drop for Restore {

@@ -49,10 +49,10 @@ impl Core {
     }
 
     /// Panics if the runtime has ended because a task panicked. A waiter calls this after it was entered
-    /// among the waiters, so `end_by_panic` unparks it, or is seen here.
+    /// among the waiters. So either `end_by_panic` unparks the waiter, or this call sees the panic.
     ///
-    /// A thread that unwinds already may still poll its future once, because its next panic is an abort:
-    /// unless `must_end`, this lets it pass.
+    /// A thread that unwinds already may still poll its future once, because its next panic is an abort. This
+    /// call lets such a thread pass, unless `must_end`.
     pub(super) fn check_panicked(&self, must_end: bool) {
         if self.state.lock().has_panicked && (must_end || !std::thread::panicking()) {
             panic!("a spawned task panicked and the runtime is configured to shut down on unhandled panic");

@@ -6,11 +6,11 @@
 //! one of them takes the core over. A `block_on` inside of a `block_on` (not inside of a task) uses the core
 //! that its thread has already.
 //!
-//! **No future is forgotten.** A wake of an injected job future sets `is_woken` (`MainWoken`), then unparks
-//! the future's thread: as the worker if `is_driving` (`MainUnpark`), else as a thread. The waiter sets
-//! `is_driving` (`MainDrives`), then clears `is_woken` (`MainClears`) before it sleeps. `MainWoken` and
-//! `MainClears` are read-modify-writes of one word. Either `MainClears` finds the value that `MainWoken` set,
-//! or `MainWoken` acquires `MainClears`'s release, and `MainUnpark` sees `MainDrives`.
+//! **No future is forgotten.** A wake of the future of a `block_on` sets `is_woken` (`MainWoken`), then
+//! unparks the future's thread: as the worker if `is_driving` (`MainUnpark`), else as a thread. A thread that
+//! drives sets `is_driving` (`MainDrives`), then clears `is_woken` (`MainClears`) before it sleeps.
+//! `MainWoken` and `MainClears` are read-modify-writes of one word. Either `MainClears` finds the value that
+//! `MainWoken` set, or `MainWoken` acquires `MainClears`'s release, and `MainUnpark` sees `MainDrives`.
 //!
 //! **The core is not left unused.** One lock guards both steps of giving it back: putting the core down, and
 //! unparking a waiter. A waiter looks for the core under that lock before it sleeps.
@@ -46,7 +46,7 @@ pub fn block_on(handle: &Reference, future: ErasedFuture<'_>) {
     let mut root = RootFuture { waker: Waker::from(root.clone()), root, future };
     let shared = handle.shared();
     let _seeded = shared.config.rng_seed.as_ref().map(|seed| shared.core.seed_thread(seed));
-    // The record of an outer poll is put back afterwards.
+    // The record that `coop.rs` has of an outer poll is put back afterwards.
     coop::suspended(|| root.run(handle.shared_ptr()));
 }
 
@@ -108,9 +108,9 @@ impl Drop for Taken {
                 || outside_of_computations(|| enter::enter_worker(&self.worker, || self.worker.drain()));
             // SAFETY: the caller's handle keeps the state.
             unsafe { context::enter_runtime(self.worker.shared_ptr(), drain) };
-            // SAFETY: `running` counts the builder for this. This happens once: the core is put down only
-            // after `is_finished` is set, and then no thread takes it. The caller's handle keeps the state
-            // valid.
+            // SAFETY: (1) `running` counts the builder for this worker. This happens once: the core is put
+            // down only after `is_finished` is set, and then no thread takes it. The caller's handle keeps
+            // the state valid afterwards. (2) `enter_worker` has ended.
             unsafe { Shared::leave(self.worker.shared_ptr(), self.worker.take_references()) };
             state = shared.core.state.lock();
             state.is_finished = true;

@@ -15,7 +15,7 @@ pub struct Lifecycle {
     /// The shutdown has begun, or begins with the next step, or the runtime observes its tasks: one test for
     /// a spawn.
     spawns_slowly: AtomicBool,
-    /// The workers that have not left, and the thread that builds the runtime.
+    /// The workers and the monitor that have not left, and the thread that builds the runtime.
     running: AtomicUsize,
     /// The `Exit` outlives the shared state.
     exit: Arc<Exit>,
@@ -105,7 +105,7 @@ impl Exit {
         *self.threads.lock()
     }
 
-    /// Waits until all threads have gone, at most for `limit`. Returns whether they have.
+    /// Waits until all threads have gone, at most for `limit`; `None` is no limit. Returns whether they have.
     pub fn wait(&self, limit: Option<Duration>) -> bool {
         // A limit beyond the clock's range counts as no limit.
         let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));

@@ -1,4 +1,4 @@
-//! A thread comes for work: one that sleeps is woken, or a spare worker is admitted.
+//! A thread comes for work: a sleeping worker is woken, or a spare worker is admitted.
 
 use super::idle::Work;
 use super::shared::Shared;

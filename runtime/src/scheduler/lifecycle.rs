@@ -126,7 +126,8 @@ impl Shared {
 
     fn finish(&self) {
         self.injected_jobs.close();
-        // These references are this thread's until BIAS is given up; BIAS stands for them.
+        // The injector has counted these references, those of newborn tasks from outside. BIAS keeps the
+        // state meanwhile.
         self.add_references(self.injector.close() as i64);
         loop {
             for injector in [&self.injector, &self.slow] {

@@ -26,7 +26,7 @@ impl Worker {
             return self.next_local_task().or_else(|| self.next_injected_task());
         }
         self.tasks_to_injector.set(self.shared().config.global_queue_interval);
-        // By turns, because neither queue may keep the other waiting for ever.
+        // Alternately, because neither queue may keep the other waiting for ever.
         let is_slow_first = !self.was_slow_first.get();
         self.was_slow_first.set(is_slow_first);
         let first = if is_slow_first { self.next_slow_task() } else { None };
@@ -75,8 +75,8 @@ impl Worker {
         self.unless_slow(task)
     }
 
-    /// `task`, which was injected. A worker that serves leaves it to the others if it is known to compute for
-    /// long, and takes the next of its ring instead.
+    /// Returns `task`, which was injected. A worker that serves leaves the task to the others if it is known
+    /// to compute for long, and takes the next task of its ring instead.
     #[inline]
     fn unless_slow(&self, task: Runnable) -> Option<Runnable> {
         match self.role() {
@@ -122,7 +122,7 @@ impl Worker {
         Some(task)
     }
 
-    /// Whether the worker takes slow tasks: it has the full part of a worker, or runs tasks in the place of
+    /// Whether the worker takes slow tasks: its role takes any task, or it runs tasks in the place of
     /// computations that yield.
     fn may_take_long(&self) -> bool {
         self.role().takes_any_task() || self.shared().away.has_yielding()
@@ -257,8 +257,9 @@ impl Worker {
         }
     }
 
-    /// Queues a task behind the others. Either the caller notifies, once for many tasks, or there is no other
-    /// worker; unless this worker has no LIFO slot at all.
+    /// Queues a task behind the others. This notifies no worker: the caller notifies once for many tasks, or
+    /// there is no other worker. But in a runtime without LIFO slots, this is like
+    /// [`push_back`](Self::push_back).
     fn push_in_order(&self, task: Runnable) {
         match self.shared().config.has_lifo_slot {
             true => self.push_to_ring(task),
@@ -320,7 +321,7 @@ impl Worker {
         let shared = self.shared();
         let is_here_for_slow = self.is_permanent();
         let is_to_sort = match is_here_for_slow {
-            // What it gives away must not pile up there.
+            // The tasks that it gives away must not pile up in the injector.
             true => self.has_long_polls() && shared.injector.is_empty(),
             false => self.serves_only(),
         };

@@ -1,4 +1,4 @@
-//! The parts of a worker that others may steal from: run queue, LIFO slot, jobs, tick.
+//! The parts of a worker that others may read or steal from: run queue, LIFO slot, jobs, tick.
 //!
 //! A processor belongs to one thread at a time, its *owner*. A permanent worker owns its processor for good.
 //! There are three kinds of indices ([`Processors`]), in this order: those of permanent workers, below
@@ -86,12 +86,12 @@ impl Processor {
 
     /// The monitor has found the owner in a long poll.
     pub fn tell_long(&self) {
-        // Relaxed, here and in `was_told_long`: hints, of which the owner may overwrite the second.
+        // Relaxed, here and in `was_told_long`: both are hints, and the owner may overwrite `rounds`.
         self.takes_long.store(true, Relaxed);
         self.rounds.store(1, Relaxed);
     }
 
-    /// Whether the monitor has said so. For the owner.
+    /// Whether [`tell_long`](Self::tell_long) was called since the last call of this method. For the owner.
     pub fn was_told_long(&self) -> bool {
         let was_told = self.takes_long.load(Relaxed);
         if was_told {
@@ -120,7 +120,7 @@ impl Processor {
 
     /// The owner's thread.
     pub fn probe(&self) -> ThreadProbe {
-        // Relaxed: a number. A worker that has moved has stored it.
+        // Relaxed: a number by itself. The thread of a worker stores it before its first poll.
         ThreadProbe::from_raw(self.thread.load(Relaxed))
     }
 
@@ -243,8 +243,8 @@ pub struct Processors {
     permanent: Box<[Processor]>,
     /// The processors with indices from `permanent.len()` on: external threads, then spare workers.
     others: Box<[OnceLock<Box<Processor>>]>,
-    /// How many processors of external threads have been made, and below which place the processors of spare
-    /// workers lie. All others are empty.
+    /// How many processors of external threads have been made, and how many indices from `first_spare` on
+    /// spare workers may have. All other processors are empty.
     external: AtomicUsize,
     spare: AtomicUsize,
     first_spare: usize,
@@ -252,7 +252,8 @@ pub struct Processors {
 }
 
 impl Processors {
-    /// Reserves as many indices for external threads as for permanent workers, if there are to be any.
+    /// Makes the processors of `permanent` workers. Reserves indices for `external` external threads and
+    /// `spare` spare workers.
     pub fn new(permanent: usize, external: usize, spare: usize, has_job_processors: bool) -> Self {
         let job_processor = |index| has_job_processors.then(|| JobProcessor::new(index));
         Self {
@@ -330,7 +331,7 @@ impl Processors {
 }
 
 /// The indices of the processors that may hold work, each once: permanent workers and external threads in
-/// front, then spare workers. A type of its own and no chain of ranges, which is compiled anew for each loop.
+/// front, then spare workers. A type of its own, because a chain of ranges is compiled anew for each loop.
 #[derive(Debug)]
 pub struct Indices {
     /// The place of the next index among all.

@@ -36,7 +36,8 @@ pub struct Reference {
     shared: NonNull<Shared>,
 }
 
-// SAFETY: the shared state is made to be used from all threads, and counted.
+// SAFETY: `Shared` is `Sync`, so any thread may use the state. Nothing in the state belongs to one thread, so
+// any thread may free it.
 unsafe impl Send for Reference {}
 // SAFETY: as above.
 unsafe impl Sync for Reference {}

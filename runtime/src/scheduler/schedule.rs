@@ -16,7 +16,7 @@ use crate::memory;
 use crate::task::{Header, Id, Runnable, Schedule};
 
 /// Queues a task that the calling thread has woken. That thread is no worker of the runtime, or a worker that
-/// does not come back to its queues soon, or one that is also a worker of another runtime.
+/// does not come back to its queues soon, or a worker that is also a worker of another runtime.
 ///
 /// # Safety
 /// 1. `shared` is valid for the whole call.

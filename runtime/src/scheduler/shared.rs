@@ -142,7 +142,7 @@ impl Shared {
         self.processors.get(index)
     }
 
-    /// The jobs of worker `index`, or of an external thread.
+    /// The job processor of the worker or external thread `index`.
     pub fn job_processor(&self, index: usize) -> &JobProcessor {
         self.processor(index).job_processor.as_ref().expect("only runtimes with workers have jobs")
     }
@@ -168,8 +168,8 @@ impl Shared {
         self.away.is_any() || self.idle.has_waiters()
     }
 
-    /// How many more spare workers and external threads take part than are needed: a hint. As many sleepers
-    /// are not woken for work that can wait.
+    /// How many more spare workers and external threads take part than are needed: a hint. For work that can
+    /// wait, so many sleepers are left asleep.
     pub fn extra(&self) -> usize {
         let spares = match self.away.active() {
             0 => 0,

@@ -66,7 +66,7 @@ impl WorkerStart {
             std::mem::forget(payload);
             unwind::abort("the monitor panicked");
         }
-        // SAFETY: counted by `new`; the last use.
+        // SAFETY: (1) counted by `new`; the last use. (2) This thread is no worker.
         unsafe { Shared::leave(self.shared, 0) };
     }
 
@@ -121,7 +121,7 @@ pub unsafe fn start_monitor(shared: NonNull<Shared>) -> io::Result<thread::JoinH
 /// The whole life of a worker thread.
 ///
 /// # Safety
-/// 1. This worker was counted by `worker_starts`. 2. Processor `index` has no other owner.
+/// 1. This worker was counted by `Lifecycle::thread_starts`. 2. Processor `index` has no other owner.
 unsafe fn run_worker(shared: NonNull<Shared>, index: usize) {
     // Before the worker allocates anything, so that its memory lies close to the CPU.
     // SAFETY: by (1) the state is valid until `leave`.
@@ -146,7 +146,7 @@ unsafe fn run_worker(shared: NonNull<Shared>, index: usize) {
     state.monitor.worker_woke(&state.driver);
     // A pool of jobs is never the current runtime: it has no tasks, and no handle.
     let entry = (!state.config.is_pool).then(|| Entry::new(shared));
-    // SAFETY: the entry stays in this frame until `leave`, and the state valid.
+    // SAFETY: (1) the entry stays in this frame until `leave`, and the state valid. (2) The entry is new.
     entry.iter().for_each(|entry| unsafe { entry.enter() });
     // The hooks run outside of the worker's context. So what they spawn goes to the injector, which is always
     // drained. A pool's handlers run inside of the worker's context, so that the jobs that they begin are on
@@ -172,7 +172,7 @@ unsafe fn run_worker(shared: NonNull<Shared>, index: usize) {
         worker.table().is_none(),
         "a worker leaves, and `FinishTasks` of `lifecycle.rs` cannot see its table"
     );
-    // SAFETY: (1), and this is the last use.
+    // SAFETY: (1) by our (1) this worker was counted, and this is the last use. (2) `enter_worker` has ended.
     unsafe { Shared::leave(shared, worker.take_references()) };
 }
 

@@ -1,11 +1,11 @@
 //! The loop: next work, run, search, sleep.
 //!
 //! A [`Worker`] is what only the worker's own thread touches. Its processor is what others may touch, too.
-//! The `Worker` lives on that thread's stack. The thread's context points to it, so that spawns and wakes
-//! from tasks find its queues.
+//! The `Worker` lives on that thread's stack, or is leaked if the thread keeps its processor for good. The
+//! thread's context points to it, so that spawns and wakes from tasks find its queues.
 //!
 //! Order of work (`run.rs`, `next_work.rs`):
-//! 1. now and then, the injector and the queue of slow tasks, by turns;
+//! 1. now and then, the injector and the queue of slow tasks, alternately;
 //! 2. the LIFO slot (a limited number of times in a row), the ring, a batch from the injector;
 //! 3. jobs that the worker need not steal;
 //! 4. other workers' rings, the queue of slow tasks, and the LIFO slot of a stuck worker;

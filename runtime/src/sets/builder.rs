@@ -29,7 +29,7 @@ pub struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    /// A builder without a name.
+    /// Creates a builder without a name.
     pub fn new() -> Self {
         Self::default()
     }
@@ -39,7 +39,7 @@ impl<'a> Builder<'a> {
         Self { name: Some(name) }
     }
 
-    /// As [`spawn`](crate::spawn).
+    /// Spawns a task as [`spawn`](crate::spawn) does.
     ///
     /// # Panics
     /// As `spawn`, outside of a runtime.
@@ -52,7 +52,7 @@ impl<'a> Builder<'a> {
         Ok(spawn(future))
     }
 
-    /// As [`Handle::spawn`].
+    /// Spawns a task as [`Handle::spawn`] does.
     #[track_caller]
     pub fn spawn_on<F>(self, future: F, handle: &Handle) -> io::Result<JoinHandle<F::Output>>
     where
@@ -62,7 +62,7 @@ impl<'a> Builder<'a> {
         Ok(handle.spawn(future))
     }
 
-    /// As [`spawn_local`](crate::task::spawn_local).
+    /// Spawns a task as [`spawn_local`](crate::task::spawn_local) does.
     ///
     /// # Panics
     /// As `spawn_local`, outside of a [`LocalSet`].
@@ -75,7 +75,7 @@ impl<'a> Builder<'a> {
         Ok(spawn_local(future))
     }
 
-    /// As [`LocalSet::spawn_local`].
+    /// Spawns a task as [`LocalSet::spawn_local`] does.
     #[track_caller]
     pub fn spawn_local_on<F>(self, future: F, local_set: &LocalSet) -> io::Result<JoinHandle<F::Output>>
     where
@@ -85,7 +85,7 @@ impl<'a> Builder<'a> {
         Ok(local_set.spawn_local(future))
     }
 
-    /// As [`spawn_blocking`](crate::task::spawn_blocking).
+    /// Runs a closure as [`spawn_blocking`](crate::task::spawn_blocking) does.
     ///
     /// # Panics
     /// As `spawn_blocking`, outside of a runtime.
@@ -98,7 +98,7 @@ impl<'a> Builder<'a> {
         Ok(spawn_blocking(function))
     }
 
-    /// As [`Handle::spawn_blocking`].
+    /// Runs a closure as [`Handle::spawn_blocking`] does.
     #[track_caller]
     pub fn spawn_blocking_on<F, R>(self, function: F, handle: &Handle) -> io::Result<JoinHandle<R>>
     where

@@ -123,9 +123,9 @@ impl From<SignalKind> for c_int {
 /// end it), even after the last listener is gone.
 ///
 /// # Errors
-/// The text of an error has the number. An error is returned if the signal cannot be caught (`SIGKILL`,
-/// `SIGSTOP`) or must not be (`SIGILL`, `SIGFPE`, `SIGSEGV`), if there is no such signal, or if the system
-/// refuses a descriptor.
+/// With the number in the text: if the signal cannot be caught (`SIGKILL`, `SIGSTOP`) or must not be
+/// (`SIGILL`, `SIGFPE`, `SIGSEGV`), or if there is no such signal. Also the system's error if it refuses a
+/// descriptor, or an error if the runtime was shut down.
 ///
 /// # Panics
 /// Outside of a runtime, or if its I/O is not enabled: build it with `enable_io` or `enable_all`.

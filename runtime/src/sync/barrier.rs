@@ -1,9 +1,10 @@
 //! Lets a number of tasks go on together.
 //!
-//! `arrivals` counts all calls of `wait`, under the lock of the wait list. `arrivals` divided by `n` is the
-//! *generation*. The last arrival of a generation, the leader, releases the waiters of that generation. If
-//! they are more than one batch of wakers holds, the leader unlocks between two batches. Tasks that arrive in
-//! between are of the next generation and stand behind, so the leader stops before them.
+//! `arrivals` counts all calls of `wait`, under the lock of the wait list. The arrivals form groups of `n`,
+//! and the number of a group, from 0 on, is its *generation*. The last arrival of a generation, the leader,
+//! releases the waiters of that generation. If they are more than one batch of wakers holds, the leader
+//! unlocks between two batches. Tasks that arrive in between are of the next generation and stand behind, so
+//! the leader stops before them.
 //!
 //! # Ordering
 //! Each arrival takes the lock, and the leader takes it last. So what happened before any arrival happens
@@ -166,8 +167,8 @@ impl Drop for Wait<'_> {
         // SAFETY: a pinned future is dropped where it is.
         let waiter = unsafe { Pin::new_unchecked(waiter) };
         if waiter.outcome().is_none() {
-            // SAFETY: (1) the waiter joined when it was made. The waker is dropped last, because its drop may
-            // panic.
+            // SAFETY: (1) the waiter joined when it was made, and leaves only here. The waker is dropped
+            // last, because its drop may panic.
             let (_outcome, _waker) = unsafe { self.barrier.waiters.lock().leave(waiter) };
         }
     }

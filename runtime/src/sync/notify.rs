@@ -50,8 +50,9 @@
 //! check the condition, await" misses nothing.
 //!
 //! # Cancellation
-//! A future may be dropped after `notify_one` released it and before it knew. It then runs NotifyStore again,
-//! from the same end of the wait list. A future that is owed a broadcast passes nothing on.
+//! A future may be dropped after `notify_one` released it and before it knew. It then passes the notification
+//! on: it runs NotifyStore to NotifyOne itself, at the same end of the wait list. A future that is owed a
+//! broadcast passes nothing on.
 //!
 //! Prior art: Tokio's `Notify`, which has the same interface. It moves the list of waiters to a guarded list,
 //! and counts no generations.
@@ -259,7 +260,7 @@ impl Notify {
         }
         release_in_batches(&self.waiters, |waiters, wakers| {
             let mut word = self.word.load(Ordering::Acquire);
-            // The wait list went away before this thread had the lock. No future can join the wait list now.
+            // The last waiter left before this thread had the lock. No future can join the wait list now.
             while word & STATE != WAITING {
                 match self.store(word) {
                     Ok(_) => return false,
@@ -446,7 +447,7 @@ impl Wait {
         // The waker is dropped last, because its drop may panic.
         let (outcome, _waker) = {
             let mut waiters = notify.waiters.lock();
-            // SAFETY: (1) the state says so.
+            // SAFETY: (1) the state says that it has joined, and it leaves only here.
             let left = unsafe { waiters.leave(waiter) };
             notify.settle(&waiters);
             left

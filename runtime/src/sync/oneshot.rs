@@ -51,13 +51,12 @@
 //! sender wakes the receiver. Every read-modify-write is AcqRel, and every load on whose answer a side acts
 //! is Acquire, so the slots need no ordering of their own. OneshotTake pairs with OneshotSend (the value),
 //! OneshotSend with OneshotWait (the waker), OneshotFree and OneshotReceiverGone with OneshotSenderGone (all
-//! the sender's accesses). OneshotSenderGone is the sender's last access. After OneshotSenderGone the
-//! receiver may free the cell, so the sender moves the waker out before.
+//! the sender's accesses). After OneshotSenderGone the receiver may free the cell, so the sender moves the
+//! waker out before.
 //!
 //! # Rejected
-//! A reference count beside the word, as `Arc` has: two more read-modify-writes. A waker slot that both sides
-//! may read and validate by a version: it saves OneshotSenderGone's read-modify-write, for a protocol twice
-//! as long.
+//! A reference count beside the word, as in `Arc`: two more read-modify-writes. A waker slot that both sides
+//! may read and validate by a version: one read-modify-write less, for a protocol twice as long.
 //!
 //! Prior art: Tokio's `oneshot`, which has the same interface.
 
@@ -148,8 +147,8 @@ impl<T> Cell<T> {
     unsafe fn poll_done(&self, side: Side, other: Side, cx: &mut Context<'_>) -> Poll<usize> {
         let mut word = self.word.load(Ordering::Acquire);
         if word & other.done == 0 && word & side.waker != 0 {
-            // SAFETY: our bit is set, so there is a waker. The other side may move it out meanwhile, which is
-            // a read, as this is.
+            // SAFETY: our bit is set, so there is a waker. The other side may move it out and drop it
+            // meanwhile. Moving is a read, and `will_wake` only compares addresses.
             let is_current =
                 self.waker_slot(side).with(|slot| unsafe { (*slot).assume_init_ref() }.will_wake(cx.waker()));
             if is_current {
@@ -242,6 +241,9 @@ pub struct Sender<T> {
 }
 
 /// The side that receives the value: a future that waits for it.
+///
+/// The future yields a [`RecvError`] if the sender was dropped without sending, or if the receiver was closed
+/// before. It panics if it is polled after it [has given its answer](Self::is_terminated).
 ///
 /// # Cancel safety
 /// `&mut receiver` can be awaited again, so nothing is lost when that is dropped. Dropping the receiver
@@ -469,10 +471,10 @@ impl<T> Receiver<T> {
     /// Blocks the thread until the value is there.
     ///
     /// # Errors
-    /// [`RecvError`] if the sender was dropped without sending.
+    /// [`RecvError`] if the sender was dropped without sending, or if the receiver was closed before.
     ///
     /// # Panics
-    /// Directly inside a task. Await the receiver there.
+    /// Directly inside a task (await it there), or if it [has given its answer](Self::is_terminated) already.
     ///
     /// # Examples
     /// ```

@@ -409,7 +409,7 @@ impl<S: Source> Future for Take<S> {
             // SAFETY: (1) the state says so.
             TakeState::Queued => match ready!(unsafe { waiter.poll_outcome(this.source.waiters(), cx) }) {
                 GRANTED if this.source.is_closed() => {
-                    // First, because the wakers of other tasks may panic.
+                    // The state is set first, because `give` may wake other tasks, whose wakers may panic.
                     this.state = TakeState::Done;
                     this.source.give(waiter.key());
                     Err(Closed)
@@ -430,7 +430,8 @@ impl<S: Source> Drop for Take<S> {
         let TakeState::Queued = self.state else { return };
         // SAFETY: a pinned future is dropped where it is.
         let waiter = unsafe { Pin::new_unchecked(&self.waiter) };
-        // SAFETY: (1) the state says so. The waker is dropped last, because its drop may panic.
+        // SAFETY: (1) the state says that it has joined, and it leaves only here. The waker is dropped last,
+        // because its drop may panic.
         let (outcome, _waker) = unsafe { self.source.waiters().lock().leave(waiter) };
         match outcome {
             Some(GRANTED) => self.source.give(waiter.key()),

@@ -184,12 +184,13 @@ impl WaitList {
     /// caller drops the returned waker after the lock.
     ///
     /// # Safety
-    /// 1. `waiter` has joined this list.
+    /// 1. `waiter` has joined this list, and has not left it.
     pub(super) unsafe fn leave(&mut self, waiter: Pin<&Waiter>) -> (Option<Outcome>, Option<Waker>) {
         if let Some(outcome) = waiter.outcome() {
             return (Some(outcome), None);
         }
-        // SAFETY: (1) `waiter` is borrowed. (2) By our (1). (3) `self` is borrowed mutably.
+        // SAFETY: (1) `waiter` is borrowed. (2) It is not released, so by our (1) it is in the list. (3)
+        // `self` is borrowed mutably.
         unsafe { self.list.remove(NonNull::from(waiter.get_ref())) };
         // SAFETY: the waiter is out of the wait list, so the slot belongs to its future, which calls this.
         (None, waiter.waker.with_mut(|slot| unsafe { (*slot).take() }))

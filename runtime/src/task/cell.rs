@@ -29,8 +29,8 @@ pub struct Header {
     /// The completer wakes it. It is the handle's while `JOIN_WAKER` is unset, and the completer's once
     /// `DONE` is set.
     pub(super) join_waker: UnsafeCell<Option<Waker>>,
-    /// The link of the injector, of an overflow batch, of the blocking queue. The owner of `SCHEDULED` may
-    /// write it.
+    /// The link of a batch, of the blocking pool's queue, and of the queues of a `LocalSet`. The owner of
+    /// `SCHEDULED` may write it.
     pub(super) next: Next<Header>,
     /// Reserved references for the task's own polls. Belongs to the owner of `SCHEDULED`.
     pub(super) reserved: Reserved,

@@ -103,7 +103,7 @@ impl<T> JoinHandle<T> {
         AbortHandle { header: self.header }
     }
 
-    /// Returns whether the task has ended: completed, panicked or been cancelled.
+    /// Returns whether the task has ended: whether it completed, panicked or was cancelled.
     ///
     /// A task that was aborted is not finished until its future has been dropped.
     ///

@@ -260,6 +260,9 @@ impl<T: 'static> fmt::Debug for LocalKey<T> {
 
 pin_project! {
     /// A future that carries a task-local value; made by [`LocalKey::scope`].
+    ///
+    /// # Panics
+    /// If it is polled after it has completed, or while its thread is ending and the thread-locals are gone.
     #[must_use = "futures do nothing unless awaited"]
     pub struct TaskLocalFuture<T: 'static, F> {
         key: &'static LocalKey<T>,

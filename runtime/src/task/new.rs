@@ -27,7 +27,7 @@ pub unsafe fn new<F: Future + 'static, S: Schedule>(
     let vtable = Vtable::of::<F, S>();
     // SAFETY: (1), (2); the vtable is that of `F` and `S`.
     let header = unsafe { TaskCell::allocate(future, scheduler, id::next(), spawned_at, vtable) };
-    // SAFETY: a new cell is `SCHEDULED` and ours; one of its two references is the handle's.
+    // SAFETY: a new cell is `SCHEDULED` and ours; one of its references is the handle's.
     unsafe { (Runnable::from_raw(header), JoinHandle::from_raw(header)) }
 }
 
@@ -58,7 +58,8 @@ pub unsafe fn new_in<F: Future + 'static, S: Schedule>(
 }
 
 impl<F: Future> TaskCell<F> {
-    /// Makes a task with two references. Its spawner is about to queue it, and gets the handle.
+    /// Makes a task with a reference for its life, one for its handle, and the reserved ones. Its spawner is
+    /// about to queue it, and gets the handle.
     ///
     /// # Safety
     /// 1. `scheduler` is valid. 2. `vtable` is that of `F` and `S`.

@@ -17,9 +17,9 @@
 //! table, and workers that block, share a few tables, each under a lock.
 //!
 //! **Nothing slips through.** Once the shutdown has begun, a task that would wait is refused and cancelled
-//! instead. The lock of a shared table separates two kinds of users: users that entered their task before the
-//! close, which [`cancel_idle`](Owned::cancel_idle) sees, and users that are refused. A worker that has not
-//! seen `is_closed` may still enter tasks. It does so before it lends its table, and the last worker to leave
+//! instead. The lock of a shared table separates the tasks that were entered before the close, which
+//! [`cancel_idle`](Owned::cancel_idle) sees, from the tasks that are refused. A worker that has not seen
+//! `is_closed` may still enter tasks. It does so before it lends its table, and the last worker to leave
 //! looks at the tables after that.
 
 use std::ptr::NonNull;
@@ -76,8 +76,8 @@ struct SharedTable {
 }
 
 impl Owned {
-    /// Makes a table for each of so many workers, and the shared ones. In all they are fewer than `u16::MAX`
-    /// (`runtime/builder/build.rs`).
+    /// Makes a table for each of `workers` workers, and the shared ones. In all they are fewer than
+    /// `u16::MAX` (`runtime/builder/build.rs`).
     pub fn new(workers: usize) -> Self {
         assert!(workers + (SHARED as usize) < usize::from(u16::MAX), "{workers} workers");
         let own = || WorkerTable {
@@ -112,7 +112,7 @@ impl Owned {
         let own = &self.own[index];
         // Relaxed: it is seen the next time if not now; the lock orders the rest.
         if own.has_returned.load(Relaxed) {
-            // SAFETY: (1).
+            // SAFETY: (1): the caller is the owner, and has not lent the table.
             unsafe { own.clear_returned(&mut own.side.lock()) };
         }
         // SAFETY: (2) keeps the cell live.
@@ -185,8 +185,8 @@ impl Owned {
     pub unsafe fn lend(&self, worker: usize) {
         let own = &self.own[worker];
         let mut side = own.side.lock();
-        // SAFETY: (1) by (1) the worker does not touch the table. Other threads touch it under the lock
-        // alone.
+        // SAFETY: (1) by our (1) the worker does not touch the table. Other threads touch it only under the
+        // lock, which is held here.
         unsafe { own.clear_returned(&mut side) };
         side.is_lent = true;
     }

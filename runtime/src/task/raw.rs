@@ -94,7 +94,8 @@ pub unsafe trait Schedule: Sized + 'static {
 #[must_use = "a task whose `SCHEDULED` is forgotten never runs again"]
 pub struct Runnable(NonNull<Header>);
 
-// SAFETY: the future in the cell is `Send`, or stays with the thread that made it, by the duty of `spawn`.
+// SAFETY: by duty 1 of `new`, each thread that runs the task may use the future: it is `Send`, or the task
+// stays with the thread that made it.
 unsafe impl Send for Runnable {}
 
 impl Runnable {
@@ -105,8 +106,9 @@ impl Runnable {
         Self(header)
     }
 
-    /// Asks for the end of a task. A task that waits for a wake becomes the caller's, which cancels it. The
-    /// owner of any other task sees the request by itself.
+    /// Asks for the end of a task. If the task waits for a wake, the caller becomes its owner, and cancels
+    /// it. Otherwise this returns `None`: a task that has not ended has an owner, which sees the request by
+    /// itself.
     ///
     /// # Safety
     /// 1. The task is live.

@@ -1,9 +1,9 @@
-//! Reserved references. With them, a poll that clones its waker, and drops it again, does not count.
+//! Reserved references. With them, a poll clones and drops its waker without an atomic operation.
 //!
 //! A waker is mostly cloned inside of the poll that it was given to, by a timer, a channel or a socket that
-//! has to wait. A timer that is dropped in time drops it in such a poll, too. The thread that polls owns
-//! `SCHEDULED`. So some references that the state word counts belong to the owner of `SCHEDULED`, as a number
-//! in the header that is not atomic. A clone takes one of them, and a drop gives one back.
+//! has to wait. A timer that is dropped in time drops its clone in such a poll, too. The thread that polls
+//! owns `SCHEDULED`. So some references that the state word counts belong to the owner of `SCHEDULED`, as a
+//! number in the header that is not atomic. A clone takes one of them, and a drop gives one back.
 //! ```text
 //!   references in the word = life's + handle's + wakers' and abort handles' + reserved
 //! ```

@@ -11,9 +11,10 @@ use crate::coop;
 /// The task is queued behind the tasks that are runnable already. No order is promised between these tasks
 /// and its next poll. Inside a task this costs no wake-up: the worker queues the task when its poll returns.
 ///
-/// The worker mostly looks at sockets and timers after the first yields since it last slept, then after every
-/// few, and after a long time without sleep every 61 polls or 200 µs. Tokio does so at each yield if no other
-/// task is runnable.
+/// The worker looks at sockets and timers at the first yields after it has slept, and then less and less
+/// often. In the end it looks about every 200 µs, and at least every
+/// [`event_interval`](crate::Builder::event_interval) polls. Tokio looks at each yield if no other task is
+/// runnable.
 ///
 /// # Cancel safety
 /// Safe: if it is dropped, nothing is lost.

@@ -151,7 +151,8 @@ impl Sleep {
     #[track_caller]
     #[inline]
     pub(super) fn after(duration: Duration, what: &str) -> Sleep {
-        // SAFETY: it is used, and copied, in this call, which leaves no runtime.
+        // SAFETY: (1) it is used and copied only in this call, which leaves no runtime. It is not dropped: it
+        // is a `ManuallyDrop`.
         if let Some(handle) = unsafe { Handle::borrow_current() } {
             if let Some(driver) = handle.try_time_driver() {
                 if !driver.was_paused() {
@@ -332,8 +333,8 @@ impl Sleep {
         Poll::Pending
     }
 
-    /// Polls all sleeps except these: the first poll of a timer that was ahead, and another poll by the same
-    /// task.
+    /// The rest of a poll. The quick cases were before: the first poll of a timer that was ahead, and another
+    /// poll by the same task.
     #[inline(never)]
     fn poll_slowly(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let me = self.as_mut().project();

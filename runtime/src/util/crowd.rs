@@ -16,9 +16,9 @@ const MOST_CPUS: usize = 64;
 
 /// The knowledge about the machine's CPUs.
 ///
-/// It has nothing about the CPUs that this process may use. The system counts the threads of the whole
-/// machine, so this counts all CPUs of the machine, too. A process that is confined to a few CPUs of a
-/// machine with idle CPUs is told that there is room.
+/// It does not know which CPUs this process may use. The system counts the threads of the whole machine, so
+/// this counts all CPUs of the machine, too. A process that is confined to a few CPUs of a machine with idle
+/// CPUs is told that there is room.
 #[derive(Debug)]
 pub struct Crowd {
     /// [`LOAD`], opened at the first look. `None` if the system has no such file, or the machine has too many

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::{AcqRel, Acquire};
 use std::thread::{Scope, ScopedJoinHandle};
 
-/// What the threads of all scopes have done happens before the load at the end of each scope.
+/// What the threads of a scope have done happens before the load at the end of that scope.
 static ENDS: AtomicUsize = AtomicUsize::new(0);
 
 /// Runs `f` as [`std::thread::scope`] does.

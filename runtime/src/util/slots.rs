@@ -1,9 +1,9 @@
 //! A table of pointers with constant-time insertion and removal by number.
 //!
-//! The table grows by segments. Each segment is as large as all segments before it together, so nothing is
-//! ever copied. So the holder of a lock around the table needs only a few instructions, even with a million
-//! pointers. (A `slab::Slab` moves all pointers when it grows, and takes twice the memory.) When the last
-//! pointer leaves, the table frees all but the first segments.
+//! The table grows by segments, each twice as large as the one before it. No pointer is ever copied. So the
+//! holder of a lock around the table needs only a few instructions, even with a million pointers. (A
+//! `slab::Slab` moves all pointers when it grows, and takes twice the memory.) When the last pointer leaves,
+//! the table frees all but the first segments.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -12,7 +12,7 @@ use std::ptr::NonNull;
 
 /// The number of slots in the first segment, a power of two.
 const FIRST: usize = 64;
-/// The number of segments that are kept when the table is empty. They take about 1023 × 8 bytes.
+/// The number of segments that are kept when the table is empty. They take 960 × 8 bytes.
 const KEPT: usize = 4;
 /// Stands for no free slot.
 const NONE: u32 = u32::MAX;

@@ -7,7 +7,8 @@
 //! tick, up to 4 ms later.
 //!
 //! On other kernels, and where the system refuses, nothing happens. Threads and processes that are started by
-//! a thread with another slice have the usual slice again.
+//! a thread with another slice have the usual slice again, unless that thread is above the usual priority
+//! (see [`ask`]).
 
 use std::mem::{size_of, zeroed};
 

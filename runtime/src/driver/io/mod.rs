@@ -14,9 +14,9 @@
 //! **The alarm.** A poller that waits for a timer sets an alarm ([`Poller::set_alarm`]), because epoll counts
 //! milliseconds. The alarm stays set when the wait ends for another reason, and is not set again for the same
 //! time. `alarm_set_to` says when the alarm will go off, or that its event waits to be taken. The thread that
-//! takes that event first says that the alarm is not set ([`NOT_SET`]), so that no poller relies on it any
-//! more. A thread that polls beside the poller may say so too late, when the poller has set the alarm anew.
-//! Then the alarm is set once more for nothing.
+//! takes that event stores [`NOT_SET`] there, so that no poller relies on the alarm any more. A thread that
+//! polls beside the poller may store it too late, when the poller has set the alarm anew. Then the alarm is
+//! set once more for nothing.
 //!
 //! **A non-blocking poll beside the poller.** The poller may be woken in `epoll_wait` and get no CPU, because
 //! computations have all CPUs. Another thread that has a CPU may then take the events itself
@@ -39,8 +39,8 @@
 //! earlier TurnWait, whose TurnDispatch is over, because TurnFree excludes turns and non-blocking polls. So
 //! no event that could name the source is left, and none will come. A source pushed after TurnFree waits for
 //! the next turn. The thread whose push completes a batch of [`RELEASE_BATCH`] unparks the poller, so that
-//! they do not pile up. If SourceDelete fails (other code has closed the descriptor), the kernel may still
-//! report the source. Then the source stays until the driver goes.
+//! released sources do not pile up. If SourceDelete fails (other code has closed the descriptor), the kernel
+//! may still report the source. Then the source stays until the driver goes.
 //!
 //! # Rejected
 //! - A table of slots with generations: a lock or a second indirection for each event.

@@ -4,7 +4,7 @@
 //! time. `readiness.rs` has the protocol. A future of `ready()` and the like stands in a list, so that many
 //! tasks can wait at once. An event touches the list only while the word says HAS_WAITERS:
 //! ```text
-//!   waiter (under the lock): link, then set HAS_WAITERS
+//!   waiter (under the lock): set HAS_WAITERS, then link
 //!   event: add ready, and see the bit; then lock and collect
 //! ```
 //! Both change the same word, so one of them comes first. If the event comes first, the waiter sees the
@@ -335,7 +335,8 @@ pub struct WaitReady<'a> {
 // SAFETY: threads access the waiter under the list's lock; once it is unlinked, only its task does. `Waker`
 // is `Send`.
 unsafe impl Send for WaitReady<'_> {}
-// SAFETY: a shared reference allows nothing.
+// SAFETY: through a shared reference only `Debug` reads the waiter, and it reads the mask, which never
+// changes.
 unsafe impl Sync for WaitReady<'_> {}
 
 impl Future for WaitReady<'_> {
@@ -356,8 +357,8 @@ impl Future for WaitReady<'_> {
         let event = this.source.readiness.announce_waiter(mask);
         let node = NonNull::from(&mut this.waiter);
         this.has_registered = true;
-        // SAFETY: the waiter is pinned, and leaves the list in `drop` at the latest. The lock guards links
-        // and waker.
+        // SAFETY: the waiter is pinned, and leaves the list in `drop` at the latest. If it had no waker, it
+        // is in no list. The lock guards links and waker.
         let previous = unsafe {
             let previous = node.as_ref().waker.with_mut(|waker| (*waker).replace(ours));
             if previous.is_none() {

@@ -122,7 +122,7 @@ impl PollingThread {
         let thread = thread::spawn(move || {
             let mut events = 0;
             while stopped.try_recv().is_err() {
-                // A test that looks whether this thread sleeps takes the place in the driver for a moment.
+                // A test that looks whether this thread sleeps may itself be the poller for a moment.
                 if let Some(mut poller) = polled.try_poller() {
                     events += turn_for(&mut poller, None);
                 }

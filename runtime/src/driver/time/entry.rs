@@ -21,13 +21,13 @@
 //!   `fired`. The waker is called after the lock is released; it no longer needs the entry.
 //! - TimerCompare, the owner, without the lock: see `registered`, compare the waker with another. Every write
 //!   to the waker is the owner's; TimerFire only reads it.
-//! - TimerPutOff, put off, by the owner, without the lock: store a due tick that is not before the last one.
+//! - TimerPutOff, by the owner, without the lock: store a due tick that is not before the last one.
 //!
 //! # The races
 //! *Fired while dropped.* A timer fires on one thread while its future is dropped on another. The owner may
 //! see `fired` before the lock is released, and free the memory at once. That is sound, because TimerFire
 //! does not touch the entry after its store, and the unlock touches only the wheel. If the owner sees
-//! `registered` instead, it takes the lock. Either the entry is still linked, and the owner unlinks it; or an
+//! `registered` instead, it takes the lock. Either the entry is still linked, and the owner unlinks it; or a
 //! TimerFire that has ended changed the state.
 //!
 //! *Fired while put off.* Either TimerFire reads the new due tick and links the entry again, or it fires for

@@ -95,8 +95,8 @@ impl TimeDriver {
         self.clock.allow_pausing();
     }
 
-    /// A deadline that is not after the earliest timer of wheel `i`. It is that timer's own deadline if none
-    /// was cancelled or put off lately.
+    /// A deadline that is not after the earliest timer of `wheel`. It is that timer's own deadline if no
+    /// timer was cancelled or put off lately.
     ///
     /// Reads one word, without a lock. The module's docs say what a reader must do so that it misses nothing.
     pub fn deadline_of(&self, wheel: usize) -> Deadline {

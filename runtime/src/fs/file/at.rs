@@ -163,7 +163,7 @@ impl File {
     /// buffers.
     ///
     /// Each buffer is filled to its length before the next. The buffers are taken by value, so that a thread
-    /// of the blocking pool can fill them without a copy. A call fills at most 1024 buffers.
+    /// of the blocking pool can fill them without a copy. A call fills at most 1024 buffers, of any length.
     ///
     /// # Errors
     /// As for [`read_at`](Self::read_at). If the runtime was shut down, the buffers are lost, and an empty
@@ -208,8 +208,9 @@ impl File {
     /// Writes the beginning of `bufs`, one after the other, at `offset`. Returns the number of bytes, and the
     /// buffers.
     ///
-    /// It works as [`write_at`](Self::write_at). The buffers are taken by value, so that a thread of the
-    /// blocking pool can write them without a copy. A call writes at most 1024 buffers.
+    /// It works as [`write_at`](Self::write_at), but [`max_buf_size`](Self::max_buf_size) is no limit here.
+    /// The buffers are taken by value, so that a thread of the blocking pool can write them without a copy. A
+    /// call writes at most 1024 buffers.
     ///
     /// # Errors
     /// As for [`write_at`](Self::write_at). If the runtime was shut down, the buffers are lost, and an empty

@@ -237,6 +237,8 @@ impl File {
 
     /// Turns the file into a file of std's, unless a call is under way.
     ///
+    /// The position, and an error of an earlier write, are as for [`into_std`](Self::into_std).
+    ///
     /// # Errors
     /// The file, if a thread of the pool uses it.
     ///
@@ -291,7 +293,7 @@ impl File {
         backend::on_shared(&self.std, move |std| std.set_permissions(perm)).await
     }
 
-    /// Sets the times of the last read and write, those that `times` has.
+    /// Sets the times of the last read and of the last write, or whichever of them `times` has.
     ///
     /// # Errors
     /// The system's errors.
@@ -338,8 +340,8 @@ impl File {
 
     /// Sets how many bytes one read or write handles at most. The default is 2 MiB.
     ///
-    /// A poll function copies them all at once, and the worker's other tasks wait meanwhile. 2 MiB take some
-    /// hundred microseconds.
+    /// One poll may copy so many bytes, and the worker's other tasks wait meanwhile. 2 MiB take some hundred
+    /// microseconds.
     ///
     /// # Panics
     /// If `max_buf_size` is 0.

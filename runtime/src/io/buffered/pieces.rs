@@ -56,7 +56,7 @@ impl<R> Lines<R> {
         &mut self.reader
     }
 
-    /// Returns the wrapped reader. The beginning of a line that was waited for is lost.
+    /// Returns the wrapped reader. The beginning of a line that has not been returned yet is lost.
     pub fn into_inner(self) -> R {
         self.reader
     }

@@ -11,7 +11,7 @@ use crate::io::{AsyncBufRead, AsyncRead, AsyncSeek, AsyncWrite};
 pin_project! {
     /// A stream with a buffer for reading and one for writing: a [`BufReader`] around a [`BufWriter`].
     ///
-    /// The drop loses bytes that were written and not flushed.
+    /// Dropping the stream loses bytes that were written and not flushed.
     ///
     /// # Examples
     /// ```

@@ -40,18 +40,18 @@ pin_project! {
         pub(super) inner: W,
         // Never grows.
         pub(super) buf: Vec<u8>,
-        // The number of bytes of `buf` that the wrapped writer has taken. Zero, unless it has made a flush
-        // wait.
+        // The number of bytes of `buf` that the wrapped writer has taken. Zero, unless it took only a part of
+        // them and then made `poll_empty` wait.
         pub(super) written: usize,
         pub(super) seeking: Seeking,
     }
 }
 
-/// The state of a move.
+/// The state of a seek.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Seeking {
     No,
-    /// The move has not begun.
+    /// The seek has not begun.
     Asked(SeekFrom),
     Moving,
 }
@@ -110,7 +110,7 @@ impl<W: AsyncWrite> BufWriter<W> {
         Poll::Ready(result)
     }
 
-    /// Makes room for `len` bytes. For more than the capacity, the buffer is empty afterwards.
+    /// Makes room for `len` bytes. If `len` is at least the capacity, the buffer is empty afterwards.
     #[inline]
     fn poll_make_room(self: Pin<&mut Self>, cx: &mut Context<'_>, len: usize) -> Poll<io::Result<()>> {
         if len > self.room() { self.poll_empty(cx) } else { Poll::Ready(Ok(())) }
@@ -179,7 +179,7 @@ impl<W: AsyncWrite> AsyncWrite for BufWriter<W> {
     }
 }
 
-/// A move first writes the bytes in the buffer.
+/// A seek first writes the bytes in the buffer.
 impl<W: AsyncWrite + AsyncSeek> AsyncSeek for BufWriter<W> {
     fn start_seek(self: Pin<&mut Self>, position: SeekFrom) -> io::Result<()> {
         *self.project().seeking = Seeking::Asked(position);
@@ -192,7 +192,7 @@ impl<W: AsyncWrite + AsyncSeek> AsyncSeek for BufWriter<W> {
         }
         let mut this = self.project();
         if let Seeking::Asked(position) = *this.seeking {
-            // Completes a move that a dropped future began.
+            // Completes a seek that a dropped future began.
             ready!(this.inner.as_mut().poll_complete(cx))?;
             *this.seeking = Seeking::No;
             this.inner.as_mut().start_seek(position)?;

@@ -20,8 +20,8 @@ pub trait Operation {
 pin_project! {
     /// The future of a method of the extension traits.
     ///
-    /// It must be pinned to be polled, as the future of an `async fn`, so that a method may become an `async
-    /// fn`.
+    /// It must be pinned to be polled, as the future of an `async fn`. So a method can become an `async fn`
+    /// in a later version.
     #[must_use = "futures do nothing unless awaited"]
     #[derive(Debug)]
     pub struct OperationFuture<O> {

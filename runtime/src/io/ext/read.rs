@@ -335,12 +335,14 @@ impl<R: AsyncRead + Unpin + ?Sized, B: BufMut + ?Sized> Operation for ReadToBuf<
             return Poll::Ready(Ok(0));
         }
         let room = self.buf.chunk_mut();
-        // SAFETY: no code can write uninitialised bytes through a `ReadBuf`.
+        // SAFETY: the slice is only used through a `ReadBuf`. Its safe methods write only bytes, and read
+        // only what it counts as initialised. The callers of its unsafe methods leave initialised bytes so,
+        // by (1) there.
         let room = unsafe { room.as_uninit_slice_mut() };
         let reader = Pin::new(&mut *self.reader);
         // SAFETY: (1) no byte is claimed to be initialised.
         let n = ready!(unsafe { poll_read_into(reader, cx, room, &mut 0) })?;
-        // SAFETY: `poll_read_into` has counted bytes of this room that were written.
+        // SAFETY: `poll_read_into` says that the first `n` bytes of this room are filled.
         unsafe { self.buf.advance_mut(n) };
         Poll::Ready(Ok(n))
     }
@@ -488,7 +490,8 @@ unsafe fn poll_read_to_end<R: AsyncRead + Unpin + ?Sized>(
             return Poll::Ready(Ok(()));
         }
         known.initialized -= n;
-        // SAFETY: `poll_read_into` has counted bytes of the room that were written.
+        // SAFETY: `poll_read_into` says that the first `n` bytes of the spare capacity are filled, and so
+        // initialised.
         unsafe { buf.set_len(buf.len() + n) };
     }
 }

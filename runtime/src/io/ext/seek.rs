@@ -29,7 +29,7 @@ use crate::io::AsyncSeek;
 pub trait AsyncSeekExt: AsyncSeek {
     /// Moves to `position`, and returns the new position, in bytes from the start.
     ///
-    /// A move that an earlier, dropped future began is completed first.
+    /// A seek that an earlier, dropped future began is completed first.
     ///
     /// # Errors
     /// The stream's errors, for instance for a position before the start.
@@ -118,7 +118,7 @@ impl<S: AsyncSeek + ?Sized> AsyncSeekExt for S {}
 #[derive(Debug)]
 pub struct Seek<'a, S: ?Sized> {
     stream: &'a mut S,
-    /// The target, until the move has begun.
+    /// The target, until the seek has begun.
     position: Option<SeekFrom>,
 }
 

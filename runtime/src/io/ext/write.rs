@@ -54,6 +54,8 @@ macro_rules! write_number_methods {
 pub trait AsyncWriteExt: AsyncWrite {
     /// Writes the beginning of `buf`, and waits until there is room. Returns the number of bytes.
     ///
+    /// Zero means that the writer takes no more, or that `buf` is empty.
+    ///
     /// # Errors
     /// The writer's errors. Nothing was written then.
     ///
@@ -81,6 +83,8 @@ pub trait AsyncWriteExt: AsyncWrite {
     }
 
     /// Writes the beginning of `bufs`, one after the other, and returns the number of bytes.
+    ///
+    /// Zero means that the writer takes no more, or that all of `bufs` are empty.
     ///
     /// # Errors
     /// The writer's errors. Nothing was written then.
@@ -112,6 +116,8 @@ pub trait AsyncWriteExt: AsyncWrite {
     }
 
     /// Writes the beginning of `buf`, advances `buf`, and returns the number of bytes.
+    ///
+    /// Zero means that the writer takes no more, or that `buf` is empty.
     ///
     /// # Errors
     /// The writer's errors. Nothing was written then.

@@ -2,8 +2,8 @@
 //!
 //! A transfer that came short may have emptied or filled the descriptor. `io/transfer.rs` says when that is
 //! so. The transfer then clears the readiness, and saves the next transfer its `WouldBlock`. Each later
-//! change of the descriptor is a new edge. The end of the stream may have been there already, but it is a bit
-//! that stays.
+//! change of the descriptor is a new edge. The end of the stream may have come before the transfer. It is not
+//! lost, because clearing leaves its bit set.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -29,7 +29,8 @@ impl<S: ByteStream> Registered<S> {
                 }
                 Ok((read.count, ()))
             };
-            // SAFETY: the system has initialised as many bytes as it says, and nothing else.
+            // SAFETY: (1) the system returns how many bytes it has written, from the first on. (2) Nothing
+            // but the system writes to the room, and it writes only initialised bytes.
             unsafe { transfer::fill(buf, read) }
         })
     }
@@ -76,7 +77,8 @@ impl<S: ByteStream> Registered<S> {
 
     pub(crate) fn try_read_buf(&self, buf: &mut impl BufMut) -> io::Result<usize> {
         let read = |room: &mut [MaybeUninit<u8>]| Ok((self.read_uninit(room)?, ()));
-        // SAFETY: the system has initialised as many bytes as it says, and nothing else.
+        // SAFETY: (1) the system returns how many bytes it has written, from the first on. (2) Nothing but
+        // the system writes to the room, and it writes only initialised bytes.
         let (n, ()) = self.try_io(Interest::READABLE, || unsafe { transfer::fill_buf(buf, read) })?;
         Ok(n)
     }

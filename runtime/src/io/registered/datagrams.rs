@@ -24,8 +24,8 @@ use crate::io::transfer::{self, Datagrams};
 
 /// Operations of any socket.
 impl<S: mio::event::Source + AsRawFd> Registered<S> {
-    /// Receives all bytes that are there, of a stream, or one datagram. `flags` are those of `recv`, here and
-    /// below.
+    /// Receives one datagram or, from a stream socket, the bytes that are there. `flags` are those of `recv`,
+    /// here and below.
     pub(crate) async fn recv(&self, buf: &mut [u8], flags: libc::c_int) -> io::Result<usize> {
         let buf = transfer::as_uninit(buf);
         self.async_io(Interest::READABLE, || transfer::receive(self.io(), buf, flags)).await
@@ -38,7 +38,8 @@ impl<S: mio::event::Source + AsRawFd> Registered<S> {
         flags: libc::c_int,
     ) -> Poll<io::Result<()>> {
         let receive = |room: &mut [MaybeUninit<u8>]| Ok((transfer::receive(self.io(), room, flags)?, ()));
-        // SAFETY: the system has initialised as many bytes as it says, and nothing else.
+        // SAFETY: (1) the system returns how many bytes it has written, from the first on. (2) Nothing but
+        // the system writes to the room, and it writes only initialised bytes.
         self.poll_io(cx, Direction::Read, || unsafe { transfer::fill(buf, receive) })
     }
 
@@ -70,7 +71,8 @@ impl<S: Datagrams> Registered<S> {
 
     fn fill_buf(&self, buf: &mut impl BufMut) -> io::Result<usize> {
         let receive = |room: &mut [MaybeUninit<u8>]| Ok((transfer::receive(self.io(), room, 0)?, ()));
-        // SAFETY: the system has initialised as many bytes as it says, and nothing else.
+        // SAFETY: (1) the system returns how many bytes it has written, from the first on. (2) Nothing but
+        // the system writes to the room, and it writes only initialised bytes.
         let (n, ()) = unsafe { transfer::fill_buf(buf, receive) }?;
         Ok(n)
     }
@@ -87,7 +89,8 @@ impl<S: Datagrams> Registered<S> {
         flags: libc::c_int,
     ) -> Poll<io::Result<S::Addr>> {
         let receive = |room: &mut [MaybeUninit<u8>]| self.io().receive_from(room, flags);
-        // SAFETY: the system has initialised as many bytes as it says, and nothing else.
+        // SAFETY: (1) the system returns how many bytes it has written, from the first on. (2) Nothing but
+        // the system writes to the room, and it writes only initialised bytes.
         self.poll_io(cx, Direction::Read, || unsafe { transfer::fill(buf, receive) })
     }
 
@@ -105,7 +108,8 @@ impl<S: Datagrams> Registered<S> {
 
     fn fill_buf_from(&self, buf: &mut impl BufMut) -> io::Result<(usize, S::Addr)> {
         let receive = |room: &mut [MaybeUninit<u8>]| self.io().receive_from(room, 0);
-        // SAFETY: the system has initialised as many bytes as it says, and nothing else.
+        // SAFETY: (1) the system returns how many bytes it has written, from the first on. (2) Nothing but
+        // the system writes to the room, and it writes only initialised bytes.
         unsafe { transfer::fill_buf(buf, receive) }
     }
 

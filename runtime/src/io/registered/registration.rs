@@ -32,7 +32,7 @@ pub(crate) struct WatchMode {
 }
 
 impl WatchMode {
-    /// Watches for `interest`, in an object that never opens again once it was closed.
+    /// Watches a descriptor for `interest`. A direction that was closed stays closed.
     pub(crate) const fn new(what: &'static str, interest: Interest) -> Self {
         Self { what, interest, assumed: Ready::EMPTY, kind: SourceKind::Stream }
     }
@@ -63,7 +63,8 @@ impl WatchMode {
     /// Returns the current runtime's handle.
     ///
     /// # Panics
-    /// If there is no runtime, or it has no I/O. Code that leaves a trace in the system calls this first.
+    /// If there is no runtime, or it has no I/O. Code that leaves a trace in the system, such as a file at
+    /// the path of a socket, calls this first.
     #[track_caller]
     pub(crate) fn current_runtime(self) -> Handle {
         let handle = Handle::current_for(self.what);

@@ -16,8 +16,8 @@
 //!   TakeBytes  bytes or an end are there:      AwaitDemand  wait until bytes are wanted; leave after some
 //!              take them, Ready                             seconds: no thread
 //!   Demand     if bytes are not wanted yet:    ReadBytes    without the lock
-//!              they are; wake the thread, or   Deposit      the bytes or the end are there; none are wanted;
-//!              there is one: start it                       take all wakers; unlock; wake
+//!              they are; wake the thread; if   Deposit      the bytes or the end are there; none are wanted;
+//!              there is none, start one                     take all wakers; unlock; wake
 //!   Register   the handle's waker; Pending
 //! ```
 //! # No handle waits in vain

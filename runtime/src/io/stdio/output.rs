@@ -1,4 +1,4 @@
-//! Standard output: why the bytes that were written come out, in order, and every flush is told.
+//! Standard output: why the bytes that were written come out, in order, and every flush learns when.
 //!
 //! A write appends to a buffer, and no task waits for the system. A *drain*, a closure for the blocking pool,
 //! empties the buffer and ends. While a drain works no other is started, so many small writes make few system
@@ -6,9 +6,9 @@
 //!
 //! # States
 //! All state is under one lock. Bytes are counted from the first ever written. `accepted` is the end of the
-//! buffer. `flushed` says how far they have left the process. `flush_to` says how far a handle wants that.
-//! *Draining* is the runtime, if any, that has a drain in its blocking pool that will look once more before
-//! it ends. *Writing*: a drain is between `TakeBatch` and `Report`.
+//! buffer. The bytes below `flushed` have left the process. A handle wants all bytes below `flush_to` to
+//! leave it. *Draining* is the runtime, if any, whose blocking pool has a drain that will look once more
+//! before it ends. *Writing*: a drain is between `TakeBatch` and `Report`.
 //!
 //! # Steps
 //! ```text
@@ -51,7 +51,7 @@ use crate::runtime::handle::Handle;
 use crate::scheduler::context;
 use crate::util::unwind::FirstPanic;
 
-/// The number of bytes in the buffer from which on a write waits.
+/// A write waits while the buffer has at least this number of bytes.
 const FULL: usize = 64 << 10;
 
 /// The largest number of bytes that a write takes at once, which is Tokio's.

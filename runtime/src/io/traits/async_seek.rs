@@ -26,20 +26,21 @@ use super::forward::{forward, forward_pointers};
 /// # }).unwrap();
 /// ```
 pub trait AsyncSeek {
-    /// Begins to move to `position`. [`poll_complete`](Self::poll_complete) tells when the move is done.
+    /// Begins to move to `position`. [`poll_complete`](Self::poll_complete) tells when the seek is done.
     ///
     /// A position beyond the end is allowed; the stream defines its meaning.
     ///
     /// # Errors
-    /// The stream's errors. The stream may refuse while an earlier move has not completed, so complete that
-    /// move first.
+    /// The stream's errors. The stream may refuse while an earlier seek has not completed, so complete that
+    /// seek first.
     fn start_seek(self: Pin<&mut Self>, position: SeekFrom) -> io::Result<()>;
 
-    /// Waits until the move has completed, and returns the new position, counted from the start.
+    /// Waits until the seek has completed, and returns the new position, in bytes from the start.
     ///
-    /// The position is that right after the move. The stream defines whether later reads and writes count. It
-    /// also defines the result if [`start_seek`](Self::start_seek) was never called. `Pending` means that the
-    /// task will be woken when another try is worthwhile. Only the last task that called is woken.
+    /// The position is that right after the seek. The stream defines whether later reads and writes change
+    /// the result, and what the result is if [`start_seek`](Self::start_seek) was never called. `Pending`
+    /// means that the task will be woken when another try is worthwhile. Only the last task that called is
+    /// woken.
     ///
     /// # Errors
     /// The stream's errors, for instance for a position before the start.

@@ -23,12 +23,16 @@ pub trait AsyncWrite {
 
     /// Passes on all buffered bytes.
     ///
+    /// `Pending` means that bytes are left, and that the task will be woken when another try is worthwhile.
+    ///
     /// # Errors
     /// The sink's errors.
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 
     /// Flushes and ends the stream, if it has an end. A TCP stream tells its peer that nothing more will
     /// come.
+    ///
+    /// `Pending` means that this is not done, and that the task will be woken when another try is worthwhile.
     ///
     /// # Errors
     /// The sink's errors.

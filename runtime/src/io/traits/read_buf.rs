@@ -102,7 +102,7 @@ impl<'a> ReadBuf<'a> {
     /// Returns the whole buffer, filled or not.
     ///
     /// # Safety
-    /// 1. Initialised bytes stay so.
+    /// 1. Initialised bytes stay so, also those that this buffer does not count as initialised.
     #[inline]
     pub unsafe fn inner_mut(&mut self) -> &mut [MaybeUninit<u8>] {
         self.bytes
@@ -111,7 +111,7 @@ impl<'a> ReadBuf<'a> {
     /// Returns the unfilled part.
     ///
     /// # Safety
-    /// 1. Initialised bytes stay so.
+    /// 1. Initialised bytes stay so, also those that this buffer does not count as initialised.
     #[inline]
     pub unsafe fn unfilled_mut(&mut self) -> &mut [MaybeUninit<u8>] {
         &mut self.bytes[self.filled..]

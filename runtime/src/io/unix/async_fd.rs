@@ -67,14 +67,14 @@ impl<T: AsRawFd> AsyncFd<T> {
     ///
     /// # Safety
     /// As long as the `AsyncFd` lives (until it is dropped, or taken apart by
-    /// [`into_inner`](Self::into_inner)),
+    /// [`into_inner`](Self::into_inner)):
     ///
-    /// 1. the descriptor that `inner.as_raw_fd()` returns is open, and leads to the same thing, 2.
-    ///    `inner.as_raw_fd()` returns the same each time.
+    /// 1. The descriptor that `inner.as_raw_fd()` returns is open, and refers to the same open file.
+    /// 2. `inner.as_raw_fd()` returns the same number each time.
     #[inline]
     #[track_caller]
     pub unsafe fn register(inner: T) -> Result<Self, AsyncFdRegisterError<T>> {
-        // SAFETY: (1), (2).
+        // SAFETY: (1), (2) are literally the duties of our caller.
         unsafe { Self::register_with_interest(inner, Interest::READABLE | Interest::WRITABLE) }
     }
 

@@ -48,7 +48,7 @@ macro_rules! datagram_socket {
                 self.io.send(buf).await
             }
 
-            /// Polls until `buf` is sent as one datagram. If several tasks poll, only the last one that
+            /// Polls until `buf` is sent as one datagram. If several tasks poll, only the last task that
             /// called is woken.
             ///
             /// # Errors
@@ -99,7 +99,7 @@ macro_rules! datagram_socket {
             }
 
             /// Polls for a datagram, and appends it to the contents of `buf`. If several tasks poll, only the
-            /// last one that called is woken.
+            /// last task that called is woken.
             ///
             /// # Errors
             /// As for [`recv`](Self::recv).
@@ -183,7 +183,7 @@ macro_rules! datagram_socket {
             }
 
             /// Polls for a datagram, appends it to the contents of `buf`, and returns the sender's address.
-            /// If several tasks poll, only the last one that called is woken.
+            /// If several tasks poll, only the last task that called is woken.
             ///
             /// # Errors
             /// As for [`recv`](Self::recv).

@@ -101,7 +101,7 @@ macro_rules! poll_ready {
     ($noun:literal, $name:ident, $direction:ident, $adjective:literal) => {
         #[doc = concat!("Polls until the ", $noun, " is ", $adjective, ".")]
         ///
-        /// If several tasks poll, only the last one that called is woken.
+        /// If several tasks poll, only the last task that called is woken.
         ///
         /// # Errors
         /// If the runtime that watches the descriptor was shut down.

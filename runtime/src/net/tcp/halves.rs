@@ -29,7 +29,7 @@ macro_rules! peek {
 
             /// Polls for bytes to look at, without taking them, and returns how many were put into `buf`.
             ///
-            /// If several tasks poll, only the last one that called is woken.
+            /// If several tasks poll, only the last task that called is woken.
             ///
             /// # Errors
             /// The system's errors.

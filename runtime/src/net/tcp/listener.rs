@@ -67,7 +67,8 @@ impl TcpListener {
     /// Binds to the first of the addresses that can be bound, and listens.
     ///
     /// With port 0 the system chooses a port, which [`local_addr`](Self::local_addr) returns. `SO_REUSEADDR`
-    /// is set, so that a server can be restarted at once. At most 1024 connections wait to be accepted.
+    /// is set, so that a server can be restarted at once. At most 128 connections wait to be accepted, which
+    /// is the choice of mio 1.2. [`TcpSocket::listen`](crate::net::TcpSocket::listen) takes another number.
     ///
     /// # Errors
     /// The error of the last address. Its text names the address: `bind 127.0.0.1:80: Permission denied`.
@@ -115,7 +116,7 @@ impl TcpListener {
         self.welcome(accepted)
     }
 
-    /// Polls for a connection to accept. If several tasks poll, only the last one that called is woken.
+    /// Polls for a connection to accept. If several tasks poll, only the last task that called is woken.
     ///
     /// # Errors
     /// As for [`accept`](Self::accept).

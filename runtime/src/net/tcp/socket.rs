@@ -78,7 +78,7 @@ impl TcpSocket {
         Ok(TcpSocket { inner })
     }
 
-    /// Takes over a socket of the standard library that is not connected. Foreign code may make such sockets.
+    /// Takes over a socket of the standard library that is not connected. Other crates make such sockets.
     pub fn from_std_stream(stream: std::net::TcpStream) -> TcpSocket {
         TcpSocket { inner: stream.into() }
     }
@@ -86,7 +86,7 @@ impl TcpSocket {
     options! {
         /// Makes the system probe a silent peer from time to time (`SO_KEEPALIVE`).
         keepalive, set_keepalive(keepalive: bool) => keepalive, set_keepalive;
-        /// Allows to bind an address whose old connections have not ended completely (`SO_REUSEADDR`).
+        /// Allows binding an address whose old connections have not ended completely (`SO_REUSEADDR`).
         reuseaddr, set_reuseaddr(reuseaddr: bool) => reuse_address, set_reuse_address;
         /// Allows several sockets to bind one address and share its connections (`SO_REUSEPORT`).
         reuseport, set_reuseport(reuseport: bool) => reuse_port, set_reuse_port;

@@ -26,7 +26,7 @@ const WATCH: WatchMode = WatchMode::stream("TcpStream");
 /// reads and a half that writes. Dropping it closes the connection;
 /// [`shutdown`](crate::io::AsyncWriteExt::shutdown) closes only the writing side.
 ///
-/// If several tasks read at once through `poll_*` functions or `AsyncRead`, only the last one that polled is
+/// If several tasks read at once through `poll_*` functions or `AsyncRead`, only the last task that polled is
 /// woken. The same holds for writing. Any number of tasks may await [`readable`](Self::readable),
 /// [`writable`](Self::writable), [`ready`](Self::ready) and [`async_io`](Self::async_io).
 ///
@@ -126,6 +126,8 @@ impl TcpStream {
 impl TcpStream {
     /// Reads into `buf` without taking the bytes from the stream, and returns their number.
     ///
+    /// Zero means the end of the stream, or that `buf` is empty.
+    ///
     /// # Errors
     /// The system's errors.
     ///
@@ -151,7 +153,7 @@ impl TcpStream {
     }
 
     /// Polls for bytes to look at, without taking them, and returns how many were put into `buf`. If several
-    /// tasks poll, only the last one that called is woken.
+    /// tasks poll, only the last task that called is woken.
     ///
     /// # Errors
     /// The system's errors.

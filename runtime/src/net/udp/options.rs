@@ -9,7 +9,7 @@ use crate::net::face::options::{deprecated_tos, device, options, take_error};
 /// Options.
 impl UdpSocket {
     options! {
-        /// Allows to send to a broadcast address (`SO_BROADCAST`).
+        /// Allows sending to a broadcast address (`SO_BROADCAST`).
         broadcast, set_broadcast(on: bool) => broadcast, set_broadcast;
         /// Makes the datagrams that the socket sends to an IPv4 group come back to members on this machine
         /// (`IP_MULTICAST_LOOP`).

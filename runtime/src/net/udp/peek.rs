@@ -37,7 +37,7 @@ impl UdpSocket {
     }
 
     /// Polls for a datagram to look at, and appends it to the contents of `buf`. If several tasks poll, only
-    /// the last one that called is woken.
+    /// the last task that called is woken.
     ///
     /// # Errors
     /// As for [`recv`](Self::recv).
@@ -66,7 +66,7 @@ impl UdpSocket {
     }
 
     /// Polls for a datagram to look at, appends it to the contents of `buf`, and returns the sender's
-    /// address. If several tasks poll, only the last one that called is woken.
+    /// address. If several tasks poll, only the last task that called is woken.
     ///
     /// # Errors
     /// As for [`recv`](Self::recv).
@@ -112,7 +112,7 @@ impl UdpSocket {
     }
 
     /// Polls for a datagram without taking it, and returns the sender's address. If several tasks poll, only
-    /// the last one that called is woken.
+    /// the last task that called is woken.
     ///
     /// # Errors
     /// As for [`recv`](Self::recv).

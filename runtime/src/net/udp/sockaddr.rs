@@ -62,13 +62,14 @@ impl Sockaddr<Ip> {
 
     /// Returns the address that the system has written.
     fn to_addr(self) -> io::Result<SocketAddr> {
-        // SAFETY: any bytes are a value of `sockaddr_in`.
+        // SAFETY: any bytes are a value of `sockaddr_in`, and `empty` and `ip` have initialised as many.
         let v4 = unsafe { &self.storage().v4 };
         if i32::from(v4.sin_family) == libc::AF_INET && self.len() >= size_of_val(v4) {
             let ip = Ipv4Addr::from(v4.sin_addr.s_addr.to_ne_bytes());
             return Ok(SocketAddrV4::new(ip, u16::from_be(v4.sin_port)).into());
         }
-        // SAFETY: as above.
+        // SAFETY: any bytes are a value of `sockaddr_in6`. `empty` has initialised all of them, and so has
+        // `ip`, because its addresses of the other family have returned above.
         let v6 = unsafe { &self.storage().v6 };
         if i32::from(v6.sin6_family) == libc::AF_INET6 && self.len() >= size_of_val(v6) {
             let (ip, port) = (Ipv6Addr::from(v6.sin6_addr.s6_addr), u16::from_be(v6.sin6_port));

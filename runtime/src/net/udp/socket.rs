@@ -19,7 +19,7 @@ const WATCH: WatchMode = WatchMode::datagrams("UdpSocket");
 /// from one address only, and [`recv`](Self::recv) and [`send`](Self::send) are enough. All methods take a
 /// shared reference, so several tasks may share the socket in an `Arc`.
 ///
-/// If several tasks wait through `poll_*` functions, only the last one that polled is woken, in each
+/// If several tasks wait through `poll_*` functions, only the last task that polled is woken, in each
 /// direction. Any number of tasks may await the async functions.
 ///
 /// [`try_io`](Self::try_io) and [`async_io`](Self::async_io) call other operations of the system: many
@@ -164,7 +164,7 @@ impl UdpSocket {
         self.io.send_to(buf, &Sockaddr::ip(target)).await
     }
 
-    /// Polls until `buf` is sent as one datagram to `target`. If several tasks poll, only the last one that
+    /// Polls until `buf` is sent as one datagram to `target`. If several tasks poll, only the last task that
     /// called is woken.
     ///
     /// # Errors

@@ -109,7 +109,7 @@ impl UnixListener {
         self.welcome(accepted)
     }
 
-    /// Polls for a connection to accept. If several tasks poll, only the last one that called is woken.
+    /// Polls for a connection to accept. If several tasks poll, only the last task that called is woken.
     ///
     /// # Errors
     /// As for [`accept`](Self::accept).
@@ -153,7 +153,7 @@ struct Accepted {
     is_named: bool,
 }
 
-/// Accepts as mio's function does. But mio takes an abstract name for no address. This call asks only for the
+/// Accepts as mio's function does, which reports an abstract name as no address. This call asks only for the
 /// length of the address, because clients seldom have one.
 fn accept(listener: &mio::net::UnixListener) -> io::Result<Accepted> {
     const UNNAMED: libc::socklen_t = size_of::<libc::sa_family_t>() as libc::socklen_t;

@@ -21,7 +21,7 @@ const WATCH: WatchMode = WatchMode::stream("UnixStream");
 /// reads and a half that writes. Dropping it closes the connection;
 /// [`shutdown`](crate::io::AsyncWriteExt::shutdown) closes only the writing side.
 ///
-/// If several tasks read at once through `poll_*` functions or `AsyncRead`, only the last one that polled is
+/// If several tasks read at once through `poll_*` functions or `AsyncRead`, only the last task that polled is
 /// woken. The same holds for writing. Any number of tasks may await [`readable`](Self::readable),
 /// [`writable`](Self::writable), [`ready`](Self::ready) and [`async_io`](Self::async_io).
 ///

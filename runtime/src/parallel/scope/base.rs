@@ -49,8 +49,9 @@ pub(super) struct Base<'scope> {
     _marker: PhantomData<&'scope mut &'scope ()>,
 }
 
-// SAFETY: the count's cells and the latch are the owner's, which is told by its job processor, or its calls;
-// jobs are `Send`; all else is atomic, locked, or not written.
+// SAFETY: only the owner touches the count's cells and waits for the latch. `at_home` recognises the owner by
+// its job processor, and the other calls that touch them are made by the owner alone. Jobs are `Send`. All
+// else is atomic, locked, or not written.
 unsafe impl Send for Base<'_> {}
 
 // SAFETY: as above.
@@ -176,7 +177,8 @@ impl<'scope> Base<'scope> {
     pub(super) fn at_home<'a>(&self, processor: Option<&'a JobProcessor>) -> Option<&'a JobProcessor> {
         let processor: *const JobProcessor = processor.map_or(null(), |processor| processor);
         // Relaxed: it is the caller's job processor only if the caller wrote it.
-        // SAFETY: the address `NO_OWNER` is that of no job processor, nor null.
+        // SAFETY: `home` is never null, and `NO_OWNER` is no job processor's address. So if the pointers are
+        // equal, `processor` was made from the reference in the argument.
         ptr::eq(processor, self.home.load(Relaxed)).then(|| unsafe { &*processor })
     }
 
@@ -306,7 +308,8 @@ impl<'scope> Base<'scope> {
 
     #[inline]
     fn wait(&self) {
-        // SAFETY: the owner's, for it runs this; its thread keeps it.
+        // SAFETY: it is null or the owner's job processor. The owner runs this, and its thread keeps the job
+        // processor inside of a scope.
         let processor = unsafe { self.owner.as_ref() };
         match processor {
             Some(processor) if self.at_home(Some(processor)).is_some() => {

@@ -20,8 +20,7 @@ pub struct ScopeFifo<'scope> {
 ///
 /// Otherwise as [`scope`](super::scope()). The order holds for each thread. If another thread has taken a
 /// job, the job runs there. The jobs that it spawns come after those that its new thread has spawned into
-/// this scope before.
-/// Scopes of both kinds and `join` can be nested, and each keeps its order.
+/// this scope before. Scopes of both kinds and `join` can be nested, and each keeps its order.
 ///
 /// # Panics
 /// As [`scope`](super::scope()).
@@ -99,7 +98,7 @@ where
     OP: FnOnce(&ScopeFifo<'scope>) -> R,
 {
     let _own = OwnComputation::begin();
-    // SAFETY: a place is valid now.
+    // SAFETY: (1) what makes the pool the place of this call stays until the call returns.
     unsafe { in_place_scope_fifo_in(enter::current_pool(), op) }
 }
 

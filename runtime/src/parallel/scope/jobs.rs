@@ -70,8 +70,8 @@ pub(super) fn spawn<'scope, S: Kind<'scope>>(scope: &S, fifos: Option<&Fifos>, b
             fifo => fifo,
         },
     };
-    // SAFETY: the calling thread runs the body, or a job of the scope, or is waited for by one: for it has
-    // the scope.
+    // SAFETY: (1) `at_home` says whether this thread is the owner and has not folded. (2) The calling thread
+    // has the scope. So it runs the body or a job of the scope, or such a frame waits for it.
     unsafe { base.count.increment(is_home) };
     // SAFETY: (1) just counted; (2) all job processors and workers have their memory from one allocator.
     let job = unsafe { job(scope, |layout| processor.allocate(layout), body) };
@@ -96,7 +96,7 @@ fn spawn_outside<'scope, S: Kind<'scope>>(
     // SAFETY: as in `spawn`.
     unsafe { base.count.increment(false) };
     let Some(pool) = base.pool else {
-        // SAFETY: (1) just counted; (2) it is its memory.
+        // SAFETY: (1) just counted; (2) `JobMemory` takes its own memory.
         return base.list.push_back(unsafe { job(scope, JobMemory::allocate, body) });
     };
     // SAFETY: a scope's pool is valid.
@@ -107,7 +107,8 @@ fn spawn_outside<'scope, S: Kind<'scope>>(
     }
     // SAFETY: as above. The hold is for the owner's latch, which a thread of no pool is about to set.
     let _hold = unsafe { Hold::new(pool) };
-    // SAFETY: (1) counted above; (2) it is its memory. Then: just made, and in no queue.
+    // SAFETY: `job`: (1) counted above; (2) `JobMemory` takes its own memory. `run_here`: (1) the job was
+    // just made, and is in no queue.
     unsafe { run_here(processor, job(scope, JobMemory::allocate, body)) };
 }
 
@@ -150,7 +151,7 @@ unsafe fn injected_job<'scope, S: Kind<'scope>>(
         let (body, _end) = (body, end);
         body(scope);
     };
-    // SAFETY: (1); (2) it is its memory.
+    // SAFETY: (1); (2) `JobMemory` takes its own memory.
     unsafe { job(scope, JobMemory::allocate, body) }
 }
 
@@ -179,7 +180,7 @@ unsafe fn job<'scope, S: Kind<'scope>>(
 /// 1. The scope is live: the job is counted.
 #[inline(always)]
 unsafe fn run_job<'scope, S: Kind<'scope>>(scope: *const S, spot: Spot<JobMemory>, body: impl FnOnce(&S)) {
-    // After the body, so that only the job's memory has to be kept.
+    // `Base` frees the memory after the body, so that nothing but the memory has to be kept meanwhile.
     let (memory, layout) = spot.into_raw();
     // SAFETY: (1), until the decrement; the memory is not used any more.
     unsafe {

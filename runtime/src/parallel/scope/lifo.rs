@@ -24,7 +24,7 @@ pub struct Scope<'scope> {
 /// [`join`](crate::parallel::join) does not.
 ///
 /// On a thread of a runtime or a [`ThreadPool`](crate::parallel::ThreadPool), the closure runs on that
-/// thread. Elsewhere it runs on the calling thread if that thread can take a sleeping worker's place, as in
+/// thread. Elsewhere it runs on the calling thread if a worker sleeps, under the conditions of
 /// [`join`](crate::parallel::join). Otherwise the closure runs on a thread of the pool that the call belongs
 /// to, and the caller waits. Use [`in_place_scope`] for a closure that always stays on the calling thread.
 ///
@@ -126,7 +126,7 @@ where
     OP: FnOnce(&Scope<'scope>) -> R,
 {
     let _own = OwnComputation::begin();
-    // SAFETY: a place is valid now.
+    // SAFETY: (1) what makes the pool the place of this call stays until the call returns.
     unsafe { in_place_scope_in(enter::current_pool(), op) }
 }
 

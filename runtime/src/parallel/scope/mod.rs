@@ -30,11 +30,8 @@
 //! Jobs of a cancelled computation that have not begun are dropped instead of run. Then the scope goes on
 //! with the cancellation, unless something has panicked.
 //!
-//! In the folder: `base.rs` (what both kinds share: the count, the panic, the wait), `jobs.rs` (how jobs are
-//! made and pushed), `fifo.rs` (the kind that is first in, first out).
-//!
-//! `lifo.rs` and `fifo.rs` are the two kinds of scope, `base.rs` is their common part, and `jobs.rs` their
-//! jobs.
+//! In the folder: `lifo.rs` and `fifo.rs` are the two kinds of scope. `base.rs` is their common part: the
+//! count, the panic, the wait. `jobs.rs` has how their jobs are made and pushed.
 
 mod base;
 mod fifo;

@@ -17,7 +17,7 @@ use crate::runtime::value::Runtime;
 use crate::scheduler::{self, Shared};
 use crate::util::affinity::Pins;
 
-/// Most worker threads.
+/// The largest number of worker threads.
 pub const MAX_WORKERS: usize = 4096;
 /// The largest number of events of one turn. The driver keeps 12 MiB for so many.
 const MAX_EVENTS_PER_TURN: usize = 1 << 20;

@@ -75,8 +75,8 @@ impl Builder {
         self
     }
 
-    /// Sets after how many rounds a busy worker takes a task of the injector first, which is the global
-    /// queue, at least 1. The default is 61. In one round a worker polls one task.
+    /// Sets after how many rounds, at least 1, a busy worker takes a task from the injector (Tokio's global
+    /// queue) before its own tasks. The default is 61. In one round a worker polls one task.
     ///
     /// # Examples
     /// ```

@@ -86,9 +86,9 @@ impl Builder {
     /// Calls `f` when a worker is found stuck: it has been in one poll of a task for at least 2.5 ms, while
     /// something waits for a worker, such as tasks, due timers or the driver.
     ///
-    /// Other workers take over what waits. The purpose of `f` is to find the task that holds its worker. It
-    /// gets the id of the task and the line that spawned it. It is called once for each poll in which a
-    /// worker is found stuck.
+    /// Other workers take over what waits. The purpose of `f` is to find the task that holds its worker. `f`
+    /// gets the id of the task and the line that spawned it. The runtime calls `f` once for each poll in
+    /// which a worker is found stuck.
     ///
     /// `f` is not called while a worker runs a [computation](crate::compute()), is inside of
     /// [`block_in_place`](crate::task::block_in_place), or is marked by

@@ -231,8 +231,8 @@ impl Builder {
         self
     }
 
-    /// Sets the stack size of the runtime's threads in bytes, at least 1. The default is that of
-    /// `std::thread`: 2 MiB, unless the variable `RUST_MIN_STACK` says otherwise.
+    /// Sets the stack size of the runtime's threads in bytes, from 1 to `isize::MAX / 2`. The default is that
+    /// of `std::thread`: 2 MiB, unless the variable `RUST_MIN_STACK` says otherwise.
     ///
     /// The monitor's thread, which runs no code of the user, keeps the default.
     ///

@@ -46,7 +46,7 @@
 //!                 it is not
 //! TakeClosure     a closure is there: take the oldest; Choose
 //! RunClosure      unlock; do the pending wake; run the closure; TakeLock
-//! LeavePool       else, if the keep-alive time was over: leave, a thread less
+//! LeavePool       else, if the keep-alive time was over or the pool is closed: leave, a thread less
 //! BecomeIdle      else become idle, on top of the others; unlock
 //! IdleSleep       sleep until chosen or the keep-alive time is over; TakeLock
 //!
@@ -107,9 +107,9 @@
 //! others take its closure. If there are no others, the closure fails (`FailClosures`).
 //!
 //! # Ordering
-//! The lock carries everything. Without the lock, a thread reads only whether it was chosen. Relaxed, because
-//! `unpark` comes after the choice and orders it before the end of the sleep. It does no harm if the thread
-//! sees the choice sooner, or only in `TakeLock`.
+//! The lock carries everything. Without the lock, a thread reads only whether it was chosen. That load is
+//! Relaxed, because `unpark` comes after the choice and orders it before the end of the sleep. It does no
+//! harm if the thread sees the choice sooner, or only in `TakeLock`.
 //!
 //! # Rejected
 //! - *A condition variable.* It wakes the thread that has slept longest. Under a light load all threads take
@@ -117,8 +117,8 @@
 //! - *A new thread that takes its closure before the hook.* If the hook is slow, the closure waits for it
 //!   while other threads become idle.
 //! - *Several closures for one lock.* The second would wait behind the first, which may block.
-//! - *A wake for each closure while threads are idle*, as before and in Tokio. The submitter pays for it,
-//!   more than for all else.
+//! - *A wake for each closure while threads are idle*, as in Tokio. The submitter pays for it, more than for
+//!   all else.
 //! - *The new thread fetches the next one*, so that a chain of starts costs no worker time. It would have to
 //!   take the mark along, and the closures would wait one start longer for each thread.
 //! - *Two queues, one to submit to and one to take from*, so that submitters and threads do not meet. The

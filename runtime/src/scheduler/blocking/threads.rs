@@ -29,7 +29,7 @@ where
     let shared = handle.shared_ptr();
     Shared::retain(shared);
     let future = BlockingTask::new(f);
-    // SAFETY: closure and result are `Send`; the cell's reference was just taken.
+    // SAFETY: (1) closure and result are `Send`; (2) the cell's reference was just taken.
     let (task, join) = unsafe { task::new(future, Closures::of(shared), site) };
     push(handle, task);
     join
@@ -130,7 +130,8 @@ fn start_thread(handle: &Reference) -> io::Result<()> {
 fn run_thread(handle: Reference) {
     context::become_blocking(handle.shared_ptr());
     let entry = Entry::new(handle.shared_ptr());
-    // SAFETY: the entry stays in this frame until `leave`, and the handle keeps the runtime valid.
+    // SAFETY: (1) the entry stays in this frame until `leave`, and the handle keeps the runtime valid. (2)
+    // The entry is new.
     unsafe { entry.enter() };
     run_closures(&handle);
     entry.leave();

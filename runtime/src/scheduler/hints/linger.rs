@@ -14,11 +14,12 @@
 //! is, if descriptors are registered and no worker is the poller. (Timers may be late by as long as a worker
 //! lingers.)
 //!
-//! **The worker lets tasks gather** if they come faster than one look takes: [`SMALL`] batches, [`FLOOD`] in
-//! a row. In such a flood, worker and thread compete for the cache line of the injector's lock, and for other
-//! data that the tasks share, task by task. So the worker waits until [`MANY`] tasks have come, at most for
-//! [`LONGEST_GATHERING`], which is less than a wake takes. If few have come, it was no flood, and the worker
-//! assumes one again only after [`VAIN`] more small batches. Any wait in between begins the count anew.
+//! **The worker lets tasks gather** if they come faster than one look takes: [`FLOOD`] batches of fewer than
+//! [`SMALL`] tasks. In such a flood, worker and thread compete for the cache line of the injector's lock, and
+//! for other data that the tasks share, task by task. So the worker waits until [`MANY`] tasks have come, at
+//! most for [`LONGEST_GATHERING`], which is less than a wake takes. If few have come, it was no flood, and
+//! the worker assumes one again only after [`VAIN`] more small batches. Any wait in between begins the count
+//! anew.
 //!
 //! Rejected: the worker sleeps on, and the thread counts its pushes and wakes the worker at some number. If
 //! the pusher then does something else, no thread sees to the tasks below that number.
@@ -32,9 +33,9 @@ use crate::util::patience::Patience;
 
 /// How long a worker spins at most.
 const LONGEST_WAIT: Duration = Duration::from_micros(50);
-/// At most so many tasks in a batch are hardly worth the lock.
+/// A batch of fewer tasks is small: it is hardly worth the lock.
 const SMALL: usize = 8;
-/// So many small batches in a row count as a flood.
+/// So many small batches, without a wait for work in between, count as a flood.
 const FLOOD: i32 = 4;
 /// How many more small batches are needed after a wrong guess.
 const VAIN: i32 = 60;
@@ -51,7 +52,7 @@ pub struct Linger {
     patience: Patience,
     /// The worker's tick when it last lingered. It does not linger again until it has run something.
     tick: Cell<u64>,
-    /// Small batches in a row. Begins at `-VAIN` after a wrong guess.
+    /// Small batches since the last wait for work. Begins at `-VAIN` after a wrong guess.
     small_batches: Cell<i32>,
 }
 

@@ -36,7 +36,7 @@
 //! work is not worth it at that pace. It forgets the figure gradually.
 //!
 //! No worker samples if that could make events late: if descriptors are registered and no worker sleeps in
-//! the driver, a worker without work has to sit there.
+//! the driver, a worker without work has to become the poller.
 //!
 //! Rejected: an estimate by the owner, with a look at the clock every few polls. It, too, knows only the
 //! past, and the owner pays for it. Also rejected: a threshold for the length of the ring alone. If no worker
@@ -70,7 +70,7 @@ const STALE: Duration = Duration::from_micros(500);
 const WATCH: Duration = Duration::from_micros(2);
 /// Two looks that are closer together than this count as one.
 const SHORTEST: Duration = Duration::from_micros(10);
-/// If the owner runs a task in less time, another core should not fetch it, because the memory that the task
+/// If the owner runs a task in less time, another CPU should not fetch it, because the memory that the task
 /// touches moves along.
 const TINY: Duration = Duration::from_nanos(250);
 /// How many tasks a worker runs before it asks itself whether the others need it.
@@ -80,7 +80,7 @@ const SAMPLE: u64 = 64;
 #[derive(Debug)]
 pub struct Sampling {
     looked_at: Cell<Instant>,
-    /// One for each job processor, by index.
+    /// One for each permanent worker, by index.
     others: RefCell<Vec<Other>>,
     injector: Cell<Queue>,
     /// Whether a worker is awake, and all awake workers are quick.
@@ -235,7 +235,7 @@ impl Sampling {
         }
     }
 
-    /// Whether worker `own` leaves alone the work that is not worth it, and samples.
+    /// Whether this worker leaves alone the work that is not worth it, and samples.
     pub fn would_sample(&self, shared: &Shared) -> bool {
         let has_driver = || {
             let driver = &shared.driver;

@@ -23,7 +23,7 @@ impl JobProcessor {
     }
 
     /// The number that a program sees. It is below the number of threads for permanent workers. Spare workers
-    /// have higher numbers, because programs take the number for that of a slot which no other thread uses
+    /// have higher numbers, because programs use the number as the index of a slot that no other thread uses
     /// meanwhile. External threads have none.
     #[inline]
     pub fn thread_index(&self) -> Option<usize> {
@@ -42,7 +42,7 @@ impl JobProcessor {
 
     #[inline]
     pub fn shared(&self) -> &Shared {
-        // SAFETY: the shared state has the job processor.
+        // SAFETY: the shared state holds the job processor, so it lives at least as long.
         unsafe { self.shared_ptr().as_ref() }
     }
 

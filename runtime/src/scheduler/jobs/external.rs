@@ -54,8 +54,9 @@ use crate::scheduler::job_processor::JobProcessor;
 use crate::scheduler::shared::Shared;
 
 impl Shared {
-    /// `ExternalTakes`: a job processor for the calling thread, and the tag of its jobs. The thread is no
-    /// worker and has counted an injected job.
+    /// `ExternalTakes`: a job processor for the calling thread, and the tag of its jobs. None in the cases of
+    /// the module's docs, and if no index or no tag is free. The thread is no worker and has counted an
+    /// injected job.
     pub fn take_external(&self) -> Option<(&JobProcessor, Tag)> {
         if !self.config.takes_external() || self.idle.sleepers() <= self.extra() {
             return None;

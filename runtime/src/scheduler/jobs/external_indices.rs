@@ -29,7 +29,7 @@ impl External {
     }
 
     /// `ExternalTakes`. Calls `prepare` under the lock, so the processors with lower indices are ready then,
-    /// too.
+    /// too. None if all indices are in use.
     pub(super) fn take(&self, prepare: impl FnOnce(usize)) -> Option<usize> {
         let mut is_used = self.is_used.lock();
         let place = is_used.iter().position(|is_used| !is_used)?;
@@ -53,8 +53,8 @@ impl External {
 /// has the number 0, which stands for no tag.
 static NUMBERS: Numbers = Numbers::below(u16::MAX);
 
-/// The tag of the jobs that external threads split off on one job processor. It is set once an external
-/// thread did so.
+/// The tag of the jobs that external threads split off on one job processor. It is set when the first
+/// external thread takes the job processor.
 #[derive(Debug, Default)]
 pub struct ExternalTag(OnceLock<Option<Number>>);
 

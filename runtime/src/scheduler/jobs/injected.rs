@@ -1,9 +1,9 @@
-//! Injected jobs: they come from outside of the workers. And how long the workers stay for them.
+//! Injected jobs, which come from outside of the workers, and how long the workers stay for them.
 //!
-//! An *injected job* begins a computation. There are three kinds: `install` (a thread
-//! waits for it), `compute` (a task waits for it, or nothing), and `spawn` from a thread without a job
-//! processor (nothing waits for it). A thread that waits for a child job may run the first kind but not the
-//! others, so the kinds have separate queues.
+//! An *injected job* begins a computation. There are three kinds: `install` (a thread waits for it),
+//! `compute` (a task waits for it, or nothing), and `spawn` from a thread without a job processor (nothing
+//! waits for it). A thread that waits for a child job may run the first kind but not the others, so the kinds
+//! have separate queues.
 //!
 //! # Closing
 //! A job may need every worker (`broadcast`), and a job that is spawned during the shutdown still runs. So
@@ -62,7 +62,7 @@ impl InjectedJobs {
 
     /// `CountJob`. Returns false once the workers are leaving.
     pub fn try_begin(&self) -> bool {
-        // Relaxed: this word needs no other data. The lock of the job's list hands the job over.
+        // Relaxed: this word guards no other data. The lock of the job's list hands the job over.
         let before = self.live.fetch_add(1, Relaxed);
         if before & CLOSED != 0 {
             self.live.fetch_sub(1, Relaxed);
@@ -98,7 +98,7 @@ impl InjectedJobs {
         self.live.load(Relaxed) & CLOSED != 0
     }
 
-    /// The last worker has left, and perhaps never ran. No injected job is taken any more.
+    /// The last worker has left; perhaps it never ran. No injected job is taken any more.
     pub fn close(&self) {
         // Relaxed: as `CountJob`.
         self.live.fetch_or(CLOSED, Relaxed);
@@ -106,7 +106,7 @@ impl InjectedJobs {
 
     /// Whether an injected job or a detached job waits or runs: a hint.
     pub fn is_any_live(&self) -> bool {
-        // Acquire: if a thread reads 0 behind a fence, it came before the push of the injected job.
+        // Acquire: if a thread reads 0 behind a fence, its read came before the push of the injected job.
         self.live.load(Acquire) & !CLOSED != 0
     }
 

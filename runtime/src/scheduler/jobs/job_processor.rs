@@ -81,8 +81,8 @@ pub struct JobProcessor {
 }
 
 // SAFETY: the cells are touched only by the methods whose callers are the owner, see
-// `context::job_processor`; `shared` is not written once others know the job processor. What lies in the
-// queues may be sent.
+// `context::job_processor`; `shared` is not written once others know the job processor. The queues hold jobs,
+// which may be sent (`JobRef`).
 unsafe impl Send for JobProcessor {}
 // SAFETY: as above.
 unsafe impl Sync for JobProcessor {}
@@ -167,7 +167,7 @@ impl JobProcessor {
         }
     }
 
-    /// The index that the next child job gets.
+    /// The index that the next child job gets. For the owner.
     #[inline(always)]
     pub fn head(&self) -> u32 {
         // SAFETY: the caller is the owner.

@@ -2,7 +2,7 @@
 //!
 //! # Sharing
 //! A child job that is not published costs no read-modify-write, and a thread that is woken for nothing costs
-//! 2 to 6 µs. But a child job that is not published while other workers are hungry leaves a core idle. A push
+//! 2 to 6 µs. But a child job that is not published while other workers are hungry leaves a CPU idle. A push
 //! applies these rules, in this order:
 //! 1. Deep in a recursion ([`EAGER`] child jobs below it), and with something public: the owner does nothing
 //!    for as long as that is public. A thief takes the oldest child job, which is the biggest, and the next
@@ -172,8 +172,8 @@ impl JobProcessor {
         }
     }
 
-    /// The publish budget of rule 1. While thieves are hungry, the next child jobs near the injected job are
-    /// for them.
+    /// The publish budget of rule 1. While thieves are hungry, the next child jobs near the root of the
+    /// recursion are for them.
     pub(super) fn rely_on_public(&self, is_hungry: bool) -> u32 {
         self.set_flag(RELIES_ON_PUBLIC, true);
         if is_hungry { 2 * EAGER } else { PATIENCE }
@@ -261,7 +261,7 @@ impl JobProcessor {
         unsafe { self.deque.finish(finish) };
     }
 
-    /// Publishes the oldest `n` private child jobs. Returns how many there were.
+    /// Publishes the oldest `n` private child jobs, or all if there are fewer. Returns how many it published.
     ///
     /// # Safety
     /// 1. The calling thread is the owner.
@@ -272,7 +272,7 @@ impl JobProcessor {
         unsafe { self.deque.publish(n) }
     }
 
-    /// Publishes all child jobs, because the owner will not come back soon.
+    /// Publishes all child jobs, because the owner will not come back soon. Returns whether one was private.
     ///
     /// # Safety
     /// 1. The calling thread is the owner.

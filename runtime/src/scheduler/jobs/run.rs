@@ -14,7 +14,8 @@ impl JobProcessor {
     /// to block.
     ///
     /// Also wakes workers for child jobs that were public before. A worker that overlooked them relied on
-    /// this thread to come back to them; and no worker was woken for the jobs of a region too short to share.
+    /// this thread to come back to them; and no worker was woken for child jobs that were published only for
+    /// a measurement (`publish.rs`).
     ///
     /// # Safety
     /// 1. The calling thread is the owner.
@@ -78,8 +79,8 @@ impl Worker {
         true
     }
 
-    /// Runs a job that came from other threads. Otherwise detached jobs that always spawn another one would
-    /// starve it.
+    /// Runs a job that came from other threads. The worker also calls this at each turn: otherwise detached
+    /// jobs that always spawn another one would starve such a job.
     pub fn run_job_from_others(&self) -> bool {
         let Some(job_processor) = self.job_processor() else { return false };
         if !self.shared().injected_jobs.has_any() && job_processor.broadcasts.is_empty() {

@@ -11,8 +11,8 @@
 //! because an injected or a stolen job mostly begins with long parts. At the end of a poll interval the
 //! worker reads the clock. The first worker that does so [`INTERVAL_NANOS`] after the last look of any job
 //! processor looks:
-//! 1. in the driver, without waiting. If another worker sits there, it does not look: the system wakes that
-//!    worker, which may only need a CPU.
+//! 1. in the driver, without waiting. If another worker is the poller, this worker takes events beside it (a
+//!    non-blocking poll), because the poller may have been woken already, but still wait for a CPU.
 //! 2. for tasks that wait. If a worker is idle, this worker wakes it. If all workers compute, this worker
 //!    *yields*. It also yields if the worker that was woken at the last look has not taken the tasks, because
 //!    something else has its CPU.

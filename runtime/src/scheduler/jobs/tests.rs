@@ -14,7 +14,7 @@ use crate::loom::sync::atomic::Ordering::Relaxed;
 use crate::parallel::{ThreadPoolBuilder, isolated, join, scope};
 use crate::scheduler::context;
 
-/// For what another thread has to do.
+/// How long a test waits for what another thread has to do.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Calls `f` in a computation of a runtime with one worker. So no thief takes its child jobs.

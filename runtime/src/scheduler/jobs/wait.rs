@@ -174,10 +174,10 @@ impl JobProcessor {
         self.waits.get() <= DEEPEST && host.takes_child_jobs()
     }
 
-    /// Waits until `awaited` is over, or `is_back`, on a stack that unwinds. Returns false if `awaited` is
-    /// over, and true if `is_back` ended the wait first. It runs the caller's own child jobs from `floor` on.
-    /// Besides, it runs only jobs that no other thread may run, because the awaited job may wait for one of
-    /// them. In all other respects the thread is a blocked worker.
+    /// Waits until `awaited` is over, or `is_back` returns true, on a stack that unwinds. Returns false if
+    /// `awaited` is over, and true if `is_back` ended the wait first. It runs the caller's own child jobs
+    /// from `floor` on. Besides, it runs only jobs that no other thread may run, because the awaited job may
+    /// wait for one of them. In all other respects the thread is a blocked worker.
     pub fn wait_unwinding(&self, awaited: &impl Awaited, floor: u32, is_back: impl Fn() -> bool) -> bool {
         self.with_host(|host| {
             while !awaited.is_over() {
@@ -196,7 +196,8 @@ impl JobProcessor {
         })
     }
 
-    /// A broadcast leaves a token, and so does the event that makes `is_back` true.
+    /// Sleeps until the wait may be over, or a broadcast may have come. A broadcast leaves a token, and so
+    /// does the event that makes `is_back` true.
     fn sleep_unwinding(&self, host: Host<'_>, awaited: &impl Awaited) {
         let sleep = || {
             if awaited.fall_asleep() {
@@ -227,8 +228,8 @@ impl JobProcessor {
         });
     }
 
-    /// Runs the child jobs of this job processor from `floor` on, until there are none or `is_done`. As
-    /// [`wait`](Self::wait).
+    /// Runs the child jobs of this job processor from `floor` on, until there are none or `is_done` returns
+    /// true. `floor` is that of [`wait`](Self::wait).
     #[inline]
     pub fn run_own(&self, floor: u32, is_done: impl Fn() -> bool) {
         if !is_done() {

@@ -72,7 +72,7 @@ impl WorkerMetrics {
 
     /// The worker's thread begins or ends. Called on that thread.
     pub fn thread_begins_or_ends(&self) {
-        // The bit `NO_THREAD` overflows, so it is set and cleared by turns.
+        // The bit `NO_THREAD` overflows, so it is set and cleared alternately.
         self.sleep_changes.add(NO_THREAD + 1);
     }
 

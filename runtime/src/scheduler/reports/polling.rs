@@ -1,7 +1,7 @@
 //! Which task a worker polls. The worker writes a record before each poll, so that other threads can read it
 //! when the poll is long.
 //!
-//! A record is a task's name and the place where the task was spawned. Both outlive the task, so a reader
+//! A record is a task's id and the place where the task was spawned. Both outlive the task, so a reader
 //! touches no task. A record costs two plain stores for each poll, and is not cleared when the poll has
 //! returned. A reader checks the record by the tick, the number of polls that `Processor` counts:
 //! ```text
@@ -23,9 +23,9 @@
 //!
 //! **Everything but polls** is rarer. It changes the record between two steps of `changes`, which is odd
 //! meanwhile. A computation writes its own record and puts the former one back, because a poll that waits for
-//! a latch runs other computations. A job belongs to no task, so it writes no record, and neither does a
-//! worker that goes idle or away. So a reader of a record knows one of two things: the owner was inside of
-//! that poll or computation, or it had just returned and was about to look for work.
+//! a latch runs other computations. A job belongs to no task, so it writes an empty record, and so does a
+//! worker that sleeps, rests or winds down. So a reader of a record knows one of two things: the owner was
+//! inside of that poll or computation, or it had just returned and was about to look for work.
 //!
 //! As in `metrics.rs`, the counters are not those of `loom/mod.rs`, because only reports depend on them.
 
@@ -38,14 +38,14 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, fence};
 use crate::loom::sync::Mutex;
 use crate::task::{Id, Runnable};
 
-/// The bit that marks the name of a computation. (Names are handed out one by one from 1, and do not get so
+/// The bit that marks the id of a computation. (Ids are handed out in blocks from 1 on, and do not get so
 /// far.)
 const COMPUTATION: u64 = 1 << 63;
 
 /// The record of one thread; see the module's docs.
 #[derive(Debug)]
 pub struct Polling {
-    /// The task's name, with [`COMPUTATION`], or 0. Only the owner writes this and the other fields.
+    /// The task's id, with [`COMPUTATION`], or 0. Only the owner writes this and the other fields.
     id: AtomicU64,
     /// Where the task was spawned: a `&'static Location`, or null.
     spawned_at: AtomicPtr<Location<'static>>,

@@ -88,7 +88,7 @@ pub struct UnfinishedTask {
 }
 
 impl UnfinishedTask {
-    /// Returns its name.
+    /// Returns the id of the task, computation or closure.
     pub fn id(&self) -> Id {
         self.id
     }
@@ -109,8 +109,8 @@ impl UnfinishedTask {
         self.worker
     }
 
-    /// Returns whether the thread is in [`block_in_place`](crate::task::block_in_place), or in a call that
-    /// was marked by [`mark_blocked`](crate::parallel::mark_blocked).
+    /// Returns whether the thread is in [`block_in_place`](crate::task::block_in_place), sleeps in a
+    /// `block_on`, or is in a call that was marked by [`mark_blocked`](crate::parallel::mark_blocked).
     pub fn is_blocked(&self) -> bool {
         self.is_blocked
     }

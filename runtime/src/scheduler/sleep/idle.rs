@@ -68,11 +68,12 @@
 //!                                                               latch is set: look for jobs, everywhere;
 //!                                                               there are: from WakeForJob
 //! ```
-//! An injected job that no waiter may run (`compute`, a detached spawn) leaves out ClearWaiter. **A region
-//! too short to share** wakes no worker. Its pusher knows that it is short, and does only PublishJob and
-//! CountPost. A worker that is about to sleep looks once more for the jobs of such a region; a worker that
-//! sleeps already sleeps on. Setting a latch is not part of this protocol: the thread that sets the latch
-//! unparks its owner (`job/latch.rs`).
+//! An injected job that no waiter may run (`compute`, a detached spawn) leaves out ClearWaiter. **A child job
+//! too short to share** wakes no worker. It is published only for a measurement (`publish.rs`), and its
+//! pusher does only PublishJob. A worker that is about to sleep may find the job at SleepLook; a worker that
+//! sleeps already sleeps on. The pusher takes the job back, or does JobFence to ClearWaiter before it blocks.
+//! Setting a latch is not part of this protocol: the thread that sets the latch unparks the latch's owner
+//! (`job/latch.rs`).
 //!
 //! # The races
 //! *The glance.* Worker 1 has looked in every queue and found nothing. A thread outside pushes a task, sees
@@ -168,7 +169,7 @@
 //! # What pushes from inside may overlook
 //! Pushes into a worker's own ring leave out PushFence. The load of ReadCounts may then be stale, and a
 //! chance for parallelism may be missed. The task is not lost, because the pusher comes back to its own
-//! queue. The pusher looks for sleepers again every few dozen tasks.
+//! queue. The pusher looks for sleepers again at each turn (`worker/turns.rs`).
 //!
 //! Jobs in a deque leave out JobFence. *A post that writes (CountPost finds the counter even) is not
 //! overlooked.* The reason is that all changes of the word are read-modify-writes. Each of them sees the
@@ -184,10 +185,10 @@
 //!   that are there before CountPost leave after it.
 //!
 //! A post that finds the counter odd only reads, and its value may be stale: a worker may have got sleepy
-//! meanwhile. All workers may overlook such a job, and a core idles until the next post, the monitor's next
-//! look (ShareJobs), or in a pool, which has no monitor, until a sleeper looks again by itself
-//! (`worker/sleep.rs`). The job is still run: its pusher takes it back before it waits for anything, and at
-//! the latest when its own half is done.
+//! meanwhile. All workers may overlook such a job. A CPU then idles until the next post, or the monitor's
+//! next look (ShareJobs). A pool has no monitor; there, a sleeper looks again by itself (`worker/sleep.rs`).
+//! The job is still run: its pusher takes it back before it waits for anything, and at the latest when its
+//! own half is done.
 //! So **a worker that blocks, or will be long, with jobs that others could take does JobFence to
 //! ClearWaiter** first. With JobFence, no worker overlooks a post that finds the counter odd either. For a
 //! sleeper, the argument is that of a task. For a waiter, suppose that CountPost reads a value older than
@@ -205,12 +206,13 @@
 //! fields.
 //!
 //! # When no worker is left
-//! All workers have a place in this instance. Permanent and spare workers are alike here. *No thread* means:
-//! ReadCounts saw no sleeper and no searcher, and ClearWaiter saw no waiter. So every worker that may run the
-//! work is awake and busy, has yet to pass SleepLook, or is away. Then a spare worker is fetched, if one is
-//! needed (`away/mod.rs`): [`has_waiters`](Idle::has_waiters), read after PushFence, sees every waiter whose
-//! LatchFence came before. A later waiter sees PushTask at LatchLook. A spare worker that goes to rest does
-//! UncountSearcher and SearcherLook. It looks in the queues after it is listed as resting.
+//! All workers of a runtime, permanent and spare, have their bits in one [`Idle`], which treats them alike.
+//! *No thread was found* ([`Pick::found_none`]) means: ReadCounts saw no sleeper and no searcher, and
+//! ClearWaiter saw no waiter. So every worker that may run the work is awake and busy, has yet to pass
+//! SleepLook, or is away. Then a spare worker is fetched, if one is needed (`away/mod.rs`):
+//! [`has_waiters`](Idle::has_waiters), read after PushFence, sees every waiter whose LatchFence came before.
+//! A later waiter sees PushTask at LatchLook. A spare worker that goes to rest does UncountSearcher and
+//! SearcherLook. It looks in the queues after it is listed as resting.
 //!
 //! *Surplus* threads may sleep here, too: spare workers that serve while all others are inside of long
 //! polls. Some work can wait for the others, such as tasks in the pusher's own ring. Such work wakes no
@@ -543,8 +545,8 @@ impl Idle {
     /// worker: WakeForJob is [`pick_for`](Self::pick_for).
     #[inline]
     pub fn post_job(&self) {
-        // Relaxed: if this is stale and odd, the job is overlooked, which its pusher is told about in the
-        // module's docs.
+        // Relaxed: if this is stale and odd, all workers may overlook the job; see *what pushes from inside
+        // may overlook* in the module's docs.
         let mut counts = self.word().load(Relaxed);
         while !is_posted(counts) {
             match self.word().compare_exchange(counts, counts.wrapping_add(EVENT), SeqCst, Relaxed) {
@@ -762,8 +764,8 @@ impl Idle {
 
     /// Whether worker `index` sleeps while it waits for a latch, and has not been notified.
     pub fn is_waiter(&self, index: usize) -> bool {
-        // Acquire: as the other ways to look at the bits; the caller knows from elsewhere that the worker
-        // sleeps.
+        // Acquire: as in `clear`. The search for a deadlock knows from elsewhere that the worker sleeps; for
+        // other callers this is a hint.
         self.bits(index).waiters.load(Acquire) & bit(index) != 0
     }
 

@@ -30,7 +30,7 @@
 //! driver wakes early enough for that deadline, else until that deadline. So a worker's timer wakes no other
 //! thread, and one timer mostly wakes one thread (spare workers share a wheel).
 //! ```text
-//! In the driver                               On the token, or registering on the wheel of foreign threads
+//! In the driver                               On the token, or registering on the wheel of other threads
 //! PollerEarliest  until = earliest of all     TokenTimerSet    the deadline is in the wheel
 //!                 wheels                      TokenTimerFence  SeqCst fence
 //! PollerPublish   publish `until`             TokenTimerRead   read `until`: later than the deadline, so
@@ -39,16 +39,16 @@
 //!                 so sleep less
 //! PollerSleep     sleep; then publish AWAKE
 //! ```
-//! Suppose TokenTimerRead reads an `until` that a sleeper will outlive. Then PollerPublish or PollerSleep of
-//! that sleeper came before TokenTimerRead, and only a later sleeper matters. If the later sleeper's
-//! PollerFence is after TokenTimerFence, its PollerAgain sees TokenTimerSet. If its PollerFence is before
-//! TokenTimerFence, TokenTimerRead reads its `until` or a later one.
+//! Suppose TokenTimerRead reads a value that poller A has published, at PollerPublish or PollerSleep. A
+//! itself sleeps no longer than that value says, so only a later poller B could sleep past the deadline. If
+//! B's PollerFence is after TokenTimerFence, B's PollerAgain sees TokenTimerSet. If B's PollerFence is before
+//! TokenTimerFence, TokenTimerRead reads B's `until` or a later one.
 //!
 //! A worker that leaves the driver for a task still answers for the timers that other workers left to it. It
-//! fires the due timers of all wheels every few dozen tasks, and before it sleeps. If one of its polls takes
-//! long, these timers and the events are late, until the monitor sees to them (`monitor/mod.rs`). A worker
-//! that blocks or retires leaves the driver for good. Then it has another worker look for work, and that
-//! worker finds the driver free before it sleeps.
+//! fires the due timers of all wheels at each turn (`worker/turns.rs`) and at each sleep. If one of its polls
+//! takes long, these timers and the events are late, until the monitor sees to them (`monitor/mod.rs`). A
+//! worker that blocks or retires leaves the driver for good. Then it has another worker look for work, and
+//! that worker finds the driver free before it sleeps.
 //!
 //! Sources: the token parker follows `std::thread::park`; the two places to sleep follow the 2019 Tokio
 //! scheduler.

@@ -19,7 +19,7 @@ use crate::scheduler::processor::{Processor, Sighting};
 use crate::scheduler::shared::Shared;
 use crate::util::rand::FastRand;
 
-/// The thread is inside of a `block_in_place`.
+/// The thread is in a `block_in_place`, or in a call that sleeps, such as `block_on`.
 pub(super) const BLOCKED: u8 = 1;
 /// The thread runs jobs.
 pub(super) const COMPUTING: u8 = 2;
@@ -99,7 +99,7 @@ pub struct Worker {
     /// When the last sleep ended, and how long it was.
     pub(super) awake_since: Cell<Instant>,
     pub(super) slept: Cell<Duration>,
-    /// In a pool: how long that sleep could be.
+    /// In a pool: how long the last sleep could be.
     pub(super) look_again: Cell<Duration>,
 }
 
@@ -216,8 +216,8 @@ impl Worker {
         self.processor().job_processor.as_ref()
     }
 
-    /// The table of `owned.rs` that this worker may use. None while the table is lent, and none for spare
-    /// workers.
+    /// The table of `owned.rs` that this worker may use. None while the table is lent, for a spare worker,
+    /// and for a worker of a pool of jobs.
     #[inline]
     pub fn table(&self) -> Option<usize> {
         self.table.get()

@@ -1,4 +1,4 @@
-//! The begin of a poll that a worker measures.
+//! The beginning of a poll that a worker measures.
 
 use std::time::{Duration, Instant};
 

@@ -99,7 +99,7 @@ impl Worker {
     }
 
     /// Cancels the tasks that wait for a wake, in all tables that this thread may use: its own, the lent ones
-    /// and the shared ones. Marks the other tasks there.
+    /// and the shared ones. Marks the other tasks there, so that the owner of their `SCHEDULED` cancels them.
     pub(in crate::scheduler) fn cancel_idle(&self) {
         // SAFETY: this thread is the worker of its table, and `table` is `None` while the table is lent.
         unsafe { self.shared().owned.cancel_idle(self.table()) };
@@ -140,8 +140,8 @@ impl Worker {
             // SAFETY: this thread is the job processor's owner.
             unsafe { job_processor.expose_child_jobs() };
         }
-        // Also with an empty ring: if this thread was the last to be the poller, another worker has to
-        // sit there now.
+        // Also with an empty ring: if this thread was the last to be the poller, another worker has to become
+        // the poller now.
         shared.fetch_strictly(Work::Task);
         shared.samplers.wake(shared);
     }

@@ -7,8 +7,8 @@ use crate::driver::foreign::ForeignWakes;
 use crate::scheduler::away::Role;
 use crate::scheduler::away::spare::LONGEST_SLEEP;
 
-/// How long a pool's worker sleeps before it looks for jobs that it may have overlooked. So long that it
-/// costs nothing.
+/// How long a pool's worker sleeps before it looks for jobs that it may have overlooked. The sleep is so long
+/// that the look costs nothing.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
 /// Sleep.

@@ -32,7 +32,7 @@ impl Worker {
     #[inline(always)]
     pub fn maintain_at_times(&self) {
         let rounds = &self.processor().rounds;
-        // Relaxed: a number by itself. The monitor's write may be lost; see the module's docs.
+        // Relaxed: a number by itself. The monitor's write may be lost; see `worker.rs`.
         let left = rounds.load(Relaxed) - 1;
         rounds.store(left, Relaxed);
         if left == 0 {
@@ -158,18 +158,19 @@ impl Worker {
     }
 
     /// A sleep has ended. From now on the worker looks whether a task has yielded: after one round and one
-    /// more, then after two and two, four and four, and so on. If so, the driver has its turn.
+    /// more, then after two and two, four and four, and so on. If a task has yielded, the driver has its
+    /// turn.
     ///
-    /// Programs yield some times so that what they have sent arrives. They rely on it that the driver is
-    /// polled meanwhile, as by Tokio's `yield_now`. A task that yields for longer has to wait for the end of
-    /// the stride, because a turn costs as much as dozens of yields.
+    /// Some programs yield a few times so that what they have sent arrives. They rely on it that the driver
+    /// is polled meanwhile, as by Tokio's `yield_now`. A task that yields for longer has to wait for the end
+    /// of the stride, because a turn costs as much as dozens of yields.
     pub(super) fn begin_looks_at_yields(&self) {
         self.looks_at_yields.set(Some(0));
         self.has_yielded.set(false);
         self.set_next_look(self.rounds() + self.rounds_put_off.get());
     }
 
-    /// Splits `rounds`, the rest of the stride, behind the next look.
+    /// Splits `rounds`, the rest of the stride, at the next look. Puts off the rounds behind that look.
     fn set_next_look(&self, rounds: u32) {
         let looks = self.looks_at_yields.get().unwrap_or(0);
         let length = 1 << (looks / 2).min(31);
@@ -228,7 +229,7 @@ impl Worker {
                 if let Some(io) = driver.io().filter(|io| io.has_sources()) {
                     match driver.try_become_poller(self.index) {
                         Some(mut poller) => _ = poller.poll(foreign),
-                        // The worker that sits there may be woken already, but wait for a CPU.
+                        // The poller may have been woken already, but still wait for a CPU.
                         None => io.poll_nonblocking(foreign),
                     }
                 }

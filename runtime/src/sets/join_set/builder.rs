@@ -10,8 +10,8 @@ use crate::sets::builder;
 use crate::sets::local_set::LocalSet;
 use crate::task::AbortHandle;
 
-/// Spawns a task into a [`JoinSet`] with a name; made by [`JoinSet::build_task`]. The name is dropped, as by
-/// [`task::Builder`](crate::task::Builder).
+/// Spawns a task into a [`JoinSet`] with a name; made by [`JoinSet::build_task`]. The name is dropped, and no
+/// call fails, as with [`task::Builder`](crate::task::Builder).
 #[must_use = "builders do nothing unless used to spawn a task"]
 pub struct Builder<'a, T> {
     set: &'a mut JoinSet<T>,
@@ -19,7 +19,7 @@ pub struct Builder<'a, T> {
 }
 
 impl<T> JoinSet<T> {
-    /// A builder that spawns a task into this set.
+    /// Creates a builder that spawns a task into this set.
     ///
     /// # Examples
     /// ```
@@ -43,7 +43,7 @@ impl<'a, T: 'static> Builder<'a, T> {
         Self { builder, ..self }
     }
 
-    /// As [`JoinSet::spawn`].
+    /// Spawns a task as [`JoinSet::spawn`] does.
     #[track_caller]
     pub fn spawn<F>(self, future: F) -> io::Result<AbortHandle>
     where
@@ -53,7 +53,7 @@ impl<'a, T: 'static> Builder<'a, T> {
         Ok(self.set.insert(self.builder.spawn(future)?))
     }
 
-    /// As [`JoinSet::spawn_on`].
+    /// Spawns a task as [`JoinSet::spawn_on`] does.
     #[track_caller]
     pub fn spawn_on<F>(self, future: F, handle: &Handle) -> io::Result<AbortHandle>
     where
@@ -63,7 +63,7 @@ impl<'a, T: 'static> Builder<'a, T> {
         Ok(self.set.insert(self.builder.spawn_on(future, handle)?))
     }
 
-    /// As [`JoinSet::spawn_blocking`].
+    /// Runs a closure as [`JoinSet::spawn_blocking`] does.
     #[track_caller]
     pub fn spawn_blocking<F>(self, f: F) -> io::Result<AbortHandle>
     where
@@ -73,7 +73,7 @@ impl<'a, T: 'static> Builder<'a, T> {
         Ok(self.set.insert(self.builder.spawn_blocking(f)?))
     }
 
-    /// As [`JoinSet::spawn_blocking_on`].
+    /// Runs a closure as [`JoinSet::spawn_blocking_on`] does.
     #[track_caller]
     pub fn spawn_blocking_on<F>(self, f: F, handle: &Handle) -> io::Result<AbortHandle>
     where
@@ -83,7 +83,7 @@ impl<'a, T: 'static> Builder<'a, T> {
         Ok(self.set.insert(self.builder.spawn_blocking_on(f, handle)?))
     }
 
-    /// As [`JoinSet::spawn_local`].
+    /// Spawns a task as [`JoinSet::spawn_local`] does.
     #[track_caller]
     pub fn spawn_local<F>(self, future: F) -> io::Result<AbortHandle>
     where
@@ -92,7 +92,7 @@ impl<'a, T: 'static> Builder<'a, T> {
         Ok(self.set.insert(self.builder.spawn_local(future)?))
     }
 
-    /// As [`JoinSet::spawn_local_on`].
+    /// Spawns a task as [`JoinSet::spawn_local_on`] does.
     #[track_caller]
     pub fn spawn_local_on<F>(self, future: F, local_set: &LocalSet) -> io::Result<AbortHandle>
     where

@@ -66,7 +66,8 @@ pub struct Entries<T> {
 
 // SAFETY: the entries hold handles, which are `Send` with `T`. All else is the set's own, or atomic.
 unsafe impl<T: Send> Send for Entries<T> {}
-// SAFETY: `&Entries` gives access only to `len`.
+// SAFETY: by `&JoinSet`, a program reaches only `len`. The set calls all other methods through `&mut
+// JoinSet`, so one thread at a time uses the entries and the owner's side of the inbox.
 unsafe impl<T: Send> Sync for Entries<T> {}
 
 /// The part that completers reach.
@@ -86,10 +87,11 @@ struct SetEntry<T> {
     shared: NonNull<EntriesShared<T>>,
 }
 
-// SAFETY: the link is a field of the entry, at the same place for as long as the entry lives.
+// SAFETY: (1) the link is a field of the entry, always the same one. (2) It lives as long as the entry. (3)
+// Only the queues, and the list of free entries through their functions, touch it.
 unsafe impl<T> Linked for SetEntry<T> {
     unsafe fn next(item: NonNull<Self>) -> NonNull<Next<Self>> {
-        // SAFETY: the caller guarantees that `item` is live; only an address is computed.
+        // SAFETY: by (1) `item` is live, so the address of its field is in bounds and not null.
         unsafe { NonNull::new_unchecked(&raw mut (*item.as_ptr()).next) }
     }
 }

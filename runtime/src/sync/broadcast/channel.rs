@@ -49,6 +49,7 @@
 //!
 //! MoveEnd is Release and pairs with ReadEnd. FillSlot is Release, too, and pairs with LockSlot. So a
 //! receiver that finds a value, or finds its value overwritten, sees how far the end has gone.
+//!
 //! # A slot that is busy
 //! A receiver may be cloning the old value of the slot that a send wants to overwrite. The send then lets go
 //! of the tail and tries again. So it waits for that clone, but no other task does.
@@ -310,7 +311,8 @@ impl<T> Channel<T> {
         // Relaxed: `end` changes under the lock only.
         let end = self.sending.end.load(Relaxed) / ONE;
         // Older values leave before younger ones. So the values that are left are the last ones before the
-        // end.
+        // end. (A receiver that is being dropped may still take values while younger ones, which are not
+        // counted for it, have left. Then the number is a guess.)
         let (mut low, mut high) = (end.saturating_sub(self.ring.capacity()), end);
         while low < high {
             let middle = low + (high - low) / 2;

@@ -331,7 +331,8 @@ impl<T> Drop for Recv<'_, T> {
         let RecvState::Queued = self.state else { return };
         // SAFETY: a pinned future is dropped where it is.
         let waiter = unsafe { Pin::new_unchecked(&self.waiter) };
-        // SAFETY: (1) the state says so. The waker is dropped last, because its drop may panic.
+        // SAFETY: (1) the state says that it has joined, and it leaves only here. The waker is dropped last,
+        // because its drop may panic.
         let (_outcome, _waker) = unsafe { self.receiver.channel.waiters.lock().leave(waiter) };
     }
 }

@@ -36,9 +36,13 @@
 //! CapacityQueue sets QUEUED by a compare-and-swap on a word with too few permits. A CapacityGive that comes
 //! before it in the word's order is counted in that word. A CapacityGive that comes after it sees QUEUED,
 //! unless CapacitySettle has cleared QUEUED in between. In that case the wait list was empty after
-//! CapacityJoin, so the taker was served, or has left. A giver that sees QUEUED takes the lock after
-//! CapacityJoin, or it took the lock before CapacityQueue and another CapacityGive or CapacityQueue set the
-//! order. In each case CapacityGrant reads the word after every CapacityGive whose giver relies on it.
+//! CapacityJoin, so the taker was served, or has left. A giver that sees QUEUED takes the lock. The taker
+//! holds the lock from before CapacityQueue until after CapacityJoin, so the giver gets it after
+//! CapacityJoin. The giver's CapacityGrant reads the word after its own CapacityGive.
+//!
+//! If QUEUED is set already when the taker has the lock, the taker joins without CapacityQueue, behind other
+//! waiters. A giver that left the lock before, and left QUEUED set, comes back for its next batch, or has
+//! found that the first waiter needs more than FREE.
 //!
 //! If the first waiter needs more than FREE, the thread that raises FREE looks at it again. The CapacityGive
 //! of that thread comes after CapacityGrant's look in the word's order, so it sees QUEUED and waits for the

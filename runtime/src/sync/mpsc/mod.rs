@@ -2,10 +2,12 @@
 //!
 //! # Where to begin reading
 //! 1. `queue.rs`: the list of blocks in which values travel, and how the receiver sleeps. The protocol is
-//!    there. 2. `capacity.rs`: the capacity of a bounded channel. Its senders take a permit for each value,
-//!    and the receiver gives the permit back. 3. `channel.rs`: the common part of both kinds of channel:
-//!    counting senders, closing, receiving. 4. `receiver.rs`: the receivers of both. `sender.rs`: the senders
-//!    of a bounded channel. `permit.rs` reserves room in it. `unbounded.rs`: the senders of an unbounded one.
+//!    there.
+//! 2. `capacity.rs`: the capacity of a bounded channel. Its senders take a permit for each value, and the
+//!    receiver gives the permit back.
+//! 3. `channel.rs`: the common part of both kinds of channel: counting senders, closing, receiving.
+//! 4. `receiver.rs`: the receivers of both. `sender.rs`: the senders of a bounded channel. `permit.rs`
+//!    reserves room in it. `unbounded.rs`: the senders of an unbounded one.
 //!
 //! # Which one
 //! A [bounded](channel()) channel makes fast senders wait for a slow receiver. An

@@ -163,12 +163,13 @@ impl<T> Block<T> {
         for i in 0..VALUES {
             let slot =
                 Slot { is_full: AtomicBool::new(false), value: UnsafeCell::new(MaybeUninit::uninit()) };
-            // SAFETY: `i` is below the length of the array, and the slot holds nothing to drop.
+            // SAFETY: `at` points to the box's memory, `i` is below the length of the array, and the slot
+            // holds nothing to drop.
             unsafe { (&raw mut (*at).slots[i]).write(slot) };
         }
-        // SAFETY: as above.
+        // SAFETY: `at` points to the box's memory, and the field holds nothing to drop.
         unsafe { (&raw mut (*at).next).write(AtomicPtr::new(ptr::null_mut())) };
-        // SAFETY: both fields were written.
+        // SAFETY: both fields were written, and so was each slot of the array.
         unsafe { block.assume_init() }
     }
 }
@@ -380,7 +381,9 @@ impl<T> Queue<T> {
     pub unsafe fn park(&self, waker: &Waker) -> bool {
         let mut word = self.tail.word.load(Ordering::Acquire);
         if word & PARKED != 0 {
-            // SAFETY: this only reads the slot, as a producer that moves the waker out does.
+            // SAFETY: PARKED is set, so the slot holds a waker. This only reads the slot, as a producer that
+            // moves the waker out does. That producer may even drop the waker meanwhile, but `will_wake` only
+            // compares addresses, and does not follow that of the data.
             let is_current = self.waker.with(|slot| unsafe { (*slot).assume_init_ref() }.will_wake(waker));
             if is_current {
                 return true;
@@ -474,6 +477,8 @@ impl<T> Queue<T> {
         }
     }
 
+    /// Moves the consumer's waker out of its slot.
+    ///
     /// # Safety
     /// 1. The slot holds a waker, and the caller has cleared PARKED, or is the consumer and PARKED was never
     ///    set.

@@ -117,7 +117,7 @@ impl<T> Sender<T> {
     /// [`Closed`](SendTimeoutError::Closed) if the receiver is closed or dropped.
     ///
     /// # Panics
-    /// If the channel is full and there is no runtime with time enabled.
+    /// If there is no room at once, or the channel is closed, and there is no runtime with time enabled.
     ///
     /// # Cancel safety
     /// As [`send`](Self::send).

@@ -15,8 +15,8 @@ const MAX_READERS: u32 = u32::MAX >> 3;
 /// Gives access to its data to many readers, or to one writer. Waiting for it does not block the thread.
 ///
 /// The wait list is fair: first come, first served. A reader waits behind a writer that waits, so readers
-/// cannot keep writers out for ever. So a task that holds a read guard must not wait for a second one: a
-/// writer may stand in between. A panic while a guard is held does not poison the lock.
+/// cannot keep writers out for ever. For the same reason a task that holds a read guard must not wait for a
+/// second one: a writer may stand in between. A panic while a guard is held does not poison the lock.
 ///
 /// # Examples
 /// ```

@@ -59,7 +59,8 @@
 //!
 //! # Deadlocks
 //! A slot names its thread, and `writer` names the thread that writes. So a thread that would wait for itself
-//! panics with a message that says what to do, where Tokio's lock hangs.
+//! panics with a message that says what to do, where Tokio's lock hangs. `unnumbered` names no thread: a
+//! reader that is counted there and then writes hangs, too.
 //!
 //! # Rejected
 //! - One count of readers in the word: two read-modify-writes for each reader, on a line that all readers
@@ -143,7 +144,8 @@ impl BigReaderLock {
     }
 
     /// Enters as a reader, and waits for a writer to leave. Also returns the word. Until the `Reading` is
-    /// dropped, only bits that others than writers set can change in the word.
+    /// dropped, no writer gets past ScanSlots. So the owner's bits that only [`finish`](Writing::finish)
+    /// changes stay as they are in that word.
     ///
     /// # Panics
     /// If the calling thread is the writer.

@@ -368,7 +368,8 @@ impl<T> Drop for Changed<'_, T> {
         let ChangedState::Queued = self.state else { return };
         // SAFETY: a pinned future is dropped where it is.
         let waiter = unsafe { Pin::new_unchecked(&self.waiter) };
-        // SAFETY: (1) the state says so. The waker is dropped last, because its drop may panic.
+        // SAFETY: (1) the state says that it has joined, and it leaves only here. The waker is dropped last,
+        // because its drop may panic.
         let (_outcome, _waker) = unsafe { self.channel.waiters.lock().leave(waiter) };
     }
 }

@@ -25,7 +25,9 @@
 //! blocks its thread. So keep a `Ref` for a short time, and not across an `.await`. Reading costs one atomic
 //! read-modify-write, on a cache line that no other thread reads through, and no reader waits for another. A
 //! thread may hold several `Ref`s. A thread that sends while it holds a `Ref` of the same channel would wait
-//! for itself, so it panics.
+//! for itself, so it panics. (The channel recognises at least 16 threads at a time that hold a `Ref`. A
+//! thread beyond these hangs where it should panic. It also hangs if it makes a second `Ref` while a sender
+//! waits for its first one.)
 //!
 //! # Examples
 //! ```

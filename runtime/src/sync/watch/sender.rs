@@ -153,7 +153,8 @@ impl<T> Sender<T> {
         value
     }
 
-    /// Reads the value in place. A sender has always seen it.
+    /// Reads the value in place. A sender has always seen it. Blocks the thread while another sender replaces
+    /// the value.
     ///
     /// # Panics
     /// If the calling thread is inside of a closure that changes the value.

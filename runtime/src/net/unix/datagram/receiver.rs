@@ -10,7 +10,7 @@
 //! So a sender that is refused asks which of the two is full. If it is the receiver, the sender's socket
 //! stays ready, and the sender waits at a [`ReceiverWait`]. This is a socket of its own, which is connected
 //! to the receiver only for this wait. A connected socket is writable when its peer has room, and the system
-//! tells when it becomes so. It is used for one wait. If the queue is full again after the wait, the next one
+//! tells when it becomes so. If the queue is full again after the wait, the next wait has a new socket, which
 //! asks the system anew.
 //!
 //! Rejected: clearing the readiness of the sender's socket, because that would hold up senders to other

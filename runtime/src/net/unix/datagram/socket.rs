@@ -29,7 +29,7 @@ const WATCH: WatchMode = WatchMode::datagrams("UnixDatagram");
 /// methods take a shared reference, so several tasks may share the socket in an `Arc`. Each argument that is
 /// a path may begin with a zero byte. It is then a name in Linux's abstract namespace.
 ///
-/// If several tasks wait through `poll_*` functions, only the last one that polled is woken, in each
+/// If several tasks wait through `poll_*` functions, only the last task that polled is woken, in each
 /// direction. Any number of tasks may await the async functions.
 ///
 /// `recvmsg` in [`async_io`](Self::async_io) receives descriptors and credentials that come along. Other
@@ -216,7 +216,7 @@ impl UnixDatagram {
     }
 
     /// Polls until `buf` is sent as one datagram to the socket at `target`. If several tasks poll, only the
-    /// last one that called is woken.
+    /// last task that called is woken.
     ///
     /// # Errors
     /// As for [`send_to`](Self::send_to).

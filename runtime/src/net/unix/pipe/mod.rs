@@ -1,8 +1,9 @@
 //! Pipes: those without a name, which [`pipe`] makes, and FIFOs, which are files.
 //!
 //! A pipe carries bytes one way, from a [`Sender`] to a [`Receiver`]. `mkfifo` makes a FIFO, and
-//! [`OpenOptions`] opens it. Any number of processes may open either end of it, and close it again. So the
-//! end of the stream may be over when a sender comes again, and a receiver that was gone may come back.
+//! [`OpenOptions`] opens it. Any number of processes may open either end of it, and close it again. So a
+//! receiver that has read the end of the stream may read on when a process opens the FIFO for writing again.
+//! A sender may write again when a process opens it for reading again.
 
 pub(crate) mod end;
 mod open_options;

@@ -22,8 +22,8 @@ macro_rules! setup {
 ///
 /// The methods of [`AsyncReadExt`](crate::io::AsyncReadExt) read from it.
 ///
-/// When all senders are closed, it reads the bytes that are left, and then the end of the stream. If a sender
-/// opens a FIFO again, the end is over, and the receiver can read on. A receiver that is opened for both
+/// When all senders are closed, it reads the bytes that are left, and then the end of the stream. If a
+/// process opens the FIFO for writing again, the receiver can read on. A receiver that is opened for both
 /// directions ([`read_write`](super::OpenOptions::read_write)) is a sender itself, and never finds the end.
 ///
 /// # Examples

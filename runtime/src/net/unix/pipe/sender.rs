@@ -23,8 +23,8 @@ macro_rules! setup {
 /// The methods of [`AsyncWriteExt`](crate::io::AsyncWriteExt) write to it. Dropping it closes this end. When
 /// all senders are closed, the receiver finds the end of the stream. `shutdown` does nothing.
 ///
-/// A write fails with [`BrokenPipe`](io::ErrorKind::BrokenPipe) when all receivers are closed. If a receiver
-/// opens a FIFO again, writes succeed again.
+/// A write fails with [`BrokenPipe`](io::ErrorKind::BrokenPipe) when all receivers are closed. If a process
+/// opens the FIFO for reading again, writes succeed again.
 ///
 /// # Examples
 /// Waits until a process reads from a FIFO:
