@@ -40,11 +40,10 @@ fn poll_read<R: AsyncRead>(
 ) -> Poll<io::Result<()>> {
     // SAFETY: no reader can write uninitialised bytes through a `ReadBuf`.
     let room = unsafe { cursor.as_mut() };
-    let start = room.as_ptr().cast::<u8>();
     let mut buf = ReadBuf::uninit(room);
+    let place = buf.place();
     ready!(reader.poll_read(cx, &mut buf))?;
-    // A reader may replace the `ReadBuf` by one of another buffer. Its count would be wrong then.
-    assert_eq!(buf.filled().as_ptr(), start, "`poll_read` must read into the buffer it was given");
+    buf.assert_at(place);
     let n = buf.filled().len();
     // SAFETY: the first `n` bytes are filled, and so initialised.
     unsafe { cursor.advance(n) };

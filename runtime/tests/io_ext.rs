@@ -202,7 +202,7 @@ fn chain_does_not_skip_a_reader_for_want_of_room() {
 }
 
 #[test]
-#[should_panic = "must read into the buffer it was given"]
+#[should_panic = "replaced the buffer that it was given"]
 fn a_reader_that_swaps_the_buffer_is_found_out() {
     struct Swapping;
     impl AsyncRead for Swapping {
@@ -218,6 +218,33 @@ fn a_reader_that_swaps_the_buffer_is_found_out() {
         }
     }
     let _ = block_on(Swapping.read_to_end(&mut Vec::new()));
+}
+
+/// The part of a buffer without room is empty, and begins where the other half of the memory begins. If the
+/// counts of that half were taken over, the buffer would reach beyond its end.
+#[test]
+#[should_panic = "replaced the buffer that it was given"]
+fn a_reader_that_swaps_an_empty_buffer_is_found_out() {
+    struct Swapping(Option<&'static mut [u8]>);
+    impl AsyncRead for Swapping {
+        fn poll_read(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            buf: &mut ReadBuf<'_>,
+        ) -> Poll<io::Result<()>> {
+            let other = self.0.take().expect("it is read once");
+            *buf = ReadBuf::new(other);
+            buf.advance(buf.capacity());
+            Poll::Ready(Ok(()))
+        }
+    }
+    let (near, far) = Box::leak(Box::new([0; 8])).split_at_mut(4);
+    let mut buf = ReadBuf::new(near);
+    buf.advance(4);
+    let mut reader = AsyncReadExt::take(Swapping(Some(far)), 4);
+    let mut cx = Context::from_waker(std::task::Waker::noop());
+    _ = Pin::new(&mut reader).poll_read(&mut cx, &mut buf);
+    assert_eq!(buf.filled().len(), 4);
 }
 
 #[test]

@@ -63,10 +63,9 @@ impl<R: AsyncRead> AsyncRead for Take<R> {
         }
         let this = self.project();
         let mut part = buf.take(usize::try_from(*this.limit).unwrap_or(usize::MAX));
-        let start = part.filled().as_ptr();
+        let place = part.place();
         ready!(this.inner.poll_read(cx, &mut part))?;
-        // A reader may replace the `ReadBuf` by one of another buffer. Its count would be wrong then.
-        assert_eq!(part.filled().as_ptr(), start, "`poll_read` must read into the buffer it was given");
+        part.assert_at(place);
         let n = part.filled().len();
         // SAFETY: the first `n` bytes of the part are filled, and so initialised. They are the next `n` bytes
         // of `buf`.

@@ -366,10 +366,9 @@ unsafe fn poll_read_into<R: AsyncRead + ?Sized>(
     let mut buf = ReadBuf::uninit(room);
     // SAFETY: (1).
     unsafe { buf.assume_init(*initialized) };
-    let start = buf.filled().as_ptr();
+    let place = buf.place();
     let result = reader.poll_read(cx, &mut buf);
-    // A reader may replace the `ReadBuf` by one of another buffer. The counts would be wrong then.
-    assert_eq!(buf.filled().as_ptr(), start, "`poll_read` must read into the buffer it was given");
+    buf.assert_at(place);
     *initialized = buf.initialized().len();
     ready!(result)?;
     Poll::Ready(Ok(buf.filled().len()))

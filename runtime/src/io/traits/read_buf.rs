@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::mem::MaybeUninit;
+use std::ops::Range;
 
 use bytes::BufMut;
 use bytes::buf::UninitSlice;
@@ -52,6 +53,23 @@ impl<'a> ReadBuf<'a> {
     #[inline]
     pub fn capacity(&self) -> usize {
         self.bytes.len()
+    }
+
+    /// Returns where the bytes lie. A reader may replace the `ReadBuf` that it was given by one of another
+    /// buffer, which lies elsewhere, unless both are empty.
+    #[inline]
+    pub(crate) fn place(&self) -> Range<*const MaybeUninit<u8>> {
+        self.bytes.as_ptr_range()
+    }
+
+    /// Panics if this is not the buffer that lay at `place`. The counts of another buffer would be wrong.
+    #[inline]
+    pub(crate) fn assert_at(&self, place: Range<*const MaybeUninit<u8>>) {
+        assert_eq!(
+            self.place(),
+            place,
+            "`poll_read` replaced the buffer that it was given: read into it instead"
+        );
     }
 
     /// Returns the length of the unfilled part.
