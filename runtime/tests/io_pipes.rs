@@ -13,6 +13,36 @@ use runtime::io::{
     simplex,
 };
 
+/// The reader of the one direction panics when it is woken. The writer of the other one is woken all the
+/// same.
+#[test]
+fn both_directions_end_although_a_waker_panics() {
+    struct Panics;
+    impl Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            panic!("a foreign waker");
+        }
+    }
+    struct Notes(Mutex<u32>);
+    impl Wake for Notes {
+        fn wake(self: Arc<Self>) {
+            *self.0.lock().unwrap() += 1;
+        }
+    }
+    let (near, far) = duplex(1);
+    let (mut reader, mut writer) = runtime::io::split(far);
+    let panics = Waker::from(Arc::new(Panics));
+    let notes = Arc::new(Notes(Mutex::new(0)));
+    let noted = Waker::from(notes.clone());
+    let mut bytes = [0];
+    assert!(pin!(reader.read(&mut bytes)).poll(&mut Context::from_waker(&panics)).is_pending());
+    let mut write = pin!(writer.write_all(b"ab"));
+    assert!(write.as_mut().poll(&mut Context::from_waker(&noted)).is_pending());
+    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(near)));
+    assert!(outcome.is_err(), "the waker's panic goes on");
+    assert_eq!(*notes.0.lock().unwrap(), 1);
+}
+
 #[test]
 fn slices_are_written_one_after_the_other() {
     block_on(async {

@@ -13,6 +13,7 @@ use super::simplex::End;
 use super::{AsyncRead, AsyncWrite, ReadBuf, SimplexStream};
 use crate::coop;
 use crate::loom::sync::Mutex;
+use crate::util::unwind::FirstPanic;
 
 /// One end of a pipe in memory. [`duplex`] makes it.
 ///
@@ -69,7 +70,7 @@ fn poll_pipe<T>(
 /// Ends one direction.
 fn close(pipe: &Mutex<SimplexStream>, end: End) {
     let (other, own) = pipe.lock().close(end);
-    drop(own);
+    let _own = own;
     wake(other);
 }
 
@@ -116,7 +117,10 @@ impl AsyncWrite for DuplexStream {
 
 impl Drop for DuplexStream {
     fn drop(&mut self) {
-        close(&self.write, End::Writer);
-        close(&self.read, End::Reader);
+        // The wakers are foreign code. If one panics, the other direction must end all the same.
+        let mut panic = FirstPanic::new();
+        panic.catch(|| close(&self.write, End::Writer));
+        panic.catch(|| close(&self.read, End::Reader));
+        panic.resume();
     }
 }
