@@ -22,6 +22,17 @@ fn values_come_in_order_over_many_blocks() {
     assert_eq!(rx.try_recv(), Err(TryRecvError::Disconnected));
 }
 
+/// Without a runtime, a timer would panic.
+#[test]
+fn send_timeout_needs_no_timer_unless_it_waits() {
+    let (tx, mut rx) = mpsc::channel(1);
+    let limit = std::time::Duration::from_secs(1);
+    assert_eq!(poll_once(pin!(tx.send_timeout(1, limit))), Poll::Ready(Ok(())));
+    rx.close();
+    let closed = mpsc::error::SendTimeoutError::Closed(2);
+    assert_eq!(poll_once(pin!(tx.send_timeout(2, limit))), Poll::Ready(Err(closed)));
+}
+
 #[test]
 fn a_full_channel_makes_senders_wait_in_line() {
     let (tx, mut rx) = mpsc::channel(1);

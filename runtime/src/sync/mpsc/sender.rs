@@ -117,7 +117,7 @@ impl<T> Sender<T> {
     /// [`Closed`](SendTimeoutError::Closed) if the receiver is closed or dropped.
     ///
     /// # Panics
-    /// If there is no room at once, or the channel is closed, and there is no runtime with time enabled.
+    /// If there is no room at once, and there is no runtime with time enabled.
     ///
     /// # Cancel safety
     /// As [`send`](Self::send).
@@ -134,17 +134,25 @@ impl<T> Sender<T> {
     /// # });
     /// ```
     pub async fn send_timeout(&self, value: T, limit: Duration) -> Result<(), SendTimeoutError<T>> {
-        // A channel with room needs no timer, nor a runtime.
-        let is_taken = match coop::has_budget_remaining() && self.try_take(1).is_ok() {
-            true => {
-                coop::spend();
-                Ok(())
-            }
-            false => match timeout(limit, self.take(1)).await {
-                Ok(taken) => taken,
+        // A channel that has room or is closed needs no timer, nor a runtime.
+        let at_once = coop::has_budget_remaining().then(|| self.try_take(1));
+        let is_taken = match at_once {
+            Some(Ok(())) => Ok(()),
+            Some(Err(TakeError::Closed)) => Err(SendError(())),
+            Some(Err(TakeError::TooFew)) | None => match timeout(limit, self.take(1)).await {
+                Ok(taken) => return self.push_or_return(taken, value),
                 Err(_) => return Err(SendTimeoutError::Timeout(value)),
             },
         };
+        coop::spend();
+        self.push_or_return(is_taken, value)
+    }
+
+    fn push_or_return(
+        &self,
+        is_taken: Result<(), SendError<()>>,
+        value: T,
+    ) -> Result<(), SendTimeoutError<T>> {
         match is_taken {
             Ok(()) => self.tx.channel.push(value).map_err(|SendError(value)| SendTimeoutError::Closed(value)),
             Err(SendError(())) => Err(SendTimeoutError::Closed(value)),
