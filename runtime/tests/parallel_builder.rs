@@ -553,6 +553,22 @@ fn a_refused_thread_leaves_the_building_thread_free() {
 }
 
 #[test]
+fn a_thread_that_joins_another_pool_meanwhile_is_refused() {
+    let _watchdog = watchdog();
+    on_a_thread(|| {
+        let inner = Cell::new(None);
+        let builder = ThreadPoolBuilder::new().num_threads(2).use_current_thread();
+        let outer = builder.spawn_handler(|thread| {
+            inner.set(Some(pool_for_good(1).unwrap()));
+            spawn(thread)
+        });
+        let error = outer.build().unwrap_err().to_string();
+        assert!(error.contains("already part of another thread pool"), "{error}");
+        assert_eq!(inner.take().unwrap().install(|| parallel::join(|| 1, || 2)), (1, 2));
+    });
+}
+
+#[test]
 fn a_thread_with_a_processor_for_good_may_block_on_runtimes_and_drop_them() {
     let _watchdog = watchdog();
     on_a_thread(|| {

@@ -293,7 +293,8 @@ impl Settings {
             }
         }
         let uses_current_thread = self.use_current_thread;
-        if uses_current_thread && context::with_worker(|worker| worker.is_some()) {
+        let is_worker = || context::with_worker(|worker| worker.is_some());
+        if uses_current_thread && is_worker() {
             return Err(ErrorKind::CurrentThreadAlreadyInPool);
         }
         let stack_size = self.checked_stack_size()?;
@@ -319,10 +320,14 @@ impl Settings {
             }
         }
         if uses_current_thread {
+            // `thread_name` and `spawn_handler` may have made this thread a worker of another pool.
+            if is_worker() {
+                return Err(ErrorKind::CurrentThreadAlreadyInPool);
+            }
             // Never given up: see the module's docs.
             std::mem::forget(building);
             // SAFETY: (1) `building` was our count as a worker, and is never given up. (2) No `ThreadBuilder`
-            // got processor 0. (3) Checked at the beginning of this function.
+            // got processor 0. (3) Checked just now.
             unsafe { scheduler::become_permanent_worker(shared) };
         }
         Ok(pool)
