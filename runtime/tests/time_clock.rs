@@ -1,5 +1,7 @@
 //! `pause`, `resume`, `advance`, and `Instant` with them.
 
+mod support;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -43,6 +45,28 @@ fn an_hour_asleep_takes_no_time() {
         assert_eq!(start.elapsed(), Duration::from_secs(3_600));
     });
     assert!(real.elapsed() < Duration::from_secs(60));
+}
+
+/// The thread that drives the runtime sleeps without a timer when another thread sets one. The clock then
+/// moves all the same.
+#[test]
+fn a_timer_of_another_thread_moves_the_clock_of_a_sleeping_runtime() {
+    let _watchdog = support::watchdog();
+    let runtime = paused();
+    let (send, receive) = runtime::sync::oneshot::channel();
+    let (is_driving, drives) = std::sync::mpsc::channel();
+    let handle = runtime.handle();
+    support::joined_scope(|scope| {
+        scope.spawn(move || {
+            support::until_asleep(drives.recv().unwrap());
+            handle.block_on(async { sleep(Duration::from_secs(3_600)).await });
+            send.send(()).unwrap();
+        });
+        runtime.block_on(async {
+            is_driving.send(support::thread_number()).unwrap();
+            receive.await.unwrap();
+        });
+    });
 }
 
 #[test]

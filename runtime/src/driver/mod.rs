@@ -144,9 +144,20 @@ impl PollerGuard<'_> {
         self.poller.turn(Some(Duration::ZERO), foreign)
     }
 
-    /// Waits for events or an unpark, without regard to timers. Returns the number of events.
+    /// Waits for events or an unpark while the clock is paused. Returns the number of events.
+    ///
+    /// As [`sleep`](Self::sleep), but at PollerAgain it moves the clock, and returns at once if it did. While
+    /// the clock may not move, no timer is due. If another thread registers a timer that is the earliest,
+    /// that thread unparks this one.
     pub fn wait(&mut self, foreign: &mut ForeignWakes) -> usize {
-        self.poller.turn(None, foreign)
+        let Some(time) = &self.driver.time else {
+            return self.poller.turn(None, foreign);
+        };
+        self.driver.until.store(time.earliest(), Relaxed);
+        fence(SeqCst);
+        let events = if time.auto_advance() { 0 } else { self.poller.turn(None, foreign) };
+        self.driver.until.store(AWAKE, Relaxed);
+        events
     }
 
     /// PollerEarliest to PollerSleep of `scheduler/sleep/park.rs`: waits until an event comes, the earliest
