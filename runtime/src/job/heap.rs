@@ -157,11 +157,10 @@ impl Waiting for LockedList<JobRef> {
     }
 }
 
-// SAFETY: only a thread that runs a job follows the region, which the job keeps. Jobs may be sent, and each
-// `Q` that is `Waiting` is `Send` and `Sync`.
-unsafe impl<Q> Send for JobFifo<Q> {}
+// SAFETY: only a thread that runs a job follows the region, which the job keeps. Jobs may be sent.
+unsafe impl<Q: Send> Send for JobFifo<Q> {}
 // SAFETY: as above.
-unsafe impl<Q> Sync for JobFifo<Q> {}
+unsafe impl<Q: Sync> Sync for JobFifo<Q> {}
 
 impl<Q: Waiting> JobFifo<Q> {
     pub fn new(region: *const Region) -> Self {

@@ -79,11 +79,12 @@ impl Batch {
     }
 }
 
-/// Memory for `layout`, from the allocator; uninitialised.
+/// Memory for `layout`, which is not empty, from the allocator; uninitialised.
 #[cold]
 pub fn allocate(layout: Layout) -> NonNull<u8> {
+    assert!(layout.size() > 0, "an empty layout needs no memory: {layout:?}");
     let layout = class_of(layout).map_or(layout, layout_of);
-    // SAFETY: no layout of a task or a job is empty: each has a header.
+    // SAFETY: the layout is not empty, and that of its class is no smaller.
     NonNull::new(unsafe { alloc(layout) }).unwrap_or_else(|| handle_alloc_error(layout))
 }
 

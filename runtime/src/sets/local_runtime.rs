@@ -241,11 +241,11 @@ impl Builder {
     /// ```
     pub fn build_local(&mut self, options: LocalOptions) -> io::Result<LocalRuntime> {
         let LocalOptions { not_send: _ } = options;
-        let runtime = self.build()?;
-        if runtime.handle().runtime_flavor() != Flavor::CurrentThread {
+        if self.flavor != Flavor::CurrentThread {
             let text = "`build_local` needs `Builder::new_current_thread`, not `new_multi_thread`";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
+        let runtime = self.build()?;
         let mut set = LocalSet::new();
         set.unhandled_panic(runtime.handle().shared().config.unhandled_panic.clone());
         let stand_in = set.stand_in(runtime.handle());

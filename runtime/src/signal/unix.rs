@@ -150,11 +150,13 @@ pub fn signal(kind: SignalKind) -> io::Result<Signal> {
     if number <= 0 || signal_hook_registry::FORBIDDEN.contains(&number) {
         return Err(io::Error::other(format!("signal {number} cannot be listened to")));
     }
-    let (receiver, sender) = UnixStream::pair()?;
-    let receiver = Registered::new(receiver, WatchMode::new("signal", Interest::READABLE))?;
+    let named = |error: io::Error| io::Error::new(error.kind(), format!("signal {number}: {error}"));
+    let (receiver, sender) = UnixStream::pair().map_err(named)?;
+    let watch = WatchMode::new("signal", Interest::READABLE);
+    let receiver = Registered::new(receiver, watch).map_err(named)?;
     // SAFETY: the handler only calls `send` and puts `errno` back. It neither locks nor allocates.
     let registered = unsafe { signal_hook_registry::register(number, move || notify(&sender)) };
-    let id = registered.map_err(|error| io::Error::new(error.kind(), format!("signal {number}: {error}")))?;
+    let id = registered.map_err(named)?;
     Ok(Signal { _handler: Handler(id), receiver, kind })
 }
 

@@ -35,8 +35,8 @@ pub fn setter(is_right: bool, theirs: &str) {
 pub fn blocks() {
     assert!(
         !IS_STRICT || !coop::is_polling(),
-        "Cannot block the current thread from within a runtime: `.await` the async function of the same name, or \
-         call this one in `spawn_blocking`"
+        "Cannot block the current thread from within a runtime: `.await` the async function of the same \
+         name, or call this one in `spawn_blocking`"
     );
 }
 
@@ -45,9 +45,9 @@ pub fn blocks() {
 pub fn enters_block_on() {
     assert!(
         !IS_STRICT || !coop::is_polling(),
-        "Cannot start a runtime from within a runtime. This happens because a function (like `block_on`) attempted to \
-         block the current thread while the thread is being used to drive asynchronous tasks. If you are in \
-         an async function, use `.await` on the future instead of blocking on it. Otherwise call `block_on` in \
+        "Cannot start a runtime from within a runtime. This happens because a function (like `block_on`) \
+         attempted to block the current thread while the thread is being used to drive asynchronous tasks. \
+         If you are in an async function, use `.await` on the future instead of blocking on it. Otherwise call `block_on` in \
          `spawn_blocking`."
     );
 }

@@ -226,7 +226,7 @@ fn system_nanos() -> u64 {
     let mut time = MaybeUninit::<libc::timespec>::uninit();
     // SAFETY: the pointer is valid for a write of a `timespec`.
     let result = unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, time.as_mut_ptr()) };
-    assert!(result == 0, "Linux has a monotonic clock");
+    assert!(result == 0, "cannot read the monotonic clock: {}", std::io::Error::last_os_error());
     // SAFETY: the call succeeded, so it wrote the whole `timespec`.
     let time = unsafe { time.assume_init() };
     // The clock counts from the system's start, and its nanoseconds stay below a second.

@@ -38,7 +38,7 @@ const EVENTS_PER_TURN: usize = 1024;
 /// Prior art: `tokio::runtime::Builder`.
 pub struct Builder {
     pub(super) name: Option<String>,
-    pub(super) flavor: Flavor,
+    pub(crate) flavor: Flavor,
     pub(super) worker_threads: Option<usize>,
     pub(super) max_blocking_threads: usize,
     pub(super) spare_workers: usize,

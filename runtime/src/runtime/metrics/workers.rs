@@ -140,7 +140,9 @@ impl RuntimeMetrics {
         self.worker(worker).searches.get()
     }
 
-    /// Returns how often the worker woke another for work.
+    /// Returns how often the worker woke another worker, or called a spare worker, for a task that it queued.
+    ///
+    /// Wakes for the rest of a batch from the injector, and for jobs, are not counted.
     ///
     /// # Panics
     /// If there is no such worker.

@@ -283,7 +283,9 @@ mod tests {
             })
         });
         let tasks: Vec<_> = tasks.take(40).collect();
+        let began = Instant::now();
         while shared.idle.counts() != (0, 2) {
+            assert!(began.elapsed() < Duration::from_secs(60), "{:?}", shared.idle.counts());
             std::thread::yield_now();
         }
         let notifies = || (0..2).map(|worker| shared.processor(worker).metrics.notifies.get()).sum::<u64>();

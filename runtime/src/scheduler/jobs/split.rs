@@ -226,7 +226,7 @@ mod tests {
         poll_interval.left.set(10);
         assert!(
             poll_interval.pass_many(11),
-            "a set_budget may be longer than what others have left of the poll_interval"
+            "a publish budget may be longer than the rest of the poll interval"
         );
     }
 

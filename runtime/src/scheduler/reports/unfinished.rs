@@ -266,7 +266,7 @@ mod tests {
             send.send(crate::spawn(async move { drop(stuck) }).id()).unwrap();
             drop(spin.lock());
         });
-        let second = receive.recv().unwrap();
+        let second = receive.recv_timeout(Duration::from_secs(60)).expect("the first task runs");
         runtime.handle().shared().begin_shutdown();
         drop(closed);
         until("the destructor of the second is stuck", || {
