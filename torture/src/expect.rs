@@ -164,8 +164,13 @@ impl Filler<'_> {
                 self.facts[waiter.id].lost_panics = lost;
                 plain
             }
-            AsyncOp::Endless { body, .. }
-            | AsyncOp::Hold { body, .. }
+            // Its body lies in another kind of pointer than those below.
+            AsyncOp::Endless { body, .. } => {
+                let (inner, panics) = self.step(body, is_reached);
+                any = self.any([body.id]);
+                (mix(value, inner), panics)
+            }
+            AsyncOp::Hold { body, .. }
             | AsyncOp::Odd { body, .. }
             | AsyncOp::Local(body)
             | AsyncOp::Pause { body, .. } => {
