@@ -70,7 +70,7 @@ impl Worker {
         if count > 1 {
             // The pusher relied on an awake worker for all of these tasks. This worker is awake, but its
             // first task may take long.
-            shared.fetch_strictly(Work::Task);
+            self.share_if_worth();
         }
         self.unless_slow(task)
     }
@@ -300,7 +300,20 @@ impl Worker {
     #[inline(never)]
     fn ring_overflowed(&self) {
         self.processor().metrics.overflows.add(1);
-        self.shared().fetch_strictly(Work::Task);
+        self.share_if_worth();
+    }
+
+    /// Has another worker come for tasks that this worker could also run later, unless all sleepers are
+    /// [extra](Shared::extra). Mostly they are spare workers that serve. If a worker with many short tasks
+    /// shared them with such a spare worker, it would be slower: the spare worker looks at the driver after
+    /// each poll, and both touch the same memory.
+    fn share_if_worth(&self) {
+        let shared = self.shared();
+        shared.idle.fence_push();
+        let sleepers = shared.idle.sleepers();
+        if sleepers == 0 || sleepers > shared.extra() {
+            shared.fetch(Work::Task);
+        }
     }
 
     /// Sorts the ring while all workers are inside of long polls. A permanent worker keeps the tasks that are

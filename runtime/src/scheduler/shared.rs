@@ -168,14 +168,18 @@ impl Shared {
         self.away.is_any() || self.idle.has_waiters()
     }
 
-    /// How many more spare workers and external threads take part than are needed: a hint. For work that can
-    /// wait, so many sleepers are left asleep.
+    /// How many sleepers are left asleep for work that can wait: a hint. They are spare workers and external
+    /// threads, as many as take part without being needed. A permanent worker is not among them, even if all
+    /// spare workers are awake.
     pub fn extra(&self) -> usize {
         let spares = match self.away.active() {
             0 => 0,
             active => active.saturating_sub(self.away.blocked() + self.waiting()),
         };
-        spares + self.external.count()
+        match spares + self.external.count() {
+            0 => 0,
+            extra => extra.min(self.idle.sleepers_from(self.config.workers)),
+        }
     }
 
     /// Whether to wake another worker for work that the calling worker could also do later: a hint.

@@ -47,8 +47,8 @@ pub fn enters_block_on() {
         !IS_STRICT || !coop::is_polling(),
         "Cannot start a runtime from within a runtime. This happens because a function (like `block_on`) \
          attempted to block the current thread while the thread is being used to drive asynchronous tasks. \
-         If you are in an async function, use `.await` on the future instead of blocking on it. Otherwise call `block_on` in \
-         `spawn_blocking`."
+         If you are in an async function, use `.await` on the future instead of blocking on it. Otherwise \
+         call `block_on` in `spawn_blocking`."
     );
 }
 

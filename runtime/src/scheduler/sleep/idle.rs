@@ -754,7 +754,17 @@ impl Idle {
     /// word may be too high: a woken worker may already see that its bit is gone, before its notifier has
     /// done UnparkSleeper.
     pub fn sleepers(&self) -> usize {
-        self.all_bits().map(|bits| bits.sleepers.load(Relaxed).count_ones() as usize).sum()
+        self.sleepers_from(0)
+    }
+
+    /// As [`sleepers`](Self::sleepers), of the workers with the indices from `first` on.
+    pub fn sleepers_from(&self, first: usize) -> usize {
+        let count = |(block, bits): (usize, &Bits)| {
+            let left_out = first.saturating_sub(64 * block) as u32;
+            let meant = u64::MAX.checked_shl(left_out).unwrap_or(0);
+            (bits.sleepers.load(Relaxed) & meant).count_ones() as usize
+        };
+        self.all_bits().enumerate().map(count).sum()
     }
 
     /// Whether worker `index` shows that it sleeps. A hint, as [`sleepers`](Self::sleepers) is.
